@@ -110,6 +110,19 @@ func (e *DiskStalledError) Error() string {
 // Unwrap returns ErrOverloaded.
 func (e *DiskStalledError) Unwrap() error { return ErrOverloaded }
 
+// NoRoomError says that the leader's disk is full: it could not take room for more entries; not applied. It is an
+// ErrOverloaded: try again later. The leader goes on once there is room, and need not be restarted.
+type NoRoomError struct {
+	Err error // of RoomStorage.Room
+}
+
+func (e *NoRoomError) Error() string {
+	return fmt.Sprintf("raft: the leader's disk has no room for more entries; not applied, make room and try again later: %v", e.Err)
+}
+
+// Unwrap returns ErrOverloaded and the error of the storage.
+func (e *NoRoomError) Unwrap() []error { return []error{ErrOverloaded, e.Err} }
+
 // StorageError ended the node, or refused its start: the storage failed. Restart the node once the disk works. A
 // majority of the members still holds what was acknowledged.
 type StorageError struct {

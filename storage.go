@@ -61,6 +61,20 @@ type SnapshotStorage interface {
 	Prune() (more bool, err error)
 }
 
+// RoomStorage is a Storage that takes the room for entries before they are written, so that it knows of a full disk in time.
+// A type that wraps a Storage must pass these methods on.
+//
+// When it cannot take more room, Write goes on as long as there is some left. Then it waits until the disk has room again:
+// nothing is lost, and the node need not be restarted.
+type RoomStorage interface {
+	Storage
+	// Room returns an error while no more room can be taken. A leader accepts no proposals then. Any goroutine may call it; it
+	// is called for each proposal.
+	Room() error
+	// GiveUp ends a Write that waits for room, with an error, and every later Write. The node calls it when it ends.
+	GiveUp()
+}
+
 // SnapshotWriter writes the bytes of one snapshot. One goroutine uses it.
 type SnapshotWriter interface {
 	io.Writer
@@ -110,8 +124,8 @@ type Stored struct {
 	Applied     EntryID
 	Snapshot    Snapshot // the recorded one; zero if there is none
 	Log         StoredLog
-	// LeftOver names the files of snapshots that nothing recorded, which Load has deleted: a crash interrupted their
-	// writing, or came before they were discarded.
+	// LeftOver names what a crash has left and Load has removed: files of snapshots that nothing recorded, and a write at
+	// the end of the log that had not ended.
 	LeftOver []string
 }
 

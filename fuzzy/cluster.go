@@ -97,6 +97,7 @@ const (
 	evAsk                        // a client reads from a member; a: how often it will
 	evStall                      // the disk of a leader that has found another's disk stale stalls; a: for how long
 	evRedial                     // a process dials those who have not accepted it
+	evTend                       // a process looks after the segments of its log
 )
 
 type event struct {

@@ -22,6 +22,7 @@ type disk struct {
 	hard      raft.HardState
 	snapshot  raft.Snapshot // the recorded one; zero: none
 	files     fileSystem
+	segments  segmented
 	base      raft.Base // the log begins behind it, and the slots up to it are there for the checks alone
 	log       []slot
 	commit    raft.Index
@@ -88,6 +89,9 @@ func (d *disk) load() (raft.Stored, error) {
 
 // Entries reads durable entries, up to bytesMax bytes of records but at least one record.
 func (d *disk) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
+	if d.segments.log != nil {
+		return d.segments.log.Entries(span, bytesMax)
+	}
 	if span.After < d.base.ID.Index {
 		return nil, fmt.Errorf("%w: entry %d", raft.ErrNotStored, span.After+1)
 	}
@@ -164,17 +168,23 @@ func (n *node) written() {
 		return
 	}
 	if d.fails {
-		d.fails = false
+		d.fails, d.segments.failing = false, true
 		n.c.stats.DiskFailures++
 		n.crash() // nothing is acknowledged after a write that failed
 		n.restartIn(d.random.Exponential(n.c.profile.ElectionTimeout * 4))
+		return
+	}
+	if d.segments.log != nil && !n.writeSegments(&n.merged) {
 		return
 	}
 	done := n.merged
 	n.queue = n.queue[n.writing:]
 	n.writing, n.merged = 0, raft.Write{}
 	was := configured(d.log)
-	d.write(n, &done, -1)
+	d.complete(n, &done)
+	if d.segments.log != nil {
+		n.c.check.bounded(n)
+	}
 	if is := configured(d.log); is != was && n.leads() {
 		n.c.reaches(n, configPersisted, is)
 	}
@@ -250,6 +260,10 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 // next write may be kept, too, unless the store has transactions.
 func (d *disk) crash(n *node) {
 	d.keepEffects(n)
+	if n.c.profile.Segments.On {
+		d.crashSegments(n)
+		return
+	}
 	issued := slices.Clone(n.queue)
 	if n.writing > 0 {
 		issued = append([]raft.Write{n.merged}, n.queue[n.writing:]...)
@@ -285,6 +299,7 @@ func (d *disk) wipe() {
 	d.startCount, d.hard, d.log, d.commit, d.mark = 0, raft.HardState{}, nil, 0, nil
 	d.base, d.saved.applied, d.saved.restored, d.saved.torn, d.snapshot = raft.Base{}, raft.EntryID{}, raft.EntryID{}, false, raft.Snapshot{}
 	d.files.empty()
+	d.segments.empty()
 	d.saved.machine.reset()
 	d.pedigree = pedigree{met: make([]meeting, len(d.met))}
 }

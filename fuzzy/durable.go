@@ -110,6 +110,7 @@ func (n *node) compact() {
 		return
 	}
 	n.disk.base = n.disk.baseAt(base + 1 + raft.Index(n.random.IntN(int(most-base))))
+	n.compactSegments(false)
 	n.c.check.based(n)
 	n.c.stats.Compactions++
 }

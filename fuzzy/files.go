@@ -237,6 +237,9 @@ func (d *disk) spoiled() bool { return d.damaged || len(d.ghosts) > 0 || d.files
 func (m *nemesis) fill(c *cluster, n *node) {
 	n = c.busy(n)
 	room, till, full, log := m.random.LogUniform(1, 2*max(c.profile.Snapshots.BytesMax, 1)), c.now()+m.random.Exponential(m.rate.For), m.random.Coin(), m.random.IntN(8)
+	if s := &n.disk.segments; c.profile.Segments.On && n.core != nil {
+		s.fill(till)
+	}
 	f := &n.disk.files
 	f.roomAgain()
 	f.fullTill, f.free = till, f.tree.Used()
@@ -263,6 +266,10 @@ func (c *cluster) busy(n *node) *node {
 func (m *nemesis) spoilFile(c *cluster, n *node) {
 	damage, call, crash, wait := m.random.IntN(4), m.random.LogUniform(1, 30), m.random.Coin(), m.random.Exponential(m.rate.For)
 	which, at := m.random.Uint64(), m.random.Uint64()
+	if c.profile.Segments.On && n.disk.segments.random.Coin() {
+		m.spoilLog(c, n, wait)
+		return
+	}
 	f := &n.disk.files
 	disk := f.tree.FS()
 	list, err := disk.List(snapshotsPath)
@@ -326,7 +333,7 @@ func replace(disk files.FS, path string, content []byte) error {
 	if _, err = f.WriteAt(content, 0); err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), disk.SyncDir(snapshotsPath))
+	return errors.Join(f.Sync(), disk.SyncDir(filepath.Dir(path)))
 }
 
 // retireFiles removes the disks on which a file is damaged, before the second phase: their members may not have found out

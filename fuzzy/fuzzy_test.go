@@ -17,7 +17,7 @@ import (
 // seedsInTests is how many seeds of each profile every run of the tests looks at; raftlab takes more.
 var seedsInTests = map[string]int{
 	"swarm": 100, "bootstrap": 50, "elections": 20, "history": 50, "network": 15, "crash": 15, "disk": 15, "clock": 15, "busy": 3,
-	"calm": 2, "beyond": 15, "slow": 20, "durable": 30, "snapshots": 30, "images": 30, "members": 60,
+	"calm": 2, "beyond": 15, "slow": 20, "durable": 30, "snapshots": 30, "images": 30, "members": 60, "segments": 30,
 }
 
 func TestFuzzy_EveryInvariantHolds(t *testing.T) {
@@ -136,13 +136,13 @@ func TestTrace_TextReadsAsAStory(t *testing.T) {
 }
 
 func TestSeed_SaysWhatIsWrongWithIt(t *testing.T) {
-	s, err := ParseSeed("f8.swarm.2a")
+	s, err := ParseSeed("f9.swarm.2a")
 	require.NoError(t, err)
 	assert.Equal(t, Seed{"swarm", 42}, s)
-	assert.Equal(t, "f8.swarm.2a", s.String())
+	assert.Equal(t, "f9.swarm.2a", s.String())
 	for _, row := range []struct{ text, want string }{
-		{"", "not a seed"}, {"42", "not a seed"}, {"fx.swarm.1", "not a seed"}, {"f9.swarm.1", "format 9"},
-		{"f8.swarm.zz", "no hexadecimal number"}, {"f8.nonsense.1", "swarm: each class"},
+		{"", "not a seed"}, {"42", "not a seed"}, {"fx.swarm.1", "not a seed"}, {"f10.swarm.1", "format 10"},
+		{"f9.swarm.zz", "no hexadecimal number"}, {"f9.nonsense.1", "swarm: each class"},
 	} {
 		_, err := ParseSeed(row.text)
 		assert.ErrorContains(t, err, row.want)

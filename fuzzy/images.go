@@ -19,10 +19,14 @@ type image struct {
 	base        raft.Base
 	log         []slot
 	commit      raft.Index
+	segments    segmented
 }
 
 func (d *disk) image() image {
-	return image{d.pedigree.clone(), d.incarnation, d.hard, d.snapshot, d.files.tree.Clone(), d.base, slices.Clone(d.log), d.commit}
+	return image{
+		d.pedigree.clone(), d.incarnation, d.hard, d.snapshot, d.files.tree.Clone(), d.base, slices.Clone(d.log), d.commit,
+		d.segments.copied(),
+	}
 }
 
 // restore replaces the disk, or its log alone, by an image. The former contents are kept as a ghost, since their
@@ -37,6 +41,7 @@ func (d *disk) restore(i image, whole bool) {
 	d.files.cut()
 	d.files.roomAgain() // the image is written to a disk that has room
 	d.base, d.log, d.commit, d.epoch = i.base, i.log, i.commit, d.epoch+1
+	d.segments.putBack(i.segments)
 	if !whole {
 		d.lie(d.ghosts[len(d.ghosts)-1].log)
 		return
@@ -91,7 +96,7 @@ const (
 func (m *nemesis) copyDisk(c *cluster, n *node) {
 	restarts := sim.Pick(m.random, 0, 1, 1, 1, 2, 3, 70)
 	victim, wait := c.nodes[n.index%c.profile.Voters], m.random.Exponential(4*c.profile.ElectionTimeout)
-	if m.image != nil || victim.core == nil || victim.disk.hard.Term == 0 || !m.mayLose(c, victim) {
+	if m.image != nil || victim.core == nil || victim.disk.segments.ahead || victim.disk.hard.Term == 0 || !m.mayLose(c, victim) {
 		return
 	}
 	m.image = &imaging{node: victim.index, copied: victim.disk.image(), forgets: sim.Pick(m.random, wholeDisk, wholeDisk, logAlone, logAtOnce, logUnheard)}

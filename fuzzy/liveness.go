@@ -140,7 +140,7 @@ func (l *liveness) heal() {
 		}
 		n.slow, n.loops, n.dieAfter = 0, 0, 0
 		n.disk.stallTill, n.disk.fails, n.disk.healed = 0, false, true
-		n.disk.files.heal()
+		n.disk.heal()
 		n.clock.Resume(now)
 		n.clock.SetDrift(now, 0)
 		n.resume()

@@ -90,6 +90,7 @@ func newNode(c *cluster, i int) *node {
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
 	n.delays.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<16+sim.Concern(i))
 	n.disk.files = newFileSystem(c, i)
+	n.disk.segments = newSegmented(c, i)
 	n.disk.hands = sim.NewStream(c.seed.Number, sim.HandshakeConcern<<8+sim.Concern(i))
 	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
 	if d := c.profile.Node.DriftMax; d > 0 {
@@ -111,7 +112,7 @@ func (n *node) start() {
 	if n.core != nil || n.disk.damaged || n.forever || n.ended {
 		return
 	}
-	if !n.openFiles() {
+	if !n.openFiles() || !n.recoverLog() {
 		return
 	}
 	n.disk.restarts(n.c, 1)
@@ -299,6 +300,8 @@ func (n *node) handle(e event) {
 		n.work()
 	case evUnstick:
 		n.unstick()
+	case evTend:
+		n.tends()
 	case evDoze:
 		n.fallAsleep()
 	case evStall:

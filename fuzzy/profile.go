@@ -24,6 +24,7 @@ type Profile struct {
 	Node            NodeProfile
 	Limits          raft.Limits
 	Snapshots       Snapshots
+	Segments        Segments
 	Members         Members
 	Load            Load
 	World           World // the second phase
@@ -146,6 +147,7 @@ var profiles = []struct {
 	{"images", "older images of disks are put back, or of their logs alone, and those who saw newer ones find out", shapeImages},
 	{"snapshots", "snapshots are taken, sent and installed all the time", shapeSnapshots},
 	{"durable", "state machines that survive a restart, and logs that begin behind what these have applied", shapeDurable},
+	{"segments", "logs in small segments, which are cut short, truncated and damaged all the time", shapeSegments},
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"churn", "the members change for ten minutes while one leader after the other falls; 72 seeds are 12 hours; not among all", shapeChurn},
 	{"day", "a day of a healthy cluster, whose members may change, and whose leader never does; not among all", shapeDay},
@@ -170,6 +172,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawRare(seed, &p)
 				drawFiles(seed, &p)
 				drawJoins(seed, &p)
+				drawSegments(seed, &p)
 			}
 			return p, nil
 		}

@@ -55,9 +55,10 @@ type Stats struct {
 	Changed                                  int // changes of members that were answered as made
 	Histories                                int
 	Decisions                                [len(decisions)]int
-	Images, Refusals, Marked                 int    // disks put back, handshakes refused, stores marked
-	Compactions                              int    // of logs
-	Restores, Streams, EndedInstalls         int    // of snapshots
+	Images, Refusals, Marked                 int // disks put back, handshakes refused, stores marked
+	Compactions                              int // of logs
+	Restores, Streams, EndedInstalls         int // of snapshots
+	Segments                                 SegmentStats
 	Passed                                   int    // members that came back to a log that begins behind their own
 	Freezes                                  int    // of states that are streamed without a file
 	Snapshots                                int    // that an application has written

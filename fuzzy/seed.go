@@ -7,7 +7,7 @@ import (
 )
 
 // SeedFormat is the version of the meaning of seeds. Every change after which an old seed draws another run raises it.
-const SeedFormat = 8
+const SeedFormat = 9
 
 // Seed names one run.
 type Seed struct {
@@ -15,7 +15,7 @@ type Seed struct {
 	Number  uint64
 }
 
-// String returns the form that ParseSeed reads: "f8.swarm.2a".
+// String returns the form that ParseSeed reads: "f9.swarm.2a".
 func (s Seed) String() string { return fmt.Sprintf("f%d.%s.%x", SeedFormat, s.Profile, s.Number) }
 
 // ParseSeed reads a seed, or the name of a directed scenario such as "scenario:figure-8-d", optionally with a number:

@@ -101,6 +101,14 @@ var settings = []setting{
 	{"snapshot-block-bytes", func(p *Profile) any { return &p.Snapshots.BlockBytes }, 0, bytesMax},
 	{"snapshot-old-members", func(p *Profile) any { return &p.Snapshots.Old }, 0, 13},
 
+	{"segments", func(p *Profile) any { return &p.Segments.On }, 0, 0},
+	{"segment-bytes", func(p *Profile) any { return &p.Segments.Bytes }, 0, bytesMax},
+	{"segment-bytes-first", func(p *Profile) any { return &p.Segments.FirstBytes }, 0, bytesMax},
+	{"segment-batch-bytes", func(p *Profile) any { return &p.Segments.BatchBytes }, 0, bytesMax},
+	{"segment-mark-bytes", func(p *Profile) any { return &p.Segments.MarkBytes }, 0, bytesMax},
+	{"segment-buffer-bytes", func(p *Profile) any { return &p.Segments.BufferBytes }, 0, bytesMax},
+	{"segment-tend", func(p *Profile) any { return &p.Segments.Tend }, 0, timeMax},
+
 	{"members-spares", func(p *Profile) any { return &p.Members.Spares }, 0, 9},
 	{"members-twins", func(p *Profile) any { return &p.Members.Twins }, 0, 9},
 	{"members-admins", func(p *Profile) any { return &p.Members.Admins }, 0, 9},

@@ -69,6 +69,7 @@ func (d *disk) endInstall(n *node) {
 		return
 	}
 	d.log, d.base = n.c.check.prefix(n, id), d.snapshot.Base
+	n.compactSegments(true)
 	n.c.stats.EndedInstalls++
 }
 

@@ -27,6 +27,7 @@ type applier struct {
 	tasks applierTasks
 
 	at        raft.EntryID // applied up to it; only the goroutine uses this and the next fields
+	ahead     []raft.Entry // read, committed, and not applied yet: what follows at
 	told      raft.EntryID // the FSM was given it: a command, or the entry of a snapshot. A DurableFSM reports it once synced
 	atStart   bool         // the start begins with a restoration, and it is not done
 	goroutine uint64       // its id; 0 until the first call
@@ -115,22 +116,28 @@ func (a *applier) work() error {
 	}
 }
 
-// apply applies the next batch of entries, none behind the target.
-func (a *applier) apply(target raft.EntryID) error {
-	entries, err := a.node.entries.Read(raft.Span{After: a.at.Index, Last: target.Index}, applyBytesMax)
+// apply applies the next batch of entries, none behind the target. One read may be enough for many batches.
+func (a *applier) apply(target raft.EntryID) (err error) {
+	if len(a.ahead) == 0 {
+		a.ahead, err = a.node.entries.Read(raft.Span{After: a.at.Index, Last: target.Index}, applyBytesMax)
+	}
 	if err != nil {
 		if a.next().replaced {
 			return nil // its entries are gone; restore comes
 		}
 		return &raft.StorageError{Op: "read", Err: err}
 	}
-	entries = entries[:min(len(entries), applyEntriesMax)]
-	last := entries[len(entries)-1].ID()
+	count := min(len(a.ahead), applyEntriesMax, int(target.Index-a.at.Index))
+	batch := a.ahead[:count]
+	last := batch[count-1].ID()
 	if last.Index == target.Index && last != target {
 		return &raft.InvariantError{Rule: "the entry that is applied is the one that was committed",
 			State: fmt.Sprintf("committed %v, the log holds %v", target, last)}
 	}
-	return a.applyBatch(entries)
+	if a.ahead = a.ahead[count:]; len(a.ahead) == 0 {
+		a.ahead = nil
+	}
+	return a.applyBatch(batch)
 }
 
 func (a *applier) applyBatch(entries []raft.Entry) error {

@@ -43,6 +43,9 @@ func (n *Node) proposeAsync(ctx context.Context, cmd []byte, done func(Result, e
 	if err := n.usable(ctx); err != nil {
 		return raft.EntryID{}, err
 	}
+	if err := n.hasRoom(); err != nil {
+		return raft.EntryID{}, err
+	}
 	req, err := n.requests.propose(raft.EntryCommand, cmd, done)
 	if err != nil {
 		return raft.EntryID{}, err

@@ -44,6 +44,9 @@ func (n *Node) propose(ctx context.Context, kind raft.EntryKind, data []byte) (R
 	if err := n.usable(ctx); err != nil {
 		return Result{}, err
 	}
+	if err := n.hasRoom(); err != nil {
+		return Result{}, err
+	}
 	req, err := n.requests.propose(kind, data, nil)
 	if err != nil {
 		return Result{}, err

@@ -55,9 +55,10 @@ type Config struct {
 	// SendQueueMax bounds, for each lane, the messages that wait for one peer's connection; more are dropped
 	// and counted. Default 1,024.
 	SendQueueMax int
-	// LogCacheBytesMax bounds the memory of the recent entries that are kept for followers and the FSM. Entries
-	// that are not on the disk yet are kept in any case. An entry takes its record, a sixteenth more, and 88
-	// bytes. Default 32 MiB.
+	// LogCacheBytesMax bounds the memory of the recent entries that are kept for followers and the FSM; what they
+	// need beyond it is read from the disk. Entries that are not on the disk yet are kept in any case, and the others
+	// are dropped once nothing has been written for ten seconds. An entry takes its record, a sixteenth more, and 88
+	// bytes. Default 8 MiB, as much as InflightBytesMax lets travel to one follower.
 	LogCacheBytesMax int
 
 	// Snapshots are taken, and the log is compacted, whenever the storage is a SnapshotStorage. Limits says how often.
@@ -95,7 +96,7 @@ func (c Config) withDefaults() Config {
 	c.ReceivedMax = cmp.Or(c.ReceivedMax, 4096)
 	c.ReceivedBytesMax = cmp.Or(c.ReceivedBytesMax, 64<<20)
 	c.SendQueueMax = cmp.Or(c.SendQueueMax, 1024)
-	c.LogCacheBytesMax = cmp.Or(c.LogCacheBytesMax, 32<<20)
+	c.LogCacheBytesMax = cmp.Or(c.LogCacheBytesMax, 8<<20)
 	c.SnapshotBytesPerSecond = cmp.Or(c.SnapshotBytesPerSecond, 32<<20)
 	c.SnapshotStallMax = cmp.Or(c.SnapshotStallMax, time.Minute)
 	if c.Logger == nil {

@@ -65,6 +65,9 @@ func (n *Node) awaitLeader(ctx context.Context) (raft.Member, error) {
 // withReason adds the reason to the refusal of a member that knows no leader. It runs on the caller's
 // goroutine, since Status waits for the loop.
 func (n *Node) withReason(err error) error {
+	if err == nil {
+		return nil // before anything is allocated for an error
+	}
 	var refusal *raft.NotLeaderError
 	if !errors.As(err, &refusal) || refusal.Leader != nil {
 		return err

@@ -36,7 +36,7 @@ func TestStart_NamesTheSnapshotsThatWereLeftOver(t *testing.T) {
 			})
 		}
 		start()
-		assert.NotContains(t, log.String(), "left over")
+		assert.NotContains(t, log.String(), "a crash has left")
 		start("ab.part", "cd.snap")
 		assert.Contains(t, log.String(), `count=2 files="ab.part cd.snap"`)
 	})

@@ -57,10 +57,10 @@ func (n *Node) endRemoved(removed *raft.RemovedError) {
 	n.fail(removed)
 }
 
-// reportLeftOver reports the files of snapshots that Load has deleted.
+// reportLeftOver reports what Load has removed.
 func (n *Node) reportLeftOver(stored raft.Stored) {
 	if len(stored.LeftOver) > 0 {
-		n.logger.log(hclog.Info, "files of unfinished or discarded snapshots were left over, and are deleted",
+		n.logger.log(hclog.Info, "what a crash has left is deleted: unfinished or discarded snapshots, or the end of the log that was being written",
 			"count", len(stored.LeftOver), "files", strings.Join(stored.LeftOver, " "))
 	}
 }

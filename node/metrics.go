@@ -229,11 +229,13 @@ func (c *counters) refused(r raft.RejectReason) {
 
 func (c *counters) proposed(err error, took time.Duration) {
 	c.proposals.Add(1)
+	if err == nil {
+		c.proposeTime.observe(int64(took))
+		return // before anything is allocated for an error
+	}
 	var notLeader *raft.NotLeaderError
 	var tooLarge *raft.TooLargeError
 	switch {
-	case err == nil:
-		c.proposeTime.observe(int64(took))
 	case errors.As(err, &notLeader):
 		c.notLeader.Add(1)
 	case errors.Is(err, raft.ErrOverloaded):

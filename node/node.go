@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type Node struct {
 	armed    raft.Time // when the timer fires; 0: it is not running
 	due      raft.Time // the deadline of the last Output
 	late     lateness
+	wroteAt  raft.Time // when the log last changed; 0: the cache has been released since
 	// unreadable is the last entry that was refused because a later release wrote it.
 	unreadable raft.EntryID
 
@@ -43,6 +45,7 @@ type Node struct {
 	applier     *applier
 	applied     *appliedIndex
 	files       raft.SnapshotStorage // the storage; nil: this member takes no snapshots
+	room        raft.RoomStorage     // the storage; nil: it does not know how much room the log has
 	taker       *taker
 	receiver    *receiver
 	streamer    *streamer
@@ -107,6 +110,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n := newNode(cfg, storage, transport, stored)
 	n.applier = newApplier(n, fsm, stored.Applied)
 	n.files, _ = storage.(raft.SnapshotStorage)
+	n.room, _ = storage.(raft.RoomStorage)
 	if stored.Snapshot.File != (raft.SnapshotID{}) && n.files == nil {
 		return nil, &raft.StorageError{Op: "load the recorded snapshot", Err: raft.ErrSnapshotUnsupported}
 	}
@@ -241,6 +245,7 @@ func (n *Node) loop() error {
 				continue
 			}
 		}
+		runtime.Gosched() // callers that are about to propose come into this batch: docs/decisions/0033
 		var inspections []chan<- raft.CoreStatus
 		var closing bool
 		clear(batch)
@@ -255,6 +260,7 @@ func (n *Node) loop() error {
 		}
 		n.process(out)
 		n.late.idleSince = n.now().Mono
+		n.releaseIdle()
 		if len(inspections) > 0 {
 			s := n.core.Status()
 			for _, reply := range inspections {
@@ -292,6 +298,7 @@ func (n *Node) process(out raft.Output) {
 			log.Entries[i].Seal()
 		}
 		n.cache.Write(log)
+		n.wroteAt = n.now().Mono
 	}
 	n.history.add(n.now().Wall, out.Trace)
 	n.explainSlowElection(out.Trace)
@@ -314,6 +321,17 @@ func (n *Node) process(out raft.Output) {
 		n.applier.applyUpTo(out.Apply)
 	}
 	n.wakeAt(out.WakeAt)
+}
+
+// cacheIdle is for how long the log cache is kept after the last write.
+const cacheIdle = 10 * time.Second
+
+// releaseIdle empties the log cache of a log at rest.
+func (n *Node) releaseIdle() {
+	if n.wroteAt != 0 && n.late.idleSince-n.wroteAt > raft.Time(cacheIdle) {
+		n.cache.Release()
+		n.wroteAt = 0
+	}
 }
 
 // warnOfLaterRelease logs, once for each entry, that this member needs a newer release to go on.
@@ -418,6 +436,9 @@ func (n *Node) shutdown() {
 	n.senders.close()
 	if err := guarded(n.transport.Close); err != nil {
 		n.closeFailed(&raft.TransportError{Op: "close", Err: err})
+	}
+	if n.room != nil {
+		_ = guarded(func() error { n.room.GiveUp(); return nil })
 	}
 	n.wg.Wait()
 	n.fsmCalls.end()

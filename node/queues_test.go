@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // ledgerDisk is a storage that keeps what is written, and waits for a signal before each write, if it has a
@@ -175,6 +176,32 @@ func TestApplier_OneWakeUpIsEnoughForAllThatIsCommitted(t *testing.T) {
 		n.fail(raft.ErrClosed)
 		n.wg.Wait()
 	})
+}
+
+// A replay reads each entry once, however many batches one read is enough for.
+func TestApplier_ReadsEachEntryOnce(t *testing.T) {
+	const last = 3*applyEntriesMax + 7
+	stored := &counted{entries: entriesOf(1, 0, last, 1)}
+	n := parts(stored, nil, nil)
+	n.entries.Cache = pipeline.NewCache(last, 1)
+	state := &tally{}
+	n.applier = newApplier(n, state, raft.EntryID{})
+	n.applier.applyUpTo(raft.EntryID{Term: 1, Index: last})
+	require.NoError(t, n.applier.work())
+	expect.Equal(t, last, state.n)
+	expect.Equal(t, last, stored.read)
+}
+
+// counted is a store that counts the entries that are read.
+type counted struct {
+	raft.Storage
+	entries []raft.Entry // from index 1 on
+	read    int
+}
+
+func (c *counted) Entries(span raft.Span, _ int) ([]raft.Entry, error) {
+	c.read += int(span.Last - span.After)
+	return c.entries[span.After:span.Last], nil
 }
 
 func TestWaitApplied_TheNumberOfWaitersIsBounded(t *testing.T) {

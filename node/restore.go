@@ -55,6 +55,7 @@ func (a *applier) restore(s raft.Snapshot) error {
 	n.counters.restoreSeconds.observe(int64(took))
 	n.logger.log(hclog.Info, "the FSM was restored", "entry", s.ID.String(), "took", took)
 	a.at = s.ID
+	a.ahead = nil
 	a.task(func(t *applierTasks) { t.restore, t.replaced = nil, false })
 	n.applied.advance(a.at.Index)
 	n.requests.restored(a.at.Index)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -146,6 +147,7 @@ func (s *sender) run() {
 		case <-s.stop:
 			return
 		case <-s.queue.signal:
+			runtime.Gosched() // see Node.loop
 			if taken := s.take(); len(taken) > 0 {
 				s.deliver(taken)
 			}

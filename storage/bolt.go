@@ -4,22 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime/debug"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/files"
-	"github.com/coxswain/raft/internal/snapfile"
 )
-
-// BoltFile is the name of the file that OpenBolt keeps in its directory.
-const BoltFile = "raft.db"
 
 // BoltOptions tunes a Bolt. The zero value is good.
 type BoltOptions struct {
@@ -27,8 +17,6 @@ type BoltOptions struct {
 	// process that is about to end.
 	LockWait time.Duration
 }
-
-const lockWaitDefault = time.Second
 
 // Bolt keeps term, vote and the log in one bbolt file, with one transaction for each write, and snapshots in files beside
 // it. Its methods may be called as raft.SnapshotStorage says.
@@ -38,189 +26,47 @@ const lockWaitDefault = time.Second
 // holds one record for each entry, by its index. Once there is a snapshot or a base, the bucket "snapshot" holds their
 // records. The file never shrinks, but what Prune deletes makes room for later entries: it is as large as
 // the log was at most.
-type Bolt struct {
-	path string
-	db   *bbolt.DB
-
-	mu      sync.Mutex // held by Load, Write and Close
-	loaded  bool
-	closed  bool
-	stuck   bool  // bbolt panicked, perhaps with its locks held: it is not called again
-	failed  error // of the first write that failed; later writes return it
-	written boltContent
-	lineage lineageRecord
-	commit  raft.Index // the newest hint, written with the next write
-
-	snapshotFiles
-	logBytes atomic.Int64 // as of the last write
-}
+type Bolt struct{ boltStore }
 
 var _ raft.SnapshotStorage = (*Bolt)(nil)
 
-// boltContent is what the last write left.
-type boltContent struct {
-	hardRecord
-	base     raft.Base     // its ID is start
-	snapshot raft.Snapshot // the recorded one
-	first    raft.Index    // no entry below it is in the file; what is there and not above start is to be pruned
-	bytes    int64         // of all entries in the file
-}
-
-var (
-	metaBucket    = []byte("meta")
-	hardBucket    = []byte("hard")
-	logBucket     = []byte("log")
-	lineageBucket = []byte("lineage")
-	recordKey     = []byte("record") // the only key of all but the log
-)
+var logBucket = []byte("log")
 
 // OpenBolt opens the store in dir, or creates an uninitialized one there. It checks the structure of the whole
 // file, which takes time in proportion to its size.
 //
-// Its errors match raft.ErrLocked if another process has the store open, or ErrNotWritable or ErrDiskFull, or
-// are a *raft.CorruptError; each says what to do.
+// Its errors match raft.ErrLocked if another process has the store open, ErrOtherLog if it keeps its entries in segments, or
+// ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError; each says what to do.
 func OpenBolt(dir string, opts BoltOptions) (*Bolt, error) {
-	if opts.LockWait == 0 {
-		opts.LockWait = lockWaitDefault
-	}
-	b := &Bolt{path: filepath.Join(dir, BoltFile)}
-	if err := b.open(opts); err != nil {
+	b := &Bolt{}
+	if err := b.open(dir, boltHome{&b.boltStore}, opts.LockWait); err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
-func (b *Bolt) open(opts BoltOptions) error {
-	if err := b.create(); err != nil {
-		return err
-	}
-	if err := b.checkFile(opts); err != nil {
-		return err
-	}
-	if err := b.guard("opening", func() error { return b.openFile(opts) }); err != nil {
-		return err
-	}
-	removeLeftovers(b.path)
-	// The process that created the file may have been killed before the file's name was durable.
-	if err := files.OS.SyncDir(filepath.Dir(b.path)); err != nil {
-		_ = b.Close()
-		return explain("syncing the directory of", b.path, err)
-	}
-	b.dir = snapfile.Open(files.OS, filepath.Join(filepath.Dir(b.path), snapshotDir))
-	return nil
-}
+// boltHome keeps the entries in the bbolt file.
+type boltHome struct{ *boltStore }
 
-// boltOptions returns the options of a store that is written to. The list of free pages is not stored: it would
-// cost a page for each write, and many after a large truncation. bbolt finds the free pages when it opens the
-// file.
-func boltOptions(lockWait time.Duration) *bbolt.Options {
-	return &bbolt.Options{
-		Timeout:        lockWait,
-		NoFreelistSync: true,
-		FreelistType:   bbolt.FreelistMapType,
-		NoStatistics:   true,
-	}
-}
+func (boltHome) format() uint64 { return formatVersion }
 
-// guard calls bbolt and turns its panics into errors. bbolt panics on unexpected data, and a mapped page that
-// the disk cannot read causes a fault.
-func (b *Bolt) guard(doing string, call func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = damaged(b.path, "an unknown place", fmt.Errorf("bbolt panicked while %s: %v", doing, r))
-		}
-	}()
-	err = call()
-	var notInLog *raft.NotInLogError
-	if err == nil || isTyped(err) || errors.As(err, &notInLog) || errors.Is(err, raft.ErrNotStored) {
-		return err
-	}
-	return explain(doing, b.path, err)
-}
-
-// update runs one transaction. b.mu is held.
-//
-// It does not use bbolt's Update, which after a panic reads the whole file again in a goroutine, where another
-// panic would end the process. (After a disk failed to write, Commit still does so: if the disk then fails to
-// read as well, bbolt ends the process.)
-func (b *Bolt) update(doing string, change func(*bbolt.Tx) error) error {
-	b.stuck = true
-	err := b.guard(doing, func() error {
-		tx, err := b.db.Begin(true)
-		if err != nil {
-			b.stuck = false
-			return err
-		}
-		defer func() {
-			_ = tx.Rollback() // does nothing after Commit
-			b.stuck = false
-		}()
-		if err := change(tx); err != nil {
-			return err
-		}
-		return tx.Commit()
-	})
-	if err != nil {
-		b.failed = err
-	}
+func (boltHome) create(tx *bbolt.Tx) error {
+	_, err := tx.CreateBucket(logBucket)
 	return err
 }
 
-// ready returns an error if the store cannot be written to. b.mu is held.
-func (b *Bolt) ready() error {
-	switch {
-	case b.closed:
-		return fmt.Errorf("%w: %s", ErrClosed, b.path)
-	case b.failed != nil:
-		return b.failed
-	case !b.loaded:
-		return fmt.Errorf("storage: %s: Load comes before Write", b.path)
-	}
-	return nil
-}
+func (boltHome) begin() error { return nil }
 
-// Write makes the write durable, in one transaction. A write that carries only a commit hint costs nothing: the
-// hint waits for the next write. After an error every later Write returns that error.
-func (b *Bolt) Write(w raft.StorageWrite) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.ready(); err != nil {
-		return err
-	}
-	b.commit = max(b.commit, w.Commit)
-	if w.Hard == nil && w.Memory == nil && w.Mark == nil && w.Snapshot == nil && w.Base == nil && changesNothing(w.Log, b.written.last) {
-		return nil
-	}
-	if err := b.recordable(w); err != nil {
-		b.failed = err
-		return err
-	}
-	next, lineage := b.written, b.lineage.with(w)
-	next.commit = b.commit
-	if w.Hard != nil {
-		next.hard = *w.Hard
-	}
-	err := b.update("writing to", func(tx *bbolt.Tx) error { return b.put(tx, &next, lineage, w) })
-	if err == nil {
-		b.written, b.lineage = next, lineage
-		b.nowRecorded(w.Snapshot)
-		b.logBytes.Store(next.bytes)
-	}
-	return err
+func (boltHome) close() error { return nil }
+
+func (b boltHome) write(w raft.StorageWrite, next *content, lineage lineageRecord) error {
+	return b.update("writing to", func(tx *bbolt.Tx) error { return b.put(tx, next, lineage, w) })
 }
 
 // put writes all parts of w.
-func (b *Bolt) put(tx *bbolt.Tx, next *boltContent, lineage lineageRecord, w raft.StorageWrite) error {
-	if w.Memory != nil || w.Mark != nil {
-		if err := lineage.put(tx); err != nil {
-			return err
-		}
-	}
-	if w.Snapshot != nil {
-		if err := b.putSnapshot(tx, next, *w.Snapshot); err != nil {
-			return err
-		}
+func (b boltHome) put(tx *bbolt.Tx, next *content, lineage lineageRecord, w raft.StorageWrite) error {
+	if err := b.putRecords(tx, next, lineage, w); err != nil {
+		return err
 	}
 	if w.Base != nil && !isReset(w.Log, w.Base.ID) {
 		if err := b.compact(tx, next, *w.Base); err != nil {
@@ -241,12 +87,8 @@ func (b *Bolt) put(tx *bbolt.Tx, next *boltContent, lineage lineageRecord, w raf
 	return tx.Bucket(hardBucket).Put(recordKey, next.encode())
 }
 
-func changesNothing(w *raft.LogWrite, last raft.EntryID) bool {
-	return w == nil || w.After == last && len(w.Entries) == 0 && !w.Reset
-}
-
 // writeLog drops the entries above w.After, and then appends. A reset also makes the log begin there.
-func (b *Bolt) writeLog(tx *bbolt.Tx, record *boltContent, w *raft.LogWrite) error {
+func (b boltHome) writeLog(tx *bbolt.Tx, record *content, w *raft.LogWrite) error {
 	log := tx.Bucket(logBucket)
 	if w.Reset {
 		record.start, record.last = w.After, w.After
@@ -277,7 +119,7 @@ func (b *Bolt) writeLog(tx *bbolt.Tx, record *boltContent, w *raft.LogWrite) err
 
 // checkAfter returns nil if the log can continue after the entry. It tells a damaged entry from one that is not
 // in the log.
-func (b *Bolt) checkAfter(log *bbolt.Bucket, record *boltContent, id raft.EntryID) error {
+func (b boltHome) checkAfter(log *bbolt.Bucket, record *content, id raft.EntryID) error {
 	if id == record.last || id == record.start {
 		return nil
 	}
@@ -391,21 +233,3 @@ func decodeAt(i raft.Index, record []byte) (raft.Entry, error) {
 }
 
 func entryPlace(i raft.Index) string { return fmt.Sprintf("entry %d", i) }
-
-// Close releases the file. It does not sync: everything that was acknowledged is durable.
-func (b *Bolt) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.recorded.Store(nil)
-	if b.closed || b.stuck {
-		b.closed = true
-		return nil
-	}
-	b.closed = true
-	if err := b.db.Close(); err != nil {
-		return explain("closing", b.path, err)
-	}
-	return nil
-}
-
-const filePermissions os.FileMode = 0o600

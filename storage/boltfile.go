@@ -2,10 +2,12 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -17,7 +19,7 @@ import (
 // create creates an uninitialized store, unless the file exists. The file gets its name only when it is
 // complete and synced, so a file of that name that is empty, cut short or without records is damaged and never
 // new.
-func (b *Bolt) create() error {
+func (b *boltStore) create() error {
 	if _, err := os.Stat(b.path); !errors.Is(err, fs.ErrNotExist) {
 		return nil // if the file cannot be examined, opening it reports why
 	}
@@ -34,7 +36,7 @@ func (b *Bolt) create() error {
 	if err := file.Close(); err != nil {
 		return explain("creating", b.path, err)
 	}
-	if err := b.guard("creating", func() error { return writeUninitialized(name) }); err != nil {
+	if err := b.guard("creating", func() error { return b.writeUninitialized(name) }); err != nil {
 		return err
 	}
 	// Another process may be doing the same: unlike a rename, a link replaces nothing.
@@ -51,6 +53,8 @@ func (b *Bolt) create() error {
 	return nil
 }
 
+const filePermissions os.FileMode = 0o600
+
 // leftoverPattern follows BoltFile in the names of files that are not complete yet.
 const leftoverPattern = ".new-*"
 
@@ -63,13 +67,13 @@ func removeLeftovers(path string) {
 }
 
 // writeUninitialized turns the empty file into a store that has no owner yet.
-func writeUninitialized(name string) (err error) {
+func (b *boltStore) writeUninitialized(name string) (err error) {
 	db, err := bbolt.Open(name, filePermissions, boltOptions(lockWaitDefault))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	meta, err := metaRecord{Format: formatVersion}.encode()
+	meta, err := metaRecord{Format: b.home.format()}.encode()
 	if err != nil {
 		return err
 	}
@@ -78,7 +82,7 @@ func writeUninitialized(name string) (err error) {
 		return err
 	}
 	return db.Update(func(tx *bbolt.Tx) error {
-		if _, err := tx.CreateBucket(logBucket); err != nil {
+		if err := b.home.create(tx); err != nil {
 			return err
 		}
 		if err := createWith(tx, metaBucket, meta); err != nil {
@@ -100,11 +104,11 @@ func createWith(tx *bbolt.Tx, name, record []byte) error {
 }
 
 // checkFile checks the structure of the file while a shared lock keeps writers out.
-func (b *Bolt) checkFile(opts BoltOptions) error {
+func (b *boltStore) checkFile(lockWait time.Duration) error {
 	return b.guard("opening", func() error {
 		var file *os.File
 		lock := &bbolt.Options{
-			ReadOnly: true, Timeout: opts.LockWait,
+			ReadOnly: true, Timeout: lockWait,
 			OpenFile: func(name string, flags int, mode os.FileMode) (_ *os.File, err error) {
 				if file, err = os.OpenFile(name, flags, mode); err != nil {
 					return nil, err
@@ -130,9 +134,9 @@ func (b *Bolt) checkFile(opts BoltOptions) error {
 
 // openFile opens the file that create has made. If another process has set it aside since, bbolt would create an empty
 // file without our records, or would use the one that was set aside.
-func (b *Bolt) openFile(opts BoltOptions) error {
+func (b *boltStore) openFile(lockWait time.Duration) error {
 	var file *os.File
-	existing := boltOptions(opts.LockWait)
+	existing := boltOptions(lockWait)
 	existing.OpenFile = func(name string, flags int, mode os.FileMode) (_ *os.File, err error) {
 		file, err = os.OpenFile(name, flags&^os.O_CREATE, mode)
 		return file, err
@@ -148,8 +152,21 @@ func (b *Bolt) openFile(opts BoltOptions) error {
 	return nil
 }
 
+// checkHome returns an error if the store keeps its entries in another way. Load reports what is damaged.
+func (b *boltStore) checkHome() (err error) {
+	return b.guard("opening", func() error {
+		return b.db.View(func(tx *bbolt.Tx) error {
+			meta, err := b.readMeta(tx)
+			if err == nil && meta.Format != b.home.format() {
+				return fmt.Errorf("%w: %s", ErrOtherLog, b.path)
+			}
+			return nil
+		})
+	})
+}
+
 // refusal classifies an error of opening the file: anything but the lock and the file system is damage.
-func (b *Bolt) refusal(err error) error {
+func (b *boltStore) refusal(err error) error {
 	var errno syscall.Errno
 	var found *raft.CorruptError // by refuseStub
 	if errors.Is(err, bolterrors.ErrTimeout) || errors.Is(err, errTooLarge) || errors.As(err, &errno) || errors.As(err, &found) {

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -11,12 +10,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// scanEntriesPerCheck is how many entries Load reads between two checks of its context.
-const scanEntriesPerCheck = 1024
-
 // Load checks and returns the stored data, as raft.Storage says. It reads the whole log; ctx can end it early.
 // It does not change a store that it refuses, because the store is damaged or belongs to another member.
-func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
+func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -40,16 +36,11 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	if err := b.guard("syncing", b.db.Sync); err != nil {
 		return raft.Stored{}, err
 	}
-	if lacks(&stored.Log, stored.Snapshot) {
-		if err := b.finishInstall(&stored); err != nil {
-			return raft.Stored{}, err
-		}
-	}
 	meta.StartCount++
 	if err := b.format(meta, identity.Nonce); err != nil {
 		return raft.Stored{}, err
 	}
-	if stored.LeftOver, err = b.begin(stored.Snapshot, b.lineage.mark != nil); err != nil {
+	if stored.LeftOver, err = b.beginWriting(&stored); err != nil {
 		b.failed = err
 		return raft.Stored{}, err
 	}
@@ -60,9 +51,25 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	return stored, nil
 }
 
+// beginWriting lets the log and the snapshots be written to, and returns what it has removed.
+func (b *boltStore) beginWriting(stored *raft.Stored) (leftOver []string, err error) {
+	if err := b.home.begin(); err != nil {
+		return nil, err
+	}
+	if lacks(&stored.Log, stored.Snapshot) {
+		if err := b.finishInstall(stored); err != nil {
+			return nil, err
+		}
+	}
+	if leftOver, err = b.begin(stored.Snapshot, b.lineage.mark != nil); err != nil {
+		return nil, err
+	}
+	return append(leftOver, b.home.leftOver()...), nil
+}
+
 // contradictedFirst returns the contradiction that the store is marked with instead of damage to it: such a store may be the
 // last witness of acknowledged writes, and whoever sets damaged stores aside must not take it for one of them.
-func (b *Bolt) contradictedFirst(err error) error {
+func (b *boltStore) contradictedFirst(err error) error {
 	var damage *raft.CorruptError
 	if m := b.lineage.mark; m != nil && m.Kind == raft.MarkContradicted && errors.As(err, &damage) {
 		return fmt.Errorf("%w; besides, %v", &raft.ContradictedError{Mark: *m}, err)
@@ -71,7 +78,7 @@ func (b *Bolt) contradictedFirst(err error) error {
 }
 
 // format makes the owner's record and the new start durable.
-func (b *Bolt) format(meta metaRecord, nonce uint64) error {
+func (b *boltStore) format(meta metaRecord, nonce uint64) error {
 	record, err := meta.encode()
 	if err != nil {
 		return explain("formatting", b.path, err)
@@ -91,7 +98,7 @@ func (b *Bolt) format(meta metaRecord, nonce uint64) error {
 }
 
 // scan reads and checks everything, and changes nothing.
-func (b *Bolt) scan(ctx context.Context, identity raft.Identity) (stored raft.Stored, meta metaRecord, err error) {
+func (b *boltStore) scan(ctx context.Context, identity raft.Identity) (stored raft.Stored, meta metaRecord, err error) {
 	err = b.guard("loading", func() error {
 		return b.db.View(func(tx *bbolt.Tx) (err error) {
 			if meta, err = b.readMeta(tx); err != nil {
@@ -103,7 +110,7 @@ func (b *Bolt) scan(ctx context.Context, identity raft.Identity) (stored raft.St
 			if b.lineage, err = b.readLineage(tx, meta.StartCount); err != nil {
 				return err
 			}
-			stored, err = b.readHardAndLog(ctx, tx)
+			stored, err = b.readHardAndLog(ctx, tx, raft.Incarnation(meta.Incarnation))
 			return err
 		})
 	})
@@ -111,7 +118,7 @@ func (b *Bolt) scan(ctx context.Context, identity raft.Identity) (stored raft.St
 }
 
 // record returns the only record of a bucket.
-func (b *Bolt) record(tx *bbolt.Tx, bucket []byte) ([]byte, error) {
+func (b *boltStore) record(tx *bbolt.Tx, bucket []byte) ([]byte, error) {
 	in := tx.Bucket(bucket)
 	if in == nil {
 		return nil, damaged(b.path, fmt.Sprintf("bucket %q", bucket), errors.New("it is missing"))
@@ -119,7 +126,7 @@ func (b *Bolt) record(tx *bbolt.Tx, bucket []byte) ([]byte, error) {
 	return in.Get(recordKey), nil
 }
 
-func (b *Bolt) readMeta(tx *bbolt.Tx) (metaRecord, error) {
+func (b *boltStore) readMeta(tx *bbolt.Tx) (metaRecord, error) {
 	bytes, err := b.record(tx, metaBucket)
 	if err != nil {
 		return metaRecord{}, err
@@ -132,7 +139,7 @@ func (b *Bolt) readMeta(tx *bbolt.Tx) (metaRecord, error) {
 }
 
 // identify gives an uninitialized store its identity, and refuses a store of another member.
-func (b *Bolt) identify(meta metaRecord, identity raft.Identity) (metaRecord, error) {
+func (b *boltStore) identify(meta metaRecord, identity raft.Identity) (metaRecord, error) {
 	switch {
 	case meta.uninitialized():
 		meta.Cluster, meta.ID = identity.Cluster, string(identity.ID)
@@ -153,7 +160,7 @@ func checkIdentity(stored, given raft.Identity) error {
 	return nil
 }
 
-func (b *Bolt) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stored, error) {
+func (b *boltStore) readHardAndLog(ctx context.Context, tx *bbolt.Tx, incarnation raft.Incarnation) (raft.Stored, error) {
 	bytes, err := b.record(tx, hardBucket)
 	if err != nil {
 		return raft.Stored{}, err
@@ -166,50 +173,11 @@ func (b *Bolt) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stored, e
 	if err != nil {
 		return raft.Stored{}, err
 	}
-	content := boltContent{hardRecord: record, base: base, snapshot: snapshot}
-	log, err := b.readLog(ctx, tx, &content)
+	read := content{hardRecord: record, base: base, snapshot: snapshot}
+	log, err := b.home.readLog(ctx, tx, incarnation, &read)
 	if err != nil {
 		return raft.Stored{}, err
 	}
-	if log.Last != record.last {
-		return raft.Stored{}, damaged(b.path, "the end of the log",
-			fmt.Errorf("it ends at entry %v, and the last write left it ending at %v", log.Last, record.last))
-	}
-	b.written, b.commit = content, record.commit
-	return raft.Stored{Hard: record.hard, Commit: min(record.commit, log.Last.Index), Snapshot: snapshot, Log: log}, nil
-}
-
-// readLog checks every entry above the base, and that they follow each other from there on. It only counts what is still
-// to be pruned.
-func (b *Bolt) readLog(ctx context.Context, tx *bbolt.Tx, content *boltContent) (raft.StoredLog, error) {
-	log := behind(content.base)
-	bucket := tx.Bucket(logBucket)
-	if bucket == nil {
-		return log, damaged(b.path, `bucket "log"`, errors.New("it is missing"))
-	}
-	content.first = content.start.Index + 1
-	cursor := bucket.Cursor()
-	key, record := cursor.First()
-	for ; len(key) == 8 && raft.Index(binary.BigEndian.Uint64(key)) <= content.start.Index; key, record = cursor.Next() {
-		content.first = min(content.first, raft.Index(binary.BigEndian.Uint64(key)))
-		content.bytes += int64(len(record))
-	}
-	for ; key != nil; key, record = cursor.Next() {
-		if log.Last.Index%scanEntriesPerCheck == 0 && ctx.Err() != nil {
-			return log, ctx.Err()
-		}
-		next := log.Last.Index + 1
-		if len(key) != 8 || raft.Index(binary.BigEndian.Uint64(key)) != next {
-			return log, damaged(b.path, entryPlace(next), fmt.Errorf("the key %s stands in its place", shown(key)))
-		}
-		e, err := decodeAt(next, record)
-		if err == nil {
-			err = log.Observe(e)
-		}
-		if err != nil {
-			return log, damaged(b.path, entryPlace(next), err)
-		}
-		content.bytes += int64(len(record))
-	}
-	return log, nil
+	b.written, b.commit = read, read.commit
+	return raft.Stored{Hard: read.hard, Commit: min(read.commit, log.Last.Index), Snapshot: snapshot, Log: log}, nil
 }

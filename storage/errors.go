@@ -20,6 +20,9 @@ var (
 	// ErrNotWritable is matched by the error of opening a store on a read-only file system, or without
 	// permission to write there. Nothing was changed: mount it writable, or correct the permissions.
 	ErrNotWritable = errors.New("storage: data directory is not writable: check the mount and the permissions")
+	// ErrOtherLog is matched by the error of opening a store that keeps its entries in another way: OpenBolt in the bbolt
+	// file, OpenLog in segments. Open takes either. Nothing was changed.
+	ErrOtherLog = errors.New("storage: the store keeps its entries in another way: open it with storage.Open")
 	// ErrClosed is matched by the errors of a store that is closed.
 	ErrClosed = errors.New("storage: store is closed")
 )

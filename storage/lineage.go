@@ -150,7 +150,7 @@ func (l lineageRecord) put(tx *bbolt.Tx) error {
 }
 
 // readLineage checks that the lineage ends with the start that the owner's record counts.
-func (b *Bolt) readLineage(tx *bbolt.Tx, startCount uint64) (lineageRecord, error) {
+func (b *boltStore) readLineage(tx *bbolt.Tx, startCount uint64) (lineageRecord, error) {
 	bytes, err := b.record(tx, lineageBucket)
 	if err != nil {
 		return lineageRecord{}, err

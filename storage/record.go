@@ -51,10 +51,14 @@ func openRecord(name string, known byte, b []byte) (body []byte, err error) {
 	return record[1:], nil
 }
 
-// formatVersion is the format of a store that this release writes, and the only one that it reads. It says
+// formatVersion is the format of a store with its entries in the bbolt file, and the oldest that this release reads. It says
 // which records exist. Each record also has its own version, so that one can change without the others. Up to
 // format 2 the bootstrap of the cluster was in msgpack.
-const formatVersion = 3
+const (
+	formatVersion  = 3
+	formatSegments = 4 // with its entries in segments
+	formatNewest   = formatSegments
+)
 
 // metaRecord identifies the owner of a store. Fields are only ever added; those that a later version added are
 // kept as they are.
@@ -118,8 +122,8 @@ func checkFormat(record []byte) error {
 	if err := codec.NewDecoderBytes(record, metaHandle()).Decode(&m); err != nil {
 		return err
 	}
-	if m.Format > formatVersion {
-		return &raft.LaterVersionError{Record: "the format record", Found: m.Format, Known: formatVersion}
+	if m.Format > formatNewest {
+		return &raft.LaterVersionError{Record: "the format record", Found: m.Format, Known: formatNewest}
 	}
 	if m.Format < formatVersion {
 		return &raft.EarlierVersionError{Record: "the format record", Found: m.Format, Oldest: formatVersion}

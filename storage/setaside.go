@@ -12,9 +12,9 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// SetAside moves the store in dir, the file raft.db and the snapshots beside it, into a new directory in dir whose name
+// SetAside moves the store in dir, the file raft.db with the segments and the snapshots beside it, into a new directory in dir whose name
 // is aside- and the time, and returns the path of that directory. Nothing is deleted, and other files in dir stay where
-// they are. OpenBolt creates an uninitialized store in dir afterwards: its member has lost its disk, and the cluster
+// they are. OpenBolt or OpenLog creates an uninitialized store in dir afterwards: its member has lost its disk, and the cluster
 // treats it so.
 //
 // Use it for a store with which a member cannot start again, such as an older image of its disk or a damaged one.
@@ -49,6 +49,10 @@ func setAside(disk files.FS, dir, name string) (string, error) {
 	// The snapshots go first. Without the one that it has recorded, a store does not start. Without raft.db, a start
 	// would create an empty store, and delete all snapshots, because an empty store has recorded none.
 	if err := move(disk, dir, aside, snapshotDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	// A store that lacks a segment does not start either.
+	if err := move(disk, dir, aside, LogDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	return aside, move(disk, dir, aside, BoltFile)

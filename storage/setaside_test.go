@@ -20,18 +20,23 @@ import (
 const asideImagesMax = 1 << 6
 
 // asideContent is what the tests set aside, beside a file of the application.
-var asideContent = map[string]string{BoltFile: "term, vote and log", "snapshots/s1.snap": "a state", "snapshots/s2.snap.part": "half"}
+var asideContent = map[string]string{
+	BoltFile: "term, vote and log", "snapshots/s1.snap": "a state", "snapshots/s2.snap.part": "half",
+	"log/0000000000000001.seg": "entries",
+}
 
 func storeToSetAside(t *testing.T) *crashdisk.Tree {
 	tree := crashdisk.New()
 	disk := tree.FS()
 	require.NoError(t, disk.MakeDir("data/snapshots"))
+	require.NoError(t, disk.MakeDir("data/"+LogDir))
 	writeFile(t, disk, "data/application", "its own")
 	for name, content := range asideContent {
 		writeFile(t, disk, filepath.Join("data", name), content)
 	}
 	require.NoError(t, disk.SyncDir("data"))
 	require.NoError(t, disk.SyncDir("data/snapshots"))
+	require.NoError(t, disk.SyncDir("data/"+LogDir))
 	return tree
 }
 
@@ -178,8 +183,8 @@ func TestSetAside_WhereNoStoreIs(t *testing.T) {
 // nor uses what was set aside.
 func TestSetAside_BesideAProcessThatStarts(t *testing.T) {
 	dir := bootstrappedStore(t)
-	late := &Bolt{path: filepath.Join(dir, BoltFile)}
-	require.NoError(t, late.checkFile(BoltOptions{LockWait: lockWaitDefault}))
+	late := &boltStore{path: filepath.Join(dir, BoltFile)}
+	require.NoError(t, late.checkFile(lockWaitDefault))
 	waits, err := os.Open(late.path)
 	require.NoError(t, err)
 	defer waits.Close()
@@ -187,7 +192,7 @@ func TestSetAside_BesideAProcessThatStarts(t *testing.T) {
 	_, err = SetAside(dir)
 	require.NoError(t, err)
 
-	require.ErrorIs(t, late.openFile(BoltOptions{LockWait: lockWaitDefault}), fs.ErrNotExist)
+	require.ErrorIs(t, late.openFile(lockWaitDefault), fs.ErrNotExist)
 	require.NoFileExists(t, late.path)
 	require.ErrorIs(t, checkName(waits, late.path), raft.ErrLocked)
 	_, err = loaded(t.Context(), t, dir)

@@ -24,6 +24,16 @@ func TestBolt_KeepsTheContract(t *testing.T) {
 	}})
 }
 
+func openLog(dir string) (raft.Storage, error) {
+	return storage.OpenLog(dir, storage.LogOptions{SegmentBytes: 32 << 10})
+}
+
+func TestLog_KeepsTheContract(t *testing.T) {
+	storagetest.Run(t, storagetest.Harness{New: func(t testing.TB) storagetest.Place {
+		return storagetest.OnDisk(t, openLog)
+	}})
+}
+
 func TestMemory_KeepsTheContract(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{New: func(testing.TB) storagetest.Place {
 		var kept *storage.Memory

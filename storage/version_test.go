@@ -105,16 +105,16 @@ type laterRecord struct {
 func laterRecords(t *testing.T) []laterRecord {
 	return []laterRecord{
 		{
-			what: "the format", bucket: metaBucket, key: recordKey, names: "format record", found: formatVersion + 1, known: formatVersion,
+			what: "the format", bucket: metaBucket, key: recordKey, names: "format record", found: formatNewest + 1, known: formatNewest,
 			change: func([]byte) []byte {
-				b, err := metaRecord{Format: formatVersion + 1, Cluster: "orders", ID: "n1", Incarnation: 7, StartCount: 1}.encode()
+				b, err := metaRecord{Format: formatNewest + 1, Cluster: "orders", ID: "n1", Incarnation: 7, StartCount: 1}.encode()
 				require.NoError(t, err)
 				return b
 			},
 		},
 		{
 			what: "a format with other fields under the known names", bucket: metaBucket, key: recordKey,
-			names: "format record", found: 9, known: formatVersion,
+			names: "format record", found: 9, known: formatNewest,
 			change: func([]byte) []byte { // {"format": 9, "id": {}}
 				return sealed([]byte{0x82, 0xa6, 'f', 'o', 'r', 'm', 'a', 't', 9, 0xa2, 'i', 'd', 0x80})
 			},

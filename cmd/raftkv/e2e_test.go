@@ -127,6 +127,20 @@ func startCluster(t *testing.T) (c cluster, leader local.Node) {
 	return c, c.leader("")
 }
 
+// startMixed is startCluster, with two members that keep their log in segments.
+func startMixed(t *testing.T) (c cluster, leader local.Node) {
+	t.Helper()
+	c = newCluster(t)
+	c.More = func(n local.Node) []string {
+		if n.ID == c.Nodes[1].ID {
+			return nil
+		}
+		return []string{"--log", "segments"}
+	}
+	require.NoError(t, c.Start())
+	return c, c.leader("")
+}
+
 // leader waits for a leader other than the one named.
 func (c cluster) leader(other string) local.Node {
 	c.t.Helper()
@@ -241,7 +255,7 @@ func writes(t *testing.T, w *workload.Workload, count int) {
 }
 
 func TestEndToEnd_TheLeaderIsKilledAgainAndAgain(t *testing.T) {
-	c, _ := startCluster(t)
+	c, _ := startMixed(t)
 	w, verify := c.work()
 	var stops []time.Duration
 	for range number(t, "RAFTKV_KILLS", killsDefault) {
@@ -270,7 +284,7 @@ func spread(figures []time.Duration) string {
 }
 
 func TestEndToEnd_EveryAcknowledgedWriteSurvivesTheKillOfAllAtOnce(t *testing.T) {
-	c, _ := startCluster(t)
+	c, _ := startMixed(t)
 	clients := c.clients()
 	acknowledged := map[string]uint64{} // key -> revision
 	cuts := number(t, "RAFTKV_POWER_CUTS", powerCutsDefault)

@@ -83,9 +83,9 @@ The profiles are
   ` + strings.Join(fuzzy.Profiles(), "\n  ") + "\n\n" + exitHelp,
 		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
-  raftlab replay f8.swarm.2a             # one seed again, and how it ends
+  raftlab replay f9.swarm.2a             # one seed again, and how it ends
   raftlab replay scenario:figure-8-d     # a directed scenario; raftlab scenarios lists them
-  raftlab trace f8.swarm.2a --format html --out page.html
+  raftlab trace f9.swarm.2a --format html --out page.html
   raftlab shrink SEED --out case.txt     # a seed that fails: make its run small
   raftlab shrink --mutant R01            # a known bug: find it, and make its run small
   raftlab elections --sizes 5            # Raft beside other election algorithms`,

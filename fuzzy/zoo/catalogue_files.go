@@ -96,7 +96,7 @@ var snapshotFiles = []Mutant{
 		instead("storage/bolt.go", `return nil, notStored(span.After+1, hard)`,
 			`return nil, damaged(b.path, entryPlace(span.After+1), errors.New("it is missing"))`)),
 	testedFile("P60", "what is pruned lies at or below the base", "the entry behind it goes, too", "N4", "storage", "KeepsTheContract",
-		value("storage/boltsnapshot.go", `raft.Index(binary.BigEndian.Uint64(key)) > c.start.Index || len(keys) == pruneEntriesMax`,
+		value("storage/boltlog.go", `raft.Index(binary.BigEndian.Uint64(key)) > c.start.Index || len(keys) == pruneEntriesMax`,
 			`raft.Index(binary.BigEndian.Uint64(key)) > c.start.Index+1 || len(keys) == pruneEntriesMax`)),
 	testedFile("P61", "a log that is replaced and its base become durable together", "the base does not", "N4", "storage", "KeepsTheContract",
 		instead("storage/bolt.go", `if err := putBase(tx, next.base); err != nil {

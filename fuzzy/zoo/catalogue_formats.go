@@ -12,7 +12,7 @@ var formats = []Mutant{
 	},
 	{
 		ID: "Z02", Before: true, Rule: "a store of a later format is refused", Bug: "it is read",
-		Edits:   []Edit{value("storage/record.go", `m.Format > formatVersion`, `false`)},
+		Edits:   []Edit{value("storage/record.go", `m.Format > formatNewest`, `false`)},
 		Expect:  "N5",
 		Test:    &Test{"storage", "TellsALaterRelease"},
 		Outside: true,

@@ -5,14 +5,14 @@ package zoo
 var surroundings = []Mutant{
 	{
 		ID: "D05", Rule: "a truncation and the entries after it are one write", Bug: "they are two writes",
-		Edits: []Edit{before("storage/bolt.go", `next, lineage := b.written, b.lineage.with(w)`, `
-			if w.Log != nil && len(w.Log.Entries) > 0 && w.Log.After != b.written.last {
+		Edits: []Edit{before("storage/bolt.go", `return b.update("writing to", func(tx *bbolt.Tx) error { return b.put(tx, next, lineage, w) })`, `
+			if w.Log != nil && len(w.Log.Entries) > 0 && w.Log.After != next.last {
 				cut := b.written
 				if err := b.update("cutting", func(tx *bbolt.Tx) error {
 					if err := b.writeLog(tx, &cut, &raft.LogWrite{After: w.Log.After}); err != nil { return err }
 					return tx.Bucket(hardBucket).Put(recordKey, cut.encode())
 				}); err != nil { return err }
-				b.written = cut
+				b.written, next.last, next.bytes = cut, cut.last, cut.bytes
 			}`)},
 		Expect:  "N4, G2",
 		Test:    &Test{"storage", ""},
@@ -20,7 +20,7 @@ var surroundings = []Mutant{
 	},
 	{
 		ID: "D06", Before: true, Rule: "a log that ends too early is reported as damaged", Bug: "it is taken for a shorter log",
-		Edits:  []Edit{value("storage/boltload.go", `log.Last != record.last`, `false`)},
+		Edits:  []Edit{value("storage/boltlog.go", `log.Last != content.last`, `false`)},
 		Expect: "G5, G3", Seen: "pebble #453; PAR (FAST'18); NATS truncates .blk files",
 		Test:    &Test{"storage", "Damaged"},
 		Outside: true,
@@ -41,7 +41,7 @@ var surroundings = []Mutant{
 	},
 	{
 		ID: "D11", Before: true, Rule: "the name of a new file is durable", Bug: "its directory is not synced",
-		Edits:  []Edit{before("storage/bolt.go", `if err := files.OS.SyncDir(filepath.Dir(b.path))`, `return nil`)},
+		Edits:  []Edit{before("storage/boltstore.go", `if err := files.OS.SyncDir(filepath.Dir(b.path))`, `return nil`)},
 		Expect: "N6", Seen: "All file systems are not created equal (OSDI'14)",
 		Test:    &Test{"storage", "ANewStoreSurvives"},
 		Outside: true,

@@ -60,7 +60,7 @@ var queues = []Mutant{
 	outsideOf("J13", "the peers that are talked to are bounded", "they are not",
 		"SendersAre|Senders_", value("node/sender.go", `len(s.peers) >= sendersMax`, `false`)),
 	reliably(inside("J14", "the log cache is bounded", "it is not", "N43", nil,
-		"Cache", value("internal/pipeline/cache.go", `c.memory > c.bytesMax`, `false`))),
+		"Cache", value("internal/pipeline/cache.go", `c.memory > bytes`, `false`))),
 	reliably(inside("J15", "the log cache counts what its entries take", "it counts their records", "N43", nil,
 		"TakesNoMoreMemory", value("internal/pipeline/cache.go", `chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `bytes`))),
 	outsideOf("J16", "an FSM that waits for its own node is told", "it waits forever",
@@ -118,7 +118,7 @@ var queues = []Mutant{
 		"Node|Requests|Close", instead("node/requests.go", `r.finish(req, outcome{err: req.unknown()})`, `r.finish(req, outcome{err: err})`)),
 	{
 		ID: "J28", Rule: "the commit index of merged writes never falls", Bug: "that of the last write is kept", Expect: "tests",
-		Edits: []Edit{instead("storage/bolt.go", `b.commit = max(b.commit, w.Commit)`, `b.commit = w.Commit`)},
+		Edits: []Edit{instead("storage/boltstore.go", `b.commit = max(b.commit, w.Commit)`, `b.commit = w.Commit`)},
 		Test:  &Test{"storage", "KeepsTheContract"}, Outside: true,
 	},
 	{
@@ -128,7 +128,7 @@ var queues = []Mutant{
 	},
 	{
 		ID: "J21", Rule: "a store writes nothing after a write that failed", Bug: "it goes on", Expect: "tests",
-		Edits: []Edit{value("storage/bolt.go", `b.failed != nil`, `false`)},
+		Edits: []Edit{value("storage/boltstore.go", `b.failed != nil`, `false`)},
 		Test:  &Test{"storage", "NothingIsWrittenAfter"}, Outside: true,
 	},
 }

@@ -27,10 +27,10 @@ func TestHunt_KillsWhatItMust(t *testing.T) {
 }
 
 func TestHonest_NoticesAZooThatLies(t *testing.T) {
-	alive, dead := Find{}, Find{Killed: true, Rule: "G1", Seed: "f8.swarm.2"}
+	alive, dead := Find{}, Find{Killed: true, Rule: "G1", Seed: "f9.swarm.2"}
 	assert.NoError(t, Honest([]Report{{ID: Canary, Find: dead}, {ID: Noop, Find: alive}, {ID: "E01", Find: alive}}))
 	assert.ErrorContains(t, Honest([]Report{{ID: Canary, Find: alive}}), "the canary lives")
-	assert.ErrorContains(t, Honest([]Report{{ID: Noop, Find: dead}}), "seed f8.swarm.2 fails without any mutant: G1")
+	assert.ErrorContains(t, Honest([]Report{{ID: Noop, Find: dead}}), "seed f9.swarm.2 fails without any mutant: G1")
 }
 
 var scores = []Report{
@@ -98,7 +98,7 @@ func TestFind_APanicOfACheckerIsAnErrorAndNoKill(t *testing.T) {
 // The hunter says so on its way out; the hunt then ends with what it said, instead of a scoreboard.
 func TestHunt_EndsWithWhatTheHunterCouldNotDo(t *testing.T) {
 	hunter := filepath.Join(t.TempDir(), "hunter")
-	require.NoError(t, os.WriteFile(hunter, []byte("#!/bin/sh\necho 'seed f8.calm.2: the simulation itself failed' >&2\nexit 2\n"), 0o700))
+	require.NoError(t, os.WriteFile(hunter, []byte("#!/bin/sh\necho 'seed f9.calm.2: the simulation itself failed' >&2\nexit 2\n"), 0o700))
 	_, err := (&Binary{hunter: hunter}).Hunt(t.Context(), []Mutant{{ID: "E01"}}, Options{Seeds: 1})
-	assert.ErrorContains(t, err, "mutant E01: the hunter: exit status 2: seed f8.calm.2: the simulation itself failed")
+	assert.ErrorContains(t, err, "mutant E01: the hunter: exit status 2: seed f9.calm.2: the simulation itself failed")
 }

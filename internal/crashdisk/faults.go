@@ -18,6 +18,14 @@ func (t *Tree) FailSyncs(after int) {
 	t.syncsLeft = after
 }
 
+// ForgetFailed makes every sync of a file that fails take its bytes for written, as Linux does: processes go on to read
+// them, no later sync writes them, and the next cut loses them.
+func (t *Tree) ForgetFailed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forgets = true
+}
+
 // Fill fills the disk, or makes room again. Every write to a full disk fails with ENOSPC, even over existing
 // data, as on a file system that never overwrites in place.
 func (t *Tree) Fill(full bool) {
@@ -70,11 +78,24 @@ func (t *Tree) resumeSyncs() {
 }
 
 // StopAfter lets that many more calls be carried out. All later ones return ErrPowerOff and change nothing, until the
-// next cut. Closing a file is not counted.
+// next cut. Closing a file is not counted. With a negative number all are carried out.
 func (t *Tree) StopAfter(calls int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.stopAt = t.calls + calls
+	t.stopAt = -1
+	if calls >= 0 {
+		t.stopAt = t.calls + calls
+	}
+}
+
+// Kill ends every Life, as if all processes were killed while the power stays on: nothing is lost, and what was not synced
+// still is not.
+func (t *Tree) Kill() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.life++
+	t.stopAt = -1
+	t.resumeSyncs()
 }
 
 // FailAt makes one call fail with that error and change nothing: the next one if k is 1, the one after it if k is 2.

@@ -98,6 +98,9 @@ func (s *lifeFS) Open(name string) (files.File, error) {
 	return &lifeFile{s.life, f, name}, nil
 }
 
+// OpenWrite opens as Open does: every open file of this disk can be written to.
+func (s *lifeFS) OpenWrite(name string) (files.File, error) { return s.Open(name) }
+
 func (s *lifeFS) Rename(from, to string) error {
 	fromDir, fromBase, err := s.parent(from)
 	if err != nil {
@@ -186,6 +189,9 @@ func (f *lifeFile) WriteAt(p []byte, offset int64) (int, error) {
 }
 
 func (f *lifeFile) Sync() error { return named("sync", f.name, f.life.Sync(f.file)) }
+
+// Datasync makes the size durable, too: without it, the bytes could not be found.
+func (f *lifeFile) Datasync() error { return f.Sync() }
 
 func (f *lifeFile) Size() (int64, error) { return f.life.Size(f.file), nil }
 

@@ -22,6 +22,7 @@ type Tree struct {
 	last uint64 // the last inode number that was assigned
 	// syncsLeft is how many more syncs succeed; if it is negative, all do.
 	syncsLeft int
+	forgets   bool  // what a failed sync did not write, no later one writes
 	full      bool  // writes fail
 	lies      bool  // syncs do nothing
 	quota     int64 // bytes of all files; 0: no limit
@@ -119,6 +120,9 @@ func resized(b []byte, size int64) []byte {
 // sync writes everything of the file to the disk, or fails.
 func (t *Tree) sync(f *File) bool {
 	if !t.mayDoSync() {
+		if t.forgets {
+			f.settle(KeepNothing)
+		}
 		return false
 	}
 	if !t.lies {
@@ -297,7 +301,7 @@ func (t *Tree) Clone() *Tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := New()
-	c.last, c.full, c.lies, c.quota = t.last, t.full, t.lies, t.quota
+	c.last, c.full, c.lies, c.forgets, c.quota = t.last, t.full, t.lies, t.forgets, t.quota
 	made := map[Object]Object{}
 	c.root = cloned(t.root, made).(*Dir)
 	return c

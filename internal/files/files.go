@@ -14,6 +14,8 @@ type FS interface {
 	Create(name string) (File, error)
 	// Open opens an existing file for reading.
 	Open(name string) (File, error)
+	// OpenWrite opens an existing file for reading and writing.
+	OpenWrite(name string) (File, error)
 	// Rename gives the file another name in one step. It replaces a file of that name.
 	Rename(from, to string) error
 	Remove(name string) error
@@ -34,6 +36,8 @@ type File interface {
 	io.Closer
 	// Sync makes the bytes and the size of the file durable.
 	Sync() error
+	// Datasync makes the bytes of the file durable. It may be quicker than Sync for a file whose size has not changed.
+	Datasync() error
 	Size() (int64, error)
 }
 

@@ -37,6 +37,8 @@ func (osFS) Create(name string) (File, error) {
 
 func (osFS) Open(name string) (File, error) { return opened(os.Open(name)) }
 
+func (osFS) OpenWrite(name string) (File, error) { return opened(os.OpenFile(name, os.O_RDWR, 0)) }
+
 func opened(f *os.File, err error) (File, error) {
 	if err != nil {
 		return nil, err

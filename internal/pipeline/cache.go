@@ -119,15 +119,26 @@ func (c *Cache) countWaiting() {
 	}
 }
 
-// evict drops whole chunks, the oldest first, until the cache takes at most bytesMax. It stops at the first chunk
-// that is not entirely on the disk, so the cache may take more than bytesMax.
-func (c *Cache) evict() {
+// evict drops whole chunks, the oldest first, until the cache takes at most bytesMax.
+func (c *Cache) evict() { c.shrink(c.bytesMax) }
+
+// Release drops every chunk that is entirely on the disk: of a log at rest nobody is likely to need one soon.
+func (c *Cache) Release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shrink(0)
+}
+
+// shrink stops at the first chunk that is not entirely on the disk, so the cache may take more bytes.
+func (c *Cache) shrink(bytes int) {
 	n := 0
-	for ; n < len(c.chunks) && c.memory > c.bytesMax && c.chunks[n].last() <= c.persisted; n++ {
+	for ; n < len(c.chunks) && c.memory > bytes && c.chunks[n].last() <= c.persisted; n++ {
 		c.memory -= c.chunks[n].memory
 		c.chunks[n] = chunk{} // release the entries: the array behind the slice is kept for a while
 	}
-	c.chunks = c.chunks[n:]
+	if c.chunks = c.chunks[n:]; len(c.chunks) == 0 {
+		c.chunks = nil
+	}
 }
 
 // Read returns the first entries of the span, at most bytesMax bytes but at least one, if the cache has the

@@ -56,6 +56,24 @@ func TestCache_ServesWhatWasWritten(t *testing.T) {
 	}
 }
 
+func TestCache_AtRestKeepsOnlyWhatIsNotOnTheDisk(t *testing.T) {
+	c := NewCache(0, 1<<20)
+	c.Write(&raft.LogWrite{Entries: entriesOf(1, 0, 2, 1), Generation: 1})
+	c.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 2}, Entries: entriesOf(1, 2, 4, 1), Generation: 1})
+	c.MarkPersisted(1, 2)
+	c.Release()
+	_, first := c.Read(raft.Span{After: 0, Last: 4}, 1<<20)
+	expect.Equal(t, raft.Index(3), first)
+	c.MarkPersisted(1, 4)
+	c.Release()
+	expect.Zero(t, c.memory)
+	_, first = c.Read(raft.Span{After: 0, Last: 4}, 1<<20)
+	expect.Equal(t, raft.Index(5), first, "the disk has them all")
+	c.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 4}, Entries: entriesOf(1, 4, 5, 1), Generation: 1})
+	entries, _ := c.Read(raft.Span{After: 4, Last: 5}, 1<<20)
+	expect.Len(t, entries, 1)
+}
+
 func TestCache_KeepsWhatIsNotOnTheDiskWhateverItsLimit(t *testing.T) {
 	c := NewCache(0, 1000)
 	for i := raft.Index(0); i < 100; i += 10 {

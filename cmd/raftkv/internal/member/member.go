@@ -155,7 +155,7 @@ func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*n
 	if err != nil {
 		return nil, nil, explainListen(err)
 	}
-	data, err := storage.OpenBolt(o.Data, storage.BoltOptions{})
+	data, err := storage.Open(o.Data, storage.Options{New: storage.Kind(o.Log)})
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("--data: %w", err), connections.Close())
 	}

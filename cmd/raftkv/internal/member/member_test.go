@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/member"
+	"github.com/coxswain/raft/storage"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -26,7 +28,7 @@ func loggedIn(t *testing.T, dir, text string, peers ...string) string {
 	go func() {
 		ended <- member.Run(ctx, member.Options{
 			ID: "n1", Cluster: "test", Data: dir, RaftAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0",
-			Peers: peers, LogLevel: "info",
+			Peers: peers, LogLevel: "info", Log: "segments",
 		}, write)
 		_ = write.Close()
 	}()
@@ -52,6 +54,7 @@ func TestRun_LogsWhatItWaitsForUntilItIsReady(t *testing.T) {
 func TestRun_SaysInFlagsWhoseDataItIs(t *testing.T) {
 	dir := t.TempDir()
 	loggedIn(t, dir, "n1: ready", "n1=127.0.0.1:1=http://h")
+	assert.DirExists(t, filepath.Join(dir, storage.LogDir), "these members keep their log in segments")
 	err := member.Run(t.Context(), member.Options{
 		ID: "n2", Cluster: "test", Data: dir, RaftAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", LogLevel: "info",
 	}, io.Discard)

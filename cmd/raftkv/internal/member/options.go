@@ -17,6 +17,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/storage"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -25,6 +26,7 @@ type Options struct {
 	ID       string
 	Cluster  string   // the cluster's name
 	Data     string   // directory
+	Log      string   // where a store that is new keeps its log: bbolt, which "" means, or segments
 	RaftAddr string   // "host:port" to listen on for the other members
 	HTTPAddr string   // "host:port" to listen on for clients
 	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the initial members, this one included
@@ -49,6 +51,13 @@ type Options struct {
 	// Insecure allows raft connections without TLS beyond this machine.
 	Insecure bool
 	LogLevel string // trace, debug, info, warn, error, off
+}
+
+func (o *Options) checkLog() error {
+	if kind := storage.Kind(o.Log); kind != "" && kind != storage.KindBolt && kind != storage.KindSegments {
+		return fmt.Errorf("--log %q: use %s or %s", o.Log, storage.KindBolt, storage.KindSegments)
+	}
+	return nil
 }
 
 // ParsePeer reads "id=host:port=url": a member's id, its address for the other members, and its URL for clients.
@@ -167,7 +176,7 @@ func (o Options) config() (node.Config, error) {
 		cfg.Initial = append(cfg.Initial, peer)
 	}
 	_, err := o.via()
-	errs = append(errs, err)
+	errs = append(errs, err, o.checkLog())
 	if hclog.LevelFromString(o.LogLevel) == hclog.NoLevel {
 		errs = append(errs, fmt.Errorf("--log-level %q: use trace, debug, info, warn, error or off", o.LogLevel))
 	}

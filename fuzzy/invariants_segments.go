@@ -1,0 +1,131 @@
+package fuzzy
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"syscall"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/segments"
+)
+
+// The invariants of logs in segments.
+//
+//	N78  A start finds every entry that was acknowledged, behind them a prefix of what was being written, and nothing else, with a commit index that was reached.
+//	N79  Damage to what was known to be durable is refused with the name of the file, and nothing else is: it never shortens a log.
+//	N80  A log in segments takes writes until one of them, or a sync, fails. A full disk that has room again is no failure.
+//	N81  A log in segments is, after each write, what was written.
+
+// prefixTo returns how many of the entries of a write a log has that ends with this one of them; 0: it is not among them.
+func prefixTo(l *raft.LogWrite, id raft.EntryID) int {
+	k := int(id.Index) - int(l.After.Index)
+	if k < 1 || k > len(l.Entries) || l.Entries[k-1].ID() != id {
+		return 0
+	}
+	return k
+}
+
+// recovers checks what a start has found, which the model of the disk is from then on. It returns false if the process ends.
+func (k *checker) recovers(n *node, found *segments.Found) bool {
+	d, s := &n.disk, &n.disk.segments
+	last := s.log.Last()
+	cut := s.cut
+	s.cut = nil
+	switch {
+	case last == d.lastID() && !replaced(s.log, cut, last):
+	case cut != nil && (last == cut.After || prefixTo(cut, last) > 0):
+		k.c.stats.Segments.Prefixes++
+		d.write(n, &raft.Write{Log: &raft.LogWrite{After: cut.After, Entries: cut.Entries[:prefixTo(cut, last)]}}, -1)
+	case s.spoiled && (s.recent[0].endsWith(last) || s.recent[1].endsWith(last)):
+		k.c.stats.Segments.Shortened++
+		s.end(true)
+		d.damaged = true
+		return false
+	case s.spoiled:
+		k.broken("N79", "%s has a damaged log, and starts with one up to %v; it was durable up to %v", n.id, last, d.lastID())
+		return false
+	default:
+		k.broken("N78", "%s starts with a log up to %v; it was durable up to %v (%v)", n.id, last, d.lastID(), cut)
+		return false
+	}
+	k.storesAll(n, found)
+	most := max(s.told, d.commit)
+	if found.Commit < min(s.reached, last.Index) || found.Commit > min(most, last.Index) {
+		k.broken("N78", "%s starts with commit index %d; the log had reached %d, and nobody more than %d", n.id, found.Commit, s.reached, most)
+	}
+	d.commit = max(s.hinted, found.Commit)
+	return k.c.failure == nil
+}
+
+// replaced reports whether the last entry is that of the write. Entries 1 of term 0 have the same id, whatever they hold.
+func replaced(l *segments.Log, w *raft.LogWrite, last raft.EntryID) bool {
+	if w == nil || last.Term > 0 || prefixTo(w, last) == 0 {
+		return false
+	}
+	entries, err := l.Entries(raft.Span{After: last.Index - 1, Last: last.Index}, 1)
+	return err == nil && bytes.Equal(entries[0].Record(), w.Entries[prefixTo(w, last)-1].Record())
+}
+
+// storesAll compares a log, and what a start has made of it, with the model of the disk.
+func (k *checker) storesAll(n *node, found *segments.Found) {
+	d, s := &n.disk, &n.disk.segments
+	stored, err := d.load()
+	if err != nil {
+		k.broken("N78", "%s: the stored log does not load: %v", n.id, err)
+		return
+	}
+	if !reflect.DeepEqual(found.Log, stored.Log) {
+		k.broken("N78", "%s starts with another log than it holds: %+v, not %+v", n.id, found.Log, stored.Log)
+	}
+	k.bounded(n)
+	last := raft.Index(len(d.log))
+	for at := d.base.ID.Index; at < last; {
+		entries, err := s.log.Entries(raft.Span{After: at, Last: last}, n.c.profile.Segments.BufferBytes)
+		if err != nil {
+			k.broken("N78", "%s cannot read behind entry %d of its log up to %d: %v", n.id, at, last, err)
+			return
+		}
+		for i := range entries {
+			if at++; !bytes.Equal(entries[i].Record(), d.log[at-1].entry.Record()) {
+				k.broken("N78", "%s reads %v instead of %v", n.id, entries[i].ID(), d.log[at-1].entry.ID())
+				return
+			}
+		}
+	}
+}
+
+// readsOn checks what a reader finds that goes on where it was before a truncation.
+func (k *checker) readsOn(n *node, l *raft.LogWrite, after raft.Index) {
+	if after == 0 {
+		return
+	}
+	entries, err := n.disk.Entries(raft.Span{After: after, Last: after + raft.Index(len(l.Entries))}, bytesMax)
+	if err != nil || len(entries) == 0 || !bytes.Equal(entries[0].Record(), l.Entries[0].Record()) {
+		k.broken("N81", "%s was truncated to entry %d, and reads %v (%v) behind it instead of %v", n.id, after, entries, err, l.Entries[0].ID())
+	}
+}
+
+// bounded checks where a log begins and ends.
+func (k *checker) bounded(n *node) {
+	d, l := &n.disk, n.disk.segments.log
+	if l.Start() != d.base.ID || l.Last() != d.lastID() {
+		k.broken("N81", "%s has a log from behind %v up to %v; written was one from behind %v up to %v", n.id, l.Start(), l.Last(), d.base.ID, d.lastID())
+	}
+}
+
+// refusesLog checks that a start has a reason to refuse the log.
+func (k *checker) refusesLog(n *node, err error) {
+	var corrupt *raft.CorruptError
+	if !n.disk.segments.spoiled || !errors.As(err, &corrupt) || corrupt.File == "" {
+		k.broken("N79", "%s refuses its log: %v", n.id, err)
+	}
+}
+
+// mayFail checks that a log that takes no more writes has a reason.
+func (k *checker) mayFail(n *node, err error) {
+	s := &n.disk.segments
+	if !s.full || !errors.Is(err, syscall.ENOSPC) {
+		k.broken("N80", "%s: the log takes no more writes: %v", n.id, err)
+	}
+}

@@ -1,0 +1,118 @@
+package fuzzy
+
+import (
+	"bytes"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// runningInSegments is a cluster as running has it, with logs in segments.
+func runningInSegments(t *testing.T) (c *cluster, lead, follower *node) {
+	p := calmOfThree(t)
+	p.Segments = Segments{On: true, Bytes: 4096, FirstBytes: 2048, BatchBytes: 500, MarkBytes: 300, BufferBytes: 1000, Tend: p.ElectionTimeout}
+	c = newCluster(Seed{"calm", 2}, p)
+	c.prepare()
+	for c.now() < sim.In(2*time.Second) {
+		c.turn()
+	}
+	require.Nil(t, c.failure)
+	lead = c.nodes[c.leader()]
+	follower = c.nodes[(lead.index+1)%3]
+	require.Greater(t, len(c.check.canonical), 10)
+	return c, lead, follower
+}
+
+// promised has the model of a disk hold one more entry than its log does.
+func promised(n *node) {
+	n.crash()
+	last := n.disk.lastID()
+	n.disk.log = append(n.disk.log, slot{entry: &raft.Entry{Index: last.Index + 1, Term: last.Term}})
+}
+
+var segmentBreaches = []breach{
+	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // an entry that was acknowledged is not there
+		promised(follower)
+		follower.recoverLog()
+	}},
+	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // another entry is there
+		follower.crash()
+		at := &follower.disk.log[len(follower.disk.log)-2]
+		was := at.entry
+		other := raft.Entry{Index: was.Index, Term: was.Term, Kind: was.Kind, Time: was.Time, Data: bytes.Repeat([]byte{1}, len(was.Data))}
+		other.Seal()
+		at.entry = &other
+		follower.recoverLog()
+	}},
+	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // one that nobody has written
+		follower.crash()
+		follower.disk.log = follower.disk.log[:len(follower.disk.log)-1]
+		follower.recoverLog()
+	}},
+	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // a commit index that was reached is lost
+		follower.crash()
+		follower.disk.segments.reached = follower.disk.lastID().Index + 1
+		follower.disk.commit = 0
+		follower.disk.segments.told = 0
+		follower.recoverLog()
+	}},
+	{"N79", func(_ *cluster, _ *checker, _, follower *node) { // damage shortens the log
+		promised(follower)
+		follower.disk.segments.spoiled, follower.disk.segments.recent = true, [2]appended{}
+		follower.recoverLog()
+	}},
+	{"N79", func(_ *cluster, k *checker, _, follower *node) { // a log without damage is refused
+		k.refusesLog(follower, &raft.CorruptError{File: "a"})
+	}},
+	{"N79", func(_ *cluster, k *checker, _, follower *node) { // damage is refused without a name
+		follower.disk.segments.spoiled = true
+		k.refusesLog(follower, syscall.EIO)
+	}},
+	{"N80", func(_ *cluster, k *checker, _, follower *node) { k.mayFail(follower, syscall.EIO) }},
+	{"N80", func(_ *cluster, k *checker, _, follower *node) { k.mayFail(follower, syscall.ENOSPC) }},
+	{"N81", func(_ *cluster, k *checker, _, follower *node) {
+		follower.disk.log = follower.disk.log[:2]
+		k.bounded(follower)
+	}},
+}
+
+func TestSegments_EachRuleNoticesItsBreach(t *testing.T) {
+	for _, row := range segmentBreaches {
+		c, lead, follower := runningInSegments(t)
+		row.breach(c, c.check, lead, follower)
+		expectBreach(t, c, row.rule)
+	}
+}
+
+// Seeds do to logs in segments all that may be done to them.
+func TestSegments_SeedsReachWhatMayHappen(t *testing.T) {
+	total := SegmentStats{}
+	for number := range uint64(20) {
+		r, err := Run(Seed{"segments", number}, nil)
+		require.NoError(t, err)
+		require.Nil(t, r.Failure, "%v", r.Seed)
+		s := r.Stats.Segments
+		total.Truncations += s.Truncations
+		total.Resets += s.Resets
+		total.Rolled += s.Rolled
+		total.Pruned += s.Pruned
+		total.Failed += s.Failed
+		total.Waits += s.Waits
+		total.Prefixes += s.Prefixes
+		total.CutStarts += s.CutStarts
+		total.Refused += s.Refused
+	}
+	for what, times := range map[string]int{
+		"truncations": total.Truncations, "resets": total.Resets, "segments in use": total.Rolled, "segments given up": total.Pruned,
+		"writes that failed": total.Failed, "writes that waited for room": total.Waits, "parts of writes": total.Prefixes,
+		"starts that were cut short": total.CutStarts, "damaged logs": total.Refused,
+	} {
+		assert.Positive(t, times, what)
+	}
+}

@@ -1,0 +1,269 @@
+package fuzzy
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/segments"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// logPath is the directory of the segments on a simulated disk.
+const logPath = "log"
+
+// segmented is the part of a disk that holds the log in segments. The production code writes and reads them. What a store
+// keeps in bbolt beside them is in the other fields of the disk.
+type segmented struct {
+	random  *sim.Stream
+	stats   *SegmentStats
+	tree    *crashdisk.Tree
+	catalog segments.Catalog // as it was kept last
+	hinted  raft.Index       // the commit index that was kept with it
+	log     *segments.Log    // of the running process
+
+	ahead    bool           // the running write is made already: its end waits for room on the disk
+	cut      *raft.LogWrite // what a process was writing when it ended, of which any prefix may be there; nil: nothing
+	late     bool           // the power went off, and what is kept at that moment may still be durable
+	failing  bool           // a sync or another call of the next write fails
+	failed   failedWrite    // of the running process
+	reached  raft.Index     // the commit index that batches have recorded, as far as the log reached
+	told     raft.Index     // the highest commit index that was ever written
+	recent   [2]appended    // what was written last, the newest one first: damage to it may be taken for an interrupted write
+	fullTill sim.Time       // it has no room for another segment before this time
+	full     bool           // nor takes it any write
+	waited   bool           // the running write has waited for room
+	tended   bool           // the process looks after its segments later
+	former   []byte         // an earlier state of a file, which may be put back
+	formerAt string         // its path
+	spoiled  bool           // a file was damaged
+}
+
+// failedWrite says which write of a process failed, if one did.
+type failedWrite uint8
+
+const (
+	noneFailed   failedWrite = iota
+	tendingFails             // none of the core's
+	recordsFail              // nothing of the write is durable
+	entriesFail              // all but the entries is durable
+)
+
+// appended is a write of entries.
+type appended struct {
+	before raft.EntryID // the last entry until then
+	write  *raft.LogWrite
+}
+
+// endsWith reports whether the log ends with that entry if the write, or a part of it, is lost.
+func (a *appended) endsWith(id raft.EntryID) bool {
+	if a.write == nil {
+		return false
+	}
+	after := a.write.After
+	return id == a.before || id == after || prefixTo(a.write, id) > 0
+}
+
+func newSegmented(c *cluster, i int) segmented {
+	s := segmented{random: sim.NewStream(c.seed.Number, sim.DiskConcern<<32+sim.Concern(i)), stats: &c.stats.Segments}
+	s.empty()
+	return s
+}
+
+// empty replaces the part of the disk by an empty one.
+func (s *segmented) empty() {
+	*s = segmented{random: s.random, stats: s.stats, tree: crashdisk.New()}
+	s.tree.ForgetFailed()
+}
+
+// copied returns the part of an image of the disk.
+func (s *segmented) copied() segmented {
+	c := *s
+	c.tree, c.log = s.tree.Clone(), nil
+	return c
+}
+
+// putBack replaces the part of the disk by that of an image.
+func (s *segmented) putBack(i segmented) {
+	i.random = s.random
+	*s = i
+	s.fullTill = 0
+	s.end(true)
+}
+
+// keep makes the list of the segments durable. Nothing is kept once the power is off, but for what was on its way.
+func (s *segmented) keep(life *crashdisk.Life, c segments.Catalog) (err error) {
+	if err := life.Alive(); err != nil {
+		if s.late || s.random.Coin() {
+			s.late = true
+			return err
+		}
+		s.late = true
+	}
+	before := len(s.catalog.Listed)
+	s.catalog, err = segments.DecodeCatalog(c.Encode())
+	s.stats.Rolled += max(len(s.catalog.Listed)-before, 0)
+	s.stats.Pruned += max(before-len(s.catalog.Listed), 0)
+	return err
+}
+
+// openLog returns the log of a process that starts.
+func (n *node) openLog() *segments.Log {
+	s, p := &n.disk.segments, &n.c.profile.Segments
+	life := s.tree.Life()
+	var l *segments.Log
+	sizes := segments.Sizes{
+		SegmentBytes: int64(p.Bytes), FirstBytes: int64(p.FirstBytes), BatchBytes: p.BatchBytes, MarkBytes: int64(p.MarkBytes),
+		BufferBytes: p.BufferBytes,
+	}
+	l = segments.New(s.tree.FS(), logPath, sizes, segments.Owner{
+		Salt: s.random.Uint64,
+		Keep: func(c segments.Catalog) error { return s.keep(life, c) },
+		Await: func(bytes int64) error {
+			err := l.Prepare(bytes)
+			if errors.Is(err, syscall.ENOSPC) && s.fullTill > 0 {
+				s.waited = true
+				s.room()
+				err = l.Prepare(bytes)
+			}
+			return err
+		},
+	})
+	return l
+}
+
+// room ends a time in which the disk is full.
+func (s *segmented) room() {
+	s.full = false
+	s.tree.Fill(false)
+	s.tree.Quota(0)
+}
+
+// make makes a write durable as a store does: all but the entries in one step, and then these.
+func (s *segmented) make(d *disk, w *raft.Write) (failed failedWrite, err error) {
+	life, l := s.tree.Life(), w.Log
+	s.told = max(s.told, w.Commit)
+	keep := func(c segments.Catalog) error { return s.keep(life, c) }
+	switch {
+	case l != nil && l.Reset:
+		err = s.log.Reset(l.After, keep)
+	case w.Hard != nil || w.Snapshot != nil || w.Base != nil || w.Mark != nil:
+		if err = s.log.Failed(); err == nil {
+			err = keep(s.log.Catalog())
+		}
+		if err == nil && w.Base != nil {
+			s.log.Compact(w.Base.ID)
+		}
+	}
+	if err != nil {
+		return recordsFail, err
+	}
+	if l == nil || len(l.Entries) == 0 && l.After == s.log.Last() {
+		return noneFailed, nil
+	}
+	if err = s.log.Append(l.After, l.Entries, max(d.commit, w.Commit)); err != nil {
+		return entriesFail, err
+	}
+	return noneFailed, nil
+}
+
+// recordsOf returns what of a write is durable before its entries are.
+func recordsOf(w *raft.Write) raft.Write {
+	r := raft.Write{Mark: w.Mark, Hard: w.Hard, Snapshot: w.Snapshot, Base: w.Base}
+	if l := w.Log; l != nil && l.Reset {
+		r.Log = &raft.LogWrite{After: l.After, Reset: true}
+	}
+	return r
+}
+
+// keepsRecords reports whether a write has more than entries and a commit index.
+func keepsRecords(w *raft.Write) bool {
+	return w.Mark != nil || w.Hard != nil || w.Snapshot != nil || w.Base != nil || w.Log != nil && w.Log.Reset
+}
+
+// writeSegments makes the running write durable. It returns false if it has not ended.
+func (n *node) writeSegments(w *raft.Write) bool {
+	s := &n.disk.segments
+	if s.ahead {
+		s.ahead = false
+		return true
+	}
+	if s.fullTill > 0 && s.fullTill <= n.c.now() {
+		s.fullTill = 0
+		s.room()
+	}
+	after := n.readBefore(w.Log)
+	failed, err := s.make(&n.disk, w)
+	if err != nil {
+		n.c.check.mayFail(n, err)
+		s.stats.Failed++
+		s.failed = failed
+		n.crash()
+		n.restartIn(s.random.Exponential(n.c.profile.ElectionTimeout * 4))
+		return false
+	}
+	if s.waited { // it ends when there is room
+		s.waited, s.ahead = false, true
+		s.stats.Waits++
+		n.endWriteIn(max(s.fullTill-n.c.now(), 0))
+		return false
+	}
+	n.tendLater()
+	n.c.check.readsOn(n, w.Log, after)
+	return true
+}
+
+// readBefore reads the entries up to the one behind which a write is about to truncate the log, and returns the index of that
+// one; 0: it has read nothing. A reader that goes on there must find what was written instead.
+func (n *node) readBefore(l *raft.LogWrite) raft.Index {
+	base := n.disk.base.ID.Index
+	if l == nil || l.Reset || l.After.Index >= n.disk.lastID().Index || l.After.Index <= base || len(l.Entries) == 0 {
+		return 0
+	}
+	from := max(base, l.After.Index-min(l.After.Index, 3))
+	if _, err := n.disk.Entries(raft.Span{After: from, Last: l.After.Index}, bytesMax); err != nil {
+		n.c.check.broken("N81", "%s cannot read behind entry %d up to %d: %v", n.id, from, l.After.Index, err)
+	}
+	return l.After.Index
+}
+
+// madeSegments takes note of a write that is durable, before the model of the disk is changed.
+func (d *disk) madeSegments(n *node, w *raft.Write) {
+	s := &d.segments
+	if keepsRecords(w) {
+		s.hinted = max(d.commit, w.Commit)
+	}
+	l := w.Log
+	switch {
+	case l == nil:
+		return
+	case l.Reset:
+		s.stats.Resets++
+		s.reached, s.recent = min(s.reached, l.After.Index), [2]appended{{l.After, l}}
+		if len(l.Entries) == 0 {
+			return
+		}
+	case len(l.Entries) == 0 && l.After == d.lastID():
+		return
+	default:
+		s.noteAppend(n, l)
+	}
+	s.reached = min(max(s.reached, d.commit, w.Commit), l.After.Index+raft.Index(len(l.Entries)))
+}
+
+// noteAppend takes note of the entries of a write, or of some of them.
+func (s *segmented) noteAppend(n *node, l *raft.LogWrite) {
+	last := n.disk.lastID()
+	s.recent = [2]appended{{last, l}, s.recent[0]}
+	if l.After.Index < last.Index {
+		s.stats.Truncations++
+	}
+}
+
+func (d *disk) lastID() raft.EntryID {
+	if len(d.log) == 0 {
+		return raft.EntryID{}
+	}
+	return d.log[len(d.log)-1].entry.ID()
+}

@@ -1,0 +1,103 @@
+package zoo
+
+// alsoTested names the test that catches a mutant if few seeds do.
+func alsoTested(run string, m Mutant) Mutant {
+	m.Test = &Test{"internal/segments", run}
+	return m
+}
+
+// ofSegments is a bug of a log in segments, which the simulator runs over disks in memory.
+func ofSegments(id, rule, bug, expect string, edits ...Edit) Mutant {
+	return Mutant{
+		ID: id, Before: true, Rule: rule, Bug: bug, Edits: edits, Expect: expect,
+		Profiles: []string{"segments"},
+	}
+}
+
+// segmentLogs: how a log in segments is written, read, and recovered.
+var segmentLogs = []Mutant{
+	ofSegments("U01", "entries are durable before they are acknowledged", "they are written and not synced", "N78",
+		instead("internal/segments/append.go", `if err := l.flush(); err != nil {
+		return err
+	}
+	if err := l.current().file.Datasync(); err != nil {
+		return err
+	}`, `if err := l.flush(); err != nil { return err }`)),
+	ofSegments("U02", "what is synced was written before", "the sync comes first", "N78",
+		instead("internal/segments/append.go", `if err := l.flush(); err != nil {
+		return err
+	}
+	if err := l.current().file.Datasync(); err != nil {
+		return err
+	}`, `if err := l.current().file.Datasync(); err != nil { return err }
+if err := l.flush(); err != nil { return err }`)),
+	ofSegments("U03", "a batch is of the present use of its file", "one of an earlier use is taken for it", "N78, N79",
+		value("internal/segments/format.go", `binary.LittleEndian.Uint64(b) == salt`, `true`)),
+	{
+		// No simulated disk writes to another place than it was told to.
+		ID: "U04", Before: true, Rule: "a batch belongs to its place", Bug: "it is accepted at any other",
+		Edits:  []Edit{value("internal/segments/format.go", `binary.LittleEndian.Uint64(b[8:]) == uint64(offset)`, `true`)},
+		Expect: "-", Outside: true, Test: &Test{"internal/segments", "Place"},
+	},
+	alsoTested("Place", ofSegments("U05", "the checksum of a batch covers its records", "it covers its head alone", "N79",
+		value("internal/segments/format.go", `crc32.Update(crc32.Checksum(b[:64], castagnoli), castagnoli, sums)`, `crc32.Checksum(b[:64], castagnoli)`))),
+	alsoTested("Damage_EachByte", ofSegments("U06", "a batch is checked before a start takes it in", "it is not", "N79",
+		value("internal/segments/scan.go", `reason == nil && batchSum(b, s.sums) != h.sum`, `false`))),
+	ofSegments("U07", "a truncation counts after a restart", "what it has dropped is reported again", "N78, N79",
+		value("internal/segments/recover.go", `r.observing && after.Index < r.found.Log.Last.Index`, `false`)),
+	ofSegments("U08", "a truncation drops the entries behind it", "a start keeps the places of those entries", "N78",
+		instead("internal/segments/recover.go", `x.truncate(after)`, `x.last = after`)),
+	ofSegments("U09", "a reset drops all entries", "a start finds them again", "N78, N79",
+		value("internal/segments/recover.go", `h.epoch < l.catalog.Epoch`, `false`)),
+	ofSegments("U10", "a reset begins a new epoch", "it forgets to", "N78, N79",
+		instead("internal/segments/append.go", `next.Epoch++`, `_ = next`)),
+	ofSegments("U11", "damage to what was synced is refused", "the log is cut there", "N79",
+		value("internal/segments/recover.go", `synced > offset`, `false`)),
+	ofSegments("U12", "later batches prove what was synced", "only earlier ones do", "N79",
+		value("internal/segments/recover.go", `max(synced, seen)`, `synced`)),
+	ofSegments("U13", "each use of a file has a salt of its own", "all have the same", "N78, N79",
+		value("internal/segments/prepare.go", `l.owner.Salt()`, `uint64(7)`)),
+	ofSegments("U14", "a segment has its name once its head is durable", "it has it before", "N79",
+		instead("internal/segments/prepare.go", `err = f.Sync()`, `_ = f`)),
+	ofSegments("U15", "a segment is listed once its name is durable", "its directory is not synced", "N79",
+		instead("internal/segments/prepare.go", `if err := errors.Join(l.fs.Rename(name, s.path), l.fs.SyncDir(l.dir)); err != nil {
+		return nil, errors.Join(err, l.drop(name), l.drop(s.path))
+	}`, `if err := l.fs.Rename(name, s.path); err != nil { return nil, err }`)),
+	alsoTested("Crash_EveryImage", ofSegments("U16", "a file is used again once its new name is durable", "its directory is not synced", "N79",
+		instead("internal/segments/prepare.go", `if err := errors.Join(l.fs.Rename(s.path, spare), l.fs.SyncDir(l.dir)); err != nil {
+		return err
+	}`, `if err := l.fs.Rename(s.path, spare); err != nil { return err }`))),
+	ofSegments("U17", "a start writes again what was not known to be synced", "it syncs it alone, which does nothing after a failed sync", "N78",
+		value("internal/segments/begin.go", `max(r.synced, headBytes)`, `l.end`)),
+	ofSegments("U18", "a start makes durable what it has found", "it does not sync", "N78",
+		instead("internal/segments/begin.go", `return f.Sync()`, `return nil`)),
+	alsoTested("Crash_EveryImage", ofSegments("U19", "a start clears the rest of an interrupted write", "later batches are taken for what followed it", "N78, N79",
+		value("internal/segments/begin.go", `r.stale`, `r.stale[:0]`))),
+	ofSegments("U20", "a segment is listed before anything is written to it", "only every other one is", "N78",
+		instead("internal/segments/prepare.go", `if err := l.owner.Keep(next); err != nil {
+		return err
+	}
+	l.catalog = next
+	l.end, l.synced = headBytes, headBytes`, `if n := len(next.Listed); n < 2 || n%2 == 1 {
+if err := l.owner.Keep(next); err != nil { return err }
+}
+l.catalog = next
+l.end, l.synced = headBytes, headBytes`)),
+	ofSegments("U21", "a segment is given up once all its entries are below the base", "one entry above it goes, too", "N78",
+		value("internal/segments/prepare.go", `l.segments[0].last <= l.index.start.Index`, `l.segments[0].last <= l.index.start.Index+1`)),
+	ofSegments("U22", "a mark of the index names the entry at its place", "it is off by one", "N43, N78",
+		instead("internal/segments/index.go", `at.left = len(entries) - k`, `at.left = len(entries) - k - 1`)),
+	alsoTested("KeepsTheHint", ofSegments("U23", "a commit index is recorded as far as the log reaches", "it is recorded as it is", "N79",
+		value("internal/segments/append.go", `min(max(l.commit, hint), last)`, `max(l.commit, hint)`))),
+	ofSegments("U24", "a segment is synced before the next one is begun", "it is not", "N78, N79",
+		instead("internal/segments/prepare.go", `if err := l.sync(); err != nil {
+		return err
+	}
+	return l.advance(headBytes + bytes)`, `if err := l.flush(); err != nil { return err }
+l.writer.dirty = false
+return l.advance(headBytes + bytes)`)),
+	ofSegments("U25", "a truncation drops the places of entries at once", "readers still find them", "N43, N81",
+		instead("internal/segments/append.go", `l.index.truncate(p.after)`, `l.index.last = p.after`)),
+	ofSegments("U26", "a reader goes on where it was only in the same log", "it goes on after a truncation", "N43, N78",
+		value("internal/segments/read.go", `c.next == i && c.cuts == x.cuts && c.segment == s.segment`, `c.next == i && c.segment == s.segment`)),
+}

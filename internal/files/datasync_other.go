@@ -1,0 +1,5 @@
+//go:build !linux
+
+package files
+
+func (f osFile) Datasync() error { return f.Sync() }

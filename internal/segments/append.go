@@ -1,0 +1,231 @@
+package segments
+
+import (
+	"fmt"
+
+	"github.com/coxswain/raft"
+)
+
+// writer gathers what is written at once, and what the readers may see once it is synced.
+type writer struct {
+	buffer  []byte
+	at      int64  // where the buffer begins in the last segment
+	sums    []byte // of the records of a batch
+	pending []piece
+	encoded [batchBytes + alignment]byte // of the batch, and zeros
+	dirty   bool                         // something was written to the last segment and not synced
+}
+
+// piece is a batch that was written, and is not in the index yet.
+type piece struct {
+	segment *segment
+	offset  int64
+	after   raft.EntryID
+	entries []raft.Entry
+}
+
+// Append makes the entries durable, behind an entry that the log holds, before it returns; it drops those that follow that
+// one. The hint is kept as far as the log reaches. After an error, of which a prefix of the entries may be left, nothing more
+// is written.
+func (l *Log) Append(after raft.EntryID, entries []raft.Entry, hint raft.Index) error {
+	if l.failed != nil {
+		return l.failed
+	}
+	if err := l.Follows(after, entries, false); err != nil {
+		return l.fail(err)
+	}
+	for {
+		n, length := l.chunk(entries)
+		if err := l.writeBatch(after, entries[:n], length, hint); err != nil {
+			return l.fail(err)
+		}
+		if entries = entries[n:]; len(entries) == 0 {
+			break
+		}
+		after = raft.EntryID{Term: l.lastPending().Term, Index: l.lastPending().Index}
+	}
+	if err := l.sync(); err != nil {
+		return l.fail(err)
+	}
+	l.publish()
+	return nil
+}
+
+// lastPending returns the last entry that was written.
+func (l *Log) lastPending() *raft.Entry {
+	p := &l.writer.pending[len(l.writer.pending)-1]
+	return &p.entries[len(p.entries)-1]
+}
+
+// Follows returns an error if the entries cannot be written behind that one, which the log holds unless it is reset.
+func (l *Log) Follows(after raft.EntryID, entries []raft.Entry, reset bool) error {
+	if !reset && !l.Holds(after) {
+		return &raft.NotInLogError{After: after, Start: l.Start(), Last: l.Last()}
+	}
+	last := after
+	for k := range entries {
+		e := &entries[k]
+		if e.Index != last.Index+1 || e.Term < last.Term {
+			return fmt.Errorf("segments: entry %v cannot follow entry %v", e.ID(), last)
+		}
+		last = e.ID()
+	}
+	return nil
+}
+
+// chunk returns how many of the entries the next batch takes, at least one if there is one, and the bytes of their records.
+func (l *Log) chunk(entries []raft.Entry) (n, length int) {
+	most := min(l.sizes.BatchBytes, int(l.sizes.SegmentBytes)-headBytes-batchBytes-alignment)
+	for n < len(entries) {
+		size := len(entries[n].Record())
+		if n > 0 && length+size > most {
+			break
+		}
+		length += size
+		n++
+	}
+	return n, length
+}
+
+// writeBatch writes a batch, or gathers it in the buffer. It is not durable yet.
+func (l *Log) writeBatch(after raft.EntryID, entries []raft.Entry, length int, hint raft.Index) error {
+	w := &l.writer
+	h := batch{epoch: l.catalog.Epoch, after: after, length: length, count: len(entries)}
+	if err := l.makeRoom(h.size()); err != nil {
+		return err
+	}
+	s := l.current()
+	h.salt, h.offset, h.synced = s.Salt, l.end, l.synced
+	last := after.Index + raft.Index(len(entries))
+	l.commit = min(max(l.commit, hint), last)
+	h.commit = l.commit
+	if !w.dirty {
+		w.buffer, w.at, w.dirty = w.buffer[:0], l.end, true
+	}
+	w.sums = w.sums[:0]
+	for k := range entries {
+		w.sums = append(w.sums, sumOf(entries[k].Record())...)
+	}
+	encoded, zeros := w.encoded[:batchBytes], w.encoded[batchBytes:]
+	h.put(encoded)
+	sealBatch(encoded, w.sums)
+	if err := l.put(encoded); err != nil {
+		return err
+	}
+	for k := range entries {
+		if err := l.put(entries[k].Record()); err != nil {
+			return err
+		}
+	}
+	if err := l.put(zeros[:h.size()-int64(batchBytes+length)]); err != nil {
+		return err
+	}
+	w.pending = append(w.pending, piece{s, h.offset, after, entries})
+	l.end, l.marked = h.end(), len(entries) == 0
+	return nil
+}
+
+// put adds bytes to the buffer, which is written whenever it is full. What does not fit into it is written by itself.
+func (l *Log) put(b []byte) error {
+	w := &l.writer
+	if len(w.buffer)+len(b) > cap(w.buffer) {
+		if err := l.flush(); err != nil {
+			return err
+		}
+	}
+	if len(b) <= cap(w.buffer) {
+		w.buffer = append(w.buffer, b...)
+		return nil
+	}
+	_, err := l.current().file.WriteAt(b, w.at)
+	w.at += int64(len(b))
+	return err
+}
+
+func (l *Log) flush() error {
+	w := &l.writer
+	if len(w.buffer) == 0 {
+		return nil
+	}
+	_, err := l.current().file.WriteAt(w.buffer, w.at)
+	w.at += int64(len(w.buffer))
+	w.buffer = w.buffer[:0]
+	return err
+}
+
+// sync makes durable what was written to the last segment.
+func (l *Log) sync() error {
+	if !l.writer.dirty {
+		return nil
+	}
+	if err := l.flush(); err != nil {
+		return err
+	}
+	if err := l.current().file.Datasync(); err != nil {
+		return err
+	}
+	l.writer.dirty, l.synced = false, l.end
+	return nil
+}
+
+// publish shows readers what is durable.
+func (l *Log) publish() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.writer.pending {
+		l.take(p)
+	}
+	clear(l.writer.pending) // the entries are not kept
+	l.writer.pending = l.writer.pending[:0]
+}
+
+// take adds a batch to the index. The lock is held.
+func (l *Log) take(p piece) {
+	if p.after.Index < l.index.last.Index {
+		l.index.truncate(p.after)
+		for _, s := range l.segments {
+			s.last = min(s.last, p.after.Index)
+		}
+	}
+	l.index.add(p.segment, p.offset, p.entries, l.sizes.MarkBytes)
+	size := int64(batchBytes)
+	for k := range p.entries {
+		size += int64(len(p.entries[k].Record()))
+	}
+	p.segment.limit = p.offset + roundedUp(size, alignment)
+}
+
+// Mark records that everything is durable, in a batch without entries, unless that is recorded already. Damage to what was
+// written before is told from a write that a crash has interrupted from then on.
+func (l *Log) Mark() error {
+	if l.failed != nil {
+		return l.failed
+	}
+	empty := batch{}
+	if l.marked || l.end == headBytes || l.end+empty.size() > l.current().Bytes {
+		return nil
+	}
+	return l.Append(l.Last(), nil, l.commit)
+}
+
+// Reset drops all entries: the log begins behind that one. keep makes the catalog durable, with what the owner records of
+// the new beginning in the same step.
+func (l *Log) Reset(start raft.EntryID, keep func(Catalog) error) error {
+	if l.failed != nil {
+		return l.failed
+	}
+	l.commit = min(l.commit, start.Index)
+	next := l.Catalog()
+	next.Epoch++
+	if err := keep(next); err != nil {
+		return l.fail(err)
+	}
+	l.catalog = next
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.index.begin(start)
+	for _, s := range l.segments {
+		s.last = 0
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package segments
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+)
+
+func isEOF(err error) bool { return errors.Is(err, io.EOF) }
+
+// Begin makes durable what Recover has found, and lets the log be written to. After a sync that failed, the bytes that a
+// process reads may not be on the disk, and a sync does not write them: so all that was never known to be durable is
+// written again.
+func (l *Log) Begin() error {
+	r := l.recovery
+	l.recovery = nil
+	l.writer.buffer = make([]byte, 0, l.sizes.BufferBytes)
+	if err := l.fs.MakeDir(l.dir); err != nil {
+		return l.fail(err)
+	}
+	if err := l.removeUnused(r); err != nil {
+		return l.fail(err)
+	}
+	if len(l.segments) == 0 {
+		if err := l.advance(0); err != nil {
+			return l.fail(err)
+		}
+		return nil
+	}
+	if err := l.repair(r); err != nil {
+		return l.fail(err)
+	}
+	l.synced = l.end
+	return nil
+}
+
+// repair writes the end of the log again, and clears what behind it could be taken for a batch.
+func (l *Log) repair(r *recovery) error {
+	f := l.current().file
+	for _, offset := range r.stale {
+		if _, err := f.WriteAt(make([]byte, batchBytes), offset); err != nil {
+			return err
+		}
+	}
+	buffer := make([]byte, l.sizes.BufferBytes)
+	for at := max(r.synced, headBytes); at < l.end; at += int64(len(buffer)) {
+		buffer = buffer[:min(int64(len(buffer)), l.end-at)]
+		if _, err := f.ReadAt(buffer, at); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(buffer, at); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// removeUnused removes the files that are not listed, but for those that may be used again.
+func (l *Log) removeUnused(r *recovery) error {
+	for _, path := range r.unused {
+		name := filepath.Base(path)
+		if isSpare(name) && name != newName && len(l.spares) < sparesMax && l.isWhole(path) {
+			l.spares = append(l.spares, path)
+			continue
+		}
+		if err := l.drop(path); err != nil {
+			return err
+		}
+	}
+	return l.fs.SyncDir(l.dir)
+}
+
+func (l *Log) isWhole(path string) bool {
+	f, err := l.fs.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	size, err := f.Size()
+	return err == nil && size == l.sizes.SegmentBytes
+}

@@ -1,0 +1,169 @@
+package segments_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/segments"
+)
+
+// Readers go through the log from its beginning, while its segments are given up and used again, and its end is dropped and
+// written anew. They find entries, all of one state of the log, or that these are not stored.
+func TestEntries_BesideEverythingElse(t *testing.T) {
+	h := newHome(newTree().FS())
+	l := opened(t, h)
+	m := model{}
+	done := make(chan struct{})
+	failures := make(chan error, 3)
+	var readers sync.WaitGroup
+	for range cap(failures) {
+		readers.Go(func() { failures <- readOver(done, l) })
+	}
+	for k := range 300 {
+		term := raft.Term(k + 1)
+		after := m.last()
+		if n := len(m.entries); k%3 == 0 && n > 10 {
+			after = m.entries[n-10].ID()
+		}
+		all := entries(after, term, 12)
+		require.NoError(t, l.Append(after, all, 0))
+		m.append(after, all)
+		if n := len(m.entries) - 60; n > 0 {
+			base := m.entries[n-1].ID()
+			h.compact(l, base)
+			m.compact(base)
+		}
+		_, err := l.Prune()
+		require.NoError(t, err)
+		require.NoError(t, l.Prepare(0))
+	}
+	close(done)
+	readers.Wait()
+	close(failures)
+	for err := range failures {
+		require.NoError(t, err)
+	}
+	m.check(t, l)
+	require.NoError(t, l.Close())
+}
+
+// readOver reads until done is closed, and at least once.
+func readOver(done <-chan struct{}, l *segments.Log) error {
+	for {
+		span := raft.Span{After: l.Start().Index, Last: l.Last().Index}
+		for span.After < span.Last {
+			got, err := l.Entries(span, 700)
+			if errors.Is(err, raft.ErrNotStored) {
+				break
+			}
+			if err == nil {
+				err = oneLog(got, span)
+			}
+			if err != nil {
+				return err
+			}
+			span.After = got[len(got)-1].Index
+		}
+		select {
+		case <-done:
+			return nil
+		default:
+		}
+	}
+}
+
+// oneLog checks that the entries may be those of one state of the log.
+func oneLog(got []raft.Entry, span raft.Span) error {
+	for k, e := range got {
+		want := entry(span.After+1+raft.Index(k), e.Term, len(e.Data))
+		if string(want.Record()) != string(e.Record()) || k > 0 && e.Term < got[k-1].Term {
+			return fmt.Errorf("entry %v in place %d behind entry %d", e.ID(), k, span.After)
+		}
+	}
+	return nil
+}
+
+// gated is a file system on which a reader waits, in the file of that name.
+type gated struct {
+	files.FS
+	name    string
+	entered chan struct{}
+	leave   chan struct{}
+}
+
+type gatedFile struct {
+	files.File
+	gate *gated
+}
+
+func (g *gated) OpenWrite(name string) (files.File, error) {
+	f, err := g.FS.OpenWrite(name)
+	if err == nil && name == g.name {
+		f = gatedFile{f, g}
+	}
+	return f, err
+}
+
+func (f gatedFile) ReadAt(p []byte, offset int64) (int, error) {
+	f.gate.entered <- struct{}{}
+	<-f.gate.leave
+	return f.File.ReadAt(p, offset)
+}
+
+// readWhile reads everything while do is done: it begins when the reader is in the second segment.
+func readWhile(t *testing.T, do func(h *home, l *segments.Log, m *model)) ([]raft.Entry, *model, error) {
+	gate := &gated{FS: newTree().FS(), name: dir + "/0000000000000002.seg", entered: make(chan struct{}, 9), leave: make(chan struct{})}
+	h := newHome(gate)
+	l := opened(t, h)
+	m := &model{}
+	for range 5 {
+		all := entries(m.last(), 1, 10)
+		require.NoError(t, l.Append(m.last(), all, 0))
+		m.append(m.last(), all)
+	}
+	var got []raft.Entry
+	var err error
+	var reader sync.WaitGroup
+	span := raft.Span{After: 0, Last: m.last().Index}
+	reader.Go(func() { got, err = l.Entries(span, 1<<20) })
+	<-gate.entered
+	do(h, l, m)
+	close(gate.leave)
+	reader.Wait()
+	return got, m, err
+}
+
+func TestEntries_OfASegmentThatIsGivenUpMeanwhile(t *testing.T) {
+	before := entries(raft.EntryID{}, 1, 50)
+	got, _, err := readWhile(t, func(h *home, l *segments.Log, m *model) {
+		h.compact(l, m.last())
+		for range 4 {
+			_, err := l.Prune()
+			require.NoError(t, err)
+		}
+		for range 9 { // the files of what was given up are used again
+			all := entries(m.last(), 2, 10)
+			require.NoError(t, l.Append(m.last(), all, 0))
+			m.append(m.last(), all)
+		}
+	})
+	if !errors.Is(err, raft.ErrNotStored) {
+		require.NoError(t, errors.Join(err, same(got, before)))
+	}
+}
+
+func TestEntries_OfALogThatIsTruncatedMeanwhile(t *testing.T) {
+	got, m, err := readWhile(t, func(_ *home, l *segments.Log, m *model) {
+		after := m.entries[4].ID()
+		all := entries(after, 2, 45)
+		require.NoError(t, l.Append(after, all, 0))
+		m.append(after, all)
+	})
+	require.NoError(t, errors.Join(err, same(got, m.entries)))
+}

@@ -1,0 +1,75 @@
+package segments
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/coxswain/raft"
+)
+
+// Catalog says which segments the log consists of. Its owner keeps it durably, and replaces it in one step.
+type Catalog struct {
+	// Epoch counts the resets. What batches of an earlier epoch hold is not in the log.
+	Epoch uint64
+	// Synced is the offset up to which the last segment was durable when the catalog was written. It may be lower.
+	Synced int64
+	// Commit is an index that the log has reached durably.
+	Commit raft.Index
+	Listed []Listed // in the order in which they were written
+}
+
+// Listed is one segment of a catalog.
+type Listed struct {
+	Number uint64 // names the file; higher than those before it
+	Salt   uint64 // of this use of the file
+	Bytes  int64  // of the file
+	End    int64  // the segment is full up to there; 0: it is the last one, which is written to
+}
+
+const catalogNumbers = 3 // before the segments
+
+// Encode returns: epoch, synced, commit, and the numbers of each segment in order, all uint64, little endian.
+func (c Catalog) Encode() []byte {
+	b := make([]byte, 0, 8*(catalogNumbers+4*len(c.Listed)))
+	for _, n := range []uint64{c.Epoch, uint64(c.Synced), uint64(c.Commit)} {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	for _, s := range c.Listed {
+		for _, n := range []uint64{s.Number, s.Salt, uint64(s.Bytes), uint64(s.End)} {
+			b = binary.LittleEndian.AppendUint64(b, n)
+		}
+	}
+	return b
+}
+
+// DecodeCatalog decodes what Encode has returned.
+func DecodeCatalog(b []byte) (c Catalog, err error) {
+	if len(b) < 8*catalogNumbers || (len(b)-8*catalogNumbers)%32 != 0 {
+		return c, fmt.Errorf("a list of segments of %d bytes", len(b))
+	}
+	number := func(k int) uint64 { return binary.LittleEndian.Uint64(b[8*k:]) }
+	c = Catalog{Epoch: number(0), Synced: int64(number(1)), Commit: raft.Index(number(2))}
+	for k := catalogNumbers; 8*k < len(b); k += 4 {
+		c.Listed = append(c.Listed, Listed{number(k), number(k + 1), int64(number(k + 2)), int64(number(k + 3))})
+	}
+	return c, c.check()
+}
+
+func (c Catalog) check() error {
+	if c.Synced < 0 {
+		return errors.New("a list of segments with a negative offset")
+	}
+	before := uint64(0)
+	for k, s := range c.Listed {
+		isLast := k == len(c.Listed)-1
+		if s.Number <= before || s.Bytes < headBytes || s.End < 0 || s.End > s.Bytes || (s.End == 0) != isLast {
+			return fmt.Errorf("a list of segments with %+v in place %d of %d", s, k+1, len(c.Listed))
+		}
+		if isLast && c.Synced > s.Bytes {
+			return fmt.Errorf("a list of segments that is synced up to %d, and ends with %+v", c.Synced, s)
+		}
+		before = s.Number
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package segments_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/internal/crashdisk"
+)
+
+// imagesMax bounds how many states are tried that one power cut may leave: all of them, up to twelve changes that were
+// not synced.
+const imagesMax = 1 << 12
+
+// The power may go off at any call, and the disk may keep any part of what was not synced. Whatever was acknowledged is
+// there, and the log can be written to. The power may go off at any call of the next start, too.
+func TestCrash_EveryImage(t *testing.T) {
+	images, stops := 0, 0
+	for ended := false; !ended; stops++ {
+		tree := newTree()
+		s := newScript(tree.FS())
+		tree.StopAfter(stops)
+		ended = s.run(history) == nil
+		images += crashdisk.EveryImage(tree, imagesMax, func(image *crashdisk.Tree) {
+			if images++; images%16 == 0 {
+				interruptStart(t, s, image.Clone())
+			}
+			after := s.on(image.FS())
+			require.NoError(t, after.resume(), "stop %d", stops)
+			require.NoError(t, after.goOn(), "stop %d", stops)
+		})
+	}
+	t.Logf("%d stops, %d images", stops, images)
+	require.Greater(t, images, 1000)
+}
+
+// interruptStart cuts the power at each call of a start.
+func interruptStart(t *testing.T, s *script, image *crashdisk.Tree) {
+	for calls, ended := 0, false; !ended; calls++ {
+		again := image.Clone()
+		again.StopAfter(calls)
+		after := s.on(again.FS())
+		ended = after.resume() == nil
+		again.Cut(crashdisk.KeepHalf(uint64(calls)))
+		after = after.on(again.FS())
+		require.NoError(t, after.resume())
+	}
+}
+
+// Each call fails in turn, once. Nothing is written after that, and the next start finds what was acknowledged.
+func TestFailures_EveryCall(t *testing.T) {
+	for _, failure := range []error{syscall.EIO, syscall.ENOSPC} {
+		for k, failed := 1, true; failed; k++ {
+			tree := newTree()
+			s := newScript(tree.FS())
+			tree.FailAt(k, failure)
+			err := s.run(history)
+			if failed = err != nil; failed {
+				require.ErrorIs(t, err, failure, "call %d", k)
+			}
+			if s.log != nil && s.log.Failed() != nil {
+				require.Error(t, s.log.Append(s.log.Last(), nil, 0), "call %d", k)
+			}
+			tree.FailAt(1<<30, nil)
+			require.NoError(t, errors.Join(s.resume(), s.goOn()), "call %d", k)
+			require.NoError(t, s.log.Close())
+			tree.Cut(crashdisk.KeepNothing)
+			after := s.on(tree.FS())
+			require.NoError(t, after.resume(), "call %d, and a power cut", k)
+		}
+	}
+}
+
+// Each sync fails in turn, and takes what it could not write for written: the next start reads it, and a sync does not write
+// it. What that start has returned is there after a power cut.
+func TestFailures_EverySyncForgets(t *testing.T) {
+	for k, failed := 0, true; failed; k++ {
+		tree := newTree()
+		tree.ForgetFailed()
+		s := newScript(tree.FS())
+		tree.FailSyncs(k)
+		failed = s.run(history) != nil
+		tree.FailSyncs(-1)
+		require.NoError(t, s.resume(), "sync %d", k+1)
+		tree.Cut(crashdisk.KeepNothing)
+		after := s.on(tree.FS())
+		require.NoError(t, after.resume(), "sync %d, and a power cut", k+1)
+		require.NoError(t, after.goOn(), "sync %d", k+1)
+	}
+}

@@ -1,0 +1,49 @@
+package segments_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+const (
+	firstBatch = 512   // its offset in a segment
+	batchHead  = 72    // the bytes before its records
+	lengthAt   = 7 * 8 // of the records, in the head
+)
+
+// batchAt returns the bytes of a batch.
+func batchAt(b []byte, offset int) []byte {
+	length := batchHead + int(binary.LittleEndian.Uint32(b[offset+lengthAt:]))
+	return b[offset : offset+(length+7)/8*8]
+}
+
+// A write may reach another place than it was meant for. A batch that is not in its own place is not in the log.
+func TestPlace_OfABatch(t *testing.T) {
+	s := newScript(newTree().FS())
+	s.sizes.FirstBytes, s.sizes.SegmentBytes = 1<<14, 1<<14
+	require.NoError(t, s.run([]act{starts(), appends(0, 1, 1), appends(0, 1, 2), closes()}))
+	require.Len(t, s.catalog.Listed, 1)
+	end := s.catalog.Synced
+	change(t, s.disk, s.path(0), func(b []byte) []byte { copy(b[end:], batchAt(b, firstBatch)); return b })
+	require.NoError(t, starts()(s))
+	require.NoError(t, s.acked.differs(s.log))
+}
+
+// A sound record is in a batch only if it was written with it.
+func TestPlace_OfARecord(t *testing.T) {
+	s := newScript(newTree().FS())
+	require.NoError(t, s.run([]act{starts(), appends(0, 1, 3), closes()}))
+	was := s.acked.entries[1]
+	other := raft.Entry{Index: was.Index, Term: was.Term, Kind: was.Kind, Time: was.Time + 1, Data: was.Data}
+	other.Seal()
+	change(t, s.disk, s.path(0), func(b []byte) []byte {
+		copy(b[bytes.Index(b, was.Record()):], other.Record())
+		return b
+	})
+	require.ErrorContains(t, starts()(s), "batch: checksum does not match")
+}

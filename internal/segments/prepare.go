@@ -1,0 +1,301 @@
+package segments
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/coxswain/raft/internal/files"
+)
+
+// A segment is named after its number, in 16 hexadecimal digits. A file that may be used again is named after its former
+// number; one that is not complete has the third name.
+const (
+	suffix      = ".seg"
+	sparePrefix = "spare-"
+	newName     = "new" + suffix
+	sparesMax   = 2
+)
+
+// makeRoom moves on to the next segment if so many bytes do not fit into the last one.
+func (l *Log) makeRoom(bytes int64) error {
+	if l.end+bytes <= l.current().Bytes {
+		return nil
+	}
+	if err := l.sync(); err != nil {
+		return err
+	}
+	return l.advance(headBytes + bytes)
+}
+
+// advance lists the next segment, of at least so many bytes, and begins to write there.
+func (l *Log) advance(bytes int64) error {
+	s := l.takePrepared(bytes)
+	for s == nil {
+		if err := l.owner.Await(bytes); err != nil {
+			return err
+		}
+		s = l.takePrepared(bytes)
+	}
+	next := l.Catalog()
+	next.Listed = slices.Clone(next.Listed)
+	if n := len(next.Listed); n > 0 {
+		next.Listed[n-1].End = l.end
+	}
+	next.Listed = append(next.Listed, s.Listed)
+	next.Synced = headBytes
+	if err := l.owner.Keep(next); err != nil {
+		return err
+	}
+	l.catalog = next
+	l.end, l.synced = headBytes, headBytes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.segments); n > 0 {
+		l.segments[n-1].End = next.Listed[n-1].End
+	}
+	s.limit = headBytes
+	l.segments = append(l.segments, s)
+	return nil
+}
+
+func (l *Log) takePrepared(bytes int64) *segment {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.prepared
+	if s == nil || s.Bytes < bytes {
+		return nil
+	}
+	l.prepared = nil
+	return s
+}
+
+// Wanted reports whether Prepare should be called, so that the next segment is there when the present one is full.
+func (l *Log) Wanted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.segments) == 0 || l.prepared != nil {
+		return false
+	}
+	s := l.segments[len(l.segments)-1]
+	return s.limit > s.Bytes/4
+}
+
+// Room returns the error of the last Prepare: nil if the log can grow.
+func (l *Log) Room() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.room
+}
+
+// Prepare makes the next segment ready, unless there is one already: a file of at least so many bytes whose room is
+// allocated, durably. 0: of the size that is next. It may be called again after an error, from which nothing is left.
+func (l *Log) Prepare(bytes int64) error {
+	l.preparing.Lock()
+	defer l.preparing.Unlock()
+	l.mu.Lock()
+	before, closed := l.prepared, l.closed
+	l.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
+	if before != nil && before.Bytes >= bytes {
+		return nil
+	}
+	s, err := l.prepare(bytes)
+	if err == nil && before != nil {
+		err = l.dismiss(before)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.room = err; err == nil {
+		l.prepared = s
+	}
+	return err
+}
+
+// dismiss removes a prepared segment that turned out too small.
+func (l *Log) dismiss(s *segment) error {
+	return errors.Join(s.file.Close(), l.fs.Remove(s.path))
+}
+
+// sizeOf returns the size of a segment, of at least so many bytes.
+func (l *Log) sizeOf(number uint64, bytes int64) int64 {
+	size := l.sizes.FirstBytes
+	for ; number > 1 && size < l.sizes.SegmentBytes; number-- {
+		size *= 2
+	}
+	return max(min(size, l.sizes.SegmentBytes), roundedUp(bytes, headBytes))
+}
+
+// prepare makes a segment of a spare file, or of a new one.
+func (l *Log) prepare(bytes int64) (*segment, error) {
+	number := l.next
+	s := &segment{path: l.path(number)}
+	s.Listed = Listed{Number: number, Salt: l.owner.Salt(), Bytes: l.sizeOf(number, bytes)}
+	name, err := l.fileFor(s)
+	if err != nil {
+		return nil, err
+	}
+	// The file has its name only when its head is durable.
+	if err := errors.Join(l.fs.Rename(name, s.path), l.fs.SyncDir(l.dir)); err != nil {
+		return nil, errors.Join(err, l.drop(name), l.drop(s.path))
+	}
+	if s.file, err = l.fs.OpenWrite(s.path); err != nil {
+		return nil, errors.Join(err, l.drop(s.path))
+	}
+	l.next = number + 1
+	return s, nil
+}
+
+// fileFor returns the name of a file that holds the head of the segment, and has its room.
+func (l *Log) fileFor(s *segment) (name string, err error) {
+	name = l.takeSpare(s.Bytes)
+	var f files.File
+	if name != "" {
+		f, err = l.fs.OpenWrite(name)
+	} else {
+		name = filepath.Join(l.dir, newName)
+		if err := errors.Join(l.drop(name), l.enough(s.Bytes)); err != nil {
+			return "", err
+		}
+		if f, err = l.fs.Create(name); err == nil {
+			err = fill(f, s.Bytes, l.sizes.BufferBytes)
+		}
+	}
+	if f == nil {
+		return "", err
+	}
+	if err == nil {
+		_, err = f.WriteAt(head{s.Number, s.Salt, l.member, s.Bytes}.encode(), 0)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, l.drop(name))
+	}
+	return name, nil
+}
+
+// enough returns an error if there is no room for so many bytes, as far as the file system tells.
+func (l *Log) enough(bytes int64) error {
+	if free, err := l.fs.Free(l.dir); err == nil && free < bytes {
+		return &fs.PathError{Op: "allocate", Path: l.dir, Err: syscall.ENOSPC}
+	}
+	return nil
+}
+
+// fill writes zeros, so that the room is taken, and later writes change no more than bytes.
+func fill(f files.File, bytes int64, at int) error {
+	zeros := make([]byte, min(bytes, int64(at)))
+	for done := int64(0); done < bytes; done += int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), bytes-done)], done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop removes a file if there is one.
+func (l *Log) drop(name string) error {
+	if err := l.fs.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// takeSpare returns the name of a file that may be used again, and "" if there is none of that size.
+func (l *Log) takeSpare(bytes int64) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.spares); n > 0 && bytes == l.sizes.SegmentBytes {
+		name := l.spares[n-1]
+		l.spares = l.spares[:n-1]
+		return name
+	}
+	return ""
+}
+
+// Prune gives up the first segment if all its entries are at or below the start, and reports whether another one may
+// follow it. Await may call it.
+func (l *Log) Prune() (more bool, err error) {
+	if l.failed != nil {
+		return false, l.failed
+	}
+	if !l.prunable() {
+		return false, nil
+	}
+	next := l.Catalog()
+	next.Listed = slices.Clone(next.Listed[1:])
+	if err := l.owner.Keep(next); err != nil {
+		return false, l.fail(err)
+	}
+	l.catalog = next
+	if err := l.release(l.unlist()); err != nil {
+		return false, l.fail(err)
+	}
+	return l.prunable(), nil
+}
+
+// prunable reports whether the first segment is not needed any more. What a running Append has written is not in the index.
+func (l *Log) prunable() bool {
+	if len(l.writer.pending) > 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.segments) > 1 && l.segments[0].last <= l.index.start.Index
+}
+
+// unlist takes the first segment out of the log.
+func (l *Log) unlist() *segment {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.segments[0]
+	l.segments = slices.Clone(l.segments[1:])
+	l.index.forget(s)
+	s.gone = true
+	for k := range l.cursors {
+		if l.cursors[k].segment == s {
+			l.cursors[k] = cursor{}
+		}
+	}
+	return s
+}
+
+// release keeps the file of a segment that is not listed for later use, or removes it. A file that is being read is removed
+// by its last reader.
+func (l *Log) release(s *segment) error {
+	l.mu.Lock()
+	read := s.readers > 0
+	s.unlisted = true
+	keep := s.Bytes == l.sizes.SegmentBytes && len(l.spares) < sparesMax
+	l.mu.Unlock()
+	if read {
+		return nil
+	}
+	if err := s.file.Close(); err != nil {
+		return err
+	}
+	if !keep {
+		return l.fs.Remove(s.path)
+	}
+	spare := filepath.Join(l.dir, sparePrefix+filepath.Base(s.path))
+	// The new name is durable before the file is written to: a segment is never found under its name with another head.
+	if err := errors.Join(l.fs.Rename(s.path, spare), l.fs.SyncDir(l.dir)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spares = append(l.spares, spare)
+	return nil
+}
+
+// isSpare reports whether a file may be used again, or is not complete.
+func isSpare(name string) bool {
+	return name == newName || strings.HasPrefix(name, sparePrefix) && strings.HasSuffix(name, suffix)
+}

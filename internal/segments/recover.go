@@ -1,0 +1,378 @@
+package segments
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+)
+
+// Found is what Recover has read.
+type Found struct {
+	Log    raft.StoredLog
+	Commit raft.Index // the last hint
+	// Torn says what a crash has left of a write that had not ended, and that is not in the log; empty: nothing.
+	Torn string
+}
+
+// recovery is the state of Recover, and what Begin needs of it.
+type recovery struct {
+	ctx       context.Context
+	found     Found
+	base      raft.Base
+	begun     bool // a batch of the present epoch was read
+	observing bool // the log holds the base, and found.Log what follows it
+	dropped   bool // entries of found.Log were dropped since: it is to be read again
+	entries   []raft.Entry
+	buffer    []byte
+	batches   int
+
+	synced int64   // of the last segment
+	stale  []int64 // where its unused rest begins like a batch
+	unused []string
+}
+
+// Recover reads the log of a member that begins behind a base, and checks all of it. It changes nothing on the disk. Only
+// what a write that had not ended may have left is taken for the end of the log.
+func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Catalog, base raft.Base) (Found, error) {
+	l.member, l.catalog = member, catalog
+	r := &recovery{ctx: ctx, base: base, buffer: make([]byte, l.sizes.BufferBytes)}
+	l.recovery = r
+	l.next = 1
+	l.index.begin(base.ID)
+	r.found.Log = behind(base)
+	for k, listed := range catalog.Listed {
+		l.next = listed.Number + 1
+		s := &segment{Listed: listed, path: l.path(listed.Number)}
+		if err := l.open(s, k == len(catalog.Listed)-1); err != nil {
+			return Found{}, err
+		}
+		l.segments = append(l.segments, s)
+		if err := l.scan(r, s); err != nil {
+			return Found{}, err
+		}
+	}
+	if err := l.findUnlisted(r); err != nil {
+		return Found{}, err
+	}
+	if err := l.finishScan(r); err != nil {
+		return Found{}, err
+	}
+	r.found.Commit = min(max(l.commit, catalog.Commit), l.index.last.Index)
+	l.commit = r.found.Commit
+	return r.found, nil
+}
+
+func behind(base raft.Base) (log raft.StoredLog) {
+	if base.ID != (raft.EntryID{}) {
+		log.Begin(base)
+	}
+	return log
+}
+
+// open opens a listed file and checks its head.
+func (l *Log) open(s *segment, last bool) (err error) {
+	open := l.fs.Open
+	if last {
+		open = l.fs.OpenWrite
+	}
+	if s.file, err = open(s.path); errors.Is(err, fs.ErrNotExist) {
+		return &raft.CorruptError{File: s.path, Reason: errors.New("the log consists of it and others")}
+	}
+	if err != nil {
+		return fmt.Errorf("segments: opening %s: %w", s.path, err)
+	}
+	size, err := s.file.Size()
+	if err != nil {
+		return fmt.Errorf("segments: opening %s: %w", s.path, err)
+	}
+	h, err := l.readHead(s.file, s.path)
+	if err != nil {
+		return err
+	}
+	if want := (head{s.Number, s.Salt, l.member, s.Bytes}); h != want {
+		return damaged(s.path, 0, mismatch(h, want))
+	}
+	if size < s.Bytes {
+		return damaged(s.path, size, fmt.Errorf("the file is cut short, it had %d bytes", s.Bytes))
+	}
+	return nil
+}
+
+func mismatch(found, want head) error {
+	switch {
+	case found.member != want.member:
+		return fmt.Errorf("it is a segment of incarnation %v, and this store is that of incarnation %v", found.member, want.member)
+	case found.number != want.number:
+		return fmt.Errorf("it is segment %d, and segment %d belongs there", found.number, want.number)
+	}
+	return fmt.Errorf("it is another use of the file (salt %016x, %d bytes) than the list of segments names (salt %016x, %d bytes)",
+		found.salt, found.bytes, want.salt, want.bytes)
+}
+
+func (l *Log) readHead(f files.File, path string) (head, error) {
+	b := make([]byte, headBytes)
+	n, err := f.ReadAt(b, 0)
+	if n < headUsed && err != nil && !isEOF(err) {
+		return head{}, fmt.Errorf("segments: reading %s: %w", path, err)
+	}
+	h, err := decodeHead(b[:n])
+	if err != nil {
+		return head{}, damaged(path, 0, err)
+	}
+	return h, nil
+}
+
+// scan reads the batches of a segment, in order.
+func (l *Log) scan(r *recovery, s *segment) error {
+	last := s.End == 0
+	limit := s.End
+	if last {
+		limit = s.Bytes
+	}
+	scan := newScanner(s, limit, l.sizes.BufferBytes, r.buffer)
+	synced := l.catalog.Synced
+	offset := int64(headBytes)
+	for offset < limit {
+		if r.batches++; r.batches%batchesPerCheck == 0 && r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
+		h, reason, err := scan.batch(offset)
+		if err != nil {
+			return err
+		}
+		if reason != nil {
+			if !last {
+				return damaged(s.path, offset, reason)
+			}
+			if err := l.scanEnd(r, scan, offset, synced, reason); err != nil {
+				return err
+			}
+			break
+		}
+		if err := l.replay(r, s, h, scan.records); err != nil {
+			return err
+		}
+		synced, offset = max(synced, h.synced), h.end()
+		if last {
+			r.synced, l.end = synced, offset
+		}
+	}
+	if last && l.end == 0 {
+		l.end = headBytes
+	}
+	r.synced = max(r.synced, min(synced, l.end))
+	r.buffer = scan.buffer
+	s.limit = offset
+	return nil
+}
+
+// batchesPerCheck is how many batches are read between two checks of the context.
+const batchesPerCheck = 1024
+
+// scanEnd decides whether the log ends at an offset of the last segment where no sound batch begins: nothing behind it may
+// show that it was once durable.
+func (l *Log) scanEnd(r *recovery, scan *scanner, offset, synced int64, reason error) error {
+	stale, seen, err := scan.following(offset)
+	if err != nil {
+		return err
+	}
+	if synced = max(synced, seen); synced > offset {
+		return damaged(scan.segment.path, offset, fmt.Errorf("%w; the log was durable up to offset %d", reason, synced))
+	}
+	r.stale = stale
+	if len(stale) > 0 && stale[0] == offset {
+		r.found.Torn = fmt.Sprintf("the batch at offset %d of %s (%v)", offset, scan.segment.path, reason)
+	}
+	return nil
+}
+
+// replay takes in one batch.
+func (l *Log) replay(r *recovery, s *segment, h batch, records [][]byte) error {
+	if h.epoch > l.catalog.Epoch {
+		return damaged(s.path, h.offset, fmt.Errorf("the batch is of epoch %d, and the list of segments of epoch %d: that is an older copy",
+			h.epoch, l.catalog.Epoch))
+	}
+	if h.epoch < l.catalog.Epoch {
+		return nil
+	}
+	if err := l.rewind(r, h.after); err != nil {
+		return damaged(s.path, h.offset, err)
+	}
+	r.entries = r.entries[:0]
+	before := h.after
+	at := h.offset + batchBytes
+	for _, record := range records {
+		e, err := entryAt(before.Index+1, before.Term, record)
+		if err == nil {
+			err = r.observe(e)
+		}
+		if err != nil {
+			return damaged(s.path, at, err)
+		}
+		r.entries = append(r.entries, e)
+		before, at = e.ID(), at+int64(len(record))
+	}
+	l.index.add(s, h.offset, r.entries, l.sizes.MarkBytes)
+	l.commit, l.marked = h.commit, len(records) == 0
+	return nil
+}
+
+// rewind makes after the last entry.
+func (l *Log) rewind(r *recovery, after raft.EntryID) error {
+	x, base := &l.index, r.base.ID
+	switch {
+	case !r.begun || after.Index < x.floor.Index:
+		// What is between the base and this entry was dropped later, if nothing is missing: see finishScan.
+		x.begin(after)
+		r.begun = true
+	case after.Index > x.last.Index || x.termAt(after.Index) != after.Term:
+		return fmt.Errorf("it follows entry %v, which is not in the log up to entry %v", after, x.last)
+	}
+	if r.observing && after.Index < r.found.Log.Last.Index {
+		r.dropped = true // found.Log is read again, whatever follows
+	}
+	if after == base {
+		r.observing = true
+	}
+	x.truncate(after)
+	for _, s := range l.segments {
+		s.last = min(s.last, after.Index)
+	}
+	return nil
+}
+
+// observe takes in an entry above the base of a log that holds the base.
+func (r *recovery) observe(e raft.Entry) (err error) {
+	if r.observing && !r.dropped && e.Index > r.base.ID.Index {
+		err = r.found.Log.Observe(e)
+	}
+	if e.ID() == r.base.ID {
+		r.observing = true
+	}
+	return err
+}
+
+// finishScan checks that the log holds its base and has all that is known to be committed.
+func (l *Log) finishScan(r *recovery) error {
+	x, base := &l.index, r.base.ID
+	if len(l.segments) == 0 {
+		return nil
+	}
+	s := l.segments[len(l.segments)-1]
+	if base.Index < x.floor.Index {
+		return damaged(l.segments[0].path, headBytes, fmt.Errorf("the log begins behind entry %v, and the entries up to %v are missing", base, x.floor))
+	}
+	if base.Index > x.last.Index || x.termAt(base.Index) != base.Term {
+		return damaged(s.path, l.end, fmt.Errorf("the log ends with entry %v, without entry %v behind which it begins", x.last, base))
+	}
+	x.start = base
+	if l.catalog.Commit > x.last.Index {
+		return damaged(s.path, l.end, fmt.Errorf("the log ends with entry %v, and was durable and committed up to entry %d", x.last, l.catalog.Commit))
+	}
+	if r.dropped {
+		return l.readAgain(r)
+	}
+	return nil
+}
+
+// readBytes are read at once by readAgain.
+const readBytes = 1 << 20
+
+// readAgain builds the stored log anew, of the entries that were not dropped later.
+func (l *Log) readAgain(r *recovery) error {
+	r.found.Log = behind(r.base)
+	for at := r.base.ID.Index; at < l.index.last.Index; {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		entries, err := l.Entries(raft.Span{After: at, Last: l.index.last.Index}, readBytes)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := r.found.Log.Observe(e); err != nil {
+				return damaged(l.segments[len(l.segments)-1].path, l.end, err)
+			}
+		}
+		at += raft.Index(len(entries))
+	}
+	return nil
+}
+
+// findUnlisted looks at the files that are not listed: what a crash has left is used again or removed, and anything else
+// refused.
+func (l *Log) findUnlisted(r *recovery) error {
+	list, err := l.fs.List(l.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("segments: listing %s: %w", l.dir, err)
+	}
+	for _, info := range list {
+		path := filepath.Join(l.dir, info.Name)
+		if isSpare(info.Name) {
+			r.unused = append(r.unused, path)
+			continue
+		}
+		number, ok := numberOf(info.Name)
+		if !ok || l.lists(number) {
+			continue
+		}
+		if err := l.checkUnlisted(path, number); err != nil {
+			return err
+		}
+		r.unused = append(r.unused, path)
+	}
+	return nil
+}
+
+func numberOf(name string) (uint64, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if _, err := hex.DecodeString(digits); !ok || err != nil || len(digits) != 16 || digits != strings.ToLower(digits) {
+		return 0, false
+	}
+	number, err := strconv.ParseUint(digits, 16, 64)
+	return number, err == nil
+}
+
+func (l *Log) lists(number uint64) bool {
+	for _, s := range l.segments {
+		if s.Number == number {
+			return true
+		}
+	}
+	return false
+}
+
+// checkUnlisted refuses a file that nothing of this package can have left there.
+func (l *Log) checkUnlisted(path string, number uint64) error {
+	f, err := l.fs.Open(path)
+	if err != nil {
+		return fmt.Errorf("segments: opening %s: %w", path, err)
+	}
+	defer f.Close()
+	h, err := l.readHead(f, path)
+	if err != nil {
+		return err
+	}
+	if h.member != l.member || h.number != number {
+		return damaged(path, 0, mismatch(h, head{number: number, member: l.member}))
+	}
+	b := make([]byte, batchBytes)
+	if n, err := f.ReadAt(b, headBytes); n < len(b) && !isEOF(err) {
+		return fmt.Errorf("segments: reading %s: %w", path, err)
+	}
+	if number >= l.next && isBatch(b, h.salt, headBytes) {
+		return damaged(path, headBytes, errors.New("it is in use, and the list of segments lacks it: that is an older copy"))
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/snapfile"
+)
+
+// BoltFile is the name of the bbolt file that a store on the disk keeps in its directory.
+const BoltFile = "raft.db"
+
+const lockWaitDefault = time.Second
+
+// boltStore is what Bolt and Log share: the bbolt file with everything but the entries, and the snapshots beside it.
+type boltStore struct {
+	path string
+	db   *bbolt.DB
+	home home
+
+	mu      sync.Mutex // held by Load, Write and Close
+	loaded  bool
+	closed  bool
+	stuck   bool  // bbolt panicked, perhaps with its locks held: it is not called again
+	failed  error // of the first write that failed; later writes return it
+	written content
+	next    content // what is being written; a field, so that a write allocates none
+	lineage lineageRecord
+	commit  raft.Index // the newest hint, written with the next write
+
+	snapshotFiles
+	logBytes atomic.Int64 // as of the last write
+}
+
+// home is where a store keeps its entries. The lock of the store is held by its callers.
+type home interface {
+	// format returns that of a store which keeps its entries so.
+	format() uint64
+	// create adds what an uninitialized store needs.
+	create(tx *bbolt.Tx) error
+	// readLog checks every entry above the base of content, and that they follow each other from there on. It changes
+	// nothing.
+	readLog(ctx context.Context, tx *bbolt.Tx, incarnation raft.Incarnation, content *content) (raft.StoredLog, error)
+	// begin lets the log be written to, once all records are durable.
+	begin() error
+	// write makes everything durable in the order of raft.Storage, and completes next.
+	write(w raft.StorageWrite, next *content, lineage lineageRecord) error
+	// restart drops the log, and begins one behind the base of next; record makes next durable in the same step.
+	restart(next *content, record func(*bbolt.Tx) error) error
+	// leftOver names what a crash has left in the log, and Load has removed.
+	leftOver() []string
+	close() error
+}
+
+// content is what the last write left.
+type content struct {
+	hardRecord
+	base     raft.Base     // its ID is start
+	snapshot raft.Snapshot // the recorded one
+	first    raft.Index    // of Bolt: no entry below it is in the file; what is there and not above start is to be pruned
+	bytes    int64         // of all entries that are stored
+}
+
+var (
+	metaBucket    = []byte("meta")
+	hardBucket    = []byte("hard")
+	lineageBucket = []byte("lineage")
+	recordKey     = []byte("record") // the only key of these
+)
+
+// open opens the file in dir, or creates it.
+func (b *boltStore) open(dir string, home home, lockWait time.Duration) error {
+	b.path, b.home = filepath.Join(dir, BoltFile), home
+	if lockWait == 0 {
+		lockWait = lockWaitDefault
+	}
+	if err := b.create(); err != nil {
+		return err
+	}
+	if err := b.checkFile(lockWait); err != nil {
+		return err
+	}
+	if err := b.guard("opening", func() error { return b.openFile(lockWait) }); err != nil {
+		return err
+	}
+	if err := b.checkHome(); err != nil {
+		return errors.Join(err, b.db.Close())
+	}
+	removeLeftovers(b.path)
+	// The process that created the file may have been killed before the file's name was durable.
+	if err := files.OS.SyncDir(filepath.Dir(b.path)); err != nil {
+		_ = b.Close()
+		return explain("syncing the directory of", b.path, err)
+	}
+	b.dir = snapfile.Open(files.OS, filepath.Join(filepath.Dir(b.path), snapshotDir))
+	return nil
+}
+
+// boltOptions returns the options of a store that is written to. The list of free pages is not stored: it would
+// cost a page for each write, and many after a large truncation. bbolt finds the free pages when it opens the
+// file.
+func boltOptions(lockWait time.Duration) *bbolt.Options {
+	return &bbolt.Options{
+		Timeout:        lockWait,
+		NoFreelistSync: true,
+		FreelistType:   bbolt.FreelistMapType,
+		NoStatistics:   true,
+	}
+}
+
+// guard calls bbolt and turns its panics into errors. bbolt panics on unexpected data, and a mapped page that
+// the disk cannot read causes a fault.
+func (b *boltStore) guard(doing string, call func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(b.path, "an unknown place", fmt.Errorf("bbolt panicked while %s: %v", doing, r))
+		}
+	}()
+	err = call()
+	var notInLog *raft.NotInLogError
+	if err == nil || isTyped(err) || errors.As(err, &notInLog) || errors.Is(err, raft.ErrNotStored) || errors.Is(err, ErrOtherLog) {
+		return err
+	}
+	return explain(doing, b.path, err)
+}
+
+// update runs one transaction. b.mu is held.
+//
+// It does not use bbolt's Update, which after a panic reads the whole file again in a goroutine, where another
+// panic would end the process. (After a disk failed to write, Commit still does so: if the disk then fails to
+// read as well, bbolt ends the process.)
+func (b *boltStore) update(doing string, change func(*bbolt.Tx) error) error {
+	b.stuck = true
+	err := b.guard(doing, func() error {
+		tx, err := b.db.Begin(true)
+		if err != nil {
+			b.stuck = false
+			return err
+		}
+		defer func() {
+			_ = tx.Rollback() // does nothing after Commit
+			b.stuck = false
+		}()
+		if err := change(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+	if err != nil {
+		b.failed = err
+	}
+	return err
+}
+
+// ready returns an error if the store cannot be written to. b.mu is held.
+func (b *boltStore) ready() error {
+	switch {
+	case b.closed:
+		return fmt.Errorf("%w: %s", ErrClosed, b.path)
+	case b.failed != nil:
+		return b.failed
+	case !b.loaded:
+		return fmt.Errorf("storage: %s: Load comes before Write", b.path)
+	}
+	return nil
+}
+
+// Write makes the write durable, as raft.Storage says. A write that carries only a commit hint costs nothing: the
+// hint waits for the next write. After an error every later Write returns that error.
+func (b *boltStore) Write(w raft.StorageWrite) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.ready(); err != nil {
+		return err
+	}
+	b.commit = max(b.commit, w.Commit)
+	if w.Hard == nil && w.Memory == nil && w.Mark == nil && w.Snapshot == nil && w.Base == nil && changesNothing(w.Log, b.written.last) {
+		return nil
+	}
+	if err := b.recordable(w); err != nil {
+		b.failed = err
+		return err
+	}
+	next, lineage := b.written, b.lineage.with(w)
+	next.commit = b.commit
+	if w.Hard != nil {
+		next.hard = *w.Hard
+	}
+	b.next = next
+	err := b.home.write(w, &b.next, lineage)
+	if err == nil {
+		b.written, b.lineage = b.next, lineage
+		b.nowRecorded(w.Snapshot)
+		b.logBytes.Store(b.written.bytes)
+	} else if b.failed == nil {
+		b.failed = err
+	}
+	return err
+}
+
+// putRecords writes what is neither a part of the log nor the record of term and vote.
+func (b *boltStore) putRecords(tx *bbolt.Tx, next *content, lineage lineageRecord, w raft.StorageWrite) error {
+	if w.Memory != nil || w.Mark != nil {
+		if err := lineage.put(tx); err != nil {
+			return err
+		}
+	}
+	if w.Snapshot != nil {
+		return b.putSnapshot(tx, next, *w.Snapshot)
+	}
+	return nil
+}
+
+func changesNothing(w *raft.LogWrite, last raft.EntryID) bool {
+	return w == nil || w.After == last && len(w.Entries) == 0 && !w.Reset
+}
+
+// Close releases the files: everything that was acknowledged is durable.
+func (b *boltStore) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.recorded.Store(nil)
+	if b.closed {
+		return nil
+	}
+	err := b.home.close()
+	b.closed = true
+	if b.stuck {
+		return err
+	}
+	if err := b.db.Close(); err != nil {
+		return explain("closing", b.path, err)
+	}
+	return err
+}

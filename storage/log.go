@@ -1,0 +1,272 @@
+package storage
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/segments"
+)
+
+// LogDir is the directory of the segments, beside BoltFile.
+const LogDir = "log"
+
+// LogOptions tunes a Log. The zero value is good.
+type LogOptions struct {
+	// LockWait is how long OpenLog waits for another process to release the store. 0 means 1 s, enough for a
+	// process that is about to end.
+	LockWait time.Duration
+	// SegmentBytes is the size of a segment: the log takes up to three of them more than its entries need. 0 means 64 MiB.
+	// The first segments are smaller.
+	SegmentBytes int64
+}
+
+// Log keeps the log in segments, files of a fixed size whose room is taken before it is needed, with one write and one sync
+// for each write of the node. Beside them it has a bbolt file for all that changes seldom: term and vote, the identity, the
+// starts, the records of the snapshot and of the log's base, and the list of the segments. Snapshots are in files of their
+// own. Its methods may be called as raft.SnapshotStorage says.
+//
+// After a crash, Load drops what an interrupted write has left at the end of the log, and names it in Stored.LeftOver. What
+// was durable before is known from marks in the log: damage to it is a *raft.CorruptError. Only if the last write before a
+// crash, and nothing else, is damaged later, within the 100 ms before the next mark, it is taken for an interrupted one.
+type Log struct {
+	boltStore
+	log     *segments.Log
+	torn    string // what Load has found of an interrupted write
+	closing chan struct{}
+	once    sync.Once
+	wake    chan struct{} // the background looks what there is to do
+	idle    atomic.Bool   // nothing waits for a mark
+	writes  atomic.Uint64
+	full    atomic.Pointer[error] // nil: there is room for the next segment
+	ended   sync.WaitGroup
+}
+
+var (
+	_ raft.SnapshotStorage = (*Log)(nil)
+	_ raft.RoomStorage     = (*Log)(nil)
+)
+
+const (
+	// markAfter is how long nothing is written before a mark is.
+	markAfter = 100 * time.Millisecond
+	// roomEvery is how often a disk that was full is looked at.
+	roomEvery = 200 * time.Millisecond
+)
+
+// OpenLog opens the store in dir, or creates an uninitialized one there.
+//
+// Its errors match raft.ErrLocked if another process has the store open, ErrOtherLog if it keeps its entries in the bbolt
+// file, or ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError; each says what to do.
+func OpenLog(dir string, opts LogOptions) (*Log, error) {
+	return openLogOn(files.OS, dir, opts)
+}
+
+// openLogOn opens a store whose segments are on a disk of their own.
+func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
+	l := &Log{closing: make(chan struct{}), wake: make(chan struct{}, 1)}
+	l.idle.Store(true)
+	sizes := segments.Sizes{SegmentBytes: opts.SegmentBytes, FirstBytes: firstBytes}
+	l.log = segments.New(disk, filepath.Join(dir, LogDir), sizes, segments.Owner{
+		Salt: salt, Keep: l.keep, Await: l.await,
+	})
+	if err := l.open(dir, logHome{l}, opts.LockWait); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// firstBytes are those of the first segment.
+const firstBytes = 1 << 20
+
+func salt() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+var segmentsBucket = []byte("segments")
+
+const (
+	segmentsVersion = 1 // the newest version of the record that this release reads; it writes this one
+	segmentsName    = "the list of the segments"
+)
+
+func putCatalog(tx *bbolt.Tx, c segments.Catalog) error {
+	return tx.Bucket(segmentsBucket).Put(recordKey, sealed(append([]byte{segmentsVersion}, c.Encode()...)))
+}
+
+// keep makes the list of segments durable. The lock is held.
+func (l *Log) keep(c segments.Catalog) error {
+	return l.update("listing the segments in", func(tx *bbolt.Tx) error { return putCatalog(tx, c) })
+}
+
+// await makes a segment ready. If there is no room for one it waits until there is, or until the store is closed: what was
+// acknowledged stays, and nothing more is.
+func (l *Log) await(bytes int64) error {
+	for {
+		err := l.prepare(bytes)
+		if err == nil || !l.loaded || !isDiskFull(err) {
+			return l.explainLog("preparing a segment in", err)
+		}
+		if err := l.pruneAll(); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(roomEvery):
+		case <-l.closing:
+			return fmt.Errorf("%w: %s", ErrClosed, l.path)
+		}
+	}
+}
+
+// pruneAll makes room of what compaction has left.
+func (l *Log) pruneAll() error {
+	for more := true; more; {
+		var err error
+		if more, err = l.log.Prune(); err != nil {
+			return l.explainLog("pruning", err)
+		}
+	}
+	return nil
+}
+
+// prepare makes a segment ready, and takes note if there is no room for it.
+func (l *Log) prepare(bytes int64) error {
+	err := l.log.Prepare(bytes)
+	if err == nil {
+		l.full.Store(nil)
+	} else if isDiskFull(err) {
+		full := fmt.Errorf("storage: preparing a segment: %w", err)
+		l.full.Store(&full)
+	}
+	return err
+}
+
+// Room returns an error while the disk has no room for the next segment. Write goes on as long as there is room in the present
+// one.
+func (l *Log) Room() error {
+	if full := l.full.Load(); full != nil {
+		return *full
+	}
+	return nil
+}
+
+// GiveUp ends a Write that waits for room. Later ones fail if they need a segment.
+func (l *Log) GiveUp() { l.once.Do(func() { close(l.closing) }) }
+
+// explainLog wraps an error of the segments.
+func (l *Log) explainLog(doing string, err error) error {
+	var notInLog *raft.NotInLogError
+	if err == nil || isTyped(err) || errors.Is(err, ErrDiskFull) || errors.As(err, &notInLog) || errors.Is(err, raft.ErrNotStored) || errors.Is(err, ErrClosed) {
+		return err
+	}
+	if errors.Is(err, segments.ErrClosed) {
+		return fmt.Errorf("%w: %s %s", ErrClosed, doing, l.path)
+	}
+	return explain(doing, filepath.Join(filepath.Dir(l.path), LogDir), err)
+}
+
+// Entries returns the first entries of the span, at least one, as raft.Storage says. It may run concurrently
+// with itself and with Write, and sees each write entirely or not at all.
+func (l *Log) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
+	entries, err := l.log.Entries(span, bytesMax)
+	return entries, l.explainLog("reading", err)
+}
+
+// Write makes the write durable, as raft.Storage says: with one sync if it consists of entries alone. A write that carries
+// only a commit hint costs nothing: the hint waits for the next write. After an error every later Write returns that error.
+//
+// If the disk has no room for the next segment, the write that needs it waits until there is room.
+func (l *Log) Write(w raft.StorageWrite) error {
+	err := l.boltStore.Write(w)
+	l.writes.Add(1)
+	if l.idle.CompareAndSwap(true, false) || l.log.Wanted() {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// Prune gives up the first segment if all its entries are at or below the base, and reports whether another one may follow.
+func (l *Log) Prune() (more bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.ready(); err != nil {
+		return false, err
+	}
+	if more, err = l.log.Prune(); err != nil {
+		l.failed = l.explainLog("pruning", err)
+		return false, l.failed
+	}
+	l.logBytes.Store(l.log.Bytes())
+	return more, nil
+}
+
+// Close records that the log is whole, and releases the files.
+func (l *Log) Close() error {
+	l.GiveUp()
+	err := l.boltStore.Close()
+	l.ended.Wait()
+	return err
+}
+
+// background prepares segments, and marks the log when nothing was written for a while.
+func (l *Log) background() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	seen, marking := uint64(0), false
+	var retry time.Time // of Prepare, after it has failed
+	for {
+		wait := time.Hour
+		if l.log.Wanted() && !time.Now().Before(retry) && l.prepare(0) != nil {
+			retry = time.Now().Add(roomEvery)
+		}
+		if l.log.Wanted() {
+			wait = max(time.Until(retry), 0)
+		}
+		if writes := l.writes.Load(); !l.idle.Load() && !marking {
+			seen, marking = writes, true
+		}
+		if marking {
+			wait = min(wait, markAfter)
+		}
+		timer.Reset(wait)
+		select {
+		case <-l.closing:
+			return
+		case <-l.wake:
+			continue
+		case <-timer.C:
+		}
+		if !marking {
+			continue
+		}
+		if marking = false; seen == l.writes.Load() {
+			l.idle.Store(true)
+			l.mark()
+		}
+	}
+}
+
+func (l *Log) mark() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ready() != nil {
+		return
+	}
+	if err := l.log.Mark(); err != nil {
+		l.failed = l.explainLog("marking", err)
+	}
+}

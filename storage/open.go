@@ -1,0 +1,66 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// Kind says where a store keeps the entries of the log.
+type Kind string
+
+// The kinds of stores on the disk.
+const (
+	KindBolt     Kind = "bbolt"    // a Bolt
+	KindSegments Kind = "segments" // a Log
+)
+
+// Options tunes a store of either kind. The zero value is good.
+type Options struct {
+	// New is the kind of a store that does not exist yet. Empty means KindBolt. A store that exists stays what it is.
+	New Kind
+	// LockWait is how long Open waits for another process to release the store. 0 means 1 s.
+	LockWait time.Duration
+	// SegmentBytes is as in LogOptions.
+	SegmentBytes int64
+}
+
+// Open opens the store in dir, whatever its kind, or creates an uninitialized one there. Its errors are those of OpenBolt and
+// OpenLog.
+func Open(dir string, opts Options) (raft.SnapshotStorage, error) {
+	kind := opts.New
+	if kind == "" {
+		kind = KindBolt
+	}
+	if kind != KindBolt && kind != KindSegments {
+		return nil, fmt.Errorf("storage: there is no kind %q: choose %q or %q", kind, KindBolt, KindSegments)
+	}
+	if _, err := os.Stat(filepath.Join(dir, BoltFile)); errors.Is(err, fs.ErrNotExist) {
+		return openAs(kind, dir, opts)
+	}
+	store, err := openAs(KindBolt, dir, opts)
+	if errors.Is(err, ErrOtherLog) {
+		return openAs(KindSegments, dir, opts)
+	}
+	return store, err
+}
+
+func openAs(kind Kind, dir string, opts Options) (raft.SnapshotStorage, error) {
+	if kind == KindBolt {
+		b, err := OpenBolt(dir, BoltOptions{LockWait: opts.LockWait})
+		if err != nil {
+			return nil, err
+		}
+		return b, nil
+	}
+	l, err := OpenLog(dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}

@@ -1,0 +1,144 @@
+package storage
+
+import (
+	"errors"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/crashdisk"
+)
+
+// fullDisk is a store whose segments are on a small disk. The rest of it is not.
+type fullDisk struct {
+	*Log
+	tree *crashdisk.Tree
+	dir  string
+}
+
+func onFullDisk(t *testing.T, quota int64) *fullDisk {
+	f := &fullDisk{tree: crashdisk.New(), dir: t.TempDir()}
+	require.NoError(t, f.tree.FS().MakeDir(f.dir))
+	f.tree.Quota(quota)
+	f.open(t)
+	return f
+}
+
+func (f *fullDisk) open(t *testing.T) raft.Stored {
+	var err error
+	f.Log, err = openLogOn(f.tree.FS(), f.dir, LogOptions{SegmentBytes: 4 << 10})
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	stored, err := f.Load(t.Context(), orders)
+	require.NoError(t, err)
+	return stored
+}
+
+// fill writes that many entries, one at a time, and returns the first error.
+func (f *fullDisk) fill(entries int) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		for i := range entries {
+			e := raft.Entry{Index: raft.Index(i + 2), Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 100)}
+			after := raft.EntryID{Term: 1, Index: e.Index - 1}
+			if err := f.Write(raft.StorageWrite{Log: &raft.LogWrite{After: after, Entries: []raft.Entry{e}, Reset: i == 0}}); err != nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- nil
+	}()
+	return ended
+}
+
+func (f *fullDisk) awaitRoom(t *testing.T, want bool) {
+	require.Eventually(t, func() bool { return (f.Room() == nil) == want }, time.Minute, time.Millisecond)
+}
+
+// A disk that has no room for another segment stops the store, and nothing else: what was written stays, it says that it is
+// full while it can still write, and it goes on when there is room.
+func TestLog_WaitsForRoom(t *testing.T) {
+	f := onFullDisk(t, 9<<10)
+	require.NoError(t, f.Room())
+	ended := f.fill(100)
+	f.awaitRoom(t, false)
+	require.ErrorIs(t, f.Room(), syscall.ENOSPC)
+	require.Empty(t, ended)
+	f.tree.Quota(1 << 20)
+	require.NoError(t, <-ended)
+	f.awaitRoom(t, true)
+	require.NoError(t, f.Close())
+	f.tree.Cut(crashdisk.KeepNothing)
+	assert.Equal(t, raft.EntryID{Term: 1, Index: 101}, f.open(t).Log.Last)
+}
+
+// A full disk has room in the segments that compaction has left behind, even if nobody has pruned them yet.
+func TestLog_PrunesWhenTheDiskIsFull(t *testing.T) {
+	f := onFullDisk(t, 13<<10)
+	after := raft.EntryID{Term: 1, Index: 1}
+	for i := range 200 {
+		w := raft.StorageWrite{Log: &raft.LogWrite{After: after, Reset: i == 0}}
+		w.Log.Entries = []raft.Entry{{Index: after.Index + 1, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 100)}}
+		if i%10 == 9 {
+			base := aSnapshot().Base
+			base.ID = after
+			w.Base = &base
+		}
+		require.NoError(t, f.Write(w))
+		after.Index++
+	}
+	assert.LessOrEqual(t, f.tree.Used(), int64(13<<10))
+}
+
+func TestLog_GivesUpWaitingForRoom(t *testing.T) {
+	for what, end := range map[string]func(*fullDisk) error{
+		"Close":  func(f *fullDisk) error { return f.Close() },
+		"GiveUp": func(f *fullDisk) error { f.GiveUp(); return nil },
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := onFullDisk(t, 9<<10)
+			ended := f.fill(100)
+			f.awaitRoom(t, false)
+			require.NoError(t, end(f))
+			require.ErrorIs(t, <-ended, ErrClosed)
+			require.NoError(t, f.Close())
+			f.tree.Quota(1 << 20)
+			last := f.open(t).Log.Last.Index
+			assert.Greater(t, last, raft.Index(2), "what was acknowledged is there")
+			assert.Less(t, last, raft.Index(101))
+		})
+	}
+}
+
+// Without room for its first segment, a store is not loaded.
+func TestLog_IsNotLoadedWithoutRoom(t *testing.T) {
+	tree, dir := crashdisk.New(), t.TempDir()
+	require.NoError(t, tree.FS().MakeDir(dir))
+	tree.Quota(1 << 10)
+	for range 2 {
+		l, err := openLogOn(tree.FS(), dir, LogOptions{SegmentBytes: 4 << 10})
+		require.NoError(t, err)
+		_, err = l.Load(t.Context(), orders)
+		require.ErrorIs(t, err, ErrDiskFull)
+		require.ErrorContains(t, err, filepath.Join(dir, LogDir))
+		require.NoError(t, l.Close())
+	}
+	tree.Quota(1 << 20)
+	f := &fullDisk{tree: tree, dir: dir}
+	assert.EqualValues(t, 3, f.open(t).StartCount)
+}
+
+// A sync that fails ends the store, although the disk works again afterwards.
+func TestLog_AFailedSyncEndsIt(t *testing.T) {
+	f := onFullDisk(t, 0)
+	f.tree.FailSyncs(0)
+	require.ErrorIs(t, <-f.fill(1), syscall.EIO)
+	f.tree.FailSyncs(-1)
+	require.ErrorIs(t, <-f.fill(1), syscall.EIO)
+	assert.False(t, errors.Is(f.Room(), syscall.EIO), "it is not full")
+}
