@@ -11,6 +11,7 @@ SNAPSHOT ?= 1GiB
 MEMBERS  ?= 64MiB
 ROUNDS   ?= 6
 HOURS    ?= 1
+SET      ?= core
 RANGES   ?= 5
 REPORTS   = docs/reliability
 # The tests that print figures.
@@ -21,7 +22,7 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test verify fix bench measure measure-snapshots measure-members \
+.PHONY: help demo test verify fix bench bench-peers bench-page measure measure-snapshots measure-members \
 	elections fuzz simulate reliability govulncheck previous format vet lint race portable
 
 help: ## this list
@@ -32,6 +33,7 @@ demo: ## three real nodes on this machine; kill the leader and watch (needs only
 
 test: ## the quick loop: every test, without the race detector
 	$(GO) test ./...
+	cd bench && $(GO) test -short ./...
 
 verify: format vet lint portable race simulate ## the gate before a merge: reads only, changes nothing
 	@echo "verify: all passed"
@@ -64,8 +66,14 @@ fix: ## format, and rewrite golden lists, scenarios and the README's example: re
 	$(GO) test ./internal/habits ./elections ./node ./examples/embed -run 'Golden|README|InJSON' -update
 	@if grep -ql datadriven *_test.go; then $(GO) test . -run Scenario -rewrite; fi
 
-bench: ## one cell against a peer, interleaved in one run: a figure, no gate
-	cd bench && $(GO) run .
+bench: ## measure our own part of SET (core; full takes hours), and go on where it was interrupted: figures, no gate
+	cd bench && $(GO) run . run --set $(SET) --contestants coxswain
+
+bench-peers: ## the same with the other libraries, in turns: an hour for SET=core on a quiet machine
+	cd bench && $(GO) run . run --set $(SET)
+
+bench-page: ## write docs/benchmarks.md and its pictures from what bench and bench-peers have measured
+	cd bench && $(GO) run . page
 
 measure: ## what the tests with real processes measure: failover, slow disks, links that lose and delay (ten minutes)
 	@out=$$(RAFTKV_MEASURE=1 $(GO) test -count=1 -timeout 30m -v -run '$(MEASURED)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \

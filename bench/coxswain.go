@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"sync/atomic"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/node"
@@ -16,104 +14,79 @@ import (
 )
 
 type coxswain struct {
-	nodes  []*node.Node
-	leader atomic.Pointer[node.Node]
+	*coxswainCounter
+	id   raft.NodeID
+	node *node.Node
 }
 
-func startCoxswain(dir string) (cluster, error) {
-	c := &coxswain{}
-	if err := c.start(dir); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
-}
+func openBolt(dir string) (raft.Storage, error) { return storage.OpenBolt(dir, storage.BoltOptions{}) }
 
-func (c *coxswain) start(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	var transports []*transport.TCP
-	var initial []raft.Member
-	for i := range 3 {
-		t, err := transport.Listen("127.0.0.1:0", transport.Options{})
+func openLog(dir string) (raft.Storage, error) { return storage.OpenLog(dir, storage.LogOptions{}) }
+
+func startCoxswain(open func(dir string) (raft.Storage, error)) func(Member) (replica, error) {
+	return func(m Member) (replica, error) {
+		store, err := open(m.Dir)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		transports = append(transports, t)
-		initial = append(initial, raft.Member{ID: raft.NodeID(fmt.Sprintf("n%d", i+1)), Address: t.Addr().String()})
-	}
-	for i, t := range transports {
-		store, err := storage.OpenBolt(filepath.Join(dir, fmt.Sprint(i)), storage.BoltOptions{})
+		t, err := transport.Listen(m.address(), transport.Options{})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		cfg := node.Config{ID: initial[i].ID, Cluster: "bench", Initial: initial}
-		n, err := node.Start(ctx, cfg, &coxswainCounter{}, store, t)
+		cfg := node.Config{Cluster: "bench"}
+		for i, address := range m.Addresses {
+			cfg.Initial = append(cfg.Initial, raft.Member{ID: raft.NodeID(fmt.Sprintf("n%d", i+1)), Address: address})
+		}
+		cfg.ID = cfg.Initial[m.ID-1].ID
+		if m.Keeps { // the default election timeouts are the tuned ones
+			cfg.SnapshotEntries, cfg.SnapshotLogBytes = 1<<30, 1<<30
+		}
+		fsm := &coxswainCounter{}
+		ctx, cancel := context.WithTimeout(context.Background(), startupMax)
+		defer cancel()
+		n, err := node.Start(ctx, cfg, fsm, store, t)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		c.nodes = append(c.nodes, n)
-	}
-	for {
-		if err := c.findLeader(ctx); err != nil {
-			return err
-		}
-		if _, err := c.leader.Load().Barrier(ctx); err == nil {
-			return nil
-		}
+		return &coxswain{fsm, cfg.ID, n}, nil
 	}
 }
 
-func (c *coxswain) findLeader(ctx context.Context) error {
-	leader, err := c.nodes[0].WaitLeader(ctx)
-	if err != nil {
-		return err
-	}
-	for _, n := range c.nodes {
-		if n.Status().ID == leader.ID {
-			c.leader.Store(n)
-		}
-	}
-	return nil
+func (c *coxswain) Propose(ctx context.Context, command []byte) error {
+	_, err := c.node.Propose(ctx, command)
+	return err
 }
 
-func (c *coxswain) Propose(command []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	_, err := c.leader.Load().Propose(ctx, command)
-	if err != nil {
-		return errors.Join(err, c.findLeader(ctx))
-	}
-	return nil
+func (c *coxswain) Leads() bool {
+	leader, known := c.node.Leader()
+	return known && leader.ID == c.id
 }
 
-func (c *coxswain) Close() error {
-	var errs []error
-	for _, n := range c.nodes {
-		errs = append(errs, n.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// coxswainCounter counts the bytes of all commands.
-type coxswainCounter struct{ bytes uint64 }
+type coxswainCounter struct{ counter }
 
 func (c *coxswainCounter) Apply(batch []raft.Entry, _ [][]byte) error {
 	for _, e := range batch {
-		c.bytes += uint64(len(e.Data))
+		c.apply(e.Data)
 	}
 	return nil
 }
 
-func (c *coxswainCounter) Snapshot() (raft.FSMSnapshot, error) { return coxswainSnapshot(*c), nil }
+func (c *coxswainCounter) Snapshot() (raft.FSMSnapshot, error) {
+	return coxswainSnapshot{c.commands.Load(), c.bytes.Load()}, nil
+}
 
 func (c *coxswainCounter) Restore(_ context.Context, _ raft.EntryID, r io.Reader) error {
-	return binary.Read(r, binary.BigEndian, &c.bytes)
+	var s coxswainSnapshot
+	err := binary.Read(r, binary.BigEndian, &s)
+	c.commands.Store(s.Commands)
+	c.bytes.Store(s.Bytes)
+	return err
 }
 
-type coxswainSnapshot coxswainCounter
+type coxswainSnapshot struct{ Commands, Bytes uint64 }
 
 func (s coxswainSnapshot) WriteTo(ctx context.Context, w io.Writer) error {
-	return errors.Join(ctx.Err(), binary.Write(w, binary.BigEndian, s.bytes))
+	return errors.Join(ctx.Err(), binary.Write(w, binary.BigEndian, s))
 }
 
-func (s coxswainSnapshot) Close() error { return nil }
+func (coxswainSnapshot) Close() error { return nil }

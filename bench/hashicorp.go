@@ -1,151 +1,142 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	raftwal "github.com/hashicorp/raft-wal"
 )
 
-const patience = 10 * time.Second // for a first leader, and for one command
+type hashicorp struct {
+	*hashicorpCounter
+	raft *raft.Raft
+}
 
-// defaults and bigBatches are the two contestants of hashicorp/raft: its default settings, and those that its documentation
-// recommends for throughput.
-func defaults(*raft.Config) {}
+// hashicorpStore keeps term, vote and log.
+type hashicorpStore interface {
+	raft.LogStore
+	raft.StableStore
+}
 
-func bigBatches(c *raft.Config) {
+func openRaftBolt(dir string) (hashicorpStore, error) {
+	return raftboltdb.NewBoltStore(filepath.Join(dir, "raft.db"))
+}
+
+func openRaftWAL(dir string) (hashicorpStore, error) {
+	dir = filepath.Join(dir, "wal")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return raftwal.Open(dir)
+}
+
+// byDefault and bigBatches are the two contestants for each store: the library's default settings, and those that are best
+// for throughput.
+func byDefault(*raft.Config, hashicorpStore) (log raft.LogStore, err error) { return nil, nil }
+
+func bigBatches(c *raft.Config, store hashicorpStore) (log raft.LogStore, err error) {
 	c.MaxAppendEntries = 1024
 	c.BatchApplyCh = true
+	return raft.NewLogCache(4096, store)
 }
 
-type hashicorp struct {
-	nodes   []*raft.Raft
-	closers []io.Closer
-	leader  atomic.Pointer[raft.Raft]
-}
-
-func startHashicorp(tune func(*raft.Config)) func(dir string) (cluster, error) {
-	return func(dir string) (cluster, error) {
-		h := &hashicorp{}
-		if err := h.start(dir, tune); err != nil {
-			return nil, errors.Join(err, h.Close())
-		}
-		return h, nil
-	}
-}
-
-func (h *hashicorp) start(dir string, tune func(*raft.Config)) error {
-	var transports []*raft.NetworkTransport
-	var initial raft.Configuration
-	for i := range 3 {
-		t, err := raft.NewTCPTransport("127.0.0.1:0", nil, 3, patience, io.Discard)
+func startHashicorp(open func(dir string) (hashicorpStore, error),
+	tune func(*raft.Config, hashicorpStore) (raft.LogStore, error)) func(Member) (replica, error) {
+	return func(m Member) (replica, error) {
+		store, err := open(m.Dir)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		h.closers = append(h.closers, t)
-		transports = append(transports, t)
-		initial.Servers = append(initial.Servers, raft.Server{
-			ID: raft.ServerID(fmt.Sprintf("n%d", i+1)), Address: t.LocalAddr(),
-		})
-	}
-	for i, t := range transports {
-		if err := h.startOne(filepath.Join(dir, fmt.Sprint(i)), t, initial, initial.Servers[i].ID, tune); err != nil {
-			return err
+		config := hashicorpConfig(m)
+		log, err := tune(config, store)
+		if log == nil {
+			log = store
 		}
-	}
-	if err := h.findLeader(); err != nil {
-		return err
-	}
-	return h.leader.Load().Barrier(patience).Error()
-}
-
-func (h *hashicorp) startOne(dir string, t raft.Transport, initial raft.Configuration, id raft.ServerID, tune func(*raft.Config)) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	store, err := raftboltdb.NewBoltStore(filepath.Join(dir, "raft.db"))
-	if err != nil {
-		return err
-	}
-	h.closers = append(h.closers, store)
-	snapshots, err := raft.NewFileSnapshotStore(dir, 1, io.Discard)
-	if err != nil {
-		return err
-	}
-	config := raft.DefaultConfig()
-	config.LocalID = id
-	config.Logger = hclog.NewNullLogger()
-	tune(config)
-	if err := raft.BootstrapCluster(config, store, store, snapshots, t, initial); err != nil {
-		return err
-	}
-	node, err := raft.NewRaft(config, &hashicorpCounter{}, store, store, snapshots, t)
-	if err != nil {
-		return err
-	}
-	h.nodes = append(h.nodes, node)
-	return nil
-}
-
-func (h *hashicorp) findLeader() error {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		for _, node := range h.nodes {
-			if node.State() == raft.Leader {
-				h.leader.Store(node)
-				return nil
-			}
+		if err != nil {
+			return nil, err
 		}
+		return runHashicorp(m, config, log, store)
 	}
-	return errors.New("no leader in time")
 }
 
-func (h *hashicorp) Propose(command []byte) error {
-	if err := h.leader.Load().Apply(command, patience).Error(); err != nil {
-		return errors.Join(err, h.findLeader())
+func hashicorpConfig(m Member) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = hashicorpID(m.ID)
+	c.Logger = hclog.NewNullLogger()
+	if m.Tuned {
+		c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = 150*time.Millisecond, 150*time.Millisecond, 150*time.Millisecond
 	}
-	return nil
+	if m.Keeps {
+		c.SnapshotThreshold = 1 << 60
+	}
+	return c
 }
 
-func (h *hashicorp) Close() error {
-	var errs []error
-	for _, node := range h.nodes {
-		errs = append(errs, node.Shutdown().Error())
+func hashicorpID(id int) raft.ServerID { return raft.ServerID(fmt.Sprintf("n%d", id)) }
+
+func runHashicorp(m Member, config *raft.Config, log raft.LogStore, stable raft.StableStore) (replica, error) {
+	t, err := raft.NewTCPTransport(m.address(), nil, 3, patience, io.Discard)
+	if err != nil {
+		return nil, err
 	}
-	for _, c := range h.closers {
-		errs = append(errs, c.Close())
+	snapshots, err := raft.NewFileSnapshotStore(m.Dir, 1, io.Discard)
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(errs...)
+	var initial raft.Configuration
+	for i, address := range m.Addresses {
+		initial.Servers = append(initial.Servers, raft.Server{ID: hashicorpID(i + 1), Address: raft.ServerAddress(address)})
+	}
+	err = raft.BootstrapCluster(config, log, stable, snapshots, t, initial)
+	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) { // that is, it is not the first start
+		return nil, err
+	}
+	fsm := &hashicorpCounter{}
+	r, err := raft.NewRaft(config, fsm, log, stable, snapshots, t)
+	return &hashicorp{fsm, r}, err
 }
 
-// hashicorpCounter counts the bytes of all commands.
-type hashicorpCounter struct{ bytes uint64 }
+func (h *hashicorp) Propose(_ context.Context, command []byte) error {
+	return h.raft.Apply(append([]byte(nil), command...), patience).Error() // it keeps what it gets
+}
+
+func (h *hashicorp) Leads() bool { return h.raft.State() == raft.Leader }
+
+type hashicorpCounter struct{ counter }
 
 func (c *hashicorpCounter) Apply(log *raft.Log) any {
-	c.bytes += uint64(len(log.Data))
+	c.apply(log.Data)
 	return nil
 }
 
-func (c *hashicorpCounter) Snapshot() (raft.FSMSnapshot, error) { return hashicorpSnapshot(*c), nil }
-
-func (c *hashicorpCounter) Restore(r io.ReadCloser) error {
-	return errors.Join(binary.Read(r, binary.BigEndian, &c.bytes), r.Close())
+func (c *hashicorpCounter) Snapshot() (raft.FSMSnapshot, error) {
+	return hashicorpSnapshot{c.commands.Load(), c.bytes.Load()}, nil
 }
 
-type hashicorpSnapshot hashicorpCounter
+func (c *hashicorpCounter) Restore(r io.ReadCloser) error {
+	var s hashicorpSnapshot
+	err := binary.Read(r, binary.BigEndian, &s)
+	c.commands.Store(s.Commands)
+	c.bytes.Store(s.Bytes)
+	return errors.Join(err, r.Close())
+}
+
+type hashicorpSnapshot struct{ Commands, Bytes uint64 }
 
 func (s hashicorpSnapshot) Persist(sink raft.SnapshotSink) error {
-	if err := binary.Write(sink, binary.BigEndian, s.bytes); err != nil {
+	if err := binary.Write(sink, binary.BigEndian, s); err != nil {
 		return errors.Join(err, sink.Cancel())
 	}
 	return sink.Close()
 }
 
-func (s hashicorpSnapshot) Release() {}
+func (hashicorpSnapshot) Release() {}

@@ -1,174 +1,159 @@
-// Command bench compares this library with another one on one workload: callers in a closed loop propose small commands to
-// a cluster of three replicas in one process, over loopback TCP, with real files and every write synced. The contestants
-// take turns in one run, because figures of different runs are not comparable: machines drift. The result is a figure, not
-// a gate.
+// Command bench compares this library with other ones: one driver, one workload, one state machine that counts, replicas over
+// loopback TCP with real files and every write synced. Each run has processes of its own, which are killed at its end.
+//
+// The map of files:
+//
+//	contestant.go   the columns; coxswain.go, hashicorp.go, etcdraft.go (with etcdnet.go), dragonboat.go: their adapters
+//	cells.go        the rows
+//	host.go         a process with replicas, which also calls them; cluster.go: the driver's side of it
+//	scenarios.go    what is done to a cluster; machine.go, slow.go: the disk; stores.go: raftkv; etcd.go
+//	session.go      the order of the runs; disturbed.go: whether one counts; results.go: the file of results; stats.go
+//	page.go         docs/benchmarks.md; plots.go: its pictures; summary.go: what they show
 package main
 
 import (
-	"cmp"
+	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
+	"os/exec"
+	"os/signal"
+	"regexp"
 	"slices"
-	"sync"
-	"sync/atomic"
-	"text/tabwriter"
+	"strings"
+	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
-// cell is the workload that is measured.
-type cell struct {
-	callers, bytes, rounds int
-	warmup, measured       time.Duration
-}
-
-// contestant makes clusters of three in a directory.
-type contestant struct {
-	name  string
-	start func(dir string) (cluster, error)
-}
-
-// cluster is three replicas with a leader.
-type cluster interface {
-	// Propose returns once the command is applied on the leader. Many goroutines call it. If it fails, it looks for the new
-	// leader before it returns.
-	Propose(command []byte) error
-	Close() error
-}
-
-// result is the result of one contestant in one round.
-type result struct {
-	opsPerSecond float64
-	p50, p99     time.Duration
-	failed       int
-}
-
 func main() {
-	c := cell{}
-	flag.IntVar(&c.callers, "callers", 64, "callers in a closed loop")
-	flag.IntVar(&c.bytes, "bytes", 128, "bytes of a command")
-	flag.IntVar(&c.rounds, "rounds", 3, "rounds; in each every contestant runs once")
-	flag.DurationVar(&c.warmup, "warmup", time.Second, "warm-up before each measurement")
-	flag.DurationVar(&c.measured, "measure", 4*time.Second, "length of each measurement")
-	dir := flag.String("dir", "", "where the data goes (default: a temporary directory, removed at the end)")
-	flag.Parse()
-	if err := run(c, *dir); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{Use: "bench", Short: "Compare Raft libraries on one machine", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(newRun(), newPage(), newHost(), newEtcd())
+	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(c cell, dir string) error {
-	temporary, err := os.MkdirTemp(dir, "coxswain-bench-")
+// newHost is the command that processes with replicas run.
+func newHost() *cobra.Command {
+	return &cobra.Command{
+		Use: "host CONTESTANT", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return serveHost(args[0]) },
+	}
+}
+
+// sets are what --set takes.
+var sets = map[string][]cell{"core": coreCells, "full": allCells(), "stores": storeCells}
+
+type runFlags struct {
+	set, cells, contestants string
+	smoke                   bool
+	within                  time.Duration
+	session
+}
+
+func newRun() *cobra.Command {
+	f := runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Measure what the results do not hold yet",
+		Long: `run measures round by round; within a cell the contestants take turns. A run during which others used the machine is
+repeated, twice at most. Each finished run is written to the results at once, and run goes on from there when it is started
+again.`,
+		Example: `  bench run --set core
+  bench run --contestants 'coxswain|etcd' --cells '256 callers, 128 B$'
+  bench run --set full --smoke --results /dev/null`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.set, "set", "core", "core, full, or stores (raftkv and etcd)")
+	flags.StringVar(&f.cells, "cells", "", "only cells whose name matches this regular expression")
+	flags.StringVar(&f.contestants, "contestants", "", "only those whose name matches; default: all, in the core set the main ones")
+	flags.IntVar(&f.rounds, "rounds", 6, "rounds; six are the fewest that have a 95 % interval")
+	flags.DurationVar(&f.warmup, "warmup", 500*time.Millisecond, "warm-up before each measurement")
+	flags.DurationVar(&f.measure, "measure", 2*time.Second, "length of each measurement")
+	flags.DurationVar(&f.within, "within", 0, "stop after this time; 0: when all is measured")
+	flags.BoolVar(&f.smoke, "smoke", false, "one short round, to see that everything runs: its figures mean nothing")
+	flags.StringVar(&f.results, "results", "results.jsonl", "the file of results")
+	flags.StringVar(&f.dir, "dir", "", "where the data goes, on the disk to be measured; default: a temporary directory")
+	flags.StringVar(&f.profiles, "profiles", "", "a directory for CPU, allocation and block profiles of the leader's process")
+	return cmd
+}
+
+func (f *runFlags) run(ctx context.Context) error {
+	if err := f.choose(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(f.dir, "coxswain-bench-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(temporary)
-	contestants := []contestant{
-		{"coxswain (bbolt)", startCoxswain},
-		{"hashicorp/raft (raft-boltdb), defaults", startHashicorp(defaults)},
-		{"hashicorp/raft (raft-boltdb), big batches", startHashicorp(bigBatches)},
+	defer os.RemoveAll(dir)
+	f.dir, f.out = dir, os.Stdout
+	if f.within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.within, errTimeIsUp)
+		defer cancel()
 	}
-	fmt.Printf("%d callers, commands of %d bytes, three replicas in one process, sync on; %v after %v of warm-up\n\n",
-		c.callers, c.bytes, c.measured, c.warmup)
-	results := make([][]result, len(contestants))
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "round\tops/s\tp50\tp99\tfailed\t contestant")
-	for round := range c.rounds {
-		for i, who := range contestants {
-			r, err := measure(c, who, filepath.Join(temporary, fmt.Sprintf("%d-%d", round, i)))
-			if err != nil {
-				return fmt.Errorf("%s: %w", who.name, err)
-			}
-			results[i] = append(results[i], r)
-			fmt.Fprintf(table, "%d\t%.0f\t%.2f ms\t%.2f ms\t%d\t %s\n",
-				round+1, r.opsPerSecond, milliseconds(r.p50), milliseconds(r.p99), r.failed, who.name)
+	now := conditionsNow(commit(ctx))
+	now.Warmup, now.Measure, now.Smoke = f.warmup, f.measure, f.smoke
+	err = f.session.run(ctx, now)
+	if errors.Is(err, errTimeIsUp) {
+		fmt.Println("the time is up; start it again to go on")
+		return nil
+	}
+	return err
+}
+
+var errTimeIsUp = errors.New("the time is up")
+
+// choose turns flags into cells and contestants.
+func (f *runFlags) choose() error {
+	cells, found := sets[f.set]
+	if !found {
+		return fmt.Errorf("--set %q: core, full or stores", f.set)
+	}
+	matches, err := regexp.Compile(f.cells)
+	if err != nil {
+		return fmt.Errorf("--cells: %w", err)
+	}
+	if f.smoke {
+		f.rounds, f.warmup, f.measure, f.once = 1, 300*time.Millisecond, time.Second, true
+	}
+	for _, c := range cells {
+		if f.smoke {
+			c = c.quick()
+		}
+		if matches.MatchString(c.String()) {
+			f.session.cells = append(f.session.cells, c)
 		}
 	}
-	if err := table.Flush(); err != nil {
-		return err
+	who, err := regexp.Compile(f.contestants)
+	if err != nil {
+		return fmt.Errorf("--contestants: %w", err)
 	}
-	fmt.Println()
-	for i, who := range contestants[1:] {
-		fmt.Printf("median of the rounds' ratios: %.2f times the operations of %s\n",
-			medianRatio(results[0], results[i+1]), who.name)
+	for _, c := range contestants {
+		onlyReference := f.contestants == "" && f.set == "core" && slices.Contains(reference, c.name)
+		if who.MatchString(c.name) && !onlyReference {
+			f.session.contestants = append(f.session.contestants, c.name)
+		}
+	}
+	if len(f.session.cells) == 0 || len(f.session.contestants) == 0 {
+		return errors.New("no cell or no contestant has such a name")
 	}
 	return nil
 }
 
-// measure runs one contestant once, on empty disks.
-func measure(c cell, who contestant, dir string) (result, error) {
-	cl, err := who.start(dir)
+// commit names what is measured, or returns "".
+func commit(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
 	if err != nil {
-		return result{}, err
+		return ""
 	}
-	r, err := drive(c, cl)
-	return r, errors.Join(err, cl.Close(), os.RemoveAll(dir))
+	return strings.TrimSpace(string(out))
 }
-
-// drive keeps all callers busy and counts what ends within the measured time.
-func drive(c cell, cl cluster) (result, error) {
-	var measuring, over atomic.Bool
-	latencies := make([][]time.Duration, c.callers)
-	failures := make([]int, c.callers)
-	errs := make([]error, c.callers)
-	var wg sync.WaitGroup
-	for i := range c.callers {
-		wg.Go(func() {
-			command := make([]byte, c.bytes)
-			for !over.Load() {
-				counts, begun := measuring.Load(), time.Now()
-				err := cl.Propose(command)
-				switch {
-				case !counts || over.Load():
-				case err != nil:
-					failures[i]++
-					errs[i] = err
-				default:
-					latencies[i] = append(latencies[i], time.Since(begun))
-				}
-			}
-		})
-	}
-	time.Sleep(c.warmup)
-	measuring.Store(true)
-	begun := time.Now()
-	time.Sleep(c.measured)
-	over.Store(true)
-	took := time.Since(begun)
-	wg.Wait()
-	return summarise(slices.Concat(latencies...), took, failures, errors.Join(errs...))
-}
-
-func summarise(latencies []time.Duration, took time.Duration, failures []int, err error) (result, error) {
-	r := result{}
-	for _, n := range failures {
-		r.failed += n
-	}
-	if len(latencies) == 0 {
-		return r, fmt.Errorf("nothing was applied: %w", err)
-	}
-	slices.Sort(latencies)
-	r.opsPerSecond = float64(len(latencies)) / took.Seconds()
-	r.p50 = latencies[len(latencies)/2]
-	r.p99 = latencies[len(latencies)*99/100]
-	return r, nil
-}
-
-// medianRatio compares round by round, because the machine behaves alike in measurements close in time.
-func medianRatio(ours, theirs []result) float64 {
-	var ratios []float64
-	for i := range ours {
-		ratios = append(ratios, ours[i].opsPerSecond/theirs[i].opsPerSecond)
-	}
-	slices.SortFunc(ratios, cmp.Compare[float64])
-	middle := len(ratios) / 2
-	if len(ratios)%2 == 0 {
-		return (ratios[middle-1] + ratios[middle]) / 2
-	}
-	return ratios[middle]
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -113,7 +113,7 @@ before it is acknowledged, and the store works as long as a majority runs.
 	root.SetFlagErrorFunc(usage.Flag)
 	root.AddCommand(newServe(streams), newDemo(streams))
 	var servers reach
-	for _, asks := range []func(*reach) *cobra.Command{newGet, newPut, newDelete, newList, newStatus, newSnapshot, newTransfer} {
+	for _, asks := range []func(*reach) *cobra.Command{newGet, newPut, newDelete, newList, newStatus, newSnapshot, newTransfer, newBench} {
 		cmd := asks(&servers)
 		cmd.Flags().StringSliceVar(&servers.urls, "server", nil,
 			"base URLs of servers to ask; default: the demo that runs on this machine")

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// replica is one running member of a cluster. It works until its process is killed.
+type replica interface {
+	// Propose returns once the command, of at least 16 bytes, is applied on this replica, which must lead. Many goroutines
+	// call it with the same bytes, which it must not change.
+	Propose(ctx context.Context, command []byte) error
+	// Leads reports whether this replica believes that it leads. It is cheap.
+	Leads() bool
+	// Applied returns how many commands the FSM has applied since this process began.
+	Applied() uint64
+}
+
+// Member says where and how a replica starts.
+type Member struct {
+	ID        int      // from 1
+	Addresses []string // of all members, in the order of their ids
+	Dir       string   // of this member alone
+	// Tuned makes election timeouts 150 to 300 ms. Otherwise they are the library's defaults.
+	Tuned bool
+	// Keeps keeps the whole log. Otherwise the log is compacted as the library does by default.
+	Keeps bool
+}
+
+func (m Member) address() string { return m.Addresses[m.ID-1] }
+
+// contestant is a library, or a library with one of its settings: one column of the tables.
+type contestant struct {
+	name    string
+	modules []string // besides our own
+	start   func(Member) (replica, error)
+}
+
+const (
+	hashicorpRaft = "github.com/hashicorp/raft"
+	raftBolt      = "github.com/hashicorp/raft-boltdb/v2"
+	raftWAL       = "github.com/hashicorp/raft-wal"
+	etcdRaft      = "go.etcd.io/raft/v3"
+	etcdWAL       = "go.etcd.io/etcd/server/v3"
+)
+
+// ours is what the names of our columns begin with.
+const ours = "coxswain"
+
+func (c contestant) ours() bool { return strings.HasPrefix(c.name, ours) }
+
+// contestants is every column.
+var contestants = []contestant{
+	{"coxswain-bbolt", []string{"go.etcd.io/bbolt"}, startCoxswain(openBolt)},
+	{"coxswain-log", nil, startCoxswain(openLog)},
+	{"hashicorp-bolt", []string{hashicorpRaft, raftBolt}, startHashicorp(openRaftBolt, byDefault)},
+	{"hashicorp-bolt-1024", []string{hashicorpRaft, raftBolt}, startHashicorp(openRaftBolt, bigBatches)},
+	{"hashicorp-wal", []string{hashicorpRaft, raftWAL}, startHashicorp(openRaftWAL, byDefault)},
+	{"hashicorp-wal-1024", []string{hashicorpRaft, raftWAL}, startHashicorp(openRaftWAL, bigBatches)},
+	{"etcd-raft", []string{etcdRaft, etcdWAL}, startEtcdRaft(false)},
+	{"etcd-raft-async", []string{etcdRaft, etcdWAL}, startEtcdRaft(true)},
+	{"dragonboat", []string{"github.com/lni/dragonboat/v4"}, startDragonboat},
+}
+
+// reference names the contestants that only the full set runs.
+var reference = []string{"hashicorp-bolt", "hashicorp-wal", "dragonboat"}
+
+func contestantOf(name string) (contestant, bool) {
+	i := slices.IndexFunc(contestants, func(c contestant) bool { return c.name == name })
+	if i < 0 {
+		return contestant{}, false
+	}
+	return contestants[i], true
+}
+
+// patience is how long a single command may take.
+const patience = 10 * time.Second
+
+// counter is the state of every FSM: it counts commands and their bytes.
+type counter struct{ commands, bytes atomic.Uint64 }
+
+func (c *counter) apply(command []byte) {
+	c.commands.Add(1)
+	c.bytes.Add(uint64(len(command)))
+}
+
+func (c *counter) Applied() uint64 { return c.commands.Load() }

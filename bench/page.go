@@ -1,0 +1,371 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newPage() *cobra.Command {
+	var from, docs string
+	cmd := &cobra.Command{
+		Use:   "page",
+		Short: "Write docs/benchmarks.md, its pictures and a summary in JSON from the results",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return writePage(from, docs) },
+	}
+	cmd.Flags().StringVar(&from, "results", "results.jsonl", "the file of results")
+	cmd.Flags().StringVar(&docs, "docs", "../docs", "where benchmarks.md and the directory benchmarks go")
+	return cmd
+}
+
+func writePage(from, docs string) error {
+	records, err := readResults(from)
+	if err != nil {
+		return err
+	}
+	s := summarise(records)
+	if s.Runs == 0 {
+		return fmt.Errorf("%s holds no run that counts", from)
+	}
+	pictures := filepath.Join(docs, "benchmarks")
+	if err := os.MkdirAll(pictures, 0o755); err != nil {
+		return err
+	}
+	p := page{summary: s}
+	p.write()
+	text, err := s.json()
+	errs := []error{
+		err,
+		os.WriteFile(filepath.Join(docs, "benchmarks.md"), []byte(p.text.String()), 0o644),
+		os.WriteFile(filepath.Join(pictures, "summary.json"), text, 0o644),
+	}
+	for _, c := range p.charts {
+		errs = append(errs, c.save(filepath.Join(pictures, c.file)))
+	}
+	return errors.Join(errs...)
+}
+
+// page is the Markdown of docs/benchmarks.md, and the charts that it shows.
+type page struct {
+	summary
+	text   strings.Builder
+	charts []chart
+}
+
+func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\n", args...) }
+
+// The payloads of closed loops, and the callers.
+var (
+	payloads    = []int{16, 128, 1 << 10, 64 << 10}
+	callerSteps = []int{1, 16, 64, 256, 1024}
+	openRates   = []float64{2_000, 5_000, 10_000, 20_000, 40_000, 60_000}
+)
+
+func (p *page) write() {
+	p.introduction()
+	p.limits()
+	p.closedLoops()
+	p.bound()
+	p.comparisons()
+	p.openLoops()
+	p.clusters()
+	p.others()
+	p.storeTable()
+	p.failures()
+}
+
+func (p *page) introduction() {
+	p.line("# Benchmarks\n")
+	p.line("Written by `make bench-page` from runs of `make bench-peers`; not to be edited.\n")
+	if p.Conditions.Smoke {
+		p.line("> **Only a trial.** These runs of a second each show that everything can be measured. Their figures mean nothing.\n")
+	}
+	p.line("Conditions: %s. %d runs count; %d were disturbed by other programs and repeated, %d failed.\n",
+		p.Conditions, p.Runs, p.Disturbed, p.Failed)
+	p.line(`Every contestant has the same driver, the same state machine, which counts commands and their bytes, and replicas on
+one disk over loopback TCP, with every write synced; callers are in the leader's process. A load is measured for %v after %v
+of warm-up, on an empty disk and in new processes. In each cell the contestants took turns, and a run during which others used
+more than %.0f %% of a core, or of which more than %.0f %% was stolen by other machines, was repeated.
+`, p.Conditions.Measure, p.Conditions.Warmup, 100*othersMax, 100*stolenMax)
+	p.line(`A figure is the median of the rounds, and in parentheses its 95 %% confidence interval, which is that of the sign test:
+it reaches from one of the measured values to another, and assumes nothing about how they are distributed. It takes six rounds;
+a star marks figures of fewer. Ratios are taken round by round, and have the same kind of interval. Absolute figures do not
+carry over to another machine.
+`)
+	p.line("| contestant | modules |\n|---|---|")
+	for _, c := range contestants {
+		var versions []string
+		for _, m := range c.modules {
+			versions = append(versions, m+" "+p.Conditions.Modules[m])
+		}
+		p.line("| %s | %s |", c.name, strings.Join(versions, ", "))
+	}
+	p.line("\n`-1024` stands for the settings that are best for throughput: MaxAppendEntries 1024, BatchApplyCh and a log cache " +
+		"of 4,096\nentries. The others have their defaults. etcd's raft has the transport of this driver; the rest have their own.\n")
+}
+
+func (p *page) limits() {
+	c := cell{Kind: limits}
+	if p.of(c, machine, loopbackMicros).Runs == 0 {
+		return
+	}
+	p.line("## What the machine allows\n")
+	p.line("Three processes write and sync at the same time, each into a file of zeros. Then one process sends 128 B over " +
+		"loopback and back.\n")
+	p.line("| | |\n|---|---|")
+	for _, bytes := range syncSizes {
+		p.line("| %s written and synced, p50 | %s µs |", size(bytes), p.of(c, machine, syncMicros(bytes)))
+		p.line("| the same, all three together | %s MiB/s |", p.of(c, machine, syncRate(bytes)))
+	}
+	p.line("| loopback round trip, p50 | %s µs |", p.of(c, machine, loopbackMicros))
+	p.line("| resident memory of a process of this driver without a replica | %s MiB |\n", p.of(c, machine, emptyResident))
+}
+
+// table prints one figure of some cells, a column for each contestant that has it.
+func (p *page) table(title string, cells []cell, who []string, figure string) {
+	who = p.measured(cells, who, figure)
+	if len(who) == 0 {
+		return
+	}
+	p.line("### %s\n", title)
+	p.line("| | %s |", strings.Join(who, " | "))
+	p.line("|---%s|", strings.Repeat("|---", len(who)))
+	for _, c := range cells {
+		row, some := "| "+c.row(), false
+		for _, name := range who {
+			e := p.of(c, name, figure)
+			some = some || e.Runs > 0
+			row += " | " + e.String()
+		}
+		if some {
+			p.line("%s |", row)
+		}
+	}
+	p.line("")
+}
+
+// row names the cell within its table, whose title says the kind.
+func (c cell) row() string {
+	_, rest, found := strings.Cut(c.String(), ", ")
+	if !found {
+		return c.String()
+	}
+	return rest
+}
+
+func (p *page) closedLoops() {
+	var cells []cell
+	for _, bytes := range payloads {
+		for _, callers := range callerSteps {
+			cells = append(cells, loop(callers, bytes))
+		}
+	}
+	p.line("## Closed loops\n")
+	p.line("Three replicas in one process; each caller begins its next command when the last one is applied.\n")
+	for _, bytes := range payloads {
+		p.chart(chart{
+			file: fmt.Sprintf("throughput-%d.svg", bytes), title: "Operations a second, commands of " + size(bytes), x: "callers",
+		}, steps(callerSteps), func(x float64) cell { return loop(int(x), bytes) }, opsPerSecond)
+	}
+	p.chart(chart{file: "p99-128.svg", title: "99th percentile in ms, commands of 128 B", x: "callers"},
+		steps(callerSteps), func(x float64) cell { return loop(int(x), 128) }, p99)
+	for _, t := range []struct{ title, figure string }{
+		{"Operations a second", opsPerSecond}, {"Median latency in ms", p50}, {"99th percentile of latency in ms", p99},
+		{"CPU seconds per 100,000 operations, of all replicas and the callers", cpu},
+		{"Allocations an operation, of all replicas and the callers", allocations},
+		{"Resident MiB under load, of all replicas and the callers", residentMax},
+	} {
+		p.table(t.title, cells, names(contestants), t.figure)
+	}
+}
+
+// bound divides the median latency of one caller by the least that it could be.
+func (p *page) bound() {
+	machineHas := func(figure string) map[int]float64 {
+		return p.values[place{cell{Kind: limits}.String(), machine, figure}]
+	}
+	least := map[int]float64{}
+	for round, micros := range machineHas(syncMicros(syncSizes[0])) {
+		least[round] = (micros + machineHas(loopbackMicros)[round]) / 1000
+	}
+	var rows []string
+	for _, bytes := range payloads {
+		c := loop(1, bytes)
+		for _, name := range p.measured([]cell{c}, names(contestants), p50) {
+			above := estimateOf(ratios(p.values[place{c.String(), name, p50}], least))
+			rows = append(rows, fmt.Sprintf("| %s | %s | %s |", c.row(), name, above))
+		}
+	}
+	if len(least) > 0 && len(rows) > 0 {
+		p.line("### One caller beside what the machine allows\n\nMedian latency divided by one sync of 4 KiB, of three at the same "+
+			"time, and one round trip.\n\n| | contestant | ratio |\n|---|---|---|\n%s\n", strings.Join(rows, "\n"))
+	}
+}
+
+// comparisons puts each of ours beside the best of the others, where that is better as well as where it is worse.
+func (p *page) comparisons() {
+	ours, others := oursAndOthers()
+	p.line("## Beside the best of the others\n")
+	p.line("Ours divided by the contestant of the others with the best median in that cell.\n")
+	for _, t := range []struct {
+		title, figure string
+		lower         bool
+		cells         []cell
+	}{
+		{"Operations a second (more is better)", opsPerSecond, false, kindOf(closedLoop)},
+		{"99th percentile of latency (less is better)", p99, true, kindOf(closedLoop)},
+		{"99.9th percentile of an open loop (less is better)", p999, true, kindOf(openLoop)},
+		{"CPU an operation (less is better)", cpu, true, kindOf(closedLoop)},
+		{"Failover (less is better)", failoverMs, true, kindOf(failover)},
+		{"Restart, to the first write (less is better)", firstAckMs, true, kindOf(restart)},
+		{"Catch-up (less is better)", caughtUpMs, true, kindOf(catchUp)},
+		{"Idle CPU (less is better)", idleCPU, true, kindOf(idle)},
+	} {
+		var rows []string
+		for _, name := range ours {
+			for _, c := range t.cells {
+				if compared, found := p.compare(c, name, others, t.figure, t.lower); found {
+					rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s |",
+						c.row(), name, compared.best, compared.ratio, compared.verdict(t.lower)))
+				}
+			}
+		}
+		if len(rows) > 0 {
+			p.line("### %s\n\n| | ours | best other | ratio | |\n|---|---|---|---|---|\n%s\n", t.title, strings.Join(rows, "\n"))
+		}
+	}
+}
+
+func kindOf(k kind) []cell {
+	return slices.DeleteFunc(allCells(), func(c cell) bool { return c.Kind != k })
+}
+
+func (p *page) openLoops() {
+	var cells []cell
+	for _, rate := range openRates {
+		cells = append(cells, at(rate))
+	}
+	if len(p.measured(cells, names(contestants), p999)) == 0 {
+		return
+	}
+	p.line("## Open loops\n")
+	p.line("Three replicas in one process, commands of 128 B begun at a fixed rate. Latency counts from the moment at which a "+
+		"command was\ndue, so a stall counts for everybody who would have waited. At most %s run at once; others that are due "+
+		"wait, and that\ncounts too.\n", thousands(openCallers))
+	p.chart(chart{file: "open-p999.svg", title: "99.9th percentile in ms at a fixed rate", x: "operations a second"},
+		openRates, at, p999)
+	for _, t := range []struct{ title, figure string }{
+		{"Median from when it was due, ms", p50}, {"99th percentile, ms", p99}, {"99.9th percentile, ms", p999},
+		{"Operations a second that were done", opsPerSecond},
+	} {
+		p.table(t.title, cells, names(contestants), t.figure)
+	}
+}
+
+// clusters shows closed loops on clusters of other shapes.
+func (p *page) clusters() {
+	cells := slices.DeleteFunc(kindOf(closedLoop), func(c cell) bool { return !c.Apart && c.Replicas == 3 })
+	if len(p.measured(cells, names(contestants), opsPerSecond)) == 0 {
+		return
+	}
+	p.line("## Other clusters\n")
+	p.line("256 callers in a closed loop, commands of 128 B. *Own processes*: each replica has a process, and the callers are in "+
+		"the leader's.\nA stopped follower is connected and does not answer. A slow disk takes %v longer for each sync.\n", slowSync)
+	for _, t := range []struct{ title, figure string }{
+		{"Operations a second", opsPerSecond}, {"99th percentile of latency in ms", p99},
+		{"Resident MiB under load, of all processes", residentMax},
+		{"Anonymous MiB under load, that is, without what is mapped from files", anonymousMax},
+		{"Resident MiB after 10 s of rest", residentRest},
+	} {
+		p.table(t.title, cells, names(contestants), t.figure)
+	}
+}
+
+func (p *page) others() {
+	for _, t := range []struct {
+		kind          kind
+		title, figure string
+		text          string
+	}{
+		{failover, "Failover in ms", failoverMs, "From SIGKILL of the leader's process to the first acknowledged write, " +
+			"the mean of three kills a round."},
+		{failover, "The slowest of them in ms", failoverWorst, ""},
+		{restart, "Restart in ms", firstAckMs, "All processes are killed and started again; until the first acknowledged write."},
+		{restart, "Until all replicas have applied all, ms", allAppliedMs, ""},
+		{restart, "Resident MiB then", idleResident, ""},
+		{catchUp, "Catch-up in ms", caughtUpMs, "A follower that was away while all was written starts and applies it."},
+		{idle, "Idle: CPU in % of a core, of all processes", idleCPU, ""},
+		{idle, "Idle: switches of threads a second", idleSwitches, ""},
+		{idle, "Idle: resident MiB, of all processes", idleResident, ""},
+		{idle, "Idle: anonymous MiB", idleAnonymous, ""},
+	} {
+		cells := kindOf(t.kind)
+		if t.text != "" && len(p.measured(cells, names(contestants), t.figure)) > 0 {
+			p.line("%s\n", t.text)
+		}
+		p.table(t.title, cells, names(contestants), t.figure)
+	}
+}
+
+func (p *page) storeTable() {
+	if len(p.measured(storeCells, storeNames(), opsPerSecond)) == 0 {
+		return
+	}
+	p.line("## The demo store beside etcd\n")
+	p.line("Three processes each, etcd %s; one more process puts values under %s random keys into the leader: raftkv over HTTP "+
+		"with a\nconnection for each caller, etcd over its v3 API with one for every %d. etcd's processes hold the rest of this driver "+
+		"as well.\n",
+		p.Conditions.Modules[etcdWAL], thousands(storeKeys), callersPerConnection)
+	for _, t := range []struct{ title, figure string }{
+		{"Puts a second", opsPerSecond}, {"Median latency in ms", p50}, {"99th percentile in ms", p99},
+		{"99.9th percentile in ms", p999}, {"Resident MiB after the load, of the three processes", residentMax},
+	} {
+		p.table(t.title, storeCells, storeNames(), t.figure)
+	}
+}
+
+// failures lists where operations failed: what is said there of the others is too good.
+func (p *page) failures() {
+	var rows []string
+	for _, m := range p.Results {
+		if m.Figure == failed && m.Median > 0 {
+			rows = append(rows, fmt.Sprintf("| %s | %s | %s |", m.Cell, m.Contestant, thousands(int64(m.Median))))
+		}
+	}
+	if len(rows) > 0 {
+		p.line("## Operations that failed\n\nThe median of the rounds. They are in no other figure.\n")
+		p.line("| | contestant | failed |\n|---|---|---|\n%s\n", strings.Join(rows, "\n"))
+	}
+}
+
+// chart shows one figure of all contestants, if there are any.
+func (p *page) chart(c chart, xs []float64, at func(x float64) cell, figure string) {
+	for _, name := range names(contestants) {
+		line := series{name: name}
+		for _, x := range xs {
+			if e := p.of(at(x), name, figure); e.Runs > 0 {
+				line.points = append(line.points, point{x, e})
+			}
+		}
+		if len(line.points) > 1 {
+			c.lines = append(c.lines, line)
+		}
+	}
+	if len(c.lines) > 0 {
+		p.charts = append(p.charts, c)
+		p.line("![%s](benchmarks/%s)\n", c.title, c.file)
+	}
+}
+
+func steps(of []int) (xs []float64) {
+	for _, x := range of {
+		xs = append(xs, float64(x))
+	}
+	return xs
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	triesMax = 3               // for one run
+	runMax   = 4 * time.Minute // for one run, the load apart
+)
+
+// session measures cells, round by round: within a cell the contestants take turns, because machines drift, and figures of
+// different hours are not comparable. Each finished run is written at once, and a later session goes on from there.
+type session struct {
+	cells           []cell
+	contestants     []string
+	rounds          int
+	warmup, measure time.Duration
+	once            bool // disturbed runs are not repeated
+	results         string
+	dir             string // for the data
+	profiles        string // a directory, unless ""
+	out             io.Writer
+
+	done map[string]int // tries of each run in this session; triesMax if one counts
+}
+
+// runKey names a run of which there is to be one result.
+func runKey(c cell, contestant string, round int) string {
+	return fmt.Sprintf("%+v/%s/%d", c, contestant, round)
+}
+
+// resume reads what earlier sessions have measured. What they tried in vain is tried again.
+func (s *session) resume(now conditions) error {
+	records, err := readResults(s.results)
+	s.done = map[string]int{}
+	for _, r := range records {
+		if r.Run != nil {
+			if r.Run.counts() {
+				s.note(*r.Run)
+			}
+			continue
+		}
+		if why := now.differs(*r.Conditions); why != "" {
+			return fmt.Errorf("%s has results %s: use another file for --results", s.results, why)
+		}
+	}
+	return err
+}
+
+func (s *session) note(r result) {
+	key := runKey(r.Cell, r.Contestant, r.Round)
+	s.done[key]++
+	if r.counts() {
+		s.done[key] = triesMax
+	}
+}
+
+// run measures whatever is left, or until the context ends.
+func (s *session) run(ctx context.Context, now conditions) error {
+	if err := s.resume(now); err != nil {
+		return err
+	}
+	if err := appendRecord(s.results, record{Conditions: &now}); err != nil {
+		return err
+	}
+	for round := 1; round <= s.rounds; round++ {
+		for k, c := range s.cells {
+			who := s.contestantsOf(c)
+			for i := range who {
+				turn := who[(i+round+k)%len(who)] // nobody always follows the same one
+				if err := s.measureOnce(ctx, c, turn, round); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *session) contestantsOf(c cell) []string {
+	switch c.Kind {
+	case limits:
+		return []string{machine}
+	case store:
+		return storeNames()
+	}
+	return s.contestants
+}
+
+// measureOnce measures until a run counts, or has been tried often enough.
+func (s *session) measureOnce(ctx context.Context, c cell, contestant string, round int) error {
+	key := runKey(c, contestant, round)
+	for s.done[key] < triesMax {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		r := s.try(ctx, c, contestant)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		r.Round = round
+		if s.once {
+			r.Disturbed = false
+		}
+		if err := appendRecord(s.results, record{Run: &r}); err != nil {
+			return err
+		}
+		s.note(r)
+		_, _ = fmt.Fprintf(s.out, "%d  %-20s %-52s %s\n", round, contestant, c, r.line()) // the results are in the file
+		if s.once {
+			return nil
+		}
+	}
+	return nil
+}
+
+// try is one run on empty disks.
+func (s *session) try(ctx context.Context, c cell, contestant string) result {
+	result := result{Time: time.Now().UTC().Truncate(time.Second), Cell: c, Contestant: contestant}
+	err := func() (err error) {
+		dir, err := os.MkdirTemp(s.dir, "run-")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		before, err := useNow()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, s.warmup+s.measure+runMax)
+		defer cancel()
+		r := run{cell: c, contestant: contestant, dir: dir, warmup: s.warmup, measure: s.measure}
+		if s.profiles != "" {
+			r.profiles = filepath.Join(s.profiles, strings.ReplaceAll(fmt.Sprint(c, ", ", contestant), " ", "-"))
+			if err := os.MkdirAll(r.profiles, 0o755); err != nil {
+				return err
+			}
+		}
+		if result.Figures, err = r.do(ctx); err != nil {
+			return err
+		}
+		result.Operation = r.firstFailure
+		after, err := useNow()
+		result.Shares = after.since(before)
+		result.Disturbed = result.Shares.tooMuch()
+		return err
+	}()
+	if err != nil {
+		result.Failure = err.Error()
+	}
+	return result
+}
+
+// line says in one line how the run went.
+func (r result) line() string {
+	if r.Failure != "" {
+		return "failed: " + r.Failure
+	}
+	text := ""
+	for _, name := range headlines[r.Cell.Kind] {
+		if x, found := r.Figures[name]; found {
+			text += fmt.Sprintf("%s: %s; ", name, short(x))
+		}
+	}
+	if r.Operation != "" {
+		text += "the first failure: " + r.Operation + "; "
+	}
+	if r.Disturbed {
+		text += fmt.Sprintf("disturbed: others %.2f, stolen %.2f of a core; ", r.Shares.Others, r.Shares.Stolen)
+	}
+	return strings.TrimSuffix(text, "; ")
+}
+
+// headlines are the figures of each kind that are shown, the first one as the plain result.
+var headlines = map[kind][]string{
+	closedLoop: {opsPerSecond, p50, p99, cpu, allocations, residentMax, anonymousMax, residentRest, failed},
+	openLoop:   {opsPerSecond, p50, p99, p999, failed},
+	failover:   {failoverMs, failoverWorst},
+	restart:    {firstAckMs, allAppliedMs, idleResident, idleAnonymous},
+	catchUp:    {caughtUpMs},
+	idle:       {idleCPU, idleSwitches, idleResident, idleAnonymous},
+	store:      {opsPerSecond, p50, p99, p999, residentMax, failed},
+	limits:     {syncMicros(syncSizes[0]), syncRate(syncSizes[2]), loopbackMicros, emptyResident},
+}

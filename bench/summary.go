@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// summary is what all runs together say.
+type summary struct {
+	Conditions conditions `json:"conditions"` // of the first session
+	Sessions   int        `json:"sessions"`
+	Runs       int        `json:"runs"` // that count
+	// Disturbed and failed runs do not count.
+	Disturbed int           `json:"disturbed"`
+	Failed    int           `json:"failed"`
+	Results   []measurement `json:"-"`
+
+	values map[place]map[int]float64
+}
+
+// measurement is one figure of one contestant in one cell.
+type measurement struct {
+	Cell       string          `json:"cell"`
+	Contestant string          `json:"contestant"`
+	Figure     string          `json:"figure"`
+	Median     float64         `json:"median"`
+	Interval   []float64       `json:"interval_95,omitempty"`
+	Rounds     map[int]float64 `json:"rounds"`
+}
+
+// place is where a measurement belongs.
+type place struct{ cell, contestant, figure string }
+
+func summarise(records []record) summary {
+	s := summary{values: map[place]map[int]float64{}}
+	for _, r := range records {
+		switch {
+		case r.Conditions != nil && s.Sessions == 0:
+			s.Conditions = *r.Conditions
+			s.Sessions++
+		case r.Conditions != nil:
+			s.Sessions++
+		case r.Run.Failure != "":
+			s.Failed++
+		case r.Run.Disturbed:
+			s.Disturbed++
+		default:
+			s.add(*r.Run)
+		}
+	}
+	for at, rounds := range s.values {
+		e := estimateOf(slices.Collect(maps.Values(rounds)))
+		m := measurement{at.cell, at.contestant, at.figure, e.Median, nil, rounds}
+		if e.known() {
+			m.Interval = []float64{e.Low, e.High}
+		}
+		s.Results = append(s.Results, m)
+	}
+	slices.SortFunc(s.Results, func(a, b measurement) int {
+		return cmp.Or(cmp.Compare(a.Cell, b.Cell), cmp.Compare(a.Contestant, b.Contestant), cmp.Compare(a.Figure, b.Figure))
+	})
+	return s
+}
+
+func (s *summary) add(r result) {
+	s.Runs++
+	for name, x := range r.Figures {
+		at := place{r.Cell.String(), r.Contestant, name}
+		if s.values[at] == nil {
+			s.values[at] = map[int]float64{}
+		}
+		s.values[at][r.Round] = significant(x)
+	}
+}
+
+// significant rounds to four digits: the rest is noise.
+func significant(x float64) float64 {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64) // a number
+	return rounded
+}
+
+// json returns the summary with a line for each measurement.
+func (s *summary) json() ([]byte, error) {
+	var lines [][]byte
+	for _, m := range s.Results {
+		line, err := json.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line)
+	}
+	head, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	head = bytes.TrimSuffix(head, []byte("\n}"))
+	return fmt.Appendf(nil, "%s,\n \"results\": [\n%s\n]}\n", head, bytes.Join(lines, []byte(",\n"))), nil
+}
+
+// of returns one figure of one contestant.
+func (s *summary) of(c cell, contestant, figure string) estimate {
+	return estimateOf(slices.Collect(maps.Values(s.values[place{c.String(), contestant, figure}])))
+}
+
+// measured returns which of the contestants have that figure in one of the cells, in the same order.
+func (s *summary) measured(cells []cell, names []string, figure string) (who []string) {
+	for _, name := range names {
+		if slices.ContainsFunc(cells, func(c cell) bool { return s.of(c, name, figure).Runs > 0 }) {
+			who = append(who, name)
+		}
+	}
+	return who
+}
+
+// comparison is one of ours beside the best of the others.
+type comparison struct {
+	best  string
+	ratio estimate // ours ÷ theirs, round by round
+}
+
+// compare finds the best of the others, and divides. Lower says that less is better.
+func (s *summary) compare(c cell, ours string, others []string, figure string, lower bool) (comparison, bool) {
+	best, found := estimate{}, ""
+	for _, name := range others {
+		e := s.of(c, name, figure)
+		if e.Runs > 0 && (found == "" || (e.Median < best.Median) == lower) {
+			best, found = e, name
+		}
+	}
+	values := ratios(s.values[place{c.String(), ours, figure}], s.values[place{c.String(), found, figure}])
+	return comparison{found, estimateOf(values)}, len(values) > 0
+}
+
+// verdict says what the interval allows to say.
+func (c comparison) verdict(lower bool) string {
+	switch e := c.ratio; {
+	case !e.known():
+		return "too few runs"
+	case e.Low <= 1 && e.High >= 1:
+		return "no difference shown"
+	case (e.Median < 1) == lower:
+		return "better"
+	}
+	return "**worse**"
+}
+
+func names(of []contestant) (list []string) {
+	for _, c := range of {
+		list = append(list, c.name)
+	}
+	return list
+}
+
+// oursAndOthers returns the names of our columns and of the others'.
+func oursAndOthers() (ours, others []string) {
+	for _, c := range contestants {
+		if c.ours() {
+			ours = append(ours, c.name)
+		} else {
+			others = append(others, c.name)
+		}
+	}
+	return ours, others
+}
+
+func (c conditions) String() string {
+	return fmt.Sprintf("%s, %d cores, %d MiB, Linux %s, %s; commit %s; %s", c.CPU, c.Cores, c.Memory, c.Kernel, c.Go, c.Commit,
+		c.Time.Format("2006-01-02"))
+}

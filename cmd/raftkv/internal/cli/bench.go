@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/coxswain/raft/cmd/internal/size"
+	"github.com/coxswain/raft/cmd/internal/usage"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/load"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+)
+
+const (
+	benchPrefix    = "bench/"    // of all keys that are written
+	benchStart     = time.Minute // for a cluster that bench starts itself
+	benchTick      = 100 * time.Millisecond
+	valueBytesMax  = 1 << 20
+	callersMax     = 16 << 10
+	callersInOpen  = 1024 // unless the user says another number
+	callersDefault = 64
+)
+
+// bench is a load of puts.
+type bench struct {
+	reach       *reach
+	load        load.Load
+	bytes, keys int
+	nodes       int    // of a cluster of its own; 0: there is one
+	log         string // of that cluster
+	asJSON      bool
+}
+
+func newBench(r *reach) *cobra.Command {
+	b := bench{reach: r, bytes: 128}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Write as fast as the cluster takes it, or at a rate, and show the latencies",
+		Long: `bench puts random values under keys that begin with "` + benchPrefix + `", and leaves them there. It asks the leader
+first.
+
+In a closed loop, each of --callers begins its next write when its last one is acknowledged: that shows the throughput. With
+--rate, writes begin at that rate whether or not earlier ones have ended, and their latency counts from the moment at which
+they were due: that shows what users would see.`,
+		Example: `  raftkv bench                            # on the demo that runs on this machine
+  raftkv bench --nodes 3 --log segments   # on a cluster of its own, which is removed afterwards
+  raftkv bench --rate 2000 --duration 30s --server http://127.0.0.1:4001,http://127.0.0.1:4002`,
+		Args: usage.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if b.load.Rate > 0 && !cmd.Flags().Changed("callers") {
+				b.load.Callers = callersInOpen
+			}
+			if err := b.check(); err != nil {
+				return fmt.Errorf("%w; %w", err, usage.Err)
+			}
+			return b.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&b.load.Callers, "callers", callersDefault,
+		"writers in a closed loop; with --rate, how many writes may run at once")
+	flags.Float64Var(&b.load.Rate, "rate", 0, "writes a second, instead of a closed loop")
+	size.Var(flags, &b.bytes, "bytes", "size of a value")
+	flags.IntVar(&b.keys, "keys", 10_000, "how many different keys are written")
+	flags.DurationVar(&b.load.Warmup, "warmup", time.Second, "time before the measurement")
+	flags.DurationVar(&b.load.Measure, "duration", 10*time.Second, "length of the measurement")
+	flags.IntVar(&b.nodes, "nodes", 0, "start a cluster of that many nodes in a temporary directory, and remove it afterwards")
+	flags.StringVar(&b.log, "log", "", "where its members keep their log, as serve takes it")
+	flags.BoolVar(&b.asJSON, "json", false, "print the figures as JSON")
+	return cmd
+}
+
+func (b *bench) check() error {
+	switch {
+	case b.load.Callers < 1 || b.load.Callers > callersMax:
+		return fmt.Errorf("--callers %d: use 1 to %d", b.load.Callers, callersMax)
+	case b.load.Rate < 0:
+		return fmt.Errorf("--rate %v: use more than 0", b.load.Rate)
+	case b.bytes > valueBytesMax:
+		return fmt.Errorf("--bytes: use at most %s", size.Format(valueBytesMax))
+	case b.keys < 1:
+		return fmt.Errorf("--keys %d: use 1 or more", b.keys)
+	case b.load.Warmup < 0 || b.load.Measure <= 0:
+		return errors.New("--duration: use more than 0, and no negative --warmup")
+	case b.nodes < 0 || b.nodes > local.NodesMax:
+		return fmt.Errorf("--nodes %d: use 1 to %d", b.nodes, local.NodesMax)
+	case b.nodes > 0 && len(b.reach.urls) > 0:
+		return errors.New("--nodes starts a cluster, and --server names one: use one of them")
+	case b.nodes == 0 && b.log != "":
+		return errors.New("--log is for the cluster of --nodes")
+	}
+	return nil
+}
+
+func (b *bench) run(ctx context.Context, out, errOut io.Writer) (err error) {
+	urls, stop, err := b.servers(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	shared := client.NewHTTP(b.load.Callers, b.reach.timeout)
+	defer shared.CloseIdleConnections()
+	var members []*client.Client
+	for _, url := range urls {
+		members = append(members, client.New(url, shared))
+	}
+	members = leaderFirst(ctx, members)
+	value := make([]byte, b.bytes)
+	_, _ = rand.Read(value) // it never fails
+	b.load.Do = func(ctx context.Context, _ int) error {
+		ctx, cancel := context.WithTimeout(ctx, b.reach.timeout)
+		defer cancel()
+		key := fmt.Sprint(benchPrefix, mathrand.IntN(b.keys))
+		_, err := client.Try(ctx, members, func(c *client.Client) (api.Written, error) {
+			return c.Put(ctx, key, value, client.Condition{})
+		})
+		return err
+	}
+	report := b.watch(ctx, errOut)
+	if report.Operations == 0 {
+		return fmt.Errorf("nothing was written: %w", errors.Join(report.Err, context.Cause(ctx)))
+	}
+	if b.asJSON {
+		return json.NewEncoder(out).Encode(figuresOf(report))
+	}
+	return b.print(out, report)
+}
+
+// servers returns the URLs of the cluster, which it starts if it is asked to.
+func (b *bench) servers(ctx context.Context) (urls []string, stop func() error, err error) {
+	if b.nodes == 0 {
+		urls, err := b.reach.servers()
+		return urls, func() error { return nil }, err
+	}
+	dir, err := os.MkdirTemp("", "raftkv-bench-")
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster, err := b.startCluster(ctx, dir)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	for _, n := range cluster.Nodes {
+		urls = append(urls, n.URL())
+	}
+	return urls, func() error {
+		cluster.Stop()
+		return os.RemoveAll(dir)
+	}, nil
+}
+
+func (b *bench) startCluster(ctx context.Context, dir string) (*local.Cluster, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	layout, err := local.OpenLayout(dir, b.nodes, nil)
+	if err != nil {
+		return nil, err
+	}
+	cluster := local.NewCluster(program, dir, layout)
+	if b.log != "" {
+		cluster.More = func(local.Node) []string { return []string{"--log", b.log} }
+	}
+	ctx, cancel := context.WithTimeout(ctx, benchStart)
+	defer cancel()
+	err = cluster.Start()
+	if err == nil {
+		_, err = cluster.AwaitLeader(ctx, "")
+	}
+	if err == nil {
+		return cluster, nil
+	}
+	for _, n := range cluster.Nodes {
+		err = errors.Join(err, cluster.Ended(n.ID))
+	}
+	cluster.Stop()
+	return nil, err
+}
+
+// leaderFirst puts the member that leads before the others, which would forward each request to it.
+func leaderFirst(ctx context.Context, members []*client.Client) []*client.Client {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	for i, m := range members {
+		if s, err := m.Status(ctx); err == nil && s.Role == "leader" {
+			return append(members[i:len(members):len(members)], members[:i]...)
+		}
+	}
+	return members
+}
+
+// watch runs the load, with a bar on a terminal.
+func (b *bench) watch(ctx context.Context, errOut io.Writer) load.Report {
+	if !isTerminal(errOut) {
+		return b.load.Run(ctx)
+	}
+	all := b.load.Warmup + b.load.Measure
+	bar := progressbar.NewOptions64(int64(all/benchTick), progressbar.OptionSetWriter(errOut), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(benchTick))
+	done := make(chan load.Report)
+	go func() { done <- b.load.Run(ctx) }()
+	ticks := time.NewTicker(benchTick)
+	defer ticks.Stop()
+	for began, before := time.Now(), int64(0); ; {
+		select {
+		case report := <-done:
+			_ = bar.Finish() // it is only a picture
+			return report
+		case <-ticks.C:
+			ended := b.load.Ended()
+			bar.Describe(fmt.Sprintf("%d writes, %.0f a second", ended, float64(ended-before)/benchTick.Seconds()))
+			before = ended
+			_ = bar.Set64(min(int64(time.Since(began)/benchTick), bar.GetMax64()-1))
+		}
+	}
+}
