@@ -34,7 +34,7 @@ func startPair(t *testing.T, network *transport.Network) (n1, n2 *node.Node) {
 	return n1, n2
 }
 
-// stranger starts a member of the cluster that no configuration of n knows, and connects it to n.
+// stranger starts a member of the cluster that no configuration of n knows, and connects it to n, which dials it back.
 func stranger(t *testing.T, network *transport.Network, n *node.Node) (*transport.Memory, *transporttest.Recorder) {
 	t.Helper()
 	s := n.Status()
@@ -43,7 +43,17 @@ func stranger(t *testing.T, network *transport.Network, n *node.Node) (*transpor
 	require.NoError(t, wire.Start(r))
 	t.Cleanup(func() { assert.NoError(t, wire.Close()) })
 	wire.Connect([]raft.Contact{{Member: raft.Member{ID: s.ID}, Addresses: []string{string(s.ID) + ":1"}}})
-	r.AwaitUp(t, s.ID)
+	time.Sleep(time.Second)
+	synctest.Wait()
+	var calls []transporttest.Event
+	r.Discard(func(e transporttest.Event) bool {
+		if e.Kind == transporttest.EventAccepted {
+			calls = append(calls, e)
+		}
+		return true
+	})
+	require.NotEmpty(t, calls)
+	assert.Equal(t, s.ID, calls[0].Peer.ID)
 	return wire, r
 }
 
@@ -58,7 +68,6 @@ func TestCallers_AnUnknownCandidateGetsItsVote(t *testing.T) {
 		wire, r := stranger(t, network, n1)
 		s := n1.Status()
 		require.NotEqual(t, raft.Leader, s.Role)
-		r.Await(t, "a call from n1", func(e transporttest.Event) bool { return e.Kind == transporttest.EventAccepted && e.Peer.ID == "n1" })
 		ask := raft.Message{
 			From: r.Self.From, To: raft.Peer{ID: "n1", Incarnation: s.Incarnation}, Cluster: s.Cluster, Term: s.Term + 5,
 			Body: raft.VoteRequest{Last: raft.EntryID{Term: s.Term, Index: 99}},
@@ -77,8 +86,6 @@ func TestCallers_ASilentOneIsLetGoUntilItSpeaks(t *testing.T) {
 		defer func() { require.NoError(t, n1.Close()) }()
 		defer func() { require.NoError(t, n2.Close()) }()
 		wire, r := stranger(t, network, n1)
-		accepted := func(e transporttest.Event) bool { return e.Kind == transporttest.EventAccepted }
-		r.Await(t, "a call from n1", accepted)
 		s := n1.Status()
 		probe := raft.Message{
 			From: r.Self.From, To: raft.Peer{ID: "n1", Incarnation: s.Incarnation}, Cluster: s.Cluster, Term: s.Term,
@@ -95,7 +102,6 @@ func TestCallers_ASilentOneIsLetGoUntilItSpeaks(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		r.Await(t, "another call from n1", accepted)
 		require.NoError(t, wire.Send(probe.To, raft.LaneUrgent, []raft.Message{probe}))
 		assert.IsType(t, raft.PreVoteReply{}, r.AwaitMessages(t, 1)[0].Body)
 	})
