@@ -34,7 +34,8 @@ func startPair(t *testing.T, network *transport.Network) (n1, n2 *node.Node) {
 	return n1, n2
 }
 
-// stranger starts a member of the cluster that no configuration of n knows, and connects it to n, which dials it back.
+// stranger starts a member of the cluster that no configuration of n knows, and connects it to n, which dials it back. It runs
+// inside a bubble.
 func stranger(t *testing.T, network *transport.Network, n *node.Node) (*transport.Memory, *transporttest.Recorder) {
 	t.Helper()
 	s := n.Status()

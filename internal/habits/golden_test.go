@@ -25,6 +25,7 @@ const (
 // The modules that an importer compiles are a promise: a dependency is only added on purpose, with a line in
 // docs/decisions/0001-dependencies.md.
 func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
+	atRoot(t)
 	var b strings.Builder
 	b.WriteString("# The modules that an importer of each package compiles.\n")
 	for _, pkg := range []string{".", "./node", "./storage", "./transport", "./rafttest"} {
@@ -48,6 +49,7 @@ func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
 
 // The exported API changes on purpose: the diff of api.txt is the first thing to read in a change.
 func TestGolden_TheExportedAPI(t *testing.T) {
+	atRoot(t)
 	paths := []string{module, module + "/node", module + "/storage", module + "/transport", module + "/rafttest", module + "/metrics"}
 	imp := exportImporter(t, token.NewFileSet(), paths)
 	var b strings.Builder
@@ -64,6 +66,7 @@ func TestGolden_TheExportedAPI(t *testing.T) {
 }
 
 func TestGolden_EveryKindOfNameIsInTheList(t *testing.T) {
+	atRoot(t)
 	s := parseSource(t, map[string]string{"p.go": `
 		import "io"
 		const N int = 3

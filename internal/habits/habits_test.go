@@ -24,15 +24,15 @@ const (
 	testFileLinesMax = 700
 )
 
-// The tests run at the root of the repository.
-func TestMain(m *testing.M) {
-	if err := os.Chdir("../.."); err != nil {
-		panic(err)
-	}
-	os.Exit(m.Run())
+// atRoot lets a test run at the root of the repository. Only what happens inside a test tells the cache of results which files
+// the test reads; what a TestMain does escapes it, and an old result stands for new files.
+func atRoot(t *testing.T) {
+	t.Helper()
+	t.Chdir("../..")
 }
 
 func TestHabits_OfEveryGoFile(t *testing.T) {
+	atRoot(t)
 	files := 0
 	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -58,6 +58,7 @@ func TestHabits_OfEveryGoFile(t *testing.T) {
 }
 
 func TestHabits_EachRuleCatchesItsBreach(t *testing.T) {
+	atRoot(t)
 	for _, row := range []struct{ rule, path, source, want string }{
 		{"short files", "a.go", strings.Repeat("\n", fileLinesMax) + "var x int", "501 lines"},
 		{"short test files", "a_test.go", strings.Repeat("\n", testFileLinesMax) + "var x int", "701 lines"},
@@ -83,6 +84,7 @@ func TestHabits_EachRuleCatchesItsBreach(t *testing.T) {
 }
 
 func TestHabits_WhatIsAllowed(t *testing.T) {
+	atRoot(t)
 	for _, row := range []struct{ rule, source string }{
 		{"sleep in a bubble", `func f() { synctest.Test(t, func(t *testing.T) { time.Sleep(1) }) }`},
 		{"sleep in a helper for bubbles", "\n// f waits; it runs inside a bubble.\nfunc f() { time.Sleep(1) }"},
@@ -99,6 +101,7 @@ func TestHabits_WhatIsAllowed(t *testing.T) {
 
 // The table that maps the paper to the code is true: each `file.go: function` in it exists.
 func TestHabits_TheReadingOrderNamesWhatExists(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("docs/reading-order.md")
 	require.NoError(t, err)
 	places := regexp.MustCompile("`([a-z_/]+\\.go)(?:: ([A-Za-z_, ]+))?`").FindAllStringSubmatch(string(text), -1)
@@ -117,6 +120,7 @@ func TestHabits_TheReadingOrderNamesWhatExists(t *testing.T) {
 
 // The reading order names every file of the core.
 func TestHabits_TheReadingOrderNamesEveryFileOfTheCore(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("docs/reading-order.md")
 	require.NoError(t, err)
 	files, err := filepath.Glob("*.go")
@@ -131,6 +135,7 @@ func TestHabits_TheReadingOrderNamesEveryFileOfTheCore(t *testing.T) {
 
 // The maps of the packages name files that exist.
 func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
+	atRoot(t)
 	for doc, of := range map[string]string{
 		"doc.go": ".", "node/doc.go": "node", "docs/architecture.md": ".", "docs/reading-order.md": ".",
 	} {
@@ -145,6 +150,7 @@ func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
 }
 
 func TestHabits_TheLinksOfTheDocsLeadSomewhere(t *testing.T) {
+	atRoot(t)
 	var docs []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md"} {
 		found, err := filepath.Glob(pattern)

@@ -64,6 +64,7 @@ func releasedLast(changes string) (change, error) {
 }
 
 func TestPrevious_TheNewestReleaseIsWhatTheHeadingsSay(t *testing.T) {
+	atRoot(t)
 	one, two := strings.Repeat("1", 40), strings.Repeat("2", 40)
 	for _, row := range []struct {
 		what, changes string
@@ -87,6 +88,7 @@ func TestPrevious_TheNewestReleaseIsWhatTheHeadingsSay(t *testing.T) {
 
 // What is upgraded in the test is the newest release, and not an older one.
 func TestPrevious_IsTheNewestRelease(t *testing.T) {
+	atRoot(t)
 	changes, err := os.ReadFile("CHANGELOG.md")
 	require.NoError(t, err)
 	newest, err := releasedLast(string(changes))
@@ -117,6 +119,7 @@ func previousFiles(t *testing.T) map[string][]byte {
 }
 
 func TestPrevious_TheArchiveIsWhole(t *testing.T) {
+	atRoot(t)
 	content := previousFiles(t)
 	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "cmd/raftkv/main.go"} {
 		assert.Contains(t, content, name)
@@ -129,6 +132,7 @@ func TestPrevious_TheArchiveIsWhole(t *testing.T) {
 
 // Each file is what the release has, wherever git can tell.
 func TestPrevious_EachFileIsThatOfTheCommit(t *testing.T) {
+	atRoot(t)
 	r := readPrevious(t)
 	tree, err := exec.Command("git", "-c", "safe.directory=*", "ls-tree", "-r", r.Commit).Output()
 	if err != nil {

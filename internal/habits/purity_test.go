@@ -41,6 +41,7 @@ const (
 )
 
 func TestPurity_TheCoreIsPure(t *testing.T) {
+	atRoot(t)
 	for _, problem := range checkPurity(t, parseFiles(t, ".", packageFiles(t, "."))) {
 		t.Error(problem)
 	}
@@ -49,6 +50,7 @@ func TestPurity_TheCoreIsPure(t *testing.T) {
 // The core depends only on the standard library, directly and indirectly, and not on package net: an embedder
 // brings its own transport.
 func TestPurity_TheCoreCompilesNoNetwork(t *testing.T) {
+	atRoot(t)
 	deps := goCommand(t, ".", "list", "-deps", "-f", "{{if .Standard}}std{{else}}other{{end}} {{.ImportPath}}", ".")
 	for _, line := range strings.Split(strings.TrimSpace(deps), "\n") {
 		origin, path, _ := strings.Cut(line, " ")
@@ -59,6 +61,7 @@ func TestPurity_TheCoreCompilesNoNetwork(t *testing.T) {
 
 // Each rule fails on a small source that breaks it, and names the line.
 func TestPurity_EachRuleCatchesItsBreach(t *testing.T) {
+	atRoot(t)
 	for _, row := range []struct{ rule, source, want string }{
 		{"no clock", `import "time"; var _ = time.Now`, `time.Now`},
 		{"no timer", `import "time"; func f() { time.AfterFunc(0, nil) }`, `time.AfterFunc`},
@@ -96,6 +99,7 @@ func TestPurity_EachRuleCatchesItsBreach(t *testing.T) {
 }
 
 func TestPurity_WhatACoreNeedsIsAllowed(t *testing.T) {
+	atRoot(t)
 	problems := checkPurity(t, parseSource(t, map[string]string{"core.go": `
 		import ("errors"; "fmt"; "hash/crc32"; "math/rand/v2"; "time")
 		var ErrX = errors.New("x")
