@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"slices"
 	"syscall"
 
 	"github.com/coxswain/raft"
@@ -17,13 +18,20 @@ import (
 //	N80  A log in segments takes writes until one of them, or a sync, fails. A full disk that has room again is no failure.
 //	N81  A log in segments is, after each write, what was written.
 
-// prefixTo returns how many of the entries of a write a log has that ends with this one of them; 0: it is not among them.
-func prefixTo(l *raft.LogWrite, id raft.EntryID) int {
-	k := int(id.Index) - int(l.After.Index)
-	if k < 1 || k > len(l.Entries) || l.Entries[k-1].ID() != id {
-		return 0
+// endsWith reports whether a log ends with an entry. Entries 1 of term 0 have the same id, whatever they hold: a bootstrap may
+// be redone.
+func endsWith(l *segments.Log, e *raft.Entry) bool {
+	last := l.Last()
+	if e.ID() != last || last == l.Start() {
+		return e.ID() == last
 	}
-	return k
+	entries, err := l.Entries(raft.Span{After: last.Index - 1, Last: last.Index}, 1)
+	return err == nil && bytes.Equal(entries[0].Record(), e.Record())
+}
+
+// prefixIn returns how many of the entries of a write a log has that ends with one of them; 0: it ends with none.
+func prefixIn(l *segments.Log, w *raft.LogWrite) int {
+	return 1 + slices.IndexFunc(w.Entries, func(e raft.Entry) bool { return endsWith(l, &e) })
 }
 
 // recovers checks what a start has found, which the model of the disk is from then on. It returns false if the process ends.
@@ -33,11 +41,11 @@ func (k *checker) recovers(n *node, found *segments.Found) bool {
 	cut := s.cut
 	s.cut = nil
 	switch {
-	case last == d.lastID() && !replaced(s.log, cut, last):
-	case cut != nil && (last == cut.After || prefixTo(cut, last) > 0):
+	case endsWith(s.log, d.entryAt(d.lastID().Index)):
+	case cut != nil && (last == cut.After || prefixIn(s.log, cut) > 0):
 		k.c.stats.Segments.Prefixes++
-		d.write(n, &raft.Write{Log: &raft.LogWrite{After: cut.After, Entries: cut.Entries[:prefixTo(cut, last)]}}, -1)
-	case s.spoiled && (s.recent[0].endsWith(last) || s.recent[1].endsWith(last)):
+		d.write(n, &raft.Write{Log: &raft.LogWrite{After: cut.After, Entries: cut.Entries[:prefixIn(s.log, cut)]}}, -1)
+	case s.spoiled && (s.recent[0].endsWith(s.log) || s.recent[1].endsWith(s.log)):
 		k.c.stats.Segments.Shortened++
 		s.end(true)
 		d.damaged = true
@@ -56,15 +64,6 @@ func (k *checker) recovers(n *node, found *segments.Found) bool {
 	}
 	d.commit = max(s.hinted, found.Commit)
 	return k.c.failure == nil
-}
-
-// replaced reports whether the last entry is that of the write. Entries 1 of term 0 have the same id, whatever they hold.
-func replaced(l *segments.Log, w *raft.LogWrite, last raft.EntryID) bool {
-	if w == nil || last.Term > 0 || prefixTo(w, last) == 0 {
-		return false
-	}
-	entries, err := l.Entries(raft.Span{After: last.Index - 1, Last: last.Index}, 1)
-	return err == nil && bytes.Equal(entries[0].Record(), w.Entries[prefixTo(w, last)-1].Record())
 }
 
 // storesAll compares a log, and what a start has made of it, with the model of the disk.

@@ -36,6 +36,23 @@ func promised(n *node) {
 	n.disk.log = append(n.disk.log, slot{entry: &raft.Entry{Index: last.Index + 1, Term: last.Term}})
 }
 
+// redone has the model of a disk hold another last entry than its log does, with the same id, as after a bootstrap that was
+// redone. It returns the one that the log holds.
+func redone(n *node) (before raft.Entry) {
+	n.crash()
+	at := &n.disk.log[len(n.disk.log)-1]
+	before = *at.entry
+	at.entry = laterThan(&before, 1)
+	return before
+}
+
+// laterThan returns an entry with the same id, and another time.
+func laterThan(e *raft.Entry, by int64) *raft.Entry {
+	other := raft.Entry{Index: e.Index, Term: e.Term, Kind: e.Kind, Time: e.Time + by, Data: e.Data}
+	other.Seal()
+	return &other
+}
+
 var segmentBreaches = []breach{
 	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // an entry that was acknowledged is not there
 		promised(follower)
@@ -48,6 +65,16 @@ var segmentBreaches = []breach{
 		other := raft.Entry{Index: was.Index, Term: was.Term, Kind: was.Kind, Time: was.Time, Data: bytes.Repeat([]byte{1}, len(was.Data))}
 		other.Seal()
 		at.entry = &other
+		follower.recoverLog()
+	}},
+	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // the last one has the right id, and is another
+		redone(follower)
+		follower.recoverLog()
+	}},
+	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // so it is, and what was being written is neither of them
+		before := redone(follower)
+		after := follower.disk.log[len(follower.disk.log)-2].entry.ID()
+		follower.disk.segments.cut = &raft.LogWrite{After: after, Entries: []raft.Entry{*laterThan(&before, 2)}}
 		follower.recoverLog()
 	}},
 	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // one that nobody has written
@@ -65,6 +92,11 @@ var segmentBreaches = []breach{
 	{"N79", func(_ *cluster, _ *checker, _, follower *node) { // damage shortens the log
 		promised(follower)
 		follower.disk.segments.spoiled, follower.disk.segments.recent = true, [2]appended{}
+		follower.recoverLog()
+	}},
+	{"N79", func(_ *cluster, _ *checker, _, follower *node) { // an entry is back that was replaced too long ago
+		before, s := redone(follower), &follower.disk.segments
+		s.spoiled, s.recent = true, [2]appended{{[]raft.Entry{*laterThan(&before, 2)}}}
 		follower.recoverLog()
 	}},
 	{"N79", func(_ *cluster, k *checker, _, follower *node) { // a log without damage is refused
@@ -88,6 +120,19 @@ func TestSegments_EachRuleNoticesItsBreach(t *testing.T) {
 		row.breach(c, c.check, lead, follower)
 		expectBreach(t, c, row.rule)
 	}
+}
+
+// Damage to the write of a bootstrap that was redone brings back the entry of the first one, which has the same id. That is what
+// damage to the last write may do, so the member counts as damaged, and no rule is broken.
+func TestSegments_DamageMayBringBackAnEarlierBootstrap(t *testing.T) {
+	c, _, follower := runningInSegments(t)
+	before := redone(follower)
+	s := &follower.disk.segments
+	s.spoiled, s.recent = true, [2]appended{{[]raft.Entry{before}}}
+	require.False(t, follower.recoverLog(), "the process ends")
+	require.Nil(t, c.failure)
+	assert.True(t, follower.disk.damaged)
+	assert.Equal(t, 1, c.stats.Segments.Shortened)
 }
 
 // Seeds do to logs in segments all that may be done to them.

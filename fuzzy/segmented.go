@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 
 	"github.com/coxswain/raft"
@@ -52,17 +53,12 @@ const (
 
 // appended is a write of entries.
 type appended struct {
-	before raft.EntryID // the last entry until then
-	write  *raft.LogWrite
+	ends []raft.Entry // what the log ends with if the write, or a part of it, is lost
 }
 
-// endsWith reports whether the log ends with that entry if the write, or a part of it, is lost.
-func (a *appended) endsWith(id raft.EntryID) bool {
-	if a.write == nil {
-		return false
-	}
-	after := a.write.After
-	return id == a.before || id == after || prefixTo(a.write, id) > 0
+// endsWith reports whether a log may be what is left if the write, or a part of it, is lost.
+func (a *appended) endsWith(l *segments.Log) bool {
+	return slices.ContainsFunc(a.ends, func(e raft.Entry) bool { return endsWith(l, &e) })
 }
 
 func newSegmented(c *cluster, i int) segmented {
@@ -240,7 +236,8 @@ func (d *disk) madeSegments(n *node, w *raft.Write) {
 		return
 	case l.Reset:
 		s.stats.Resets++
-		s.reached, s.recent = min(s.reached, l.After.Index), [2]appended{{l.After, l}}
+		start := raft.Entry{Index: l.After.Index, Term: l.After.Term}
+		s.reached, s.recent = min(s.reached, l.After.Index), [2]appended{{append([]raft.Entry{start}, l.Entries...)}}
 		if len(l.Entries) == 0 {
 			return
 		}
@@ -254,16 +251,21 @@ func (d *disk) madeSegments(n *node, w *raft.Write) {
 
 // noteAppend takes note of the entries of a write, or of some of them.
 func (s *segmented) noteAppend(n *node, l *raft.LogWrite) {
-	last := n.disk.lastID()
-	s.recent = [2]appended{{last, l}, s.recent[0]}
+	d := &n.disk
+	last := d.lastID()
+	ends := append([]raft.Entry{*d.entryAt(last.Index), *d.entryAt(l.After.Index)}, l.Entries...)
+	s.recent = [2]appended{{ends}, s.recent[0]}
 	if l.After.Index < last.Index {
 		s.stats.Truncations++
 	}
 }
 
-func (d *disk) lastID() raft.EntryID {
-	if len(d.log) == 0 {
-		return raft.EntryID{}
+// entryAt returns an entry of the log; the zero one at index 0.
+func (d *disk) entryAt(i raft.Index) *raft.Entry {
+	if i == 0 {
+		return &raft.Entry{}
 	}
-	return d.log[len(d.log)-1].entry.ID()
+	return d.log[i-1].entry
 }
+
+func (d *disk) lastID() raft.EntryID { return d.entryAt(raft.Index(len(d.log))).ID() }
