@@ -56,6 +56,9 @@ func ofSnapshot(b raft.Body) bool {
 // snapshotsPath is the directory of the snapshots on a simulated disk.
 const snapshotsPath = "snapshots"
 
+// pathOf returns the name of a complete file.
+func pathOf(file raft.SnapshotID) string { return snapfile.Open(nil, snapshotsPath).Path(file) }
+
 // fileSystem is the part of a disk that holds the files of snapshots. The production code writes and reads them.
 type fileSystem struct {
 	random *sim.Stream
@@ -65,6 +68,7 @@ type fileSystem struct {
 	fullTill sim.Time // it has little room before this time
 	free     int64    // how many bytes its files may have in all until then
 	spoiled  bool     // a file was damaged
+	removed  string   // the path of one that a fault removed in this life of the process
 	former   []byte   // an earlier file, which may be put in the place of another one
 }
 
@@ -87,7 +91,7 @@ func (f *fileSystem) cut() {
 		keep = f.random.Coin
 	}
 	f.tree.Cut(keep)
-	f.dir = nil
+	f.dir, f.removed = nil, "" // a start opens no file that nothing records
 }
 
 // fileCallsMax is more than the calls that a file takes to be created, or to be completed.
@@ -289,7 +293,7 @@ func (m *nemesis) spoilFile(c *cluster, n *node) {
 	f.spoiled = true
 	switch which >> 32 % 8 {
 	case 0:
-		err = disk.Remove(path)
+		f.removed, err = path, disk.Remove(path)
 	case 1, 2, 3:
 		if f.former != nil {
 			err = replace(disk, path, f.former)

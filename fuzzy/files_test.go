@@ -2,7 +2,12 @@ package fuzzy
 
 import (
 	"hash/crc32"
+	"io/fs"
+	"testing"
 
+	"github.com/stretchr/testify/assert"
+
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
@@ -20,4 +25,23 @@ func (n *node) keepFile(f *snapFile, whole bool) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// loseFile is what a fault does that removes a file.
+func (n *node) loseFile(file raft.SnapshotID) {
+	n.disk.files.spoiled, n.disk.files.removed = true, pathOf(file)
+}
+
+// missing is the error of whoever opens a file that does not exist.
+func missing(file raft.SnapshotID) error {
+	return &fs.PathError{Op: "open", Path: pathOf(file), Err: fs.ErrNotExist}
+}
+
+// A leader sends a snapshot to the end although it has recorded a newer one. A fault may remove that file meanwhile, and
+// then the stream fails: the follower is offered the newer one.
+func TestFiles_ARemovedOneMayBeMissed(t *testing.T) {
+	c, lead, _ := running(t)
+	lead.loseFile(raft.SnapshotID{1})
+	c.check.unreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
+	assert.Nil(t, c.failure)
 }

@@ -158,7 +158,7 @@ func (k *checker) durableFile(n *node, s *raft.Snapshot) {
 func (k *checker) durableName(n *node, s *raft.Snapshot) {
 	disk := n.disk.files.tree.Clone()
 	disk.Cut(crashdisk.KeepNothing)
-	if _, err := disk.FS().Open(snapfile.Open(nil, snapshotsPath).Path(s.File)); err != nil && !n.disk.files.spoiled {
+	if _, err := disk.FS().Open(pathOf(s.File)); err != nil && !n.disk.files.spoiled {
 		k.broken("N50", "%s records a snapshot of %v whose file would not survive a power cut: %v", n, s.ID, err)
 	}
 }
@@ -166,10 +166,19 @@ func (k *checker) durableName(n *node, s *raft.Snapshot) {
 // unreadable checks that a member has a reason why it cannot read a snapshot.
 func (k *checker) unreadable(n *node, id raft.EntryID, err error) {
 	var corrupt *raft.CorruptError
-	if damaged := errors.As(err, &corrupt); damaged && n.disk.files.spoiled || !damaged && errors.Is(err, syscall.EIO) {
+	damaged := errors.As(err, &corrupt)
+	if damaged && n.disk.files.spoiled || !damaged && (errors.Is(err, syscall.EIO) || n.disk.wasRemoved(err)) {
 		return
 	}
 	k.broken("N50", "%s cannot read its snapshot of %v: %v", n, id, err)
+}
+
+// wasRemoved reports whether the error says that a file is missing which a fault has removed. A leader may be sending it
+// although a newer one is recorded. That the recorded one is missing is a *raft.CorruptError.
+func (d *disk) wasRemoved(err error) bool {
+	var missing *fs.PathError
+	return errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing) && missing.Path == d.files.removed &&
+		missing.Path != pathOf(d.snapshot.File)
 }
 
 // takesRoom checks that a snapshot may take so many bytes more. Of an unknown size (-1) nothing is known.
@@ -227,6 +236,9 @@ func (k *checker) cleaned(n *node) {
 func (k *checker) discards(n *node, id raft.SnapshotID) {
 	if n.disk.snapshot.File == id {
 		k.broken("N50", "%s discards the file of its recorded snapshot", n)
+	}
+	if f := &n.disk.files; f.removed == pathOf(id) {
+		f.removed = "" // from now on, nobody may count on it
 	}
 }
 

@@ -177,6 +177,20 @@ var nodeBreaches = []breach{
 		lead.disk.snapshot.File = raft.SnapshotID{1}
 		k.discards(lead, raft.SnapshotID{1})
 	}},
+	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // a fault removed another one
+		lead.loseFile(raft.SnapshotID{2})
+		k.unreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
+	}},
+	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // a fault removed it, and nobody was to need it
+		lead.loseFile(raft.SnapshotID{1})
+		k.discards(lead, raft.SnapshotID{1})
+		k.unreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
+	}},
+	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // a fault removed the recorded one: that is damage
+		lead.loseFile(raft.SnapshotID{1})
+		lead.disk.snapshot.File = raft.SnapshotID{1}
+		k.unreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
+	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
 		k.recorded(lead, &raft.Snapshot{Base: lead.disk.baseAt(5), File: raft.SnapshotID{1}})
 	}},
