@@ -31,12 +31,35 @@ func removalOf(all []Removal, p Peer) (Removal, bool) {
 }
 
 // ToldRemoval returns the entry that has removed this member, if the rejection says so; 0 if it does not, or is not to be
-// believed: only members that this member's own configuration names are, and only about their own cluster.
+// believed: only members that this member's own configuration names are, only about their own cluster, and only about
+// entries that are not known to be committed here. Of the others this member knows itself what they have done
+// (Core.Removed), and whether it has joined again since.
 func (v *Handshake) ToldRemoval(r Rejection) Index {
-	if r.Reason != RejectRemoved || r.Cluster != v.Cluster || !v.names(r.From) {
+	if !v.heedsRemoval(r) || r.Index <= v.Commit {
 		return 0
 	}
 	return r.Index
+}
+
+func (v *Handshake) heedsRemoval(r Rejection) bool {
+	return r.Reason == RejectRemoved && r.Cluster == v.Cluster && v.names(r.From)
+}
+
+// contradictedBy returns a mark if the rejection names an entry that is known to be committed here, and that has not
+// removed this member: two different entries are committed at one index. So the cluster has lost what this member still
+// holds, and its store must not be given up as that of a member that was removed. A removal that may be forgotten proves
+// nothing.
+func (v *Handshake) contradictedBy(r Rejection) *Mark {
+	_, removed := removalOf(v.Removed, v.Self)
+	forgotten := len(v.Removed) == RemovedMax && r.Index <= v.Removed[0].Index
+	if !v.heedsRemoval(r) || r.Index == 0 || r.Index > v.Commit || removed || forgotten {
+		return nil
+	}
+	return &Mark{
+		Kind: MarkContradicted, By: r.From,
+		Detail: fmt.Sprintf("there entry %d has removed this member; here the log is known to be committed up to entry %d, and that one "+
+			"has not", r.Index, v.Commit),
+	}
 }
 
 // Misnames reports whether the sender's configuration names the id of this member, but not its incarnation: its disk

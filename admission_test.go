@@ -53,6 +53,8 @@ func TestToldRemoval_IsBelievedFromMembersOfItsOwnConfiguration(t *testing.T) {
 		{"another life of a member says so", func(_ *Handshake, r *Rejection) { r.From.Incarnation = 34 }, 0},
 		{"a member of another cluster says so", func(_ *Handshake, r *Rejection) { r.Cluster = theirs }, 0},
 		{"a member has another reason", func(_ *Handshake, r *Rejection) { r.Reason = RejectOtherCluster }, 0},
+		{"it knows all entries but that one to be committed", func(v *Handshake, _ *Rejection) { v.Commit = 11 }, 12},
+		{"it knows itself what that entry has done", func(v *Handshake, _ *Rejection) { v.Commit, v.Removed = 12, []Removal{{n2, 12}} }, 0},
 		{"this member belongs to no cluster", func(v *Handshake, _ *Rejection) { v.Cluster, v.Config, v.Term = ClusterID{}, Configuration{}, 0 }, 0},
 		{"neither side belongs to a cluster", func(v *Handshake, r *Rejection) {
 			v.Cluster, v.Config, v.Term, r.Cluster, r.From.Incarnation = ClusterID{}, Configuration{}, 0, ClusterID{}, 0
@@ -62,6 +64,44 @@ func TestToldRemoval_IsBelievedFromMembersOfItsOwnConfiguration(t *testing.T) {
 		row.change(&v, &r)
 		expect.Equal(t, row.want, v.ToldRemoval(r), row.rule)
 		expect.Nil(t, v.Told(r), row.rule)
+	}
+}
+
+// Who knows the entry to be committed that is said to have removed it, and was not removed, has what the others have lost.
+func TestTold_ARemovalThatContradictsWhatIsCommittedMarksTheStore(t *testing.T) {
+	many := func(from Index) (all []Removal) {
+		for i := range RemovedMax {
+			all = append(all, Removal{Peer{"n4", Incarnation(100 + i)}, from + Index(i)})
+		}
+		return all
+	}
+	for _, row := range []struct {
+		rule   string
+		change func(v *Handshake, r *Rejection)
+		marks  bool
+	}{
+		{"the entry is committed here, and has not removed it", func(*Handshake, *Rejection) {}, true},
+		{"so are entries behind it", func(v *Handshake, _ *Rejection) { v.Commit = 99 }, true},
+		{"it has removed others", func(v *Handshake, _ *Rejection) { v.Removed = []Removal{{n1, 12}} }, true},
+		{"many others, the first of them before", func(v *Handshake, _ *Rejection) { v.Commit, v.Removed = 99, many(11) }, true},
+		{"so many that it may be forgotten", func(v *Handshake, _ *Rejection) { v.Commit, v.Removed = 99, many(12) }, false},
+		{"it may not be committed here", func(v *Handshake, _ *Rejection) { v.Commit = 11 }, false},
+		{"it has removed it", func(v *Handshake, _ *Rejection) { v.Removed = []Removal{{n2, 12}} }, false},
+		{"a stranger says so", func(_ *Handshake, r *Rejection) { r.From = Peer{"n4", 44} }, false},
+		{"a member of another cluster says so", func(_ *Handshake, r *Rejection) { r.Cluster = theirs }, false},
+		{"a member rejects it for another reason", func(_ *Handshake, r *Rejection) { r.Reason = RejectSlowDisk }, false},
+		{"an entry that cannot be", func(_ *Handshake, r *Rejection) { r.Index = 0 }, false},
+	} {
+		v, _ := aMeeting()
+		v.Commit = 12
+		r := Rejection{Reason: RejectRemoved, From: n3, Cluster: ours, Term: 9, Index: 12}
+		row.change(&v, &r)
+		m := v.Told(r)
+		if expect.Equal(t, row.marks, m != nil, row.rule); m != nil {
+			expect.Equal(t, MarkContradicted, m.Kind, row.rule)
+			expect.ErrorContains(t, m.Err(), `member "n3" contradicts what is committed here (there entry 12 has removed this member`)
+			expect.Zero(t, v.ToldRemoval(r), row.rule)
+		}
 	}
 }
 

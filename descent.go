@@ -60,7 +60,7 @@ func (v *Handshake) Told(r Rejection) *Mark {
 	if d, detail := v.ownDescent(r.From, r.Seen); d == contradicts && v.names(r.From) {
 		return &Mark{Kind: MarkStaleImage, By: r.From, Detail: detail}
 	}
-	return nil
+	return v.contradictedBy(r)
 }
 
 // names reports whether the configuration names the peer with its incarnation.

@@ -58,6 +58,7 @@ type Handshake struct {
 	Config       Configuration // in force, committed or not; zero while uninitialized
 	ConfigIndex  Index         // of the entry that holds Config
 	Removed      []Removal     // the removals that are known to be committed; one that only Config has may be rolled back
+	Commit       Index         // an entry that is known to be committed; Removed has all removals up to it that are not forgotten
 	Initial      Configuration
 	Lineage      Lineage
 	Memory       Memory

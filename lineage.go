@@ -78,8 +78,8 @@ type Mark struct {
 	Kind   MarkKind
 	By     Peer    // the member that has shown the proof
 	Term   Term    // of the leader that showed the proof; 0 if a handshake did
-	Ours   EntryID // MarkContradicted: committed here
-	Theirs EntryID // MarkContradicted: the entry of the leader's log that proves it
+	Ours   EntryID // MarkContradicted by a leader: committed here
+	Theirs EntryID // MarkContradicted by a leader: the entry of its log that proves it
 	Detail string  // the proof, in one sentence
 }
 
@@ -90,7 +90,8 @@ type MarkKind uint8
 const (
 	// MarkStaleImage: the store is an older image of this member's disk, or a copy of it.
 	MarkStaleImage MarkKind = 1
-	// MarkContradicted: a leader of a newer term showed a log that contradicts what is committed here.
+	// MarkContradicted: a leader of a newer term showed a log that contradicts what is committed here, or a member said in
+	// a handshake that an entry has removed this one, which is committed here and has not.
 	MarkContradicted MarkKind = 2
 )
 
@@ -125,13 +126,18 @@ func (e *StaleImageError) Error() string {
 }
 
 // ContradictedError ended the node, or refuses its start: a leader of a newer term has shown a log that
-// contradicts what is committed here. The rest of the cluster has lost acknowledged writes, and this store may
+// contradicts what is committed here, or a member has said that an entry has removed this one which is committed here as
+// another one. The rest of the cluster has lost acknowledged writes, and this store may
 // be the last that holds them. Keep a copy of it and recover them (the Mark names the entries at which the
 // logs differ) before you replace the member: see StaleImageError.
 type ContradictedError struct{ Mark Mark }
 
 func (e *ContradictedError) Error() string {
-	return fmt.Sprintf("raft: leader %q of term %d contradicts what is committed here (%s): the cluster has lost acknowledged "+
+	by := fmt.Sprintf("leader %q of term %d", e.Mark.By.ID, e.Mark.Term)
+	if e.Mark.Term == 0 {
+		by = fmt.Sprintf("member %q", e.Mark.By.ID)
+	}
+	return fmt.Sprintf("raft: %s contradicts what is committed here (%s): the cluster has lost acknowledged "+
 		"writes, and this store may be the last that holds them: keep a copy of it before you start "+
-		"the member with an empty store and replace it (Node.ReplaceMember)", e.Mark.By.ID, e.Mark.Term, e.Mark.Detail)
+		"the member with an empty store and replace it (Node.ReplaceMember)", by, e.Mark.Detail)
 }

@@ -93,7 +93,7 @@ func TestImages_ADiskThatTakesOneHasRoom(t *testing.T) {
 	}
 }
 
-// Each of the two invariants of handshakes fails when it is made to.
+// Each of the invariants of handshakes fails when it is made to.
 func TestImages_TheInvariantsCanFail(t *testing.T) {
 	for rule, breach := range map[string]func(n, witness *node){
 		"I1": func(n, witness *node) {
@@ -102,6 +102,9 @@ func TestImages_TheInvariantsCanFail(t *testing.T) {
 		},
 		"I2": func(n, witness *node) {
 			n.condemned(&raft.Mark{Kind: raft.MarkStaleImage, By: witness.peer()})
+		},
+		"N22": func(n, witness *node) {
+			n.condemned(&raft.Mark{Kind: raft.MarkContradicted, By: witness.peer()})
 		},
 	} {
 		p := plain()
@@ -197,6 +200,39 @@ func forgetsCommitted(c *cluster, liar *node) {
 	image := liar.disk.image()
 	image.log = image.log[:c.check.committed()-1]
 	liar.disk.restore(image, false)
+}
+
+// I8: once a disk has lost what was acknowledged, another entry than the first may be committed at an index, and have removed
+// a member. Whoever says so must know it.
+func TestImages_ARemovalInThePlaceOfWhatWasLostIsTrue(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		lie    func(c *cluster, liar *node)
+		known  bool
+		breach bool
+	}{
+		{"nothing was lost", func(*cluster, *node) {}, true, true},
+		{"a disk lied, and has lost nothing", liesIdly, true, true},
+		{"it has lost what is committed, and who says so does not know it", forgetsCommitted, false, true},
+		{"it has lost what is committed, and who says so knows it", forgetsCommitted, true, false},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, lead := runningFive(t)
+			liar, gone := c.nodes[(lead.index+1)%5], c.nodes[(lead.index+2)%5]
+			row.lie(c, liar)
+			if row.known {
+				config := *lead.config()
+				config.Removed = []raft.Removal{{Peer: gone.peer(), Index: lead.last() + 1}}
+				lead.status.Commit = lead.rule(config).index
+			}
+			gone.toldRemoval(lead, lead.status.Commit)
+			if !row.breach {
+				require.Nil(t, c.failure)
+				return
+			}
+			expectBreach(t, c, "I8")
+		})
+	}
 }
 
 // N23: a leader serves no reads of a member that has lost what it acknowledged.

@@ -202,7 +202,7 @@ func (n *node) hears(peer *node, hello *raft.Hello, how hearing) bool {
 		n.c.stats.Refusals++
 		if told := peer.handshake(peer.hands.memory); hello.Expected.ID == n.id && how != calling { // otherwise somebody else answers there
 			peer.marked(told.Told(*r))
-			peer.toldRemoval(told.ToldRemoval(*r))
+			peer.toldRemoval(n, told.ToldRemoval(*r))
 		}
 	}
 	meant := hello.Expected == n.peer() || hello.Expected == raft.Peer{ID: n.id} // or it tells of another's starts
@@ -241,6 +241,7 @@ func (n *node) configures(h *raft.Handshake) {
 	if l == nil {
 		return
 	}
+	h.Commit = commit
 	h.Config, h.ConfigIndex = l.Configuration, l.index
 	for l != nil && l.index > commit {
 		l = l.before
@@ -319,7 +320,11 @@ func (n *node) marked(m *raft.Mark) {
 
 // condemned ends a node whose mark is durable. It never starts again.
 func (n *node) condemned(m *raft.Mark) {
-	n.c.holds(n.disk.epoch > 0, "I2", "%s marks its store, which never was an older image: %s", n, m.Detail)
+	if m.Kind == raft.MarkContradicted {
+		n.c.holds(n.c.forged || n.c.contradicts(), "N22", "%s marks its store (%v), and no disk has lost what that takes", n, m.Err())
+	} else {
+		n.c.holds(n.disk.epoch > 0, "I2", "%s marks its store, which never was an older image: %s", n, m.Detail)
+	}
 	n.c.stats.Marked++
 	n.c.faulted("%s ends for good: %v", n.name(), m.Err())
 	n.disk.damaged = true

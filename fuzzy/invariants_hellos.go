@@ -14,7 +14,7 @@ import (
 //	I5  A lineage whose start counts do not rise one by one is rejected.
 //	I6  While its term is 0, a member that holds entry 1 rejects the bootstrapper if its disk was emptied.
 //	I7  A disk is rejected as a copy if the start that it says was confirmed has the same count as the start that was seen, but is another one, even if its lineage does not reach back so far.
-//	I8  Only a removal that is committed rejects an incarnation, with the index of its entry, and it is believed only from a member that the configuration of the removed one names.
+//	I8  Only a removal that is committed rejects an incarnation, with the index of its entry, and it is believed only from a member that the configuration of the removed one names. Of entries that it knows to be committed a member believes itself alone; if none of them has removed it, it marks its store.
 //	I9  Once it has a term, a member rejects nobody because its configuration names another incarnation, and no voter of the newest committed configuration because of a removal.
 //	I10 Exactly the stores without a cluster, and those of this cluster, may join it, unless their incarnation was removed.
 //	I11 A member remembers where the newest start of a peer has said that it is, and dials it there first: no earlier start's address replaces it.
@@ -165,12 +165,22 @@ func (k *checker) removal(n, peer *node, hello raft.Hello) {
 	}
 	told := peer.handshake(peer.hands.memory)
 	knows := h.Cluster == told.Cluster && includes(&told.Config, r.From)
-	if believed := told.ToldRemoval(*r); (believed == forgedRemoval) != knows || believed != 0 && !knows {
+	if believed := told.ToldRemoval(*r); (believed == forgedRemoval) != (knows && told.Commit < forgedRemoval) || believed != 0 && !knows {
 		k.broken("I8", "%s is told by %s of its removal by entry %d, and hears of entry %d", peer, n, forgedRemoval, believed)
+	}
+	denies := told.Commit >= forgedRemoval && !peer.knowsRemoved(peer.peer()) && !forgets(told.Removed, forgedRemoval)
+	r.Seen = raft.Sighting{}
+	if m := told.Told(*r); (m != nil) != (knows && denies) || m != nil && m.Kind != raft.MarkContradicted {
+		k.broken("I8", "%s is told by %s of its removal by entry %d, knows the log up to %d, and marks its store: %v", peer, n, forgedRemoval, told.Commit, m != nil)
 	}
 	if r.From.Incarnation = ^r.From.Incarnation; told.ToldRemoval(*r) != 0 {
 		k.broken("I8", "%s believes a stranger that it was removed", peer)
 	}
+}
+
+// forgets reports whether a list of removals may have forgotten those by an entry.
+func forgets(removed []raft.Removal, by raft.Index) bool {
+	return len(removed) == raft.RemovedMax && by <= removed[0].Index
 }
 
 // joins has a node decide whether some stores may join its cluster.

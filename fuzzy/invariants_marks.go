@@ -31,10 +31,7 @@ func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event
 	if m := out.Write.Mark; m != nil {
 		n.doomed = true
 		k.silent(n, out)
-		due := n.disk.forgot() || k.c.forged
-		for _, other := range k.c.nodes {
-			due = due || m.Kind == raft.MarkContradicted && (other.disk.lossy || k.c.lostCommitted(other))
-		}
+		due := n.disk.forgot() || k.c.forged || m.Kind == raft.MarkContradicted && k.c.contradicts()
 		k.c.holds(due, "N22", "%s marks its store (%v), and no disk has lost what that takes", n, m.Err())
 	}
 	k.servesStale(n, before, out)
@@ -51,6 +48,11 @@ func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event
 			k.broken("N22", "%s takes %s for stale, and that one's disk has lost nothing", n, k.c.title(peerOf(p)))
 		}
 	}
+}
+
+// contradicts reports whether some disk has lost what may have been committed, so that the logs of others may differ from what is.
+func (c *cluster) contradicts() bool {
+	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.disk.lossy || c.lostCommitted(n) })
 }
 
 // servesStale checks that a leader serves no reads of members that it takes for stale.

@@ -283,13 +283,15 @@ func (n *node) endIfRemoved() {
 	}
 }
 
-// toldRemoval ends a process whose member is told in a handshake that an entry has removed it; 0: none has.
-func (n *node) toldRemoval(by raft.Index) {
+// toldRemoval ends a process whose member is told in a handshake that an entry has removed it; 0: none has. Once disks have
+// lost what was acknowledged, the entry may be committed in the place of another one. Then who tells it must know it.
+func (n *node) toldRemoval(teller *node, by raft.Index) {
 	if by == 0 || n.removedIn == n.life+1 {
 		return
 	}
 	k := n.c.check
 	removed := int(by) <= len(k.canonical) && slices.Contains(k.canonical[by-1].slot.config.Removed, raft.Removal{Peer: n.peer(), Index: by})
+	removed = removed || n.c.lostToDisks() && teller.knowsRemoved(n.peer())
 	n.c.holds(removed, "I8", "%s is told that entry %d has removed it, which is not so", n, by)
 	n.removedIn = n.life + 1
 	n.later(1, event{kind: evEnd})

@@ -124,8 +124,10 @@ func (i *identity) leader(l raft.Leadership) raft.Member {
 
 // handshake returns the state that decides a handshake with that peer. i.mu is held.
 func (i *identity) handshake(with raft.Peer) *raft.Handshake {
+	// The loop publishes the removals of an entry before it counts the entry as committed.
+	commit := raft.Index(i.node.counters.committed.Load())
 	return &raft.Handshake{
-		Self: i.self, ClusterName: i.node.cfg.Cluster, Cluster: i.cluster, Term: raft.Term(i.term.Load()),
+		Self: i.self, Commit: commit, ClusterName: i.node.cfg.Cluster, Cluster: i.cluster, Term: raft.Term(i.term.Load()),
 		Bootstrapper: i.bootstrapper, Config: i.config, ConfigIndex: i.configIndex, Removed: i.removed, Initial: i.initial,
 		Lineage: i.lineage, Memory: i.memory, Live: i.live[with],
 	}

@@ -171,6 +171,42 @@ func TestMark_TheLastWitness(t *testing.T) {
 	}
 }
 
+// The others may have removed the last witness since they lost the write, and no leader shows it a log any more. That
+// they have removed it by an entry that is another one here proves the same.
+func TestMark_TheLastWitnessIsNoMemberThatWasRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, forget := forgetfulDisks(t, &lockedBuffer{})
+		leader := c.Leader()
+		id, rest := leader.Status().ID, others(c, leader)
+		kept := propose(t, leader, "kept")
+		c.Converge()
+		c.Isolate(rest[1])
+		for range 20 {
+			propose(t, leader, "lost")
+		}
+		c.Partition([]raft.NodeID{id}, rest)
+		c.Crash(rest[0])
+		forget(rest[0], kept.Index)
+		c.Start(rest[0])
+		c.Await("the others have a leader", func() bool {
+			s := c.Node(rest[1]).Status()
+			return s.Leader != "" && s.Leader != id && s.Term > kept.Term
+		})
+		removal := c.Remove(id)
+		require.LessOrEqual(t, removal.Index, kept.Index+20, "it replaces what was acknowledged")
+		time.Sleep(time.Minute) // nobody serves it any more
+		c.Heal()
+		n := c.Node(id)
+		<-n.Done()
+		var contradicted *raft.ContradictedError
+		require.ErrorAs(t, n.Err(), &contradicted)
+		assert.Contains(t, n.Err().Error(), "keep a copy of it")
+		c.Crash(id)
+		_, err := c.TryStart(id)
+		require.ErrorAs(t, err, &contradicted)
+	})
+}
+
 // Readiness is false wherever reads or writes would hang.
 func TestReady_NotWhereWritesWouldHang(t *testing.T) {
 	t.Run("a quorum of disks stands still", func(t *testing.T) {

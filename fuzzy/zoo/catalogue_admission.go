@@ -15,8 +15,23 @@ var admissions = []Mutant{
 	},
 	{
 		ID: "M54", Before: true, Rule: "a member believes that it was removed only if a member that it knows says so", Bug: "it believes anybody",
-		Edits:  []Edit{value("admission.go", `!v.names(r.From)`, `false`)},
+		Edits:  []Edit{value("admission.go", `v.names(r.From)`, `true`)},
 		Expect: "I8", Profiles: []string{"images"}, Test: &Test{".", "ToldRemoval"},
+	},
+	{
+		ID: "M194", Before: true, Rule: "of what it knows to be committed a member believes itself alone", Bug: "it ends if a member says that such an entry has removed it",
+		Edits:  []Edit{value("admission.go", `r.Index <= v.Commit`, `false`)},
+		Expect: "I8", Profiles: []string{"images"}, Test: &Test{".", "ToldRemoval"},
+	},
+	{
+		ID: "M195", Before: true, Rule: "a removal that contradicts what is committed marks the store", Bug: "it is ignored",
+		Edits:  []Edit{instead("descent.go", `return v.contradictedBy(r)`, `return nil`)},
+		Expect: "I8", Profiles: []string{"images"}, Test: &Test{".", "Told_ARemovalThatContradicts"},
+	},
+	{
+		ID: "M196", Before: true, Rule: "a removal that may be forgotten contradicts nothing", Bug: "it marks the store of a member that has joined again",
+		Edits:  []Edit{value("admission.go", `len(v.Removed) == RemovedMax && r.Index <= v.Removed[0].Index`, `false`)},
+		Expect: "I8", Profiles: []string{"churn"}, Test: &Test{".", "Told_ARemovalThatContradicts"},
 	},
 	{
 		ID: "M55", Before: true, Rule: "an incarnation that was removed never joins again", Bug: "it may",
