@@ -88,11 +88,25 @@ func (l *liveness) reunite() {
 		for _, other := range seekers {
 			m, named := n.config().Member(other.id)
 			named = named && m.Incarnation == 0 || includes(n.config(), other.peer()) // before the bootstrap it names ids alone
-			if n != other && named && !n.dials(other) && !other.dials(n) {
-				n.learnsPlaces()
+			if n == other || !named || n.dials(other) || other.dials(n) {
+				continue
 			}
+			n.learnsPlaces()
+			l.correct(n, other)
 		}
 	}
+}
+
+// correct has a leader change the address of a member that it cannot be told of: two members of one id may run while one
+// replaces the other, and if it has moved to the only address at which it knows the other one, it dials that nowhere.
+func (l *liveness) correct(lead, m *node) {
+	entry, _ := lead.config().Peer(m.peer())
+	reached := slices.ContainsFunc(lead.contacts(), func(k raft.Contact) bool { return k.ID == m.id })
+	if lead.index != l.c.leader() || m.id != lead.id || reached || entry.Address == m.place {
+		return
+	}
+	place := m.place
+	l.c.work.change(lead, 0, &changing{Change: raft.Change{Update: []raft.Update{{Peer: m.peer(), Address: &place}}}})
 }
 
 // found checks that healed members of the leader's configuration dial each other.

@@ -111,6 +111,37 @@ func TestPlaces_ALeaderThatIsNotHealedFindsTheHealed(t *testing.T) {
 	assert.Nil(t, between.table, "it knew both")
 }
 
+// A leader that runs where it knows the other member of its id to be dials it nowhere, so no table helps. The address in the
+// configuration is corrected, as an admin would do it.
+func TestPlaces_TheAddressOfATwinIsCorrected(t *testing.T) {
+	p := calmOfThree(t)
+	p.Voters, p.Node.Handshakes = 1, true
+	p.Members = Members{Spares: 1, Twins: 1, Admins: 1, Think: sim.In(100 * time.Hour), Patience: sim.In(time.Second)}
+	c := newCluster(Seed{"calm", 2}, p)
+	c.prepare()
+	c.until(t, sim.In(time.Second))
+	lead, twin := c.nodes[0], c.nodes[1]
+	require.Equal(t, lead.id, twin.id)
+	r := raft.Replacement{Old: lead.peer(), New: raft.Member{ID: twin.id, Incarnation: twin.disk.incarnation, Address: lead.place}}
+	c.work.change(lead, 0, &changing{Change: raft.Change{Replace: []raft.Replacement{r}, Patience: time.Second / 4}})
+	c.until(t, c.now()+sim.In(time.Second)) // it is given up, and leaves a learner
+	require.True(t, includes(lead.config(), twin.peer()))
+	lead.learnsPlaces()
+	c.until(t, c.now()+sim.In(time.Second))
+	require.False(t, lead.dials(twin) || twin.dials(lead))
+
+	l := &liveness{c: c, core: 3, leader: lead}
+	require.False(t, l.followed())
+	l.reunite()
+	c.until(t, c.now()+sim.In(time.Second))
+	assert.True(t, lead.dials(twin) && l.followed())
+	m, _ := lead.config().Peer(twin.peer())
+	assert.Equal(t, twin.place, m.Address)
+	requests := len(c.work.requests)
+	l.reunite()
+	assert.Len(t, c.work.requests, requests, "they know each other")
+}
+
 func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
 	for _, row := range []struct {
 		rule   string

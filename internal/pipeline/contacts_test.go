@@ -343,6 +343,14 @@ func TestContacts_AMemberDoesNotDialItself(t *testing.T) {
 	b.dials(1, "")
 	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("a2"), Address: "elsewhere:1"}}})
 	b.dials(2, "a2@elsewhere:1")
+
+	moved := book{pipeline.NewContacts(peerNamed("a"), "a2:1", contactTimeout), t} // to where its other self was until then
+	moved.Begin()
+	moved.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("a2"), Address: "a2:1"}}})
+	moved.Config(0, configOf("a a2"), true)
+	moved.dials(1, "")
+	moved.Config(1, raft.NewConfiguration([]raft.Member{{ID: "a", Incarnation: 1}, {ID: "a", Incarnation: 2, Address: "corrected:1"}}), true)
+	moved.dials(2, "a2@corrected:1")
 }
 
 // A member that is to join is dialed once: by its address until a configuration names it, and then as that member, which
