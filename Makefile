@@ -22,7 +22,7 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test verify fix bench bench-peers bench-page measure measure-snapshots measure-members \
+.PHONY: help demo test verify fix bench bench-peers bench-profiles bench-page measure measure-snapshots measure-members \
 	elections fuzz simulate reliability govulncheck previous format vet lint race portable
 
 help: ## this list
@@ -69,8 +69,12 @@ fix: ## format, and rewrite golden lists, scenarios and the README's example: re
 bench: ## measure our own part of SET (core; full takes hours), and go on where it was interrupted: figures, no gate
 	cd bench && $(GO) run . run --set $(SET) --contestants coxswain
 
-bench-peers: ## the same with the other libraries, in turns: an hour for SET=core on a quiet machine
+bench-peers: ## the same with the other libraries, in turns: 50 minutes for SET=core on a quiet machine
 	cd bench && $(GO) run . run --set $(SET)
+
+bench-profiles: ## profile the three hottest cells of our part into bench/profiles, and print where the time goes
+	cd bench && $(GO) run . run --profiles profiles --contestants coxswain-segments --cells '^closed loop, (64|256|1,024) callers, 128 B$$'
+	@cd bench && for p in profiles/*/*.pprof; do echo "== $$p"; $(GO) tool pprof -top -nodecount 15 $$p 2>/dev/null; done
 
 bench-page: ## write docs/benchmarks.md and its pictures from what bench and bench-peers have measured
 	cd bench && $(GO) run . page

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -40,6 +39,7 @@ type contestant struct {
 }
 
 const (
+	bbolt         = "go.etcd.io/bbolt"
 	hashicorpRaft = "github.com/hashicorp/raft"
 	raftBolt      = "github.com/hashicorp/raft-boltdb/v2"
 	raftWAL       = "github.com/hashicorp/raft-wal"
@@ -50,12 +50,12 @@ const (
 // ours is what the names of our columns begin with.
 const ours = "coxswain"
 
-func (c contestant) ours() bool { return strings.HasPrefix(c.name, ours) }
+func (c contestant) ours() bool { return isOurs(c.name) }
 
 // contestants is every column.
 var contestants = []contestant{
-	{"coxswain-bbolt", []string{"go.etcd.io/bbolt"}, startCoxswain(openBolt)},
-	{"coxswain-log", nil, startCoxswain(openLog)},
+	{"coxswain-segments", []string{bbolt}, startCoxswain(openLog)},
+	{"coxswain-bbolt", []string{bbolt}, startCoxswain(openBolt)},
 	{"hashicorp-bolt", []string{hashicorpRaft, raftBolt}, startHashicorp(openRaftBolt, byDefault)},
 	{"hashicorp-bolt-1024", []string{hashicorpRaft, raftBolt}, startHashicorp(openRaftBolt, bigBatches)},
 	{"hashicorp-wal", []string{hashicorpRaft, raftWAL}, startHashicorp(openRaftWAL, byDefault)},
@@ -64,9 +64,6 @@ var contestants = []contestant{
 	{"etcd-raft-async", []string{etcdRaft, etcdWAL}, startEtcdRaft(true)},
 	{"dragonboat", []string{"github.com/lni/dragonboat/v4"}, startDragonboat},
 }
-
-// reference names the contestants that only the full set runs.
-var reference = []string{"hashicorp-bolt", "hashicorp-wal", "dragonboat"}
 
 func contestantOf(name string) (contestant, bool) {
 	i := slices.IndexFunc(contestants, func(c contestant) bool { return c.name == name })

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -173,6 +174,7 @@ func (p *etcdPeer) write(conn net.Conn) {
 	w := bufio.NewWriterSize(conn, etcdBuffer)
 	var buffer []byte
 	for range p.some {
+		runtime.Gosched() // what the loop is about to send leaves with it
 		for messages := p.take(); len(messages) > 0; messages = p.take() {
 			for _, m := range messages {
 				options := proto.MarshalOptions{}

@@ -18,7 +18,7 @@ import (
 const machine = "machine"
 
 // syncSizes are the writes that are synced.
-var syncSizes = []int{4 << 10, 64 << 10, 1 << 20}
+var syncSizes = []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 
 func syncMicros(bytes int) string { return size(bytes) + " synced p50 us" }
 func syncRate(bytes int) string   { return size(bytes) + " synced MiB/s" }

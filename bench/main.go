@@ -4,10 +4,10 @@
 // The map of files:
 //
 //	contestant.go   the columns; coxswain.go, hashicorp.go, etcdraft.go (with etcdnet.go), dragonboat.go: their adapters
-//	cells.go        the rows
+//	cells.go        the rows, in tiers; plan.go: the order of the runs, and how long they take
 //	host.go         a process with replicas, which also calls them; cluster.go: the driver's side of it
 //	scenarios.go    what is done to a cluster; machine.go, slow.go: the disk; stores.go: raftkv; etcd.go
-//	session.go      the order of the runs; disturbed.go: whether one counts; results.go: the file of results; stats.go
+//	session.go      one run after the other; disturbed.go: whether one counts; results.go: the file of results; stats.go
 //	page.go         docs/benchmarks.md; plots.go: its pictures; summary.go: what they show
 package main
 
@@ -19,7 +19,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -46,12 +45,9 @@ func newHost() *cobra.Command {
 	}
 }
 
-// sets are what --set takes.
-var sets = map[string][]cell{"core": coreCells, "full": allCells(), "stores": storeCells}
-
 type runFlags struct {
 	set, cells, contestants string
-	smoke                   bool
+	smoke, plan             bool
 	within                  time.Duration
 	session
 }
@@ -61,9 +57,11 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Measure what the results do not hold yet",
-		Long: `run measures round by round; within a cell the contestants take turns. A run during which others used the machine is
-repeated, twice at most. Each finished run is written to the results at once, and run goes on from there when it is started
-again.`,
+		Long: `run measures tier by tier, and each tier round by round; within a cell the contestants take turns. A run during which
+others used the machine is repeated, twice at most. Each finished run is written to the results at once, and run goes on from
+there when it is started again. It tells how long it will take before it begins.
+
+With --profiles it measures one round and writes no results: profiling costs time.`,
 		Example: `  bench run --set core
   bench run --contestants 'coxswain|etcd' --cells '256 callers, 128 B$'
   bench run --set full --smoke --results /dev/null`,
@@ -81,6 +79,7 @@ again.`,
 	flags.BoolVar(&f.smoke, "smoke", false, "one short round, to see that everything runs: its figures mean nothing")
 	flags.StringVar(&f.results, "results", "results.jsonl", "the file of results")
 	flags.StringVar(&f.dir, "dir", "", "where the data goes, on the disk to be measured; default: a temporary directory")
+	flags.BoolVar(&f.plan, "plan", false, "only tell how long it will take")
 	flags.StringVar(&f.profiles, "profiles", "", "a directory for CPU, allocation and block profiles of the leader's process")
 	return cmd
 }
@@ -89,19 +88,27 @@ func (f *runFlags) run(ctx context.Context) error {
 	if err := f.choose(); err != nil {
 		return err
 	}
+	now := conditionsNow(commit(ctx))
+	now.Warmup, now.Measure, now.Smoke = f.warmup, f.measure, f.smoke
+	f.out = os.Stdout
+	if f.plan {
+		if err := f.resume(now); err != nil {
+			return err
+		}
+		f.outline()
+		return nil
+	}
 	dir, err := os.MkdirTemp(f.dir, "coxswain-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	f.dir, f.out = dir, os.Stdout
+	f.dir = dir
 	if f.within > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, f.within, errTimeIsUp)
 		defer cancel()
 	}
-	now := conditionsNow(commit(ctx))
-	now.Warmup, now.Measure, now.Smoke = f.warmup, f.measure, f.smoke
 	err = f.session.run(ctx, now)
 	if errors.Is(err, errTimeIsUp) {
 		fmt.Println("the time is up; start it again to go on")
@@ -114,7 +121,7 @@ var errTimeIsUp = errors.New("the time is up")
 
 // choose turns flags into cells and contestants.
 func (f *runFlags) choose() error {
-	cells, found := sets[f.set]
+	tiers, found := sets[f.set]
 	if !found {
 		return fmt.Errorf("--set %q: core, full or stores", f.set)
 	}
@@ -125,12 +132,21 @@ func (f *runFlags) choose() error {
 	if f.smoke {
 		f.rounds, f.warmup, f.measure, f.once = 1, 300*time.Millisecond, time.Second, true
 	}
-	for _, c := range cells {
-		if f.smoke {
-			c = c.quick()
+	if f.profiles != "" {
+		f.rounds, f.once, f.results = 1, true, os.DevNull
+	}
+	for _, of := range tiers {
+		var chosen tier
+		for _, c := range of {
+			if f.smoke {
+				c = c.quick()
+			}
+			if matches.MatchString(c.String()) {
+				chosen = append(chosen, c)
+			}
 		}
-		if matches.MatchString(c.String()) {
-			f.session.cells = append(f.session.cells, c)
+		if len(chosen) > 0 {
+			f.tiers = append(f.tiers, chosen)
 		}
 	}
 	who, err := regexp.Compile(f.contestants)
@@ -138,12 +154,14 @@ func (f *runFlags) choose() error {
 		return fmt.Errorf("--contestants: %w", err)
 	}
 	for _, c := range contestants {
-		onlyReference := f.contestants == "" && f.set == "core" && slices.Contains(reference, c.name)
-		if who.MatchString(c.name) && !onlyReference {
+		if who.MatchString(c.name) {
 			f.session.contestants = append(f.session.contestants, c.name)
 		}
 	}
-	if len(f.session.cells) == 0 || len(f.session.contestants) == 0 {
+	if f.contestants == "" && f.set == "core" {
+		f.skips = notInCore
+	}
+	if len(f.tiers) == 0 || len(f.session.contestants) == 0 {
 		return errors.New("no cell or no contestant has such a name")
 	}
 	return nil

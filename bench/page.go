@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed" // for what people write
 	"errors"
 	"fmt"
 	"os"
@@ -23,6 +24,14 @@ func newPage() *cobra.Command {
 	cmd.Flags().StringVar(&docs, "docs", "../docs", "where benchmarks.md and the directory benchmarks go")
 	return cmd
 }
+
+// profilesText and setupText are the parts of the page that people write.
+var (
+	//go:embed profiles.md
+	profilesText string
+	//go:embed setup.md
+	setupText string
+)
 
 func writePage(from, docs string) error {
 	records, err := readResults(from)
@@ -64,20 +73,24 @@ func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\
 var (
 	payloads    = []int{16, 128, 1 << 10, 64 << 10}
 	callerSteps = []int{1, 16, 64, 256, 1024}
-	openRates   = []float64{2_000, 5_000, 10_000, 20_000, 40_000, 60_000}
+	openRates   = []float64{2_000, 5_000, 10_000, 20_000, 50_000, 100_000}
 )
 
 func (p *page) write() {
 	p.introduction()
+	p.inShort()
 	p.limits()
 	p.closedLoops()
-	p.bound()
-	p.comparisons()
+	p.bounds()
 	p.openLoops()
 	p.clusters()
 	p.others()
+	p.comparisons()
 	p.storeTable()
+	p.line("%s", profilesText)
+	p.line("%s", setupText)
 	p.failures()
+	p.failedRuns()
 }
 
 func (p *page) introduction() {
@@ -106,8 +119,7 @@ carry over to another machine.
 		}
 		p.line("| %s | %s |", c.name, strings.Join(versions, ", "))
 	}
-	p.line("\n`-1024` stands for the settings that are best for throughput: MaxAppendEntries 1024, BatchApplyCh and a log cache " +
-		"of 4,096\nentries. The others have their defaults. etcd's raft has the transport of this driver; the rest have their own.\n")
+	p.line("\n[How everybody is set up](#how-everybody-is-set-up) says what the names stand for.\n")
 }
 
 func (p *page) limits() {
@@ -159,13 +171,17 @@ func (c cell) row() string {
 	return rest
 }
 
-func (p *page) closedLoops() {
-	var cells []cell
+// loops are the closed loops on three replicas in one process.
+func (p *page) loops() (cells []cell) {
 	for _, bytes := range payloads {
 		for _, callers := range callerSteps {
 			cells = append(cells, loop(callers, bytes))
 		}
 	}
+	return cells
+}
+
+func (p *page) closedLoops() {
 	p.line("## Closed loops\n")
 	p.line("Three replicas in one process; each caller begins its next command when the last one is applied.\n")
 	for _, bytes := range payloads {
@@ -180,70 +196,10 @@ func (p *page) closedLoops() {
 		{"CPU seconds per 100,000 operations, of all replicas and the callers", cpu},
 		{"Allocations an operation, of all replicas and the callers", allocations},
 		{"Resident MiB under load, of all replicas and the callers", residentMax},
+		{"Anonymous MiB under load, that is, without what is mapped from files", anonymousMax},
 	} {
-		p.table(t.title, cells, names(contestants), t.figure)
+		p.table(t.title, p.loops(), names(contestants), t.figure)
 	}
-}
-
-// bound divides the median latency of one caller by the least that it could be.
-func (p *page) bound() {
-	machineHas := func(figure string) map[int]float64 {
-		return p.values[place{cell{Kind: limits}.String(), machine, figure}]
-	}
-	least := map[int]float64{}
-	for round, micros := range machineHas(syncMicros(syncSizes[0])) {
-		least[round] = (micros + machineHas(loopbackMicros)[round]) / 1000
-	}
-	var rows []string
-	for _, bytes := range payloads {
-		c := loop(1, bytes)
-		for _, name := range p.measured([]cell{c}, names(contestants), p50) {
-			above := estimateOf(ratios(p.values[place{c.String(), name, p50}], least))
-			rows = append(rows, fmt.Sprintf("| %s | %s | %s |", c.row(), name, above))
-		}
-	}
-	if len(least) > 0 && len(rows) > 0 {
-		p.line("### One caller beside what the machine allows\n\nMedian latency divided by one sync of 4 KiB, of three at the same "+
-			"time, and one round trip.\n\n| | contestant | ratio |\n|---|---|---|\n%s\n", strings.Join(rows, "\n"))
-	}
-}
-
-// comparisons puts each of ours beside the best of the others, where that is better as well as where it is worse.
-func (p *page) comparisons() {
-	ours, others := oursAndOthers()
-	p.line("## Beside the best of the others\n")
-	p.line("Ours divided by the contestant of the others with the best median in that cell.\n")
-	for _, t := range []struct {
-		title, figure string
-		lower         bool
-		cells         []cell
-	}{
-		{"Operations a second (more is better)", opsPerSecond, false, kindOf(closedLoop)},
-		{"99th percentile of latency (less is better)", p99, true, kindOf(closedLoop)},
-		{"99.9th percentile of an open loop (less is better)", p999, true, kindOf(openLoop)},
-		{"CPU an operation (less is better)", cpu, true, kindOf(closedLoop)},
-		{"Failover (less is better)", failoverMs, true, kindOf(failover)},
-		{"Restart, to the first write (less is better)", firstAckMs, true, kindOf(restart)},
-		{"Catch-up (less is better)", caughtUpMs, true, kindOf(catchUp)},
-		{"Idle CPU (less is better)", idleCPU, true, kindOf(idle)},
-	} {
-		var rows []string
-		for _, name := range ours {
-			for _, c := range t.cells {
-				if compared, found := p.compare(c, name, others, t.figure, t.lower); found {
-					rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s |",
-						c.row(), name, compared.best, compared.ratio, compared.verdict(t.lower)))
-				}
-			}
-		}
-		if len(rows) > 0 {
-			p.line("### %s\n\n| | ours | best other | ratio | |\n|---|---|---|---|---|\n%s\n", t.title, strings.Join(rows, "\n"))
-		}
-	}
-}
-
-func kindOf(k kind) []cell {
-	return slices.DeleteFunc(allCells(), func(c cell) bool { return c.Kind != k })
 }
 
 func (p *page) openLoops() {
@@ -281,10 +237,13 @@ func (p *page) clusters() {
 		{"Operations a second", opsPerSecond}, {"99th percentile of latency in ms", p99},
 		{"Resident MiB under load, of all processes", residentMax},
 		{"Anonymous MiB under load, that is, without what is mapped from files", anonymousMax},
-		{"Resident MiB after 10 s of rest", residentRest},
+		{"Resident MiB after the load", residentRest}, {"Anonymous MiB after the load", anonymousRest},
 	} {
 		p.table(t.title, cells, names(contestants), t.figure)
 	}
+	p.shares("Operations a second, as a share of the healthy cluster of three", []cell{
+		apart(3, followerStopped), apart(3, followerSlow), apart(5, ""), apart(7, ""),
+	}, rested(), opsPerSecond)
 }
 
 func (p *page) others() {
@@ -311,6 +270,8 @@ func (p *page) others() {
 		}
 		p.table(t.title, cells, names(contestants), t.figure)
 	}
+	p.shares("Restart in the time that a quarter of the entries takes: at most 4 is linear", []cell{replay(restart, 200_000)},
+		replay(restart, 50_000), firstAckMs)
 }
 
 func (p *page) storeTable() {
@@ -342,6 +303,24 @@ func (p *page) failures() {
 		p.line("## Operations that failed\n\nThe median of the rounds. They are in no other figure.\n")
 		p.line("| | contestant | failed |\n|---|---|---|\n%s\n", strings.Join(rows, "\n"))
 	}
+}
+
+// failedRuns lists what has no figure: a cluster that lost its leader for good, for example.
+func (p *page) failedRuns() {
+	if len(p.failed) == 0 {
+		return
+	}
+	p.line("## Runs that failed\n\nThey were repeated, and are in no figure.\n")
+	p.line("| | contestant | runs | the first failure |\n|---|---|---|---|")
+	for _, f := range p.failed {
+		p.line("| %s | %s | %d | %s |", f.cell, f.contestant, f.runs, strings.ReplaceAll(firstLine(f.why), "|", "/"))
+	}
+	p.line("")
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // chart shows one figure of all contestants, if there are any.

@@ -38,15 +38,16 @@ type conditions struct {
 
 // result is a finished run.
 type result struct {
-	Time       time.Time   `json:"time"`
-	Cell       cell        `json:"cell"`
-	Contestant string      `json:"contestant"`
-	Round      int         `json:"round"`
-	Shares     disturbance `json:"shares"` // of a core
-	Disturbed  bool        `json:"disturbed,omitempty"`
-	Failure    string      `json:"failure,omitempty"`       // of the run, which does not count then
-	Operation  string      `json:"first_failure,omitempty"` // of an operation
-	Figures    figures     `json:"figures,omitempty"`
+	Time       time.Time     `json:"time"`
+	Cell       cell          `json:"cell"`
+	Contestant string        `json:"contestant"`
+	Round      int           `json:"round"`
+	Took       time.Duration `json:"took,omitempty"` // from the start of its processes to their end
+	Shares     disturbance   `json:"shares"`         // of a core
+	Disturbed  bool          `json:"disturbed,omitempty"`
+	Failure    string        `json:"failure,omitempty"`       // of the run, which does not count then
+	Operation  string        `json:"first_failure,omitempty"` // of an operation
+	Figures    figures       `json:"figures,omitempty"`
 }
 
 // counts reports whether the run is a result, and not to be repeated.

@@ -26,6 +26,8 @@ const (
 	residentMax  = "resident MiB under load"
 	anonymousMax = "of it anonymous MiB" // without what is mapped from files
 	residentRest = "resident MiB after it"
+	// Without what is mapped from files.
+	anonymousRest = "anonymous MiB after it"
 )
 
 // Those of other kinds:
@@ -121,7 +123,7 @@ func (r *run) loopWithLaggard(ctx context.Context, c *cluster) (figures, error) 
 	}
 	wait(ctx, r.cell.Rest)
 	after, err := c.usage(ctx)
-	f[residentRest] = float64(after.Resident) / mebi
+	f[residentRest], f[anonymousRest] = float64(after.Resident)/mebi, float64(after.Anonymous)/mebi
 	return f, err
 }
 

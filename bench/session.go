@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -16,11 +19,12 @@ const (
 	runMax   = 4 * time.Minute // for one run, the load apart
 )
 
-// session measures cells, round by round: within a cell the contestants take turns, because machines drift, and figures of
-// different hours are not comparable. Each finished run is written at once, and a later session goes on from there.
+// session measures tiers of cells, each round by round: within a cell the contestants take turns, because machines drift, and
+// figures of different hours are not comparable. Each finished run is written at once, and a later session goes on from there.
 type session struct {
-	cells           []cell
+	tiers           []tier
 	contestants     []string
+	skips           func(c cell, contestant string) bool // nil: none
 	rounds          int
 	warmup, measure time.Duration
 	once            bool // disturbed runs are not repeated
@@ -29,7 +33,8 @@ type session struct {
 	profiles        string // a directory, unless ""
 	out             io.Writer
 
-	done map[string]int // tries of each run in this session; triesMax if one counts
+	done map[string]int             // tries of each run in this session; triesMax if one counts
+	took map[string][]time.Duration // of runs that are over, by their key in round 0
 }
 
 // runKey names a run of which there is to be one result.
@@ -40,7 +45,7 @@ func runKey(c cell, contestant string, round int) string {
 // resume reads what earlier sessions have measured. What they tried in vain is tried again.
 func (s *session) resume(now conditions) error {
 	records, err := readResults(s.results)
-	s.done = map[string]int{}
+	s.done, s.took = map[string]int{}, map[string][]time.Duration{}
 	for _, r := range records {
 		if r.Run != nil {
 			if r.Run.counts() {
@@ -56,8 +61,9 @@ func (s *session) resume(now conditions) error {
 }
 
 func (s *session) note(r result) {
-	key := runKey(r.Cell, r.Contestant, r.Round)
+	key, each := runKey(r.Cell, r.Contestant, r.Round), runKey(r.Cell, r.Contestant, 0)
 	s.done[key]++
+	s.took[each] = append(s.took[each], r.Took)
 	if r.counts() {
 		s.done[key] = triesMax
 	}
@@ -71,18 +77,22 @@ func (s *session) run(ctx context.Context, now conditions) error {
 	if err := appendRecord(s.results, record{Conditions: &now}); err != nil {
 		return err
 	}
-	for round := 1; round <= s.rounds; round++ {
-		for k, c := range s.cells {
-			who := s.contestantsOf(c)
-			for i := range who {
-				turn := who[(i+round+k)%len(who)] // nobody always follows the same one
-				if err := s.measureOnce(ctx, c, turn, round); err != nil {
-					return err
-				}
-			}
+	s.outline()
+	left := s.left()
+	for i, x := range left {
+		if err := s.measureOnce(ctx, x, left[i:]); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// shuffled returns an order that depends on the seed alone, so that nobody always follows the same one.
+func shuffled(names []string, seed1, seed2 uint64) []string {
+	random := rand.New(rand.NewPCG(seed1, seed2))
+	order := slices.Clone(names)
+	random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	return order
 }
 
 func (s *session) contestantsOf(c cell) []string {
@@ -92,21 +102,21 @@ func (s *session) contestantsOf(c cell) []string {
 	case store:
 		return storeNames()
 	}
-	return s.contestants
+	return slices.DeleteFunc(slices.Clone(s.contestants), func(name string) bool { return s.skips != nil && s.skips(c, name) })
 }
 
-// measureOnce measures until a run counts, or has been tried often enough.
-func (s *session) measureOnce(ctx context.Context, c cell, contestant string, round int) error {
-	key := runKey(c, contestant, round)
+// measureOnce measures until the first of the steps counts, or has been tried often enough.
+func (s *session) measureOnce(ctx context.Context, x step, left []step) error {
+	key := runKey(x.cell, x.contestant, x.round)
 	for s.done[key] < triesMax {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		r := s.try(ctx, c, contestant)
+		r := s.try(ctx, x.cell, x.contestant)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		r.Round = round
+		r.Round = x.round
 		if s.once {
 			r.Disturbed = false
 		}
@@ -114,7 +124,7 @@ func (s *session) measureOnce(ctx context.Context, c cell, contestant string, ro
 			return err
 		}
 		s.note(r)
-		_, _ = fmt.Fprintf(s.out, "%d  %-20s %-52s %s\n", round, contestant, c, r.line()) // the results are in the file
+		s.say("%s left  %d  %-20s %-52s %s", minutes(s.expected(left[1:])), x.round, x.contestant, x.cell, r.line())
 		if s.once {
 			return nil
 		}
@@ -124,7 +134,9 @@ func (s *session) measureOnce(ctx context.Context, c cell, contestant string, ro
 
 // try is one run on empty disks.
 func (s *session) try(ctx context.Context, c cell, contestant string) result {
-	result := result{Time: time.Now().UTC().Truncate(time.Second), Cell: c, Contestant: contestant}
+	syscall.Sync() // what earlier runs left must not be written during this one
+	began := time.Now()
+	result := result{Time: began.UTC().Truncate(time.Second), Cell: c, Contestant: contestant}
 	err := func() (err error) {
 		dir, err := os.MkdirTemp(s.dir, "run-")
 		if err != nil {
@@ -156,6 +168,7 @@ func (s *session) try(ctx context.Context, c cell, contestant string) result {
 	if err != nil {
 		result.Failure = err.Error()
 	}
+	result.Took = time.Since(began).Round(time.Millisecond)
 	return result
 }
 
@@ -181,12 +194,12 @@ func (r result) line() string {
 
 // headlines are the figures of each kind that are shown, the first one as the plain result.
 var headlines = map[kind][]string{
-	closedLoop: {opsPerSecond, p50, p99, cpu, allocations, residentMax, anonymousMax, residentRest, failed},
+	closedLoop: {opsPerSecond, p50, p99, cpu, allocations, residentMax, anonymousMax, residentRest, anonymousRest, failed},
 	openLoop:   {opsPerSecond, p50, p99, p999, failed},
 	failover:   {failoverMs, failoverWorst},
 	restart:    {firstAckMs, allAppliedMs, idleResident, idleAnonymous},
 	catchUp:    {caughtUpMs},
 	idle:       {idleCPU, idleSwitches, idleResident, idleAnonymous},
 	store:      {opsPerSecond, p50, p99, p999, residentMax, failed},
-	limits:     {syncMicros(syncSizes[0]), syncRate(syncSizes[2]), loopbackMicros, emptyResident},
+	limits:     {syncMicros(syncSizes[0]), syncRate(syncSizes[len(syncSizes)-1]), loopbackMicros, emptyResident},
 }

@@ -21,6 +21,24 @@ type summary struct {
 	Results   []measurement `json:"-"`
 
 	values map[place]map[int]float64
+	failed []failure
+}
+
+// failure is what went wrong with some runs of a contestant in a cell.
+type failure struct {
+	cell, contestant, why string
+	runs                  int
+}
+
+func (s *summary) addFailure(r result) {
+	s.Failed++
+	for i, f := range s.failed {
+		if f.cell == r.Cell.String() && f.contestant == r.Contestant {
+			s.failed[i].runs++
+			return
+		}
+	}
+	s.failed = append(s.failed, failure{r.Cell.String(), r.Contestant, r.Failure, 1})
 }
 
 // measurement is one figure of one contestant in one cell.
@@ -46,7 +64,7 @@ func summarise(records []record) summary {
 		case r.Conditions != nil:
 			s.Sessions++
 		case r.Run.Failure != "":
-			s.Failed++
+			s.addFailure(*r.Run)
 		case r.Run.Disturbed:
 			s.Disturbed++
 		default:
@@ -54,7 +72,7 @@ func summarise(records []record) summary {
 		}
 	}
 	for at, rounds := range s.values {
-		e := estimateOf(slices.Collect(maps.Values(rounds)))
+		e := estimateOf(valuesOf(rounds))
 		m := measurement{at.cell, at.contestant, at.figure, e.Median, nil, rounds}
 		if e.known() {
 			m.Interval = []float64{e.Low, e.High}
@@ -104,8 +122,10 @@ func (s *summary) json() ([]byte, error) {
 
 // of returns one figure of one contestant.
 func (s *summary) of(c cell, contestant, figure string) estimate {
-	return estimateOf(slices.Collect(maps.Values(s.values[place{c.String(), contestant, figure}])))
+	return estimateOf(valuesOf(s.values[place{c.String(), contestant, figure}]))
 }
+
+func valuesOf(rounds map[int]float64) []float64 { return slices.Collect(maps.Values(rounds)) }
 
 // measured returns which of the contestants have that figure in one of the cells, in the same order.
 func (s *summary) measured(cells []cell, names []string, figure string) (who []string) {
@@ -140,14 +160,22 @@ func (s *summary) compare(c cell, ours string, others []string, figure string, l
 func (c comparison) verdict(lower bool) string {
 	switch e := c.ratio; {
 	case !e.known():
-		return "too few runs"
+		return tooFew
 	case e.Low <= 1 && e.High >= 1:
-		return "no difference shown"
+		return noDifference
 	case (e.Median < 1) == lower:
-		return "better"
+		return better
 	}
-	return "**worse**"
+	return worse
 }
+
+// The verdicts.
+const (
+	tooFew       = "too few runs"
+	noDifference = "even"
+	better       = "better"
+	worse        = "**worse**"
+)
 
 func names(of []contestant) (list []string) {
 	for _, c := range of {

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// twice is a session of six rounds in which ours on segments is twice as fast as the other, and ours on bbolt half as fast.
+func twice() (records []record) {
+	records = append(records, record{Conditions: &conditions{Commit: "c"}})
+	add := func(c cell, contestant string, round int, f figures) {
+		records = append(records, record{Run: &result{Cell: c, Contestant: contestant, Round: round, Figures: f}})
+	}
+	for round := 1; round <= 6; round++ {
+		limit := figures{loopbackMicros: 10}
+		for i, size := range syncSizes {
+			limit[syncMicros(size)] = float64(100 * (i + 1))
+		}
+		add(cell{Kind: limits}, machine, round, limit)
+		for _, c := range []cell{loop(1, 128), loop(64, 128), rested(), apart(3, followerStopped)} {
+			for name, speed := range map[string]float64{"coxswain-segments": 2, "coxswain-bbolt": 0.5, "etcd-raft": 1} {
+				add(c, name, round, figures{opsPerSecond: speed * 1000, p50: 1 / speed, p99: 2 / speed})
+			}
+		}
+	}
+	add(loop(64, 128), "etcd-raft", 7, nil)
+	records[len(records)-1].Run.Failure = "no leader|\nand more"
+	return records
+}
+
+func TestPage_TellsWhereOursIsBetterAndWhereItIsWorse(t *testing.T) {
+	p := page{summary: summarise(twice())}
+	p.write()
+	text := p.text.String()
+	for _, want := range []string{
+		"### coxswain-segments\n\n| | ratio, median of cells | better | even | worse |",
+		"| Operations a second (more is better) | 2.00 | 4 | 0 | 0 |",
+		"| Operations a second (more is better) | 0.50 | 0 | 0 | 4 |",
+		"others:\n\n- Operations a second: 1 caller, 128 B: 0.50 of etcd-raft; 64 callers",
+		"| 64 callers, 128 B | etcd-raft | 2.00 (2.00–2.00), better | 0.50 (0.50–0.50), **worse** |",
+		"| 1 caller, 128 B | etcd-raft | 9.09 (9.09–9.09) |", // 1 ms of 100 and 10 µs
+		"one follower stopped | 1.00 (1.00–1.00)",
+		"| closed loop, 64 callers, 128 B | etcd-raft | 1 | no leader/ |",
+		"## What limits the three hottest cells", "## How everybody is set up",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if strings.Contains(text, "NaN") || strings.Contains(text, "%!") {
+		t.Errorf("the page holds what no reader understands:\n%s", text)
+	}
+}
+
+func TestPage_IsWrittenWithItsPicturesAndASummary(t *testing.T) {
+	dir := t.TempDir()
+	results := filepath.Join(dir, "results.jsonl")
+	for _, r := range twice() {
+		if err := appendRecord(results, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writePage(results, dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "benchmarks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"throughput-128.svg", "summary.json"} {
+		content, err := os.ReadFile(filepath.Join(dir, "benchmarks", name))
+		if err != nil || len(content) == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if strings.HasSuffix(name, ".json") && !json.Valid(content) {
+			t.Errorf("%s is not JSON:\n%s", name, content)
+		}
+		if strings.HasSuffix(name, ".svg") && !strings.Contains(string(text), "(benchmarks/"+name+")") {
+			t.Errorf("the page does not show %s", name)
+		}
+	}
+}
+
+// The bound of throughput lies on lines between the sizes that were measured, and in proportion beyond them.
+func TestSyncTime(t *testing.T) {
+	micros := make([]float64, len(syncSizes))
+	for i := range micros {
+		micros[i] = float64(100 * (i + 1))
+	}
+	last := len(syncSizes) - 1
+	for _, test := range []struct {
+		bytes int
+		want  float64
+	}{
+		{1, 100},
+		{syncSizes[0], 100},
+		{(syncSizes[0] + syncSizes[1]) / 2, 150},
+		{syncSizes[last], 500},
+		{3 * syncSizes[last], 1500},
+	} {
+		if got := syncTime(micros, test.bytes); got != test.want {
+			t.Errorf("%d bytes: %v µs, want %v", test.bytes, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// tier is a group of cells. All rounds of a tier are measured before the next tier begins: a session that is cut short has
+// whole rounds of what matters most.
+type tier []cell
+
+// step is one run of the plan.
+type step struct {
+	cell       cell
+	contestant string
+	round      int
+}
+
+// plan returns all runs in their order. Within a cell of a round the contestants take turns, in another order each time.
+func (s *session) plan() (steps []step) {
+	for t, cells := range s.tiers {
+		for round := 1; round <= s.rounds; round++ {
+			for k, c := range cells {
+				for _, who := range shuffled(s.contestantsOf(c), uint64(round), uint64(t<<16+k)) {
+					steps = append(steps, step{c, who, round})
+				}
+			}
+		}
+	}
+	return steps
+}
+
+// left returns the runs of the plan that are not over.
+func (s *session) left() []step {
+	return slices.DeleteFunc(s.plan(), func(x step) bool { return s.done[runKey(x.cell, x.contestant, x.round)] >= triesMax })
+}
+
+// expected is how long the steps take, if nothing has to be repeated. Runs that were measured before take as long again; of
+// others it is a guess.
+func (s *session) expected(steps []step) (sum time.Duration) {
+	for _, x := range steps {
+		sum += s.expectedOf(x)
+	}
+	return sum
+}
+
+func (s *session) expectedOf(x step) time.Duration {
+	if took := s.took[runKey(x.cell, x.contestant, 0)]; len(took) > 0 {
+		sorted := slices.Sorted(slices.Values(took))
+		return sorted[len(sorted)/2]
+	}
+	return s.guess(x)
+}
+
+// What a run costs beside its load, as measured on a machine of two cores.
+const (
+	startOurs     = 400 * time.Millisecond
+	startDefault  = 1400 * time.Millisecond // others wait a second or two for their first election
+	startStore    = 2 * time.Second
+	perKill       = time.Second
+	perKillOthers = 3 * time.Second // with default timeouts
+	entriesASec   = 60_000          // that fill a log
+)
+
+func (s *session) guess(x step) time.Duration {
+	c, start := x.cell, startDefault
+	if c.Tuned || isOurs(x.contestant) {
+		start = startOurs
+	}
+	filled := time.Duration(c.Entries) * time.Second / entriesASec
+	switch c.Kind {
+	case limits:
+		return startOurs + time.Duration(len(syncSizes)+1)*s.measure/2
+	case store:
+		return startStore + s.warmup + s.measure
+	case failover:
+		if c.Tuned || isOurs(x.contestant) {
+			return start + time.Duration(c.Kills)*perKill
+		}
+		return start + time.Duration(c.Kills)*perKillOthers
+	case restart, catchUp:
+		return 2*start + filled + time.Second
+	case idle:
+		return start + s.warmup + idleFactor*s.measure
+	}
+	return start + s.warmup + s.measure + c.Rest
+}
+
+func isOurs(contestant string) bool { return strings.HasPrefix(contestant, ours) }
+
+// outline says before the session begins what there is to do, tier by tier.
+func (s *session) outline() {
+	left := s.left()
+	s.say("%d of %d runs to do, about %s; others are repeated if they are disturbed.", len(left), len(s.plan()), minutes(s.expected(left)))
+	var until time.Duration
+	for t, cells := range s.tiers {
+		of := slices.DeleteFunc(slices.Clone(left), func(x step) bool { return !slices.Contains(cells, x.cell) })
+		until += s.expected(of)
+		if len(s.tiers) > 1 {
+			s.say("tier %d: %d cells, %d runs, %d rounds; over after %s", t+1, len(cells), len(of), s.rounds, minutes(until))
+		}
+	}
+}
+
+func (s *session) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.out, format+"\n", args...) // the results are in the file
+}
+
+// minutes prints a duration for people.
+func minutes(d time.Duration) string {
+	if d < 2*time.Minute {
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	}
+	return fmt.Sprintf("%d min", int(d.Round(time.Minute).Minutes()))
+}
