@@ -116,7 +116,7 @@ func (n *node) leave(m raft.Message) {
 func (n *node) stale(m raft.Message, err error) {
 	n.left = append(n.left, m)
 	r := m.Body.(raft.AppendRequest) // only appends are filled
-	if r.Generation == n.cache.Generation() && r.Prev.Index >= n.disk.base.ID.Index {
+	if r.Generation == n.cache.Generation() && r.Prev.Index >= n.disk.begins() {
 		n.c.check.broken("N44", "%s cannot fill an append from %v to %v: %v", n, r.Prev, r.Last, err)
 	}
 	n.dropped(m)

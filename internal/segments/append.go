@@ -195,17 +195,24 @@ func (l *Log) take(p piece) {
 	p.segment.limit = p.offset + roundedUp(size, alignment)
 }
 
-// Mark records that everything is durable, in a batch without entries, unless that is recorded already. Damage to what was
-// written before is told from a write that a crash has interrupted from then on.
+// Mark records that everything is durable, in a batch without entries, or in the catalog if the segment has no room for
+// one, unless that is recorded already. Damage to what was written before is told from a write that a crash has
+// interrupted from then on.
 func (l *Log) Mark() error {
 	if l.failed != nil {
 		return l.failed
 	}
-	empty := batch{}
-	if l.marked || l.end == headBytes || l.end+empty.size() > l.current().Bytes {
+	if l.marked || l.end == headBytes {
 		return nil
 	}
-	return l.Append(l.Last(), nil, l.commit)
+	if empty := (&batch{}); l.end+empty.size() <= l.current().Bytes {
+		return l.Append(l.Last(), nil, l.commit)
+	}
+	if err := l.owner.Keep(l.Catalog()); err != nil {
+		return l.fail(err)
+	}
+	l.marked = true
+	return nil
 }
 
 // Reset drops all entries: the log begins behind that one. keep makes the catalog durable, with what the owner records of

@@ -253,3 +253,23 @@ func TestRecover_NamesATornBatch(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, found.Torn, "it is gone")
 }
+
+// A log is marked in the catalog if the segment has no room for a mark: damage to what was written last is refused then, too.
+func TestDamage_WhereNoMarkFits(t *testing.T) {
+	tree := newTree()
+	s := newScript(tree.FS())
+	require.NoError(t, s.run([]act{starts(), appends(0, 1, 20)}))
+	for range 1000 { // until nothing but the catalog takes it
+		if require.NoError(t, s.log.Mark()); s.catalog.Synced > 512 {
+			break
+		}
+		require.NoError(t, s.run([]act{appends(0, 1, 1)}))
+	}
+	require.Greater(t, s.catalog.Synced, int64(512))
+	at := int(s.catalog.Synced) - 1
+	require.NoError(t, s.log.Close())
+	change(t, tree.FS(), s.path(len(s.catalog.Listed)-1), func(b []byte) []byte { b[at-8] ^= 1; return b })
+	_, _, err := s.open()
+	var corrupt *raft.CorruptError
+	require.ErrorAs(t, err, &corrupt)
+}
