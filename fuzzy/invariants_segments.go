@@ -17,6 +17,7 @@ import (
 //	N79  Damage to what was known to be durable is refused with the name of the file, and nothing else is: it never shortens a log.
 //	N80  A log in segments takes writes until one of them, or a sync, fails. A full disk that has room again is no failure.
 //	N81  A log in segments is, after each write, what was written.
+//	N82  A leader that knows that its disk has no room for the next segment accepts no proposal; once that segment is ready it refuses none.
 
 // endsWith reports whether a log ends with an entry. Entries 1 of term 0 have the same id, whatever they hold: a bootstrap may
 // be redone.
@@ -126,5 +127,18 @@ func (k *checker) mayFail(n *node, err error) {
 	s := &n.disk.segments
 	if !s.full || !errors.Is(err, syscall.ENOSPC) {
 		k.broken("N80", "%s: the log takes no more writes: %v", n.id, err)
+	}
+}
+
+// refusesForRoom checks whether a member accepts proposals, before one is made.
+func (k *checker) refusesForRoom(n *node, refuses bool) {
+	s := &n.disk.segments
+	switch {
+	case refuses && !s.ahead && !s.log.Wanted():
+		k.broken("N82", "%s refuses a proposal, and the next segment is ready or not needed yet", n)
+	case refuses && n.status.Leader != n.id:
+		k.broken("N82", "%s refuses a proposal for its disk, and does not lead", n)
+	case !refuses && n.status.Leader == n.id && s.without() != nil:
+		k.broken("N82", "%s accepts a proposal, and its disk is full: %v", n, s.without())
 	}
 }

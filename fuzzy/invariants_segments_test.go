@@ -108,6 +108,15 @@ var segmentBreaches = []breach{
 	}},
 	{"N80", func(_ *cluster, k *checker, _, follower *node) { k.mayFail(follower, syscall.EIO) }},
 	{"N80", func(_ *cluster, k *checker, _, follower *node) { k.mayFail(follower, syscall.ENOSPC) }},
+	{"N82", func(_ *cluster, k *checker, lead, _ *node) { k.refusesForRoom(lead, true) }},
+	{"N82", func(_ *cluster, k *checker, _, follower *node) { // only a leader refuses
+		follower.disk.segments.ahead = true
+		k.refusesForRoom(follower, true)
+	}},
+	{"N82", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.disk.segments.ahead = true
+		k.refusesForRoom(lead, false)
+	}},
 	{"N81", func(_ *cluster, k *checker, _, follower *node) {
 		follower.disk.log = follower.disk.log[:2]
 		k.bounded(follower)
@@ -152,11 +161,14 @@ func TestSegments_SeedsReachWhatMayHappen(t *testing.T) {
 		total.Prefixes += s.Prefixes
 		total.CutStarts += s.CutStarts
 		total.Refused += s.Refused
+		total.NoRoom += s.NoRoom
+		total.HandOvers += s.HandOvers
 	}
 	for what, times := range map[string]int{
 		"truncations": total.Truncations, "resets": total.Resets, "segments in use": total.Rolled, "segments given up": total.Pruned,
 		"writes that failed": total.Failed, "writes that waited for room": total.Waits, "parts of writes": total.Prefixes,
 		"starts that were cut short": total.CutStarts, "damaged logs": total.Refused,
+		"proposals without room": total.NoRoom, "leaders without room that hand over": total.HandOvers,
 	} {
 		assert.Positive(t, times, what)
 	}

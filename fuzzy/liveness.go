@@ -46,7 +46,7 @@ type liveness struct {
 	served          int
 	wrote           bool // not only reads were served
 	leader          *node
-	doomed          *node          // the leader, left out of the core only because its disk is stalled; usually nil
+	doomed          *node          // the leader, left out of the core only because its disk is stalled or full; usually nil
 	staller         *node          // a leader that goes on with a stalled disk
 	stalled         sim.Time       // since when
 	sent            int            // messages, when the quiet began
@@ -153,23 +153,6 @@ func (l *liveness) heal() {
 		n.unstick()
 		if len(n.outbox) > 0 {
 			n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
-		}
-	}
-}
-
-// abandon leaves a node in its present state forever.
-func (l *liveness) abandon(n *node) {
-	if n == l.doomed || n.disk.stallTill > l.c.now() {
-		n.disk.stallTill = sim.Never
-	}
-	n.forever = true
-	n.loops, n.dieAfter = 0, 0
-	if !l.exiled {
-		return
-	}
-	for i := range l.c.nodes {
-		if i != n.index {
-			l.c.net.Links.CutBoth(sim.Exiles, n.index, i)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (c *cluster) acquainted(nodes []int) []int {
 	}
 }
 
-// leaveOut sometimes removes the leader from the core, if the rest is enough: its disk will stall.
+// leaveOut sometimes removes the leader from the core, if the rest is enough: its disk will stall or be full.
 func (l *liveness) leaveOut(able []int, need int) []int {
 	leader := l.c.leader()
 	others := slices.DeleteFunc(slices.Clone(able), func(i int) bool { return i == leader })
@@ -101,6 +101,28 @@ func (l *liveness) leaveOut(able []int, need int) []int {
 	}
 	l.doomed = l.c.nodes[leader]
 	return others
+}
+
+// abandon leaves a node in its present state forever.
+func (l *liveness) abandon(n *node) {
+	switch s := &n.disk.segments; {
+	case n == l.doomed && s.log != nil && l.random.Coin():
+		s.fillForGood()
+	case n == l.doomed || n.disk.stallTill > l.c.now():
+		n.disk.stallTill = sim.Never
+	case s.log != nil && s.fullTill > l.c.now():
+		s.fillForGood()
+	}
+	n.forever = true
+	n.loops, n.dieAfter = 0, 0
+	if !l.exiled {
+		return
+	}
+	for i := range l.c.nodes {
+		if i != n.index {
+			l.c.net.Links.CutBoth(sim.Exiles, n.index, i)
+		}
+	}
 }
 
 // hideFollowers sometimes cuts the links between the leader whose disk will stall and those followers without which it still

@@ -7,6 +7,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/segments"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -36,9 +37,10 @@ type segmented struct {
 	full     bool           // nor takes it any write
 	waited   bool           // the running write has waited for room
 	tended   bool           // the process looks after its segments later
-	former   []byte         // an earlier state of a file, which may be put back
-	formerAt string         // its path
-	spoiled  bool           // a file was damaged
+	handOver pipeline.HandOver
+	former   []byte // an earlier state of a file, which may be put back
+	formerAt string // its path
+	spoiled  bool   // a file was damaged
 }
 
 // failedWrite says which write of a process failed, if one did.

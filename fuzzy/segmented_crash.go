@@ -8,6 +8,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/segments"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -115,6 +116,7 @@ func (s *segmented) end(power bool) {
 		s.tree.FailSyncs(-1)
 		s.tree.FailAt(0, nil)
 	}
+	s.handOver = pipeline.HandOver{}
 	s.log, s.late, s.failing, s.failed, s.tended, s.ahead, s.waited = nil, false, false, noneFailed, false, false, false
 }
 

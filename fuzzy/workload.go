@@ -115,7 +115,7 @@ func (w *workload) begin(i int) {
 			w.write(w.c.nodes[w.random.IntN(len(w.c.nodes))], i, 1)
 		}
 	}
-	if cl.open == 0 { // that member is down
+	if cl.open == 0 { // that member is down, or its disk is full
 		cl.node = w.random.IntN(len(w.c.nodes))
 		w.again(i)
 		return
@@ -152,9 +152,10 @@ func (w *workload) ask(r request) raft.RequestID {
 	return raft.RequestID(len(w.requests) - 1)
 }
 
-// write proposes a number of writes to a member as one event; the request id is the last one's.
+// write proposes a number of writes to a member as one event; the request id is the last one's. 0: it is down, or refuses
+// them.
 func (w *workload) write(n *node, client, count int) raft.RequestID {
-	if n.core == nil {
+	if n.core == nil || w.refusesProposals(n, client) {
 		return 0
 	}
 	proposals := make([]raft.Proposal, count)

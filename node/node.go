@@ -46,6 +46,7 @@ type Node struct {
 	applied     *appliedIndex
 	files       raft.SnapshotStorage // the storage; nil: this member takes no snapshots
 	room        raft.RoomStorage     // the storage; nil: it does not know how much room the log has
+	roomWatch   roomWatch
 	taker       *taker
 	receiver    *receiver
 	streamer    *streamer
@@ -132,6 +133,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.wg.Go(n.receiver.run)
 	n.wg.Go(n.streamer.run)
 	n.wg.Go(n.contacts.run)
+	n.wg.Go(n.roomWatch.run)
 	n.wg.Go(n.requests.callbacks.run)
 	n.wg.Go(n.warnUntilBootstrapped)
 	go n.run(first)
@@ -174,6 +176,7 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.applied = &appliedIndex{calls: n.fsmCalls}
+	n.roomWatch = roomWatch{node: n, refused: newSignal()}
 	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.events.signal, n.wg.Go)
 	n.entries = pipeline.Log{Cache: n.cache, Storage: guardedEntries{storage}}
 	n.writer = newWriter(n)

@@ -1,10 +1,12 @@
 package node_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -49,23 +51,25 @@ func (s *crowded) Write(w raft.StorageWrite) error {
 	return s.Storage.Write(w)
 }
 
-// onCrowdedDisks starts three members, and returns their disks, the leader and a follower.
-func onCrowdedDisks(t *testing.T) (disks map[raft.NodeID]*crowded, leader, follower *node.Node) {
+// onCrowdedDisks starts that many members, and returns their disks.
+func onCrowdedDisks(t *testing.T, members int) (disks map[raft.NodeID]*crowded, c *rafttest.Cluster) {
 	disks = map[raft.NodeID]*crowded{}
 	var mu sync.Mutex
-	c := startAll(t, rafttest.Options{Members: 3, NewFSM: newJournal, Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
+	c = startAll(t, rafttest.Options{Members: members, NewFSM: newJournal, Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
 		mu.Lock()
 		defer mu.Unlock()
 		disks[id] = &crowded{Storage: s, done: make(chan struct{})}
 		return disks[id]
 	}})
-	return disks, c.Leader(), c.Follower()
+	return disks, c
 }
 
-// A leader whose disk has no room refuses proposals, as long as that lasts. It goes on to lead and to answer reads.
+// A leader whose disk has no room refuses proposals, as long as that lasts. If there is nobody to whom it could hand over,
+// it goes on to lead and to answer reads.
 func TestPropose_WithoutRoomOnTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disks, leader, follower := onCrowdedDisks(t)
+		disks, c := onCrowdedDisks(t, 1)
+		leader := c.Leader()
 		_, err := leader.Propose(t.Context(), []byte("before"))
 		require.NoError(t, err)
 		disks[leader.Status().ID].set(errDisk, false)
@@ -78,11 +82,6 @@ func TestPropose_WithoutRoomOnTheDisk(t *testing.T) {
 		_, err = leader.ReadIndex(t.Context())
 		require.NoError(t, err)
 
-		disks[follower.Status().ID].set(errDisk, false)
-		var notLeader *raft.NotLeaderError
-		_, err = follower.Propose(t.Context(), []byte("meanwhile"))
-		require.ErrorAs(t, err, &notLeader, "it is not this disk that matters")
-
 		disks[leader.Status().ID].set(nil, false)
 		_, err = leader.Propose(t.Context(), []byte("after"))
 		require.NoError(t, err)
@@ -92,10 +91,48 @@ func TestPropose_WithoutRoomOnTheDisk(t *testing.T) {
 // A write that waits for room does not hold up the end of its node.
 func TestClose_WhileAWriteWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disks, leader, follower := onCrowdedDisks(t)
+		disks, c := onCrowdedDisks(t, 3)
+		leader, follower := c.Leader(), c.Follower()
 		disks[follower.Status().ID].set(errDisk, true)
 		_, err := leader.Propose(t.Context(), []byte("reaches the others"))
 		require.NoError(t, err)
 		require.NoError(t, follower.Close())
+	})
+}
+
+// A leader whose disk has no room hands over, from one member without room to the next, until the leader has room. No
+// member ends, and when there is room they all go on.
+func TestPropose_AnotherDiskHasRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disks, c := onCrowdedDisks(t, 3)
+		accepts := func(n *node.Node) error { // it may not lead yet
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for {
+				if _, err := n.Propose(ctx, nil); err == nil || ctx.Err() != nil {
+					return err
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		var roomy *node.Node
+		for _, roomy = range []*node.Node{c.Leader(), c.Follower()} {
+			for id, disk := range disks {
+				if disk.set(errDisk, false); id == roomy.Status().ID {
+					disk.set(nil, false)
+				}
+			}
+			require.NoError(t, accepts(roomy))
+			assert.Equal(t, raft.Leader, roomy.Status().Role)
+		}
+		full := c.Follower()
+		var notLeader *raft.NotLeaderError
+		_, err := full.Propose(t.Context(), nil)
+		require.ErrorAs(t, err, &notLeader, "it is not its disk that matters")
+		for _, disk := range disks {
+			disk.set(nil, false)
+		}
+		require.NoError(t, roomy.TransferLeadership(t.Context(), full.Status().ID))
+		require.NoError(t, accepts(full))
 	})
 }

@@ -51,21 +51,6 @@ func (s *space) left(more int64) (room int64, err error) {
 	return left.Room(), left.Left(more)
 }
 
-// hasRoom returns an error if this member leads and its log has no room for more entries.
-func (n *Node) hasRoom() error {
-	if n.room == nil {
-		return nil
-	}
-	full := n.room.Room()
-	if full == nil {
-		return nil
-	}
-	if leader := n.leader.Load(); leader == nil || leader.ID != n.cfg.ID {
-		return nil // it is no proposal for this disk
-	}
-	return &raft.NoRoomError{Err: full}
-}
-
 // sizeOf returns the size that a frozen state announces; -1: none.
 func sizeOf(frozen raft.FSMSnapshot) (size int64) {
 	size = -1

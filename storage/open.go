@@ -22,7 +22,7 @@ const (
 
 // Options tunes a store of either kind. The zero value is good.
 type Options struct {
-	// New is the kind of a store that does not exist yet. Empty means KindBolt. A store that exists stays what it is.
+	// New is the kind of a store that does not exist yet. Empty means KindSegments. A store that exists stays what it is.
 	New Kind
 	// LockWait is how long Open waits for another process to release the store. 0 means 1 s.
 	LockWait time.Duration
@@ -35,7 +35,7 @@ type Options struct {
 func Open(dir string, opts Options) (raft.SnapshotStorage, error) {
 	kind := opts.New
 	if kind == "" {
-		kind = KindBolt
+		kind = KindSegments
 	}
 	if kind != KindBolt && kind != KindSegments {
 		return nil, fmt.Errorf("storage: there is no kind %q: choose %q or %q", kind, KindBolt, KindSegments)

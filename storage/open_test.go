@@ -12,7 +12,7 @@ import (
 
 // The kind of a store is chosen once, and recognised from then on.
 func TestOpen_TakesEitherKind(t *testing.T) {
-	for kind, want := range map[storage.Kind]raft.Storage{"": &storage.Bolt{}, storage.KindBolt: &storage.Bolt{}, storage.KindSegments: &storage.Log{}} {
+	for kind, want := range map[storage.Kind]raft.Storage{"": &storage.Log{}, storage.KindBolt: &storage.Bolt{}, storage.KindSegments: &storage.Log{}} {
 		t.Run("kind "+string(kind), func(t *testing.T) {
 			dir := t.TempDir()
 			for _, given := range []storage.Kind{kind, storage.KindBolt, storage.KindSegments} {

@@ -2,27 +2,44 @@ package main_test
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/storage"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 func TestEndToEnd_ADamagedFileIsRefusedAndTheOthersGoOn(t *testing.T) {
-	c, leader := startCluster(t)
-	needle := bytes.Repeat([]byte("needle"), 100)
-	require.Eventually(t, func() bool {
-		_, err := c.clients()[0].Put(t.Context(), "k", needle, client.Condition{})
-		return err == nil
-	}, patience, poll)
-	c.caughtUp()
-	damaged := c.others(leader.ID)[0]
-	c.Kill(damaged.ID)
-	file := filepath.Join(c.DataDir(damaged.ID), storage.BoltFile)
+	for kind, holdsEntries := range map[storage.Kind]string{
+		storage.KindBolt:     storage.BoltFile,
+		storage.KindSegments: filepath.Join(storage.LogDir, "0000000000000001.seg"),
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			c := newCluster(t)
+			c.More = func(local.Node) []string { return []string{"--log", string(kind)} }
+			require.NoError(t, c.Start())
+			damaged := c.others(c.leader("").ID)[0]
+			needle := bytes.Repeat([]byte("needle"), 100)
+			c.writeValue(needle)
+			c.write() // what is behind an entry shows that it was durable
+			c.caughtUp()
+			c.Kill(damaged.ID)
+			c.refusesDamage(damaged, filepath.Join(c.DataDir(damaged.ID), holdsEntries), needle)
+			c.write() // two of three go on
+			require.NoError(t, c.Start(damaged.ID))
+			c.caughtUp()
+		})
+	}
+}
+
+// refusesDamage damages a file of a member that does not run, in several ways, and puts it back.
+func (c cluster) refusesDamage(n local.Node, file string, needle []byte) {
+	t := c.t
+	t.Helper()
 	intact, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.True(t, bytes.Contains(intact, needle))
@@ -37,7 +54,7 @@ func TestEndToEnd_ADamagedFileIsRefusedAndTheOthersGoOn(t *testing.T) {
 		{"one entry changed", bytes.ReplaceAll(intact, needle, bytes.ToUpper(needle))},
 	} {
 		require.NoError(t, os.WriteFile(file, row.data, 0o600))
-		code, says := runServe(t, c.ServeArgs(damaged))
+		code, says := runServe(t, c.ServeArgs(n))
 		assert.Equal(t, 1, code, row.rule)
 		assert.Contains(t, says, file+" is damaged at ", row.rule)
 		assert.Contains(t, says, "keep the file for inspection", row.rule)
@@ -45,8 +62,13 @@ func TestEndToEnd_ADamagedFileIsRefusedAndTheOthersGoOn(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(row.data, kept), "%s: the file is unchanged", row.rule)
 	}
-	c.write() // two of three go on
+	if filepath.Base(file) != storage.BoltFile { // without that one the directory has no store
+		require.NoError(t, os.Remove(file))
+		code, says := runServe(t, c.ServeArgs(n))
+		assert.Equal(t, 1, code)
+		assert.Contains(t, says, file+" is missing")
+		_, err = os.Stat(file)
+		assert.ErrorIs(t, err, fs.ErrNotExist, "it is not made again")
+	}
 	require.NoError(t, os.WriteFile(file, intact, 0o600))
-	require.NoError(t, c.Start(damaged.ID))
-	c.caughtUp()
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -15,16 +16,18 @@ import (
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/internal/namespace"
+	"github.com/coxswain/raft/storage"
 )
 
-// startOnSmallDisks returns a cluster with a leader, whose members each have a disk of 4 MiB.
-func startOnSmallDisks(t *testing.T) (c cluster, leader local.Node) {
+// startOnSmallDisks returns a cluster with a leader, whose members each have a disk of 8 MiB, and keep their logs as given.
+func startOnSmallDisks(t *testing.T, log storage.Kind) (c cluster, leader local.Node) {
 	t.Helper()
 	c = newCluster(t)
+	c.More = func(local.Node) []string { return []string{"--log", string(log)} }
 	for _, n := range c.Nodes {
 		dir := c.DataDir(n.ID)
 		require.NoError(t, os.MkdirAll(dir, 0o700))
-		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"))
+		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"))
 		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	}
 	require.NoError(t, c.Start())
@@ -35,9 +38,18 @@ func startOnSmallDisks(t *testing.T) (c cluster, leader local.Node) {
 func fillDisk(t *testing.T, dir string) (filler string) {
 	t.Helper()
 	filler = filepath.Join(dir, "filler")
-	err := os.WriteFile(filler, make([]byte, 8<<20), 0o600)
+	err := os.WriteFile(filler, make([]byte, 16<<20), 0o600)
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	return filler
+}
+
+// awaitLine waits until the log of a member has a line that contains a text.
+func (c cluster) awaitLine(id, text string) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		all, err := os.ReadFile(filepath.Join(c.dir, id+".log"))
+		return err == nil && strings.Contains(string(all), text)
+	}, patience, poll, text)
 }
 
 // awaitEnd waits until a member has ended by itself, and returns its exit code and its log.
@@ -56,9 +68,10 @@ func (c cluster) awaitEnd(id string) (code int, log string) {
 	return exit.ExitCode(), string(all)
 }
 
-func TestEndToEnd_AFullDiskEndsTheMemberAndTheOthersGoOn(t *testing.T) {
+// A member with its log in bbolt ends when its disk is full, and is started again when there is room.
+func TestEndToEnd_AFullDiskEndsAMemberWithItsLogInBbolt(t *testing.T) {
 	namespace.WithMounts(t, func() {
-		c, leader := startOnSmallDisks(t)
+		c, leader := startOnSmallDisks(t, storage.KindBolt)
 		w, verify := c.work()
 		writes(t, w, 20)
 		for _, full := range []local.Node{leader, c.others(leader.ID)[0]} {
@@ -78,9 +91,33 @@ func TestEndToEnd_AFullDiskEndsTheMemberAndTheOthersGoOn(t *testing.T) {
 	})
 }
 
+// A leader with its log in segments hands over when its disk is full. It goes on, without a restart, when there is room.
+func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
+	namespace.WithMounts(t, func() {
+		c, full := startOnSmallDisks(t, storage.KindSegments)
+		_, verify := c.work()
+		filler := fillDisk(t, c.DataDir(full.ID))
+		value := make([]byte, 40<<10)
+		require.Eventually(t, func() bool { // the first segment has 1 MiB, and the next one is made when a quarter is full
+			c.writeValue(value)
+			return c.leader("").ID != full.ID
+		}, patience, poll)
+		for range 30 { // two of three go on when the segment of the third is full
+			c.writeValue(value)
+		}
+		c.awaitLine(full.ID, "the disk has no room for more entries of the log: make room")
+
+		require.NoError(t, os.Remove(filler))
+		c.caughtUp()
+		c.awaitLine(full.ID, "the disk has room for more entries again")
+		assert.NoError(t, c.Ended(full.ID), "it was not restarted")
+		verify() // nothing acknowledged is lost
+	})
+}
+
 func TestEndToEnd_AReadOnlyDiskIsRefusedAndTheOthersGoOn(t *testing.T) {
 	namespace.WithMounts(t, func() {
-		c, leader := startOnSmallDisks(t)
+		c, leader := startOnSmallDisks(t, storage.KindSegments)
 		w, verify := c.work()
 		writes(t, w, 20)
 		c.Kill(leader.ID)

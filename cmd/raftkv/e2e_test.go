@@ -127,15 +127,15 @@ func startCluster(t *testing.T) (c cluster, leader local.Node) {
 	return c, c.leader("")
 }
 
-// startMixed is startCluster, with two members that keep their log in segments.
+// startMixed is startCluster, with one member that keeps its log in bbolt.
 func startMixed(t *testing.T) (c cluster, leader local.Node) {
 	t.Helper()
 	c = newCluster(t)
 	c.More = func(n local.Node) []string {
-		if n.ID == c.Nodes[1].ID {
+		if n.ID != c.Nodes[1].ID {
 			return nil
 		}
-		return []string{"--log", "segments"}
+		return []string{"--log", "bbolt"}
 	}
 	require.NoError(t, c.Start())
 	return c, c.leader("")
@@ -183,10 +183,15 @@ func (c cluster) caughtUp() {
 // write retries a write until it is acknowledged.
 func (c cluster) write() {
 	c.t.Helper()
+	c.writeValue(nil)
+}
+
+func (c cluster) writeValue(value []byte) {
+	c.t.Helper()
 	members := c.clients()
 	require.Eventually(c.t, func() bool {
 		_, err := client.Try(c.t.Context(), members, func(cl *client.Client) (api.Written, error) {
-			return cl.Put(c.t.Context(), "key", nil, client.Condition{})
+			return cl.Put(c.t.Context(), "key", value, client.Condition{})
 		})
 		return err == nil
 	}, patience, poll)

@@ -100,4 +100,22 @@ return l.advance(headBytes + bytes)`)),
 		instead("internal/segments/append.go", `l.index.truncate(p.after)`, `l.index.last = p.after`)),
 	ofSegments("U26", "a reader goes on where it was only in the same log", "it goes on after a truncation", "N43, N78",
 		value("internal/segments/read.go", `c.next == i && c.cuts == x.cuts && c.segment == s.segment`, `c.next == i && c.segment == s.segment`)),
+	ofSegments("U27", "a leader whose disk is full refuses proposals", "it accepts them", "N82",
+		value("internal/pipeline/handover.go", `full == nil || !leads`, `true`)),
+	ofSegments("U28", "a member goes on when there is room again", "its log stays full", "N82",
+		instead("internal/segments/prepare.go", `if l.room = err; err == nil {
+		l.prepared = s
+	}
+	return err`, `if err != nil { l.room = err } else { l.prepared = s }
+return err`)),
+	ofSegments("U29", "a leader whose disk is full hands over", "it stays", "L3",
+		value("internal/pipeline/handover.go", `now < h.next || len(voters) == 0`, `true`)),
+	ofSegments("U30", "a leader whose disk is full asks one voter after the other", "it asks the same one again and again", "L3",
+		instead("internal/pipeline/handover.go", `h.asked = following(voters, h.asked)`, `h.asked = voters[0]`)).hunted([]string{"segments"}, Test{"internal/pipeline", "HandOver"}),
+	{
+		// The simulator has its own loop around the core.
+		ID: "U31", Before: true, Rule: "a node whose disk is full hands over", Bug: "it stays leader, and refuses proposals",
+		Edits:  []Edit{value("node/room.go", `full == nil || !n.leads()`, `true`)},
+		Expect: "-", Outside: true, Test: &Test{"node", "AnotherDiskHasRoom"},
+	},
 }

@@ -8,6 +8,7 @@
 //	stream.go   how a snapshot is streamed; outgoing.go: its sender, incoming.go: its receiver
 //	pace.go     how many bytes may leave per second
 //	contacts.go whom a member dials, and where
+//	handover.go a leader whose disk is full
 package pipeline
 
 import "github.com/coxswain/raft"

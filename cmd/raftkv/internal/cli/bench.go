@@ -53,7 +53,7 @@ In a closed loop, each of --callers begins its next write when its last one is a
 --rate, writes begin at that rate whether or not earlier ones have ended, and their latency counts from the moment at which
 they were due: that shows what users would see.`,
 		Example: `  raftkv bench                            # on the demo that runs on this machine
-  raftkv bench --nodes 3 --log segments   # on a cluster of its own, which is removed afterwards
+  raftkv bench --nodes 3 --log bbolt      # on a cluster of its own, which is removed afterwards
   raftkv bench --rate 2000 --duration 30s --server http://127.0.0.1:4001,http://127.0.0.1:4002`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -26,7 +26,7 @@ type Options struct {
 	ID       string
 	Cluster  string   // the cluster's name
 	Data     string   // directory
-	Log      string   // where a store that is new keeps its log: bbolt, which "" means, or segments
+	Log      string   // where a store that is new keeps its log: segments, which "" means, or bbolt
 	RaftAddr string   // "host:port" to listen on for the other members
 	HTTPAddr string   // "host:port" to listen on for clients
 	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the initial members, this one included

@@ -1,0 +1,72 @@
+package pipeline_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
+)
+
+func TestRefuseWithoutRoom(t *testing.T) {
+	full := errors.New("no space left")
+	require.NoError(t, pipeline.RefuseWithoutRoom(nil, true), "there is room")
+	require.NoError(t, pipeline.RefuseWithoutRoom(full, false), "it is the leader's disk that matters")
+	err := pipeline.RefuseWithoutRoom(full, true)
+	assert.ErrorIs(t, err, full)
+	assert.ErrorIs(t, err, raft.ErrOverloaded)
+}
+
+const timeout = 100 * time.Millisecond
+
+func votersNamed(ids ...raft.NodeID) *raft.Configuration {
+	var members []raft.Member
+	for _, id := range ids {
+		members = append(members, raft.Member{ID: id})
+	}
+	members = append(members, raft.Member{ID: "learner", Kind: raft.Learner})
+	c := raft.NewConfiguration(members)
+	return &c
+}
+
+// A leader asks one voter after the other, and not the same one again and again. After a round it pauses.
+func TestHandOver_AsksOneAfterTheOther(t *testing.T) {
+	var h pipeline.HandOver
+	voters := votersNamed("a", "b", "c", "d")
+	var asked []raft.NodeID
+	var at []time.Duration
+	for now := raft.Time(1); len(asked) < 6; now += raft.Time(timeout) {
+		if to := h.Target(now, "b", voters, timeout); to != "" {
+			asked, at = append(asked, to), append(at, time.Duration(now-1)/timeout)
+		}
+	}
+	assert.Equal(t, []raft.NodeID{"c", "d", "a", "c", "d", "a"}, asked)
+	assert.Equal(t, []time.Duration{0, 4, 8, 28, 32, 36}, at)
+}
+
+// If each member whose disk is full hands over as soon as it leads, the leadership comes to the one that has room.
+func TestHandOver_ComesToTheOneWithRoom(t *testing.T) {
+	all := []raft.NodeID{"a", "b", "c", "d", "e"}
+	for _, roomy := range all {
+		for _, leader := range all {
+			members := map[raft.NodeID]*pipeline.HandOver{}
+			for handed := 0; leader != roomy; handed++ {
+				require.Less(t, handed, len(all), "from %s to %s", leader, roomy)
+				if members[leader] == nil {
+					members[leader] = &pipeline.HandOver{}
+				}
+				leader = members[leader].Target(1, leader, votersNamed(all...), timeout)
+			}
+		}
+	}
+}
+
+func TestHandOver_NeedsAnotherVoter(t *testing.T) {
+	var h pipeline.HandOver
+	assert.Empty(t, h.Target(1, "a", votersNamed("a"), timeout))
+	assert.Equal(t, raft.NodeID("b"), h.Target(1, "a", votersNamed("a", "b"), timeout), "one that has just joined is asked at once")
+}

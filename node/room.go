@@ -1,0 +1,84 @@
+package node
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft/internal/pipeline"
+)
+
+// roomEvery is how often a member looks whether its disk has room for more entries, while nobody proposes anything.
+const roomEvery = time.Second
+
+// roomWatch says when the disk is full, and hands over leadership then. Its own goroutine uses all but refused.
+type roomWatch struct {
+	node     *Node
+	refused  signal // a proposal was refused
+	handOver pipeline.HandOver
+	trouble  trouble
+}
+
+// hasRoom returns an error if this member leads and its log has no room for more entries.
+func (n *Node) hasRoom() error {
+	if n.room == nil {
+		return nil
+	}
+	full := n.room.Room()
+	if full == nil {
+		return nil
+	}
+	err := pipeline.RefuseWithoutRoom(full, n.leads())
+	if err != nil {
+		n.roomWatch.refused.wake()
+	}
+	return err
+}
+
+// leads reports whether this member is the leader, as far as is published.
+func (n *Node) leads() bool {
+	leader := n.leader.Load()
+	return leader != nil && leader.ID == n.cfg.ID
+}
+
+// run ends with the node.
+func (w *roomWatch) run() {
+	if w.node.room == nil {
+		return
+	}
+	ticker := time.NewTicker(roomEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-w.node.stop:
+			return
+		case <-ticker.C:
+		case <-w.refused:
+		}
+		w.look()
+	}
+}
+
+func (w *roomWatch) look() {
+	n := w.node
+	var full error
+	_ = guarded(func() error { full = n.room.Room(); return nil })
+	was := w.trouble.get()
+	if w.trouble.set(full) {
+		n.logger.log(hclog.Warn, "the disk has no room for more entries of the log: make room, and this member goes on by itself", "error", full)
+	}
+	if was != nil && full == nil {
+		n.logger.log(hclog.Info, "the disk has room for more entries again")
+	}
+	if full == nil || !n.leads() {
+		return
+	}
+	members, _ := n.members.load()
+	to := w.handOver.Target(n.now().Mono, n.cfg.ID, &members.now.Configuration, n.cfg.ElectionTimeout)
+	if to == "" {
+		return
+	}
+	if _, err := n.requests.transfer(to); err == nil { // nobody waits for its outcome: the next look sees it
+		n.logger.log(hclog.Info, "without room on its disk, this member hands over leadership", "to", string(to))
+	}
+}
