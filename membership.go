@@ -107,11 +107,21 @@ func (c *Core) configCommitted(run ConfigRun) {
 }
 
 // Removed returns the index of the entry that has removed this member from its cluster, once that is known to be
-// committed; 0: none. A loop reads it when Output.Config is given, and ends the member about an election timeout later, so
-// that what the member still has to say leaves. It allocates nothing.
+// committed; 0: none, or one behind which it has joined again. A loop reads it after each Step, and ends the member about an
+// election timeout later, so that what the member still has to say leaves, unless it is 0 again by then. It allocates nothing.
 func (c *Core) Removed() Index {
-	removal, _ := c.log.configAt(c.log.commit).Config.removal(c.self)
+	removal, removed := c.log.configAt(c.log.commit).Config.removal(c.self)
+	if !removed || c.joinsAgain(removal) {
+		return 0
+	}
 	return removal.Index
+}
+
+// joinsAgain reports whether this member was added again after its removal: one that had received nothing may be, once the
+// leader has forgotten the removal. It learns of the removal first. The configuration in force names it, or this term's
+// leader has shown it entries behind the removal, which those that are removed do not get.
+func (c *Core) joinsAgain(removal Removal) bool {
+	return c.names(c.self) || c.termLeader.proved > removal.Index
 }
 
 // wasRemoved reports whether a peer asks for a vote although its removal is committed. It cannot know that yet, and would

@@ -1,6 +1,7 @@
 package raft_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -206,6 +207,46 @@ func TestConfig_InstallReplacesIt(t *testing.T) {
 	c.assertGiven(moved("abc", "c"), 6, 6)
 	c.appendConfigs("c", 6, id(9, 4), 9, moved("abc", "a"))
 	c.assertGiven(moved("abc", "a"), 10, 6)
+}
+
+// Who was removed before it had received anything may be added again, once so many others were removed that its removal is
+// forgotten. It gets the removal first.
+func TestRemoved_WhoIsAddedAgainIsAMember(t *testing.T) {
+	voters := membersNamed("bc")
+	without, again, crowded := raft.NewConfiguration(voters), raft.NewConfiguration(append(voters, joining("a", raft.Learner))), raft.NewConfiguration(voters)
+	without.Level, without.Removed = 1, []raft.Removal{{Peer: peer("a"), Index: 5}}
+	crowded.Level, crowded.Removed, again.Level = 1, without.Removed, 1
+	for i := range raft.RemovedMax {
+		m := joining(raft.NodeID(fmt.Sprintf("d%02d", i)), raft.Learner)
+		crowded.Members = append(crowded.Members, m)
+		again.Removed = append(again.Removed, raft.Removal{Peer: m.Peer(), Index: 11})
+	}
+	emptied := raft.NewConfiguration(voters)
+	emptied.Level, emptied.Removed = 1, again.Removed
+
+	c := snapFollower(t)
+	s := offered(id(9, 4), 1)
+	s.ConfigIndex, s.Config = 5, without
+	c.receive("b", 6, raft.InstallSnapshot{Snapshot: s})
+	c.step(raft.SnapshotArrived{From: peer("b"), Snapshot: s})
+	c.persist()
+	require.EqualValues(t, 9, c.Status().Commit)
+	assert.Zero(t, c.Removed(), "a removed member gets no snapshot")
+	c.receive("c", 7, raft.Heartbeat{Commit: 9})
+	assert.EqualValues(t, 5, c.Removed(), "this leader has shown nothing")
+
+	c.appendConfigs("c", 7, id(9, 4), 9, crowded, emptied, again)
+	require.EqualValues(t, 12, c.Status().ConfigIndex)
+	c.persist()
+	assert.Zero(t, c.Removed())
+	c.receive("b", 8, raft.Heartbeat{Commit: 9})
+	assert.Zero(t, c.Removed(), "the configuration in force names it")
+	c.receive("b", 8, raft.Heartbeat{Commit: 9})
+	c.append("b", 8, id(9, 4), 9, 8)
+	c.receive("c", 9, raft.Heartbeat{Commit: 9})
+	assert.EqualValues(t, 5, c.Removed(), "that one was rolled back")
+	c.appendConfigs("c", 9, id(10, 8), 9, crowded)
+	assert.Zero(t, c.Removed(), "a removed member gets nothing behind its removal")
 }
 
 // A learner does not campaign however long its election timeout is over. Once it becomes a voter it waits for another one.

@@ -14,7 +14,7 @@ import (
 //	N66  A leader without a vote in a committed configuration hands over and steps down within the bound of a transfer, and none steps down because of one that is not committed. (§6)
 //	N67  A learner becomes a voter only if it has caught up: it is heard, and acknowledged what the leader had two rounds earlier at most. (dissertation §4.2.1)
 //	N68  When a joint configuration begins, a majority of the new voters is heard, or the request has named the others.
-//	N70  A member knows that it was removed exactly if an entry that it knows to be committed has removed it.
+//	N70  A member knows that it was removed exactly if an entry that it knows to be committed has removed it, and it has not joined again behind that.
 //	N72  A member that gets a vote waits for a whole election timeout before it campaigns.
 
 // officeWitness records what a leader does about members that come and go.
@@ -249,9 +249,27 @@ func (k *checker) removed(n *node) {
 			}
 		}
 	}
-	if s.Removed != at {
+	knows := s.Removed == at && !addedBehind(configured(n.log), n.peer(), at)
+	if s.Removed != 0 && !knows || s.Removed == 0 && at > 0 && !k.addedAgain(n.peer(), at) {
 		k.broken("N70", "%s says that entry %d has removed it; by what it knows to be committed that is %d", n, s.Removed, at)
 	}
+}
+
+// addedBehind reports whether a configuration behind the entry that has removed a peer names it, and none has removed it since.
+func addedBehind(l *loggedConfig, p raft.Peer, at raft.Index) bool {
+	return l != nil && l.index > at && includes(&l.Configuration, p)
+}
+
+// addedAgain reports whether the log of any member holds a configuration behind that entry that names the peer.
+func (k *checker) addedAgain(p raft.Peer, at raft.Index) bool {
+	return at > 0 && slices.ContainsFunc(k.c.nodes, func(n *node) bool {
+		for l := configured(n.log); l != nil; l = l.before {
+			if addedBehind(l, p, at) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // startsRemoved checks a start on the disk of a member that knew that it was removed: it is refused. It reports whether
@@ -264,6 +282,9 @@ func (k *checker) startsRemoved(n *node, err error) bool {
 				at = r.Index
 			}
 		}
+	}
+	if addedBehind(configured(d.log), n.peer(), at) {
+		at = 0
 	}
 	var removed *raft.RemovedError
 	refused := errors.As(err, &removed)
@@ -294,11 +315,16 @@ func (n *node) toldRemoval(teller *node, by raft.Index) {
 	removed = removed || n.c.lostToDisks() && teller.knowsRemoved(n.peer())
 	n.c.holds(removed, "I8", "%s is told that entry %d has removed it, which is not so", n, by)
 	n.removedIn = n.life + 1
-	n.later(1, event{kind: evEnd})
+	n.later(1, event{kind: evEnd, a: 1})
 }
 
-// endRemoved ends that process. Sometimes it is started again, as by a supervisor.
-func (n *node) endRemoved() {
+// endRemoved ends that process, unless its log, and not a handshake, has told it of the removal, and it has learned since that
+// it has joined again. Sometimes it is started again, as by a supervisor.
+func (n *node) endRemoved(told bool) {
+	if !told && n.status.Removed == 0 {
+		n.removedIn = 0
+		return
+	}
 	n.c.faulted("%s ends: it was removed", n.name())
 	if n.crash(); n.random.Coin() {
 		n.restartIn(n.random.Exponential(n.c.profile.ElectionTimeout))

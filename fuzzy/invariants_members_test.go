@@ -79,12 +79,24 @@ var memberBreaches = []memberBreach{
 		k.members(lead, before, out)
 	}},
 	{"N70", func(k *checker, _, follower *node, before *raft.CoreStatus, out *raft.Output) { // and does not know it
-		c := *follower.config()
-		c.Removed = []raft.Removal{{Peer: follower.peer(), Index: 3}}
-		l := follower.rule(c)
+		l := follower.rule(expelled(follower))
 		follower.status.Commit = l.index
 		k.members(follower, before, out)
 	}},
+	{"N70", func(k *checker, _, follower *node, before *raft.CoreStatus, out *raft.Output) { // and ends, though it was added again
+		again := *follower.config()
+		follower.status.Commit, follower.status.Removed = follower.rule(expelled(follower)).index, 3
+		follower.rule(again)
+		k.members(follower, before, out)
+	}},
+}
+
+// expelled is the configuration of a member behind an entry that has removed it.
+func expelled(n *node) raft.Configuration {
+	c := *n.config()
+	c.Members = slices.DeleteFunc(slices.Clone(c.Members), func(m raft.Member) bool { return m.Peer() == n.peer() })
+	c.Removed = []raft.Removal{{Peer: n.peer(), Index: 3}}
+	return c
 }
 
 // joins puts a configuration in force in the running step.

@@ -291,7 +291,7 @@ func (n *node) handle(e event) {
 	case evResume:
 		n.resume()
 	case evEnd:
-		n.endRemoved()
+		n.endRemoved(e.a > 0)
 	case evFreeze:
 		n.freeze(false)
 		n.later(sim.Time(e.a), event{kind: evResume})

@@ -49,6 +49,13 @@ func (p *appliedIndex) end(err error) {
 	}
 }
 
+// resume lets callers wait again after end.
+func (p *appliedIndex) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = nil
+}
+
 // wait returns once index is applied, when ctx or the node ends, or when the caller turns out to be within the
 // FSM. At most limit callers wait at a time.
 func (p *appliedIndex) wait(ctx context.Context, index raft.Index, limit int) error {

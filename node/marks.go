@@ -33,22 +33,54 @@ func (n *Node) noticeMarks(out raft.Output) {
 	n.watched.wakeAll()
 }
 
-// noticeRemoved ends a member that was removed from the cluster by that entry; 0: it was not. A leader first answers, and
-// hands over its leadership. Then, as after a mark, the node waits for an election timeout, so that what it still has to
-// say leaves, and serves no calls meanwhile.
+// noticeRemoved ends a member that was removed from the cluster by that entry; 0: it was not, or is a member again. A leader
+// first answers, and hands over its leadership. Then, as after a mark, the node waits for an election timeout, so that what
+// it still has to say leaves, and serves no calls meanwhile. If it learns by then that it has joined again, it goes on.
 func (n *Node) noticeRemoved(by raft.Index) {
-	if by == 0 || n.current.Role == raft.Leader {
+	if by == 0 {
+		n.staysMember()
+		return
+	}
+	if n.current.Role == raft.Leader {
 		return
 	}
 	removed := &raft.RemovedError{Index: by}
 	if !n.removed.CompareAndSwap(nil, removed) {
 		return
 	}
+	n.leaving = removed
 	n.logger.log(hclog.Warn, "this member was removed from the cluster, and ends", "configuration", uint64(by))
 	n.requests.end(removed)
 	n.applied.end(removed)
 	n.watched.wakeAll()
-	time.AfterFunc(n.cfg.ElectionTimeout, func() { n.endRemoved(removed) })
+	time.AfterFunc(n.cfg.ElectionTimeout, func() {
+		if n.removed.Load() == removed {
+			n.endRemoved(removed)
+		}
+	})
+}
+
+// staysMember has a member that was about to end serve calls again.
+func (n *Node) staysMember() {
+	removed := n.leaving
+	if removed == nil {
+		return
+	}
+	n.leaving = nil
+	select {
+	case <-n.stop:
+		return // too late
+	default:
+	}
+	if !n.removed.CompareAndSwap(removed, nil) {
+		return // a handshake has told it so as well
+	}
+	n.logger.log(hclog.Warn, "this member has joined the cluster again since it was removed, and goes on", "configuration", uint64(removed.Index))
+	if n.markError() == nil {
+		n.requests.resume()
+		n.applied.resume()
+	}
+	n.watched.wakeAll()
 }
 
 // endRemoved ends a member that was removed from the cluster. Calls fail with the error from then on.

@@ -61,6 +61,7 @@ type Node struct {
 	counters    *counters
 	logger      *guardedLogger
 	mark        atomic.Pointer[raft.Mark]         // nil: none. It may not be durable yet
+	leaving     *raft.RemovedError                // why this member is about to end, of the loop alone
 	removed     atomic.Pointer[raft.RemovedError] // nil: this member was not removed, or leads until it has handed over
 	// restoring is the restoration that runs; nil: none.
 	restoring atomic.Pointer[restoring]

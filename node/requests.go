@@ -340,6 +340,13 @@ func (r *requests) end(err error) {
 	r.asked.drop(r.asked.len())
 }
 
+// resume takes calls again after end.
+func (r *requests) resume() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = nil
+}
+
 // depth returns how many proposals and reads are pending, and the bytes of the proposals.
 func (r *requests) depth() (proposals, reads, bytes int) {
 	r.mu.Lock()

@@ -34,6 +34,16 @@ var admissions = []Mutant{
 		Expect: "I8", Profiles: []string{"churn"}, Test: &Test{".", "Told_ARemovalThatContradicts"},
 	},
 	{
+		ID: "M197", Before: true, Rule: "a member that was added again after its removal goes on", Bug: "it ends",
+		Edits:  []Edit{value("membership.go", `!removed || c.joinsAgain(removal)`, `!removed`)},
+		Expect: "N70", Profiles: []string{"churn"}, Test: &Test{".", "Removed_WhoIsAddedAgain"},
+	},
+	{
+		ID: "M198", Before: true, Rule: "a node looks again before it ends as that of a removed member", Bug: "it ends all the same",
+		Edits:  []Edit{value("node/marks.go", `n.removed.Load() == removed`, `true`)},
+		Expect: "tests", Test: &Test{"node", "TestRemoved_WhoHasJoinedAgain"}, Outside: true,
+	},
+	{
 		ID: "M55", Before: true, Rule: "an incarnation that was removed never joins again", Bug: "it may",
 		Edits: []Edit{value("admission.go", `removed || h.Cluster != (ClusterID{}) && h.Cluster != v.Cluster`,
 			`h.Cluster != (ClusterID{}) && h.Cluster != v.Cluster`)},
