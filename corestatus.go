@@ -149,6 +149,18 @@ type PeerProgress struct {
 	ServedUntil Time
 }
 
+// Served returns the last entry that nobody is expected to read again soon: the FSM here has applied it and, if this member
+// leads, every other member has acknowledged it. What is behind it is worth keeping in memory.
+func (c *Core) Served() Index {
+	served := c.log.applied
+	if c.leader != nil {
+		for i := range c.leader.peers {
+			served = min(served, c.leader.peers[i].match)
+		}
+	}
+	return served
+}
+
 // Status returns the core's state.
 func (c *Core) Status() CoreStatus {
 	s := CoreStatus{

@@ -67,6 +67,27 @@ func TestReplicate_SuccessMovesNextAndMatch(t *testing.T) {
 	assert.EqualValues(t, 3, c.Status().Peers[0].Match, "an old answer takes nothing back")
 }
 
+// A log cache keeps what is behind it: what the FSM has not applied and, on a leader, what some member has not acknowledged.
+func TestReplicate_ServedIsWhatEverybodyHasRead(t *testing.T) {
+	c := leaderOf(t, "abc", 2, 1)
+	c.persist()
+	c.receive("b", 2, raft.AppendReply{Match: 3})
+	assert.EqualValues(t, 0, c.Served(), "the FSM is to apply it, and c may need it")
+	c.step(raft.Applied{ID: id(3, 2)})
+	assert.EqualValues(t, 0, c.Served(), "c may need it")
+	c.receive("c", 2, raft.AppendReply{Match: 2})
+	assert.EqualValues(t, 2, c.Served())
+	c.receive("c", 2, raft.AppendReply{Match: 3})
+	assert.EqualValues(t, 3, c.Served())
+
+	c = follower(t, 2, 1)
+	c.append("b", 2, id(2, 1), 4, 2, 2)
+	c.persist()
+	assert.EqualValues(t, 0, c.Served())
+	c.step(raft.Applied{ID: id(3, 2)})
+	assert.EqualValues(t, 3, c.Served(), "a follower sends nothing to others")
+}
+
 // "If AppendEntries fails because of log inconsistency: decrement nextIndex and retry (§5.3)."
 // (Figure 2, Leaders) Both sides skip whole terms.
 func TestReplicate_ConflictGoesBackAndRetries(t *testing.T) {

@@ -29,6 +29,7 @@ func (n *node) takeLog(l *raft.LogWrite) {
 	l.Entries = sealed
 	n.c.check.write(n, l)
 	n.cache.Write(l)
+	n.cache.Served(n.core.Served())
 	cut := len(n.log) > int(l.After.Index)
 	if l.Reset {
 		n.log, n.vault.installed, n.vault.needless, n.vault.take = n.c.check.prefix(n, l.After), true, true, nil

@@ -304,6 +304,7 @@ func (n *Node) process(out raft.Output) {
 		n.cache.Write(log)
 		n.wroteAt = n.now().Mono
 	}
+	n.cache.Served(n.core.Served())
 	n.history.add(n.now().Wall, out.Trace)
 	n.explainSlowElection(out.Trace)
 	n.counters.noted(out.Trace)

@@ -10,7 +10,7 @@ import (
 )
 
 // Cache keeps the recent entries in memory for senders and the applier: all that are not on the disk yet, and
-// some that are. Where it has an entry it takes precedence over the storage, whose log may be older. The loop
+// those that are which somebody is still expected to read, within a limit. Where it has an entry it takes precedence over the storage, whose log may be older. The loop
 // updates the cache before it processes the rest of an Output, so an entry is in the cache before anybody can
 // ask for it. Readers compare generations to notice that the log was truncated meanwhile. Several goroutines
 // may call its methods.
@@ -119,20 +119,28 @@ func (c *Cache) countWaiting() {
 	}
 }
 
+// Served drops the chunks up to an entry that everybody has read who was expected to. A core says which one that is
+// (raft.Core.Served).
+func (c *Cache) Served(upTo raft.Index) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shrink(c.bytesMax, upTo)
+}
+
 // evict drops whole chunks, the oldest first, until the cache takes at most bytesMax.
-func (c *Cache) evict() { c.shrink(c.bytesMax) }
+func (c *Cache) evict() { c.shrink(c.bytesMax, 0) }
 
 // Release drops every chunk that is entirely on the disk: of a log at rest nobody is likely to need one soon.
 func (c *Cache) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.shrink(0)
+	c.shrink(0, 0)
 }
 
 // shrink stops at the first chunk that is not entirely on the disk, so the cache may take more bytes.
-func (c *Cache) shrink(bytes int) {
+func (c *Cache) shrink(bytes int, served raft.Index) {
 	n := 0
-	for ; n < len(c.chunks) && c.memory > bytes && c.chunks[n].last() <= c.persisted; n++ {
+	for ; n < len(c.chunks) && (c.memory > bytes || c.chunks[n].last() <= served) && c.chunks[n].last() <= c.persisted; n++ {
 		c.memory -= c.chunks[n].memory
 		c.chunks[n] = chunk{} // release the entries: the array behind the slice is kept for a while
 	}

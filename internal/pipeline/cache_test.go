@@ -74,6 +74,23 @@ func TestCache_AtRestKeepsOnlyWhatIsNotOnTheDisk(t *testing.T) {
 	expect.Len(t, entries, 1)
 }
 
+// What everybody has read takes no memory, unless it is not on the disk or in one write with what is still expected.
+func TestCache_DropsWhatEverybodyHasRead(t *testing.T) {
+	c := NewCache(0, 1<<20)
+	for i := raft.Index(0); i < 6; i += 2 {
+		c.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: i}, Entries: entriesOf(1, i, i+2, 1), Generation: 1})
+	}
+	for _, row := range []struct{ persisted, served, first raft.Index }{
+		{0, 2, 1}, {4, 1, 1}, {4, 3, 3}, {4, 0, 3}, {4, 6, 5}, {6, 5, 5}, {6, 6, 7},
+	} {
+		c.MarkPersisted(1, row.persisted)
+		c.Served(row.served)
+		_, first := c.Read(raft.Span{After: 0, Last: 6}, 1<<20)
+		expect.Equal(t, row.first, first, "%+v", row)
+	}
+	expect.Zero(t, c.memory)
+}
+
 func TestCache_KeepsWhatIsNotOnTheDiskWhateverItsLimit(t *testing.T) {
 	c := NewCache(0, 1000)
 	for i := raft.Index(0); i < 100; i += 10 {
