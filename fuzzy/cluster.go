@@ -248,7 +248,7 @@ func (c *cluster) fail(class Class, rule, format string, args ...any) {
 		return
 	}
 	if c.excused(class, rule) {
-		if slices.Contains(baseRules, rule) {
+		if slices.Contains(finalRules, rule) {
 			c.phase = ended
 			panic(errCut)
 		}

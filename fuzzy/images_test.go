@@ -93,6 +93,17 @@ func TestImages_ADiskThatTakesOneHasRoom(t *testing.T) {
 	}
 }
 
+func TestImages_ALogInSegmentsThatIsPutBackHasRoom(t *testing.T) {
+	c, _, n := runningInSegments(t)
+	s := &n.disk.segments
+	s.tree.Fill(true)
+	i := n.disk.image()
+	n.crash()
+	n.disk.restore(i, true)
+	require.True(t, n.recoverLog())
+	assert.Nil(t, c.failure)
+}
+
 // Each of the invariants of handshakes fails when it is made to.
 func TestImages_TheInvariantsCanFail(t *testing.T) {
 	for rule, breach := range map[string]func(n, witness *node){
@@ -279,4 +290,33 @@ func TestImages_WhoWasStartedTooOftenIsNotCounted(t *testing.T) {
 	assert.Equal(t, uint64(0b111), l.reachers(), "by way of the leader all reach a quorum")
 	c.net.Links.CutBoth(sim.Partitions, lead.index, stranger.index)
 	assert.Equal(t, uint64(1)<<lead.index|1<<n.index, l.reachers(), "the link between the other two serves nobody")
+}
+
+// A disk that has lost what changed the members may vote with the former majority, while the present one has elected another
+// leader of that term. No other loss of a log excuses two leaders: votes are not in it.
+func TestImages_OnlyALostConfigurationExcusesTwoLeaders(t *testing.T) {
+	for _, row := range []struct {
+		rule    string
+		changed bool
+	}{{"what was lost is an ordinary entry", false}, {"it has changed the members", true}} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, lead := runningFive(t)
+			forgetsCommitted(c, c.nodes[(lead.index+1)%5])
+			if row.changed {
+				last := &c.check.canonical[len(c.check.canonical)-1]
+				config := *last.slot.config
+				config.index = last.id.Index
+				last.slot.config = &config
+			}
+			twice := func() { c.fail(Safety, "G1", "two lead one term") }
+			if !row.changed {
+				twice()
+				require.NotNil(t, c.failure)
+				return
+			}
+			assert.PanicsWithValue(t, errCut, twice, "the ids of entries mean nothing from then on")
+			assert.Nil(t, c.failure)
+			assert.Equal(t, ended, c.phase)
+		})
+	}
 }

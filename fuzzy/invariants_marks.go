@@ -196,9 +196,24 @@ var lossRules = slices.Concat([]string{"G3", "G4", "G5", "G10", "G11", "G13", "G
 // with a base takes the compacted entries from the committed ones.
 var baseRules = []string{"G9", "N47", "N61"}
 
+// finalRules are those after whose breach nothing can be judged any more. With two leaders in one term, G1, the ids of entries
+// mean nothing.
+var finalRules = append([]string{"G1"}, baseRules...)
+
 // excused reports whether a lying disk is to blame for a failure.
 func (c *cluster) excused(class Class, rule string) bool {
-	return class == Safety && slices.Contains(lossRules, rule) && c.lostToDisks()
+	if rule == "G1" && !slices.ContainsFunc(c.nodes, c.lostConfiguration) {
+		return false
+	}
+	return class == Safety && (rule == "G1" || slices.Contains(lossRules, rule)) && c.lostToDisks()
+}
+
+// lostConfiguration reports whether a node's disk has lied about a committed entry that changes the members. Then its vote may
+// count for a majority of the former ones, while a majority of the present ones elects another leader of that term.
+func (c *cluster) lostConfiguration(n *node) bool {
+	newest := c.newestCommitted()
+	changed := newest != nil && newest.index > 1 // with entry 1, a disk has lost its cluster
+	return changed && slices.ContainsFunc(n.disk.lies, func(l lie) bool { return l.index <= newest.index }) && c.lostCommitted(n)
 }
 
 // lostToDisks reports whether a lying disk has lost an entry that a member knows to be committed: no other loss does

@@ -87,6 +87,7 @@ func (s *segmented) putBack(i segmented) {
 	i.random = s.random
 	*s = i
 	s.fullTill = 0
+	s.room() // the image is written to a disk that has room
 	s.end(true)
 }
 
