@@ -41,7 +41,7 @@ func TestPage_TellsWhereOursIsBetterAndWhereItIsWorse(t *testing.T) {
 		"| Operations a second (more is better) | 0.50 | 0 | 0 | 4 |",
 		"others:\n\n- Operations a second: 1 caller, 128 B: 0.50 of etcd-raft; 64 callers",
 		"| 64 callers, 128 B | etcd-raft | 2.00 (2.00–2.00), better | 0.50 (0.50–0.50), **worse** |",
-		"| 1 caller, 128 B | etcd-raft | 9.09 (9.09–9.09) |", // 1 ms of 100 and 10 µs
+		"| 1 caller, 128 B | 0.11 (0.11–0.11) | 4.55 (4.55–4.55) |", // half a millisecond of 100 and 10 µs
 		"one follower stopped | 1.00 (1.00–1.00)",
 		"| closed loop, 64 callers, 128 B | etcd-raft | 1 | no leader/ |",
 		"## What limits the three hottest cells", "## How everybody is set up",

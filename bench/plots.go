@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"image/color"
-	"strings"
+	"math"
+	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -34,30 +36,31 @@ const (
 	chartHeight = 11 * vg.Centimeter
 )
 
-// palette has colours that colour-blind readers can tell apart (Okabe and Ito), and two greys. The first are ours.
+// palette has a colour for each contestant, in their order, that colour-blind readers can tell apart (Okabe and Ito), and two
+// greys. The first are ours.
 var palette = []color.Color{
 	color.RGBA{213, 94, 0, 255}, color.RGBA{204, 121, 167, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{0, 114, 178, 255},
 	color.RGBA{0, 158, 115, 255}, color.RGBA{127, 201, 127, 255}, color.RGBA{0, 0, 0, 255}, color.RGBA{130, 130, 130, 255},
 	color.RGBA{230, 159, 0, 255},
 }
 
-// room is how much further than the last point the axis reaches, so that its label fits.
-const room = 1.5
+// room is the part of the axis beyond the last point, where the legend is.
+const room = 0.36
 
 func (c chart) save(path string) error {
 	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text = c.title, c.x
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, c.ticks()
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(2)
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(oneTwoFive)
+	p.Legend.Top, p.Legend.Padding, p.Legend.TextStyle.Font.Size = true, vg.Points(4), vg.Points(9)
 	p.Add(plotter.NewGrid())
-	for i, s := range c.lines {
-		if err := s.addTo(p, i); err != nil {
+	for _, s := range c.lines {
+		if err := s.addTo(p); err != nil {
 			return fmt.Errorf("%s: %w", c.file, err)
 		}
 	}
-	p.X.Max *= room
+	p.X.Max *= math.Pow(p.X.Max/p.X.Min, room/(1-room))
 	return p.Save(chartWidth, chartHeight, path)
 }
 
@@ -75,7 +78,27 @@ func (c chart) ticks() (ticks plot.ConstantTicks) {
 	return ticks
 }
 
-func (s series) addTo(p *plot.Plot, i int) error {
+// oneTwoFive returns ticks at 1, 2, 5, 10, 20 and so on.
+func oneTwoFive(low, high float64) (ticks []plot.Tick) {
+	for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
+		for _, k := range []float64{1, 2, 5} {
+			if x := k * decade; x >= low && x <= high {
+				ticks = append(ticks, plot.Tick{Value: x, Label: plain(x)})
+			}
+		}
+	}
+	return ticks
+}
+
+// plain prints a round number.
+func plain(x float64) string {
+	if x < 1 {
+		return strconv.FormatFloat(x, 'g', 2, 64)
+	}
+	return thousands(int64(math.Round(x)))
+}
+
+func (s series) addTo(p *plot.Plot) error {
 	line, points, err := plotter.NewLinePoints(s)
 	if err != nil {
 		return err
@@ -84,15 +107,16 @@ func (s series) addTo(p *plot.Plot, i int) error {
 	if err != nil {
 		return err
 	}
+	i := slices.Index(names(contestants), s.name)
 	shade := palette[i%len(palette)]
 	line.Color, points.Color, bars.Color = shade, shade, shade
 	points.Shape = plotutil.Shape(i)
 	line.Width = vg.Points(1)
-	if strings.HasPrefix(s.name, ours) {
+	if isOurs(s.name) {
 		line.Width = vg.Points(2.5)
 	}
 	p.Add(line, points, bars)
-	p.Legend.Add(s.name, line, points)
+	p.Legend.Add(s.name+"\u00a0\u00a0", line, points) // a gap, because readers may lack the font
 	return nil
 }
 
