@@ -124,8 +124,8 @@ type Stored struct {
 	Applied     EntryID
 	Snapshot    Snapshot // the recorded one; zero if there is none
 	Log         StoredLog
-	// LeftOver names what a crash has left and Load has removed: files of snapshots that nothing recorded, and a write at
-	// the end of the log that had not ended.
+	// LeftOver names what a crash has left and Load has removed: files of snapshots that nothing recorded, a write at
+	// the end of the log that had not ended, and a copy of the log that was not complete, or is not needed any more.
 	LeftOver []string
 }
 

@@ -92,7 +92,7 @@ func (n *Node) endRemoved(removed *raft.RemovedError) {
 // reportLeftOver reports what Load has removed.
 func (n *Node) reportLeftOver(stored raft.Stored) {
 	if len(stored.LeftOver) > 0 {
-		n.logger.log(hclog.Info, "what a crash has left is deleted: unfinished or discarded snapshots, or the end of the log that was being written",
+		n.logger.log(hclog.Info, "what a crash has left is deleted: unfinished or discarded snapshots, the end of the log that was being written, or a log that was being moved",
 			"count", len(stored.LeftOver), "files", strings.Join(stored.LeftOver, " "))
 	}
 }

@@ -4,11 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/segments"
 )
 
 // BoltOptions tunes a Bolt. The zero value is good.
@@ -38,21 +41,40 @@ var logBucket = []byte("log")
 // Its errors match raft.ErrLocked if another process has the store open, ErrOtherLog if it keeps its entries in segments, or
 // ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError; each says what to do.
 func OpenBolt(dir string, opts BoltOptions) (*Bolt, error) {
+	return openBoltOn(files.OS, dir, opts)
+}
+
+// openBoltOn opens a store whose segments, if an interrupted Migrate has left some, are on a disk of their own.
+func openBoltOn(disk files.FS, dir string, opts BoltOptions) (*Bolt, error) {
 	b := &Bolt{}
-	if err := b.open(dir, boltHome{&b.boltStore}, opts.LockWait); err != nil {
+	if err := b.open(dir, boltHome{&b.boltStore, disk}, opts.LockWait); err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
 // boltHome keeps the entries in the bbolt file.
-type boltHome struct{ *boltStore }
+type boltHome struct {
+	*boltStore
+	disk files.FS
+}
 
 func (boltHome) format() uint64 { return formatVersion }
 
 func (boltHome) create(tx *bbolt.Tx) error {
 	_, err := tx.CreateBucket(logBucket)
 	return err
+}
+
+// tidy removes segments that an interrupted Migrate has left: the file says that they are not the log. Those of another member
+// stay.
+func (b boltHome) tidy() ([]string, error) {
+	dir := filepath.Join(filepath.Dir(b.path), LogDir)
+	removed, err := segments.Remove(b.disk, dir, b.member)
+	if err != nil {
+		return removed, explain("removing what is not the log from", dir, err)
+	}
+	return removed, nil
 }
 
 func (boltHome) begin() error { return nil }

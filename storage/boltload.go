@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -53,6 +54,12 @@ func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 
 // beginWriting lets the log and the snapshots be written to, and returns what it has removed.
 func (b *boltStore) beginWriting(stored *raft.Stored) (leftOver []string, err error) {
+	var tidied []string
+	if b.lineage.mark == nil { // or else everything is evidence
+		if tidied, err = b.home.tidy(); err != nil {
+			return nil, err
+		}
+	}
 	if err := b.home.begin(); err != nil {
 		return nil, err
 	}
@@ -64,7 +71,7 @@ func (b *boltStore) beginWriting(stored *raft.Stored) (leftOver []string, err er
 	if leftOver, err = b.begin(stored.Snapshot, b.lineage.mark != nil); err != nil {
 		return nil, err
 	}
-	return append(leftOver, b.home.leftOver()...), nil
+	return slices.Concat(leftOver, b.home.leftOver(), tidied), nil
 }
 
 // contradictedFirst returns the contradiction that the store is marked with instead of damage to it: such a store may be the
@@ -107,10 +114,11 @@ func (b *boltStore) scan(ctx context.Context, identity raft.Identity) (stored ra
 			if meta, err = b.identify(meta, identity); err != nil {
 				return err
 			}
+			b.member = raft.Incarnation(meta.Incarnation)
 			if b.lineage, err = b.readLineage(tx, meta.StartCount); err != nil {
 				return err
 			}
-			stored, err = b.readHardAndLog(ctx, tx, raft.Incarnation(meta.Incarnation))
+			stored, err = b.readHardAndLog(ctx, tx)
 			return err
 		})
 	})
@@ -160,7 +168,7 @@ func checkIdentity(stored, given raft.Identity) error {
 	return nil
 }
 
-func (b *boltStore) readHardAndLog(ctx context.Context, tx *bbolt.Tx, incarnation raft.Incarnation) (raft.Stored, error) {
+func (b *boltStore) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stored, error) {
 	bytes, err := b.record(tx, hardBucket)
 	if err != nil {
 		return raft.Stored{}, err
@@ -174,7 +182,7 @@ func (b *boltStore) readHardAndLog(ctx context.Context, tx *bbolt.Tx, incarnatio
 		return raft.Stored{}, err
 	}
 	read := content{hardRecord: record, base: base, snapshot: snapshot}
-	log, err := b.home.readLog(ctx, tx, incarnation, &read)
+	log, err := b.home.readLog(ctx, tx, &read)
 	if err != nil {
 		return raft.Stored{}, err
 	}

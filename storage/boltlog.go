@@ -16,7 +16,7 @@ const scanEntriesPerCheck = 1024
 
 // readLog checks every entry above the base, and that they follow each other from there on. It only counts what is still
 // to be pruned.
-func (b boltHome) readLog(ctx context.Context, tx *bbolt.Tx, _ raft.Incarnation, content *content) (raft.StoredLog, error) {
+func (b boltHome) readLog(ctx context.Context, tx *bbolt.Tx, content *content) (raft.StoredLog, error) {
 	log := behind(content.base)
 	bucket := tx.Bucket(logBucket)
 	if bucket == nil {

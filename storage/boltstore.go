@@ -36,7 +36,8 @@ type boltStore struct {
 	written content
 	next    content // what is being written; a field, so that a write allocates none
 	lineage lineageRecord
-	commit  raft.Index // the newest hint, written with the next write
+	member  raft.Incarnation // of the owner, since scan
+	commit  raft.Index       // the newest hint, written with the next write
 
 	snapshotFiles
 	logBytes atomic.Int64 // as of the last write
@@ -50,7 +51,9 @@ type home interface {
 	create(tx *bbolt.Tx) error
 	// readLog checks every entry above the base of content, and that they follow each other from there on. It changes
 	// nothing.
-	readLog(ctx context.Context, tx *bbolt.Tx, incarnation raft.Incarnation, content *content) (raft.StoredLog, error)
+	readLog(ctx context.Context, tx *bbolt.Tx, content *content) (raft.StoredLog, error)
+	// tidy removes what an interrupted Migrate has left where the log is not, once all records are durable, and names it.
+	tidy() (removed []string, err error)
 	// begin lets the log be written to, once all records are durable.
 	begin() error
 	// write makes everything durable in the order of raft.Storage, and completes next.

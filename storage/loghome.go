@@ -22,7 +22,7 @@ func (logHome) create(tx *bbolt.Tx) error {
 	return putCatalog(tx, segments.Catalog{})
 }
 
-func (l logHome) readLog(ctx context.Context, tx *bbolt.Tx, incarnation raft.Incarnation, content *content) (raft.StoredLog, error) {
+func (l logHome) readLog(ctx context.Context, tx *bbolt.Tx, content *content) (raft.StoredLog, error) {
 	bytes, err := l.record(tx, segmentsBucket)
 	if err != nil {
 		return raft.StoredLog{}, err
@@ -35,7 +35,7 @@ func (l logHome) readLog(ctx context.Context, tx *bbolt.Tx, incarnation raft.Inc
 	if err != nil {
 		return raft.StoredLog{}, damaged(l.path, segmentsName, err)
 	}
-	found, err := l.log.Recover(ctx, incarnation, catalog, content.base)
+	found, err := l.log.Recover(ctx, l.member, catalog, content.base)
 	if err != nil {
 		return raft.StoredLog{}, l.explainLog("loading", err)
 	}
@@ -43,6 +43,22 @@ func (l logHome) readLog(ctx context.Context, tx *bbolt.Tx, incarnation raft.Inc
 	content.last, content.commit = found.Log.Last, max(content.commit, found.Commit)
 	content.bytes = l.log.Bytes()
 	return found.Log, nil
+}
+
+// tidy removes a log that an interrupted Migrate has left in the bbolt file, which says that it is not the log.
+func (l logHome) tidy() (removed []string, err error) {
+	found := false
+	err = l.guard("reading", func() error {
+		return l.db.View(func(tx *bbolt.Tx) error {
+			found = tx.Bucket(logBucket) != nil
+			return nil
+		})
+	})
+	if err != nil || !found {
+		return nil, err
+	}
+	err = l.update("removing what is not the log from", func(tx *bbolt.Tx) error { return tx.DeleteBucket(logBucket) })
+	return []string{"a copy of the log in " + l.path}, err
 }
 
 func (l logHome) begin() error {

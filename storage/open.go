@@ -2,7 +2,6 @@ package storage
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,7 +21,8 @@ const (
 
 // Options tunes a store of either kind. The zero value is good.
 type Options struct {
-	// New is the kind of a store that does not exist yet. Empty means KindSegments. A store that exists stays what it is.
+	// New is the kind of a store that does not exist yet. Empty means KindSegments. A store that exists stays what it is;
+	// Migrate changes it.
 	New Kind
 	// LockWait is how long Open waits for another process to release the store. 0 means 1 s.
 	LockWait time.Duration
@@ -37,8 +37,8 @@ func Open(dir string, opts Options) (raft.SnapshotStorage, error) {
 	if kind == "" {
 		kind = KindSegments
 	}
-	if kind != KindBolt && kind != KindSegments {
-		return nil, fmt.Errorf("storage: there is no kind %q: choose %q or %q", kind, KindBolt, KindSegments)
+	if err := kind.check(); err != nil {
+		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, BoltFile)); errors.Is(err, fs.ErrNotExist) {
 		return openAs(kind, dir, opts)

@@ -28,7 +28,8 @@ type Sizes struct {
 	BufferBytes  int   // are written, or read by Recover, at once; 0: 256 KiB
 }
 
-func (s Sizes) orDefaults() Sizes {
+// OrDefaults returns the sizes with defaults for those that are 0.
+func (s Sizes) OrDefaults() Sizes {
 	set := func(n *int64, value int64) {
 		if *n == 0 {
 			*n = value
@@ -90,7 +91,7 @@ type Log struct {
 
 // New returns the log in that directory, of which nothing is read yet.
 func New(fs files.FS, dir string, sizes Sizes, owner Owner) *Log {
-	l := &Log{fs: fs, dir: dir, sizes: sizes.orDefaults(), owner: owner}
+	l := &Log{fs: fs, dir: dir, sizes: sizes.OrDefaults(), owner: owner}
 	return l
 }
 

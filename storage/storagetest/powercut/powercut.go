@@ -99,6 +99,10 @@ func (f *FS) PowerCutKeeping(seed uint64) error { return f.command(fmt.Sprintf("
 // failed sync leaves the same as one that was killed within the sync.
 func (f *FS) FailSyncs(after int) error { return f.command(fmt.Sprintf("syncs %d", after)) }
 
+// ForgetFailed makes every sync of a file that fails take its bytes for written, as Linux does: processes go on to read them,
+// no later sync writes them, and the next power cut loses them.
+func (f *FS) ForgetFailed() error { return f.command("forget") }
+
 // Fill fills the disk, or makes room again. Every write to a full disk fails with ENOSPC, even over existing
 // data, as on a file system that never overwrites in place.
 func (f *FS) Fill(full bool) error {

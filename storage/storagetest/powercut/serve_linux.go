@@ -71,6 +71,8 @@ func (s *server) obey(command []string) error {
 		s.tree.Fill(command[0] == "fill")
 	case len(command) == 2 && command[0] == "quota":
 		s.tree.Quota(number)
+	case len(command) == 1 && command[0] == "forget":
+		s.tree.ForgetFailed()
 	case len(command) == 1 && command[0] == "lie":
 		s.tree.Lie()
 	case len(command) == 1 && command[0] == "cut":

@@ -1,0 +1,64 @@
+package segments
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+)
+
+// Remove removes the log of a member that nothing lists any more, and returns the names of the files. They are gone durably when
+// it returns. What belongs to another member stays, and what is no segment: Recover says what is wrong with it.
+func Remove(disk files.FS, dir string, member raft.Incarnation) (removed []string, err error) {
+	list, err := disk.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{fs: disk, dir: dir}
+	for _, info := range list {
+		path := filepath.Join(dir, info.Name)
+		if !isSpare(info.Name) {
+			of, err := l.isOf(path, member)
+			if err != nil {
+				return removed, err
+			}
+			if !of {
+				continue
+			}
+		}
+		if err := l.drop(path); err != nil {
+			return removed, err
+		}
+		removed = append(removed, path)
+	}
+	if err := disk.SyncDir(dir); err != nil {
+		return removed, err
+	}
+	_ = disk.Remove(dir) // it fails if something else is in there, and an empty directory is no harm
+	return removed, nil
+}
+
+// isOf reports whether the file is a segment of that member.
+func (l *Log) isOf(path string, member raft.Incarnation) (bool, error) {
+	number, ok := numberOf(filepath.Base(path))
+	if !ok {
+		return false, nil
+	}
+	f, err := l.fs.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	h, err := l.readHead(f, path)
+	var corrupt *raft.CorruptError
+	var later *raft.LaterVersionError
+	if errors.As(err, &corrupt) || errors.As(err, &later) {
+		return false, nil
+	}
+	return err == nil && h.member == member && h.number == number, err
+}

@@ -1,0 +1,453 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/files"
+)
+
+// act is what a member does with its store.
+type act = func(*testing.T, raft.SnapshotStorage)
+
+var bothKinds = []Kind{KindBolt, KindSegments}
+
+func other(k Kind) Kind {
+	if k == KindBolt {
+		return KindSegments
+	}
+	return KindBolt
+}
+
+func writes(w raft.StorageWrite) act {
+	return func(t *testing.T, s raft.SnapshotStorage) { require.NoError(t, s.Write(w)) }
+}
+
+// appends so many entries behind that one.
+func appends(after raft.EntryID, term raft.Term, count int) act {
+	w := &raft.LogWrite{After: after}
+	for i := after.Index + 1; i <= after.Index+raft.Index(count); i++ {
+		w.Entries = append(w.Entries, raft.Entry{Index: i, Term: term, Kind: raft.EntryCommand, Data: make([]byte, int(i)*37%400), Time: int64(i)})
+	}
+	return writes(raft.StorageWrite{Log: w, Commit: after.Index})
+}
+
+// aBootstrap is the first entry, with a vote and what the member knows of another one.
+func aBootstrap() raft.StorageWrite {
+	n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: orders.Fresh}
+	b := raft.Bootstrap{
+		Cluster: raft.ClusterID{1}, Bootstrapper: n1.Peer(), Probe: raft.RPCID{StartCount: 1, Counter: 1},
+		Configuration: raft.NewConfiguration([]raft.Member{n1}),
+	}
+	seen := raft.Sighting{Peer: raft.Peer{ID: "n2", Incarnation: 9}, Start: raft.StartID{Count: 3, Nonce: 8}, Term: 2, Address: "h2:1"}
+	return raft.StorageWrite{
+		Hard:   &raft.HardState{Term: 6, Vote: raft.Peer{ID: "n2", Incarnation: 9}},
+		Memory: &raft.Memory{Seen: []raft.Sighting{seen}, Confirmed: []raft.Sighting{seen}},
+		Log:    &raft.LogWrite{Entries: []raft.Entry{{Index: 1, Kind: raft.EntryBootstrap, Data: b.Encode()}}},
+	}
+}
+
+func aConfiguration(i raft.Index) raft.StorageWrite {
+	c := raft.NewConfiguration([]raft.Member{{ID: "n1", Address: "h1:1", Incarnation: 7}, {ID: "n2", Address: "h2:1", Incarnation: 9, Kind: raft.Learner}})
+	c.Level = 1
+	e := raft.Entry{Index: i, Term: 3, Kind: raft.EntryConfiguration, Data: c.Encode()}
+	return raft.StorageWrite{Log: &raft.LogWrite{After: raft.EntryID{Term: 3, Index: i - 1}, Entries: []raft.Entry{e}}}
+}
+
+func snapshots(id raft.EntryID, install bool) act {
+	return func(t *testing.T, s raft.SnapshotStorage) {
+		snapshot := aSnapshot()
+		snapshot.ID, snapshot.File = id, raft.SnapshotID{1}
+		w, err := s.CreateSnapshot(snapshot.File)
+		require.NoError(t, err)
+		require.NoError(t, w.Finish(snapshot))
+		write := raft.StorageWrite{Snapshot: &snapshot}
+		if !install {
+			write.Base = &snapshot.Base
+		}
+		require.NoError(t, s.Write(write))
+	}
+}
+
+// whole is a log of several terms, some of which were truncated, in several segments and pages.
+var whole = []act{
+	writes(aBootstrap()), appends(raft.EntryID{Index: 1}, 1, 30), appends(raft.EntryID{Term: 1, Index: 20}, 3, 9),
+	writes(aConfiguration(30)), appends(raft.EntryID{Term: 3, Index: 30}, 5, 40), appends(raft.EntryID{Term: 5, Index: 55}, 6, 1),
+}
+
+var histories = map[string][]act{
+	"a store that was not started":                 nil,
+	"no entries":                                   {writes(raft.StorageWrite{Hard: &raft.HardState{Term: 2, Vote: raft.Peer{ID: "n3", Incarnation: 4}}})},
+	"a whole log":                                  whole,
+	"a compacted log":                              append(whole[:len(whole):len(whole)], snapshots(raft.EntryID{Term: 3, Index: 30}, false)),
+	"nothing behind a snapshot":                    append(whole[:len(whole):len(whole)], snapshots(raft.EntryID{Term: 6, Index: 56}, false)),
+	"an installation that a crash has interrupted": append(whole[:len(whole):len(whole)], snapshots(raft.EntryID{Term: 7, Index: 90}, true)),
+	"a log that was reset": append(whole[:len(whole):len(whole)],
+		writes(raft.StorageWrite{Log: &raft.LogWrite{After: raft.EntryID{Term: 6, Index: 70}, Reset: true}}), appends(raft.EntryID{Term: 6, Index: 70}, 6, 12)),
+}
+
+// place is where stores of the tests are: raft.db is a real file, the segments may be on a disk that crashes.
+type place struct {
+	disk files.FS
+	dir  string
+}
+
+// newPlace is in memory where possible: syncs prove nothing there.
+func newPlace(t *testing.T) place {
+	dir, err := os.MkdirTemp("/dev/shm", "storage-test-")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return place{files.OS, dir}
+}
+
+func (p place) open(kind Kind) (raft.SnapshotStorage, *boltStore, error) {
+	if kind == KindBolt {
+		b, err := openBoltOn(p.disk, p.dir, BoltOptions{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return b, &b.boltStore, nil
+	}
+	l, err := openLogOn(p.disk, p.dir, LogOptions{SegmentBytes: 4 << 10})
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, &l.boltStore, nil
+}
+
+// fill makes a closed store of that kind. If its member does something, that is its second start.
+func (p place) fill(t *testing.T, kind Kind, does []act) {
+	for start := range 2 {
+		s, _, err := p.open(kind)
+		require.NoError(t, err)
+		if len(does) > 0 {
+			_, err = s.Load(t.Context(), orders)
+			require.NoError(t, err)
+		}
+		for _, do := range does[:len(does)*start] {
+			do(t, s)
+		}
+		require.NoError(t, s.Close())
+	}
+}
+
+func (p place) migrate(to Kind) (Migrated, error) {
+	return migrateOn(context.Background(), p.disk, p.dir, to, MigrateOptions{SegmentBytes: 4 << 10, copyBytes: 2 << 10})
+}
+
+// held is all that a store holds, wherever its log is.
+type held struct {
+	meta    metaRecord
+	lineage lineageRecord
+	stored  raft.Stored
+	base    raft.Base
+	records string // of all entries
+}
+
+// holds reads the store without a start. Only one of the two ways to open it works, and that tells its kind.
+func (p place) holds(t testing.TB) (h held, kind Kind) {
+	t.Helper()
+	for _, k := range bothKinds {
+		s, b, err := p.open(k)
+		if err != nil {
+			require.ErrorIs(t, err, ErrOtherLog)
+			continue
+		}
+		require.Empty(t, kind, "it is not of both kinds")
+		kind = k
+		h = p.read(t, s, b)
+		require.NoError(t, s.Close())
+	}
+	require.NotEmpty(t, kind, "it is of one kind")
+	return h, kind
+}
+
+func (place) read(t testing.TB, s raft.SnapshotStorage, b *boltStore) (h held) {
+	t.Helper()
+	m := &migration{ctx: context.Background(), store: b, read: s.Entries}
+	err := m.scan()
+	require.NoError(t, err)
+	h.meta, h.lineage, h.base = m.meta, b.lineage, b.written.base
+	h.meta.Format = 0
+	h.stored = raft.Stored{Hard: b.written.hard, Commit: min(b.written.commit, m.log.Last.Index), Snapshot: b.written.snapshot, Log: m.log}
+	if m.log.Last != m.log.Base.ID {
+		entries, err := s.Entries(raft.Span{After: m.log.Base.ID.Index, Last: m.log.Last.Index}, 1<<30)
+		require.NoError(t, err)
+		for _, e := range entries {
+			h.records += string(e.Record())
+		}
+	}
+	return h
+}
+
+// starts has the store started and written to, and returns what its start has found.
+func (p place) starts(t testing.TB, kind Kind) raft.Stored {
+	t.Helper()
+	s, _, err := p.open(kind)
+	require.NoError(t, err)
+	stored, err := s.Load(context.Background(), orders)
+	require.NoError(t, err)
+	last := stored.Log.Last
+	if last.Index > 0 {
+		e := raft.Entry{Index: last.Index + 1, Term: last.Term + 1, Kind: raft.EntryCommand, Data: []byte("later")}
+		require.NoError(t, s.Write(raft.StorageWrite{Log: &raft.LogWrite{After: last, Entries: []raft.Entry{e}}}))
+	}
+	require.NoError(t, s.Close())
+	return stored
+}
+
+// All that a store holds is the same in its other home, and in its first one again.
+func TestMigrate_ThereAndBackChangesNothing(t *testing.T) {
+	for what, does := range histories {
+		for _, from := range bothKinds {
+			t.Run(what+", from "+string(from), func(t *testing.T) {
+				p := newPlace(t)
+				p.fill(t, from, does)
+				before, kind := p.holds(t)
+				require.Equal(t, from, kind)
+				for _, to := range []Kind{other(from), from, other(from)} {
+					done, err := p.migrate(to)
+					require.NoError(t, err)
+					assert.Equal(t, Migrated{other(to), to, uint64(before.stored.Log.Last.Index - before.stored.Log.Base.ID.Index)}, done)
+					after, kind := p.holds(t)
+					require.Equal(t, to, kind)
+					require.Equal(t, before, after)
+					p.checkTidy(t, to)
+				}
+				stored := p.starts(t, other(from))
+				assert.Equal(t, before.stored.Hard, stored.Hard)
+				assert.Equal(t, before.meta.StartCount+1, stored.StartCount, "it is no start")
+				_, err := p.migrate(from)
+				require.NoError(t, err)
+				p.starts(t, from)
+			})
+		}
+	}
+}
+
+// checkTidy requires that nothing is left where the log is not.
+func (p place) checkTidy(t testing.TB, kind Kind) {
+	t.Helper()
+	if kind == KindBolt {
+		list, err := p.disk.List(filepath.Join(p.dir, LogDir))
+		if err == nil {
+			require.Empty(t, list)
+		}
+		return
+	}
+	db, err := bbolt.Open(filepath.Join(p.dir, BoltFile), filePermissions, boltOptions(lockWaitDefault))
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, db.View(func(tx *bbolt.Tx) error {
+		require.Nil(t, tx.Bucket(logBucket))
+		return nil
+	}))
+}
+
+func TestMigrate_SaysHowFarItIs(t *testing.T) {
+	for _, from := range bothKinds {
+		p := newPlace(t)
+		p.fill(t, from, whole)
+		var said []uint64
+		_, err := Migrate(t.Context(), p.dir, other(from), MigrateOptions{copyBytes: 2 << 10, Progress: func(copied, all uint64) {
+			assert.EqualValues(t, 56, all)
+			said = append(said, copied)
+		}})
+		require.NoError(t, err)
+		assert.Greater(t, len(said), 3)
+		assert.IsIncreasing(t, said)
+		assert.EqualValues(t, 0, said[0])
+		assert.EqualValues(t, 56, said[len(said)-1])
+	}
+}
+
+// A log that is there already is left there.
+func TestMigrate_ToWhereItIsDoesNothing(t *testing.T) {
+	for _, kind := range bothKinds {
+		p := newPlace(t)
+		p.fill(t, kind, whole)
+		before, _ := p.holds(t)
+		done, err := p.migrate(kind)
+		require.NoError(t, err)
+		assert.Equal(t, Migrated{kind, kind, 56}, done)
+		after, found := p.holds(t)
+		assert.Equal(t, kind, found)
+		assert.Equal(t, before, after)
+	}
+}
+
+// It can be given up at any time.
+func TestMigrate_EndsWithItsContext(t *testing.T) {
+	for _, from := range bothKinds {
+		p := newPlace(t)
+		p.fill(t, from, whole)
+		before, _ := p.holds(t)
+		ctx, stop := context.WithCancel(t.Context())
+		_, err := Migrate(ctx, p.dir, other(from), MigrateOptions{copyBytes: 2 << 10, Progress: func(copied, _ uint64) {
+			if copied > 0 {
+				stop()
+			}
+		}})
+		require.ErrorIs(t, err, context.Canceled)
+		p.checkTidy(t, from)
+		after, kind := p.holds(t)
+		assert.Equal(t, from, kind)
+		assert.Equal(t, before, after)
+	}
+}
+
+// fileContents returns what is in each file of a directory and those below it.
+func fileContents(t *testing.T, dir string) map[string]string {
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		all[path] = string(content)
+		return err
+	}))
+	return all
+}
+
+// unmovable is a store that Migrate refuses.
+type unmovable struct {
+	from   Kind
+	to     Kind // "": the other one
+	change func(t *testing.T, p place)
+	is     error
+	as     any
+	says   string
+}
+
+var unmovables = map[string]unmovable{
+	"no store": {from: KindBolt, is: fs.ErrNotExist, says: BoltFile, change: func(t *testing.T, p place) {
+		require.NoError(t, os.Remove(filepath.Join(p.dir, BoltFile)))
+	}},
+	"another kind":         {from: KindBolt, to: "paper", says: `there is no kind "paper": choose "bbolt" or "segments"`},
+	"a store that is open": {from: KindSegments, is: raft.ErrLocked, change: isOpen(KindSegments)},
+	"one in bbolt":         {from: KindBolt, is: raft.ErrLocked, change: isOpen(KindBolt)},
+	"a damaged entry": {from: KindBolt, as: new(*raft.CorruptError), says: "entry 7", change: func(t *testing.T, p place) {
+		changed(t, p.dir, logBucket, logKey(7), func(b []byte) []byte { b[9]++; return b })
+	}},
+	"a damaged segment": {from: KindSegments, as: new(*raft.CorruptError), says: "2.seg", change: func(t *testing.T, p place) {
+		flipped(t, segment(p.dir, 2), 600)
+	}},
+	"a missing segment": {from: KindSegments, as: new(*raft.CorruptError), says: "2.seg is missing", change: func(t *testing.T, p place) {
+		require.NoError(t, os.Remove(segment(p.dir, 2)))
+	}},
+	"a damaged file": {from: KindBolt, as: new(*raft.CorruptError), says: BoltFile, change: func(t *testing.T, p place) {
+		require.NoError(t, os.Truncate(filepath.Join(p.dir, BoltFile), 1000))
+	}},
+	"a store of a later release": {from: KindBolt, as: new(*raft.LaterVersionError), says: "format record", change: func(t *testing.T, p place) {
+		changed(t, p.dir, metaBucket, recordKey, func([]byte) []byte {
+			b, err := metaRecord{Format: formatNewest + 1, Cluster: "orders"}.encode()
+			require.NoError(t, err)
+			return b
+		})
+	}},
+	"a segment of another member": {from: KindBolt, as: new(*raft.CorruptError), says: "1.seg", change: func(t *testing.T, p place) {
+		require.NoError(t, os.CopyFS(filepath.Join(p.dir, LogDir), os.DirFS(filepath.Join(logOf(t, 3), LogDir))))
+		changed(t, p.dir, metaBucket, recordKey, func(b []byte) []byte {
+			meta, err := decodeMeta(b)
+			require.NoError(t, err)
+			meta.Incarnation++
+			b, err = meta.encode()
+			require.NoError(t, err)
+			return b
+		})
+	}},
+	"a store that its member must not use": {from: KindSegments, as: new(*raft.StaleImageError), says: "older image", change: func(t *testing.T, p place) {
+		s, _, err := p.open(KindSegments)
+		require.NoError(t, err)
+		_, err = s.Load(t.Context(), orders)
+		require.NoError(t, err)
+		require.NoError(t, s.Write(raft.StorageWrite{Mark: &raft.Mark{Kind: raft.MarkStaleImage, Term: 3}}))
+		require.NoError(t, s.Close())
+	}},
+}
+
+// Whatever cannot be moved is refused with an error that says why, and no file is changed.
+func TestMigrate_Refuses(t *testing.T) {
+	for what, row := range unmovables {
+		t.Run(what, func(t *testing.T) {
+			p := newPlace(t)
+			p.fill(t, row.from, whole)
+			if row.change != nil {
+				row.change(t, p)
+			}
+			before := fileContents(t, p.dir)
+			to := row.to
+			if to == "" {
+				to = other(row.from)
+			}
+			_, err := Migrate(t.Context(), p.dir, to, MigrateOptions{LockWait: 10 * time.Millisecond})
+			require.ErrorContains(t, err, row.says)
+			if row.is != nil {
+				require.ErrorIs(t, err, row.is)
+			}
+			if row.as != nil {
+				require.ErrorAs(t, err, row.as)
+			}
+			if what != "a segment of another member" { // its first transaction has come before
+				assert.Equal(t, before, fileContents(t, p.dir))
+			}
+		})
+	}
+}
+
+func isOpen(kind Kind) func(*testing.T, place) {
+	return func(t *testing.T, p place) {
+		s, _, err := p.open(kind)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+	}
+}
+
+func flipped(t *testing.T, path string, at int) {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	b[at] ^= 1
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+}
+
+// A copy that may not fit is not begun. One that does not fit after all leaves nothing.
+func TestMigrate_NeedsRoom(t *testing.T) {
+	p := newPlace(t)
+	p.fill(t, KindBolt, whole)
+	before, _ := p.holds(t)
+	for quota := int64(4 << 10); ; quota += 4 << 10 {
+		tree := crashdisk.New()
+		p.disk = tree.FS()
+		require.NoError(t, p.disk.MakeDir(p.dir))
+		tree.Quota(quota)
+		_, err := p.migrate(KindSegments)
+		if err == nil {
+			break
+		}
+		require.ErrorIs(t, err, ErrDiskFull)
+		if quota == 4<<10 {
+			require.ErrorContains(t, err, fmt.Sprintf("bytes in %s, and 4096 are free", filepath.Join(p.dir, LogDir)))
+		}
+		require.Zero(t, tree.Used())
+		after, kind := p.holds(t)
+		require.Equal(t, KindBolt, kind)
+		require.Equal(t, before, after)
+	}
+	after, kind := p.holds(t)
+	require.Equal(t, KindSegments, kind)
+	require.Equal(t, before, after)
+}
