@@ -16,7 +16,12 @@ func (k *checker) office(n *node, before *raft.CoreStatus) {
 		window := max(n.timeout(), min(2*seen.roundTrip, waitsMax*n.timeout()))
 		return p == n.peer() || w.now-seen.heard < window
 	})
-	fresh := w.inOffice.since > 0 && w.now-w.inOffice.since < n.timeout() // the voters of a new configuration have time to answer
+	if !goesOn {
+		w.led = w.now
+	}
+	// The voters of a new leader, and of a new configuration, have time to answer, even if one proves to be stale meanwhile.
+	began := max(w.led, w.inOffice.since)
+	fresh := began > 0 && w.now-began < n.timeout()
 	if !heard.reached() && w.now > w.toldUntil && !fresh {
 		k.broken("N13", "%s leads term %d and has heard %v in the time that it may", n, s.Term, heard)
 	}

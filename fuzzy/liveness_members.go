@@ -130,9 +130,20 @@ func (l *liveness) toldApart() {
 
 // outvoted says what is missing if the members that were healed are no quorum any longer, because a leader has gone on with
 // a change; "" if they are. Whoever counted as heard when it did so may have been cut off, or have ended, for good a moment
-// before.
+// before. If disks have lost what was acknowledged, a healed member may be the one that still knows it, and has to end.
 func (l *liveness) outvoted() string {
 	newest := l.c.newestCommitted()
+	if newest != nil && l.c.lost {
+		sound := l.core
+		for _, n := range l.c.nodes {
+			if n.disk.damaged {
+				sound &^= 1 << n.index
+			}
+		}
+		if missing := l.unreached([]*loggedConfig{newest}, sound); missing != "" {
+			return missing
+		}
+	}
 	if newest == nil || !l.c.profile.Members.on() {
 		return ""
 	}

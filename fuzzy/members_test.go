@@ -84,6 +84,42 @@ func TestInvariants_AProgressIsComparedWithThatOfTheSameMember(t *testing.T) {
 	expectBreach(t, c, "N18")
 }
 
+// Each voter counts for an election timeout after an election. A leader of which one turns out to be stale meanwhile has as long.
+func TestInvariants_ANewLeaderHasTimeToHearItsVoters(t *testing.T) {
+	for _, row := range []struct {
+		since func(n *node) raft.Time
+		fails bool
+	}{
+		{func(n *node) raft.Time { return n.timeout() - 1 }, false},
+		{func(n *node) raft.Time { return n.timeout() }, true},
+	} {
+		c, n, _ := running(t)
+		n.seen.now = n.now().Mono
+		n.seen.led = n.seen.now - row.since(n)
+		for i := range n.seen.peers {
+			n.seen.peers[i] = peerWitness{peer: n.seen.peers[i].peer, lost: true, proved: n.seen.peers[i].proved}
+		}
+		c.check.office(n, &n.status)
+		if !row.fails {
+			assert.Nil(t, c.failure)
+			continue
+		}
+		expectBreach(t, c, "N13")
+	}
+}
+
+// A member that knows what disks have lost ends, also if it was healed.
+func TestLiveness_WhoKnowsWhatWasLostMayEnd(t *testing.T) {
+	c, lead, follower := running(t)
+	l := &liveness{c: c, core: 1<<lead.index | 1<<follower.index, leader: lead}
+	follower.disk.damaged = true
+	assert.Empty(t, l.outvoted(), "nothing was lost")
+	c.lost = true
+	assert.NotEmpty(t, l.outvoted())
+	follower.disk.damaged = false
+	assert.Empty(t, l.outvoted())
+}
+
 // A leader goes on with a change as soon as a member has caught up, which may have ended for good a moment before.
 func TestLiveness_WhoIsGoneForGoodMayBeMissing(t *testing.T) {
 	c, lead, follower := finding(t)

@@ -53,6 +53,7 @@ type witness struct {
 	reused  bool // it has used an id twice
 
 	office raft.Index // the log's end before its own first entry, as the leader of the term
+	led    raft.Time  // when it was elected last
 	closed bool       // it was told that its node closes
 
 	transfer    raft.RequestID // the running transfer of its leadership; 0: none
