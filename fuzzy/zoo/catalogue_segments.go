@@ -109,7 +109,7 @@ return l.advance(headBytes + bytes)`)),
 	return err`, `if err != nil { l.room = err } else { l.prepared = s }
 return err`)),
 	ofSegments("U29", "a leader whose disk is full hands over", "it stays", "L3",
-		value("internal/pipeline/handover.go", `now < h.next || len(voters) == 0`, `true`)),
+		value("internal/pipeline/handover.go", `now < h.next || len(voters) == 0`, `true`)).hunted([]string{"segments"}, Test{"internal/pipeline", "HandOver"}),
 	ofSegments("U30", "a leader whose disk is full asks one voter after the other", "it asks the same one again and again", "L3",
 		instead("internal/pipeline/handover.go", `h.asked = following(voters, h.asked)`, `h.asked = voters[0]`)).hunted([]string{"segments"}, Test{"internal/pipeline", "HandOver"}),
 	{

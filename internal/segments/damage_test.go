@@ -15,6 +15,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
 	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/segments"
 )
 
 // closedLog returns a log of several segments whose owner has closed it.
@@ -150,7 +151,7 @@ func TestDamage_IsRefusedWithItsPlace(t *testing.T) {
 		"zeros behind its head":               {edit(1, zero(512)), "#1 is damaged at offset 512"},
 		"the last one, zeros behind its head": {edit(3, zero(512)), "#3 is damaged at offset 512"},
 		"cut short":                           {edit(0, func(b []byte) []byte { return b[:700] }), "#0 is damaged at offset 700: the file is cut short"},
-		"empty":                               {edit(2, func([]byte) []byte { return nil }), "#2 is damaged at offset 0: cut short at 0 bytes"},
+		"empty":                               {edit(2, func([]byte) []byte { return nil }), "#2 is damaged at offset 0: cut short: it has 0 bytes, and its head takes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree, s := closedLog(t)
@@ -194,9 +195,10 @@ func TestDamage_UnlistedFiles(t *testing.T) {
 		edit   func(b []byte) []byte
 		want   string
 	}{
-		"a copy":                {9, func(b []byte) []byte { return b }, ", and segment 9 belongs there"},
-		"one in use":            {9, func(b []byte) []byte { b[16] = 9; return sealHead(b) }, "the list of segments lacks it: that is an older copy"},
-		"another's":             {9, func(b []byte) []byte { b[16], b[32] = 9, 0; return sealHead(b) }, "it is a segment of incarnation"},
+		"a copy":                {9, func(b []byte) []byte { return b }, ", which this store does not list under that name (if it was copied there, moving it away is enough)"},
+		"one in use":            {9, func(b []byte) []byte { b[16] = 9; return sealHead(b) }, "the list of segments lacks it: that list is an older copy"},
+		"another's":             {9, func(b []byte) []byte { b[16], b[32] = 9, 0; return sealHead(b) }, ", which this store does not list"},
+		"of no store":           {9, func([]byte) []byte { return []byte("hi") }, "and this store does not list it (if it was copied there, moving it away is enough)"},
 		"one that was given up": {1, func(b []byte) []byte { b[16] = 1; return sealHead(b) }, ""},
 		"one that is ready":     {9, func(b []byte) []byte { b[16] = 9; clear(b[512:]); return sealHead(b) }, ""},
 	} {
@@ -272,4 +274,17 @@ func TestDamage_WhereNoMarkFits(t *testing.T) {
 	_, _, err := s.open()
 	var corrupt *raft.CorruptError
 	require.ErrorAs(t, err, &corrupt)
+}
+
+// A store that was made anew beside the segments of the one that was lost does not begin an empty log.
+func TestDamage_TheListIsLost(t *testing.T) {
+	_, s := closedLog(t)
+	before := listing(t, s.disk)
+	lost := newHome(s.disk)
+	l := segments.New(lost.disk, lost.dir, lost.sizes, segments.Owner{Keep: lost.keep})
+	_, err := l.Recover(t.Context(), member+1, lost.catalog, lost.base)
+	var corrupt *raft.CorruptError
+	require.ErrorAs(t, err, &corrupt)
+	require.ErrorContains(t, err, "has no log yet (if the file with the list of segments was removed, putting it back is enough)")
+	assert.Equal(t, before, listing(t, s.disk), "nothing was changed")
 }

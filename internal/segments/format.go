@@ -59,7 +59,7 @@ var errChecksum = errors.New("checksum does not match")
 func decodeHead(b []byte) (h head, err error) {
 	switch {
 	case len(b) < headUsed:
-		return h, fmt.Errorf("cut short at %d bytes", len(b))
+		return h, fmt.Errorf("cut short: it has %d bytes, and its head takes %d", len(b), headUsed)
 	case string(b[:len(magic)]) != magic:
 		return h, errors.New("it is not the head of a segment")
 	case crc32.Checksum(b[:headUsed-4], castagnoli) != binary.LittleEndian.Uint32(b[headUsed-4:]):

@@ -109,11 +109,13 @@ func (l *Log) open(s *segment, last bool) (err error) {
 func mismatch(found, want head) error {
 	switch {
 	case found.member != want.member:
-		return fmt.Errorf("it is a segment of incarnation %v, and this store is that of incarnation %v", found.member, want.member)
+		return fmt.Errorf("it is a segment of incarnation %v, and this store is that of incarnation %v (if files were exchanged, putting back the right one is enough)",
+			found.member, want.member)
 	case found.number != want.number:
-		return fmt.Errorf("it is segment %d, and segment %d belongs there", found.number, want.number)
+		return fmt.Errorf("it is segment %d, and segment %d belongs there (if files were renamed, giving them their names back is enough)",
+			found.number, want.number)
 	}
-	return fmt.Errorf("it is another use of the file (salt %016x, %d bytes) than the list of segments names (salt %016x, %d bytes)",
+	return fmt.Errorf("it is another use of the file (salt %016x, %d bytes) than the list of segments names (salt %016x, %d bytes): one of the two is an older copy",
 		found.salt, found.bytes, want.salt, want.bytes)
 }
 
@@ -150,7 +152,7 @@ func (l *Log) scan(r *recovery, s *segment) error {
 		}
 		if reason != nil {
 			if !last {
-				return damaged(s.path, offset, reason)
+				return damaged(s.path, offset, fmt.Errorf("%w; the segment was full up to offset %d", reason, s.End))
 			}
 			if err := l.scanEnd(r, scan, offset, synced, reason); err != nil {
 				return err
@@ -197,7 +199,7 @@ func (l *Log) scanEnd(r *recovery, scan *scanner, offset, synced int64, reason e
 // replay takes in one batch.
 func (l *Log) replay(r *recovery, s *segment, h batch, records [][]byte) error {
 	if h.epoch > l.catalog.Epoch {
-		return damaged(s.path, h.offset, fmt.Errorf("the batch is of epoch %d, and the list of segments of epoch %d: that is an older copy",
+		return damaged(s.path, h.offset, fmt.Errorf("the batch is of epoch %d, and the list of segments of epoch %d: that list is an older copy",
 			h.epoch, l.catalog.Epoch))
 	}
 	if h.epoch < l.catalog.Epoch {
@@ -361,18 +363,26 @@ func (l *Log) checkUnlisted(path string, number uint64) error {
 	}
 	defer f.Close()
 	h, err := l.readHead(f, path)
-	if err != nil {
+	var corrupt *raft.CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		return damaged(path, 0, fmt.Errorf("%w, and this store does not list it (if it was copied there, moving it away is enough)", corrupt.Reason))
+	case err != nil:
 		return err
-	}
-	if h.member != l.member || h.number != number {
-		return damaged(path, 0, mismatch(h, head{number: number, member: l.member}))
+	case h.member != l.member && len(l.segments) == 0:
+		return damaged(path, 0, fmt.Errorf("it is a segment of incarnation %v, and this store, of incarnation %v, has no log yet "+
+			"(if the file with the list of segments was removed, putting it back is enough)", h.member, l.member))
+	case h.member != l.member || h.number != number:
+		return damaged(path, 0, fmt.Errorf("it is segment %d of incarnation %v, which this store does not list under that name "+
+			"(if it was copied there, moving it away is enough)", h.number, h.member))
 	}
 	b := make([]byte, batchBytes)
 	if n, err := f.ReadAt(b, headBytes); n < len(b) && !isEOF(err) {
 		return fmt.Errorf("segments: reading %s: %w", path, err)
 	}
 	if number >= l.next && isBatch(b, h.salt, headBytes) {
-		return damaged(path, headBytes, errors.New("it is in use, and the list of segments lacks it: that is an older copy"))
+		return damaged(path, headBytes, errors.New("it is in use, and the list of segments lacks it: that list is an older copy "+
+			"(putting back the newest one is enough)"))
 	}
 	return nil
 }
