@@ -73,9 +73,9 @@ func size(bytes int) string {
 	return fmt.Sprintf("%d B", bytes)
 }
 
-// keeps reports whether the whole log has to be kept: where it is what is measured, or where a follower lags.
+// keeps reports whether the whole log has to be kept, because it is what is measured.
 func (c cell) keeps() bool {
-	return c.Kind == restart || c.Kind == catchUp || c.Follower != ""
+	return c.Kind == restart || c.Kind == catchUp
 }
 
 // openCallers bounds how many operations of an open loop run at once.
