@@ -71,8 +71,8 @@ if err := l.flush(); err != nil { return err }`)),
 		value("internal/segments/begin.go", `max(r.synced, headBytes)`, `l.end`)),
 	ofSegments("U18", "a start makes durable what it has found", "it does not sync", "N78",
 		instead("internal/segments/begin.go", `return f.Sync()`, `return nil`)),
-	alsoTested("Crash_EveryImage", ofSegments("U19", "a start clears the rest of an interrupted write", "later batches are taken for what followed it", "N78, N79",
-		value("internal/segments/begin.go", `r.stale`, `r.stale[:0]`))),
+	alsoTested("Earlier", ofSegments("U19", "the rest of an interrupted write never follows what a later process has written", "it does, if it fits", "N78, N79",
+		value("internal/segments/recover.go", `h.synced < before`, `false`))),
 	ofSegments("U20", "a segment is listed before anything is written to it", "only every other one is", "N78",
 		instead("internal/segments/prepare.go", `if err := l.owner.Keep(next); err != nil {
 		return err
@@ -118,4 +118,14 @@ return err`)),
 		Edits:  []Edit{value("node/room.go", `full == nil || !n.leads()`, `true`)},
 		Expect: "-", Outside: true, Test: &Test{"node", "AnotherDiskHasRoom"},
 	},
+	alsoTested("Earlier", ofSegments("U32", "a process begins with a mark", "it does only behind what is not marked", "N78, N79",
+		instead("internal/segments/begin.go", `return l.mark()`, `return l.Mark()`))),
+	alsoTested("Mark_", ofSegments("U33", "what a start has found is known to be durable from then on", "it is once something is written", "N79",
+		instead("internal/segments/begin.go", `return l.mark()`, `return nil`))),
+	alsoTested("WhereNoMarkFits", ofSegments("U34", "a segment that has no room for a mark is marked in the catalog", "it is not marked", "N79",
+		instead("internal/segments/append.go", `if err := l.owner.Keep(l.Catalog()); err != nil {
+		return l.fail(err)
+	}
+	l.marked = true
+	return nil`, `return nil`))),
 }

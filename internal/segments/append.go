@@ -195,9 +195,8 @@ func (l *Log) take(p piece) {
 	p.segment.limit = p.offset + roundedUp(size, alignment)
 }
 
-// Mark records that everything is durable, in a batch without entries, or in the catalog if the segment has no room for
-// one, unless that is recorded already. Damage to what was written before is told from a write that a crash has
-// interrupted from then on.
+// Mark records that everything is durable, unless that is recorded already. Damage to what was written before is told from a
+// write that a crash has interrupted from then on.
 func (l *Log) Mark() error {
 	if l.failed != nil {
 		return l.failed
@@ -205,6 +204,11 @@ func (l *Log) Mark() error {
 	if l.marked || l.end == headBytes {
 		return nil
 	}
+	return l.mark()
+}
+
+// mark writes a batch without entries. If the segment has no room for one, the catalog says as much.
+func (l *Log) mark() error {
 	if empty := (&batch{}); l.end+empty.size() <= l.current().Bytes {
 		return l.Append(l.Last(), nil, l.commit)
 	}

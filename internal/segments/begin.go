@@ -31,17 +31,12 @@ func (l *Log) Begin() error {
 		return l.fail(err)
 	}
 	l.synced = l.end
-	return nil
+	return l.mark() // what was found is known to be durable from now on, and what this process writes is told apart: see errEarlier
 }
 
-// repair writes the end of the log again, and clears what behind it could be taken for a batch.
+// repair writes the end of the log again.
 func (l *Log) repair(r *recovery) error {
 	f := l.current().file
-	for _, offset := range r.stale {
-		if _, err := f.WriteAt(make([]byte, batchBytes), offset); err != nil {
-			return err
-		}
-	}
 	buffer := make([]byte, l.sizes.BufferBytes)
 	for at := max(r.synced, headBytes); at < l.end; at += int64(len(buffer)) {
 		buffer = buffer[:min(int64(len(buffer)), l.end-at)]

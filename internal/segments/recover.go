@@ -34,8 +34,7 @@ type recovery struct {
 	buffer    []byte
 	batches   int
 
-	synced int64   // of the last segment
-	stale  []int64 // where its unused rest begins like a batch
+	synced int64 // of the last segment
 	unused []string
 }
 
@@ -140,7 +139,7 @@ func (l *Log) scan(r *recovery, s *segment) error {
 		limit = s.Bytes
 	}
 	scan := newScanner(s, limit, l.sizes.BufferBytes, r.buffer)
-	synced := l.catalog.Synced
+	synced, before := l.catalog.Synced, int64(0) // before: what the last batch called synced
 	offset := int64(headBytes)
 	for offset < limit {
 		if r.batches++; r.batches%batchesPerCheck == 0 && r.ctx.Err() != nil {
@@ -149,6 +148,9 @@ func (l *Log) scan(r *recovery, s *segment) error {
 		h, reason, err := scan.batch(offset)
 		if err != nil {
 			return err
+		}
+		if reason == nil && h.synced < before {
+			reason = errEarlier
 		}
 		if reason != nil {
 			if !last {
@@ -162,7 +164,7 @@ func (l *Log) scan(r *recovery, s *segment) error {
 		if err := l.replay(r, s, h, scan.records); err != nil {
 			return err
 		}
-		synced, offset = max(synced, h.synced), h.end()
+		before, synced, offset = h.synced, max(synced, h.synced), h.end()
 		if last {
 			r.synced, l.end = synced, offset
 		}
@@ -176,21 +178,26 @@ func (l *Log) scan(r *recovery, s *segment) error {
 	return nil
 }
 
+// errEarlier says that a batch is no part of the log. A process begins with a mark behind what it has found, and what its later
+// batches call synced includes that mark. So a batch that calls less synced than the one before it is a rest of a write that an
+// earlier process did not end. To clear such rests would not do: a sync may fail then, and the next process reads zeros that are
+// not on the disk.
+var errEarlier = errors.New("the batch there is the rest of a write that an earlier process did not end")
+
 // batchesPerCheck is how many batches are read between two checks of the context.
 const batchesPerCheck = 1024
 
 // scanEnd decides whether the log ends at an offset of the last segment where no sound batch begins: nothing behind it may
 // show that it was once durable.
 func (l *Log) scanEnd(r *recovery, scan *scanner, offset, synced int64, reason error) error {
-	stale, seen, err := scan.following(offset)
+	torn, seen, err := scan.following(offset)
 	if err != nil {
 		return err
 	}
 	if synced = max(synced, seen); synced > offset {
 		return damaged(scan.segment.path, offset, fmt.Errorf("%w; the log was durable up to offset %d", reason, synced))
 	}
-	r.stale = stale
-	if len(stale) > 0 && stale[0] == offset {
+	if torn {
 		r.found.Torn = fmt.Sprintf("the batch at offset %d of %s (%v)", offset, scan.segment.path, reason)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package segments
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -92,25 +91,25 @@ func (s *scanner) split(b []byte, count int) error {
 	return nil
 }
 
-// following returns the offsets at which something begins like a batch of this use of the file, from an offset on, and
-// the highest offset that a sound one of them calls synced.
-func (s *scanner) following(offset int64) (found []int64, synced int64, err error) {
-	for ; offset+batchBytes <= s.limit; offset += alignment {
-		b, err := s.bytes(offset, 16)
+// following reports whether something begins like a batch of this use of the file at an offset, and returns the highest offset
+// that a sound batch there or behind it calls synced.
+func (s *scanner) following(offset int64) (begins bool, synced int64, err error) {
+	for at := offset; at+batchBytes <= s.limit; at += alignment {
+		b, err := s.bytes(at, 16)
 		if err != nil {
-			return nil, 0, err
+			return false, 0, err
 		}
-		if binary.LittleEndian.Uint64(b) != s.segment.Salt || !isBatch(b, s.segment.Salt, offset) {
+		if !isBatch(b, s.segment.Salt, at) {
 			continue
 		}
-		found = append(found, offset)
-		h, reason, err := s.batch(offset)
+		begins = begins || at == offset
+		h, reason, err := s.batch(at)
 		if err != nil {
-			return nil, 0, err
+			return false, 0, err
 		}
 		if reason == nil {
 			synced = max(synced, h.synced)
 		}
 	}
-	return found, synced, nil
+	return begins, synced, nil
 }

@@ -1,0 +1,80 @@
+package segments_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/segments"
+)
+
+// roomy has a batch for each entry of 900 bytes or more, and room for all of a test in one segment.
+var roomy = segments.Sizes{SegmentBytes: 16 << 10, FirstBytes: 16 << 10, BatchBytes: 1000, BufferBytes: 8 << 10}
+
+// markBytes are those of a batch without entries.
+const markBytes = 72
+
+// interrupted returns a disk on which a log has one entry, and behind it the rest of a write of two batches: the power went
+// off, and the first block of it is lost. The second batch begins with a block.
+func interrupted(t *testing.T) (*crashdisk.Tree, *script) {
+	tree := newTree()
+	tree.ForgetFailed()
+	s := newScript(tree.FS())
+	s.sizes = roomy
+	require.NoError(t, s.run([]act{starts(), appends(0, 1, 1), marks()}))
+	tree.StopAfter(1) // the write, and not the sync
+	require.Error(t, s.log.Append(id(1, 1), []raft.Entry{entry(2, 2, 1052), entry(3, 2, 900)}, 0))
+	blocks := 0
+	tree.Cut(func() bool { blocks++; return blocks > 1 })
+	require.Greater(t, blocks, 3)
+	return tree, s
+}
+
+// An interrupted write leaves a sound batch behind a lost one. A start cannot be sure to clear it: a sync may fail, and the
+// next start reads zeros that are not on the disk. When a batch of a later process ends where the rest begins, that is no part
+// of the log.
+func TestEarlier_TheRestOfAWriteNeverFollowsALaterOne(t *testing.T) {
+	before, s := interrupted(t)
+	for failing := range 8 {
+		for _, less := range []int{0, markBytes} {
+			tree := before.Clone()
+			after := s.on(tree.FS())
+			tree.FailSyncs(failing)
+			_ = starts()(after)
+			tree.FailSyncs(-1)
+			require.NoError(t, after.resume())
+			all := []raft.Entry{entry(2, 3, 1052-less)}
+			require.NoError(t, after.log.Append(id(1, 1), all, 0))
+			after.tried.append(id(1, 1), all)
+			after.ended(after.tried)
+			tree.Cut(crashdisk.KeepNothing)
+			last := after.on(tree.FS())
+			require.NoError(t, last.resume(), "sync %d fails, %d bytes less", failing+1, less)
+		}
+	}
+}
+
+// flip changes a bit of an entry in the last segment.
+func flip(t *testing.T, s *script, e raft.Entry) {
+	t.Helper()
+	change(t, s.disk, s.path(len(s.catalog.Listed)-1), func(b []byte) []byte {
+		at := bytes.Index(b, e.Record())
+		require.Positive(t, at)
+		b[at+40] ^= 1
+		return b
+	})
+}
+
+// What a start has found is durable, and known to be, although nothing is written after it.
+func TestMark_CoversWhatAStartHasFound(t *testing.T) {
+	s := newScript(newTree().FS())
+	require.NoError(t, s.run([]act{starts(), appends(0, 1, 4)}))
+	require.NoError(t, s.resume())
+	flip(t, s, s.acked.entries[3])
+	var corrupt *raft.CorruptError
+	_, _, err := s.open()
+	require.ErrorAs(t, err, &corrupt)
+}
