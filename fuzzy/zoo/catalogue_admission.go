@@ -35,7 +35,7 @@ var admissions = []Mutant{
 	},
 	{
 		ID: "M197", Before: true, Rule: "a member that was added again after its removal goes on", Bug: "it ends",
-		Edits:  []Edit{value("membership.go", `!removed || c.joinsAgain(removal)`, `!removed`)},
+		Edits:  []Edit{value("membership.go", `c.joinsAgain(removal)`, `false`)},
 		Expect: "N70", Profiles: []string{"churn"}, Test: &Test{".", "Removed_WhoIsAddedAgain"},
 	},
 	{

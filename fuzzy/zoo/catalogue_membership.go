@@ -108,7 +108,7 @@ var memberships = []Mutant{
 		Alive: "what makes a member a voter comes from a leader, and hearing it restarts the timer, too",
 	},
 	member("M50", "a member was removed once that is committed", "as soon as it is appended", "N70",
-		before("membership.go", `return removal.Index`, `removal, _ = c.config().removal(c.self)`)),
+		before("membership.go", `if !removed ||`, `removal, removed = c.config().removal(c.self)`)),
 	member("M51", "a removal names the entry that made it", "it names the one before", "G7",
 		instead("joint.go", `removed = append(removed, Removal{p, at})`, `removed = append(removed, Removal{p, at - 1})`)),
 	member("M63", "a configuration that is rolled back is reported", "it is not", "N9",
