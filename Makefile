@@ -74,7 +74,10 @@ bench-peers: ## the same with the other libraries, in turns: 50 minutes for SET=
 
 bench-profiles: ## profile the three hottest cells of our part into bench/profiles, and print where the time goes
 	cd bench && $(GO) run . run --profiles profiles --contestants coxswain-segments --cells '^closed loop, (64|256|1,024) callers, 128 B$$'
-	@cd bench && for p in profiles/*/*.pprof; do echo "== $$p"; $(GO) tool pprof -top -nodecount 15 $$p 2>/dev/null; done
+	@cd bench && for p in profiles/*/*.pprof; do \
+		case $$p in *block*) sort=-cum;; *) sort=-flat;; esac; \
+		echo "== $$p"; $(GO) tool pprof -top $$sort -nodecount 20 $$p 2>/dev/null; \
+	done
 
 bench-page: ## write docs/benchmarks.md and its pictures from what bench and bench-peers have measured
 	cd bench && $(GO) run . page

@@ -42,7 +42,7 @@ type result struct {
 	Cell       cell          `json:"cell"`
 	Contestant string        `json:"contestant"`
 	Round      int           `json:"round"`
-	Took       time.Duration `json:"took,omitempty"` // from the start of its processes to their end
+	Took       time.Duration `json:"took,omitempty"` // in all
 	Shares     disturbance   `json:"shares"`         // of a core
 	Disturbed  bool          `json:"disturbed,omitempty"`
 	Failure    string        `json:"failure,omitempty"`       // of the run, which does not count then

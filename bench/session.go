@@ -78,11 +78,18 @@ func (s *session) run(ctx context.Context, now conditions) error {
 		return err
 	}
 	s.outline()
-	left := s.left()
+	left, missing := s.left(), 0
 	for i, x := range left {
-		if err := s.measureOnce(ctx, x, left[i:]); err != nil {
+		measured, err := s.measureOnce(ctx, x, left[i:])
+		if err != nil {
 			return err
 		}
+		if !measured {
+			missing++
+		}
+	}
+	if missing > 0 {
+		s.say("%d runs have no result that counts; start it again to repeat them", missing)
 	}
 	return nil
 }
@@ -105,37 +112,38 @@ func (s *session) contestantsOf(c cell) []string {
 	return slices.DeleteFunc(slices.Clone(s.contestants), func(name string) bool { return s.skips != nil && s.skips(c, name) })
 }
 
-// measureOnce measures until the first of the steps counts, or has been tried often enough.
-func (s *session) measureOnce(ctx context.Context, x step, left []step) error {
+// measureOnce measures a step, the first of those left, until a run counts or it has been tried often enough.
+func (s *session) measureOnce(ctx context.Context, x step, left []step) (measured bool, err error) {
 	key := runKey(x.cell, x.contestant, x.round)
 	for s.done[key] < triesMax {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 		r := s.try(ctx, x.cell, x.contestant)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 		r.Round = x.round
 		if s.once {
 			r.Disturbed = false
 		}
 		if err := appendRecord(s.results, record{Run: &r}); err != nil {
-			return err
+			return false, err
 		}
 		s.note(r)
+		measured = r.counts()
 		s.say("%s left  %d  %-20s %-52s %s", minutes(s.expected(left[1:])), x.round, x.contestant, x.cell, r.line())
 		if s.once {
-			return nil
+			return true, nil
 		}
 	}
-	return nil
+	return measured, nil
 }
 
 // try is one run on empty disks.
 func (s *session) try(ctx context.Context, c cell, contestant string) result {
-	syscall.Sync() // what earlier runs left must not be written during this one
 	began := time.Now()
+	syscall.Sync() // what earlier runs left must not be written during this one
 	result := result{Time: began.UTC().Truncate(time.Second), Cell: c, Contestant: contestant}
 	err := func() (err error) {
 		dir, err := os.MkdirTemp(s.dir, "run-")
