@@ -23,9 +23,25 @@ var (
 	// ErrOtherLog is matched by the error of opening a store that keeps its entries in another way: OpenBolt in the bbolt
 	// file, OpenLog in segments. Open takes either. Nothing was changed.
 	ErrOtherLog = errors.New("storage: the store keeps its entries in another way: open it with storage.Open")
+	// ErrUnfinished is matched by the error of a Migrate that failed when the copy was to become the log, or later. Call it again:
+	// it moves the log, or finds that it was moved, and removes what is left over. A member may also be started before that.
+	ErrUnfinished = errors.New("storage: the log may have been moved: repeat that to be sure")
 	// ErrClosed is matched by the errors of a store that is closed.
 	ErrClosed = errors.New("storage: store is closed")
 )
+
+// InTheWayError is returned by Migrate if there is a file where the segments are to be which is not of this store. It may hold what
+// another member needs, so nothing is removed: move it away.
+type InTheWayError struct {
+	File   string
+	Reason error
+}
+
+func (e *InTheWayError) Error() string {
+	return fmt.Sprintf("storage: %s is no part of this store (%v): move it out of that directory", e.File, e.Reason)
+}
+
+func (e *InTheWayError) Unwrap() error { return e.Reason }
 
 // explain wraps an error of bbolt or of the file system with the operation and the path and, where the operator
 // can help, with the error that says how.

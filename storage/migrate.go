@@ -47,10 +47,10 @@ type Migrated struct {
 //
 // An earlier release does not open a store in segments, and does so again once the store was moved back.
 //
-// Its errors match fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrDiskFull or
-// ErrNotWritable; or are a *raft.CorruptError, a *raft.LaterVersionError or a *raft.EarlierVersionError, or, for a store that
-// was marked because its member must not go on with it, the error with which its node ends. After any of them the store is
-// in the one place or in the other, whole.
+// Its errors match fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrDiskFull,
+// ErrNotWritable, or ErrUnfinished; or are an *InTheWayError, a *raft.CorruptError, a *raft.LaterVersionError or a
+// *raft.EarlierVersionError, or, for a store that was marked because its member must not go on with it, the error with which its
+// node ends. After any of them the log is whole, in one of the two places: where it was, unless the error matches ErrUnfinished.
 func Migrate(ctx context.Context, dir string, to Kind, opts MigrateOptions) (Migrated, error) {
 	return migrateOn(ctx, files.OS, dir, to, opts)
 }
@@ -182,10 +182,14 @@ func (m *migration) move(to Kind) error {
 		}
 		return err
 	}
-	if err := m.become(target); err != nil {
-		return err // nobody knows which of the two is the log now: both stay
+	err = m.become(target)
+	if err == nil {
+		err = target.tidy()
+	} // or else nobody knows which of the two is the log now, and both stay
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnfinished, err)
 	}
-	return target.tidy()
+	return nil
 }
 
 // destination is where the log goes.
@@ -210,7 +214,8 @@ func (m *migration) room(where string, bytes, free int64, err error) error {
 	if err != nil || bytes <= free { // a file system that cannot tell is tried
 		return nil
 	}
-	return fmt.Errorf("%w: moving the log of %s needs up to %d bytes in %s, and %d are free", ErrDiskFull, m.store.path, bytes, where, free)
+	return fmt.Errorf("%w: moving the log of %s needs up to %d bytes in %s, and %d are free",
+		ErrDiskFull, m.store.path, bytes, where, free)
 }
 
 const copyBytesDefault = 4 << 20
@@ -235,7 +240,7 @@ func (m *migration) copy(to destination) (err error) {
 	}
 	copied, err := to.finish()
 	if err == nil && !reflect.DeepEqual(copied, m.log) {
-		err = fmt.Errorf("storage: the copy of the log of %s differs from it: it ends with entry %v, the log with %v; nothing was changed",
+		err = fmt.Errorf("storage: the copy of the log of %s differs from it: it ends with entry %v, the log with %v; nothing was done",
 			m.store.path, copied.Last, last)
 	}
 	return err

@@ -359,7 +359,7 @@ var unmovables = map[string]unmovable{
 			return b
 		})
 	}},
-	"a segment of another member": {from: KindBolt, as: new(*raft.CorruptError), says: "1.seg", change: func(t *testing.T, p place) {
+	"a segment of another member": {from: KindBolt, as: new(*InTheWayError), says: "1.seg is no part of this store", change: func(t *testing.T, p place) {
 		require.NoError(t, os.CopyFS(filepath.Join(p.dir, LogDir), os.DirFS(filepath.Join(logOf(t, 3), LogDir))))
 		changed(t, p.dir, metaBucket, recordKey, func(b []byte) []byte {
 			meta, err := decodeMeta(b)
@@ -402,9 +402,12 @@ func TestMigrate_Refuses(t *testing.T) {
 			if row.as != nil {
 				require.ErrorAs(t, err, row.as)
 			}
-			if what != "a segment of another member" { // its first transaction has come before
-				assert.Equal(t, before, fileContents(t, p.dir))
+			after := fileContents(t, p.dir)
+			if what == "a segment of another member" { // it is found when transactions were made that change nothing
+				delete(before, filepath.Join(p.dir, BoltFile))
+				delete(after, filepath.Join(p.dir, BoltFile))
 			}
+			assert.Equal(t, before, after)
 		})
 	}
 }

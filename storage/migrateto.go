@@ -51,7 +51,11 @@ func (t *toSegments) recovered() (*segments.Log, segments.Found, error) {
 func (t *toSegments) append(after raft.EntryID, entries []raft.Entry) (err error) {
 	if t.log == nil {
 		// Nothing of this member is in the directory any more. What else is there is refused.
-		if t.log, _, err = t.recovered(); err == nil {
+		t.log, _, err = t.recovered()
+		if there := (*raft.CorruptError)(nil); errors.As(err, &there) {
+			return &InTheWayError{File: there.File, Reason: there.Reason}
+		}
+		if err == nil {
 			err = t.log.Begin()
 		}
 	}

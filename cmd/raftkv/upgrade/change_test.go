@@ -3,8 +3,10 @@ package upgrade_test
 import (
 	"bytes"
 	"context"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -167,4 +169,49 @@ func (j *joiner) goesTo(to release) {
 	j.running[j.node.ID] = to
 	require.NoError(j.t, j.Start(j.node.ID))
 	j.settle("n4 goes on as this release")
+}
+
+// movesItsLog moves its log to segments, which the previous release refuses without a change to any file, and back, so that the
+// previous release goes on with it.
+func (j *joiner) movesItsLog(previous, here release) {
+	j.t.Helper()
+	j.Process(j.node.ID).Stop(stopMax)
+	j.migrate(here, "segments")
+	before := j.contents()
+	code, _, errs := runs(j.ctx, j.t, previous.program, j.ServeArgs(j.node)...)
+	assert.Equal(j.t, 1, code)
+	assert.Contains(j.t, errs, "version 4")
+	assert.Contains(j.t, errs, "format record")
+	assert.Equal(j.t, before, j.contents())
+	j.migrate(here, "bbolt")
+	for _, as := range []release{previous, here} {
+		j.running[j.node.ID] = as
+		require.NoError(j.t, j.Start(j.node.ID))
+		j.settle("n4 goes on as " + as.name + " with its log moved")
+		if as.name == previous.name {
+			j.Process(j.node.ID).Stop(stopMax)
+		}
+	}
+}
+
+func (j *joiner) migrate(here release, to string) {
+	j.t.Helper()
+	code, out, errs := runs(j.ctx, j.t, here.program, "migrate", "--data", j.DataDir(j.node.ID), "--to", to)
+	require.Zero(j.t, code, errs)
+	require.Contains(j.t, out, "moved the log from ")
+}
+
+// contents returns what is in its files.
+func (j *joiner) contents() map[string]string {
+	j.t.Helper()
+	all := map[string]string{}
+	require.NoError(j.t, filepath.WalkDir(j.DataDir(j.node.ID), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		all[path] = string(content)
+		return err
+	}))
+	return all
 }

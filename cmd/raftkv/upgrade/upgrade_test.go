@@ -50,7 +50,7 @@ var underRace bool
 // end with the same content.
 //
 // While the last member is of the previous release, one that is of it, too, is added, under a leader of each release; it is
-// removed and added again in between. Then it goes to this release as well.
+// removed and added again in between. Then it goes to this release as well, and moves its log to segments and back.
 func TestUpgrade_RollsThereAndBack(t *testing.T) {
 	if underRace {
 		t.Skip("two built programs are tested, and neither has a race detector")
@@ -77,6 +77,7 @@ func TestUpgrade_RollsThereAndBack(t *testing.T) {
 		n4.joinsUnder(n4.otherThan(last))
 	})
 	n4.goesTo(here)
+	n4.movesItsLog(previous, here)
 	verify()
 	r.compare()
 }

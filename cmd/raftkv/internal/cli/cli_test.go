@@ -302,13 +302,13 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 }
 
 func TestHelp_ShowsExamplesAndCompletes(t *testing.T) {
-	for _, command := range []string{"", "serve", "demo", "get", "put", "delete", "list", "status", "snapshot", "transfer"} {
+	for _, command := range []string{"", "serve", "demo", "migrate", "get", "put", "delete", "list", "status", "snapshot", "transfer"} {
 		code, out, _ := run(t, "", strings.Fields(command+" --help")...)
 		assert.Equal(t, 0, code, command)
 		assert.Contains(t, out, "Examples:", command)
 		assert.Contains(t, out, "raftkv "+command, command)
 	}
-	for _, command := range []string{"", "serve", "demo", "completion"} {
+	for _, command := range []string{"", "serve", "demo", "migrate", "completion"} {
 		_, out, _ := run(t, "", strings.Fields(command+" --help")...)
 		assert.NotContains(t, out, "--timeout", "%s asks no server", command)
 	}

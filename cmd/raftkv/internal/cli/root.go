@@ -111,7 +111,7 @@ before it is acknowledged, and the store works as long as a majority runs.
 	}
 	root.SetVersionTemplate("raftkv {{.Version}}\n")
 	root.SetFlagErrorFunc(usage.Flag)
-	root.AddCommand(newServe(streams), newDemo(streams))
+	root.AddCommand(newServe(streams), newDemo(streams), newMigrate())
 	var servers reach
 	for _, asks := range []func(*reach) *cobra.Command{newGet, newPut, newDelete, newList, newStatus, newSnapshot, newTransfer, newBench} {
 		cmd := asks(&servers)

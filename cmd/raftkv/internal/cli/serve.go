@@ -70,7 +70,7 @@ func newServe(streams Streams) *cobra.Command {
 	flags.StringVar(&o.Cluster, "cluster", "raftkv", "the cluster's name, the same on all members")
 	flags.StringVar(&o.Data, "data", "", "directory of this member's data (required)")
 	flags.StringVar(&o.Log, "log", string(storage.KindSegments),
-		"where a new member keeps its log: segments, or bbolt, which is slower and takes less room; data that exists stays as it is")
+		"where a new member keeps its log: segments, or bbolt, which is slower and takes less room; raftkv migrate moves the log of a member that exists")
 	flags.StringVar(&o.RaftAddr, "raft-addr", "", "host:port to listen on for the other members (required)")
 	flags.StringVar(&o.HTTPAddr, "http-addr", "", "host:port to listen on for clients (required)")
 	flags.StringSliceVar(&o.Peers, "peers", nil, "initial members, this one included, as id=host:port=url")

@@ -231,8 +231,8 @@ func spent(err error, wasMember bool) bool {
 	return errors.As(err, &older) || errors.As(err, &damaged) || errors.Is(err, raft.ErrRemoved) && !wasMember
 }
 
-// withRemedy adds what raftkv can do about a store with which a member cannot start again.
-func withRemedy(err error) error {
+// WithRemedy adds what raftkv can do about a store with which a member cannot start again.
+func WithRemedy(err error) error {
 	if !spent(err, false) {
 		return err
 	}

@@ -46,7 +46,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	for {
 		wasMember, err := runOnce(ctx, o, cfg)
 		if len(o.Join) == 0 || !spent(err, wasMember) {
-			return withRemedy(err)
+			return WithRemedy(err)
 		}
 		if err := setAside(ctx, o, err, cfg.Logger); err != nil {
 			return err

@@ -1,0 +1,84 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/storage"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A member is killed while clients write, its log is moved, with a kill in the middle of that as well, and it goes on with what it
+// had; and the same again on the way back.
+func TestEndToEnd_AMemberGoesOnWithItsLogMoved(t *testing.T) {
+	c := newCluster(t)
+	moved := c.Nodes[0]
+	c.More = func(n local.Node) []string {
+		kind := storage.KindSegments
+		if n.ID == moved.ID {
+			kind = storage.KindBolt
+		}
+		return []string{"--log", string(kind), "--snapshot-entries", "300"}
+	}
+	require.NoError(t, c.Start())
+	w, verify := c.work()
+	for _, to := range []storage.Kind{storage.KindSegments, storage.KindBolt} {
+		writes(t, w, 20)
+		code, says := c.migrate(moved, to)
+		assert.Equal(t, 1, code)
+		assert.Contains(t, says, "stop the member first")
+		c.Kill(moved.ID)
+		writes(t, w, 20)
+		c.killedMigrate(moved, to)
+		code, says = c.migrate(moved, to)
+		require.Zero(t, code, says)
+		assert.Regexp(t, "moved the log from|already", says)
+		if log := filepath.Join(c.DataDir(moved.ID), storage.LogDir); to == storage.KindBolt {
+			assert.NoDirExists(t, log)
+		} else {
+			assert.DirExists(t, log)
+		}
+		require.NoError(t, c.Start(moved.ID))
+		c.caughtUp()
+	}
+	verify()
+}
+
+func migrateArgs(dir string, to storage.Kind) []string {
+	return []string{"migrate", "--data", dir, "--to", string(to)}
+}
+
+// migrate runs the command to its end.
+func (c cluster) migrate(n local.Node, to storage.Kind) (code int, says string) {
+	c.t.Helper()
+	out, err := exec.CommandContext(c.t.Context(), program, migrateArgs(c.DataDir(n.ID), to)...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil {
+		require.True(c.t, errors.As(err, &exit), "%v", err)
+		code = exit.ExitCode()
+	}
+	return code, string(out)
+}
+
+// killedMigrate kills the command when it begins to copy, if it does not end before.
+func (c cluster) killedMigrate(n local.Node, to storage.Kind) {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), program, migrateArgs(c.DataDir(n.ID), to)...)
+	said, err := cmd.StderrPipe()
+	require.NoError(c.t, err)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	require.NoError(c.t, cmd.Start())
+	lines := bufio.NewScanner(said)
+	require.True(c.t, lines.Scan(), "it says that it begins")
+	require.Contains(c.t, lines.Text(), "copied 0 of ")
+	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Wait()
+	c.t.Logf("%s to %s, killed: %q", n.ID, to, out.String())
+}
