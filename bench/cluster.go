@@ -151,6 +151,15 @@ func (c *cluster) each(which []int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
+// tune sets the election timeouts of members that start from now on.
+func (c *cluster) tune(tuned bool) {
+	for _, p := range c.processes {
+		for i := range p.members {
+			p.members[i].Tuned = tuned
+		}
+	}
+}
+
 func (c *cluster) kill(i int) {
 	if p := c.processes[i]; p.cmd != nil {
 		p.kill()

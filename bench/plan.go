@@ -81,7 +81,7 @@ func (s *session) guess(x step) time.Duration {
 		}
 		return start + time.Duration(c.Kills)*perKillOthers
 	case restart, catchUp:
-		return 2*start + filled + time.Second
+		return startDefault + start + filled + time.Second
 	case idle:
 		return start + s.warmup + idleFactor*s.measure
 	}
