@@ -84,7 +84,7 @@ if err := l.owner.Keep(next); err != nil { return err }
 l.catalog = next
 l.end, l.synced = headBytes, headBytes`)),
 	ofSegments("U21", "a segment is given up once all its entries are below the base", "one entry above it goes, too", "N78",
-		value("internal/segments/prepare.go", `l.segments[0].last <= l.index.start.Index`, `l.segments[0].last <= l.index.start.Index+1`)),
+		value("internal/segments/prepare.go", `first.last <= l.index.start.Index`, `first.last <= l.index.start.Index+1`)),
 	ofSegments("U22", "a mark of the index names the entry at its place", "it is off by one", "N43, N78",
 		instead("internal/segments/index.go", `at.left = len(entries) - k`, `at.left = len(entries) - k - 1`)),
 	alsoTested("KeepsTheHint", ofSegments("U23", "a commit index is recorded as far as the log reaches", "it is recorded as it is", "N79",
@@ -105,9 +105,7 @@ return l.advance(headBytes + bytes)`)),
 	ofSegments("U28", "a member goes on when there is room again", "its log stays full", "N82",
 		instead("internal/segments/prepare.go", `if l.room = err; err == nil {
 		l.prepared = s
-	}
-	return err`, `if err != nil { l.room = err } else { l.prepared = s }
-return err`)),
+	}`, `if err != nil { l.room = err } else { l.prepared = s }`)),
 	ofSegments("U29", "a leader whose disk is full hands over", "it stays", "L3",
 		value("internal/pipeline/handover.go", `now < h.next || len(voters) == 0`, `true`)).hunted([]string{"segments"}, Test{"internal/pipeline", "HandOver"}),
 	ofSegments("U30", "a leader whose disk is full asks one voter after the other", "it asks the same one again and again", "L3",
@@ -128,4 +126,18 @@ return err`)),
 	}
 	l.marked = true
 	return nil`, `return nil`))),
+	{
+		// A simulated start that fails is a process that ends.
+		ID: "U35", Before: true, Rule: "a log that is read again is read anew", Bug: "each of its segments is in it twice",
+		Edits: []Edit{instead("internal/segments/recover.go", `l.segments, l.cursors, l.end, l.commit, l.marked = nil, [cursorsMax]cursor{}, 0, 0, false
+	return err`, `return nil`)},
+		Expect: "-", Outside: true, Test: &Test{"internal/segments", "Recover_Again"},
+	},
+	{
+		// A simulated disk that is full has room again before a write waits for long.
+		ID: "U36", Before: true, Rule: "a write that needs room gives up segments that are not needed", Bug: "it does so only before its first part",
+		Edits: []Edit{instead("internal/segments/prepare.go", `written := slices.ContainsFunc(l.writer.pending, func(p piece) bool { return p.segment == first })`,
+			`written := len(l.writer.pending) > 0`)},
+		Expect: "-", Outside: true, Test: &Test{"internal/segments", "AWriteMakesRoom"},
+	},
 }

@@ -171,6 +171,28 @@ func TestLog_UsesSegmentsAgain(t *testing.T) {
 	m.check(t, opened(t, h))
 }
 
+// On a full disk a write of several segments makes room of those that compaction has given up, also after its first part.
+func TestLog_AWriteMakesRoomForItself(t *testing.T) {
+	tree := newTree()
+	h := newHome(tree.FS())
+	h.prunes = true
+	l := opened(t, h)
+	m := model{}
+	all := entries(m.last(), 1, 60)
+	require.NoError(t, l.Append(m.last(), all, 0))
+	m.append(m.last(), all)
+	h.compact(l, m.last())
+	m.compact(m.last())
+	require.Greater(t, len(h.catalog.Listed), 5)
+	tree.Quota(tree.Used())
+	all = entries(m.last(), 2, 30)
+	require.NoError(t, l.Append(m.last(), all, 0))
+	m.append(m.last(), all)
+	m.check(t, l)
+	require.NoError(t, l.Close())
+	m.check(t, opened(t, h))
+}
+
 func TestLog_AppendDoesNotAllocate(t *testing.T) {
 	h := newHome(files.OS)
 	h.dir, h.sizes = t.TempDir(), segments.Sizes{FirstBytes: 1 << 20}

@@ -106,13 +106,13 @@ func (l *Log) Prepare(bytes int64) error {
 		return nil
 	}
 	s, err := l.prepare(bytes)
-	if err == nil && before != nil {
-		err = l.dismiss(before)
-	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.room = err; err == nil {
 		l.prepared = s
+	}
+	l.mu.Unlock()
+	if err == nil && before != nil {
+		return l.dismiss(before)
 	}
 	return err
 }
@@ -243,12 +243,14 @@ func (l *Log) Prune() (more bool, err error) {
 
 // prunable reports whether the first segment is not needed any more. What a running Append has written is not in the index.
 func (l *Log) prunable() bool {
-	if len(l.writer.pending) > 0 {
-		return false
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.segments) > 1 && l.segments[0].last <= l.index.start.Index
+	if len(l.segments) < 2 {
+		return false
+	}
+	first := l.segments[0]
+	written := slices.ContainsFunc(l.writer.pending, func(p piece) bool { return p.segment == first })
+	return !written && first.last <= l.index.start.Index
 }
 
 // unlist takes the first segment out of the log.

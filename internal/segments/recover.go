@@ -39,8 +39,12 @@ type recovery struct {
 }
 
 // Recover reads the log of a member that begins behind a base, and checks all of it. It changes nothing on the disk. Only
-// what a write that had not ended may have left is taken for the end of the log.
+// what a write that had not ended may have left is taken for the end of the log. It may be called again after an error, and
+// reads everything anew.
 func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Catalog, base raft.Base) (Found, error) {
+	if err := l.startOver(); err != nil {
+		return Found{}, err
+	}
 	l.member, l.catalog = member, catalog
 	r := &recovery{ctx: ctx, base: base, buffer: make([]byte, l.sizes.BufferBytes)}
 	l.recovery = r
@@ -69,6 +73,17 @@ func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Cata
 	return r.found, nil
 }
 
+// startOver undoes what an earlier Recover has begun.
+func (l *Log) startOver() (err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.segments {
+		err = errors.Join(err, s.file.Close())
+	}
+	l.segments, l.cursors, l.end, l.commit, l.marked = nil, [cursorsMax]cursor{}, 0, 0, false
+	return err
+}
+
 func behind(base raft.Base) (log raft.StoredLog) {
 	if base.ID != (raft.EntryID{}) {
 		log.Begin(base)
@@ -88,6 +103,14 @@ func (l *Log) open(s *segment, last bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("segments: opening %s: %w", s.path, err)
 	}
+	if err := l.examine(s); err != nil {
+		return errors.Join(err, s.file.Close())
+	}
+	return nil
+}
+
+// examine checks the head and the size of a file.
+func (l *Log) examine(s *segment) error {
 	size, err := s.file.Size()
 	if err != nil {
 		return fmt.Errorf("segments: opening %s: %w", s.path, err)

@@ -37,24 +37,30 @@ func newHome(disk files.FS) *home { return &home{disk: disk, dir: dir, sizes: sm
 
 // open recovers the log as a start does.
 func (h *home) open() (*segments.Log, segments.Found, error) {
-	var l *segments.Log
+	l := h.unread()
+	found, err := l.Recover(context.Background(), member, h.catalog, h.base)
+	if err == nil {
+		err = l.Begin()
+	}
+	return l, found, err
+}
+
+// unread returns the log of a process that starts.
+func (h *home) unread() (l *segments.Log) {
 	l = segments.New(h.disk, h.dir, h.sizes, segments.Owner{
 		Salt: func() uint64 { h.salt++; return h.salt*0x9e3779b97f4a7c15 | 1<<63 },
 		Keep: h.keep,
 		Await: func(bytes int64) error {
-			if h.prunes && l.Failed() == nil {
-				if _, err := l.Prune(); err != nil {
+			for more := h.prunes && l.Failed() == nil; more; {
+				var err error
+				if more, err = l.Prune(); err != nil {
 					return err
 				}
 			}
 			return l.Prepare(bytes)
 		},
 	})
-	found, err := l.Recover(context.Background(), member, h.catalog, h.base)
-	if err == nil {
-		err = l.Begin()
-	}
-	return l, found, err
+	return l
 }
 
 // keep stores what a file would: the encoded catalog.
