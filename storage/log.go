@@ -36,8 +36,11 @@ type LogOptions struct {
 // own. Its methods may be called as raft.SnapshotStorage says.
 //
 // After a crash, Load drops what an interrupted write has left at the end of the log, and names it in Stored.LeftOver. What
-// was durable before is known from marks in the log: damage to it is a *raft.CorruptError. Only if the last write before a
-// crash, and nothing else, is damaged later, within the 100 ms before the next mark, it is taken for an interrupted one.
+// was durable before is known from each later write and from marks: damage to it is a *raft.CorruptError. Marks are made by
+// Load, when nothing was written for 100 ms, by Close, with each new segment, and with each write that has more than entries.
+// So two kinds of damage to what was written since the last mark pass for a write that was interrupted: to the last write alone, and one that
+// leaves nothing of all writes behind a place, as if they were zeros. A leader that has heard of them notices it
+// (*raft.StaleImageError).
 type Log struct {
 	boltStore
 	log     *segments.Log

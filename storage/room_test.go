@@ -142,3 +142,29 @@ func TestLog_AFailedSyncEndsIt(t *testing.T) {
 	require.ErrorIs(t, <-f.fill(1), syscall.EIO)
 	assert.False(t, errors.Is(f.Room(), syscall.EIO), "it is not full")
 }
+
+// The room of a segment is taken before it is written to. If a write finds none nevertheless, as it may where writing copies,
+// the store ends with an error that says what to do, and holds what it acknowledged, and behind it a part of that write at most.
+func TestLog_AFullDiskInTheMiddleOfABatch(t *testing.T) {
+	failed := 0
+	for call := 10; call <= 15; call++ { // the first ones prepare a segment, which is tried again
+		f := onFullDisk(t, 0)
+		require.NoError(t, <-f.fill(1))
+		large := raft.Entry{Index: 3, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 300<<10)} // more than is written at once
+		write := raft.StorageWrite{Log: &raft.LogWrite{After: raft.EntryID{Term: 1, Index: 2}, Entries: []raft.Entry{large}}}
+		f.tree.FailAt(call, syscall.ENOSPC)
+		err := f.Write(write)
+		f.tree.FailAt(0, nil)
+		if err != nil {
+			failed++
+			require.ErrorIs(t, err, ErrDiskFull)
+			require.ErrorContains(t, err, filepath.Join(f.dir, LogDir))
+			require.ErrorIs(t, f.Write(write), ErrDiskFull, "nothing is written after that")
+		}
+		require.NoError(t, f.Close())
+		last := f.open(t).Log.Last.Index
+		assert.GreaterOrEqual(t, last, raft.Index(2), "call %d", call)
+		assert.LessOrEqual(t, last, raft.Index(3), "call %d", call)
+	}
+	assert.Positive(t, failed)
+}

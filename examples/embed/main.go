@@ -45,7 +45,7 @@ func (f frozen) Close() error { return nil }
 
 // start is all that it takes to run one member. Transport and store belong to the node from then on.
 func start(ctx context.Context, id raft.NodeID, dir string, t *transport.TCP, initial []raft.Member) (*node.Node, error) {
-	store, err := storage.OpenBolt(filepath.Join(dir, string(id)), storage.BoltOptions{})
+	store, err := storage.Open(filepath.Join(dir, string(id)), storage.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func Listen() (*transport.TCP, error) { return transport.Listen("127.0.0.1:0", t
 
 // Start starts a member. Only the first members of a cluster get the list initial: one that joins later waits to be added.
 func (c *Cluster) Start(ctx context.Context, id raft.NodeID, t *transport.TCP, initial []raft.Member) error {
-	store, err := storage.OpenBolt(filepath.Join(c.dir, string(id)), storage.BoltOptions{})
+	store, err := storage.Open(filepath.Join(c.dir, string(id)), storage.Options{})
 	if err != nil {
 		return errors.Join(err, t.Close())
 	}
