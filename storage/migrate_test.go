@@ -257,6 +257,27 @@ func (p place) checkTidy(t testing.TB, kind Kind) {
 	}))
 }
 
+// What else is in the directory is none of the store's business, even under the name of the segments.
+func TestMigrate_LeavesOtherFilesAlone(t *testing.T) {
+	p := newPlace(t)
+	p.fill(t, KindBolt, whole)
+	log := filepath.Join(p.dir, LogDir)
+	require.NoError(t, os.WriteFile(log, []byte("of the application"), 0o600))
+	p.starts(t, KindBolt)
+	assert.FileExists(t, log)
+	require.NoError(t, os.Remove(log))
+	require.NoError(t, os.Mkdir(log, 0o700))
+	p.starts(t, KindBolt)
+	assert.DirExists(t, log)
+	require.NoError(t, os.WriteFile(filepath.Join(log, "application.log"), []byte("of the application"), 0o600))
+	for _, to := range []Kind{KindSegments, KindBolt} {
+		_, err := p.migrate(to)
+		require.NoError(t, err)
+		p.starts(t, to)
+		assert.FileExists(t, filepath.Join(log, "application.log"))
+	}
+}
+
 func TestMigrate_SaysHowFarItIs(t *testing.T) {
 	for _, from := range bothKinds {
 		p := newPlace(t)

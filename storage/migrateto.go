@@ -129,9 +129,11 @@ func (t *toBolt) needs() (where string, bytes, free int64, err error) {
 	if free, err = files.OS.Free(t.dir); err != nil {
 		return "", 0, 0, err
 	}
-	err = t.store.db.View(func(tx *bbolt.Tx) error {
-		free += tx.Size()
-		return nil
+	err = t.store.guard("reading", func() error {
+		return t.store.db.View(func(tx *bbolt.Tx) error {
+			free += tx.Size()
+			return nil
+		})
 	})
 	return t.store.path, bytes, free, err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/files"
@@ -13,7 +14,7 @@ import (
 // it returns. What belongs to another member stays, and what is no segment: Recover says what is wrong with it.
 func Remove(disk files.FS, dir string, member raft.Incarnation) (removed []string, err error) {
 	list, err := disk.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // a file of that name is not of this package
 		return nil, nil
 	}
 	if err != nil {
@@ -35,6 +36,9 @@ func Remove(disk files.FS, dir string, member raft.Incarnation) (removed []strin
 			return removed, err
 		}
 		removed = append(removed, path)
+	}
+	if len(removed) == 0 {
+		return nil, nil
 	}
 	if err := disk.SyncDir(dir); err != nil {
 		return removed, err
