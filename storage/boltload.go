@@ -41,6 +41,12 @@ func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 	if err := b.format(meta, identity.Nonce); err != nil {
 		return raft.Stored{}, err
 	}
+	// If the last sync of the process before has failed, the head of the file that it wrote is read, and is not on the disk. Heads
+	// are written in turn: the format went to the other one, and without another transaction a start after a power cut would
+	// find that one is missing between the two.
+	if err := b.update("formatting", func(*bbolt.Tx) error { return nil }); err != nil {
+		return raft.Stored{}, err
+	}
 	if stored.LeftOver, err = b.beginWriting(&stored); err != nil {
 		b.failed = err
 		return raft.Stored{}, err

@@ -239,7 +239,7 @@ func TestBolt_SurvivesAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 	}
 	for round := range rounds {
 		random := rand.New(rand.NewPCG(round, 1))
-		require.NoError(t, fs.FailSyncs(random.IntN(2+random.IntN(10))))
+		require.NoError(t, fs.FailSyncs(random.IntN(2+random.IntN(14))))
 		l.live(random)
 		if random.IntN(3) > 0 {
 			require.NoError(t, fs.PowerCutKeeping(round))

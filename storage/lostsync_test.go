@@ -1,0 +1,51 @@
+package storage
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/storage/storagetest/powercut"
+)
+
+// A process ends in a sync that fails, and what it wrote there is read back, but is not on the disk. What a start returns
+// is there after a power cut all the same, whether or not anything was written in between.
+func TestLoad_DoesNotRelyOnWhatAFailedSyncHasLeft(t *testing.T) {
+	root := t.TempDir()
+	disk, err := powercut.Mount(root)
+	if err != nil {
+		t.Skipf("no power cuts here: %v", err)
+	}
+	defer disk.Close()
+	require.NoError(t, disk.ForgetFailed())
+	for _, kind := range bothKinds {
+		p := place{files.OS, filepath.Join(root, string(kind))}
+		p.fill(t, kind, []act{writes(aBootstrap())})
+		for syncs, failed := 0, true; failed; syncs++ {
+			s, _, err := p.open(kind)
+			require.NoError(t, err)
+			_, err = s.Load(t.Context(), orders)
+			require.NoError(t, err)
+			require.NoError(t, disk.FailSyncs(syncs))
+			failed = s.Write(raft.StorageWrite{Hard: &raft.HardState{Term: raft.Term(10 + syncs)}}) != nil
+			_ = s.Close()
+			require.NoError(t, disk.FailSyncs(-1))
+
+			s, _, err = p.open(kind)
+			require.NoError(t, err)
+			found, err := s.Load(t.Context(), orders)
+			require.NoError(t, err)
+			require.NoError(t, disk.PowerCut())
+			_ = s.Close()
+			s, _, err = p.open(kind)
+			require.NoError(t, err, "%s, sync %d", kind, syncs)
+			after, err := s.Load(t.Context(), orders)
+			require.NoError(t, err)
+			require.Equal(t, found.Hard, after.Hard)
+			require.NoError(t, s.Close())
+		}
+	}
+}
