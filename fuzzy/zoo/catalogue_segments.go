@@ -136,8 +136,8 @@ return l.advance(headBytes + bytes)`)),
 	{
 		// A simulated disk that is full has room again before a write waits for long.
 		ID: "U36", Before: true, Rule: "a write that needs room gives up segments that are not needed", Bug: "it does so only before its first part",
-		Edits: []Edit{instead("internal/segments/prepare.go", `written := slices.ContainsFunc(l.writer.pending, func(p piece) bool { return p.segment == first })`,
-			`written := len(l.writer.pending) > 0`)},
+		Edits: []Edit{value("internal/segments/prepare.go", `slices.ContainsFunc(l.writer.pending, func(p piece) bool { return p.segment == first })`,
+			`len(l.writer.pending) > 0`)},
 		Expect: "-", Outside: true, Test: &Test{"internal/segments", "AWriteMakesRoom"},
 	},
 }
