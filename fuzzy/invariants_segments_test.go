@@ -173,3 +173,16 @@ func TestSegments_SeedsReachWhatMayHappen(t *testing.T) {
 		assert.Positive(t, times, what)
 	}
 }
+
+// Who refuses proposals for want of room writes nothing: only what looks after the segments finds that there is room again.
+func TestSegments_AStallPutsOffTheNextSegmentAndNoMore(t *testing.T) {
+	c, _, n := runningInSegments(t)
+	s := &n.disk.segments
+	s.tended = true
+	n.disk.stallTill = c.now() + sim.In(time.Second)
+	n.tends()
+	assert.True(t, s.tended, "it is tried again")
+	n.disk.stallTill = sim.Never
+	n.tends()
+	assert.False(t, s.tended)
+}

@@ -201,15 +201,17 @@ func (n *node) tendLater() {
 // tends has the process look after its segments.
 func (n *node) tends() {
 	s := &n.disk.segments
-	if s.log == nil || n.c.now() < n.disk.stallTill || s.ahead { // a write that waits keeps the log to itself
-		s.tended = false
+	if s.tended = false; s.log == nil || n.disk.stallTill == sim.Never {
+		return
+	}
+	if n.c.now() < n.disk.stallTill || s.ahead { // a write that waits keeps the log to itself
+		n.tendLater() // while proposals are refused for want of room, no write would bring it back here
 		return
 	}
 	if s.fullTill > 0 && s.fullTill <= n.c.now() {
 		s.fullTill = 0
 		s.room()
 	}
-	s.tended = false
 	if err := s.tend(s.random.IntN(8)); err != nil {
 		n.c.check.mayFail(n, err)
 		s.failed = tendingFails
