@@ -336,3 +336,15 @@ func (n *node) empty() {
 		n.initial = raft.Configuration{}
 	}
 }
+
+// mayEmpty reports whether a damaged disk may be emptied. By mistake, members may have been started with a list of only some of
+// them, and have bootstrapped a cluster of their own. One of these has to keep its disk: if all were emptied, they could be in
+// another cluster, and no rule tells the entries of two clusters apart.
+func (n *node) mayEmpty() bool {
+	c := n.c
+	if c.profile.Node.OtherLists == 0 || n.index < c.others || n.index >= c.profile.Voters {
+		return true
+	}
+	short := c.nodes[c.others:c.profile.Voters]
+	return slices.ContainsFunc(short, func(other *node) bool { return other != n && len(other.disk.ghosts) == 0 })
+}

@@ -184,7 +184,7 @@ func (n *node) cannotRead(id raft.EntryID, err error) {
 	n.crash()
 	var corrupt *raft.CorruptError
 	switch {
-	case errors.As(err, &corrupt) && d.files.random.Coin():
+	case errors.As(err, &corrupt) && (d.files.random.Coin() || !n.mayEmpty()):
 		d.damaged = true
 		return
 	case errors.As(err, &corrupt):

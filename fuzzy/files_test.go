@@ -45,3 +45,35 @@ func TestFiles_ARemovedOneMayBeMissed(t *testing.T) {
 	c.check.unreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
 	assert.Nil(t, c.failure)
 }
+
+// By mistake, the last two of five members may be started as if they were all, and bootstrap a cluster. If both disks were
+// emptied, the two could be in a second cluster, whose entries no rule tells from those of the first one. So one of the two stays
+// damaged.
+func TestFiles_DisksOfAShorterListAreNotAllEmptied(t *testing.T) {
+	emptied := func(otherLists int, alreadyEmpty, damaged int, lose func(*node)) (times int) {
+		for number := range uint64(20) {
+			p := calmOfThree(t)
+			p.Voters, p.Node.OtherLists = 5, otherLists
+			c := newCluster(Seed{"calm", number}, p)
+			c.others = 3
+			c.nodes[alreadyEmpty].disk.wipe()
+			n := c.nodes[damaged]
+			n.disk.files.spoiled = true
+			lose(n)
+			assert.Nil(t, c.failure)
+			if !n.disk.damaged {
+				times++
+			}
+		}
+		return times
+	}
+	for what, lose := range map[string]func(*node){
+		"log":      (*node).lostLog,
+		"snapshot": func(n *node) { n.cannotRead(raft.EntryID{}, &raft.CorruptError{File: "a"}) },
+	} {
+		assert.Zero(t, emptied(400_000, 4, 3, lose), "%s: nobody of those in the short list would keep a disk", what)
+		assert.NotZero(t, emptied(400_000, 0, 3, lose), "%s: the other one of the short list keeps its disk", what)
+		assert.NotZero(t, emptied(400_000, 4, 0, lose), "%s: not in the short list", what)
+		assert.NotZero(t, emptied(0, 4, 3, lose), "%s: nobody has a short list", what)
+	}
+}

@@ -339,7 +339,7 @@ func shapeCalm(s *sim.Stream, p *Profile) {
 func shapeBootstrap(s *sim.Stream, p *Profile) {
 	p.FaultsFrom, p.Length = 0, s.LogTime(sim.In(time.Second), sim.In(6*time.Second))
 	brief := s.Coin()
-	if s.IntN(4) == 0 { // a member with an emptied disk could bootstrap another cluster
+	if s.IntN(4) == 0 { // members with emptied disks could bootstrap another cluster: see mayEmpty
 		p.Node.OtherLists = 400_000
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
 	}

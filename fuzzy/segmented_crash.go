@@ -164,7 +164,7 @@ func (n *node) lostLog() {
 	s := &n.disk.segments
 	s.end(true)
 	s.stats.Refused++
-	if n.disk.damaged = s.random.Coin(); !n.disk.damaged {
+	if n.disk.damaged = s.random.Coin() || !n.mayEmpty(); !n.disk.damaged {
 		n.empty()
 		n.restartIn(s.random.Exponential(n.c.profile.ElectionTimeout))
 	}
