@@ -165,13 +165,14 @@ func (c *Core) endHeld() {
 	c.snaps.held = nil
 }
 
-// awaits reports whether the follower for which a state was frozen still needs it, and can take it.
+// awaits reports whether the follower for which a state was frozen still needs it, and can take it. One that departs is
+// offered none.
 func (c *Core) awaits(h *held) bool {
 	if c.leader == nil || !c.takesSnapshots(h.to) {
 		return false
 	}
 	p := c.leader.peer(h.to)
-	return p != nil && p.state == snapshot
+	return p != nil && p.state == snapshot && p.departs == 0
 }
 
 // endOffer ends the stream to a follower, if there is one.
