@@ -16,6 +16,9 @@ func ofFreezes(id, rule, bug, expect string, edits ...Edit) Mutant {
 var freezes = []Mutant{
 	ofFreezes("P31", "a frozen state that no follower needs any longer is given back", "it is held for ever", "N58",
 		instead("snapshot.go", `c.discard(h.snapshot.File)`, `_ = h.snapshot`)),
+	ofFreezes("P85", "a frozen state is given back with the membership of its follower", "it is held while that is still served", "N58",
+		value("snapshot.go", `p != nil && p.state == snapshot && p.departs == 0`, `p != nil && p.state == snapshot`)).
+		hunted([]string{"durable"}, Test{".", "AFrozenStateIsNotHeldForARemovedMember"}),
 	ofFreezes("P78", "a leader trusts what its DurableFSM has applied", "it sends nothing of that before its own first commit", "L14, L3, L2",
 		instead("raft.go", `c.log.told = c.log.commit`, `_ = c`)),
 	ofFreezes("P77", "no log begins behind what its DurableFSM reports, which is never more than the last command", "the entries behind that are compacted, too", "N61",
