@@ -1,6 +1,9 @@
 package raft
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // check returns an error if no member can start from the stored state.
 func (s *Stored) check() error {
@@ -17,8 +20,8 @@ func (s *Stored) check() error {
 		return &CorruptError{File: "the stored snapshot", Where: "entry " + s.Snapshot.ID.String(), Reason: err}
 	}
 	if last.Term > s.Hard.Term {
-		err := fmt.Errorf("it is newer than the stored term %d", s.Hard.Term)
-		return &CorruptError{File: "the stored log", Where: "entry " + last.String(), Reason: err}
+		err := fmt.Errorf("entry %v of the log is newer (if this is an older copy, putting back the newest one is enough)", last)
+		return &CorruptError{File: cmp.Or(s.File, "the stored state"), Where: fmt.Sprintf("the stored term %d", s.Hard.Term), Reason: err}
 	}
 	if s.Applied.Index < base.Index {
 		if !s.restores() {

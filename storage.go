@@ -114,6 +114,7 @@ type StorageWrite struct {
 
 // Stored is the stored state from which a member starts.
 type Stored struct {
+	File        string // which holds Hard, for errors; "" if there is none
 	Incarnation Incarnation
 	StartCount  uint64  // raised durably by every Load; 1 at the first
 	Lineage     Lineage // the latest starts; StartCount is the count of the last one

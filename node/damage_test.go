@@ -16,10 +16,10 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// startOnBolt starts a cluster of one on the data in dir.
-func startOnBolt(t *testing.T, dir string) (*node.Node, error) {
+// startOn starts a cluster of one on the data in dir, which is in bbolt or in segments.
+func startOn(t *testing.T, dir string, kind storage.Kind) (*node.Node, error) {
 	t.Helper()
-	disk, err := storage.OpenBolt(dir, storage.BoltOptions{})
+	disk, err := storage.Open(dir, storage.Options{New: kind})
 	require.NoError(t, err, "its structure is sound")
 	cfg := node.Config{ID: "n1", Cluster: "test", Initial: []raft.Member{{ID: "n1", Address: "n1:1"}}}
 	n, err := node.Start(context.Background(), cfg, newJournal(), disk, transport.NewNetwork().Join("n1"))
@@ -33,7 +33,7 @@ func startOnBolt(t *testing.T, dir string) (*node.Node, error) {
 // log there nor continues.
 func TestStart_ADamagedRecordIsATypedErrorThatSaysWhereAndWhatToDo(t *testing.T) {
 	dir := t.TempDir()
-	n, err := startOnBolt(t, dir)
+	n, err := startOn(t, dir, storage.KindBolt)
 	require.NoError(t, err)
 	require.NoError(t, n.Ready(context.Background()))
 	command := bytes.Repeat([]byte("needle"), 10)
@@ -48,7 +48,7 @@ func TestStart_ADamagedRecordIsATypedErrorThatSaysWhereAndWhatToDo(t *testing.T)
 	require.NotEqual(t, intact, changed)
 	require.NoError(t, os.WriteFile(file, changed, 0o600))
 	for range 2 { // another start does not repair it
-		_, err = startOnBolt(t, dir)
+		_, err = startOn(t, dir, storage.KindBolt)
 		var failed *raft.StorageError
 		require.ErrorAs(t, err, &failed)
 		assert.Equal(t, "load", failed.Op)
@@ -59,9 +59,38 @@ func TestStart_ADamagedRecordIsATypedErrorThatSaysWhereAndWhatToDo(t *testing.T)
 	}
 
 	require.NoError(t, os.WriteFile(file, intact, 0o600))
-	n, err = startOnBolt(t, dir)
+	n, err = startOn(t, dir, storage.KindBolt)
 	require.NoError(t, err)
 	require.NoError(t, n.Ready(context.Background()))
 	assert.GreaterOrEqual(t, n.Status().Applied, result.Index)
+	require.NoError(t, n.Close())
+}
+
+// If raft.db is replaced by an older copy, the log is newer than the stored term. The start is refused, and names that file.
+func TestStart_ATermThatIsOlderThanTheLogNamesItsFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, storage.BoltFile)
+	var older, newest []byte
+	for range 2 { // each start of a cluster of one begins a term
+		n, err := startOn(t, dir, storage.KindSegments)
+		require.NoError(t, err)
+		require.NoError(t, n.Ready(context.Background()))
+		require.NoError(t, n.Close())
+		older = newest
+		newest, err = os.ReadFile(file)
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.WriteFile(file, older, 0o600))
+	_, err := startOn(t, dir, storage.KindSegments)
+	var damage *raft.CorruptError
+	require.ErrorAs(t, err, &damage)
+	assert.Equal(t, file, damage.File)
+	assert.Equal(t, "the stored term 1", damage.Where)
+	assert.ErrorContains(t, damage.Reason, "@2 of the log is newer (if this is an older copy, putting back the newest one is enough)")
+
+	require.NoError(t, os.WriteFile(file, newest, 0o600))
+	n, err := startOn(t, dir, storage.KindSegments)
+	require.NoError(t, err)
+	require.NoError(t, n.Ready(context.Background()))
 	require.NoError(t, n.Close())
 }

@@ -193,5 +193,5 @@ func (b *boltStore) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stor
 		return raft.Stored{}, err
 	}
 	b.written, b.commit = read, read.commit
-	return raft.Stored{Hard: read.hard, Commit: min(read.commit, log.Last.Index), Snapshot: snapshot, Log: log}, nil
+	return raft.Stored{File: b.path, Hard: read.hard, Commit: min(read.commit, log.Last.Index), Snapshot: snapshot, Log: log}, nil
 }

@@ -212,7 +212,7 @@ func TestBolt_AnEmptiedDiskIsAnotherIncarnation(t *testing.T) {
 	stored, err := b.Load(context.Background(), again)
 	require.NoError(t, err)
 	assert.NotEqual(t, first.Incarnation, stored.Incarnation)
-	assert.Equal(t, raft.Stored{Incarnation: 0xcafe, StartCount: 1, Lineage: raft.Lineage{{Count: 1}}}, stored)
+	assert.Equal(t, raft.Stored{File: filepath.Join(dir, storage.BoltFile), Incarnation: 0xcafe, StartCount: 1, Lineage: raft.Lineage{{Count: 1}}}, stored)
 }
 
 func TestBolt_FileAndDirectoryAreForTheOwnerAlone(t *testing.T) {

@@ -158,7 +158,7 @@ func TestSetAside_TheNextStartIsOfAnEmptyStore(t *testing.T) {
 		moved = append(moved, aside)
 		stored, err := loaded(t.Context(), t, dir)
 		require.NoError(t, err)
-		require.Equal(t, raft.Stored{Incarnation: orders.Fresh, StartCount: 1, Lineage: raft.Lineage{{Count: 1}}}, stored)
+		require.Equal(t, raft.Stored{File: filepath.Join(dir, BoltFile), Incarnation: orders.Fresh, StartCount: 1, Lineage: raft.Lineage{{Count: 1}}}, stored)
 	}
 	require.FileExists(t, filepath.Join(moved[0], snapshotDir, "1.snap"))
 	require.NoFileExists(t, filepath.Join(moved[1], snapshotDir), "there were no snapshots any more")
