@@ -103,8 +103,9 @@ func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
 
 // Ready returns once this member can serve: a leader is known, this member has applied everything that was
 // committed when Ready was called, and as far as it can see nothing keeps writes from finishing: its disk has
-// not stalled, and, if it leads, everything that was in its log has been applied. It fails with ErrWithinFSM,
-// ErrClosed, ErrWiped, or, when ctx ends first, with a *NotReadyError that says what it waited for.
+// not stalled, and, if it leads, has room for more entries, and everything that was in its log has been applied.
+// It fails with ErrWithinFSM, ErrClosed, ErrWiped, or, when ctx ends first, with a *NotReadyError that says what it
+// waited for.
 func (n *Node) Ready(ctx context.Context) error {
 	if n.fsmCalls.within() {
 		return raft.ErrWithinFSM
@@ -146,7 +147,7 @@ func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 // failed read, if any.
 func unready(s Status, refused error) string {
 	switch {
-	case s.Leader == "" || s.Role == raft.Leader && s.DiskStalled:
+	case s.Leader == "" || s.Role == raft.Leader && (s.DiskStalled || s.NoRoom != ""):
 		return s.LeaderReason
 	case s.DiskStalled:
 		return "this member's disk has stalled"
@@ -172,6 +173,9 @@ func (n *Node) writesGoOn(ctx context.Context) bool {
 	s := n.coreStatus()
 	if s.DiskStalled || s.Role != raft.Leader {
 		return !s.DiskStalled
+	}
+	if n.roomWatch.trouble.get() != nil {
+		return false
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*max(n.cfg.DiskStallMax, n.cfg.ElectionTimeout))
 	defer cancel()

@@ -32,6 +32,7 @@ type Metrics struct {
 	LeaderChanges     uint64
 	StaleMembers      uint64 // how often this member, as leader, found a member that holds less than it has acknowledged
 	DiskStalls        uint64 // how often this member's disk stalled while it led
+	NoRoom            bool   // gauge: the disk has no room for more entries of the log, see Status.NoRoom
 	LateWakes         uint64 // how often the loop woke more than half an election timeout after its deadline
 	Steps             uint64
 	Proposals         uint64 // calls of Propose and ProposeAsync that were answered
@@ -367,6 +368,6 @@ func (n *Node) gauge(m *Metrics) {
 	m.ApplyingSeconds = n.fsmCalls.since().Seconds()
 	m.WaitingProposals, m.WaitingReads, m.WaitingProposalBytes = n.requests.depth()
 	m.WaitingReceived, m.WaitingReceivedBytes = n.mailbox.depth()
-	m.LogBytes = n.logBytes()
+	m.LogBytes, m.NoRoom = n.logBytes(), n.roomWatch.trouble.get() != nil
 	m.WaitingWrites, m.WaitingSends = n.writer.depth(), n.senders.depth()
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -57,6 +58,14 @@ func (w *roomWatch) run() {
 		}
 		w.look()
 	}
+}
+
+// noRoom returns Status.NoRoom for the error of the last look.
+func noRoom(full error) string {
+	if full == nil {
+		return ""
+	}
+	return fmt.Sprintf("its disk has no room for more entries of the log: make room, and it goes on by itself (%v)", full)
 }
 
 func (w *roomWatch) look() {

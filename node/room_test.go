@@ -81,10 +81,19 @@ func TestPropose_WithoutRoomOnTheDisk(t *testing.T) {
 		require.ErrorAs(t, err, &full)
 		_, err = leader.ReadIndex(t.Context())
 		require.NoError(t, err)
+		c.Await("it says so", func() bool { return leader.Metrics().NoRoom })
+		assert.Contains(t, leader.Status().Members[0].Problem, "no room for more entries of the log: make room, and it goes on by itself")
+		assert.Contains(t, leader.Status().LeaderReason, "it refuses proposals")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		assert.ErrorContains(t, leader.Ready(ctx), "it refuses proposals")
 
 		disks[leader.Status().ID].set(nil, false)
 		_, err = leader.Propose(t.Context(), []byte("after"))
 		require.NoError(t, err)
+		require.NoError(t, leader.Ready(t.Context()))
+		assert.False(t, leader.Metrics().NoRoom)
+		assert.Empty(t, leader.Status().NoRoom)
 	})
 }
 

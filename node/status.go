@@ -55,6 +55,9 @@ type Status struct {
 	// DiskStalled reports that a write here has been pending for Config.DiskStallMax. A leader refuses
 	// proposals then.
 	DiskStalled bool
+	// NoRoom says in one sentence, with the error of RoomStorage.Room, that the disk has no room for more entries of the log;
+	// "" while it has. A leader refuses proposals then, with *raft.NoRoomError.
+	NoRoom string
 	// Tolerance says in one sentence how many more failures the cluster survives, as seen from here.
 	Tolerance string
 	// Pending counts the calls of Propose and Barrier that wait and the callbacks of ProposeAsync that have not
@@ -124,8 +127,8 @@ func (n *Node) Status() Status {
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
 		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID,
-		DiskStalled: core.DiskStalled,
-		Pending:     proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
+		DiskStalled: core.DiskStalled, NoRoom: noRoom(n.roomWatch.trouble.get()),
+		Pending: proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
 	}
 	s.Members, s.Departing = n.memberStatuses(core, s.Snapshot), n.departing(core)
 	if core.Leader != "" {
@@ -245,6 +248,8 @@ func problemOf(s Status, m MemberStatus, limit time.Duration) string {
 	case s.suspected != "":
 		return fmt.Sprintf("%s, which led and is not in its configuration, has shown that its disk lacks what it acknowledged: "+
 			"it does not vote until its configuration names that leader, or a later leader has brought its log up to date", s.suspected)
+	case s.NoRoom != "": // before the stall of a write that waits for room
+		return s.NoRoom
 	case s.DiskStalled:
 		return "its disk has stalled"
 	case s.Snapshot.Restoring != nil:
@@ -356,6 +361,9 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 		return fmt.Sprintf("this node has ended: %v", s.Err)
 	case s.Wiped:
 		return "this member's disk was emptied: the cluster knows it with another incarnation"
+	case s.Role == raft.Leader && s.NoRoom != "":
+		return fmt.Sprintf("%s leads in term %d, but %s; until then it refuses proposals, "+
+			"and hands leadership over to the other voters in turn", s.Leader, s.Term, s.NoRoom)
 	case s.Role == raft.Leader && s.DiskStalled:
 		return fmt.Sprintf("%s leads in term %d, but its disk has stalled: it refuses proposals, "+
 			"and transfers its leadership as soon as a quorum of the others may be ahead of it", s.Leader, s.Term)

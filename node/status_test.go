@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -80,6 +81,8 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 	const lost = " for good and every member says this, nothing was ever committed: empty all stores and start again"
 	stalled := seenFrom(raft.Leader, 3, "n2")
 	stalled.Leader, stalled.DiskStalled = "n1", true
+	full := seenFrom(raft.Leader, 3, "n2")
+	full.Leader, full.NoRoom = "n1", noRoom(errors.New("no space: /data/log"))
 	led := seenFrom(raft.Follower, 3, "n2")
 	led.Leader = "n2"
 	refused := seenFrom(raft.Follower, 3)
@@ -95,6 +98,8 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
 		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk has stalled: it refuses proposals, and transfers its leadership " +
 			"as soon as a quorum of the others may be ahead of it"},
+		{full, "n1 leads in term 3", "n1 leads in term 3, but its disk has no room for more entries of the log: make room, and it goes on by itself " +
+			"(no space: /data/log); until then it refuses proposals, and hands leadership over to the other voters in turn"},
 		{answered, "", "no cluster yet: this member bootstraps it once every member of the list has answered"},
 		{bootstrap, "", "no cluster yet: this member bootstraps it once every member of the list has answered; " +
 			"n2 has not answered; n3 has not answered"},
@@ -139,6 +144,8 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 	unreadable.Members[1].State, unreadable.Members[1].earlier, unreadable.Members[1].changed = "probe", true, true
 	wiped, stalled, ended := seenFrom(raft.Follower, 1), seenFrom(raft.Leader, 1), seenFrom(raft.Follower, 1)
 	wiped.Wiped, stalled.DiskStalled, ended.Err = true, true, raft.ErrClosed
+	full := stalled
+	full.NoRoom = noRoom(errors.New("no space: /data/log"))
 	suspected := seenFrom(raft.Follower, 1)
 	suspected.suspected = "n9"
 	for _, row := range []struct {
@@ -154,6 +161,7 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 		{suspected, []string{"n9, which led and is not in its configuration, has shown that its disk lacks what it acknowledged: " +
 			"it does not vote until its configuration names that leader, or a later leader has brought its log up to date"}},
 		{stalled, []string{"its disk has stalled"}},
+		{full, []string{"its disk has no room for more entries of the log: make room, and it goes on by itself (no space: /data/log)"}},
 		{ended, []string{"it has ended: " + raft.ErrClosed.Error()}},
 	} {
 		for i, m := range row.status.Members {
@@ -176,6 +184,7 @@ func TestReady_SaysWhatItWaitsFor(t *testing.T) {
 	}{
 		{status(raft.Follower, func(s *Status) { s.Leader, s.LeaderReason = "", "no leader: why" }), raft.ErrOverloaded, "no leader: why"},
 		{status(raft.Leader, func(s *Status) { s.DiskStalled, s.LeaderReason = true, "its disk" }), nil, "its disk"},
+		{status(raft.Leader, func(s *Status) { s.NoRoom, s.LeaderReason = "its disk", "its disk" }), nil, "its disk"},
 		{status(raft.Follower, func(s *Status) { s.DiskStalled = true }), nil, "this member's disk has stalled"},
 		{status(raft.Follower, func(s *Status) { s.Applied = 3 }), nil, "entries up to 7 are committed, and applied here up to 3"},
 		{status(raft.Leader, func(s *Status) { s.Last.Index = 9 }), nil, "this member leads, but the entries from 8 to 9 do not get to a quorum"},

@@ -131,6 +131,8 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 			"no leader: because", "does not serve: n2 says: no leader: because"},
 		{"the leader's disk stands still", []string{`{"id":"n1","role":"leader","leader":"n1","disk_stalled":true,"leader_reason":"its disk",
 			"members":[{"id":"n1","problem":"its disk stands still"}]}`}, 7, "its disk stands still", "does not serve: n1 says: its disk"},
+		{"the leader's disk is full", []string{`{"id":"n1","role":"leader","leader":"n1","no_room":"make room","leader_reason":"n1 leads, but: make room",
+			"members":[{"id":"n1","problem":"make room"}]}`}, 7, "make room", "does not serve: n1 says: n1 leads, but: make room"},
 		{"the leader's disk stands still, and others follow it", []string{follows, `{"id":"n1","role":"leader","leader":"n1","term":2,
 			"disk_stalled":true,"leader_reason":"its disk","members":[{"id":"n1","problem":"its disk stands still"}]}`}, 7,
 			"its disk stands still", "does not serve: n1 says: its disk"},

@@ -27,7 +27,7 @@ func newStatus(r *reach) *cobra.Command {
 		Long: `status asks every server and prints a line for each, which ends with "ok" or with what is wrong with it.
 
 Exit codes: 0 healthy; 2 bad usage; 6 degraded: the cluster serves, and a member is down, cannot be reached, or does
-not count; 7 not serving: no leader, or one whose disk stands still; 8 no server that knows the cluster could be asked.`,
+not count; 7 not serving: no leader, or one whose disk stands still or is full; 8 no server that knows the cluster could be asked.`,
 		Example: "  raftkv status\n  raftkv status --json\n  raftkv status >/dev/null || page-somebody",
 		Args:    usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,7 +88,7 @@ func health(reports []report) error {
 		return &exitError{exitUnanswered, fmt.Errorf("no server answers: %w", errors.Join(failures...))}
 	case rank(view) == knowsNothing: // the others may serve
 		return &exitError{exitUnanswered, fmt.Errorf("no server that answers knows the cluster: %s", strings.Join(problems, "; "))}
-	case rank(view) == knowsNoLeader || view.Role == "leader" && view.DiskStalled:
+	case rank(view) == knowsNoLeader || view.Role == "leader" && (view.DiskStalled || view.NoRoom != ""):
 		return &exitError{exitNotServing, fmt.Errorf("the cluster does not serve: %s says: %s",
 			view.ID, cmp.Or(view.LeaderReason, "no leader is known"))}
 	}
