@@ -217,6 +217,12 @@ func (c Configuration) VotesIn(p Peer) Halves {
 	return halves
 }
 
+// needs reports whether the peer may be needed as a leader: it has a vote, or is to get one by the change that waits.
+func (c Configuration) needs(p Peer) bool {
+	m, ok := c.Peer(p)
+	return ok && m.Next == NextVoter || c.VotesIn(p) != 0
+}
+
 // Joint reports whether two sets of voters must agree, because the voters are being changed.
 func (c Configuration) Joint() bool { return len(c.Outgoing) > 0 }
 

@@ -1,6 +1,7 @@
 package raft_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -236,6 +237,65 @@ func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
 	c.after(20 * electionTimeout)
 	assert.Equal(t, raft.Leadership{Term: 5, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership(), "C_new is committed")
 	assert.EqualValues(t, 4, c.Removed())
+}
+
+// A learner that is to become a voter may still be needed, too. Say that the first leader appends C_old,new, in which it needs
+// the learner's vote, and falls. The next one does not know of C_old,new, brings its entries to the learner alone, and is
+// lost: then the learner's log is the longest, and nobody else can be elected.
+func TestJoint_ALearnerThatIsToVoteMayLead(t *testing.T) {
+	learner, changing := learnerToVote()
+	holding := func(commit raft.Index, configs ...raft.Configuration) *core {
+		c := begin(t, coreConfig(), storedBehindConfig(t, learner, 5, id(3, 5)))
+		c.appendConfigs("b", 5, id(3, 5), commit, configs...)
+		c.persist()
+		c.after(2 * electionTimeout)
+		return c
+	}
+	assert.Equal(t, raft.Follower, holding(3).Leadership().Role, "it stays a learner")
+	assert.Equal(t, raft.PreCandidate, holding(3, changing).Leadership().Role)
+	assert.Equal(t, raft.PreCandidate, holding(4, changing, learner).Leadership().Role, "that it was given up is not committed")
+	assert.Equal(t, raft.Follower, holding(5, changing, learner).Leadership().Role, "it was given up")
+
+	c := holding(4, changing)
+	c.grantPreVote("b")
+	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "its own does not count")
+	c.grantPreVote("c")
+	c.persist()
+	c.receive("b", 6, raft.VoteReply{Granted: true})
+	assert.Equal(t, raft.Candidate, c.Leadership().Role)
+	c.receive("c", 6, raft.VoteReply{Granted: true})
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	c.hold("b")
+	assert.Less(t, c.Status().Commit, c.Status().Last.Index)
+	c.acknowledge("c")
+	assert.Equal(t, c.Status().Last.Index, c.Status().Commit)
+	assert.NotZero(t, c.Status().TransferringUntil, "it hands over to a voter")
+}
+
+// A learner that learns that it is to become a voter waits for an election timeout before it campaigns.
+func TestJoint_ALearnerDoesNotCampaignAtOnce(t *testing.T) {
+	learner, changing := learnerToVote()
+	c := begin(t, coreConfig(), storedBehindConfig(t, learner, 5, id(3, 5)))
+	c.append("b", 5, id(3, 5), 3)
+	c.receive("b", 5, raft.SteppedDown{})
+	c.after(20 * electionTimeout)
+	c.appendConfigs("b", 5, id(3, 5), 3, changing)
+	require.Equal(t, changing, c.Status().Config)
+	assert.Equal(t, raft.Follower, c.Leadership().Role)
+	assert.GreaterOrEqual(t, c.out.WakeAt, c.now+electionTimeout)
+	c.timeout()
+	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
+}
+
+// learnerToVote is a configuration in which a is a learner, and the same while a is to become a voter.
+func learnerToVote() (learner, changing raft.Configuration) {
+	a := raft.Member{ID: "a", Address: "a:1", Incarnation: 'a', Kind: raft.Learner}
+	learner = raft.NewConfiguration(append(membersNamed("bcd"), a))
+	learner.Level = 1
+	changing = learner
+	changing.Members, changing.Patience = slices.Clone(learner.Members), time.Second
+	changing.Members[0].Next = raft.NextVoter
+	return learner, changing
 }
 
 // A member that asks for pre-votes stops doing so once it learns that it is needed no longer. A late append of a leader that

@@ -153,11 +153,11 @@ func (c *Core) truncate(after Index) {
 		// Clipped, so that the next append does not overwrite entries of the message that these came in.
 		write.Entries = slices.Clip(write.Entries[:after-write.After.Index])
 	}
-	before, voted := c.log.config().Index, c.votes()
+	before, needed := c.log.config().Index, c.config().needs(c.self)
 	c.log.truncate(c.log.id(after))
 	if now := c.log.config().Index; now < before && now > 0 { // at 0, another entry 1 is appended in this step
 		c.trace(TraceEvent{Kind: TraceConfigRolledBack, Index: now})
-		c.configChanged(voted)
+		c.configChanged(needed)
 	}
 	c.log.generation++
 	write.Generation = c.log.generation
@@ -169,9 +169,9 @@ func (c *Core) truncate(after Index) {
 func (c *Core) replaceLog(base Base) {
 	assert(base.ID.Index > c.log.commit, "no committed entry is dropped that a snapshot does not cover")
 	assert(c.leader == nil, "a leader never deletes entries of its log (§5.3, Leader Append-Only)")
-	voted := c.votes()
+	needed := c.config().needs(c.self)
 	c.log.replace(base)
-	c.configChanged(voted)
+	c.configChanged(needed)
 	c.disk.truncated(0)
 	c.step.out.Write.Base = nil // a base that this step has compacted to
 	c.step.out.Write.Log = &LogWrite{After: base.ID, Reset: true, Generation: c.log.generation}

@@ -29,11 +29,8 @@ func (c *Core) otherVoters() []Peer {
 	return others
 }
 
-// votes reports whether this member has a vote in the configuration in force.
-func (c *Core) votes() bool { return c.config().VotesIn(c.self) != 0 }
-
 // mayBeNeeded reports whether this member has a vote, or had one in the newest configuration that it knows to be committed
-// or in one behind that:
+// or in one behind that, or is to get one by what such a configuration says:
 //
 //	"a server that is not part of its own latest configuration should still start new elections, as it might still be
 //	needed until the C_new entry is committed" (dissertation §4.2.2)
@@ -41,12 +38,15 @@ func (c *Core) votes() bool { return c.config().VotesIn(c.self) != 0 }
 // For example, the members that C_new removes may be the only ones that hold it. Then their logs are longer than those of
 // all members that have a vote, whom they would not elect. One of them can lead: it needs the votes of the new voters, and
 // its own does not count.
+//
+// The same holds for a learner that is to become a voter. A member that has C_old,new needs its vote, and the learner may
+// have a longer log from a later leader that did not know of C_old,new, and is gone.
 func (c *Core) mayBeNeeded() bool {
-	if c.votes() {
+	if c.config().needs(c.self) {
 		return true
 	}
 	for n := len(c.log.Configs); n >= c.log.configsUpTo(c.log.commit); n-- {
-		if c.log.configRun(n).Config.VotesIn(c.self) != 0 {
+		if c.log.configRun(n).Config.needs(c.self) {
 			return true
 		}
 	}
@@ -58,19 +58,19 @@ func (c *Core) mayBeNeeded() bool {
 //	"Once a given server adds the new configuration entry to its log, it uses that configuration for all future
 //	decisions" (§6)
 func (c *Core) adoptConfig(e Entry) {
-	voted := e.Kind == EntryBootstrap || c.votes() // nobody campaigns before entry 1
+	needed := e.Kind == EntryBootstrap || c.config().needs(c.self) // nobody campaigns before entry 1
 	err := c.log.adoptConfig(e)
 	assert(err == nil, "a configuration was checked before its entry is appended")
 	if e.Kind == EntryConfiguration {
 		c.trace(TraceEvent{Kind: TraceConfigAppended, ID: e.ID()})
 	}
-	c.configChanged(voted)
+	c.configChanged(needed)
 }
 
-// configChanged puts the configuration that is in force from now on into the output; voted says whether this member had a
-// vote in the one before. Without a vote, a member lets its election timeout run out. With its first vote it draws a new
-// one, so that it does not campaign at once.
-func (c *Core) configChanged(voted bool) {
+// configChanged puts the configuration that is in force from now on into the output; needed says whether the one
+// before needed this member. A member that is not needed lets its election timeout run out. Once it is, it draws a new one,
+// so that it does not campaign at once.
+func (c *Core) configChanged(needed bool) {
 	assert(c.follower.attempts.ballot == nil, "the configuration does not change while votes are counted")
 	config := c.config()
 	c.step.out.Config = &config
@@ -78,7 +78,7 @@ func (c *Core) configChanged(voted bool) {
 	if c.leader != nil {
 		c.follow(c.leader, c.log.config(), c.leader.slowestRoundTrip())
 	}
-	if !voted && c.votes() {
+	if !needed && config.needs(c.self) {
 		c.resetElectionDeadline()
 	}
 	c.endCampaign()

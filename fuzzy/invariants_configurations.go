@@ -8,7 +8,7 @@ import (
 
 // The invariants of configurations.
 //
-//	N7   Only members campaign or lead that vote in the newest configuration of their log, or in one before it that may still be needed, because the newest is not known to be committed; an uninitialized member has no term, unless it joins a cluster that exists. (dissertation §4.2.2)
+//	N7   Only members campaign or lead that vote in the newest configuration of their log or are to become voters by it, or by one before it that may still be needed, because the newest is not known to be committed; an uninitialized member has no term, unless it joins a cluster that exists. (dissertation §4.2.2)
 //	N9   The configuration in use is the newest one in the log, committed or not, and is reported whenever it changes or becomes committed. (dissertation §4.1)
 //	G7   Each configuration follows lawfully from the one before it, so that any quorum of one meets any quorum of the next. (§6)
 //	G19  A leader appends a configuration only once it has committed the one before it and an entry of its own term. (§6)
@@ -56,13 +56,13 @@ func (w *witness) adopts(is, must *raft.Configuration) bool {
 }
 
 // role checks who campaigns or leads. A member that has lost its vote may be needed until it knows that the configuration
-// without it is committed.
+// without it is committed, and so may a learner until the change is given up that is to make it a voter.
 func (k *checker) role(n *node) {
 	if n.status.Role == raft.Follower {
 		return
 	}
 	for l := configured(n.log); l != nil; l = l.before {
-		if votes(&l.Configuration, n.peer()) {
+		if needs(&l.Configuration, n.peer()) {
 			return
 		}
 		if l.index <= n.status.Commit && n.status.Role != raft.Leader { // N66 limits how long a leader goes on

@@ -15,7 +15,7 @@ import (
 //	N67  A learner becomes a voter only if it has caught up: it is heard, and acknowledged what the leader had two rounds earlier at most. (dissertation §4.2.1)
 //	N68  When a joint configuration begins, a majority of the new voters is heard, or the request has named the others.
 //	N70  A member knows that it was removed exactly if an entry that it knows to be committed has removed it, and it has not joined again behind that.
-//	N72  A member that gets a vote waits for a whole election timeout before it campaigns.
+//	N72  A member that gets a vote, or is to get one, waits for a whole election timeout before it campaigns.
 
 // officeWitness records what a leader does about members that come and go.
 type officeWitness struct {

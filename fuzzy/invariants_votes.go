@@ -26,7 +26,7 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if durable && w.leads == (raft.Peer{}) {
 		w.rested = w.now // from now on the vote has time to elect its candidate
 	}
-	if was := n.configBefore; was != nil && votes(n.config(), n.peer()) && !votes(&was.Configuration, n.peer()) {
+	if was := n.configBefore; was != nil && needs(n.config(), n.peer()) && !needs(&was.Configuration, n.peer()) {
 		w.rested, w.enfranchised = w.now, w.now
 	}
 	if w.freed == w.now {
@@ -36,7 +36,7 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 		switch out.Trace[i].Kind {
 		case raft.TraceTimeout:
 			if w.enfranchised > 0 && w.now-w.enfranchised < n.timeout() && w.rested == w.enfranchised {
-				k.broken("N72", "%s stands for election in term %d, %v after it got its vote", n, s.Term, time.Duration(w.now-w.enfranchised))
+				k.broken("N72", "%s stands for election in term %d, %v after it got its vote, or was to get it", n, s.Term, time.Duration(w.now-w.enfranchised))
 			}
 			if w.now-w.rested < n.timeout() {
 				k.broken("N25", "%s stands for election in term %d after %v", n, s.Term, time.Duration(w.now-w.rested))

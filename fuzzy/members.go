@@ -105,6 +105,12 @@ func votes(config *raft.Configuration, p raft.Peer) bool {
 	return votesOn(config, p) || slices.Contains(config.Outgoing, p)
 }
 
+// needs reports whether a configuration may need this incarnation as a leader: it votes, or is to once the change takes effect.
+func needs(config *raft.Configuration, p raft.Peer) bool {
+	m := member(config, p)
+	return votes(config, p) || m != nil && m.Next == raft.NextVoter
+}
+
 // votesOn reports whether a configuration names a voter with this incarnation that remains one: only such a voter is a
 // target of a transfer.
 func votesOn(config *raft.Configuration, p raft.Peer) bool {
