@@ -121,6 +121,16 @@ func (m Members) Of(id string) (of []ClusterMember) {
 	return of
 }
 
+// Member returns the member with that id and incarnation; the zero value if there is none.
+func (m Members) Member(p Peer) ClusterMember {
+	for _, member := range m.Of(p.ID) {
+		if member.Incarnation == p.Incarnation {
+			return member
+		}
+	}
+	return ClusterMember{}
+}
+
 // Change is the body of POST /members: a raft.Change. All of it takes effect together, or nothing does.
 type Change struct {
 	Add      []NewMember   `json:"add,omitempty"`

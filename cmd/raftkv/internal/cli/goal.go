@@ -51,6 +51,19 @@ func voting(id, address, url string) goal {
 	return g
 }
 
+// located returns the goal that the member has this address and, unless it is "", this URL. Without an incarnation it is the
+// voter with that id, or the only member.
+func located(p api.Peer, address, url string) goal {
+	is := func(now api.Members) bool {
+		member := roleOf(now, p.ID)
+		if p.Incarnation != "" {
+			member = now.Member(p)
+		}
+		return member.Address == address && (url == "" || member.URL == url)
+	}
+	return goal{reached: func(_, now api.Members) bool { return is(now) }, already: is}
+}
+
 // gone returns the goal that there is no such member. Without an incarnation, that is any with the id.
 func gone(p api.Peer) goal {
 	isThere := func(now api.Members) bool {

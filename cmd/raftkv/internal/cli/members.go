@@ -155,12 +155,14 @@ replacement was given up, two members have one id: raftkv members shows their in
 			return api.Change{Demote: []api.Peer{{ID: args[0]}}}, state(args[0], "learner", "", "")
 		},
 	}, changeCommand{
-		use: "address ID ADDRESS [URL] | ID=ADDRESS[=URL]...", short: "Say where a member is now",
+		use: "address ID[.INCARNATION] ADDRESS [URL] | ID[.INCARNATION]=ADDRESS[=URL]...", short: "Say where a member is now",
 		long: `address changes where the other members dial a member, and its URL for clients. A member that is started at another address
 asks for that by itself. This is for one that cannot know it, behind a gateway, or to say it before the move: its connections
-stand until they break. Several members, written as in --peers, change together, so that two may swap their addresses.`,
+stand until they break. Several members, written as in --peers, change together, so that two may swap their addresses. If two
+members have one id, as after a replacement that was given up, raftkv members shows their incarnations; the id alone is the voter.`,
 		example: "  raftkv members address n2 10.0.1.2:5001 http://10.0.1.2:4001\n" +
-			"  raftkv members address n2=10.0.1.3:5001 n3=10.0.1.2:5001     # they have swapped them",
+			"  raftkv members address n2=10.0.1.3:5001 n3=10.0.1.2:5001     # they have swapped them\n" +
+			"  raftkv members address n3.8c504d9cfcb417cf 10.0.1.4:5001     # the one of two that has this incarnation",
 		args:  placesOnly,
 		build: moved,
 	}, changeCommand{
@@ -258,12 +260,13 @@ func moved(args []string) (change api.Change, all goal) {
 	}
 	var goals []goal
 	for _, place := range places {
-		update, url := api.Update{Peer: api.Peer{ID: place[0]}, Address: &place[1]}, ""
+		peer, url := peerOf(place[0]), ""
+		update := api.Update{Peer: peer, Address: &place[1]}
 		if len(place) == 3 {
 			url, update.URL = place[2], &place[2]
 		}
 		change.Update = append(change.Update, update)
-		goals = append(goals, state(place[0], "", place[1], url))
+		goals = append(goals, located(peer, place[1], url))
 	}
 	return change, allOf(goals)
 }

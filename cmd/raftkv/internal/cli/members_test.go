@@ -105,24 +105,25 @@ func (s *steward) run(t *testing.T, args string) (code int, out, errs string) {
 func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 	url := anyURL
 	for args, want := range map[string]string{
-		"add n4 n4:1 " + url:         `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}]}`,
-		"add n4":                     `{"promote":[{"id":"n4"}]}`,
-		"learner n4 n4:1 " + url:     `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1","kind":"learner"}]}`,
-		"remove n2":                  `{"remove":[{"id":"n2"}]}`,
-		"demote n2 --despite n3":     `{"demote":[{"id":"n2"}],"despite":["n3"]}`,
-		"replace n3":                 `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3"}}]}`,
-		"replace n3 n4":              `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4"}}]}`,
-		"replace n3 n3:2 " + url:     `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3","address":"n3:2","url":"http://127.0.0.1:1"}}]}`,
-		"replace n3 n4 n4:1 " + url:  `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}}]}`,
-		"address n2 n2:9":            `{"update":[{"id":"n2","address":"n2:9"}]}`,
-		"address n2 n2:9 " + url:     `{"update":[{"id":"n2","address":"n2:9","url":"http://127.0.0.1:1"}]}`,
-		"cancel --if-index 7":        `{"cancel":true,"if_index":7}`,
-		"remove n2 --patience 90s":   `{"remove":[{"id":"n2"}],"patience":"1m30s"}`,
-		"remove n2 --despite n1,n3":  `{"remove":[{"id":"n2"}],"despite":["n1","n3"]}`,
-		"remove n2 --timeout 0s":     `{"remove":[{"id":"n2"}]}`,
-		"remove n2 --no-wait":        `{"remove":[{"id":"n2"}]}`,
-		"remove n2.00000000000000ab": `{"remove":[{"id":"n2","incarnation":"00000000000000ab"}]}`,
-		"remove n2.ab":               `{"remove":[{"id":"n2.ab"}]}`,
+		"add n4 n4:1 " + url:               `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}]}`,
+		"add n4":                           `{"promote":[{"id":"n4"}]}`,
+		"learner n4 n4:1 " + url:           `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1","kind":"learner"}]}`,
+		"remove n2":                        `{"remove":[{"id":"n2"}]}`,
+		"demote n2 --despite n3":           `{"demote":[{"id":"n2"}],"despite":["n3"]}`,
+		"replace n3":                       `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3"}}]}`,
+		"replace n3 n4":                    `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4"}}]}`,
+		"replace n3 n3:2 " + url:           `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3","address":"n3:2","url":"http://127.0.0.1:1"}}]}`,
+		"replace n3 n4 n4:1 " + url:        `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}}]}`,
+		"address n2 n2:9":                  `{"update":[{"id":"n2","address":"n2:9"}]}`,
+		"address n2 n2:9 " + url:           `{"update":[{"id":"n2","address":"n2:9","url":"http://127.0.0.1:1"}]}`,
+		"cancel --if-index 7":              `{"cancel":true,"if_index":7}`,
+		"remove n2 --patience 90s":         `{"remove":[{"id":"n2"}],"patience":"1m30s"}`,
+		"remove n2 --despite n1,n3":        `{"remove":[{"id":"n2"}],"despite":["n1","n3"]}`,
+		"remove n2 --timeout 0s":           `{"remove":[{"id":"n2"}]}`,
+		"remove n2 --no-wait":              `{"remove":[{"id":"n2"}]}`,
+		"remove n2.00000000000000ab":       `{"remove":[{"id":"n2","incarnation":"00000000000000ab"}]}`,
+		"address n2.00000000000000ab n2:9": `{"update":[{"id":"n2","incarnation":"00000000000000ab","address":"n2:9"}]}`,
+		"remove n2.ab":                     `{"remove":[{"id":"n2.ab"}]}`,
 	} {
 		after := at(8, "n1 voter", "n2 voter")
 		after.Tolerance = "no failure is survived"
@@ -355,6 +356,30 @@ func TestMembers_SeveralAddressesChangeTogether(t *testing.T) {
 		code, _, errs := s.run(t, "members address "+args)
 		assert.Equal(t, 2, code)
 		assert.Contains(t, errs, "is no ID=ADDRESS or ID=ADDRESS=URL")
+	}
+}
+
+// After a replacement that was given up an id stands twice. Either member may be meant, and the other one's address is no news.
+func TestMembers_TheAddressOfOneOfTwoWithAnID(t *testing.T) {
+	const voter, learner = "n3.00000000000000a1", "n3.00000000000000a2"
+	moved := func(which int) api.Members {
+		m := at(10, "n1 voter", voter+" voter", learner+" learner")
+		m.Members[which].Address = "n3:9"
+		return m
+	}
+	for _, row := range []struct {
+		name        string
+		which, code int
+	}{
+		{voter, 1, 0}, {learner, 2, 0}, {"n3", 1, 0},
+		{voter, 2, 1}, {learner, 1, 1}, {"n3", 2, 1},
+	} {
+		begun := moved(row.which)
+		begun.Index, begun.Committed, begun.Change = 9, false, &api.Changing{Stage: api.StageCommits}
+		s := newSteward(t, at(8, "n1 voter", voter+" voter", learner+" learner"),
+			reply{status: http.StatusAccepted, views: []api.Members{begun, moved(row.which)}})
+		code, _, errs := s.run(t, "members address "+row.name+" n3:9")
+		assert.Equal(t, row.code, code, "%+v: %s", row, errs)
 	}
 }
 

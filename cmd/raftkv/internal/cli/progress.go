@@ -124,7 +124,7 @@ func printMembers(out io.Writer, m api.Members) error {
 		name := member.ID
 		condition := conditionOf(m, member)
 		shown = append(shown, member.ID+" catches up: "+condition)
-		if len(m.Of(name)) > 1 { // as remove takes it
+		if len(m.Of(name)) > 1 { // as remove and address take it
 			name += "." + member.Incarnation
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", // Flush tells
