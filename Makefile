@@ -69,7 +69,7 @@ fix: ## format, and rewrite golden lists, scenarios and the README's example: re
 bench: ## measure our own part of SET (core; full takes hours), and go on where it was interrupted: figures, no gate
 	cd bench && $(GO) run . run --set $(SET) --contestants coxswain
 
-bench-peers: ## the same with the other libraries, in turns: 50 minutes for SET=core on a quiet machine
+bench-peers: ## the same with the other libraries, in turns: 45 minutes for SET=core on a quiet machine
 	cd bench && $(GO) run . run --set $(SET)
 
 bench-profiles: ## profile the three hottest cells of our part into bench/profiles, and print where the time goes

@@ -84,7 +84,8 @@ ratio does not contain 1, *even* are the rest. The ratio is the median of the ce
 				name, strings.Join(rows, "\n"))
 		}
 		if len(losses) > 0 {
-			p.line("Where it is worse, times the best of the others:\n\n%s\n", strings.Join(losses, "\n"))
+			p.line("Where it is worse, or with a star, for too few runs, seems to be, times the best of the others:\n\n%s\n",
+				strings.Join(losses, "\n"))
 		}
 	}
 }
@@ -109,8 +110,8 @@ func (p *page) score(m measure, name string, others []string) score {
 		s.ratios = append(s.ratios, compared.ratio.Median)
 		verdict := compared.verdict(m.lower)
 		s.verdicts[verdict]++
-		if verdict == worse {
-			s.lost = append(s.lost, fmt.Sprintf("%s: %s of %s", c.row(), short(compared.ratio.Median), compared.best))
+		if verdict == worse || verdict == tooFew && compared.seemsWorse(m.lower) {
+			s.lost = append(s.lost, fmt.Sprintf("%s: %s of %s", c.row(), compared.ratio.brief(), compared.best))
 		}
 	}
 	return s
@@ -137,7 +138,12 @@ func (p *page) comparisons() {
 	homes, others := oursAndOthers()
 	p.line("## Beside the best of the others\n")
 	p.line("Ours divided by the contestant of the others with the best median in that cell.\n")
-	for _, m := range measures() {
+	p.beside(measures(), homes, others)
+}
+
+// beside prints a table for each measure.
+func (p *page) beside(measures []measure, homes, others []string) {
+	for _, m := range measures {
 		var rows []string
 		for _, c := range m.cells {
 			best, row := "", ""

@@ -55,6 +55,8 @@ type etcdApply struct {
 const (
 	etcdMessageBytesMax = 1 << 20
 	etcdInflightMax     = 512
+	etcdTick            = 100 * time.Millisecond // as in etcd
+	etcdQuickTick       = 15 * time.Millisecond
 	etcdTailEntries     = 5000    // that stay in memory when the log is compacted
 	etcdTailBytes       = 8 << 20 // of them, so that large commands do not fill the memory: as much as our cache
 )
@@ -75,12 +77,14 @@ func startEtcdRaft(async bool) func(Member) (replica, error) {
 			mailbox: etcdMailbox{some: make(chan struct{}, 1)},
 			appends: make(chan *raftpb.Message, 1024), applies: make(chan etcdApply, 1024),
 		}
-		if err := e.load(filepath.Join(m.Dir, "wal"), etcdStart(len(m.Addresses))); err != nil {
+		dir := filepath.Join(m.Dir, "wal")
+		first := !wal.Exist(dir)
+		if err := e.load(dir, etcdStart(len(m.Addresses))); err != nil {
 			return nil, err
 		}
-		tick := 100 * time.Millisecond // as in etcd
+		tick := etcdTick
 		if m.Tuned {
-			tick = 15 * time.Millisecond
+			tick = etcdQuickTick
 		}
 		raw, err := raft.NewRawNode(&raft.Config{
 			ID: e.id, ElectionTick: 10, HeartbeatTick: 1, Storage: e.memory, MaxSizePerMsg: etcdMessageBytesMax,
@@ -98,7 +102,7 @@ func startEtcdRaft(async bool) func(Member) (replica, error) {
 		if async {
 			go e.append()
 		}
-		go e.run(tick)
+		go e.run(first, tick)
 		return e, nil
 	}
 }
@@ -206,14 +210,22 @@ func (e *etcdReplica) proposals() []*raftpb.Entry {
 	return entries
 }
 
-func (e *etcdReplica) run(every time.Duration) {
+// run is the loop. Until there is a leader for the first time, its clock is quick: nobody measures that election.
+func (e *etcdReplica) run(first bool, every time.Duration) {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
+	if first {
+		ticks.Reset(etcdQuickTick)
+	}
 	for {
 		select {
 		case <-ticks.C:
 			e.raw.Tick()
 			e.compact()
+			if first && e.raw.BasicStatus().Lead != raft.None {
+				first = false
+				ticks.Reset(every)
+			}
 		case <-e.mailbox.some:
 		}
 		runtime.Gosched() // callers that are about to propose come into this batch

@@ -109,12 +109,21 @@ func runHashicorp(m Member, config *raft.Config, fsm raft.FSM, log raft.LogStore
 	for i, address := range m.Addresses {
 		initial.Servers = append(initial.Servers, raft.Server{ID: hashicorpID(i + 1), Address: raft.ServerAddress(address)})
 	}
-	err = raft.BootstrapCluster(config, log, stable, snapshots, t, initial)
-	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) { // that is, it is not the first start
-		return nil, err
+	fresh := raft.BootstrapCluster(config, log, stable, snapshots, t, initial)
+	if fresh != nil && !errors.Is(fresh, raft.ErrCantBootstrap) { // that is, it is not the first start
+		return nil, fresh
 	}
-	return raft.NewRaft(config, fsm, log, stable, snapshots, t)
+	r, err := raft.NewRaft(config, fsm, log, stable, snapshots, t)
+	if err == nil && fresh == nil && m.ID == majority(len(m.Addresses)) {
+		// It campaigns at once, as if a leader had asked it to.
+		request := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: config.ProtocolVersion}}
+		err = t.TimeoutNow(config.LocalID, t.LocalAddr(), &request, &raft.TimeoutNowResponse{})
+	}
+	return r, err
 }
+
+// majority is also the first member that may find one of them running, because they start in order.
+func majority(members int) int { return members/2 + 1 }
 
 func (h *hashicorp) Propose(_ context.Context, command []byte) error {
 	return h.raft.Apply(append([]byte(nil), command...), 0).Error() // it keeps what it gets; 0: no timer for each

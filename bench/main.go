@@ -72,7 +72,7 @@ With --profiles it measures one round and writes no results: profiling costs tim
 	flags.StringVar(&f.set, "set", "core", "core, full, or stores (raftkv and etcd)")
 	flags.StringVar(&f.cells, "cells", "", "only cells whose name matches this regular expression")
 	flags.StringVar(&f.contestants, "contestants", "", "only those whose name matches; default: all, in the core set the main ones")
-	flags.IntVar(&f.rounds, "rounds", 6, "rounds; six are the fewest that have a 95 % interval")
+	flags.IntVar(&f.rounds, "rounds", allRounds, "rounds at most; six are the fewest that have a 95 % interval")
 	flags.DurationVar(&f.warmup, "warmup", 500*time.Millisecond, "warm-up before each measurement")
 	flags.DurationVar(&f.measure, "measure", 2*time.Second, "length of each measurement")
 	flags.DurationVar(&f.within, "within", 0, "stop after this time; 0: when all is measured")
@@ -135,17 +135,17 @@ func (f *runFlags) choose() error {
 	if f.profiles != "" {
 		f.rounds, f.once, f.results = 1, true, os.DevNull
 	}
-	for _, of := range tiers {
-		var chosen tier
-		for _, c := range of {
+	for _, t := range tiers {
+		chosen := tier{rounds: t.rounds}
+		for _, c := range t.cells {
 			if f.smoke {
 				c = c.quick()
 			}
 			if matches.MatchString(c.String()) {
-				chosen = append(chosen, c)
+				chosen.cells = append(chosen.cells, c)
 			}
 		}
-		if len(chosen) > 0 {
+		if len(chosen.cells) > 0 {
 			f.tiers = append(f.tiers, chosen)
 		}
 	}
@@ -153,9 +153,9 @@ func (f *runFlags) choose() error {
 	if err != nil {
 		return fmt.Errorf("--contestants: %w", err)
 	}
-	for _, c := range contestants {
-		if who.MatchString(c.name) {
-			f.session.contestants = append(f.session.contestants, c.name)
+	for _, name := range append(names(contestants), storeNames()...) {
+		if who.MatchString(name) {
+			f.session.contestants = append(f.session.contestants, name)
 		}
 	}
 	if f.contestants == "" && f.set == "core" {

@@ -73,7 +73,7 @@ func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\
 var (
 	payloads    = []int{16, 128, 1 << 10, 64 << 10}
 	callerSteps = []int{1, 16, 64, 256, 1024}
-	openRates   = []float64{2_000, 5_000, 10_000, 20_000, 50_000, 100_000}
+	openRates   = []float64{2_000, 5_000, 10_000, 20_000, 50_000, 100_000, halfPeak}
 )
 
 func (p *page) write() {
@@ -215,8 +215,8 @@ func (p *page) openLoops() {
 		"command was\ndue, so a stall counts for everybody who would have waited. At most %s run at once; others that are due "+
 		"wait, and that\ncounts too.\n", thousands(openCallers))
 	if best, peak := p.peak(); best != "" {
-		p.line("The best of the others, %s, does %s a second in a closed loop of 1,024 callers: the highest of these "+
-			"rates is to be about half of that.\n", best, peak)
+		p.line("The best of the others in a closed loop of 1,024 callers, %s, does %s a second there: %s a second are %.0f %% of "+
+			"that.\n", best, peak, thousands(int64(halfPeak)), 100*halfPeak/peak.Median)
 	}
 	p.chart(chart{file: "open-p999.svg", title: "99.9th percentile in ms at a fixed rate", x: "operations a second"},
 		openRates, at, p999)
@@ -259,34 +259,50 @@ func (p *page) clusters() {
 	p.shares("Operations a second, as a share of the healthy cluster of three", []cell{
 		apart(3, followerStopped), apart(3, followerSlow), apart(5, ""), apart(7, ""),
 	}, rested(), opsPerSecond)
+	p.shares("The same, all replicas in one process", []cell{inOne(5), inOne(7)}, loop(256, 128), opsPerSecond)
 }
 
+// otherFigures are those that no load has.
+var otherFigures = []string{failoverMs, firstAckMs, caughtUpMs, idleCPU}
+
 func (p *page) others() {
-	for _, t := range []struct {
-		kind          kind
-		title, figure string
-		text          string
-	}{
-		{failover, "Failover in ms", failoverMs, "From SIGKILL of the leader's process to the first acknowledged write, " +
-			"the mean of three kills a round."},
+	if !slices.ContainsFunc(p.Results, func(m measurement) bool { return slices.Contains(otherFigures, m.Figure) }) {
+		return
+	}
+	p.line("## Failover, restart, catch-up and idle clusters\n")
+	p.line("Each replica has a process. *150–300 ms* says that all have these election timeouts instead of their defaults.\n")
+	p.otherTables([]otherTable{
+		{failover, "Failover in ms", failoverMs, "From SIGKILL of the leader's process to the first acknowledged write, the mean of " +
+			"the three kills\nof a round."},
 		{failover, "The slowest of them in ms", failoverWorst, ""},
 		{restart, "Restart in ms", firstAckMs, "All processes are killed and started again; until the first acknowledged write."},
 		{restart, "Until all replicas have applied all, ms", allAppliedMs, ""},
 		{restart, "Resident MiB then", idleResident, ""},
+	})
+	p.shares("Restart in the time that a quarter of the entries takes: at most 4 is linear", []cell{replay(restart, 200_000)},
+		replay(restart, 50_000), firstAckMs)
+	p.otherTables([]otherTable{
 		{catchUp, "Catch-up in ms", caughtUpMs, "A follower that was away while all was written starts and applies it."},
 		{idle, "Idle: CPU in % of a core, of all processes", idleCPU, ""},
 		{idle, "Idle: switches of threads a second", idleSwitches, ""},
 		{idle, "Idle: resident MiB, of all processes", idleResident, ""},
 		{idle, "Idle: anonymous MiB", idleAnonymous, ""},
-	} {
-		cells := kindOf(t.kind)
-		if t.text != "" && len(p.measured(cells, names(contestants), t.figure)) > 0 {
-			p.line("%s\n", t.text)
+	})
+}
+
+type otherTable struct {
+	kind                kind
+	title, figure, text string
+}
+
+func (p *page) otherTables(tables []otherTable) {
+	for _, t := range tables {
+		title := t.title
+		if t.text != "" {
+			title += "\n\n" + t.text
 		}
-		p.table(t.title, cells, names(contestants), t.figure)
+		p.table(title, kindOf(t.kind), names(contestants), t.figure)
 	}
-	p.shares("Restart in the time that a quarter of the entries takes: at most 4 is linear", []cell{replay(restart, 200_000)},
-		replay(restart, 50_000), firstAckMs)
 }
 
 func (p *page) storeTable() {
@@ -304,6 +320,13 @@ func (p *page) storeTable() {
 	} {
 		p.table(t.title, storeCells, storeNames(), t.figure)
 	}
+	p.beside([]measure{
+		{"raftkv beside etcd: puts a second", opsPerSecond, false, storeCells[:3]}, // the last has a fixed rate
+		{"raftkv beside etcd: median latency", p50, true, storeCells},
+		{"raftkv beside etcd: 99th percentile", p99, true, storeCells},
+		{"raftkv beside etcd: 99.9th percentile", p999, true, storeCells},
+		{"raftkv beside etcd: resident memory", residentMax, true, storeCells},
+	}, storeNames()[:2], storeNames()[2:])
 }
 
 // failures lists where operations failed: what is said there of the others is too good.

@@ -7,9 +7,12 @@ import (
 	"time"
 )
 
-// tier is a group of cells. All rounds of a tier are measured before the next tier begins: a session that is cut short has
-// whole rounds of what matters most.
-type tier []cell
+// tier is a group of cells. All its rounds are measured before the next tier begins: a session that is cut short has whole
+// rounds of what matters most.
+type tier struct {
+	rounds int
+	cells  []cell
+}
 
 // step is one run of the plan.
 type step struct {
@@ -20,9 +23,9 @@ type step struct {
 
 // plan returns all runs in their order. Within a cell of a round the contestants take turns, in another order each time.
 func (s *session) plan() (steps []step) {
-	for t, cells := range s.tiers {
-		for round := 1; round <= s.rounds; round++ {
-			for k, c := range cells {
+	for t, tier := range s.tiers {
+		for round := 1; round <= s.roundsOf(tier); round++ {
+			for k, c := range tier.cells {
 				for _, who := range shuffled(s.contestantsOf(c), uint64(round), uint64(t<<16+k)) {
 					steps = append(steps, step{c, who, round})
 				}
@@ -31,6 +34,8 @@ func (s *session) plan() (steps []step) {
 	}
 	return steps
 }
+
+func (s *session) roundsOf(t tier) int { return min(s.rounds, t.rounds) }
 
 // left returns the runs of the plan that are not over.
 func (s *session) left() []step {
@@ -56,8 +61,7 @@ func (s *session) expectedOf(x step) time.Duration {
 
 // What a run costs beside its load, as measured on a machine of two cores.
 const (
-	startOurs     = 400 * time.Millisecond
-	startDefault  = 1400 * time.Millisecond // others wait a second or two for their first election
+	startReplicas = 400 * time.Millisecond
 	startStore    = 2 * time.Second
 	perKill       = time.Second
 	perKillOthers = 3 * time.Second // with default timeouts
@@ -65,14 +69,11 @@ const (
 )
 
 func (s *session) guess(x step) time.Duration {
-	c, start := x.cell, startDefault
-	if c.Tuned || isOurs(x.contestant) {
-		start = startOurs
-	}
+	c, start := x.cell, startReplicas
 	filled := time.Duration(c.Entries) * time.Second / entriesASec
 	switch c.Kind {
 	case limits:
-		return startOurs + time.Duration(len(syncSizes)+1)*s.measure/2
+		return start + time.Duration(len(syncSizes)+1)*s.measure/2
 	case store:
 		return startStore + s.warmup + s.measure
 	case failover:
@@ -81,7 +82,7 @@ func (s *session) guess(x step) time.Duration {
 		}
 		return start + time.Duration(c.Kills)*perKillOthers
 	case restart, catchUp:
-		return startDefault + start + filled + time.Second
+		return 2*start + filled + time.Second
 	case idle:
 		return start + s.warmup + idleFactor*s.measure
 	}
@@ -93,13 +94,14 @@ func isOurs(contestant string) bool { return strings.HasPrefix(contestant, ours)
 // outline says before the session begins what there is to do, tier by tier.
 func (s *session) outline() {
 	left := s.left()
-	s.say("%d of %d runs to do, about %s; others are repeated if they are disturbed.", len(left), len(s.plan()), minutes(s.expected(left)))
+	s.say("%d of %d runs to do, about %s; others are repeated if they are disturbed.",
+		len(left), len(s.plan()), minutes(s.expected(left)))
 	var until time.Duration
-	for t, cells := range s.tiers {
-		of := slices.DeleteFunc(slices.Clone(left), func(x step) bool { return !slices.Contains(cells, x.cell) })
+	for t, tier := range s.tiers {
+		of := slices.DeleteFunc(slices.Clone(left), func(x step) bool { return !slices.Contains(tier.cells, x.cell) })
 		until += s.expected(of)
 		if len(s.tiers) > 1 {
-			s.say("tier %d: %d cells, %d runs, %d rounds; over after %s", t+1, len(cells), len(of), s.rounds, minutes(until))
+			s.say("tier %d: %d cells, %d runs, %d rounds; over after %s", t+1, len(tier.cells), len(of), s.roundsOf(tier), minutes(until))
 		}
 	}
 }

@@ -103,13 +103,12 @@ func shuffled(names []string, seed1, seed2 uint64) []string {
 }
 
 func (s *session) contestantsOf(c cell) []string {
-	switch c.Kind {
-	case limits:
+	if c.Kind == limits {
 		return []string{machine}
-	case store:
-		return storeNames()
 	}
-	return slices.DeleteFunc(slices.Clone(s.contestants), func(name string) bool { return s.skips != nil && s.skips(c, name) })
+	return slices.DeleteFunc(slices.Clone(s.contestants), func(name string) bool {
+		return slices.Contains(storeNames(), name) != (c.Kind == store) || s.skips != nil && s.skips(c, name)
+	})
 }
 
 // measureOnce measures a step, the first of those left, until a run counts or it has been tried often enough.

@@ -28,7 +28,7 @@ func TestSession_EveryContestantRunsOnce(t *testing.T) {
 	}
 	results := filepath.Join(t.TempDir(), "results.jsonl")
 	s := session{
-		tiers: []tier{{loop(4, 128), {Kind: limits}}}, contestants: names(contestants), rounds: 1, once: true,
+		tiers: []tier{{1, []cell{loop(4, 128), {Kind: limits}}}}, contestants: names(contestants), rounds: 1, once: true,
 		warmup: 10 * time.Millisecond, measure: 100 * time.Millisecond, results: results, dir: t.TempDir(), out: t.Output(),
 	}
 	now := conditionsNow("")
@@ -67,7 +67,7 @@ func TestSession_EveryContestantRunsOnce(t *testing.T) {
 
 func TestSession_TheContextEndsIt(t *testing.T) {
 	s := session{
-		tiers: []tier{{loop(1, 16)}}, contestants: names(contestants), rounds: 1, warmup: time.Hour,
+		tiers: []tier{{1, []cell{loop(1, 16)}}}, contestants: names(contestants), rounds: 1, warmup: time.Hour,
 		results: filepath.Join(t.TempDir(), "results.jsonl"), dir: t.TempDir(), out: t.Output(),
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, errTimeIsUp)

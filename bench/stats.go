@@ -52,9 +52,17 @@ func (e estimate) String() string {
 	case e.Runs == 0:
 		return "–"
 	case !e.known():
-		return short(e.Median) + "*"
+		return e.brief()
 	}
 	return fmt.Sprintf("%s (%s–%s)", short(e.Median), short(e.Low), short(e.High))
+}
+
+// brief is the median, with a star if it has no interval.
+func (e estimate) brief() string {
+	if !e.known() {
+		return short(e.Median) + "*"
+	}
+	return short(e.Median)
 }
 
 // short prints three digits.

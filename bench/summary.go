@@ -169,6 +169,11 @@ func (c comparison) verdict(lower bool) string {
 	return worse
 }
 
+// seemsWorse looks at the median alone.
+func (c comparison) seemsWorse(lower bool) bool {
+	return c.ratio.Median != 1 && (c.ratio.Median > 1) == lower
+}
+
 // The verdicts.
 const (
 	tooFew       = "too few runs"
