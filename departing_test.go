@@ -34,21 +34,7 @@ func TestLeader_RemovedMemberIsSentNoSnapshot(t *testing.T) {
 
 // The state that was frozen for a member is given back with the stream to it, although the member is still served.
 func TestLeader_AFrozenStateIsNotHeldForARemovedMember(t *testing.T) {
-	base := baseOf(id(8, 2))
-	base.Config.Level = 1
-	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 2}, Applied: id(8, 2)}
-	stored.Log.Begin(base)
-	cfg := snapConfig()
-	cfg.DurableFSM = true
-	c := begin(t, cfg, stored)
-	c.timeout()
-	c.grantPreVote("c")
-	c.persist()
-	c.receive("c", 3, raft.VoteReply{Granted: true})
-	c.persist()
-	c.receive("c", 3, raft.AppendReply{Match: 9})
-	out := c.receive("b", 3, raft.AppendConflict{Prev: 8, Hint: id(3, 1)})
-	require.NotNil(t, out.Keep)
+	c, out := durableLeader(t, nil)
 	out = c.step(frozen(out.Keep.Take, 5))
 	require.Len(t, offers(out.Send, "b"), 1)
 

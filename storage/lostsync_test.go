@@ -11,16 +11,23 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// A process ends in a sync that fails, and what it wrote there is read back, but is not on the disk. What a start returns
-// is there after a power cut all the same, whether or not anything was written in between.
-func TestLoad_DoesNotRelyOnWhatAFailedSyncHasLeft(t *testing.T) {
-	root := t.TempDir()
+// forgetfulDisk mounts a disk that loses what a failed sync was to write, and returns the directory where it is.
+func forgetfulDisk(t *testing.T) (root string, disk *powercut.FS) {
+	t.Helper()
+	root = t.TempDir()
 	disk, err := powercut.Mount(root)
 	if err != nil {
 		t.Skipf("no power cuts here: %v", err)
 	}
-	defer disk.Close()
+	t.Cleanup(func() { _ = disk.Close() })
 	require.NoError(t, disk.ForgetFailed())
+	return root, disk
+}
+
+// A process ends in a sync that fails, and what it wrote there is read back, but is not on the disk. What a start returns
+// is there after a power cut all the same, whether or not anything was written in between.
+func TestLoad_DoesNotRelyOnWhatAFailedSyncHasLeft(t *testing.T) {
+	root, disk := forgetfulDisk(t)
 	for _, kind := range bothKinds {
 		p := place{files.OS, filepath.Join(root, string(kind))}
 		p.fill(t, kind, []act{writes(aBootstrap())})

@@ -16,6 +16,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
 	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/golden"
 )
 
 // act is what a member does with its store.
@@ -330,20 +331,6 @@ func TestMigrate_EndsWithItsContext(t *testing.T) {
 	}
 }
 
-// fileContents returns what is in each file of a directory and those below it.
-func fileContents(t *testing.T, dir string) map[string]string {
-	all := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		all[path] = string(content)
-		return err
-	}))
-	return all
-}
-
 // unmovable is a store that Migrate refuses.
 type unmovable struct {
 	from   Kind
@@ -410,7 +397,7 @@ func TestMigrate_Refuses(t *testing.T) {
 			if row.change != nil {
 				row.change(t, p)
 			}
-			before := fileContents(t, p.dir)
+			before := golden.Contents(t, p.dir)
 			to := row.to
 			if to == "" {
 				to = other(row.from)
@@ -423,7 +410,7 @@ func TestMigrate_Refuses(t *testing.T) {
 			if row.as != nil {
 				require.ErrorAs(t, err, row.as)
 			}
-			after := fileContents(t, p.dir)
+			after := golden.Contents(t, p.dir)
 			if what == "a segment of another member" { // it is found when transactions were made that change nothing
 				delete(before, filepath.Join(p.dir, BoltFile))
 				delete(after, filepath.Join(p.dir, BoltFile))

@@ -14,7 +14,6 @@ import (
 	"github.com/coxswain/raft/internal/crashdisk"
 	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/segments"
-	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
 // crashing is a store that is moved again and again from the same state. Its segments are on a disk that crashes. raft.db is a
@@ -148,13 +147,7 @@ func TestMigrate_EachError(t *testing.T) {
 
 // Each sync of a real file system fails in turn, those of bbolt included, and then the power goes off.
 func TestMigrate_EachSync(t *testing.T) {
-	root := t.TempDir()
-	disk, err := powercut.Mount(root)
-	if err != nil {
-		t.Skipf("no power cuts here: %v", err)
-	}
-	defer disk.Close()
-	require.NoError(t, disk.ForgetFailed())
+	root, disk := forgetfulDisk(t)
 	for _, from := range bothKinds {
 		all := 0
 		for _, repeated := range []bool{false, true} {

@@ -1,9 +1,11 @@
-// Package golden compares output with a file that is kept with the code.
+// Package golden compares output with a file that is kept with the code, and shows whether a directory has changed.
 package golden
 
 import (
 	"flag"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +29,21 @@ func Check(t testing.TB, path, got, remedy string) {
 		t.Errorf("%s changed; if that is meant: %s\ngone: %q\nnew:  %q", path, remedy,
 			lacking(string(want), got), lacking(got, string(want)))
 	}
+}
+
+// Contents returns what is in each file of a directory and those below it.
+func Contents(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		all[path] = string(content)
+		return err
+	}))
+	return all
 }
 
 // lacking returns the lines of a that b does not have.

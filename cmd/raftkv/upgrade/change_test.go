@@ -3,10 +3,8 @@ package upgrade_test
 import (
 	"bytes"
 	"context"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,6 +13,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/golden"
 )
 
 // joiner is a process that is to become a member of the cluster.
@@ -177,12 +176,12 @@ func (j *joiner) movesItsLog(previous, here release) {
 	j.t.Helper()
 	j.Process(j.node.ID).Stop(stopMax)
 	j.migrate(here, "segments")
-	before := j.contents()
+	before := golden.Contents(j.t, j.DataDir(j.node.ID))
 	code, _, errs := runs(j.ctx, j.t, previous.program, j.ServeArgs(j.node)...)
 	assert.Equal(j.t, 1, code)
 	assert.Contains(j.t, errs, "version 4")
 	assert.Contains(j.t, errs, "format record")
-	assert.Equal(j.t, before, j.contents())
+	assert.Equal(j.t, before, golden.Contents(j.t, j.DataDir(j.node.ID)))
 	j.migrate(here, "bbolt")
 	for _, as := range []release{previous, here} {
 		j.running[j.node.ID] = as
@@ -199,19 +198,4 @@ func (j *joiner) migrate(here release, to string) {
 	code, out, errs := runs(j.ctx, j.t, here.program, "migrate", "--data", j.DataDir(j.node.ID), "--to", to)
 	require.Zero(j.t, code, errs)
 	require.Contains(j.t, out, "moved the log from ")
-}
-
-// contents returns what is in its files.
-func (j *joiner) contents() map[string]string {
-	j.t.Helper()
-	all := map[string]string{}
-	require.NoError(j.t, filepath.WalkDir(j.DataDir(j.node.ID), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		all[path] = string(content)
-		return err
-	}))
-	return all
 }
