@@ -43,8 +43,9 @@ type ghost struct {
 
 // lie is the first of the synced entries that a disk has lost at once; the hash covers the log up to it.
 type lie struct {
-	index raft.Index
-	hash  uint64
+	index  raft.Index
+	hash   uint64
+	config *loggedConfig // the newest one of the log that it is missing from, or earlier
 }
 
 // held reports whether the disk that carries or carried the incarnation holds a log up to an index, or did so

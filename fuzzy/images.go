@@ -54,7 +54,7 @@ func (d *disk) restore(i image, whole bool) {
 func (d *disk) lie(before []slot) {
 	for i := range before {
 		if h, there := at(d.log, raft.Index(i+1)); !there || h != before[i].hash {
-			d.lies = append(d.lies, lie{raft.Index(i + 1), before[i].hash})
+			d.lies = append(d.lies, lie{raft.Index(i + 1), before[i].hash, configured(before)})
 			return
 		}
 	}

@@ -295,18 +295,26 @@ func TestImages_WhoWasStartedTooOftenIsNotCounted(t *testing.T) {
 // A disk that has lost what changed the members may vote with the former majority, while the present one has elected another
 // leader of that term. No other loss of a log excuses two leaders: votes are not in it.
 func TestImages_OnlyALostConfigurationExcusesTwoLeaders(t *testing.T) {
+	changes := func(s *slot, to raft.EntryID) {
+		s.config = &loggedConfig{Configuration: s.config.Configuration, index: to.Index, term: to.Term, before: s.config}
+	}
 	for _, row := range []struct {
-		rule    string
-		changed bool
-	}{{"what was lost is an ordinary entry", false}, {"it has changed the members", true}} {
+		rule          string
+		changed, late bool
+	}{
+		{rule: "what was lost is an ordinary entry"},
+		{rule: "what was lost is an ordinary entry, and the members change later", late: true},
+		{rule: "it has changed the members", changed: true},
+	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c, lead := runningFive(t)
-			forgetsCommitted(c, c.nodes[(lead.index+1)%5])
+			liar, last := c.nodes[(lead.index+1)%5], &c.check.canonical[c.check.committed()-1]
 			if row.changed {
-				last := &c.check.canonical[len(c.check.canonical)-1]
-				config := *last.slot.config
-				config.index = last.id.Index
-				last.slot.config = &config
+				changes(&liar.disk.log[len(liar.disk.log)-1], last.id)
+			}
+			forgetsCommitted(c, liar)
+			if row.late {
+				changes(&last.slot, raft.EntryID{Term: last.id.Term, Index: last.id.Index + 1})
 			}
 			twice := func() { c.fail(Safety, "G1", "two lead one term") }
 			if !row.changed {

@@ -30,13 +30,13 @@ func (k *checker) leadership(n *node, before *raft.CoreStatus) {
 	if s.Role != raft.Leader || before.Role == raft.Leader && before.Term == s.Term {
 		return
 	}
-	was, led := k.leaders[s.Term]
+	voted := n.agreed(func(p raft.Peer) bool { return k.voted(p, s.Term, n.peer()) })
+	k.c.holds(voted.reached(), "G8", "%s leads term %d with the durable votes of %v", n, s.Term, voted)
+	was, led := k.leaders[s.Term] // asked behind G8: a G1 that is excused ends the run
 	k.c.holds(!led, "G1", "%s is elected in term %d, which %s leads or led", n, s.Term, k.c.title(was))
 	k.leaders[s.Term] = n.peer()
 	k.elections++
 	k.complete(n)
-	voted := n.agreed(func(p raft.Peer) bool { return k.voted(p, s.Term, n.peer()) })
-	k.c.holds(voted.reached(), "G8", "%s leads term %d with the durable votes of %v", n, s.Term, voted)
 }
 
 // voted reports whether a voter's disk, or one that an older image has replaced, voted for a candidate.

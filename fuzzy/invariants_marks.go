@@ -211,9 +211,14 @@ func (c *cluster) excused(class Class, rule string) bool {
 // lostConfiguration reports whether a node's disk has lied about a committed entry that changes the members. Then its vote may
 // count for a majority of the former ones, while a majority of the present ones elects another leader of that term.
 func (c *cluster) lostConfiguration(n *node) bool {
-	newest := c.newestCommitted()
-	changed := newest != nil && newest.index > 1 // with entry 1, a disk has lost its cluster
-	return changed && slices.ContainsFunc(n.disk.lies, func(l lie) bool { return l.index <= newest.index }) && c.lostCommitted(n)
+	for _, lie := range n.disk.lies {
+		for l := lie.config; l != nil && l.index >= max(lie.index, 2); l = l.before { // with entry 1, a disk has lost its cluster
+			if id := (raft.EntryID{Term: l.term, Index: l.index}); l.index <= c.check.committed() && c.check.canonical[l.index-1].id == id {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lostToDisks reports whether a lying disk has lost an entry that a member knows to be committed: no other loss does

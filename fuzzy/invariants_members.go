@@ -189,7 +189,7 @@ func (k *checker) votedOut(n *node, l *loggedConfig) {
 	switch {
 	case votes(&l.Configuration, n.peer()):
 		o.votedOut = 0
-	case o.votedOut == 0 && l.index <= s.Commit:
+	case o.votedOut == 0 && l.index <= s.Commit && s.Commit > n.earlier(s.Term): // it has committed an entry of its own term, too
 		o.votedOut = w.now
 	case o.votedOut > 0 && w.now-o.votedOut > 3*n.timeout()+8*slowestAck(n):
 		k.broken("N66", "%s still leads term %d, %v after it knew that the configuration of entry %d is committed, in which it has no vote",

@@ -287,8 +287,11 @@ func message(from, to *node, term raft.Term, body raft.Body) *raft.Message {
 
 // clusterBreaches break those of the cluster, and those that clients see.
 var clusterBreaches = []breach{
-	{"G1", func(_ *cluster, k *checker, lead, follower *node) {
+	{"G1", func(c *cluster, k *checker, lead, follower *node) {
 		follower.status.Leadership = lead.status.Leadership
+		for _, n := range c.nodes {
+			k.votes[voteKey{n.disk.incarnation, n.disk.epoch, lead.status.Term}] = follower.peer()
+		}
 		k.leadership(follower, &raft.CoreStatus{})
 	}},
 	{"G1", func(_ *cluster, k *checker, lead, follower *node) {
