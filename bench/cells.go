@@ -132,11 +132,12 @@ var (
 	thirdCells = []cell{
 		apart(5, ""), apart(3, followerSlow), replay(restart, 50_000),
 		{Kind: failover, Kills: 3, Replicas: 3, Apart: true, Tuned: true},
+		{Kind: failover, Kills: 3, Replicas: 3, Apart: true},
+		replay(catchUp, 200_000),
 	}
 	lastCells = []cell{
 		{Kind: idle, Replicas: 3, Apart: true, Tuned: true},
-		{Kind: failover, Kills: 3, Replicas: 3, Apart: true},
-		replay(catchUp, 200_000), apart(7, ""), at(20_000),
+		apart(7, ""), at(20_000), replay(restart, 800_000),
 		loop(1, 16), loop(16, 16), loop(1, 1<<10), loop(16, 1<<10),
 		loop(1, 64<<10), loop(64, 64<<10), loop(256, 64<<10), loop(1024, 64<<10),
 		inOne(5), inOne(7),

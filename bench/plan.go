@@ -61,11 +61,11 @@ func (s *session) expectedOf(x step) time.Duration {
 
 // What a run costs beside its load, as measured on a machine of two cores.
 const (
-	startReplicas = 400 * time.Millisecond
+	startReplicas = 250 * time.Millisecond
 	startStore    = 2 * time.Second
-	perKill       = time.Second
-	perKillOthers = 3 * time.Second // with default timeouts
-	entriesASec   = 60_000          // that fill a log
+	perKill       = 300 * time.Millisecond
+	perKillOthers = 2 * time.Second // with default timeouts
+	entriesASec   = 100_000         // that fill a log
 )
 
 func (s *session) guess(x step) time.Duration {
