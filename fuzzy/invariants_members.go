@@ -74,6 +74,11 @@ func (k *checker) members(n *node, before *raft.CoreStatus, out *raft.Output) {
 		k.promotes(n, l, out)
 		o.departs(l)
 	}
+	for i := range s.Peers {
+		if p := &s.Peers[i]; p.CatchUp.Round > 0 {
+			w.of(peerOf(p)).catchesUp(p)
+		}
+	}
 	if len(o.lasts) == 0 || o.lasts[len(o.lasts)-1].last < s.Last.Index {
 		o.lasts = append(o.lasts[max(0, len(o.lasts)-lastsMax):], lastAt{w.now, s.Last.Index})
 	}
@@ -158,12 +163,15 @@ func (k *checker) promotes(n *node, l *loggedConfig, out *raft.Output) {
 	}
 }
 
-// caughtUp checks a learner that becomes a voter.
+// caughtUp checks a learner that becomes a voter. Its last round may have been judged by an acknowledgement that is none of the
+// recent ones any more.
 func (k *checker) caughtUp(n *node, p raft.Peer) {
-	w, round := &n.seen, n.timeout()
+	w := &n.seen
+	slowest := slices.Max(w.of(p).slowest[:])
 	if progress := progressOn(&n.status, p); progress != nil {
-		round = max(round, min(2*progress.SlowestAck, waitsMax*n.timeout()))
+		slowest = max(slowest, progress.SlowestAck)
 	}
+	round := max(n.timeout(), min(2*slowest, waitsMax*n.timeout()))
 	must := raft.Index(0)
 	for _, l := range w.inOffice.lasts {
 		if l.at <= w.now-2*round {

@@ -94,6 +94,9 @@ type peerWitness struct {
 
 	asked     map[raft.RPCID]raft.Time // when the unanswered heartbeats to it left
 	roundTrip raft.Time                // the longest one, of a heartbeat or of the election
+
+	round   int          // of catching up, the present one
+	slowest [2]raft.Time // how long the slowest recent acknowledgement took at most, in the present round and in the one before
 }
 
 // strangerWitness records a leader that a member does not know, and the term in which it has shown what the member has lost.
@@ -341,6 +344,14 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 	case raft.ReadRequest:
 		w.asks(reading{from: m.From, id: b.ID})
 	}
+}
+
+// catchesUp records how a member catches up.
+func (p *peerWitness) catchesUp(progress *raft.PeerProgress) {
+	if r := progress.CatchUp.Round; r != p.round {
+		p.round, p.slowest = r, [2]raft.Time{0, p.slowest[0]}
+	}
+	p.slowest[0] = max(p.slowest[0], progress.SlowestAck)
 }
 
 func (p *peerWitness) proves(now raft.Time, match raft.Index) {
