@@ -149,6 +149,32 @@ func TestInvariants_AMemberMayDepartAndAnotherJoin(t *testing.T) {
 	promoted(lead, follower)
 	c.check.members(lead, &before, &raft.Output{})
 	assert.Nil(t, c.failure)
+	for rule, since := range map[string]raft.Time{"judged by a slow acknowledgement of its round": 3, "": 9} {
+		c, lead, follower = withSpare(t)
+		before, peer := lead.status, lead.seen.of(follower.peer())
+		peer.heard = lead.seen.now
+		peer.catchesUp(&raft.PeerProgress{CatchUp: raft.CatchUp{Round: 1}, SlowestAck: 2 * lead.timeout()})
+		peer.catchesUp(&raft.PeerProgress{CatchUp: raft.CatchUp{Round: 2}})
+		lead.seen.inOffice.lasts = []lastAt{{lead.seen.now - since*lead.timeout(), peer.proved + 1}}
+		promoted(lead, follower)
+		c.check.members(lead, &before, &raft.Output{})
+		assert.Equal(t, rule != "", c.failure == nil, rule)
+	}
+}
+
+// A leader may be elected without a vote in a configuration that is long committed. It hands over once it has committed an entry
+// of its own term.
+func TestInvariants_ALeaderWithoutAVoteFirstCommitsAnEntryOfItsOwn(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		c, lead, _ := withSpare(t)
+		l := lead.rule(voteless(lead, lead))
+		lead.status.Commit = l.index
+		if !own {
+			lead.status.Term++
+		}
+		c.check.votedOut(lead, l)
+		assert.Equal(t, own, lead.seen.inOffice.votedOut > 0)
+	}
 }
 
 // A new leader serves those whose removal it does not know to be committed. How slowly these answer is its estimate for whoever
