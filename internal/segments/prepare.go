@@ -189,12 +189,23 @@ func (l *Log) enough(bytes int64) error {
 	return nil
 }
 
-// fill writes zeros, so that the room is taken, and later writes change no more than bytes.
+// fillBytes are synced at once: a sync of the log beside it would wait for much more.
+const fillBytes = 1 << 20
+
+// fill writes zeros, so that the room is taken, and later writes change no more than bytes. The last of them are not synced.
 func fill(f files.File, bytes int64, at int) error {
 	zeros := make([]byte, min(bytes, int64(at)))
-	for done := int64(0); done < bytes; done += int64(len(zeros)) {
-		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), bytes-done)], done); err != nil {
+	var written, synced int64
+	for written < bytes {
+		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), bytes-written)], written)
+		if err != nil {
 			return err
+		}
+		if written += int64(n); written-synced >= fillBytes {
+			if err := f.Sync(); err != nil {
+				return err
+			}
+			synced = written
 		}
 	}
 	return nil
