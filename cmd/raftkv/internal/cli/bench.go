@@ -9,6 +9,7 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/coxswain/raft/cmd/internal/size"
@@ -17,6 +18,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/internal/load"
+	"github.com/coxswain/raft/storage"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 )
@@ -27,6 +29,7 @@ const (
 	benchTick      = 100 * time.Millisecond
 	valueBytesMax  = 1 << 20
 	callersMax     = 16 << 10
+	rateMax        = 1e6
 	callersInOpen  = 1024 // unless the user says another number
 	callersDefault = 64
 )
@@ -57,6 +60,9 @@ they were due: that shows what users would see.`,
   raftkv bench --rate 2000 --duration 30s --server http://127.0.0.1:4001,http://127.0.0.1:4002`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("rate") && !(b.load.Rate > 0 && b.load.Rate <= rateMax) { // NaN is neither
+				return fmt.Errorf("--rate %v: use more than 0, and at most %d; %w", b.load.Rate, int(rateMax), usage.Err)
+			}
 			if b.load.Rate > 0 && !cmd.Flags().Changed("callers") {
 				b.load.Callers = callersInOpen
 			}
@@ -84,20 +90,24 @@ func (b *bench) check() error {
 	switch {
 	case b.load.Callers < 1 || b.load.Callers > callersMax:
 		return fmt.Errorf("--callers %d: use 1 to %d", b.load.Callers, callersMax)
-	case b.load.Rate < 0:
-		return fmt.Errorf("--rate %v: use more than 0", b.load.Rate)
 	case b.bytes > valueBytesMax:
 		return fmt.Errorf("--bytes: use at most %s", size.Format(valueBytesMax))
 	case b.keys < 1:
 		return fmt.Errorf("--keys %d: use 1 or more", b.keys)
-	case b.load.Warmup < 0 || b.load.Measure <= 0:
-		return errors.New("--duration: use more than 0, and no negative --warmup")
+	case b.load.Warmup < 0:
+		return fmt.Errorf("--warmup %v: use 0 or more", b.load.Warmup)
+	case b.load.Measure <= 0:
+		return fmt.Errorf("--duration %v: use more than 0", b.load.Measure)
+	case b.reach.timeout <= 0:
+		return fmt.Errorf("--timeout %v: use more than 0", b.reach.timeout)
 	case b.nodes < 0 || b.nodes > local.NodesMax:
 		return fmt.Errorf("--nodes %d: use 1 to %d", b.nodes, local.NodesMax)
 	case b.nodes > 0 && len(b.reach.urls) > 0:
 		return errors.New("--nodes starts a cluster, and --server names one: use one of them")
 	case b.nodes == 0 && b.log != "":
 		return errors.New("--log is for the cluster of --nodes")
+	case b.log != "" && storage.Kind(b.log) != storage.KindSegments && storage.Kind(b.log) != storage.KindBolt:
+		return fmt.Errorf("--log %q: use %s or %s", b.log, storage.KindBolt, storage.KindSegments)
 	}
 	return nil
 }
@@ -126,15 +136,29 @@ func (b *bench) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		})
 		return err
 	}
+	if b.load.Rate > 0 { // otherwise a cluster that does not keep up would get all that were due, however long that takes
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, b.load.Warmup+b.load.Measure+b.reach.timeout, errBehind)
+		defer cancel()
+	}
 	report := b.watch(ctx, errOut)
-	if report.Operations == 0 {
+	switch {
+	case report.Operations == 0 && report.Failed == 0:
+		return fmt.Errorf("nothing was measured, the warm-up was not over: %w", context.Cause(ctx))
+	case report.Operations == 0:
 		return fmt.Errorf("nothing was written: %w", errors.Join(report.Err, context.Cause(ctx)))
+	}
+	if context.Cause(ctx) != nil {
+		_, _ = fmt.Fprintf(errOut, "ended early: %v\n", context.Cause(ctx)) // the figures are true all the same
 	}
 	if b.asJSON {
 		return json.NewEncoder(out).Encode(figuresOf(report))
 	}
 	return b.print(out, report)
 }
+
+// errBehind ends an open loop.
+var errBehind = errors.New("the cluster does not keep up with --rate: use a lower one")
 
 // servers returns the URLs of the cluster, which it starts if it is asked to.
 func (b *bench) servers(ctx context.Context) (urls []string, stop func() error, err error) {
@@ -174,18 +198,33 @@ func (b *bench) startCluster(ctx context.Context, dir string) (*local.Cluster, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, benchStart)
 	defer cancel()
-	err = cluster.Start()
-	if err == nil {
-		_, err = cluster.AwaitLeader(ctx, "")
+	if err = cluster.Start(); err == nil {
+		err = awaitLeader(ctx, cluster)
 	}
-	if err == nil {
-		return cluster, nil
+	if err != nil {
+		cluster.Stop()
+		return nil, err
 	}
+	return cluster, nil
+}
+
+// awaitLeader waits until there is a leader, or a member has ended.
+func awaitLeader(ctx context.Context, cluster *local.Cluster) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel(nil)
 	for _, n := range cluster.Nodes {
-		err = errors.Join(err, cluster.Ended(n.ID))
+		watch.Go(func() {
+			select {
+			case <-cluster.Process(n.ID).Done():
+				cancel(cluster.Ended(n.ID))
+			case <-ctx.Done():
+			}
+		})
 	}
-	cluster.Stop()
-	return nil, err
+	_, err := cluster.AwaitLeader(ctx, "")
+	return err
 }
 
 // leaderFirst puts the member that leads before the others, which would forward each request to it.

@@ -45,9 +45,16 @@ func TestBench_SaysWhyNothingWasWritten(t *testing.T) {
 	assert.Contains(t, errs, "127.0.0.1:1")
 }
 
+// It does not go on for ever because a cluster takes less than was asked for.
+func TestBench_ARateThatTheClusterDoesNotKeepUpWith(t *testing.T) {
+	newDemo(t)
+	_, _, errs := run(t, "", "bench", "--rate", "1e6", "--warmup", "0s", "--duration", "200ms", "--keys", "10", "--timeout", "500ms")
+	assert.Contains(t, errs, "the cluster does not keep up with --rate: use a lower one")
+}
+
 func TestBench_RefusesWhatMakesNoSense(t *testing.T) {
 	for _, args := range []string{
-		"--callers 0", "--rate -1", "--bytes 2MiB", "--keys 0", "--duration 0s", "--warmup -1s", "--nodes 10", "--log segments",
+		"--callers 0", "--rate -1", "--rate 0", "--rate NaN", "--rate Inf", "--rate 1e12", "--timeout 0s", "--nodes 1 --log tape", "--bytes 2MiB", "--keys 0", "--duration 0s", "--warmup -1s", "--nodes 10", "--log segments",
 		"--nodes 3 --server http://127.0.0.1:1", "surplus",
 	} {
 		code, _, errs := run(t, "", append([]string{"bench"}, strings.Fields(args)...)...)

@@ -124,12 +124,12 @@ func (c *changer) refused(ctx context.Context, err error) (string, error) {
 func (c *changer) settle(ctx context.Context, latest error) (api.Members, error) {
 	for {
 		if err := wait(ctx, lookPause); err != nil {
-			return api.Members{}, c.outOfTime(latest)
+			return api.Members{}, c.outOfTime(ctx, latest)
 		}
 		now, err := c.lookAndTell(ctx)
 		switch {
 		case ctx.Err() != nil: // what the look says of that is not news
-			return api.Members{}, c.outOfTime(latest)
+			return api.Members{}, c.outOfTime(ctx, latest)
 		case err != nil:
 			latest = err
 		case now.Change == nil && now.Committed:
@@ -138,8 +138,8 @@ func (c *changer) settle(ctx context.Context, latest error) (api.Members, error)
 	}
 }
 
-// outOfTime returns the error of a command whose time is over.
-func (c *changer) outOfTime(latest error) error {
+// outOfTime returns the error of a command whose time is over, or that was interrupted.
+func (c *changer) outOfTime(ctx context.Context, latest error) error {
 	if c.Last().Change == nil && !api.Uncertain(latest) && latest != nil {
 		return latest
 	}
@@ -147,8 +147,12 @@ func (c *changer) outOfTime(latest error) error {
 	if c.Last().Change == nil {
 		outcome = "it is not known whether the change has begun"
 	}
+	why := "--timeout ended"
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+		why = cause.Error()
+	}
 	return &exitError{exitUnknown, fmt.Errorf(
-		"--timeout ended, and %s: raftkv members shows it, and the same command waits for it again", outcome)}
+		"%s, and %s: raftkv members shows it, and the same command waits for it again", why, outcome)}
 }
 
 // done says what the members are at the end.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
@@ -25,11 +26,11 @@ func (g goal) refusedAsDone(err error, now api.Members) bool {
 	return false
 }
 
-// state returns the goal that the id has one member, of this kind and at this address and URL, and its disk is not lost.
-// What is "" may be anything.
-func state(id, kind, address, url string) goal {
+// state returns the goal that the member is the only one with its id, of this kind and at this address and URL, and its disk
+// is not lost. What is "" may be anything. If its incarnation is named, there may be another one with its id.
+func state(p api.Peer, kind, address, url string) goal {
 	is := func(now api.Members) bool {
-		of := now.Of(id)
+		of := slices.DeleteFunc(now.Of(p.ID), func(m api.ClusterMember) bool { return !isMember(p, m) })
 		return len(of) == 1 && !of[0].Replace && (kind == "" || of[0].Kind == kind) &&
 			(address == "" || of[0].Address == address) && (url == "" || of[0].URL == url)
 	}
@@ -45,10 +46,24 @@ func allOf(goals []goal) goal {
 }
 
 // voting returns the goal that the member is a voter at this address.
-func voting(id, address, url string) goal {
-	g := state(id, api.StandingVoter, address, url)
-	g.joins = id
+func voting(p api.Peer, address, url string) goal {
+	g := state(p, api.StandingVoter, address, url)
+	g.joins = p.ID
 	return g
+}
+
+// demoted returns the goal that the member has no vote. Without an incarnation, that is any with the id.
+func demoted(p api.Peer) goal {
+	is := func(now api.Members) bool {
+		of := slices.DeleteFunc(now.Of(p.ID), func(m api.ClusterMember) bool { return !isMember(p, m) })
+		return len(of) > 0 && !slices.ContainsFunc(of, func(m api.ClusterMember) bool { return m.Kind != api.StandingLearner })
+	}
+	return goal{reached: func(_, now api.Members) bool { return is(now) }, already: is}
+}
+
+// isMember reports whether a peer names the member, as any with its id does if no incarnation is named.
+func isMember(p api.Peer, m api.ClusterMember) bool {
+	return m.ID == p.ID && (p.Incarnation == "" || m.Incarnation == p.Incarnation)
 }
 
 // located returns the goal that the member has this address and, unless it is "", this URL. Without an incarnation it is the
@@ -67,7 +82,7 @@ func located(p api.Peer, address, url string) goal {
 // gone returns the goal that there is no such member. Without an incarnation, that is any with the id.
 func gone(p api.Peer) goal {
 	isThere := func(now api.Members) bool {
-		return slices.ContainsFunc(now.Of(p.ID), func(m api.ClusterMember) bool { return p.Incarnation == "" || m.Incarnation == p.Incarnation })
+		return slices.ContainsFunc(now.Members, func(m api.ClusterMember) bool { return isMember(p, m) })
 	}
 	return goal{
 		reached: func(_, now api.Members) bool { return !isThere(now) },
@@ -80,19 +95,21 @@ func gone(p api.Peer) goal {
 }
 
 // replaced returns the goal that the new member is the only one with its id, and that the old one is gone.
-func replaced(old string, by api.NewMember) goal {
-	there := state(by.ID, "", by.Address, by.URL).already
-	if by.ID != old {
+func replaced(old api.Peer, by api.NewMember) goal {
+	there := state(api.Peer{ID: by.ID}, "", by.Address, by.URL).already
+	if by.ID != old.ID {
+		left := gone(old)
 		return goal{
 			joins:   by.ID,
-			reached: func(_, now api.Members) bool { return there(now) && len(now.Of(old)) == 0 },
-			already: func(now api.Members) bool { return there(now) && wasRemoved(now, old) },
+			reached: func(first, now api.Members) bool { return there(now) && left.reached(first, now) },
+			already: func(now api.Members) bool { return there(now) && left.already(now) },
 		}
 	}
 	return goal{
-		joins: old,
+		joins: old.ID,
 		reached: func(first, now api.Members) bool {
-			return there(now) && now.Of(old)[0].Incarnation != roleOf(first, old).Incarnation
+			was := cmp.Or(old.Incarnation, roleOf(first, old.ID).Incarnation)
+			return there(now) && now.Of(old.ID)[0].Incarnation != was
 		},
 		already: there,
 	}
@@ -106,9 +123,4 @@ func roleOf(m api.Members, id string) (member api.ClusterMember) {
 		}
 	}
 	return member
-}
-
-// wasRemoved reports whether a member with that id was removed, and none is there.
-func wasRemoved(now api.Members, id string) bool {
-	return len(now.Of(id)) == 0 && slices.ContainsFunc(now.Removed, func(r api.Removed) bool { return r.ID == id })
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func figuresOf(r load.Report) benchFigures {
 func (b *bench) print(out io.Writer, r load.Report) error {
 	how := fmt.Sprintf("%d callers in a closed loop", b.load.Callers)
 	if b.load.Rate > 0 {
-		how = fmt.Sprintf("%g writes a second, latency from when each was due", b.load.Rate)
+		how = strconv.FormatFloat(b.load.Rate, 'f', -1, 64) + " writes a second, latency from when each was due"
 	}
 	f := figuresOf(r)
 	lines := []string{

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -20,6 +21,9 @@ member is one that runs "raftkv serve" without --peers on an empty directory. It
 and votes only then. The commands wait until the change is done, and print on standard error how far it is. A change
 outlives the command and the leader: to wait for it again, or to make sure that it was made, run the same command again. With
 --no-wait, a command only waits until the change is accepted; a change that was accepted may still be given up.
+
+After a replacement that was given up, two members have one id. raftkv members shows each with its incarnation, as in
+n3.8c504d9cfcb417cf, and the other commands take that name.
 
 Exit codes: 0 done, or nothing to do; 1 refused or given up, and no voter has changed; 2 bad usage; 4 --if-index no longer
 holds; 5 --timeout ended, and the change goes on or may have begun; 8 no server could be asked.`
@@ -59,7 +63,7 @@ func newMembers() *cobra.Command {
 
 // showMembers prints the members as the server sees them that knows most.
 func showMembers(cmd *cobra.Command, r *reach, asJSON bool) error {
-	urls, err := r.servers()
+	urls, err := r.found()
 	if err != nil {
 		return err
 	}
@@ -113,7 +117,7 @@ func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal)
 	if f.patience <= 0 {
 		return fmt.Errorf("--patience %v: use more than 0; %w", f.patience, usage.Err)
 	}
-	urls, err := timeout.servers()
+	urls, err := timeout.found()
 	if err != nil {
 		return err
 	}
@@ -128,9 +132,18 @@ func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal)
 	}
 	done, err := ask(cmd.Context(), timeout.timeout)
 	if err != nil {
-		return err
+		return addsWhere(change, err)
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), done)
+	return err
+}
+
+// addsWhere says what to do if a member is to get a vote that is not there.
+func addsWhere(change api.Change, err error) error {
+	var unknown *api.Error
+	if len(change.Promote) == 1 && change.Promote[0].Incarnation == "" && api.CodeOf(err) == api.UnknownMember && errors.As(err, &unknown) {
+		return api.Errorf(unknown.Code, "to add a new one: raftkv members add "+change.Promote[0].ID+" ADDRESS URL", "%s", unknown.Message)
+	}
 	return err
 }
 
@@ -138,8 +151,7 @@ func changeCommands() []changeCommand {
 	return append(joiningCommands(), changeCommand{
 		use: "remove ID[.INCARNATION]", short: "Remove a member",
 		long: `remove removes the member; its process ends with exit code 9 when it learns of that. If it leads, it makes another
-member the leader first. Its store is of no use any more: to let it join again, empty its directory and add it. If a
-replacement was given up, two members have one id: raftkv members shows their incarnations, and remove takes one of them.`,
+member the leader first. Its store is of no use any more: to let it join again, empty its directory and add it.`,
 		example: "  raftkv members remove n4\n  raftkv members remove n3.8c504d9cfcb417cf     # the one of two that has this incarnation",
 		args:    cobra.ExactArgs(1),
 		build: func(args []string) (api.Change, goal) {
@@ -147,19 +159,20 @@ replacement was given up, two members have one id: raftkv members shows their in
 			return api.Change{Remove: []api.Peer{peer}}, gone(peer)
 		},
 	}, changeCommand{
-		use: "demote ID", short: "Make a voter a learner",
+		use: "demote ID[.INCARNATION]", short: "Make a voter a learner",
 		long:    "demote takes the vote from a member, which still receives the log. raftkv members add ID gives it back.",
 		example: "  raftkv members demote n3",
 		args:    cobra.ExactArgs(1),
 		build: func(args []string) (api.Change, goal) {
-			return api.Change{Demote: []api.Peer{{ID: args[0]}}}, state(args[0], "learner", "", "")
+			peer := peerOf(args[0])
+			return api.Change{Demote: []api.Peer{peer}}, demoted(peer)
 		},
 	}, changeCommand{
 		use: "address ID[.INCARNATION] ADDRESS [URL] | ID[.INCARNATION]=ADDRESS[=URL]...", short: "Say where a member is now",
 		long: `address changes where the other members dial a member, and its URL for clients. A member that is started at another address
 asks for that by itself. This is for one that cannot know it, behind a gateway, or to say it before the move: its connections
 stand until they break. Several members, written as in --peers, change together, so that two may swap their addresses. If two
-members have one id, as after a replacement that was given up, raftkv members shows their incarnations; the id alone is the voter.`,
+members have one id, as after a replacement that was given up, the id alone is the voter.`,
 		example: "  raftkv members address n2 10.0.1.2:5001 http://10.0.1.2:4001\n" +
 			"  raftkv members address n2=10.0.1.3:5001 n3=10.0.1.2:5001     # they have swapped them\n" +
 			"  raftkv members address n3.8c504d9cfcb417cf 10.0.1.4:5001     # the one of two that has this incarnation",
@@ -182,17 +195,18 @@ that has begun cannot be canceled; it is done as soon as a majority of the forme
 // joiningCommands are the commands with which a member joins.
 func joiningCommands() []changeCommand {
 	return []changeCommand{{
-		use: "add ID [ADDRESS URL]", short: "Add a voter",
+		use: "add ID [ADDRESS URL] | ID.INCARNATION", short: "Add a voter",
 		long: `add adds a member that runs at ADDRESS, for the other members, and at URL, for clients. It votes once it has caught up.
 Without ADDRESS and URL it makes a learner a voter.`,
 		example: "  raftkv members add n4 10.0.0.4:5001 http://10.0.0.4:4001\n  raftkv members add n4     # it is a learner",
 		args:    either(1, 3),
 		build: func(args []string) (api.Change, goal) {
 			if len(args) == 1 {
-				return api.Change{Promote: []api.Peer{{ID: args[0]}}}, voting(args[0], "", "")
+				peer := peerOf(args[0])
+				return api.Change{Promote: []api.Peer{peer}}, voting(peer, "", "")
 			}
 			return api.Change{Add: []api.NewMember{{ID: args[0], Address: args[1], URL: args[2]}}},
-				voting(args[0], args[1], args[2])
+				voting(api.Peer{ID: args[0]}, args[1], args[2])
 		},
 	}, {
 		use: "learner ID ADDRESS URL", short: "Add a member without a vote",
@@ -201,10 +215,10 @@ Without ADDRESS and URL it makes a learner a voter.`,
 		args:    cobra.ExactArgs(3),
 		build: func(args []string) (api.Change, goal) {
 			return api.Change{Add: []api.NewMember{{ID: args[0], Address: args[1], URL: args[2], Kind: "learner"}}},
-				state(args[0], "learner", args[1], args[2])
+				state(api.Peer{ID: args[0]}, "learner", args[1], args[2])
 		},
 	}, {
-		use: "replace ID [WITH-ID] [ADDRESS URL]", short: "Put another machine, or an empty disk, in the place of a member",
+		use: "replace ID[.INCARNATION] [WITH-ID] [ADDRESS URL]", short: "Put another machine, or an empty disk, in the place of a member",
 		long: `replace lets a new member take the place of one that is lost. Without WITH-ID the new one has the same id: the member
 runs again on an empty directory. Without ADDRESS and URL it runs where the old one did; after WITH-ID they may be left out
 only if that is a learner. Until the new one has caught up, the old one still counts as a voter.`,
@@ -213,14 +227,15 @@ only if that is a learner. Until the new one has caught up, the old one still co
   raftkv members replace n3 n4 10.0.0.4:5001 http://10.0.0.4:4001            # by another member`,
 		args: cobra.RangeArgs(1, 4),
 		build: func(args []string) (api.Change, goal) {
-			old, by := args[0], api.NewMember{ID: args[0]}
+			old := peerOf(args[0])
+			by := api.NewMember{ID: old.ID}
 			if len(args)%2 == 0 {
 				by.ID = args[1]
 			}
 			if len(args) > 2 {
 				by.Address, by.URL = args[len(args)-2], args[len(args)-1]
 			}
-			return api.Change{Replace: []api.Replacement{{Old: api.Peer{ID: old}, New: by}}}, replaced(old, by)
+			return api.Change{Replace: []api.Replacement{{Old: old, New: by}}}, replaced(old, by)
 		},
 	}}
 }

@@ -1,7 +1,9 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/cli"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -121,6 +124,10 @@ func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 		"remove n2 --despite n1,n3":        `{"remove":[{"id":"n2"}],"despite":["n1","n3"]}`,
 		"remove n2 --timeout 0s":           `{"remove":[{"id":"n2"}]}`,
 		"remove n2 --no-wait":              `{"remove":[{"id":"n2"}]}`,
+		"demote n2.00000000000000ab":       `{"demote":[{"id":"n2","incarnation":"00000000000000ab"}]}`,
+		"add n2.00000000000000ab":          `{"promote":[{"id":"n2","incarnation":"00000000000000ab"}]}`,
+		"replace n2.00000000000000ab":      `{"replace":[{"old":{"id":"n2","incarnation":"00000000000000ab"},"new":{"id":"n2"}}]}`,
+		"replace n2.00000000000000ab n4":   `{"replace":[{"old":{"id":"n2","incarnation":"00000000000000ab"},"new":{"id":"n4"}}]}`,
 		"remove n2.00000000000000ab":       `{"remove":[{"id":"n2","incarnation":"00000000000000ab"}]}`,
 		"address n2.00000000000000ab n2:9": `{"update":[{"id":"n2","incarnation":"00000000000000ab","address":"n2:9"}]}`,
 		"remove n2.ab":                     `{"remove":[{"id":"n2.ab"}]}`,
@@ -181,6 +188,7 @@ func TestMembers_ExitCodes(t *testing.T) {
 		says       string
 	}{
 		{"refused", "remove n3", refuses(api.LastVoter), 1, "last_voter: because (a remedy)"},
+		{"a new member without its place", "add n9", refuses(api.UnknownMember), 1, "because (to add a new one: raftkv members add n9 ADDRESS URL)"},
 		{"an unknown member", "remove n9", refuses(api.UnknownMember), 1, "unknown_member: because"},
 		{"no server of this release", "remove n9", refuses(api.NotFound), 1, "runs an earlier release"},
 		{"the index has changed", "remove n3 --if-index 4", refuses(api.ConfigChanged), 4, "config_changed"},
@@ -219,6 +227,30 @@ func TestMembers_ExitCodes(t *testing.T) {
 	code, out, errs := run(t, "", "members", "remove", "n3", "--server", older.URL, "--server", newer.URL)
 	assert.Equal(t, 0, code, "the other one is asked: %s", errs)
 	assert.Equal(t, "done: configuration 6, voters n1\n", out)
+}
+
+// Who interrupts a command hears that, and what to do.
+func TestMembers_Interrupted(t *testing.T) {
+	joins := at(10, "n1 voter", "n4 joins")
+	s := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []api.Members{joins}})
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	defer interrupt(nil)
+	posted := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if posted {
+			interrupt(errors.New("interrupt signal received"))
+		}
+		posted = posted || r.Method == http.MethodPost
+	}))
+	defer server.Close()
+	var errs strings.Builder
+	code := cli.Run(ctx, []string{"members", "add", "n4", "n4:1", anyURL, "--server", server.URL}, cli.Streams{Out: io.Discard, Err: &errs})
+	assert.Equal(t, 5, code)
+	assert.Contains(t, errs.String(), "raftkv: interrupt signal received, and ")
+	assert.Contains(t, errs.String(), ": raftkv members shows it, and the same command waits for it again\n")
 }
 
 func TestMembers_NoWaitEndsOnceTheChangeIsAccepted(t *testing.T) {
@@ -262,6 +294,7 @@ func TestMembers_NothingToDo(t *testing.T) {
 		{"its disk is lost", "replace n4", lost, api.MemberExists, 1},
 		{"its disk is whole", "replace n4", at(9, "n1 voter", "n4 voter"), api.MemberExists, 0},
 		{"two incarnations are there", "replace n4", at(9, "n1 voter", "n4.1 voter", "n4.2 learner"), api.MemberExists, 1},
+		{"no such incarnation", "demote n4.00000000000000aa", at(9, "n1 voter", "n4 learner"), api.UnknownMember, 1},
 		{"it was removed", "remove n3", removed, api.UnknownMember, 0},
 		{"it never was there", "remove n5", removed, api.UnknownMember, 1},
 		{"it was replaced", "replace n3 n4", removed, api.UnknownMember, 0},
@@ -320,7 +353,7 @@ func TestMembers_PrintsATable(t *testing.T) {
 	assert.Equal(t, 0, code)
 	assert.Equal(t, `n1    voter          n1:1  http://127.0.0.1:4001  leads
 n2    voter          n2:1  -                      it is not connected
-n3.3  to be removed  n3:1  -                      its disk was emptied; start it with an empty --data directory, and run: raftkv members replace n3
+n3.3  to be removed  n3:1  -                      its disk was emptied
 n3.4  joins          n3:1  -                      40.0 MiB of 100 MiB, 40 %, 3s left
 n5    learner        n5:1  -                      entry 41 of 1000, 3.1 entries/s, 1m1s left
 n9    removed        n9:1  -                      by configuration 9; it is told so until it answers, for 1.2s at most
@@ -359,6 +392,22 @@ func TestMembers_SeveralAddressesChangeTogether(t *testing.T) {
 	}
 }
 
+// What to do about a lost disk depends on whether another one is about to take its place.
+func TestMembers_SaysHowToReplaceALostDisk(t *testing.T) {
+	for _, row := range []struct {
+		twin, hint string
+	}{
+		{"", "it is lost; start it with an empty --data directory, and run: raftkv members replace n3"},
+		{"n3.4 joins", "it is lost\n"},
+		{"n3.4 learner", "it is lost; the learner is to take its place: start that, and run: raftkv members replace n3"},
+	} {
+		m := at(5, "n1 voter", "n3.3 voter", row.twin)
+		m.Members[1].Problem, m.Members[1].Replace = "it is lost", true
+		_, out, _ := newSteward(t, m).run(t, "members")
+		assert.Contains(t, out, row.hint, row.twin)
+	}
+}
+
 // After a replacement that was given up an id stands twice. Either member may be meant, and the other one's address is no news.
 func TestMembers_TheAddressOfOneOfTwoWithAnID(t *testing.T) {
 	const voter, learner = "n3.00000000000000a1", "n3.00000000000000a2"
@@ -390,7 +439,7 @@ func TestMembers_SaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 		"members add n4 h:4":                  "accepts 1 or 3 args, received 2",
 		"members learner n4":                  "write raftkv members learner ID ADDRESS URL",
 		"members remove":                      "write raftkv members remove ID[.INCARNATION]",
-		"members replace":                     "write raftkv members replace ID [WITH-ID] [ADDRESS URL]",
+		"members replace":                     "write raftkv members replace ID[.INCARNATION] [WITH-ID] [ADDRESS URL]",
 		"members remove n4 --patience 0s":     "--patience 0s: use more than 0",
 		"members remove n4 --patience 1":      `--patience "1": it takes a time with its unit`,
 		"members remove n4 --timeout -1s":     "--timeout -1s",

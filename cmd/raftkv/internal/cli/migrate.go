@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"os"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -69,7 +70,10 @@ func migrate(ctx context.Context, dir string, to storage.Kind, out, errOut io.Wr
 
 // explainMigrate names the flag, and what helps.
 func explainMigrate(dir string, err error) error {
+	info, statErr := os.Stat(dir)
 	switch {
+	case statErr == nil && !info.IsDir():
+		return fmt.Errorf("--data %q: that is a file: name the directory that %s is in", dir, storage.BoltFile)
 	case errors.Is(err, storage.ErrUnfinished):
 		return &exitError{exitUnknown, fmt.Errorf("--data %q: %w", dir, err)}
 	case errors.Is(err, context.Canceled):

@@ -53,6 +53,10 @@ func TestMigrate_SaysWhatHelps(t *testing.T) {
 	assert.Contains(t, errs, "a process has the store open: stop the member first")
 	require.NoError(t, open.Close())
 
+	code, _, errs = run(t, "", "migrate", "--data", filepath.Join(dir, storage.BoltFile), "--to", "bbolt")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "that is a file: name the directory that raft.db is in")
+
 	segment := filepath.Join(dir, storage.LogDir, "0000000000000001.seg")
 	b, err := os.ReadFile(segment)
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ func (c *changer) accept(ctx context.Context, timeout time.Duration) (string, er
 			case o.err == nil && c.begun(o.reply.Members):
 				return accepted(o.reply.Members), nil
 			case o.err == nil:
-				return "", c.outOfTime(nil)
+				return "", c.outOfTime(ctx, nil)
 			}
 			return c.refused(ctx, o.err)
 		case <-looks.C:

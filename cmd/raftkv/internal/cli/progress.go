@@ -161,7 +161,7 @@ func tolerance(text string) string { return strings.TrimPrefix(text, "none: ") }
 func conditionOf(m api.Members, member api.ClusterMember) string {
 	switch {
 	case member.Replace:
-		return member.Problem + "; " + api.ReplaceHint(member.ID)
+		return member.Problem + replaceHint(m, member)
 	case member.Problem != "":
 		return member.Problem
 	case member.ID == m.Leader && member.Kind == api.StandingVoter:
@@ -170,6 +170,20 @@ func conditionOf(m api.Members, member api.ClusterMember) string {
 		return howFar(member.CatchUp)
 	}
 	return "ok"
+}
+
+// replaceHint says what to do about a member that is lost, unless another one is taking its place.
+func replaceHint(m api.Members, lost api.ClusterMember) string {
+	for _, other := range m.Of(lost.ID) {
+		switch {
+		case other.Incarnation == lost.Incarnation || other.Replace:
+		case other.Standing == api.StandingJoins || other.Standing == api.StandingEnters:
+			return ""
+		case other.Standing == api.StandingLearner:
+			return "; the learner is to take its place: start that, and run: raftkv members replace " + lost.ID
+		}
+	}
+	return "; " + api.ReplaceHint(lost.ID)
 }
 
 // configurationLine says which configuration is in force, and whether it will stay.

@@ -151,6 +151,15 @@ func (r *reach) servers() ([]string, error) {
 	return place.Servers, err
 }
 
+// found is servers for commands that say with their exit code that no server could be asked.
+func (r *reach) found() ([]string, error) {
+	urls, err := r.servers()
+	if err != nil && !errors.Is(err, usage.Err) {
+		return nil, &exitError{exitUnanswered, err}
+	}
+	return urls, err
+}
+
 // ask calls do with one server after the other until it succeeds; see client.Try.
 func ask[T any](cmd *cobra.Command, r *reach, do func(context.Context, *client.Client) (T, error)) (T, error) {
 	var none T

@@ -31,12 +31,9 @@ not count; 7 not serving: no leader, or one whose disk stands still or is full; 
 		Example: "  raftkv status\n  raftkv status --json\n  raftkv status >/dev/null || page-somebody",
 		Args:    usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			urls, err := r.servers()
-			switch {
-			case errors.Is(err, usage.Err):
+			urls, err := r.found()
+			if err != nil {
 				return err
-			case err != nil:
-				return &exitError{exitUnanswered, err}
 			}
 			reports := askAll(cmd.Context(), r, urls)
 			show := printTable

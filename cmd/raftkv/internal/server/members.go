@@ -113,6 +113,9 @@ func (s *Server) asChange(c api.Change) (raft.Change, error) {
 		}
 	}
 	kept(s.checkURLs(out))
+	if c.IfIndex == 0 { // or else the library says first whether that is still the configuration
+		kept(s.checkIncarnations(out))
+	}
 	return out, errors.Join(errs...)
 }
 
@@ -158,7 +161,7 @@ func (s *Server) asReplacement(r api.Replacement) (raft.Replacement, error) {
 		return raft.Replacement{Old: old, New: by}, err
 	}
 	known := s.node.Members()
-	was, found := known.Member(by.ID)
+	was, found := standsIn(known.Configuration, old, by.ID)
 	if !found && status.Role != raft.Leader {
 		return raft.Replacement{}, &raft.NotLeaderError{Leader: status.LeaderMember}
 	}
@@ -167,6 +170,20 @@ func (s *Server) asReplacement(r api.Replacement) (raft.Replacement, error) {
 	}
 	by.Address, by.Meta = cmp.Or(by.Address, was.Address), cmp.Or(by.Meta, was.Meta)
 	return raft.Replacement{Old: old, New: by}, nil
+}
+
+// standsIn returns the member with an id that is to take the place of the old one: if two have the id, the other one than that.
+func standsIn(c raft.Configuration, old raft.Peer, id raft.NodeID) (raft.Member, bool) {
+	if old.Incarnation == 0 {
+		m, _ := c.Member(old.ID)
+		old = m.Peer()
+	}
+	for _, m := range c.Members {
+		if m.ID == id && m.Peer() != old {
+			return m, true
+		}
+	}
+	return c.Member(id)
 }
 
 func idsOf(m node.Members) (ids []raft.NodeID) {
@@ -221,7 +238,7 @@ func explainMember(err error) *api.Error {
 	var used *raft.AddressInUseError
 	switch {
 	case errors.As(err, &late):
-		return api.Errorf(api.GivenUp, fmt.Sprintf("raftkv members add %s goes on from there; --patience waits longer", late.ID), "%v", err)
+		return api.Errorf(api.GivenUp, "the same command goes on from there; --patience waits longer", "%v", err)
 	case errors.Is(err, raft.ErrChangeGivenUp):
 		return api.Errorf(api.GivenUp, "raftkv members shows what is left of it; the same command goes on from there", "%v", err)
 	case errors.As(err, &unknown):

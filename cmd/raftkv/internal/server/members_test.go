@@ -206,7 +206,7 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 		{&raft.WasRemovedError{ID: "n4"}, api.WasRemoved, 409, "start n4 with an empty --data"},
 		{&raft.AddressInUseError{ID: "n4"}, api.AddressInUse, 409, "its own address"},
 		{&raft.EarlierReleaseError{IDs: []raft.NodeID{"n2"}}, api.EarlierRelease, 409, "upgrade n2 first"},
-		{&raft.CatchUpError{ID: "n4"}, api.GivenUp, 504, "raftkv members add n4"},
+		{&raft.CatchUpError{ID: "n4"}, api.GivenUp, 504, "the same command goes on"},
 		{raft.ErrChangeGivenUp, api.GivenUp, 504, "raftkv members shows"},
 		{&raft.RemovedError{Index: 7}, api.RemovedMember, 410, "ask another member"},
 		{&raft.ConfigError{Field: "Change", Err: errors.New("because")}, api.BadRequest, 400, "--help"},
@@ -254,6 +254,34 @@ func TestChange_NoTwoMembersHaveOneURL(t *testing.T) {
 		}
 		m.SetStatus(node.Status{ID: "n1"})
 		assert.Equal(t, 200, m.do(t, "POST", "/members", body).StatusCode, "a follower may know a former configuration")
+	}
+}
+
+// After a replacement that was given up an id stands twice. The change says which member is meant, or what is wrong with it.
+func TestChange_OneOfTwoMembersWithAnID(t *testing.T) {
+	n := &changing{Fake: rafttest.NewFake("n1", &kv.Store{})}
+	n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Term: 3, Leader: "n1", Role: raft.Leader}})
+	twins := threeVoters()
+	twins.Configuration.Members = append(twins.Configuration.Members,
+		raft.Member{ID: "n3", Incarnation: 4, Address: "h:4", Meta: "http://h:4", Kind: raft.Learner})
+	n.SetMembers(twins)
+	s := server.New(n, n.FSM, http.NotFoundHandler())
+	for _, body := range []string{`{"replace":[{"old":{"id":"n3"},"new":{}}]}`, `{"replace":[{"old":{"id":"n3","incarnation":"3"},"new":{}}]}`} {
+		assert.Equal(t, 200, postMembers(t.Context(), s, body).Code)
+		assert.Equal(t, "h:4", n.asked.Replace[0].New.Address, "that of the learner")
+	}
+	for body, says := range map[string]string{
+		`{"promote":[{"id":"n3"}]}`:                  "raftkv members replace n3 puts the learner in the place of the voter",
+		`{"update":[{"id":"n2","incarnation":"9"}]}`: "no n2 has the incarnation 0000000000000009; there is one with 0000000000000002",
+		`{"demote":[{"id":"n3","incarnation":"9"}]}`: "no n3 has the incarnation 0000000000000009",
+	} {
+		w := postMembers(t.Context(), s, body)
+		assert.NotEqual(t, 200, w.Code, body)
+		assert.Contains(t, w.Body.String(), says)
+	}
+	for _, body := range []string{`{"promote":[{"id":"n3","incarnation":"4"}]}`, `{"promote":[{"id":"n2"}]}`,
+		`{"update":[{"id":"n2","incarnation":"9"}],"if_index":8}`} {
+		assert.Equal(t, 200, postMembers(t.Context(), s, body).Code, body)
 	}
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/coxswain/raft"
@@ -134,6 +135,40 @@ func valueOf(s *string) string {
 		return ""
 	}
 	return *s
+}
+
+// checkIncarnations refuses a change that names an incarnation which no member has, although one has its id, and one that is to
+// give a vote to an id that has one already, and a learner besides. Only the leader does, as below.
+func (s *Server) checkIncarnations(c raft.Change) error {
+	if s.node.Status().Role != raft.Leader {
+		return nil
+	}
+	named := slices.Concat(c.Promote, c.Demote, c.Remove)
+	for _, r := range c.Replace {
+		named = append(named, r.Old)
+	}
+	for _, u := range c.Update {
+		named = append(named, u.Peer)
+	}
+	known := s.node.Members().Configuration
+	for _, p := range c.Promote {
+		voter, _ := known.Member(p.ID)
+		if by, _ := standsIn(known, voter.Peer(), p.ID); p.Incarnation == 0 && voter.Kind == raft.Voter && by.Kind == raft.Learner {
+			return api.Errorf(api.MemberExists, fmt.Sprintf("raftkv members replace %s puts the learner in the place of the voter", p.ID),
+				"the members were not changed: two members have the id %s, the voter with the incarnation %v, and the learner with %v",
+				p.ID, voter.Incarnation, by.Incarnation)
+		}
+	}
+	for _, p := range named {
+		if _, found := known.Peer(p); found || p.Incarnation == 0 {
+			continue
+		}
+		if m, found := known.Member(p.ID); found {
+			return api.Errorf(api.UnknownMember, "raftkv members --json shows the incarnations",
+				"the members were not changed: no %s has the incarnation %v; there is one with %v", p.ID, p.Incarnation, m.Incarnation)
+		}
+	}
+	return nil
 }
 
 // checkURLs refuses to give a member the URL of another one: requests that are forwarded to it would go there. Only the
