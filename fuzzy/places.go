@@ -66,8 +66,12 @@ func (c *cluster) fresh(n *node) string {
 // moveTo restarts a node at an address, which is another one's no longer.
 func (m *nemesis) moveTo(c *cluster, n *node, place string) {
 	c.faulted("%s moves from %s to %s", n.name(), n.place, place)
-	c.left = slices.DeleteFunc(append(c.left, n.place), func(p string) bool { return p == place })
-	if n.place = place; n.core != nil {
+	c.left = append(c.left, n.place)
+	n.place = place
+	c.left = slices.DeleteFunc(c.left, func(p string) bool { // the other one of two that change places may be there already
+		return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.place == p })
+	})
+	if n.core != nil {
 		n.crash()
 		n.restartIn(m.random.Exponential(m.rate.For))
 	}

@@ -57,6 +57,7 @@ func TestPlaces_MembersChangePlaces(t *testing.T) {
 	m, place := mover(), third.place
 	m.moveTo(c, third, follower.place)
 	m.moveTo(c, follower, place)
+	assert.Empty(t, c.left, "nobody else may move to a place that is taken")
 	c.until(t, c.now()+sim.In(3*time.Second))
 	for _, n := range c.nodes {
 		for _, other := range c.nodes {
