@@ -31,7 +31,7 @@ var (
 		"A member that grants a pre-vote puts off its own attempt, but only once.", "election.go", "giveRoom",
 	}
 	coreOnlyVoters = &CorePart{
-		"Only voters campaign: a member without a vote, a learner, never leads.", "election.go", "mayCampaign",
+		"Only members that vote, or may still be needed as leader, campaign: a learner that stays one never leads.", "election.go", "mayCampaign",
 	}
 	coreResigns = &CorePart{
 		"A leader that steps down says so, and its followers do not wait for a timeout.", "election.go", "onSteppedDown",

@@ -100,8 +100,6 @@ var memberChanges = []Mutant{
 		value("changeerrors.go", `why.invalid`, `error(nil)`)).or("TestPlan|TestChange"),
 	newer("M199", "a learner that is to become a voter may be needed as leader", "it never campaigns", "L1",
 		value("configuration.go", `ok && m.Next == NextVoter || c.VotesIn(p) != 0`, `c.VotesIn(p) != 0 || false && ok && m.Next == NextVoter`)).or("Joint_ALearner"),
-	newer("M200", "who may campaign from now on waits for an election timeout first", "it campaigns at once", "tests",
-		value("membership.go", `!needed && config.needs(c.self)`, `needed && false`)).or("Joint_ALearner"),
 }
 
 // newer is a mutant that is newer than the checks which kill it, and that seeds of the profile members hunt.

@@ -105,7 +105,7 @@ var memberships = []Mutant{
 	{
 		ID: "M49", Before: true, Rule: "a new voter waits before it campaigns", Bug: "its old deadline counts",
 		Edits: []Edit{instead("membership.go", `c.resetElectionDeadline()`, ``)}, Expect: "N72", Profiles: []string{"members"},
-		Alive: "what makes a member a voter comes from a leader, and hearing it restarts the timer, too",
+		Test: &Test{".", "Joint_ALearner"},
 	},
 	member("M50", "a member was removed once that is committed", "as soon as it is appended", "N70",
 		before("membership.go", `if !removed ||`, `removal, removed = c.config().removal(c.self)`)),

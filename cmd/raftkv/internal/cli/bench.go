@@ -142,23 +142,30 @@ func (b *bench) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		defer cancel()
 	}
 	report := b.watch(ctx, errOut)
+	early := context.Cause(ctx)
+	behind := errors.Is(early, errBehind)
 	switch {
+	case report.Operations == 0 && report.Failed == 0 && early == nil:
+		return errors.New("nothing was measured: no write was due within --duration; use a longer one, or a higher --rate")
 	case report.Operations == 0 && report.Failed == 0:
-		return fmt.Errorf("nothing was measured, the warm-up was not over: %w", context.Cause(ctx))
+		return fmt.Errorf("nothing was measured, the warm-up was not over: %w", early)
 	case report.Operations == 0:
-		return fmt.Errorf("nothing was written: %w", errors.Join(report.Err, context.Cause(ctx)))
+		return fmt.Errorf("nothing was written: %w", errors.Join(report.Err, early))
+	case early != nil && !behind:
+		_, _ = fmt.Fprintf(errOut, "ended early: %v\n", early) // the figures are true all the same
 	}
-	if context.Cause(ctx) != nil {
-		_, _ = fmt.Fprintf(errOut, "ended early: %v\n", context.Cause(ctx)) // the figures are true all the same
-	}
+	show := func() error { return b.print(out, report) }
 	if b.asJSON {
-		return json.NewEncoder(out).Encode(figuresOf(report))
+		show = func() error { return json.NewEncoder(out).Encode(figuresOf(report)) }
 	}
-	return b.print(out, report)
+	if err := show(); err != nil || !behind {
+		return err
+	}
+	return early
 }
 
-// errBehind ends an open loop.
-var errBehind = errors.New("the cluster does not keep up with --rate: use a lower one")
+// errBehind ends an open loop. What was due and has not begun is in no figure, so the latencies look better than they are.
+var errBehind = errors.New("the cluster does not keep up with --rate: use a lower one; the figures leave out the writes that never began")
 
 // servers returns the URLs of the cluster, which it starts if it is asked to.
 func (b *bench) servers(ctx context.Context) (urls []string, stop func() error, err error) {

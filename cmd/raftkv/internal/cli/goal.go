@@ -111,7 +111,7 @@ func replaced(old api.Peer, by api.NewMember) goal {
 			was := cmp.Or(old.Incarnation, roleOf(first, old.ID).Incarnation)
 			return there(now) && now.Of(old.ID)[0].Incarnation != was
 		},
-		already: there,
+		already: func(now api.Members) bool { return there(now) && (old.Incarnation == "" || gone(old).already(now)) },
 	}
 }
 

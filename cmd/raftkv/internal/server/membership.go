@@ -138,9 +138,12 @@ func valueOf(s *string) string {
 }
 
 // checkIncarnations refuses a change that names an incarnation which no member has, although one has its id, and one that is to
-// give a vote to an id that has one already, and a learner besides. Only the leader does, as below.
+// give a vote to an id that has one already, and a learner besides. Only the leader does, as below, and while a change is under
+// way the library judges: it may be the same change, asked for again.
 func (s *Server) checkIncarnations(c raft.Change) error {
-	if s.node.Status().Role != raft.Leader {
+	members := s.node.Members()
+	known := members.Configuration
+	if s.node.Status().Role != raft.Leader || !members.Committed || known.Joint() || known.Changing() {
 		return nil
 	}
 	named := slices.Concat(c.Promote, c.Demote, c.Remove)
@@ -150,7 +153,6 @@ func (s *Server) checkIncarnations(c raft.Change) error {
 	for _, u := range c.Update {
 		named = append(named, u.Peer)
 	}
-	known := s.node.Members().Configuration
 	for _, p := range c.Promote {
 		voter, _ := known.Member(p.ID)
 		if by, _ := standsIn(known, voter.Peer(), p.ID); p.Incarnation == 0 && voter.Kind == raft.Voter && by.Kind == raft.Learner {
