@@ -200,6 +200,24 @@ func TestPaper_Section6_ALeaderRemovesItself(t *testing.T) {
 	assert.Nil(t, out.Write.Hard, "only a leader tries its disk")
 }
 
+// leadsByOthers has a member that asks for pre-votes elected by b and c, and commit an entry with them: what it holds and votes
+// itself does not count.
+func (c *core) leadsByOthers() {
+	c.t.Helper()
+	c.grantPreVote("b")
+	assert.Equal(c.t, raft.PreCandidate, c.Leadership().Role, "its own does not count")
+	c.grantPreVote("c")
+	c.persist()
+	c.receive("b", 6, raft.VoteReply{Granted: true})
+	assert.Equal(c.t, raft.Candidate, c.Leadership().Role)
+	c.receive("c", 6, raft.VoteReply{Granted: true})
+	require.Equal(c.t, raft.Leader, c.Leadership().Role)
+	c.hold("b")
+	assert.Less(c.t, c.Status().Commit, c.Status().Last.Index)
+	c.acknowledge("c")
+	assert.Equal(c.t, c.Status().Last.Index, c.Status().Commit)
+}
+
 // A member that C_new removes or demotes may still be needed, as long as C_new is not known to be committed: it may be
 // among the only ones that hold it, and the members that have a vote could not outvote its log.
 func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
@@ -218,18 +236,7 @@ func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
 	c := holding()
 	c.timeout()
 	require.Equal(t, raft.PreCandidate, c.Leadership().Role)
-	c.grantPreVote("b")
-	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "its own does not count")
-	c.grantPreVote("c")
-	c.persist()
-	c.receive("b", 6, raft.VoteReply{Granted: true})
-	assert.Equal(t, raft.Candidate, c.Leadership().Role)
-	c.receive("c", 6, raft.VoteReply{Granted: true})
-	require.Equal(t, raft.Leader, c.Leadership().Role)
-	c.hold("b")
-	assert.Less(t, c.Status().Commit, c.Status().Last.Index)
-	c.acknowledge("c")
-	assert.Equal(t, c.Status().Last.Index, c.Status().Commit)
+	c.leadsByOthers()
 	assert.Equal(t, raft.ChangeHandsOver, c.Status().Change.Stage)
 
 	c = holding()
@@ -257,18 +264,7 @@ func TestJoint_ALearnerThatIsToVoteMayLead(t *testing.T) {
 	assert.Equal(t, raft.Follower, holding(5, changing, learner).Leadership().Role, "it was given up")
 
 	c := holding(4, changing)
-	c.grantPreVote("b")
-	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "its own does not count")
-	c.grantPreVote("c")
-	c.persist()
-	c.receive("b", 6, raft.VoteReply{Granted: true})
-	assert.Equal(t, raft.Candidate, c.Leadership().Role)
-	c.receive("c", 6, raft.VoteReply{Granted: true})
-	require.Equal(t, raft.Leader, c.Leadership().Role)
-	c.hold("b")
-	assert.Less(t, c.Status().Commit, c.Status().Last.Index)
-	c.acknowledge("c")
-	assert.Equal(t, c.Status().Last.Index, c.Status().Commit)
+	c.leadsByOthers()
 	assert.NotZero(t, c.Status().TransferringUntil, "it hands over to a voter")
 }
 

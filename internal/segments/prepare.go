@@ -192,7 +192,7 @@ func (l *Log) enough(bytes int64) error {
 // fillBytes are synced at once: a sync of the log beside it would wait for much more.
 const fillBytes = 1 << 20
 
-// fill writes zeros, so that the room is taken, and later writes change no more than bytes. The last of them are not synced.
+// fill writes zeros, so that the room is taken, and later writes change no more than bytes. The last of them may not be synced.
 func fill(f files.File, bytes int64, at int) error {
 	zeros := make([]byte, min(bytes, int64(at)))
 	var written, synced int64
