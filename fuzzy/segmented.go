@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
@@ -114,7 +115,7 @@ func (n *node) openLog() *segments.Log {
 	var l *segments.Log
 	sizes := segments.Sizes{
 		SegmentBytes: int64(p.Bytes), FirstBytes: int64(p.FirstBytes), BatchBytes: p.BatchBytes, MarkBytes: int64(p.MarkBytes),
-		BufferBytes: p.BufferBytes,
+		BufferBytes: p.BufferBytes, FillBytes: 2 * int64(p.BufferBytes),
 	}
 	l = segments.New(s.tree.FS(), logPath, sizes, segments.Owner{
 		Salt: s.random.Uint64,
@@ -128,6 +129,7 @@ func (n *node) openLog() *segments.Log {
 			}
 			return err
 		},
+		Rest: func(time.Duration) {},
 	})
 	return l
 }

@@ -25,7 +25,7 @@ type LogOptions struct {
 	// LockWait is how long OpenLog waits for another process to release the store. 0 means 1 s, enough for a
 	// process that is about to end.
 	LockWait time.Duration
-	// SegmentBytes is the size of a segment: the log takes up to three of them more than its entries need. 0 means 64 MiB.
+	// SegmentBytes is the size of a segment: the log takes up to three of them more than its entries need. 0 means 32 MiB.
 	// The first segments are smaller.
 	SegmentBytes int64
 }
@@ -64,6 +64,9 @@ const (
 	markAfter = 100 * time.Millisecond
 	// roomEvery is how often a disk that was full is looked at.
 	roomEvery = 200 * time.Millisecond
+	// restFactor is how much longer than a part of a new segment takes there is a rest after it, of at most restMax.
+	restFactor = 6
+	restMax    = 50 * time.Millisecond
 )
 
 // OpenLog opens the store in dir, or creates an uninitialized one there.
@@ -80,7 +83,7 @@ func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
 	l.idle.Store(true)
 	sizes := segments.Sizes{SegmentBytes: opts.SegmentBytes, FirstBytes: firstBytes}
 	l.log = segments.New(disk, filepath.Join(dir, LogDir), sizes, segments.Owner{
-		Salt: salt, Keep: l.keep, Await: l.await,
+		Salt: salt, Keep: l.keep, Await: l.await, Rest: l.rest,
 	})
 	if err := l.open(dir, logHome{l}, opts.LockWait); err != nil {
 		return nil, err
@@ -153,6 +156,14 @@ func (l *Log) prepare(bytes int64) error {
 		l.full.Store(&full)
 	}
 	return err
+}
+
+// rest leaves the disk, and the processors that wait for it, to the log: most of the time, if there is time.
+func (l *Log) rest(took time.Duration) {
+	select {
+	case <-time.After(min(restFactor*took, restMax)):
+	case <-l.closing:
+	}
 }
 
 // Room returns an error while the disk has no room for the next segment. Write goes on as long as there is room in the present

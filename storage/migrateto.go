@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"path/filepath"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -43,6 +44,7 @@ func (t *toSegments) recovered() (*segments.Log, segments.Found, error) {
 		Salt:  salt,
 		Keep:  func(c segments.Catalog) error { t.catalog = c; return nil },
 		Await: func(bytes int64) error { return log.Prepare(bytes) },
+		Rest:  func(time.Duration) {}, // nobody else writes
 	})
 	found, err := log.Recover(t.ctx, t.store.member, t.catalog, t.store.written.base)
 	return log, found, err

@@ -44,34 +44,39 @@ func (o *outbound) send(batch []raft.Message, unsendable *atomic.Uint64) (skippe
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, m := range batch {
-		if err := o.gather(m); err != nil {
+		buf, rest, err := o.encoder.message(o.buf, m, o.limits)
+		if err != nil {
 			unsendable.Add(1)
 			if skipped == nil {
 				skipped = err
 			}
+			continue
 		}
-		if len(o.buf) >= flushBytes {
-			if err := o.flush(); err != nil {
-				return skipped, err
-			}
+		o.buf = buf
+		if err := o.gather(rest); err != nil {
+			return skipped, err
 		}
 	}
 	return skipped, o.flush()
 }
 
-// gather appends one message to what the next flush writes.
-func (o *outbound) gather(m raft.Message) error {
-	buf, rest, err := o.encoder.message(o.buf, m, o.limits)
-	if err != nil {
-		return err
-	}
-	o.buf = buf
+// gather appends the tail of a frame to what the next flush writes, and writes whenever enough has gathered: also within a
+// frame, so that the buffer stays small however long one is.
+func (o *outbound) gather(rest tail) error {
 	for i := range rest.entries {
 		o.add(rest.entries[i].Record())
+		if len(o.buf) >= flushBytes {
+			if err := o.flush(); err != nil {
+				return err
+			}
+		}
 	}
 	if rest.isChunk {
 		o.add(rest.chunk)
 		o.buf = rest.appendSum(o.buf)
+	}
+	if len(o.buf) >= flushBytes {
+		return o.flush()
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ const (
 	// FrameBytesMax is the default of Options.FrameBytesMax. Every append that a Config allows fits: one
 	// full of small entries, or a single entry of raft.EntryDataBytesMax.
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
-	// growBytes is the first allocation for a frame, whatever length it declares, and growFactor the factor
-	// by which it grows once it is full: frames up to 2 MiB are copied once.
+	// growBytes is where a frame begins, whatever length it declares, and growFactor the factor by which its room grows once
+	// that is full: up to 2 MiB, no more than growBytes of a frame are copied.
 	growBytes  = 128 << 10
 	growFactor = 16
 	// trickleBytes of a frame with entries must arrive within twice the Options.WriteTimeout. That is a
@@ -180,6 +180,7 @@ type frameReader struct {
 	trickleTimeout time.Duration // for trickleBytes to arrive; 0: no limit
 	peeked         int           // bytes of r that belong to the frame returned last
 	chunk          []byte        // reused by frames that carry a chunk
+	first          []byte        // reused: growBytes, where each longer frame begins
 }
 
 const readBufferBytes = 32 << 10
@@ -235,8 +236,15 @@ func (f *frameReader) buffered() bool {
 // readGrowing reads size bytes into buf if they fit, or into a buffer that grows as they arrive, so that a peer cannot
 // make us allocate memory for bytes that it does not send. A frame that arrives too slowly is given up.
 func (f *frameReader) readGrowing(buf []byte, size int) ([]byte, error) {
-	if buf = buf[:0]; cap(buf) < size {
-		buf = make([]byte, 0, min(size, growBytes))
+	switch buf = buf[:0]; {
+	case cap(buf) >= size:
+	case size <= growBytes:
+		buf = make([]byte, 0, size)
+	default:
+		if f.first == nil {
+			f.first = make([]byte, 0, growBytes)
+		}
+		buf = f.first
 	}
 	got, at := 0, time.Now() // when the last trickleBytes were complete
 	for {

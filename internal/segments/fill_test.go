@@ -6,7 +6,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/segments"
 )
 
 // A sync of the log waits for what is written beside it: a segment of zeros that is synced at once would stop every caller.
@@ -50,4 +52,43 @@ func (f *countedFile) WriteAt(b []byte, at int64) (int, error) {
 func (f *countedFile) Sync() error {
 	f.c.unsynced = 0
 	return f.File.Sync()
+}
+
+// The log comes first while a segment is filled beside it, unless it would soon have to wait for that segment.
+func TestPrepare_RestsWhileThereIsTime(t *testing.T) {
+	const parts, segment = 16, 64 << 10
+	for name, row := range map[string]struct {
+		written int64 // of the present segment
+		rests   int
+	}{
+		"an idle log":                {written: 1 << 10, rests: parts - 1},
+		"half of the time is over":   {written: segment / 2, rests: parts / 2},
+		"the segment is nearly full": {written: segment * 15 / 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(newTree().FS())
+			h.sizes.FirstBytes, h.sizes.SegmentBytes = segment, segment
+			h.sizes.BufferBytes, h.sizes.FillBytes = segment/parts/2, segment/parts
+			l := opened(t, h)
+			for last := l.Last(); l.Bytes() < row.written; last = l.Last() {
+				require.NoError(t, l.Append(last, entries(last, 1, 4), 0))
+			}
+			h.rests = 0
+			require.NoError(t, l.Prepare(0))
+			assert.InDelta(t, row.rests, h.rests, 1)
+			require.NoError(t, l.Close())
+		})
+	}
+}
+
+func TestPrepare_DoesNotRestWhileTheLogWaits(t *testing.T) {
+	h := newHome(newTree().FS())
+	h.sizes = segments.Sizes{FirstBytes: 16 << 10, SegmentBytes: 128 << 10, BufferBytes: 1 << 10, FillBytes: 1 << 10}
+	l := opened(t, h)
+	h.rests = 0
+	founding := entry(1, 1, 0)
+	require.NoError(t, l.Append(l.Last(), []raft.Entry{founding, entry(2, 1, 20<<10)}, 0))
+	assert.Zero(t, h.rests)
+	require.NoError(t, l.Prepare(0))
+	assert.NotZero(t, h.rests)
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/files"
@@ -21,11 +22,12 @@ import (
 
 // Sizes are those of the parts in which a log is written. None belongs to the format. The zero value is good.
 type Sizes struct {
-	SegmentBytes int64 // of a segment; 0: 64 MiB
+	SegmentBytes int64 // of a segment; 0: 32 MiB
 	FirstBytes   int64 // of the first segment; each later one has twice as much, up to SegmentBytes; 0: 1 MiB
 	BatchBytes   int   // no batch has more, unless it holds a single entry; 0: 4 MiB
 	MarkBytes    int64 // of the log are between two marks of the index in memory; 0: 64 KiB
 	BufferBytes  int   // are written, or read by Recover, at once; 0: 256 KiB
+	FillBytes    int64 // of zeros are synced at once; 0: 1 MiB
 }
 
 // OrDefaults returns the sizes with defaults for those that are 0.
@@ -36,9 +38,10 @@ func (s Sizes) OrDefaults() Sizes {
 		}
 	}
 	batch, buffer := int64(s.BatchBytes), int64(s.BufferBytes)
-	set(&s.SegmentBytes, 64<<20)
+	set(&s.SegmentBytes, 32<<20)
 	set(&s.FirstBytes, 1<<20)
 	set(&s.MarkBytes, 64<<10)
+	set(&s.FillBytes, 1<<20)
 	set(&batch, 4<<20)
 	set(&buffer, 256<<10)
 	s.BatchBytes, s.BufferBytes = int(batch), int(buffer)
@@ -54,6 +57,9 @@ type Owner struct {
 	// Await is called by an Append that needs a segment of that many bytes, when there is none. It returns nil when a
 	// call of Prepare has returned nil.
 	Await func(bytes int64) error
+	// Rest is called by Prepare between two parts of a file that it fills, when there is time; the last one took so long.
+	// It may wait, for the sake of what is written beside.
+	Rest func(took time.Duration)
 }
 
 // Log is a log in segments. First Recover is called, then Begin. From then on any goroutine may call Entries, Prepare, Room
@@ -85,6 +91,7 @@ type Log struct {
 	preparing sync.Mutex // held by Prepare
 	next      uint64     // number of the next segment that is prepared
 	prepared  *segment   // guarded by mu
+	waits     bool       // guarded by mu: Append waits for a segment, or gave that up
 	spares    []string   // guarded by mu: files that may be used again, of SegmentBytes each
 	room      error      // guarded by mu: of the last Prepare
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/coxswain/raft/internal/files"
 )
@@ -33,12 +34,9 @@ func (l *Log) makeRoom(bytes int64) error {
 
 // advance lists the next segment, of at least so many bytes, and begins to write there.
 func (l *Log) advance(bytes int64) error {
-	s := l.takePrepared(bytes)
-	for s == nil {
-		if err := l.owner.Await(bytes); err != nil {
-			return err
-		}
-		s = l.takePrepared(bytes)
+	s, err := l.awaitPrepared(bytes)
+	if err != nil {
+		return err
 	}
 	next := l.Catalog()
 	next.Listed = slices.Clone(next.Listed)
@@ -62,11 +60,24 @@ func (l *Log) advance(bytes int64) error {
 	return nil
 }
 
+// awaitPrepared returns the next segment, of at least so many bytes, once there is one.
+func (l *Log) awaitPrepared(bytes int64) (*segment, error) {
+	for {
+		if s := l.takePrepared(bytes); s != nil {
+			return s, nil
+		}
+		if err := l.owner.Await(bytes); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// takePrepared returns the next segment, or nil; then the log waits for it.
 func (l *Log) takePrepared(bytes int64) *segment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.prepared
-	if s == nil || s.Bytes < bytes {
+	if l.waits = s == nil || s.Bytes < bytes; l.waits {
 		return nil
 	}
 	l.prepared = nil
@@ -163,7 +174,7 @@ func (l *Log) fileFor(s *segment) (name string, err error) {
 			return "", err
 		}
 		if f, err = l.fs.Create(name); err == nil {
-			err = fill(f, s.Bytes, l.sizes.BufferBytes)
+			err = l.fill(f, s.Bytes)
 		}
 	}
 	if f == nil {
@@ -189,26 +200,43 @@ func (l *Log) enough(bytes int64) error {
 	return nil
 }
 
-// fillBytes are synced at once: a sync of the log beside it would wait for much more.
-const fillBytes = 1 << 20
-
-// fill writes zeros, so that the room is taken, and later writes change no more than bytes. The last of them may not be synced.
-func fill(f files.File, bytes int64, at int) error {
-	zeros := make([]byte, min(bytes, int64(at)))
+// fill writes zeros, so that the room is taken, and later writes change no more than bytes. The last of them are not synced.
+// A sync of the log waits for what is synced beside it, so these are a little at a time, with rests.
+func (l *Log) fill(f files.File, bytes int64) error {
+	zeros := make([]byte, min(bytes, int64(l.sizes.BufferBytes)))
 	var written, synced int64
-	for written < bytes {
+	began := time.Now()
+	for {
 		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), bytes-written)], written)
 		if err != nil {
 			return err
 		}
-		if written += int64(n); written-synced >= fillBytes {
-			if err := f.Sync(); err != nil {
-				return err
-			}
-			synced = written
+		if written += int64(n); written == bytes {
+			return nil
 		}
+		if written-synced < l.sizes.FillBytes {
+			continue
+		}
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		if synced = written; !l.hurries(written, bytes) {
+			l.owner.Rest(time.Since(began))
+		}
+		began = time.Now()
 	}
-	return nil
+}
+
+// hurries reports whether the next segment, of which so much is filled, would come too late with rests. Its filling begins
+// when a quarter of the present one is written, and should end when three quarters are.
+func (l *Log) hurries(filled, bytes int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waits || len(l.segments) == 0 {
+		return true
+	}
+	s := l.segments[len(l.segments)-1]
+	return float64(filled)/float64(bytes) < (float64(s.limit)/float64(s.Bytes)-0.25)*2
 }
 
 // drop removes a file if there is one.

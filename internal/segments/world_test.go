@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,6 +31,7 @@ type home struct {
 	base    raft.Base
 	salt    uint64
 	sizes   segments.Sizes
+	rests   int
 	prunes  bool // whenever a segment is needed, as on a full disk
 }
 
@@ -59,6 +61,7 @@ func (h *home) unread() (l *segments.Log) {
 			}
 			return l.Prepare(bytes)
 		},
+		Rest: func(time.Duration) { h.rests++ },
 	})
 	return l
 }
