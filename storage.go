@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Storage keeps what a member must not forget. Package storage has two, bbolt and memory; package
-// storage/storagetest tests whether another one keeps the contract.
+// Storage keeps what a member must not forget. Package storage has three: with the log in segments, in bbolt,
+// and in memory; package storage/storagetest tests whether another one keeps the contract.
 //
 // Load is called once, before the other methods. Write is called by one goroutine; Entries by several, at the same
 // time as Write. The node owns the Storage once node.Start has returned nil, and closes it.

@@ -117,7 +117,9 @@ func runHashicorp(m Member, config *raft.Config, fsm raft.FSM, log raft.LogStore
 	if err == nil && fresh == nil && m.ID == majority(len(m.Addresses)) {
 		// It campaigns at once, as if a leader had asked it to.
 		request := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: config.ProtocolVersion}}
-		err = t.TimeoutNow(config.LocalID, t.LocalAddr(), &request, &raft.TimeoutNowResponse{})
+		if err := t.TimeoutNow(config.LocalID, t.LocalAddr(), &request, &raft.TimeoutNowResponse{}); err != nil {
+			return nil, errors.Join(err, r.Shutdown().Error())
+		}
 	}
 	return r, err
 }

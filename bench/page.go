@@ -99,7 +99,7 @@ func (p *page) introduction() {
 	if p.Conditions.Smoke {
 		p.line("> **Only a trial.** These runs of a second each show that everything can be measured. Their figures mean nothing.\n")
 	}
-	p.line("Conditions: %s. %d runs count; %d were disturbed by other programs and repeated, %d failed.\n",
+	p.line("Conditions: %s. %d runs count; runs that other programs disturbed, and that were repeated: %d; failed: %d.\n",
 		p.Conditions, p.Runs, p.Disturbed, p.Failed)
 	p.line(`Every contestant has the same driver, the same state machine, which counts commands and their bytes, and replicas on
 one disk over loopback TCP, with every write synced; callers are in the leader's process. A load is measured for %v after %v

@@ -58,7 +58,7 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return float64(m.SnapshotBytes) }),
 	gauge("log_base_index", "The log begins behind this entry.",
 		func(m node.Metrics) float64 { return float64(m.LogBaseIndex) }),
-	gauge("log_bytes", "Bytes of the log on the disk; 0 if the storage keeps no snapshots.",
+	gauge("log_bytes", "About the bytes of the entries in the log, whose files take more; 0 if the storage keeps no snapshots.",
 		func(m node.Metrics) float64 { return float64(m.LogBytes) }),
 	snapshots("taken", func(s node.SnapshotCounts) uint64 { return s.Taken }),
 	snapshots("failed", func(s node.SnapshotCounts) uint64 { return s.Failed }),

@@ -174,7 +174,7 @@ func (n *Node) writesGoOn(ctx context.Context) bool {
 	if s.DiskStalled || s.Role != raft.Leader {
 		return !s.DiskStalled
 	}
-	if n.roomWatch.trouble.get() != nil {
+	if n.hasRoom() != nil {
 		return false
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*max(n.cfg.DiskStallMax, n.cfg.ElectionTimeout))

@@ -19,6 +19,7 @@
 //	sender.go        the network, one for each peer and lane
 //	applier.go       the FSM; applied.go: callers that wait for an index; fsmcall.go: the running call of the FSM; read.go:
 //	                 functions that run between its calls
+//	room.go          a full disk: proposals are refused, and leadership is handed over
 //	snapshot.go      taking snapshots, space.go: the room and the rate for it; restore.go: becoming one; streams.go,
 //	                 receive.go: sending and receiving them; held.go: the frozen state of a DurableFSM;
 //	                 snapshotstatus.go: how far they are; trouble.go: why one did not arrive

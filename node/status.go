@@ -362,8 +362,11 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 	case s.Wiped:
 		return "this member's disk was emptied: the cluster knows it with another incarnation"
 	case s.Role == raft.Leader && s.NoRoom != "":
-		return fmt.Sprintf("%s leads in term %d, but %s; until then it refuses proposals, "+
-			"and hands leadership over to the other voters in turn", s.Leader, s.Term, s.NoRoom)
+		why := fmt.Sprintf("%s leads in term %d, but %s; until then it refuses proposals", s.Leader, s.Term, s.NoRoom)
+		if h.quorum() > 1 {
+			why += ", and hands leadership over to the other voters in turn"
+		}
+		return why
 	case s.Role == raft.Leader && s.DiskStalled:
 		return fmt.Sprintf("%s leads in term %d, but its disk has stalled: it refuses proposals, "+
 			"and transfers its leadership as soon as a quorum of the others may be ahead of it", s.Leader, s.Term)

@@ -83,6 +83,8 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 	stalled.Leader, stalled.DiskStalled = "n1", true
 	full := seenFrom(raft.Leader, 3, "n2")
 	full.Leader, full.NoRoom = "n1", noRoom(errors.New("no space: /data/log"))
+	alone := seenFrom(raft.Leader, 1)
+	alone.Leader, alone.NoRoom = full.Leader, full.NoRoom
 	led := seenFrom(raft.Follower, 3, "n2")
 	led.Leader = "n2"
 	refused := seenFrom(raft.Follower, 3)
@@ -100,6 +102,8 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 			"as soon as a quorum of the others may be ahead of it"},
 		{full, "n1 leads in term 3", "n1 leads in term 3, but its disk has no room for more entries of the log: make room, and it goes on by itself " +
 			"(no space: /data/log); until then it refuses proposals, and hands leadership over to the other voters in turn"},
+		{alone, "n1 leads in term 3", "n1 leads in term 3, but its disk has no room for more entries of the log: make room, and it goes on by itself " +
+			"(no space: /data/log); until then it refuses proposals"},
 		{answered, "", "no cluster yet: this member bootstraps it once every member of the list has answered"},
 		{bootstrap, "", "no cluster yet: this member bootstraps it once every member of the list has answered; " +
 			"n2 has not answered; n3 has not answered"},

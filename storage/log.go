@@ -25,7 +25,7 @@ type LogOptions struct {
 	// LockWait is how long OpenLog waits for another process to release the store. 0 means 1 s, enough for a
 	// process that is about to end.
 	LockWait time.Duration
-	// SegmentBytes is the size of a segment: the log takes up to three of them more than its entries need. 0 means 32 MiB.
+	// SegmentBytes is the size of a segment: the log takes up to five of them more than its entries need. 0 means 32 MiB.
 	// The first segments are smaller.
 	SegmentBytes int64
 }
@@ -48,6 +48,7 @@ type Log struct {
 	closing chan struct{}
 	once    sync.Once
 	wake    chan struct{} // the background looks what there is to do
+	hurry   chan struct{} // a rest ends
 	idle    atomic.Bool   // nothing waits for a mark
 	writes  atomic.Uint64
 	full    atomic.Pointer[error] // nil: there is room for the next segment
@@ -79,7 +80,7 @@ func OpenLog(dir string, opts LogOptions) (*Log, error) {
 
 // openLogOn opens a store whose segments are on a disk of their own.
 func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
-	l := &Log{closing: make(chan struct{}), wake: make(chan struct{}, 1)}
+	l := &Log{closing: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	l.idle.Store(true)
 	sizes := segments.Sizes{SegmentBytes: opts.SegmentBytes, FirstBytes: firstBytes}
 	l.log = segments.New(disk, filepath.Join(dir, LogDir), sizes, segments.Owner{
@@ -119,6 +120,10 @@ func (l *Log) keep(c segments.Catalog) error {
 // await makes a segment ready. If there is no room for one it waits until there is, or until the store is closed: what was
 // acknowledged stays, and nothing more is.
 func (l *Log) await(bytes int64) error {
+	select {
+	case l.hurry <- struct{}{}:
+	default:
+	}
 	for {
 		err := l.prepare(bytes)
 		if err == nil || !l.loaded || !isDiskFull(err) {
@@ -162,6 +167,7 @@ func (l *Log) prepare(bytes int64) error {
 func (l *Log) rest(took time.Duration) {
 	select {
 	case <-time.After(min(restFactor*took, restMax)):
+	case <-l.hurry:
 	case <-l.closing:
 	}
 }

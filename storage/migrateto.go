@@ -25,7 +25,7 @@ func (t *toSegments) needs() (where string, bytes, free int64, err error) {
 	sizes := t.sizes()
 	// A segment ends where the next batch does not fit, and the last one may be nearly empty.
 	all := t.store.written.bytes
-	bytes = all + all/8 + min(all+sizes.FirstBytes, sizes.SegmentBytes)
+	bytes = all + all/4 + min(all+sizes.FirstBytes, sizes.SegmentBytes)
 	if t.entries() == 0 {
 		bytes = 0
 	}

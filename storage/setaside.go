@@ -14,7 +14,7 @@ import (
 
 // SetAside moves the store in dir, the file raft.db with the segments and the snapshots beside it, into a new directory in dir whose name
 // is aside- and the time, and returns the path of that directory. Nothing is deleted, and other files in dir stay where
-// they are. OpenBolt or OpenLog creates an uninitialized store in dir afterwards: its member has lost its disk, and the cluster
+// they are. Open, OpenBolt or OpenLog creates an uninitialized store in dir afterwards: its member has lost its disk, and the cluster
 // treats it so.
 //
 // Use it for a store with which a member cannot start again, such as an older image of its disk or a damaged one.

@@ -20,7 +20,7 @@ func TestSend_ALongAppendLeavesNoGarbage(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	defer ours.Close()
-	o := &outbound{conn: ours, writeTimeout: time.Minute, limits: standard, directBytes: directBytes, encoder: &encoder{}}
+	o := &outbound{conn: ours, writeTimeout: 10 * time.Second, limits: standard, directBytes: directBytes, encoder: &encoder{}}
 	sent := longAppend(3000, 1000)
 	arrived := make(chan []byte, 1)
 	go func() {
@@ -55,11 +55,17 @@ func TestSend_ALongAppendLeavesNoGarbage(t *testing.T) {
 func TestFrameReader_LongFramesShareNothing(t *testing.T) {
 	read, write := io.Pipe()
 	var frames [][]byte
-	for _, count := range []int{growBytes / 1000, 300, 1000, 3000} {
+	for _, count := range []int{100, 120, 300, 1000, 3000} {
 		whole, err := EncodeMessage(longAppend(count, 1000))
 		require.NoError(t, err)
 		frames = append(frames, whole)
 	}
+	exact, err := EncodeMessage(longAppend(1, 1000))
+	require.NoError(t, err)
+	exact, err = EncodeMessage(longAppend(1, 1000+growBytes-len(exact)))
+	require.NoError(t, err)
+	require.Len(t, exact, growBytes)
+	frames = append(frames, exact, frames[0])
 	go func() {
 		for _, f := range frames {
 			_, _ = write.Write(f)
@@ -74,6 +80,7 @@ func TestFrameReader_LongFramesShareNothing(t *testing.T) {
 		got = append(got, frame)
 	}
 	assert.Equal(t, frames, got)
+	assert.Equal(t, growBytes, cap(f.first), "the longer ones began in it")
 }
 
 // longAppend has so many entries, each with other bytes.

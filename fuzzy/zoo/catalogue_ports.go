@@ -86,4 +86,19 @@ var ports = []Mutant{
 		Test:    &Test{"node", "WhoWaitsSays|SaysWhy|LeaderReason"},
 		Outside: true,
 	},
+	{
+		ID: "X31", Before: true, Rule: "entries keep the bytes of the frame they came in", Bug: "later frames are read over them",
+		Edits:   []Edit{value("transport/frame.go", `size <= growBytes`, `false`)},
+		Expect:  "N10",
+		Test:    &Test{"transport", "LongFramesShareNothing"},
+		Outside: true,
+	},
+	{
+		ID: "X32", Before: true, Rule: "a long append is written in parts", Bug: "what is gathered after a part is sent twice",
+		Edits: []Edit{instead("transport/conn.go", `o.pieces, o.uncut, o.buf = o.pieces[:0], 0, o.buf[:0]`,
+			`o.pieces, o.uncut = o.pieces[:0], 0`)},
+		Expect:  "N10",
+		Test:    &Test{"transport", "ALongAppend"},
+		Outside: true,
+	},
 }

@@ -140,4 +140,22 @@ return l.advance(headBytes + bytes)`)),
 			`len(l.writer.pending) > 0`)},
 		Expect: "-", Outside: true, Test: &Test{"internal/segments", "AWriteMakesRoom"},
 	},
+	alsoTested("Prepare", ofSegments("U37", "a segment has its room before it is used", "the last part of it is missing", "N78, N79, L3",
+		value("internal/segments/prepare.go", `written == bytes`, `written+int64(len(zeros)) >= bytes`))),
+	{
+		// Simulated syncs take no time of the processors or of the disk.
+		ID: "U38", Before: true, Rule: "the log comes first while a segment is filled", Bug: "there are no rests",
+		Edits:  []Edit{value("internal/segments/prepare.go", `!l.hurries(written, bytes)`, `false`)},
+		Expect: "-", Outside: true, Test: &Test{"internal/segments", "RestsWhileThereIsTime"},
+	},
+	{
+		ID: "U39", Before: true, Rule: "nobody rests while the log waits for a segment", Bug: "only a full segment hurries the next one",
+		Edits:  []Edit{value("internal/segments/prepare.go", `l.waits || l.room != nil`, `l.room != nil`)},
+		Expect: "-", Outside: true, Test: &Test{"internal/segments", "DoesNotRestWhileTheLogWaits"},
+	},
+	{
+		ID: "U40", Before: true, Rule: "a new segment is synced a little at a time", Bug: "it is synced at its end",
+		Edits:  []Edit{value("internal/segments/prepare.go", `written-synced < l.sizes.FillBytes`, `true`)},
+		Expect: "-", Outside: true, Test: &Test{"internal/segments", "NeverLeavesMuchToOneSync"},
+	},
 }

@@ -1,6 +1,7 @@
 package segments_test
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -79,6 +80,20 @@ func TestPrepare_RestsWhileThereIsTime(t *testing.T) {
 			require.NoError(t, l.Close())
 		})
 	}
+}
+
+// A leader refuses proposals until there is a segment.
+func TestPrepare_DoesNotRestAfterAFullDisk(t *testing.T) {
+	tree := newTree()
+	h := newHome(tree.FS())
+	h.sizes.FirstBytes, h.sizes.SegmentBytes, h.sizes.BufferBytes, h.sizes.FillBytes = 16<<10, 16<<10, 1<<10, 1<<10
+	l := opened(t, h)
+	tree.Fill(true)
+	require.ErrorIs(t, l.Prepare(0), syscall.ENOSPC)
+	tree.Fill(false)
+	h.rests = 0
+	require.NoError(t, l.Prepare(0))
+	assert.Zero(t, h.rests)
 }
 
 func TestPrepare_DoesNotRestWhileTheLogWaits(t *testing.T) {

@@ -227,12 +227,13 @@ func (l *Log) fill(f files.File, bytes int64) error {
 	}
 }
 
-// hurries reports whether the next segment, of which so much is filled, would come too late with rests. Its filling begins
-// when a quarter of the present one is written, and should end when three quarters are.
+// hurries reports whether the next segment, of which so much is filled, would come too late with rests: because the log waits
+// for it, or refuses proposals since the disk was full. Its filling begins when a quarter of the present one is written, and
+// should end when three quarters are.
 func (l *Log) hurries(filled, bytes int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waits || len(l.segments) == 0 {
+	if l.waits || l.room != nil || len(l.segments) == 0 {
 		return true
 	}
 	s := l.segments[len(l.segments)-1]
