@@ -94,7 +94,7 @@ func isOurs(contestant string) bool { return strings.HasPrefix(contestant, ours)
 // outline says before the session begins what there is to do, tier by tier.
 func (s *session) outline() {
 	left := s.left()
-	s.say("%d of %d runs to do, about %s; others are repeated if they are disturbed.",
+	s.say("%d of %d runs to do, about %s. A run that other programs disturb is repeated.",
 		len(left), len(s.plan()), minutes(s.expected(left)))
 	var until time.Duration
 	for t, tier := range s.tiers {

@@ -32,7 +32,7 @@ type storeContestant struct {
 type put func(ctx context.Context, key string, value []byte) error
 
 var stores = []storeContestant{
-	{"raftkv", buildRaftkv, raftkvArguments("bbolt"), connectRaftkv},
+	{"raftkv-bbolt", buildRaftkv, raftkvArguments("bbolt"), connectRaftkv},
 	{"raftkv-segments", buildRaftkv, raftkvArguments("segments"), connectRaftkv},
 	{"etcd", thisProgram, etcdArguments, connectEtcd},
 }

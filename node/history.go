@@ -62,6 +62,8 @@ func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) str
 		h.lost, h.lostReason = from, cause
 	}
 	switch {
+	case to.Leader != "" && to.Leader == h.lost.Leader && to.Term == h.lost.Term:
+		h.reason = fmt.Sprintf("%s leads in term %d, and is heard again%s", to.Leader, to.Term, h.lostReason)
 	case to.Leader != "" && h.lost.Leader != "":
 		h.reason = fmt.Sprintf("%s leads in term %d, after %s in term %d%s",
 			to.Leader, to.Term, h.lost.Leader, h.lost.Term, h.lostReason)

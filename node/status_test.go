@@ -233,6 +233,8 @@ func TestHistory_SaysWhyLeadershipLastChanged(t *testing.T) {
 	newer := []raft.TraceEvent{{Kind: raft.TraceNewerTerm, Peer: "n3", Term: 2, Newer: 3}, {Kind: raft.TraceFollower, Peer: "n3", Term: 3}}
 	expect.Equal(t, "n3 leads in term 3, after n2 in term 2 (term 3 of n3 is newer than 2)",
 		h.change(raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}, follow(3, "n3"), newer))
+	h.change(follow(3, "n3"), follow(3, ""), timeout)
+	expect.Equal(t, "n3 leads in term 3, and is heard again (election timeout)", h.change(follow(3, ""), follow(3, "n3"), nil))
 }
 
 func TestHistogram_CountsIntoFixedBuckets(t *testing.T) {

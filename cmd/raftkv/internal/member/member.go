@@ -165,6 +165,9 @@ func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*n
 	if err != nil {
 		return nil, nil, errors.Join(explainStart(err), connections.Close(), data.Close())
 	}
+	if _, segments := data.(*storage.Log); segments && storage.Kind(o.Log) == storage.KindBolt {
+		cfg.Logger.Warn("--log bbolt is not used: this store keeps its log in segments, and raftkv migrate moves it")
+	}
 	return n, connections, nil
 }
 

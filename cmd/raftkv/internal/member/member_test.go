@@ -17,10 +17,10 @@ import (
 // logged runs a member and returns the first line of its log with the text.
 func logged(t *testing.T, text string, peers ...string) string {
 	t.Helper()
-	return loggedIn(t, t.TempDir(), text, peers...)
+	return loggedIn(t, t.TempDir(), "segments", text, peers...)
 }
 
-func loggedIn(t *testing.T, dir, text string, peers ...string) string {
+func loggedIn(t *testing.T, dir, log, text string, peers ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
@@ -28,7 +28,7 @@ func loggedIn(t *testing.T, dir, text string, peers ...string) string {
 	go func() {
 		ended <- member.Run(ctx, member.Options{
 			ID: "n1", Cluster: "test", Data: dir, RaftAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0",
-			Peers: peers, LogLevel: "info", Log: "segments",
+			Peers: peers, LogLevel: "info", Log: log,
 		}, write)
 		_ = write.Close()
 	}()
@@ -53,8 +53,9 @@ func TestRun_LogsWhatItWaitsForUntilItIsReady(t *testing.T) {
 
 func TestRun_SaysInFlagsWhoseDataItIs(t *testing.T) {
 	dir := t.TempDir()
-	loggedIn(t, dir, "n1: ready", "n1=127.0.0.1:1=http://h")
+	loggedIn(t, dir, "segments", "n1: ready", "n1=127.0.0.1:1=http://h")
 	assert.DirExists(t, filepath.Join(dir, storage.LogDir), "these members keep their log in segments")
+	assert.Contains(t, loggedIn(t, dir, "bbolt", "--log", "n1=127.0.0.1:1=http://h"), "raftkv migrate moves it")
 	err := member.Run(t.Context(), member.Options{
 		ID: "n2", Cluster: "test", Data: dir, RaftAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", LogLevel: "info",
 	}, io.Discard)
