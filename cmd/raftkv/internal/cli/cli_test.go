@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/cli"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
@@ -173,6 +174,23 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 	t.Setenv("TMP", t.TempDir())
 	code, _, _ := run(t, "", "status")
 	assert.Equal(t, 8, code, "there is no demo to ask")
+}
+
+// A leader that has lost its quorum, or whose followers' disks are full, sees no problem of its own.
+func TestStatus_ALeaderThatIsNotReadyDoesNotServe(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == api.ReadyPath {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"code":"not_ready","message":"the entries from 26 to 28 do not get to a quorum"}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"id":"n1","role":"leader","leader":"n1","term":2,"members":[{"id":"n1","connected":true}]}`))
+	}))
+	defer server.Close()
+	code, out, errs := run(t, "", "status", "--server", server.URL)
+	assert.Equal(t, 7, code)
+	assert.Contains(t, out, "do not get to a quorum")
+	assert.Contains(t, errs, "does not serve: n1: the entries from 26 to 28 do not get to a quorum")
 }
 
 // What the leader says of a member that answers is on the line of that member, even if the member itself sees no problem.

@@ -27,7 +27,7 @@ func newStatus(r *reach) *cobra.Command {
 		Long: `status asks every server and prints a line for each, which ends with "ok" or with what is wrong with it.
 
 Exit codes: 0 healthy; 2 bad usage; 6 degraded: the cluster serves, and a member is down, cannot be reached, or does
-not count; 7 not serving: no leader, or one whose disk stands still or is full; 8 no server that knows the cluster could be asked.`,
+not count; 7 not serving: no leader, or one whose writes do not finish; 8 no server that knows the cluster could be asked.`,
 		Example: "  raftkv status\n  raftkv status --json\n  raftkv status >/dev/null || page-somebody",
 		Args:    usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,6 +56,7 @@ type report struct {
 	Problem string `json:"problem,omitempty"` // what is wrong with this member, as it or the leader says; empty: nothing
 	*api.Status
 	failure error  // Status is nil
+	unready bool   // it leads, and Problem says why it does not serve
 	called  string // the id that the others know a silent server by; "" if they do not know it
 }
 
@@ -85,6 +86,8 @@ func health(reports []report) error {
 		return &exitError{exitUnanswered, fmt.Errorf("no server answers: %w", errors.Join(failures...))}
 	case rank(view) == knowsNothing: // the others may serve
 		return &exitError{exitUnanswered, fmt.Errorf("no server that answers knows the cluster: %s", strings.Join(problems, "; "))}
+	case slices.ContainsFunc(reports, func(r report) bool { return r.Status == view && r.unready }):
+		return &exitError{exitNotServing, fmt.Errorf("the cluster does not serve: %s", strings.Join(problems, "; "))}
 	case rank(view) == knowsNoLeader || view.Role == "leader" && (view.DiskStalled || view.NoRoom != ""):
 		return &exitError{exitNotServing, fmt.Errorf("the cluster does not serve: %s says: %s",
 			view.ID, cmp.Or(view.LeaderReason, "no leader is known"))}
@@ -180,12 +183,14 @@ func askAll(ctx context.Context, r *reach, urls []string) []report {
 	var all sync.WaitGroup
 	for i, url := range urls {
 		all.Go(func() {
-			status, err := client.New(url, shared).Status(ctx)
+			server := client.New(url, shared)
+			status, err := server.Status(ctx)
 			if err != nil {
 				reports[i] = report{URL: url, Problem: "does not answer: " + messageOf(err), failure: err}
 				return
 			}
 			reports[i] = report{URL: url, Problem: ownProblem(status), Status: &status}
+			reports[i].askReady(ctx, server)
 		})
 	}
 	all.Wait()
@@ -194,6 +199,17 @@ func askAll(ctx context.Context, r *reach, urls []string) []report {
 	}
 	addProblems(reports)
 	return reports
+}
+
+// askReady asks a leader that sees no problem whether its reads and writes finish: a quorum may be lost, or have full disks.
+func (r *report) askReady(ctx context.Context, server *client.Client) {
+	if r.Problem != "" || rank(r.Status) != leads {
+		return
+	}
+	var e *api.Error
+	if err := server.Ready(ctx); errors.As(err, &e) && e.Code == api.NotReady {
+		r.Problem, r.unready = e.Message, true
+	}
 }
 
 // addProblems adds what the others see and the member itself does not: that it lags too far, say, or does not count.

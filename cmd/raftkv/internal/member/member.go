@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	startTimeout    = time.Minute
+	loadPatience    = 10 * time.Second
 	transferTimeout = time.Second // of the leadership, before requests are refused
 	shutdownTimeout = time.Second // of the requests that are being carried out
 	readyPatience   = time.Second // until the member logs what it waits for
@@ -159,9 +159,11 @@ func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*n
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("--data: %w", err), connections.Close())
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
+	loading := time.AfterFunc(loadPatience, func() {
+		cfg.Logger.Info("still reads its store: that takes the longer the larger its log is, and the slower its disk", "data", o.Data)
+	})
 	n, err := node.Start(ctx, cfg, store, data, connections)
+	loading.Stop()
 	if err != nil {
 		return nil, nil, errors.Join(explainStart(err), connections.Close(), data.Close())
 	}
