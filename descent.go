@@ -126,13 +126,21 @@ func (v *Handshake) remember(h Hello) *Memory {
 	return &m
 }
 
-// bounded drops sightings beyond the limit: the oldest ones of peers that the configuration does not name.
+// bounded drops sightings beyond the limit: the oldest ones of peers that the configuration does not name, and that none
+// names to which it may be rolled back.
 func (v *Handshake) bounded(all []Sighting) []Sighting {
 	for len(all) > sightingsMax {
-		i := max(0, slices.IndexFunc(all, func(s Sighting) bool { return !v.names(s.Peer) }))
+		i := max(0, slices.IndexFunc(all, func(s Sighting) bool { return !v.names(s.Peer) && !v.mayNameAgain(s.Peer) }))
 		all = slices.Delete(all, i, i+1)
 	}
 	return all
+}
+
+// mayNameAgain reports whether the removal of the peer may still be rolled back.
+func (v *Handshake) mayNameAgain(p Peer) bool {
+	_, removed := removalOf(v.Config.Removed, p)
+	_, committed := removalOf(v.Removed, p)
+	return removed && !committed
 }
 
 // with returns a copy of the sightings with s at the end, instead of an earlier one of the same peer.

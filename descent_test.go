@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"slices"
 	"testing"
 
 	expect "github.com/stretchr/testify/assert"
@@ -193,4 +194,23 @@ func TestHandshake_TheMemoryIsBounded(t *testing.T) {
 	expect.Len(t, v.Memory.Seen, sightingsMax)
 	expect.Equal(t, Sighting{Peer: n3, Start: start(7), Term: 4}, v.Memory.SeenOf(n3))
 	expect.Equal(t, Incarnation(1000+sightingsMax+99), v.Memory.lastSeen("n4").Peer.Incarnation)
+}
+
+// Nor do they displace a member whose removal may still be rolled back: an older image of its disk would be taken for a new
+// member, and vote.
+func TestHandshake_AMemberIsRememberedUntilItsRemovalIsCommitted(t *testing.T) {
+	for _, committed := range []bool{false, true} {
+		v, h := aMeeting()
+		removal := Removal{Peer: n3, Index: 9}
+		v.Config = Configuration{Members: slices.DeleteFunc(slices.Clone(v.Config.Members), func(m Member) bool { return m.Peer() == n3 })}
+		v.Config.Removed = []Removal{removal}
+		if committed {
+			v.Removed = v.Config.Removed
+		}
+		for i := range sightingsMax {
+			h.From = Peer{"n4", Incarnation(1000 + i)}
+			v.Memory = *v.Judge(h).Memory
+		}
+		expect.Equal(t, committed, v.Memory.SeenOf(n3) == Sighting{})
+	}
 }

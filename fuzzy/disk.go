@@ -35,6 +35,9 @@ type disk struct {
 	ghosts    []ghost
 }
 
+// stopped reports whether the disk writes nothing more for the rest of the run.
+func (d *disk) stopped() bool { return d.stallTill == sim.Never || d.segments.fullTill == sim.Never }
+
 // ghost is the former state of a disk that was wiped or replaced: its acknowledgements were true.
 type ghost struct {
 	incarnation raft.Incarnation

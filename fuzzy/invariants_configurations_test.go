@@ -267,7 +267,8 @@ var configurationBreaches = []breach{
 		}
 		k.office(lead, &lead.status)
 	}},
-	{"G15", func(_ *cluster, k *checker, lead, follower *node) { // its target is leaving
+	{"G15", func(_ *cluster, k *checker, lead, follower *node) { // a client's transfer, whose target is leaving
+		lead.seen.transfer = 1 << 20
 		lead.rule(jointWith(lead))
 		k.tells(lead, &lead.status, message(lead, follower, lead.hard.Term, raft.TimeoutNow{}))
 	}},
@@ -284,6 +285,14 @@ func TestInvariants_OfConfigurationsNoticeTheirBreach(t *testing.T) {
 		row.breach(c, c.check, lead, follower)
 		expectBreach(t, c, row.rule)
 	}
+}
+
+// A leader whose own disk stands still may hand over to any voter.
+func TestInvariants_AVoterThatIsLeavingMayTakeOver(t *testing.T) {
+	c, lead, follower := running(t)
+	lead.rule(jointWith(lead))
+	c.check.tells(lead, &lead.status, message(lead, follower, lead.hard.Term, raft.TimeoutNow{}))
+	assert.Nil(t, c.failure)
 }
 
 // A leader that is voted out leads on until that is committed.

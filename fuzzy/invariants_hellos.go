@@ -10,7 +10,7 @@ import (
 // The invariants of hellos, including late ones and those of strangers.
 //
 //	I3  A member marks its store when it meets a configured peer that durably remembers a later term of its disk, or a later start that its own lineage would have to contain.
-//	I4  What a member remembers of its peers, and what they are known to remember of it, never goes back, and is not forgotten in favour of strangers.
+//	I4  What a member remembers of its peers, and what they are known to remember of it, never goes back, and is not forgotten in favour of strangers, nor while their removal may be rolled back.
 //	I5  A lineage whose start counts do not rise one by one is rejected.
 //	I6  While its term is 0, a member that holds entry 1 rejects the bootstrapper if its disk was emptied.
 //	I7  A disk is rejected as a copy if the start that it says was confirmed has the same count as the start that was seen, but is another one, even if its lineage does not reach back so far.
@@ -93,10 +93,18 @@ func committedConfig(canonical []committedEntry) *loggedConfig {
 
 // remembers checks how a handshake changes a memory.
 func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Memory) {
-	for _, m := range h.Config.Members {
-		was, is := h.Memory.SeenOf(m.Peer()), after.SeenOf(m.Peer())
+	never := func(p raft.Peer) { // backwards
+		was, is := h.Memory.SeenOf(p), after.SeenOf(p)
 		if is.Start.Count < was.Start.Count || is.Term < was.Term {
-			k.broken("I4", "%s remembers %v in term %d of %s, and did %v in term %d", n, is.Start, is.Term, k.c.title(m.Peer()), was.Start, was.Term)
+			k.broken("I4", "%s remembers %v in term %d of %s, and did %v in term %d", n, is.Start, is.Term, k.c.title(p), was.Start, was.Term)
+		}
+	}
+	for _, m := range h.Config.Members {
+		never(m.Peer())
+	}
+	for _, r := range h.Config.Removed {
+		if !slices.Contains(h.Removed, r) {
+			never(r.Peer)
 		}
 	}
 	for _, was := range h.Memory.Confirmed {

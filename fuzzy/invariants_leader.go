@@ -148,8 +148,9 @@ type fitness struct {
 	some  bool
 }
 
-// fittest returns the highest match index that a leader knew before a step, among the voters that it has heard recently.
-func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
+// fittest returns the highest match index that a leader knew before a step, among the voters that it has heard recently,
+// and that do not show in the step that they have lost what they acknowledged.
+func (k *checker) fittest(n *node, before *raft.CoreStatus, out *raft.Output) (f fitness) {
 	w := &n.seen
 	if before.Role != raft.Leader || w.term != before.Term {
 		return f
@@ -157,6 +158,10 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	for i := range before.Peers {
 		p := &before.Peers[i]
 		peer := peerOf(p)
+		stale := func(e raft.TraceEvent) bool { return e.Kind == raft.TraceStaleMember && e.Peer == p.ID }
+		if slices.ContainsFunc(out.Trace, stale) {
+			continue
+		}
 		if votesOn(&before.Config, peer) && p.Match > 0 && w.now-w.of(peer).heard < n.timeout() {
 			f = fitness{max(f.match, p.Match), true}
 		}
@@ -213,7 +218,8 @@ func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
 	w := &n.seen
 	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))
 	w.told = s.TransferringUntil
-	k.c.holds(votesOn(n.config(), m.To), "G15", "%s transfers its leadership to %s, which is no voter, or none for long", n, k.c.title(m.To))
+	mayLead := votesOn(n.config(), m.To) || w.transfer == 0 && votes(n.config(), m.To) // if its own disk stands still, any voter may
+	k.c.holds(mayLead, "G15", "%s transfers its leadership to %s, which is no voter, or none for long", n, k.c.title(m.To))
 	if p := progressOn(s, m.To); p != nil {
 		k.c.holds(p.Match == s.Last.Index, "G15", "%s transfers its leadership to %s, which has %d of %d entries", n, k.c.title(peerOf(p)), p.Match, s.Last.Index)
 	}

@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -77,7 +78,7 @@ func TestInvariants_TheChoiceOfATargetIsChecked(t *testing.T) {
 		c, n, _ := running(t)
 		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
 		n.seen.now = n.now().Mono
-		best := c.check.fittest(n, &n.status)
+		best := c.check.fittest(n, &n.status, &raft.Output{})
 		require.True(t, best.some)
 		n.status.Peers[0].Match = best.match - 1
 		if len(out.Trace) > 0 {
@@ -163,26 +164,40 @@ func TestClose_IsPlayed(t *testing.T) {
 	assert.Positive(t, closed)
 }
 
-// The target that a leader has chosen may show in the same step that it has lost what it acknowledged. A leader that has seen
-// this does not choose it.
-func TestInvariants_AChosenTargetMayShowThatItHasLostItsLog(t *testing.T) {
-	for _, late := range []bool{true, false} {
+// Voters may show in the step itself that they have lost what they acknowledged. A leader chooses none of which it has seen
+// this before.
+func TestInvariants_WhoShowsThatItHasLostItsLogIsNoTarget(t *testing.T) {
+	for _, row := range []struct {
+		what  string
+		trace func(target, shown raft.TraceEvent) []raft.TraceEvent
+		holds bool
+	}{
+		{"once it was chosen", func(target, shown raft.TraceEvent) []raft.TraceEvent { return []raft.TraceEvent{target, shown} }, true},
+		{"before", func(target, shown raft.TraceEvent) []raft.TraceEvent { return []raft.TraceEvent{shown, target} }, false},
+	} {
 		c, n, _ := running(t)
-		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
 		n.seen.now = n.now().Mono
-		best, target := c.check.fittest(n, &n.status), &n.status.Peers[0]
-		trace := []raft.TraceEvent{
-			{Kind: raft.TraceTransfer, Peer: target.ID}, {Kind: raft.TraceStaleMember, Peer: target.ID, Index: best.match},
-		}
-		target.Match = 0
-		if !late {
-			trace[0], trace[1] = trace[1], trace[0]
-		}
-		c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &raft.Output{Trace: trace}, best)
-		if late {
-			require.Nil(t, c.failure)
+		before, id, last := n.status, n.status.Peers[0].ID, n.status.Peers[0].Match
+		n.status.Peers = slices.Clone(before.Peers)
+		out := raft.Output{Trace: row.trace(raft.TraceEvent{Kind: raft.TraceTransfer, Peer: id}, raft.TraceEvent{Kind: raft.TraceStaleMember, Peer: id, Index: last})}
+		n.status.Peers[0].Match = 0
+		c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &before, &out))
+		if row.holds {
+			assert.Nil(t, c.failure, row.what)
 			continue
 		}
 		expectBreach(t, c, "G17")
 	}
+}
+
+// If all voters show that, there is nobody to transfer to.
+func TestInvariants_WhoeverHasLostItsLogIsNoTarget(t *testing.T) {
+	c, n, _ := running(t)
+	n.seen.now = n.now().Mono
+	out := raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerRefused, Refusal: raft.RefusedNoTarget}}}
+	for _, p := range n.status.Peers {
+		out.Trace = append(out.Trace, raft.TraceEvent{Kind: raft.TraceStaleMember, Peer: p.ID, Index: p.Match})
+	}
+	c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &n.status, &out))
+	assert.Nil(t, c.failure)
 }

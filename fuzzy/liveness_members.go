@@ -130,7 +130,7 @@ func (l *liveness) toldApart() {
 
 // outvoted says what is missing if the members that were healed are no quorum any longer, because a leader has gone on with
 // a change; "" if they are. Whoever counted as heard when it did so may have been cut off, or have ended, for good a moment
-// before. If disks have lost what was acknowledged, a healed member may be the one that still knows it, and has to end.
+// before, or have a disk that writes nothing more. If disks have lost what was acknowledged, a healed member may be the one that still knows it, and has to end.
 func (l *liveness) outvoted() string {
 	newest := l.c.newestCommitted()
 	if newest != nil && l.c.lost {
@@ -152,7 +152,7 @@ func (l *liveness) outvoted() string {
 	}
 	alive := l.core
 	for _, n := range l.c.nodes {
-		if !l.exiled && n.core != nil && !n.frozen {
+		if !l.exiled && n.core != nil && !n.frozen && !n.disk.stopped() {
 			alive |= 1 << n.index
 		}
 	}

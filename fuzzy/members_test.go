@@ -134,6 +134,12 @@ func TestLiveness_WhoIsGoneForGoodMayBeMissing(t *testing.T) {
 	l.exiled = true
 	assert.NotEmpty(t, l.outvoted())
 	l.exiled = false
+	third.disk.stallTill = sim.Never
+	assert.NotEmpty(t, l.outvoted())
+	third.disk.stallTill, third.disk.segments.fullTill = 0, sim.Never
+	assert.NotEmpty(t, l.outvoted())
+	third.disk.segments.fullTill = 0
+	assert.Empty(t, l.outvoted())
 	third.crash()
 	assert.NotEmpty(t, l.outvoted())
 }
