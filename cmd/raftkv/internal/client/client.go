@@ -223,7 +223,7 @@ func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, err
 		value, err := do(members[i%len(members)])
 		var failure *api.Error
 		if err == nil || !errors.As(err, &failure) || !failure.Transient() {
-			return value, err
+			return value, after(why, failure, err)
 		}
 		if why == nil || telling(failure) >= telling(why) {
 			why = failure
@@ -237,6 +237,14 @@ func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, err
 		case <-time.After(retryPause):
 		}
 	}
+}
+
+// after adds what the members said before to an error that only says that the last request was not answered.
+func after(why, last *api.Error, err error) error {
+	if why == nil || last == nil || last.Code != api.OutcomeUnknown {
+		return err
+	}
+	return &api.Error{Code: last.Code, Message: last.Message + "; before that: " + why.Message, Remedy: last.Remedy}
 }
 
 // telling returns how much an error tells about the cluster: nothing if a member does not answer, little if the member

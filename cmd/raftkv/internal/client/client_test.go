@@ -131,6 +131,13 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 	_, err = client.Try(t.Context(), []*client.Client{down, up}, put)
 	assert.Equal(t, api.OutcomeUnknown, api.CodeOf(err), "a write that may have happened is not repeated")
 
+	node.Fail(&raft.NotLeaderError{})
+	silent, slow := newStore(t)
+	slow.Fail(raft.ErrOutcomeUnknown)
+	_, err = client.Try(t.Context(), []*client.Client{down, silent}, put)
+	assert.Equal(t, api.OutcomeUnknown, api.CodeOf(err))
+	assert.ErrorContains(t, err, "; before that: ", "it says what the others said")
+
 	_, err = client.Try(t.Context(), nil, put)
 	assert.Error(t, err)
 }
