@@ -63,8 +63,12 @@ func (v *Handshake) Told(r Rejection) *Mark {
 	return v.contradictedBy(r)
 }
 
-// names reports whether the configuration names the peer with its incarnation.
-func (v *Handshake) names(p Peer) bool { return p.Incarnation != 0 && v.Config.includes(p) }
+// names reports whether the configuration names the peer with its incarnation, or removed it and may be rolled back to one
+// that does.
+func (v *Handshake) names(p Peer) bool {
+	r, removed := removalOf(v.Config.Removed, p)
+	return p.Incarnation != 0 && (v.Config.includes(p) || removed && !slices.Contains(v.Removed, r))
+}
 
 // checkOwnStart checks that the peer has not seen a later start of this member than the present one.
 func (v *Handshake) checkOwnStart(h Hello) (verdict Verdict) {
@@ -126,21 +130,13 @@ func (v *Handshake) remember(h Hello) *Memory {
 	return &m
 }
 
-// bounded drops sightings beyond the limit: the oldest ones of peers that the configuration does not name, and that none
-// names to which it may be rolled back.
+// bounded drops sightings beyond the limit: the oldest ones of peers that the configuration does not name.
 func (v *Handshake) bounded(all []Sighting) []Sighting {
 	for len(all) > sightingsMax {
-		i := max(0, slices.IndexFunc(all, func(s Sighting) bool { return !v.names(s.Peer) && !v.mayNameAgain(s.Peer) }))
+		i := max(0, slices.IndexFunc(all, func(s Sighting) bool { return !v.names(s.Peer) }))
 		all = slices.Delete(all, i, i+1)
 	}
 	return all
-}
-
-// mayNameAgain reports whether the removal of the peer may still be rolled back.
-func (v *Handshake) mayNameAgain(p Peer) bool {
-	_, removed := removalOf(v.Config.Removed, p)
-	_, committed := removalOf(v.Removed, p)
-	return removed && !committed
 }
 
 // with returns a copy of the sightings with s at the end, instead of an earlier one of the same peer.

@@ -184,6 +184,29 @@ func TestHandshake_TheRefusedJudgesForItself(t *testing.T) {
 	expect.Nil(t, seen(n3, Sighting{Peer: n2, Start: start(20), Term: 5}), "too long ago to tell")
 }
 
+// removesN3 returns the member's side of a meeting with n3, which its configuration has removed.
+func removesN3(committed bool) (Handshake, Hello) {
+	v, h := aMeeting()
+	v.Config = Configuration{Members: slices.DeleteFunc(slices.Clone(v.Config.Members), func(m Member) bool { return m.Peer() == n3 })}
+	v.Config.Removed = []Removal{{Peer: n3, Index: 9}}
+	if committed {
+		v.Removed = v.Config.Removed
+	}
+	return v, h
+}
+
+// An older image may hold a configuration that has removed a voter and was rolled back. That voter may be the only one that
+// remembers a later start of the disk.
+func TestHandshake_APeerIsBelievedUntilItsRemovalIsCommitted(t *testing.T) {
+	later := Sighting{Peer: n2, Start: copied(9), Term: 5}
+	v, h := removesN3(false)
+	expect.NotNil(t, v.Told(Rejection{Reason: RejectStaleStart, From: n3, Seen: later}))
+	h.Remembers = later
+	expect.NotNil(t, v.Judge(h).Mark)
+	v, _ = removesN3(true)
+	expect.Nil(t, v.Told(Rejection{Reason: RejectStaleStart, From: n3, Seen: later}), "it is a stranger")
+}
+
 // The memory of strangers is bounded, and they do not displace a member.
 func TestHandshake_TheMemoryIsBounded(t *testing.T) {
 	v, h := aMeeting()
@@ -200,13 +223,7 @@ func TestHandshake_TheMemoryIsBounded(t *testing.T) {
 // member, and vote.
 func TestHandshake_AMemberIsRememberedUntilItsRemovalIsCommitted(t *testing.T) {
 	for _, committed := range []bool{false, true} {
-		v, h := aMeeting()
-		removal := Removal{Peer: n3, Index: 9}
-		v.Config = Configuration{Members: slices.DeleteFunc(slices.Clone(v.Config.Members), func(m Member) bool { return m.Peer() == n3 })}
-		v.Config.Removed = []Removal{removal}
-		if committed {
-			v.Removed = v.Config.Removed
-		}
+		v, h := removesN3(committed)
 		for i := range sightingsMax {
 			h.From = Peer{"n4", Incarnation(1000 + i)}
 			v.Memory = *v.Judge(h).Memory

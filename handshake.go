@@ -57,7 +57,7 @@ type Handshake struct {
 	Bootstrapper Peer
 	Config       Configuration // in force, committed or not; zero while uninitialized
 	ConfigIndex  Index         // of the entry that holds Config
-	Removed      []Removal     // the removals that are known to be committed; one that only Config has may be rolled back
+	Removed      []Removal     // the removals that are known to be committed; a peer that only Config has removed counts as named
 	Commit       Index         // an entry that is known to be committed; Removed has all removals up to it that are not forgotten
 	Initial      Configuration
 	Lineage      Lineage

@@ -68,7 +68,7 @@ type Memory struct {
 	Seen []Sighting
 	// Confirmed is, for each member, the newest start of this store that the member has said it remembers. It is kept
 	// as long as the configuration names the member, even if the lineage no longer reaches back to it. Of the peers
-	// that it does not name, nor may name again, the oldest are forgotten first, when there is no room for more.
+	// that it does not name, and whose removal is committed, the oldest are forgotten first, when there is no room for more.
 	Confirmed []Sighting
 }
 

@@ -92,7 +92,7 @@ func (c *Core) onLostLog(leader Peer, answer AppendConflict) {
 		Detail: fmt.Sprintf("in term %d it has acknowledged the log up to %d, and what the store holds of that ends at %v",
 			c.hard.Term, acknowledged, answer.Hint),
 	}
-	if !c.names(leader) {
+	if !c.mayName(leader) {
 		c.suspect(m, answer)
 		return
 	}
@@ -139,7 +139,7 @@ func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool)
 // leader has already proved that it has the entry. That is a different fault, and the message is refused.
 func (c *Core) contradicted(leader Peer, r AppendRequest) bool {
 	ours, theirs, found := c.contradiction(r)
-	if !found || ours.Term >= c.hard.Term || min(ours.Index, theirs.Index) <= c.termLeader.proved || !c.names(leader) {
+	if !found || ours.Term >= c.hard.Term || min(ours.Index, theirs.Index) <= c.termLeader.proved || !c.mayName(leader) {
 		return false
 	}
 	c.mark(Mark{

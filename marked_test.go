@@ -162,6 +162,28 @@ func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
 	}
 }
 
+// The word of a voter that was removed counts as long as its removal may be rolled back.
+func TestMarked_ByALeaderWhoseRemovalMayBeRolledBack(t *testing.T) {
+	joint := raft.NewConfiguration(membersNamed("abc"))
+	joint.Members[2].Kind, joint.Level = raft.Leaving, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	left := raft.NewConfiguration(membersNamed("ab"))
+	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("c"), Index: 4}}
+	for rule, show := range map[string]raft.AppendRequest{
+		"this store has lost what it acknowledged": appendOf(id(9, 6), 9),
+		"another entry is committed":               appendOf(id(2, 1), 0, 6),
+	} {
+		for commit, marked := range map[raft.Index]bool{3: true, 4: false} {
+			c := follower(t, 5, 1)
+			c.appendConfigs("b", 5, id(2, 1), commit, joint, left)
+			c.persist()
+			require.Equal(t, left, c.Status().Config)
+			out := c.receive("c", 6, show)
+			assert.Equal(t, marked, out.Write.Mark != nil, rule)
+		}
+	}
+}
+
 // As soon as the core has the mark, before it is durable, the member serves no request.
 func TestMarked_ServesNothingAnyMore(t *testing.T) {
 	c := committed(t, 4)

@@ -53,6 +53,12 @@ func (c *Core) mayBeNeeded() bool {
 	return false
 }
 
+// mayName reports whether the configuration in force names the peer, or one does to which it may be rolled back.
+func (c *Core) mayName(p Peer) bool {
+	names := func(r ConfigRun) bool { return r.Config.includes(p) }
+	return c.names(p) || slices.ContainsFunc(c.log.configsFrom(c.log.commit), names)
+}
+
 // adoptConfig puts the configuration of an entry in force that has just been appended:
 //
 //	"Once a given server adds the new configuration entry to its log, it uses that configuration for all future

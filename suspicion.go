@@ -45,7 +45,7 @@ func (c *Core) settleSuspicion() {
 	}
 	s := c.follower.suspicion
 	switch {
-	case c.names(s.mark.By):
+	case c.mayName(s.mark.By):
 		c.mark(s.mark)
 		c.disk.lossReport = s.report
 	case c.log.Last.Term > s.mark.Term:

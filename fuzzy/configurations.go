@@ -55,6 +55,17 @@ func configured(log []slot) *loggedConfig {
 	return log[len(log)-1].config
 }
 
+// mayName reports whether the member's configuration names a peer, or one does to which it may be rolled back, if its log is
+// known to be committed up to an entry.
+func (n *node) mayName(p raft.Peer, commit raft.Index) bool {
+	for l := configured(n.log); l != nil; l = l.before {
+		if includes(&l.Configuration, p) || l.index <= commit {
+			return includes(&l.Configuration, p)
+		}
+	}
+	return includes(n.config(), p)
+}
+
 // config returns the configuration that the member must use: the newest one in its log or, without a log, the list that
 // it was started with.
 func (n *node) config() *raft.Configuration {

@@ -9,12 +9,12 @@ import (
 
 // The invariants of hellos, including late ones and those of strangers.
 //
-//	I3  A member marks its store when it meets a configured peer that durably remembers a later term of its disk, or a later start that its own lineage would have to contain.
+//	I3  A member marks its store when it meets a peer that its configuration names, or one to which it may be rolled back, and that durably remembers a later term of its disk, or a later start that its own lineage would have to contain.
 //	I4  What a member remembers of its peers, and what they are known to remember of it, never goes back, and is not forgotten in favour of strangers, nor while their removal may be rolled back.
 //	I5  A lineage whose start counts do not rise one by one is rejected.
 //	I6  While its term is 0, a member that holds entry 1 rejects the bootstrapper if its disk was emptied.
 //	I7  A disk is rejected as a copy if the start that it says was confirmed has the same count as the start that was seen, but is another one, even if its lineage does not reach back so far.
-//	I8  Only a removal that is committed rejects an incarnation, with the index of its entry, and it is believed only from a member that the configuration of the removed one names. Of entries that it knows to be committed a member believes itself alone; if none of them has removed it, it marks its store.
+//	I8  Only a removal that is committed rejects an incarnation, with the index of its entry, and it is believed only from a member that the configuration of the removed one names, or one to which it may be rolled back. Of entries that it knows to be committed a member believes itself alone; if none of them has removed it, it marks its store.
 //	I9  Once it has a term, a member rejects nobody because its configuration names another incarnation, and no voter of the newest committed configuration because of a removal.
 //	I10 Exactly the stores without a cluster, and those of this cluster, may join it, unless their incarnation was removed.
 //	I11 A member remembers where the newest start of a peer has said that it is, and dials it there first: no earlier start's address replaces it.
@@ -103,7 +103,7 @@ func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Memory) {
 		never(m.Peer())
 	}
 	for _, r := range h.Config.Removed {
-		if !slices.Contains(h.Removed, r) {
+		if mayName(h, r.Peer) {
 			never(r.Peer)
 		}
 	}
@@ -115,14 +115,21 @@ func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Memory) {
 	}
 }
 
+// mayName reports whether the configuration of a node names a peer, or removed it and may be rolled back.
+func mayName(h *raft.Handshake, p raft.Peer) bool {
+	return includes(&h.Config, p) || slices.ContainsFunc(h.Config.Removed, func(r raft.Removal) bool {
+		return r.Peer == p && !slices.Contains(h.Removed, r)
+	})
+}
+
 // told checks that a node with an old disk has marked its store in a handshake with a peer that durably knows better.
 func (k *checker) told(by, n *node) {
 	if n.hands.mark != nil || !n.isOld(by) {
 		return
 	}
-	config, seen := n.handshake(n.disk.memory).Config, by.disk.memory.SeenOf(n.peer())
+	h, seen := n.handshake(n.disk.memory), by.disk.memory.SeenOf(n.peer())
 	reaches := seen.Start.Count >= n.disk.lineage[0].Count || n.disk.hard.Term < seen.Term
-	if reaches && includes(&config, by.peer()) {
+	if reaches && mayName(h, by.peer()) {
 		k.broken("I3", "%s is told by %s of a later life of its disk, and does not mark its store", n, by)
 	}
 }
@@ -172,7 +179,7 @@ func (k *checker) removal(n, peer *node, hello raft.Hello) {
 		return
 	}
 	told := peer.handshake(peer.hands.memory)
-	knows := h.Cluster == told.Cluster && includes(&told.Config, r.From)
+	knows := h.Cluster == told.Cluster && mayName(told, r.From)
 	if believed := told.ToldRemoval(*r); (believed == forgedRemoval) != (knows && told.Commit < forgedRemoval) || believed != 0 && !knows {
 		k.broken("I8", "%s is told by %s of its removal by entry %d, and hears of entry %d", peer, n, forgedRemoval, believed)
 	}

@@ -150,7 +150,7 @@ type fitness struct {
 
 // fittest returns the highest match index that a leader knew before a step, among the voters that it has heard recently,
 // and that do not show in the step that they have lost what they acknowledged.
-func (k *checker) fittest(n *node, before *raft.CoreStatus, out *raft.Output) (f fitness) {
+func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	w := &n.seen
 	if before.Role != raft.Leader || w.term != before.Term {
 		return f
@@ -158,8 +158,7 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus, out *raft.Output) (f
 	for i := range before.Peers {
 		p := &before.Peers[i]
 		peer := peerOf(p)
-		stale := func(e raft.TraceEvent) bool { return e.Kind == raft.TraceStaleMember && e.Peer == p.ID }
-		if slices.ContainsFunc(out.Trace, stale) {
+		if now := progressOn(&n.status, peer); now != nil && now.State == "stale" {
 			continue
 		}
 		if votesOn(&before.Config, peer) && p.Match > 0 && w.now-w.of(peer).heard < n.timeout() {
@@ -173,32 +172,45 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus, out *raft.Output) (f
 // improve the choice, except that its target may show, once it was chosen, that it has lost what it acknowledged.
 func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittest fitness) {
 	for _, e := range events {
-		if t, ok := e.(raft.TransferRequested); ok && t.To != "" || !fittest.some {
+		if t, ok := e.(raft.TransferRequested); ok && t.To != "" {
 			return
 		}
 	}
 	for i := range out.Trace {
-		if event := &out.Trace[i]; event.Kind == raft.TraceTransfer {
-			match := raft.Index(0)
-			for j := range n.status.Peers { // its id may stand twice
-				if p := &n.status.Peers[j]; p.ID == event.Peer {
-					match = max(match, p.Match)
-				}
-			}
-			for _, later := range out.Trace[i+1:] {
-				if later.Kind == raft.TraceStaleMember && later.Peer == event.Peer {
-					match = max(match, later.Index)
-				}
-			}
-			if match < fittest.match {
-				k.broken("G17", "%s transfers its leadership to %s, which has %d entries; another has %d", n, event.Peer, match, fittest.match)
-			}
+		if out.Trace[i].Kind == raft.TraceTransfer {
+			k.chosen(n, out.Trace[i].Peer, out.Trace[i+1:], fittest)
 		}
 	}
 	for i := range out.Answers {
-		if out.Answers[i].Refusal == raft.RefusedNoTarget {
+		if fittest.some && out.Answers[i].Refusal == raft.RefusedNoTarget {
 			k.broken("G17", "%s finds nobody to transfer to, and hears who has %d entries", n, fittest.match)
 		}
+	}
+}
+
+// chosen checks a target that a leader has chosen; later is the trace behind that. Only a leader whose disk stands still, and
+// that hears no other voter with more than its disk, chooses one that is leaving.
+func (k *checker) chosen(n *node, target raft.NodeID, later []raft.TraceEvent, fittest fitness) {
+	match, stale, leaving := raft.Index(0), true, true
+	for i := range n.status.Peers { // its id may stand twice
+		if p := &n.status.Peers[i]; p.ID == target {
+			match, stale = max(match, p.Match), stale && p.State == "stale"
+			leaving = leaving && !votesOn(n.config(), peerOf(p))
+		}
+	}
+	for _, e := range later {
+		if e.Kind == raft.TraceStaleMember && e.Peer == target {
+			match, stale = max(match, e.Index), false
+		}
+	}
+	if match < fittest.match {
+		k.broken("G17", "%s transfers its leadership to %s, which has %d entries; another has %d", n, target, match, fittest.match)
+	}
+	if stale {
+		k.broken("G17", "%s transfers its leadership to %s, which has shown that it has lost its log", n, target)
+	}
+	if s := &n.status; leaving && (!s.DiskStalled || fittest.match > s.Persisted) {
+		k.broken("G15", "%s transfers its leadership to %s, which is leaving, and need not", n, target)
 	}
 }
 
@@ -218,7 +230,7 @@ func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
 	w := &n.seen
 	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))
 	w.told = s.TransferringUntil
-	mayLead := votesOn(n.config(), m.To) || w.transfer == 0 && votes(n.config(), m.To) // if its own disk stands still, any voter may
+	mayLead := votesOn(n.config(), m.To) || w.transfer == 0 && votes(n.config(), m.To) // its own choice: see chosen
 	k.c.holds(mayLead, "G15", "%s transfers its leadership to %s, which is no voter, or none for long", n, k.c.title(m.To))
 	if p := progressOn(s, m.To); p != nil {
 		k.c.holds(p.Match == s.Last.Index, "G15", "%s transfers its leadership to %s, which has %d of %d entries", n, k.c.title(peerOf(p)), p.Match, s.Last.Index)

@@ -73,7 +73,7 @@ func (k *checker) unmarked(n *node, before *raft.CoreStatus, events []raft.Event
 	s := &n.status
 	for _, e := range events {
 		r, ok := e.(raft.Received)
-		if !ok || r.Message.Term != s.Term || r.Message.To != n.peer() || s.Role == raft.Leader || !includes(n.config(), r.Message.From) {
+		if !ok || r.Message.Term != s.Term || r.Message.To != n.peer() || s.Role == raft.Leader || !n.mayName(r.Message.From, s.Commit) {
 			continue
 		}
 		a, ok := r.Message.Body.(raft.AppendRequest)
@@ -97,7 +97,7 @@ func (k *checker) suspects(n *node, before *raft.CoreStatus, events []raft.Event
 	}
 	if w.by != (raft.Peer{}) {
 		k.keepsItsVote(n, out)
-		if includes(n.config(), w.by) && out.Write.Mark == nil {
+		if n.mayName(w.by, s.Commit) && out.Write.Mark == nil {
 			k.broken("N74", "%s knows %s now, which has shown it a loss in term %d, and goes on", n, k.c.title(w.by), w.term)
 		}
 		if s.Last.Term > w.term {
@@ -118,7 +118,7 @@ func (k *checker) suspects(n *node, before *raft.CoreStatus, events []raft.Event
 func (k *checker) showsLoss(n *node, before *raft.CoreStatus, m *raft.Message) bool {
 	a, ok := m.Body.(raft.AppendRequest)
 	s := &n.status
-	if !ok || m.Term != s.Term || m.To != n.peer() || m.Cluster != s.Cluster || includes(n.config(), m.From) || includes(&before.Config, m.From) {
+	if !ok || m.Term != s.Term || m.To != n.peer() || m.Cluster != s.Cluster || n.mayName(m.From, before.Commit) || includes(&before.Config, m.From) {
 		return false
 	}
 	return a.Acknowledged > 0 && a.Prev.Index == a.Acknowledged && max(before.Last.Index, s.Last.Index) < a.Prev.Index

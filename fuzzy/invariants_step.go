@@ -36,7 +36,7 @@ import (
 // conversation checks a step against its events.
 func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	heard := n.seen.heard
-	leads, fittest := n.seen.leads, k.fittest(n, before, out)
+	leads, fittest := n.seen.leads, k.fittest(n, before)
 	n.seen.takes(n, before, events)
 	k.rises(n, before, events, out, heard)
 	k.stamps(n, events, out)

@@ -78,7 +78,7 @@ func TestInvariants_TheChoiceOfATargetIsChecked(t *testing.T) {
 		c, n, _ := running(t)
 		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
 		n.seen.now = n.now().Mono
-		best := c.check.fittest(n, &n.status, &raft.Output{})
+		best := c.check.fittest(n, &n.status)
 		require.True(t, best.some)
 		n.status.Peers[0].Match = best.match - 1
 		if len(out.Trace) > 0 {
@@ -169,35 +169,73 @@ func TestClose_IsPlayed(t *testing.T) {
 func TestInvariants_WhoShowsThatItHasLostItsLogIsNoTarget(t *testing.T) {
 	for _, row := range []struct {
 		what  string
-		trace func(target, shown raft.TraceEvent) []raft.TraceEvent
+		shown func(target, shown raft.TraceEvent) []raft.TraceEvent
 		holds bool
 	}{
 		{"once it was chosen", func(target, shown raft.TraceEvent) []raft.TraceEvent { return []raft.TraceEvent{target, shown} }, true},
 		{"before", func(target, shown raft.TraceEvent) []raft.TraceEvent { return []raft.TraceEvent{shown, target} }, false},
 	} {
-		c, n, _ := running(t)
-		n.seen.now = n.now().Mono
-		before, id, last := n.status, n.status.Peers[0].ID, n.status.Peers[0].Match
-		n.status.Peers = slices.Clone(before.Peers)
-		out := raft.Output{Trace: row.trace(raft.TraceEvent{Kind: raft.TraceTransfer, Peer: id}, raft.TraceEvent{Kind: raft.TraceStaleMember, Peer: id, Index: last})}
-		n.status.Peers[0].Match = 0
-		c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &before, &out))
-		if row.holds {
-			assert.Nil(t, c.failure, row.what)
-			continue
+		for _, others := range []bool{true, false} {
+			c, n, _ := running(t)
+			n.seen.now = n.now().Mono
+			before, id := n.status, n.status.Peers[0].ID
+			if !others {
+				before.Peers = before.Peers[:1]
+			}
+			n.status.Peers = slices.Clone(before.Peers)
+			n.status.Peers[0].State, n.status.Peers[0].Match = "stale", 0
+			best := c.check.fittest(n, &before)
+			require.Equal(t, others, best.some)
+			trace := row.shown(raft.TraceEvent{Kind: raft.TraceTransfer, Peer: id},
+				raft.TraceEvent{Kind: raft.TraceStaleMember, Peer: id, Index: before.Peers[0].Match})
+			c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &raft.Output{Trace: trace}, best)
+			if row.holds {
+				assert.Nil(t, c.failure, row.what)
+				continue
+			}
+			expectBreach(t, c, "G17")
 		}
-		expectBreach(t, c, "G17")
 	}
 }
 
 // If all voters show that, there is nobody to transfer to.
-func TestInvariants_WhoeverHasLostItsLogIsNoTarget(t *testing.T) {
+func TestInvariants_WhenAllHaveLostTheirLogsThereIsNoTarget(t *testing.T) {
 	c, n, _ := running(t)
 	n.seen.now = n.now().Mono
-	out := raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerRefused, Refusal: raft.RefusedNoTarget}}}
-	for _, p := range n.status.Peers {
-		out.Trace = append(out.Trace, raft.TraceEvent{Kind: raft.TraceStaleMember, Peer: p.ID, Index: p.Match})
+	before := n.status
+	n.status.Peers = slices.Clone(before.Peers)
+	for i := range n.status.Peers {
+		n.status.Peers[i].State = "stale"
 	}
-	c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &n.status, &out))
+	out := raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerRefused, Refusal: raft.RefusedNoTarget}}}
+	c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &before))
 	assert.Nil(t, c.failure)
+}
+
+// A leader hands over to a voter that is leaving only if its own disk stands still, and nobody else is ahead of that.
+func TestInvariants_AVoterThatIsLeavingIsTheLastChoice(t *testing.T) {
+	for _, row := range []struct {
+		what         string
+		stalled      bool
+		ahead, holds bool
+	}{
+		{"its disk stands still", true, false, true},
+		{"its disk works", false, false, false},
+		{"another voter is ahead of its disk", true, true, false},
+	} {
+		c, n, follower := running(t)
+		n.rule(jointWith(n))
+		n.status.DiskStalled = row.stalled
+		best := fitness{match: n.status.Persisted, some: true}
+		if row.ahead {
+			n.status.Persisted--
+		}
+		out := raft.Output{Trace: []raft.TraceEvent{{Kind: raft.TraceTransfer, Peer: follower.id}}}
+		c.check.chooses(n, nil, &out, best)
+		if row.holds {
+			assert.Nil(t, c.failure, row.what)
+			continue
+		}
+		expectBreach(t, c, "G15")
+	}
 }

@@ -150,17 +150,25 @@ func (l *liveness) outvoted() string {
 	if missing := l.unreached([]*loggedConfig{newest}, l.core); missing != "" {
 		return missing
 	}
-	alive := l.core
-	for _, n := range l.c.nodes {
-		if !l.exiled && n.core != nil && !n.frozen && !n.disk.stopped() {
-			alive |= 1 << n.index
-		}
-	}
-	var next []*loggedConfig
 	for _, n := range l.members() {
 		if in := configured(n.log); in != nil && in.index > newest.index {
-			next = append(next, in)
+			if missing := l.unreached([]*loggedConfig{in}, l.alive(in)); missing != "" {
+				return missing
+			}
 		}
 	}
-	return l.unreached(next, alive)
+	return ""
+}
+
+// alive returns the nodes that may still decide with a configuration that is not committed. Whose disk writes nothing more
+// cannot, but is no excuse for the leader that appended it: none begins a change while its own disk stands still.
+func (l *liveness) alive(in *loggedConfig) uint64 {
+	set := l.core
+	for _, n := range l.c.nodes {
+		stopped := n.disk.stopped() && l.c.check.leaders[in.term] != n.peer()
+		if !l.exiled && n.core != nil && !n.frozen && !stopped {
+			set |= 1 << n.index
+		}
+	}
+	return set
 }

@@ -140,6 +140,8 @@ func TestLiveness_WhoIsGoneForGoodMayBeMissing(t *testing.T) {
 	assert.NotEmpty(t, l.outvoted())
 	third.disk.segments.fullTill = 0
 	assert.Empty(t, l.outvoted())
+	c.check.leaders[change.term], third.disk.stallTill = third.peer(), sim.Never
+	assert.Empty(t, l.outvoted(), "it has begun the change itself, while its disk stood still")
 	third.crash()
 	assert.NotEmpty(t, l.outvoted())
 }

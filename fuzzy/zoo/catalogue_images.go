@@ -104,15 +104,21 @@ var images = []Mutant{
 	},
 	{
 		ID: "I16", Rule: "strangers are forgotten before members", Bug: "the peer that was seen first is forgotten",
-		Edits:  []Edit{value("descent.go", `max(0, slices.IndexFunc(all, func(s Sighting) bool { return !v.names(s.Peer) && !v.mayNameAgain(s.Peer) }))`, `0`)},
+		Edits:  []Edit{value("descent.go", `max(0, slices.IndexFunc(all, func(s Sighting) bool { return !v.names(s.Peer) }))`, `0`)},
 		Expect: "I4", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "Handshake|Memory|Descent|Lineage"},
 	},
 	{
-		ID: "M200", Before: true, Rule: "a peer is not forgotten while its removal may be rolled back", Bug: "it is forgotten as strangers are",
-		Edits:  []Edit{value("descent.go", `removed && !committed`, `false`)},
+		ID: "M200", Before: true, Rule: "a peer is no stranger while its removal may be rolled back", Bug: "it is one",
+		Edits:  []Edit{value("descent.go", `removed && !slices.Contains(v.Removed, r)`, `removed && r.Index == 0`)},
 		Expect: "I4, I1", Profiles: []string{"images"},
 		Test: &Test{".", "Handshake"},
+	},
+	{
+		ID: "M201", Before: true, Rule: "a leader is no stranger while its removal may be rolled back", Bug: "it is one",
+		Edits:  []Edit{value("membership.go", `r.Config.includes(p)`, `r.Index == 0 && false`)},
+		Expect: "N40, N41, N74", Profiles: []string{"images"},
+		Test: &Test{".", "Marked_ByALeaderWhoseRemoval"},
 	},
 	{
 		ID: "I17", Rule: "the newest start that a peer remembers is confirmed", Bug: "the one that it named last",

@@ -36,7 +36,7 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y06", Before: true, Rule: "the last witness marks its store and ends", Bug: "it goes on, and refuses the leader forever",
-		Edits:  []Edit{value("marked.go", `!found || ours.Term >= c.hard.Term || min(ours.Index, theirs.Index) <= c.termLeader.proved || !c.names(leader)`, `true`)},
+		Edits:  []Edit{value("marked.go", `!found || ours.Term >= c.hard.Term || min(ours.Index, theirs.Index) <= c.termLeader.proved || !c.mayName(leader)`, `true`)},
 		Expect: "N41", MustKill: true, Profiles: []string{"images"}, Seen: "our release candidate",
 		Test: &Test{".", "TestMarked"},
 	},
@@ -117,7 +117,7 @@ var marks = []Mutant{
 	stranger("Y19", "a suspected member votes in no later term", "it votes in the next one", "N74",
 		value("suspicion.go", `c.log.Last.Term > s.mark.Term`, `c.hard.Term > s.mark.Term`)),
 	stranger("Y20", "a suspected member marks its store once it knows who has shown the loss", "it goes on", "N74",
-		value("suspicion.go", `c.names(s.mark.By)`, `false`)),
+		value("suspicion.go", `c.mayName(s.mark.By)`, `false`)),
 	stranger("Y21", "a suspected member does not campaign", "it does", "N74",
 		value("election.go", `!c.suspected()`, `true`)),
 	stranger("Y22", "a suspected member confirms nothing to the leader that has shown the loss", "it answers its heartbeats", "tests",
