@@ -146,6 +146,15 @@ func TestLiveness_WhoIsGoneForGoodMayBeMissing(t *testing.T) {
 	assert.NotEmpty(t, l.outvoted())
 }
 
+// What was sent or received before an idle cluster is watched is none of its messages, although it leaves only then.
+func TestLiveness_WhatWaitsWhenTheQuietBeginsWasSentBefore(t *testing.T) {
+	c, lead, follower := running(t)
+	before := c.unsent()
+	lead.outbox = append(lead.outbox, raft.Message{}, raft.Message{})
+	follower.inbox = append(follower.inbox, raft.Received{})
+	assert.Equal(t, before+3, c.unsent())
+}
+
 // Before anybody else has a term, the cluster needs the bootstrapper: the others hold entry 1, and may not campaign.
 func TestLiveness_SomebodyWithATermIsNeeded(t *testing.T) {
 	c, lead, _ := finding(t)
