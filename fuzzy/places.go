@@ -92,7 +92,8 @@ func (l *liveness) reunite() {
 		for _, other := range seekers {
 			m, named := n.config().Member(other.id)
 			named = named && m.Incarnation == 0 || includes(n.config(), other.peer()) // before the bootstrap it names ids alone
-			if n == other || !named || n.dials(other) || other.dials(n) {
+			met := n.dials(other) || other.dials(n) && n.status.Term > 0              // who is called under an id of its list does not call back
+			if n == other || !named || met {
 				continue
 			}
 			n.learnsPlaces()

@@ -112,21 +112,55 @@ func TestPlaces_ALeaderThatIsNotHealedFindsTheHealed(t *testing.T) {
 	assert.Nil(t, between.table, "it knew both")
 }
 
-// A leader that runs where it knows the other member of its id to be dials it nowhere, so no table helps. The address in the
-// configuration is corrected, as an admin would do it.
-func TestPlaces_TheAddressOfATwinIsCorrected(t *testing.T) {
+// twins returns a cluster of one voter and of a learner of its id, which the configuration has at the voter's address.
+func twins(t *testing.T) (c *cluster, lead, twin *node) {
+	t.Helper()
 	p := calmOfThree(t)
 	p.Voters, p.Node.Handshakes = 1, true
 	p.Members = Members{Spares: 1, Twins: 1, Admins: 1, Think: sim.In(100 * time.Hour), Patience: sim.In(time.Second)}
-	c := newCluster(Seed{"calm", 2}, p)
+	c = newCluster(Seed{"calm", 2}, p)
 	c.prepare()
 	c.until(t, sim.In(time.Second))
-	lead, twin := c.nodes[0], c.nodes[1]
+	lead, twin = c.nodes[0], c.nodes[1]
 	require.Equal(t, lead.id, twin.id)
 	r := raft.Replacement{Old: lead.peer(), New: raft.Member{ID: twin.id, Incarnation: twin.disk.incarnation, Address: lead.place}}
 	c.work.change(lead, 0, &changing{Change: raft.Change{Replace: []raft.Replacement{r}, Patience: time.Second / 4}})
 	c.until(t, c.now()+sim.In(time.Second)) // it is given up, and leaves a learner
 	require.True(t, includes(lead.config(), twin.peer()))
+	return c, lead, twin
+}
+
+// Two members of one id may change places, too: each runs where it knows the other one to be.
+func TestPlaces_TwinsChangePlaces(t *testing.T) {
+	c, lead, twin := twins(t)
+	m, place, other := mover(), lead.place, twin.place
+	c.work.change(lead, 0, &changing{Change: raft.Change{Update: []raft.Update{{Peer: twin.peer(), Address: &other}}}})
+	c.until(t, c.now()+sim.In(time.Second))
+	require.True(t, lead.dials(twin) && twin.dials(lead))
+	m.moveTo(c, lead, other)
+	m.moveTo(c, twin, place)
+	c.until(t, c.now()+sim.In(3*time.Second))
+	assert.True(t, lead.dials(twin) && twin.dials(lead))
+}
+
+// Before there is a term, a member answers whoever it finds under an id of its list. So one that has found another process
+// there is told, though the right one calls it.
+func TestPlaces_BeforeATermWhoIsCalledIsTold(t *testing.T) {
+	c, lead, follower := finding(t)
+	follower.contacts()
+	follower.hands.book.dialed = nil
+	l := &liveness{c: c, core: 7, leader: lead}
+	l.reunite()
+	require.Nil(t, follower.table)
+	follower.status.Term = 0
+	l.reunite()
+	assert.NotNil(t, follower.table)
+}
+
+// A leader that runs where it knows the other member of its id to be dials it nowhere, so no table helps. The address in the
+// configuration is corrected, as an admin would do it.
+func TestPlaces_TheAddressOfATwinIsCorrected(t *testing.T) {
+	c, lead, twin := twins(t)
 	lead.learnsPlaces()
 	c.until(t, c.now()+sim.In(time.Second))
 	require.False(t, lead.dials(twin) || twin.dials(lead))

@@ -33,8 +33,8 @@ type Options struct {
 	Insecure bool
 	// Resolve returns the "host:port" to dial for a member. It is called for each dial, within
 	// DialTimeout. A member that has moved has several addresses: m.Address is the one whose turn it is.
-	// It is not called for another incarnation of this member's id of which no address is known but this
-	// member's own: correct that one in the configuration (node.Node.UpdateMember).
+	// It is not called for another incarnation of this member's id if the configuration has both at one
+	// address: correct that (node.Node.UpdateMember).
 	// Nil: the member's Address.
 	Resolve func(ctx context.Context, m raft.Member) (string, error)
 

@@ -19,6 +19,8 @@ var joining = []Mutant{
 		instead("internal/pipeline/contacts.go", `c.call(caller{peer: p, address: l.member.Address})`, `_ = l`)),
 	tested("M135", "a member does not dial its own place for another incarnation of it", "it does", "internal/pipeline", "DoesNotDialItself",
 		value("internal/pipeline/contacts.go", `!ownPlace`, `true`)),
+	tested("M202", "two members of one id may change places", "neither finds the other", "fuzzy", "TwinsChangePlaces",
+		instead("internal/pipeline/contacts.go", `all = append(all, former)`, `_ = former`)),
 	testedFirst("M136", "a member that restarts dials the members of the configuration before the newest, too", "only of the newest", "node", "Contacts_ARestart",
 		value("internal/pipeline/contacts.go", `len(configs) > 1`, `false`)),
 	testedFirst("M137", "a member that is named does not count as one that answers an invitation", "it does", "node", "Invitations_TheFormerSelf",

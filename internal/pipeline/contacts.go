@@ -293,9 +293,14 @@ func (c *Contacts) contact(m raft.Member, open bool, advertised string) (raft.Co
 	if named == c.self || m.ID == c.self.ID && m.Incarnation == 0 {
 		return raft.Contact{}, false
 	}
-	place := cmp.Or(c.address, c.named[c.self].Address)
+	former := c.named[c.self].Address
+	place := cmp.Or(c.address, former)
+	all := []string{advertised, m.Address}
+	if m.ID == c.self.ID {
+		all = append(all, former) // the two may have changed places
+	}
 	k := raft.Contact{Member: m}
-	for _, address := range []string{advertised, m.Address} {
+	for _, address := range all {
 		ownPlace := m.ID == c.self.ID && address == place // another incarnation was there before
 		if address != "" && !ownPlace && !slices.Contains(k.Addresses, address) {
 			k.Addresses = append(k.Addresses, address)
