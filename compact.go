@@ -392,12 +392,13 @@ func (c *Core) snapshotWakeAt() Time {
 	return c.now.Mono + idleMax
 }
 
-// takeBackSnapshots drops what a step wanted to do with snapshots when the store is marked: the log is evidence.
+// takeBackSnapshots drops what a step wanted to do with snapshots when the store is marked: the log is evidence. An install
+// stays: the mark may be about what this member has committed by it.
 func (c *Core) takeBackSnapshots() {
 	w := &c.step.out.Write
-	w.Snapshot, w.Base, c.step.out.Keep = nil, nil, nil
-	if w.Log != nil && w.Log.Reset {
-		w.Log = nil
+	w.Base, c.step.out.Keep = nil, nil
+	if w.Log == nil || !w.Log.Reset {
+		w.Snapshot = nil
 	}
 	c.snaps.taking, c.follower.offer = nil, nil
 	c.refuseSnapshotRequests(RefusedNotLeader)

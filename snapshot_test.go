@@ -263,15 +263,17 @@ func TestInstall_TheEvidenceOfAnOffer(t *testing.T) {
 	assert.Nil(t, out.Keep)
 	assert.Nil(t, c.offer(offered(id(9, 4), 1), 0).Keep, "a marked member takes no snapshot")
 
-	// A mark in the step of an install drops the install: the log is evidence.
+	// A mark in the step of an install keeps the install: it says what is committed by that.
 	c = snapFollower(t)
 	c.offer(offered(id(9, 4), 1), 0)
 	c.receive("c", 6, raft.Heartbeat{})
 	c.persist()
 	out = c.step(raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)}, c.from("c", 6, appendOf(id(9, 3), 0)))
 	require.NotNil(t, out.Write.Mark)
-	assert.Nil(t, out.Write.Snapshot)
-	assert.Nil(t, out.Write.Log)
+	assert.Equal(t, id(9, 4), out.Write.Mark.Ours)
+	require.NotNil(t, out.Write.Snapshot)
+	assert.Equal(t, id(9, 4), out.Write.Snapshot.ID)
+	assert.Equal(t, &raft.LogWrite{After: id(9, 4), Reset: true, Generation: 2}, out.Write.Log)
 	assert.Nil(t, c.persist().Restore)
 }
 

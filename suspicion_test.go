@@ -106,6 +106,12 @@ func TestSuspected_MarksItsStoreOnceItsConfigurationNamesThatLeader(t *testing.T
 			mark.Detail = ""
 			assert.Equal(t, raft.Mark{Kind: raft.MarkStaleImage, By: peer("e"), Term: 6}, mark)
 			assert.Empty(t, out.Write.Then, "it acknowledges nothing")
+			last := out.Write.Log.After
+			for _, e := range out.Write.Log.Entries {
+				last = e.ID()
+			}
+			assert.Equal(t, c.Status().Last, last, "the store holds what the member has")
+			assert.Equal(t, rule == "by a snapshot", out.Write.Snapshot != nil && out.Write.Log.Reset)
 			c.persist()
 			assert.Empty(t, c.receive("e", 7, raft.Heartbeat{}).Send, "e has not asked for it in this term")
 		})

@@ -358,7 +358,10 @@ func (n *node) takeWrite(out *raft.Output) {
 		}
 		n.takeLog(l)
 	}
-	if !n.doomed && w.Mark == nil { // a mark takes back the base of its step: the log is evidence
+	switch {
+	case w.Log != nil && w.Log.Reset:
+		n.base = w.Log.After
+	case !n.doomed && w.Mark == nil: // a mark takes back the base of its step: the log is evidence
 		n.base = n.status.Base
 	}
 	if out.Write.Hard != nil {

@@ -236,6 +236,9 @@ func checkInstall(o *opened) error {
 		}
 		w := install(s)
 		w.Hard = vote(id.Term, "").Hard
+		if number == 2 { // the step of an install may be that of a mark
+			w.Mark = mark(raft.MarkContradicted).Mark
+		}
 		if err := o.write(w); err != nil {
 			return err
 		}
