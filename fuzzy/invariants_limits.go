@@ -174,7 +174,8 @@ func (w *workload) request(t raft.RequestID) *request {
 func (l *liveness) relieved() {
 	for _, n := range l.members() {
 		s := &n.status
-		waits := s.Reads > 0 && l.counts(n) && !l.asksUnhealed(n) // a member that does not reach its leader may still wait for an answer
+		// A member that does not reach its leader may still wait for an answer, and one that was not healed may ask at any time.
+		waits := s.Reads > l.readsOfUnhealed(n) && l.counts(n) && !l.asksUnhealed(n)
 		l.c.mustHold(s.Pending == 0 && s.PendingBytes == 0 && !waits, "L10",
 			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n, s.Pending, s.PendingBytes, s.Reads)
 		l.c.mustHold(n.vault.held == nil || l.mayHold(n), "L10", "%s of an idle cluster holds a frozen state", n)
@@ -184,6 +185,16 @@ func (l *liveness) relieved() {
 			l.c.mustHold(idle, "L10", "%s of an idle cluster has %d appends of %d bytes to %s in flight", n, p.Inflight, p.InflightBytes, l.c.title(peerOf(p)))
 		}
 	}
+}
+
+// readsOfUnhealed counts the reads that members which were not healed have asked of a leader.
+func (l *liveness) readsOfUnhealed(lead *node) (reads int) {
+	for r := range lead.seen.open {
+		if r.from != (raft.Peer{}) && l.healed(r.from) == nil {
+			reads++
+		}
+	}
+	return reads
 }
 
 // mayHold reports whether a member may still hold its frozen state when the quiet ends. N58 limits how long it waits for

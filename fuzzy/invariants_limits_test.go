@@ -228,6 +228,24 @@ func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 	}
 }
 
+// A member that was not healed may ask for a read just when the quiet ends.
+func TestLiveness_TheReadsOfMembersThatAreNotHealedAreNotJudged(t *testing.T) {
+	c, lead, other := running(t)
+	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 1
+	clear(lead.seen.open)
+	c.live = &liveness{c: c, core: 1 << lead.index, leader: lead, quieted: lead.status.Term}
+	lead.seen.takes(lead, &lead.status, given(message(other, lead, lead.status.Term, raft.ReadRequest{ID: raft.RPCID{StartCount: 9, Counter: 9}})))
+	c.live.relieved()
+	require.Nil(t, c.failure)
+	lead.status.Reads = 2
+	c.live.relieved()
+	expectBreach(t, c, "L10")
+	c.failure, lead.status.Reads = nil, 1
+	c.live.core |= 1 << other.index
+	c.live.relieved()
+	expectBreach(t, c, "L10")
+}
+
 // A leader refuses a read for its limit and, later in the same step, takes the same request that came twice.
 func TestInvariants_ReadsThatAStepTakesTwiceCount(t *testing.T) {
 	c, n, other := running(t)

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,7 +96,10 @@ func TestMark_AMemberThatLostWhatItAcknowledged(t *testing.T) {
 		c.Crash(victim)
 		forget(victim, first.Index)
 		n := c.Start(victim)
+		c.Await("the mark", func() bool { return strings.Contains(log.String(), "this member must not continue") })
+		noticed := time.Now()
 		<-n.Done()
+		assert.Greater(t, time.Since(noticed), 50*time.Millisecond, "it goes on for an election timeout, to tell its leader")
 		var stale *raft.StaleImageError
 		require.ErrorAs(t, n.Err(), &stale)
 		assert.Equal(t, leader.Status().ID, stale.Mark.By.ID)

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	expect "github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -160,23 +161,28 @@ func TestMailbox_OnlyTheLastOfSomeEventsCounts(t *testing.T) {
 }
 
 func TestRequests_AnAsynchronousCallThatIsCancelledIsWithdrawnOnlyFromTheQueue(t *testing.T) {
-	r := newTable(nil)
-	id, done := raft.EntryID{Term: 1, Index: 2}, func(Result, error) { t.Error("nothing was applied") }
-	waiting, err := r.propose(raft.EntryCommand, []byte("a"), done)
-	require.NoError(t, err)
-	o := r.awaitAccepted(cancelled(), waiting)
-	expect.Equal(t, context.Canceled, o.err)
-	expect.Empty(t, r.take(nil), "it never reaches the core")
-	proposals, _, bytes := r.depth()
-	expect.Zero(t, proposals+bytes)
+	synctest.Test(t, func(t *testing.T) {
+		r := newTable(nil)
+		id, done := raft.EntryID{Term: 1, Index: 2}, func(Result, error) { t.Error("nothing was applied") }
+		waiting, err := r.propose(raft.EntryCommand, []byte("a"), done)
+		require.NoError(t, err)
+		o := r.awaitAccepted(cancelled(), waiting)
+		expect.Equal(t, context.Canceled, o.err)
+		expect.Empty(t, r.take(nil), "it never reaches the core")
+		proposals, _, bytes := r.depth()
+		expect.Zero(t, proposals+bytes)
 
-	taken, err := r.propose(raft.EntryCommand, []byte("b"), done)
-	require.NoError(t, err)
-	r.take(nil)
-	go r.answer([]raft.Answer{{RequestID: taken.requestID, Kind: raft.AnswerAccepted, ID: id}}, noReason)
-	o = r.awaitAccepted(cancelled(), taken)
-	expect.NoError(t, o.err)
-	expect.Equal(t, Result{Index: id.Index, Term: id.Term}, o.result)
+		taken, err := r.propose(raft.EntryCommand, []byte("b"), done)
+		require.NoError(t, err)
+		r.take(nil)
+		go func() {
+			synctest.Wait() // the call waits for the loop, although it is cancelled
+			r.answer([]raft.Answer{{RequestID: taken.requestID, Kind: raft.AnswerAccepted, ID: id}}, noReason)
+		}()
+		o = r.awaitAccepted(cancelled(), taken)
+		expect.NoError(t, o.err)
+		expect.Equal(t, Result{Index: id.Index, Term: id.Term}, o.result)
+	})
 }
 
 // A snapshot that the end of the node interrupts leaves no trouble behind. Its caller must not take that for success.

@@ -3,6 +3,7 @@ package segments_test
 import (
 	"bytes"
 	"encoding/binary"
+	"hash/crc32"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +14,9 @@ import (
 const (
 	firstBatch = 512   // its offset in a segment
 	batchHead  = 72    // the bytes before its records
-	lengthAt   = 7 * 8 // of the records, in the head
+	syncedAt   = 5 * 8 // what it calls synced, in the head
+	lengthAt   = 7 * 8 // of the records
+	sumAt      = 8 * 8
 )
 
 // batchAt returns the bytes of a batch.
@@ -30,6 +33,23 @@ func TestPlace_OfABatch(t *testing.T) {
 	require.Len(t, s.catalog.Listed, 1)
 	end := s.catalog.Synced
 	change(t, s.disk, s.path(0), func(b []byte) []byte { copy(b[end:], batchAt(b, firstBatch)); return b })
+	require.NoError(t, starts()(s))
+	require.NoError(t, s.acked.differs(s.log))
+}
+
+// A command may hold a copy of a batch of the very segment that it is written to. If the write is torn, that copy is none.
+func TestPlace_OfABatchInACommand(t *testing.T) {
+	s := newScript(newTree().FS())
+	require.NoError(t, s.run([]act{starts(), appends(0, 1, 1), closes()}))
+	end := s.catalog.Synced
+	change(t, s.disk, s.path(0), func(b []byte) []byte {
+		mark := bytes.Clone(b[firstBatch : firstBatch+batchHead])
+		clear(mark[lengthAt:sumAt]) // it has no records
+		binary.LittleEndian.PutUint64(mark[syncedAt:], uint64(end+8))
+		binary.LittleEndian.PutUint32(mark[sumAt:], crc32.Checksum(mark[:sumAt], crc32.MakeTable(crc32.Castagnoli)))
+		copy(b[end+64:], mark)
+		return b
+	})
 	require.NoError(t, starts()(s))
 	require.NoError(t, s.acked.differs(s.log))
 }
