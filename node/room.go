@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
@@ -38,8 +39,8 @@ func (n *Node) hasRoom() error {
 
 // leads reports whether this member is the leader, as far as is published.
 func (n *Node) leads() bool {
-	leader := n.leader.Load()
-	return leader != nil && leader.ID == n.cfg.ID
+	now, _ := n.watched.load()
+	return now.Role == raft.Leader
 }
 
 // run ends with the node.

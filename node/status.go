@@ -329,6 +329,9 @@ func failuresLeft(s Status, limit time.Duration) string {
 	case h.up < h.quorum():
 		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s can be reached, %d are needed",
 			h.up, h.counted(), h.quorum())
+	case s.Leader == "":
+		return fmt.Sprintf("the cluster has no leader as seen from here: %d of %s can be reached, and a quorum is %d",
+			h.up, h.counted(), h.quorum())
 	case h.up == h.quorum():
 		return fmt.Sprintf("none: %d of %s can be reached, and the next failure stops the cluster", h.up, h.counted())
 	}

@@ -16,6 +16,9 @@ import (
 // seenFrom returns the status of n1, which reaches the named members.
 func seenFrom(role raft.Role, voters int, reached ...raft.NodeID) Status {
 	s := Status{ID: "n1", Leadership: raft.Leadership{Term: 3, Role: role}, Bootstrapped: true}
+	if role == raft.Leader {
+		s.Leader = s.ID
+	}
 	for _, id := range []raft.NodeID{"n1", "n2", "n3", "n4", "n5"}[:voters] {
 		m := MemberStatus{Member: raft.Member{ID: id}, LastContact: -1}
 		if id == s.ID {
@@ -59,6 +62,7 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 		{seenFrom(raft.Leader, 3, "n2"), "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
 		{stale, "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
 		{seenFrom(raft.Follower, 3), "the cluster does not work as seen from here: 1 of 3 voters can be reached, 2 are needed"},
+		{seenFrom(raft.Follower, 3, "n2", "n3"), "the cluster has no leader as seen from here: 3 of 3 voters can be reached, and a quorum is 2"},
 		{seenFrom(raft.Leader, 1), "none: 1 of 1 voter can be reached, and the next failure stops the cluster"},
 		{notYet, "no cluster is known here yet; a cluster of 3 voters survives 1 failure"},
 		{Status{}, "no configuration is known here yet"},

@@ -20,7 +20,11 @@ import (
 // complete and synced, so a file of that name that is empty, cut short or without records is damaged and never
 // new.
 func (b *boltStore) create() error {
-	if _, err := os.Stat(b.path); !errors.Is(err, fs.ErrNotExist) {
+	err := files.CheckRegular(b.path)
+	if errors.Is(err, files.ErrNotRegular) {
+		return explain("opening", b.path, err)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return nil // if the file cannot be examined, opening it reports why
 	}
 	dir := filepath.Dir(b.path)

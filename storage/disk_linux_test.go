@@ -56,6 +56,30 @@ func TestBolt_FullDiskIsATypedErrorAndLosesNothing(t *testing.T) {
 	})
 }
 
+// To open a named pipe waits for a process that writes to it.
+func TestOpen_ANamedPipeInAFilesPlaceIsRefused(t *testing.T) {
+	for _, name := range []string{storage.BoltFile, filepath.Join(storage.LogDir, "0000000000000001.seg")} {
+		dir := t.TempDir()
+		log, err := storage.OpenLog(dir, storage.LogOptions{})
+		require.NoError(t, err)
+		stored, err := log.Load(t.Context(), member)
+		require.NoError(t, err)
+		require.NoError(t, log.Write(logWrite(stored.Log.Last, 0, 1)))
+		require.NoError(t, log.Close())
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.Remove(path))
+		require.NoError(t, unix.Mkfifo(path, 0o600))
+
+		log, err = storage.OpenLog(dir, storage.LogOptions{})
+		if err == nil {
+			_, err = log.Load(t.Context(), member)
+			require.NoError(t, log.Close())
+		}
+		assert.ErrorContains(t, err, path)
+		assert.ErrorContains(t, err, "not a regular file")
+	}
+}
+
 // A snapshot that has no room leaves nothing behind, and the log goes on.
 func TestBolt_ASnapshotWithoutRoomLeavesTheLogAlone(t *testing.T) {
 	withOwnMounts(t, func(dir string) {

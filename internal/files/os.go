@@ -35,9 +35,32 @@ func (osFS) Create(name string) (File, error) {
 	return opened(os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, filePermissions))
 }
 
-func (osFS) Open(name string) (File, error) { return opened(os.Open(name)) }
+func (osFS) Open(name string) (File, error) {
+	if err := CheckRegular(name); err != nil {
+		return nil, err
+	}
+	return opened(os.Open(name))
+}
 
-func (osFS) OpenWrite(name string) (File, error) { return opened(os.OpenFile(name, os.O_RDWR, 0)) }
+func (osFS) OpenWrite(name string) (File, error) {
+	if err := CheckRegular(name); err != nil {
+		return nil, err
+	}
+	return opened(os.OpenFile(name, os.O_RDWR, 0))
+}
+
+// CheckRegular returns an error that matches ErrNotRegular if there is something else than a file of data under that name: to
+// open a named pipe would wait for somebody who writes to it.
+func CheckRegular(name string) error {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	return err
+}
+
+// ErrNotRegular is matched by the error for a name that is not that of a regular file.
+var ErrNotRegular = errors.New("not a regular file")
 
 func opened(f *os.File, err error) (File, error) {
 	if err != nil {
