@@ -113,6 +113,10 @@ carry over to another machine.
 `)
 	p.line("| contestant | modules |\n|---|---|")
 	for _, c := range contestants {
+		ran := func(m measurement) bool { return m.Contestant == c.name }
+		if !slices.ContainsFunc(p.Results, ran) {
+			continue
+		}
 		var versions []string
 		for _, m := range c.modules {
 			versions = append(versions, m+" "+p.Conditions.Modules[m])

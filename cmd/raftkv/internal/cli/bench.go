@@ -66,6 +66,9 @@ they were due: that shows what users would see.`,
 			if b.load.Rate > 0 && !cmd.Flags().Changed("callers") {
 				b.load.Callers = callersInOpen
 			}
+			if cmd.Flags().Changed("nodes") && b.nodes < 1 {
+				return fmt.Errorf("--nodes %d: use 1 to %d; %w", b.nodes, local.NodesMax, usage.Err)
+			}
 			if err := b.check(); err != nil {
 				return fmt.Errorf("%w; %w", err, usage.Err)
 			}
@@ -100,7 +103,7 @@ func (b *bench) check() error {
 		return fmt.Errorf("--duration %v: use more than 0", b.load.Measure)
 	case b.reach.timeout <= 0:
 		return fmt.Errorf("--timeout %v: use more than 0", b.reach.timeout)
-	case b.nodes < 0 || b.nodes > local.NodesMax:
+	case b.nodes > local.NodesMax:
 		return fmt.Errorf("--nodes %d: use 1 to %d", b.nodes, local.NodesMax)
 	case b.nodes > 0 && len(b.reach.urls) > 0:
 		return errors.New("--nodes starts a cluster, and --server names one: use one of them")

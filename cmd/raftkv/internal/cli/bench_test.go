@@ -54,7 +54,8 @@ func TestBench_ARateThatTheClusterDoesNotKeepUpWith(t *testing.T) {
 
 func TestBench_RefusesWhatMakesNoSense(t *testing.T) {
 	for _, args := range []string{
-		"--callers 0", "--rate -1", "--rate 0", "--rate NaN", "--rate Inf", "--rate 1e12", "--timeout 0s", "--nodes 1 --log tape", "--bytes 2MiB", "--keys 0", "--duration 0s", "--warmup -1s", "--nodes 10", "--log segments",
+		"--callers 0", "--rate -1", "--rate 0", "--rate NaN", "--rate Inf", "--rate 1e12", "--timeout 0s",
+		"--bytes 2MiB", "--keys 0", "--duration 0s", "--warmup -1s", "--nodes 10", "--nodes 0", "--nodes -1", "--nodes 1 --log tape", "--log segments",
 		"--nodes 3 --server http://127.0.0.1:1", "surplus",
 	} {
 		code, _, errs := run(t, "", append([]string{"bench"}, strings.Fields(args)...)...)
