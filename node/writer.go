@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"runtime"
 	"sync"
 	"time"
 
@@ -75,6 +76,7 @@ func (w *writer) run() {
 			return
 		case <-w.queue.signal:
 		}
+		runtime.Gosched() // the appends of the same output leave before the write keeps a processor: docs/decisions/0033
 		write, queued := w.take()
 		memory, mark := w.node.identity.unwritten()
 		var err error
@@ -192,6 +194,9 @@ func (w *writer) tell(write raft.Write) {
 		n.cache.MarkPersisted(l.Generation, l.After.Index+raft.Index(len(l.Entries)))
 	}
 	n.senders.send(write.Then)
+	if len(write.Then) > 0 {
+		runtime.Gosched() // they leave before the loop is woken and takes the processor: docs/decisions/0033
+	}
 	if write.Seq != 0 {
 		n.mailbox.persistedUpTo(write.Seq)
 	}
