@@ -54,7 +54,7 @@ type SnapshotStorage interface {
 	DiscardSnapshot(file SnapshotID) error
 	// FreeBytes returns how many bytes this process may still write where the snapshots are.
 	FreeBytes() (int64, error)
-	// LogBytes returns about how many bytes the entries of the log take.
+	// LogBytes returns about how many bytes the entries of the log take, with those that Prune has not deleted yet.
 	LogBytes() int64
 	// Prune deletes some of the entries at or below the base, a bounded number of them, and reports whether more are
 	// left. The goroutine of Write calls it.

@@ -61,21 +61,30 @@ func (s sleepy) Log(level hclog.Level, message string, args ...any) {
 
 // The loop is late, and the logger panics on the warning.
 func TestEnd_AWarningOfLatenessThatPanicsDoesNotEndTheNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var calls atomic.Int64
-		tired := map[raft.NodeID]*atomic.Bool{"n1": {}, "n2": {}, "n3": {}}
-		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
-			cfg.Logger = sleepy{panicky{hclog.NewNullLogger(), &calls}, tired[cfg.ID]}
-		}})
-		n := c.Leader()
-		tired[n.Status().ID].Store(true)
-		require.NoError(t, n.TransferLeadership(t.Context(), "")) // it logs that
-		time.Sleep(2 * time.Minute)
-		assert.Positive(t, n.Metrics().LateWakes)
-		assert.EqualValues(t, 2, calls.Load())
-		assert.NoError(t, n.Err())
-		propose(t, c.Leader(), "x")
-	})
+	for late := false; !late; {
+		synctest.Test(t, func(t *testing.T) { late = panicsWhenLate(t) })
+	}
+}
+
+// panicsWhenLate returns false if the loop was not late: if it hears of the new leader in the step of its vote, it has no
+// deadline until that vote is durable. It is called inside a bubble.
+func panicsWhenLate(t *testing.T) bool {
+	var calls atomic.Int64
+	tired := map[raft.NodeID]*atomic.Bool{"n1": {}, "n2": {}, "n3": {}}
+	c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
+		cfg.Logger = sleepy{panicky{hclog.NewNullLogger(), &calls}, tired[cfg.ID]}
+	}})
+	n := c.Leader()
+	tired[n.Status().ID].Store(true)
+	require.NoError(t, n.TransferLeadership(t.Context(), "")) // it logs that
+	time.Sleep(2 * time.Minute)
+	if n.Metrics().LateWakes == 0 {
+		return false
+	}
+	assert.EqualValues(t, 2, calls.Load())
+	assert.NoError(t, n.Err())
+	propose(t, c.Leader(), "x")
+	return true
 }
 
 // failing is a transport with one method that misbehaves.

@@ -26,8 +26,8 @@ func (n *Node) hasRoom() error {
 	if n.room == nil {
 		return nil
 	}
-	full := n.room.Room()
-	if full == nil {
+	var full error
+	if _ = guarded(func() error { full = n.room.Room(); return nil }); full == nil {
 		return nil
 	}
 	err := pipeline.RefuseWithoutRoom(full, n.leads())

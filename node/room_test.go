@@ -35,6 +35,9 @@ func (s *crowded) set(full error, waits bool) {
 func (s *crowded) Room() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.full == errBroken {
+		panic("the storage has a bug")
+	}
 	return s.full
 }
 
@@ -50,6 +53,9 @@ func (s *crowded) Write(w raft.StorageWrite) error {
 	}
 	return s.Storage.Write(w)
 }
+
+// errBroken is what set is told if Room is to panic.
+var errBroken = errors.New("broken")
 
 // onCrowdedDisks starts that many members, and returns their disks.
 func onCrowdedDisks(t *testing.T, members int) (disks map[raft.NodeID]*crowded, c *rafttest.Cluster) {
@@ -142,5 +148,16 @@ func TestPropose_AnotherDiskHasRoom(t *testing.T) {
 		}
 		require.NoError(t, roomy.TransferLeadership(t.Context(), full.Status().ID))
 		require.NoError(t, accepts(full))
+	})
+}
+
+// A storage that panics when it is asked for room does not take the process with it.
+func TestPropose_WhereRoomPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disks, c := onCrowdedDisks(t, 1)
+		leader := c.Leader()
+		disks[leader.Status().ID].set(errBroken, false)
+		_, err := leader.Propose(t.Context(), []byte("a command"))
+		require.NoError(t, err)
 	})
 }

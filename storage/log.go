@@ -25,8 +25,8 @@ type LogOptions struct {
 	// LockWait is how long OpenLog waits for another process to release the store. 0 means 1 s, enough for a
 	// process that is about to end.
 	LockWait time.Duration
-	// SegmentBytes is the size of a segment: the log takes up to five of them more than its entries need. 0 means 32 MiB.
-	// The first segments are smaller.
+	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB: the log takes up to five of them more than its entries need. 0
+	// means 32 MiB. The first segments are smaller.
 	SegmentBytes int64
 }
 
@@ -38,7 +38,7 @@ type LogOptions struct {
 // After a crash, Load drops what an interrupted write has left at the end of the log, and names it in Stored.LeftOver. What
 // was durable before is known from each later write and from marks: damage to it is a *raft.CorruptError. Marks are made by
 // Load, when nothing was written for 100 ms, by Close, with each new segment, and with each write that has more than entries.
-// So two kinds of damage to what was written since the last mark pass for a write that was interrupted: to the last write alone, and one that
+// So two kinds of damage to what was written since the last mark pass for a write that was interrupted: to what was synced last, and one that
 // leaves nothing of all writes behind a place, as if they were zeros. A leader that has heard of them notices it
 // (*raft.StaleImageError).
 type Log struct {
@@ -52,6 +52,7 @@ type Log struct {
 	idle    atomic.Bool   // nothing waits for a mark
 	writes  atomic.Uint64
 	full    atomic.Pointer[error] // nil: there is room for the next segment
+	looking sync.Mutex            // held while full is found out
 	ended   sync.WaitGroup
 }
 
@@ -65,6 +66,9 @@ const (
 	markAfter = 100 * time.Millisecond
 	// roomEvery is how often a disk that was full is looked at.
 	roomEvery = 200 * time.Millisecond
+	// retryFactor is how much longer than an attempt to make a segment is the wait after it, of at most retryMax.
+	retryFactor = 20
+	retryMax    = 10 * time.Second
 	// restFactor is how much longer than a part of a new segment takes there is a rest after it, of at most restMax.
 	restFactor = 6
 	restMax    = 50 * time.Millisecond
@@ -73,13 +77,17 @@ const (
 // OpenLog opens the store in dir, or creates an uninitialized one there.
 //
 // Its errors match raft.ErrLocked if another process has the store open, ErrOtherLog if it keeps its entries in the bbolt
-// file, or ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError; each says what to do.
+// file, or ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError, or a *raft.ConfigError for an option; each says what to
+// do.
 func OpenLog(dir string, opts LogOptions) (*Log, error) {
 	return openLogOn(files.OS, dir, opts)
 }
 
 // openLogOn opens a store whose segments are on a disk of their own.
 func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
+	if err := checkSegmentBytes(opts.SegmentBytes); err != nil {
+		return nil, err
+	}
 	l := &Log{closing: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	l.idle.Store(true)
 	sizes := segments.Sizes{SegmentBytes: opts.SegmentBytes, FirstBytes: firstBytes}
@@ -90,6 +98,15 @@ func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// checkSegmentBytes returns a *raft.ConfigError for a size that is out of its limits.
+func checkSegmentBytes(size int64) error {
+	const least, most = 4 << 10, 1 << 30
+	if size != 0 && (size < least || size > most) {
+		return &raft.ConfigError{Field: "SegmentBytes", Err: fmt.Errorf("%d; it takes %d to %d bytes, or 0 for 32 MiB", size, least, most)}
+	}
+	return nil
 }
 
 // firstBytes are those of the first segment.
@@ -125,6 +142,7 @@ func (l *Log) await(bytes int64) error {
 	default:
 	}
 	for {
+		began := time.Now()
 		err := l.prepare(bytes)
 		if err == nil || !l.loaded || !isDiskFull(err) {
 			return l.explainLog("preparing a segment in", err)
@@ -133,7 +151,7 @@ func (l *Log) await(bytes int64) error {
 			return err
 		}
 		select {
-		case <-time.After(roomEvery):
+		case <-time.After(retryAfter(time.Since(began))):
 		case <-l.closing:
 			return fmt.Errorf("%w: %s", ErrClosed, l.path)
 		}
@@ -153,6 +171,8 @@ func (l *Log) pruneAll() error {
 
 // prepare makes a segment ready, and takes note if there is no room for it.
 func (l *Log) prepare(bytes int64) error {
+	l.looking.Lock()
+	defer l.looking.Unlock()
 	err := l.log.Prepare(bytes)
 	if err == nil {
 		l.full.Store(nil)
@@ -161,6 +181,12 @@ func (l *Log) prepare(bytes int64) error {
 		l.full.Store(&full)
 	}
 	return err
+}
+
+// retryAfter returns how long to wait after an attempt that found the disk full and took so long. Where the file system does
+// not tell how much room there is, as with quotas, each attempt fills the disk, and nothing else could write meanwhile.
+func retryAfter(took time.Duration) time.Duration {
+	return max(roomEvery, min(retryFactor*took, retryMax))
 }
 
 // rest leaves the disk, and the processors that wait for it, to the log: most of the time, if there is time.
@@ -250,8 +276,8 @@ func (l *Log) background() {
 	var retry time.Time // of Prepare, after it has failed
 	for {
 		wait := time.Hour
-		if l.log.Wanted() && !time.Now().Before(retry) && l.prepare(0) != nil {
-			retry = time.Now().Add(roomEvery)
+		if began := time.Now(); l.log.Wanted() && !began.Before(retry) && l.prepare(0) != nil {
+			retry = time.Now().Add(retryAfter(time.Since(began)))
 		}
 		if l.log.Wanted() {
 			wait = max(time.Until(retry), 0)

@@ -57,7 +57,7 @@ func Migrate(ctx context.Context, dir string, to Kind, opts MigrateOptions) (Mig
 
 // migrateOn moves a log whose segments are on a disk of their own.
 func migrateOn(ctx context.Context, disk files.FS, dir string, to Kind, opts MigrateOptions) (done Migrated, err error) {
-	if err := to.check(); err != nil {
+	if err := errors.Join(to.check(), checkSegmentBytes(opts.SegmentBytes)); err != nil {
 		return done, err
 	}
 	m, err := openMigration(ctx, disk, dir, opts)

@@ -53,13 +53,10 @@ func (t *toSegments) recovered() (*segments.Log, segments.Found, error) {
 func (t *toSegments) append(after raft.EntryID, entries []raft.Entry) (err error) {
 	if t.log == nil {
 		// Nothing of this member is in the directory any more. What else is there is refused.
-		t.log, _, err = t.recovered()
-		if there := (*raft.CorruptError)(nil); errors.As(err, &there) {
-			return &InTheWayError{File: there.File, Reason: there.Reason}
-		}
-		if err == nil {
+		if t.log, _, err = t.recovered(); err == nil {
 			err = t.log.Begin()
 		}
+		err = inTheWay(err)
 	}
 	if err == nil {
 		err = t.log.Append(after, entries, t.store.written.commit)
@@ -67,15 +64,27 @@ func (t *toSegments) append(after raft.EntryID, entries []raft.Entry) (err error
 	return t.explain("writing to", err)
 }
 
+// inTheWay returns the error for a file that is no part of a copy of which nothing is written yet.
+func inTheWay(err error) error {
+	if there := (*raft.CorruptError)(nil); errors.As(err, &there) {
+		return &InTheWayError{File: there.File, Reason: there.Reason}
+	}
+	return err
+}
+
 // finish reads the copy as a start does.
 func (t *toSegments) finish() (raft.StoredLog, error) {
-	if t.log != nil {
+	copied := t.log != nil
+	if copied {
 		t.catalog = t.log.Catalog() // it says that all is durable, as a mark would
 		if err := t.close(); err != nil {
 			return raft.StoredLog{}, t.explain("writing to", err)
 		}
 	}
 	check, found, err := t.recovered()
+	if !copied {
+		err = inTheWay(err)
+	}
 	return found.Log, t.explain("checking", errors.Join(err, check.Close()))
 }
 

@@ -64,9 +64,10 @@ if err := l.flush(); err != nil { return err }`)),
 		return nil, errors.Join(err, l.drop(name), l.drop(s.path))
 	}`, `if err := l.fs.Rename(name, s.path); err != nil { return nil, err }`)),
 	alsoTested("Crash_EveryImage", ofSegments("U16", "a file is used again once its new name is durable", "its directory is not synced", "N79",
-		instead("internal/segments/prepare.go", `if err := errors.Join(l.fs.Rename(s.path, spare), l.fs.SyncDir(l.dir)); err != nil {
+		instead("internal/segments/prepare.go", `if err := l.fs.SyncDir(l.dir); err != nil {
 		return err
-	}`, `if err := l.fs.Rename(s.path, spare); err != nil { return err }`))),
+	}
+	l.mu.Lock()`, `l.mu.Lock()`))),
 	ofSegments("U17", "a start writes again what was not known to be synced", "it syncs it alone, which does nothing after a failed sync", "N78",
 		value("internal/segments/begin.go", `max(r.synced, headBytes)`, `l.end`)),
 	ofSegments("U18", "a start makes durable what it has found", "it does not sync", "N78",
@@ -75,7 +76,7 @@ if err := l.flush(); err != nil { return err }`)),
 		value("internal/segments/recover.go", `h.synced < before`, `false`))),
 	ofSegments("U20", "a segment is listed before anything is written to it", "only every other one is", "N78",
 		instead("internal/segments/prepare.go", `if err := l.owner.Keep(next); err != nil {
-		return err
+		return errors.Join(err, s.file.Close())
 	}
 	l.catalog = next
 	l.end, l.synced = headBytes, headBytes`, `if n := len(next.Listed); n < 2 || n%2 == 1 {

@@ -151,18 +151,20 @@ func (l *Log) Compact(base raft.EntryID) {
 	l.index.start = base
 }
 
-// Bytes returns about how many bytes the entries of the log take.
+// Bytes returns about how many bytes the entries of the log take, with the segments that Prune has not given up yet.
 func (l *Log) Bytes() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x := &l.index
-	if x.start == x.last {
-		return 0
+	var used int64
+	for _, s := range l.segments {
+		used += s.limit - headBytes
 	}
-	from := x.markOf(x.start.Index + 1)
-	used := from.segment.limit - from.offset
-	for k := len(l.segments) - 1; l.segments[k] != from.segment; k-- {
-		used += l.segments[k].limit - headBytes
+	x := &l.index
+	if x.start != x.last {
+		return used - (x.markOf(x.start.Index+1).offset - headBytes)
+	}
+	if n := len(l.segments); n > 0 {
+		used -= l.segments[n-1].limit - headBytes // of what is above the start, nothing
 	}
 	return used
 }

@@ -2,6 +2,7 @@ package segments
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -46,7 +47,7 @@ func (l *Log) advance(bytes int64) error {
 	next.Listed = append(next.Listed, s.Listed)
 	next.Synced = headBytes
 	if err := l.owner.Keep(next); err != nil {
-		return err
+		return errors.Join(err, s.file.Close())
 	}
 	l.catalog = next
 	l.end, l.synced = headBytes, headBytes
@@ -164,11 +165,13 @@ func (l *Log) prepare(bytes int64) (*segment, error) {
 
 // fileFor returns the name of a file that holds the head of the segment, and has its room.
 func (l *Log) fileFor(s *segment) (name string, err error) {
-	name = l.takeSpare(s.Bytes)
 	var f files.File
-	if name != "" {
-		f, err = l.fs.OpenWrite(name)
-	} else {
+	if name = l.takeSpare(s.Bytes); name != "" {
+		if f, err = l.fs.OpenWrite(name); err != nil {
+			_ = l.drop(name) // somebody has removed it, perhaps, to make room
+		}
+	}
+	if f == nil {
 		name = filepath.Join(l.dir, newName)
 		if err := errors.Join(l.drop(name), l.enough(s.Bytes)); err != nil {
 			return "", err
@@ -195,7 +198,8 @@ func (l *Log) fileFor(s *segment) (name string, err error) {
 // enough returns an error if there is no room for so many bytes, as far as the file system tells.
 func (l *Log) enough(bytes int64) error {
 	if free, err := l.fs.Free(l.dir); err == nil && free < bytes {
-		return &fs.PathError{Op: "allocate", Path: l.dir, Err: syscall.ENOSPC}
+		err := fmt.Errorf("the next segment takes %d bytes, and %d are free: %w", bytes, free, syscall.ENOSPC)
+		return &fs.PathError{Op: "allocate", Path: l.dir, Err: err}
 	}
 	return nil
 }
@@ -327,8 +331,11 @@ func (l *Log) release(s *segment) error {
 		return l.fs.Remove(s.path)
 	}
 	spare := filepath.Join(l.dir, sparePrefix+filepath.Base(s.path))
+	if err := l.fs.Rename(s.path, spare); err != nil {
+		return l.fs.Remove(s.path) // the disk may be too full for another name
+	}
 	// The new name is durable before the file is written to: a segment is never found under its name with another head.
-	if err := errors.Join(l.fs.Rename(s.path, spare), l.fs.SyncDir(l.dir)); err != nil {
+	if err := l.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
 	l.mu.Lock()

@@ -140,9 +140,13 @@ func withLog(last raft.Index, check func(o *opened) error) func(Place) error {
 // pruneAll prunes to the end, and checks after each step.
 func (o *opened) pruneAll() error {
 	for range 10_000 {
+		before := o.snapshots().LogBytes()
 		more, err := o.snapshots().Prune()
 		if err != nil {
 			return fmt.Errorf("pruning: %w", err)
+		}
+		if after := o.snapshots().LogBytes(); more && after >= before {
+			return fmt.Errorf("Prune says that there is more to delete, and LogBytes says %d as before it (%d)", after, before)
 		}
 		if err := o.checkEntries(); err != nil {
 			return fmt.Errorf("after Prune: %w", err)

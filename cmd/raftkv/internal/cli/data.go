@@ -118,8 +118,7 @@ func printRevision(cmd *cobra.Command, r *reach, write func(context.Context, *cl
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), written.Revision)
-	return err
+	return sayDone(cmd.OutOrStdout(), "%d", written.Revision)
 }
 
 func newDelete(r *reach) *cobra.Command {
@@ -204,8 +203,7 @@ func newTransfer(r *reach) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s leads\n", done.Leader)
-			return err
+			return sayDone(cmd.OutOrStdout(), "%s leads", done.Leader)
 		},
 	}
 }

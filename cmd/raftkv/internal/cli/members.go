@@ -134,8 +134,7 @@ func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal)
 	if err != nil {
 		return addsWhere(change, err)
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), done)
-	return err
+	return sayDone(cmd.OutOrStdout(), "%s", done)
 }
 
 // addsWhere says what to do if a member is to get a vote that is not there.

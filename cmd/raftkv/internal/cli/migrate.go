@@ -60,12 +60,11 @@ func migrate(ctx context.Context, dir string, to storage.Kind, out, errOut io.Wr
 	if err != nil {
 		return explainMigrate(dir, err)
 	}
-	said := fmt.Sprintf("moved the log from %s to %s: %d entries", done.From, done.To, done.Entries)
 	if done.From == done.To {
-		said = fmt.Sprintf("the log is in %s already: %d entries", done.To, done.Entries)
+		_, err = fmt.Fprintf(out, "the log is in %s already: %d entries\n", done.To, done.Entries)
+		return err
 	}
-	_, err = fmt.Fprintln(out, said)
-	return err
+	return sayDone(out, "moved the log from %s to %s: %d entries", done.From, done.To, done.Entries)
 }
 
 // explainMigrate names the flag, and what helps.

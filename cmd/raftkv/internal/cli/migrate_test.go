@@ -4,9 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/cli"
 	"github.com/coxswain/raft/storage"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,6 +43,28 @@ func TestMigrate_SaysWhatItHasDone(t *testing.T) {
 		assert.Equal(t, 0, code)
 		assert.Equal(t, row.out, out)
 		assert.Equal(t, row.errs, errs)
+	}
+}
+
+// unwritable is an output whose disk is full.
+type unwritable struct{}
+
+func (unwritable) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// Exit code 1 says that nothing was changed.
+func TestMigrate_IsDoneEvenIfItCannotSaySo(t *testing.T) {
+	dir := storeOf(t, storage.KindBolt)
+	for _, row := range []struct {
+		code int
+		says string
+	}{
+		{5, "it is done, but what to say of it could not be written: no space left on device"},
+		{1, "no space left on device"}, // it was done already
+	} {
+		var errs strings.Builder
+		code := cli.Run(t.Context(), []string{"migrate", "--data", dir, "--to", "segments"}, cli.Streams{Out: unwritable{}, Err: &errs})
+		assert.Equal(t, row.code, code)
+		assert.Contains(t, errs.String(), row.says)
 	}
 }
 

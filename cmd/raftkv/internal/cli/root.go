@@ -87,6 +87,14 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
+// sayDone writes what a command has changed. If that fails, the exit code is not the one that says that nothing was changed.
+func sayDone(out io.Writer, format string, args ...any) error {
+	if _, err := fmt.Fprintf(out, format+"\n", args...); err != nil {
+		return &exitError{exitUnknown, fmt.Errorf("it is done, but what to say of it could not be written: %w", err)}
+	}
+	return nil
+}
+
 func isAPIError(err error) bool {
 	var e *api.Error
 	return errors.As(err, &e)

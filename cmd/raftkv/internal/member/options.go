@@ -113,7 +113,7 @@ func checkAddress(address string, listener bool) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%q is no host:port; write it as in 127.0.0.1:5001 or [::1]:5001", address)
-	case !listener && (host == "" || port == "0" || port == ""):
+	case !listener && (host == "" || net.ParseIP(host).IsUnspecified() || port == "0" || port == ""):
 		return fmt.Errorf("%q names no host and port to connect to; write it as in 127.0.0.1:5001", address)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/internal/files"
 )
 
 // addressesFile is the file in the data directory with the address flags that were the member's entry in the configuration.
@@ -23,7 +24,11 @@ type addresses struct {
 
 // readAddresses returns the flags that were right when the member ran last. known is false if it has not said that yet.
 func readAddresses(dir string) (was addresses, known bool) {
-	text, err := os.ReadFile(filepath.Join(dir, addressesFile))
+	file := filepath.Join(dir, addressesFile)
+	if files.CheckRegular(file) != nil { // to read a named pipe would wait for somebody who writes to it
+		return addresses{}, false
+	}
+	text, err := os.ReadFile(file)
 	if err != nil || json.Unmarshal(text, &was) != nil { // then it has to be told by --advertise and --url
 		return addresses{}, false
 	}

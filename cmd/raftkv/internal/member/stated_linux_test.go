@@ -1,0 +1,22 @@
+package member
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A start does not wait for somebody who writes to a named pipe.
+func TestReadAddresses_OfANamedPipe(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, addressesFile), 0o600))
+	_, known := readAddresses(dir)
+	assert.False(t, known)
+	require.NoError(t, writeAddresses(dir, addresses{Raft: "h:1", URL: "http://h:2"}))
+	was, known := readAddresses(dir)
+	assert.True(t, known)
+	assert.Equal(t, addresses{"h:1", "http://h:2"}, was)
+}

@@ -1,0 +1,203 @@
+package storage
+
+import (
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+)
+
+// troubled is a disk on which a rename fails when a test wants that, and which counts the open files.
+type troubled struct {
+	files.FS
+	rename atomic.Pointer[error]
+	open   atomic.Int64
+}
+
+func (d *troubled) Rename(from, to string) error {
+	if err := d.rename.Load(); err != nil {
+		return *err
+	}
+	return d.FS.Rename(from, to)
+}
+
+func (d *troubled) Create(name string) (files.File, error)    { return d.counted(d.FS.Create(name)) }
+func (d *troubled) Open(name string) (files.File, error)      { return d.counted(d.FS.Open(name)) }
+func (d *troubled) OpenWrite(name string) (files.File, error) { return d.counted(d.FS.OpenWrite(name)) }
+
+func (d *troubled) counted(f files.File, err error) (files.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	d.open.Add(1)
+	return troubledFile{f, d}, nil
+}
+
+type troubledFile struct {
+	files.File
+	d *troubled
+}
+
+func (f troubledFile) Close() error {
+	f.d.open.Add(-1)
+	return f.File.Close()
+}
+
+// busy is a log to which entries were written that fill several segments.
+type busy struct {
+	*Log
+	disk *troubled
+	dir  string
+	last raft.EntryID
+}
+
+func newBusy(t *testing.T) *busy {
+	b := &busy{disk: &troubled{FS: files.OS}, dir: t.TempDir(), last: raft.EntryID{Term: 1, Index: 1}}
+	var err error
+	b.Log, err = openLogOn(b.disk, b.dir, LogOptions{SegmentBytes: 16 << 10})
+	require.NoError(t, err)
+	t.Cleanup(func() { b.Close() })
+	_, err = b.Load(t.Context(), orders)
+	require.NoError(t, err)
+	require.NoError(t, b.more(100))
+	return b
+}
+
+// more writes that many entries of 1,000 bytes.
+func (b *busy) more(entries int) error {
+	for range entries {
+		w := raft.StorageWrite{Log: &raft.LogWrite{After: b.last, Reset: b.last.Index == 1}}
+		b.last.Index++
+		w.Log.Entries = []raft.Entry{{Index: b.last.Index, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 1000)}}
+		if err := b.Write(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compacted has the log begin behind its last entry, and prunes it.
+func (b *busy) compacted(t *testing.T) {
+	base := aSnapshot().Base
+	base.ID = b.last
+	require.NoError(t, b.Write(raft.StorageWrite{Base: &base}))
+	for more := true; more; {
+		var err error
+		more, err = b.Prune()
+		require.NoError(t, err)
+	}
+}
+
+func (b *busy) spares(t *testing.T) []string {
+	names, err := filepath.Glob(filepath.Join(b.dir, LogDir, "spare-*"))
+	require.NoError(t, err)
+	return names
+}
+
+// Whoever needs room may remove the files that wait to be used again: new ones take their place.
+func TestLog_GoesOnWithoutItsSpareFiles(t *testing.T) {
+	b := newBusy(t)
+	b.compacted(t)
+	require.NotEmpty(t, b.spares(t))
+	for _, name := range b.spares(t) {
+		require.NoError(t, os.Remove(name))
+	}
+	require.NoError(t, b.more(100))
+}
+
+// A disk may be so full that not even a name can be changed. What compaction has given up is removed then.
+func TestLog_PrunesWithoutRoomForAName(t *testing.T) {
+	b := newBusy(t)
+	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond) // nothing is being prepared
+	full := error(&os.LinkError{Op: "rename", Err: syscall.ENOSPC})
+	b.disk.rename.Store(&full)
+	b.compacted(t)
+	assert.Empty(t, b.spares(t))
+	b.disk.rename.Store(nil)
+	require.NoError(t, b.more(100))
+}
+
+// A log that cannot record its segments has failed, and keeps no file open.
+func TestLog_ClosesAllFilesAfterAFailure(t *testing.T) {
+	b := newBusy(t)
+	b.mu.Lock()
+	require.NoError(t, b.db.Close())
+	b.mu.Unlock()
+	require.Error(t, b.more(100))
+	require.NoError(t, b.Close())
+	assert.Zero(t, b.disk.open.Load())
+}
+
+// slowFull is the error of a full disk about which its reader has to think until a test ends that.
+type slowFull struct{ read, goOn chan struct{} }
+
+func (slowFull) Is(target error) bool { return target == syscall.ENOSPC }
+func (e slowFull) Error() string {
+	select {
+	case e.read <- struct{}{}:
+	default:
+	}
+	<-e.goOn
+	return "no space"
+}
+
+// The background finds the disk full, and is slow to say so. Meanwhile there is room again, and a write makes a segment: the
+// later finding counts.
+func TestLog_ALateFindingDoesNotCount(t *testing.T) {
+	b := newBusy(t)
+	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
+	slow := slowFull{make(chan struct{}, 1), make(chan struct{})}
+	full := error(slow)
+	b.disk.rename.Store(&full)
+	for found := false; !found; {
+		require.NoError(t, b.more(1)) // the present segment is soon so full that the next one is prepared
+		select {
+		case <-slow.read:
+			found = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+	b.disk.rename.Store(nil)
+	written := make(chan error, 1)
+	go func() { written <- b.more(12) }() // the last one or two are in the next segment, too few to look at the disk again
+	select {
+	case err := <-written:
+		written <- err
+	case <-time.After(100 * time.Millisecond): // it waits for the background
+	}
+	close(slow.goOn)
+	require.NoError(t, <-written)
+	require.Never(t, func() bool { return b.Room() != nil }, 300*time.Millisecond, 10*time.Millisecond)
+}
+
+// An attempt that takes long is not repeated soon: nothing else can write to the disk while it is filled.
+func TestRetryAfter(t *testing.T) {
+	assert.Equal(t, roomEvery, retryAfter(0))
+	assert.Equal(t, 2*time.Second, retryAfter(100*time.Millisecond))
+	assert.Equal(t, retryMax, retryAfter(time.Minute))
+}
+
+func TestOpenLog_RefusesASizeOutOfItsLimits(t *testing.T) {
+	for _, size := range []int64{-1, 1, 4<<10 - 1, 1<<30 + 1} {
+		dir := t.TempDir()
+		_, err := OpenLog(dir, LogOptions{SegmentBytes: size})
+		_, migrated := Migrate(t.Context(), dir, KindSegments, MigrateOptions{SegmentBytes: size})
+		_, opened := Open(dir, Options{SegmentBytes: size})
+		for _, err := range []error{err, migrated, opened} {
+			var field *raft.ConfigError
+			require.ErrorAs(t, err, &field, size)
+			assert.Equal(t, "SegmentBytes", field.Field)
+		}
+		left, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		assert.Empty(t, left)
+	}
+}
