@@ -20,6 +20,21 @@ type troubled struct {
 	files.FS
 	rename atomic.Pointer[error]
 	open   atomic.Int64
+	free   atomic.Int64 // what is said to be free, if it is not 0
+}
+
+func (d *troubled) Free(dir string) (int64, error) {
+	if free := d.free.Load(); free != 0 {
+		return free, nil
+	}
+	return d.FS.Free(dir)
+}
+
+func (d *troubled) Remove(name string) error {
+	if info, err := os.Stat(name); err == nil && d.free.Load() != 0 {
+		d.free.Add(info.Size())
+	}
+	return d.FS.Remove(name)
 }
 
 func (d *troubled) Rename(from, to string) error {
@@ -111,6 +126,18 @@ func TestLog_GoesOnWithoutItsSpareFiles(t *testing.T) {
 		require.NoError(t, os.Remove(name))
 	}
 	require.NoError(t, b.more(100))
+}
+
+// An entry may need a larger segment than those that wait to be used again. They make room for it.
+func TestLog_GivesItsSpareFilesForALargerOne(t *testing.T) {
+	b := newBusy(t)
+	b.compacted(t)
+	require.NotEmpty(t, b.spares(t))
+	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
+	b.disk.free.Store(8 << 10)
+	large := raft.Entry{Index: b.last.Index + 1, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 30<<10)}
+	require.NoError(t, b.Write(raft.StorageWrite{Log: &raft.LogWrite{After: b.last, Entries: []raft.Entry{large}}}))
+	assert.LessOrEqual(t, len(b.spares(t)), 1)
 }
 
 // A disk may be so full that not even a name can be changed. What compaction has given up is removed then.

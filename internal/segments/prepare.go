@@ -195,9 +195,14 @@ func (l *Log) fileFor(s *segment) (name string, err error) {
 	return name, nil
 }
 
-// enough returns an error if there is no room for so many bytes, as far as the file system tells.
+// enough returns an error if there is no room for so many bytes, as far as the file system tells. Files that may be used again
+// are too small, and make room.
 func (l *Log) enough(bytes int64) error {
-	if free, err := l.fs.Free(l.dir); err == nil && free < bytes {
+	free, err := l.fs.Free(l.dir)
+	for err == nil && free < bytes && l.dropSpare() {
+		free, err = l.fs.Free(l.dir)
+	}
+	if err == nil && free < bytes {
 		err := fmt.Errorf("the next segment takes %d bytes, and %d are free: %w", bytes, free, syscall.ENOSPC)
 		return &fs.PathError{Op: "allocate", Path: l.dir, Err: err}
 	}
@@ -262,6 +267,12 @@ func (l *Log) takeSpare(bytes int64) string {
 		return name
 	}
 	return ""
+}
+
+// dropSpare removes a file that may be used again, and reports whether there was one.
+func (l *Log) dropSpare() bool {
+	name := l.takeSpare(l.sizes.SegmentBytes)
+	return name != "" && l.drop(name) == nil
 }
 
 // Prune gives up the first segment if all its entries are at or below the start, and reports whether another one may
