@@ -15,7 +15,7 @@ func TestPeer_IsReadAsItIsWritten(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
 	for _, bad := range []string{
-		"", "n1", "n1=h:1", "n1=h=http://h", "n1=:1=http://h", "n1=h:0=http://h", "n1=h:x=http://h",
+		"", "n1", "n1=h:1", "n1=h=http://h", "n1=:1=http://h", "n1=0.0.0.0:1=http://h", "n1=h:0=http://h", "n1=h:x=http://h",
 		"n1=h:1=h:2", "n1=h:1=", "n1=h:1=ftp://h", "n1=h:1=http://",
 	} {
 		_, err := member.ParsePeer(bad)
