@@ -146,7 +146,7 @@ func (o *opened) pruneAll() error {
 			return fmt.Errorf("pruning: %w", err)
 		}
 		if after := o.snapshots().LogBytes(); more && after >= before {
-			return fmt.Errorf("Prune says that there is more to delete, and LogBytes says %d as before it (%d)", after, before)
+			return fmt.Errorf("there is more to prune, but LogBytes says %d, and before this call it said %d", after, before)
 		}
 		if err := o.checkEntries(); err != nil {
 			return fmt.Errorf("after Prune: %w", err)
