@@ -16,6 +16,9 @@ RANGES   ?= 5
 REPORTS   = docs/reliability
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
+# The packages whose tests are simulated runs, and the tests of theirs that have several goroutines.
+SIMULATED = fuzzy|elections|internal/electionpage
+WORKERS   = ^TestCompare
 # What must build on every system; tests and benchmarks need not.
 PORTABLE  = . ./node ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
 SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
@@ -57,9 +60,13 @@ portable:
 		GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 $(GO) build $(PORTABLE) || exit 1; \
 	done
 
-# Purity, habits, scenarios and the golden lists are tests like any other, so they are in here.
+# A simulated run is one goroutine, in which no race could be found, and takes ten times as long under the race detector:
+# those packages are tested with every invariant of the core on instead, as -race has it, and only what they do in
+# several goroutines under -race. Purity, habits, scenarios and the golden lists are tests like any other, so they are in here.
 race:
-	$(GO) test -race ./...
+	$(GO) test -race $$($(GO) list ./... | grep -vE '/($(SIMULATED))$$')
+	$(GO) test -race -run '$(WORKERS)' ./elections
+	$(GO) test -tags invariants ./fuzzy ./elections
 
 fix: ## format, and rewrite golden lists, scenarios and the README's example: read the diff
 	gofmt -w .

@@ -29,12 +29,14 @@ type fsmDisk struct {
 }
 
 // put replaces what is on the disk.
-func (d *fsmDisk) put(at raft.EntryID, commands []string) {
+func (d *fsmDisk) put(at raft.EntryID, commands []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.off {
-		d.at, d.commands = at, commands
+	if d.off {
+		return errors.New("the power is off")
 	}
+	d.at, d.commands = at, commands
+	return nil
 }
 
 func (d *fsmDisk) get() (at raft.EntryID, commands []string) {
@@ -64,8 +66,7 @@ func (f *diskFSM) Sync() error {
 	if gate := f.of.restoredGate.Load(); gate != nil && f.restored {
 		<-*gate
 	}
-	f.disk.put(f.at, f.list())
-	return nil
+	return f.disk.put(f.at, f.list())
 }
 
 func (f *diskFSM) Snapshot() (raft.FSMSnapshot, error) {
