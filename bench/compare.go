@@ -65,7 +65,8 @@ func (p *page) inShort() {
 	homes, others := oursAndOthers()
 	p.line("## In short\n")
 	p.line(`Each of ours beside the best of the others in the same cell. *Better* and *worse* are cells in which the interval of the
-ratio does not contain 1, *even* are the rest. The ratio is the median of the cells, ours divided by the other.
+ratio does not contain 1, *even* are the rest. The ratio is the median of the cells, ours divided by the other. Those that are
+[for reference](#how-everybody-is-set-up) are not among the others; etcd-raft-yields has tables of its own.
 `)
 	for _, name := range homes {
 		var rows, losses []string
@@ -139,6 +140,24 @@ func (p *page) comparisons() {
 	p.line("## Beside the best of the others\n")
 	p.line("Ours divided by the contestant of the others with the best median in that cell.\n")
 	p.beside(measures(), homes, others)
+}
+
+// besideYields puts ours beside the host of etcd's raft that takes late what waits, as our node does.
+func (p *page) besideYields() {
+	homes, _ := oursAndOthers()
+	loops := kindOf(closedLoop)
+	if len(p.measured(loops, []string{etcdYields}, opsPerSecond)) == 0 {
+		return
+	}
+	p.line("## Beside a host of etcd-raft with our scheduling\n")
+	p.line(`The yields of our node, lent to the host of etcd-raft-async: neither the library nor etcd has them. What is left
+is the difference without that idea.
+`)
+	p.beside([]measure{
+		{"Operations a second, beside our scheduling", opsPerSecond, false, loops},
+		{"Median latency, beside our scheduling", p50, true, loops},
+		{"99th percentile, beside our scheduling", p99, true, loops},
+	}, homes, []string{etcdYields})
 }
 
 // beside prints a table for each measure.

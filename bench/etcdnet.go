@@ -72,11 +72,12 @@ type etcdPeer struct {
 	address string
 	mailbox *etcdMailbox
 	some    chan struct{} // has room for one
+	yields  bool
 	mu      sync.Mutex
 	queue   []*raftpb.Message
 }
 
-func listenEtcd(m Member, mailbox *etcdMailbox) (*etcdNetwork, error) {
+func listenEtcd(m Member, mailbox *etcdMailbox, yields bool) (*etcdNetwork, error) {
 	listener, err := net.Listen("tcp", m.address())
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func listenEtcd(m Member, mailbox *etcdMailbox) (*etcdNetwork, error) {
 	n := &etcdNetwork{mailbox, map[uint64]*etcdPeer{}}
 	for i, address := range m.Addresses {
 		if id := uint64(i + 1); id != uint64(m.ID) {
-			n.peers[id] = &etcdPeer{id: id, address: address, mailbox: mailbox, some: make(chan struct{}, 1)}
+			n.peers[id] = &etcdPeer{id: id, address: address, mailbox: mailbox, some: make(chan struct{}, 1), yields: yields}
 			go n.peers[id].run()
 		}
 	}
@@ -174,7 +175,9 @@ func (p *etcdPeer) write(conn net.Conn) {
 	w := bufio.NewWriterSize(conn, etcdBuffer)
 	var buffer []byte
 	for range p.some {
-		runtime.Gosched() // what the loop is about to send leaves with it
+		if p.yields {
+			runtime.Gosched() // what the loop is about to send leaves with it
+		}
 		for messages := p.take(); len(messages) > 0; messages = p.take() {
 			for _, m := range messages {
 				options := proto.MarshalOptions{}

@@ -21,12 +21,13 @@ import (
 
 // etcdReplica drives etcd's raft as etcd does: a loop that owns the raft.RawNode, etcd's write-ahead log, and an applier
 // beside the loop. The transport is that of etcdnet.go. Whatever waits is stepped at once, so that batches form while the disk
-// is busy; and as our node does, loop and senders yield before they take it, which is worth a third at 64 callers. With async,
-// the disk has a goroutine of its own too (raft.Config.AsyncStorageWrites).
+// is busy. With async, the disk has a goroutine of its own too (raft.Config.AsyncStorageWrites). With yields, loop and senders
+// yield before they take what waits, as our node does and etcd does not.
 type etcdReplica struct {
 	counter
 	id      uint64
 	async   bool
+	yields  bool
 	keeps   bool
 	raw     *raft.RawNode
 	log     *wal.WAL
@@ -70,10 +71,10 @@ func etcdStart(members int) *walpb.Snapshot {
 	return &walpb.Snapshot{Index: new(uint64(1)), Term: new(uint64(1)), ConfState: &raftpb.ConfState{Voters: voters}}
 }
 
-func startEtcdRaft(async bool) func(Member) (replica, error) {
+func startEtcdRaft(async, yields bool) func(Member) (replica, error) {
 	return func(m Member) (replica, error) {
 		e := &etcdReplica{
-			id: uint64(m.ID), async: async, keeps: m.Keeps, memory: raft.NewMemoryStorage(), waiting: map[uint64]chan error{},
+			id: uint64(m.ID), async: async, yields: yields, keeps: m.Keeps, memory: raft.NewMemoryStorage(), waiting: map[uint64]chan error{},
 			mailbox: etcdMailbox{some: make(chan struct{}, 1)},
 			appends: make(chan *raftpb.Message, 1024), applies: make(chan etcdApply, 1024),
 		}
@@ -95,7 +96,7 @@ func startEtcdRaft(async bool) func(Member) (replica, error) {
 			return nil, err
 		}
 		e.raw = raw
-		if e.network, err = listenEtcd(m, &e.mailbox); err != nil {
+		if e.network, err = listenEtcd(m, &e.mailbox, yields); err != nil {
 			return nil, err
 		}
 		go e.apply()
@@ -228,7 +229,9 @@ func (e *etcdReplica) run(first bool, every time.Duration) {
 			}
 		case <-e.mailbox.some:
 		}
-		runtime.Gosched() // callers that are about to propose come into this batch
+		if e.yields {
+			runtime.Gosched() // callers that are about to propose come into this batch
+		}
 		messages, unreachable := e.mailbox.take()
 		for _, m := range messages {
 			_ = e.raw.Step(m) // it refuses what it does not need

@@ -86,6 +86,7 @@ func (p *page) write() {
 	p.clusters()
 	p.others()
 	p.comparisons()
+	p.besideYields()
 	p.storeTable()
 	p.line("%s", profilesText)
 	p.line("%s", setupText)

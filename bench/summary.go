@@ -189,12 +189,13 @@ func names(of []contestant) (list []string) {
 	return list
 }
 
-// oursAndOthers returns the names of our columns and of the others'.
+// oursAndOthers returns the names of our columns and of the others', without those that are for reference.
 func oursAndOthers() (ours, others []string) {
 	for _, c := range contestants {
-		if c.ours() {
+		switch {
+		case c.ours():
 			ours = append(ours, c.name)
-		} else {
+		case !c.reference:
 			others = append(others, c.name)
 		}
 	}
