@@ -15,7 +15,7 @@ import (
 // A run is disturbed if others used more of the machine meanwhile than this, in shares of one core.
 const (
 	othersMax = 0.25 // other programs
-	stolenMax = 0.05 // other machines on the same hardware
+	stolenMax = 0.15 // other machines on the same hardware
 )
 
 // machineUse is how much CPU time the machine has spent.
