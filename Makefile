@@ -18,7 +18,7 @@ REPORTS   = docs/reliability
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
 # The packages whose tests are simulated runs, and the tests of theirs that have several goroutines.
 SIMULATED = fuzzy|elections|internal/electionpage
-WORKERS   = ^TestCompare
+WORKERS   = ^TestCompare|^TestApplication
 # What must build on every system; tests and benchmarks need not.
 PORTABLE  = . ./node ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
 SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
@@ -61,12 +61,12 @@ portable:
 	done
 
 # A simulated run is one goroutine, in which no race could be found, and takes ten times as long under the race detector:
-# those packages are tested with every invariant of the core on instead, as -race has it, and only what they do in
-# several goroutines under -race. Purity, habits, scenarios and the golden lists are tests like any other, so they are in here.
+# those packages are tested with every invariant of the core on instead, as -race has it, and under -race only what they do
+# in several goroutines. Purity, habits, scenarios and the golden lists are tests like any other, so they are in here.
 race:
-	$(GO) test -race $$($(GO) list ./... | grep -vE '/($(SIMULATED))$$')
-	$(GO) test -race -run '$(WORKERS)' ./elections
-	$(GO) test -tags invariants ./fuzzy ./elections
+	@packages=$$($(GO) list ./...) && $(GO) test -race $$(echo "$$packages" | grep -vE '/($(SIMULATED))$$')
+	$(GO) test -race -run '$(WORKERS)' ./elections ./fuzzy
+	$(GO) test -tags invariants ./fuzzy ./elections ./internal/electionpage
 
 fix: ## format, and rewrite golden lists, scenarios and the README's example: read the diff
 	gofmt -w .

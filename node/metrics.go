@@ -340,12 +340,13 @@ func (c *counters) snapshotCounts() SnapshotCounts {
 	}
 }
 
-// logBytes returns how many bytes the log takes on the disk; 0 if the storage keeps no snapshots.
-func (n *Node) logBytes() int64 {
+// logBytes returns how many bytes the log takes on the disk; 0 if the storage keeps no snapshots, or panics.
+func (n *Node) logBytes() (bytes int64) {
 	if n.files == nil {
 		return 0
 	}
-	return n.files.LogBytes()
+	_ = guarded(func() error { bytes = n.files.LogBytes(); return nil })
+	return bytes
 }
 
 // gauge fills in the gauges.

@@ -103,13 +103,13 @@ func (w *writer) prune() error {
 	if w.depth() > 0 && time.Since(w.prunedAt) < pruneEvery {
 		return nil // the signal is set
 	}
-	bytes := w.logBytes()
+	bytes := w.node.logBytes()
 	for deleted := true; deleted && w.unpruned; {
 		before := bytes
 		if err := guarded(func() (err error) { w.unpruned, err = w.node.files.Prune(); return err }); err != nil {
 			return &raft.StorageError{Op: "prune", Err: err}
 		}
-		bytes = w.logBytes()
+		bytes = w.node.logBytes()
 		deleted = bytes < before && bytes > w.left
 	}
 	w.prunedAt, w.left = time.Now(), bytes
@@ -122,14 +122,8 @@ func (w *writer) prune() error {
 // mayPrune is called when entries below the base may be left in the store.
 func (w *writer) mayPrune() {
 	if w.node.files != nil && !w.unpruned {
-		w.unpruned, w.left = true, w.logBytes()
+		w.unpruned, w.left = true, w.node.logBytes()
 	}
-}
-
-// logBytes returns the bytes of all entries in the store; 0 if it panics.
-func (w *writer) logBytes() (bytes int64) {
-	_ = guarded(func() error { bytes = w.node.files.LogBytes(); return nil })
-	return bytes
 }
 
 // take takes the next write, merged with the ones behind it as far as that is allowed.

@@ -25,8 +25,8 @@ type LogOptions struct {
 	// LockWait is how long OpenLog waits for another process to release the store. 0 means 1 s, enough for a
 	// process that is about to end.
 	LockWait time.Duration
-	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB: the log takes up to five of them more than its entries need. 0
-	// means 32 MiB. The first segments are smaller.
+	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB: the log takes up to five of them more than its entries need, and a
+	// file descriptor for each. 0 means 32 MiB. The first segments are smaller.
 	SegmentBytes int64
 }
 
@@ -51,7 +51,7 @@ type Log struct {
 	hurry   chan struct{} // a rest ends
 	idle    atomic.Bool   // nothing waits for a mark
 	writes  atomic.Uint64
-	full    atomic.Pointer[error] // nil: there is room for the next segment
+	full    atomic.Pointer[error] // why the last attempt to make the next segment failed; nil: it did not
 	looking sync.Mutex            // held while full is found out
 	ended   sync.WaitGroup
 }
@@ -134,58 +134,72 @@ func (l *Log) keep(c segments.Catalog) error {
 	return l.update("listing the segments in", func(tx *bbolt.Tx) error { return putCatalog(tx, c) })
 }
 
-// await makes a segment ready. If there is no room for one it waits until there is, or until the store is closed: what was
-// acknowledged stays, and nothing more is.
+// await makes a segment ready. If nothing but room for one, or a file descriptor, is missing, it waits for that, or until the
+// store is closed: what was acknowledged stays, and nothing more is.
 func (l *Log) await(bytes int64) error {
 	select {
 	case l.hurry <- struct{}{}:
 	default:
 	}
 	for {
-		began := time.Now()
-		err := l.prepare(bytes)
-		if err == nil || !l.loaded || !isDiskFull(err) {
+		took, err := l.prepare(bytes)
+		if err == nil || !l.loaded || !isDiskFull(err) && !files.NoDescriptor(err) {
 			return l.explainLog("preparing a segment in", err)
 		}
-		if err := l.pruneAll(); err != nil {
-			return err
+		if isDiskFull(err) {
+			pruned, err := l.pruneAll()
+			if err != nil {
+				return err
+			}
+			if pruned {
+				continue
+			}
 		}
 		select {
-		case <-time.After(retryAfter(time.Since(began))):
+		case <-time.After(l.retryAfter(took)):
 		case <-l.closing:
 			return fmt.Errorf("%w: %s", ErrClosed, l.path)
 		}
 	}
 }
 
-// pruneAll makes room of what compaction has left.
-func (l *Log) pruneAll() error {
+// pruneAll makes room of what compaction has left, and reports whether there was any.
+func (l *Log) pruneAll() (pruned bool, err error) {
+	before := l.log.Bytes()
 	for more := true; more; {
-		var err error
 		if more, err = l.log.Prune(); err != nil {
-			return l.explainLog("pruning", err)
+			return false, l.explainLog("pruning", err)
 		}
 	}
-	return nil
+	return l.log.Bytes() < before, nil
 }
 
-// prepare makes a segment ready, and takes note if there is no room for it.
-func (l *Log) prepare(bytes int64) error {
+// prepare makes a segment ready, takes note if it cannot, and returns how long it took.
+func (l *Log) prepare(bytes int64) (took time.Duration, err error) {
 	l.looking.Lock()
 	defer l.looking.Unlock()
-	err := l.log.Prepare(bytes)
-	if err == nil {
+	began := time.Now()
+	err = l.log.Prepare(bytes)
+	took = time.Since(began)
+	switch {
+	case err == nil:
 		l.full.Store(nil)
-	} else if isDiskFull(err) {
+	case !errors.Is(err, segments.ErrClosed):
 		full := fmt.Errorf("storage: preparing a segment: %w", err)
+		if files.NoDescriptor(err) {
+			full = fmt.Errorf("%w: raise the limit of open files", full)
+		}
 		l.full.Store(&full)
 	}
-	return err
+	return took, err
 }
 
-// retryAfter returns how long to wait after an attempt that found the disk full and took so long. Where the file system does
+// retryAfter returns how long to wait after an attempt that has failed and took so long. Where the file system does
 // not tell how much room there is, as with quotas, each attempt fills the disk, and nothing else could write meanwhile.
-func retryAfter(took time.Duration) time.Duration {
+func (l *Log) retryAfter(took time.Duration) time.Duration {
+	if l.log.Full() {
+		return roomEvery
+	}
 	return max(roomEvery, min(retryFactor*took, retryMax))
 }
 
@@ -198,7 +212,7 @@ func (l *Log) rest(took time.Duration) {
 	}
 }
 
-// Room returns an error while the disk has no room for the next segment. Write goes on as long as there is room in the present
+// Room returns an error while the next segment cannot be made: mostly, since the disk has no room for it. Write goes on as long as there is room in the present
 // one.
 func (l *Log) Room() error {
 	if full := l.full.Load(); full != nil {
@@ -276,8 +290,10 @@ func (l *Log) background() {
 	var retry time.Time // of Prepare, after it has failed
 	for {
 		wait := time.Hour
-		if began := time.Now(); l.log.Wanted() && !began.Before(retry) && l.prepare(0) != nil {
-			retry = time.Now().Add(retryAfter(time.Since(began)))
+		if l.log.Wanted() && !time.Now().Before(retry) {
+			if took, err := l.prepare(0); err != nil {
+				retry = time.Now().Add(l.retryAfter(took))
+			}
 		}
 		if l.log.Wanted() {
 			wait = max(time.Until(retry), 0)

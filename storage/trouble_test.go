@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -19,6 +21,7 @@ import (
 type troubled struct {
 	files.FS
 	rename atomic.Pointer[error]
+	create atomic.Pointer[error]
 	open   atomic.Int64
 	free   atomic.Int64 // what is said to be free, if it is not 0
 }
@@ -44,7 +47,13 @@ func (d *troubled) Rename(from, to string) error {
 	return d.FS.Rename(from, to)
 }
 
-func (d *troubled) Create(name string) (files.File, error)    { return d.counted(d.FS.Create(name)) }
+func (d *troubled) Create(name string) (files.File, error) {
+	if err := d.create.Load(); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: *err}
+	}
+	return d.counted(d.FS.Create(name))
+}
+
 func (d *troubled) Open(name string) (files.File, error)      { return d.counted(d.FS.Open(name)) }
 func (d *troubled) OpenWrite(name string) (files.File, error) { return d.counted(d.FS.OpenWrite(name)) }
 
@@ -115,6 +124,59 @@ func (b *busy) spares(t *testing.T) []string {
 	names, err := filepath.Glob(filepath.Join(b.dir, LogDir, "spare-*"))
 	require.NoError(t, err)
 	return names
+}
+
+// A prepared segment that is too small for the next entry makes room for a larger one.
+func TestLog_GivesAPreparedSegmentForALargerOne(t *testing.T) {
+	b := newBusy(t)
+	require.NoError(t, b.more(8))
+	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
+	b.disk.free.Store(20 << 10)
+	large := raft.Entry{Index: b.last.Index + 1, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 30<<10)}
+	written := make(chan error, 1)
+	go func() {
+		written <- b.Write(raft.StorageWrite{Log: &raft.LogWrite{After: b.last, Entries: []raft.Entry{large}}})
+	}()
+	select {
+	case err := <-written:
+		require.NoError(t, err)
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "it waits for more room")
+	}
+}
+
+// While a segment cannot be made for another reason than a full disk, a leader refuses proposals, too, before it comes to its end.
+func TestLog_SaysEarlyThatItCannotGoOn(t *testing.T) {
+	b := newBusy(t)
+	denied := error(syscall.EACCES)
+	b.disk.create.Store(&denied)
+	for b.Room() == nil {
+		if err := b.more(1); err != nil {
+			assert.ErrorIs(t, err, ErrNotWritable)
+			break
+		}
+	}
+	require.ErrorIs(t, b.Room(), syscall.EACCES)
+	b.disk.create.Store(nil)
+}
+
+// Clients may have taken all file descriptors. That is no reason to end the member: it waits, as for a full disk.
+func TestLog_WaitsForAFileDescriptor(t *testing.T) {
+	b := newBusy(t)
+	none := error(syscall.EMFILE)
+	b.disk.create.Store(&none)
+	written := make(chan error, 1)
+	go func() { written <- b.more(100) }()
+	var before uint64
+	require.Eventually(t, func() bool { // until a write waits
+		stands := before == b.writes.Load()
+		before = b.writes.Load()
+		return stands && errors.Is(b.Room(), syscall.EMFILE)
+	}, time.Minute, 50*time.Millisecond)
+	require.Empty(t, written)
+	b.disk.create.Store(nil)
+	require.NoError(t, <-written)
+	assert.NoError(t, b.Room())
 }
 
 // Whoever needs room may remove the files that wait to be used again: new ones take their place.
@@ -207,9 +269,13 @@ func TestLog_ALateFindingDoesNotCount(t *testing.T) {
 
 // An attempt that takes long is not repeated soon: nothing else can write to the disk while it is filled.
 func TestRetryAfter(t *testing.T) {
-	assert.Equal(t, roomEvery, retryAfter(0))
-	assert.Equal(t, 2*time.Second, retryAfter(100*time.Millisecond))
-	assert.Equal(t, retryMax, retryAfter(time.Minute))
+	b := newBusy(t)
+	b.disk.free.Store(1 << 40)
+	assert.Equal(t, roomEvery, b.retryAfter(0))
+	assert.Equal(t, 2*time.Second, b.retryAfter(100*time.Millisecond))
+	assert.Equal(t, retryMax, b.retryAfter(time.Minute))
+	b.disk.free.Store(1)
+	assert.Equal(t, roomEvery, b.retryAfter(time.Minute), "the file system will say so at once")
 }
 
 func TestOpenLog_RefusesASizeOutOfItsLimits(t *testing.T) {

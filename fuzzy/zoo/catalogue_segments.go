@@ -64,10 +64,11 @@ if err := l.flush(); err != nil { return err }`)),
 		return nil, errors.Join(err, l.drop(name), l.drop(s.path))
 	}`, `if err := l.fs.Rename(name, s.path); err != nil { return nil, err }`)),
 	alsoTested("Crash_EveryImage", ofSegments("U16", "a file is used again once its new name is durable", "its directory is not synced", "N79",
-		instead("internal/segments/prepare.go", `if err := l.fs.SyncDir(l.dir); err != nil {
+		instead("internal/segments/prepare.go", `if err := l.fs.SyncDir(l.dir); files.NoDescriptor(err) {
+		return l.fs.Remove(spare)
+	} else if err != nil {
 		return err
-	}
-	l.mu.Lock()`, `l.mu.Lock()`))),
+	}`, ``))),
 	ofSegments("U17", "a start writes again what was not known to be synced", "it syncs it alone, which does nothing after a failed sync", "N78",
 		value("internal/segments/begin.go", `max(r.synced, headBytes)`, `l.end`)),
 	ofSegments("U18", "a start makes durable what it has found", "it does not sync", "N78",
@@ -151,7 +152,7 @@ return l.advance(headBytes + bytes)`)),
 	},
 	{
 		ID: "U39", Before: true, Rule: "nobody rests while the log waits for a segment", Bug: "only a full segment hurries the next one",
-		Edits:  []Edit{value("internal/segments/prepare.go", `l.waits || l.room != nil`, `l.room != nil`)},
+		Edits:  []Edit{value("internal/segments/prepare.go", `l.awaited > 0 || l.room != nil`, `l.room != nil`)},
 		Expect: "-", Outside: true, Test: &Test{"internal/segments", "DoesNotRestWhileTheLogWaits"},
 	},
 	{
@@ -159,4 +160,20 @@ return l.advance(headBytes + bytes)`)),
 		Edits:  []Edit{value("internal/segments/prepare.go", `written-synced < l.sizes.FillBytes`, `true`)},
 		Expect: "-", Outside: true, Test: &Test{"internal/segments", "NeverLeavesMuchToOneSync"},
 	},
+	testedFirst("U41", "a log that waits is not kept by zeros", "all of the segment is filled", "internal/segments", "WritesFewZerosInAHurry",
+		value("internal/segments/prepare.go", `f.Allocate(bytes)`, `errors.ErrUnsupported`)),
+	testedFirst("U42", "where a file system cannot allocate, zeros are written", "no segment can be made", "internal/segments", "WritesFewZerosInAHurry",
+		value("internal/segments/prepare.go", `!errors.Is(err, errors.ErrUnsupported)`, `true`)),
+	testedFirst("U43", "closing a log ends the filling of a segment", "it waits for all of it", "internal/segments", "Close_EndsAFill",
+		value("internal/segments/prepare.go", `!l.closing.Load()`, `true`)),
+	testedFirst("U44", "a prepared segment that is too small makes room for a larger one", "both have to fit", "storage", "GivesAPreparedSegment",
+		instead("internal/segments/prepare.go", `err = errors.Join(before.file.Close(), l.fs.Remove(before.path))`, `_ = before.file.Close()`)),
+	testedFirst("U45", "a log without a file descriptor waits for one", "it ends", "storage", "WaitsForAFileDescriptor",
+		value("storage/log.go", `!isDiskFull(err) && !files.NoDescriptor(err)`, `!isDiskFull(err)`)),
+	testedFirst("U46", "why the next segment cannot be made is said early", "only a full disk is", "storage", "SaysEarly",
+		value("storage/log.go", `!errors.Is(err, segments.ErrClosed)`, `isDiskFull(err)`)),
+	testedFirst("U47", "where the file system says how much is free, attempts are cheap, and soon repeated", "the last one says how soon", "storage", "RetryAfter",
+		value("storage/log.go", `l.log.Full()`, `false`)),
+	testedFirst("U48", "late findings about the disk do not count", "an attempt notes its result when others have found out more", "storage", "ALateFinding",
+		instead("storage/log.go", `defer l.looking.Unlock()`, `l.looking.Unlock()`)),
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/coxswain/raft/internal/files"
@@ -21,6 +22,8 @@ type lifeFile struct {
 	life *Life
 	file *File
 	name string
+
+	closed atomic.Bool
 }
 
 func named(op, name string, err error) error {
@@ -79,7 +82,7 @@ func (s *lifeFS) Create(name string) (files.File, error) {
 	if err != nil {
 		return nil, named("create", name, err)
 	}
-	return &lifeFile{s.life, f, name}, nil
+	return &lifeFile{life: s.life, file: f, name: name}, nil
 }
 
 func (s *lifeFS) Open(name string) (files.File, error) {
@@ -95,7 +98,7 @@ func (s *lifeFS) Open(name string) (files.File, error) {
 	if !ok {
 		return nil, named("open", name, syscall.EISDIR)
 	}
-	return &lifeFile{s.life, f, name}, nil
+	return &lifeFile{life: s.life, file: f, name: name}, nil
 }
 
 // OpenWrite opens as Open does: every open file of this disk can be written to.
@@ -193,6 +196,16 @@ func (f *lifeFile) Sync() error { return named("sync", f.name, f.life.Sync(f.fil
 // Datasync makes the size durable, too: without it, the bytes could not be found.
 func (f *lifeFile) Datasync() error { return f.Sync() }
 
+func (f *lifeFile) Allocate(size int64) error {
+	return named("fallocate", f.name, f.life.Resize(f.file, max(size, f.life.Size(f.file))))
+}
+
 func (f *lifeFile) Size() (int64, error) { return f.life.Size(f.file), nil }
 
-func (f *lifeFile) Close() error { return nil }
+// Close fails if it is called twice, as that of an *os.File does.
+func (f *lifeFile) Close() error {
+	if f.closed.Swap(true) {
+		return named("close", f.name, fs.ErrClosed)
+	}
+	return nil
+}

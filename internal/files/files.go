@@ -2,7 +2,11 @@
 // the simulator use a disk in memory whose power can be cut (package crashdisk).
 package files
 
-import "io"
+import (
+	"errors"
+	"io"
+	"syscall"
+)
 
 // FS is what a part that keeps files may ask of a file system. Names are paths as package os takes them. Errors
 // match those of io/fs, and syscall.ENOSPC if there is no room. Several goroutines may call the methods.
@@ -39,6 +43,15 @@ type File interface {
 	// Datasync makes the bytes of the file durable. It may be quicker than Sync for a file whose size has not changed.
 	Datasync() error
 	Size() (int64, error)
+	// Allocate makes the file that long, if it is shorter: what is added reads as zeros, and has its room on the disk. The error
+	// matches errors.ErrUnsupported where the file system cannot do that.
+	Allocate(size int64) error
+}
+
+// NoDescriptor reports whether a file could not be opened because the process, or the machine, has no file descriptor left.
+// Another attempt may succeed.
+func NoDescriptor(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // Info describes a file in a directory.

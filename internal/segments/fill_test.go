@@ -1,6 +1,9 @@
 package segments_test
 
 import (
+	"errors"
+	"fmt"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -27,6 +30,7 @@ func TestPrepare_NeverLeavesMuchToOneSync(t *testing.T) {
 type counted struct {
 	files.FS
 	written, unsynced, most int64
+	allocates               bool
 }
 
 func (c *counted) Create(name string) (files.File, error) {
@@ -50,6 +54,13 @@ func (f *countedFile) WriteAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
+func (f *countedFile) Allocate(size int64) error {
+	if !f.c.allocates {
+		return errors.ErrUnsupported
+	}
+	return f.File.Allocate(size)
+}
+
 func (f *countedFile) Sync() error {
 	f.c.unsynced = 0
 	return f.File.Sync()
@@ -67,7 +78,7 @@ func TestPrepare_RestsWhileThereIsTime(t *testing.T) {
 		"the segment is nearly full": {written: segment * 15 / 16},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHome(newTree().FS())
+			h := newHome(&counted{FS: newTree().FS()}) // which allocates nothing
 			h.sizes.FirstBytes, h.sizes.SegmentBytes = segment, segment
 			h.sizes.BufferBytes, h.sizes.FillBytes = segment/parts/2, segment/parts
 			l := opened(t, h)
@@ -80,6 +91,49 @@ func TestPrepare_RestsWhileThereIsTime(t *testing.T) {
 			require.NoError(t, l.Close())
 		})
 	}
+}
+
+// Zeros for a log that waits would take the disk from its entries.
+func TestPrepare_WritesFewZerosInAHurry(t *testing.T) {
+	const segment = 128 << 10
+	for _, allocates := range []bool{true, false} {
+		t.Run(fmt.Sprint(allocates), func(t *testing.T) {
+			disk := &counted{FS: newTree().FS(), allocates: allocates}
+			h := newHome(disk)
+			h.sizes = segments.Sizes{FirstBytes: segment, SegmentBytes: segment, BufferBytes: 1 << 10, FillBytes: 8 << 10}
+			l := opened(t, h)
+			require.NoError(t, l.Append(l.Last(), []raft.Entry{entry(1, 1, 0), entry(2, 1, 120<<10)}, 0))
+			disk.written = 0
+			require.NoError(t, l.Append(l.Last(), []raft.Entry{entry(3, 1, 10<<10)}, 0))
+			want := int64(8 << 10)
+			if !allocates {
+				want = segment
+			}
+			assert.Equal(t, want, disk.written)
+			list, err := disk.List(h.dir)
+			require.NoError(t, err)
+			assert.Equal(t, []files.Info{{Name: "0000000000000001.seg", Bytes: segment}, {Name: "0000000000000002.seg", Bytes: segment}}, list)
+		})
+	}
+}
+
+// Whoever closes the log does not wait until a segment of zeros is written that nobody needs.
+func TestClose_EndsAFill(t *testing.T) {
+	h := newHome(newTree().FS())
+	h.sizes = segments.Sizes{FirstBytes: 256 << 10, SegmentBytes: 256 << 10, BufferBytes: 256, FillBytes: 256}
+	l := opened(t, h)
+	closed := make(chan error, 1)
+	h.rests, h.rest = 0, func() {
+		if h.rests == 1 {
+			go func() { closed <- l.Close() }()
+		}
+		runtime.Gosched()
+	}
+	require.ErrorIs(t, l.Prepare(0), segments.ErrClosed)
+	require.NoError(t, <-closed)
+	list, err := h.disk.List(h.dir)
+	require.NoError(t, err)
+	assert.Len(t, list, 1, "nothing is left of it")
 }
 
 // A leader refuses proposals until there is a segment.
@@ -97,7 +151,7 @@ func TestPrepare_DoesNotRestAfterAFullDisk(t *testing.T) {
 }
 
 func TestPrepare_DoesNotRestWhileTheLogWaits(t *testing.T) {
-	h := newHome(newTree().FS())
+	h := newHome(&counted{FS: newTree().FS()}) // which allocates nothing
 	h.sizes = segments.Sizes{FirstBytes: 16 << 10, SegmentBytes: 128 << 10, BufferBytes: 1 << 10, FillBytes: 1 << 10}
 	l := opened(t, h)
 	h.rests = 0

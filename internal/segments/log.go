@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -87,13 +88,14 @@ type Log struct {
 	cursors  [cursorsMax]cursor
 	turn     int // which cursor is replaced next
 
-	closed    bool       // guarded by mu
-	preparing sync.Mutex // held by Prepare
-	next      uint64     // number of the next segment that is prepared
-	prepared  *segment   // guarded by mu
-	waits     bool       // guarded by mu: Append waits for a segment, or gave that up
-	spares    []string   // guarded by mu: files that may be used again, of SegmentBytes each
-	room      error      // guarded by mu: of the last Prepare
+	closing   atomic.Bool // Close has begun
+	closed    bool        // guarded by mu
+	preparing sync.Mutex  // held by Prepare
+	next      uint64      // number of the next segment that is prepared
+	prepared  *segment    // guarded by mu
+	awaited   int64       // guarded by mu: the bytes of the segment that Append waits for, or gave up; 0: of none
+	spares    []string    // guarded by mu: files that may be used again, of SegmentBytes each
+	room      error       // guarded by mu: of the last Prepare
 }
 
 // New returns the log in that directory, of which nothing is read yet.
@@ -187,8 +189,9 @@ func (l *Log) fail(err error) error {
 	return err
 }
 
-// Close closes the files. It does not write: see Mark.
+// Close closes the files. It does not write: see Mark. A running Prepare gives up.
 func (l *Log) Close() error {
+	l.closing.Store(true)
 	l.preparing.Lock()
 	defer l.preparing.Unlock()
 	l.mu.Lock()

@@ -78,10 +78,11 @@ func (l *Log) takePrepared(bytes int64) *segment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.prepared
-	if l.waits = s == nil || s.Bytes < bytes; l.waits {
+	if s == nil || s.Bytes < bytes {
+		l.awaited = bytes
 		return nil
 	}
-	l.prepared = nil
+	l.prepared, l.awaited = nil, 0
 	return s
 }
 
@@ -103,35 +104,50 @@ func (l *Log) Room() error {
 	return l.room
 }
 
-// Prepare makes the next segment ready, unless there is one already: a file of at least so many bytes whose room is
-// allocated, durably. 0: of the size that is next. It may be called again after an error, from which nothing is left.
+// Prepare makes the next segment ready, unless there is one already: a file of at least so many bytes, and of as many as
+// Append waits for, whose room is allocated, durably. 0: of the size that is next. It may be called again after an error, from
+// which nothing is left.
 func (l *Log) Prepare(bytes int64) error {
 	l.preparing.Lock()
 	defer l.preparing.Unlock()
-	l.mu.Lock()
-	before, closed := l.prepared, l.closed
-	l.mu.Unlock()
-	if closed {
+	if l.closing.Load() {
 		return ErrClosed
 	}
+	l.mu.Lock()
+	bytes = max(bytes, l.awaited)
+	before := l.prepared
+	if before != nil && before.Bytes < bytes {
+		l.prepared = nil
+	}
+	l.mu.Unlock()
 	if before != nil && before.Bytes >= bytes {
 		return nil
 	}
-	s, err := l.prepare(bytes)
+	var err error
+	var s *segment
+	if before != nil { // it turned out too small, and makes room
+		err = errors.Join(before.file.Close(), l.fs.Remove(before.path))
+	}
+	if err == nil {
+		s, err = l.prepare(bytes)
+	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.room = err; err == nil {
 		l.prepared = s
-	}
-	l.mu.Unlock()
-	if err == nil && before != nil {
-		return l.dismiss(before)
 	}
 	return err
 }
 
-// dismiss removes a prepared segment that turned out too small.
-func (l *Log) dismiss(s *segment) error {
-	return errors.Join(s.file.Close(), l.fs.Remove(s.path))
+// Full reports whether the file system says that it has no room for the next segment: another Prepare would fail at once.
+func (l *Log) Full() bool {
+	l.preparing.Lock()
+	defer l.preparing.Unlock()
+	l.mu.Lock()
+	awaited := l.awaited
+	l.mu.Unlock()
+	free, err := l.fs.Free(l.dir)
+	return err == nil && free < l.sizeOf(l.next, awaited)
 }
 
 // sizeOf returns the size of a segment, of at least so many bytes.
@@ -167,7 +183,12 @@ func (l *Log) prepare(bytes int64) (*segment, error) {
 func (l *Log) fileFor(s *segment) (name string, err error) {
 	var f files.File
 	if name = l.takeSpare(s.Bytes); name != "" {
-		if f, err = l.fs.OpenWrite(name); err != nil {
+		f, err = l.fs.OpenWrite(name)
+		if files.NoDescriptor(err) {
+			l.addSpare(name)
+			return "", err
+		}
+		if err != nil {
 			_ = l.drop(name) // somebody has removed it, perhaps, to make room
 		}
 	}
@@ -210,12 +231,13 @@ func (l *Log) enough(bytes int64) error {
 }
 
 // fill writes zeros, so that the room is taken, and later writes change no more than bytes. The last of them are not synced.
-// A sync of the log waits for what is synced beside it, so these are a little at a time, with rests.
+// A sync of the log waits for what is synced beside it, so these are a little at a time, with rests. Once that is too slow,
+// the file system takes the rest of the room: a busy log needs what the disk can write for its entries.
 func (l *Log) fill(f files.File, bytes int64) error {
 	zeros := make([]byte, min(bytes, int64(l.sizes.BufferBytes)))
 	var written, synced int64
 	began := time.Now()
-	for {
+	for !l.closing.Load() {
 		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), bytes-written)], written)
 		if err != nil {
 			return err
@@ -231,9 +253,12 @@ func (l *Log) fill(f files.File, bytes int64) error {
 		}
 		if synced = written; !l.hurries(written, bytes) {
 			l.owner.Rest(time.Since(began))
+		} else if err := f.Allocate(bytes); !errors.Is(err, errors.ErrUnsupported) {
+			return err
 		}
 		began = time.Now()
 	}
+	return ErrClosed
 }
 
 // hurries reports whether the next segment, of which so much is filled, would come too late with rests: because the log waits
@@ -242,7 +267,7 @@ func (l *Log) fill(f files.File, bytes int64) error {
 func (l *Log) hurries(filled, bytes int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waits || l.room != nil || len(l.segments) == 0 {
+	if l.awaited > 0 || l.room != nil || len(l.segments) == 0 {
 		return true
 	}
 	s := l.segments[len(l.segments)-1]
@@ -290,8 +315,10 @@ func (l *Log) Prune() (more bool, err error) {
 		return false, l.fail(err)
 	}
 	l.catalog = next
-	if err := l.release(l.unlist()); err != nil {
-		return false, l.fail(err)
+	if s, read := l.unlist(); !read {
+		if err := l.release(s); err != nil {
+			return false, l.fail(err)
+		}
 	}
 	return l.prunable(), nil
 }
@@ -308,33 +335,28 @@ func (l *Log) prunable() bool {
 	return !written && first.last <= l.index.start.Index
 }
 
-// unlist takes the first segment out of the log.
-func (l *Log) unlist() *segment {
+// unlist takes the first segment out of the log, and reports whether somebody reads it. Then its last reader closes and
+// removes the file, and nobody else may.
+func (l *Log) unlist() (s *segment, read bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.segments[0]
+	s = l.segments[0]
 	l.segments = slices.Clone(l.segments[1:])
 	l.index.forget(s)
-	s.gone = true
+	s.gone, s.unlisted = true, true
 	for k := range l.cursors {
 		if l.cursors[k].segment == s {
 			l.cursors[k] = cursor{}
 		}
 	}
-	return s
+	return s, s.readers > 0
 }
 
-// release keeps the file of a segment that is not listed for later use, or removes it. A file that is being read is removed
-// by its last reader.
+// release keeps the file of a segment that is neither listed nor read for later use, or removes it.
 func (l *Log) release(s *segment) error {
 	l.mu.Lock()
-	read := s.readers > 0
-	s.unlisted = true
 	keep := s.Bytes == l.sizes.SegmentBytes && len(l.spares) < sparesMax
 	l.mu.Unlock()
-	if read {
-		return nil
-	}
 	if err := s.file.Close(); err != nil {
 		return err
 	}
@@ -346,13 +368,19 @@ func (l *Log) release(s *segment) error {
 		return l.fs.Remove(s.path) // the disk may be too full for another name
 	}
 	// The new name is durable before the file is written to: a segment is never found under its name with another head.
-	if err := l.fs.SyncDir(l.dir); err != nil {
+	if err := l.fs.SyncDir(l.dir); files.NoDescriptor(err) {
+		return l.fs.Remove(spare)
+	} else if err != nil {
 		return err
 	}
+	l.addSpare(spare)
+	return nil
+}
+
+func (l *Log) addSpare(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.spares = append(l.spares, spare)
-	return nil
+	l.spares = append(l.spares, name)
 }
 
 // isSpare reports whether a file may be used again, or is not complete.

@@ -32,7 +32,8 @@ type home struct {
 	salt    uint64
 	sizes   segments.Sizes
 	rests   int
-	prunes  bool // whenever a segment is needed, as on a full disk
+	rest    func() // nil: it takes no time
+	prunes  bool   // whenever a segment is needed, as on a full disk
 }
 
 func newHome(disk files.FS) *home { return &home{disk: disk, dir: dir, sizes: small} }
@@ -61,7 +62,11 @@ func (h *home) unread() (l *segments.Log) {
 			}
 			return l.Prepare(bytes)
 		},
-		Rest: func(time.Duration) { h.rests++ },
+		Rest: func(time.Duration) {
+			if h.rests++; h.rest != nil {
+				h.rest()
+			}
+		},
 	})
 	return l
 }

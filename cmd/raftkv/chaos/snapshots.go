@@ -29,8 +29,10 @@ const (
 	ballastKeys  = 64
 	ballastBytes = 32 << 10 // of each value
 	ballastPause = 100 * time.Millisecond
-	// logBytesMax bounds the log of every member, however much was written.
-	logBytesMax = 32 << 20
+	// logBytesMax bounds the log of every member, however much was written. A segment is removed a moment after a snapshot has
+	// covered it. Until then LogBytes counts the whole segment, so the log may be that much longer.
+	logBytesMax     = 32<<20 + segmentBytesMax
+	segmentBytesMax = 32 << 20 // the default of storage.LogOptions
 	// awayMax bounds how long a member is kept down until the leader's log begins behind what it has.
 	awayMax = 20 * time.Second
 	// aimMax bounds the wait for a moment at which a snapshot is taken, sent or received.

@@ -26,6 +26,7 @@ type changer struct {
 	goal   goal
 	first  api.Members // before the change
 	told   narrator
+	goesOn bool // the change was accepted, and nobody waits until it is done
 }
 
 func newChanger(urls []string, change api.Change, goal goal, progress io.Writer) *changer {

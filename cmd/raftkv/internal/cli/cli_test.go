@@ -91,6 +91,31 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	assert.Equal(t, 5, code)
 }
 
+// Exit code 1 says that nothing was changed, and only what is done is said to be done.
+func TestCommands_HaveChangedSomethingEvenIfTheyCannotSaySo(t *testing.T) {
+	n := newDemo(t)
+	n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Term: 1, Leader: "n1", Role: raft.Leader}})
+	joins, joined := at(6, "n1 voter", "n4 joins"), at(7, "n1 voter", "n4 voter")
+	goesOn := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []api.Members{joins}})
+	ends := newSteward(t, at(5, "n1 voter"), reply{status: 200, views: []api.Members{joined}})
+	const add = "members add n4 n4:1 " + anyURL + " --server "
+	for _, row := range []struct{ args, says string }{
+		{"put greeting hello", "it is done"},
+		{"delete greeting", "it is done"},
+		{"transfer n1", "it is done"},
+		{"snapshot", "it is done"},
+		{"snapshot --server " + says(t, waiting, none, half, whole), "it is done"},
+		{add + ends.URL, "it is done"},
+		{add + ends.URL + " --no-wait", "it is done"},
+		{add + goesOn.URL + " --no-wait", "it is accepted, and may still be given up"},
+	} {
+		var errs strings.Builder
+		code := cli.Run(t.Context(), strings.Fields(row.args), cli.Streams{Out: unwritable{}, Err: &errs})
+		assert.Equal(t, 5, code, row.args)
+		assert.Contains(t, errs.String(), "raftkv: "+row.says+", but what to say of it could not be written: no space left on device\n", row.args)
+	}
+}
+
 // Otherwise only the leader's log would say why a member is kept out.
 func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
 	bootstrapped := true

@@ -25,8 +25,10 @@ outlives the command and the leader: to wait for it again, or to make sure that 
 After a replacement that was given up, two members have one id. raftkv members shows each with its incarnation, as in
 n3.8c504d9cfcb417cf, and the other commands take that name.
 
-Exit codes: 0 done, or nothing to do; 1 refused or given up, and no voter has changed; 2 bad usage; 4 --if-index no longer
-holds; 5 --timeout ended, and the change goes on or may have begun; 8 no server could be asked.`
+Exit codes: 0 done, or nothing to do, or accepted with --no-wait; 1 refused or given up, and no voter has changed; 2 bad
+usage; 4 --if-index no longer holds; 5 --timeout ended, and the change goes on or may have begun; 8 no server could be asked.
+It is 5, too, if a command cannot write its output: then the change is done or, with --no-wait, perhaps only accepted, and may
+still be given up.`
 
 // changeFlags are the flags that all changes take.
 type changeFlags struct {
@@ -133,6 +135,9 @@ func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal)
 	done, err := ask(cmd.Context(), timeout.timeout)
 	if err != nil {
 		return addsWhere(change, err)
+	}
+	if c.goesOn {
+		return sayOutcome(cmd.OutOrStdout(), "it is accepted, and may still be given up", done)
 	}
 	return sayDone(cmd.OutOrStdout(), "%s", done)
 }

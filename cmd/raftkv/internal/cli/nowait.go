@@ -36,21 +36,22 @@ func (c *changer) accept(ctx context.Context, timeout time.Duration) (string, er
 			case o.err == nil && o.reply.Done:
 				return done("done", o.reply.Members), nil
 			case o.err == nil && c.begun(o.reply.Members):
-				return accepted(o.reply.Members), nil
+				return c.accepted(o.reply.Members), nil
 			case o.err == nil:
 				return "", c.outOfTime(ctx, nil)
 			}
 			return c.refused(ctx, o.err)
 		case <-looks.C:
 			if now, err := c.Look(ctx); err == nil && c.begun(now) {
-				return accepted(now), nil
+				return c.accepted(now), nil
 			}
 		}
 	}
 }
 
-// accepted says that the change goes on by itself.
-func accepted(m api.Members) string {
+// accepted notes and says that the change goes on by itself.
+func (c *changer) accepted(m api.Members) string {
+	c.goesOn = true
 	return fmt.Sprintf("accepted: configuration %d; it goes on by itself: raftkv members shows how far it is", m.Index)
 }
 

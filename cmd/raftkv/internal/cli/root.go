@@ -89,8 +89,13 @@ func exitCode(err error) int {
 
 // sayDone writes what a command has changed. If that fails, the exit code is not the one that says that nothing was changed.
 func sayDone(out io.Writer, format string, args ...any) error {
-	if _, err := fmt.Fprintf(out, format+"\n", args...); err != nil {
-		return &exitError{exitUnknown, fmt.Errorf("it is done, but what to say of it could not be written: %w", err)}
+	return sayOutcome(out, "it is done", fmt.Sprintf(format, args...))
+}
+
+// sayOutcome is sayDone for a command that may have done less. The outcome is what the error says of the change.
+func sayOutcome(out io.Writer, outcome, line string) error {
+	if _, err := fmt.Fprintln(out, line); err != nil {
+		return &exitError{exitUnknown, fmt.Errorf("%s, but what to say of it could not be written: %w", outcome, err)}
 	}
 	return nil
 }

@@ -48,9 +48,8 @@ starts faster, or to see how long a snapshot takes. If --timeout is shorter than
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the newest snapshot covers entry %d: %s\n",
+			return sayDone(cmd.OutOrStdout(), "%s: the newest snapshot covers entry %d: %s",
 				taken.ID, taken.Last, size.Format(taken.Bytes))
-			return err
 		},
 	}
 }

@@ -98,7 +98,7 @@ const traceFile = "trace.ndjson"
 func dumpTrace(n *node.Node, path string, log hclog.Logger) {
 	var events bytes.Buffer
 	err := n.WriteTrace(&events)
-	if err = errors.Join(err, os.WriteFile(path, events.Bytes(), 0o600)); err != nil {
+	if err = errors.Join(err, writeAnew(path, events.Bytes())); err != nil {
 		log.Warn("the last decisions are not kept", "error", err)
 		_ = os.Remove(path) // an incomplete file is of no use
 		return

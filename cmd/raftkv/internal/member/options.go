@@ -113,7 +113,7 @@ func checkAddress(address string, listener bool) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%q is no host:port; write it as in 127.0.0.1:5001 or [::1]:5001", address)
-	case !listener && (host == "" || net.ParseIP(host).IsUnspecified() || port == "0" || port == ""):
+	case !listener && (host == "" || port == "0" || port == ""):
 		return fmt.Errorf("%q names no host and port to connect to; write it as in 127.0.0.1:5001", address)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
@@ -203,7 +203,15 @@ func (o Options) joinFlags() error {
 	if err := checkAddress(o.Advertise, false); err != nil {
 		return fmt.Errorf("--advertise: %w", err)
 	}
+	if !api.IsAddress(o.Advertise) { // as 0.0.0.0:5001, which --peers and --via may say of members on this machine
+		return undialable(o.Advertise)
+	}
 	return nil
+}
+
+// undialable is the error for a member that would tell the others an address at which they do not reach it.
+func undialable(address string) error {
+	return fmt.Errorf("--advertise: other members cannot dial %q: give the host:port at which they reach this one", address)
 }
 
 // self returns this member as it asks to join, or all errors in the options that say that.
@@ -222,7 +230,7 @@ func (o Options) self() (api.NewMember, error) {
 		errs = append(errs, fmt.Errorf("--as %q: use voter or learner", o.As))
 	}
 	if !api.IsAddress(self.Address) {
-		errs = append(errs, fmt.Errorf("--advertise: other members cannot dial %q: give the host:port at which they reach this one", self.Address))
+		errs = append(errs, undialable(self.Address))
 	}
 	if o.URL != "" && !api.IsURL(o.URL) || o.URL == "" && !api.IsAddress(o.HTTPAddr) {
 		errs = append(errs, fmt.Errorf("--url: clients cannot use %q: give the URL at which they reach this member", self.URL))

@@ -50,10 +50,19 @@ func writeAddresses(dir string, now addresses) error {
 		return err
 	}
 	file := filepath.Join(dir, addressesFile)
-	if err := os.WriteFile(file+".new", append(text, '\n'), 0o600); err != nil {
+	if err := writeAnew(file+".new", append(text, '\n')); err != nil {
 		return err
 	}
 	return os.Rename(file+".new", file)
+}
+
+// writeAnew writes a file in the place of what has its name. It does not open that: to open a named pipe would wait for
+// somebody who reads from it, and the member would not end.
+func writeAnew(name string, text []byte) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(name, text, 0o600)
 }
 
 // listens returns what the other members and clients dial if nothing stands between: what --raft-addr and --http-addr say.
