@@ -110,14 +110,14 @@ func (e *DiskStalledError) Error() string {
 // Unwrap returns ErrOverloaded.
 func (e *DiskStalledError) Unwrap() error { return ErrOverloaded }
 
-// NoRoomError says that the leader's disk is full: it could not take room for more entries; not applied. It is an
+// NoRoomError says that the leader could not take room for more entries, mostly because its disk is full; not applied. It is an
 // ErrOverloaded: try again later. The leader goes on once there is room, and need not be restarted.
 type NoRoomError struct {
 	Err error // of RoomStorage.Room
 }
 
 func (e *NoRoomError) Error() string {
-	return fmt.Sprintf("raft: the leader's disk has no room for more entries; not applied, make room and try again later: %v", e.Err)
+	return fmt.Sprintf("raft: the leader cannot make room for more entries of its log; not applied, try again later: %v", e.Err)
 }
 
 // Unwrap returns ErrOverloaded and the error of the storage.

@@ -1,7 +1,10 @@
 package node
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -66,7 +69,16 @@ func noRoom(full error) string {
 	if full == nil {
 		return ""
 	}
+	if !isFull(full) {
+		return fmt.Sprintf("it cannot make room for more entries of its log (%v)", full)
+	}
 	return fmt.Sprintf("its disk has no room for more entries of the log: make room, and it goes on by itself (%v)", full)
+}
+
+// isFull reports whether the disk is full, or may be: another error of the operating system says that something else is wrong.
+func isFull(err error) bool {
+	var errno syscall.Errno
+	return !errors.As(err, &errno) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows"
 }
 
 func (w *roomWatch) look() {
@@ -75,10 +87,14 @@ func (w *roomWatch) look() {
 	_ = guarded(func() error { full = n.room.Room(); return nil })
 	was := w.trouble.get()
 	if w.trouble.set(full) {
-		n.logger.log(hclog.Warn, "the disk has no room for more entries of the log: make room, and this member goes on by itself", "error", full)
+		message := "the disk has no room for more entries of the log: make room, and this member goes on by itself"
+		if !isFull(full) {
+			message = "this member cannot make room for more entries of the log"
+		}
+		n.logger.log(hclog.Warn, message, "error", full)
 	}
 	if was != nil && full == nil {
-		n.logger.log(hclog.Info, "the disk has room for more entries again")
+		n.logger.log(hclog.Info, "there is room for more entries of the log again")
 	}
 	if full == nil || !n.leads() {
 		return

@@ -67,7 +67,7 @@ func explain(doing, path string, err error) error {
 func isDiskFull(err error) bool {
 	const errorDiskFull = syscall.Errno(112) // Windows: ERROR_DISK_FULL
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
-		strings.Contains(err.Error(), syscall.ENOSPC.Error()) ||
+		strings.Contains(err.Error(), syscall.ENOSPC.Error()) || strings.Contains(err.Error(), syscall.EDQUOT.Error()) ||
 		runtime.GOOS == "windows" && errors.Is(err, errorDiskFull)
 }
 

@@ -49,6 +49,7 @@ type Log struct {
 	once    sync.Once
 	wake    chan struct{} // the background looks what there is to do
 	hurry   chan struct{} // a rest ends
+	made    chan struct{} // a segment is ready
 	idle    atomic.Bool   // nothing waits for a mark
 	writes  atomic.Uint64
 	full    atomic.Pointer[error] // why the last attempt to make the next segment failed; nil: it did not
@@ -88,7 +89,7 @@ func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
 	if err := checkSegmentBytes(opts.SegmentBytes); err != nil {
 		return nil, err
 	}
-	l := &Log{closing: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	l := &Log{closing: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), made: make(chan struct{}, 1)}
 	l.idle.Store(true)
 	sizes := segments.Sizes{SegmentBytes: opts.SegmentBytes, FirstBytes: firstBytes}
 	l.log = segments.New(disk, filepath.Join(dir, LogDir), sizes, segments.Owner{
@@ -142,7 +143,7 @@ func (l *Log) await(bytes int64) error {
 	default:
 	}
 	for {
-		took, err := l.prepare(bytes)
+		took, err := l.prepare(bytes, true)
 		if err == nil || !l.loaded || !isDiskFull(err) && !files.NoDescriptor(err) {
 			return l.explainLog("preparing a segment in", err)
 		}
@@ -157,6 +158,7 @@ func (l *Log) await(bytes int64) error {
 		}
 		select {
 		case <-time.After(l.retryAfter(took)):
+		case <-l.made:
 		case <-l.closing:
 			return fmt.Errorf("%w: %s", ErrClosed, l.path)
 		}
@@ -174,20 +176,27 @@ func (l *Log) pruneAll() (pruned bool, err error) {
 	return l.log.Bytes() < before, nil
 }
 
-// prepare makes a segment ready, takes note if it cannot, and returns how long it took.
-func (l *Log) prepare(bytes int64) (took time.Duration, err error) {
+// prepare makes a segment ready, if one is needed or wanted, takes note if it cannot, and returns how long it took.
+func (l *Log) prepare(bytes int64, needed bool) (took time.Duration, err error) {
 	l.looking.Lock()
 	defer l.looking.Unlock()
+	if !needed && !l.log.Wanted() {
+		return 0, nil
+	}
 	began := time.Now()
 	err = l.log.Prepare(bytes)
 	took = time.Since(began)
 	switch {
 	case err == nil:
 		l.full.Store(nil)
+		select {
+		case l.made <- struct{}{}:
+		default:
+		}
 	case !errors.Is(err, segments.ErrClosed):
 		full := fmt.Errorf("storage: preparing a segment: %w", err)
 		if files.NoDescriptor(err) {
-			full = fmt.Errorf("%w: raise the limit of open files", full)
+			full = fmt.Errorf("%w: raise the limit of open files, or find out who holds so many", full)
 		}
 		l.full.Store(&full)
 	}
@@ -222,7 +231,12 @@ func (l *Log) Room() error {
 }
 
 // GiveUp ends a Write that waits for room. Later ones fail if they need a segment.
-func (l *Log) GiveUp() { l.once.Do(func() { close(l.closing) }) }
+func (l *Log) GiveUp() {
+	l.once.Do(func() {
+		close(l.closing)
+		l.log.GiveUp()
+	})
+}
 
 // explainLog wraps an error of the segments.
 func (l *Log) explainLog(doing string, err error) error {
@@ -291,7 +305,7 @@ func (l *Log) background() {
 	for {
 		wait := time.Hour
 		if l.log.Wanted() && !time.Now().Before(retry) {
-			if took, err := l.prepare(0); err != nil {
+			if took, err := l.prepare(0, false); err != nil {
 				retry = time.Now().Add(l.retryAfter(took))
 			}
 		}

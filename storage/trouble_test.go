@@ -22,6 +22,8 @@ type troubled struct {
 	files.FS
 	rename atomic.Pointer[error]
 	create atomic.Pointer[error]
+	sync   atomic.Pointer[error]  // of a directory
+	fills  atomic.Pointer[func()] // is called before each write into a new file, which cannot be allocated then
 	open   atomic.Int64
 	free   atomic.Int64 // what is said to be free, if it is not 0
 }
@@ -54,6 +56,13 @@ func (d *troubled) Create(name string) (files.File, error) {
 	return d.counted(d.FS.Create(name))
 }
 
+func (d *troubled) SyncDir(dir string) error {
+	if err := d.sync.Load(); err != nil {
+		return *err
+	}
+	return d.FS.SyncDir(dir)
+}
+
 func (d *troubled) Open(name string) (files.File, error)      { return d.counted(d.FS.Open(name)) }
 func (d *troubled) OpenWrite(name string) (files.File, error) { return d.counted(d.FS.OpenWrite(name)) }
 
@@ -68,6 +77,20 @@ func (d *troubled) counted(f files.File, err error) (files.File, error) {
 type troubledFile struct {
 	files.File
 	d *troubled
+}
+
+func (f troubledFile) WriteAt(p []byte, at int64) (int, error) {
+	if fills := f.d.fills.Load(); fills != nil {
+		(*fills)()
+	}
+	return f.File.WriteAt(p, at)
+}
+
+func (f troubledFile) Allocate(size int64) error {
+	if f.d.fills.Load() != nil {
+		return errors.ErrUnsupported
+	}
+	return f.File.Allocate(size)
 }
 
 func (f troubledFile) Close() error {
@@ -177,6 +200,48 @@ func TestLog_WaitsForAFileDescriptor(t *testing.T) {
 	b.disk.create.Store(nil)
 	require.NoError(t, <-written)
 	assert.NoError(t, b.Room())
+}
+
+func TestLog_KeepsItsSpareFilesWithoutAFileDescriptor(t *testing.T) {
+	b := newBusy(t)
+	b.compacted(t)
+	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
+	before := len(b.spares(t))
+	require.NotZero(t, before)
+	none := error(syscall.ENFILE)
+	b.disk.sync.Store(&none)
+	written := make(chan error, 1)
+	go func() { written <- b.more(100) }()
+	require.Eventually(t, func() bool { return b.Room() != nil }, time.Minute, time.Millisecond)
+	assert.Len(t, b.spares(t), before)
+	b.disk.sync.Store(nil)
+	require.NoError(t, <-written)
+}
+
+// The end of a member does not wait for zeros that its last Write waits for.
+func TestLog_GiveUpEndsAFill(t *testing.T) {
+	b := newBusy(t)
+	large := raft.Entry{Index: b.last.Index + 1, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 2<<20)}
+	giveUp := b.GiveUp
+	b.disk.fills.Store(&giveUp)
+	err := b.Write(raft.StorageWrite{Log: &raft.LogWrite{After: b.last, Entries: []raft.Entry{large}}})
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+// A store that was opened for larger segments has files to be used again that are too small for one.
+func TestLog_ALargerSegmentTakesNoSmallerFile(t *testing.T) {
+	b := newBusy(t)
+	b.compacted(t)
+	require.NotEmpty(t, b.spares(t))
+	for range 2 {
+		require.NoError(t, b.Close())
+		var err error
+		b.Log, err = OpenLog(b.dir, LogOptions{SegmentBytes: 64 << 10})
+		require.NoError(t, err)
+		_, err = b.Load(t.Context(), orders)
+		require.NoError(t, err)
+		require.NoError(t, b.more(20))
+	}
 }
 
 // Whoever needs room may remove the files that wait to be used again: new ones take their place.

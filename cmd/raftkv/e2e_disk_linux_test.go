@@ -109,7 +109,7 @@ func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
 
 		require.NoError(t, os.Remove(filler))
 		c.caughtUp()
-		c.awaitLine(full.ID, "the disk has room for more entries again")
+		c.awaitLine(full.ID, "there is room for more entries of the log again")
 		assert.NoError(t, c.Ended(full.ID), "it was not restarted")
 		verify() // nothing acknowledged is lost
 	})

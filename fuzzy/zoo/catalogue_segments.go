@@ -61,7 +61,7 @@ if err := l.flush(); err != nil { return err }`)),
 		instead("internal/segments/prepare.go", `err = f.Sync()`, `_ = f`)),
 	ofSegments("U15", "a segment is listed once its name is durable", "its directory is not synced", "N79",
 		instead("internal/segments/prepare.go", `if err := errors.Join(l.fs.Rename(name, s.path), l.fs.SyncDir(l.dir)); err != nil {
-		return nil, errors.Join(err, l.drop(name), l.drop(s.path))
+		return nil, errors.Join(err, l.drop(name), l.setBack(s, err))
 	}`, `if err := l.fs.Rename(name, s.path); err != nil { return nil, err }`)),
 	alsoTested("Crash_EveryImage", ofSegments("U16", "a file is used again once its new name is durable", "its directory is not synced", "N79",
 		instead("internal/segments/prepare.go", `if err := l.fs.SyncDir(l.dir); files.NoDescriptor(err) {
@@ -163,11 +163,11 @@ return l.advance(headBytes + bytes)`)),
 	testedFirst("U41", "a log that waits is not kept by zeros", "all of the segment is filled", "internal/segments", "WritesFewZerosInAHurry",
 		value("internal/segments/prepare.go", `f.Allocate(bytes)`, `errors.ErrUnsupported`)),
 	testedFirst("U42", "where a file system cannot allocate, zeros are written", "no segment can be made", "internal/segments", "WritesFewZerosInAHurry",
-		value("internal/segments/prepare.go", `!errors.Is(err, errors.ErrUnsupported)`, `true`)),
+		value("internal/segments/prepare.go", `err == nil || errors.Is(err, syscall.ENOSPC)`, `true`)),
 	testedFirst("U43", "closing a log ends the filling of a segment", "it waits for all of it", "internal/segments", "Close_EndsAFill",
 		value("internal/segments/prepare.go", `!l.closing.Load()`, `true`)),
 	testedFirst("U44", "a prepared segment that is too small makes room for a larger one", "both have to fit", "storage", "GivesAPreparedSegment",
-		instead("internal/segments/prepare.go", `err = errors.Join(before.file.Close(), l.fs.Remove(before.path))`, `_ = before.file.Close()`)),
+		instead("internal/segments/prepare.go", `l.dismissed, err = before.path, before.file.Close()`, `err = before.file.Close()`)),
 	testedFirst("U45", "a log without a file descriptor waits for one", "it ends", "storage", "WaitsForAFileDescriptor",
 		value("storage/log.go", `!isDiskFull(err) && !files.NoDescriptor(err)`, `!isDiskFull(err)`)),
 	testedFirst("U46", "why the next segment cannot be made is said early", "only a full disk is", "storage", "SaysEarly",
@@ -176,4 +176,32 @@ return l.advance(headBytes + bytes)`)),
 		value("storage/log.go", `l.log.Full()`, `false`)),
 	testedFirst("U48", "late findings about the disk do not count", "an attempt notes its result when others have found out more", "storage", "ALateFinding",
 		instead("storage/log.go", `defer l.looking.Unlock()`, `l.looking.Unlock()`)),
+	{
+		ID: "U50", Rule: "later batches prove what was synced, whatever is damaged before them", Bug: "nobody looks behind a head that is damaged",
+		Edits:  []Edit{instead("internal/segments/scan.go", `begins = begins || at == offset`, `if begins = begins || at == offset; !begins { break }`)},
+		Expect: "N79", Profiles: []string{"segments"},
+	},
+	testedFirst("U51", "a file that is used again has the size of a segment", "it may be smaller", "storage", "ALargerSegment",
+		value("internal/segments/begin.go", `size == l.sizes.SegmentBytes`, `size <= l.sizes.SegmentBytes`)),
+	tested("U52", "a log that may still be the log is not removed", "it is, if the transaction that was to move it has failed", "storage", "Migrate_EachSync",
+		instead("storage/migrate.go", `err = m.become(target)
+	if err == nil {
+		err = target.tidy()
+	}`, `err = errors.Join(m.become(target), target.tidy())`)),
+	tested("U53", "merged writes leave the entries of others alone", "they are overwritten", "internal/pipeline", "LeavesTheMergedWrites",
+		instead("internal/pipeline/merge.go", `if !m.owned {
+		entries = m.log.Entries[:keep:keep]
+	}`, ``)),
+	tested("U54", "a log is pruned at least every 50 ms", "only if nobody looks in between", "node", "Writer_PrunesAsMuch",
+		before("node/writer.go", `if w.depth() > 0 && time.Since(w.prunedAt) < pruneEvery`, `defer func() { w.prunedAt = time.Now() }()`)),
+	tested("U55", "the bytes of the log are those after pruning", "those before, until the next write", "storage", "Log_KeepsTheContract",
+		instead("storage/log.go", `l.logBytes.Store(l.log.Bytes())`, ``)),
+	testedFirst("U56", "while the log moves on, no other segment is wanted", "the one after the next is", "internal/segments", "Wanted_",
+		value("internal/segments/prepare.go", `l.prepared != nil || l.moving`, `l.prepared != nil`)),
+	testedFirst("U57", "a segment that could not be made is tried again until it can", "not while the present one is young", "internal/segments", "Wanted_",
+		value("internal/segments/prepare.go", `l.room != nil || s.limit > s.Bytes/4`, `s.limit > s.Bytes/4`)),
+	testedFirst("U58", "a Write that waits for zeros is given up", "the end of a member waits for all of them", "storage", "GiveUpEndsAFill",
+		instead("storage/log.go", `l.log.GiveUp()`, ``)),
+	testedFirst("U59", "a passing lack of file descriptors costs no file", "a file that is to be used again is removed", "storage", "KeepsItsSpareFiles",
+		value("internal/segments/prepare.go", `files.NoDescriptor(err) && s.Bytes == l.sizes.SegmentBytes`, `false`)),
 }

@@ -117,6 +117,35 @@ func TestPrepare_WritesFewZerosInAHurry(t *testing.T) {
 	}
 }
 
+// The segment after the next would be made in a hurry, and if there were no room for it, a log with an empty segment would be full.
+func TestWanted_NotWhileTheLogMovesOn(t *testing.T) {
+	h := newHome(newTree().FS())
+	l := opened(t, h)
+	moved := 0
+	h.kept = func() {
+		moved++
+		assert.False(t, l.Wanted())
+	}
+	for last := l.Last(); moved < 3; last = l.Last() {
+		require.NoError(t, l.Append(last, entries(last, 1, 4), 0))
+	}
+}
+
+// A leader whose log is full proposes nothing, so that nothing else comes to pass which would have it tried again.
+func TestWanted_UntilThereIsASegment(t *testing.T) {
+	tree := newTree()
+	h := newHome(tree.FS())
+	h.sizes.FirstBytes, h.sizes.SegmentBytes = 16<<10, 16<<10
+	l := opened(t, h)
+	require.False(t, l.Wanted())
+	tree.Fill(true)
+	require.ErrorIs(t, l.Prepare(0), syscall.ENOSPC)
+	assert.True(t, l.Wanted())
+	tree.Fill(false)
+	require.NoError(t, l.Prepare(0))
+	assert.False(t, l.Wanted())
+}
+
 // Whoever closes the log does not wait until a segment of zeros is written that nobody needs.
 func TestClose_EndsAFill(t *testing.T) {
 	h := newHome(newTree().FS())

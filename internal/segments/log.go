@@ -93,7 +93,9 @@ type Log struct {
 	preparing sync.Mutex  // held by Prepare
 	next      uint64      // number of the next segment that is prepared
 	prepared  *segment    // guarded by mu
+	dismissed string      // a file that turned out too small for what is prepared, and is still to be removed
 	awaited   int64       // guarded by mu: the bytes of the segment that Append waits for, or gave up; 0: of none
+	moving    bool        // guarded by mu: the prepared segment is taken, and is not the last one yet
 	spares    []string    // guarded by mu: files that may be used again, of SegmentBytes each
 	room      error       // guarded by mu: of the last Prepare
 }
@@ -189,9 +191,12 @@ func (l *Log) fail(err error) error {
 	return err
 }
 
-// Close closes the files. It does not write: see Mark. A running Prepare gives up.
+// GiveUp ends a running Prepare, and every later one.
+func (l *Log) GiveUp() { l.closing.Store(true) }
+
+// Close closes the files. It does not write: see Mark.
 func (l *Log) Close() error {
-	l.closing.Store(true)
+	l.GiveUp()
 	l.preparing.Lock()
 	defer l.preparing.Unlock()
 	l.mu.Lock()

@@ -57,7 +57,7 @@ func (l *Log) advance(bytes int64) error {
 		l.segments[n-1].End = next.Listed[n-1].End
 	}
 	s.limit = headBytes
-	l.segments = append(l.segments, s)
+	l.segments, l.moving = append(l.segments, s), false
 	return nil
 }
 
@@ -82,19 +82,20 @@ func (l *Log) takePrepared(bytes int64) *segment {
 		l.awaited = bytes
 		return nil
 	}
-	l.prepared, l.awaited = nil, 0
+	l.prepared, l.awaited, l.moving = nil, 0, true
 	return s
 }
 
-// Wanted reports whether Prepare should be called, so that the next segment is there when the present one is full.
+// Wanted reports whether Prepare should be called, so that the next segment is there when the present one is full. After an error
+// it should until it has succeeded: nothing else finds out that the error has passed.
 func (l *Log) Wanted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.segments) == 0 || l.prepared != nil {
+	if len(l.segments) == 0 || l.prepared != nil || l.moving {
 		return false
 	}
 	s := l.segments[len(l.segments)-1]
-	return s.limit > s.Bytes/4
+	return l.room != nil || s.limit > s.Bytes/4
 }
 
 // Room returns the error of the last Prepare: nil if the log can grow.
@@ -126,7 +127,12 @@ func (l *Log) Prepare(bytes int64) error {
 	var err error
 	var s *segment
 	if before != nil { // it turned out too small, and makes room
-		err = errors.Join(before.file.Close(), l.fs.Remove(before.path))
+		l.dismissed, err = before.path, before.file.Close()
+	}
+	if err == nil && l.dismissed != "" {
+		if err = l.drop(l.dismissed); err == nil {
+			l.dismissed = ""
+		}
 	}
 	if err == nil {
 		s, err = l.prepare(bytes)
@@ -170,13 +176,24 @@ func (l *Log) prepare(bytes int64) (*segment, error) {
 	}
 	// The file has its name only when its head is durable.
 	if err := errors.Join(l.fs.Rename(name, s.path), l.fs.SyncDir(l.dir)); err != nil {
-		return nil, errors.Join(err, l.drop(name), l.drop(s.path))
+		return nil, errors.Join(err, l.drop(name), l.setBack(s, err))
 	}
 	if s.file, err = l.fs.OpenWrite(s.path); err != nil {
-		return nil, errors.Join(err, l.drop(s.path))
+		return nil, errors.Join(err, l.setBack(s, err))
 	}
 	l.next = number + 1
 	return s, nil
+}
+
+// setBack removes the file of a segment that could not be made, or keeps it for the next attempt if nothing but a file descriptor was
+// missing.
+func (l *Log) setBack(s *segment, err error) error {
+	spare := filepath.Join(l.dir, sparePrefix+filepath.Base(s.path))
+	if files.NoDescriptor(err) && s.Bytes == l.sizes.SegmentBytes && l.fs.Rename(s.path, spare) == nil {
+		l.addSpare(spare)
+		return nil
+	}
+	return l.drop(s.path)
 }
 
 // fileFor returns the name of a file that holds the head of the segment, and has its room.
@@ -253,9 +270,9 @@ func (l *Log) fill(f files.File, bytes int64) error {
 		}
 		if synced = written; !l.hurries(written, bytes) {
 			l.owner.Rest(time.Since(began))
-		} else if err := f.Allocate(bytes); !errors.Is(err, errors.ErrUnsupported) {
+		} else if err := f.Allocate(bytes); err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			return err
-		}
+		} // or else it cannot allocate, and zeros show if anything is wrong
 		began = time.Now()
 	}
 	return ErrClosed

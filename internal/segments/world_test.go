@@ -33,6 +33,7 @@ type home struct {
 	sizes   segments.Sizes
 	rests   int
 	rest    func() // nil: it takes no time
+	kept    func() // is called by keep; nil: nothing is
 	prunes  bool   // whenever a segment is needed, as on a full disk
 }
 
@@ -73,6 +74,9 @@ func (h *home) unread() (l *segments.Log) {
 
 // keep stores what a file would: the encoded catalog.
 func (h *home) keep(c segments.Catalog) (err error) {
+	if h.kept != nil {
+		h.kept()
+	}
 	h.catalog, err = segments.DecodeCatalog(c.Encode())
 	return err
 }
