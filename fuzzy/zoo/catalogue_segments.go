@@ -202,6 +202,8 @@ return l.advance(headBytes + bytes)`)),
 		value("internal/segments/prepare.go", `l.room != nil || s.limit > s.Bytes/4`, `s.limit > s.Bytes/4`)),
 	testedFirst("U58", "a Write that waits for zeros is given up", "the end of a member waits for all of them", "storage", "GiveUpEndsAFill",
 		instead("storage/log.go", `l.log.GiveUp()`, ``)),
+	testedFirst("U60", "a log that writes a little at a time gets zeros", "it gets room that is merely allocated, and waits longer for each sync", "internal/segments", "WritesFewZerosInAHurry",
+		value("internal/segments/prepare.go", `l.large.Load()`, `true`)),
 	testedFirst("U59", "a passing lack of file descriptors costs no file", "a file that is to be used again is removed", "storage", "KeepsItsSpareFiles",
 		value("internal/segments/prepare.go", `files.NoDescriptor(err) && s.Bytes == l.sizes.SegmentBytes`, `false`)),
 }

@@ -164,7 +164,9 @@ func (l *Log) sync() error {
 	if err := l.current().file.Datasync(); err != nil {
 		return err
 	}
-	l.writer.dirty, l.synced = false, l.end
+	l.writer.dirty, l.perSync = false, (l.perSync+l.end-l.synced)/2
+	l.large.Store(l.perSync >= largeSync)
+	l.synced = l.end
 	return nil
 }
 

@@ -2,7 +2,6 @@ package segments_test
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"syscall"
 	"testing"
@@ -93,23 +92,28 @@ func TestPrepare_RestsWhileThereIsTime(t *testing.T) {
 	}
 }
 
-// Zeros for a log that waits would take the disk from its entries.
+// Zeros for a log that waits would take the disk from its entries, if these are many bytes.
 func TestPrepare_WritesFewZerosInAHurry(t *testing.T) {
-	const segment = 128 << 10
-	for _, allocates := range []bool{true, false} {
-		t.Run(fmt.Sprint(allocates), func(t *testing.T) {
-			disk := &counted{FS: newTree().FS(), allocates: allocates}
+	const segment, fill = 512 << 10, 8 << 10
+	for name, row := range map[string]struct {
+		allocates bool
+		entry     int   // bytes, and there is a sync for each
+		zeros     int64 // bytes
+	}{
+		"large writes":                       {allocates: true, entry: 100 << 10, zeros: fill},
+		"small writes":                       {allocates: true, entry: 10 << 10, zeros: segment},
+		"a file system that cannot allocate": {entry: 100 << 10, zeros: segment},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := &counted{FS: newTree().FS(), allocates: row.allocates}
 			h := newHome(disk)
-			h.sizes = segments.Sizes{FirstBytes: segment, SegmentBytes: segment, BufferBytes: 1 << 10, FillBytes: 8 << 10}
+			h.sizes = segments.Sizes{FirstBytes: segment, SegmentBytes: segment, BufferBytes: 1 << 10, FillBytes: fill}
 			l := opened(t, h)
-			require.NoError(t, l.Append(l.Last(), []raft.Entry{entry(1, 1, 0), entry(2, 1, 120<<10)}, 0))
 			disk.written = 0
-			require.NoError(t, l.Append(l.Last(), []raft.Entry{entry(3, 1, 10<<10)}, 0))
-			want := int64(8 << 10)
-			if !allocates {
-				want = segment
+			for last := l.Last(); disk.written == 0; last = l.Last() {
+				require.NoError(t, l.Append(last, []raft.Entry{entry(last.Index+1, 1, row.entry)}, 0))
 			}
-			assert.Equal(t, want, disk.written)
+			assert.Equal(t, row.zeros, disk.written)
 			list, err := disk.List(h.dir)
 			require.NoError(t, err)
 			assert.Equal(t, []files.Info{{Name: "0000000000000001.seg", Bytes: segment}, {Name: "0000000000000002.seg", Bytes: segment}}, list)

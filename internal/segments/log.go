@@ -77,6 +77,7 @@ type Log struct {
 	catalog  Catalog
 	end      int64      // where the next batch begins in the last segment
 	synced   int64      // all before it is durable in the last segment
+	perSync  int64      // about how many bytes a sync has written lately
 	marked   bool       // a mark is the last batch
 	commit   raft.Index // the newest that a batch holds
 	writer   writer
@@ -89,6 +90,7 @@ type Log struct {
 	turn     int // which cursor is replaced next
 
 	closing   atomic.Bool // Close has begun
+	large     atomic.Bool // what is synced lately is large
 	closed    bool        // guarded by mu
 	preparing sync.Mutex  // held by Prepare
 	next      uint64      // number of the next segment that is prepared

@@ -247,9 +247,12 @@ func (l *Log) enough(bytes int64) error {
 	return nil
 }
 
+// largeSync is from how many bytes on a sync takes hardly longer in room that is merely allocated than in zeros.
+const largeSync = 64 << 10
+
 // fill writes zeros, so that the room is taken, and later writes change no more than bytes. The last of them are not synced.
-// A sync of the log waits for what is synced beside it, so these are a little at a time, with rests. Once that is too slow,
-// the file system takes the rest of the room: a busy log needs what the disk can write for its entries.
+// A sync of the log waits for what is synced beside it, so these are a little at a time, with rests. Once that is too slow
+// and the log writes many bytes at a time, the file system takes the rest of the room: the disk is for entries then.
 func (l *Log) fill(f files.File, bytes int64) error {
 	zeros := make([]byte, min(bytes, int64(l.sizes.BufferBytes)))
 	var written, synced int64
@@ -270,9 +273,12 @@ func (l *Log) fill(f files.File, bytes int64) error {
 		}
 		if synced = written; !l.hurries(written, bytes) {
 			l.owner.Rest(time.Since(began))
-		} else if err := f.Allocate(bytes); err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			return err
-		} // or else it cannot allocate, and zeros show if anything is wrong
+		} else if l.large.Load() {
+			err := f.Allocate(bytes)
+			if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+				return err
+			} // or else it cannot allocate, and zeros show if anything is wrong
+		}
 		began = time.Now()
 	}
 	return ErrClosed
