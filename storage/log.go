@@ -221,8 +221,8 @@ func (l *Log) rest(took time.Duration) {
 	}
 }
 
-// Room returns an error while the next segment cannot be made: mostly, since the disk has no room for it. Write goes on as long as there is room in the present
-// one.
+// Room returns an error while the next segment cannot be made: mostly, since the disk has no room for it. Write goes on as
+// long as there is room in the present one.
 func (l *Log) Room() error {
 	if full := l.full.Load(); full != nil {
 		return *full

@@ -89,7 +89,7 @@ type Log struct {
 	cursors  [cursorsMax]cursor
 	turn     int // which cursor is replaced next
 
-	closing   atomic.Bool // Close has begun
+	closing   atomic.Bool // GiveUp or Close was called
 	large     atomic.Bool // what is synced lately is large
 	closed    bool        // guarded by mu
 	preparing sync.Mutex  // held by Prepare
