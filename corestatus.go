@@ -150,12 +150,17 @@ type PeerProgress struct {
 }
 
 // Served returns the last entry that nobody is expected to read again soon: the FSM here has applied it and, if this member
-// leads, every other member has acknowledged it. What is behind it is worth keeping in memory.
+// leads, every other member has acknowledged it that was heard within the last heartbeat interval. What is behind it is
+// worth keeping in memory.
 func (c *Core) Served() Index {
 	served := c.log.applied
-	if c.leader != nil {
-		for i := range c.leader.peers {
-			served = min(served, c.leader.peers[i].match)
+	if c.leader == nil {
+		return served
+	}
+	for i := range c.leader.peers {
+		p := &c.leader.peers[i]
+		if c.now.Mono-p.heard <= Time(c.cfg.HeartbeatInterval) {
+			served = min(served, p.match)
 		}
 	}
 	return served

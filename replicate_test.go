@@ -88,6 +88,23 @@ func TestReplicate_ServedIsWhatEverybodyHasRead(t *testing.T) {
 	assert.EqualValues(t, 3, c.Served(), "a follower sends nothing to others")
 }
 
+// A member that has stopped would otherwise keep the log cache full.
+func TestReplicate_ServedWaitsForNobodyWhoIsSilent(t *testing.T) {
+	c := replicating(t, 2, 1)
+	c.step(raft.Applied{ID: c.Status().Last})
+	c.propose("x")
+	c.persist()
+	c.receive("b", 2, raft.AppendReply{Match: 4})
+	c.step(raft.Applied{ID: id(4, 2)})
+	assert.EqualValues(t, 3, c.Served(), "c may need the last one")
+	c.after(heartbeatPace)
+	assert.EqualValues(t, 3, c.Served())
+	c.after(1)
+	assert.EqualValues(t, 4, c.Served(), "c has been silent for longer than a heartbeat interval")
+	c.receive("c", 2, raft.HeartbeatReply{Round: c.beat, Match: 3})
+	assert.EqualValues(t, 3, c.Served(), "it is back")
+}
+
 // "If AppendEntries fails because of log inconsistency: decrement nextIndex and retry (§5.3)."
 // (Figure 2, Leaders) Both sides skip whole terms.
 func TestReplicate_ConflictGoesBackAndRetries(t *testing.T) {
