@@ -71,7 +71,8 @@ type RoomStorage interface {
 	// Room returns an error while no more room can be taken. A leader accepts no proposals then. Any goroutine may call it; it
 	// is called for each proposal.
 	Room() error
-	// GiveUp ends a Write that waits for room, with an error, and every later Write. The node calls it when it ends.
+	// GiveUp ends a Write that waits for room, with an error, and every later one that would wait. The node calls it when it
+	// ends.
 	GiveUp()
 }
 

@@ -157,7 +157,7 @@ func (l *Log) await(bytes int64) error {
 			}
 		}
 		select {
-		case <-time.After(l.retryAfter(took)):
+		case <-time.After(l.retryAfter(took, err)):
 		case <-l.made:
 		case <-l.closing:
 			return fmt.Errorf("%w: %s", ErrClosed, l.path)
@@ -205,8 +205,8 @@ func (l *Log) prepare(bytes int64, needed bool) (took time.Duration, err error) 
 
 // retryAfter returns how long to wait after an attempt that has failed and took so long. Where the file system does
 // not tell how much room there is, as with quotas, each attempt fills the disk, and nothing else could write meanwhile.
-func (l *Log) retryAfter(took time.Duration) time.Duration {
-	if l.log.Full() {
+func (l *Log) retryAfter(took time.Duration, err error) time.Duration {
+	if files.NoDescriptor(err) || l.log.Full() {
 		return roomEvery
 	}
 	return max(roomEvery, min(retryFactor*took, retryMax))
@@ -304,9 +304,12 @@ func (l *Log) background() {
 	var retry time.Time // of Prepare, after it has failed
 	for {
 		wait := time.Hour
+		if l.log.Room() == nil { // a Write may have made the segment meanwhile
+			retry = time.Time{}
+		}
 		if l.log.Wanted() && !time.Now().Before(retry) {
 			if took, err := l.prepare(0, false); err != nil {
-				retry = time.Now().Add(l.retryAfter(took))
+				retry = time.Now().Add(l.retryAfter(took, err))
 			}
 		}
 		if l.log.Wanted() {

@@ -26,6 +26,7 @@ type troubled struct {
 	fills  atomic.Pointer[func()] // is called before each write into a new file, which cannot be allocated then
 	open   atomic.Int64
 	free   atomic.Int64 // what is said to be free, if it is not 0
+	pause  atomic.Int64 // how long it takes to create a file
 }
 
 func (d *troubled) Free(dir string) (int64, error) {
@@ -50,6 +51,7 @@ func (d *troubled) Rename(from, to string) error {
 }
 
 func (d *troubled) Create(name string) (files.File, error) {
+	<-time.After(time.Duration(d.pause.Load()))
 	if err := d.create.Load(); err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: *err}
 	}
@@ -279,6 +281,41 @@ func TestLog_PrunesWithoutRoomForAName(t *testing.T) {
 	require.NoError(t, b.more(100))
 }
 
+// Nor may the directory be synced. What compaction has given up is no segment any more, so it is removed all the same.
+func TestLog_PrunesWithoutRoomForADirectory(t *testing.T) {
+	b := newBusy(t)
+	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
+	full := error(syscall.EDQUOT)
+	b.disk.sync.Store(&full)
+	b.compacted(t)
+	assert.Empty(t, b.spares(t))
+	b.disk.sync.Store(nil)
+	require.NoError(t, b.more(100))
+}
+
+// The background waits for long after an attempt that took long. Once a write has made the segment, it waits no more.
+func TestLog_PreparesSoonAfterAWriteHas(t *testing.T) {
+	b := newBusy(t)
+	full := error(syscall.EDQUOT)
+	b.disk.create.Store(&full)
+	b.disk.pause.Store(int64(retryMax / retryFactor))
+	for b.Room() == nil {
+		require.NoError(t, b.more(1))
+		require.Eventually(t, func() bool { return b.Room() != nil || !b.log.Wanted() }, time.Minute, time.Millisecond)
+	}
+	b.disk.create.Store(nil)
+	b.disk.pause.Store(0)
+	began := time.Now()
+	for b.Room() != nil { // the write that needs the segment makes it
+		require.NoError(t, b.more(1))
+	}
+	for range 8 {
+		require.NoError(t, b.more(1))
+	}
+	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
+	assert.Less(t, time.Since(began), retryMax*3/4)
+}
+
 // A log that cannot record its segments has failed, and keeps no file open.
 func TestLog_ClosesAllFilesAfterAFailure(t *testing.T) {
 	b := newBusy(t)
@@ -336,11 +373,12 @@ func TestLog_ALateFindingDoesNotCount(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	b := newBusy(t)
 	b.disk.free.Store(1 << 40)
-	assert.Equal(t, roomEvery, b.retryAfter(0))
-	assert.Equal(t, 2*time.Second, b.retryAfter(100*time.Millisecond))
-	assert.Equal(t, retryMax, b.retryAfter(time.Minute))
+	assert.Equal(t, roomEvery, b.retryAfter(0, syscall.EDQUOT))
+	assert.Equal(t, 2*time.Second, b.retryAfter(100*time.Millisecond, syscall.EDQUOT))
+	assert.Equal(t, retryMax, b.retryAfter(time.Minute, syscall.EDQUOT))
+	assert.Equal(t, roomEvery, b.retryAfter(time.Minute, syscall.EMFILE), "what was filled is not filled again")
 	b.disk.free.Store(1)
-	assert.Equal(t, roomEvery, b.retryAfter(time.Minute), "the file system will say so at once")
+	assert.Equal(t, roomEvery, b.retryAfter(time.Minute, syscall.ENOSPC), "the file system will say so at once")
 }
 
 func TestOpenLog_RefusesASizeOutOfItsLimits(t *testing.T) {

@@ -61,10 +61,10 @@ if err := l.flush(); err != nil { return err }`)),
 		instead("internal/segments/prepare.go", `err = f.Sync()`, `_ = f`)),
 	ofSegments("U15", "a segment is listed once its name is durable", "its directory is not synced", "N79",
 		instead("internal/segments/prepare.go", `if err := errors.Join(l.fs.Rename(name, s.path), l.fs.SyncDir(l.dir)); err != nil {
-		return nil, errors.Join(err, l.drop(name), l.setBack(s, err))
+		return nil, errors.Join(err, l.drop(name), l.setBack(s, name, err))
 	}`, `if err := l.fs.Rename(name, s.path); err != nil { return nil, err }`)),
 	alsoTested("Crash_EveryImage", ofSegments("U16", "a file is used again once its new name is durable", "its directory is not synced", "N79",
-		instead("internal/segments/prepare.go", `if err := l.fs.SyncDir(l.dir); files.NoDescriptor(err) {
+		instead("internal/segments/prepare.go", `if err := l.fs.SyncDir(l.dir); files.NoDescriptor(err) || files.NoRoom(err) {
 		return l.fs.Remove(spare)
 	} else if err != nil {
 		return err
@@ -163,7 +163,7 @@ return l.advance(headBytes + bytes)`)),
 	testedFirst("U41", "a log that waits is not kept by zeros", "all of the segment is filled", "internal/segments", "WritesFewZerosInAHurry",
 		value("internal/segments/prepare.go", `f.Allocate(bytes)`, `errors.ErrUnsupported`)),
 	testedFirst("U42", "where a file system cannot allocate, zeros are written", "no segment can be made", "internal/segments", "WritesFewZerosInAHurry",
-		value("internal/segments/prepare.go", `err == nil || errors.Is(err, syscall.ENOSPC)`, `true`)),
+		value("internal/segments/prepare.go", `err == nil || files.NoRoom(err)`, `true`)),
 	testedFirst("U43", "closing a log ends the filling of a segment", "it waits for all of it", "internal/segments", "Close_EndsAFill",
 		value("internal/segments/prepare.go", `!l.closing.Load()`, `true`)),
 	testedFirst("U44", "a prepared segment that is too small makes room for a larger one", "both have to fit", "storage", "GivesAPreparedSegment",
@@ -206,4 +206,12 @@ return l.advance(headBytes + bytes)`)),
 		value("internal/segments/prepare.go", `l.large.Load()`, `true`)),
 	testedFirst("U59", "a passing lack of file descriptors costs no file", "a file that is to be used again is removed", "storage", "KeepsItsSpareFiles",
 		value("internal/segments/prepare.go", `files.NoDescriptor(err) && s.Bytes == l.sizes.SegmentBytes`, `false`)),
+	testedFirst("U61", "a file that could not become a segment gets its old name again", "it gets another one, and may have both after a power cut", "internal/segments", "APassingLack",
+		value("internal/segments/prepare.go", `filepath.Base(name) == newName`, `true`)),
+	testedFirst("U62", "files that wait to be used again make room for a larger one", "only where the file system says how much is free", "internal/segments", "TakesTheRoomOfSpareFiles",
+		value("internal/segments/prepare.go", `files.NoRoom(err) && l.dropSpare()`, `false`)),
+	testedFirst("U63", "an attempt that took long delays the next one only until a write has made the segment", "it does in any case", "storage", "PreparesSoonAfterAWriteHas",
+		value("storage/log.go", `l.log.Room() == nil`, `false`)),
+	testedFirst("U64", "a quota that is used up is a full disk", "it is another error, and ends the member", "storage", "PrunesWithoutRoomForADirectory",
+		value("internal/files/files.go", `errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)`, `errors.Is(err, syscall.ENOSPC)`)),
 }

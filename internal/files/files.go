@@ -54,6 +54,9 @@ func NoDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
+// NoRoom reports whether the disk, or a quota, has no room. Another attempt may succeed.
+func NoRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
 // Info describes a file in a directory.
 type Info struct {
 	Name  string // within the directory

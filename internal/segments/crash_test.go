@@ -2,6 +2,7 @@ package segments_test
 
 import (
 	"errors"
+	"math"
 	"syscall"
 	"testing"
 
@@ -89,4 +90,32 @@ func TestFailures_EverySyncForgets(t *testing.T) {
 		require.NoError(t, after.resume(), "sync %d, and a power cut", k+1)
 		require.NoError(t, after.goOn(), "sync %d", k+1)
 	}
+}
+
+// The process, or the machine, may lack a file descriptor for a moment. Then a segment is made later, and costs nothing that
+// was acknowledged, wherever the power goes off meanwhile.
+func TestFailures_APassingLackOfDescriptors(t *testing.T) {
+	lacks, images := 0, 0
+	for k, ended := 1, false; !ended; k++ {
+		for stop, lacked := k, true; lacked && stop < k+8; stop++ {
+			tree := newTree()
+			s := newScript(tree.FS())
+			s.waits = true
+			tree.FailAt(k, syscall.EMFILE)
+			tree.StopAfter(stop)
+			err := s.run(history)
+			if ended = err == nil; s.lacked == 0 {
+				break // it was no call that needs a descriptor
+			}
+			lacks++
+			images += crashdisk.EveryImage(tree, imagesMax, func(image *crashdisk.Tree) {
+				after := s.on(image.FS())
+				require.NoError(t, after.resume(), "call %d, stop %d", k, stop)
+				require.NoError(t, after.run([]act{appends(0, math.MaxInt32, 60)}), "call %d, stop %d", k, stop)
+				require.NoError(t, after.acked.differs(after.log), "call %d, stop %d", k, stop)
+			})
+		}
+	}
+	t.Logf("%d times, %d images", lacks, images)
+	require.Greater(t, images, 100)
 }

@@ -1,6 +1,7 @@
 package segments_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -191,6 +192,21 @@ func TestLog_AWriteMakesRoomForItself(t *testing.T) {
 	m.check(t, l)
 	require.NoError(t, l.Close())
 	m.check(t, opened(t, h))
+}
+
+// silent is a disk that does not tell how much is free, as where a quota bounds what a user may take.
+type silent struct{ files.FS }
+
+func (silent) Free(string) (int64, error) { return 0, errors.ErrUnsupported }
+
+// Files that wait to be used again are too small for a large segment. They make room for it when it cannot be filled, too.
+func TestLog_ALargeSegmentTakesTheRoomOfSpareFiles(t *testing.T) {
+	tree := newTree()
+	s := newScript(silent{tree.FS()})
+	require.NoError(t, s.run([]act{starts(), appends(0, 1, 60), compacts(0), prepares()}))
+	tree.Quota(tree.Used() + small.SegmentBytes)
+	large := entry(s.log.Last().Index+1, 1, 2*int(small.SegmentBytes))
+	require.NoError(t, s.log.Append(s.log.Last(), []raft.Entry{large}, 0))
 }
 
 func TestLog_AppendDoesNotAllocate(t *testing.T) {

@@ -137,6 +137,9 @@ func (l *Log) Prepare(bytes int64) error {
 	if err == nil {
 		s, err = l.prepare(bytes)
 	}
+	for files.NoRoom(err) && l.dropSpare() { // it may be too small for this segment, and makes room
+		s, err = l.prepare(bytes)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.room = err; err == nil {
@@ -176,24 +179,31 @@ func (l *Log) prepare(bytes int64) (*segment, error) {
 	}
 	// The file has its name only when its head is durable.
 	if err := errors.Join(l.fs.Rename(name, s.path), l.fs.SyncDir(l.dir)); err != nil {
-		return nil, errors.Join(err, l.drop(name), l.setBack(s, err))
+		return nil, errors.Join(err, l.drop(name), l.setBack(s, name, err))
 	}
 	if s.file, err = l.fs.OpenWrite(s.path); err != nil {
-		return nil, errors.Join(err, l.setBack(s, err))
+		return nil, errors.Join(err, l.setBack(s, name, err))
 	}
 	l.next = number + 1
 	return s, nil
 }
 
 // setBack removes the file of a segment that could not be made, or keeps it for the next attempt if nothing but a file descriptor was
-// missing.
-func (l *Log) setBack(s *segment, err error) error {
-	spare := filepath.Join(l.dir, sparePrefix+filepath.Base(s.path))
-	if files.NoDescriptor(err) && s.Bytes == l.sizes.SegmentBytes && l.fs.Rename(s.path, spare) == nil {
-		l.addSpare(spare)
+// missing. A file that had a name before gets that name again: under another one the disk might have it twice after a power cut.
+func (l *Log) setBack(s *segment, name string, err error) error {
+	if filepath.Base(name) == newName {
+		name = l.spareOf(s)
+	}
+	if files.NoDescriptor(err) && s.Bytes == l.sizes.SegmentBytes && l.fs.Rename(s.path, name) == nil {
+		l.addSpare(name)
 		return nil
 	}
 	return l.drop(s.path)
+}
+
+// spareOf returns the name of the file of a segment while it waits to be used again.
+func (l *Log) spareOf(s *segment) string {
+	return filepath.Join(l.dir, sparePrefix+filepath.Base(s.path))
 }
 
 // fileFor returns the name of a file that holds the head of the segment, and has its room.
@@ -275,7 +285,7 @@ func (l *Log) fill(f files.File, bytes int64) error {
 			l.owner.Rest(time.Since(began))
 		} else if l.large.Load() {
 			err := f.Allocate(bytes)
-			if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			if err == nil || files.NoRoom(err) {
 				return err
 			} // or else it cannot allocate, and zeros show if anything is wrong
 		}
@@ -386,12 +396,12 @@ func (l *Log) release(s *segment) error {
 	if !keep {
 		return l.fs.Remove(s.path)
 	}
-	spare := filepath.Join(l.dir, sparePrefix+filepath.Base(s.path))
+	spare := l.spareOf(s)
 	if err := l.fs.Rename(s.path, spare); err != nil {
 		return l.fs.Remove(s.path) // the disk may be too full for another name
 	}
 	// The new name is durable before the file is written to: a segment is never found under its name with another head.
-	if err := l.fs.SyncDir(l.dir); files.NoDescriptor(err) {
+	if err := l.fs.SyncDir(l.dir); files.NoDescriptor(err) || files.NoRoom(err) {
 		return l.fs.Remove(spare)
 	} else if err != nil {
 		return err

@@ -73,7 +73,7 @@ func (s *script) ended(now model) {
 
 func marks() act { return func(s *script) error { return s.log.Mark() } }
 
-func prepares() act { return func(s *script) error { return s.log.Prepare(0) } }
+func prepares() act { return func(s *script) error { return s.prepare(s.log, 0) } }
 
 // compacts all but so many entries, and prunes.
 func compacts(left int) act {

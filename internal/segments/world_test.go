@@ -35,6 +35,8 @@ type home struct {
 	rest    func() // nil: it takes no time
 	kept    func() // is called by keep; nil: nothing is
 	prunes  bool   // whenever a segment is needed, as on a full disk
+	waits   bool   // for a file descriptor
+	lacked  int    // so many times there was none
 }
 
 func newHome(disk files.FS) *home { return &home{disk: disk, dir: dir, sizes: small} }
@@ -61,7 +63,7 @@ func (h *home) unread() (l *segments.Log) {
 					return err
 				}
 			}
-			return l.Prepare(bytes)
+			return h.prepare(l, bytes)
 		},
 		Rest: func(time.Duration) {
 			if h.rests++; h.rest != nil {
@@ -70,6 +72,16 @@ func (h *home) unread() (l *segments.Log) {
 		},
 	})
 	return l
+}
+
+func (h *home) prepare(l *segments.Log, bytes int64) error {
+	for {
+		err := l.Prepare(bytes)
+		if !h.waits || !files.NoDescriptor(err) {
+			return err
+		}
+		h.lacked++
+	}
 }
 
 // keep stores what a file would: the encoded catalog.
