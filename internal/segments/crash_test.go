@@ -97,7 +97,7 @@ func TestFailures_EverySyncForgets(t *testing.T) {
 func TestFailures_APassingLackOfDescriptors(t *testing.T) {
 	lacks, images := 0, 0
 	for k, ended := 1, false; !ended; k++ {
-		for stop, lacked := k, true; lacked && stop < k+8; stop++ {
+		for stop := k; stop < k+8; stop++ {
 			tree := newTree()
 			s := newScript(tree.FS())
 			s.waits = true
