@@ -214,4 +214,6 @@ return l.advance(headBytes + bytes)`)),
 		value("storage/log.go", `l.log.Room() == nil`, `false`)),
 	testedFirst("U64", "a quota that is used up is a full disk", "it is another error, and ends the member", "storage", "PrunesWithoutRoomForADirectory",
 		value("internal/files/files.go", `errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)`, `errors.Is(err, syscall.ENOSPC)`)),
+	testedFirst("U65", "the log cache keeps nothing for a member that is silent", "it keeps all that such a member lacks", ".", "ServedWaitsForNobodyWhoIsSilent",
+		value("corestatus.go", `c.now.Mono-p.heard <= Time(c.cfg.HeartbeatInterval)`, `true`)),
 }
