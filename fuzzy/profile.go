@@ -106,6 +106,11 @@ type Load struct {
 	History   bool // keep the whole history, for the linearizability checker
 }
 
+// mostBytes returns about how much the clients write at most, if each is answered within 10 ms.
+func (l *Load) mostBytes(length sim.Time) int {
+	return l.Clients * l.Burst * l.BytesMax / 2 * int(length/(l.Think+sim.In(10*time.Millisecond)))
+}
+
 // Profiles returns the names that Draw accepts, each with its purpose.
 func Profiles() []string {
 	var list []string

@@ -32,6 +32,10 @@ type SegmentStats struct {
 	Damages, Refused, Shortened         int
 }
 
+// segmentsMax is about how many segments the log of a run has at most. Each new one costs as much as there are: the list
+// of all is encoded and kept.
+const segmentsMax = 10_000
+
 // drawSegments has members keep their logs in segments in a third of the runs of some profiles. It draws from a stream of its
 // own, so that the other runs stay what they are.
 func drawSegments(seed Seed, p *Profile) {
@@ -42,6 +46,7 @@ func drawSegments(seed Seed, p *Profile) {
 		MarkBytes: s.LogUniform(100, 2000), BufferBytes: s.LogUniform(64, 8192),
 		Tend: s.LogTime(p.ElectionTimeout/50, 2*p.ElectionTimeout),
 	}
+	drawn.Bytes = max(drawn.Bytes, 512*(p.Load.mostBytes(p.Length)/segmentsMax/512))
 	full, fails, some := drawRate(s), drawRate(s), s.IntN(4)
 	switch p.Name {
 	case "swarm", "crash", "disk", "bootstrap", "busy", "beyond", "images", "snapshots", "durable", "members", "history":

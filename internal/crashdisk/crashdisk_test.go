@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"syscall"
 	"testing"
 
@@ -205,4 +206,51 @@ func TestTree_RefusesAsAFileSystemDoes(t *testing.T) {
 	n, err := f.ReadAt(make([]byte, 9), 1)
 	assert.Equal(t, 3, n)
 	assert.Equal(t, io.EOF, err)
+}
+
+// TestTree_CountsAFileOnceWhateverItsNames compares what counts against the quota with what is there, over renames,
+// second names, removals and cuts that keep any part of them.
+func TestTree_CountsAFileOnceWhateverItsNames(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		tree := crashdisk.New()
+		for range 60 {
+			life := tree.Life()
+			name, other := string(rune('a'+random.IntN(4))), string(rune('a'+random.IntN(4)))
+			switch random.IntN(8) {
+			case 0, 1:
+				_, _ = life.Create(tree.Root(), name)
+			case 2, 3:
+				if o, err := life.Lookup(tree.Root(), name); err == nil {
+					require.NoError(t, life.Resize(o.(*crashdisk.File), int64(random.IntN(4*512))))
+					_ = life.Link(tree.Root(), other, o.(*crashdisk.File))
+				}
+			case 4:
+				_ = life.Rename(tree.Root(), name, tree.Root(), other)
+			case 5:
+				_ = life.Remove(tree.Root(), name)
+			case 6:
+				require.NoError(t, life.SyncDir(tree.Root()))
+			case 7:
+				if random.IntN(3) == 0 {
+					tree.Cut(crashdisk.KeepHalf(random.Uint64()))
+				}
+			}
+			require.Equal(t, bytesOfFiles(t, tree), tree.Used(), "seed %d", seed)
+		}
+	}
+}
+
+func bytesOfFiles(t *testing.T, tree *crashdisk.Tree) (used int64) {
+	life := tree.Life()
+	list, err := life.List(tree.Root())
+	require.NoError(t, err)
+	seen := map[crashdisk.Object]bool{}
+	for _, n := range list {
+		if !seen[n.Object] {
+			used += (life.Size(n.Object) + 511) / 512 * 512
+		}
+		seen[n.Object] = true
+	}
+	return used
 }

@@ -101,7 +101,7 @@ func (l *Life) Create(d *Dir, name string) (f *File, err error) {
 			return syscall.EEXIST
 		}
 		f = t.newFile()
-		d.names[name] = f
+		t.setName(d, name, f)
 		return nil
 	})
 	return f, err
@@ -114,7 +114,7 @@ func (l *Life) MakeDir(d *Dir, name string) (made *Dir, err error) {
 			return syscall.EEXIST
 		}
 		made = t.newDir()
-		d.names[name] = made
+		t.setName(d, name, made)
 		return nil
 	})
 	return made, err
@@ -122,18 +122,18 @@ func (l *Life) MakeDir(d *Dir, name string) (made *Dir, err error) {
 
 // Link gives the file one more name.
 func (l *Life) Link(d *Dir, name string, f *File) error {
-	return l.call(func(*Tree) error {
+	return l.call(func(t *Tree) error {
 		if _, ok := d.names[name]; ok {
 			return syscall.EEXIST
 		}
-		d.names[name] = f
+		t.setName(d, name, f)
 		return nil
 	})
 }
 
 // Remove removes the name of a file, or of an empty directory.
 func (l *Life) Remove(d *Dir, name string) error {
-	return l.call(func(*Tree) error {
+	return l.call(func(t *Tree) error {
 		o, ok := d.names[name]
 		if !ok {
 			return syscall.ENOENT
@@ -141,14 +141,14 @@ func (l *Life) Remove(d *Dir, name string) error {
 		if below, ok := o.(*Dir); ok && len(below.names) > 0 {
 			return syscall.ENOTEMPTY
 		}
-		delete(d.names, name)
+		t.dropName(d, name)
 		return nil
 	})
 }
 
 // Rename moves a name. It replaces a file, or an empty directory, of the new name.
 func (l *Life) Rename(from *Dir, name string, to *Dir, newName string) error {
-	return l.call(func(*Tree) error {
+	return l.call(func(t *Tree) error {
 		o, ok := from.names[name]
 		if !ok {
 			return syscall.ENOENT
@@ -156,8 +156,8 @@ func (l *Life) Rename(from *Dir, name string, to *Dir, newName string) error {
 		if there, ok := to.names[newName].(*Dir); ok && len(there.names) > 0 {
 			return syscall.ENOTEMPTY
 		}
-		delete(from.names, name)
-		to.names[newName] = o
+		t.dropName(from, name)
+		t.setName(to, newName, o)
 		return nil
 	})
 }
@@ -205,7 +205,7 @@ func (l *Life) WriteAt(f *File, p []byte, offset int64) error {
 		if !t.room(f, max(offset+int64(len(p)), int64(len(f.data)))) {
 			return syscall.ENOSPC
 		}
-		f.write(p, offset)
+		t.write(f, p, offset)
 		return nil
 	})
 }
@@ -216,7 +216,7 @@ func (l *Life) Resize(f *File, size int64) error {
 		if size > int64(len(f.data)) && !t.room(f, size) {
 			return syscall.ENOSPC
 		}
-		f.resize(size)
+		t.resize(f, size)
 		return nil
 	})
 }

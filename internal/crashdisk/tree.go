@@ -7,6 +7,7 @@
 package crashdisk
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type Tree struct {
 	full      bool  // writes fail
 	lies      bool  // syncs do nothing
 	quota     int64 // bytes of all files; 0: no limit
+	used      int64 // bytes of all files that have a name, in whole blocks
 	// syncDelay is how long a sync waits before it begins, unless resumed is closed.
 	syncDelay time.Duration
 	resumed   chan struct{}
@@ -55,13 +57,16 @@ type File struct {
 	// dirty holds the blocks whose data is not on the disk; resized reports that the size is not.
 	dirty   map[int64]struct{}
 	resized bool
+	links   int // how many names it has
 }
 
 // Dir is a directory.
 type Dir struct {
 	ino   uint64
-	names map[string]Object
-	disk  map[string]Object
+	names map[string]Object // as processes see them
+	disk  map[string]Object // as they were synced
+	// changed holds every name that may differ between the two: a sync costs what changed, however much is there.
+	changed map[string]struct{}
 }
 
 // Inode returns the number of the file.
@@ -82,7 +87,11 @@ func (t *Tree) Root() *Dir { return t.root }
 
 func (t *Tree) newDir() *Dir {
 	t.last++
-	return &Dir{ino: t.last, names: map[string]Object{}, disk: map[string]Object{}}
+	return emptyDir(t.last)
+}
+
+func emptyDir(ino uint64) *Dir {
+	return &Dir{ino: ino, names: map[string]Object{}, disk: map[string]Object{}, changed: map[string]struct{}{}}
 }
 
 func (t *Tree) newFile() *File {
@@ -90,9 +99,33 @@ func (t *Tree) newFile() *File {
 	return &File{ino: t.last, dirty: map[int64]struct{}{}}
 }
 
-func (f *File) write(data []byte, offset int64) {
+// setName gives the object that name, and takes it from what had it.
+func (t *Tree) setName(d *Dir, name string, o Object) {
+	t.dropName(d, name)
+	d.names[name] = o
+	d.changed[name] = struct{}{}
+	if f, ok := o.(*File); ok {
+		if f.links++; f.links == 1 {
+			t.used += roundedUp(int64(len(f.data)))
+		}
+	}
+}
+
+func (t *Tree) dropName(d *Dir, name string) {
+	f, ok := d.names[name].(*File)
+	delete(d.names, name)
+	d.changed[name] = struct{}{}
+	if !ok {
+		return
+	}
+	if f.links--; f.links == 0 {
+		t.used -= roundedUp(int64(len(f.data)))
+	}
+}
+
+func (t *Tree) write(f *File, data []byte, offset int64) {
 	if end := offset + int64(len(data)); end > int64(len(f.data)) {
-		f.resize(end)
+		t.resize(f, end)
 	}
 	copy(f.data[offset:], data)
 	for b := offset / blockBytes; b*blockBytes < offset+int64(len(data)); b++ {
@@ -100,9 +133,12 @@ func (f *File) write(data []byte, offset int64) {
 	}
 }
 
-func (f *File) resize(size int64) {
+func (t *Tree) resize(f *File, size int64) {
 	if size == int64(len(f.data)) {
 		return
+	}
+	if f.links > 0 {
+		t.used += roundedUp(size) - roundedUp(int64(len(f.data)))
 	}
 	f.data = resized(f.data, size)
 	f.resized = true
@@ -155,30 +191,7 @@ func (t *Tree) room(f *File, size int64) bool {
 		return false
 	}
 	grows := roundedUp(size) - roundedUp(int64(len(f.data)))
-	return t.quota == 0 || grows <= 0 || t.used() <= t.quota-grows
-}
-
-// used returns the bytes of all files that have a name, in whole blocks.
-func (t *Tree) used() int64 {
-	used := int64(0)
-	seen := map[Object]bool{}
-	for waiting := []Object{t.root}; len(waiting) > 0; {
-		next := waiting[0]
-		waiting = waiting[1:]
-		if seen[next] {
-			continue
-		}
-		seen[next] = true
-		switch o := next.(type) {
-		case *File:
-			used += roundedUp(int64(len(o.data)))
-		case *Dir:
-			for _, o := range o.names {
-				waiting = append(waiting, o)
-			}
-		}
-	}
-	return used
+	return t.quota == 0 || grows <= 0 || t.used <= t.quota-grows
 }
 
 func roundedUp(size int64) int64 { return (size + blockBytes - 1) / blockBytes * blockBytes }
@@ -188,9 +201,9 @@ func (t *Tree) free() int64 {
 	case t.full:
 		return 0
 	case t.quota == 0:
-		return max(sizeBytes-t.used(), 0)
+		return max(sizeBytes-t.used, 0)
 	}
-	return max(t.quota-t.used(), 0)
+	return max(t.quota-t.used, 0)
 }
 
 // stall makes a sync wait while everything else goes on. The caller does not hold the lock.
@@ -218,23 +231,27 @@ func (t *Tree) Cut(keep func() bool) {
 	t.life++
 	t.syncsLeft, t.stopAt, t.failAt = -1, -1, 0
 	t.resumeSyncs()
+	t.used = 0
 	done := map[Object]bool{}
 	for waiting := []Object{t.root}; len(waiting) > 0; {
 		next := waiting[0]
 		waiting = waiting[1:]
 		if done[next] {
+			if f, ok := next.(*File); ok {
+				f.links++
+			}
 			continue
 		}
 		done[next] = true
 		switch o := next.(type) {
 		case *File:
 			o.settle(keep)
-			o.data = slices.Clone(o.disk)
+			o.data, o.links = slices.Clone(o.disk), 1
+			t.used += roundedUp(int64(len(o.data)))
 		case *Dir:
 			o.settle(keep)
-			o.names = map[string]Object{}
+			o.names = maps.Clone(o.disk)
 			for _, name := range sortedNames(o.disk) {
-				o.names[name] = o.disk[name]
 				waiting = append(waiting, o.disk[name])
 			}
 		}
@@ -265,15 +282,9 @@ func (f *File) settle(keep func() bool) {
 	clear(f.dirty)
 }
 
+// settle is as that of a file.
 func (d *Dir) settle(keep func() bool) {
-	all := map[string]Object{}
-	for name, o := range d.names {
-		all[name] = o
-	}
-	for name, o := range d.disk {
-		all[name] = o
-	}
-	for _, name := range sortedNames(all) {
+	for _, name := range sortedNames(d.changed) {
 		now, ok := d.names[name]
 		if now == d.disk[name] || !keep() {
 			continue
@@ -284,16 +295,10 @@ func (d *Dir) settle(keep func() bool) {
 			delete(d.disk, name)
 		}
 	}
+	clear(d.changed)
 }
 
-func sortedNames(m map[string]Object) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // Clone returns a disk of its own with the same content, synced and not. It is as full, has the same quota and lies
 // alike; no call on it fails or stalls yet.
@@ -301,7 +306,7 @@ func (t *Tree) Clone() *Tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := New()
-	c.last, c.full, c.lies, c.forgets, c.quota = t.last, t.full, t.lies, t.forgets, t.quota
+	c.last, c.full, c.lies, c.forgets, c.quota, c.used = t.last, t.full, t.lies, t.forgets, t.quota, t.used
 	made := map[Object]Object{}
 	c.root = cloned(t.root, made).(*Dir)
 	return c
@@ -314,14 +319,13 @@ func cloned(o Object, made map[Object]Object) Object {
 	}
 	switch o := o.(type) {
 	case *File:
-		c := &File{ino: o.ino, data: slices.Clone(o.data), disk: slices.Clone(o.disk), dirty: map[int64]struct{}{}, resized: o.resized}
-		for b := range o.dirty {
-			c.dirty[b] = struct{}{}
-		}
-		made[o] = c
-		return c
+		c := *o
+		c.data, c.disk, c.dirty = slices.Clone(o.data), slices.Clone(o.disk), maps.Clone(o.dirty)
+		made[o] = &c
+		return &c
 	case *Dir:
-		c := &Dir{ino: o.ino, names: map[string]Object{}, disk: map[string]Object{}}
+		c := emptyDir(o.ino)
+		c.changed = maps.Clone(o.changed)
 		made[o] = c
 		for name, o := range o.names {
 			c.names[name] = cloned(o, made)
