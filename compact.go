@@ -246,6 +246,9 @@ func (c *Core) compactable() Index {
 	if c.cfg.DurableFSM {
 		covered = min(covered, c.snaps.reported)
 	}
+	if c.snaps.restoring == nil {
+		covered = min(covered, c.log.applying) // an FSM that has lost what it had synced applies the rest again
+	}
 	to := min(covered, c.log.keeping(uint64(c.cfg.SnapshotTailBytes)))
 	if c.leader == nil {
 		return to

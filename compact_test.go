@@ -223,6 +223,21 @@ func TestTake_Requests(t *testing.T) {
 	assert.Equal(t, []raft.Answer{{RequestID: 7, Kind: raft.AnswerRefused, Refusal: raft.RefusedUnsupported}}, out.Answers)
 }
 
+// An FSM that has lost what it had synced applies it again: that much of the log stays.
+func TestCompact_KeepsWhatTheFSMHasLost(t *testing.T) {
+	cfg := snapConfig()
+	cfg.DurableFSM = true
+	stored := storedWhole(t, raft.HardState{Term: 2}, 2, 2, 2, 2, 2, 2, 2)
+	stored.Snapshot, stored.Commit = raft.Snapshot{Base: baseOf(id(8, 2))}, 8
+	for _, applied := range []raft.Index{3, 6} {
+		stored.Applied = id(applied, 2)
+		c := begin(t, cfg, stored)
+		require.NotNil(t, c.out.Write.Base)
+		assert.Equal(t, stored.Applied, c.out.Write.Base.ID)
+		assert.Equal(t, id(8, 2), c.out.Apply)
+	}
+}
+
 // A member that starts with a recorded snapshot first becomes it, then applies what is behind it.
 func TestRestore_AtTheStart(t *testing.T) {
 	recorded := raft.Snapshot{Base: baseOf(id(6, 3)), File: fileOf(1), Size: 10}
@@ -233,7 +248,8 @@ func TestRestore_AtTheStart(t *testing.T) {
 	assert.Equal(t, recorded, *c.out.Restore)
 	assert.Equal(t, id(8, 5), c.out.Apply, "and goes on from there")
 	assert.Equal(t, id(6, 3), c.Status().Restoring)
-	assert.Zero(t, c.out.Write)
+	assert.Equal(t, raft.Write{Seq: 1, Base: c.out.Write.Base, Commit: 8}, c.out.Write)
+	assert.Equal(t, id(6, 3), c.out.Write.Base.ID, "what it covers is compacted: the earlier life may have held it for a follower")
 	out := c.step(raft.Applied{ID: id(6, 3)})
 	assert.Nil(t, out.Restore, "once")
 	assert.Zero(t, c.Status().Restoring)
@@ -369,6 +385,11 @@ func TestCompact_HoldsWhatAFollowerNeeds(t *testing.T) {
 	assert.Contains(t, []raft.Index{5, 6, 7}, out.Write.Base.ID.Index, "beyond the bytes that are held, which are estimated")
 	_, out = lead(func(cfg *raft.CoreConfig) { cfg.SnapshotTailBytes = 1 << 20 }, func(*core) {})
 	assert.Nil(t, out.Write.Base, "all of it is tail")
+
+	former, _ := lead(plain, heard)
+	out = former.receive("c", 4, raft.Heartbeat{Commit: 9})
+	require.NotNil(t, out.Write.Base, "it no longer leads, and holds nothing: its disk may be full of it")
+	assert.Equal(t, id(8, 2), out.Write.Base.ID)
 
 	// It acknowledges nothing more, though it is heard: after 64 election timeouts it is held no longer.
 	base := raft.Index(3)

@@ -150,8 +150,8 @@ type PeerProgress struct {
 }
 
 // Served returns the last entry that nobody is expected to read again soon: the FSM here has applied it and, if this member
-// leads, every other member has acknowledged it that was heard within the last heartbeat interval. What is behind it is
-// worth keeping in memory.
+// leads, every other member has acknowledged it that check-quorum still counts as heard. What is behind it is worth keeping
+// in memory.
 func (c *Core) Served() Index {
 	served := c.log.applied
 	if c.leader == nil {
@@ -159,7 +159,7 @@ func (c *Core) Served() Index {
 	}
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		if c.now.Mono-p.heard <= Time(c.cfg.HeartbeatInterval) {
+		if !c.silent(p) {
 			served = min(served, p.match)
 		}
 	}

@@ -85,6 +85,7 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	covered := c.startSnapshots(stored.Snapshot)
 	c.commitTo(min(max(stored.Commit, stored.Applied.Index, covered), c.log.Last.Index))
 	c.log.told = max(min(stored.Commit, c.log.Last.Index), covered)
+	c.compact() // the earlier life may have held entries for followers
 	if by := c.Removed(); by > 0 {
 		return nil, Output{}, &RemovedError{by}
 	}
@@ -382,6 +383,7 @@ func (c *Core) becomeFollower(term Term, leader Peer) {
 	c.trace(TraceEvent{Kind: TraceFollower, Peer: leader.ID})
 	if wasLeader {
 		c.resetElectionDeadline()
+		c.compact() // nothing is held for followers any longer; the disk may be full of it
 	}
 }
 

@@ -1,9 +1,7 @@
 package fuzzy
 
 import (
-	"errors"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -122,7 +120,7 @@ func (n *node) openLog() *segments.Log {
 		Keep: func(c segments.Catalog) error { return s.keep(life, c) },
 		Await: func(bytes int64) error {
 			err := l.Prepare(bytes)
-			if errors.Is(err, syscall.ENOSPC) && s.fullTill > 0 {
+			if passes(err) && s.fullTill > 0 {
 				s.waited = true
 				s.room()
 				err = l.Prepare(bytes)
@@ -134,10 +132,11 @@ func (n *node) openLog() *segments.Log {
 	return l
 }
 
-// room ends a time in which the disk is full.
+// room ends a time in which the disk is full, or file descriptors are lacking.
 func (s *segmented) room() {
 	s.full = false
 	s.tree.Fill(false)
+	s.tree.LackDescriptors(false)
 	s.tree.Quota(0)
 }
 

@@ -85,14 +85,19 @@ func shapeSegments(s *sim.Stream, p *Profile) {
 	}
 }
 
-// fill leaves a disk no room for another segment for a while, or lets it take no write at all.
+// fill leaves a disk no room for another segment for a while, or lets it take no write at all, or the process open no file.
 func (s *segmented) fill(till sim.Time) {
 	s.room()
-	if s.fullTill, s.full = till, s.random.IntN(8) == 0; s.full {
+	s.fullTill = till
+	switch s.random.IntN(8) {
+	case 0:
+		s.full = true
 		s.tree.Fill(true)
-		return
+	case 1, 2:
+		s.tree.LackDescriptors(true)
+	default:
+		s.tree.Quota(s.tree.Used())
 	}
-	s.tree.Quota(s.tree.Used())
 }
 
 // heal ends all faults of the disk but the damage that it has.

@@ -1,11 +1,11 @@
 package fuzzy
 
 import (
-	"errors"
 	"syscall"
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -15,11 +15,14 @@ func (s *segmented) without() error {
 	if s.ahead {
 		return syscall.ENOSPC // its write waits, in the model until it ends
 	}
-	if err := s.log.Room(); errors.Is(err, syscall.ENOSPC) {
+	if err := s.log.Room(); passes(err) {
 		return err
 	}
 	return nil
 }
+
+// passes reports whether a segment could not be made for want of what there may be again: room, or a file descriptor.
+func passes(err error) bool { return files.NoRoom(err) || files.NoDescriptor(err) }
 
 // refusesProposals reports whether a member refuses proposals because its disk is full, as a node does. Then it hands over.
 func (w *workload) refusesProposals(n *node, client int) bool {

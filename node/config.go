@@ -58,7 +58,7 @@ type Config struct {
 	// LogCacheBytesMax bounds the memory of the recent entries that are kept for followers and the FSM; what they
 	// need beyond it is read from the disk. Entries that are not on the disk yet are kept in any case. The others are
 	// dropped once the FSM has applied them and, on a leader, every other member has acknowledged them that was heard
-	// within the last heartbeat interval, and at the latest once nothing has been written for ten seconds. An entry
+	// within about an election timeout, and at the latest once nothing has been written for ten seconds. An entry
 	// takes its record, a sixteenth more, and 88 bytes. Default 8 MiB, as much as InflightBytesMax lets travel to one
 	// follower.
 	LogCacheBytesMax int

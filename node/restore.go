@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
 )
 
 // become is called by the loop. The FSM becomes the snapshot before it applies anything.
@@ -81,11 +82,13 @@ func (n *Node) warnWhileRestoring(ctx context.Context, run *restoring) {
 func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restoring) (err error) {
 	var from raft.SnapshotReader
 	var size int64
-	err = guarded(func() (err error) {
-		if from, err = a.node.files.OpenSnapshot(s.File); err == nil {
-			size = from.Size()
-		}
-		return err
+	err = a.node.waitForDescriptor("a snapshot cannot be restored yet", func() error {
+		return guarded(func() (err error) {
+			if from, err = a.node.files.OpenSnapshot(s.File); err == nil {
+				size = from.Size()
+			}
+			return err
+		})
 	})
 	if err != nil {
 		return &raft.StorageError{Op: "open the snapshot", Err: err}
@@ -100,6 +103,28 @@ func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restori
 		return &raft.StorageError{Op: "read the snapshot", Err: r.err}
 	}
 	return err
+}
+
+// descriptorEvery is how often a file is tried to be opened that could not be for want of a file descriptor.
+const descriptorEvery = 200 * time.Millisecond
+
+// waitForDescriptor opens a file. If nothing but a file descriptor is missing, it says so once and tries again until the node
+// ends: it is mostly clients that hold them.
+func (n *Node) waitForDescriptor(what string, open func() error) error {
+	for told := false; ; told = true {
+		err := open()
+		if !files.NoDescriptor(err) {
+			return err
+		}
+		if !told {
+			n.logger.log(hclog.Warn, what+": raise the limit of open files, or find out who holds so many", "error", err)
+		}
+		select {
+		case <-time.After(descriptorEvery):
+		case <-n.stop:
+			return err
+		}
+	}
 }
 
 // explain adds what to do to the error of a Restore at a start: it has most likely failed before.

@@ -2,8 +2,11 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"io/fs"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -149,6 +152,39 @@ func TestStatus_ANewerSnapshotEndsTheTroubleOfAnEarlierOne(t *testing.T) {
 	expect.Equal(t, error(failed), status(4))
 	expect.Equal(t, nil, status(5))
 	expect.Equal(t, nil, status(7))
+}
+
+// crowdedFiles cannot be opened at first, for want of a file descriptor.
+type crowdedFiles struct {
+	soft
+	left int
+}
+
+func (c *crowdedFiles) OpenSnapshot(raft.SnapshotID) (raft.SnapshotReader, error) {
+	if c.left--; c.left >= 0 {
+		return nil, &fs.PathError{Op: "open", Path: "snapshot", Err: syscall.EMFILE}
+	}
+	return emptyFile{}, nil
+}
+
+type emptyFile struct{ softFile }
+
+func (emptyFile) Size() int64 { return 0 }
+
+// easy becomes any snapshot.
+type easy struct{ tally }
+
+func (*easy) Restore(context.Context, raft.EntryID, io.Reader) error { return nil }
+
+func TestRestore_WaitsForAFileDescriptor(t *testing.T) {
+	n := parts(nil, nil, nil)
+	n.files = &crowdedFiles{left: 2}
+	n.applier = newApplier(n, &easy{}, raft.EntryID{})
+	require.NoError(t, n.applier.restoreFrom(t.Context(), raft.Snapshot{}, &restoring{}))
+
+	n.files = &crowdedFiles{left: 1 << 30}
+	close(n.stop)
+	require.ErrorIs(t, n.applier.restoreFrom(t.Context(), raft.Snapshot{}, &restoring{}), syscall.EMFILE, "until the node ends")
 }
 
 func TestRestore_APanicOfTheStorageIsAnError(t *testing.T) {

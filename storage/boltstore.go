@@ -24,9 +24,11 @@ const lockWaitDefault = time.Second
 
 // boltStore is what Bolt and Log share: the bbolt file with everything but the entries, and the snapshots beside it.
 type boltStore struct {
-	path string
-	db   *bbolt.DB
-	home home
+	path    string
+	db      *bbolt.DB
+	home    home
+	closing chan struct{} // ends a Write that waits
+	once    sync.Once     // closes it
 
 	mu      sync.Mutex // held by Load, Write and Close
 	loaded  bool
@@ -83,7 +85,7 @@ var (
 
 // open opens the file in dir, or creates it.
 func (b *boltStore) open(dir string, home home, lockWait time.Duration) error {
-	b.path, b.home = filepath.Join(dir, BoltFile), home
+	b.path, b.home, b.closing = filepath.Join(dir, BoltFile), home, make(chan struct{})
 	if lockWait == 0 {
 		lockWait = lockWaitDefault
 	}
@@ -191,7 +193,7 @@ func (b *boltStore) Write(w raft.StorageWrite) error {
 	if w.Hard == nil && w.Memory == nil && w.Mark == nil && w.Snapshot == nil && w.Base == nil && changesNothing(w.Log, b.written.last) {
 		return nil
 	}
-	if err := b.recordable(w); err != nil {
+	if err := b.waitUntilRecordable(w); err != nil {
 		b.failed = err
 		return err
 	}
@@ -212,6 +214,25 @@ func (b *boltStore) Write(w raft.StorageWrite) error {
 	return err
 }
 
+// waitUntilRecordable returns the error of recordable. If it is no more than that there is no file descriptor to look at the
+// snapshot with, it waits for one, or until the store is closed: it is mostly clients that hold them.
+func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
+	for {
+		err := b.recordable(w)
+		if !files.NoDescriptor(err) {
+			return err
+		}
+		select {
+		case <-time.After(roomEvery):
+		case <-b.closing:
+			return fmt.Errorf("%w: %s, while it waited for a file descriptor", ErrClosed, b.path)
+		}
+	}
+}
+
+// giveUp ends a Write that waits.
+func (b *boltStore) giveUp() { b.once.Do(func() { close(b.closing) }) }
+
 // putRecords writes what is neither a part of the log nor the record of term and vote.
 func (b *boltStore) putRecords(tx *bbolt.Tx, next *content, lineage lineageRecord, w raft.StorageWrite) error {
 	if w.Memory != nil || w.Mark != nil {
@@ -231,6 +252,7 @@ func changesNothing(w *raft.LogWrite, last raft.EntryID) bool {
 
 // Close releases the files: everything that was acknowledged is durable.
 func (b *boltStore) Close() error {
+	b.giveUp()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.recorded.Store(nil)

@@ -44,9 +44,7 @@ type LogOptions struct {
 type Log struct {
 	boltStore
 	log     *segments.Log
-	torn    string // what Load has found of an interrupted write
-	closing chan struct{}
-	once    sync.Once
+	torn    string        // what Load has found of an interrupted write
 	wake    chan struct{} // the background looks what there is to do
 	hurry   chan struct{} // a rest ends
 	made    chan struct{} // a segment is ready
@@ -89,7 +87,7 @@ func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
 	if err := checkSegmentBytes(opts.SegmentBytes); err != nil {
 		return nil, err
 	}
-	l := &Log{closing: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), made: make(chan struct{}, 1)}
+	l := &Log{wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), made: make(chan struct{}, 1)}
 	l.idle.Store(true)
 	sizes := segments.Sizes{SegmentBytes: opts.SegmentBytes, FirstBytes: firstBytes}
 	l.log = segments.New(disk, filepath.Join(dir, LogDir), sizes, segments.Owner{
@@ -232,10 +230,8 @@ func (l *Log) Room() error {
 
 // GiveUp ends a Write that waits for room. Later ones fail if they need a segment.
 func (l *Log) GiveUp() {
-	l.once.Do(func() {
-		close(l.closing)
-		l.log.GiveUp()
-	})
+	l.giveUp()
+	l.log.GiveUp()
 }
 
 // explainLog wraps an error of the segments.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/snapfile"
 )
 
 // troubled is a disk on which a rename fails when a test wants that, and which counts the open files.
@@ -23,6 +25,7 @@ type troubled struct {
 	rename atomic.Pointer[error]
 	create atomic.Pointer[error]
 	sync   atomic.Pointer[error]  // of a directory
+	opens  atomic.Pointer[error]  // for reading
 	fills  atomic.Pointer[func()] // is called before each write into a new file, which cannot be allocated then
 	open   atomic.Int64
 	free   atomic.Int64 // what is said to be free, if it is not 0
@@ -65,7 +68,13 @@ func (d *troubled) SyncDir(dir string) error {
 	return d.FS.SyncDir(dir)
 }
 
-func (d *troubled) Open(name string) (files.File, error)      { return d.counted(d.FS.Open(name)) }
+func (d *troubled) Open(name string) (files.File, error) {
+	if err := d.opens.Load(); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: *err}
+	}
+	return d.counted(d.FS.Open(name))
+}
+
 func (d *troubled) OpenWrite(name string) (files.File, error) { return d.counted(d.FS.OpenWrite(name)) }
 
 func (d *troubled) counted(f files.File, err error) (files.File, error) {
@@ -202,6 +211,47 @@ func TestLog_WaitsForAFileDescriptor(t *testing.T) {
 	b.disk.create.Store(nil)
 	require.NoError(t, <-written)
 	assert.NoError(t, b.Room())
+}
+
+// The file of a snapshot is looked at before it is recorded. Without a file descriptor for that, nothing fails for good.
+func TestStores_WaitForAFileDescriptorToRecordASnapshot(t *testing.T) {
+	for _, kind := range []Kind{KindBolt, KindSegments} {
+		for _, closes := range []bool{false, true} {
+			store, b, err := newPlace(t).open(kind)
+			require.NoError(t, err)
+			_, err = store.Load(t.Context(), orders)
+			require.NoError(t, err)
+			disk := &troubled{FS: files.OS}
+			b.dir = snapfile.Open(disk, filepath.Join(filepath.Dir(b.path), snapshotDir))
+			s := aSnapshot()
+			s.File, s.Size = raft.SnapshotID{1}, 5
+			w, err := store.CreateSnapshot(s.File)
+			require.NoError(t, err)
+			_, err = w.Write(make([]byte, s.Size))
+			require.NoError(t, err)
+			s.Sum = crc32.Checksum(make([]byte, s.Size), crc32.MakeTable(crc32.Castagnoli))
+			require.NoError(t, w.Finish(s))
+			none := error(syscall.EMFILE)
+			disk.opens.Store(&none)
+			written := make(chan error, 1)
+			go func() {
+				written <- store.Write(raft.StorageWrite{Snapshot: &s, Log: &raft.LogWrite{After: s.ID, Reset: true}})
+			}()
+			select {
+			case err := <-written:
+				require.Fail(t, "it waits", "%v", err)
+			case <-time.After(2 * roomEvery):
+			}
+			if closes {
+				require.NoError(t, store.Close())
+				require.ErrorIs(t, <-written, ErrClosed)
+				continue
+			}
+			disk.opens.Store(nil)
+			require.NoError(t, <-written)
+			require.NoError(t, store.Close())
+		}
+	}
 }
 
 func TestLog_KeepsItsSpareFilesWithoutAFileDescriptor(t *testing.T) {

@@ -156,6 +156,23 @@ func TestTree_FailsWhenItIsTold(t *testing.T) {
 	tree.Fill(true)
 	_, err = tree.FS().Create("g")
 	assert.ErrorIs(t, err, syscall.ENOSPC)
+	tree.Fill(false)
+
+	disk = tree.FS()
+	put(t, disk, "f", "text")
+	tree.LackDescriptors(true)
+	for _, call := range []func() error{
+		func() error { _, err := disk.Create("h"); return err },
+		func() error { _, err := disk.Open("f"); return err },
+		func() error { _, err := disk.OpenWrite("f"); return err },
+		func() error { _, err := disk.List("/"); return err },
+		func() error { return disk.SyncDir("/") },
+	} {
+		assert.ErrorIs(t, call(), syscall.EMFILE)
+	}
+	require.NoError(t, disk.Rename("f", "i"))
+	tree.Kill()
+	assert.Equal(t, "text", text(t, tree.FS(), "i"))
 }
 
 func TestTree_ACloneGoesItsOwnWay(t *testing.T) {

@@ -34,6 +34,14 @@ func (t *Tree) Fill(full bool) {
 	t.full = full
 }
 
+// LackDescriptors has every attempt to open a file or a directory fail with EMFILE, or no longer. What is open stays open. A
+// cut or a kill ends it, since it is the processes that lack them.
+func (t *Tree) LackDescriptors(lack bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.scarce = lack
+}
+
 // Quota bounds the bytes of all files that have a name, in whole blocks of 512 bytes. What would exceed it fails with
 // ENOSPC and writes nothing. 0 means no limit.
 func (t *Tree) Quota(bytes int64) {
@@ -94,7 +102,7 @@ func (t *Tree) Kill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.life++
-	t.stopAt = -1
+	t.stopAt, t.scarce = -1, false
 	t.resumeSyncs()
 }
 

@@ -73,9 +73,20 @@ func (s *lifeFS) parent(name string) (*Dir, string, error) {
 	return dir, components[last], err
 }
 
+// mayOpen returns the error of the lookup of what is to be opened, or that there is no file descriptor for it.
+func (s *lifeFS) mayOpen(err error) error {
+	t := s.life.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil && t.scarce {
+		return syscall.EMFILE
+	}
+	return err
+}
+
 func (s *lifeFS) Create(name string) (files.File, error) {
 	dir, base, err := s.parent(name)
-	if err != nil {
+	if err = s.mayOpen(err); err != nil {
 		return nil, named("create", name, err)
 	}
 	f, err := s.life.Create(dir, base)
@@ -87,7 +98,7 @@ func (s *lifeFS) Create(name string) (files.File, error) {
 
 func (s *lifeFS) Open(name string) (files.File, error) {
 	dir, base, err := s.parent(name)
-	if err != nil {
+	if err = s.mayOpen(err); err != nil {
 		return nil, named("open", name, err)
 	}
 	o, err := s.life.Lookup(dir, base)
@@ -126,7 +137,7 @@ func (s *lifeFS) Remove(name string) error {
 
 func (s *lifeFS) List(name string) ([]files.Info, error) {
 	dir, err := s.walk(split(name))
-	if err != nil {
+	if err = s.mayOpen(err); err != nil {
 		return nil, named("list", name, err)
 	}
 	all, err := s.life.List(dir)
@@ -162,7 +173,7 @@ func (s *lifeFS) MakeDir(name string) error {
 
 func (s *lifeFS) SyncDir(name string) error {
 	dir, err := s.walk(split(name))
-	if err != nil {
+	if err = s.mayOpen(err); err != nil {
 		return named("sync", name, err)
 	}
 	return named("sync", name, s.life.SyncDir(dir))

@@ -25,6 +25,7 @@ type Tree struct {
 	syncsLeft int
 	forgets   bool  // what a failed sync did not write, no later one writes
 	full      bool  // writes fail
+	scarce    bool  // the processes have no file descriptor left
 	lies      bool  // syncs do nothing
 	quota     int64 // bytes of all files; 0: no limit
 	used      int64 // bytes of all files that have a name, in whole blocks
@@ -231,7 +232,7 @@ func (t *Tree) Cut(keep func() bool) {
 	t.life++
 	t.syncsLeft, t.stopAt, t.failAt = -1, -1, 0
 	t.resumeSyncs()
-	t.used = 0
+	t.scarce, t.used = false, 0
 	done := map[Object]bool{}
 	for waiting := []Object{t.root}; len(waiting) > 0; {
 		next := waiting[0]
