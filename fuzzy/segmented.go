@@ -136,7 +136,7 @@ func (n *node) openLog() *segments.Log {
 func (s *segmented) room() {
 	s.full = false
 	s.tree.Fill(false)
-	s.tree.LackDescriptors(false)
+	s.tree.FailOpens(-1)
 	s.tree.Quota(0)
 }
 

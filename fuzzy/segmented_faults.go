@@ -85,7 +85,7 @@ func shapeSegments(s *sim.Stream, p *Profile) {
 	}
 }
 
-// fill leaves a disk no room for another segment for a while, or lets it take no write at all, or the process open no file.
+// fill leaves a disk no room for another segment for a while, or lets it take no write at all, or the process open few files.
 func (s *segmented) fill(till sim.Time) {
 	s.room()
 	s.fullTill = till
@@ -94,7 +94,7 @@ func (s *segmented) fill(till sim.Time) {
 		s.full = true
 		s.tree.Fill(true)
 	case 1, 2:
-		s.tree.LackDescriptors(true)
+		s.tree.FailOpens(s.random.IntN(4))
 	default:
 		s.tree.Quota(s.tree.Used())
 	}

@@ -160,7 +160,9 @@ func TestTree_FailsWhenItIsTold(t *testing.T) {
 
 	disk = tree.FS()
 	put(t, disk, "f", "text")
-	tree.LackDescriptors(true)
+	tree.FailOpens(1)
+	_, err = disk.Open("f")
+	require.NoError(t, err)
 	for _, call := range []func() error{
 		func() error { _, err := disk.Create("h"); return err },
 		func() error { _, err := disk.Open("f"); return err },

@@ -34,12 +34,13 @@ func (t *Tree) Fill(full bool) {
 	t.full = full
 }
 
-// LackDescriptors has every attempt to open a file or a directory fail with EMFILE, or no longer. What is open stays open. A
-// cut or a kill ends it, since it is the processes that lack them.
-func (t *Tree) LackDescriptors(lack bool) {
+// FailOpens lets a file or a directory be opened that many more times, to be synced, too, and makes all later attempts fail
+// with EMFILE, until the next cut, kill or call: it is the processes that have no file descriptor left. What is open stays
+// open. A negative number ends the lack.
+func (t *Tree) FailOpens(after int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.scarce = lack
+	t.opensLeft = after
 }
 
 // Quota bounds the bytes of all files that have a name, in whole blocks of 512 bytes. What would exceed it fails with
@@ -102,7 +103,7 @@ func (t *Tree) Kill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.life++
-	t.stopAt, t.scarce = -1, false
+	t.stopAt, t.opensLeft = -1, -1
 	t.resumeSyncs()
 }
 

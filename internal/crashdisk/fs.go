@@ -78,10 +78,14 @@ func (s *lifeFS) mayOpen(err error) error {
 	t := s.life.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err == nil && t.scarce {
+	switch {
+	case err != nil || t.opensLeft < 0:
+		return err
+	case t.opensLeft == 0:
 		return syscall.EMFILE
 	}
-	return err
+	t.opensLeft--
+	return nil
 }
 
 func (s *lifeFS) Create(name string) (files.File, error) {

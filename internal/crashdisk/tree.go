@@ -23,9 +23,9 @@ type Tree struct {
 	last uint64 // the last inode number that was assigned
 	// syncsLeft is how many more syncs succeed; if it is negative, all do.
 	syncsLeft int
+	opensLeft int   // how many more times a file can be opened; if it is negative, always
 	forgets   bool  // what a failed sync did not write, no later one writes
 	full      bool  // writes fail
-	scarce    bool  // the processes have no file descriptor left
 	lies      bool  // syncs do nothing
 	quota     int64 // bytes of all files; 0: no limit
 	used      int64 // bytes of all files that have a name, in whole blocks
@@ -78,7 +78,7 @@ func (d *Dir) Inode() uint64 { return d.ino }
 
 // New returns an empty disk.
 func New() *Tree {
-	t := &Tree{syncsLeft: -1, stopAt: -1, resumed: make(chan struct{})}
+	t := &Tree{syncsLeft: -1, opensLeft: -1, stopAt: -1, resumed: make(chan struct{})}
 	t.root = t.newDir()
 	return t
 }
@@ -230,9 +230,9 @@ func (t *Tree) Cut(keep func() bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.life++
-	t.syncsLeft, t.stopAt, t.failAt = -1, -1, 0
+	t.syncsLeft, t.opensLeft, t.stopAt, t.failAt = -1, -1, -1, 0
 	t.resumeSyncs()
-	t.scarce, t.used = false, 0
+	t.used = 0
 	done := map[Object]bool{}
 	for waiting := []Object{t.root}; len(waiting) > 0; {
 		next := waiting[0]
