@@ -31,7 +31,8 @@ type snapshotRequest struct {
 // snapshotPausesMax bounds, in election timeouts, the pause after a snapshot that failed.
 const snapshotPausesMax = 64
 
-// startSnapshots continues from the recorded snapshot, and returns up to where the log is known to be committed.
+// startSnapshots continues from the recorded snapshot, and returns up to where the log is known to be committed. What no
+// file holds is covered only as far as the FSM reports: it may have lost what it had synced, and needs the entries again.
 func (c *Core) startSnapshots(recorded Snapshot) Index {
 	s := &c.snaps
 	s.covered = c.log.Base.ID
@@ -46,7 +47,12 @@ func (c *Core) startSnapshots(recorded Snapshot) Index {
 	case c.cfg.DurableFSM:
 		c.record(Snapshot{Base: recorded.Base}) // the FSM holds it, and a crash came before this was recorded
 	}
-	return s.covered.Index
+	committed := s.covered.Index
+	if s.restoring == nil && c.log.applied < committed {
+		s.covered = c.log.id(c.log.applied)
+		s.reported = s.covered.Index
+	}
+	return committed
 }
 
 // keepSnapshots does at the end of each step what has to be done about snapshots.
@@ -245,9 +251,6 @@ func (c *Core) compactable() Index {
 	covered := c.snaps.covered.Index
 	if c.cfg.DurableFSM {
 		covered = min(covered, c.snaps.reported)
-	}
-	if c.snaps.restoring == nil {
-		covered = min(covered, c.log.applying) // an FSM that has lost what it had synced applies the rest again
 	}
 	to := min(covered, c.log.keeping(uint64(c.cfg.SnapshotTailBytes)))
 	if c.leader == nil {

@@ -45,6 +45,7 @@ func (c *Core) hear(leader Peer) {
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 	if c.termLeader.peer != leader || c.candidate != nil {
 		c.becomeFollower(c.hard.Term, leader)
+		c.compact() // what it has held for others while it led, which may fill its disk
 	}
 	c.follower.heard = c.now.Mono
 	c.follower.graced = false

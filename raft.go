@@ -383,7 +383,6 @@ func (c *Core) becomeFollower(term Term, leader Peer) {
 	c.trace(TraceEvent{Kind: TraceFollower, Peer: leader.ID})
 	if wasLeader {
 		c.resetElectionDeadline()
-		c.compact() // nothing is held for followers any longer; the disk may be full of it
 	}
 }
 

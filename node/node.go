@@ -442,8 +442,8 @@ func (n *Node) shutdown() {
 	if err := guarded(n.transport.Close); err != nil {
 		n.closeFailed(&raft.TransportError{Op: "close", Err: err})
 	}
-	if n.room != nil {
-		_ = guarded(func() error { n.room.GiveUp(); return nil })
+	if s, ok := n.storage.(interface{ GiveUp() }); ok { // its Write may wait
+		_ = guarded(func() error { s.GiveUp(); return nil })
 	}
 	n.wg.Wait()
 	n.fsmCalls.end()

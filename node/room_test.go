@@ -114,6 +114,30 @@ func TestClose_WhileAWriteWaitsForRoom(t *testing.T) {
 	})
 }
 
+// patient is a storage whose Write may wait, although it does not know about room, as that of a Bolt.
+type patient struct {
+	raft.Storage
+	crowded *crowded
+}
+
+func (s patient) GiveUp() { s.crowded.GiveUp() }
+
+func TestClose_WhileAWriteWaitsForAFileDescriptor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &crowded{done: make(chan struct{})}
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
+			disk.Storage = s
+			return patient{disk, disk}
+		}})
+		_, err := c.Leader().Propose(t.Context(), []byte("x"))
+		require.NoError(t, err)
+		disk.set(nil, true)
+		go func() { _, _ = c.Leader().Propose(t.Context(), []byte("waits")) }()
+		synctest.Wait()
+		require.NoError(t, c.Leader().Close())
+	})
+}
+
 // A leader whose disk has no room hands over, from one member without room to the next, until the leader has room. No
 // member ends, and when there is room they all go on.
 func TestPropose_AnotherDiskHasRoom(t *testing.T) {

@@ -27,8 +27,9 @@ type boltStore struct {
 	path    string
 	db      *bbolt.DB
 	home    home
-	closing chan struct{} // ends a Write that waits
-	once    sync.Once     // closes it
+	closing chan struct{}         // ends a Write that waits
+	once    sync.Once             // closes it
+	lacks   atomic.Pointer[error] // why a Write waits for a file descriptor; nil: none does
 
 	mu      sync.Mutex // held by Load, Write and Close
 	loaded  bool
@@ -217,11 +218,14 @@ func (b *boltStore) Write(w raft.StorageWrite) error {
 // waitUntilRecordable returns the error of recordable. If it is no more than that there is no file descriptor to look at the
 // snapshot with, it waits for one, or until the store is closed: it is mostly clients that hold them.
 func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
+	defer b.lacks.Store(nil)
 	for {
 		err := b.recordable(w)
 		if !files.NoDescriptor(err) {
 			return err
 		}
+		lacks := withoutDescriptor(fmt.Errorf("storage: recording a snapshot: %w", err))
+		b.lacks.Store(&lacks)
 		select {
 		case <-time.After(roomEvery):
 		case <-b.closing:
@@ -230,8 +234,14 @@ func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
 	}
 }
 
-// giveUp ends a Write that waits.
-func (b *boltStore) giveUp() { b.once.Do(func() { close(b.closing) }) }
+// withoutDescriptor adds what to do.
+func withoutDescriptor(err error) error {
+	return fmt.Errorf("%w: raise the limit of open files, or find out who holds so many", err)
+}
+
+// GiveUp ends a Write that waits for a file descriptor, with an error, and every later one that would wait. Any goroutine may
+// call it; a node does when it ends.
+func (b *boltStore) GiveUp() { b.once.Do(func() { close(b.closing) }) }
 
 // putRecords writes what is neither a part of the log nor the record of term and vote.
 func (b *boltStore) putRecords(tx *bbolt.Tx, next *content, lineage lineageRecord, w raft.StorageWrite) error {
@@ -252,7 +262,7 @@ func changesNothing(w *raft.LogWrite, last raft.EntryID) bool {
 
 // Close releases the files: everything that was acknowledged is durable.
 func (b *boltStore) Close() error {
-	b.giveUp()
+	b.GiveUp()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.recorded.Store(nil)

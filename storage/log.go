@@ -194,7 +194,7 @@ func (l *Log) prepare(bytes int64, needed bool) (took time.Duration, err error) 
 	case !errors.Is(err, segments.ErrClosed):
 		full := fmt.Errorf("storage: preparing a segment: %w", err)
 		if files.NoDescriptor(err) {
-			full = fmt.Errorf("%w: raise the limit of open files, or find out who holds so many", full)
+			full = withoutDescriptor(full)
 		}
 		l.full.Store(&full)
 	}
@@ -220,17 +220,20 @@ func (l *Log) rest(took time.Duration) {
 }
 
 // Room returns an error while the next segment cannot be made: mostly, since the disk has no room for it. Write goes on as
-// long as there is room in the present one.
+// long as there is room in the present one. It also returns one while a Write waits for a file descriptor.
 func (l *Log) Room() error {
 	if full := l.full.Load(); full != nil {
 		return *full
 	}
+	if lacks := l.lacks.Load(); lacks != nil {
+		return *lacks
+	}
 	return nil
 }
 
-// GiveUp ends a Write that waits for room. Later ones fail if they need a segment.
+// GiveUp ends a Write that waits for room or for a file descriptor. Later ones fail if they need a segment.
 func (l *Log) GiveUp() {
-	l.giveUp()
+	l.boltStore.GiveUp()
 	l.log.GiveUp()
 }
 
