@@ -6,6 +6,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/segments"
 	"github.com/coxswain/raft/internal/sim"
@@ -120,6 +121,12 @@ func (n *node) openLog() *segments.Log {
 		Keep: func(c segments.Catalog) error { return s.keep(life, c) },
 		Await: func(bytes int64) error {
 			err := l.Prepare(bytes)
+			if files.NoRoom(err) {
+				if err := prune(l); err != nil {
+					return err
+				}
+				err = l.Prepare(bytes)
+			}
 			if passes(err) && s.fullTill > 0 {
 				s.waited = true
 				s.room()
@@ -130,6 +137,14 @@ func (n *node) openLog() *segments.Log {
 		Rest: func(time.Duration) {},
 	})
 	return l
+}
+
+// prune gives up the segments that compaction has left.
+func prune(l *segments.Log) (err error) {
+	for more := true; more && err == nil; {
+		more, err = l.Prune()
+	}
+	return err
 }
 
 // room ends a time in which the disk is full, or file descriptors are lacking.

@@ -227,9 +227,8 @@ func (n *node) tends() {
 // tend gives up segments, prepares the next one, and marks the log, as far as chosen. An error says that the log takes no
 // more writes.
 func (s *segmented) tend(what int) error {
-	for more := what&4 != 0; more; {
-		var err error
-		if more, err = s.log.Prune(); err != nil {
+	if what&4 != 0 {
+		if err := prune(s.log); err != nil {
 			return err
 		}
 	}

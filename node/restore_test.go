@@ -187,6 +187,18 @@ func TestRestore_WaitsForAFileDescriptor(t *testing.T) {
 	require.ErrorIs(t, n.applier.restoreFrom(t.Context(), raft.Snapshot{}, &restoring{}), syscall.EMFILE, "until the node ends")
 }
 
+// What was read ahead belongs to the state that the snapshot has replaced.
+func TestRestore_AppliesNothingThatWasReadBefore(t *testing.T) {
+	n := parts(nil, nil, nil)
+	n.files = &crowdedFiles{}
+	n.applier = newApplier(n, &easy{}, raft.EntryID{Term: 1, Index: 2})
+	t.Cleanup(func() { close(n.stop); n.wg.Wait() })
+	n.applier.ahead = []raft.Entry{{Index: 3, Term: 1}, {Index: 4, Term: 1}}
+	require.NoError(t, n.applier.restore(raft.Snapshot{Base: raft.Base{ID: raft.EntryID{Term: 1, Index: 3}}}))
+	expect.Empty(t, n.applier.ahead)
+	expect.Equal(t, raft.EntryID{Term: 1, Index: 3}, n.applier.at)
+}
+
 func TestRestore_APanicOfTheStorageIsAnError(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.files = &soft{}

@@ -26,11 +26,8 @@ type roomWatch struct {
 
 // hasRoom returns an error if this member leads and its log has no room for more entries.
 func (n *Node) hasRoom() error {
-	if n.room == nil {
-		return nil
-	}
-	var full error
-	if _ = guarded(func() error { full = n.room.Room(); return nil }); full == nil {
+	full := n.lacksRoom()
+	if full == nil {
 		return nil
 	}
 	err := pipeline.RefuseWithoutRoom(full, n.leads())
@@ -38,6 +35,14 @@ func (n *Node) hasRoom() error {
 		n.roomWatch.refused.wake()
 	}
 	return err
+}
+
+// lacksRoom returns why the log cannot grow; nil: it can, or the storage does not know.
+func (n *Node) lacksRoom() (full error) {
+	if n.room != nil {
+		_ = guarded(func() error { full = n.room.Room(); return nil })
+	}
+	return full
 }
 
 // leads reports whether this member is the leader, as far as is published.
@@ -81,11 +86,22 @@ func isFull(err error) bool {
 	return !errors.As(err, &errno) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows"
 }
 
+// shorten asks for a snapshot, which makes the log shorter, even if none is due: an operator need not do it.
+func (w *roomWatch) shorten() {
+	n := w.node
+	if n.files == nil {
+		return
+	}
+	n.wg.Go(func() {
+		ctx, cancel := n.context()
+		defer cancel(nil)
+		_, _ = n.Snapshot(ctx) // Status says why none was taken
+	})
+}
+
 func (w *roomWatch) look() {
 	n := w.node
-	var full error
-	_ = guarded(func() error { full = n.room.Room(); return nil })
-	was := w.trouble.get()
+	full, was := n.lacksRoom(), w.trouble.get()
 	if w.trouble.set(full) {
 		message := "the disk has no room for more entries of the log: make room, and this member goes on by itself"
 		if !isFull(full) {
@@ -93,7 +109,10 @@ func (w *roomWatch) look() {
 		}
 		n.logger.log(hclog.Warn, message, "error", full)
 	}
-	if was != nil && full == nil {
+	switch {
+	case was == nil && full != nil:
+		w.shorten()
+	case was != nil && full == nil:
 		n.logger.log(hclog.Info, "there is room for more entries of the log again")
 	}
 	if full == nil || !n.leads() {

@@ -138,6 +138,31 @@ func TestClose_WhileAWriteWaitsForAFileDescriptor(t *testing.T) {
 	})
 }
 
+// crowdedSnapshots is a crowded storage that has snapshots.
+type crowdedSnapshots struct {
+	raft.SnapshotStorage
+	crowded *crowded
+}
+
+func (s crowdedSnapshots) Room() error { return s.crowded.Room() }
+func (s crowdedSnapshots) GiveUp()     { s.crowded.GiveUp() }
+
+// A log without room is made shorter by a snapshot, although none is due.
+func TestSnapshot_IsTakenForALogWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &crowded{done: make(chan struct{})}
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
+			return crowdedSnapshots{s.(raft.SnapshotStorage), disk}
+		}})
+		leader := c.Leader()
+		written, err := leader.Propose(t.Context(), []byte("x"))
+		require.NoError(t, err)
+		require.Zero(t, leader.Status().Snapshot.Last)
+		disk.set(errDisk, false)
+		c.Await("a snapshot", func() bool { return leader.Status().Snapshot.Last.Index == written.Index })
+	})
+}
+
 // A leader whose disk has no room hands over, from one member without room to the next, until the leader has room. No
 // member ends, and when there is room they all go on.
 func TestPropose_AnotherDiskHasRoom(t *testing.T) {

@@ -16,10 +16,13 @@ type Space struct {
 }
 
 // Reserve returns what a snapshot must leave free: as much as is configured or, without that, as much as the log takes,
-// within bounds.
-func Reserve(configured, log int64) int64 {
-	if configured != 0 {
+// within bounds. A log that has no room to grow is not helped by the reserve, but by the snapshot.
+func Reserve(configured, log int64, grows bool) int64 {
+	switch {
+	case configured != 0:
 		return configured
+	case !grows:
+		return reserveBytesMin
 	}
 	return min(max(reserveBytesMin, log), reserveBytesMax)
 }
