@@ -87,7 +87,7 @@ func newHistogram() *hdrhistogram.Histogram {
 // Ended returns how many operations have ended, the warm-up included. Any goroutine may call it.
 func (l *Load) Ended() int64 { return l.ended.Load() }
 
-// closed counts the operations that end within the measured time.
+// closed counts the operations that end within the measured time, and those that fail after it: they had no answer.
 func (l *Load) closed(ctx context.Context) Report {
 	var callers sync.WaitGroup
 	for caller := range l.Callers {
@@ -95,7 +95,7 @@ func (l *Load) closed(ctx context.Context) Report {
 			for l.phase.Load() != over && ctx.Err() == nil && l.mayBegin() {
 				began := time.Now()
 				err := l.Do(ctx, caller)
-				l.note(caller, began, err, l.phase.Load() == measuring)
+				l.note(caller, began, err, l.counts(ctx, err))
 			}
 		})
 	}
@@ -116,6 +116,11 @@ func (l *Load) closed(ctx context.Context) Report {
 	took := time.Since(began)
 	callers.Wait()
 	return l.report(took)
+}
+
+func (l *Load) counts(ctx context.Context, err error) bool {
+	phase := l.phase.Load()
+	return phase == measuring || phase == over && err != nil && ctx.Err() == nil
 }
 
 func (l *Load) mayBegin() bool { return l.Operations == 0 || l.begun.Add(1) <= l.Operations }

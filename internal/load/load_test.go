@@ -38,6 +38,24 @@ func TestLoad_AClosedLoopOfSlowOperationsCountsOne(t *testing.T) {
 	})
 }
 
+// A system that answers nothing any longer must not look as if nothing had failed.
+func TestLoad_AClosedLoopCountsWhatHadNoAnswerAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		l := Load{Callers: 3, Measure: 4 * time.Second, Do: func(context.Context, int) error {
+			if time.Since(began) < time.Second {
+				time.Sleep(time.Millisecond)
+				return nil
+			}
+			time.Sleep(10 * time.Second)
+			return errors.New("no answer")
+		}}
+		r := l.Run(t.Context())
+		assert.EqualValues(t, 3000, r.Operations)
+		assert.EqualValues(t, 3, r.Failed)
+	})
+}
+
 func TestLoad_AClosedLoopEndsAfterItsOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := Load{Callers: 3, Operations: 100, Do: answersAfter(time.Millisecond)}

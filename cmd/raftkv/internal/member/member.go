@@ -16,6 +16,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
+	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/metrics"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
@@ -58,7 +59,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, err error) {
 	listener, err := net.Listen("tcp", o.HTTPAddr)
 	if err != nil {
-		return false, fmt.Errorf("--http-addr: %w: %s", err, addressRemedy)
+		return false, fmt.Errorf("--http-addr: %w: %s", err, addressRemedy(err))
 	}
 	defer listener.Close()
 	store := &kv.Store{}
@@ -173,7 +174,13 @@ func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*n
 	return n, connections, nil
 }
 
-const addressRemedy = "choose an address of this machine and a free port, or end the process that has it"
+// addressRemedy says what to do if nobody can listen on an address.
+func addressRemedy(err error) string {
+	if files.NoDescriptor(err) {
+		return "raise the limit of open files, or find out who holds so many"
+	}
+	return "choose an address of this machine and a free port, or end the process that has it"
+}
 
 // explainListen adds the flags to use to an error of transport.Listen.
 func explainListen(err error) error {
@@ -184,7 +191,7 @@ func explainListen(err error) error {
 		return fmt.Errorf("--raft-addr %s: other machines reach it, and it has no TLS: "+
 			"give --tls-cert, --tls-key and --tls-ca, or --insecure on a private network", insecure.Address)
 	case errors.As(err, &listen):
-		return fmt.Errorf("--raft-addr: %w: %s", err, addressRemedy)
+		return fmt.Errorf("--raft-addr: %w: %s", err, addressRemedy(err))
 	}
 	return fmt.Errorf("--raft-addr: %w", err)
 }

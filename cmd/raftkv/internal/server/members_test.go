@@ -213,6 +213,7 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 		{errors.Join(&raft.ConfigError{Field: "Change", Err: errors.New("because")}, &raft.ConfigError{Field: "Meta", Err: errors.New("too long")}),
 			api.BadRequest, 400, "--help"},
 		{raft.ErrOverloaded, api.Overloaded, 429, "try again in a second"},
+		{&raft.NoRoomError{Err: errors.New("full")}, api.Overloaded, 429, "which disk needs room"},
 		{raft.ErrWiped, api.Closed, 503, "ask another member"},
 		{context.DeadlineExceeded, api.NoLeader, 503, "try again"},
 		{raft.ErrOutcomeUnknown, api.OutcomeUnknown, 504, "read before"},

@@ -201,11 +201,14 @@ func explained(err error) *api.Error {
 	var tooLarge *raft.TooLargeError
 	var snapshot *raft.SnapshotError
 	var room *raft.SpaceError
+	var full *raft.NoRoomError
 	switch {
 	case errors.As(err, &mine):
 		return mine
 	case errors.Is(err, raft.ErrOutcomeUnknown):
 		return api.Errorf(api.OutcomeUnknown, "it may or may not be carried out: read before you try again", "%v", err)
+	case errors.As(err, &full):
+		return api.Errorf(api.Overloaded, "try again; if that lasts, raftkv status says which disk needs room", "%v", err)
 	case errors.Is(err, raft.ErrOverloaded):
 		return api.Errorf(api.Overloaded, "try again in a second", "%v", err)
 	case errors.Is(err, raft.ErrRemoved):
@@ -221,8 +224,11 @@ func explained(err error) *api.Error {
 	case errors.Is(err, raft.ErrNoTarget), errors.Is(err, raft.ErrTransferTimedOut):
 		return api.Errorf(api.TransferFailed, "raftkv status shows the members; then try again", "%v", err)
 	case errors.As(err, &room):
-		return api.Errorf(api.NoRoom, "make room on the disk of this member, or lower --snapshot-reserve-bytes",
-			"no snapshot was taken: it needs %d bytes, %d are free, and %d of them stay free for the log", room.Need, room.Free, room.Reserve)
+		remedy := "make room on the disk of this member"
+		if room.Need <= room.Free {
+			remedy += ", or lower --snapshot-reserve-bytes"
+		}
+		return api.Errorf(api.NoRoom, remedy, "no snapshot was taken: it needs %d bytes, %d are free, and %d of them stay free for the log", room.Need, room.Free, room.Reserve)
 	case errors.As(err, &snapshot):
 		return api.Errorf(api.SnapshotFailed, "look at the log of this member; it tries again by itself", "%v", err)
 	case errors.Is(err, raft.ErrSnapshotUnsupported):
