@@ -203,14 +203,15 @@ func (k *checker) granted(n *node, r *request, a raft.Answer) {
 }
 
 // short checks at the end of the quiet that a member's log is as short as the policy allows. What lies between two size
-// marks of a log is estimated.
+// marks of a log is estimated. What is not known to be committed does not count, since nobody could compact it: a member that
+// was removed may have much of that.
 func (k *checker) short(n *node) {
 	s, limits := &n.status, &k.c.profile.Limits
-	if !k.c.profile.Snapshots.On || n.protocol() < 2 || n.seen.policy.failures > 0 || s.Taking != (raft.EntryID{}) || len(n.log) == 0 {
+	if !k.c.profile.Snapshots.On || n.protocol() < 2 || n.seen.policy.failures > 0 || s.Taking != (raft.EntryID{}) || s.Commit <= s.Base.Index {
 		return
 	}
 	entry := k.c.longestCommand() + raft.RecordOverheadBytes
-	bytes := n.log[len(n.log)-1].payload + uint64(s.Last.Index-s.Base.Index)*raft.RecordOverheadBytes
+	bytes := n.log[s.Commit-1].payload + uint64(s.Commit-s.Base.Index)*raft.RecordOverheadBytes
 	if s.Base.Index > 0 {
 		bytes -= n.log[s.Base.Index-1].payload
 	}
