@@ -283,6 +283,8 @@ func TestImages_WhoWasStartedTooOftenIsNotCounted(t *testing.T) {
 
 	n.disk.restarts(c, 1)
 	lead.disk.memory.Seen = nil // the leader has not seen it at all
+	require.True(t, lead.untold(n), "not durably, but it will be")
+	lead.hands.memory.Seen = nil
 	require.True(t, stranger.untold(n))
 	require.False(t, lead.untold(n))
 	assert.Equal(t, []int{lead.index, n.index}, c.acquainted([]int{lead.index, n.index}))

@@ -258,7 +258,8 @@ func (n *node) untold(peer *node) bool { return n.rejectsStarts(peer, peer.disk.
 // untoldSoon reports whether a node will do so once the peer is started again.
 func (n *node) untoldSoon(peer *node) bool { return n.rejectsStarts(peer, peer.disk.lineage.Begin(0)) }
 
-// rejectsStarts reports whether a node could not tell whether a peer with these starts has an older image of its disk.
+// rejectsStarts reports whether a node could not tell whether a peer with these starts has an older image of its disk, by what it
+// remembers durably, or will once its disk works again.
 func (n *node) rejectsStarts(peer *node, starts raft.Lineage) bool {
 	if !n.c.profile.Node.Handshakes || n == peer || n.disk.lineage == nil || peer.disk.lineage == nil {
 		return false
@@ -268,8 +269,10 @@ func (n *node) rejectsStarts(peer *node, starts raft.Lineage) bool {
 		hello = peer.hello(n.peer())
 	}
 	hello.Lineage, hello.StartCount = starts, starts.Last().Count
-	r := n.handshake(n.disk.memory).Judge(hello).Rejection
-	return r != nil && r.Reason == raft.RejectUnknownStart
+	return slices.ContainsFunc([]raft.Memory{n.disk.memory, n.hands.memory}, func(m raft.Memory) bool {
+		r := n.handshake(m).Judge(hello).Rejection
+		return r != nil && r.Reason == raft.RejectUnknownStart
+	})
 }
 
 // keep begins to write the memory to the disk.

@@ -175,7 +175,7 @@ func (l *liveness) relieved() {
 	for _, n := range l.members() {
 		s := &n.status
 		// A member that does not reach its leader may still wait for an answer, and one that was not healed may ask at any time.
-		waits := s.Reads > l.readsOfUnhealed(n) && l.counts(n) && !l.asksUnhealed(n)
+		waits := s.Reads > l.readsExcused(n) && l.counts(n) && !l.asksUnhealed(n)
 		l.c.mustHold(s.Pending == 0 && s.PendingBytes == 0 && !waits, "L10",
 			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n, s.Pending, s.PendingBytes, s.Reads)
 		l.c.mustHold(n.vault.held == nil || l.mayHold(n), "L10", "%s of an idle cluster holds a frozen state", n)
@@ -187,10 +187,11 @@ func (l *liveness) relieved() {
 	}
 }
 
-// readsOfUnhealed counts the reads that members which were not healed have asked of a leader.
-func (l *liveness) readsOfUnhealed(lead *node) (reads int) {
-	for r := range lead.seen.open {
-		if r.from != (raft.Peer{}) && l.healed(r.from) == nil {
+// readsExcused counts the reads that members which were not healed have asked of a leader, and those requests that have only just
+// come: the network may have kept one for seconds.
+func (l *liveness) readsExcused(lead *node) (reads int) {
+	for r, at := range lead.seen.open {
+		if r.from != (raft.Peer{}) && (l.healed(r.from) == nil || lead.seen.now-at < lead.timeout()) {
 			reads++
 		}
 	}
