@@ -147,7 +147,7 @@ func TestSegments_DamageMayBringBackAnEarlierBootstrap(t *testing.T) {
 // Seeds do to logs in segments all that may be done to them.
 func TestSegments_SeedsReachWhatMayHappen(t *testing.T) {
 	total := SegmentStats{}
-	for number := range uint64(20) {
+	for number := range uint64(60) {
 		r, err := Run(Seed{"segments", number}, nil)
 		require.NoError(t, err)
 		require.Nil(t, r.Failure, "%v", r.Seed)
