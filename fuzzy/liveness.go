@@ -48,7 +48,8 @@ type liveness struct {
 	leader          *node
 	doomed          *node          // the leader, left out of the core only because its disk is stalled or full; usually nil
 	staller         *node          // a leader that goes on with a stalled disk
-	stalled         sim.Time       // since when
+	stalled         sim.Time       // since when, or since one of the core has caught up a little
+	behind, nearest raft.Index     // the leader's last entry at first, and how far one of the core has caught up
 	sent            int            // messages, when the quiet began
 	quieted         raft.Term      // the term when the quiet began
 	late            int            // earlier messages that arrived during the quiet: each may be answered
@@ -276,7 +277,8 @@ func (l *liveness) complaint() string {
 	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the change of members goes on", "the leadership is not transferred", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
 }
 
-// watchStall checks that a leader outside the core does not keep leading with a stalled disk.
+// watchStall checks that a leader outside the core does not keep leading with a stalled disk. As long as one of the core catches up
+// with what the leader had at first, it is on its way to lead.
 func (l *liveness) watchStall() {
 	c := l.c
 	i := c.leader()
@@ -285,7 +287,12 @@ func (l *liveness) watchStall() {
 		return
 	}
 	if n := c.nodes[i]; l.staller != n {
-		l.staller, l.stalled = n, c.now()
+		l.staller, l.stalled, l.behind, l.nearest = n, c.now(), n.status.Last.Index, 0
+	}
+	for _, p := range l.staller.status.Peers {
+		if p.Match > l.nearest && p.Match <= l.behind && l.healed(peerOf(&p)) != nil {
+			l.stalled, l.nearest = c.now(), p.Match
+		}
 	}
 	stood := c.now() - l.stalled
 	c.mustHold(stood <= c.profile.Node.diskStallMax()+stallUnits*c.profile.unit(), "L12",
