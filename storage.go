@@ -72,7 +72,7 @@ type RoomStorage interface {
 	// is called for each proposal.
 	Room() error
 	// GiveUp ends a Write that waits for room, with an error, and every later one that would wait. The node calls it when it
-	// ends.
+	// ends, also of a Storage that has only this one of the two methods.
 	GiveUp()
 }
 

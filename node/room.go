@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,10 +17,11 @@ import (
 // roomEvery is how often a member looks whether its disk has room for more entries, while nobody proposes anything.
 const roomEvery = time.Second
 
-// roomWatch says when the disk is full, and hands over leadership then. Its own goroutine uses all but refused.
+// roomWatch says when the disk is full, and hands over leadership then. Its own goroutine uses all but refused and asks.
 type roomWatch struct {
 	node     *Node
-	refused  signal // a proposal was refused
+	refused  signal      // a proposal was refused
+	asks     atomic.Bool // a snapshot was asked for and not answered yet
 	handOver pipeline.HandOver
 	trouble  trouble
 }
@@ -89,10 +91,11 @@ func isFull(err error) bool {
 // shorten asks for a snapshot, which makes the log shorter, even if none is due: an operator need not do it.
 func (w *roomWatch) shorten() {
 	n := w.node
-	if n.files == nil {
+	if n.files == nil || !w.asks.CompareAndSwap(false, true) {
 		return
 	}
 	n.wg.Go(func() {
+		defer w.asks.Store(false)
 		ctx, cancel := n.context()
 		defer cancel(nil)
 		_, _ = n.Snapshot(ctx) // Status says why none was taken
