@@ -82,7 +82,7 @@ func (n *Node) warnWhileRestoring(ctx context.Context, run *restoring) {
 func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restoring) (err error) {
 	var from raft.SnapshotReader
 	var size int64
-	err = a.node.waitForDescriptor("a snapshot cannot be restored yet", func() error {
+	err = a.node.waitForDescriptor(func() error {
 		return guarded(func() (err error) {
 			if from, err = a.node.files.OpenSnapshot(s.File); err == nil {
 				size = from.Size()
@@ -108,16 +108,16 @@ func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restori
 // descriptorEvery is how often a file is tried to be opened that could not be for want of a file descriptor.
 const descriptorEvery = 200 * time.Millisecond
 
-// waitForDescriptor opens a file. If nothing but a file descriptor is missing, it says so once and tries again until the node
+// waitForDescriptor opens a snapshot. If nothing but a file descriptor is missing, it says so once and tries again until the node
 // ends: it is mostly clients that hold them.
-func (n *Node) waitForDescriptor(what string, open func() error) error {
+func (n *Node) waitForDescriptor(open func() error) error {
 	for told := false; ; told = true {
 		err := open()
 		if !files.NoDescriptor(err) {
 			return err
 		}
 		if !told {
-			n.logger.log(hclog.Warn, what+": raise the limit of open files, or find out who holds so many", "error", err)
+			n.logger.log(hclog.Warn, "a snapshot cannot be restored yet: "+files.DescriptorRemedy, "error", err)
 		}
 		select {
 		case <-time.After(descriptorEvery):

@@ -236,7 +236,7 @@ func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
 
 // withoutDescriptor adds what to do.
 func withoutDescriptor(err error) error {
-	return fmt.Errorf("%w: raise the limit of open files, or find out who holds so many", err)
+	return fmt.Errorf("%w: %s", err, files.DescriptorRemedy)
 }
 
 // GiveUp ends a Write that waits for a file descriptor, with an error, and every later one that would wait. Any goroutine may

@@ -54,6 +54,9 @@ func NoDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
+// DescriptorRemedy says what to do about it.
+const DescriptorRemedy = "raise the limit of open files, or find out who holds so many"
+
 // NoRoom reports whether the disk, or a quota, has no room. Another attempt may succeed.
 func NoRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 

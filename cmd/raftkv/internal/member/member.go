@@ -177,7 +177,7 @@ func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*n
 // addressRemedy says what to do if nobody can listen on an address.
 func addressRemedy(err error) string {
 	if files.NoDescriptor(err) {
-		return "raise the limit of open files, or find out who holds so many"
+		return files.DescriptorRemedy
 	}
 	return "choose an address of this machine and a free port, or end the process that has it"
 }
