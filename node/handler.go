@@ -1,6 +1,8 @@
 package node
 
 import (
+	"slices"
+
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/pipeline"
 )
@@ -85,6 +87,9 @@ func (e handler) Receive(from raft.Peer, batch []raft.Message) {
 	n.identity.mu.Lock()
 	n.identity.hear(from)
 	n.identity.mu.Unlock()
+	if slices.ContainsFunc(batch, func(m raft.Message) bool { return entryBytes(m) > 0 }) && n.lacksRoom() != nil {
+		n.roomWatch.lacking.wake()
+	}
 	for _, m := range batch {
 		switch {
 		case m.From != from:

@@ -22,6 +22,8 @@ type mailbox struct {
 	events        queue[raft.Event] // its signal wakes the loop, also for what follows
 	received      int               // how many of them are Received
 	receivedBytes int               // of the entries in them
+	holds         bool              // entries are held back
+	held          []raft.Event      // Received with entries, which are among those that are counted
 	persisted     raft.Seq          // the highest one not stepped yet; 0 = none
 	applied       raft.EntryID      // the highest one not stepped yet
 	closing       bool
@@ -43,10 +45,27 @@ func (m *mailbox) receive(msg raft.Message, waiting int, cfg *Config) bool {
 	if queued := m.receivedBytes + waiting; size > 0 && queued > 0 && queued+size > cfg.ReceivedBytesMax {
 		return false
 	}
-	m.events.add(raft.Received{Message: msg})
+	if m.holds && size > 0 {
+		m.held = append(m.held, raft.Received{Message: msg})
+	} else {
+		m.events.add(raft.Received{Message: msg})
+	}
 	m.received++
 	m.receivedBytes += size
 	return true
+}
+
+// hold begins or ends to hold back received entries. All other messages pass them, as they may on any network.
+func (m *mailbox) hold(holds bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.holds = holds; holds {
+		return
+	}
+	for _, e := range m.held {
+		m.events.add(e)
+	}
+	m.held = nil
 }
 
 // post takes a PeerUp, PeerLost or SendDropped in.

@@ -177,7 +177,7 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.applied = &appliedIndex{calls: n.fsmCalls}
-	n.roomWatch = roomWatch{node: n, refused: newSignal()}
+	n.roomWatch = roomWatch{node: n, lacking: newSignal()}
 	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.events.signal, n.wg.Go)
 	n.entries = pipeline.Log{Cache: n.cache, Storage: guardedEntries{storage}}
 	n.writer = newWriter(n)

@@ -14,14 +14,23 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// roomEvery is how often a member looks whether its disk has room for more entries, while nobody proposes anything.
-const roomEvery = time.Second
+const (
+	// roomEvery is how often a member looks whether its disk has room for more entries, while none come.
+	roomEvery = time.Second
+	// shortenEvery is by how many bytes a log without room has grown before it gets another snapshot: much less than is left
+	// of a segment when the next one turns out not to be possible.
+	shortenEvery = 4 << 20
+	// holdMax is how long entries are held back at most while a snapshot is taken.
+	holdMax = 10 * time.Second
+)
 
-// roomWatch says when the disk is full, and hands over leadership then. Its own goroutine uses all but refused and asks.
+// roomWatch says when the disk is full, has the log made shorter, and hands over leadership. Its own goroutine uses all but
+// lacking and asks.
 type roomWatch struct {
 	node     *Node
-	refused  signal      // a proposal was refused
+	lacking  signal      // entries have come for which there may be no room
 	asks     atomic.Bool // a snapshot was asked for and not answered yet
+	shorten  pipeline.Shorten
 	handOver pipeline.HandOver
 	trouble  trouble
 }
@@ -34,7 +43,7 @@ func (n *Node) hasRoom() error {
 	}
 	err := pipeline.RefuseWithoutRoom(full, n.leads())
 	if err != nil {
-		n.roomWatch.refused.wake()
+		n.roomWatch.lacking.wake()
 	}
 	return err
 }
@@ -65,7 +74,7 @@ func (w *roomWatch) run() {
 		case <-w.node.stop:
 			return
 		case <-ticker.C:
-		case <-w.refused:
+		case <-w.lacking:
 		}
 		w.look()
 	}
@@ -88,17 +97,21 @@ func isFull(err error) bool {
 	return !errors.As(err, &errno) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows"
 }
 
-// shorten asks for a snapshot, which makes the log shorter, even if none is due: an operator need not do it.
-func (w *roomWatch) shorten() {
+// snapshot asks for a snapshot, which makes the log shorter, even if none is due: an operator need not do it. Its record is
+// written behind all entries that have come before, so those that come meanwhile are held back: they might fill what is left
+// of the log, and then the record would wait for the very room that it makes.
+func (w *roomWatch) snapshot() {
 	n := w.node
-	if n.files == nil || !w.asks.CompareAndSwap(false, true) {
-		return
-	}
+	w.asks.Store(true)
+	n.mailbox.hold(true)
 	n.wg.Go(func() {
 		defer w.asks.Store(false)
+		release := time.AfterFunc(holdMax, func() { n.mailbox.hold(false) })
 		ctx, cancel := n.context()
 		defer cancel(nil)
 		_, _ = n.Snapshot(ctx) // Status says why none was taken
+		release.Stop()
+		n.mailbox.hold(false)
 	})
 }
 
@@ -112,10 +125,10 @@ func (w *roomWatch) look() {
 		}
 		n.logger.log(hclog.Warn, message, "error", full)
 	}
-	switch {
-	case was == nil && full != nil:
-		w.shorten()
-	case was != nil && full == nil:
+	if n.files != nil && !w.asks.Load() && w.shorten.Due(full, n.logBytes(), shortenEvery) {
+		w.snapshot()
+	}
+	if was != nil && full == nil {
 		n.logger.log(hclog.Info, "there is room for more entries of the log again")
 	}
 	if full == nil || !n.leads() {

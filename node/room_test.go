@@ -163,6 +163,81 @@ func TestSnapshot_IsTakenForALogWithoutRoom(t *testing.T) {
 	})
 }
 
+// nearlyFull is a storage with room for so many more entries, until the record of a snapshot makes room. Writes without room wait.
+type nearlyFull struct {
+	raft.SnapshotStorage
+	mu   sync.Mutex
+	full bool
+	left int
+	done chan struct{}
+}
+
+func (s *nearlyFull) set(left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full, s.left = true, left
+}
+
+func (s *nearlyFull) Room() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full {
+		return errDisk
+	}
+	return nil
+}
+
+func (s *nearlyFull) GiveUp() { close(s.done) }
+
+func (s *nearlyFull) CreateSnapshot(file raft.SnapshotID) (raft.SnapshotWriter, error) {
+	time.Sleep(time.Second)
+	return s.SnapshotStorage.CreateSnapshot(file)
+}
+
+func (s *nearlyFull) Write(w raft.StorageWrite) error {
+	s.mu.Lock()
+	if w.Log != nil && s.full {
+		s.left -= len(w.Log.Entries)
+	}
+	waits := s.left < 0
+	if w.Snapshot != nil && !waits {
+		s.full = false
+	}
+	s.mu.Unlock()
+	if waits {
+		<-s.done
+		return errDisk
+	}
+	return s.SnapshotStorage.Write(w)
+}
+
+// Entries do not fill the room that is left before the record of the snapshot that makes more: it is written behind them.
+func TestSnapshot_IsRecordedBeforeTheRoomIsUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disks := map[raft.NodeID]*nearlyFull{}
+		var mu sync.Mutex
+		c := startAll(t, rafttest.Options{Members: 3, NewFSM: newJournal, Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
+			mu.Lock()
+			defer mu.Unlock()
+			disks[id] = &nearlyFull{SnapshotStorage: s.(raft.SnapshotStorage), done: make(chan struct{})}
+			return disks[id]
+		}})
+		follower := c.Follower()
+		var last node.Result
+		for range 3 { // each time that the disk is full
+			disks[follower.Status().ID].set(50)
+			for range 200 {
+				var err error
+				last, err = c.Leader().Propose(t.Context(), []byte("x"))
+				require.NoError(t, err)
+				time.Sleep(10 * time.Millisecond)
+			}
+			c.Await("it has them all", func() bool { return follower.Status().Applied >= last.Index })
+		}
+		assert.NotZero(t, follower.Status().Snapshot.Last)
+	})
+}
+
 // A leader whose disk has no room hands over, from one member without room to the next, until the leader has room. No
 // member ends, and when there is room they all go on.
 func TestPropose_AnotherDiskHasRoom(t *testing.T) {
