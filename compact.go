@@ -291,6 +291,9 @@ func (c *Core) heldFor(p *progress) Index {
 	return c.log.Last.Index
 }
 
+// worthCompactingBytes are always worth a compaction, whatever SnapshotLogBytes is: who asks for a snapshot may need the room.
+const worthCompactingBytes = 8 << 20
+
 // worthCompacting reports whether enough entries lie below to: each compaction costs a write.
 func (c *Core) worthCompacting(to Index) bool {
 	base := c.log.Base.ID.Index
@@ -298,7 +301,7 @@ func (c *Core) worthCompacting(to Index) bool {
 		return false
 	}
 	bytes := c.log.bytesUpTo(to) - c.log.bytesUpTo(base)
-	return to-base >= Index(c.cfg.SnapshotEntries)/8 || bytes >= uint64(c.cfg.SnapshotLogBytes)/8
+	return to-base >= Index(c.cfg.SnapshotEntries)/8 || bytes >= min(uint64(c.cfg.SnapshotLogBytes)/8, worthCompactingBytes)
 }
 
 // compacted prepares what the leader knows of its followers for a log that begins behind to.

@@ -223,6 +223,26 @@ func TestTake_Requests(t *testing.T) {
 	assert.Equal(t, []raft.Answer{{RequestID: 7, Kind: raft.AnswerRefused, Refusal: raft.RefusedUnsupported}}, out.Answers)
 }
 
+// A compaction costs a write, so only so many entries are worth it; 8 MiB of them always are.
+func TestCompact_IsWorthEightMiB(t *testing.T) {
+	for _, mib := range []int{7, 8} {
+		cfg := snapConfig()
+		cfg.SnapshotEntries, cfg.SnapshotLogBytes = 1000, 1<<40
+		c := begin(t, cfg, storedWhole(t, raft.HardState{Term: 3}, 3, 3))
+		last := 4 + raft.Index(mib) // it stays as the tail
+		r := raft.AppendRequest{Prev: id(3, 3), Last: id(last, 3), Commit: last}
+		for i := range mib + 1 {
+			r.Entries = append(r.Entries, raft.Entry{Index: 4 + raft.Index(i), Term: 3, Kind: raft.EntryCommand, Data: make([]byte, 1<<20)})
+		}
+		c.receive("b", 3, r)
+		c.persist()
+		out := c.step(raft.SnapshotRequested{RequestID: 1})
+		require.NotNil(t, out.Keep)
+		taken(c, out.Keep.Take, 1)
+		assert.Equal(t, mib >= 8, c.persist().Write.Base != nil, "%d MiB", mib)
+	}
+}
+
 // An FSM that has lost what it had synced applies it again: until it has, that much of the log stays.
 func TestCompact_KeepsWhatTheFSMHasLost(t *testing.T) {
 	for _, durable := range []bool{true, false} {

@@ -98,6 +98,7 @@ const (
 	evStall                      // the disk of a leader that has found another's disk stale stalls; a: for how long
 	evRedial                     // a process dials those who have not accepted it
 	evTend                       // a process looks after the segments of its log
+	evRelease                    // entries have been held back for long enough
 )
 
 type event struct {
@@ -306,6 +307,9 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	}
 	if c.trace != nil {
 		n.received = append(n.received, d.Message.id)
+	}
+	if n.holdsEntriesBack(m) {
+		return
 	}
 	n.post(raft.Received{Message: m})
 }

@@ -37,7 +37,7 @@ type scenario struct {
 func scenarios() []scenario {
 	return slices.Concat(electionScenarios, connectionScenarios, replicationScenarios, staleScenarios, markScenarios,
 		readScenarios, transferScenarios, bootstrapScenarios, clockScenarios, strangerScenarios, stallScenarios, snapshotScenarios,
-		memberScenarios)
+		memberScenarios, roomScenarios)
 }
 
 // Scenarios lists the directed scenarios, each with what it shows: "figure-8: ...".

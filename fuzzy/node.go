@@ -302,6 +302,8 @@ func (n *node) handle(e event) {
 		n.unstick()
 	case evTend:
 		n.tends()
+	case evRelease:
+		n.release(raft.RequestID(e.a))
 	case evDoze:
 		n.fallAsleep()
 	case evStall:

@@ -38,6 +38,7 @@ type segmented struct {
 	waited   bool           // the running write has waited for room
 	tended   bool           // the process looks after its segments later
 	handOver pipeline.HandOver
+	shortening
 	former   []byte // an earlier state of a file, which may be put back
 	formerAt string // its path
 	spoiled  bool   // a file was damaged

@@ -116,7 +116,7 @@ func (s *segmented) end(power bool) {
 		s.tree.FailSyncs(-1)
 		s.tree.FailAt(0, nil)
 	}
-	s.handOver = pipeline.HandOver{}
+	s.handOver, s.shortening = pipeline.HandOver{}, shortening{}
 	s.log, s.late, s.failing, s.failed, s.tended, s.ahead, s.waited = nil, false, false, noneFailed, false, false, false
 }
 
@@ -219,6 +219,7 @@ func (n *node) tends() {
 		n.restartIn(s.random.Exponential(n.c.profile.ElectionTimeout * 4))
 		return
 	}
+	n.shortens()
 	if s.log.Wanted() {
 		n.tendLater()
 	}

@@ -28,6 +28,7 @@ type SegmentStats struct {
 	Truncations, Resets, Rolled, Pruned int
 	Failed, Waits                       int // writes that failed, or waited for room
 	NoRoom, HandOvers                   int // proposals that were refused for want of room; attempts to hand over then
+	Shortenings, HeldBack               int // snapshots that were asked for then; messages that waited for them
 	Prefixes, CutStarts                 int // parts of writes that starts have found; starts that were cut short
 	Damages, Refused, Shortened         int
 }

@@ -43,6 +43,67 @@ func (w *workload) refusesProposals(n *node, client int) bool {
 	return true
 }
 
+// shortening is what a process does while its log has no room: it asks for a snapshot, and holds entries back meanwhile. A node
+// does so in node/room.go and node/mailbox.go.
+type shortening struct {
+	due   pipeline.Shorten
+	asked raft.RequestID // 0: no answer is waited for
+	holds bool
+	held  []raft.Event // Received with entries
+}
+
+// shortenTimeouts is how long entries are held back at most, in election timeouts.
+const shortenTimeouts = 20
+
+// shortens has a member ask for a snapshot if its log has no room.
+func (n *node) shortens() {
+	s := &n.disk.segments
+	if s.log == nil || !n.c.profile.Snapshots.On || s.shortening.asked != 0 ||
+		!s.due.Due(s.without(), s.log.Bytes(), int64(n.c.profile.Segments.Bytes)/8) {
+		return
+	}
+	s.stats.Shortenings++
+	s.shortening.asked, s.shortening.holds = n.c.work.snapshot(n, 0), true
+	n.later(shortenTimeouts*n.c.profile.ElectionTimeout, event{kind: evRelease, a: int64(s.shortening.asked)})
+}
+
+// holdsEntriesBack reports whether a message has to wait until the snapshot is taken.
+func (n *node) holdsEntriesBack(m raft.Message) bool {
+	s := &n.disk.segments
+	if entries, ok := m.Body.(raft.AppendRequest); !ok || len(entries.Entries) == 0 || s.log == nil {
+		return false
+	}
+	if s.without() != nil {
+		n.shortens()
+	}
+	if h := &s.shortening; h.holds && len(h.held) < inboxMax {
+		s.stats.HeldBack++
+		h.held = append(h.held, raft.Received{Message: m})
+	}
+	return s.shortening.holds
+}
+
+// release ends to hold back what came since a snapshot was asked for.
+func (n *node) release(asked raft.RequestID) {
+	h := &n.disk.segments.shortening
+	if h.asked != asked || !h.holds {
+		return
+	}
+	held := h.held
+	h.holds, h.held = false, nil
+	for _, e := range held {
+		n.post(e)
+	}
+}
+
+// shortened takes note of the answer to a request for a snapshot.
+func (n *node) shortened(asked raft.RequestID) {
+	if h := &n.disk.segments.shortening; asked != 0 && h.asked == asked {
+		n.release(asked)
+		h.asked = 0
+	}
+}
+
 // begins returns the index behind which the stored log begins. A write that waits for room has already moved that.
 func (d *disk) begins() raft.Index {
 	if s := &d.segments; s.ahead {

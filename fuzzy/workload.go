@@ -238,6 +238,7 @@ func (w *workload) answered(n *node, answers []raft.Answer) {
 		}
 		r := &w.requests[a.RequestID]
 		w.c.check.answered(n, r, a)
+		n.shortened(a.RequestID)
 		switch {
 		case a.Kind == raft.AnswerAccepted && r.kind == changeRequest:
 			r.change.entry = a.ID

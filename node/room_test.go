@@ -166,10 +166,10 @@ func TestSnapshot_IsTakenForALogWithoutRoom(t *testing.T) {
 // nearlyFull is a storage with room for so many more entries, until the record of a snapshot makes room. Writes without room wait.
 type nearlyFull struct {
 	raft.SnapshotStorage
-	mu   sync.Mutex
-	full bool
-	left int
-	done chan struct{}
+	mu                sync.Mutex
+	full              bool
+	left              int
+	begun, goOn, done chan struct{}
 }
 
 func (s *nearlyFull) set(left int) {
@@ -190,7 +190,8 @@ func (s *nearlyFull) Room() error {
 func (s *nearlyFull) GiveUp() { close(s.done) }
 
 func (s *nearlyFull) CreateSnapshot(file raft.SnapshotID) (raft.SnapshotWriter, error) {
-	time.Sleep(time.Second)
+	s.begun <- struct{}{}
+	<-s.goOn
 	return s.SnapshotStorage.CreateSnapshot(file)
 }
 
@@ -219,20 +220,28 @@ func TestSnapshot_IsRecordedBeforeTheRoomIsUsedUp(t *testing.T) {
 		c := startAll(t, rafttest.Options{Members: 3, NewFSM: newJournal, Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
 			mu.Lock()
 			defer mu.Unlock()
-			disks[id] = &nearlyFull{SnapshotStorage: s.(raft.SnapshotStorage), done: make(chan struct{})}
+			disks[id] = &nearlyFull{
+				SnapshotStorage: s.(raft.SnapshotStorage),
+				begun:           make(chan struct{}), goOn: make(chan struct{}), done: make(chan struct{}),
+			}
 			return disks[id]
 		}})
 		follower := c.Follower()
-		var last node.Result
+		disk := disks[follower.Status().ID]
 		for range 3 { // each time that the disk is full
-			disks[follower.Status().ID].set(50)
+			disk.set(50)
+			_, err := c.Leader().Propose(t.Context(), []byte("shows it"))
+			require.NoError(t, err)
+			<-disk.begun
+			var last node.Result
 			for range 200 {
-				var err error
 				last, err = c.Leader().Propose(t.Context(), []byte("x"))
 				require.NoError(t, err)
-				time.Sleep(10 * time.Millisecond)
 			}
-			c.Await("it has them all", func() bool { return follower.Status().Applied >= last.Index })
+			disk.goOn <- struct{}{}
+			c.Await("it has them all, and room", func() bool {
+				return follower.Status().Applied >= last.Index && !follower.Metrics().NoRoom
+			})
 		}
 		assert.NotZero(t, follower.Status().Snapshot.Last)
 	})
