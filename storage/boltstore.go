@@ -224,7 +224,7 @@ func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
 		if !files.NoDescriptor(err) {
 			return err
 		}
-		lacks := withoutDescriptor(fmt.Errorf("storage: recording a snapshot: %w", err))
+		lacks := withRemedy(fmt.Errorf("storage: recording a snapshot: %w", err))
 		b.lacks.Store(&lacks)
 		select {
 		case <-time.After(roomEvery):
@@ -234,8 +234,11 @@ func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
 	}
 }
 
-// withoutDescriptor adds what to do.
-func withoutDescriptor(err error) error {
+// withRemedy adds what to do about an error that is a lack of file descriptors.
+func withRemedy(err error) error {
+	if !files.NoDescriptor(err) {
+		return err
+	}
 	return fmt.Errorf("%w: %s", err, files.DescriptorRemedy)
 }
 

@@ -57,7 +57,7 @@ func explain(doing, path string, err error) error {
 	case errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission):
 		remedy = ErrNotWritable
 	default:
-		return fmt.Errorf("storage: %s %s: %w", doing, path, err)
+		return withRemedy(fmt.Errorf("storage: %s %s: %w", doing, path, err))
 	}
 	return fmt.Errorf("%w: %s %s: %w", remedy, doing, path, err)
 }

@@ -192,10 +192,7 @@ func (l *Log) prepare(bytes int64, needed bool) (took time.Duration, err error) 
 		default:
 		}
 	case !errors.Is(err, segments.ErrClosed):
-		full := fmt.Errorf("storage: preparing a segment: %w", err)
-		if files.NoDescriptor(err) {
-			full = withoutDescriptor(full)
-		}
+		full := withRemedy(fmt.Errorf("storage: preparing a segment: %w", err))
 		l.full.Store(&full)
 	}
 	return took, err

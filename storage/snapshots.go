@@ -63,7 +63,7 @@ func explainSnapshot(err error) error {
 	if isTyped(err) {
 		return err
 	}
-	return fmt.Errorf("storage: opening a snapshot: %w", err)
+	return withRemedy(fmt.Errorf("storage: opening a snapshot: %w", err))
 }
 
 // DiscardSnapshot deletes a finished file, as raft.SnapshotStorage says. It refuses to delete the file of the recorded
@@ -133,7 +133,7 @@ func (s *snapshotFiles) begin(recorded raft.Snapshot, marked bool) (leftOver []s
 		return nil, nil
 	}
 	if leftOver, err = s.dir.Clean(recorded.File); err != nil {
-		return nil, fmt.Errorf("storage: removing the snapshots that nothing records: %w", err)
+		return nil, withRemedy(fmt.Errorf("storage: removing the snapshots that nothing records: %w", err))
 	}
 	s.recorded.Store(&recorded)
 	return leftOver, nil

@@ -450,3 +450,10 @@ func TestOpenLog_RefusesASizeOutOfItsLimits(t *testing.T) {
 		assert.Empty(t, left)
 	}
 }
+
+// A start that finds no file descriptor says what to do about it.
+func TestExplain_ALackOfFileDescriptors(t *testing.T) {
+	err := explain("opening", "/data/raft.db", &fs.PathError{Op: "open", Path: "/data/raft.db", Err: syscall.EMFILE})
+	assert.ErrorIs(t, err, syscall.EMFILE)
+	assert.EqualError(t, err, "storage: opening /data/raft.db: open /data/raft.db: too many open files: "+files.DescriptorRemedy)
+}

@@ -62,7 +62,11 @@ func writeAnew(name string, text []byte) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return os.WriteFile(name, text, 0o600)
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		_ = os.Remove(name) // a full disk leaves an empty one
+		return err
+	}
+	return nil
 }
 
 // listens returns what the other members and clients dial if nothing stands between: what --raft-addr and --http-addr say.
