@@ -305,13 +305,18 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	if !n.frozen && n.streamed(m) || isStream(m.Body) {
 		return
 	}
-	if c.trace != nil {
-		n.received = append(n.received, d.Message.id)
+	d.Message.message = m
+	if !n.holdsAppend(d.Message) {
+		n.receive(d.Message)
 	}
-	if n.holdsEntriesBack(m) {
-		return
+}
+
+// receive takes a message into the inbox.
+func (n *node) receive(e envelope) {
+	if n.c.trace != nil {
+		n.received = append(n.received, e.id)
 	}
-	n.post(raft.Received{Message: m})
+	n.post(raft.Received{Message: e.message})
 }
 
 // strayed turns a message into one from another cluster, or into one of a newer term from a sender that no configuration

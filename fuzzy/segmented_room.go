@@ -43,44 +43,48 @@ func (w *workload) refusesProposals(n *node, client int) bool {
 	return true
 }
 
-// shortening is what a process does while its log has no room: it asks for a snapshot, and holds entries back meanwhile. A node
+// shortening is what a process does while its log has no room: it asks for a snapshot, and holds appends back meanwhile. A node
 // does so in node/room.go and node/mailbox.go.
 type shortening struct {
 	due   pipeline.Shorten
 	asked raft.RequestID // 0: no answer is waited for
 	holds bool
-	held  []raft.Event // Received with entries
+	held  []envelope // messages with appends
 }
 
-// shortenTimeouts is how long entries are held back at most, in election timeouts.
-const shortenTimeouts = 20
+// holdMax is how long appends are held back at most.
+const holdMax = time.Minute
 
 // shortens has a member ask for a snapshot if its log has no room.
 func (n *node) shortens() {
 	s := &n.disk.segments
-	if s.log == nil || !n.c.profile.Snapshots.On || s.shortening.asked != 0 ||
-		!s.due.Due(s.without(), s.log.Bytes(), int64(n.c.profile.Segments.Bytes)/8) {
+	full := s.without()
+	if full == nil {
+		n.release(s.shortening.asked)
+	}
+	if !n.c.profile.Snapshots.On || s.shortening.asked != 0 || !s.due.Due(n.now().Mono, files.NoRoom(full), s.log.Bytes()) {
 		return
 	}
 	s.stats.Shortenings++
 	s.shortening.asked, s.shortening.holds = n.c.work.snapshot(n, 0), true
-	n.later(shortenTimeouts*n.c.profile.ElectionTimeout, event{kind: evRelease, a: int64(s.shortening.asked)})
+	n.later(sim.In(holdMax), event{kind: evRelease, a: int64(s.shortening.asked)})
 }
 
-// holdsEntriesBack reports whether a message has to wait until the snapshot is taken.
-func (n *node) holdsEntriesBack(m raft.Message) bool {
+// holdsAppend reports whether a message has to wait until the snapshot is taken.
+func (n *node) holdsAppend(e envelope) bool {
 	s := &n.disk.segments
-	if entries, ok := m.Body.(raft.AppendRequest); !ok || len(entries.Entries) == 0 || s.log == nil {
+	if _, appends := e.message.Body.(raft.AppendRequest); !appends || s.log == nil {
 		return false
 	}
 	if s.without() != nil {
 		n.shortens()
 	}
-	if h := &s.shortening; h.holds && len(h.held) < inboxMax {
+	h := &s.shortening
+	if h.holds && len(h.held) < inboxMax/2 {
 		s.stats.HeldBack++
-		h.held = append(h.held, raft.Received{Message: m})
+		h.held = append(h.held, e)
 	}
-	return s.shortening.holds
+	return h.holds
 }
 
 // release ends to hold back what came since a snapshot was asked for.
@@ -92,7 +96,7 @@ func (n *node) release(asked raft.RequestID) {
 	held := h.held
 	h.holds, h.held = false, nil
 	for _, e := range held {
-		n.post(e)
+		n.receive(e)
 	}
 }
 

@@ -22,8 +22,8 @@ type mailbox struct {
 	events        queue[raft.Event] // its signal wakes the loop, also for what follows
 	received      int               // how many of them are Received
 	receivedBytes int               // of the entries in them
-	holds         bool              // entries are held back
-	held          []raft.Event      // Received with entries, which are among those that are counted
+	holds         bool              // appends are held back
+	held          []raft.Event      // Received with appends, which are among those that are counted
 	persisted     raft.Seq          // the highest one not stepped yet; 0 = none
 	applied       raft.EntryID      // the highest one not stepped yet
 	closing       bool
@@ -45,7 +45,10 @@ func (m *mailbox) receive(msg raft.Message, waiting int, cfg *Config) bool {
 	if queued := m.receivedBytes + waiting; size > 0 && queued > 0 && queued+size > cfg.ReceivedBytesMax {
 		return false
 	}
-	if m.holds && size > 0 {
+	if _, appends := msg.Body.(raft.AppendRequest); appends && m.holds {
+		if len(m.held) >= cfg.ReceivedMax/2 {
+			return false
+		}
 		m.held = append(m.held, raft.Received{Message: msg})
 	} else {
 		m.events.add(raft.Received{Message: msg})
@@ -55,7 +58,8 @@ func (m *mailbox) receive(msg raft.Message, waiting int, cfg *Config) bool {
 	return true
 }
 
-// hold begins or ends to hold back received entries. All other messages pass them, as they may on any network.
+// hold begins or ends to hold back appends, also those without entries: the answer to one that passed the others would be
+// that they have not arrived. All other messages pass them, as they may on any network, and find room.
 func (m *mailbox) hold(holds bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

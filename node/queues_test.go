@@ -380,3 +380,43 @@ func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
 		expect.Equal(t, h.Lineage.Last(), n.identity.hello(h.From).Remembers.Start)
 	})
 }
+
+// While appends are held back, all other messages find room and pass them. Then they arrive in the order in which they came.
+func TestMailbox_HoldsAppendsBack(t *testing.T) {
+	m, cfg := newMailbox(), &Config{ReceivedMax: 8, ReceivedBytesMax: 1 << 20}
+	appendOf := func(last raft.Index) raft.Message {
+		r := raft.AppendRequest{Prev: raft.EntryID{Index: last - 1}, Last: raft.EntryID{Index: last}}
+		if last%2 == 0 {
+			r.Entries = []raft.Entry{{Index: last, Kind: raft.EntryCommand, Data: make([]byte, 100)}}
+		}
+		return raft.Message{Body: r}
+	}
+	m.hold(true)
+	for last := range raft.Index(4) {
+		expect.True(t, m.receive(appendOf(last+1), 0, cfg))
+	}
+	expect.False(t, m.receive(appendOf(5), 0, cfg), "half of the room is for others")
+	for range 4 {
+		expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, cfg))
+	}
+	events, _, _ := m.take(nil)
+	require.Len(t, events, 4)
+	for _, e := range events {
+		expect.IsType(t, raft.Heartbeat{}, e.(raft.Received).Message.Body)
+	}
+	received, bytes := m.depth()
+	expect.Equal(t, 4, received)
+	expect.Positive(t, bytes)
+
+	m.hold(false)
+	events, _, _ = m.take(nil)
+	require.Len(t, events, 4)
+	for i, e := range events {
+		expect.Equal(t, raft.Index(i+1), e.(raft.Received).Message.Body.(raft.AppendRequest).Last.Index)
+	}
+	received, bytes = m.depth()
+	expect.Equal(t, [2]int{}, [2]int{received, bytes})
+	expect.True(t, m.receive(appendOf(6), 0, cfg))
+	events, _, _ = m.take(nil)
+	expect.Len(t, events, 1)
+}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -17,11 +18,8 @@ import (
 const (
 	// roomEvery is how often a member looks whether its disk has room for more entries, while none come.
 	roomEvery = time.Second
-	// shortenEvery is by how many bytes a log without room has grown before it gets another snapshot: much less than is left
-	// of a segment when the next one turns out not to be possible.
-	shortenEvery = 4 << 20
-	// holdMax is how long entries are held back at most while a snapshot is taken.
-	holdMax = 10 * time.Second
+	// holdMax is how long appends are held back at most while a snapshot is taken.
+	holdMax = time.Minute
 )
 
 // roomWatch says when the disk is full, has the log made shorter, and hands over leadership. Its own goroutine uses all but
@@ -106,27 +104,30 @@ func (w *roomWatch) snapshot() {
 	n.mailbox.hold(true)
 	n.wg.Go(func() {
 		defer w.asks.Store(false)
-		release := time.AfterFunc(holdMax, func() { n.mailbox.hold(false) })
+		defer n.mailbox.hold(false)
 		ctx, cancel := n.context()
 		defer cancel(nil)
+		ctx, stop := context.WithTimeout(ctx, holdMax)
+		defer stop()
 		_, _ = n.Snapshot(ctx) // Status says why none was taken
-		release.Stop()
-		n.mailbox.hold(false)
 	})
 }
 
 func (w *roomWatch) look() {
 	n := w.node
 	full, was := n.lacksRoom(), w.trouble.get()
+	if full == nil {
+		n.mailbox.hold(false) // another snapshot, or somebody else, has made room
+	}
+	if n.files != nil && !w.asks.Load() && w.shorten.Due(n.now().Mono, full != nil && isFull(full), n.logBytes()) {
+		w.snapshot()
+	}
 	if w.trouble.set(full) {
 		message := "the disk has no room for more entries of the log: make room, and this member goes on by itself"
 		if !isFull(full) {
 			message = "this member cannot make room for more entries of the log"
 		}
 		n.logger.log(hclog.Warn, message, "error", full)
-	}
-	if n.files != nil && !w.asks.Load() && w.shorten.Due(full, n.logBytes(), shortenEvery) {
-		w.snapshot()
 	}
 	if was != nil && full == nil {
 		n.logger.log(hclog.Info, "there is room for more entries of the log again")

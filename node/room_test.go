@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,7 +158,9 @@ func TestSnapshot_IsTakenForALogWithoutRoom(t *testing.T) {
 		leader := c.Leader()
 		written, err := leader.Propose(t.Context(), []byte("x"))
 		require.NoError(t, err)
-		require.Zero(t, leader.Status().Snapshot.Last)
+		disk.set(syscall.EMFILE, false)
+		time.Sleep(time.Minute)
+		require.Zero(t, leader.Status().Snapshot.Last, "it brings no file descriptor")
 		disk.set(errDisk, false)
 		c.Await("a snapshot", func() bool { return leader.Status().Snapshot.Last.Index == written.Index })
 	})
@@ -176,6 +179,12 @@ func (s *nearlyFull) set(left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full, s.left = true, left
+}
+
+func (s *nearlyFull) setRoom() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = false
 }
 
 func (s *nearlyFull) Room() error {
@@ -212,22 +221,27 @@ func (s *nearlyFull) Write(w raft.StorageWrite) error {
 	return s.SnapshotStorage.Write(w)
 }
 
+// onANearlyFullDisk starts three members, and returns a follower with the disk that it has.
+func onANearlyFullDisk(t *testing.T) (*rafttest.Cluster, *node.Node, *nearlyFull) {
+	disks := map[raft.NodeID]*nearlyFull{}
+	var mu sync.Mutex
+	c := startAll(t, rafttest.Options{Members: 3, NewFSM: newJournal, Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
+		mu.Lock()
+		defer mu.Unlock()
+		disks[id] = &nearlyFull{
+			SnapshotStorage: s.(raft.SnapshotStorage),
+			begun:           make(chan struct{}), goOn: make(chan struct{}), done: make(chan struct{}),
+		}
+		return disks[id]
+	}})
+	follower := c.Follower()
+	return c, follower, disks[follower.Status().ID]
+}
+
 // Entries do not fill the room that is left before the record of the snapshot that makes more: it is written behind them.
 func TestSnapshot_IsRecordedBeforeTheRoomIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disks := map[raft.NodeID]*nearlyFull{}
-		var mu sync.Mutex
-		c := startAll(t, rafttest.Options{Members: 3, NewFSM: newJournal, Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
-			mu.Lock()
-			defer mu.Unlock()
-			disks[id] = &nearlyFull{
-				SnapshotStorage: s.(raft.SnapshotStorage),
-				begun:           make(chan struct{}), goOn: make(chan struct{}), done: make(chan struct{}),
-			}
-			return disks[id]
-		}})
-		follower := c.Follower()
-		disk := disks[follower.Status().ID]
+		c, follower, disk := onANearlyFullDisk(t)
 		for range 3 { // each time that the disk is full
 			disk.set(50)
 			_, err := c.Leader().Propose(t.Context(), []byte("shows it"))
@@ -244,6 +258,49 @@ func TestSnapshot_IsRecordedBeforeTheRoomIsUsedUp(t *testing.T) {
 			})
 		}
 		assert.NotZero(t, follower.Status().Snapshot.Last)
+	})
+}
+
+// However long the snapshot takes, entries wait for a minute at most, and the member follows its leader all the time. They
+// wait no longer than the room is lacking either.
+func TestSnapshot_HoldsEntriesBackForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, follower, disk := onANearlyFullDisk(t)
+		leader := c.Leader()
+		now := leader.Status()
+		write := func() raft.Index {
+			written, err := leader.Propose(t.Context(), []byte("x"))
+			require.NoError(t, err)
+			return written.Index
+		}
+		full := func() (before raft.Index) {
+			before = write()
+			c.Await("it has that", func() bool { return follower.Status().Applied >= before })
+			disk.set(10_000)
+			write()
+			<-disk.begun
+			return before
+		}
+		before := full()
+		for range 50 {
+			write()
+			time.Sleep(time.Second)
+		}
+		assert.LessOrEqual(t, follower.Status().Applied, before+1)
+		last := write()
+		time.Sleep(20 * time.Second)
+		assert.Equal(t, last, follower.Status().Applied)
+		assert.Equal(t, now.Term, leader.Status().Term)
+		assert.Equal(t, raft.Leader, leader.Status().Role)
+		disk.goOn <- struct{}{}
+		c.Await("it has room", func() bool { return !follower.Metrics().NoRoom })
+
+		full()
+		disk.setRoom()
+		last = write()
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, last, follower.Status().Applied, "somebody else has made room")
+		disk.goOn <- struct{}{}
 	})
 }
 
