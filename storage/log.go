@@ -91,7 +91,7 @@ func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
 	l.idle.Store(true)
 	sizes := segments.Sizes{SegmentBytes: opts.SegmentBytes, FirstBytes: firstBytes}
 	l.log = segments.New(disk, filepath.Join(dir, LogDir), sizes, segments.Owner{
-		Salt: salt, Keep: l.keep, Await: l.await, Rest: l.rest,
+		Salt: salt, Keep: l.keep, Await: l.await, Rest: l.rest, Leave: l.leave,
 	})
 	if err := l.open(dir, logHome{l}, opts.LockWait); err != nil {
 		return nil, err
@@ -205,6 +205,20 @@ func (l *Log) retryAfter(took time.Duration, err error) time.Duration {
 		return roomEvery
 	}
 	return max(roomEvery, min(retryFactor*took, retryMax))
+}
+
+// leaveMax is how many bytes the log leaves at most for the next snapshot. For one that is larger it leaves none: what it
+// needs is much more than a segment.
+const leaveMax = 64 << 20
+
+// leave returns how many bytes of the disk are for the next snapshot, without which the log does not become shorter: twice as
+// many as the last one has, less those that are written already.
+func (l *Log) leave() int64 {
+	recorded := l.recorded.Load()
+	if recorded == nil || recorded.Size > leaveMax {
+		return 0
+	}
+	return max(min(2*recorded.Size, leaveMax)-l.dir.UnderWay(), 0)
 }
 
 // rest leaves the disk, and the processors that wait for it, to the log: most of the time, if there is time.

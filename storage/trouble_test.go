@@ -457,3 +457,24 @@ func TestExplain_ALackOfFileDescriptors(t *testing.T) {
 	assert.ErrorIs(t, err, syscall.EMFILE)
 	assert.EqualError(t, err, "storage: opening /data/raft.db: open /data/raft.db: too many open files: "+files.DescriptorRemedy)
 }
+
+// The log leaves room for twice the last snapshot, but for what the next one has taken already.
+func TestLog_LeavesRoomForTheNextSnapshot(t *testing.T) {
+	b := newBusy(t)
+	assert.Zero(t, b.leave(), "there is none")
+	for _, row := range []struct{ size, leave int64 }{{3 << 20, 6 << 20}, {40 << 20, 64 << 20}, {64 << 20, 64 << 20}, {64<<20 + 1, 0}} {
+		b.recorded.Store(&raft.Snapshot{Size: row.size})
+		assert.Equal(t, row.leave, b.leave())
+	}
+	b.recorded.Store(&raft.Snapshot{Size: 1 << 20})
+	w, err := b.CreateSnapshot(raft.SnapshotID{1})
+	require.NoError(t, err)
+	_, err = w.Write(make([]byte, 1<<20))
+	require.NoError(t, err)
+	assert.InDelta(t, 1<<20, b.leave(), 64<<10)
+	_, err = w.Write(make([]byte, 2<<20))
+	require.NoError(t, err)
+	assert.Zero(t, b.leave())
+	require.NoError(t, w.Abort())
+	assert.EqualValues(t, 2<<20, b.leave())
+}

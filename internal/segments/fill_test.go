@@ -183,6 +183,29 @@ func TestPrepare_DoesNotRestAfterAFullDisk(t *testing.T) {
 	assert.Zero(t, h.rests)
 }
 
+// A segment that is made in advance leaves room for a snapshot. One that the log waits for takes that, too.
+func TestPrepare_LeavesRoom(t *testing.T) {
+	tree := newTree()
+	h := newHome(tree.FS())
+	h.sizes.FirstBytes, h.sizes.SegmentBytes = 16<<10, 16<<10
+	l := opened(t, h)
+	used := tree.Used()
+	h.leave = 5000
+	tree.Quota(used + 16<<10 + 4999)
+	err := l.Prepare(0)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	assert.ErrorContains(t, err, "the next segment takes 16384 bytes, and 21383 are free, of which 5000 are left for the next snapshot")
+	require.Error(t, l.Room())
+	for tree.Used() == used { // until the log needs the next segment
+		require.NoError(t, l.Append(l.Last(), entries(l.Last(), 1, 20), 0))
+	}
+	require.NoError(t, l.Room())
+
+	tree.Quota(tree.Used() + 16<<10 + 5000)
+	require.NoError(t, l.Prepare(0))
+	require.NoError(t, l.Room())
+}
+
 func TestPrepare_DoesNotRestWhileTheLogWaits(t *testing.T) {
 	h := newHome(&counted{FS: newTree().FS()}) // which allocates nothing
 	h.sizes = segments.Sizes{FirstBytes: 16 << 10, SegmentBytes: 128 << 10, BufferBytes: 1 << 10, FillBytes: 1 << 10}

@@ -61,6 +61,8 @@ type Owner struct {
 	// Rest is called by Prepare between two parts of a file that it fills, when there is time; the last one took so long.
 	// It may wait, for the sake of what is written beside.
 	Rest func(took time.Duration)
+	// Leave returns how many bytes a new file leaves free, unless Append waits for it. Nil: none.
+	Leave func() int64
 }
 
 // Log is a log in segments. First Recover is called, then Begin. From then on any goroutine may call Entries, Prepare, Room

@@ -173,7 +173,11 @@ func (l *Log) prepare(bytes int64) (*segment, error) {
 	number := l.next
 	s := &segment{path: l.path(number)}
 	s.Listed = Listed{Number: number, Salt: l.owner.Salt(), Bytes: l.sizeOf(number, bytes)}
-	name, err := l.fileFor(s)
+	var leave int64
+	if bytes == 0 && l.owner.Leave != nil {
+		leave = l.owner.Leave()
+	}
+	name, err := l.fileFor(s, leave)
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +210,8 @@ func (l *Log) spareOf(s *segment) string {
 	return filepath.Join(l.dir, sparePrefix+filepath.Base(s.path))
 }
 
-// fileFor returns the name of a file that holds the head of the segment, and has its room.
-func (l *Log) fileFor(s *segment) (name string, err error) {
+// fileFor returns the name of a file that holds the head of the segment, and has its room. A new one leaves so many bytes free.
+func (l *Log) fileFor(s *segment, leave int64) (name string, err error) {
 	var f files.File
 	if name = l.takeSpare(s.Bytes); name != "" {
 		f, err = l.fs.OpenWrite(name)
@@ -221,7 +225,7 @@ func (l *Log) fileFor(s *segment) (name string, err error) {
 	}
 	if f == nil {
 		name = filepath.Join(l.dir, newName)
-		if err := errors.Join(l.drop(name), l.enough(s.Bytes)); err != nil {
+		if err := errors.Join(l.drop(name), l.enough(s.Bytes, leave)); err != nil {
 			return "", err
 		}
 		if f, err = l.fs.Create(name); err == nil {
@@ -243,15 +247,19 @@ func (l *Log) fileFor(s *segment) (name string, err error) {
 	return name, nil
 }
 
-// enough returns an error if there is no room for so many bytes, as far as the file system tells. Files that may be used again
-// are too small, and make room.
-func (l *Log) enough(bytes int64) error {
+// enough returns an error if there is no room for so many bytes beside those that are left, as far as the file system tells.
+// Files that may be used again are too small, and make room.
+func (l *Log) enough(bytes, leave int64) error {
 	free, err := l.fs.Free(l.dir)
-	for err == nil && free < bytes && l.dropSpare() {
+	for err == nil && free-leave < bytes && l.dropSpare() {
 		free, err = l.fs.Free(l.dir)
 	}
-	if err == nil && free < bytes {
-		err := fmt.Errorf("the next segment takes %d bytes, and %d are free: %w", bytes, free, syscall.ENOSPC)
+	if err == nil && free-leave < bytes {
+		beside := ""
+		if leave > 0 {
+			beside = fmt.Sprintf(", of which %d are left for the next snapshot", leave)
+		}
+		err := fmt.Errorf("the next segment takes %d bytes, and %d are free%s: %w", bytes, free, beside, syscall.ENOSPC)
 		return &fs.PathError{Op: "allocate", Path: l.dir, Err: err}
 	}
 	return nil

@@ -37,6 +37,7 @@ type home struct {
 	prunes  bool   // whenever a segment is needed, as on a full disk
 	waits   bool   // for a file descriptor
 	lacked  int    // so many times there was none
+	leave   int64
 }
 
 func newHome(disk files.FS) *home { return &home{disk: disk, dir: dir, sizes: small} }
@@ -70,6 +71,7 @@ func (h *home) unread() (l *segments.Log) {
 				h.rest()
 			}
 		},
+		Leave: func() int64 { return h.leave },
 	})
 	return l
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/files"
@@ -24,6 +25,8 @@ type Dir struct {
 	fs    files.FS
 	path  string
 	sizes Sizes
+
+	underWay atomic.Int64 // bytes of the files that are being written
 
 	mu        sync.Mutex
 	made      bool // the directory exists, durably
@@ -117,6 +120,9 @@ func (d *Dir) remove(path string) error {
 	}
 	return nil
 }
+
+// UnderWay returns how many bytes the files have that are being written.
+func (d *Dir) UnderWay() int64 { return d.underWay.Load() }
 
 // Free returns how many bytes may still be written here.
 func (d *Dir) Free() (int64, error) {

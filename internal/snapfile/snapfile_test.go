@@ -107,6 +107,23 @@ func TestDir_KeepsWhatWasWritten(t *testing.T) {
 	}
 }
 
+func TestDir_CountsTheBytesUnderWay(t *testing.T) {
+	d := openDir(t, crashdisk.New().FS())
+	begin := func(number byte) *snapfile.Writer {
+		w, err := d.Create(described(number, nil).File)
+		require.NoError(t, err)
+		_, err = w.Write(payload(200_000))
+		require.NoError(t, err)
+		return w
+	}
+	one, other := begin(1), begin(2)
+	assert.InDelta(t, 400_000, d.UnderWay(), 128<<10, "but for what is not a block yet")
+	require.NoError(t, one.Abort())
+	assert.InDelta(t, 200_000, d.UnderWay(), 64<<10)
+	require.NoError(t, other.Finish(described(2, payload(200_000))))
+	assert.Zero(t, d.UnderWay())
+}
+
 func TestReader_ReadsAnywhere(t *testing.T) {
 	d := openDir(t, crashdisk.New().FS())
 	data := payload(200_000)
@@ -214,6 +231,7 @@ func TestWriter_EveryErrorIsReported(t *testing.T) {
 		}
 		require.ErrorIs(t, err, broken)
 		assert.Empty(t, names(t, tree.FS()), "call %d", failures+1)
+		assert.Zero(t, d.UnderWay())
 		require.NoError(t, write(d), "call %d: it is tried again", failures+1)
 		failures++
 	}

@@ -105,6 +105,7 @@ func (w *Writer) flush() error {
 func (w *Writer) put(b []byte) error {
 	n, err := w.f.WriteAt(b, w.at)
 	w.at += int64(n)
+	w.dir.underWay.Add(int64(n))
 	w.unsynced += n
 	w.err = err
 	return err
@@ -139,9 +140,15 @@ func (w *Writer) Finish(s raft.Snapshot) error {
 	if w.err = w.dir.fs.SyncDir(w.dir.path); w.err != nil {
 		return w.err
 	}
-	w.ended = true
-	w.dir.release(w.file)
+	w.end()
 	return nil
+}
+
+// end ends the Writer, which has finished or removed its file.
+func (w *Writer) end() {
+	w.ended = true
+	w.dir.underWay.Add(-w.at)
+	w.dir.release(w.file)
 }
 
 func (w *Writer) check(s raft.Snapshot) error {
@@ -160,8 +167,7 @@ func (w *Writer) Abort() error {
 	if w.ended {
 		return nil
 	}
-	w.ended = true
-	defer w.dir.release(w.file)
+	defer w.end()
 	_ = w.f.Close() // the bytes do not count
 	if w.renamed {
 		return w.dir.Discard(w.file)
