@@ -212,13 +212,17 @@ func (l *Log) retryAfter(took time.Duration, err error) time.Duration {
 const leaveMax = 64 << 20
 
 // leave returns how many bytes of the disk are for the next snapshot, without which the log does not become shorter: twice as
-// many as the last one has, less those that are written already.
+// many as the last one has or, without one, as the log takes, less those that are written already.
 func (l *Log) leave() int64 {
 	recorded := l.recorded.Load()
 	if recorded == nil || recorded.Size > leaveMax {
 		return 0
 	}
-	return max(min(2*recorded.Size, leaveMax)-l.dir.UnderWay(), 0)
+	expected := 2 * recorded.Size
+	if recorded.ID.Index == 0 {
+		expected = l.LogBytes()
+	}
+	return max(min(expected, leaveMax)-l.dir.UnderWay(), 0)
 }
 
 // rest leaves the disk, and the processors that wait for it, to the log: most of the time, if there is time.
