@@ -1,8 +1,6 @@
 package node
 
 import (
-	"slices"
-
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/pipeline"
 )
@@ -87,7 +85,7 @@ func (e handler) Receive(from raft.Peer, batch []raft.Message) {
 	n.identity.mu.Lock()
 	n.identity.hear(from)
 	n.identity.mu.Unlock()
-	if slices.ContainsFunc(batch, func(m raft.Message) bool { return entryBytes(m) > 0 }) && n.lacksRoom() != nil {
+	if n.lacksRoom() != nil {
 		n.roomWatch.lacking.wake()
 	}
 	for _, m := range batch {

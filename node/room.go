@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// roomEvery is how often a member looks whether its disk has room for more entries, while none come.
+	// roomEvery is how often a member looks whether its disk has room for more entries, while nothing comes.
 	roomEvery = time.Second
 	// holdMax is how long appends are held back at most while a snapshot is taken.
 	holdMax = time.Minute
@@ -26,7 +26,7 @@ const (
 // lacking and asks.
 type roomWatch struct {
 	node     *Node
-	lacking  signal      // entries have come for which there may be no room
+	lacking  signal      // there is no room, and proposals or messages have come
 	asks     atomic.Bool // a snapshot was asked for and not answered yet
 	shorten  pipeline.Shorten
 	handOver pipeline.HandOver
