@@ -98,7 +98,6 @@ const (
 	evStall                      // the disk of a leader that has found another's disk stale stalls; a: for how long
 	evRedial                     // a process dials those who have not accepted it
 	evTend                       // a process looks after the segments of its log
-	evRelease                    // entries have been held back for long enough
 )
 
 type event struct {

@@ -145,7 +145,7 @@ func (n *node) space() pipeline.Space {
 }
 
 // reserve returns what snapshots leave free.
-func (p *Profile) reserve() int64 { return pipeline.Reserve(int64(p.Snapshots.ReserveBytes), 0, true) }
+func (p *Profile) reserve() int64 { return pipeline.Reserve(int64(p.Snapshots.ReserveBytes), 0, false) }
 
 // announced returns the size that a frozen state knows of itself; -1: none.
 func (n *node) announced(f *snapFile) int64 {

@@ -302,8 +302,6 @@ func (n *node) handle(e event) {
 		n.unstick()
 	case evTend:
 		n.tends()
-	case evRelease:
-		n.release(raft.RequestID(e.a))
 	case evDoze:
 		n.fallAsleep()
 	case evStall:

@@ -31,6 +31,7 @@ type segmented struct {
 	failing  bool           // a sync or another call of the next write fails
 	failed   failedWrite    // of the running process
 	reached  raft.Index     // the commit index that batches have recorded, as far as the log reached
+	written  uint64         // bytes of all entries that were ever written
 	told     raft.Index     // the highest commit index that was ever written
 	recent   [2]appended    // what was written last, the newest one first: damage to it may be taken for an interrupted write
 	fullTill sim.Time       // it has no room for another segment before this time
@@ -272,6 +273,7 @@ func (d *disk) madeSegments(n *node, w *raft.Write) {
 // noteAppend takes note of the entries of a write, or of some of them.
 func (s *segmented) noteAppend(n *node, l *raft.LogWrite) {
 	d := &n.disk
+	s.written += uint64(pipeline.RecordBytes(l.Entries))
 	last := d.lastID()
 	ends := append([]raft.Entry{*d.entryAt(last.Index), *d.entryAt(l.After.Index)}, l.Entries...)
 	s.recent = [2]appended{{ends}, s.recent[0]}

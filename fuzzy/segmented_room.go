@@ -43,58 +43,60 @@ func (w *workload) refusesProposals(n *node, client int) bool {
 	return true
 }
 
-// shortening is what a process does while its log has no room: it asks for a snapshot, and holds appends back meanwhile. A node
-// does so in node/room.go and node/mailbox.go.
+// shortening is what a process does while its log has no room: it asks for a snapshot, and holds appends back. A node does so
+// in node/room.go and node/mailbox.go.
 type shortening struct {
-	due   pipeline.Shorten
-	asked raft.RequestID // 0: no answer is waited for
-	holds bool
-	held  []envelope // messages with appends
+	due       pipeline.Shorten
+	asked     raft.RequestID // 0: no answer is waited for
+	allowance pipeline.Allowance
+	held      []envelope // messages with appends
 }
 
-// holdMax is how long appends are held back at most.
-const holdMax = time.Minute
+// allowance returns how many bytes of entries a member takes from one leader while it has no room.
+func (n *node) allowance() uint64 { return uint64(n.c.profile.Segments.Bytes) / 16 }
 
 // shortens has a member ask for a snapshot if its log has no room.
 func (n *node) shortens() {
 	s := &n.disk.segments
 	full := s.without()
 	if full == nil {
-		n.release(s.shortening.asked)
+		n.release()
 	}
-	if !n.c.profile.Snapshots.On || s.shortening.asked != 0 || !s.due.Due(n.now().Mono, files.NoRoom(full), s.log.Bytes()) {
+	if !n.c.profile.Snapshots.On || s.asked != 0 || !s.due.Due(n.now().Mono, files.NoRoom(full), s.written, n.allowance()/2) {
 		return
 	}
 	s.stats.Shortenings++
-	s.shortening.asked, s.shortening.holds = n.c.work.snapshot(n, 0), true
-	n.later(sim.In(holdMax), event{kind: evRelease, a: int64(s.shortening.asked)})
+	s.asked = n.c.work.snapshot(n, 0)
 }
 
-// holdsAppend reports whether a message has to wait until the snapshot is taken.
+// holdsAppend reports whether a message has to wait until there is room.
 func (n *node) holdsAppend(e envelope) bool {
 	s := &n.disk.segments
-	if _, appends := e.message.Body.(raft.AppendRequest); !appends || s.log == nil {
+	r, appends := e.message.Body.(raft.AppendRequest)
+	if !appends || s.log == nil {
 		return false
 	}
-	if s.without() != nil {
+	full := s.without() != nil
+	if full {
 		n.shortens()
+	} else {
+		n.release()
 	}
-	h := &s.shortening
-	if h.holds && len(h.held) < inboxMax/2 {
+	if s.allowance.Takes(full, e.message.Term, pipeline.RecordBytes(r.Entries), int(n.allowance())) {
+		return false
+	}
+	if len(s.held) < inboxMax/2 {
 		s.stats.HeldBack++
-		h.held = append(h.held, e)
+		s.held = append(s.held, e)
 	}
-	return h.holds
+	return true
 }
 
-// release ends to hold back what came since a snapshot was asked for.
-func (n *node) release(asked raft.RequestID) {
-	h := &n.disk.segments.shortening
-	if h.asked != asked || !h.holds {
-		return
-	}
-	held := h.held
-	h.holds, h.held = false, nil
+// release ends to hold appends back.
+func (n *node) release() {
+	s := &n.disk.segments
+	held := s.held
+	s.held = nil
 	for _, e := range held {
 		n.receive(e)
 	}
@@ -102,9 +104,8 @@ func (n *node) release(asked raft.RequestID) {
 
 // shortened takes note of the answer to a request for a snapshot.
 func (n *node) shortened(asked raft.RequestID) {
-	if h := &n.disk.segments.shortening; asked != 0 && h.asked == asked {
-		n.release(asked)
-		h.asked = 0
+	if s := &n.disk.segments; s.asked == asked {
+		s.asked = 0
 	}
 }
 

@@ -69,8 +69,8 @@ type Config struct {
 	// the disk, the network and the processors have time for the log. Default 32 MiB; at least 64 KiB.
 	SnapshotBytesPerSecond int
 	// SnapshotReserveBytes stays free on the disk: no snapshot is begun for which there is no room beside it, and one
-	// that takes it is given up. Default: as many bytes as the log takes, 1 MiB to 64 MiB; but 1 MiB once the log has no
-	// room to grow, since the snapshot makes it shorter.
+	// that takes it is given up. Default: as many bytes as the log takes, 1 MiB to 64 MiB; but 1 MiB if the log takes its
+	// room in advance, as that of a RoomStorage.
 	SnapshotReserveBytes int
 	// SnapshotStallMax is for how long FSMSnapshot.WriteTo may write nothing before the snapshot is given up. Default
 	// 1 min; at least 1 s.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
@@ -85,16 +86,18 @@ func (e handler) Receive(from raft.Peer, batch []raft.Message) {
 	n.identity.mu.Lock()
 	n.identity.hear(from)
 	n.identity.mu.Unlock()
-	if n.lacksRoom() != nil {
+	lacking := n.lacksRoom()
+	if lacking != nil {
 		n.roomWatch.lacking.wake()
 	}
+	full := lacking != nil && (isFull(lacking) || files.NoDescriptor(lacking)) // or else a write that needs room fails
 	for _, m := range batch {
 		switch {
 		case m.From != from:
 			n.counters.droppedForged.Add(1)
 		case e.stream(m):
 		case entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax,
-			!n.mailbox.receive(m, n.cache.WaitingBytes(), &n.cfg):
+			!n.mailbox.receive(m, n.cache.WaitingBytes(), full, &n.cfg):
 			n.counters.droppedReceived.Add(1)
 		default:
 			n.counters.received.Add(1)

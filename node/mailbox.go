@@ -13,6 +13,7 @@ const (
 	batchEventsMax = 4096    // events other than proposals
 	batchBytesMax  = 4 << 20 // bytes of received entries, and of proposals
 	postedMax      = 8192    // events about connections and dropped sends that wait
+	allowanceBytes = 2 << 20 // bytes of entries that are taken from one leader while the disk is full: a sixteenth of a segment
 )
 
 // mailbox is where everybody but the callers leaves events for the loop. Nobody ever waits at it:
@@ -22,10 +23,10 @@ type mailbox struct {
 	events        queue[raft.Event] // its signal wakes the loop, also for what follows
 	received      int               // how many of them are Received
 	receivedBytes int               // of the entries in them
-	holds         bool              // appends are held back
-	held          []raft.Event      // Received with appends, which are among those that are counted
-	persisted     raft.Seq          // the highest one not stepped yet; 0 = none
-	applied       raft.EntryID      // the highest one not stepped yet
+	allowance     pipeline.Allowance
+	held          []raft.Event // Received with appends for which there is no room; they are among those that are counted
+	persisted     raft.Seq     // the highest one not stepped yet; 0 = none
+	applied       raft.EntryID // the highest one not stepped yet
 	closing       bool
 	inspections   []chan<- raft.CoreStatus
 }
@@ -33,8 +34,9 @@ type mailbox struct {
 func newMailbox() *mailbox { return &mailbox{events: queue[raft.Event]{signal: newSignal()}} }
 
 // receive takes a message in, unless the limits say no. waiting is the bytes of entries that the loop
-// has passed on to the disk already.
-func (m *mailbox) receive(msg raft.Message, waiting int, cfg *Config) bool {
+// has passed on to the disk already. While the disk is full, appends beyond the allowance are held back. All other messages
+// pass them, as they may on any network, and find room.
+func (m *mailbox) receive(msg raft.Message, waiting int, full bool, cfg *Config) bool {
 	size := entryBytes(msg)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,7 +47,10 @@ func (m *mailbox) receive(msg raft.Message, waiting int, cfg *Config) bool {
 	if queued := m.receivedBytes + waiting; size > 0 && queued > 0 && queued+size > cfg.ReceivedBytesMax {
 		return false
 	}
-	if _, appends := msg.Body.(raft.AppendRequest); appends && m.holds {
+	if !full {
+		m.release()
+	}
+	if _, appends := msg.Body.(raft.AppendRequest); appends && !m.allowance.Takes(full, msg.Term, size, allowanceBytes) {
 		if len(m.held) >= cfg.ReceivedMax/2 {
 			return false
 		}
@@ -58,14 +63,14 @@ func (m *mailbox) receive(msg raft.Message, waiting int, cfg *Config) bool {
 	return true
 }
 
-// hold begins or ends to hold back appends, also those without entries: the answer to one that passed the others would be
-// that they have not arrived. All other messages pass them, as they may on any network, and find room.
-func (m *mailbox) hold(holds bool) {
+// roomy is called when the disk is not full.
+func (m *mailbox) roomy() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.holds = holds; holds {
-		return
-	}
+	m.release()
+}
+
+func (m *mailbox) release() {
 	for _, e := range m.held {
 		m.events.add(e)
 	}

@@ -233,7 +233,7 @@ func TestMailbox_PostedAreBounded(t *testing.T) {
 	}
 	expect.False(t, m.post(raft.PeerLost{Peer: raft.Peer{ID: "n2", Incarnation: 2}}))
 	cfg := Config{}.withDefaults()
-	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, &cfg), "they do not take the room of messages")
+	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, false, &cfg), "they do not take the room of messages")
 	batch, _, _ := m.take(nil)
 	expect.Len(t, batch, batchEventsMax, "nor more of a step than its share")
 }
@@ -381,42 +381,49 @@ func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
 	})
 }
 
-// While appends are held back, all other messages find room and pass them. Then they arrive in the order in which they came.
+// On a full disk, some entries of a leader are taken, and then none. All other messages find room and pass them. Once there
+// is room they arrive in the order in which they came.
 func TestMailbox_HoldsAppendsBack(t *testing.T) {
-	m, cfg := newMailbox(), &Config{ReceivedMax: 8, ReceivedBytesMax: 1 << 20}
-	appendOf := func(last raft.Index) raft.Message {
+	m, cfg := newMailbox(), &Config{ReceivedMax: 8, ReceivedBytesMax: 64 << 20}
+	appendOf := func(last raft.Index, size int) raft.Message {
 		r := raft.AppendRequest{Prev: raft.EntryID{Index: last - 1}, Last: raft.EntryID{Index: last}}
-		if last%2 == 0 {
-			r.Entries = []raft.Entry{{Index: last, Kind: raft.EntryCommand, Data: make([]byte, 100)}}
-		}
-		return raft.Message{Body: r}
+		r.Entries = []raft.Entry{{Index: last, Kind: raft.EntryCommand, Data: make([]byte, size)}}
+		return raft.Message{Term: 3, Body: r}
 	}
-	m.hold(true)
-	for last := range raft.Index(4) {
-		expect.True(t, m.receive(appendOf(last+1), 0, cfg))
-	}
-	expect.False(t, m.receive(appendOf(5), 0, cfg), "half of the room is for others")
-	for range 4 {
-		expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, cfg))
-	}
+	bare := raft.Message{Term: 3, Body: raft.AppendRequest{}}
+	expect.True(t, m.receive(appendOf(1, 1<<20), 0, true, cfg))
+	expect.True(t, m.receive(bare, 0, true, cfg))
 	events, _, _ := m.take(nil)
+	require.Len(t, events, 2)
+
+	expect.True(t, m.receive(appendOf(2, 1<<20), 0, true, cfg))
+	expect.True(t, m.receive(appendOf(3, 1), 0, true, cfg))
+	expect.True(t, m.receive(bare, 0, true, cfg))
+	expect.True(t, m.receive(appendOf(4, 1), 0, true, cfg))
+	expect.False(t, m.receive(appendOf(5, 1), 0, true, cfg), "half of the room is for others")
+	for range 4 {
+		expect.True(t, m.receive(raft.Message{Term: 3, Body: raft.Heartbeat{}}, 0, true, cfg))
+	}
+	events, _, _ = m.take(nil)
 	require.Len(t, events, 4)
 	for _, e := range events {
 		expect.IsType(t, raft.Heartbeat{}, e.(raft.Received).Message.Body)
 	}
 	received, bytes := m.depth()
 	expect.Equal(t, 4, received)
-	expect.Positive(t, bytes)
+	expect.Greater(t, bytes, 1<<20)
 
-	m.hold(false)
+	expect.True(t, m.receive(appendOf(5, 1), 0, false, cfg), "there is room")
 	events, _, _ = m.take(nil)
-	require.Len(t, events, 4)
-	for i, e := range events {
-		expect.Equal(t, raft.Index(i+1), e.(raft.Received).Message.Body.(raft.AppendRequest).Last.Index)
+	require.Len(t, events, 5)
+	for i, last := range []raft.Index{2, 3, 0, 4, 5} {
+		expect.Equal(t, last, events[i].(raft.Received).Message.Body.(raft.AppendRequest).Last.Index)
 	}
 	received, bytes = m.depth()
 	expect.Equal(t, [2]int{}, [2]int{received, bytes})
-	expect.True(t, m.receive(appendOf(6), 0, cfg))
+
+	expect.True(t, m.receive(appendOf(6, 3<<20), 0, true, cfg))
+	m.roomy()
 	events, _, _ = m.take(nil)
 	expect.Len(t, events, 1)
 }

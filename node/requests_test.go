@@ -122,23 +122,23 @@ func TestMailbox_DropsWhatIsOverTheLimits(t *testing.T) {
 		return raft.Message{Body: raft.AppendRequest{Entries: []raft.Entry{{Data: make([]byte, size)}}}}
 	}
 	m := newMailbox()
-	expect.True(t, m.receive(carrying(5000), 0, &cfg), "one always finds room when nothing else waits")
-	expect.False(t, m.receive(carrying(1), 0, &cfg), "over the bytes")
-	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, &cfg), "a heartbeat has no bytes")
-	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, &cfg))
-	expect.False(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, &cfg), "over the number")
+	expect.True(t, m.receive(carrying(5000), 0, false, &cfg), "one always finds room when nothing else waits")
+	expect.False(t, m.receive(carrying(1), 0, false, &cfg), "over the bytes")
+	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, false, &cfg), "a heartbeat has no bytes")
+	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, false, &cfg))
+	expect.False(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, false, &cfg), "over the number")
 
 	batch, _, _ := m.take(nil)
 	expect.Len(t, batch, 3)
-	expect.False(t, m.receive(carrying(500), 900, &cfg), "entries that wait for the disk count")
-	expect.True(t, m.receive(carrying(50), 900, &cfg))
+	expect.False(t, m.receive(carrying(500), 900, false, &cfg), "entries that wait for the disk count")
+	expect.True(t, m.receive(carrying(50), 900, false, &cfg))
 }
 
 func TestMailbox_ABatchHasALimit(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	m := newMailbox()
 	for range 3 {
-		m.receive(raft.Message{Body: raft.AppendRequest{Entries: []raft.Entry{{Data: make([]byte, batchBytesMax)}}}}, 0, &cfg)
+		m.receive(raft.Message{Body: raft.AppendRequest{Entries: []raft.Entry{{Data: make([]byte, batchBytesMax)}}}}, 0, false, &cfg)
 	}
 	for range 3 {
 		<-m.events.signal // what is left over wakes the loop again

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -15,12 +14,11 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-const (
-	// roomEvery is how often a member looks whether its disk has room for more entries, while nothing comes.
-	roomEvery = time.Second
-	// holdMax is how long appends are held back at most while a snapshot is taken.
-	holdMax = time.Minute
-)
+// roomEvery is how often a member looks whether its disk has room for more entries, while nothing comes.
+const roomEvery = time.Second
+
+// shortenBytes is after how many bytes of entries a log without room gets another snapshot: half of what is taken from a leader.
+const shortenBytes = allowanceBytes / 2
 
 // roomWatch says when the disk is full, has the log made shorter, and hands over leadership. Its own goroutine uses all but
 // lacking and asks.
@@ -95,20 +93,15 @@ func isFull(err error) bool {
 	return !errors.As(err, &errno) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows"
 }
 
-// snapshot asks for a snapshot, which makes the log shorter, even if none is due: an operator need not do it. Its record is
-// written behind all entries that have come before, so those that come meanwhile are held back: they might fill what is left
-// of the log, and then the record would wait for the very room that it makes.
+// snapshot asks for a snapshot, which makes the log shorter, even if none is due: an operator need not do it. Its record finds
+// room in the log, because mailbox.receive holds entries back meanwhile.
 func (w *roomWatch) snapshot() {
 	n := w.node
 	w.asks.Store(true)
-	n.mailbox.hold(true)
 	n.wg.Go(func() {
 		defer w.asks.Store(false)
-		defer n.mailbox.hold(false)
 		ctx, cancel := n.context()
 		defer cancel(nil)
-		ctx, stop := context.WithTimeout(ctx, holdMax)
-		defer stop()
 		_, _ = n.Snapshot(ctx) // Status says why none was taken
 	})
 }
@@ -117,9 +110,9 @@ func (w *roomWatch) look() {
 	n := w.node
 	full, was := n.lacksRoom(), w.trouble.get()
 	if full == nil {
-		n.mailbox.hold(false) // another snapshot, or somebody else, has made room
+		n.mailbox.roomy()
 	}
-	if n.files != nil && !w.asks.Load() && w.shorten.Due(n.now().Mono, full != nil && isFull(full), n.logBytes()) {
+	if n.files != nil && !w.asks.Load() && w.shorten.Due(n.now().Mono, full != nil && isFull(full), n.counters.bytesWritten.Load(), shortenBytes) {
 		w.snapshot()
 	}
 	if w.trouble.set(full) {

@@ -29,7 +29,7 @@ func (k *taker) space() *space {
 
 // reserveBytes is what a snapshot must leave free.
 func (n *Node) reserveBytes() int64 {
-	return pipeline.Reserve(int64(n.cfg.SnapshotReserveBytes), n.logBytes(), n.lacksRoom() == nil)
+	return pipeline.Reserve(int64(n.cfg.SnapshotReserveBytes), n.logBytes(), n.room != nil)
 }
 
 // begin returns an error if a snapshot of that size should not be begun; -1: it is not known.

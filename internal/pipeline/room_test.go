@@ -9,31 +9,27 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// A log that cannot grow gets a snapshot at once, and another one when it has grown by an eighth, by 4 MiB at most, or after
-// half a minute. Room that comes and goes brings no further ones.
+// A log that cannot grow gets a snapshot at once, and another one when so much was written, or after five seconds. Room that
+// comes and goes brings no further ones.
 func TestShorten_IsDueAsTheLogGrows(t *testing.T) {
-	const second, mib = raft.Time(1e9), 1 << 20
+	const second = raft.Time(1e9)
 	var s pipeline.Shorten
 	for _, look := range []struct {
-		now  raft.Time
-		full bool
-		log  int64
-		due  bool
+		now     raft.Time
+		full    bool
+		written uint64
+		due     bool
 	}{
 		{1, false, 100, false},
 		{1, true, 100, true},
-		{1, true, 114, false},
-		{1, true, 115, true},
-		{1, false, 50, false}, // it was shortened
-		{1, true, 50, false},
-		{1, true, 57, false},
-		{1, true, 58, true},
-		{30 * second, true, 58, false},
-		{30*second + 1, true, 58, true},
-		{40 * second, true, 100 * mib, true},
-		{40 * second, true, 104 * mib, false},
-		{40 * second, true, 104*mib + 1, true},
+		{1, true, 109, false},
+		{1, true, 110, true},
+		{1, false, 119, false},
+		{1, true, 119, false},
+		{1, true, 120, true},
+		{5 * second, true, 120, false},
+		{5*second + 1, true, 120, true},
 	} {
-		assert.Equal(t, look.due, s.Due(look.now, look.full, look.log), "%v", look)
+		assert.Equal(t, look.due, s.Due(look.now, look.full, look.written, 10), "%v", look)
 	}
 }

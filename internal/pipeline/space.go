@@ -16,12 +16,13 @@ type Space struct {
 }
 
 // Reserve returns what a snapshot must leave free: as much as is configured or, without that, as much as the log takes,
-// within bounds. A log that has no room to grow is not helped by the reserve, but by the snapshot.
-func Reserve(configured, log int64, grows bool) int64 {
+// within bounds. A log that takes its room in advance, as that of a raft.RoomStorage, needs no more than the least: if it gets
+// no more, it is the snapshot that helps.
+func Reserve(configured, log int64, ahead bool) int64 {
 	switch {
 	case configured != 0:
 		return configured
-	case !grows:
+	case ahead:
 		return reserveBytesMin
 	}
 	return min(max(reserveBytesMin, log), reserveBytesMax)

@@ -34,16 +34,16 @@ func TestSpace_ASnapshotLeavesTheReserve(t *testing.T) {
 }
 
 func TestReserve(t *testing.T) {
-	assert.EqualValues(t, 5, Reserve(5, 1<<30, true), "as configured")
-	assert.EqualValues(t, 5<<20, Reserve(0, 5<<20, true), "as much as the log")
-	assert.EqualValues(t, reserveBytesMin, Reserve(0, 7, true), "at least")
-	assert.EqualValues(t, reserveBytesMax, Reserve(0, 1<<30, true), "at most")
-	assert.EqualValues(t, reserveBytesMin, Reserve(0, 1<<30, false), "of a log that cannot grow")
-	assert.EqualValues(t, 5<<20, Reserve(5<<20, 1<<30, false), "as configured")
+	assert.EqualValues(t, 5, Reserve(5, 1<<30, false), "as configured")
+	assert.EqualValues(t, 5<<20, Reserve(0, 5<<20, false), "as much as the log")
+	assert.EqualValues(t, reserveBytesMin, Reserve(0, 7, false), "at least")
+	assert.EqualValues(t, reserveBytesMax, Reserve(0, 1<<30, false), "at most")
+	assert.EqualValues(t, reserveBytesMin, Reserve(0, 1<<30, true), "of a log that takes its room in advance")
+	assert.EqualValues(t, 5<<20, Reserve(5<<20, 1<<30, true), "as configured")
 }
 
 // A log that has grown while a disk was full must not keep the member from the snapshot that makes it shorter.
 func TestReserve_ALongLogDoesNotForbidSnapshots(t *testing.T) {
 	const log, free, size = 350 << 20, 450 << 20, 200 << 20
-	assert.NoError(t, Space{Free: free, Reserve: Reserve(0, log, true)}.Begin(size, size))
+	assert.NoError(t, Space{Free: free, Reserve: Reserve(0, log, false)}.Begin(size, size))
 }
