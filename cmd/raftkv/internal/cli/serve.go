@@ -117,7 +117,7 @@ func snapshotFlags(flags *pflag.FlagSet, o *member.Options) {
 	size.Var(flags, &o.SnapshotRate, "snapshot-rate",
 		"bytes of a snapshot that are written or sent in a second, at most")
 	size.Var(flags, &o.SnapshotReserveBytes, "snapshot-reserve-bytes",
-		"room on the disk that snapshots leave free; 0: as much as the log takes, 1MiB to 64MiB, and 1MiB once the log has no room")
+		"room on the disk that snapshots leave free; 0: 1MiB with the log in segments; with bbolt as much as the log takes, 1MiB to 64MiB")
 	flags.DurationVar(&o.SnapshotStallMax, "snapshot-stall-max", time.Minute,
 		"give a snapshot up if nothing of it was written for that long")
 }
