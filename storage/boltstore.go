@@ -236,10 +236,10 @@ func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
 
 // withRemedy adds what to do about an error that is a lack of file descriptors.
 func withRemedy(err error) error {
-	if !files.NoDescriptor(err) {
-		return err
+	if files.NoDescriptor(err) {
+		return fmt.Errorf("%w: %s", err, files.DescriptorRemedy)
 	}
-	return fmt.Errorf("%w: %s", err, files.DescriptorRemedy)
+	return err
 }
 
 // GiveUp ends a Write that waits for a file descriptor, with an error, and every later one that would wait. Any goroutine may

@@ -19,11 +19,11 @@ type Space struct {
 // within bounds. A log that takes its room in advance, as that of a raft.RoomStorage, needs no more than the least: if it gets
 // no more, it is the snapshot that helps.
 func Reserve(configured, log int64, ahead bool) int64 {
-	switch {
-	case configured != 0:
+	if configured != 0 {
 		return configured
-	case ahead:
-		return reserveBytesMin
+	}
+	if ahead {
+		log = 0
 	}
 	return min(max(reserveBytesMin, log), reserveBytesMax)
 }
