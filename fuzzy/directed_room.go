@@ -35,7 +35,7 @@ func fullUntilItIsShorter(d *director) {
 	d.isolate(0, c) // b is needed for each commit
 	d.c.faulted("the disk of b has no room for another segment, and never gets any")
 	b.disk.segments.fillForGood()
-	for range 120 {
+	for range 70 {
 		more()
 	}
 	d.check("b has taken snapshots", func() bool { return b.disk.segments.stats.Shortenings > 2 })
