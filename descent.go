@@ -96,7 +96,11 @@ func (v *Handshake) checkLineage(h Hello) (verdict Verdict) {
 	d := h.Lineage.descentFrom(seen.Start, h.Confirmed)
 	switch {
 	case h.Term < seen.Term:
-		verdict.Rejection = v.Reject(h, RejectStaleStart, "term %d of %q was seen, and this is %v in term %d",
+		reason := RejectStaleStart
+		if now == seen.Start { // it may have been made before that term
+			reason = RejectLate
+		}
+		verdict.Rejection = v.Reject(h, reason, "term %d of %q was seen, and this is %v in term %d",
 			seen.Term, h.From.ID, now, h.Term)
 	case d == contradicts:
 		verdict.Rejection = v.Reject(h, RejectStaleStart, "%v of %q was seen, and this is %v, %s",

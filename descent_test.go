@@ -90,10 +90,9 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 		{"a peer that has gone back and was started often", func(v *Handshake, h *Hello) {
 			h.StartCount, h.Lineage = 10, append(starts(1, 6), copied(7), copied(8), copied(9), copied(10))
 		}, RejectStaleStart, false},
-		{"a peer whose term has fallen: a copy of the start that was seen", func(v *Handshake, h *Hello) { h.Term = 3 }, RejectStaleStart, false},
-		{"a peer that was started too often to tell", func(v *Handshake, h *Hello) {
-			h.StartCount, h.Lineage = 80, starts(17, 80)
-		}, RejectUnknownStart, false},
+		{"a peer whose term has fallen", func(v *Handshake, h *Hello) { h.Term = 3 }, RejectStaleStart, false},
+		{"its Hello was late", func(v *Handshake, h *Hello) { v.Memory.Seen[0].Start, h.Term = start(8), 3 }, RejectLate, false},
+		{"a peer that was started too often", func(v *Handshake, h *Hello) { h.StartCount, h.Lineage = 80, starts(17, 80) }, RejectUnknownStart, false},
 		{"a peer that was started as often, and knows what we remember", func(v *Handshake, h *Hello) {
 			h.StartCount, h.Lineage, h.Confirmed = 80, starts(17, 80), start(7)
 		}, 0, false},

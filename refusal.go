@@ -43,6 +43,11 @@ const (
 	RejectOwnImage     RejectReason = 14 // the caller has shown that this member's disk is an older image
 	RejectSlowDisk     RejectReason = 15 // this member's disk has not stored the caller's start in time
 	RejectRemoved      RejectReason = 16 // the caller was removed from the cluster, which is committed
+	// RejectLate: a later term of this very start of the caller has been seen. The handshake was made before the last one and
+	// has waited since, or the caller runs on a copy of a running machine.
+	RejectLate RejectReason = 17
+
+	RejectReasons = 18 // above all of them, as the length of an array of counts
 )
 
 // texts returns what is wrong and what to do about it; "" for a number that this release does not know.
@@ -84,6 +89,10 @@ func (r RejectReason) texts() (wrong, remedy string) {
 	case RejectRemoved:
 		return "removed from the cluster",
 			"end the caller; to use its machine for a new member, set its store aside (storage.SetAside)"
+	case RejectLate:
+		return "late handshake",
+			"this passes by itself if the handshake has waited somewhere; if not, the caller is a machine that was set back while it ran: " +
+				"put its newest disk back, or replace the caller like one whose disk was lost"
 	case RejectVersion:
 		return "no protocol version in common",
 			"upgrade the older one, a minor release at a time"

@@ -7,7 +7,7 @@ import (
 )
 
 func TestRefusal_NamesTheValueAndTheRemedy(t *testing.T) {
-	for reason := RejectClusterName; reason <= RejectSlowDisk; reason++ {
+	for reason := RejectClusterName; reason < RejectReasons; reason++ {
 		if reason == 6 { // not in use
 			continue
 		}
@@ -19,5 +19,6 @@ func TestRefusal_NamesTheValueAndTheRemedy(t *testing.T) {
 	r := (&Rejection{Reason: RejectNamedOther, From: n1, Named: 0xabc}).Error()
 	expect.Contains(t, r, Incarnation(0xabc).String())
 	expect.Contains(t, r, "replace it (Node.ReplaceMember)")
+	expect.Equal(t, "reason 18", RejectReason(RejectReasons).String(), "the next one")
 	expect.Equal(t, "reason 99", RejectReason(99).String())
 }

@@ -263,7 +263,9 @@ func cmpRefusal(theirs, own *raft.Rejection) *raft.Rejection {
 }
 
 // passes reports whether a rejection may pass by itself within the time that contact takes.
-func passes(r raft.RejectReason) bool { return r == raft.RejectSlowDisk || r == raft.RejectTwin }
+func passes(r raft.RejectReason) bool {
+	return r == raft.RejectSlowDisk || r == raft.RejectTwin || r == raft.RejectLate
+}
 
 // refusalOf returns the rejection with which this member has refused who answered, as the transport reports it.
 func (v *invitations) refusalOf(inv *invitation) *raft.Rejection {

@@ -57,7 +57,7 @@ func TestInvitations_ACallBeforeCounts(t *testing.T) {
 // A slow disk may be quick again, and the other process of a twin may end, before the time for contact is over.
 func TestInvitations_WhatPassesIsWaitedFor(t *testing.T) {
 	for reason, passes := range map[raft.RejectReason]bool{
-		raft.RejectSlowDisk: true, raft.RejectTwin: true, raft.RejectOtherCluster: false, raft.RejectRemoved: false,
+		raft.RejectSlowDisk: true, raft.RejectTwin: true, raft.RejectLate: true, raft.RejectOtherCluster: false, raft.RejectRemoved: false,
 	} {
 		v, inv := invited()
 		v.failed(raft.Peer{ID: "n4"}, &raft.Rejection{Reason: reason})

@@ -339,6 +339,16 @@ func TestAccept_FloodDoesNotKeepMembersOut(t *testing.T) {
 	assert.GreaterOrEqual(t, stats.Crowded, uint64(46))
 }
 
+func TestStats_EveryReasonHasItsCount(t *testing.T) {
+	var c counters
+	for reason := range raft.RejectReason(raft.RejectReasons) {
+		c.refuse(reason)
+		assert.Equal(t, uint64(1), c.stats().Refused[reason], reason)
+	}
+	c.refuse(raft.RejectReasons)
+	assert.Equal(t, uint64(2), c.stats().Refused[0], "of a later release")
+}
+
 func TestAccept_InboundConnectionsHaveALimit(t *testing.T) {
 	tcp, _ := listen(t, Options{InboundMax: 2})
 	call(t, tcp).shake(alice, 1, raft.LaneUrgent)

@@ -22,7 +22,7 @@ type Stats struct {
 
 	// Refused counts inbound connections that were rejected, by raft.RejectReason; element 0 counts the
 	// reasons that this release does not know.
-	Refused [raft.RejectSlowDisk + 1]uint64
+	Refused [raft.RejectReasons]uint64
 
 	Malformed    uint64 // connections closed for bytes that no correct member sends
 	Oversized    uint64 // connections closed for a frame over its limit
@@ -39,7 +39,7 @@ type Stats struct {
 // counters holds the counters of Stats.
 type counters struct {
 	accepted, dialed, dialFailed, lost, acceptFailed atomic.Uint64
-	refused                                          [raft.RejectSlowDisk + 1]atomic.Uint64
+	refused                                          [raft.RejectReasons]atomic.Uint64
 	malformed, oversized, wrongSender, tlsFailed     atomic.Uint64
 	handshakeCut, crowded, replaced, silent          atomic.Uint64
 	sendFailed, unsendable                           atomic.Uint64

@@ -53,6 +53,8 @@ func refusal(r *raft.Rejection) string {
 		raft.RejectListDiffers:      "give all members the same --peers",
 		raft.RejectStaleStart: "the caller runs on an older image of its disk: put the newest one back, or start the caller with --join, " +
 			"which sets this one aside",
+		raft.RejectLate: "this passes by itself if the handshake has waited somewhere; if not, the caller is a machine that was set back " +
+			"while it ran: put its newest disk back, or start the caller with --join, which sets this one aside",
 		raft.RejectUnknownStart: "the caller was started too often since the two last met: if its disk is an older image, put the newest one " +
 			"back; else start it with an empty --data and --join",
 		raft.RejectTwin: "if this does not pass by itself, two processes run on copies of one disk: end one, and start it with an empty " +

@@ -23,6 +23,7 @@ func TestWords_RefusalsNameWhatHelps(t *testing.T) {
 		{raft.RejectNamedOther, "raftkv members replace"},
 		{raft.RejectListDiffers, "--peers"},
 		{raft.RejectStaleStart, "--join"},
+		{raft.RejectLate, "passes by itself"},
 		{raft.RejectUnknownStart, "--data"},
 		{raft.RejectTwin, "--data"},
 		{raft.RejectOwnImage, "start n2 with --join"},
