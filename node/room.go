@@ -134,6 +134,6 @@ func (w *roomWatch) look() {
 		return
 	}
 	if _, err := n.requests.transfer(to); err == nil { // nobody waits for its outcome: the next look sees it
-		n.logger.log(hclog.Info, "without room on its disk, this member hands over leadership", "to", string(to))
+		n.logger.log(hclog.Info, "without room on its disk, this member asks another one to lead", "to", string(to))
 	}
 }
