@@ -403,7 +403,8 @@ func slowElection(core raft.CoreStatus, timeout time.Duration) string {
 	if core.Leader != "" || core.Election.Attempts <= 2 || time.Duration(took) <= timeout {
 		return ""
 	}
-	return fmt.Sprintf("no leader after %d attempts: %s took %v, and the election timeout is %v: if that is usual, set it to %v or more on all members",
+	return fmt.Sprintf("no leader after %d attempts: %s took %v, and the election timeout is %v: if that is usual, set it to %v "+
+		"or more on all members",
 		core.Election.Attempts, what, time.Duration(took).Round(time.Millisecond), timeout, enoughFor(took))
 }
 
@@ -416,8 +417,8 @@ func enoughFor(took raft.Time) time.Duration {
 func (n *Node) explainSlowElection(events []raft.TraceEvent) {
 	for _, event := range events {
 		if event.Kind == raft.TraceSlowElection {
-			n.logger.log(hclog.Warn, "elections need more than two attempts: if what is slow here is usual, raise the election timeout on all members", "slow", event.Text,
-				"took", time.Duration(event.Took).Round(time.Millisecond).String(),
+			n.logger.log(hclog.Warn, "elections need more than two attempts: if what is slow here is usual, raise the election timeout on all members",
+				"slow", event.Text, "took", time.Duration(event.Took).Round(time.Millisecond).String(),
 				"election_timeout", n.cfg.ElectionTimeout.String(), "raise_to", enoughFor(event.Took).String())
 		}
 	}
