@@ -18,7 +18,7 @@ func (k *checker) compaction(n *node, before *raft.CoreStatus, events []raft.Eve
 	if !k.c.profile.Snapshots.On {
 		return
 	}
-	n.seen.policy.takes(n, before, events)
+	n.seen.policy.takes(n, before, events, out)
 	k.due(n, out)
 	n.seen.policy.says(out)
 	k.matchesBelow(n, before, events, out)
@@ -38,14 +38,17 @@ type policyWitness struct {
 	durable  bool      // that one is durable
 }
 
-func (p *policyWitness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
+func (p *policyWitness) takes(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	superfluous := false // since a snapshot from a leader is installed in this very step: the pause goes on as it was
 	for _, e := range events {
 		switch e := e.(type) {
+		case raft.SnapshotArrived:
+			superfluous = superfluous || out.Write.Log != nil && out.Write.Log.Reset
 		case raft.Persisted:
 			p.durable = p.durable || e.Seq >= p.record
 		case raft.SnapshotTaken:
 			switch {
-			case e.Take != before.Taking || e.Err != nil && p.hold:
+			case superfluous || e.Take != before.Taking || e.Err != nil && p.hold:
 			case e.Err == nil:
 				p.failures = 0
 			default:

@@ -105,6 +105,25 @@ func TestInvariants_AFailedSnapshotMayWait(t *testing.T) {
 	expectBreach(t, c, "L16")
 }
 
+// A snapshot that is taken when one of a leader has just been installed is superfluous, and does not end the pause.
+func TestInvariants_ASuperfluousSnapshotDoesNotEndThePause(t *testing.T) {
+	for _, installs := range []bool{false, true} {
+		c, n, _ := runningWithSnapshots(t)
+		n.status.Snapshot.Index = n.applyTo.Index - 5
+		n.seen.policy = policyWitness{failures: 1, failed: n.seen.now}
+		before := n.status
+		before.Taking = n.log[9].entry.ID()
+		out := &raft.Output{Write: raft.Write{Log: &raft.LogWrite{Reset: installs}}}
+		c.check.compaction(n, &before, []raft.Event{raft.SnapshotArrived{}, raft.SnapshotTaken{Take: before.Taking}}, out)
+		if installs {
+			require.Nil(t, c.failure)
+			n.seen.now += n.timeout()
+			c.check.compaction(n, &before, nil, &raft.Output{})
+		}
+		expectBreach(t, c, "L16")
+	}
+}
+
 // A start may write the record that no snapshot file counts any longer. The next snapshot waits until it is durable.
 func TestInvariants_ASnapshotMayWaitForTheRecordOfAStart(t *testing.T) {
 	c, n, _ := runningWithSnapshots(t)
