@@ -162,8 +162,23 @@ func (l *liveness) anyAwake(core uint64) bool {
 	return false
 }
 
+// awakening returns the members of a cluster whose first term is on the way to a disk: then it is not bootstrapped again.
+func (c *cluster) awakening() []raft.Member {
+	for _, n := range c.nodes {
+		if n.core != nil && n.status.Term > 0 && len(n.log) > 0 {
+			return n.log[0].config.Members
+		}
+	}
+	return nil
+}
+
 // chooseBootstrap draws the core before the bootstrap, which needs all members.
 func (l *liveness) chooseBootstrap() (core uint64, missing string) {
+	for _, m := range l.c.awakening() {
+		if l.c.at(m.Peer()).disk.incarnation != m.Incarnation {
+			return 0, fmt.Sprintf("the disk of %s was emptied when the first election had begun", m.ID)
+		}
+	}
 	for _, n := range l.c.nodes[:l.c.profile.Voters+l.c.profile.Learners] {
 		if n.disk.damaged {
 			return 0, fmt.Sprintf("the cluster is not bootstrapped, and the disk of %s is damaged", n.id)

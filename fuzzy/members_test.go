@@ -171,3 +171,22 @@ func TestLiveness_SomebodyWithATermIsNeeded(t *testing.T) {
 	_, missing = l.chooseAmong(c.standing())
 	assert.Equal(t, noneAwake, missing)
 }
+
+// A term that is on the way to a disk is as good as one that is there: nobody bootstraps the cluster again, so an emptied disk is
+// lost. Before that, its member joins in the bootstrap with its new incarnation.
+func TestLiveness_TheFirstTermEndsTheBootstrap(t *testing.T) {
+	c, lead, follower := running(t)
+	l := &liveness{c: c, random: sim.NewStream(1, sim.ProcessConcern)}
+	for _, n := range c.nodes {
+		n.disk.hard, n.status.Term = raft.HardState{}, 0
+	}
+	follower.disk.incarnation++
+	_, missing := l.chooseBootstrap()
+	assert.Empty(t, missing)
+	lead.status.Term = 1
+	_, missing = l.chooseBootstrap()
+	assert.Contains(t, missing, string(follower.id)+" was emptied when the first election had begun")
+	follower.disk.incarnation--
+	_, missing = l.chooseBootstrap()
+	assert.Empty(t, missing)
+}
