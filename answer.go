@@ -58,6 +58,7 @@ const (
 	RefusedStalled        RefusalKind = 8  // the leader's disk is stalled, and nobody could take over yet
 	RefusedSnapshotFailed RefusalKind = 9  // the snapshot was not taken; the trace says why
 	RefusedUnsupported    RefusalKind = 10 // CoreConfig.Snapshots is off
+	RefusedFSMHangs       RefusalKind = 23 // the leader's FSM hangs, and nobody could take over yet
 )
 
 // The reasons why a change of the members is refused.

@@ -17,6 +17,7 @@ type CoreConfig struct {
 	ElectionTimeout   time.Duration
 	HeartbeatInterval time.Duration
 	DiskStallMax      time.Duration // see Config
+	ApplyStallMax     time.Duration // see Config
 	Seed              uint64        // of the random election timeouts; 0 is a seed like any other
 	// Snapshots says that the storage is a SnapshotStorage: the core takes snapshots, compacts its log, and exchanges
 	// snapshots with the other members. Without it the log only grows.
@@ -32,6 +33,7 @@ func (c CoreConfig) WithDefaults() CoreConfig {
 	setDefault(&c.ElectionTimeout, electionTimeoutDefault)
 	setDefault(&c.HeartbeatInterval, c.ElectionTimeout/3)
 	setDefault(&c.DiskStallMax, diskStallMaxDefault)
+	setDefault(&c.ApplyStallMax, applyStallMaxDefault)
 	c.Limits = c.Limits.withDefaults()
 	return c
 }
@@ -51,6 +53,7 @@ func (c CoreConfig) Validate() error {
 			c.HeartbeatInterval, c.ElectionTimeout)
 	}
 	p.timeWithin("DiskStallMax", c.DiskStallMax)
+	p.timeWithin("ApplyStallMax", c.ApplyStallMax)
 	p.limits(c.Limits)
 	return p.joined()
 }
@@ -59,6 +62,7 @@ func (c CoreConfig) Validate() error {
 const (
 	electionTimeoutDefault = 150 * time.Millisecond
 	diskStallMaxDefault    = time.Second
+	applyStallMaxDefault   = 10 * time.Second
 	timeoutMin             = 10 * time.Millisecond
 	timeoutMax             = time.Hour
 )

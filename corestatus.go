@@ -15,6 +15,10 @@ func (c *Core) Leadership() Leadership {
 	return Leadership{c.hard.Term, c.termLeader.peer.ID, c.termLeader.peer.Incarnation, c.role()}
 }
 
+// FSMHangs reports whether the FSM has been applying one batch for too long, see CoreStatus. The callers of proposals that
+// were accepted can be told then that nobody knows their outcome. It allocates nothing.
+func (c *Core) FSMHangs() bool { return c.fsmHangs() }
+
 // CoreStatus is a core's state for operators.
 type CoreStatus struct {
 	ID          NodeID
@@ -49,6 +53,9 @@ type CoreStatus struct {
 	// DiskStalled says that the oldest pending write has taken too long (see DiskStallMax). A leader then refuses
 	// proposals.
 	DiskStalled bool
+	// FSMHangs says that the FSM has been applying one batch for too long (see ApplyStallMax). A leader then refuses
+	// proposals.
+	FSMHangs bool
 	// Snapshot is the last entry that the newest snapshot covers, or that a DurableFSM is known to have synced; zero: none.
 	Snapshot      EntryID
 	SnapshotBytes int64   // of the recorded snapshot; 0: there is none
@@ -145,6 +152,10 @@ type PeerProgress struct {
 	// Departing says that it is no member any more, and is served until it knows.
 	Departing bool
 	Removal   Index // the entry that has removed it; 0 unless it departs
+	// Applied is the last index that its FSM has applied, as it has reported in this term; 0 if it has not. A busy member
+	// reports it seldom. FSMHangs says that its FSM hangs.
+	Applied  Index
+	FSMHangs bool
 	// ServedUntil is when it is served no longer, even if it does not know; 0 while the removal is not committed.
 	ServedUntil Time
 }
@@ -174,7 +185,7 @@ func (c *Core) Status() CoreStatus {
 		Config: c.config(), ConfigIndex: c.log.config().Index, ConfigCommitted: c.log.configAt(c.log.commit).Index,
 		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.bootstrapper.missing(),
 		Removals: c.log.configAt(c.log.commit).Config.Removed, Removed: c.Removed(),
-		Suspected: c.suspectedPeer(), DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
+		Suspected: c.suspectedPeer(), DiskStalled: c.diskStalled(), FSMHangs: c.fsmHangs(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
 	}
 	_, s.Bootstrapper = c.origin()
 	c.statusOfSnapshots(&s)
@@ -192,7 +203,7 @@ func (c *Core) Status() CoreStatus {
 		s.Peers = append(s.Peers, PeerProgress{
 			p.peer.ID, p.peer.Incarnation, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
 			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer), p.votes, c.catchUpStatus(p),
-			p.departs > 0, p.departs, p.departsUntil,
+			p.departs > 0, p.departs, p.applied, p.fsmHangs, p.departsUntil,
 		})
 	}
 	return s

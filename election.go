@@ -38,6 +38,34 @@ func (b *ballot) grant(from Peer) bool {
 func (c *Core) resetElectionDeadline() {
 	c.follower.deadline = c.now.Mono + c.wait() + Time(c.rng.Int64N(int64(c.wait())+1))
 	c.follower.roomUntil = 0
+	c.follower.needed = false
+}
+
+// hangDelayWaits is by how many waits a member whose FSM hangs campaigns later than others.
+const hangDelayWaits = 3
+
+// standsAt returns when this member campaigns, unless it hears a leader before. One whose FSM hangs leaves the election
+// to the others, which may be able to answer clients, unless it has had to deny one of them for its log.
+func (c *Core) standsAt() Time {
+	if c.fsmHangs() && !c.follower.needed {
+		return c.follower.deadline + hangDelayWaits*c.wait()
+	}
+	return c.follower.deadline
+}
+
+// onOlderLog makes a member whose FSM hangs campaign soon, because it had to deny a candidate for its log: perhaps only it
+// can win. Several such members draw their times, so that they do not split the vote.
+//
+// An attempt that is under way, or a candidate that it has voted for, has its time first.
+func (c *Core) onOlderLog(candidate Peer) {
+	f := &c.follower
+	if !c.fsmHangs() || f.needed {
+		return
+	}
+	f.needed = true
+	if c.candidate == nil && !c.boundByVote(candidate) {
+		f.deadline = min(f.deadline, c.now.Mono+Time(c.rng.Int64N(int64(c.room())+1)))
+	}
 }
 
 // mayCampaign reports whether this member may campaign: it has a vote or may still be needed as leader, its store is neither
@@ -93,7 +121,7 @@ func (c *Core) precampaign() {
 	c.candidate.granted = append(c.candidate.granted, c.self)
 	c.follower.attempts.remember(question{round: c.candidate.round, at: c.now.Mono})
 	for _, p := range c.otherVoters() {
-		c.send(p, PreVoteRequest{ID: c.candidate.round, Last: c.log.Last})
+		c.send(p, PreVoteRequest{ID: c.candidate.round, Last: c.log.Last, FSMHangs: c.fsmHangs()})
 	}
 	c.countPreVotes()
 }
@@ -171,8 +199,13 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	}
 	if why != Granted {
 		c.trace(TraceEvent{Kind: TracePreVoteDenied, Peer: m.From.ID, Reason: why, ID: r.Last})
+		if why == DeniedOldLog {
+			c.onOlderLog(m.From)
+		}
 	} else {
-		c.giveRoom()
+		if !r.FSMHangs || c.fsmHangs() {
+			c.giveRoom()
+		}
 		c.trace(TraceEvent{Kind: TracePreVoteGranted, Peer: m.From.ID, ID: r.Last})
 	}
 	c.send(m.From, reply)
@@ -243,8 +276,11 @@ func (c *Core) countVotes() {
 
 // onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The caller has checked that the
 // message is of the present term, so only the vote requests of the next term are marked as a transfer.
+//
+// The leader that was elected in this term decides, and not whom this member follows: a pre-candidate, whose election
+// timeout is shorter than the leader's heartbeat interval, say, follows nobody.
 func (c *Core) onTimeoutNow(from Peer) {
-	if c.leader != nil || c.termLeader.peer != from || !c.mayCampaign() {
+	if c.leader != nil || c.termLeader.elected != from || !c.mayCampaign() {
 		return
 	}
 	c.trace(TraceEvent{Kind: TraceTimeoutNow, Peer: from.ID})
@@ -255,7 +291,7 @@ func (c *Core) onTimeoutNow(from Peer) {
 // need not wait for their election timeouts: they campaign soon, each after a random part of spread, so that
 // they do not split the vote.
 func (c *Core) onSteppedDown(from Peer) {
-	if c.termLeader.elected != from || c.termLeader.peer != from {
+	if c.termLeader.elected != from || c.termLeader.resigned {
 		return
 	}
 	c.termLeader.resigned = true

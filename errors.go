@@ -110,6 +110,20 @@ func (e *DiskStalledError) Error() string {
 // Unwrap returns ErrOverloaded.
 func (e *DiskStalledError) Unwrap() error { return ErrOverloaded }
 
+// FSMHangsError says that the leader's FSM has been applying one batch for longer than node.Config.ApplyStallMax, and that
+// no other member that is beyond this batch could take over yet; not applied. It is an ErrOverloaded: try again later. If it
+// stays, find out what FSM.Apply waits for, on this member and on the others.
+type FSMHangsError struct {
+	Limit time.Duration
+}
+
+func (e *FSMHangsError) Error() string {
+	return fmt.Sprintf("raft: the leader's FSM has not finished a batch for %v (Config.ApplyStallMax); not applied, try again later", e.Limit)
+}
+
+// Unwrap returns ErrOverloaded.
+func (e *FSMHangsError) Unwrap() error { return ErrOverloaded }
+
 // NoRoomError says that the leader could not take room for more entries, mostly because its disk is full; not applied. It is an
 // ErrOverloaded: try again later. The leader goes on once there is room, and need not be restarted.
 type NoRoomError struct {

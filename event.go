@@ -33,6 +33,14 @@ type Persisted struct{ Seq Seq }
 // Applied says that the FSM has applied the log up to ID.
 type Applied struct{ ID EntryID }
 
+// Applying says that the FSM was given a batch of entries, the last of which is ID, at Since, and has not returned from
+// Apply. It need not be reported for a batch that ends soon, but must be before CoreConfig.ApplyStallMax has passed: then
+// the FSM counts as hanging, until an Applied that covers ID. A host that never reports it keeps a leader whose FSM hangs.
+type Applying struct {
+	ID    EntryID
+	Since Time
+}
+
 // Proposal is one entry that a caller wants in the log: EntryCommand or EntryNoop. NewProposal copies the data
 // into the buffer of the later record, which saves a copy then. A literal Proposal uses Data as it is.
 type Proposal struct {
@@ -143,6 +151,7 @@ type Span struct{ After, Last Index }
 func (Received) event()          {}
 func (Persisted) event()         {}
 func (Applied) event()           {}
+func (Applying) event()          {}
 func (Proposed) event()          {}
 func (ReadRequested) event()     {}
 func (TransferRequested) event() {}

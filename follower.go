@@ -5,10 +5,12 @@ type follower struct {
 	deadline Time // of the election timeout
 	// roomUntil limits how far other members' elections may delay the deadline; 0: none has since it was drawn.
 	roomUntil Time
-	heard     Time     // when a message of a leader last came; 0: never since the start
-	graced    bool     // the process woke late, the timer was restarted, and no leader has been heard since
-	attempts  attempts // to be elected
-	reads     followerReads
+	// needed: since the deadline was drawn this member has denied a candidate for its log, so perhaps only it can win.
+	needed   bool
+	heard    Time     // when a message of a leader last came; 0: never since the start
+	graced   bool     // the process woke late, the timer was restarted, and no leader has been heard since
+	attempts attempts // to be elected
+	reads    followerReads
 	// transferOutcome is the transfer that was under way when this member last stepped down, until its outcome is
 	// known; nil: there is none.
 	transferOutcome *transferOutcome

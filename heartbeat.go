@@ -62,7 +62,10 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	case c.suspects(): // a confirmation of a member that may have forgotten a vote must not count
 		c.send(m.From, c.follower.suspicion.report)
 	case h.Round != RPCID{}:
-		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall})
+		c.send(m.From, HeartbeatReply{
+			Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall,
+			Applied: c.log.applied, FSMHangs: c.fsmHangs(),
+		})
 	}
 }
 
@@ -72,11 +75,14 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 		return
 	}
 	c.hearClock(m.From, r.Wall)
-	if r.Match > c.log.Last.Index || c.leader.round.Less(r.Round) {
+	if max(r.Match, r.Applied) > c.log.Last.Index || c.leader.round.Less(r.Round) {
 		c.refuse(m, "it answers what was not asked")
 		return
 	}
 	p.beats.answered(r.Round, c.now.Mono)
+	if r.Round == p.beats.echoed { // not an earlier reply that comes late: a member that restarts applies its log again
+		p.applied, p.fsmHangs = r.Applied, r.FSMHangs
+	}
 	if r.Match > p.match {
 		p.acknowledged(r.Match, c.now.Mono)
 	}

@@ -76,6 +76,7 @@ func someBodies() []raft.Body {
 		raft.AppendConflict{Prev: 3, Hint: id(2, big)},
 		raft.Heartbeat{}, raft.Heartbeat{Round: far, Commit: big},
 		raft.HeartbeatReply{}, raft.HeartbeatReply{Round: far}, raft.HeartbeatReply{Round: ours, Match: big},
+		raft.HeartbeatReply{Round: ours, Applied: big, FSMHangs: true},
 		raft.ReadRequest{}, raft.ReadRequest{ID: far},
 		raft.ReadReply{}, raft.ReadReply{ID: far, OK: true, Index: big},
 		raft.TimeoutNow{}, raft.SteppedDown{},
@@ -241,7 +242,7 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 	for role, state := range states(t) {
 		c := state()
 		events := []raft.Event{
-			c.from("b", 5, raft.Heartbeat{}), raft.Persisted{Seq: c.seq}, raft.Applied{},
+			c.from("b", 5, raft.Heartbeat{}), raft.Persisted{Seq: c.seq}, raft.Applied{}, raft.Applying{},
 			raft.Proposed{Proposals: []raft.Proposal{{RequestID: 5, Kind: raft.EntryCommand}}},
 			raft.ReadRequested{RequestID: 6}, raft.TransferRequested{RequestID: 7}, raft.TransferRequested{RequestID: 8, To: "b"},
 			raft.ChangeRequested{RequestID: 10}, raft.ChangeRequested{RequestID: 11, Change: raft.Change{Cancel: true}},

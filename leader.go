@@ -15,6 +15,7 @@ type leader struct {
 	reads       leaderReads
 	transfer    *transfer
 	stalled     bool    // the disk was stalled when it was last checked
+	fsmHung     bool    // the FSM hung when it was last checked
 	triesDisk   bool    // write the hard state again in this step: does the disk work?
 	staysUntil  Time    // it does not step down before, although its disk has stalled
 	indexes     []Index // reused by quorumValue
@@ -87,6 +88,7 @@ func (c *Core) onLeaderDeadlines() {
 	c.onTransferDeadline()
 	c.tryDisk()
 	c.onStalledDisk()
+	c.onHangingFSM()
 }
 
 // stepDown ends the leadership of this member, and tells its followers so.
@@ -108,6 +110,9 @@ func (l *leader) wakeAt(c *Core) Time {
 		at = min(at, c.triesDiskAt())
 	case !c.diskStalled():
 		at = min(at, c.stallsAt())
+	}
+	if b := &c.log.batch; b.last > 0 && !c.fsmHangs() {
+		at = min(at, b.hangsAt(Time(c.cfg.ApplyStallMax)))
 	}
 	return at
 }

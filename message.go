@@ -95,8 +95,9 @@ type BootstrapReply struct {
 
 // PreVoteRequest asks whether a vote would be granted in term Message.Term + 1 (dissertation §9.6).
 type PreVoteRequest struct {
-	ID   RPCID
-	Last EntryID // of the candidate's log
+	ID       RPCID
+	Last     EntryID // of the candidate's log
+	FSMHangs bool    // the candidate's FSM hangs: another voter would be a better leader
 }
 
 // PreVoteReply answers a PreVoteRequest and promises nothing. A refusal by a member that hears a leader names
@@ -170,6 +171,9 @@ type HeartbeatReply struct {
 	// match; 0 if it has proved nothing yet.
 	Match Index
 	Wall  int64 // the sender's wall clock, for the stamps of entries; 0: not given
+	// Applied is the last index that the sender's FSM has applied; 0 if an earlier release has sent the reply.
+	Applied  Index
+	FSMHangs bool // see Applying
 }
 
 // ReadRequest asks the leader for a read index on behalf of a follower (dissertation §6.4).

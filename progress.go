@@ -51,6 +51,8 @@ type progress struct {
 	joins  catchUp // while it has no vote
 
 	sentCommit Index // the highest commit index sent to it
+	applied    Index // the last index that its FSM has applied, as it has reported in this term
+	fsmHangs   bool  // as it has reported last
 
 	matchedAt Time    // when match last rose, or nothing was missing; at first the election
 	brought   int64   // bytes of the snapshot that it is sent or catches up from, as far as is known; 0: it needs none

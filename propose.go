@@ -47,6 +47,8 @@ func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
 		return RefusedTooLarge
 	case c.diskStalled():
 		return RefusedStalled
+	case c.fsmHangs():
+		return RefusedFSMHangs
 	case len(l.pending) >= c.cfg.ProposalsMax,
 		l.bytes >= c.cfg.ProposalBytesMax, // whatever its size, so that small proposals do not starve large ones
 		c.log.Last.Index+Index(ahead)-max(c.log.applied, c.log.Base.ID.Index) >= Index(c.cfg.UnappliedMax):

@@ -131,6 +131,8 @@ func (c *Core) handle(e Event) {
 		c.onPersisted(e.Seq)
 	case Applied:
 		c.onApplied(e.ID)
+	case Applying:
+		c.onApplying(e)
 	case Proposed:
 		c.propose(e.Proposals)
 	case ReadRequested:
@@ -170,7 +172,7 @@ func (c *Core) onDeadlines() {
 		c.onLeaderDeadlines()
 	case c.bootstrapper != nil:
 		c.onBootstrapperDeadline()
-	case c.mayStand() && now >= c.follower.deadline:
+	case c.mayStand() && now >= c.standsAt():
 		c.onElectionTimeout()
 	}
 	c.onReadDeadlines()
@@ -189,7 +191,7 @@ func (c *Core) wakeAt() Time {
 	case c.bootstrapper != nil:
 		at = min(at, c.bootstrapper.wakeAt())
 	case c.mayStand():
-		at = min(at, c.follower.deadline)
+		at = min(at, c.standsAt())
 	}
 	if o := c.follower.transferOutcome; o != nil {
 		at = min(at, o.deadline)

@@ -41,11 +41,8 @@ func (c *Core) onStalledDisk() {
 	if !c.mayBeOutrun() {
 		return
 	}
-	p := c.transferTarget("") // the voter with the longest log
-	if p == nil || p.match <= c.disk.persisted {
-		p = c.targetOf("", IncomingHalf|OutgoingHalf) // while the voters change, one that is leaving may lead, too
-	}
-	if p == nil || p.match <= c.disk.persisted { // no disk that is heard is known to work
+	p := c.ownTarget(func(p *progress) bool { return p.match > c.disk.persisted })
+	if p == nil { // no disk that is heard is known to work
 		if c.now.Mono >= l.staysUntil && slices.ContainsFunc(l.peers, func(p progress) bool { return p.votes != 0 && c.unheard(&p) }) {
 			c.stepDown() // who is not heard may be elected, and bring a snapshot to who needs one
 		}
@@ -53,6 +50,43 @@ func (c *Core) onStalledDisk() {
 	}
 	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
 	c.beginTransfer(&transfer{own: true, to: p.peer})
+}
+
+// onHangingFSM makes a leader whose FSM hangs transfer its leadership. It would go on to commit, and none of its clients
+// would get an answer.
+//
+//	"A leader whose FSM has been applying one batch for ApplyStallMax transfers its leadership to a voter that it hears,
+//	whose FSM does not hang, and that has applied this batch. Without one it stays leader and refuses proposals."
+//	(docs/divergence.md)
+//
+// The target is beyond the entry at which this FSM hangs, so an entry at which the FSMs of all members hang causes no
+// transfer, and any other at most one for each member.
+func (c *Core) onHangingFSM() {
+	l, b := c.leader, &c.log.batch
+	if l == nil { // the disk has made it step down
+		return
+	}
+	hangs := c.fsmHangs()
+	if hangs && !l.fsmHung {
+		c.trace(TraceEvent{Kind: TraceFSMHangs, Index: b.last})
+	}
+	l.fsmHung = hangs
+	if !hangs || l.transfer != nil || c.step.closing {
+		return
+	}
+	if p := c.ownTarget(func(p *progress) bool { return p.applied >= b.last && !p.fsmHangs }); p != nil {
+		c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
+		c.beginTransfer(&transfer{own: true, to: p.peer})
+	}
+}
+
+// ownTarget returns the fit voter with the longest log to which a leader transfers its leadership that cannot do its work;
+// nil if there is none. While the voters change, one that is leaving may lead, too, if no other one is fit.
+func (c *Core) ownTarget(fit func(*progress) bool) *progress {
+	if p := c.targetAmong(IncomingHalf, fit); p != nil {
+		return p
+	}
+	return c.targetAmong(IncomingHalf|OutgoingHalf, fit)
 }
 
 // diskStalled reports whether the oldest pending write has taken too long. A leader with a stalled disk

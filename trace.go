@@ -69,6 +69,7 @@ const (
 	TraceHandOver                                      // a leader without a vote transfers its leadership to Peer
 	TraceRemoved                                       // this member was removed, by the committed entry Index
 	TraceSuspected                                     // Peer, which is no member here, has shown a loss: no votes until that is settled: Text
+	TraceFSMHangs                                      // a leader's FSM hangs in the batch that ends at Index
 	TraceTrusted                                       // it votes again, since another leader shows that what Peer has shown does no harm
 )
 
@@ -172,6 +173,8 @@ func (n TraceEvent) logString() string {
 		return fmt.Sprintf("transfer leadership to %s", n.Peer)
 	case TraceDiskStalled:
 		return fmt.Sprintf("the disk stands still, with the log durable up to %d: take no proposals", n.Index)
+	case TraceFSMHangs:
+		return fmt.Sprintf("the FSM hangs in the batch that ends at entry %d: take no proposals", n.Index)
 	case TraceSteppedDown:
 		return fmt.Sprintf("%s says that it leads no more", n.Peer)
 	case TraceSlowElection:

@@ -61,14 +61,16 @@ func (c *Core) outcomeTime(l *leader, target Peer) Time {
 // equals the first by id. It must have been heard lately. It returns nil if there is no such voter.
 //
 // While the voters change, it votes in the new configuration: one that is leaving would have to hand over itself.
-func (c *Core) transferTarget(to NodeID) *progress { return c.targetOf(to, IncomingHalf) }
+func (c *Core) transferTarget(to NodeID) *progress {
+	return c.targetAmong(IncomingHalf, func(p *progress) bool { return to == "" || p.peer.ID == to })
+}
 
-// targetOf is transferTarget for the voters of one half or of both.
-func (c *Core) targetOf(to NodeID, halves Halves) *progress {
+// targetAmong is transferTarget for those voters of one half or of both that are fit.
+func (c *Core) targetAmong(halves Halves, fit func(*progress) bool) *progress {
 	var best *progress
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		if p.votes&halves == 0 || !c.heardLately(p) || to != "" && p.peer.ID != to {
+		if p.votes&halves == 0 || !c.heardLately(p) || !fit(p) {
 			continue
 		}
 		if best == nil || p.match > best.match {

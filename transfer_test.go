@@ -227,3 +227,33 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 		})
 	}
 }
+
+// Settings may differ: a follower whose election timeout is shorter than its leader's heartbeat interval asks for pre-votes
+// between any two heartbeats. Its leader's word counts nevertheless.
+func TestTransfer_ReachesAPreCandidate(t *testing.T) {
+	asking := func(t *testing.T) *core {
+		c := follower(t, 2, 1)
+		c.receive("b", 2, raft.Heartbeat{})
+		c.timeout()
+		require.Equal(t, raft.PreCandidate, c.Leadership().Role)
+		return c
+	}
+	t.Run("TimeoutNow", func(t *testing.T) {
+		c := asking(t)
+		out := c.receive("b", 2, raft.TimeoutNow{})
+		require.Equal(t, raft.Leadership{Term: 3, Role: raft.Candidate}, c.Leadership())
+		require.Equal(t, []raft.Body{raft.VoteRequest{Last: id(2, 1), Transfer: true}}, bodies(out.Write.Then, "b"))
+	})
+	t.Run("TimeoutNow of another member", func(t *testing.T) {
+		c := asking(t)
+		c.receive("c", 2, raft.TimeoutNow{})
+		require.Equal(t, raft.PreCandidate, c.Leadership().Role)
+	})
+	t.Run("SteppedDown", func(t *testing.T) {
+		c := asking(t)
+		c.receive("b", 2, raft.SteppedDown{})
+		require.Equal(t, raft.Follower, c.Leadership().Role)
+		c.receive("b", 2, raft.Heartbeat{})
+		require.Empty(t, c.Leadership().Leader, "a late heartbeat does not bring it back")
+	})
+}

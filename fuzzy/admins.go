@@ -331,6 +331,7 @@ func (a *admins) repairLater() {
 // list of members: with one, it and others whose disks were emptied could bootstrap another cluster.
 func (n *node) empty() {
 	n.disk.wipe()
+	n.appliedMost = 0
 	n.forgetHands()
 	if n.c.profile.Members.on() && n.c.newestCommitted() != nil {
 		n.initial = raft.Configuration{}

@@ -23,7 +23,7 @@ const (
 	appliesPerRead = 16      // batches, of which one is read through the member's log
 )
 
-// apply completes a batch of the applier.
+// apply completes a batch of the applier, unless it hangs.
 func (n *node) apply() {
 	n.applying = false
 	to := n.applyTo
@@ -31,13 +31,19 @@ func (n *node) apply() {
 	if v.take != nil && v.take.ID.Index < to.Index {
 		to = v.take.ID
 	}
-	if to.Index <= n.applied || v.restore != nil {
+	if to.Index <= n.applied || v.restore != nil || n.hangs(to) {
 		return
 	}
+	n.complete(to)
+}
+
+// complete ends a batch.
+func (n *node) complete(to raft.EntryID) {
 	n.c.check.applied(n, to)
 	if !n.advance(to.Index) {
 		return
 	}
+	n.appliedMost = max(n.appliedMost, n.applied)
 	n.hosted.apply(n.applied)
 	n.c.check.sameState(n)
 	n.save()

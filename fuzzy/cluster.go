@@ -19,6 +19,7 @@ type cluster struct {
 	nodes    []*node
 	ready    []*node // to be stepped before the next event
 	nemeses  []*nemesis
+	poison   poison
 	ambushes []*ambush // injections that wait for a moment of a change
 	work     *workload
 	admins   *admins
@@ -95,6 +96,7 @@ const (
 	evUnstick                    // a connection that was stuck accepts messages again
 	evDoze                       // a process pauses again
 	evAsk                        // a client reads from a member; a: how often it will
+	evUnhang                     // an applier that has hung goes on
 	evStall                      // the disk of a leader that has found another's disk stale stalls; a: for how long
 	evRedial                     // a process dials those who have not accepted it
 	evTend                       // a process looks after the segments of its log

@@ -44,6 +44,7 @@ var decisions = [...]Decision{
 	{Name: "vote again after that", kind: raft.TraceTrusted},
 	{Name: "refuse an entry of a later release", kind: raft.TraceLaterVersion},
 	{Name: "notice that the disk stands still", kind: raft.TraceDiskStalled},
+	{Name: "notice that the FSM hangs", kind: raft.TraceFSMHangs},
 	{Name: "notice a broken connection", kind: raft.TracePeerLost},
 	{Name: "probe the members again", kind: raft.TraceBootstrapProbe}, // the first probe happens at the start, which is not a step, and is not counted
 	{Name: "answer the probe", kind: raft.TraceBootstrapProbeReply},

@@ -44,13 +44,14 @@ const (
 	Lag        // a voter is cut off while the members change further
 	Churn      // the admins ask for changes without a pause
 	Move       // see places.go: a member restarts at another address, two change places, or all move
+	Hang       // see hangs.go: a state machine hangs, or all do
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
-	"decapitate", "orphan", "exile", "lag", "churn", "move",
+	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -169,7 +170,7 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 func (m *nemesis) onOne(c *cluster) bool {
 	n := c.nodes[m.random.IntN(len(c.nodes))]
 	other := c.nodes[m.random.IntN(len(c.nodes))]
-	if m.rate.Fault != Partition && m.rate.Fault != Usurp && (m.rate.Fault < Decapitate || m.rate.Fault == Churn) { // these record what they cut
+	if m.rate.Fault != Partition && m.rate.Fault != Usurp && (m.rate.Fault < Decapitate || m.rate.Fault == Churn || m.rate.Fault == Hang) { // these record what they cut
 		c.faulted("%v at %s", m.rate.Fault, n.name())
 	}
 	m.injected = append(m.injected[:0], n.index)
@@ -221,6 +222,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 		c.admins.hurry(c.now() + 1 + m.random.Exponential(m.rate.For))
 	case Move:
 		return m.move(c, n, other)
+	case Hang:
+		m.hang(c, n)
 	case Drift:
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true

@@ -203,13 +203,13 @@ func (k *checker) chosen(n *node, target raft.NodeID, later []raft.TraceEvent, f
 			match, stale = max(match, e.Index), false
 		}
 	}
-	if match < fittest.match {
+	if match < fittest.match && !n.status.FSMHangs { // see N85
 		k.broken("G17", "%s transfers its leadership to %s, which has %d entries; another has %d", n, target, match, fittest.match)
 	}
 	if stale {
 		k.broken("G17", "%s transfers its leadership to %s, which has shown that it has lost its log", n, target)
 	}
-	if s := &n.status; leaving && (!s.DiskStalled || fittest.match > s.Persisted) {
+	if s := &n.status; leaving && !s.FSMHangs && (!s.DiskStalled || fittest.match > s.Persisted) {
 		k.broken("G15", "%s transfers its leadership to %s, which is leaving, and need not", n, target)
 	}
 }

@@ -42,6 +42,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	k.stamps(n, events, out)
 	k.members(n, before, out)
 	k.stands(n, before, out)
+	k.hangs(n, before, out)
 	k.early(n, before, out)
 	k.preVotes(n, before, events, out, heard)
 	k.waits(n, before, out)
@@ -77,7 +78,7 @@ func (k *checker) says(n *node, out *raft.Output) {
 	}
 }
 
-func (n *node) timeout() raft.Time { return raft.Time(n.c.profile.ElectionTimeout) }
+func (n *node) timeout() raft.Time { return raft.Time(n.c.profile.ElectionTimeout / n.faster) }
 
 // rises checks N12. heard is when the leader was last heard before the step.
 func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
@@ -175,7 +176,11 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if w.waits = max(w.waits, s.Election.Wait); w.cause == w.now {
 		w.waits = max(s.Election.Wait, before.Election.Wait)
 	}
-	if w.now-w.cause > 2*w.waits {
+	limit := 2 * w.waits
+	if s.FSMHangs {
+		limit += 3 * w.waits // see N86
+	}
+	if w.now-w.cause > limit {
 		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n, time.Duration(w.now-w.cause))
 	}
 	if able && !w.failed && w.heard == w.now && s.Role == raft.Follower && s.Durable == n.hard && s.Election.Wait == n.timeout() {
@@ -212,7 +217,7 @@ const drawsMin = 40
 
 // drawn checks a new election timeout. Shorter timers are those of client requests.
 func (k *checker) drawn(n *node, timeout raft.Time) {
-	if timeout < n.timeout() {
+	if timeout < n.timeout() || n.status.FSMHangs {
 		return
 	}
 	if timeout > 2*n.timeout() {

@@ -23,6 +23,10 @@ func (k *checker) abdicates(n *node, events []raft.Event, out *raft.Output) {
 	if !begins || slices.ContainsFunc(events, func(e raft.Event) bool { _, asked := e.(raft.TransferRequested); return asked }) {
 		return
 	}
+	if s.FSMHangs && !s.DiskStalled {
+		k.relinquishes(n, out)
+		return
+	}
 	able := n.agreed(func(p raft.Peer) bool {
 		progress := progressOn(s, p)
 		if progress == nil || progress.State == "stale" {

@@ -27,7 +27,7 @@ import (
 //	L15  A joint configuration is left, and a change that waits for members takes effect or is given up.
 //	L18  A healed voter that was removed learns it from the members that it dials.
 //	L19  Healed members find each other: whom the configuration names is dialed where it is.
-//	L12  A leader with a stalled disk does not keep a quorum of working disks from committing for long.
+//	L12  A leader with a stalled disk, or whose FSM hangs, does not keep a quorum that works from serving for long.
 
 // liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
 // disks work, as fast as the profile's World says. Every other fault is permanent. Then the cluster must elect,
@@ -57,6 +57,7 @@ type liveness struct {
 	clashes         int
 	asked           int            // requests before the first that must be answered in time; 0: none must yet
 	transferOutcome raft.RequestID // of the transfer; 0: none was asked for
+	transfers       int            // that were asked for
 	pauses          int            // of processes, since the heal
 	grown           sim.Time       // the longest wait of a member since they were healed; 0: none has grown
 	term0           raft.Term      // before a follower restarted
@@ -134,6 +135,7 @@ func (l *liveness) heal() {
 	}
 	c.net.Calm(links, c.profile.World.network(c.profile.ElectionTimeout))
 	l.hideFollowers()
+	c.poison = poison{}
 	for _, n := range c.nodes {
 		if l.core>>n.index&1 == 0 {
 			l.abandon(n)
@@ -152,6 +154,7 @@ func (l *liveness) heal() {
 		n.start()
 		n.endWrites()
 		n.unstick()
+		n.healHang()
 		if len(n.outbox) > 0 {
 			n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
 		}
@@ -277,28 +280,6 @@ func (l *liveness) complaint() string {
 	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the change of members goes on", "the leadership is not transferred", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
 }
 
-// watchStall checks that a leader outside the core does not keep leading with a stalled disk. As long as one of the core catches up
-// with what the leader had at first, it is on its way to lead.
-func (l *liveness) watchStall() {
-	c := l.c
-	i := c.leader()
-	if i < 0 || l.core>>i&1 == 1 || c.nodes[i].disk.stallTill != sim.Never || c.nodes[i].writing == 0 {
-		l.staller = nil
-		return
-	}
-	if n := c.nodes[i]; l.staller != n {
-		l.staller, l.stalled, l.behind, l.nearest = n, c.now(), n.status.Last.Index, 0
-	}
-	for _, p := range l.staller.status.Peers {
-		if p.Match > l.nearest && p.Match <= l.behind && l.healed(peerOf(&p)) != nil {
-			l.stalled, l.nearest = c.now(), p.Match
-		}
-	}
-	stood := c.now() - l.stalled
-	c.mustHold(stood <= c.profile.Node.diskStallMax()+stallUnits*c.profile.unit(), "L12",
-		"%s has led with a stalled disk for %v, while nodes %b could go on\n%s", c.nodes[i], stood, l.core, c.describe())
-}
-
 func (l *liveness) term() (term raft.Term) {
 	for _, n := range l.members() {
 		term = max(term, n.status.Term)
@@ -355,6 +336,7 @@ func (l *liveness) serves() bool {
 		case r.state == answeredWell:
 			l.served++
 			l.wrote = l.wrote || r.kind == writeRequest
+		case r.node.status.FSMHangs: // its node tells the callers that nobody knows
 		case r.node.core != nil && !r.node.frozen && r.node.life == r.life && (r.state == unanswered || r.state == acceptedOnly):
 			open = append(open, t)
 		}
@@ -436,7 +418,7 @@ func (l *liveness) end() {
 	c := l.c
 	if l.whole() && c.profile.steady() {
 		c.mustHold(l.leader.status.Role == raft.Leader, "L4", "%s lost the lead of an idle cluster", l.leader)
-		beats := (len(c.nodes) - 1) * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2)
+		beats := (len(c.nodes) - 1) * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2) * max(1, c.profile.Node.Unequal)
 		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())
 	}
 	repairs := c.check.conflicts - l.clashes

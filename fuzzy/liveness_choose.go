@@ -106,6 +106,8 @@ func (l *liveness) leaveOut(able []int, need int) []int {
 // abandon leaves a node in its present state forever.
 func (l *liveness) abandon(n *node) {
 	switch s := &n.disk.segments; {
+	case n.c.profile.Node.ApplyStallMax > 0 && (n == l.doomed || n.hang.till > l.c.now()):
+		n.hang.till = sim.Never
 	case n == l.doomed && s.log != nil && l.random.Coin():
 		s.fillForGood()
 	case n == l.doomed || n.disk.stallTill > l.c.now():

@@ -22,6 +22,7 @@ func (l *liveness) transferEnded() bool {
 		to, some := l.successor()
 		if some {
 			l.transferOutcome = w.transferTo(l.leader, 0, to)
+			l.transfers++
 		}
 		return !some
 	}
@@ -32,18 +33,27 @@ func (l *liveness) transferEnded() bool {
 		l.c.mustHold(took <= transferUnits*l.c.profile.unit(), "L13", "%s transfers its leadership to %q for %v", r.node, r.to, took)
 		return false
 	}
-	return l.elected()
+	if !l.elected() || l.c.profile.Node.Unequal == 0 || l.transfers >= unequalTransfers {
+		return l.elected()
+	}
+	l.transferOutcome = 0
+	return false
 }
+
+// unequalTransfers is how many transfers follow the first one if election timeouts differ: to the member with the shortest
+// and to that with the longest one, in turns.
+const unequalTransfers = 4
 
 // successor draws a healed voter that the leader has brought up to date and that can win an election. The request names
 // it, or names nobody if every voter that the leader may choose can win. It returns false if there is none, or if a
 // transfer is not feasible.
 func (l *liveness) successor() (raft.NodeID, bool) {
 	named, first := l.random.Coin(), l.random.IntN(len(l.c.nodes))
-	if !l.feasible() || !l.elected() || l.leader.status.DiskStalled || l.leader.frozen {
+	if !l.feasible() || !l.leads() || l.leader.status.DiskStalled || l.leader.status.FSMHangs || l.leader.frozen {
 		return "", false
 	}
 	s := &l.leader.status
+	var extreme *node
 	for i := range s.Peers {
 		p := &s.Peers[(first+i)%len(s.Peers)]
 		peer := peerOf(p)
@@ -51,12 +61,27 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 		if !votesOn(&s.Config, peer) || l.core>>n.index&1 == 0 || !l.counts(n) || p.State != "replicate" || !l.upToDate(p) || !l.electable(n) {
 			continue
 		}
+		if l.c.profile.Node.Unequal > 0 {
+			if extreme == nil || n.faster > extreme.faster == (l.transfers%2 == 1) {
+				extreme = n
+			}
+			continue
+		}
 		if !named && !l.split() {
 			return "", true
 		}
 		return p.ID, true
 	}
+	if extreme != nil {
+		return extreme.id, true
+	}
 	return "", false
+}
+
+// leads reports whether there is a leader that all follow. Of members with different election timeouts, some ask for
+// pre-votes between any two heartbeats.
+func (l *liveness) leads() bool {
+	return l.elected() || l.c.profile.Node.Unequal > 1 && l.leader.leads()
 }
 
 // upToDate reports whether the leader can bring the member's log up to date in time for a transfer, which takes one unit if

@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/pipeline"
@@ -20,6 +21,7 @@ type node struct {
 	disk    disk
 	clock   sim.Clock
 	slow    sim.Time           // how much longer each step takes
+	faster  sim.Time           // how many times its election timeout goes into the profile's
 	initial raft.Configuration // the right list of initial members
 	place   string             // the address at which it is reached
 	table   []string           // where all nodes were when an operator has told it; nil: none has
@@ -61,6 +63,8 @@ type node struct {
 	left           []raft.Message // has left, or was dropped, of what a sender delivers now
 	applyTo        raft.EntryID
 	applied        raft.Index
+	appliedMost    raft.Index // by any life with this disk
+	hang           hang
 	machine        machine // with the entries up to applied
 	batches        int     // that its applier has applied
 	vault          vault
@@ -93,6 +97,10 @@ func newNode(c *cluster, i int) *node {
 	n.disk.segments = newSegmented(c, i)
 	n.disk.hands = sim.NewStream(c.seed.Number, sim.HandshakeConcern<<8+sim.Concern(i))
 	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
+	n.faster = 1
+	if most := c.profile.Node.Unequal; most > 1 {
+		n.faster += sim.Time(sim.NewStream(c.seed.Number, sim.NodeConcern<<8+sim.Concern(i)).IntN(most))
+	}
 	if d := c.profile.Node.DriftMax; d > 0 {
 		n.clock.SetDrift(0, int64(n.random.IntN(2*d)-d))
 	}
@@ -130,6 +138,7 @@ func (n *node) start() {
 	cfg := n.c.profile.coreConfig()
 	n.given = n.list()
 	cfg.Snapshots = cfg.Snapshots && n.protocol() > 1
+	cfg.ElectionTimeout = time.Duration(n.timeout())
 	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
 	if n.c.profile.Node.OneSeed {
 		cfg.Seed = n.c.seed.Number | 1
@@ -137,7 +146,7 @@ func (n *node) start() {
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
 	n.cache = pipeline.NewCache(stored.Log.Last.Index, n.c.profile.Node.CacheBytesMax)
-	n.applying = false
+	n.applying, n.hang = false, hang{}
 	n.resumeState()
 	n.base = n.disk.base.ID
 	if !n.beginVault() {
@@ -298,6 +307,8 @@ func (n *node) handle(e event) {
 	case evWork:
 		n.delays.idle = false
 		n.work()
+	case evUnhang:
+		n.unhang()
 	case evUnstick:
 		n.unstick()
 	case evTend:
@@ -321,6 +332,7 @@ func (n *node) step() {
 		return
 	}
 	n.c.begin(n, "step")
+	n.reportsHang()
 	events := n.inbox
 	n.inbox = n.spare[:0]
 	n.c.stats.Steps++
@@ -432,7 +444,7 @@ func (n *node) arm() {
 		return
 	}
 	if n.random.IntN(64) == 0 && !n.c.profile.Node.Punctual {
-		due += n.random.Exponential(n.c.profile.ElectionTimeout / 20)
+		due += n.random.Exponential(n.c.profile.shortestTimeout() / 20)
 	}
 	n.armed = due
 	n.c.queue.Push(due, event{kind: evWake, node: int16(n.index), life: n.life, a: int64(due)})

@@ -46,6 +46,8 @@ type NodeProfile struct {
 	StepDelay     sim.Delay // from an event to its step: events gather into batches
 	DiskDelay     sim.Delay // of one write
 	DiskStallMax  sim.Time  // after which a write counts as stalled; 0: one second
+	ApplyStallMax sim.Time  // after which a state machine counts as hanging; 0: ten seconds
+	Unequal       int       // a member's election timeout may be so many times shorter than that of the profile; 0: they are equal
 	MergeMax      int       // writes that are merged at most
 	CacheBytesMax int       // of the log cache
 	Atomic        bool      // a write is durable as a whole or not at all; otherwise any prefix that the contract allows may be
@@ -153,6 +155,8 @@ var profiles = []struct {
 	{"snapshots", "snapshots are taken, sent and installed all the time", shapeSnapshots},
 	{"durable", "state machines that survive a restart, and logs that begin behind what these have applied", shapeDurable},
 	{"segments", "logs in small segments, which are cut short, truncated and damaged all the time", shapeSegments},
+	{"hangs", "state machines that hang in a batch, or all of them at the same entry", shapeHangs},
+	{"unequal", "members with different election timeouts", shapeUnequal},
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"churn", "the members change for ten minutes while one leader after the other falls; 72 seeds are 12 hours; not among all", shapeChurn},
 	{"day", "a day of a healthy cluster, whose members may change, and whose leader never does; not among all", shapeDay},
@@ -438,6 +442,7 @@ func shapeHistory(_ *sim.Stream, p *Profile) {
 func (p *Profile) coreConfig() raft.CoreConfig {
 	return raft.CoreConfig{
 		DiskStallMax:    time.Duration(p.Node.diskStallMax()),
+		ApplyStallMax:   time.Duration(p.Node.applyStallMax()),
 		ElectionTimeout: time.Duration(p.ElectionTimeout),
 		Snapshots:       p.Snapshots.On,
 		DurableFSM:      p.Node.Durable,

@@ -46,7 +46,7 @@ func (n *node) send(m raft.Message) {
 // sendWait draws how long a sender waits for its connection.
 func (n *node) sendWait() sim.Time {
 	if n.disk.healed {
-		return n.random.Exponential(n.c.profile.ElectionTimeout / 30)
+		return n.random.Exponential(n.c.profile.shortestTimeout() / 30)
 	}
 	return n.random.Exponential(n.c.profile.Node.SendWait)
 }

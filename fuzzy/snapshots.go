@@ -106,7 +106,7 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 // takeIfReached freezes the machine if it has applied exactly what the snapshot is to hold, and begins to write it.
 func (n *node) takeIfReached() {
 	v := &n.vault
-	if v.take == nil || v.writing || v.restore != nil || v.installed || n.applied != v.take.ID.Index {
+	if v.take == nil || v.writing || n.hang.batch.Index > 0 || v.restore != nil || v.installed || n.applied != v.take.ID.Index {
 		return
 	}
 	take := *v.take
@@ -219,7 +219,7 @@ func (n *node) restoreLater(s raft.Snapshot) {
 func (n *node) restored() {
 	v := &n.vault
 	s := v.restore
-	if s == nil {
+	if s == nil || n.hang.batch.Index > 0 {
 		return
 	}
 	payload, err := n.readSnapshot(s)
@@ -245,6 +245,7 @@ func (n *node) serveRestored() {
 	s := v.restore
 	v.restore, v.installed, v.syncing = nil, false, false
 	n.applied = s.ID.Index
+	n.appliedMost = max(n.appliedMost, n.applied)
 	n.c.check.sameState(n)
 	n.c.stats.Restores++
 	n.c.work.appliedOn(n)

@@ -16,6 +16,7 @@ type witness struct {
 	leads        raft.Peer // the leader that it has heard in the present term
 	freed        raft.Time // when the leader of the term said that it stepped down
 	rested       raft.Time // when it last heard its leader, voted, campaigned, led, or started
+	needed       raft.Time // when it last denied a candidate a pre-vote for its log
 	enfranchised raft.Time // when a configuration last needed it as a leader that did not before; 0: never
 	cause        raft.Time // when it last had a reason not to campaign
 	waits        raft.Time // the longest wait of its elections since then

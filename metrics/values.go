@@ -46,6 +46,8 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return float64(m.LeaderChanges) }),
 	counter("disk_stalls_total", "How often this member's disk stalled for DiskStallMax while it led.",
 		func(m node.Metrics) float64 { return float64(m.DiskStalls) }),
+	counter("fsm_hangs_total", "How often this member's FSM hung for ApplyStallMax in one batch while it led.",
+		func(m node.Metrics) float64 { return float64(m.FSMHangs) }),
 	gauge("no_room", "1 while the disk has no room for more entries of the log.",
 		func(m node.Metrics) float64 { return truth(m.NoRoom) }),
 	counter("late_wakes_total", "How often the loop woke more than half an election timeout after its deadline.",

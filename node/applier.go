@@ -146,7 +146,11 @@ func (a *applier) applyBatch(entries []raft.Entry) error {
 	results := make([][]byte, len(commands))
 	if len(commands) > 0 {
 		began := time.Now()
-		if err := a.call("Apply", commands[0].ID(), func() error { return a.fsm.Apply(commands, results) }); err != nil {
+		apply := func() error { // which waits for a function of Node.Read that is running
+			n.mailbox.applying(raft.Applying{ID: entries[len(entries)-1].ID(), Since: n.now().Mono})
+			return a.fsm.Apply(commands, results)
+		}
+		if err := a.call("Apply", commands[0].ID(), apply); err != nil {
 			return err
 		}
 		a.told = commands[len(commands)-1].ID()

@@ -147,10 +147,12 @@ func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 // failed read, if any.
 func unready(s Status, refused error) string {
 	switch {
-	case s.Leader == "" || s.Role == raft.Leader && (s.DiskStalled || s.NoRoom != ""):
+	case s.Leader == "" || s.Role == raft.Leader && (s.DiskStalled || s.FSMHangs || s.NoRoom != ""):
 		return s.LeaderReason
 	case s.DiskStalled:
 		return "this member's disk has stalled"
+	case s.FSMHangs:
+		return "this member's FSM hangs in a call of Apply"
 	case s.Snapshot.Restoring != nil:
 		return fmt.Sprintf("its state machine is restored from a snapshot: %s", s.Snapshot.Restoring)
 	case s.Snapshot.Receiving != nil:
@@ -235,6 +237,8 @@ func (n *Node) explain(req *call, a raft.Answer) error {
 		return raft.ErrOverloaded
 	case raft.RefusedStalled:
 		return &raft.DiskStalledError{Limit: n.cfg.DiskStallMax}
+	case raft.RefusedFSMHangs:
+		return &raft.FSMHangsError{Limit: n.cfg.ApplyStallMax}
 	case raft.RefusedClosing:
 		return raft.ErrClosed
 	case raft.RefusedNoTarget:

@@ -45,6 +45,13 @@ type Config struct {
 	// possibly ahead. A disk that is slow but finishes its writes has not stalled. Default 1 s; at least 10 ms.
 	DiskStallMax time.Duration
 
+	// ApplyStallMax is how long a leader waits for one call of FSM.Apply. After that, or after three times what its slowest
+	// recent one took, if that is longer, it refuses proposals with *FSMHangsError, and those that wait end with
+	// ErrOutcomeUnknown. It also transfers its leadership to a voter that has applied the same entries, if there is one. A
+	// member whose FSM hangs leaves elections to the others, unless only it can win. Restore, Snapshot, Sync and functions of
+	// Read do not count. Default 10 s; at least 10 ms.
+	ApplyStallMax time.Duration
+
 	raft.Limits
 	// ReceivedMax bounds the messages of peers that wait for the loop; more are dropped and counted.
 	// Default 4,096.
@@ -88,14 +95,14 @@ type Config struct {
 func (c Config) core() raft.CoreConfig {
 	return raft.CoreConfig{
 		ID: c.ID, Initial: raft.NewConfiguration(c.Initial), ElectionTimeout: c.ElectionTimeout,
-		DiskStallMax: c.DiskStallMax, Seed: c.Seed, Limits: c.Limits,
+		DiskStallMax: c.DiskStallMax, ApplyStallMax: c.ApplyStallMax, Seed: c.Seed, Limits: c.Limits,
 	}
 }
 
 // withDefaults returns the configuration with every zero value replaced by its default.
 func (c Config) withDefaults() Config {
 	core := c.core().WithDefaults()
-	c.ElectionTimeout, c.DiskStallMax, c.Limits = core.ElectionTimeout, core.DiskStallMax, core.Limits
+	c.ElectionTimeout, c.DiskStallMax, c.ApplyStallMax, c.Limits = core.ElectionTimeout, core.DiskStallMax, core.ApplyStallMax, core.Limits
 	c.ReceivedMax = cmp.Or(c.ReceivedMax, 4096)
 	c.ReceivedBytesMax = cmp.Or(c.ReceivedBytesMax, 64<<20)
 	c.SendQueueMax = cmp.Or(c.SendQueueMax, 1024)

@@ -24,9 +24,10 @@ type mailbox struct {
 	received      int               // how many of them are Received
 	receivedBytes int               // of the entries in them
 	allowance     pipeline.Allowance
-	held          []raft.Event // Received with appends for which there is no room; they are among those that are counted
-	persisted     raft.Seq     // the highest one not stepped yet; 0 = none
-	applied       raft.EntryID // the highest one not stepped yet
+	held          []raft.Event  // Received with appends for which there is no room; they are among those that are counted
+	persisted     raft.Seq      // the highest one not stepped yet; 0 = none
+	applied       raft.EntryID  // the highest one not stepped yet
+	batch         raft.Applying // that the FSM is applying, not stepped yet; zero: none
 	closing       bool
 	inspections   []chan<- raft.CoreStatus
 }
@@ -103,7 +104,15 @@ func (m *mailbox) appliedUpTo(id raft.EntryID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.applied = id
+	m.batch = raft.Applying{} // it has ended
 	m.events.wake()
+}
+
+// applying does not wake the loop: a batch that takes long is told with the next step, which no heartbeat interval is without.
+func (m *mailbox) applying(a raft.Applying) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.batch = a
 }
 
 func (m *mailbox) close() {
@@ -132,6 +141,10 @@ func (m *mailbox) take(batch []raft.Event) (events []raft.Event, inspections []c
 	if m.applied != (raft.EntryID{}) {
 		batch = append(batch, raft.Applied{ID: m.applied})
 		m.applied = raft.EntryID{}
+	}
+	if m.batch.Since != 0 {
+		batch = append(batch, m.batch)
+		m.batch = raft.Applying{}
 	}
 	waiting, n, bytes := m.events.waiting(), 0, 0
 	for n < len(waiting) && n < batchEventsMax && bytes < batchBytesMax {

@@ -32,6 +32,7 @@ type Metrics struct {
 	LeaderChanges     uint64
 	StaleMembers      uint64 // how often this member, as leader, found a member that holds less than it has acknowledged
 	DiskStalls        uint64 // how often this member's disk stalled while it led
+	FSMHangs          uint64 // how often its FSM hung while it led
 	NoRoom            bool   // gauge: the disk has no room for more entries of the log, see Status.NoRoom
 	LateWakes         uint64 // how often the loop woke more than half an election timeout after its deadline
 	Steps             uint64
@@ -159,7 +160,7 @@ func (h *histogram) read() Histogram {
 
 // counters holds the counters of a running node.
 type counters struct {
-	elections, leaderChanges, diskStalls                 atomic.Uint64
+	elections, leaderChanges, diskStalls, fsmHangs       atomic.Uint64
 	lateWakes, steps                                     atomic.Uint64
 	staleMembers                                         atomic.Uint64
 	proposals, notLeader, overloaded, tooLarge           atomic.Uint64
@@ -270,6 +271,8 @@ func (c *counters) noted(events []raft.TraceEvent) {
 		switch events[i].Kind {
 		case raft.TraceDiskStalled:
 			c.diskStalls.Add(1)
+		case raft.TraceFSMHangs:
+			c.fsmHangs.Add(1)
 		case raft.TraceStaleMember:
 			c.staleMembers.Add(1)
 		case raft.TraceTaken:
@@ -299,7 +302,7 @@ func (n *Node) Metrics() Metrics {
 	c := n.counters
 	m := Metrics{
 		Elections: c.elections.Load(), LeaderChanges: c.leaderChanges.Load(),
-		DiskStalls: c.diskStalls.Load(), StaleMembers: c.staleMembers.Load(), LateWakes: c.lateWakes.Load(), Steps: c.steps.Load(),
+		DiskStalls: c.diskStalls.Load(), FSMHangs: c.fsmHangs.Load(), StaleMembers: c.staleMembers.Load(), LateWakes: c.lateWakes.Load(), Steps: c.steps.Load(),
 		Changes:   ChangeOutcomes{c.changes.done.Load(), c.changes.refused.Load(), c.changes.givenUp.Load(), c.changes.unknown.Load()},
 		Proposals: c.proposals.Load(),
 		ProposalsFailed: ProposalFailures{

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -319,6 +320,9 @@ func (n *Node) process(out raft.Output) {
 		n.writer.enqueue(out.Write)
 	}
 	n.requests.answer(out.Answers, n.explain)
+	if n.core.FSMHangs() {
+		n.requests.unknown(math.MaxUint64) // the callers would wait for ever
+	}
 	n.noticeRemoved(n.core.Removed())
 	n.keepSnapshots(out)
 	if out.Apply.Index != 0 {
@@ -487,12 +491,4 @@ func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
-}
-
-// dropped counts a message that did not leave, and reports it to the core if it was an append.
-func (n *Node) dropped(m raft.Message, counter interface{ Add(uint64) uint64 }) {
-	counter.Add(1)
-	if a, ok := m.Body.(raft.AppendRequest); ok {
-		n.post(raft.SendDropped{To: m.To, Span: raft.Span{After: a.Prev.Index, Last: a.Last.Index}})
-	}
 }

@@ -310,9 +310,9 @@ func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 	}
 }
 
-// restored answers the proposers of entries that the applier never sees, because a snapshot covers them. It is not
-// known whether they are the entries that were committed there.
-func (r *requests) restored(to raft.Index) {
+// unknown answers the proposers of the accepted entries up to an index that nobody knows whether they are applied: a
+// snapshot covers them, or the FSM hangs.
+func (r *requests) unknown(to raft.Index) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	unknown := outcome{err: raft.ErrOutcomeUnknown}

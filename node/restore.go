@@ -59,7 +59,7 @@ func (a *applier) restore(s raft.Snapshot) error {
 	a.ahead = nil
 	a.task(func(t *applierTasks) { t.restore, t.replaced = nil, false })
 	n.applied.advance(a.at.Index)
-	n.requests.restored(a.at.Index)
+	n.requests.unknown(a.at.Index)
 	n.mailbox.appliedUpTo(a.at)
 	return nil
 }

@@ -82,7 +82,7 @@ func TestRestore_AnswersWaiters(t *testing.T) {
 		waited := make(chan error, 1)
 		go func() { waited <- n.WaitApplied(t.Context(), 7) }()
 		synctest.Wait()
-		n.requests.restored(7)
+		n.requests.unknown(7)
 		n.applied.advance(7)
 		expect.ErrorIs(t, (<-covered.outcome).err, raft.ErrOutcomeUnknown)
 		expect.Empty(t, later.outcome, "what lies behind the snapshot is applied, or answered by the core")

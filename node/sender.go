@@ -207,3 +207,11 @@ func (s *sender) flush(batch []raft.Message) {
 		s.node.dropped(m, &s.node.counters.droppedSend)
 	}
 }
+
+// dropped counts a message that did not leave, and reports it to the core if it was an append.
+func (n *Node) dropped(m raft.Message, counter interface{ Add(uint64) uint64 }) {
+	counter.Add(1)
+	if a, ok := m.Body.(raft.AppendRequest); ok {
+		n.post(raft.SendDropped{To: m.To, Span: raft.Span{After: a.Prev.Index, Last: a.Last.Index}})
+	}
+}

@@ -55,6 +55,8 @@ type Status struct {
 	// DiskStalled reports that a write here has been pending for Config.DiskStallMax. A leader refuses
 	// proposals then.
 	DiskStalled bool
+	// FSMHangs reports that FSM.Apply has been running for Config.ApplyStallMax. A leader refuses proposals then.
+	FSMHangs bool
 	// NoRoom says in one sentence, with the error of RoomStorage.Room, that the disk has no room for more entries of the log;
 	// "" while it has. A leader refuses proposals then, with *raft.NoRoomError.
 	NoRoom string
@@ -127,7 +129,7 @@ func (n *Node) Status() Status {
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
 		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID,
-		DiskStalled: core.DiskStalled, NoRoom: noRoom(n.roomWatch.trouble.get()),
+		DiskStalled: core.DiskStalled, FSMHangs: core.FSMHangs, NoRoom: noRoom(n.roomWatch.trouble.get()),
 		Pending: proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
 	}
 	s.Members, s.Departing = n.memberStatuses(core, s.Snapshot), n.departing(core)
@@ -252,6 +254,8 @@ func problemOf(s Status, m MemberStatus, limit time.Duration) string {
 		return s.NoRoom
 	case s.DiskStalled:
 		return "its disk has stalled"
+	case s.FSMHangs:
+		return fmt.Sprintf("its FSM hangs: one call of Apply has been running for %v", s.Applying.Round(time.Second))
 	case s.Snapshot.Restoring != nil:
 		return fmt.Sprintf("its state machine is restored from a snapshot, %v so far: %s", s.Snapshot.Restoring.Since.Round(time.Second), s.Snapshot.Restoring)
 	}
@@ -373,6 +377,9 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 	case s.Role == raft.Leader && s.DiskStalled:
 		return fmt.Sprintf("%s leads in term %d, but its disk has stalled: it refuses proposals, "+
 			"and transfers its leadership as soon as a quorum of the others may be ahead of it", s.Leader, s.Term)
+	case s.Role == raft.Leader && s.FSMHangs:
+		return fmt.Sprintf("%s leads in term %d, but its FSM hangs, in a call of Apply that has been running for %v: it refuses proposals, "+
+			"and transfers its leadership as soon as a voter that it hears has applied the same entries", s.Leader, s.Term, s.Applying.Round(time.Second))
 	case s.Leader != "":
 		return cmp.Or(last, fmt.Sprintf("%s leads in term %d", s.Leader, s.Term))
 	case len(s.Members) == 0:

@@ -41,6 +41,7 @@ type statusJSON struct {
 	SlowElection string          `json:"slow_election"`
 	LeaderReason string          `json:"leader_reason"`
 	DiskStalled  bool            `json:"disk_stalled"`
+	FSMHangs     bool            `json:"fsm_hangs"`
 	NoRoom       string          `json:"no_room"`
 	Tolerance    string          `json:"tolerance"`
 	Pending      int             `json:"pending"`
@@ -119,7 +120,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot.json(),
 		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
-		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, NoRoom: s.NoRoom, Tolerance: s.Tolerance,
+		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, FSMHangs: s.FSMHangs, NoRoom: s.NoRoom, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,
 	}
 	out.Departing = make([]departingJSON, 0, len(s.Departing))

@@ -123,6 +123,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
 		w.Match, w.Wall = uint64(b.Match), b.Wall
+		w.Applied, w.Hangs = uint64(b.Applied), b.FSMHangs
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -157,6 +158,7 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 	case raft.PreVoteRequest:
 		w.setID(b.ID)
 		w.setLast(b.Last)
+		w.Hangs = b.FSMHangs
 		return framePreVoteRequest, nil, nil
 	case raft.PreVoteReply:
 		w.setID(b.ID)
@@ -261,7 +263,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameHeartbeat:
 		return raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit)}, nil
 	case frameHeartbeatReply:
-		return raft.HeartbeatReply{Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall}, nil
+		return raft.HeartbeatReply{Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), FSMHangs: w.Hangs}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil
 	case frameReadReply:
@@ -291,7 +293,7 @@ func (d *decoder) electionBody(kind frameType, rest []byte) (raft.Body, error) {
 	case frameBootstrapReply:
 		return raft.BootstrapReply{ID: w.id()}, nil
 	case framePreVoteRequest:
-		return raft.PreVoteRequest{ID: w.id(), Last: w.last()}, nil
+		return raft.PreVoteRequest{ID: w.id(), Last: w.last(), FSMHangs: w.Hangs}, nil
 	case framePreVoteReply:
 		leader, err := d.optionalID(w.Leader)
 		return raft.PreVoteReply{

@@ -55,6 +55,9 @@ type wireMessage struct {
 
 	LeaderIncarnation uint64 `codec:"la,omitempty"`
 
+	Applied uint64 `codec:"ap,omitempty"`
+	Hangs   bool   `codec:"fh,omitempty"`
+
 	Snapshot []byte `codec:"s,omitempty"`  // what raft.Snapshot.Encode returns
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
 	At       uint64 `codec:"sa,omitempty"`
@@ -69,9 +72,11 @@ type wireMessage struct {
 func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("T", &w.Term)
 	c.number("ak", &w.Acked)
+	c.number("ap", &w.Applied)
 	c.number("b", &w.StartCount)
 	c.bytes("c", &w.Cluster)
 	c.bytesAlways("f", &w.From)
+	c.flag("fh", &w.Hangs)
 	c.numberAlways("fi", &w.FromIncarnation)
 	c.flag("g", &w.Granted)
 	c.number("hi", &w.HintIndex)

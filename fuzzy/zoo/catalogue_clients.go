@@ -95,7 +95,7 @@ var transfers = []Mutant{
 		ID: "T06", Rule: "leadership is transferred only to voters", Bug: "to learners, too",
 		Edits: []Edit{
 			value("transfer.go", `p.votes&halves == 0`, `false`),
-			value("election.go", `c.termLeader.peer != from || !c.mayCampaign()`, `c.termLeader.peer != from`),
+			value("election.go", `c.termLeader.elected != from || !c.mayCampaign()`, `c.termLeader.elected != from`),
 		},
 		Expect: "G15, N7", MustKill: true,
 	},

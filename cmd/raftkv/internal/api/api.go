@@ -133,6 +133,7 @@ type Status struct {
 	LeaderReason string   `json:"leader_reason,omitempty"`
 	SlowElection string   `json:"slow_election,omitempty"` // what takes longer than the election timeout
 	DiskStalled  bool     `json:"disk_stalled,omitempty"`
+	FSMHangs     bool     `json:"fsm_hangs,omitempty"`
 	NoRoom       string   `json:"no_room,omitempty"` // a sentence: the disk has no room for more entries of the log
 	Tolerance    string   `json:"tolerance,omitempty"`
 	Missing      []string `json:"missing,omitempty"`

@@ -88,7 +88,7 @@ func health(reports []report) error {
 		return &exitError{exitUnanswered, fmt.Errorf("no server that answers knows the cluster: %s", strings.Join(problems, "; "))}
 	case slices.ContainsFunc(reports, func(r report) bool { return r.Status == view && r.unready }):
 		return &exitError{exitNotServing, fmt.Errorf("the cluster does not serve: %s", strings.Join(problems, "; "))}
-	case rank(view) == knowsNoLeader || view.Role == "leader" && (view.DiskStalled || view.NoRoom != ""):
+	case rank(view) == knowsNoLeader || view.Role == "leader" && (view.DiskStalled || view.FSMHangs || view.NoRoom != ""):
 		return &exitError{exitNotServing, fmt.Errorf("the cluster does not serve: %s says: %s",
 			view.ID, cmp.Or(view.LeaderReason, "no leader is known"))}
 	}

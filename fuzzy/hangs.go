@@ -1,0 +1,128 @@
+package fuzzy
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// hang is what keeps an applier in one call of Apply.
+type hang struct {
+	till    sim.Time     // batches that begin before hang until then
+	batch   raft.EntryID // the last entry of the one that hangs; zero: none does
+	since   raft.Time    // when the applier began with it
+	told    bool         // the core was told of it
+	longest sim.Time     // of those that have ended in this life
+}
+
+// poison is an entry at which the state machines of all members hang, each for a time of its own.
+type poison struct {
+	index raft.Index // 0: there is none
+	mean  sim.Time
+}
+
+// applyStallMax is CoreConfig.ApplyStallMax.
+func (n *NodeProfile) applyStallMax() sim.Time {
+	return cmp.Or(n.ApplyStallMax, sim.In(10*time.Second))
+}
+
+// hang makes the appliers of one member hang with its next batch or, if it leads, sometimes those of all members at an entry
+// that is still to come.
+func (m *nemesis) hang(c *cluster, n *node) {
+	if length := m.random.Exponential(m.rate.For); n.leads() && m.random.Coin() {
+		c.poison = poison{n.status.Last.Index + 1 + raft.Index(m.random.IntN(8)), length}
+	} else {
+		n.hang.till = c.now() + length
+	}
+}
+
+// hangs reports whether the batch up to an entry hangs.
+func (n *node) hangs(to raft.EntryID) bool {
+	h, now := &n.hang, n.c.now()
+	if p := &n.c.poison; p.index > n.applied && p.index <= to.Index {
+		h.till = max(h.till, now+n.random.Exponential(p.mean))
+	}
+	if h.till <= now {
+		return false
+	}
+	h.batch, h.since, h.told = to, n.now().Mono, false
+	n.applying = true
+	n.unhangLater()
+	return true
+}
+
+func (n *node) unhangLater() {
+	if n.hang.till != sim.Never {
+		n.later(n.hang.till-n.c.now(), event{kind: evUnhang})
+	}
+}
+
+// unhang completes the batch that has hung. A snapshot that replaces the log waits for that.
+func (n *node) unhang() {
+	h := &n.hang
+	if h.batch.Index == 0 || n.c.now() < h.till {
+		return
+	}
+	to := h.batch
+	h.batch, h.longest = raft.EntryID{}, max(h.longest, sim.Time(n.now().Mono-h.since))
+	n.applying = false
+	n.complete(to)
+	if n.core != nil && n.vault.restore != nil {
+		n.vaultIn(0, vaultRestored)
+	}
+}
+
+// reportsHang tells the core which batch is being applied, with a step that is made anyway: nothing wakes the loop for it.
+func (n *node) reportsHang() {
+	if h := &n.hang; h.batch.Index > 0 && !h.told {
+		n.inbox = append(n.inbox, raft.Applying{ID: h.batch, Since: h.since})
+		h.told = true
+	}
+}
+
+// healHang lets a member's applier go on.
+func (n *node) healHang() {
+	n.hang.till = 0
+	n.unhang()
+}
+
+// hangMax is how long a core may take to notice that its FSM hangs.
+func (n *node) hangMax() sim.Time { return max(n.c.profile.Node.applyStallMax(), 3*n.hang.longest) }
+
+// shapeHangs has appliers hang for less and for more than the limit.
+func shapeHangs(s *sim.Stream, p *Profile) {
+	p.Voters, p.World, p.Limits = sim.Pick(s, 1, 2, 3, 3, 3, 4, 5, 5), World{}, generousLimits()
+	shapeSwarm(s, p)
+	only(Crash, Pause, Partition, Usurp, Close, Away)(s, p)
+	timeout := p.ElectionTimeout
+	p.Node.ApplyStallMax = s.LogTime(timeout/4, 4*timeout)
+	p.Load.Think = min(p.Load.Think, sim.In(50*time.Millisecond))
+	for i := range p.Faults {
+		p.Faults[i].Every = max(p.Faults[i].Every, sim.In(2*time.Second))
+	}
+	p.Faults = append(p.Faults, FaultRate{Hang, s.LogTime(timeout, 10*timeout), s.LogTime(timeout/4, 16*timeout)})
+}
+
+// shortestTimeout returns the shortest election timeout that a member may have. What takes time in a healthy cluster takes a
+// small part of it.
+func (p *Profile) shortestTimeout() sim.Time {
+	return p.ElectionTimeout / sim.Time(max(1, p.Node.Unequal))
+}
+
+// shapeUnequal gives members election timeouts of their own, the longest of which are many times the shortest.
+func shapeUnequal(s *sim.Stream, p *Profile) {
+	only(Crash, Pause, Partition, Usurp, Close)(s, p)
+	p.Voters, p.Learners, p.World, p.Limits = sim.Pick(s, 2, 3, 3, 3, 4, 5), s.IntN(3)/2, World{}, generousLimits()
+	p.ElectionTimeout, p.Node.Unequal = 8*p.ElectionTimeout, sim.Pick(s, 2, 4, 8)
+	p.Network.Delay.Mean, p.Network.Delay.Max = min(p.Network.Delay.Mean, sim.In(2*time.Millisecond)), sim.In(20*time.Millisecond)
+	p.Node.DiskDelay.Mean, p.Node.DiskDelay.Max = min(p.Node.DiskDelay.Mean, sim.In(2*time.Millisecond)), sim.In(20*time.Millisecond)
+	p.Node.StepDelay.Mean = min(p.Node.StepDelay.Mean, sim.In(time.Millisecond))
+	p.Node.DiskStallMax = 2 * p.ElectionTimeout
+	p.FaultsFrom, p.Length = 4*p.ElectionTimeout, s.LogTime(8*p.ElectionTimeout, 24*p.ElectionTimeout)
+	p.Load.Transfers = s.LogUniform(1000, 50_000)
+	for i := range p.Faults {
+		p.Faults[i].Every *= 4
+	}
+}

@@ -1,0 +1,54 @@
+package fuzzy
+
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// The invariants of a state machine that hangs.
+//
+//	N84  The FSM counts as hanging only if it has been applying one batch for ApplyStallMax. A leader whose FSM hangs accepts no proposal.
+//	N85  A leader gives up its leadership for an FSM that hangs only to a voter that has applied the batch in which it hangs.
+//	N86  A member whose FSM hangs campaigns three election timeouts later than others, unless it has denied a candidate for its log.
+
+// hangs checks a member whose FSM may hang.
+func (k *checker) hangs(n *node, before *raft.CoreStatus, out *raft.Output) {
+	s, w, h := &n.status, &n.seen, &n.hang
+	if s.FSMHangs && (h.batch.Index == 0 || w.now-h.since < raft.Time(k.c.profile.Node.applyStallMax())) {
+		k.broken("N84", "%s takes its FSM for hanging, in a batch up to %v for %v", n, h.batch, time.Duration(w.now-h.since))
+	}
+	for i := range out.Trace {
+		switch e := &out.Trace[i]; {
+		case e.Kind == raft.TracePreVoteDenied && e.Reason == raft.DeniedOldLog:
+			w.needed = w.now
+			if s.FSMHangs {
+				w.rested = min(w.rested, w.now-n.timeout()) // it may campaign at once
+			}
+		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && w.needed < w.rested && w.now-w.rested < 4*n.timeout():
+			k.broken("N86", "%s, whose FSM hangs, stands for election in term %d after %v", n, s.Term, time.Duration(w.now-w.rested))
+		}
+	}
+	if s.Role != raft.Leader || !s.FSMHangs || !before.FSMHangs {
+		return
+	}
+	for i := range out.Answers {
+		a := &out.Answers[i]
+		if r := k.c.work.request(a.RequestID); r != nil && r.kind == writeRequest && a.Kind == raft.AnswerAccepted {
+			k.broken("N84", "%s takes a proposal, and its FSM hangs", n)
+		}
+	}
+}
+
+// relinquishes checks a transfer that a leader begins because its FSM hangs.
+func (k *checker) relinquishes(n *node, out *raft.Output) {
+	for i := range out.Trace {
+		if e := &out.Trace[i]; e.Kind == raft.TraceTransfer {
+			to, _ := n.config().Member(e.Peer)
+			if target := k.c.at(to.Peer()); target.appliedMost < n.hang.batch.Index {
+				k.broken("N85", "%s, whose FSM hangs in a batch up to %v, gives up its leadership to %s, which has applied up to %d",
+					n, n.hang.batch, target, target.appliedMost)
+			}
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// hasty is what a member makes of an FSM that hangs, or does not.
+var hasty = []struct {
+	rule   string
+	breach func(n, other *node, before *raft.CoreStatus, out *raft.Output)
+}{
+	{"N84", func(n, _ *node, _ *raft.CoreStatus, _ *raft.Output) { // it applies no batch
+		n.status.FSMHangs, n.hang.batch = true, raft.EntryID{}
+	}},
+	{"N84", func(n, _ *node, _ *raft.CoreStatus, _ *raft.Output) { // it has just begun with the batch
+		n.status.FSMHangs, n.hang.batch, n.hang.since = true, n.status.Last, n.seen.now-1
+	}},
+	{"N84", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) {
+		before.FSMHangs, n.status.FSMHangs = true, true
+		n.c.work.requests = append(n.c.work.requests, request{kind: writeRequest, node: n})
+		out.Answers = []raft.Answer{{Kind: raft.AnswerAccepted, RequestID: raft.RequestID(len(n.c.work.requests) - 1)}}
+	}},
+	{"N85", func(n, other *node, _ *raft.CoreStatus, out *raft.Output) {
+		n.status.FSMHangs, other.appliedMost = true, n.hang.batch.Index-1
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTransfer, Peer: other.id}}
+		n.c.check.abdicates(n, nil, out)
+	}},
+	{"N86", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) {
+		before.FSMHangs, n.status.FSMHangs = true, true
+		n.seen.rested = n.seen.now - 4*n.timeout() + 1
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTimeout}}
+	}},
+}
+
+func TestInvariants_OfHangsNoticeTheirBreach(t *testing.T) {
+	for _, row := range hasty {
+		c, n, other := running(t)
+		c.profile.Node.ApplyStallMax = sim.Time(n.timeout())
+		n.seen.now = n.now().Mono
+		n.hang = hang{batch: n.status.Last, since: n.seen.now - n.timeout()}
+		before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}
+		row.breach(n, other, &before, &out)
+		c.check.hangs(n, &before, &out)
+		expectBreach(t, c, row.rule)
+	}
+}

@@ -1,0 +1,142 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
+)
+
+// hangingFSM is a journal that hangs in a batch with the command "poison" and, once told so, in the next batch.
+type hangingFSM struct {
+	journal
+	free chan struct{}
+
+	mu    sync.Mutex
+	hangs bool
+}
+
+func (f *hangingFSM) Apply(batch []raft.Entry, results [][]byte) error {
+	f.mu.Lock()
+	hangs := f.hangs
+	f.mu.Unlock()
+	for _, e := range batch {
+		hangs = hangs || string(e.Data) == "poison"
+	}
+	if hangs {
+		<-f.free
+	}
+	return f.journal.Apply(batch, results)
+}
+
+func (f *hangingFSM) set(hangs bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hangs = hangs
+}
+
+// hangingFSMs returns a cluster of three, the state machines in the order in which they were made, and a function that
+// lets all calls go on.
+func hangingFSMs(t *testing.T) (c *rafttest.Cluster, fsms *[]*hangingFSM, resume func()) {
+	fsms = new([]*hangingFSM)
+	free := make(chan struct{})
+	c = startAll(t, rafttest.Options{
+		NewFSM: func() raft.FSM {
+			*fsms = append(*fsms, &hangingFSM{free: free})
+			return (*fsms)[len(*fsms)-1]
+		},
+		Configure: func(cfg *node.Config) { cfg.ApplyStallMax = 2 * time.Second },
+	})
+	return c, fsms, sync.OnceFunc(func() {
+		for _, f := range *fsms {
+			f.set(false)
+		}
+		close(free)
+	})
+}
+
+func TestHangingFSM_AnotherLeadsAndWritesGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, fsms, resume := hangingFSMs(t)
+		defer resume()
+		old := c.Leader()
+		for i, id := range c.IDs() {
+			(*fsms)[i].set(id == old.Status().ID)
+		}
+		began := time.Now()
+		_, err := old.Propose(context.Background(), []byte("x"))
+		assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "it is committed, and nobody here can say what it has led to")
+		assert.InDelta(t, 2*time.Second, time.Since(began), float64(100*time.Millisecond))
+		c.Await("another one leads", func() bool { return c.Leader() != old })
+		assert.Less(t, time.Since(began), 2500*time.Millisecond)
+		next := c.Leader()
+		_, err = next.Propose(context.Background(), []byte("y"))
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, old.Metrics().FSMHangs)
+		assert.True(t, old.Status().FSMHangs)
+		assert.False(t, next.Status().FSMHangs)
+
+		resume()
+		c.Converge()
+		assert.False(t, old.Status().FSMHangs)
+	})
+}
+
+// An entry at which the state machines of all members hang causes no change of the leader, which refuses proposals.
+func TestHangingFSM_WhereAllHangTheLeaderStaysAndRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, resume := hangingFSMs(t)
+		defer resume()
+		leader := c.Leader()
+		before := leader.Status().Leadership
+		behind := make(chan error, 1)
+		go func() {
+			_, err := leader.Propose(context.Background(), []byte("poison"))
+			behind <- err
+		}()
+		require.ErrorIs(t, <-behind, raft.ErrOutcomeUnknown)
+		_, err := leader.Propose(context.Background(), []byte("y"))
+		var hangs *raft.FSMHangsError
+		require.ErrorAs(t, err, &hangs)
+		require.ErrorIs(t, err, raft.ErrOverloaded)
+		assert.Equal(t, "raft: the leader's FSM has not finished a batch for 2s (Config.ApplyStallMax); not applied, try again later", err.Error())
+		time.Sleep(time.Minute)
+		assert.Equal(t, before, leader.Status().Leadership, "no other member led")
+		assert.Contains(t, leader.Status().LeaderReason, "its FSM hangs")
+		limited, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		var unready *raft.NotReadyError
+		require.True(t, errors.As(leader.Ready(limited), &unready))
+		assert.Contains(t, unready.Reason, "its FSM hangs")
+
+		resume()
+		c.Await("it goes on", func() bool { return !leader.Status().FSMHangs })
+		_, err = leader.Propose(context.Background(), []byte("y"))
+		assert.NoError(t, err)
+		assert.Equal(t, before, leader.Status().Leadership)
+	})
+}
+
+// Only Apply counts: a function of Read, which runs in turn with it, may take as long as its caller likes.
+func TestHangingFSM_ReadsDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, resume := hangingFSMs(t)
+		defer resume()
+		leader := c.Leader()
+		reads := make(chan struct{})
+		go func() { _ = leader.Read(context.Background(), func() { close(reads); time.Sleep(time.Minute) }) }()
+		<-reads
+		_, err := leader.Propose(context.Background(), []byte("x"))
+		assert.NoError(t, err, "after a minute")
+		assert.Zero(t, leader.Metrics().FSMHangs)
+	})
+}
