@@ -95,7 +95,7 @@ func TestRead_WaitsForAnApplyThatRunsAndCanBeCancelled(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, index+1, n.Status().Commit)
 
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 9*time.Second) // less than ApplyStallMax
 		defer cancel()
 		assert.ErrorIs(t, n.Read(ctx, func() { t.Error("beside Apply") }), context.DeadlineExceeded)
 		ran := false
