@@ -22,9 +22,6 @@ func (k *checker) hangs(n *node, before *raft.CoreStatus, out *raft.Output) {
 		switch e := &out.Trace[i]; {
 		case e.Kind == raft.TracePreVoteDenied && e.Reason == raft.DeniedOldLog:
 			w.needed = w.now
-			if s.FSMHangs {
-				w.rested = min(w.rested, w.now-n.timeout()) // it may campaign at once
-			}
 		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && w.needed < w.rested && w.now-w.rested < 4*n.timeout():
 			k.broken("N86", "%s, whose FSM hangs, stands for election in term %d after %v", n, s.Term, time.Duration(w.now-w.rested))
 		}

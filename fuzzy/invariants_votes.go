@@ -34,6 +34,10 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 	for i := range out.Trace {
 		switch out.Trace[i].Kind {
+		case raft.TracePreVoteDenied:
+			if s.FSMHangs && out.Trace[i].Reason == raft.DeniedOldLog {
+				w.rested = min(w.rested, w.now-n.timeout()) // it may campaign at once: see N86
+			}
 		case raft.TraceTimeout:
 			if w.enfranchised > 0 && w.now-w.enfranchised < n.timeout() && w.rested == w.enfranchised {
 				k.broken("N72", "%s stands for election in term %d, %v after it got its vote, or was to get it", n, s.Term, time.Duration(w.now-w.enfranchised))

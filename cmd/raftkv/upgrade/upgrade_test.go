@@ -50,7 +50,7 @@ var underRace bool
 // end with the same content.
 //
 // While the last member is of the previous release, one that is of it, too, is added, under a leader of each release; it is
-// removed and added again in between. Then it goes to this release as well, and moves its log to segments and back.
+// removed and added again in between. Then it goes to this release as well, and moves its log to bbolt and back.
 func TestUpgrade_RollsThereAndBack(t *testing.T) {
 	if underRace {
 		t.Skip("two built programs are tested, and neither has a race detector")
