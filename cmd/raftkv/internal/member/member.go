@@ -72,6 +72,10 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 	}
 	cfg.Logger.Info("started, listening", "members", connections.Addr().String(),
 		"clients", "http://"+listener.Addr().String(), "data", o.Data)
+	unused := func() string { return o.unusedPeers(cfg.Initial, n.Members()) }
+	if why := unused(); why != "" {
+		cfg.Logger.Warn("--peers is not used", "reason", why)
+	}
 	starting, started := context.WithCancel(ctx)
 	var report sync.WaitGroup
 	report.Go(func() { reportReady(starting, n, cfg.Logger) })
@@ -81,7 +85,7 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 		report.Go(func() { served = serves(starting, n.Ready) })
 	}
 	report.Go(func() { newMover(o, stated, n, cfg.Logger).run(starting) })
-	err = serve(ctx, n, server.New(n, store, metricsHandler(n, connections)), listener)
+	err = serve(ctx, n, server.New(withPeers{n, unused}, store, metricsHandler(n, connections)), listener)
 	started()
 	report.Wait()
 	err = errors.Join(err, closeNode(n))
