@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -344,6 +345,21 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 			assert.NotContains(t, errs, internal, row.args)
 		}
 	}
+}
+
+func TestReads_StaleOnesAskForThat(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("consistency"))
+		w.Header().Set("ETag", api.ETag(1))
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer server.Close()
+	for _, args := range []string{"get k", "get k --stale", "list", "list --stale"} {
+		code, _, errs := run(t, "", append(strings.Fields(args), "--server", server.URL)...)
+		assert.Equal(t, 0, code, errs)
+	}
+	assert.Equal(t, []string{api.Linearizable, api.Stale, api.Linearizable, api.Stale}, asked)
 }
 
 func TestHelp_ShowsExamplesAndCompletes(t *testing.T) {
