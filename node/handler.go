@@ -1,8 +1,6 @@
 package node
 
 import (
-	"slices"
-
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/pipeline"
@@ -19,8 +17,7 @@ func (e handler) Check(h raft.Hello) *raft.Rejection {
 	r := e.node.identity.admit(h)
 	if r != nil {
 		e.node.counters.refused(r.Reason)
-		asks := r.Reason == raft.RejectWrongIncarnation && slices.Contains(h.Named, e.node.identity.self.Incarnation)
-		if !asks { // or else it knows this member, and asks who is here: see invitation
+		if !r.Asked() {
 			e.node.identity.warn(h.From, r.Reason, "refused a member", r)
 		}
 	}
