@@ -68,9 +68,16 @@ func (e *UnknownMemberError) Error() string {
 // another store in its place with Change.Replace.
 type MemberExistsError struct {
 	Member Member // as it is
+	// Answers says that it was to be replaced, and that it has answered itself where another store was to take its place: so
+	// its own store is in use there. If that is to be replaced, end its process, and start the other one first.
+	Answers bool
 }
 
 func (e *MemberExistsError) Error() string {
+	if e.Answers {
+		return fmt.Sprintf(notChanged+"at the address of its replacement, %s itself answers, with the incarnation %v: "+
+			"to put another store in its place, end its process and start the other one first", e.Member.ID, e.Member.Incarnation)
+	}
 	return fmt.Sprintf(notChanged+"%s is a %v, at %s: to move it, update its address; to put another store in its place, replace it",
 		e.Member.ID, e.Member.Kind, e.Member.Address)
 }
@@ -256,7 +263,7 @@ func (r ConfigRun) refusalError(ch Change, why refusal) error {
 		return &UnknownMemberError{id, r.Config.ids(), r.Config.removedLast(id)}
 	case RefusedMemberExists:
 		m, _ := r.Config.Member(id)
-		return &MemberExistsError{m}
+		return &MemberExistsError{Member: m}
 	case RefusedLastVoter:
 		return &LastVoterError{id}
 	case RefusedAddressInUse:

@@ -2,6 +2,7 @@ package raft
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -143,6 +144,9 @@ func (v *Handshake) checkIdentity(h Hello) (verdict Verdict) {
 	case h.Expected.Incarnation != 0 && h.Expected.Incarnation != v.Self.Incarnation:
 		verdict.Rejection = v.Reject(h, RejectWrongIncarnation,
 			"this is %v, the connection is for %v", v.Self.Incarnation, h.Expected.Incarnation)
+		if slices.Contains(h.Named, v.Self.Incarnation) {
+			verdict.Rejection.Named = v.Self.Incarnation
+		}
 	case !begun && named.Incarnation != 0 && named.Incarnation != h.From.Incarnation && !v.mayBootstrapAnew(h):
 		verdict.Rejection = v.Reject(h, RejectNamedOther, "")
 		verdict.Rejection.Named = named.Incarnation

@@ -7,12 +7,14 @@ import (
 
 // Rejection says why a member will not talk to another. It is an error.
 type Rejection struct {
-	Reason      RejectReason
-	From        Peer // the member that rejects
-	Cluster     ClusterID
-	Term        Term
-	Named       Incarnation // RejectNamedOther: the caller's incarnation in the configuration
-	Index       Index       // RejectRemoved: the entry that has removed the caller
+	Reason  RejectReason
+	From    Peer // the member that rejects
+	Cluster ClusterID
+	Term    Term
+	// Named is an incarnation in a configuration. RejectNamedOther: in that of From, the caller's. RejectWrongIncarnation: in the
+	// caller's, that of From; 0 if it does not name that.
+	Named       Incarnation
+	Index       Index // RejectRemoved: the entry that has removed the caller
 	List        Configuration
 	Seen        Sighting // the caller's newest start that From remembers
 	VersionsMin uint16
@@ -126,8 +128,14 @@ func (r *Rejection) Error() string {
 	case r.Reason == RejectVersion:
 		fmt.Fprintf(&b, " (it speaks versions %d to %d)", r.VersionsMin, r.VersionsMax)
 	}
-	if _, remedy := r.Reason.texts(); remedy != "" {
+	if _, remedy := r.Reason.texts(); r.Asked() {
+		b.WriteString("; the caller knows this one, too, and nothing is to be done")
+	} else if remedy != "" {
 		fmt.Fprintf(&b, "; %s", remedy)
 	}
 	return b.String()
 }
+
+// Asked reports whether the caller knows the member that has answered, too: it has asked which of two incarnations is there, as
+// before one replaces the other.
+func (r *Rejection) Asked() bool { return r.Reason == RejectWrongIncarnation && r.Named != 0 }

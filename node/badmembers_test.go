@@ -288,7 +288,11 @@ func TestChange_ReplacesNobodyByItself(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		n, other := c.Leader(), c.Follower().Status().ID
 		propose(t, n, "so that all are heard")
-		refused[*raft.MemberExistsError](t, n, replaces(other, raft.Member{}), string(other)+" is a voter")
+		lost := n.Metrics().ConnectionsLost
+		e := refused[*raft.MemberExistsError](t, n, replaces(other, raft.Member{}), string(other)+" itself answers, with the incarnation ")
+		now, _ := n.Members().Member(other)
+		assert.Equal(t, raft.MemberExistsError{Member: now, Answers: true}, *e)
+		assert.Equal(t, lost, n.Metrics().ConnectionsLost, "it was asked, and its connection stands")
 		refused[*raft.UnreachableError](t, n, replaces(n.Status().ID, raft.Member{}), "transfer its leadership first")
 	})
 }

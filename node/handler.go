@@ -17,7 +17,9 @@ func (e handler) Check(h raft.Hello) *raft.Rejection {
 	r := e.node.identity.admit(h)
 	if r != nil {
 		e.node.counters.refused(r.Reason)
-		e.node.identity.warn(h.From, r.Reason, "refused a member", r)
+		if !r.Asked() {
+			e.node.identity.warn(h.From, r.Reason, "refused a member", r)
+		}
 	}
 	return r
 }
@@ -61,8 +63,9 @@ func (e handler) Lost(p raft.Peer, refused bool) {
 func (e handler) Rejected(by raft.Peer, r raft.Rejection) {
 	i := e.node.identity
 	e.node.counters.refused(r.Reason)
-	e.node.invitations.failed(by, &r)
-	i.warn(by, r.Reason, "was refused by a member", &r)
+	if asked := e.node.invitations.failed(by, &r); !asked {
+		i.warn(by, r.Reason, "was refused by a member", &r)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if _, known := i.refusals[by]; known || len(i.refusals) < strangersMax {

@@ -39,6 +39,10 @@ type invitations struct {
 type invitation struct {
 	member  raft.Member
 	changed signal
+	// asks is an incarnation that nobody has. If a configuration names the id already, the member is dialed under this one at
+	// first: whoever is there rejects that, and says who it is. A dial of any incarnation would break the connection of the
+	// member that is to be replaced, if it runs. 0: any incarnation is dialed.
+	asks raft.Incarnation
 
 	// The transport's goroutines write what follows, under the lock of invitations.
 	answered *raft.Hello     // of a store that no configuration names
@@ -67,7 +71,7 @@ func (v *invitations) invite(ctx context.Context, c raft.Change, ifIndex raft.In
 	if err := v.node.contacts.settled(ctx); err != nil {
 		return c, nil, err
 	}
-	invited, err := v.begin(joining, m.now.Index)
+	invited, err := v.begin(joining, m.now)
 	if err != nil {
 		return c, nil, err
 	}
@@ -76,7 +80,7 @@ func (v *invitations) invite(ctx context.Context, c raft.Change, ifIndex raft.In
 	for i, inv := range invited {
 		if joining[i].Incarnation, err = v.await(ctx, limit, inv); err != nil {
 			v.end()
-			return c, nil, err
+			return c, nil, v.confirmed(ctx, m.now.Index, err)
 		}
 	}
 	return c, v.end, nil
@@ -120,8 +124,9 @@ func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membershi
 		return err
 	}
 	for _, r := range c.Replace {
-		if err := v.nothingToReplace(r, m.now.Configuration); err != nil {
-			return err
+		if r.New.ID == n.cfg.ID {
+			return &raft.UnreachableError{ID: r.New.ID, Address: r.New.Address,
+				Err: errors.New("this member has that id and leads: transfer its leadership first, and ask the next leader")}
 		}
 	}
 	return nil
@@ -134,7 +139,8 @@ func (v *invitations) confirmed(ctx context.Context, index raft.Index, err error
 	var notLeader *raft.NotLeaderError
 	var pending *raft.ChangePendingError
 	var malformed *raft.ConfigError
-	if errors.As(err, &notLeader) || errors.As(err, &pending) || errors.As(err, &malformed) {
+	var unreachable *raft.UnreachableError
+	if errors.As(err, &notLeader) || errors.As(err, &pending) || errors.As(err, &malformed) || errors.As(err, &unreachable) {
 		return err
 	}
 	req, failed := v.node.requests.change(raft.ChangeRequested{IfIndex: index})
@@ -157,36 +163,34 @@ func unheard(c raft.Configuration, id raft.NodeID, i int) raft.Incarnation {
 	}
 }
 
-// nothingToReplace refuses to replace a member by itself: one that answers where its replacement is to be, or this one.
-func (v *invitations) nothingToReplace(r raft.Replacement, in raft.Configuration) error {
-	old, _ := in.Member(r.Old.ID)
-	if r.New.ID == v.node.cfg.ID {
-		return &raft.UnreachableError{ID: r.New.ID, Address: r.New.Address,
-			Err: errors.New("this member has that id and leads: transfer its leadership first, and ask the next leader")}
-	}
-	heard, _ := v.node.identity.seen(old.Peer())
-	lately := !heard.IsZero() && time.Since(heard) < heardTimeouts*v.node.cfg.ElectionTimeout
-	if r.New.ID == old.ID && r.New.Address == old.Address && v.node.connection(old.Peer()).Connected && lately {
-		return &raft.MemberExistsError{Member: old}
-	}
-	return nil
-}
-
 // begin has the members dialed. One change makes contact at a time.
-func (v *invitations) begin(joining []*raft.Member, index raft.Index) (invited []*invitation, err error) {
+func (v *invitations) begin(joining []*raft.Member, in Members) (invited []*invitation, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.open) > 0 {
-		return nil, &raft.ChangePendingError{Index: index, Since: time.Since(v.since)}
+		return nil, &raft.ChangePendingError{Index: in.Index, Since: time.Since(v.since)}
 	}
 	v.since = time.Now()
 	for _, m := range joining {
 		inv := &invitation{member: *m, changed: newSignal()}
+		if _, named := in.Member(m.ID); named {
+			inv.asks = unheard(in.Configuration, m.ID, 0)
+		}
 		invited, v.open[m.ID] = append(invited, inv), inv
-		v.node.contacts.invite(*m)
+		v.dial(inv)
 	}
 	return invited, nil
 }
+
+// dial has a member dialed. v.mu is held.
+func (v *invitations) dial(inv *invitation) {
+	m := inv.member
+	m.Incarnation = inv.asks
+	v.node.contacts.invite(m)
+}
+
+// peer returns under which name the member is dialed.
+func (inv *invitation) peer() raft.Peer { return raft.Peer{ID: inv.member.ID, Incarnation: inv.asks} }
 
 func (v *invitations) end() {
 	v.mu.Lock()
@@ -227,11 +231,17 @@ func (v *invitations) await(ctx, limit context.Context, inv *invitation) (raft.I
 
 // met returns the incarnation of the member if there is contact, or why it cannot join; zeros if neither is known yet.
 func (v *invitations) met(inv *invitation) (raft.Incarnation, error) {
-	own := v.refusalOf(inv)
+	own, named := v.refusalOf(inv), v.node.Members()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch r := cmpRefusal(inv.refusal, own); {
 	case r == nil || passes(r.Reason):
+	case inv.asks != 0 && r.Reason == raft.RejectWrongIncarnation && r.From.ID == inv.member.ID:
+		if m, is := named.Peer(r.From); is {
+			return 0, &raft.MemberExistsError{Member: m, Answers: true}
+		}
+		inv.asks, inv.refusal = 0, nil
+		v.dial(inv)
 	case r.Reason == raft.RejectOtherCluster && r.From != v.node.identity.self:
 		return 0, &raft.NotEmptyError{ID: inv.member.ID, Address: inv.member.Address, Cluster: r.Cluster}
 	case r.Reason == raft.RejectRemoved && r.From == v.node.identity.self:
@@ -282,19 +292,16 @@ func (v *invitations) unreachable(inv *invitation, err error) error {
 
 // missed returns what kept the contact from being made in time. ended is the error of the caller's context, if that was it.
 func (v *invitations) missed(ended error, inv *invitation) error {
-	open := v.node.connection(raft.Peer{ID: inv.member.ID})
 	v.mu.Lock()
-	answered := inv.answered
+	answered, dialed := inv.answered, inv.peer()
 	v.mu.Unlock()
+	open := v.node.connection(dialed)
 	var why error
 	switch {
 	case answered != nil:
 		why = fmt.Errorf("it answers, but has not reached this member at %s: check that address, and what is between the two",
 			v.node.identity.hello(answered.From).Address)
 	case open.Connected:
-		if m, named := v.node.Members().Member(inv.member.ID); named && ended == nil {
-			return &raft.MemberExistsError{Member: m} // it is itself who answers there
-		}
 		why = errors.New("it answers, but is not done with the handshake")
 	case open.Err != nil:
 		why = open.Err
@@ -302,7 +309,7 @@ func (v *invitations) missed(ended error, inv *invitation) error {
 		why = errors.New("it has not answered")
 	}
 	if ended != nil {
-		why = fmt.Errorf("%w: %w", ended, why)
+		why = fmt.Errorf("%w, until %w", why, ended)
 	}
 	return v.unreachable(inv, why)
 }
@@ -331,16 +338,16 @@ func (v *invitations) accepted(h raft.Hello) {
 	}
 }
 
-// failed is called when a dial of a member whose incarnation is not known has failed; refusal is nil if it did not answer
-// with one.
-func (v *invitations) failed(p raft.Peer, refusal *raft.Rejection) {
-	if p.Incarnation != 0 {
-		return
-	}
+// failed is called when a dial of a peer has failed; refusal is nil if it did not answer with one.
+// It reports whether the peer was only asked who it is.
+func (v *invitations) failed(p raft.Peer, refusal *raft.Rejection) (asked bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if inv := v.open[p.ID]; inv != nil {
-		inv.refusal = refusal
-		inv.changed.wake()
+	inv := v.open[p.ID]
+	if inv == nil || p != inv.peer() {
+		return false
 	}
+	inv.refusal = refusal
+	inv.changed.wake()
+	return inv.asks != 0
 }

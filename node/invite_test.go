@@ -46,7 +46,7 @@ func TestInvitations_ACallBeforeCounts(t *testing.T) {
 	clear(v.open)
 	h := raft.Hello{From: raft.Peer{ID: "n4", Incarnation: 8}, Protocol: raft.ProtocolMembership, Lineage: raft.Lineage{}.Begin(1)}
 	v.accepted(h)
-	invited, err := v.begin([]*raft.Member{{ID: "n4", Address: "n4:1"}}, 1)
+	invited, err := v.begin([]*raft.Member{{ID: "n4", Address: "n4:1"}}, Members{Index: 1})
 	expect.NoError(t, err)
 	v.up(h)
 	found, err := v.met(invited[0])

@@ -74,6 +74,9 @@ func (n *Node) DemoteMember(ctx context.Context, id raft.NodeID, o ChangeOptions
 // same id: that is for a member whose disk was lost or emptied. An empty Address and Meta mean those of the member that is
 // replaced. The new member is a voter if the old one is; it then catches up first, and both change roles at once.
 //
+// If the id stays the same, whoever is at the address is asked which incarnation it is. A *MemberExistsError with Answers says
+// that it is the member that was to be replaced, so that there is nothing to do.
+//
 // See ChangeMembers for what is common to all changes.
 func (n *Node) ReplaceMember(ctx context.Context, id raft.NodeID, by raft.Member, o ChangeOptions) (Members, error) {
 	by.Incarnation = 0

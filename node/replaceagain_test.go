@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
 )
 
 // A replacement that was given up leaves the new member as a learner. The same call goes on from there.
@@ -52,4 +54,53 @@ func replaceTwice(t *testing.T, n *node.Node, id raft.NodeID, by raft.Member, he
 	now, found := m.Member("n4")
 	require.True(t, found)
 	assert.Equal(t, raft.Voter, now.Kind)
+}
+
+// standing is the transport of a member that does not notice that a peer has gone: a connection once made seems to stand.
+type standing struct {
+	raft.Transport
+	made *sync.Map
+}
+
+func (s standing) Peer(p raft.Peer) raft.PeerStatus {
+	status := s.Transport.Peer(p)
+	if status.Connected {
+		s.made.Store(p, true)
+	}
+	_, status.Connected = s.made.Load(p)
+	return status
+}
+
+// A machine that loses its power ends no connection. The leader must not take what it heard before as a sign of life.
+func TestReplaceMember_TheLeaderHasNotNoticedThatTheFormerSelfHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Transport: func(_ raft.NodeID, wire raft.Transport) raft.Transport {
+			return standing{wire, new(sync.Map)}
+		}})
+		for _, id := range c.IDs() {
+			c.Start(id)
+		}
+		n, id := c.Leader(), c.Follower().Status().ID
+		before, _ := n.Members().Member(id)
+		propose(t, n, "so that all are heard")
+		require.True(t, connected(c, n.Status().ID, id))
+		c.Crash(id)
+		require.True(t, connected(c, n.Status().ID, id), "as it seems")
+		refused[*raft.UnreachableError](t, n, replaces(id, raft.Member{}), "nobody listens there")
+
+		c.Start(id)
+		n = c.Leader()
+		propose(t, n, "so that all are heard")
+		require.True(t, connected(c, n.Status().ID, id))
+		refused[*raft.MemberExistsError](t, n, replaces(id, raft.Member{}), "itself answers")
+		c.Crash(id)
+		c.Wipe(id)
+		c.Start(id)
+		require.True(t, connected(c, n.Status().ID, id), "as it seems")
+		m, err := n.ReplaceMember(t.Context(), id, raft.Member{}, node.ChangeOptions{})
+		require.NoError(t, err)
+		after, _ := m.Member(id)
+		assert.NotEqual(t, before.Incarnation, after.Incarnation)
+		assert.Equal(t, c.Node(id).Status().Incarnation, after.Incarnation)
+	})
 }

@@ -33,6 +33,7 @@ func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 	var readers [len(p.lanes)]*frameReader
 	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
 		shaken, err := t.dialLane(ctx, m, lane)
+		d.address = shaken.address
 		if err == nil && lane == raft.LaneBulk && !sameLife(d.hello, shaken.hello) {
 			_ = shaken.conn.Close()
 			err = fmt.Errorf("transport: %q restarted between the handshakes of its two lanes", m.ID)
@@ -42,7 +43,7 @@ func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 				_ = p.lanes[raft.LaneUrgent].conn.Close()
 			}
 			p.cancel(err)
-			return dialed{}, err
+			return dialed{address: d.address}, err
 		}
 		d.hello, d.roundTrip = shaken.hello, shaken.roundTrip
 		p.lanes[lane], readers[lane] = t.newOutbound(shaken), shaken.reader
@@ -71,6 +72,7 @@ func (t *TCP) newOutbound(s shaken) *outbound {
 
 // shaken is a connection whose handshake is finished.
 type shaken struct {
+	address   string // where the peer was dialed, also in vain
 	conn      net.Conn
 	reader    *frameReader
 	hello     raft.Hello // the peer's
@@ -79,9 +81,9 @@ type shaken struct {
 
 // dialLane connects one lane and shakes hands on it.
 func (t *TCP) dialLane(ctx context.Context, m raft.Member, lane raft.Lane) (shaken, error) {
-	conn, err := t.dialMember(ctx, m)
+	address, conn, err := t.dialMember(ctx, m)
 	if err != nil {
-		return shaken{}, err
+		return shaken{address: address}, err
 	}
 	hasten(conn)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -91,24 +93,24 @@ func (t *TCP) dialLane(ctx context.Context, m raft.Member, lane raft.Lane) (shak
 	}
 	if err != nil {
 		_ = conn.Close()
-		return shaken{}, err
+		return shaken{address: address}, err
 	}
+	s.address = address
 	return s, nil
 }
 
 // dialMember resolves the member's address and connects to it, within DialTimeout.
-func (t *TCP) dialMember(ctx context.Context, m raft.Member) (net.Conn, error) {
+func (t *TCP) dialMember(ctx context.Context, m raft.Member) (address string, conn net.Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.options.DialTimeout)
 	defer cancel()
-	address := m.Address
+	address = m.Address
 	if t.options.Resolve != nil {
-		resolved, err := t.options.Resolve(ctx, m)
-		if err != nil {
-			return nil, fmt.Errorf("transport: resolve %q: %w", m.ID, err)
+		if address, err = t.options.Resolve(ctx, m); err != nil {
+			return m.Address, nil, fmt.Errorf("transport: resolve %q: %w", m.ID, err)
 		}
-		address = resolved
 	}
-	return t.connector(context.WithValue(ctx, peerKey{}, m.Peer()), address)
+	conn, err = t.connector(context.WithValue(ctx, peerKey{}, m.Peer()), address)
+	return address, conn, err
 }
 
 // greet is the caller's side of the handshake.

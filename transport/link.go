@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -24,6 +25,7 @@ type session interface {
 
 // dialed is what a successful dial returns.
 type dialed struct {
+	address   string // where the peer was dialed, also in vain; "": at its own address
 	session   session
 	hello     raft.Hello
 	roundTrip time.Duration
@@ -252,6 +254,8 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 	for ctx.Err() == nil {
 		m := k.next()
 		d, err := k.l.dial(ctx, m)
+		named := m.Address
+		m.Address = cmp.Or(d.address, named)
 		if err != nil {
 			if ctx.Err() == nil && k.failed(e, m, err) {
 				k.wait(ctx, jittered(pause), k.heard)
@@ -260,7 +264,7 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 			continue
 		}
 		began := time.Now()
-		k.serve(ctx, e, m, d)
+		k.serve(ctx, e, m, named, d)
 		// Redial at once after a connection that lasted for a while: the outcome tells a peer that has
 		// ended (nobody listens) from one that only lost the connection. After a connection that broke
 		// early the pauses grow, even if the peer was heard: two members that break each other's
@@ -300,9 +304,10 @@ func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struc
 	}
 }
 
-// serve keeps a session until it breaks, its address is no longer named, or the link ends.
-func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, d dialed) {
-	k.connected(m.Address, d.roundTrip)
+// serve keeps a session with the peer at m.Address until it breaks, the address that is named for it no longer is, or the link
+// ends.
+func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named string, d dialed) {
+	k.connected(named, m.Address, d.roundTrip)
 	k.open.Store(&d)
 	e.Up(d.hello)
 	why := ErrRemoved
@@ -326,7 +331,7 @@ func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, d diale
 // it returns true: it is time for a pause.
 func (k *link) failed(e raft.Handler, m raft.Member, err error) bool {
 	k.l.onFailure(m, false, err)
-	all := k.roundEnds(err) // Peer shows the error before the handler hears of it
+	all := k.roundEnds(m.Address, err) // Peer shows the error before the handler hears of it
 	if r, rejected := refusedBy(err, m.Peer()); rejected {
 		e.Rejected(m.Peer(), r)
 	}

@@ -44,8 +44,8 @@ func (k *link) next() raft.Member {
 	return m
 }
 
-// roundEnds notes that a dial failed. If every address has been tried, it ends the round and returns its errors.
-func (k *link) roundEnds(err error) []error {
+// roundEnds notes that a dial failed, and where. If every address has been tried, it ends the round and returns its errors.
+func (k *link) roundEnds(dialed string, err error) []error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := &k.round
@@ -55,16 +55,17 @@ func (k *link) roundEnds(err error) []error {
 	}
 	all := r.failed
 	r.tried, r.failed, r.waiting = 0, nil, true
-	k.status.Connected, k.status.Address, k.status.Err = false, r.address, joined(all)
+	k.status.Connected, k.status.Address, k.status.Err = false, dialed, joined(all)
 	return all
 }
 
-// connected ends the round, and records that the connection to the peer is open.
-func (k *link) connected(address string, roundTrip time.Duration) {
+// connected ends the round, and records that the connection to the peer is open. It was dialed where a resolver has said that the
+// named address is.
+func (k *link) connected(named, dialed string, roundTrip time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.round = round{address: address, worked: address}
-	k.status = raft.PeerStatus{Connected: true, Address: address, RoundTrip: roundTrip}
+	k.round = round{address: named, worked: named}
+	k.status = raft.PeerStatus{Connected: true, Address: dialed, RoundTrip: roundTrip}
 }
 
 // disconnected records that the connection has ended.

@@ -122,9 +122,28 @@ func TestDial_ResolverIsAskedForEachDial(t *testing.T) {
 	a, r := start(t, "a", transport.Options{Resolve: resolve})
 	a.Connect(at("b", "service:b"))
 	r.AwaitLost(t, "b", false)
+	assert.Equal(t, "service:b", a.Peer(firstOf("b")).Address, "it was dialed nowhere")
 	r.AwaitUp(t, "b")
 	assert.NoError(t, a.Peer(firstOf("b")).Err)
 	assert.Positive(t, a.Peer(firstOf("b")).RoundTrip)
+	assert.Equal(t, b.Addr().String(), a.Peer(firstOf("b")).Address)
+}
+
+// The address of a member may be that of a proxy, or of a tunnel, that does not run.
+func TestDial_TheLogAndThePeerSayWhereItWasDialed(t *testing.T) {
+	b, _ := start(t, "b", transport.Options{})
+	gone := b.Addr().String()
+	require.NoError(t, b.Close())
+	var log bytes.Buffer
+	a, r := start(t, "a", transport.Options{
+		Resolve: func(context.Context, raft.Member) (string, error) { return gone, nil },
+		Logger:  hclog.New(&hclog.LoggerOptions{Output: &log}),
+	})
+	a.Connect(at("b", "service:b"))
+	r.AwaitLost(t, "b", true)
+	assert.Equal(t, gone, a.Peer(firstOf("b")).Address)
+	require.NoError(t, a.Close())
+	assert.Contains(t, log.String(), "peer is not connected: peer=b address="+gone)
 }
 
 func TestConnect_NewAddressIsDialedInPlaceOfTheOldOne(t *testing.T) {

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -84,6 +87,13 @@ func TestEndToEnd_AllMembersMoveAtOnce(t *testing.T) {
 	for _, id := range []string{"n1", "n2", "n3"} {
 		c.moved(id)
 	}
+	require.NoError(t, c.Start()) // with the new addresses in --peers alone
+	for _, n := range c.Nodes {
+		c.await(n, "what it does with --peers", func(s api.Status) bool {
+			return slices.ContainsFunc(s.Missing, func(m string) bool { return strings.Contains(m, "start each with --via n1="+c.Nodes[0].RaftAddr) })
+		})
+	}
+	c.Kill()
 	c.More = func(local.Node) (via []string) { // the same on each of them
 		for _, n := range c.Nodes {
 			via = append(via, "--via", n.ID+"="+n.RaftAddr)

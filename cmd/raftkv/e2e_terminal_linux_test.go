@@ -32,6 +32,13 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 	return user, program
 }
 
+// status returns what "raftkv status" prints of the demo, whatever its exit code.
+func status(t *testing.T) string {
+	t.Helper()
+	out, _ := exec.CommandContext(t.Context(), program, "status").CombinedOutput()
+	return string(out)
+}
+
 func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	user, terminal := openTerminal(t)
@@ -64,11 +71,17 @@ func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 	assert.Contains(t, press("k", " acknowledged, 0 lost\r\n"), " killed → ")
 	press("", "  down")
 	press("r", " restarted, pid ")
+	press("k", " acknowledged, 0 lost\r\n")
+	press("k", " → nobody leads: 1 of 3 nodes run, and 2 are needed") // at once
+	press("a", "nobody leads: 1 of 3 nodes run")
+	assert.NotContains(t, press("r", " restarted, pid ")+press("", "writes/s"), "writes stopped", "that was no failover")
 	press("z", " frozen → ")
 	press("z", " resumed\r\n")
 	press("a", "n4 joined after ")
+	assert.Contains(t, status(t), "\nn4  ")
 	press("w", " was replaced after ")
 	press("x", "n4 was removed after ")
+	assert.NotContains(t, status(t), "n4")
 	press("a", "n4 joined after ")
 	assert.Contains(t, press("q", "linearizable"), "verdict: ")
 	rest, _ := io.ReadAll(user) // until the program has closed its end

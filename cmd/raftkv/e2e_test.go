@@ -304,7 +304,7 @@ func TestEndToEnd_EveryAcknowledgedWriteSurvivesTheKillOfAllAtOnce(t *testing.T)
 	there := map[string]uint64{}
 	for after := ""; ; {
 		page, err := client.Try(t.Context(), clients, func(cl *client.Client) (api.Listing, error) {
-			return cl.List(t.Context(), "cut/", after, api.ListLimitMax)
+			return cl.List(t.Context(), "cut/", after, api.ListLimitMax, api.Linearizable)
 		})
 		require.NoError(t, err)
 		for _, item := range page.Items {

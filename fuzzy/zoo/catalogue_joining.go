@@ -29,14 +29,14 @@ var joining = []Mutant{
 		value("node/invite.go", `len(v.open) > 0`, `false`)),
 	testedFirst("M139", "a leader that is one no longer makes no contact", "it goes on until the time is over", "node", "ContactIsMade",
 		instead("node/invite.go", `return 0, v.node.notLeader(now.Leader, "")`, `_ = now`)),
-	testedFirst("M140", "a member may be replaced by one at another address while it still answers", "it is taken for the same", "node", "RunsIsReplaced",
-		value("node/invite.go", `r.New.ID == old.ID && r.New.Address == old.Address`, `r.New.ID == old.ID`)),
+	testedFirst("M140", "whoever is where a replacement is to be is asked who it is", "any incarnation is dialed", "node", "Change_ReplacesNobody",
+		instead("node/invite.go", `inv.asks = unheard(in.Configuration, m.ID, 0)`, `_ = in`)),
 	testedFirst("M141", "a rejection that passes by itself is waited for", "it ends the contact", "node", "Invitations_WhatPasses",
 		value("node/invite.go", `r == nil || passes(r.Reason)`, `r == nil`)),
 	tested("M142", "contact that was not made leaves nothing behind", "no other change can make contact any more", "node", "Change_AnUnreachable",
 		instead("node/invite.go", `v.end()`, `_ = v`)),
 	testedFirst("M143", "a failed dial of another incarnation says nothing about who is to join", "its refusal counts", "node", "Invitations_TheFormerSelf",
-		value("node/invite.go", `p.Incarnation != 0`, `false`)),
+		value("node/invite.go", `p != inv.peer()`, `false`)),
 	tested("M144", "the leader judges a change before it makes contact", "it dials first", "node", "Change_AnUnknownMember",
 		instead("node/invite.go", `if err := v.refused(c, joining, m, ifIndex); err != nil {
 		return c, nil, v.confirmed(ctx, m.now.Index, err)

@@ -158,7 +158,7 @@ func (c *Contacts) Memory(m raft.Memory) {
 	}
 }
 
-// Invite has a member dialed that is to join, whose incarnation is not known yet.
+// Invite has a member dialed that is to join: with incarnation 0 whoever answers, else to be told who is there.
 func (c *Contacts) Invite(m raft.Member) { c.invited[m.ID] = m }
 
 // Uninvite ends Invite.
@@ -244,7 +244,7 @@ func (c *Contacts) Dial(now raft.Time) (contacts []raft.Contact, changed bool, w
 		until(l.until)
 	}
 	for _, m := range c.invited {
-		add(m, true, "") // another incarnation may still be where its id was met
+		add(m, m.Incarnation == 0, "") // another incarnation may still be where its id was met
 	}
 	for _, who := range c.callers {
 		_, leaves := c.leavers[who.peer]

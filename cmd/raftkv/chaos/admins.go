@@ -124,7 +124,7 @@ var finished = regexp.MustCompile(`(?:done|nothing to do): configuration (\d+)`)
 
 // refusals are the codes of errors with which a command may end while faults go on. It is run again.
 var refusals = []api.Code{
-	api.QuorumLoss, api.MemberUnreachable, api.GivenUp, api.ChangePending, api.OutcomeUnknown, api.NoLeader, api.NotLeader,
+	api.QuorumLoss, api.MemberUnreachable, api.MemberRuns, api.GivenUp, api.ChangePending, api.OutcomeUnknown, api.NoLeader, api.NotLeader,
 	api.LeaderUnreachable, api.Unreachable, api.Overloaded, api.NotReady, api.Restoring, api.Closed, api.RemovedMember,
 }
 

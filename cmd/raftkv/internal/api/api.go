@@ -57,14 +57,24 @@ func IsURL(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// IsAddress reports whether others can dial the address: it names a host and a port.
-func IsAddress(text string) bool {
+// CheckAddress returns what is wrong with the address at which others are told to dial a member. A listener takes more, such as
+// 0.0.0.0.
+func CheckAddress(text string) error {
 	host, port, err := net.SplitHostPort(text)
-	if err != nil || host == "" || port == "" || net.ParseIP(host).IsUnspecified() {
-		return false
+	if err == nil && host != "" && port != "" && !net.ParseIP(host).IsUnspecified() {
+		if number, failed := net.LookupPort("tcp", port); failed == nil && number != 0 {
+			return nil
+		}
 	}
-	number, err := net.LookupPort("tcp", port)
-	return err == nil && number != 0
+	return fmt.Errorf("others cannot dial %q; write host:port, as in 10.0.0.4:5001", text)
+}
+
+// CheckURL returns what is wrong with the URL at which clients are told to ask a server.
+func CheckURL(text string) error {
+	if u, err := url.Parse(text); err == nil && IsURL(text) && u.Hostname() != "" && !net.ParseIP(u.Hostname()).IsUnspecified() {
+		return nil
+	}
+	return fmt.Errorf("%q is no URL of a server that others can ask; write http://host:port", text)
 }
 
 // ETag returns the entity tag of a revision.

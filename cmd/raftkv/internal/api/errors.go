@@ -39,6 +39,7 @@ const (
 	// Of POST /members.
 	UnknownMember     Code = "unknown_member"
 	MemberExists      Code = "member_exists"
+	MemberRuns        Code = "member_runs" // the member that is to be replaced has answered where its replacement is to be
 	MemberUnreachable Code = "member_unreachable"
 	NotEmpty          Code = "not_empty" // the store of a member that is to join
 	WasRemoved        Code = "was_removed"
@@ -83,6 +84,7 @@ var statuses = map[Code]int{
 	OutcomeUnknown:    http.StatusGatewayTimeout,
 	UnknownMember:     http.StatusNotFound,
 	MemberExists:      http.StatusConflict,
+	MemberRuns:        http.StatusConflict,
 	MemberUnreachable: http.StatusBadGateway,
 	NotEmpty:          http.StatusConflict,
 	WasRemoved:        http.StatusConflict,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,7 +75,7 @@ func (c *changer) repeat(ctx context.Context) (string, error) {
 		var mine *api.Error
 		switch {
 		case err == nil && reply.Done:
-			return done("done", reply.Members), nil
+			return c.readBack(ctx, reply.Members)
 		case err == nil || api.CodeOf(err) == api.OutcomeUnknown:
 		case errors.As(err, &mine) && mine.Transient() && !(c.change.Cancel && mine.Code == api.ChangePending):
 		default:
@@ -84,7 +85,7 @@ func (c *changer) repeat(ctx context.Context) (string, error) {
 		switch {
 		case ended != nil:
 			return "", ended
-		case c.goal.reached(c.first, now):
+		case c.first.Leads() && c.goal.reached(c.first, now): // or else that view may have been out of date
 			return done("done", now), nil
 		case reply.Change != nil && now.Index > reply.Index: // what this request had begun has ended
 			return "", api.Errorf(api.GivenUp, "the same command goes on from there",
@@ -113,12 +114,32 @@ func (c *changer) post(ctx context.Context) (api.Changed, error) {
 	return said.Changed, errors.Join(said.pending, err)
 }
 
+// readBack returns the outcome of a change that a server has called done: the members must be as was asked for.
+func (c *changer) readBack(ctx context.Context, now api.Members) (string, error) {
+	if !now.Committed || now.Change != nil { // another change has followed
+		var ended error
+		if now, ended = c.settle(ctx, nil); ended != nil {
+			return "", ended
+		}
+	}
+	if !c.goal.reached(c.first, now) {
+		return "", &exitError{exitUnknown, fmt.Errorf("%s says that the change was made, and configuration %d does not show it: "+
+			"raftkv members shows what there is", now.ID, now.Index)}
+	}
+	return done("done", now), nil
+}
+
 // refused returns the outcome of a change that was refused.
 func (c *changer) refused(ctx context.Context, err error) (string, error) {
-	if now, failed := c.Look(ctx); failed == nil && c.goal.refusedAsDone(err, now) {
-		return done("nothing to do", now), nil
+	now, failed := c.Look(ctx)
+	if failed != nil || c.isOld(now) || !c.goal.refusedAsDone(err, now) {
+		return "", err
 	}
-	return "", err
+	line := done("nothing to do", now)
+	if runs := (*api.Error)(nil); errors.As(err, &runs) && runs.Code == api.MemberRuns {
+		line += "; " + strings.TrimPrefix(runs.Message, "the members were not changed: ")
+	}
+	return line, nil
 }
 
 // settle waits until no change is running. The error says what the command ends with if its time is over before.
@@ -133,11 +154,14 @@ func (c *changer) settle(ctx context.Context, latest error) (api.Members, error)
 			return api.Members{}, c.outOfTime(ctx, latest)
 		case err != nil:
 			latest = err
-		case now.Change == nil && now.Committed:
+		case now.Change == nil && now.Committed && !c.isOld(now):
 			return now, nil
 		}
 	}
 }
+
+// isOld reports whether a view is older than the one before the change, so that it shows nothing of it.
+func (c *changer) isOld(now api.Members) bool { return c.first.Committed && now.Index < c.first.Index }
 
 // outOfTime returns the error of a command whose time is over, or that was interrupted.
 func (c *changer) outOfTime(ctx context.Context, latest error) error {

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -304,11 +305,11 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --peers n1=h:1=http://h", 2,
 			[]string{"give --peers for the first start of a cluster, and --join for one that runs"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr 0.0.0.0:2 --join http://h:3", 2,
-			[]string{`--advertise: other members cannot dial ":1"`, `--url: clients cannot use "http://0.0.0.0:2"`}},
-		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --url h:2", 2, []string{`--url: clients cannot use "h:2"`}},
+			[]string{`--advertise: others cannot dial ":1"`, `--url: "http://0.0.0.0:2" is no URL of a server that others can ask`}},
+		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --url h:2", 2, []string{`--url: "h:2" is no URL of a server`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --as king", 2, []string{`--as "king": use voter or learner`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --as learner", 2, []string{"--as goes with --join"}},
-		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --advertise h", 2, []string{`--advertise: "h" is no host:port`}},
+		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --advertise h", 2, []string{`--advertise: others cannot dial "h"; write host:port`}},
 		{"serve --insecure=maybe", 2, []string{`--insecure "maybe": it takes true or false`}},
 		{"put k v --if-absent --if-revision 1", 2, []string{"--if-absent and --if-revision: give one"}},
 		{"put k v --if-revision 0", 2, []string{"--if-revision 0: revisions begin at 1"}},
@@ -317,7 +318,7 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"get k --timeout 1", 2, []string{`--timeout "1": it takes a time with its unit`}},
 		{"demo --data /dev/null --duration 1s", 1, []string{"--data: "}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=ftp://h", 2, []string{"no URL of a server"}},
-		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=:1=http://h", 2, []string{"no host and port"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=:1=http://h", 2, []string{`others cannot dial ":1"`}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --via n2", 2, []string{"--via \"n2\": write id=host:port"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --via n2=h", 2, []string{"--via \"n2=h\""}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 1ms", 2, []string{"--election-timeout: 1ms; it takes 10 ms to 1 h"}},
@@ -344,6 +345,21 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 			assert.NotContains(t, errs, internal, row.args)
 		}
 	}
+}
+
+func TestReads_StaleOnesAskForThat(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("consistency"))
+		w.Header().Set("ETag", api.ETag(1))
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer server.Close()
+	for _, args := range []string{"get k", "get k --stale", "list", "list --stale"} {
+		code, _, errs := run(t, "", append(strings.Fields(args), "--server", server.URL)...)
+		assert.Equal(t, 0, code, errs)
+	}
+	assert.Equal(t, []string{api.Linearizable, api.Stale, api.Linearizable, api.Stale}, asked)
 }
 
 func TestHelp_ShowsExamplesAndCompletes(t *testing.T) {

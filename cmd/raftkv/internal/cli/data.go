@@ -28,12 +28,8 @@ func newGet(r *reach) *cobra.Command {
   raftkv get --stale greeting          # what the server has, even without a leader`,
 		Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			consistency := api.Linearizable
-			if stale {
-				consistency = api.Stale
-			}
 			value, err := ask(cmd, r, func(ctx context.Context, c *client.Client) (client.Value, error) {
-				return c.Get(ctx, args[0], consistency)
+				return c.Get(ctx, args[0], consistency(stale))
 			})
 			if err != nil {
 				return err
@@ -49,9 +45,20 @@ func newGet(r *reach) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&stale, "stale", false, "read what the server has, however old")
+	staleFlag(cmd, &stale)
 	cmd.Flags().BoolVar(&revision, "revision", false, "print the revision instead of the value")
 	return cmd
+}
+
+func staleFlag(cmd *cobra.Command, stale *bool) {
+	cmd.Flags().BoolVar(stale, "stale", false, "read what the server has, however old, even without a leader")
+}
+
+func consistency(stale bool) string {
+	if stale {
+		return api.Stale
+	}
+	return api.Linearizable
 }
 
 func isTerminal(out io.Writer) bool {
@@ -145,28 +152,31 @@ func newDelete(r *reach) *cobra.Command {
 func newList(r *reach) *cobra.Command {
 	var after string
 	var limit int
+	var stale bool
 	cmd := &cobra.Command{
 		Use:   "list [PREFIX]",
 		Short: "List keys",
 		Long:  "list prints the keys that begin with the prefix, each with its revision and the bytes of its value.",
 		Example: `  raftkv list
   raftkv list users/ --limit 10
-  raftkv list users/ --limit 10 --after users/kim`,
+  raftkv list users/ --limit 10 --after users/kim
+  raftkv list --stale                  # what the server has, even without a leader`,
 		Args: usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
 				return fmt.Errorf("--limit %d: use 0, for all, or more; %w", limit, usage.Err)
 			}
-			return list(cmd, r, strings.Join(args, ""), after, limit)
+			return list(cmd, r, strings.Join(args, ""), after, limit, consistency(stale))
 		},
 	}
 	cmd.Flags().StringVar(&after, "after", "", "begin after this key")
 	cmd.Flags().IntVar(&limit, "limit", 0, "print no more than this; 0: all")
+	staleFlag(cmd, &stale)
 	return cmd
 }
 
 // list prints page by page, at most limit keys; 0 means all.
-func list(cmd *cobra.Command, r *reach, prefix, after string, limit int) error {
+func list(cmd *cobra.Command, r *reach, prefix, after string, limit int, consistency string) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	for printed := 0; ; {
 		page := api.ListLimitMax
@@ -174,7 +184,7 @@ func list(cmd *cobra.Command, r *reach, prefix, after string, limit int) error {
 			page = min(page, limit-printed)
 		}
 		listing, err := ask(cmd, r, func(ctx context.Context, c *client.Client) (api.Listing, error) {
-			return c.List(ctx, prefix, after, page)
+			return c.List(ctx, prefix, after, page, consistency)
 		})
 		if err != nil {
 			return errors.Join(err, out.Flush())

@@ -15,15 +15,25 @@ type goal struct {
 	// already reports whether a change that is refused, because a member is there or is not, was made before.
 	already func(now api.Members) bool
 	joins   string // the id of the member that is to become a voter; "" if there is none
+	// sameID says that a member is to be replaced by one with its id. That its id is there shows nothing: only a member that has
+	// answered itself may be the new one already.
+	sameID bool
 }
 
 // refusedAsDone reports whether a change was refused because it was made before.
 func (g goal) refusedAsDone(err error, now api.Members) bool {
 	switch api.CodeOf(err) {
-	case api.MemberExists, api.UnknownMember:
-		return now.Change == nil && g.already(now)
+	case api.MemberExists:
+		return g.shows(now) && !g.sameID
+	case api.UnknownMember, api.MemberRuns:
+		return g.shows(now)
 	}
 	return false
+}
+
+// shows reports whether a committed configuration shows that the change was made before.
+func (g goal) shows(now api.Members) bool {
+	return now.Change == nil && now.Committed && g.already(now)
 }
 
 // state returns the goal that the member is the only one with its id, of this kind and at this address and URL, and its disk
@@ -106,7 +116,7 @@ func replaced(old api.Peer, by api.NewMember) goal {
 		}
 	}
 	return goal{
-		joins: old.ID,
+		joins: old.ID, sameID: true,
 		reached: func(first, now api.Members) bool {
 			was := cmp.Or(old.Incarnation, roleOf(first, old.ID).Incarnation)
 			return there(now) && now.Of(old.ID)[0].Incarnation != was

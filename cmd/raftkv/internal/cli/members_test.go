@@ -75,14 +75,19 @@ func refuses(code api.Code) reply {
 
 const anyURL = "http://127.0.0.1:1" // where nobody listens
 
-// at returns a committed configuration. A member is written as "n1 voter", with an incarnation as "n1.7 voter".
+// at returns a committed configuration. A member is written as "n1 voter", with an incarnation and an address as
+// "n1.7 voter h:7".
 func at(index uint64, members ...string) api.Members {
 	m := api.Members{ID: "n1", Leader: "n1", Term: 1, Index: index, Committed: true, Level: 1}
 	for _, text := range members {
 		name, standing, _ := strings.Cut(text, " ")
 		id, incarnation, _ := strings.Cut(name, ".")
+		address := id + ":1"
+		if kind, elsewhere, given := strings.Cut(standing, " "); given && strings.Contains(elsewhere, ":") {
+			standing, address = kind, elsewhere
+		}
 		member := api.ClusterMember{
-			ID: id, Incarnation: incarnation, Address: id + ":1", URL: anyURL, Kind: standing, Standing: standing,
+			ID: id, Incarnation: incarnation, Address: address, URL: anyURL, Kind: standing, Standing: standing,
 		}
 		switch standing {
 		case api.StandingJoins:
@@ -107,41 +112,44 @@ func (s *steward) run(t *testing.T, args string) (code int, out, errs string) {
 
 func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 	url := anyURL
-	for args, want := range map[string]string{
-		"add n4 n4:1 " + url:               `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}]}`,
-		"add n4":                           `{"promote":[{"id":"n4"}]}`,
-		"learner n4 n4:1 " + url:           `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1","kind":"learner"}]}`,
-		"remove n2":                        `{"remove":[{"id":"n2"}]}`,
-		"demote n2 --despite n3":           `{"demote":[{"id":"n2"}],"despite":["n3"]}`,
-		"replace n3":                       `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3"}}]}`,
-		"replace n3 n4":                    `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4"}}]}`,
-		"replace n3 n3:2 " + url:           `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3","address":"n3:2","url":"http://127.0.0.1:1"}}]}`,
-		"replace n3 n4 n4:1 " + url:        `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}}]}`,
-		"address n2 n2:9":                  `{"update":[{"id":"n2","address":"n2:9"}]}`,
-		"address n2 n2:9 " + url:           `{"update":[{"id":"n2","address":"n2:9","url":"http://127.0.0.1:1"}]}`,
-		"cancel --if-index 7":              `{"cancel":true,"if_index":7}`,
-		"remove n2 --patience 90s":         `{"remove":[{"id":"n2"}],"patience":"1m30s"}`,
-		"remove n2 --despite n1,n3":        `{"remove":[{"id":"n2"}],"despite":["n1","n3"]}`,
-		"remove n2 --timeout 0s":           `{"remove":[{"id":"n2"}]}`,
-		"remove n2 --no-wait":              `{"remove":[{"id":"n2"}]}`,
-		"demote n2.00000000000000ab":       `{"demote":[{"id":"n2","incarnation":"00000000000000ab"}]}`,
-		"add n2.00000000000000ab":          `{"promote":[{"id":"n2","incarnation":"00000000000000ab"}]}`,
-		"replace n2.00000000000000ab":      `{"replace":[{"old":{"id":"n2","incarnation":"00000000000000ab"},"new":{"id":"n2"}}]}`,
-		"replace n2.00000000000000ab n4":   `{"replace":[{"old":{"id":"n2","incarnation":"00000000000000ab"},"new":{"id":"n4"}}]}`,
-		"remove n2.00000000000000ab":       `{"remove":[{"id":"n2","incarnation":"00000000000000ab"}]}`,
-		"address n2.00000000000000ab n2:9": `{"update":[{"id":"n2","incarnation":"00000000000000ab","address":"n2:9"}]}`,
-		"remove n2.ab":                     `{"remove":[{"id":"n2.ab"}]}`,
+	for _, row := range []struct {
+		args, want string
+		after      api.Members
+	}{
+		{"add n4 n4:1 " + url, `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter", "n4 voter")},
+		{"add n4", `{"promote":[{"id":"n4"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter", "n4 voter")},
+		{"learner n4 n4:1 " + url, `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1","kind":"learner"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter", "n4 learner")},
+		{"remove n2", `{"remove":[{"id":"n2"}]}`, at(8, "n1 voter", "n3.3 voter")},
+		{"demote n2 --despite n3", `{"demote":[{"id":"n2"}],"despite":["n3"]}`, at(8, "n1 voter", "n2.00000000000000ab learner", "n3.3 voter")},
+		{"replace n3", `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3"}}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n3.4 voter")},
+		{"replace n3 n4", `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4"}}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n4 voter")},
+		{"replace n3 n3:2 " + url, `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3","address":"n3:2","url":"http://127.0.0.1:1"}}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n3.4 voter n3:2")},
+		{"replace n3 n4 n4:1 " + url, `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n4 voter")},
+		{"address n2 n2:9", `{"update":[{"id":"n2","address":"n2:9"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter n2:9", "n3.3 voter")},
+		{"address n2 n2:9 " + url, `{"update":[{"id":"n2","address":"n2:9","url":"http://127.0.0.1:1"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter n2:9", "n3.3 voter")},
+		{"cancel --if-index 7", `{"cancel":true,"if_index":7}`, at(8, "n1 voter")},
+		{"remove n2 --patience 90s", `{"remove":[{"id":"n2"}],"patience":"1m30s"}`, at(8, "n1 voter", "n3.3 voter")},
+		{"remove n2 --despite n1,n3", `{"remove":[{"id":"n2"}],"despite":["n1","n3"]}`, at(8, "n1 voter", "n3.3 voter")},
+		{"remove n2 --timeout 0s", `{"remove":[{"id":"n2"}]}`, at(8, "n1 voter", "n3.3 voter")},
+		{"remove n2 --no-wait", `{"remove":[{"id":"n2"}]}`, at(8, "n1 voter", "n3.3 voter")},
+		{"demote n2.00000000000000ab", `{"demote":[{"id":"n2","incarnation":"00000000000000ab"}]}`, at(8, "n1 voter", "n2.00000000000000ab learner", "n3.3 voter")},
+		{"add n2.00000000000000ab", `{"promote":[{"id":"n2","incarnation":"00000000000000ab"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter")},
+		{"replace n2.00000000000000ab", `{"replace":[{"old":{"id":"n2","incarnation":"00000000000000ab"},"new":{"id":"n2"}}]}`, at(8, "n1 voter", "n2.ac voter", "n3.3 voter")},
+		{"replace n2.00000000000000ab n4", `{"replace":[{"old":{"id":"n2","incarnation":"00000000000000ab"},"new":{"id":"n4"}}]}`, at(8, "n1 voter", "n3.3 voter", "n4 voter")},
+		{"remove n2.00000000000000ab", `{"remove":[{"id":"n2","incarnation":"00000000000000ab"}]}`, at(8, "n1 voter", "n3.3 voter")},
+		{"address n2.00000000000000ab n2:9", `{"update":[{"id":"n2","incarnation":"00000000000000ab","address":"n2:9"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter n2:9", "n3.3 voter")},
+		{"remove n2.ab", `{"remove":[{"id":"n2.ab"}]}`, at(8, "n1 voter", "n3.3 voter")},
 	} {
-		after := at(8, "n1 voter", "n2 voter")
-		after.Tolerance = "no failure is survived"
-		s := newSteward(t, at(5, "n1 voter"), reply{status: 200, views: []api.Members{after}})
-		code, out, errs := s.run(t, "members "+args)
-		assert.Equal(t, 0, code, "%s: %s", args, errs)
-		assert.Equal(t, "done: configuration 8, voters n1 n2; no failure is survived\n", out)
+		row.after.Tolerance = "no failure is survived"
+		first := at(5, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter")
+		s := newSteward(t, first, reply{status: 200, views: []api.Members{row.after}})
+		code, out, errs := s.run(t, "members "+row.args)
+		assert.Equal(t, 0, code, "%s: %s", row.args, errs)
+		assert.Equal(t, "done: configuration 8, voters "+api.List(row.after.Voters())+"; no failure is survived\n", out)
 		require.Len(t, s.asked, 1)
 		asked, err := json.Marshal(s.asked[0])
 		require.NoError(t, err)
-		assert.JSONEq(t, want, string(asked), args)
+		assert.JSONEq(t, row.want, string(asked), row.args)
 	}
 }
 
@@ -264,7 +272,7 @@ func TestMembers_NoWaitEndsOnceTheChangeIsAccepted(t *testing.T) {
 		says   string
 	}{
 		{"it goes on", reply{status: 202, views: []api.Members{joins}}, 0, "accepted: configuration 6; it goes on by itself: raftkv members shows"},
-		{"it is done at once", reply{status: 200, views: []api.Members{at(6, "n1 voter")}}, 0, "done: configuration 6"},
+		{"it is done at once", reply{status: 200, views: []api.Members{at(6, "n1 voter", "n4 voter")}}, 0, "done: configuration 6"},
 		{"another change is running", reply{409, api.Errorf(api.ChangePending, "", "because"), []api.Members{other}}, 1, "change_pending"},
 		{"it was made before", reply{409, api.Errorf(api.MemberExists, "", "because"), []api.Members{at(6, "n4 voter")}}, 0, "nothing to do"},
 		{"it is refused", refuses(api.MemberUnreachable), 1, "member_unreachable"},
@@ -292,7 +300,7 @@ func TestMembers_NothingToDo(t *testing.T) {
 		{"it is at another address", "add n4 n4:2 http://127.0.0.1:1", at(9, "n1 voter", "n4 voter"), api.MemberExists, 1},
 		{"it has no vote", "add n4 n4:1 http://127.0.0.1:1", at(9, "n1 voter", "n4 learner"), api.MemberExists, 1},
 		{"its disk is lost", "replace n4", lost, api.MemberExists, 1},
-		{"its disk is whole", "replace n4", at(9, "n1 voter", "n4 voter"), api.MemberExists, 0},
+		{"a leader of an earlier release has not asked it", "replace n4", at(9, "n1 voter", "n4 voter"), api.MemberExists, 1},
 		{"two incarnations are there", "replace n4", at(9, "n1 voter", "n4.1 voter", "n4.2 learner"), api.MemberExists, 1},
 		{"no such incarnation", "demote n4.00000000000000aa", at(9, "n1 voter", "n4 learner"), api.UnknownMember, 1},
 		{"it was removed", "remove n3", removed, api.UnknownMember, 0},
@@ -307,6 +315,43 @@ func TestMembers_NothingToDo(t *testing.T) {
 			assert.Equal(t, "nothing to do: configuration 9, voters n1 n4\n", out, row.rule)
 		} else {
 			assert.Contains(t, errs, string(row.refusal), row.rule)
+		}
+	}
+}
+
+// A member that is to be replaced has answered itself.
+func TestMembers_NothingToReplace(t *testing.T) {
+	runs := reply{409, api.Errorf(api.MemberRuns, "a remedy", "the members were not changed: n4 itself answers"), nil}
+	now, lacks := at(9, "n1 voter", "n4.00000000000000ab voter"), at(9, "n1 voter", "n4.00000000000000ab voter")
+	lacks.Members[1].Replace = true
+	code, out, errs := newSteward(t, now, runs).run(t, "members replace n4")
+	assert.Equal(t, 0, code, errs)
+	assert.Equal(t, "nothing to do: configuration 9, voters n1 n4; n4 itself answers\n", out)
+	code, _, _ = newSteward(t, lacks, runs).run(t, "members replace n4")
+	assert.Equal(t, 1, code, "it has lost what it acknowledged")
+	code, _, errs = newSteward(t, now, runs).run(t, "members replace n4.00000000000000ab")
+	assert.Equal(t, 1, code, "this very one was to go")
+	assert.Contains(t, errs, "n4 itself answers")
+}
+
+// A server says that the change was made. The command looks at what the members are, and which incarnations.
+func TestMembers_ReadsBackWhatWasDone(t *testing.T) {
+	now := at(9, "n1.1 voter", "n3.3 voter")
+	later := at(12, "n1.1 voter", "n3.4 voter")
+	follows := joint(at(11, "n1.1 voter", "n3.4 voter"), "joint: n1 n2 → n1")
+	for _, row := range []struct {
+		rule  string
+		views []api.Members
+		code  int
+	}{
+		{"the old incarnation is still there", []api.Members{at(9, "n1.1 voter", "n3.3 voter")}, 5},
+		{"another change has followed", []api.Members{follows, follows, later}, 0},
+		{"a server does not know of the change yet", []api.Members{follows, at(8, "n1.1 voter", "n3.2 voter"), later}, 0},
+	} {
+		code, out, errs := newSteward(t, now, reply{status: 200, views: row.views}).run(t, "members replace n3")
+		assert.Equal(t, row.code, code, "%s: %s", row.rule, errs)
+		if row.code == 0 {
+			assert.Equal(t, "done: configuration 12, voters n1 n3\n", out, row.rule)
 		}
 	}
 }
@@ -378,7 +423,9 @@ releases: n1 n5 v0.2.0 (protocol 3); n2 protocol 3; n3 protocol 2; n3 not known
 
 // Two members that swap their addresses can do so only together.
 func TestMembers_SeveralAddressesChangeTogether(t *testing.T) {
-	s := newSteward(t, at(9, "n1 voter", "n2 voter"), reply{status: http.StatusOK, views: []api.Members{at(10, "n1 voter", "n2 voter")}})
+	swapped := at(10, "n1 voter n2:1", "n2 voter n1:1")
+	swapped.Members[1].URL = "http://n1:2"
+	s := newSteward(t, at(9, "n1 voter", "n2 voter"), reply{status: http.StatusOK, views: []api.Members{swapped}})
 	code, _, errs := s.run(t, "members address n1=n2:1 n2=n1:1=http://n1:2")
 	assert.Equal(t, 0, code, errs)
 	first, second, url := "n2:1", "n1:1", "http://n1:2"

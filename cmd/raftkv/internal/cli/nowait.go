@@ -34,7 +34,7 @@ func (c *changer) accept(ctx context.Context, timeout time.Duration) (string, er
 		case o := <-posted:
 			switch {
 			case o.err == nil && o.reply.Done:
-				return done("done", o.reply.Members), nil
+				return c.readBack(ctx, o.reply.Members)
 			case o.err == nil && c.begun(o.reply.Members):
 				return c.accepted(o.reply.Members), nil
 			case o.err == nil:

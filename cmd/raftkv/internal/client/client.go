@@ -92,9 +92,10 @@ func (c *Client) Delete(ctx context.Context, key string, condition Condition) (a
 	return request[api.Written](ctx, c, http.MethodDelete, api.KeyPath(key), condition.header(), nil)
 }
 
-// List returns a page of the keys that begin with prefix and are above after. Limit 0 means the server's default.
-func (c *Client) List(ctx context.Context, prefix, after string, limit int) (api.Listing, error) {
-	query := url.Values{"prefix": {prefix}, "after": {after}}
+// List returns a page of the keys that begin with prefix and are above after. Limit 0 means the server's default. The
+// consistency is as in Get.
+func (c *Client) List(ctx context.Context, prefix, after string, limit int, consistency string) (api.Listing, error) {
+	query := url.Values{"prefix": {prefix}, "after": {after}, "consistency": {consistency}}
 	if limit != 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}

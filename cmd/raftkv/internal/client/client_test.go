@@ -46,7 +46,7 @@ func TestClient_DoesWhatTheServerOffers(t *testing.T) {
 	value, err := c.Get(ctx, "a/ü", api.Linearizable)
 	require.NoError(t, err)
 	assert.Equal(t, client.Value{Data: []byte("3"), Revision: 3, Node: "n1"}, value)
-	listing, err := c.List(ctx, "a/", "", 1)
+	listing, err := c.List(ctx, "a/", "", 1, api.Linearizable)
 	require.NoError(t, err)
 	assert.Equal(t, []api.Listed{{Key: "a/ü", Revision: 3, Bytes: 1}}, listing.Items)
 	_, err = c.Delete(ctx, "a/ü", client.Condition{Revision: 3})

@@ -106,7 +106,7 @@ func (p Place) check() error {
 	return nil
 }
 
-// Save makes FindPlace return this place until its demo ends, and removes the files of demos that were killed.
+// Save makes FindPlace return this place until its demo ends or saves another one, and removes the files of demos that were killed.
 func (p Place) Save() error {
 	if err := os.Mkdir(placeDir(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -127,6 +127,9 @@ func (p Place) Save() error {
 	fresh := p.file() + ".new"
 	if err := os.WriteFile(fresh, data, 0o600); err != nil {
 		return err
+	}
+	if before, err := os.Stat(p.file()); err == nil { // its servers have changed, and not when it began
+		_ = os.Chtimes(fresh, time.Time{}, before.ModTime())
 	}
 	return os.Rename(fresh, p.file())
 }

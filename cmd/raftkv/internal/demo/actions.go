@@ -17,7 +17,10 @@ func (d *demo) obey(ctx context.Context, key byte) bool {
 	case 'k', 'K':
 		d.breakLeader(ctx, "killed", false)
 	case 'z', 'Z':
-		if !d.resume() {
+		d.mu.Lock()
+		resumed := d.resume()
+		d.mu.Unlock()
+		if !resumed {
 			d.breakLeader(ctx, "frozen", false)
 		}
 	case 'r', 'R':
@@ -36,8 +39,7 @@ func (d *demo) obey(ctx context.Context, key byte) bool {
 func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.watching {
-		d.screen.say("wait for the last failover to end")
+	if d.waits() {
 		return
 	}
 	leader, found := d.cluster.Leader(ctx)
@@ -58,18 +60,39 @@ func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 		d.cluster.Kill(leader.ID)
 		d.down[leader.ID] = true
 	}
+	if !d.hasQuorum() { // there is no failover; whoever restarts members ends the wait, and not the cluster
+		d.screen.say("%s %s → nobody leads: %s", leader.ID, how, d.quorum())
+		if again {
+			d.watches.Go(d.heal)
+		}
+		return
+	}
 	d.watching = true
-	broken := time.Now()
+	broken, restarts := time.Now(), d.restarts
 	d.watches.Go(func() {
-		d.watch(ctx, leader.ID, how, began, broken)
+		d.watch(ctx, leader.ID, how, began, broken, restarts)
 		if again {
 			d.heal()
 		}
 	})
 }
 
-// watch waits for the end of a failover, and shows how long writes stopped and which member leads.
-func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Time) {
+// waits reports whether a failover is being watched, and says what is to be done. d.mu is held.
+func (d *demo) waits() bool {
+	switch {
+	case !d.watching:
+		return false
+	case d.hasQuorum():
+		d.screen.say("wait for the last failover to end")
+	default:
+		d.screen.say("nobody leads: %s", d.quorum())
+	}
+	return true
+}
+
+// watch waits for the end of a failover, and shows how long writes stopped and which member leads. restarts is how many members
+// had been restarted or resumed when it began.
+func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Time, restarts int) {
 	limited, cancel := context.WithTimeout(ctx, failoverTimeout)
 	defer cancel()
 	acknowledged, err := d.workload.NextAcknowledged(limited, broken)
@@ -89,26 +112,44 @@ func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Tim
 		d.screen.say("%s %s → nobody leads: %s", id, how, d.quorum())
 		return
 	}
+	if d.restarts != restarts {
+		how += ", and members were restarted"
+	}
 	v := d.workload.Verdict()
 	d.screen.say("%s %s → %s leads, writes stopped %d ms, %s acknowledged, %d lost",
 		id, how, leader.ID, acknowledged.Sub(began).Milliseconds(), grouped(v.Acknowledged), v.Lost)
 }
 
-// quorum describes how many members run and how many are needed.
-func (d *demo) quorum() string {
-	all, up := len(d.cluster.Nodes), 0
+// running counts the members, and those of them that run and are not frozen. d.mu is held.
+func (d *demo) running() (up, all int) {
 	for _, n := range d.cluster.Nodes {
+		if d.removed[n.ID] {
+			continue
+		}
+		all++
 		if p := d.cluster.Process(n.ID); p.Running() && !p.Frozen() {
 			up++
 		}
 	}
+	return up, all
+}
+
+// hasQuorum reports whether enough members run. d.mu is held.
+func (d *demo) hasQuorum() bool {
+	up, all := d.running()
+	return up > all/2
+}
+
+// quorum describes how many members run and how many are needed. d.mu is held.
+func (d *demo) quorum() string {
+	up, all := d.running()
 	if up > all/2 {
 		return fmt.Sprintf("%d of %d nodes run, which is enough; give them a moment", up, all)
 	}
 	return fmt.Sprintf("%d of %d nodes run, and %d are needed; r restarts the others", up, all, all/2+1)
 }
 
-// resume resumes frozen members, and reports whether there was one.
+// resume resumes frozen members, and reports whether there was one. d.mu is held.
 func (d *demo) resume() (resumed bool) {
 	for _, n := range d.cluster.Nodes {
 		p := d.cluster.Process(n.ID)
@@ -120,6 +161,7 @@ func (d *demo) resume() (resumed bool) {
 			d.screen.say("%s cannot be resumed: %v", n.ID, err)
 			continue
 		}
+		d.restarts++
 		d.screen.say("%s resumed", n.ID)
 	}
 	return resumed
@@ -138,6 +180,7 @@ func (d *demo) heal() {
 			d.screen.say("%v", err)
 			continue
 		}
+		d.restarts++
 		delete(d.down, n.ID)
 		d.screen.say("%s restarted, pid %d", n.ID, d.cluster.Process(n.ID).PID())
 	}

@@ -37,8 +37,21 @@ func TestEnd_IsNotTakenForTheLossOfALeader(t *testing.T) {
 		d.look(ctx)
 		d.breakLeader(ctx, "killed", true)
 		assert.Empty(t, out.String(), name)
-		d.watch(ctx, "n1", "killed", time.Now(), time.Now())
+		d.watch(ctx, "n1", "killed", time.Now(), time.Now(), 0)
 		assert.Equal(t, "n1 killed → the demo ended before another one led\n", out.String(), name)
+	}
+}
+
+// Nobody need wait for a failover that cannot end.
+func TestKeys_WithoutAQuorumSayWhatHelps(t *testing.T) {
+	d, out := newDemo()
+	d.cluster = local.NewCluster("", "", &local.Layout{Nodes: []local.Node{{ID: "n1"}, {ID: "n2"}, {ID: "n3"}, {ID: "n4"}}})
+	d.removed = map[string]bool{"n4": true}
+	d.watching = true
+	for _, key := range "kzaxw" {
+		out.Reset()
+		assert.True(t, d.obey(t.Context(), byte(key)))
+		assert.Equal(t, "nobody leads: 0 of 3 nodes run, and 2 are needed; r restarts the others\n", out.String(), string(key))
 	}
 }
 

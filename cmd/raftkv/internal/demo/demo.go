@@ -59,6 +59,7 @@ type demo struct {
 	down     map[string]bool // members that are known to have ended
 	removed  map[string]bool // members that are no longer of the cluster, or soon will not be
 	watching bool            // a failover is being watched
+	restarts int             // of members, and how often one was resumed
 	changing bool            // a change of the members is being watched; the nodes stay the same
 	watches  sync.WaitGroup
 
@@ -110,7 +111,7 @@ func openDir(dir string) (_ string, remove func() error, _ error) {
 }
 
 func (d *demo) run(ctx context.Context) error {
-	err := d.start(ctx)
+	leader, err := d.start(ctx)
 	if ctx.Err() != nil { // the user ended it, and needs neither data nor logs
 		_, err = fmt.Fprintln(d.Out, "ended before there was a leader")
 		return err
@@ -118,30 +119,29 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	place := client.Place{PID: os.Getpid(), Servers: d.servers()}
-	if err := place.Save(); err != nil {
+	if err := d.announce(); err != nil {
 		return fmt.Errorf("the commands could not find the demo: %w", err)
 	}
-	defer place.Remove()
+	defer client.Place{PID: os.Getpid()}.Remove()
 	d.workload = workload.New(workload.Config{
-		Servers: place.Servers, Clients: clients, Pause: clientPause, Dir: d.Dir,
+		Servers: d.servers(), Clients: clients, Pause: clientPause, Dir: d.Dir,
 		Prefix: "demo/" + strconv.FormatInt(time.Now().UnixNano(), 36) + "/",
 	})
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	var background sync.WaitGroup
 	background.Go(func() { d.workload.Run(working) })
-	d.interact(working)
+	d.interact(working, leader)
 	stop()
 	background.Wait()
 	d.watches.Wait()
 	return d.conclude()
 }
 
-// start starts the members and waits for a leader.
-func (d *demo) start(ctx context.Context) error {
+// start starts the members, waits for a leader, and returns its id.
+func (d *demo) start(ctx context.Context) (string, error) {
 	if err := d.cluster.Start(); err != nil {
-		return err
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -154,13 +154,9 @@ func (d *demo) start(ctx context.Context) error {
 		ended = errors.Join(ended, d.cluster.Ended(n.ID))
 	}
 	if ended != nil {
-		return ended
+		return "", ended
 	}
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(d.Out, d.introduction(leader.ID))
-	return err
+	return leader.ID, err
 }
 
 // failIfEnded ends the wait for a leader when a member ends.
@@ -191,10 +187,9 @@ In another terminal:
   %[1]s status
   curl -X PUT --data-binary hello %[2]s/kv/greeting
   curl -i %[2]s/kv/greeting
-  kill -9 %[3]d
+  kill -9 PID     # which a node has now, as shown below
 
-%[4]d clients write and read, and check everything that they are told.
-`, raftkv, url, d.cluster.Process(leader).PID(), clients)
+%[3]d clients write and read, and check everything that they are told.`, raftkv, url, clients)
 	return b.String()
 }
 
@@ -220,7 +215,7 @@ const keysHelp = "k kill the leader   z freeze it, again to resume   r restart\n
 	"a add a member      x remove one                  w lose a disk      q quit"
 
 // interact shows the state and handles keys and timers until the demo ends.
-func (d *demo) interact(ctx context.Context) {
+func (d *demo) interact(ctx context.Context, leader string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if d.Duration > 0 {
@@ -232,6 +227,7 @@ func (d *demo) interact(ctx context.Context) {
 	defer d.screen.leave()
 	defer keys.restore()
 	pause := livePause
+	d.screen.say("%s", d.introduction(leader))
 	if d.screen.live {
 		d.screen.say("%s\n", keysHelp)
 	} else {

@@ -24,11 +24,23 @@ func (d *demo) servers() (urls []string) {
 	return urls
 }
 
+// announce tells the commands which nodes there are. Nobody else calls it at the same time.
+func (d *demo) announce() error {
+	place := client.Place{PID: os.Getpid()}
+	for _, n := range d.cluster.Nodes {
+		if !d.removed[n.ID] {
+			place.Servers = append(place.Servers, n.URL())
+		}
+	}
+	return place.Save()
+}
+
 // mayChange reports whether the nodes may be changed now, and says so if they may not. d.mu is held.
 func (d *demo) mayChange() bool {
 	switch {
-	case d.watching:
-		d.screen.say("wait for the last failover to end")
+	case d.waits():
+	case !d.hasQuorum(): // they could not agree on a change
+		d.screen.say("nobody leads: %s", d.quorum())
 	case d.changing:
 		d.screen.say("wait for the last change of the members to end")
 	default:
@@ -100,6 +112,7 @@ func (d *demo) join(ctx context.Context, n local.Node, begins, ended string) {
 	delete(d.removed, n.ID)
 	delete(d.down, n.ID)
 	d.screen.say("%s %s", n.ID, begins)
+	d.reannounce()
 	d.follow(ctx, n.ID+" "+ended, func(now api.Members) bool {
 		of := now.Of(n.ID)
 		return now.Change == nil && len(of) == 1 && of[0].Kind == api.StandingVoter &&
@@ -122,6 +135,7 @@ func (d *demo) removeMember(ctx context.Context) {
 	}
 	id := voters[len(voters)-1]
 	d.removed[id], d.down[id] = true, true // its process ends
+	d.reannounce()
 	l := client.NewLookout(d.servers())
 	d.screen.say("%s is removed", id)
 	d.watches.Go(func() {
@@ -130,13 +144,34 @@ func (d *demo) removeMember(ctx context.Context) {
 		defer cancel()
 		shared := client.NewHTTP(1, changeTimeout)
 		defer shared.CloseIdleConnections()
-		if _, err := client.Try(asking, l.Clients(shared), func(c *client.Client) (api.Changed, error) {
+		_, err := client.Try(asking, l.Clients(shared), func(c *client.Client) (api.Changed, error) {
 			return c.ChangeMembers(asking, api.Change{Remove: []api.Peer{{ID: id}}})
-		}); err != nil && ctx.Err() == nil && api.CodeOf(err) != api.UnknownMember {
-			d.screen.say("%s may not be removed: %v", id, err)
+		})
+		if err == nil || ctx.Err() != nil || api.CodeOf(err) == api.UnknownMember {
+			return
+		}
+		d.screen.say("%s may not be removed: %v", id, err)
+		if !api.Uncertain(err) {
+			d.stays(id)
 		}
 	})
 	d.follow(ctx, id+" was removed", func(now api.Members) bool { return now.Change == nil && len(now.Of(id)) == 0 })
+}
+
+// stays notes that a member was not removed: the next one that is added must not take its data.
+func (d *demo) stays(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.removed, id)
+	delete(d.down, id)
+	d.reannounce()
+}
+
+// reannounce is announce after the nodes have changed. d.mu is held.
+func (d *demo) reannounce() {
+	if err := d.announce(); err != nil {
+		d.screen.say("the commands know only the former nodes: %v", err)
+	}
 }
 
 // members returns what the best informed node says of the members.

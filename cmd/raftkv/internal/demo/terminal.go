@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-const widthDefault = 120
+var sizeDefault = size{120, 40}
 
 // keyboard delivers the keys that are pressed, one by one, without waiting for the end of a line.
 type keyboard struct {
@@ -18,7 +18,7 @@ type keyboard struct {
 
 // openTerminal puts the terminal into raw mode if both in and out are one.
 func openTerminal(ctx context.Context, in io.Reader, out io.Writer) (*screen, keyboard) {
-	plain := &screen{out: out, width: func() int { return 1 << 10 }}
+	plain := &screen{out: out}
 	keys, ok := in.(*os.File)
 	display, ok2 := out.(*os.File)
 	if !ok || !ok2 || !term.IsTerminal(int(keys.Fd())) || !term.IsTerminal(int(display.Fd())) {
@@ -28,15 +28,15 @@ func openTerminal(ctx context.Context, in io.Reader, out io.Writer) (*screen, ke
 	if err != nil || enableSequences(display) != nil {
 		return plain, keyboard{restore: func() {}}
 	}
-	width := func() int {
-		if w, _, err := term.GetSize(int(display.Fd())); err == nil && w > 0 {
-			return w
+	measure := func() size {
+		if w, h, err := term.GetSize(int(display.Fd())); err == nil && w > 0 && h > 0 {
+			return size{w, h}
 		}
-		return widthDefault
+		return sizeDefault
 	}
 	k := keyboard{keys: make(chan byte), restore: func() { _ = term.Restore(int(keys.Fd()), before) }}
 	go k.read(ctx, keys)
-	return &screen{out: out, live: true, width: width}, k
+	return &screen{out: out, live: true, size: measure}, k
 }
 
 // read delivers keys until the context or the input ends. A read that waits for a key ends only with the process.

@@ -72,6 +72,10 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 	}
 	cfg.Logger.Info("started, listening", "members", connections.Addr().String(),
 		"clients", "http://"+listener.Addr().String(), "data", o.Data)
+	unused := func() string { return o.unusedPeers(cfg.Initial, n.Members()) }
+	if why := unused(); why != "" {
+		cfg.Logger.Warn("--peers is not used", "reason", why)
+	}
 	starting, started := context.WithCancel(ctx)
 	var report sync.WaitGroup
 	report.Go(func() { reportReady(starting, n, cfg.Logger) })
@@ -81,7 +85,7 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 		report.Go(func() { served = serves(starting, n.Ready) })
 	}
 	report.Go(func() { newMover(o, stated, n, cfg.Logger).run(starting) })
-	err = serve(ctx, n, server.New(n, store, metricsHandler(n, connections)), listener)
+	err = serve(ctx, n, server.New(withPeers{n, unused}, store, metricsHandler(n, connections)), listener, cfg.Logger)
 	started()
 	report.Wait()
 	err = errors.Join(err, closeNode(n))
@@ -206,13 +210,14 @@ func explainStart(err error) error {
 }
 
 // serve answers requests until the context, the node or the listener ends.
-func serve(ctx context.Context, n *node.Node, handler *server.Server, listener net.Listener) error {
+func serve(ctx context.Context, n *node.Node, handler *server.Server, listener net.Listener, log hclog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel()
 	tasks.Go(func() { handler.Run(ctx) })
 	web := handler.HTTP()
+	web.ErrorLog = newWebLog(log)
 	failed := make(chan error, 1)
 	tasks.Go(func() { failed <- web.Serve(server.Listener(listener)) })
 	var err error

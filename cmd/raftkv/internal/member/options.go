@@ -67,11 +67,8 @@ func ParsePeer(text string) (raft.Member, error) {
 		return raft.Member{}, fmt.Errorf("--peers %q: write id=host:port=url, as in n1=127.0.0.1:5001=http://127.0.0.1:4001", text)
 	}
 	id, address, client := parts[0], parts[1], parts[2]
-	if err := checkAddress(address, false); err != nil {
+	if err := cmp.Or(api.CheckAddress(address), api.CheckURL(client)); err != nil {
 		return raft.Member{}, fmt.Errorf("--peers %q: %w", text, err)
-	}
-	if !api.IsURL(client) {
-		return raft.Member{}, fmt.Errorf("--peers %q: %q is no URL of a server; write http://host:port", text, client)
 	}
 	return raft.Member{ID: raft.NodeID(id), Address: address, Meta: client}, nil
 }
@@ -87,7 +84,7 @@ func (o Options) via() (map[string]string, error) {
 		if !found || name == "" {
 			return nil, fmt.Errorf("--via %q: write id=host:port, as in n2=127.0.0.1:7002", text)
 		}
-		if err := checkAddress(address, false); err != nil {
+		if err := api.CheckAddress(address); err != nil {
 			return nil, fmt.Errorf("--via %q: %w", text, err)
 		}
 		addresses[name] = address
@@ -106,15 +103,12 @@ func (o Options) resolve() (func(context.Context, raft.Member) (string, error), 
 	}, nil
 }
 
-// checkAddress returns what is wrong with a "host:port", or nil. Only a listener may leave out the host, or let the system
-// choose the port.
-func checkAddress(address string, listener bool) error {
-	host, port, err := net.SplitHostPort(address)
-	switch {
-	case err != nil:
+// checkListener returns what is wrong with a "host:port" to listen on, or nil. It may leave out the host, or let the system
+// choose the port; see api.CheckAddress for one to dial.
+func checkListener(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
 		return fmt.Errorf("%q is no host:port; write it as in 127.0.0.1:5001 or [::1]:5001", address)
-	case !listener && (host == "" || port == "0" || port == ""):
-		return fmt.Errorf("%q names no host and port to connect to; write it as in 127.0.0.1:5001", address)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return fmt.Errorf("%q: %q is no port; it takes a number up to 65535", address, port)
@@ -152,7 +146,7 @@ func (o Options) config() (node.Config, error) {
 	required("--data", o.Data)
 	for _, a := range []struct{ flag, address string }{{"--raft-addr", o.RaftAddr}, {"--http-addr", o.HTTPAddr}} {
 		if required(a.flag, a.address); a.address != "" {
-			if err := checkAddress(a.address, true); err != nil {
+			if err := checkListener(a.address); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", a.flag, err))
 			}
 		}
@@ -194,24 +188,19 @@ func (o Options) joinFlags() error {
 	if o.As != "" {
 		return errors.New("--as goes with --join; the initial members are voters")
 	}
-	if o.URL != "" && !api.IsURL(o.URL) {
-		return fmt.Errorf("--url %q: write http://host:port", o.URL)
-	}
-	if o.Advertise == "" {
-		return nil
-	}
-	if err := checkAddress(o.Advertise, false); err != nil {
-		return fmt.Errorf("--advertise: %w", err)
-	}
-	if !api.IsAddress(o.Advertise) { // as 0.0.0.0:5001, which --peers and --via may say of members on this machine
-		return undialable(o.Advertise)
-	}
-	return nil
+	return o.checkPlace(addresses{o.Advertise, o.URL})
 }
 
-// undialable is the error for a member that would tell the others an address at which they do not reach it.
-func undialable(address string) error {
-	return fmt.Errorf("--advertise: other members cannot dial %q: give the host:port at which they reach this one", address)
+// checkPlace returns what is wrong with where this member says that it is reached.
+func (o Options) checkPlace(at addresses) error {
+	var errs []error
+	if err := api.CheckAddress(at.Raft); at.Raft != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--advertise: %w", err))
+	}
+	if err := api.CheckURL(at.URL); at.URL != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--url: %w", err))
+	}
+	return errors.Join(errs...)
 }
 
 // self returns this member as it asks to join, or all errors in the options that say that.
@@ -229,12 +218,7 @@ func (o Options) self() (api.NewMember, error) {
 	if o.As != "" && o.As != raft.Voter.String() && o.As != learner {
 		errs = append(errs, fmt.Errorf("--as %q: use voter or learner", o.As))
 	}
-	if !api.IsAddress(self.Address) {
-		errs = append(errs, undialable(self.Address))
-	}
-	if o.URL != "" && !api.IsURL(o.URL) || o.URL == "" && !api.IsAddress(o.HTTPAddr) {
-		errs = append(errs, fmt.Errorf("--url: clients cannot use %q: give the URL at which they reach this member", self.URL))
-	}
+	errs = append(errs, o.checkPlace(addresses{self.Address, self.URL}))
 	return self, errors.Join(errs...)
 }
 

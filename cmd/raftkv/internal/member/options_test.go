@@ -23,16 +23,26 @@ func TestPeer_IsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// Members on one machine reach each other at 0.0.0.0, and --peers and --via have always taken it. To others it says nothing.
-func TestOptions_OnlyAdvertiseRefusesTheAddressOfAllInterfaces(t *testing.T) {
-	for _, any := range []string{"0.0.0.0:1", "[::]:1"} {
-		o := member.Options{
-			ID: "n1", Cluster: "test", Data: "d", RaftAddr: any, HTTPAddr: any, LogLevel: "info",
-			Peers: []string{"n1=" + any + "=http://h", "n2=h:1=http://h"}, Via: []string{"n2=" + any},
+// Members may listen on all interfaces, but no other member can dial that, and no client ask it, wherever it is given.
+func TestOptions_NobodyIsToldTheAddressOfAllInterfaces(t *testing.T) {
+	for _, any := range []string{"0.0.0.0:1", "[::]:1", ":1"} {
+		dial, ask := `others cannot dial "`+any+`"`, `"http://`+any+`" is no URL of a server that others can ask`
+		of := func(edit func(*member.Options)) error {
+			o := member.Options{ID: "n1", Cluster: "test", Data: "d", RaftAddr: any, HTTPAddr: any, LogLevel: "info"}
+			edit(&o)
+			return o.Validate()
 		}
-		assert.NoError(t, o.Validate(), any)
-		o.Advertise = any
-		assert.EqualError(t, o.Validate(),
-			`--advertise: other members cannot dial "`+any+`": give the host:port at which they reach this one`)
+		assert.NoError(t, of(func(o *member.Options) { o.Peers = []string{"n1=h:1=http://h"} }), "it may listen there")
+		for text, edit := range map[string]func(*member.Options){
+			`--peers "n1=` + any + `=http://h": ` + dial:  func(o *member.Options) { o.Peers = []string{"n1=" + any + "=http://h"} },
+			`--peers "n1=h:1=http://` + any + `": ` + ask: func(o *member.Options) { o.Peers = []string{"n1=h:1=http://" + any} },
+			`--via "n2=` + any + `": ` + dial:             func(o *member.Options) { o.Via = []string{"n2=" + any} },
+			"--advertise: " + dial:                        func(o *member.Options) { o.Advertise = any },
+			"--url: " + ask:                               func(o *member.Options) { o.URL = "http://" + any },
+			"--advertise: " + dial + "; write host:port":  func(o *member.Options) { o.Join = []string{"http://h"} },
+			"--url: " + ask + "; write http://host:port":  func(o *member.Options) { o.Join, o.Advertise = []string{"http://h"}, "h:1" },
+		} {
+			assert.ErrorContains(t, of(edit), text)
+		}
 	}
 }

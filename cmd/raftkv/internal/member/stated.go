@@ -71,10 +71,10 @@ func writeAnew(name string, text []byte) error {
 
 // listens returns what the other members and clients dial if nothing stands between: what --raft-addr and --http-addr say.
 func (o Options) listens() (at addresses) {
-	if api.IsAddress(o.RaftAddr) {
+	if api.CheckAddress(o.RaftAddr) == nil {
 		at.Raft = o.RaftAddr
 	}
-	if api.IsAddress(o.HTTPAddr) {
+	if api.CheckAddress(o.HTTPAddr) == nil {
 		at.URL = "http://" + o.HTTPAddr
 	}
 	return at

@@ -32,7 +32,7 @@ func inCommands(args []any) []any {
 func asCommand(err error) any {
 	var refused *raft.Rejection
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(err, &refused) && !refused.Asked():
 		return refusal(refused)
 	case errors.Is(err, raft.ErrWiped):
 		return "the cluster knows this member with another disk, so this one is empty or was emptied: " +

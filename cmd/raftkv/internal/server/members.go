@@ -243,6 +243,8 @@ func explainMember(err error) *api.Error {
 		return api.Errorf(api.GivenUp, "raftkv members shows what is left of it; the same command goes on from there", "%v", err)
 	case errors.As(err, &unknown):
 		return api.Errorf(api.UnknownMember, "raftkv members shows who there is", "%v", err)
+	case errors.As(err, &exists) && exists.Answers:
+		return api.Errorf(api.MemberRuns, "raftkv members --json shows the incarnations", "%v", err)
 	case errors.As(err, &exists):
 		id := exists.Member.ID
 		return api.Errorf(api.MemberExists, fmt.Sprintf("if it has moved: raftkv members address %s ADDRESS URL; "+

@@ -194,6 +194,7 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 	}{
 		{&raft.UnknownMemberError{ID: "n9"}, api.UnknownMember, 404, "raftkv members"},
 		{&raft.MemberExistsError{Member: exists}, api.MemberExists, 409, "raftkv members replace n2"},
+		{&raft.MemberExistsError{Member: exists, Answers: true}, api.MemberRuns, 409, "members --json"},
 		{&raft.ChangePendingError{Waits: []raft.NodeID{"n4"}}, api.ChangePending, 409, "raftkv members cancel"},
 		{&raft.ChangePendingError{Joint: true}, api.ChangePending, 409, "try again when it is done"},
 		{&raft.ConfigChangedError{}, api.ConfigChanged, 412, "decide again"},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -121,11 +122,15 @@ func catchUpOf(n node.Status, m node.MemberStatus) *api.CatchUp {
 // checkPlace returns what is wrong with the address and the URL of a member; either may be "". The library dials whatever
 // it is told, since a resolver may know more; this store has none.
 func checkPlace(id, address, url string) error {
-	switch {
-	case address != "" && !api.IsAddress(address):
-		return badChange("member %q: others cannot dial %q; write host:port, as in 10.0.0.4:5001", id, address)
-	case url != "" && !api.IsURL(url):
-		return badChange("member %q: %q is no URL of a server; write http://host:port", id, url)
+	var wrong error
+	if address != "" {
+		wrong = api.CheckAddress(address)
+	}
+	if url != "" {
+		wrong = cmp.Or(wrong, api.CheckURL(url))
+	}
+	if wrong != nil {
+		return badChange("member %q: %v", id, wrong)
 	}
 	return nil
 }
