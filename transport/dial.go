@@ -119,7 +119,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 	if t.outTLS != nil {
 		secure := tls.Client(conn, t.outTLS)
 		if err := secure.Handshake(); err != nil {
-			return shaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, err)
+			return shaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, explainTLS(err, t.outTLS))
 		}
 		conn = secure
 	}
@@ -136,7 +136,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 		if err == io.EOF {
 			err = fmt.Errorf("it closed the connection without an answer%s: %w", tlsHint, err)
 		}
-		return shaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, err)
+		return shaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, explainTLS(err, t.outTLS))
 	}
 	s := shaken{conn: conn, reader: f, hello: answer.hello, roundTrip: time.Since(began)}
 	if err := t.judge(conn, m.Peer(), own, answer); err != nil {
@@ -184,5 +184,12 @@ func (t *TCP) identify(conn net.Conn, cluster string, id raft.NodeID) error {
 	if !ok || t.options.TLS == nil {
 		return nil
 	}
-	return t.options.verifyIdentity(cluster, id, secure.ConnectionState())
+	state := secure.ConnectionState()
+	if state.VerifiedChains == nil { // of a dialed peer: crypto/tls keeps only the chains that it has verified itself
+		var err error
+		if state.VerifiedChains, err = verifyChain(state, t.outTLS); err != nil {
+			return &CertificateError{Member: id, Err: err}
+		}
+	}
+	return t.options.verifyIdentity(cluster, id, state)
 }
