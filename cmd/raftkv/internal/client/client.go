@@ -135,7 +135,7 @@ func (c *Client) ChangeMembers(ctx context.Context, change api.Change) (api.Chan
 	if err != nil {
 		return api.Changed{}, api.Errorf(api.BadRequest, "report this", "%v", err)
 	}
-	changed, err := request[api.Changed](ctx, c, http.MethodPost, api.MembersPath, nil, body)
+	changed, err := request[api.Changed](ctx, c, http.MethodPost, api.MembersPath, http.Header{"Content-Type": {api.JSONType}}, body)
 	return changed, c.ofEarlierRelease(err)
 }
 
