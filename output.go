@@ -15,9 +15,10 @@ import "slices"
 //   - PeerLost, SendDropped: an append that was lost is repeated only once the follower has answered heartbeats for an
 //     election timeout, or for up to eight if its disk was slow, and has not acknowledged it. A transfer whose
 //     TimeoutNow was lost ends at its deadline.
-//   - SnapshotSent: an acknowledgement that was lost is asked for an election timeout later. A stream that has failed is
-//     offered again as soon, without pauses that grow, and with the same file, even if that is damaged. Do not leave it
-//     out if the FSM is a DurableFSM: a frozen state ends with it, and until then no other follower is sent one.
+//   - SnapshotSent: an acknowledgement that was lost is asked for an election timeout later. After a stream that has failed,
+//     the same file is offered every election timeout, even if it is damaged, instead of the newest one after growing
+//     pauses. Do not leave it out if the FSM is a DurableFSM: a frozen state ends with it, and until then no other
+//     follower is sent one.
 //   - SnapshotSending: a leader drops entries that the follower of a frozen state needs next, and has to begin again. A
 //     change of the members gives up a new member whose stream takes longer than the change's patience.
 //

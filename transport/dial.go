@@ -185,7 +185,7 @@ func (t *TCP) identify(conn net.Conn, cluster string, id raft.NodeID) error {
 		return nil
 	}
 	state := secure.ConnectionState()
-	if state.VerifiedChains == nil { // of a dialed peer: crypto/tls keeps only the chains that it has verified itself
+	if t.options.VerifyPeer != nil && state.VerifiedChains == nil { // crypto/tls keeps only those that it has verified itself
 		var err error
 		if state.VerifiedChains, err = verifyChain(state, t.outTLS); err != nil {
 			return &CertificateError{Member: id, Err: err}

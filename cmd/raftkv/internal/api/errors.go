@@ -130,7 +130,7 @@ func (e *Error) Status() int {
 func (e *Error) Transient() bool {
 	switch e.Code {
 	case Overloaded, NoLeader, NotLeader, LeaderUnreachable, ReadTimedOut, NotReady, Restoring, Closed, Unreachable,
-		RemovedMember, ChangePending:
+		RemovedMember, ChangePending, WrongHost:
 		return true
 	}
 	return false

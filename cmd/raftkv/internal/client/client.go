@@ -253,7 +253,7 @@ func telling(e *api.Error) int {
 	switch e.Code {
 	case api.Unreachable:
 		return 0
-	case api.Closed, api.Restoring:
+	case api.Closed, api.Restoring, api.WrongHost:
 		return 1
 	}
 	return 2
