@@ -32,7 +32,7 @@ configuration. If all members move at once, give each --via with the new address
 
 HTTP has neither authentication nor encryption: use it only on a network
 that you trust. It is for programs, and refuses what a browser sends on behalf of a page of another site. A member answers
-requests for IP addresses, localhost, the name of its machine, and the names in --http-addr, --url, --peers and the URLs
+requests for IP addresses, localhost, the name of its machine, and the names in --http-addr, --url, --peers, --join and the URLs
 that "raftkv members" shows; a server that is reached under another name needs that in its --url.
 
 Members take snapshots of what they hold, and drop the log that a snapshot covers, so that the log stays bounded and

@@ -240,7 +240,7 @@ func (o Options) self() (api.NewMember, error) {
 
 // urls returns the URLs at which clients may reach this member before a configuration names it, and beside that.
 func (o Options) urls() []string {
-	urls := []string{o.URL, "http://" + o.HTTPAddr}
+	urls := append([]string{o.URL, "http://" + o.HTTPAddr}, o.Join...) // --join may have one name for all members
 	if name, err := os.Hostname(); err == nil {
 		urls = append(urls, "http://"+name)
 	}
