@@ -21,7 +21,8 @@ type RequestID uint64
 // Seq numbers the writes of one Core from 1.
 type Seq uint64
 
-// Event is something that happened: one of the types of this file, and no other.
+// Event is something that happened: one of the types of this file, and no other. Output says which of them a loop may
+// leave out, and what that costs.
 type Event interface{ event() }
 
 // Received is a message that has arrived. The caller has checked that it came from Message.From.ID.

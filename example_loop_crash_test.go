@@ -19,7 +19,13 @@ var errPowerCut = errors.New("the power was cut")
 // cutStore ends its host at some writes: before they are durable, or after that and before anybody learns of it.
 type cutStore struct {
 	*storage.Memory
-	rng *rand.Rand
+	rng       *rand.Rand
+	discarded *int
+}
+
+func (s *cutStore) DiscardSnapshot(file raft.SnapshotID) error {
+	*s.discarded++
+	return s.Memory.DiscardSnapshot(file)
 }
 
 func (s *cutStore) Write(w raft.StorageWrite) error {
@@ -34,26 +40,30 @@ func (s *cutStore) Write(w raft.StorageWrite) error {
 
 // loopWorld is three hosts of the example on a network that loses and reorders.
 type loopWorld struct {
-	t       *testing.T
-	rng     *rand.Rand
-	now     raft.Now
-	members raft.Configuration
-	hosts   []*host
-	disks   []*storage.Memory
-	network []raft.Message
-	applied []string // the longest state that any host had
-	cuts    int
+	t         *testing.T
+	rng       *rand.Rand
+	now       raft.Now
+	members   raft.Configuration
+	hosts     []*host
+	disks     []*storage.Memory
+	network   []raft.Message
+	away      int      // the host that is cut off; none if there is no such host
+	applied   []string // the longest state that any host had
+	cuts      int
+	installed int // snapshots of a leader
+	discarded int // files of snapshots
 }
 
 func (w *loopWorld) start(i int, members *raft.Configuration) {
 	for {
 		w.hosts[i] = &host{
-			store:  &cutStore{w.disks[i], w.rng},
+			store:  &cutStore{w.disks[i], w.rng, &w.discarded},
 			send:   func(m raft.Message) { w.network = append(w.network, m) },
 			answer: func(raft.Answer) {},
 		}
 		err := w.hosts[i].start(w.now, w.members.Members[i], members)
 		if err == nil {
+			w.hosts[i].restored = 0 // from its own snapshot
 			return
 		}
 		require.ErrorIs(w.t, err, errPowerCut)
@@ -61,9 +71,14 @@ func (w *loopWorld) start(i int, members *raft.Configuration) {
 	}
 }
 
-// step steps a host, and starts it again if the power was cut.
-func (w *loopWorld) step(i int, events ...raft.Event) {
-	if err := w.hosts[i].step(w.now, events...); err != nil {
+func (w *loopWorld) step(i int, events ...raft.Event) { w.ran(i, w.hosts[i].step(w.now, events...)) }
+
+// ran starts a host again if the power was cut.
+func (w *loopWorld) ran(i int, err error) {
+	if w.hosts[i].restored != 0 {
+		w.installed, w.hosts[i].restored = w.installed+1, 0
+	}
+	if err != nil {
 		require.ErrorIs(w.t, err, errPowerCut)
 		w.cuts++
 		w.disks[i] = w.disks[i].Reopen()
@@ -79,8 +94,9 @@ func (w *loopWorld) act(calm bool) {
 		}
 		m := w.network[k]
 		w.network = append(w.network[:k], w.network[k+1:]...)
-		if to := int(m.To.ID[0] - 'a'); calm || w.rng.IntN(10) > 0 {
-			w.step(to, raft.Received{Message: m})
+		to, from := int(m.To.ID[0]-'a'), int(m.From.ID[0]-'a')
+		if calm || to != w.away && from != w.away && w.rng.IntN(10) > 0 {
+			w.ran(to, w.hosts[to].receive(w.now, m))
 		}
 		return
 	}
@@ -104,7 +120,7 @@ func (w *loopWorld) check() {
 }
 
 // The loop of the example keeps what it acknowledged, wherever the power is cut, and loses no order: all hosts
-// apply the same commands.
+// apply the same commands, or become a snapshot of them. No event that it leaves out is needed for that.
 func TestExampleLoop_SurvivesPowerCutsAndLoss(t *testing.T) {
 	for seed := range uint64(8) {
 		w := &loopWorld{
@@ -116,6 +132,9 @@ func TestExampleLoop_SurvivesPowerCutsAndLoss(t *testing.T) {
 			w.start(i, &w.members)
 		}
 		for n := range 6000 {
+			if n%500 == 0 {
+				w.away = w.rng.IntN(6)
+			}
 			w.act(n > 5000)
 			if i := w.rng.IntN(3); n%20 == 0 && n < 5000 {
 				command := []byte(fmt.Sprintf("%d", n))
@@ -124,9 +143,13 @@ func TestExampleLoop_SurvivesPowerCutsAndLoss(t *testing.T) {
 			w.check()
 		}
 		assert.Positive(t, w.cuts, "seed %d", seed)
+		assert.Positive(t, w.installed, "seed %d", seed)
+		assert.Positive(t, w.discarded, "seed %d", seed)
 		assert.Greater(t, len(w.applied), 20, "seed %d", seed)
 		for _, h := range w.hosts {
 			assert.Equal(t, w.applied, h.state, "seed %d: calm at last, they all have it", seed)
+			assert.Positive(t, h.core.Status().Snapshot.Index, "seed %d: it has a snapshot", seed)
+			assert.Less(t, h.store.LogBytes(), int64(40*raft.RecordOverheadBytes), "seed %d: and a short log", seed)
 		}
 	}
 }

@@ -4,6 +4,28 @@ import "slices"
 
 // Output is what the caller must do after a Step. A loop may process the fields in this order; each says what may
 // overlap. Slices in an Output belong to the receiver.
+//
+// Requests are the caller's choice. Of the other events, a loop may leave out these: nothing that is acknowledged is lost
+// without them, and no read is stale. What it costs is time:
+//
+//   - PeerUp: what was lost with the connection is repeated only when heartbeats are answered again. A member that waits
+//     longer between elections, because answers were late, goes on doing so, for up to 128 election timeouts. Do not
+//     leave it out while members run an earlier release: without its Protocol, all of them are taken to speak the newest one, and
+//     are sent snapshots, and changes of the members, that they cannot read.
+//   - PeerLost, SendDropped: an append that was lost is repeated only once the follower has answered heartbeats for an
+//     election timeout, or for up to eight if its disk was slow, and has not acknowledged it. A transfer whose
+//     TimeoutNow was lost ends at its deadline.
+//   - SnapshotSent: an acknowledgement that was lost is asked for an election timeout later. After a stream that has failed,
+//     the same file is offered every election timeout, even if it is damaged, instead of the newest one after growing
+//     pauses. Do not leave it out if the FSM is a DurableFSM: a frozen state ends with it, and until then no other
+//     follower is sent one.
+//   - SnapshotSending: a leader drops entries that the follower of a frozen state needs next, and has to begin again. A
+//     change of the members gives up a new member whose stream takes longer than the change's patience.
+//
+// What a Handshake decides is no event, and is needed for safety: without its rules, nobody notices that a disk is an
+// older image of itself. Such a member may vote twice in one term, and lacks what it has acknowledged. A loop may do without
+// only where no disk can go back, as in a simulation. An emptied disk shows without them: it has another incarnation, and
+// messages for the former one do not count.
 type Output struct {
 	// Send holds messages that may leave at once, and may be lost, duplicated or reordered.
 	Send []Message
@@ -38,7 +60,8 @@ type Keep struct {
 }
 
 // Take asks for a snapshot of the state in which Base.ID is the last entry applied, neither more nor less. That entry
-// is the Apply of this Output, or was that of an earlier one and is the last entry that was ever named.
+// is the Apply of this Output, or was that of an earlier one and is the last entry that was ever named. A reset of the log
+// voids a Take that has not begun: see LogWrite.Reset.
 type Take struct {
 	Base
 	Sync bool // call DurableFSM.Sync instead: there are no bytes
@@ -91,6 +114,10 @@ type LogWrite struct {
 	Entries []Entry
 	// Reset drops the whole log first. The log then begins behind After, which need not be an entry of it. A core only
 	// resets the log in a Write whose Snapshot has After as its last entry: the Base of that snapshot is then the log's.
+	//
+	// A reset voids every Apply and every Take of earlier Outputs that is not done yet: their entries are gone. A loop that
+	// does them later must drop them, and reports nothing about them, when it gets this Output, before the write. What
+	// it has done, or has begun, it may still report. Restore follows once the write is durable.
 	Reset bool
 	// Generation is the log's generation from now on. Every truncation raises it. It is not stored.
 	Generation uint64

@@ -86,6 +86,13 @@ type PeerStatus struct {
 }
 
 // Handler receives what a Transport reports; the node implements it. Its methods may be called from any goroutine.
+//
+// Calls of Up, Lost and Rejected about one contact come one after the other, in the order in which things happened: between
+// two calls of Up for a contact comes a Lost for the first of them, also if an open contact is answered by another
+// incarnation the second time. Calls about different contacts come in any order, and at the same time. So when Connect
+// names another incarnation of an id instead of the one that is connected, Up of the new one may come before Lost of
+// the former: a Handler tells them apart by the incarnation.
+//
 // They do not block, except Check, and of their arguments they keep only the messages and the lineage. Of a SnapshotChunk
 // they keep no bytes: a transport may reuse them.
 type Handler interface {

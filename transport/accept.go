@@ -163,7 +163,7 @@ func (t *TCP) secure(c *caller) (net.Conn, error) {
 	}
 	if err != nil {
 		t.counters.tlsFailed.Add(1)
-		return nil, fmt.Errorf("transport: TLS handshake: %w", err)
+		return nil, fmt.Errorf("transport: TLS handshake: %w", explainTLS(err, t.inTLS))
 	}
 	c.reach(stageProven)
 	return secure, nil

@@ -121,7 +121,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 	if t.outTLS != nil {
 		secure := tls.Client(conn, t.outTLS)
 		if err := secure.Handshake(); err != nil {
-			return shaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, err)
+			return shaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, explainTLS(err, t.outTLS))
 		}
 		conn = secure
 	}
@@ -138,7 +138,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 		if err == io.EOF {
 			err = fmt.Errorf("it closed the connection without an answer%s: %w", tlsHint, err)
 		}
-		return shaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, err)
+		return shaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, explainTLS(err, t.outTLS))
 	}
 	s := shaken{conn: conn, reader: f, hello: answer.hello, roundTrip: time.Since(began)}
 	if err := t.judge(conn, m.Peer(), own, answer); err != nil {
@@ -186,5 +186,12 @@ func (t *TCP) identify(conn net.Conn, cluster string, id raft.NodeID) error {
 	if !ok || t.options.TLS == nil {
 		return nil
 	}
-	return t.options.verifyIdentity(cluster, id, secure.ConnectionState())
+	state := secure.ConnectionState()
+	if t.options.VerifyPeer != nil && state.VerifiedChains == nil { // crypto/tls keeps only those that it has verified itself
+		var err error
+		if state.VerifiedChains, err = verifyChain(state, t.outTLS); err != nil {
+			return &CertificateError{Member: id, Err: err}
+		}
+	}
+	return t.options.verifyIdentity(cluster, id, state)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -78,6 +79,34 @@ func (e *CertificateError) Error() string {
 }
 
 func (e *CertificateError) Unwrap() error { return e.Err }
+
+// CertificateTimeError reports that a certificate of a peer, or one that signed it, has expired or is not valid yet. Renew the
+// certificate, or correct the clock of the member that reports it.
+type CertificateTimeError struct {
+	NotBefore, NotAfter time.Time // it is valid from the one to the other
+	Now                 time.Time // by the clock of the member that reports it
+	Err                 error     // that of crypto/tls or crypto/x509
+}
+
+func (e *CertificateTimeError) Error() string {
+	now := e.Now.UTC().Format(time.RFC3339)
+	if e.Now.Before(e.NotBefore) {
+		return fmt.Sprintf("the certificate is not valid before %s, and it is %s here: is a clock wrong?",
+			e.NotBefore.UTC().Format(time.RFC3339), now)
+	}
+	return fmt.Sprintf("the certificate has expired at %s, and it is %s here: renew it", e.NotAfter.UTC().Format(time.RFC3339), now)
+}
+
+func (e *CertificateTimeError) Unwrap() error { return e.Err }
+
+// TLSFieldError refuses a field of Options.TLS with which a member could not verify its peers, or not be verified by them.
+// Correct the field as Remedy says.
+type TLSFieldError struct {
+	Field  string // of tls.Config
+	Remedy string
+}
+
+func (e *TLSFieldError) Error() string { return "Options.TLS." + e.Field + ": " + e.Remedy }
 
 // InsecureError refuses to listen on, or to dial, an address beyond loopback without TLS. Set
 // Options.TLS, or Options.Insecure if the network is private.

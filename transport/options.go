@@ -23,6 +23,15 @@ type Options struct {
 	// one), with the usages server and client, and RootCAs, the authorities of the members' certificates,
 	// for both directions (ClientCAs, if set, replaces them for inbound connections). Host names are not
 	// checked: a certificate names a member by its URI, see IdentityURI. Nil: no TLS.
+	//
+	// No field switches that off. ClientAuth and MinVersion are set for you, in what GetConfigForClient returns
+	// too, and sessions are never resumed. VerifyPeerCertificate and VerifyConnection can only refuse more; the
+	// chains that they get are verified. A field that cannot be is refused with a *TLSFieldError.
+	//
+	// To change certificates while the member runs, set GetCertificate and GetClientCertificate: each is asked
+	// about every connection. The authorities of callers may change too: GetConfigForClient returns a
+	// configuration with other ClientCAs, or else RootCAs. Those of members that are dialed are RootCAs, which
+	// no callback can change: let RootCAs hold the old and the new authority while certificates change.
 	TLS *tls.Config
 	// VerifyPeer replaces the rule that a certificate carries IdentityURI(cluster, id). It is called with
 	// the names in the peer's Hello and the finished TLS handshake, whose chain is verified already; an
@@ -155,29 +164,11 @@ func (o Options) Validate() error {
 	if o.RedialMin > o.RedialMax {
 		add("RedialMin: %v; must not be above RedialMax, %v", o.RedialMin, o.RedialMax)
 	}
-	errs = append(errs, o.checkTLS()...)
+	errs = append(errs, checkTLS(o.TLS)...)
 	if len(errs) == 0 {
 		return nil
 	}
 	return fmt.Errorf("transport: invalid options: %w", errors.Join(errs...))
-}
-
-// checkTLS returns what is wrong with Options.TLS.
-func (o Options) checkTLS() []error {
-	if o.TLS == nil {
-		return nil
-	}
-	var errs []error
-	if o.TLS.RootCAs == nil {
-		errs = append(errs, errors.New("Options.TLS: no RootCAs: name the authorities of the members' certificates"))
-	}
-	if o.TLS.InsecureSkipVerify {
-		errs = append(errs, errors.New("Options.TLS: InsecureSkipVerify must be false: certificates are always verified"))
-	}
-	if len(o.TLS.Certificates) == 0 && (o.TLS.GetCertificate == nil || o.TLS.GetClientCertificate == nil) {
-		errs = append(errs, errors.New("Options.TLS: no certificate: a member needs one as server and as client"))
-	}
-	return errs
 }
 
 // checkAddress refuses an address beyond loopback without TLS. It is called with a resolved address.

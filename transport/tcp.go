@@ -94,7 +94,9 @@ func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	if dial == nil {
 		t.connector = t.dialTCP
 	}
-	t.inTLS, t.outTLS = tlsConfigs(opts)
+	if opts.TLS != nil {
+		t.inTLS, t.outTLS = inboundTLS(opts.TLS, nil), outboundTLS(opts.TLS)
+	}
 	t.links = linker{
 		dial: t.dialPair, pauseMin: opts.RedialMin, pauseMax: opts.RedialMax, onFailure: t.onFailure,
 	}

@@ -1,11 +1,14 @@
 package transport
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -16,44 +19,144 @@ func IdentityURI(cluster string, id raft.NodeID) *url.URL {
 	return &url.URL{Scheme: "raft", Host: cluster, Path: "/" + string(id)}
 }
 
-// tlsConfigs returns the TLS configurations of inbound and outbound connections.
-func tlsConfigs(o Options) (inbound, outbound *tls.Config) {
-	if o.TLS == nil {
-		return nil, nil
+// checkTLS returns what is wrong with Options.TLS. It refuses fields that could not mean what they say; inboundTLS and
+// outboundTLS enforce the rest. SECURITY.md lists all of them.
+func checkTLS(c *tls.Config) (errs []error) {
+	if c == nil {
+		return nil
 	}
-	inbound = o.TLS.Clone()
-	inbound.MinVersion = tls.VersionTLS13
-	inbound.ClientAuth = tls.RequireAndVerifyClientCert
-	if inbound.ClientCAs == nil {
-		inbound.ClientCAs = inbound.RootCAs
-	}
-	outbound = o.TLS.Clone()
-	outbound.MinVersion = tls.VersionTLS13
-	// This skips the comparison of host names. verifyChain verifies the chain, and identify compares the
-	// identity after the Hello.
-	outbound.InsecureSkipVerify = true
-	further := outbound.VerifyConnection
-	outbound.VerifyConnection = func(state tls.ConnectionState) error {
-		if err := verifyChain(state, o.TLS.RootCAs); err != nil || further == nil {
-			return err
+	served := len(c.Certificates) > 0 || c.GetCertificate != nil || c.GetConfigForClient != nil
+	sent := len(c.Certificates) > 0 || c.GetClientCertificate != nil
+	const noECH = "members send no server name that it could hide, and it would decide who is verified"
+	for _, f := range []struct {
+		name   string
+		wrong  bool
+		remedy string
+	}{
+		{"RootCAs", c.RootCAs == nil, "no RootCAs: name the authorities of the members' certificates"},
+		{"Certificates", !served || !sent, "no certificate: a member needs one as server and as client"},
+		{"InsecureSkipVerify", c.InsecureSkipVerify, "must be false: certificates are always verified"},
+		{"MaxVersion", c.MaxVersion != 0 && c.MaxVersion < tls.VersionTLS13, "must be 0 or at least TLS 1.3"},
+		{"EncryptedClientHelloConfigList", c.EncryptedClientHelloConfigList != nil, "must be nil: " + noECH},
+		{"EncryptedClientHelloRejectionVerify", c.EncryptedClientHelloRejectionVerify != nil, "must be nil: " + noECH},
+	} {
+		if f.wrong {
+			errs = append(errs, &TLSFieldError{Field: f.name, Remedy: f.remedy})
 		}
-		return further(state)
 	}
-	return inbound, outbound
+	return errs
 }
 
-// verifyChain checks that the certificate of a dialed peer chains to one of the roots.
-func verifyChain(state tls.ConnectionState, roots *x509.CertPool) error {
+// inboundTLS returns a copy of c that verifies every caller, whatever c and its callbacks say. The authorities are those of
+// c or, if it names none, the given ones.
+func inboundTLS(c *tls.Config, authorities *x509.CertPool) *tls.Config {
+	c = c.Clone()
+	c.MinVersion = tls.VersionTLS13
+	c.ClientAuth = tls.RequireAndVerifyClientCert
+	c.ClientCAs = cmp.Or(c.ClientCAs, c.RootCAs, authorities)
+	c.SessionTicketsDisabled = true // a resumed session would prove what was true when it began
+	c.GetCertificate = alwaysAsked(c)
+	if choose := c.GetConfigForClient; choose != nil {
+		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			chosen, err := choose(hello)
+			if chosen == nil || err != nil {
+				return nil, err
+			}
+			return inboundTLS(chosen, c.ClientCAs), nil
+		}
+	}
+	return c
+}
+
+// alwaysAsked makes c ask its GetCertificate about every caller, and returns it. With Certificates, crypto/tls asks it only
+// about callers that name the server, which members do not.
+func alwaysAsked(c *tls.Config) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	ask, otherwise := c.GetCertificate, c.Certificates
+	if ask == nil || len(otherwise) == 0 {
+		return ask
+	}
+	c.Certificates = nil
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if chosen, err := ask(hello); chosen != nil || err != nil {
+			return chosen, err
+		}
+		for i := range otherwise {
+			if hello.SupportsCertificate(&otherwise[i]) == nil {
+				return &otherwise[i], nil
+			}
+		}
+		return &otherwise[0], nil
+	}
+}
+
+// outboundTLS returns a copy of c that verifies every member that is dialed, whatever c says.
+func outboundTLS(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.MinVersion = tls.VersionTLS13
+	c.ClientSessionCache = nil // a resumed session would prove what was true when it began
+	// This skips the comparison of host names. verifyChain verifies the chain, and identify compares the
+	// identity after the Hello.
+	c.InsecureSkipVerify = true
+	ofCertificates, ofConnection := c.VerifyPeerCertificate, c.VerifyConnection
+	c.VerifyPeerCertificate = nil // it would be called before the chains are verified
+	c.VerifyConnection = func(state tls.ConnectionState) (err error) {
+		if state.VerifiedChains, err = verifyChain(state, c); err != nil {
+			return err
+		}
+		if ofCertificates != nil {
+			raw := make([][]byte, len(state.PeerCertificates))
+			for i, cert := range state.PeerCertificates {
+				raw[i] = cert.Raw
+			}
+			if err := ofCertificates(raw, state.VerifiedChains); err != nil {
+				return err
+			}
+		}
+		if ofConnection != nil {
+			return ofConnection(state)
+		}
+		return nil
+	}
+	return c
+}
+
+// verifyChain returns the chains from the certificate of a dialed peer to the RootCAs of c.
+func verifyChain(state tls.ConnectionState, c *tls.Config) ([][]*x509.Certificate, error) {
 	if len(state.PeerCertificates) == 0 {
-		return errors.New("no certificate")
+		return nil, errors.New("no certificate")
 	}
 	intermediates := x509.NewCertPool()
-	for _, c := range state.PeerCertificates[1:] {
-		intermediates.AddCert(c)
+	for _, further := range state.PeerCertificates[1:] {
+		intermediates.AddCert(further)
 	}
-	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	return state.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots: c.RootCAs, Intermediates: intermediates, CurrentTime: clock(c),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
+}
+
+// clock returns the time at which certificates must be valid.
+func clock(c *tls.Config) time.Time {
+	if c.Time != nil {
+		return c.Time()
+	}
+	return time.Now()
+}
+
+// alertExpired is the text of the alert that crypto/tls sends for a certificate that has expired or is not valid yet.
+var alertExpired = tls.AlertError(45).Error()
+
+// explainTLS returns the error of a TLS handshake. If a certificate is outside its time, the error says on which side of it:
+// crypto/tls and its alert call a certificate that is not valid yet expired.
+func explainTLS(err error, c *tls.Config) error {
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return &CertificateTimeError{NotBefore: invalid.Cert.NotBefore, NotAfter: invalid.Cert.NotAfter, Now: clock(c), Err: err}
+	}
+	var alert *net.OpError
+	if errors.As(err, &alert) && alert.Op == "remote error" && alert.Err.Error() == alertExpired {
+		return fmt.Errorf("by the peer's clock, this member's certificate has expired or is not valid yet; its log says which: %w", err)
+	}
 	return err
 }
 

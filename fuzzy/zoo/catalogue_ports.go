@@ -101,4 +101,20 @@ var ports = []Mutant{
 		Test:    &Test{"transport", "ALongAppend"},
 		Outside: true,
 	},
+	{
+		ID: "X41", Before: true, Rule: "a configuration that GetConfigForClient returns enforces what Options.TLS does",
+		Bug:     "it is used as it is",
+		Edits:   []Edit{value("transport/tls.go", `inboundTLS(chosen, c.ClientCAs)`, `chosen`)},
+		Expect:  "N10",
+		Seen:    "our own transport: a certificate of another authority was accepted",
+		Test:    &Test{"transport", "NoFieldLetsAStrangerIn"},
+		Outside: true,
+	},
+	{
+		ID: "X42", Before: true, Rule: "a member is asked under its own names", Bug: "it answers under any",
+		Edits:   []Edit{value("cmd/raftkv/internal/server/browsers.go", `s.isOwn(hostname(r.Host))`, `true`)},
+		Expect:  "N10",
+		Test:    &Test{"cmd/raftkv/internal/server", "HeadersDecide"},
+		Outside: true,
+	},
 }

@@ -22,6 +22,18 @@ func (m member) awaitPeer(t *testing.T, kind EventKind, p raft.Peer) Event {
 	return m.Await(t, string(kind)+" of "+string(p.ID), func(e Event) bool { return e.Kind == kind && e.Peer == p })
 }
 
+// awaitSuccession waits for the loss of one peer and the connection to another one, in any order: see raft.Handler.
+func (m member) awaitSuccession(t *testing.T, former, next raft.Peer) {
+	t.Helper()
+	for missing := map[EventKind]raft.Peer{EventLost: former, EventUp: next}; len(missing) > 0; {
+		e := m.Await(t, "loss of the former and up of the next peer", func(e Event) bool {
+			p, waits := missing[e.Kind]
+			return waits && e.Peer == p
+		})
+		delete(missing, e.Kind)
+	}
+}
+
 func testTwins(t *testing.T, w *world) {
 	a, first, second := w.twins(t)
 	contacts := []raft.Contact{w.contact(first.peer(), "b"), w.contact(second.peer(), "c")}
@@ -82,8 +94,7 @@ func testAdoption(t *testing.T, w *world) {
 	}
 	assert.Zero(t, a.Count(), "the connection neither broke nor was made again")
 	a.Connect([]raft.Contact{w.contact(second.peer(), "c")})
-	a.awaitPeer(t, EventLost, first.peer())
-	a.awaitPeer(t, EventUp, second.peer())
+	a.awaitSuccession(t, first.peer(), second.peer())
 	assert.Error(t, a.Send(first.peer(), raft.LaneUrgent, []raft.Message{message(a, first, raft.TimeoutNow{})}))
 }
 
@@ -92,12 +103,7 @@ func testAdoptsOnlyItsPeer(t *testing.T, w *world) {
 	a.Connect(w.at("b"))
 	a.AwaitUp(t, "b")
 	a.Connect([]raft.Contact{w.contact(second.peer(), "b", "c")}) // the address stays
-	for missing := map[EventKind]raft.Peer{EventLost: first.peer(), EventUp: second.peer()}; len(missing) > 0; {
-		e := a.Await(t, "loss of the first and up of the second incarnation", func(e Event) bool {
-			return e.Kind != EventChecked && e.Peer == missing[e.Kind]
-		})
-		delete(missing, e.Kind)
-	}
+	a.awaitSuccession(t, first.peer(), second.peer())
 	m := message(a, second, raft.TimeoutNow{})
 	assert.Equal(t, m, w.deliver(t, a, second, m))
 }

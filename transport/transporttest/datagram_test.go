@@ -43,6 +43,7 @@ type datagrams struct {
 	closed  bool
 	peers   map[raft.Peer]*datagramPeer
 	callers map[string]raft.Peer // whose hello was accepted, by address
+	left    []raft.Peer          // connected, and no longer named: their loss is told late, as raft.Handler allows
 }
 
 // datagramPeer is a contact that Connect named.
@@ -69,6 +70,9 @@ func (d *datagrams) Start(e raft.Handler) error {
 func (d *datagrams) Connect(contacts []raft.Contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.closed {
+		d.tellLeft() // one of them may be named again
+	}
 	named := map[raft.Peer]*datagramPeer{}
 	for _, c := range contacts {
 		if self := d.handler.Hello(c.Peer()).From; d.closed || self == c.Peer() || c.Incarnation == 0 && self.ID == c.ID {
@@ -92,10 +96,18 @@ func (d *datagrams) Connect(contacts []raft.Contact) {
 	}
 	for contact, p := range d.peers {
 		if named[contact] == nil && p.status.Connected && !d.closed {
-			d.handler.Lost(p.hello.From, false)
+			d.left = append(d.left, p.hello.From)
 		}
 	}
 	d.peers = named
+}
+
+// tellLeft is called with d.mu held.
+func (d *datagrams) tellLeft() {
+	for _, p := range d.left {
+		d.handler.Lost(p, false)
+	}
+	d.left = nil
 }
 
 func (d *datagrams) Disconnect(p raft.Peer) {
@@ -174,13 +186,16 @@ func (d *datagrams) Close() error {
 func (d *datagrams) greet() {
 	tick := time.NewTicker(greetEvery)
 	defer tick.Stop()
-	for {
+	for ticks := 0; ; ticks++ {
 		select {
 		case <-d.ending:
 			return
 		case <-tick.C:
 		}
 		d.mu.Lock()
+		if ticks%10 == 0 {
+			d.tellLeft()
+		}
 		for contact, p := range d.peers {
 			if p.status.Connected && time.Since(p.heard) > silenceMax {
 				d.lose(contact, p, errors.New("it is silent"))
@@ -287,6 +302,7 @@ func (d *datagrams) onHelloOf(contact raft.Peer, p *datagramPeer, from *net.UDPA
 	}
 	p.hello, p.address, p.status = h, from, raft.PeerStatus{Connected: true, Address: from.String()}
 	d.handler.Up(h)
+	d.tellLeft()
 }
 
 // onMessage accepts messages only from accepted callers and with their own id.

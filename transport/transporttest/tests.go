@@ -243,12 +243,7 @@ func testConnectReplaces(t *testing.T, w *world) {
 	a, b := w.pair(t)
 	c := w.start(t, NewRecorder("c"))
 	a.Connect(w.at("c"))
-	for missing := map[EventKind]bool{EventUp: true, EventLost: true}; len(missing) > 0; {
-		e := a.Await(t, "loss of b and up of c", func(e Event) bool {
-			return e.Kind == EventUp && e.Peer == c.peer() || e.Kind == EventLost && e.Peer == b.peer()
-		})
-		delete(missing, e.Kind)
-	}
+	a.awaitSuccession(t, b.peer(), c.peer())
 	assert.Error(t, a.Send(b.peer(), raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
 	m := message(a, c, raft.TimeoutNow{})
 	assert.Equal(t, m, w.deliver(t, a, c, m))

@@ -61,6 +61,14 @@ func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Pa
 	return p
 }
 
+// Visit opens the page of a URL. Hosts in the domain example are this machine. Without Chromium the test is skipped.
+func Visit(t *testing.T, url string) *Page {
+	t.Helper()
+	p := &Page{t, tab(t)}
+	p.do(chromedp.Navigate(url))
+	return p
+}
+
 // browser is shared by all tests of a package: its start takes longer than a test.
 var browser struct {
 	once sync.Once
@@ -99,7 +107,7 @@ func launch() error {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.WSURLReadTimeout(patience))
 	allocator, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)

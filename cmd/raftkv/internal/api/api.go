@@ -32,6 +32,9 @@ const (
 	AppliedHeader = "Raftkv-Applied"
 )
 
+// JSONType is the Content-Type of all bodies but values and metrics.
+const JSONType = "application/json"
+
 // Values of the query parameter "consistency" of reads.
 const (
 	Linearizable = "linearizable" // the default: sees every write acknowledged before the read began

@@ -20,6 +20,9 @@ const (
 	ValueTooLarge     Code = "value_too_large"
 	HeaderTooLarge    Code = "header_too_large"
 	BodyTimedOut      Code = "body_timed_out"
+	NotJSON           Code = "not_json"
+	CrossSite         Code = "cross_site" // a page of another site made a browser send it
+	WrongHost         Code = "wrong_host" // the Host header names no member
 	NotFound          Code = "not_found"
 	MethodNotAllowed  Code = "method_not_allowed"
 	ConditionFailed   Code = "condition_failed"
@@ -66,6 +69,9 @@ var statuses = map[Code]int{
 	ValueTooLarge:     http.StatusRequestEntityTooLarge,
 	HeaderTooLarge:    http.StatusRequestHeaderFieldsTooLarge,
 	BodyTimedOut:      http.StatusRequestTimeout,
+	NotJSON:           http.StatusUnsupportedMediaType,
+	CrossSite:         http.StatusForbidden,
+	WrongHost:         http.StatusForbidden,
 	NotFound:          http.StatusNotFound,
 	MethodNotAllowed:  http.StatusMethodNotAllowed,
 	ConditionFailed:   http.StatusPreconditionFailed,
@@ -126,7 +132,7 @@ func (e *Error) Status() int {
 func (e *Error) Transient() bool {
 	switch e.Code {
 	case Overloaded, NoLeader, NotLeader, LeaderUnreachable, ReadTimedOut, NotReady, Restoring, Closed, Unreachable,
-		RemovedMember, ChangePending:
+		RemovedMember, ChangePending, WrongHost:
 		return true
 	}
 	return false

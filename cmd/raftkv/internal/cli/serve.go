@@ -31,7 +31,9 @@ A member may move: started with another --raft-addr, --http-addr, --advertise or
 configuration. If all members move at once, give each --via with the new addresses of all, until "raftkv members" shows them.
 
 HTTP has neither authentication nor encryption: use it only on a network
-that you trust.
+that you trust. It is for programs, and refuses what a browser sends on behalf of a page of another site. A member answers
+requests for IP addresses, localhost, the name of its machine, and the names in --http-addr, --url, --peers, --join and the URLs
+that "raftkv members" shows; a server that is reached under another name needs that in its --url.
 
 Members take snapshots of what they hold, and drop the log that a snapshot covers, so that the log stays bounded and
 a restart reads a snapshot and what follows it. A member that was away for longer than the leader's log goes back is

@@ -136,7 +136,7 @@ func (c *Client) ChangeMembers(ctx context.Context, change api.Change) (api.Chan
 	if err != nil {
 		return api.Changed{}, api.Errorf(api.BadRequest, "report this", "%v", err)
 	}
-	changed, err := request[api.Changed](ctx, c, http.MethodPost, api.MembersPath, nil, body)
+	changed, err := request[api.Changed](ctx, c, http.MethodPost, api.MembersPath, http.Header{"Content-Type": {api.JSONType}}, body)
 	return changed, c.ofEarlierRelease(err)
 }
 
@@ -254,7 +254,7 @@ func telling(e *api.Error) int {
 	switch e.Code {
 	case api.Unreachable:
 		return 0
-	case api.Closed, api.Restoring:
+	case api.Closed, api.Restoring, api.WrongHost:
 		return 1
 	}
 	return 2

@@ -85,7 +85,7 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 		report.Go(func() { served = serves(starting, n.Ready) })
 	}
 	report.Go(func() { newMover(o, stated, n, cfg.Logger).run(starting) })
-	err = serve(ctx, n, server.New(withPeers{n, unused}, store, metricsHandler(n, connections)), listener, cfg.Logger)
+	err = serve(ctx, n, server.New(withPeers{n, unused}, store, metricsHandler(n, connections), o.urls()...), listener, cfg.Logger)
 	started()
 	report.Wait()
 	err = errors.Join(err, closeNode(n))

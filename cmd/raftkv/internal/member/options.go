@@ -222,6 +222,20 @@ func (o Options) self() (api.NewMember, error) {
 	return self, errors.Join(errs...)
 }
 
+// urls returns the URLs at which clients may reach this member before a configuration names it, and beside that.
+func (o Options) urls() []string {
+	urls := append([]string{o.URL, "http://" + o.HTTPAddr}, o.Join...) // --join may have one name for all members
+	if name, err := os.Hostname(); err == nil {
+		urls = append(urls, "http://"+name)
+	}
+	for _, text := range o.Peers {
+		if m, err := ParsePeer(text); err == nil {
+			urls = append(urls, m.Meta)
+		}
+	}
+	return urls
+}
+
 // flagOf names the flag that sets a field of node.Config.
 var flagOf = map[string]string{
 	"ID": "--id", "Cluster": "--cluster", "Initial": "--peers", "ElectionTimeout": "--election-timeout", "Advertise": "--advertise",

@@ -32,7 +32,7 @@ func reply(status int, value any) answer {
 	if err != nil {
 		return fail(api.Errorf(api.Internal, "report this", "%v", err))
 	}
-	return answer{status, http.Header{"Content-Type": {"application/json"}}, append(body, '\n')}
+	return answer{status, http.Header{"Content-Type": {api.JSONType}}, append(body, '\n')}
 }
 
 // fail returns an answer with the error.

@@ -41,7 +41,7 @@ func read(t *testing.T, from io.Reader) response {
 
 func TestServer_EveryErrorIsInJSON(t *testing.T) {
 	m := newMember(t, "n1")
-	const end = " HTTP/1.1\r\nHost: x\r\n\r\n"
+	const end = " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for _, row := range []struct {
 		rule, request string
 		want          api.Code
@@ -53,16 +53,16 @@ func TestServer_EveryErrorIsInJSON(t *testing.T) {
 		{"a path with dots", "GET /kv/../status/.." + end, api.NotFound, 404},
 		{"a path below one that has none", "GET /status/" + end, api.NotFound, 404},
 		{"no path", "OPTIONS *" + end, api.NotFound, 404},
-		{"an authority for a path", "CONNECT x:1" + end, api.NotFound, 404},
+		{"an authority for a path", "CONNECT localhost:1" + end, api.NotFound, 404},
 		{"another method", "BREW /status" + end, api.MethodNotAllowed, 405},
-		{"headers that are too large", "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*server.HeaderBytesMax) + "\r\n\r\n",
+		{"headers that are too large", "GET / HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*server.HeaderBytesMax) + "\r\n\r\n",
 			api.HeaderTooLarge, 431},
 		{"no host", "GET /status HTTP/1.1\r\n\r\n", api.BadRequest, 400},
-		{"a malformed header", "GET /status HTTP/1.1\r\nHost: x\r\nnone\r\n\r\n", api.BadRequest, 400},
+		{"a malformed header", "GET /status HTTP/1.1\r\nHost: localhost\r\nnone\r\n\r\n", api.BadRequest, 400},
 		{"no HTTP", "hello\r\n\r\n", api.BadRequest, 400},
 		{"another version", "PRI * HTTP/3.0\r\n\r\n", api.BadRequest, 400},
-		{"an encoding that is not known", "PUT /kv/k HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: zip\r\n\r\n", api.BadRequest, 400},
-		{"an expectation that is not known", "PUT /kv/k HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n", api.BadRequest, 400},
+		{"an encoding that is not known", "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: zip\r\n\r\n", api.BadRequest, 400},
+		{"an expectation that is not known", "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nExpect: tea\r\n\r\n", api.BadRequest, 400},
 		{"metrics that are not there", "GET /metrics" + end, api.NotFound, 404},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
@@ -95,18 +95,18 @@ func TestServer_AValueThatLooksLikeAnErrorIsAValue(t *testing.T) {
 func TestBody_ThatTricklesHoldsNoSlot(t *testing.T) {
 	m := newMember(t, "n1")
 	for range 2 * server.RequestsMax {
-		m.raw(t, "PUT /kv/k HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx")
+		m.raw(t, "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx")
 	}
 	assert.Equal(t, 200, m.do(t, "PUT", "/kv/k", "v").StatusCode)
 }
 
 func TestBody_TheOneThatArrivesLongestMakesRoom(t *testing.T) {
 	m := newMember(t, "n1")
-	first := m.raw(t, "PUT /kv/k HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
+	first := m.raw(t, "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
 	_, err := first.Read(make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))) // the body is being read
 	require.NoError(t, err)
 	for range server.BodiesMax {
-		m.raw(t, "PUT /kv/k HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx")
+		m.raw(t, "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx")
 	}
 	r := read(t, first)
 	assert.Equal(t, 429, r.StatusCode)
@@ -146,7 +146,7 @@ func TestBody_HasADeadlineThatTricklingDoesNotPutOff(t *testing.T) {
 		defer trickling.Wait()
 		defer client.Close()
 		trickling.Go(func() {
-			_, err := io.WriteString(client, "PUT /kv/k HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+			_, err := io.WriteString(client, "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
 			for err == nil {
 				time.Sleep(time.Second)
 				_, err = client.Write([]byte("x"))
@@ -167,7 +167,7 @@ func TestReply_ThatIsNotReadEndsItsConnection(t *testing.T) {
 		_, err = n.Propose(t.Context(), data)
 		require.NoError(t, err)
 		client := served(t, n)
-		_, err = io.WriteString(client, "GET /kv/k HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, err = io.WriteString(client, "GET /kv/k HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		require.NoError(t, err)
 		time.Sleep(server.ReplyTimeout + time.Second)
 		left, _ := io.ReadAll(client)
@@ -182,7 +182,7 @@ func TestReply_TheOneThatIsWrittenLongestMakesRoom(t *testing.T) {
 	require.Equal(t, 200, m.do(t, "PUT", "/kv/k", value).StatusCode)
 	var silent []net.Conn
 	for range 2 * server.RepliesBytesMax / kv.ValueBytesMax {
-		silent = append(silent, m.raw(t, "GET /kv/k HTTP/1.1\r\nHost: x\r\n\r\n"))
+		silent = append(silent, m.raw(t, "GET /kv/k HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 	}
 	assert.Equal(t, value, m.do(t, "GET", "/kv/k", "").body)
 	whole := 0

@@ -149,7 +149,7 @@ func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by st
 	if err != nil {
 		return answer{}, api.Errorf(api.BadRequest, "send another request", "%v", err)
 	}
-	for _, name := range []string{"If-Match", "If-None-Match"} {
+	for _, name := range []string{"If-Match", "If-None-Match", "Content-Type"} {
 		request.Header[name] = r.Header[name]
 	}
 	request.Header.Set(api.ForwardedHeader, by)

@@ -131,7 +131,7 @@ func TestServer_RefusesMoreRequestsThanItsLimit(t *testing.T) {
 	handler := server.New(n, n.FSM, http.NotFoundHandler())
 	read := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+		handler.ServeHTTP(w, direct(t.Context(), "GET", "/readyz", ""))
 		return w
 	}
 	var waiting sync.WaitGroup
@@ -147,7 +147,7 @@ func TestServer_RefusesMoreRequestsThanItsLimit(t *testing.T) {
 	waiting.Wait()
 	assert.Equal(t, 404, func() int {
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest("GET", "/nope", nil))
+		handler.ServeHTTP(w, direct(t.Context(), "GET", "/nope", ""))
 		return w.Code
 	}(), "and goes on when there is room")
 }

@@ -32,6 +32,9 @@ func (s *Server) changeMembers(r *http.Request, body []byte) answer {
 	default:
 		return fail(api.Errorf(api.Overloaded, "try again in a second", "%d requests wait for a change of the members", ChangesMax))
 	}
+	if err := checkJSON(r.Header); err != nil {
+		return fail(explain(err))
+	}
 	asked, err := parseChange(body)
 	if err != nil {
 		return fail(explain(err))

@@ -121,7 +121,7 @@ func (n *changing) ChangeMembers(ctx context.Context, c raft.Change, ifIndex raf
 
 func postMembers(ctx context.Context, h http.Handler, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, api.MembersPath, strings.NewReader(body)))
+	h.ServeHTTP(w, direct(ctx, http.MethodPost, api.MembersPath, body))
 	return w
 }
 

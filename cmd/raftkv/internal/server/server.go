@@ -67,6 +67,8 @@ type Server struct {
 	node     Node
 	store    *kv.Store
 	id       string
+	names    map[string]bool // beside those in the configuration, see isOwn
+	origins  http.CrossOriginProtection
 	routes   map[string]handler // by path; a ServeMux would answer some requests itself, in text
 	running  chan struct{}      // a semaphore of RequestsMax
 	waiting  chan struct{}      // a semaphore of SnapshotsMax
@@ -76,14 +78,18 @@ type Server struct {
 	forward  forwarder
 }
 
-// New returns the server of a member. The handler metrics answers /metrics.
-func New(n Node, store *kv.Store, metrics http.Handler) *Server {
+// New returns the server of a member. The handler metrics answers /metrics. It answers requests for IP addresses, names of
+// loopback, and the names in the URLs of the configuration and in the given ones.
+func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server {
 	s := &Server{
-		node: n, store: store, id: string(n.Status().ID),
+		node: n, store: store, id: string(n.Status().ID), names: map[string]bool{},
 		running: make(chan struct{}, RequestsMax), waiting: make(chan struct{}, SnapshotsMax),
 		changing: make(chan struct{}, ChangesMax), forward: newForwarder(),
 		bodies:  transfers{countMax: BodiesMax, bytesMax: BodiesBytesMax},
 		replies: transfers{countMax: RepliesMax, bytesMax: RepliesBytesMax},
+	}
+	for _, u := range urls {
+		s.names[nameIn(u)] = true
 	}
 	s.routes = map[string]handler{
 		api.KeysPath:     methods(methodTable{http.MethodGet: s.list}),
@@ -119,6 +125,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.answering.Store(true)
 	}
 	w.Header().Set(api.NodeHeader, s.id)
+	if err := s.checkBrowser(r); err != nil {
+		s.deliver(w, r, fail(explain(err)))
+		return
+	}
 	body, x, err := s.readBody(w, r)
 	defer x.done()
 	if err != nil {

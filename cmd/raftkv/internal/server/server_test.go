@@ -43,6 +43,13 @@ func newMember(t *testing.T, id raft.NodeID) member {
 	return member{n, listening}
 }
 
+// direct returns a request for a handler itself.
+func direct(ctx context.Context, method, path, body string) *http.Request {
+	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	r.Host = "localhost"
+	return r
+}
+
 // response is a response whose body has been read.
 type response struct {
 	*http.Response

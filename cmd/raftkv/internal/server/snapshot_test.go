@@ -66,7 +66,7 @@ func (slow) Snapshot(ctx context.Context) (raft.EntryID, error) {
 // post sends POST /snapshot with a context to the handler itself.
 func post(ctx context.Context, h http.Handler) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, api.SnapshotPath, nil))
+	h.ServeHTTP(w, direct(ctx, http.MethodPost, api.SnapshotPath, ""))
 	return w
 }
 
