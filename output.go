@@ -21,6 +21,7 @@ import "slices"
 //     follower is sent one.
 //   - SnapshotSending: a leader drops entries that the follower of a frozen state needs next, and has to begin again. A
 //     change of the members gives up a new member whose stream takes longer than the change's patience.
+//   - Applying: a leader whose FSM hangs leads on, and nobody takes over.
 //
 // What a Handshake decides is no event, and is needed for safety: without its rules, nobody notices that a disk is an
 // older image of itself. Such a member may vote twice in one term, and lacks what it has acknowledged. A loop may do without
