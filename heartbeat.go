@@ -2,7 +2,7 @@ package raft
 
 // heartbeat sends the heartbeats that prevent election timeouts during idle periods (§5.2). It skips a
 // follower that has acknowledged an append that was sent since the last heartbeat was due, unless a read is
-// waiting. Such an acknowledgement also bounds the round trip.
+// waiting, or the follower has to say that it counts again. Such an acknowledgement also bounds the round trip.
 func (c *Core) heartbeat() {
 	l := c.leader
 	since := c.now.Mono - l.beatAt
@@ -14,10 +14,11 @@ func (c *Core) heartbeat() {
 		if p.match == c.log.Last.Index {
 			p.matchedAt = c.now.Mono
 		}
+		p.lag.measure(p.match, c.log.Last.Index, c.now.Mono)
 		if c.mayBeUninitialized(p) && p.probe.overdue(c.now.Mono, c.electionTimeout()) {
 			p.probe.repeat()
 		}
-		busy := p.state == replicate && p.match > p.beats.tickLast && !l.reads.waiting()
+		busy := p.state == replicate && p.match > p.beats.tickLast && !l.reads.waiting() && p.hindered == 0
 		p.beats.tickLast = max(p.beats.tickLast, p.next-1)
 		if busy {
 			p.beats.roundTrip.add(min(since, p.beats.roundTrip.max()))
@@ -62,8 +63,22 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	case c.suspects(): // a confirmation of a member that may have forgotten a vote must not count
 		c.send(m.From, c.follower.suspicion.report)
 	case h.Round != RPCID{}:
-		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall})
+		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall, Hindered: c.hindered()})
 	}
+}
+
+// hindered returns why this member does not count at present, as far as the core knows.
+func (c *Core) hindered() (h Hindrance) {
+	if c.diskStalled() {
+		h |= HinderedStalled
+	}
+	if c.snaps.restoring != nil {
+		h |= HinderedRestoring
+	}
+	if c.suspected() {
+		h |= HinderedSuspected
+	}
+	return h
 }
 
 func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
@@ -77,6 +92,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 		return
 	}
 	p.beats.answered(r.Round, c.now.Mono)
+	p.hindered = r.Hindered
 	if r.Match > p.match {
 		p.acknowledged(r.Match, c.now.Mono)
 	}

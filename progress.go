@@ -50,6 +50,9 @@ type progress struct {
 	acks   recent  // how long its acknowledgements of appends took, without the time when it was silent
 	joins  catchUp // while it has no vote
 
+	hindered Hindrance // why it does not count, as its last answer to a heartbeat says
+	lag      lag
+
 	sentCommit Index // the highest commit index sent to it
 
 	matchedAt Time    // when match last rose, or nothing was missing; at first the election
@@ -61,6 +64,28 @@ type progress struct {
 	departs      Index // the entry that has removed it; 0: it is a member
 	departsUntil Time  // once the removal is committed: until when it is served at most
 	told         RPCID // the first heartbeat round that has told it so
+}
+
+// lag measures for how long a member has lacked entries.
+type lag struct {
+	target Index // where the log ended when the member last held an earlier target
+	since  Time  // when that was
+}
+
+// measure is called with each heartbeat.
+func (l *lag) measure(match, last Index, now Time) {
+	if match >= l.target {
+		l.target, l.since = last, now
+	}
+}
+
+// lags returns since when the leader's log has held an entry that the member lacks, at the latest; 0: it lacks none, or only
+// later ones.
+func (p *progress) lags() Time {
+	if p.match >= p.lag.target {
+		return 0
+	}
+	return p.lag.since
 }
 
 // probing is the state of sending one append at a time, and of repeating it.

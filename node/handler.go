@@ -17,6 +17,7 @@ func (e handler) Check(h raft.Hello) *raft.Rejection {
 	r := e.node.identity.admit(h)
 	if r != nil {
 		e.node.counters.refused(r.Reason)
+		e.node.identity.refuse(h.From, r)
 		e.node.identity.warn(h.From, r.Reason, "refused a member", r)
 	}
 	return r
@@ -32,10 +33,12 @@ func (e handler) Up(h raft.Hello) {
 	i.speaks(h)
 	for _, p := range []raft.Peer{h.From, {ID: h.From.ID}} { // the contact may be open
 		delete(i.refusals, p)
+		delete(i.refused, p)
 		delete(i.warned, p)
 	}
 	i.updateWiped()
 	i.mu.Unlock()
+	i.tellMajorityLost()
 	e.node.invitations.up(h)
 	e.node.counters.connected.Add(1)
 	e.node.post(raft.PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, StartCount: h.StartCount, Uninitialized: h.Uninitialized(), Protocol: h.Protocol})
@@ -62,13 +65,12 @@ func (e handler) Rejected(by raft.Peer, r raft.Rejection) {
 	i := e.node.identity
 	e.node.counters.refused(r.Reason)
 	e.node.invitations.failed(by, &r)
-	i.warn(by, r.Reason, "was refused by a member", &r)
+	i.heedRefusal(by, r)
+	if lost := i.tellMajorityLost(); !lost || !ofLostDisk(r.Reason) {
+		i.warn(by, r.Reason, "was refused by a member", &r)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if _, known := i.refusals[by]; known || len(i.refusals) < strangersMax {
-		i.refusals[by] = r
-	}
-	i.updateWiped()
 	if r.From.ID == by.ID {
 		v := i.handshake(by)
 		i.setMark(v.Told(r))

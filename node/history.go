@@ -2,7 +2,9 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -17,9 +19,59 @@ type history struct {
 	events []datedEvent // a ring once it is full
 	next   int
 
+	elections  []election      // the latest times when a leader became known, oldest first
 	reason     string          // for the last change
+	led        raft.Leadership // the last one that was known
 	lost       raft.Leadership // the last leadership that ended
 	lostReason string
+}
+
+const (
+	electionsMax    = 64 // that are remembered
+	electionsRecent = 2 * time.Minute
+	// electionsOften is how many leaders follow each other within electionsRecent if leaders change too often: more than a restart
+	// of each member in turn brings to a cluster of five.
+	electionsOften = 7
+)
+
+// election is the moment when another leader became known.
+type election struct {
+	at   raft.Time
+	what string    // took longest for this member's own attempts, see raft.ElectionStatus.Slowest
+	took raft.Time // 0: it made no attempt
+}
+
+// elected records that another leader is known, or the same one in another term. h.mu is held.
+func (h *history) elected(e election) {
+	if len(h.elections) == electionsMax {
+		h.elections = slices.Delete(h.elections, 0, 1)
+	}
+	h.elections = append(h.elections, e)
+}
+
+// unsettled returns a sentence if leaders change too often; else "".
+func (h *history) unsettled(now raft.Time, timeout time.Duration) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var recent int
+	var slowest election
+	for _, e := range h.elections {
+		if now-e.at > raft.Time(electionsRecent) {
+			continue
+		}
+		if recent++; e.took > slowest.took {
+			slowest = e
+		}
+	}
+	if recent < electionsOften {
+		return ""
+	}
+	why, enough := "", 2*timeout
+	if took := time.Duration(slowest.took); took > timeout/2 {
+		why, enough = fmt.Sprintf(", and %s took up to %v", slowest.what, took.Round(time.Millisecond)), max(enough, enoughFor(slowest.took))
+	}
+	return fmt.Sprintf("%s in the last %v: unless they were stopped or moved, the election timeout of %v is too short%s: set it to %v or more "+
+		"on all members", count(recent, "leader"), electionsRecent, timeout, why, enough)
 }
 
 // datedEvent is a trace event and the wall-clock time of its Step.
@@ -52,11 +104,16 @@ func (h *history) all() []datedEvent {
 	return append(append([]datedEvent(nil), h.events[h.next:]...), h.events[:h.next]...)
 }
 
-// change records why leadership changed, and returns the reason as a sentence. events are those of the Step
-// that changed it.
-func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) string {
+// change records why leadership changed at that time, and returns the reason as a sentence. events are those of the Step that
+// changed it, and tried says how this member's attempts went before.
+func (h *history) change(at raft.Time, from, to raft.Leadership, events []raft.TraceEvent, tried raft.ElectionStatus) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if to.Leader != "" && (to.Leader != h.led.Leader || to.Term != h.led.Term) {
+		what, took := tried.Slowest()
+		h.elected(election{at, what, took})
+		h.led = to
+	}
 	cause := causeOf(events)
 	if from.Leader != "" {
 		h.lost, h.lostReason = from, cause

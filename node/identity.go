@@ -27,6 +27,8 @@ type identity struct {
 	wiped   atomic.Bool           // the cluster knows this id with another incarnation
 	kept    *watched[raft.Memory] // the durable part of memory
 
+	toldLost atomic.Bool // it was logged that the majority is lost
+
 	mu           sync.Mutex
 	cluster      raft.ClusterID
 	bootstrapper raft.Peer
@@ -39,6 +41,7 @@ type identity struct {
 	live         map[raft.Peer]raft.StartID        // the start of each connected peer
 	contact      map[raft.Peer]time.Time           // when each peer was last heard from
 	refusals     map[raft.Peer]raft.Rejection      // the contacts that reject this member at present, and why
+	refused      map[raft.Peer]raft.Rejection      // how this member has rejected peers since they were connected last
 	spoken       map[raft.Peer]speech              // what the last connection to each peer has shown of its release
 	misnamed     map[raft.Peer]bool                // what each peer has said last of this id: that other incarnations are its members, or this one
 	silent       map[raft.Peer]bool                // callers that are dialed again as soon as they speak
@@ -50,6 +53,7 @@ func newIdentity(n *Node, stored raft.Stored) *identity {
 		node: n, self: raft.Peer{ID: n.cfg.ID, Incarnation: stored.Incarnation}, lineage: stored.Lineage,
 		memory: stored.Memory, kept: newWatched(stored.Memory), live: make(map[raft.Peer]raft.StartID),
 		initial: raft.NewConfiguration(n.cfg.Initial),
+		refused: make(map[raft.Peer]raft.Rejection),
 		spoken:  make(map[raft.Peer]speech), misnamed: make(map[raft.Peer]bool), silent: make(map[raft.Peer]bool),
 		contact: make(map[raft.Peer]time.Time), refusals: make(map[raft.Peer]raft.Rejection), warned: make(map[raft.Peer][]raft.RejectReason),
 	}
@@ -248,9 +252,28 @@ func (i *identity) warn(peer raft.Peer, reason raft.RejectReason, what string, r
 	}
 }
 
-// seen returns when a member was last heard from, and how it rejects this member at present; nil if it does not. If its
-// incarnation is not known yet, any one is meant.
-func (i *identity) seen(p raft.Peer) (heard time.Time, refusal *raft.Rejection) {
+// heedRefusal remembers how a peer rejects this member.
+func (i *identity) heedRefusal(by raft.Peer, r raft.Rejection) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, known := i.refusals[by]; known || len(i.refusals) < strangersMax {
+		i.refusals[by] = r
+	}
+	i.updateWiped()
+}
+
+// refuse remembers how this member has rejected a peer.
+func (i *identity) refuse(p raft.Peer, r *raft.Rejection) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, known := i.refused[p]; known || len(i.refused) < strangersMax {
+		i.refused[p] = *r
+	}
+}
+
+// seen returns when a member was last heard from, how it rejects this member at present, and how this member has rejected it
+// since the two were connected last; nil if they do not. If its incarnation is not known yet, any one is meant.
+func (i *identity) seen(p raft.Peer) (heard time.Time, refusal, refused *raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	heard = i.contact[p]
@@ -264,7 +287,10 @@ func (i *identity) seen(p raft.Peer) (heard time.Time, refusal *raft.Rejection) 
 			refusal = &r
 		}
 	}
-	return heard, refusal
+	if r, found := i.refused[p]; found {
+		refused = &r
+	}
+	return heard, refusal, refused
 }
 
 // awaitCallers says which callers are dialed again as soon as they speak.
@@ -284,6 +310,7 @@ func (i *identity) retain(keep func(raft.Peer) bool) {
 	maps.DeleteFunc(i.contact, func(p raft.Peer, _ time.Time) bool { return !keep(p) })
 	maps.DeleteFunc(i.spoken, func(p raft.Peer, _ speech) bool { return !keep(p) })
 	maps.DeleteFunc(i.refusals, func(p raft.Peer, _ raft.Rejection) bool { return !keep(p) })
+	maps.DeleteFunc(i.refused, func(p raft.Peer, _ raft.Rejection) bool { return !keep(p) })
 	maps.DeleteFunc(i.warned, func(p raft.Peer, _ []raft.RejectReason) bool { return !keep(p) })
 	i.updateWiped()
 }

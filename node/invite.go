@@ -164,7 +164,7 @@ func (v *invitations) nothingToReplace(r raft.Replacement, in raft.Configuration
 		return &raft.UnreachableError{ID: r.New.ID, Address: r.New.Address,
 			Err: errors.New("this member has that id and leads: transfer its leadership first, and ask the next leader")}
 	}
-	heard, _ := v.node.identity.seen(old.Peer())
+	heard, _, _ := v.node.identity.seen(old.Peer())
 	lately := !heard.IsZero() && time.Since(heard) < heardTimeouts*v.node.cfg.ElectionTimeout
 	if r.New.ID == old.ID && r.New.Address == old.Address && v.node.connection(old.Peer()).Connected && lately {
 		return &raft.MemberExistsError{Member: old}

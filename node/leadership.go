@@ -119,7 +119,7 @@ func (n *Node) noticeLeadership(out raft.Output) {
 		return
 	}
 	n.counters.changed(before, now)
-	why := n.history.change(before, now, out.Trace)
+	why := n.history.change(n.now().Mono, before, now, out.Trace, s.Election)
 	n.watched.publish(now)
 	n.logger.log(hclog.Info, "leadership changed", "term", uint64(now.Term), "role", now.Role.String(),
 		"leader", string(now.Leader), "reason", why)

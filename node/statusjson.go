@@ -39,6 +39,7 @@ type statusJSON struct {
 	Missing      []string        `json:"missing"`
 	Wiped        bool            `json:"wiped"`
 	SlowElection string          `json:"slow_election"`
+	MajorityLost string          `json:"majority_lost"`
 	LeaderReason string          `json:"leader_reason"`
 	DiskStalled  bool            `json:"disk_stalled"`
 	NoRoom       string          `json:"no_room"`
@@ -100,6 +101,7 @@ type memberStatusJSON struct {
 	ConnectionErr string     `json:"connection_error"`
 	RoundTrip     string     `json:"round_trip"`
 	Problem       string     `json:"problem"`
+	Verdict       string     `json:"verdict"` // its name
 
 	Standing string       `json:"standing"`
 	CatchUp  *catchUpJSON `json:"catch_up"`
@@ -119,7 +121,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot.json(),
 		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
-		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, NoRoom: s.NoRoom, Tolerance: s.Tolerance,
+		MajorityLost: s.MajorityLost, LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, NoRoom: s.NoRoom, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,
 	}
 	out.Departing = make([]departingJSON, 0, len(s.Departing))
@@ -150,7 +152,7 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 	out := memberStatusJSON{
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
-		RoundTrip: m.RoundTrip.String(), Problem: m.Problem,
+		RoundTrip: m.RoundTrip.String(), Problem: m.Problem, Verdict: m.Verdict,
 		Standing: m.Standing, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release,
 	}
 	if c := m.CatchUp; c != nil {

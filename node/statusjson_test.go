@@ -23,20 +23,20 @@ func fullStatus() Status {
 		Members: []MemberStatus{{Member: n1, State: "replicate", Match: 7, Lag: 2, Inflight: 1,
 			Standing: "joins", Dialed: "n1:5002", Replace: true, Protocol: 3, Release: "v0.2.0",
 			CatchUp:     &CatchUp{Round: 2, Target: 9, Since: time.Second, Ready: true, Done: 41, Total: 1 << 20, Rate: 12.5, Left: time.Minute, Idle: time.Millisecond},
-			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", Problem: "none", RoundTrip: 1500 * time.Microsecond}},
+			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", Problem: "none", Verdict: "no room", RoundTrip: 1500 * time.Microsecond}},
 		Departing:   []DepartingMember{{ID: "n9", Incarnation: 0xc9, Removal: 4, Left: time.Second, Connected: true, Dialed: "n9:5001"}},
 		ConfigIndex: 5, ConfigCommitted: 4, Phase: "joint: n1 n2 n3 → n1 n2 n4", Level: 1,
 		Change: &ChangeStatus{Stage: "catches up", Since: time.Second, Waiting: []raft.NodeID{"n1"}},
 		Base:   raft.EntryID{Term: 1, Index: 2}, Snapshot: SnapshotStatus{
 			Last: raft.EntryID{Term: 2, Index: 4}, Bytes: 4096, At: time.Unix(1700000000, 0), Took: time.Second,
-			Taking:    &Transfer{ID: raft.EntryID{Term: 3, Index: 6}, Done: 100, Total: -1, Since: time.Second},
+			Taking:    &Transfer{ID: raft.EntryID{Term: 3, Index: 6}, Done: 100, Total: -1, Since: time.Second, Left: time.Second},
 			Receiving: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n1", Done: 1, Total: 2, Since: time.Second},
 			Sending:   &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n3", Done: 1, Total: 2, Since: time.Second},
 			Restoring: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Done: 100, Total: 4096, Since: time.Minute},
 			Err:       raft.ErrWithinFSM, SendErr: raft.ErrOverloaded, ReceiveErr: raft.ErrClosed, Unsupported: "no",
 		},
 		Last: raft.EntryID{Term: 3, Index: 9}, LogBytes: 512, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
-		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", LeaderReason: "n1 leads",
+		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", MajorityLost: "gone", LeaderReason: "n1 leads",
 		DiskStalled: true, NoRoom: "make room", Tolerance: "none", Pending: 5, PendingBytes: 500, Err: raft.ErrClosed,
 	}
 }

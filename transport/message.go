@@ -122,7 +122,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		return frameHeartbeat, nil, nil
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
-		w.Match, w.Wall = uint64(b.Match), b.Wall
+		w.Match, w.Wall, w.Hindered = uint64(b.Match), b.Wall, uint8(b.Hindered)
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -261,7 +261,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameHeartbeat:
 		return raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit)}, nil
 	case frameHeartbeatReply:
-		return raft.HeartbeatReply{Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall}, nil
+		return raft.HeartbeatReply{Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Hindered: raft.Hindrance(w.Hindered)}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil
 	case frameReadReply:

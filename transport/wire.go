@@ -55,6 +55,8 @@ type wireMessage struct {
 
 	LeaderIncarnation uint64 `codec:"la,omitempty"`
 
+	Hindered uint8 `codec:"hd,omitempty"` // a raft.Hindrance
+
 	Snapshot []byte `codec:"s,omitempty"`  // what raft.Snapshot.Encode returns
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
 	At       uint64 `codec:"sa,omitempty"`
@@ -74,6 +76,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.bytesAlways("f", &w.From)
 	c.numberAlways("fi", &w.FromIncarnation)
 	c.flag("g", &w.Granted)
+	c.small("hd", &w.Hindered)
 	c.number("hi", &w.HintIndex)
 	c.number("ht", &w.HintTerm)
 	c.number("k", &w.Commit)

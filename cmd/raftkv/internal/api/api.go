@@ -173,6 +173,8 @@ type Transfer struct {
 	Done  int64   `json:"done"`           // bytes
 	Total int64   `json:"total"`          // bytes; -1: not known
 	ForMS float64 `json:"for_ms"`
+	// LeftMS is how long it takes at its present rate; left out if that is not known, and by v0.3.0.
+	LeftMS float64 `json:"left_ms,omitempty"`
 }
 
 // Member is one member of the cluster as the answering member sees it.
