@@ -18,7 +18,10 @@ func (e handler) Check(h raft.Hello) *raft.Rejection {
 	if r != nil {
 		e.node.counters.refused(r.Reason)
 		e.node.identity.refuse(h.From, r)
-		e.node.identity.warn(h.From, r.Reason, "refused a member", r)
+		if e.node.identity.tellMajorityLost() && ofLostDisk(r.Reason) {
+			return r
+		}
+		e.node.identity.warn(warning{h.From, hasRefused}, r)
 	}
 	return r
 }
@@ -34,7 +37,7 @@ func (e handler) Up(h raft.Hello) {
 	for _, p := range []raft.Peer{h.From, {ID: h.From.ID}} { // the contact may be open
 		delete(i.refusals, p)
 		delete(i.refused, p)
-		delete(i.warned, p)
+		delete(i.warned, warning{p, wasRefused})
 	}
 	i.updateWiped()
 	i.mu.Unlock()
@@ -46,6 +49,7 @@ func (e handler) Up(h raft.Hello) {
 
 // Accepted has the peer dialed back if it is a stranger: this member sends only on connections that it has dialed.
 func (e handler) Accepted(h raft.Hello) {
+	e.node.identity.accepted(h.From)
 	e.node.contacts.called(h)
 	e.node.invitations.accepted(h)
 }
@@ -67,7 +71,7 @@ func (e handler) Rejected(by raft.Peer, r raft.Rejection) {
 	e.node.invitations.failed(by, &r)
 	i.heedRefusal(by, r)
 	if lost := i.tellMajorityLost(); !lost || !ofLostDisk(r.Reason) {
-		i.warn(by, r.Reason, "was refused by a member", &r)
+		i.warn(warning{by, wasRefused}, &r)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -139,7 +139,7 @@ func (h half) verb() string {
 
 func (h *half) add(m *MemberStatus) {
 	h.voters++
-	if !m.unreached() {
+	if !m.away {
 		h.reached++
 	}
 	if m.excluded == "" {

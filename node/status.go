@@ -124,17 +124,12 @@ type MemberStatus struct {
 	hindered raft.Hindrance  // why it does not count, as it says itself
 	lags     time.Duration   // for how long it has lacked entries that the leader held before; 0: it lacks none of them
 
-	excluded    string // the first verdict with which it does not count as a voter; "" if it counts
-	whyExcluded string // its sentence
+	excluded string // why it does not count if it is a voter; "" if it counts
+	away     bool   // that is because it cannot be reached
 }
 
 // votes reports whether it is a voter, of either half while the voters change.
 func (m *MemberStatus) votes() bool { return m.Kind == raft.Voter || m.outgoing }
-
-// unreached reports whether it is not connected, or is not heard by the leader.
-func (m *MemberStatus) unreached() bool {
-	return m.excluded == "not connected" || m.excluded == "not heard"
-}
 
 // stuck reports whether the log or a snapshot has what the release of the member cannot read, so that it stays behind.
 func (m *MemberStatus) stuck() bool { return m.earlier && (m.State == "snapshot" || m.changed) }
@@ -293,13 +288,13 @@ func tolerance(s *Status) string {
 	sentence := failuresLeft(s)
 	for i := range s.Members {
 		switch m := &s.Members[i]; {
-		case m.excluded == "" || m.unreached() || s.Wiped || !m.votes():
+		case m.excluded == "" || m.away || s.Wiped || !m.votes():
 		case m.stuck() && m.changed:
 			sentence += fmt.Sprintf("; %s does not count until it is upgraded: it cannot read how the members were changed", m.ID)
 		case m.stuck():
 			sentence += fmt.Sprintf("; %s does not count until it is upgraded: it lacks entries that are compacted here", m.ID)
 		default:
-			sentence += fmt.Sprintf("; %s does not count: %s", m.ID, m.whyExcluded)
+			sentence += fmt.Sprintf("; %s does not count: %s", m.ID, m.excluded)
 		}
 	}
 	return sentence

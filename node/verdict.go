@@ -15,6 +15,7 @@ import (
 type verdict struct {
 	name   string // MemberStatus.Verdict: a contract, like the keys of Status's JSON
 	counts bool   // a voter with it still counts towards a quorum
+	away   bool   // the member cannot be reached
 	// says returns the verdict as a sentence about m, as s sees it; "" if m is well in this respect.
 	says   func(s *Status, m *MemberStatus) string
 	remedy string // what to do about it, if the sentence does not say so
@@ -24,10 +25,10 @@ type verdict struct {
 // counts towards a quorum unless one applies that says otherwise.
 var verdicts = []verdict{
 	{name: "ended", says: saysEnded},
-	{name: "emptied disk", says: saysWiped},
+	{name: "emptied disk", says: saysEmptied, away: true},
 	{name: "lost entries", says: saysStale, remedy: "replace it like one whose disk was lost"},
-	{name: "not connected", says: saysUnconnected},
-	{name: "not heard", says: saysUnheard},
+	{name: "not connected", says: saysUnconnected, away: true},
+	{name: "not heard", says: saysUnheard, away: true},
 	{name: "suspected", says: saysSuspected},
 	{name: "earlier release", says: saysEarlier, remedy: "upgrade it"},
 	{name: "needs a snapshot", says: saysNeedsSnapshot},
@@ -41,7 +42,7 @@ var verdicts = []verdict{
 
 // judge fills in Verdict and Problem of m, and whether m counts towards a quorum if it is a voter.
 func (m *MemberStatus) judge(s *Status) {
-	m.Verdict, m.Problem, m.excluded, m.whyExcluded = "", "", "", ""
+	m.Verdict, m.Problem, m.excluded, m.away = "", "", "", false
 	for i := range verdicts {
 		v := &verdicts[i]
 		says := v.says(s, m)
@@ -50,12 +51,12 @@ func (m *MemberStatus) judge(s *Status) {
 		}
 		if m.Verdict == "" {
 			m.Verdict, m.Problem = v.name, says
-			if v.remedy != "" {
+			if v.remedy != "" && s.MajorityLost == "" {
 				m.Problem += ": " + v.remedy
 			}
 		}
 		if !v.counts && m.excluded == "" {
-			m.excluded, m.whyExcluded = v.name, says
+			m.excluded, m.away = says, v.away
 		}
 	}
 }
@@ -70,11 +71,15 @@ func saysEnded(s *Status, m *MemberStatus) string {
 	return fmt.Sprintf("it has ended: %v", s.Err)
 }
 
-func saysWiped(s *Status, m *MemberStatus) string {
-	if !m.isSelf() || !s.Wiped {
-		return ""
+// saysEmptied names no remedy: Replace and MajorityLost say which one there is.
+func saysEmptied(s *Status, m *MemberStatus) string {
+	switch {
+	case m.isSelf() && s.Wiped:
+		return "its disk was emptied: the cluster knows it with another incarnation"
+	case !m.isSelf() && !m.Connected && m.refusal != nil && m.refusal.Reason == raft.RejectWrongIncarnation:
+		return "its disk was emptied: it answers with another incarnation"
 	}
-	return cmp.Or(s.MajorityLost, "its disk was emptied: the cluster knows it with another incarnation")
+	return ""
 }
 
 func saysStale(_ *Status, m *MemberStatus) string {

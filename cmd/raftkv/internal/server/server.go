@@ -192,6 +192,16 @@ func explain(err error) *api.Error {
 	return &e
 }
 
+// explain is the function explain, for an error of this member itself: nobody can replace it without a majority.
+func (s *Server) explain(err error) *api.Error {
+	if errors.Is(err, raft.ErrWiped) {
+		if lost := s.node.Status().MajorityLost; lost != "" {
+			return api.Errorf(api.Closed, "see docs/membership.md", "%s", lost)
+		}
+	}
+	return explain(err)
+}
+
 func explained(err error) *api.Error {
 	if e := explainChange(err); e != nil {
 		return e
@@ -267,7 +277,8 @@ func (s *Server) ready(r *http.Request, _ []byte) answer {
 	err := s.node.Ready(ctx)
 	switch {
 	case ofNoUse(err): // waiting would not help
-		return fail(api.Errorf(api.NotReady, explain(err).Remedy, "%v", err))
+		e := s.explain(err)
+		return fail(api.Errorf(api.NotReady, e.Remedy, "%s", e.Message))
 	case err != nil:
 		return fail(api.Errorf(api.NotReady, "ask another member; `raftkv status` says what this one waits for", "%v", err))
 	}
