@@ -19,59 +19,68 @@ type history struct {
 	events []datedEvent // a ring once it is full
 	next   int
 
-	elections  []election      // the latest times when a leader became known, oldest first
+	trouble    trouble         // leaders do not stay
+	losses     []loss          // the latest ones, oldest first
 	reason     string          // for the last change
-	led        raft.Leadership // the last one that was known
 	lost       raft.Leadership // the last leadership that ended
 	lostReason string
 }
 
 const (
-	electionsMax    = 64 // that are remembered
-	electionsRecent = 2 * time.Minute
-	// electionsOften is how many leaders follow each other within electionsRecent if leaders change too often: more than a restart
-	// of each member in turn brings to a cluster of five.
-	electionsOften = 7
+	lossesMax    = 64 // that are remembered
+	lossesRecent = 2 * time.Minute
+	// lossesOften is how often a leader is lost within lossesRecent if the cluster is not well: more often than when each member of
+	// a cluster of five is restarted in turn.
+	lossesOften = 7
 )
 
-// election is the moment when another leader became known.
-type election struct {
+// loss is the moment when this member lost the leader that it knew, for another one or for none.
+type loss struct {
 	at   raft.Time
-	what string    // took longest for this member's own attempts, see raft.ElectionStatus.Slowest
-	took raft.Time // 0: it made no attempt
+	what string    // took longest for its own attempts to be elected since, see raft.ElectionStatus.Slowest
+	took raft.Time // 0: it has made none
 }
 
-// elected records that another leader is known, or the same one in another term. h.mu is held.
-func (h *history) elected(e election) {
-	if len(h.elections) == electionsMax {
-		h.elections = slices.Delete(h.elections, 0, 1)
+// noteLoss records that a leader is lost, or how this member's attempts go since. h.mu is held.
+func (h *history) noteLoss(at raft.Time, from, to raft.Leadership, tried raft.ElectionStatus) {
+	if from.Leader != "" && (from.Leader != to.Leader || from.Term != to.Term) {
+		if len(h.losses) == lossesMax {
+			h.losses = slices.Delete(h.losses, 0, 1)
+		}
+		h.losses = append(h.losses, loss{at: at})
 	}
-	h.elections = append(h.elections, e)
+	if len(h.losses) == 0 {
+		return
+	}
+	last := &h.losses[len(h.losses)-1]
+	if what, took := tried.Slowest(); took > last.took {
+		last.what, last.took = what, took
+	}
 }
 
-// unsettled returns a sentence if leaders change too often; else "".
+// unsettled returns a sentence if leaders are lost too often; else "".
 func (h *history) unsettled(now raft.Time, timeout time.Duration) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var recent int
-	var slowest election
-	for _, e := range h.elections {
-		if now-e.at > raft.Time(electionsRecent) {
+	var slowest loss
+	for _, l := range h.losses {
+		if now-l.at > raft.Time(lossesRecent) {
 			continue
 		}
-		if recent++; e.took > slowest.took {
-			slowest = e
+		if recent++; l.took > slowest.took {
+			slowest = l
 		}
 	}
-	if recent < electionsOften {
+	if recent < lossesOften {
 		return ""
 	}
 	why, enough := "", 2*timeout
 	if took := time.Duration(slowest.took); took > timeout/2 {
 		why, enough = fmt.Sprintf(", and %s took up to %v", slowest.what, took.Round(time.Millisecond)), max(enough, enoughFor(slowest.took))
 	}
-	return fmt.Sprintf("%s in the last %v: unless they were stopped or moved, the election timeout of %v is too short%s: set it to %v or more "+
-		"on all members", count(recent, "leader"), electionsRecent, timeout, why, enough)
+	return fmt.Sprintf("the leader was lost %d times in the last %v: unless it was stopped, moved or cut off, the election timeout of %v is too short%s: "+
+		"set it to %v or more on all members", recent, lossesRecent, timeout, why, enough)
 }
 
 // datedEvent is a trace event and the wall-clock time of its Step.
@@ -105,15 +114,11 @@ func (h *history) all() []datedEvent {
 }
 
 // change records why leadership changed at that time, and returns the reason as a sentence. events are those of the Step that
-// changed it, and tried says how this member's attempts went before.
+// changed it, and tried says how this member's attempts to be elected went.
 func (h *history) change(at raft.Time, from, to raft.Leadership, events []raft.TraceEvent, tried raft.ElectionStatus) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if to.Leader != "" && (to.Leader != h.led.Leader || to.Term != h.led.Term) {
-		what, took := tried.Slowest()
-		h.elected(election{at, what, took})
-		h.led = to
-	}
+	h.noteLoss(at, from, to, tried)
 	cause := causeOf(events)
 	if from.Leader != "" {
 		h.lost, h.lostReason = from, cause

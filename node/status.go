@@ -47,8 +47,8 @@ type Status struct {
 	// Wiped reports that this member's disk was emptied, see ErrWiped.
 	Wiped bool
 	// SlowElection says, while there is no leader after more than two attempts, what takes longer than the
-	// election timeout, and what to set the timeout to. If there is a leader, it says that leaders change too often, as far as
-	// this member has seen in the last minutes. Else it is "".
+	// election timeout, and what to set the timeout to. If there is a leader, it says that this
+	// member has lost it too often in the last minutes. Else it is "".
 	SlowElection string
 	// MajorityLost says in one sentence that the disks of so many voters are lost, as seen from here, that no command can bring
 	// the cluster back; else "".

@@ -135,24 +135,33 @@ func TestVerdicts_AreDocumented(t *testing.T) {
 	expect.Equal(t, len(verdicts), strings.Count(strings.ReplaceAll(doc, `""`, ""), `"`)/2, "each name once")
 }
 
-// Leaders that follow each other too fast are told while there is one, with the timeout that would do.
-func TestHistory_TellsLeadersThatFollowEachOther(t *testing.T) {
+// A leader that is lost too often is told while there is one, with the timeout that would do: it was lost for another one, in a
+// later term, or for a moment.
+func TestHistory_TellsALeaderThatIsLostTooOften(t *testing.T) {
 	h, second := &history{}, raft.Time(time.Second)
-	lead := func(at raft.Time, term raft.Term) {
-		h.change(at, raft.Leadership{Term: term - 1}, raft.Leadership{Term: term, Leader: "n1"}, nil, raft.ElectionStatus{Answer: raft.Time(12 * time.Millisecond)})
+	leads := func(term raft.Term, leader raft.NodeID) raft.Leadership {
+		return raft.Leadership{Term: term, Leader: leader}
 	}
-	for i := range electionsOften - 1 {
-		lead(second, raft.Term(i+1))
+	change := func(from, to raft.Leadership) {
+		h.change(second, from, to, nil, raft.ElectionStatus{Answer: raft.Time(12 * time.Millisecond)})
 	}
-	lead(second, electionsOften-1)
-	expect.Empty(t, h.unsettled(2*second, 10*time.Millisecond), "the same leader twice is heard again")
-	lead(second, electionsOften)
-	expect.Equal(t, "7 leaders in the last 2m0s: unless they were stopped or moved, the election timeout of 10ms is too short, and the answer to a "+
-		"request for votes took up to 12ms: set it to 20ms or more on all members", h.unsettled(2*second, 10*time.Millisecond))
-	expect.Contains(t, h.unsettled(2*second, time.Second), "the election timeout of 1s is too short: set it to 2s or more")
-	expect.Empty(t, h.unsettled(second+raft.Time(electionsRecent)+1, time.Second))
-	for i := range 2 * electionsMax {
-		lead(second, raft.Term(100+i))
+	for i := range raft.Term(lossesOften - 3) {
+		change(leads(i, ""), leads(i+1, "n1"))
+		change(leads(i+1, "n1"), leads(i+1, ""))
 	}
-	expect.Len(t, h.elections, electionsMax)
+	change(leads(9, ""), leads(9, "n2"))
+	change(leads(9, "n2"), leads(9, "n2")) // only its role has changed
+	change(leads(9, "n2"), leads(10, "n3"))
+	change(leads(10, "n3"), leads(11, "n3"))
+	assert := expect.New(t)
+	assert.Empty(h.unsettled(2*second, 10*time.Millisecond))
+	change(leads(11, "n3"), leads(11, ""))
+	assert.Equal("the leader was lost 7 times in the last 2m0s: unless it was stopped, moved or cut off, the election timeout of 10ms is too short, "+
+		"and the answer to a request for votes took up to 12ms: set it to 20ms or more on all members", h.unsettled(2*second, 10*time.Millisecond))
+	assert.Contains(h.unsettled(2*second, time.Second), "the election timeout of 1s is too short: set it to 2s or more")
+	assert.Empty(h.unsettled(second+raft.Time(lossesRecent)+1, time.Second))
+	for range 2 * lossesMax {
+		change(leads(11, "n3"), leads(11, ""))
+	}
+	assert.Len(h.losses, lossesMax)
 }
