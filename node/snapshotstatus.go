@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -133,18 +134,18 @@ func (n *Node) transfer(progress *atomic.Pointer[Transfer], began *atomic.Int64)
 
 // snapshotJSON is SnapshotStatus in the form of Status.MarshalJSON.
 type snapshotJSON struct {
-	Last        string        `json:"last"`
-	Bytes       int64         `json:"bytes"`
-	At          string        `json:"at"` // empty: it was received, or taken before this start
-	Took        string        `json:"took"`
-	Taking      *transferJSON `json:"taking"`
-	Receiving   *transferJSON `json:"receiving"`
-	Restoring   *transferJSON `json:"restoring"`
-	Sending     *transferJSON `json:"sending"`
-	Err         string        `json:"error"`
-	SendErr     string        `json:"send_error"`
-	ReceiveErr  string        `json:"receive_error"`
-	Unsupported string        `json:"unsupported"`
+	Last        string    `json:"last"`
+	Bytes       int64     `json:"bytes"`
+	At          string    `json:"at"` // empty: it was received, or taken before this start
+	Took        string    `json:"took"`
+	Taking      *Transfer `json:"taking"`
+	Receiving   *Transfer `json:"receiving"`
+	Restoring   *Transfer `json:"restoring"`
+	Sending     *Transfer `json:"sending"`
+	Err         string    `json:"error"`
+	SendErr     string    `json:"send_error"`
+	ReceiveErr  string    `json:"receive_error"`
+	Unsupported string    `json:"unsupported"`
 }
 
 type transferJSON struct {
@@ -156,16 +157,17 @@ type transferJSON struct {
 	Left  string `json:"left"` // "0s": not known
 }
 
-func (s SnapshotStatus) json() snapshotJSON {
+// MarshalJSON writes it in the form of Status.MarshalJSON.
+func (s SnapshotStatus) MarshalJSON() ([]byte, error) {
 	out := snapshotJSON{
-		Last: s.Last.String(), Bytes: s.Bytes, Took: s.Took.String(), Taking: s.Taking.json(), Receiving: s.Receiving.json(),
-		Restoring: s.Restoring.json(), Sending: s.Sending.json(),
+		Last: s.Last.String(), Bytes: s.Bytes, Took: s.Took.String(), Taking: s.Taking, Receiving: s.Receiving,
+		Restoring: s.Restoring, Sending: s.Sending,
 		Err: textOf(s.Err), SendErr: textOf(s.SendErr), ReceiveErr: textOf(s.ReceiveErr), Unsupported: s.Unsupported,
 	}
 	if !s.At.IsZero() {
 		out.At = s.At.UTC().Format(time.RFC3339Nano)
 	}
-	return out
+	return json.Marshal(out)
 }
 
 func textOf(err error) string {
@@ -175,9 +177,7 @@ func textOf(err error) string {
 	return err.Error()
 }
 
-func (t *Transfer) json() *transferJSON {
-	if t == nil {
-		return nil
-	}
-	return &transferJSON{t.ID.String(), string(t.Peer), t.Done, t.Total, t.Since.String(), t.Left.String()}
+// MarshalJSON writes it in the form of Status.MarshalJSON.
+func (t Transfer) MarshalJSON() ([]byte, error) {
+	return json.Marshal(transferJSON{t.ID.String(), string(t.Peer), t.Done, t.Total, t.Since.String(), t.Left.String()})
 }
