@@ -1,5 +1,7 @@
 package raft
 
+import "fmt"
+
 // progressState says how a leader sends to a follower.
 type progressState uint8
 
@@ -16,6 +18,8 @@ const (
 
 func (s progressState) String() string {
 	switch s {
+	case probe:
+		return "probe"
 	case replicate:
 		return "replicate"
 	case snapshot:
@@ -23,7 +27,7 @@ func (s progressState) String() string {
 	case stale:
 		return "stale"
 	}
-	return "probe"
+	return fmt.Sprintf("state %d", uint8(s))
 }
 
 // progress is what a leader knows about one other member. All transitions are in this file.
