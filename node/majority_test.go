@@ -80,18 +80,28 @@ func TestMajorityLost_IsNotSaidOfDisksThatMayComeBack(t *testing.T) {
 	})
 }
 
+// withHandlers is withLogs; the handlers of the members can be called in place of a peer.
+func withHandlers(t *testing.T) (*rafttest.Cluster, *lockedBuffer, func(raft.NodeID) raft.Handler) {
+	var mu sync.Mutex
+	handlers := map[raft.NodeID]*raft.Handler{}
+	c, log := withLogs(t, func(id raft.NodeID, tr raft.Transport) raft.Transport {
+		mu.Lock()
+		defer mu.Unlock()
+		handlers[id] = new(raft.Handler)
+		return open{tr, handlers[id]}
+	})
+	return c, log, func(id raft.NodeID) raft.Handler {
+		mu.Lock()
+		defer mu.Unlock()
+		return *handlers[id]
+	}
+}
+
 // A rejection is logged once for each peer, reason and direction, although the other direction is connected meanwhile. Once
 // the member was replaced, a dial of the former one that was under way asks nobody to replace it again.
 func TestRejections_ARemedyThatWasAppliedIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		handlers := map[raft.NodeID]*raft.Handler{}
-		c, log := withLogs(t, func(id raft.NodeID, tr raft.Transport) raft.Transport {
-			mu.Lock()
-			defer mu.Unlock()
-			handlers[id] = new(raft.Handler)
-			return open{tr, handlers[id]}
-		})
+		c, log, handler := withHandlers(t)
 		propose(t, c.Leader(), "a")
 		leader, victim := c.Leader().Status().ID, c.Follower().Status().ID
 		former := raft.Peer{ID: victim, Incarnation: c.Node(victim).Status().Incarnation}
@@ -108,7 +118,7 @@ func TestRejections_ARemedyThatWasAppliedIsNotLogged(t *testing.T) {
 		require.NoError(t, err)
 		before := log.String()
 		now := raft.Peer{ID: victim, Incarnation: n.Status().Incarnation}
-		(*handlers[leader]).Rejected(former, raft.Rejection{Reason: raft.RejectWrongIncarnation, From: now})
+		handler(leader).Rejected(former, raft.Rejection{Reason: raft.RejectWrongIncarnation, From: now})
 		time.Sleep(time.Minute) // in the bubble
 		assert.Equal(t, before, log.String())
 	})
@@ -138,5 +148,28 @@ func TestImage_ThePeersOfARefusedMemberSayWhy(t *testing.T) {
 			}
 		}
 		assert.Positive(t, told, "%s", c.Node("n1").Status().Members[2].Problem)
+	})
+}
+
+// A member that calls with an older image of its disk is refused, and may never hear why. Who has refused it says so, until the
+// member connects again.
+func TestImage_WhoRefusedAMemberSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, handler := withHandlers(t)
+		propose(t, c.Leader(), "a")
+		older := handler("n3").Hello(c.Node("n1").Status().Members[0].Peer())
+		c.Restart("n3")
+		met(c, "n3", "n1")
+		c.Crash("n3")
+		c.Await("it to be gone", func() bool { return !connected(c, "n1", "n3") })
+		problem := func() string { return c.Node("n1").Status().Members[2].Problem }
+		assert.NotContains(t, problem(), "last met")
+		require.NotNil(t, handler("n1").Check(older))
+		assert.Contains(t, problem(), `when the two last met, member "n1" refuses the connection: stale start`)
+		c.Start("n3")
+		met(c, "n3", "n1")
+		c.Crash("n3")
+		c.Await("it to be gone", func() bool { return !connected(c, "n1", "n3") })
+		assert.NotContains(t, problem(), "last met")
 	})
 }
