@@ -192,14 +192,15 @@ func explain(err error) *api.Error {
 	return &e
 }
 
-// explain is the function explain, for an error of this member itself: nobody can replace it without a majority.
+// explain is the function explain, for an error of this member itself: without a majority, neither time nor a command helps.
 func (s *Server) explain(err error) *api.Error {
-	if errors.Is(err, raft.ErrWiped) {
+	e := explain(err)
+	if e.Code == api.NoLeader || errors.Is(err, raft.ErrWiped) {
 		if lost := s.node.Status().MajorityLost; lost != "" {
-			return api.Errorf(api.Closed, "see docs/membership.md", "%s", lost)
+			e.Message, e.Remedy = lost, "see docs/membership.md"
 		}
 	}
-	return explain(err)
+	return e
 }
 
 func explained(err error) *api.Error {
