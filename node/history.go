@@ -41,8 +41,10 @@ type loss struct {
 	took raft.Time // 0: it has made none
 }
 
-// noteLoss records that a leader is lost, or how this member's attempts go since. h.mu is held.
+// noteLoss records that a leader is lost, or how this member's attempts to be elected go since.
 func (h *history) noteLoss(at raft.Time, from, to raft.Leadership, tried raft.ElectionStatus) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if from.Leader != "" && (from.Leader != to.Leader || from.Term != to.Term) {
 		if len(h.losses) == lossesMax {
 			h.losses = slices.Delete(h.losses, 0, 1)
@@ -113,12 +115,11 @@ func (h *history) all() []datedEvent {
 	return append(append([]datedEvent(nil), h.events[h.next:]...), h.events[:h.next]...)
 }
 
-// change records why leadership changed at that time, and returns the reason as a sentence. events are those of the Step that
-// changed it, and tried says how this member's attempts to be elected went.
-func (h *history) change(at raft.Time, from, to raft.Leadership, events []raft.TraceEvent, tried raft.ElectionStatus) string {
+// change records why leadership changed, and returns the reason as a sentence. events are those of the Step
+// that changed it.
+func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.noteLoss(at, from, to, tried)
 	cause := causeOf(events)
 	if from.Leader != "" {
 		h.lost, h.lostReason = from, cause

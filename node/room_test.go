@@ -365,3 +365,20 @@ func TestTolerance_DoesNotCountVotersWithoutRoom(t *testing.T) {
 		c.Await("there is room again", says("none: 2 of 3 voters count"))
 	})
 }
+
+// While no disk has room, leadership goes around. That says nothing of the election timeout.
+func TestStatus_ALeadershipThatIsHandedOverForRoomIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disks, c := onCrowdedDisks(t, 3)
+		propose(t, c.Leader(), "a")
+		for _, disk := range disks {
+			disk.set(errDisk, false)
+		}
+		n := c.Node("n1")
+		before := n.Metrics().LeaderChanges
+		c.Await("leadership to go around", func() bool { return n.Metrics().LeaderChanges > before+20 })
+		for _, id := range c.IDs() {
+			assert.Empty(t, c.Node(id).Status().SlowElection)
+		}
+	})
+}

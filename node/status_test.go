@@ -239,19 +239,19 @@ func TestHistory_SaysWhyLeadershipLastChanged(t *testing.T) {
 	follow := func(term raft.Term, leader raft.NodeID) raft.Leadership {
 		return raft.Leadership{Term: term, Leader: leader}
 	}
-	expect.Equal(t, "n1 leads in term 1", h.change(1, follow(0, ""), follow(1, "n1"), nil, raft.ElectionStatus{}))
+	expect.Equal(t, "n1 leads in term 1", h.change(follow(0, ""), follow(1, "n1"), nil))
 	timeout := []raft.TraceEvent{{Kind: raft.TraceRefused, Peer: "x"}, {Kind: raft.TraceTimeout}, {Kind: raft.TracePreCampaign}, {Kind: raft.TraceVoteDenied}}
 	expect.Equal(t, "no leader: n1 led in term 1 (election timeout)",
-		h.change(1, follow(1, "n1"), raft.Leadership{Term: 1, Role: raft.PreCandidate}, timeout, raft.ElectionStatus{}))
+		h.change(follow(1, "n1"), raft.Leadership{Term: 1, Role: raft.PreCandidate}, timeout))
 	expect.Equal(t, "no leader: n1 led in term 1 (election timeout)",
-		h.change(1, raft.Leadership{Term: 1, Role: raft.PreCandidate}, raft.Leadership{Term: 2, Role: raft.Candidate}, nil, raft.ElectionStatus{}))
+		h.change(raft.Leadership{Term: 1, Role: raft.PreCandidate}, raft.Leadership{Term: 2, Role: raft.Candidate}, nil))
 	expect.Equal(t, "n2 leads in term 2, after n1 in term 1 (election timeout)",
-		h.change(1, raft.Leadership{Term: 2, Role: raft.Candidate}, raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}, []raft.TraceEvent{{Kind: raft.TraceLeader}}, raft.ElectionStatus{}))
+		h.change(raft.Leadership{Term: 2, Role: raft.Candidate}, raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}, []raft.TraceEvent{{Kind: raft.TraceLeader}}))
 	newer := []raft.TraceEvent{{Kind: raft.TraceNewerTerm, Peer: "n3", Term: 2, Newer: 3}, {Kind: raft.TraceFollower, Peer: "n3", Term: 3}}
 	expect.Equal(t, "n3 leads in term 3, after n2 in term 2 (term 3 of n3 is newer than 2)",
-		h.change(1, raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}, follow(3, "n3"), newer, raft.ElectionStatus{}))
-	h.change(1, follow(3, "n3"), follow(3, ""), timeout, raft.ElectionStatus{})
-	expect.Equal(t, "n3 leads in term 3, and is heard again (election timeout)", h.change(1, follow(3, ""), follow(3, "n3"), nil, raft.ElectionStatus{}))
+		h.change(raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}, follow(3, "n3"), newer))
+	h.change(follow(3, "n3"), follow(3, ""), timeout)
+	expect.Equal(t, "n3 leads in term 3, and is heard again (election timeout)", h.change(follow(3, ""), follow(3, "n3"), nil))
 }
 
 func TestHistogram_CountsIntoFixedBuckets(t *testing.T) {

@@ -143,7 +143,7 @@ func TestHistory_TellsALeaderThatIsLostTooOften(t *testing.T) {
 		return raft.Leadership{Term: term, Leader: leader}
 	}
 	change := func(from, to raft.Leadership) {
-		h.change(second, from, to, nil, raft.ElectionStatus{Answer: raft.Time(12 * time.Millisecond)})
+		h.noteLoss(second, from, to, raft.ElectionStatus{Answer: raft.Time(12 * time.Millisecond)})
 	}
 	for i := range raft.Term(lossesOften - 3) {
 		change(leads(i, ""), leads(i+1, "n1"))
