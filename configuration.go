@@ -36,12 +36,14 @@ const (
 
 func (k MemberKind) String() string {
 	switch k {
+	case Voter:
+		return "voter"
 	case Learner:
 		return "learner"
 	case Leaving:
 		return "leaving"
 	}
-	return "voter"
+	return fmt.Sprintf("kind %d", uint8(k))
 }
 
 // NextRole says what the running change of the configuration will make of a member once all members that are to vote
@@ -58,6 +60,8 @@ const (
 
 func (n NextRole) String() string {
 	switch n {
+	case NextSame:
+		return "same"
 	case NextVoter:
 		return "voter"
 	case NextLearner:
@@ -65,7 +69,7 @@ func (n NextRole) String() string {
 	case NextRemoved:
 		return "removed"
 	}
-	return "same"
+	return fmt.Sprintf("role %d", uint8(n))
 }
 
 // Member is one member of a cluster as its configuration names it.

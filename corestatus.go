@@ -147,15 +147,16 @@ type PeerProgress struct {
 	// EarlierRelease says that its connection speaks a protocol without snapshots: in state "snapshot" it is offered none
 	// before it is upgraded.
 	EarlierRelease bool
-	Votes          Halves  // in which halves of the configuration it votes
-	CatchUp        CatchUp // zero if it votes
+	Hindered       Hindrance // what keeps it from counting, as it says itself; 0: nothing, or its release does not say
+	LagsSince      Time      // since when, at the latest, the log has held an entry that it lacks; 0: it lacks no earlier one
+	Votes          Halves    // in which halves of the configuration it votes
+	CatchUp        CatchUp   // zero if it votes
 	// Departing says that it is no member any more, and is served until it knows.
 	Departing bool
 	Removal   Index // the entry that has removed it; 0 unless it departs
 	// Applied is the last index that its FSM has applied, as it has reported in this term; 0 if it has not. A busy member
-	// reports it seldom. FSMHangs says that its FSM hangs.
-	Applied  Index
-	FSMHangs bool
+	// reports it seldom.
+	Applied Index
 	// ServedUntil is when it is served no longer, even if it does not know; 0 while the removal is not committed.
 	ServedUntil Time
 }
@@ -202,8 +203,8 @@ func (c *Core) Status() CoreStatus {
 		p := &c.leader.peers[i]
 		s.Peers = append(s.Peers, PeerProgress{
 			p.peer.ID, p.peer.Incarnation, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
-			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer), p.votes, c.catchUpStatus(p),
-			p.departs > 0, p.departs, p.applied, p.fsmHangs, p.departsUntil,
+			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer), p.hindered, p.lags(), p.votes, c.catchUpStatus(p),
+			p.departs > 0, p.departs, p.applied, p.departsUntil,
 		})
 	}
 	return s

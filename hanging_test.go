@@ -34,10 +34,10 @@ func (c *core) applying(applied map[raft.NodeID]raft.Index) raft.Output {
 	for _, m := range c.Status().Peers {
 		reply := raft.HeartbeatReply{Round: c.beat, Match: 4, Applied: 3}
 		if i, named := applied[m.ID]; named {
-			reply.Applied, reply.FSMHangs = i, i == hangsAt3
+			reply.Applied = i
 		}
-		if reply.FSMHangs {
-			reply.Applied = 3
+		if reply.Applied == hangsAt3 {
+			reply.Applied, reply.Hindered = 3, raft.HinderedFSM
 		}
 		events = append(events, c.from(m.ID, 2, reply))
 	}
@@ -136,7 +136,7 @@ func TestHangingFSM_CampaignsLater(t *testing.T) {
 		c.step(raft.Applying{ID: id(3, 1), Since: c.now})
 		c.now += applyStallMax
 		out := c.receive("b", 2, raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 1}, Commit: 3})
-		require.Equal(t, []raft.Body{c.to("b", raft.HeartbeatReply{Round: raft.RPCID{StartCount: 1, Counter: 1}, Match: 3, FSMHangs: true}).Body},
+		require.Equal(t, []raft.Body{c.to("b", raft.HeartbeatReply{Round: raft.RPCID{StartCount: 1, Counter: 1}, Match: 3, Hindered: raft.HinderedFSM}).Body},
 			bodies(out.Send, "b"))
 		return c
 	}
@@ -193,4 +193,24 @@ func TestHangingFSM_ARestartedMemberAppliesAgain(t *testing.T) {
 	c.applying(map[raft.NodeID]raft.Index{"b": 1})
 	c.receive("b", 2, raft.HeartbeatReply{Round: old, Match: 4, Applied: 4})
 	assert.NotContains(t, c.waitApplying(2*applyStallMax, map[raft.NodeID]raft.Index{"b": 1}), raft.TraceTransfer)
+}
+
+// A busy follower is asked now and then: only its answer to a heartbeat says that its FSM hangs.
+func TestHeartbeat_ABusyFollowerIsAskedNowAndThen(t *testing.T) {
+	c := replicating(t, 2, 1)
+	asked := 0
+	for range 64 {
+		c.propose("x")
+		c.persist()
+		for _, other := range []raft.NodeID{"b", "c"} {
+			c.receive(other, 2, raft.AppendReply{Match: c.Status().Last.Index})
+		}
+		c.after(heartbeatPace)
+		for _, m := range bodies(c.out.Send, "b") {
+			if h, is := m.(raft.Heartbeat); is && h.Round != (raft.RPCID{}) {
+				asked++
+			}
+		}
+	}
+	require.Equal(t, 4, asked)
 }

@@ -2,7 +2,7 @@ package raft
 
 // heartbeat sends the heartbeats that prevent election timeouts during idle periods (§5.2). It skips a
 // follower that has acknowledged an append that was sent since the last heartbeat was due, unless a read is
-// waiting. Such an acknowledgement also bounds the round trip.
+// waiting, or the follower has to say that it counts again. Such an acknowledgement also bounds the round trip.
 func (c *Core) heartbeat() {
 	l := c.leader
 	since := c.now.Mono - l.beatAt
@@ -14,12 +14,14 @@ func (c *Core) heartbeat() {
 		if p.match == c.log.Last.Index {
 			p.matchedAt = c.now.Mono
 		}
+		p.lag.measure(p.match, c.log.Last.Index, c.now.Mono)
 		if c.mayBeUninitialized(p) && p.probe.overdue(c.now.Mono, c.electionTimeout()) {
 			p.probe.repeat()
 		}
-		busy := p.state == replicate && p.match > p.beats.tickLast && !l.reads.waiting()
+		busy := p.state == replicate && p.match > p.beats.tickLast && !l.reads.waiting() && p.hindered == 0 && p.beats.skipped < beatsSkippedMax
 		p.beats.tickLast = max(p.beats.tickLast, p.next-1)
 		if busy {
+			p.beats.skipped++
 			p.beats.roundTrip.add(min(since, p.beats.roundTrip.max()))
 			continue
 		}
@@ -41,7 +43,12 @@ func (c *Core) beginRound() {
 	}
 }
 
+// beatsSkippedMax bounds the heartbeats in a row that are skipped for a busy follower: only an answer to one says what it has
+// applied, and what hinders it.
+const beatsSkippedMax = 15
+
 func (c *Core) sendHeartbeat(p *progress) {
+	p.beats.skipped = 0
 	commit := min(c.log.commit, p.match)
 	p.sentCommit = max(p.sentCommit, commit)
 	p.beats.sent(c.leader.round, p.match, c.now.Mono)
@@ -64,9 +71,26 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	case h.Round != RPCID{}:
 		c.send(m.From, HeartbeatReply{
 			Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall,
-			Applied: c.log.applied, FSMHangs: c.fsmHangs(),
+			Applied: c.log.applied, Hindered: c.hindered(),
 		})
 	}
+}
+
+// hindered returns why this member does not count at present, as far as the core knows.
+func (c *Core) hindered() (h Hindrance) {
+	if c.diskStalled() {
+		h |= HinderedStalled
+	}
+	if c.snaps.restoring != nil {
+		h |= HinderedRestoring
+	}
+	if c.suspected() {
+		h |= HinderedSuspected
+	}
+	if c.fsmHangs() {
+		h |= HinderedFSM
+	}
+	return h
 }
 
 func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
@@ -81,7 +105,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	}
 	p.beats.answered(r.Round, c.now.Mono)
 	if r.Round == p.beats.echoed { // not an earlier reply that comes late: a member that restarts applies its log again
-		p.applied, p.fsmHangs = r.Applied, r.FSMHangs
+		p.applied, p.hindered = r.Applied, r.Hindered
 	}
 	if r.Match > p.match {
 		p.acknowledged(r.Match, c.now.Mono)

@@ -38,6 +38,56 @@ func TestHeartbeat_Reply(t *testing.T) {
 	assert.Empty(t, c.receive("b", 2, raft.Heartbeat{Commit: 4}).Send, "without a round it asks for no answer")
 }
 
+// A follower says with its answer why it does not count, and that it counts again: until then its heartbeats are not skipped,
+// though it acknowledges appends.
+func TestHeartbeat_ReplySaysWhatHinders(t *testing.T) {
+	c := follower(t, 2, 1, 1)
+	c.append("b", 2, id(3, 1), 0, 2)
+	c.now += 2 * diskStallMax
+	reply := c.receive("b", 2, raft.Heartbeat{Round: raft.RPCID{StartCount: 4, Counter: 9}}).Send[0].Body.(raft.HeartbeatReply)
+	assert.Equal(t, raft.HinderedStalled, reply.Hindered)
+
+	c = replicating(t, 2, 1)
+	c.after(heartbeatPace)
+	c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 3, Hindered: raft.HinderedNoRoom})
+	assert.Equal(t, raft.HinderedNoRoom, c.Status().Peers[0].Hindered)
+	assert.Zero(t, c.Status().Peers[1].Hindered)
+	c.propose("x")
+	c.receive("b", 2, raft.AppendReply{Match: 4})
+	out := c.after(heartbeatPace)
+	require.Len(t, bodies(out.Send, "b"), 1, "it may have room again")
+	c.echo("b", 4)
+	assert.Zero(t, c.Status().Peers[0].Hindered)
+}
+
+// The leader says since when a member lacks an entry, at the latest: the end of the log when the member last held an earlier end.
+func TestProgress_SaysSinceWhenAMemberLags(t *testing.T) {
+	c := replicating(t, 2, 1)
+	lags := func() raft.Time { return c.Status().Peers[0].LagsSince }
+	both := func(match raft.Index) {
+		c.receive("b", 2, raft.AppendReply{Match: match})
+		c.receive("c", 2, raft.AppendReply{Match: 5})
+		c.echo("b", match)
+		c.echo("c", 5)
+	}
+	both(3)
+	c.after(heartbeatPace)
+	c.propose("x")
+	c.propose("y")
+	c.persist()
+	assert.Zero(t, lags(), "the entries have just been appended")
+	both(3)
+	c.after(heartbeatPace)
+	since := c.now
+	for range 5 {
+		both(4)
+		assert.Equal(t, since, lags(), "it lacks entry 5 ever since")
+		c.after(heartbeatPace)
+	}
+	both(5)
+	assert.Zero(t, lags())
+}
+
 // "a leader steps down if an election timeout elapses without a successful round of heartbeats to a
 // majority of its cluster" (dissertation §6.2)
 func TestCheckQuorum_ALeaderWithoutAQuorumStepsDown(t *testing.T) {

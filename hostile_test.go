@@ -76,7 +76,7 @@ func someBodies() []raft.Body {
 		raft.AppendConflict{Prev: 3, Hint: id(2, big)},
 		raft.Heartbeat{}, raft.Heartbeat{Round: far, Commit: big},
 		raft.HeartbeatReply{}, raft.HeartbeatReply{Round: far}, raft.HeartbeatReply{Round: ours, Match: big},
-		raft.HeartbeatReply{Round: ours, Applied: big, FSMHangs: true},
+		raft.HeartbeatReply{Round: ours, Applied: big, Hindered: 255},
 		raft.ReadRequest{}, raft.ReadRequest{ID: far},
 		raft.ReadReply{}, raft.ReadReply{ID: far, OK: true, Index: big},
 		raft.TimeoutNow{}, raft.SteppedDown{},

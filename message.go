@@ -172,9 +172,23 @@ type HeartbeatReply struct {
 	Match Index
 	Wall  int64 // the sender's wall clock, for the stamps of entries; 0: not given
 	// Applied is the last index that the sender's FSM has applied; 0 if an earlier release has sent the reply.
-	Applied  Index
-	FSMHangs bool // see Applying
+	Applied Index
+	// Hindered says what keeps the sender from counting towards a quorum at present. The core leaves HinderedNoRoom to the host.
+	Hindered Hindrance
 }
+
+// Hindrance is a set of reasons why a member does not count at present although it answers heartbeats. The leader only
+// reports them. A bit that this release does not know is one of a later release.
+type Hindrance uint8
+
+// The reasons. The numbers are part of the wire format.
+const (
+	HinderedNoRoom    Hindrance = 1 << iota // its disk has no room for more entries of the log: the host fills this in
+	HinderedStalled                         // its disk has stalled, see CoreStatus.DiskStalled
+	HinderedRestoring                       // its FSM is restored from a snapshot
+	HinderedSuspected                       // it may not vote, see CoreStatus.Suspected
+	HinderedFSM                             // its FSM hangs, see CoreStatus.FSMHangs
+)
 
 // ReadRequest asks the leader for a read index on behalf of a follower (dissertation §6.4).
 type ReadRequest struct {

@@ -1,5 +1,7 @@
 package raft
 
+import "fmt"
+
 // progressState says how a leader sends to a follower.
 type progressState uint8
 
@@ -16,6 +18,8 @@ const (
 
 func (s progressState) String() string {
 	switch s {
+	case probe:
+		return "probe"
 	case replicate:
 		return "replicate"
 	case snapshot:
@@ -23,7 +27,7 @@ func (s progressState) String() string {
 	case stale:
 		return "stale"
 	}
-	return "probe"
+	return fmt.Sprintf("state %d", uint8(s))
 }
 
 // progress is what a leader knows about one other member. All transitions are in this file.
@@ -50,9 +54,11 @@ type progress struct {
 	acks   recent  // how long its acknowledgements of appends took, without the time when it was silent
 	joins  catchUp // while it has no vote
 
+	hindered Hindrance // why it does not count, as its last answer to a heartbeat says
+	lag      lag
+
 	sentCommit Index // the highest commit index sent to it
 	applied    Index // the last index that its FSM has applied, as it has reported in this term
-	fsmHangs   bool  // as it has reported last
 
 	matchedAt Time    // when match last rose, or nothing was missing; at first the election
 	brought   int64   // bytes of the snapshot that it is sent or catches up from, as far as is known; 0: it needs none
@@ -63,6 +69,28 @@ type progress struct {
 	departs      Index // the entry that has removed it; 0: it is a member
 	departsUntil Time  // once the removal is committed: until when it is served at most
 	told         RPCID // the first heartbeat round that has told it so
+}
+
+// lag measures for how long a member has lacked entries.
+type lag struct {
+	target Index // where the log ended when the member last held an earlier target
+	since  Time  // when that was
+}
+
+// measure is called with each heartbeat.
+func (l *lag) measure(match, last Index, now Time) {
+	if match >= l.target {
+		l.target, l.since = last, now
+	}
+}
+
+// lags returns since when the leader's log has held an entry that the member lacks, at the latest; 0: it lacks none, or only
+// later ones.
+func (p *progress) lags() Time {
+	if p.match >= p.lag.target {
+		return 0
+	}
+	return p.lag.since
 }
 
 // probing is the state of sending one append at a time, and of repeating it.
@@ -149,6 +177,7 @@ type heartbeats struct {
 	roundTrip  recent
 	asked      RPCID // a round whose answer shows whether the follower has forgotten
 	askedMatch Index // match when that round began
+	skipped    int   // how many were skipped since the last one that was sent
 	tickLast   Index // the last index sent when the last heartbeat was due
 }
 

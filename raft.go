@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"fmt"
 	"math/rand/v2"
 )
 
@@ -23,8 +24,10 @@ func (r Role) String() string {
 		return "pre-candidate"
 	case Candidate:
 		return "candidate"
+	case Leader:
+		return "leader"
 	}
-	return "leader"
+	return fmt.Sprintf("role %d", uint8(r))
 }
 
 // Core is Raft: a deterministic state machine in memory, without clock, I/O, goroutine or lock. The

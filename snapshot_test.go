@@ -87,7 +87,7 @@ func TestInstall_ReplacesTheLogInOneWrite(t *testing.T) {
 
 	// Meanwhile a heartbeat is answered with nothing, another offer waits, and entries are taken.
 	out = c.receive("b", 5, raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 1}})
-	assert.Equal(t, []raft.Message{c.to("b", raft.HeartbeatReply{Round: raft.RPCID{StartCount: 1, Counter: 1}})}, out.Send)
+	assert.Equal(t, []raft.Message{c.to("b", raft.HeartbeatReply{Round: raft.RPCID{StartCount: 1, Counter: 1}, Hindered: raft.HinderedRestoring})}, out.Send)
 	out = c.offer(offered(id(20, 5), 2), 0)
 	assert.Nil(t, out.Keep)
 	out = c.append("b", 5, id(9, 4), 10, 5)

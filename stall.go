@@ -56,7 +56,7 @@ func (c *Core) onStalledDisk() {
 // would get an answer.
 //
 //	"A leader whose FSM has been applying one batch for ApplyStallMax transfers its leadership to a voter that it hears,
-//	whose FSM does not hang, and that has applied this batch. Without one it stays leader and refuses proposals."
+//	that nothing hinders, and that has applied this batch. Without one it stays leader and refuses proposals."
 //	(docs/divergence.md)
 //
 // The target is beyond the entry at which this FSM hangs, so an entry at which the FSMs of all members hang causes no
@@ -74,7 +74,7 @@ func (c *Core) onHangingFSM() {
 	if !hangs || l.transfer != nil || c.step.closing {
 		return
 	}
-	if p := c.ownTarget(func(p *progress) bool { return p.applied >= b.last && !p.fsmHangs }); p != nil {
+	if p := c.ownTarget(func(p *progress) bool { return p.applied >= b.last && p.hindered == 0 }); p != nil {
 		c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
 		c.beginTransfer(&transfer{own: true, to: p.peer})
 	}

@@ -1,6 +1,9 @@
 package raft
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Lane separates messages that may be large from messages that must not wait.
 type Lane uint8
@@ -15,12 +18,14 @@ const (
 
 func (l Lane) String() string {
 	switch l {
+	case LaneUrgent:
+		return "urgent"
 	case LaneBulk:
 		return "bulk"
 	case LaneSnapshot:
 		return "snapshot"
 	}
-	return "urgent"
+	return fmt.Sprintf("lane %d", uint8(l))
 }
 
 // Transport moves messages between members. Package transport has two, TCP and memory; package

@@ -7,15 +7,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/enums"
 )
 
 func TestDecisions_NameEveryKindOfNote(t *testing.T) {
-	for kind := raft.TraceTimeout; (raft.TraceEvent{Kind: kind}).String() != "unknown trace event"; kind++ {
+	kinds, err := enums.Of("..", "TraceEventKind")
+	require.NoError(t, err)
+	for name, kind := range kinds {
 		known := false
 		for _, place := range decisionOf[kind] {
 			known = known || place >= 0
 		}
-		assert.True(t, known, "no decision stands for %q", raft.TraceEvent{Kind: kind})
+		assert.True(t, known, "no decision stands for %s", name)
+		assert.NotEqual(t, "unknown trace event", raft.TraceEvent{Kind: raft.TraceEventKind(kind)}.String(), name)
+	}
+	reasons, err := enums.Of("..", "DenyReason")
+	require.NoError(t, err)
+	for name, reason := range reasons {
+		assert.Less(t, int(reason), denyReasons, "%s would count as another reason", name)
 	}
 }
 

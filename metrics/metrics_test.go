@@ -98,6 +98,48 @@ func TestTransportCollector_ShowsEveryNumberOnce(t *testing.T) {
 		fmt.Sprintf(`value:"stale start"} counter:{value:%d}`, s.Refused[raft.RejectStaleStart]))
 }
 
+// Every number of Metrics has its own value, and so has every histogram: the test notices a metric that reads another field, and
+// a field that is not exported. Refusals have a test of their own.
+func TestCollector_ShowsEveryNumberOnce(t *testing.T) {
+	var m node.Metrics
+	next, truths := 1000, 0
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		for i := range v.NumField() {
+			switch f := v.Field(i); f.Kind() {
+			case reflect.Bool:
+				f.SetBool(true)
+				truths++
+				continue
+			case reflect.Int, reflect.Int64:
+				f.SetInt(int64(next))
+			case reflect.Uint64:
+				f.SetUint(uint64(next))
+			case reflect.Float64:
+				f.SetFloat(float64(next))
+			case reflect.Struct:
+				if h, ok := f.Addr().Interface().(*node.Histogram); ok {
+					*h = node.Histogram{Bounds: []float64{1}, Counts: []uint64{0, 0}, Sum: float64(next)}
+				} else {
+					fill(f)
+					continue
+				}
+			case reflect.Map:
+				continue
+			default:
+				require.Fail(t, "a kind that the test does not know", "%v", v.Type().Field(i))
+			}
+			next++
+		}
+	}
+	fill(reflect.ValueOf(&m).Elem())
+	all := strings.Join(slices.Collect(maps.Values(gather(t, m, transport.Stats{}))), "\n")
+	for n := 1000; n < next; n++ {
+		assert.Equal(t, 1, strings.Count(all, fmt.Sprintf("value:%d}", n))+strings.Count(all, fmt.Sprintf("sample_sum:%d ", n)), "number %d", n)
+	}
+	assert.Equal(t, truths, strings.Count(all, "gauge:{value:1}"))
+}
+
 func TestCollector_EveryNameIsDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../docs/metrics.md")
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -18,6 +19,27 @@ type appliedIndex struct {
 	mu      sync.Mutex
 	waiting waitHeap
 	ended   error
+	goal    raft.Index // what was committed when the FSM had last applied an earlier goal
+	since   time.Time  // when that was
+}
+
+// aim is called by the applier before each batch, with what is committed.
+func (p *appliedIndex) aim(committed raft.Index) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.index() >= p.goal {
+		p.goal, p.since = committed, time.Now()
+	}
+}
+
+// late returns for how long the FSM has lacked entries that were committed before; 0: it lacks none of them.
+func (p *appliedIndex) late() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.index() >= p.goal {
+		return 0
+	}
+	return time.Since(p.since)
 }
 
 // indexWaiter waits for an index. The channel has a capacity of 1.

@@ -95,6 +95,7 @@ func (a *applier) work() error {
 		default:
 		}
 		t := a.next()
+		a.node.applied.aim(t.target.Index)
 		var err error
 		switch {
 		case t.restore != nil:

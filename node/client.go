@@ -146,21 +146,24 @@ func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 // unready returns what a member waits for before it is ready, as a sentence; refused is the error of its last
 // failed read, if any.
 func unready(s Status, refused error) string {
+	var own, others string
+	for i := range s.Members {
+		switch m := &s.Members[i]; {
+		case m.isSelf():
+			own = m.Problem
+		case m.votes() && m.Problem != "":
+			others += fmt.Sprintf("; %s: %s", m.ID, m.Problem)
+		}
+	}
 	switch {
 	case s.Leader == "" || s.Role == raft.Leader && (s.DiskStalled || s.FSMHangs || s.NoRoom != ""):
 		return s.LeaderReason
-	case s.DiskStalled:
-		return "this member's disk has stalled"
-	case s.FSMHangs:
-		return "this member's FSM hangs in a call of Apply"
-	case s.Snapshot.Restoring != nil:
-		return fmt.Sprintf("its state machine is restored from a snapshot: %s", s.Snapshot.Restoring)
-	case s.Snapshot.Receiving != nil:
-		return fmt.Sprintf("%s, and sends a snapshot of what this member lacks: %s", s.LeaderReason, s.Snapshot.Receiving)
+	case own != "":
+		return "this member serves nothing yet: " + own
 	case s.Applied < s.Commit:
 		return fmt.Sprintf("entries up to %d are committed, and applied here up to %d", s.Commit, s.Applied)
 	case s.Role == raft.Leader && s.Applied < s.Last.Index:
-		return fmt.Sprintf("this member leads, but the entries from %d to %d do not get to a quorum", s.Applied+1, s.Last.Index)
+		return fmt.Sprintf("this member leads, but the entries from %d to %d do not get to a quorum%s", s.Applied+1, s.Last.Index, others)
 	case refused != nil:
 		return fmt.Sprintf("reads are not confirmed: %v", refused)
 	case s.Snapshot.ReceiveErr != nil:

@@ -91,7 +91,7 @@ func (c *contacts) settled(ctx context.Context) error {
 func (c *contacts) hear() {
 	all, _ := c.book.Callers(0)
 	for _, p := range all {
-		if at, _ := c.node.identity.seen(p); !at.IsZero() {
+		if at, _, _ := c.node.identity.seen(p); !at.IsZero() {
 			c.book.Heard(p, raft.Time(at.Sub(c.node.base)+1))
 		}
 	}

@@ -28,6 +28,7 @@
 //	queue.go         what waits for a goroutine; signal.go: how it is woken; watched.go: a value for which several wait
 //	identity.go      who this member is, and whom it has met
 //	guard.go         panics of logger, transport and storage; late.go: a loop that woke late; marks.go: marks, which end a node
-//	status.go        Status; statusjson.go: its JSON; metrics.go: counters; history.go, dump.go: the latest trace events
+//	status.go        Status; verdict.go: what may be wrong with a member, and who counts; majority.go: so many disks are lost that
+//	                 no command helps; statusjson.go: its JSON; metrics.go: counters; history.go, dump.go: the latest trace events
 //	config.go        the settings; slog.go: an adapter for log/slog
 package node

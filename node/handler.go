@@ -17,9 +17,11 @@ func (e handler) Check(h raft.Hello) *raft.Rejection {
 	r := e.node.identity.admit(h)
 	if r != nil {
 		e.node.counters.refused(r.Reason)
-		if !r.Asked() {
-			e.node.identity.warn(h.From, r.Reason, "refused a member", r)
+		e.node.identity.refuse(h.From, r)
+		if r.Asked() || e.node.identity.tellMajorityLost() && ofLostDisk(r.Reason) {
+			return r
 		}
+		e.node.identity.warn(warning{h.From, hasRefused}, r)
 	}
 	return r
 }
@@ -34,10 +36,12 @@ func (e handler) Up(h raft.Hello) {
 	i.speaks(h)
 	for _, p := range []raft.Peer{h.From, {ID: h.From.ID}} { // the contact may be open
 		delete(i.refusals, p)
-		delete(i.warned, p)
+		delete(i.refused, p)
+		delete(i.warned, warning{p, wasRefused})
 	}
 	i.updateWiped()
 	i.mu.Unlock()
+	i.tellMajorityLost()
 	e.node.invitations.up(h)
 	e.node.counters.connected.Add(1)
 	e.node.post(raft.PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, StartCount: h.StartCount, Uninitialized: h.Uninitialized(), Protocol: h.Protocol})
@@ -45,6 +49,7 @@ func (e handler) Up(h raft.Hello) {
 
 // Accepted has the peer dialed back if it is a stranger: this member sends only on connections that it has dialed.
 func (e handler) Accepted(h raft.Hello) {
+	e.node.identity.accepted(h.From)
 	e.node.contacts.called(h)
 	e.node.invitations.accepted(h)
 }
@@ -63,15 +68,13 @@ func (e handler) Lost(p raft.Peer, refused bool) {
 func (e handler) Rejected(by raft.Peer, r raft.Rejection) {
 	i := e.node.identity
 	e.node.counters.refused(r.Reason)
-	if asked := e.node.invitations.failed(by, &r); !asked {
-		i.warn(by, r.Reason, "was refused by a member", &r)
+	asked := e.node.invitations.failed(by, &r)
+	i.heedRefusal(by, r)
+	if lost := i.tellMajorityLost(); !asked && !(lost && ofLostDisk(r.Reason)) {
+		i.warn(warning{by, wasRefused}, &r)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if _, known := i.refusals[by]; known || len(i.refusals) < strangersMax {
-		i.refusals[by] = r
-	}
-	i.updateWiped()
 	if r.From.ID == by.ID {
 		v := i.handshake(by)
 		i.setMark(v.Told(r))

@@ -2,7 +2,9 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -17,9 +19,70 @@ type history struct {
 	events []datedEvent // a ring once it is full
 	next   int
 
+	trouble    trouble         // leaders do not stay
+	losses     []loss          // the latest ones, oldest first
 	reason     string          // for the last change
 	lost       raft.Leadership // the last leadership that ended
 	lostReason string
+}
+
+const (
+	lossesMax    = 64 // that are remembered
+	lossesRecent = 2 * time.Minute
+	// lossesOften is how often a leader is lost within lossesRecent if the cluster is not well: more often than when each member of
+	// a cluster of five is restarted in turn.
+	lossesOften = 7
+)
+
+// loss is the moment when this member lost the leader that it knew, for another one or for none.
+type loss struct {
+	at   raft.Time
+	what string    // took longest for its own attempts to be elected since, see raft.ElectionStatus.Slowest
+	took raft.Time // 0: it has made none
+}
+
+// noteLoss records that a leader is lost, or how this member's attempts to be elected go since.
+func (h *history) noteLoss(at raft.Time, from, to raft.Leadership, tried raft.ElectionStatus) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if from.Leader != "" && (from.Leader != to.Leader || from.Term != to.Term) {
+		if len(h.losses) == lossesMax {
+			h.losses = slices.Delete(h.losses, 0, 1)
+		}
+		h.losses = append(h.losses, loss{at: at})
+	}
+	if len(h.losses) == 0 {
+		return
+	}
+	last := &h.losses[len(h.losses)-1]
+	if what, took := tried.Slowest(); took > last.took {
+		last.what, last.took = what, took
+	}
+}
+
+// unsettled returns a sentence if leaders are lost too often; else "".
+func (h *history) unsettled(now raft.Time, timeout time.Duration) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var recent int
+	var slowest loss
+	for _, l := range h.losses {
+		if now-l.at > raft.Time(lossesRecent) {
+			continue
+		}
+		if recent++; l.took > slowest.took {
+			slowest = l
+		}
+	}
+	if recent < lossesOften {
+		return ""
+	}
+	why, enough := "", 2*timeout
+	if took := time.Duration(slowest.took); took > timeout/2 {
+		why, enough = fmt.Sprintf(", and %s took up to %v", slowest.what, took.Round(time.Millisecond)), max(enough, enoughFor(slowest.took))
+	}
+	return fmt.Sprintf("the leader was lost %d times in the last %v: unless it was stopped, moved or cut off, the election timeout of %v is too short%s: "+
+		"set it to %v or more on all members", recent, lossesRecent, timeout, why, enough)
 }
 
 // datedEvent is a trace event and the wall-clock time of its Step.

@@ -27,22 +27,25 @@ type identity struct {
 	wiped   atomic.Bool           // the cluster knows this id with another incarnation
 	kept    *watched[raft.Memory] // the durable part of memory
 
+	toldLost atomic.Bool // it was logged that the majority is lost
+
 	mu           sync.Mutex
 	cluster      raft.ClusterID
 	bootstrapper raft.Peer
-	config       raft.Configuration                // zero while uninitialized
-	configIndex  raft.Index                        // of the entry that holds config
-	removed      []raft.Removal                    // those that are known to be committed
-	memory       raft.Memory                       // decides handshakes; the writer makes it durable
-	dirty        bool                              // memory has changed since the writer took it
-	mark         *raft.Mark                        // nil, or why this store must not be used any longer
-	live         map[raft.Peer]raft.StartID        // the start of each connected peer
-	contact      map[raft.Peer]time.Time           // when each peer was last heard from
-	refusals     map[raft.Peer]raft.Rejection      // the contacts that reject this member at present, and why
-	spoken       map[raft.Peer]speech              // what the last connection to each peer has shown of its release
-	misnamed     map[raft.Peer]bool                // what each peer has said last of this id: that other incarnations are its members, or this one
-	silent       map[raft.Peer]bool                // callers that are dialed again as soon as they speak
-	warned       map[raft.Peer][]raft.RejectReason // the rejections logged for each peer since its last connection
+	config       raft.Configuration              // zero while uninitialized
+	configIndex  raft.Index                      // of the entry that holds config
+	removed      []raft.Removal                  // those that are known to be committed
+	memory       raft.Memory                     // decides handshakes; the writer makes it durable
+	dirty        bool                            // memory has changed since the writer took it
+	mark         *raft.Mark                      // nil, or why this store must not be used any longer
+	live         map[raft.Peer]raft.StartID      // the start of each connected peer
+	contact      map[raft.Peer]time.Time         // when each peer was last heard from
+	refusals     map[raft.Peer]raft.Rejection    // the contacts that reject this member at present, and why
+	refused      map[raft.Peer]raft.Rejection    // how this member has rejected peers since they were connected last
+	spoken       map[raft.Peer]speech            // what the last connection to each peer has shown of its release
+	misnamed     map[raft.Peer]bool              // what each peer has said last of this id: that other incarnations are its members, or this one
+	silent       map[raft.Peer]bool              // callers that are dialed again as soon as they speak
+	warned       map[warning][]raft.RejectReason // the rejections logged since the last connection in that direction
 }
 
 func newIdentity(n *Node, stored raft.Stored) *identity {
@@ -50,8 +53,9 @@ func newIdentity(n *Node, stored raft.Stored) *identity {
 		node: n, self: raft.Peer{ID: n.cfg.ID, Incarnation: stored.Incarnation}, lineage: stored.Lineage,
 		memory: stored.Memory, kept: newWatched(stored.Memory), live: make(map[raft.Peer]raft.StartID),
 		initial: raft.NewConfiguration(n.cfg.Initial),
+		refused: make(map[raft.Peer]raft.Rejection),
 		spoken:  make(map[raft.Peer]speech), misnamed: make(map[raft.Peer]bool), silent: make(map[raft.Peer]bool),
-		contact: make(map[raft.Peer]time.Time), refusals: make(map[raft.Peer]raft.Rejection), warned: make(map[raft.Peer][]raft.RejectReason),
+		contact: make(map[raft.Peer]time.Time), refusals: make(map[raft.Peer]raft.Rejection), warned: make(map[warning][]raft.RejectReason),
 	}
 	i.term.Store(uint64(stored.Hard.Term))
 	return i
@@ -233,24 +237,57 @@ func (i *identity) hear(p raft.Peer) {
 	}
 }
 
-// warn logs a rejection, once for each peer and reason until the peer connects: two members that reject each
-// other may alternate between two reasons at every dial.
-func (i *identity) warn(peer raft.Peer, reason raft.RejectReason, what string, r *raft.Rejection) {
+// warning is what rejections are logged for: a peer and a direction.
+type warning struct {
+	peer raft.Peer
+	what string // wasRefused or hasRefused
+}
+
+const (
+	wasRefused = "was refused by a member" // a dial of this member
+	hasRefused = "refused a member"        // a call of the peer
+)
+
+// warn logs a rejection, once for each peer, direction and reason until a connection in that direction is made: two members that
+// reject each other may alternate between two reasons at every dial. It logs none of a member that answers as the one which has
+// taken its place: the remedy was applied, and a dial was under way.
+func (i *identity) warn(of warning, r *raft.Rejection) {
 	i.mu.Lock()
-	logged, known := i.warned[peer]
-	again := slices.Contains(logged, reason) || !known && len(i.warned) >= strangersMax
+	_, replaced := i.config.Peer(r.From)
+	logged, known := i.warned[of]
+	again := r.Reason == raft.RejectWrongIncarnation && replaced ||
+		slices.Contains(logged, r.Reason) || !known && len(i.warned) >= strangersMax
 	if !again {
-		i.warned[peer] = append(logged, reason)
+		i.warned[of] = append(logged, r.Reason)
 	}
 	i.mu.Unlock()
 	if !again {
-		i.node.logger.log(hclog.Warn, what, "member", peer.ID, "reason", r.Reason.String(), "error", r)
+		i.node.logger.log(hclog.Warn, of.what, "member", of.peer.ID, "reason", r.Reason.String(), "error", r)
 	}
 }
 
-// seen returns when a member was last heard from, and how it rejects this member at present; nil if it does not. If its
-// incarnation is not known yet, any one is meant.
-func (i *identity) seen(p raft.Peer) (heard time.Time, refusal *raft.Rejection) {
+// heedRefusal remembers how a peer rejects this member.
+func (i *identity) heedRefusal(by raft.Peer, r raft.Rejection) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, known := i.refusals[by]; known || len(i.refusals) < strangersMax {
+		i.refusals[by] = r
+	}
+	i.updateWiped()
+}
+
+// refuse remembers how this member has rejected a peer.
+func (i *identity) refuse(p raft.Peer, r *raft.Rejection) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, known := i.refused[p]; known || len(i.refused) < strangersMax {
+		i.refused[p] = *r
+	}
+}
+
+// seen returns when a member was last heard from, how it rejects this member at present, and how this member has rejected it
+// since the two were connected last; nil if they do not. If its incarnation is not known yet, any one is meant.
+func (i *identity) seen(p raft.Peer) (heard time.Time, refusal, refused *raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	heard = i.contact[p]
@@ -264,7 +301,18 @@ func (i *identity) seen(p raft.Peer) (heard time.Time, refusal *raft.Rejection) 
 			refusal = &r
 		}
 	}
-	return heard, refusal
+	if r, found := i.refused[p]; found {
+		refused = &r
+	}
+	return heard, refusal, refused
+}
+
+// accepted forgets that calls of a peer were rejected.
+func (i *identity) accepted(p raft.Peer) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.refused, p)
+	delete(i.warned, warning{p, hasRefused})
 }
 
 // awaitCallers says which callers are dialed again as soon as they speak.
@@ -284,7 +332,8 @@ func (i *identity) retain(keep func(raft.Peer) bool) {
 	maps.DeleteFunc(i.contact, func(p raft.Peer, _ time.Time) bool { return !keep(p) })
 	maps.DeleteFunc(i.spoken, func(p raft.Peer, _ speech) bool { return !keep(p) })
 	maps.DeleteFunc(i.refusals, func(p raft.Peer, _ raft.Rejection) bool { return !keep(p) })
-	maps.DeleteFunc(i.warned, func(p raft.Peer, _ []raft.RejectReason) bool { return !keep(p) })
+	maps.DeleteFunc(i.refused, func(p raft.Peer, _ raft.Rejection) bool { return !keep(p) })
+	maps.DeleteFunc(i.warned, func(of warning, _ []raft.RejectReason) bool { return !keep(of.peer) })
 	i.updateWiped()
 }
 

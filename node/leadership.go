@@ -123,4 +123,12 @@ func (n *Node) noticeLeadership(out raft.Output) {
 	n.watched.publish(now)
 	n.logger.log(hclog.Info, "leadership changed", "term", uint64(now.Term), "role", now.Role.String(),
 		"leader", string(now.Leader), "reason", why)
+	if n.roomWatch.trouble.get() == nil { // else leadership is handed over in turn until a member has room
+		n.history.noteLoss(n.now().Mono, before, now, s.Election)
+	}
+	if lost := n.history.unsettled(n.now().Mono, n.cfg.ElectionTimeout); lost == "" {
+		n.history.trouble.set(nil)
+	} else if n.history.trouble.set(errors.New(lost)) {
+		n.logger.log(hclog.Warn, "leaders do not stay", "why", lost)
+	}
 }

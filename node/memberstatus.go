@@ -28,8 +28,8 @@ type CatchUp struct {
 	// Rate is how many entries a second it has acknowledged since the round began, or since a snapshot had arrived; 0: that is
 	// not known yet.
 	Rate float64
-	// Left is how long it takes at this rate until it holds the leader's log, which grows meanwhile; at most CatchUpLeftMax. 0: not
-	// known or, if Rate is known, never: the log grows at least as fast.
+	// Left is how long it takes at this rate until it holds the leader's log, which grows meanwhile, or until a snapshot that it is
+	// sent has arrived; at most CatchUpLeftMax. 0: not known or, if Rate is known, never: the log grows at least as fast.
 	Left time.Duration
 	Idle time.Duration // how long it has made no progress
 	// Done and Total are bytes of the snapshot that it is sent; Total is 0 if it is sent none, and -1 if it is not known.
@@ -61,7 +61,7 @@ func (c *CatchUp) predict(now raft.Time, p raft.PeerProgress, last raft.Index) {
 func (c *CatchUp) String() string {
 	switch {
 	case c.Total > 0:
-		return fmt.Sprintf("%d %% of %d KiB", 100*min(c.Done, c.Total)/c.Total, c.Total>>10)
+		return fmt.Sprintf("%d %% of %d KiB", 100*min(c.Done, c.Total)/c.Total, c.Total>>10) + leftText(c.Left)
 	case c.Total < 0:
 		return fmt.Sprintf("%d KiB so far", c.Done>>10)
 	case c.Ready:
@@ -71,10 +71,15 @@ func (c *CatchUp) String() string {
 	if c.Rate > 0 {
 		text += fmt.Sprintf(", %.*g entries/s", significant(c.Rate), c.Rate)
 	}
-	if c.Left > 0 {
-		text += fmt.Sprintf(", %v left", max(c.Left.Round(time.Second), time.Second))
+	return text + leftText(c.Left)
+}
+
+// leftText returns how long something takes, as the end of a sentence; "" if that is not known.
+func leftText(left time.Duration) string {
+	if left == 0 {
+		return ""
 	}
-	return text
+	return fmt.Sprintf(", %v left", max(left.Round(time.Second), time.Second))
 }
 
 // significant returns how many digits of a rate are worth reading: two, or all before the point.
@@ -110,9 +115,10 @@ func (n *Node) departing(core raft.CoreStatus) (all []DepartingMember) {
 
 // half is the voters of one half of a configuration.
 type half struct {
-	name   string // "" unless the configuration is joint
-	voters int
-	up     int // the voters that can be reached and do not stay behind for good
+	name    string // "" unless the configuration is joint
+	voters  int
+	reached int // the voters that can be reached
+	up      int // the voters that count, which may be fewer
 }
 
 func (h half) quorum() int { return h.voters/2 + 1 }
@@ -120,20 +126,38 @@ func (h half) quorum() int { return h.voters/2 + 1 }
 // counted returns the number of voters, as a part of a sentence.
 func (h half) counted() string { return count(h.voters, "voter") + h.name }
 
-// reachable returns the half of the configuration that can lose the fewest voters more. Both must agree while the voters
+// verb returns what the voters do that are up, as a part of a sentence.
+func (h half) verb() string {
+	switch {
+	case h.up == h.reached:
+		return "can be reached"
+	case h.up == 1 && h.voters == 1:
+		return "counts"
+	}
+	return "count"
+}
+
+func (h *half) add(m *MemberStatus) {
+	h.voters++
+	if !m.away {
+		h.reached++
+	}
+	if m.excluded == "" {
+		h.up++
+	}
+}
+
+// weakerHalf returns the half of the configuration that can lose the fewest voters more. Both must agree while the voters
 // change, so the other one matters less.
-func reachable(s Status, limit time.Duration) half {
+func weakerHalf(s *Status) half {
 	var incoming, outgoing half
-	for _, m := range s.Members {
-		up := 0
-		if m.State == "self" || unreached(s, m, limit) == "" && !m.stuck() {
-			up = 1
-		}
+	for i := range s.Members {
+		m := &s.Members[i]
 		if m.Kind == raft.Voter {
-			incoming.voters, incoming.up = incoming.voters+1, incoming.up+up
+			incoming.add(m)
 		}
 		if m.outgoing {
-			outgoing.voters, outgoing.up = outgoing.voters+1, outgoing.up+up
+			outgoing.add(m)
 		}
 	}
 	if outgoing.voters == 0 {
@@ -200,7 +224,7 @@ func (n *Node) catchUp(p raft.PeerProgress, last raft.Index, s SnapshotStatus) *
 	}
 	c.predict(now, p, last)
 	if t := s.Sending; t != nil && t.Peer == p.ID && p.State == "snapshot" {
-		c.Done, c.Total = t.Done, t.Total
+		c.Done, c.Total, c.Left = t.Done, t.Total, t.Left
 	}
 	return c
 }

@@ -32,7 +32,9 @@ func TestStatus_ToleranceInAJointPhase(t *testing.T) {
 		{joint("n4", "n5"), "the cluster does not work as seen from here: 1 of 3 voters of the configuration that is being left can be reached, 2 are needed"},
 		{joint("n2", "n3"), "the cluster does not work as seen from here: 1 of 3 voters of the new configuration can be reached, 2 are needed"},
 	} {
-		expect.Equal(t, row.want, tolerance(row.status, time.Second))
+		row.status.patience = time.Second
+		row.status.judge()
+		expect.Equal(t, row.want, row.status.Tolerance)
 	}
 }
 
@@ -101,4 +103,22 @@ func TestStatus_SaysHowLongAMemberTakes(t *testing.T) {
 		expect.InDelta(t, row.rate, c.Rate, 1e-9, row.rule)
 		expect.Equal(t, row.left, c.Left, row.rule)
 	}
+}
+
+// A transfer says how long it takes at the rate since its first bytes were counted: what a stream that goes on had before does not
+// make it seem faster.
+func TestTransfer_SaysHowLongItTakes(t *testing.T) {
+	const second = raft.Time(time.Second)
+	at := func(done int64) *Transfer { return &Transfer{Peer: "n3", Done: done, Total: 1000 << 10} }
+	first := at(0).follow(nil, second)
+	expect.Zero(t, first.fromAt, "nothing has come yet")
+	first = at(600<<10).follow(first, 2*second)
+	later := at(700<<10).follow(first, 12*second)
+	expect.Equal(t, 2*second, later.fromAt)
+	expect.Equal(t, 30*time.Second, later.predict(10*time.Second).Left)
+	expect.Equal(t, "700 of 1000 KiB, 30s left", later.String())
+	expect.Zero(t, at(700<<10).follow(first, 3*second).predict(rateAfter-1).Left, "too early to know")
+	expect.Equal(t, 13*second, at(10).follow(later, 13*second).fromAt, "another stream")
+	expect.Equal(t, CatchUpLeftMax, (&Transfer{Done: 1, Total: 1 << 40}).predict(time.Minute).Left)
+	expect.Equal(t, "5 KiB", (&Transfer{Done: 5 << 10, Total: -1}).predict(time.Minute).String())
 }

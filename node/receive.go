@@ -292,5 +292,6 @@ func (r *receiver) publish() {
 		r.progress.Store(nil)
 		return
 	}
-	r.progress.Store(&Transfer{ID: from.Snapshot.ID, Peer: from.From.ID, Done: bytes, Total: from.Snapshot.Size})
+	now := &Transfer{ID: from.Snapshot.ID, Peer: from.From.ID, Done: bytes, Total: from.Snapshot.Size}
+	r.progress.Store(now.follow(r.progress.Load(), r.node.now().Mono))
 }

@@ -41,14 +41,15 @@ func releaseIn(info *debug.BuildInfo) string {
 
 // speech is what the last connection to a peer has shown of its release.
 type speech struct {
-	protocol uint16
-	release  string
+	protocol      uint16
+	release       string
+	uninitialized bool
 }
 
 // speaks remembers what a connection has shown. i.mu is held.
 func (i *identity) speaks(h raft.Hello) {
 	if _, known := i.spoken[h.From]; known || len(i.spoken) < strangersMax {
-		i.spoken[h.From] = speech{h.Protocol, h.Release}
+		i.spoken[h.From] = speech{h.Protocol, h.Release, h.Uninitialized()}
 	}
 }
 

@@ -22,6 +22,7 @@ func TestReplaceMember_AgainAfterItWasGivenUp(t *testing.T) {
 			c.Join("n4")
 			before, _ := c.Add("n4").Member("n4")
 			c.Crash("n4")
+			c.Await("the leader to notice", func() bool { return !connected(c, c.Leader().Status().ID, "n4") })
 			c.Wipe("n4")
 			silent.Store(true)
 			c.Start("n4")

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -335,5 +336,49 @@ func TestPropose_WhereRoomPanics(t *testing.T) {
 		disks[leader.Status().ID].set(errBroken, false)
 		_, err := leader.Propose(t.Context(), []byte("a command"))
 		require.NoError(t, err)
+	})
+}
+
+// A leader does not count voters that cannot take its entries, though they answer its heartbeats.
+func TestTolerance_DoesNotCountVotersWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disks, c := onCrowdedDisks(t, 3)
+		leader := c.Leader()
+		followers := others(c, leader)
+		says := func(want string) func() bool {
+			return func() bool { return strings.HasPrefix(leader.Status().Tolerance, want) }
+		}
+		c.Await("all count", says("the cluster survives 1 failure more: 3 of 3 voters can be reached"))
+		disks[followers[0]].set(errDisk, true)
+		propose(t, leader, "waits for room at one of them")
+		c.Await("one does not", says("none: 2 of 3 voters count, and the next failure stops the cluster; "+string(followers[0])+" does not count: its disk has no room"))
+		disks[followers[1]].set(errDisk, true)
+		c.Await("two do not", says("the cluster does not work as seen from here: 1 of 3 voters count, 2 are needed"))
+		for _, m := range leader.Status().Members {
+			assert.Equal(t, m.State != "self", m.Verdict == "no room", "%s: %s", m.ID, m.Problem)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c.Await("its write waits for room", func() bool { return c.Node(followers[0]).Status().DiskStalled })
+		assert.ErrorContains(t, c.Node(followers[0]).Ready(ctx), "its disk has no room for more entries of the log: make room")
+		disks[followers[1]].set(nil, false)
+		c.Await("there is room again", says("none: 2 of 3 voters count"))
+	})
+}
+
+// While no disk has room, leadership goes around. That says nothing of the election timeout.
+func TestStatus_ALeadershipThatIsHandedOverForRoomIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disks, c := onCrowdedDisks(t, 3)
+		propose(t, c.Leader(), "a")
+		for _, disk := range disks {
+			disk.set(errDisk, false)
+		}
+		n := c.Node("n1")
+		before := n.Metrics().LeaderChanges
+		c.Await("leadership to go around", func() bool { return n.Metrics().LeaderChanges > before+20 })
+		for _, id := range c.IDs() {
+			assert.Empty(t, c.Node(id).Status().SlowElection)
+		}
 	})
 }

@@ -43,6 +43,10 @@ func (s *senders) send(messages []raft.Message) {
 		if _, offer := m.Body.(raft.InstallSnapshot); offer {
 			s.node.streamer.offered(m)
 		}
+		if r, ok := m.Body.(raft.HeartbeatReply); ok && s.node.roomWatch.trouble.get() != nil {
+			r.Hindered |= raft.HinderedNoRoom
+			m.Body = r
+		}
 		to := s.sender(m.To, laneOf(m))
 		if to == nil || !to.enqueue(m) {
 			s.node.dropped(m, &s.node.counters.droppedQueueFull)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -40,14 +41,39 @@ type Transfer struct {
 	Done  int64        // bytes
 	Total int64        // bytes; -1: not known
 	Since time.Duration
+	// Left is how long it takes at its present rate, at most CatchUpLeftMax; 0: not known.
+	Left time.Duration
+
+	from   int64     // bytes that were there when the first ones of this attempt were counted
+	fromAt raft.Time // when that was; 0: none have come yet
 }
 
-// String returns how far it is: "412 of 1024 KiB".
+// String returns how far it is: "412 of 1024 KiB, 12s left".
 func (t *Transfer) String() string {
 	if t.Total < 0 {
 		return fmt.Sprintf("%d KiB", t.Done>>10)
 	}
-	return fmt.Sprintf("%d of %d KiB", t.Done>>10, t.Total>>10)
+	return fmt.Sprintf("%d of %d KiB", t.Done>>10, t.Total>>10) + leftText(t.Left)
+}
+
+// predict fills in Left, if bytes were counted for long enough to know a rate.
+func (t *Transfer) predict(counted time.Duration) *Transfer {
+	if moved := t.Done - t.from; moved > 0 && t.Total >= t.Done && counted >= rateAfter {
+		left := float64(t.Total-t.Done) / float64(moved) * counted.Seconds()
+		t.Left = time.Duration(min(left, CatchUpLeftMax.Seconds()) * float64(time.Second))
+	}
+	return t
+}
+
+// follow returns the transfer with the beginning of the count from the one that was published before, or with its own.
+func (t *Transfer) follow(before *Transfer, now raft.Time) *Transfer {
+	switch {
+	case before != nil && before.fromAt > 0 && before.ID == t.ID && before.Peer == t.Peer && before.from <= t.Done:
+		t.from, t.fromAt = before.from, before.fromAt
+	case t.Done > 0:
+		t.from, t.fromAt = t.Done, now
+	}
+	return t
 }
 
 func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
@@ -58,6 +84,7 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	}
 	if r := n.restoring.Load(); r != nil {
 		s.Restoring = &Transfer{ID: r.ID, Done: r.read.Load(), Total: r.Size, Since: time.Since(r.began)}
+		s.Restoring.predict(s.Restoring.Since)
 	}
 	s.Receiving = n.transfer(&n.receiver.progress, &n.receiver.began)
 	s.Sending = n.transfer(&n.streamer.progress, &n.streamer.began)
@@ -72,6 +99,7 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	s.At, s.Took = k.last.at, k.last.took
 	if t := k.taking; t != nil && !t.Hold {
 		s.Taking = &Transfer{ID: t.ID, Done: t.written.Load(), Total: t.size.Load(), Since: time.Since(t.began)}
+		s.Taking.predict(s.Taking.Since)
 	}
 	return s
 }
@@ -96,25 +124,28 @@ func (n *Node) transfer(progress *atomic.Pointer[Transfer], began *atomic.Int64)
 	if p == nil {
 		return nil
 	}
-	t := *p
-	t.Since = time.Duration(int64(n.now().Mono) - began.Load())
-	return &t
+	t, now := *p, n.now().Mono
+	t.Since = time.Duration(int64(now) - began.Load())
+	if t.fromAt == 0 {
+		return &t
+	}
+	return t.predict(time.Duration(now - t.fromAt))
 }
 
 // snapshotJSON is SnapshotStatus in the form of Status.MarshalJSON.
 type snapshotJSON struct {
-	Last        string        `json:"last"`
-	Bytes       int64         `json:"bytes"`
-	At          string        `json:"at"` // empty: it was received, or taken before this start
-	Took        string        `json:"took"`
-	Taking      *transferJSON `json:"taking"`
-	Receiving   *transferJSON `json:"receiving"`
-	Restoring   *transferJSON `json:"restoring"`
-	Sending     *transferJSON `json:"sending"`
-	Err         string        `json:"error"`
-	SendErr     string        `json:"send_error"`
-	ReceiveErr  string        `json:"receive_error"`
-	Unsupported string        `json:"unsupported"`
+	Last        string    `json:"last"`
+	Bytes       int64     `json:"bytes"`
+	At          string    `json:"at"` // empty: it was received, or taken before this start
+	Took        string    `json:"took"`
+	Taking      *Transfer `json:"taking"`
+	Receiving   *Transfer `json:"receiving"`
+	Restoring   *Transfer `json:"restoring"`
+	Sending     *Transfer `json:"sending"`
+	Err         string    `json:"error"`
+	SendErr     string    `json:"send_error"`
+	ReceiveErr  string    `json:"receive_error"`
+	Unsupported string    `json:"unsupported"`
 }
 
 type transferJSON struct {
@@ -123,18 +154,20 @@ type transferJSON struct {
 	Done  int64  `json:"done"`
 	Total int64  `json:"total"`
 	Since string `json:"since"`
+	Left  string `json:"left"` // "0s": not known
 }
 
-func (s SnapshotStatus) json() snapshotJSON {
+// MarshalJSON writes it in the form of Status.MarshalJSON.
+func (s SnapshotStatus) MarshalJSON() ([]byte, error) {
 	out := snapshotJSON{
-		Last: s.Last.String(), Bytes: s.Bytes, Took: s.Took.String(), Taking: s.Taking.json(), Receiving: s.Receiving.json(),
-		Restoring: s.Restoring.json(), Sending: s.Sending.json(),
+		Last: s.Last.String(), Bytes: s.Bytes, Took: s.Took.String(), Taking: s.Taking, Receiving: s.Receiving,
+		Restoring: s.Restoring, Sending: s.Sending,
 		Err: textOf(s.Err), SendErr: textOf(s.SendErr), ReceiveErr: textOf(s.ReceiveErr), Unsupported: s.Unsupported,
 	}
 	if !s.At.IsZero() {
 		out.At = s.At.UTC().Format(time.RFC3339Nano)
 	}
-	return out
+	return json.Marshal(out)
 }
 
 func textOf(err error) string {
@@ -144,9 +177,7 @@ func textOf(err error) string {
 	return err.Error()
 }
 
-func (t *Transfer) json() *transferJSON {
-	if t == nil {
-		return nil
-	}
-	return &transferJSON{t.ID.String(), string(t.Peer), t.Done, t.Total, t.Since.String()}
+// MarshalJSON writes it in the form of Status.MarshalJSON.
+func (t Transfer) MarshalJSON() ([]byte, error) {
+	return json.Marshal(transferJSON{t.ID.String(), string(t.Peer), t.Done, t.Total, t.Since.String(), t.Left.String()})
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -48,8 +47,12 @@ type Status struct {
 	// Wiped reports that this member's disk was emptied, see ErrWiped.
 	Wiped bool
 	// SlowElection says, while there is no leader after more than two attempts, what takes longer than the
-	// election timeout, and what to set the timeout to; else "".
+	// election timeout, and what to set the timeout to. If there is a leader, it says that this
+	// member has lost it too often in the last minutes. Else it is "".
 	SlowElection string
+	// MajorityLost says in one sentence that the disks of so many voters are lost, as seen from here, that no command can bring
+	// the cluster back; else "".
+	MajorityLost string
 	// LeaderReason says in one sentence why there is no leader, or why it last changed.
 	LeaderReason string
 	// DiskStalled reports that a write here has been pending for Config.DiskStallMax. A leader refuses
@@ -69,7 +72,9 @@ type Status struct {
 	// Err is the error that has ended the node or is about to; nil while it runs.
 	Err error
 
-	suspected raft.NodeID // see raft.CoreStatus
+	suspected   raft.NodeID   // see raft.CoreStatus
+	patience    time.Duration // heardTimeouts
+	appliesLate time.Duration // for how long the FSM has lacked entries that were committed before
 }
 
 // MemberStatus is what a node knows of one member of its configuration.
@@ -102,17 +107,34 @@ type MemberStatus struct {
 	// without a version, or its release is v0.1.0 or earlier.
 	Release string
 	// Replace says that it will not count again by itself, because it has lost its disk, or what it acknowledged: replace it
-	// (Node.ReplaceMember).
+	// (Node.ReplaceMember). It is false while Status.MajorityLost is set: no member can be replaced then.
 	Replace bool
 	// Problem says in one sentence why the member does not count from this member's point of view, or, for this
 	// member itself, why it does not serve; "" if all is well.
 	Problem string
+	// Verdict is the name of Problem, for programs; "" if all is well: "ended", "emptied disk", "lost entries", "not
+	// connected", "not heard", "suspected", "earlier release", "needs a snapshot", "no room", "disk stalled", "restoring",
+	// "FSM hangs", "hindered", "behind" or "applies late". Later releases may add names. With any of them but the last, a voter does not
+	// count in Status.Tolerance.
+	Verdict string
 
 	outgoing bool            // it votes among the voters that are being left
 	earlier  bool            // see raft.PeerProgress.EarlierRelease
 	changed  bool            // the members have been changed, which no earlier release can read
 	refusal  *raft.Rejection // how it rejects this member at present; nil if it does not
+	refused  *raft.Rejection // how this member has rejected it since it was connected last; nil if it has not
+	hindered raft.Hindrance  // why it does not count, as it says itself
+	lags     time.Duration   // for how long it has lacked entries that the leader held before; 0: it lacks none of them
+
+	excluded string // why it does not count if it is a voter; "" if it counts
+	away     bool   // that is because it cannot be reached
 }
+
+// votes reports whether it is a voter, of either half while the voters change.
+func (m *MemberStatus) votes() bool { return m.Kind == raft.Voter || m.outgoing }
+
+// stuck reports whether the log or a snapshot has what the release of the member cannot read, so that it stays behind.
+func (m *MemberStatus) stuck() bool { return m.earlier && (m.State == "snapshot" || m.changed) }
 
 // Status returns what the node knows at this moment. Any goroutine may call it, even after the node has ended.
 // It waits for the loop, which never blocks.
@@ -137,18 +159,44 @@ func (n *Node) Status() Status {
 		m := n.identity.leader(core.Leadership)
 		s.LeaderMember = &m
 	}
-	limit := heardTimeouts * n.cfg.ElectionTimeout
-	for i := range s.Members {
-		s.Members[i].Problem = problemOf(s, s.Members[i], limit)
-	}
+	s.patience, s.appliesLate = heardTimeouts*n.cfg.ElectionTimeout, n.applied.late()
+	s.MajorityLost = n.identity.majorityLost()
+	s.SlowElection = cmp.Or(slowElection(core, n.cfg.ElectionTimeout), n.history.unsettled(n.now().Mono, n.cfg.ElectionTimeout))
 	s.Missing = missing(core, s.Members)
-	s.Tolerance = tolerance(s, limit)
-	s.SlowElection = slowElection(core, n.cfg.ElectionTimeout)
-	s.LeaderReason = leaderReason(s, n.history.lastReason(), limit)
+	s.judge()
+	s.LeaderReason = leaderReason(&s, n.history.lastReason())
 	return s
 }
 
-// heardTimeouts is for how many election timeouts a member may be silent before it counts as out of reach.
+// judge fills in what the table of verdicts says of the members, and Tolerance, which depends on it.
+func (s *Status) judge() {
+	for i := range s.Members {
+		m := &s.Members[i]
+		if m.isSelf() {
+			m.hindered = s.hindered()
+		}
+		m.judge(s)
+		m.Replace = m.Replace && s.MajorityLost == ""
+	}
+	s.Tolerance = tolerance(s)
+}
+
+// hindered returns what this member itself would say to a leader.
+func (s *Status) hindered() (h raft.Hindrance) {
+	if s.DiskStalled {
+		h |= raft.HinderedStalled
+	}
+	if s.suspected != "" {
+		h |= raft.HinderedSuspected
+	}
+	if s.FSMHangs {
+		h |= raft.HinderedFSM
+	}
+	return h
+}
+
+// heardTimeouts is for how many election timeouts a member may be silent before it counts as out of reach, or lack entries
+// before it is behind.
 const heardTimeouts = 4
 
 // coreStatus asks the loop, or returns the last status of a loop that has ended.
@@ -189,14 +237,17 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		}
 		s := MemberStatus{Member: m, LastContact: -1, Standing: standing(config, m)}
 		s.outgoing = config.VotesIn(m.Peer())&raft.OutgoingHalf != 0
-		heard, refusal := n.identity.seen(m.Peer())
-		if s.refusal = refusal; !heard.IsZero() {
+		var heard time.Time
+		if heard, s.refusal, s.refused = n.identity.seen(m.Peer()); !heard.IsZero() {
 			s.LastContact = now.Sub(heard)
 		}
 		if p, ok := progress[m.Peer()]; ok {
 			s.CatchUp = n.catchUp(p, core.Last.Index, snapshots)
 			s.State, s.Match, s.Inflight, s.earlier = p.State, p.Match, p.Inflight, p.EarlierRelease
-			s.changed = core.Config.Level > 0
+			s.changed, s.hindered = core.Config.Level > 0, p.Hindered
+			if p.LagsSince > 0 {
+				s.lags = time.Duration(n.now().Mono - p.LagsSince)
+			}
 			s.Lag = uint64(core.Last.Index - min(p.Match, core.Last.Index))
 		}
 		peer := n.connection(m.Peer())
@@ -237,92 +288,28 @@ func missing(core raft.CoreStatus, members []MemberStatus) []string {
 	return out
 }
 
-// problemOf returns why a member does not count, or, if it is this one, why it does not serve; "" if there is
-// no known reason.
-func problemOf(s Status, m MemberStatus, limit time.Duration) string {
-	switch {
-	case m.State != "self":
-		return cmp.Or(unreached(s, m, limit), behindBase(s.Snapshot, m))
-	case s.Err != nil:
-		return fmt.Sprintf("it has ended: %v", s.Err)
-	case s.Wiped:
-		return "its disk was emptied: the cluster knows it with another incarnation"
-	case s.suspected != "":
-		return fmt.Sprintf("%s, which led and is not in its configuration, has shown that its disk lacks what it acknowledged: "+
-			"it does not vote until its configuration names that leader, or a later leader has brought its log up to date", s.suspected)
-	case s.NoRoom != "": // before the stall of a write that waits for room
-		return s.NoRoom
-	case s.DiskStalled:
-		return "its disk has stalled"
-	case s.FSMHangs:
-		return fmt.Sprintf("its FSM hangs: one call of Apply has been running for %v", s.Applying.Round(time.Second))
-	case s.Snapshot.Restoring != nil:
-		return fmt.Sprintf("its state machine is restored from a snapshot, %v so far: %s", s.Snapshot.Restoring.Since.Round(time.Second), s.Snapshot.Restoring)
-	}
-	return ""
-}
-
-// unreached returns why this member cannot reach another one; "" if it can. A follower does not judge by the
-// last contact, since followers do not hear from each other all the time.
-func unreached(s Status, m MemberStatus, limit time.Duration) string {
-	switch {
-	case m.State == "stale":
-		return "it holds less than it has acknowledged: replace it like one whose disk was lost"
-	case !m.Connected:
-		return cmp.Or(m.ConnectionErr, "it is not connected")
-	case s.Role == raft.Leader && m.LastContact < 0:
-		return "it has not been heard"
-	case s.Role == raft.Leader && m.LastContact > limit:
-		return fmt.Sprintf("it has not been heard for %v", m.LastContact.Round(time.Millisecond))
-	}
-	return ""
-}
-
-// behindBase returns how far a member is that lags behind the base of the leader's log, and needs a snapshot, or why it
-// stays behind; "" for any other one.
-func behindBase(s SnapshotStatus, m MemberStatus) string {
-	const lacks = "it lacks entries that are compacted here, and "
-	var failed *raft.SnapshotStreamError
-	switch {
-	case m.stuck() && m.changed:
-		return "the members have been changed, and its earlier release cannot read that: upgrade it"
-	case m.State != "snapshot":
-		return ""
-	case m.stuck():
-		return lacks + "its earlier release takes no snapshots: upgrade it"
-	case s.Sending != nil && s.Sending.Peer == m.ID:
-		return lacks + "is sent a snapshot: " + s.Sending.String()
-	case errors.As(s.SendErr, &failed) && failed.To == m.ID:
-		return lacks + "the last snapshot did not arrive: " + failed.Err.Error()
-	case s.Unsupported != "":
-		return lacks + "this member has no snapshot to send"
-	}
-	return lacks + "waits for a snapshot"
-}
-
-// stuck reports whether the log or a snapshot has what the release of the member cannot read, so that it stays behind.
-func (m MemberStatus) stuck() bool { return m.earlier && (m.State == "snapshot" || m.changed) }
-
-// tolerance returns a sentence on how many more failures the cluster survives, and which members do not count.
-func tolerance(s Status, limit time.Duration) string {
-	sentence := failuresLeft(s, limit)
-	for _, m := range s.Members {
-		if m.State == "stale" {
-			sentence += fmt.Sprintf("; %s does not count: it holds less than it has acknowledged", m.ID)
-		}
-		switch {
+// tolerance returns a sentence on how many more failures the cluster survives, and which voters that can be reached do not count.
+func tolerance(s *Status) string {
+	sentence := failuresLeft(s)
+	for i := range s.Members {
+		switch m := &s.Members[i]; {
+		case m.excluded == "" || m.away || s.Wiped || !m.votes():
 		case m.stuck() && m.changed:
 			sentence += fmt.Sprintf("; %s does not count until it is upgraded: it cannot read how the members were changed", m.ID)
 		case m.stuck():
 			sentence += fmt.Sprintf("; %s does not count until it is upgraded: it lacks entries that are compacted here", m.ID)
+		default:
+			sentence += fmt.Sprintf("; %s does not count: %s", m.ID, m.excluded)
 		}
 	}
 	return sentence
 }
 
-func failuresLeft(s Status, limit time.Duration) string {
-	h := reachable(s, limit)
+func failuresLeft(s *Status) string {
+	h := weakerHalf(s)
 	switch {
+	case s.Err != nil:
+		return "unknown here: this member has ended"
 	case s.Wiped:
 		return "unknown here: this member's disk was emptied, and it does not count"
 	case h.voters == 0:
@@ -331,16 +318,13 @@ func failuresLeft(s Status, limit time.Duration) string {
 		return fmt.Sprintf("no cluster is known here yet; a cluster of %s survives %s",
 			h.counted(), count(h.voters-h.quorum(), "failure"))
 	case h.up < h.quorum():
-		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s can be reached, %d are needed",
-			h.up, h.counted(), h.quorum())
+		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s %s, %d are needed", h.up, h.counted(), h.verb(), h.quorum())
 	case s.Leader == "":
-		return fmt.Sprintf("the cluster has no leader as seen from here: %d of %s can be reached, and a quorum is %d",
-			h.up, h.counted(), h.quorum())
+		return fmt.Sprintf("the cluster has no leader as seen from here: %d of %s %s, and a quorum is %d", h.up, h.counted(), h.verb(), h.quorum())
 	case h.up == h.quorum():
-		return fmt.Sprintf("none: %d of %s can be reached, and the next failure stops the cluster", h.up, h.counted())
+		return fmt.Sprintf("none: %d of %s %s, and the next failure stops the cluster", h.up, h.counted(), h.verb())
 	}
-	return fmt.Sprintf("the cluster survives %s more: %d of %s can be reached",
-		count(h.up-h.quorum(), "failure"), h.up, h.counted())
+	return fmt.Sprintf("the cluster survives %s more: %d of %s %s", count(h.up-h.quorum(), "failure"), h.up, h.counted(), h.verb())
 }
 
 func count(n int, what string) string {
@@ -361,11 +345,13 @@ func bootstrapperOf(members []MemberStatus) string {
 }
 
 // leaderReason returns why there is no leader, or why it last changed.
-func leaderReason(s Status, last string, limit time.Duration) string {
-	h := reachable(s, limit)
+func leaderReason(s *Status, last string) string {
+	h := weakerHalf(s)
 	switch {
 	case s.Err != nil:
 		return fmt.Sprintf("this node has ended: %v", s.Err)
+	case s.MajorityLost != "":
+		return "no leader: " + s.MajorityLost
 	case s.Wiped:
 		return "this member's disk was emptied: the cluster knows it with another incarnation"
 	case s.Role == raft.Leader && s.NoRoom != "":
@@ -386,17 +372,17 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 		return "no cluster yet: this member's store is empty and it has no list of initial members, so it waits to be added"
 	case !s.Bootstrapped || s.Term == 0:
 		return notBootstrapped(s)
-	case h.up < h.quorum():
-		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed%s", h.up, h.counted(), h.quorum(), unconnected(s))
+	case h.reached < h.quorum():
+		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed%s", h.reached, h.counted(), h.quorum(), unconnected(s))
 	}
 	return cmp.Or(s.SlowElection, last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
 }
 
 // unconnected returns why voters are not connected, as far as is known. The error of a voter that rejects this
 // member, or is rejected by it, says what to do.
-func unconnected(s Status) (sentence string) {
+func unconnected(s *Status) (sentence string) {
 	for _, m := range s.Members {
-		if (m.Kind == raft.Voter || m.outgoing) && !m.Connected && m.ConnectionErr != "" {
+		if m.votes() && !m.Connected && m.ConnectionErr != "" {
 			sentence += fmt.Sprintf("; %s: %s", m.ID, m.ConnectionErr)
 		}
 	}
@@ -434,7 +420,7 @@ func (n *Node) explainSlowElection(events []raft.TraceEvent) {
 // notBootstrapped returns what the bootstrap of the cluster waits for: every member of the list must be there
 // once. Only the bootstrapper knows which members have not answered it; the others name the bootstrapper, and
 // add what they see themselves.
-func notBootstrapped(s Status) string {
+func notBootstrapped(s *Status) string {
 	bootstrapper := bootstrapperOf(s.Members)
 	if string(s.ID) == bootstrapper {
 		const reason = "no cluster yet: this member bootstraps it once every member of the list has answered"

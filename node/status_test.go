@@ -52,11 +52,11 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 		want   string
 	}{
 		{seenFrom(raft.Leader, 3, "n2", "n3"), "the cluster survives 1 failure more: 3 of 3 voters can be reached"},
-		{lost, "none: 2 of 3 voters can be reached, and the next failure stops the cluster; " +
+		{lost, "none: 2 of 3 voters count, and the next failure stops the cluster; " +
 			"n3 does not count: it holds less than it has acknowledged"},
-		{earlier, "none: 2 of 3 voters can be reached, and the next failure stops the cluster; " +
+		{earlier, "none: 2 of 3 voters count, and the next failure stops the cluster; " +
 			"n3 does not count until it is upgraded: it lacks entries that are compacted here"},
-		{unreadable, "none: 2 of 3 voters can be reached, and the next failure stops the cluster; " +
+		{unreadable, "none: 2 of 3 voters count, and the next failure stops the cluster; " +
 			"n3 does not count until it is upgraded: it cannot read how the members were changed"},
 		{seenFrom(raft.Leader, 5, "n2", "n3", "n4", "n5"), "the cluster survives 2 failures more: 5 of 5 voters can be reached"},
 		{seenFrom(raft.Leader, 3, "n2"), "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
@@ -67,7 +67,9 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 		{notYet, "no cluster is known here yet; a cluster of 3 voters survives 1 failure"},
 		{Status{}, "no configuration is known here yet"},
 	} {
-		expect.Equal(t, row.want, tolerance(row.status, time.Second))
+		row.status.patience = time.Second
+		row.status.judge()
+		expect.Equal(t, row.want, row.status.Tolerance)
 	}
 }
 
@@ -117,7 +119,9 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{Status{Wiped: true}, "", "this member's disk was emptied: the cluster knows it with another incarnation"},
 		{Status{Err: raft.ErrClosed}, "", "this node has ended: " + raft.ErrClosed.Error()},
 	} {
-		expect.Equal(t, row.want, leaderReason(row.status, row.last, time.Second))
+		row.status.patience = time.Second
+		row.status.judge()
+		expect.Equal(t, row.want, leaderReason(&row.status, row.last))
 	}
 }
 
@@ -172,17 +176,22 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 		{full, []string{"its disk has no room for more entries of the log: make room, and it goes on by itself (no space: /data/log)"}},
 		{ended, []string{"it has ended: " + raft.ErrClosed.Error()}},
 	} {
+		row.status.patience = time.Second
+		row.status.judge()
 		for i, m := range row.status.Members {
-			expect.Equal(t, row.want[i], problemOf(row.status, m, time.Second))
+			expect.Equal(t, row.want[i], m.Problem)
 		}
 	}
 }
 
 func TestReady_SaysWhatItWaitsFor(t *testing.T) {
+	const serves = "this member serves nothing yet: "
 	status := func(role raft.Role, change func(*Status)) Status {
-		s := Status{Leadership: raft.Leadership{Term: 2, Leader: "n1", Role: role}, LeaderReason: "n1 leads in term 2",
-			Commit: 7, Applied: 7, Last: raft.EntryID{Term: 2, Index: 7}}
+		s := seenFrom(role, 3, "n2", "n3")
+		s.Leadership, s.LeaderReason = raft.Leadership{Term: 2, Leader: "n1", Role: role}, "n1 leads in term 2"
+		s.Commit, s.Applied, s.Last, s.patience = 7, 7, raft.EntryID{Term: 2, Index: 7}, time.Second
 		change(&s)
+		s.judge()
 		return s
 	}
 	for _, row := range []struct {
@@ -193,15 +202,19 @@ func TestReady_SaysWhatItWaitsFor(t *testing.T) {
 		{status(raft.Follower, func(s *Status) { s.Leader, s.LeaderReason = "", "no leader: why" }), raft.ErrOverloaded, "no leader: why"},
 		{status(raft.Leader, func(s *Status) { s.DiskStalled, s.LeaderReason = true, "its disk" }), nil, "its disk"},
 		{status(raft.Leader, func(s *Status) { s.NoRoom, s.LeaderReason = "its disk", "its disk" }), nil, "its disk"},
-		{status(raft.Follower, func(s *Status) { s.DiskStalled = true }), nil, "this member's disk has stalled"},
+		{status(raft.Follower, func(s *Status) { s.DiskStalled = true }), nil, serves + "its disk has stalled"},
+		{status(raft.Follower, func(s *Status) { s.DiskStalled, s.NoRoom = true, noRoom(errors.New("full")) }), nil,
+			serves + "its disk has no room for more entries of the log: make room, and it goes on by itself (full)"},
 		{status(raft.Follower, func(s *Status) { s.Applied = 3 }), nil, "entries up to 7 are committed, and applied here up to 3"},
 		{status(raft.Leader, func(s *Status) { s.Last.Index = 9 }), nil, "this member leads, but the entries from 8 to 9 do not get to a quorum"},
+		{status(raft.Leader, func(s *Status) { s.Last.Index, s.Members[2].hindered = 9, raft.HinderedStalled }), nil,
+			"this member leads, but the entries from 8 to 9 do not get to a quorum; n3: its disk has stalled"},
 		{status(raft.Follower, func(*Status) {}), raft.ErrReadTimedOut, "reads are not confirmed: raft: the read was not confirmed in time"},
 		{status(raft.Follower, func(*Status) {}), nil, "n1 leads in term 2"},
 		{status(raft.Follower, func(s *Status) { s.Snapshot.Receiving = &Transfer{Done: 1 << 10, Total: 4 << 10} }), nil,
-			"n1 leads in term 2, and sends a snapshot of what this member lacks: 1 of 4 KiB"},
+			serves + "it lacks entries that the leader has compacted, and is sent a snapshot: 1 of 4 KiB"},
 		{status(raft.Follower, func(s *Status) { s.Snapshot.Restoring = &Transfer{Done: 1 << 10, Total: 4 << 10} }), nil,
-			"its state machine is restored from a snapshot: 1 of 4 KiB"},
+			serves + "its state machine is restored from a snapshot, 0s so far: 1 of 4 KiB"},
 		{status(raft.Follower, func(s *Status) { s.Snapshot.ReceiveErr = raft.ErrClosed }), nil,
 			"n1 leads in term 2; the last snapshot that it sent did not arrive: " + raft.ErrClosed.Error()},
 	} {

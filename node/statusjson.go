@@ -10,43 +10,44 @@ import (
 // statusJSON is Status for people and scripts: names instead of numbers, ids and durations as text. The keys
 // are a contract: they may be added to, but neither renamed nor removed.
 type statusJSON struct {
-	ID           raft.NodeID     `json:"id"`
-	Incarnation  string          `json:"incarnation"`
-	StartCount   uint64          `json:"start_count"`
-	ClusterName  string          `json:"cluster_name"`
-	Cluster      string          `json:"cluster"` // empty until there is one
-	Term         raft.Term       `json:"term"`
-	Leader       raft.NodeID     `json:"leader"`
-	LeaderInc    string          `json:"leader_incarnation"` // empty if none is known
-	Role         string          `json:"role"`
-	LeaderMember *memberJSON     `json:"leader_member"`
-	Members      []MemberStatus  `json:"members"`
-	Departing    []departingJSON `json:"departing"`
-	ConfigIndex  raft.Index      `json:"config_index"`
-	ConfigDone   raft.Index      `json:"config_committed"`
-	Phase        string          `json:"phase"`
-	Level        uint64          `json:"level"`
-	Change       *changeJSON     `json:"change"`
-	Base         string          `json:"base"` // "index@term"
-	Last         string          `json:"last"`
-	LogBytes     int64           `json:"log_bytes"`
-	Snapshot     snapshotJSON    `json:"snapshot"`
-	Persisted    raft.Index      `json:"persisted"`
-	Commit       raft.Index      `json:"commit"`
-	Applied      raft.Index      `json:"applied"`
-	Applying     string          `json:"applying"`
-	Bootstrapped bool            `json:"bootstrapped"`
-	Missing      []string        `json:"missing"`
-	Wiped        bool            `json:"wiped"`
-	SlowElection string          `json:"slow_election"`
-	LeaderReason string          `json:"leader_reason"`
-	DiskStalled  bool            `json:"disk_stalled"`
-	FSMHangs     bool            `json:"fsm_hangs"`
-	NoRoom       string          `json:"no_room"`
-	Tolerance    string          `json:"tolerance"`
-	Pending      int             `json:"pending"`
-	PendingBytes int             `json:"pending_bytes"`
-	Err          string          `json:"error"`
+	ID           raft.NodeID       `json:"id"`
+	Incarnation  string            `json:"incarnation"`
+	StartCount   uint64            `json:"start_count"`
+	ClusterName  string            `json:"cluster_name"`
+	Cluster      string            `json:"cluster"` // empty until there is one
+	Term         raft.Term         `json:"term"`
+	Leader       raft.NodeID       `json:"leader"`
+	LeaderInc    string            `json:"leader_incarnation"` // empty if none is known
+	Role         string            `json:"role"`
+	LeaderMember *memberJSON       `json:"leader_member"`
+	Members      []MemberStatus    `json:"members"`
+	Departing    []DepartingMember `json:"departing"`
+	ConfigIndex  raft.Index        `json:"config_index"`
+	ConfigDone   raft.Index        `json:"config_committed"`
+	Phase        string            `json:"phase"`
+	Level        uint64            `json:"level"`
+	Change       *ChangeStatus     `json:"change"`
+	Base         string            `json:"base"` // "index@term"
+	Last         string            `json:"last"`
+	LogBytes     int64             `json:"log_bytes"`
+	Snapshot     SnapshotStatus    `json:"snapshot"`
+	Persisted    raft.Index        `json:"persisted"`
+	Commit       raft.Index        `json:"commit"`
+	Applied      raft.Index        `json:"applied"`
+	Applying     string            `json:"applying"`
+	Bootstrapped bool              `json:"bootstrapped"`
+	Missing      []string          `json:"missing"`
+	Wiped        bool              `json:"wiped"`
+	SlowElection string            `json:"slow_election"`
+	MajorityLost string            `json:"majority_lost"`
+	LeaderReason string            `json:"leader_reason"`
+	DiskStalled  bool              `json:"disk_stalled"`
+	FSMHangs     bool              `json:"fsm_hangs"`
+	NoRoom       string            `json:"no_room"`
+	Tolerance    string            `json:"tolerance"`
+	Pending      int               `json:"pending"`
+	PendingBytes int               `json:"pending_bytes"`
+	Err          string            `json:"error"`
 }
 
 // changeJSON is a ChangeStatus in the same form.
@@ -101,13 +102,14 @@ type memberStatusJSON struct {
 	ConnectionErr string     `json:"connection_error"`
 	RoundTrip     string     `json:"round_trip"`
 	Problem       string     `json:"problem"`
+	Verdict       string     `json:"verdict"` // its name
 
-	Standing string       `json:"standing"`
-	CatchUp  *catchUpJSON `json:"catch_up"`
-	Dialed   string       `json:"dialed"`
-	Protocol uint16       `json:"protocol"` // 0: not known
-	Release  string       `json:"release"`
-	Replace  bool         `json:"replace"`
+	Standing string   `json:"standing"`
+	CatchUp  *CatchUp `json:"catch_up"`
+	Dialed   string   `json:"dialed"`
+	Protocol uint16   `json:"protocol"` // 0: not known
+	Release  string   `json:"release"`
+	Replace  bool     `json:"replace"`
 }
 
 // MarshalJSON writes names instead of numbers, and ids and durations as text: "role":"leader", "last":"7@3"
@@ -116,19 +118,13 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
 		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
 		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), Members: append([]MemberStatus{}, s.Members...),
+		Departing: append([]DepartingMember{}, s.Departing...), Change: s.Change,
 		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level,
-		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot.json(),
+		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot,
 		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
-		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, FSMHangs: s.FSMHangs, NoRoom: s.NoRoom, Tolerance: s.Tolerance,
+		MajorityLost: s.MajorityLost, LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, FSMHangs: s.FSMHangs, NoRoom: s.NoRoom, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,
-	}
-	out.Departing = make([]departingJSON, 0, len(s.Departing))
-	for _, d := range s.Departing {
-		out.Departing = append(out.Departing, departingJSON{d.ID, d.Incarnation.String(), d.Removal, d.Left.String(), d.Connected, d.Dialed})
-	}
-	if c := s.Change; c != nil {
-		out.Change = &changeJSON{c.Stage, c.Since.String(), append([]raft.NodeID{}, c.Waiting...)}
 	}
 	if s.LeaderIncarnation != 0 {
 		out.LeaderInc = s.LeaderIncarnation.String()
@@ -151,11 +147,62 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 	out := memberStatusJSON{
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
-		RoundTrip: m.RoundTrip.String(), Problem: m.Problem,
-		Standing: m.Standing, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release,
+		RoundTrip: m.RoundTrip.String(), Problem: m.Problem, Verdict: m.Verdict,
+		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release,
 	}
-	if c := m.CatchUp; c != nil {
-		out.CatchUp = &catchUpJSON{c.Round, c.Target, c.Since.String(), c.Ready, c.Done, c.Total, c.Rate, c.Left.String(), c.Idle.String(), c.String()}
+	return json.Marshal(out)
+}
+
+// MarshalJSON writes how far a member is in the form of Status.MarshalJSON, and also as text.
+func (c CatchUp) MarshalJSON() ([]byte, error) {
+	return json.Marshal(catchUpJSON{c.Round, c.Target, c.Since.String(), c.Ready, c.Done, c.Total, c.Rate, c.Left.String(), c.Idle.String(), c.String()})
+}
+
+// MarshalJSON writes what a change waits for in the form of Status.MarshalJSON.
+func (c ChangeStatus) MarshalJSON() ([]byte, error) {
+	return json.Marshal(changeJSON{c.Stage, c.Since.String(), append([]raft.NodeID{}, c.Waiting...)})
+}
+
+// MarshalJSON writes a removed member in the form of Status.MarshalJSON.
+func (d DepartingMember) MarshalJSON() ([]byte, error) {
+	return json.Marshal(departingJSON{d.ID, d.Incarnation.String(), d.Removal, d.Left.String(), d.Connected, d.Dialed})
+}
+
+// membersJSON is Members in the same form.
+type membersJSON struct {
+	Members   []memberJSON  `json:"members"`
+	Outgoing  []peerJSON    `json:"outgoing"`
+	Removed   []removalJSON `json:"removed"`
+	Patience  string        `json:"patience"`
+	Level     uint64        `json:"level"`
+	Index     raft.Index    `json:"config_index"`
+	Committed bool          `json:"committed"`
+}
+
+type peerJSON struct {
+	ID          raft.NodeID `json:"id"`
+	Incarnation string      `json:"incarnation"`
+}
+
+type removalJSON struct {
+	peerJSON
+	Removal raft.Index `json:"removal"`
+}
+
+// MarshalJSON writes the configuration in the form of Status.MarshalJSON.
+func (m Members) MarshalJSON() ([]byte, error) {
+	out := membersJSON{
+		Members: make([]memberJSON, 0, len(m.Members)), Outgoing: make([]peerJSON, 0, len(m.Outgoing)), Removed: make([]removalJSON, 0, len(m.Removed)),
+		Patience: m.Patience.String(), Level: m.Level, Index: m.Index, Committed: m.Committed,
+	}
+	for _, of := range m.Members {
+		out.Members = append(out.Members, memberOf(of))
+	}
+	for _, p := range m.Outgoing {
+		out.Outgoing = append(out.Outgoing, peerJSON{p.ID, p.Incarnation.String()})
+	}
+	for _, r := range m.Removed {
+		out.Removed = append(out.Removed, removalJSON{peerJSON{r.Peer.ID, r.Peer.Incarnation.String()}, r.Index})
 	}
 	return json.Marshal(out)
 }

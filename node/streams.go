@@ -360,5 +360,6 @@ func (s *streamer) publish() {
 	if total < 0 {
 		total = c.snapshot.Size
 	}
-	s.progress.Store(&Transfer{ID: c.snapshot.ID, Peer: c.to.ID, Done: done, Total: total})
+	now := &Transfer{ID: c.snapshot.ID, Peer: c.to.ID, Done: done, Total: total}
+	s.progress.Store(now.follow(s.progress.Load(), s.node.now().Mono))
 }

@@ -90,7 +90,7 @@ func (t *TCP) serverHandshake(e raft.Handler, c *caller) {
 	}
 	c.gone()
 	if err != nil {
-		if !t.isClosing() {
+		if !t.isClosing() && !handlers(err) {
 			t.warner.warn("inbound connection was not let in", "remote", c.RemoteAddr(), "error", err)
 		}
 		return

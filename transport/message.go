@@ -123,7 +123,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
 		w.Match, w.Wall = uint64(b.Match), b.Wall
-		w.Applied, w.Hangs = uint64(b.Applied), b.FSMHangs
+		w.Applied, w.Hindered = uint64(b.Applied), uint8(b.Hindered)
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -263,7 +263,9 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameHeartbeat:
 		return raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit)}, nil
 	case frameHeartbeatReply:
-		return raft.HeartbeatReply{Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), FSMHangs: w.Hangs}, nil
+		return raft.HeartbeatReply{
+			Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), Hindered: raft.Hindrance(w.Hindered),
+		}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil
 	case frameReadReply:

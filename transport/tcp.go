@@ -193,12 +193,21 @@ func (t *TCP) Stats() Stats {
 	return s
 }
 
+// handlers reports whether the Handler knows of the failure, as a rejection, and logs it with what to do, once and not at each dial.
+func handlers(err error) bool {
+	var rejected *RejectedError
+	return errors.As(err, &rejected)
+}
+
 // onFailure counts and logs that a peer is not connected.
 func (t *TCP) onFailure(m raft.Member, stood bool, err error) {
 	if stood {
 		t.counters.lost.Add(1)
 	} else {
 		t.counters.dialFailed.Add(1)
+	}
+	if handlers(err) {
+		return
 	}
 	t.warner.warn("peer is not connected", "peer", m.ID, "address", m.Address, "error", err)
 }

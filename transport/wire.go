@@ -55,8 +55,9 @@ type wireMessage struct {
 
 	LeaderIncarnation uint64 `codec:"la,omitempty"`
 
-	Applied uint64 `codec:"ap,omitempty"`
-	Hangs   bool   `codec:"fh,omitempty"`
+	Applied  uint64 `codec:"ap,omitempty"`
+	Hangs    bool   `codec:"fh,omitempty"`
+	Hindered uint8  `codec:"hd,omitempty"` // a raft.Hindrance
 
 	Snapshot []byte `codec:"s,omitempty"`  // what raft.Snapshot.Encode returns
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
@@ -79,6 +80,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.flag("fh", &w.Hangs)
 	c.numberAlways("fi", &w.FromIncarnation)
 	c.flag("g", &w.Granted)
+	c.small("hd", &w.Hindered)
 	c.number("hi", &w.HintIndex)
 	c.number("ht", &w.HintTerm)
 	c.number("k", &w.Commit)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/internal/namespace"
 	"github.com/coxswain/raft/storage"
@@ -102,10 +103,18 @@ func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
 			c.writeValue(value)
 			return c.leader("").ID != full.ID
 		}, patience, poll)
+		c.await(c.leader(""), "does not count it", func(s api.Status) bool {
+			return strings.HasPrefix(s.Tolerance, "none: 2 of 3 voters count, ") &&
+				strings.Contains(s.Tolerance, full.ID+" does not count: its disk has no room")
+		})
 		for range 30 { // two of three go on when the segment of the third is full
 			c.writeValue(value)
 		}
 		c.awaitLine(full.ID, "the disk has no room for more entries of the log: make room")
+		require.Eventually(t, func() bool {
+			err := c.clientOf(full).Ready(t.Context())
+			return err != nil && strings.Contains(err.Error(), "its disk has no room for more entries of the log: make room")
+		}, patience, poll, "it is not ready, and does not blame a disk that stalls")
 
 		require.NoError(t, os.Remove(filler))
 		c.caughtUp()

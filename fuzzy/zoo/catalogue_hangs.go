@@ -9,7 +9,7 @@ var hangs = []Mutant{
 	},
 	{
 		ID: "H02", Before: true, Rule: "to a voter that is beyond its batch", Bug: "to anyone",
-		Edits:  []Edit{value("stall.go", `p.applied >= b.last && !p.fsmHangs`, `!p.fsmHangs`)},
+		Edits:  []Edit{value("stall.go", `p.applied >= b.last && p.hindered == 0`, `p.hindered == 0`)},
 		Expect: "N85", MustKill: true, Profiles: []string{"hangs"},
 	},
 	{
@@ -41,8 +41,8 @@ var hangs = []Mutant{
 	},
 	{
 		ID: "H08", Rule: "only the reply to the latest heartbeat says what is applied", Bug: "the highest that was ever heard counts",
-		Edits: []Edit{instead("heartbeat.go", `p.applied, p.fsmHangs = r.Applied, r.FSMHangs`,
-			`p.applied, p.fsmHangs = max(p.applied, r.Applied), r.FSMHangs`)},
+		Edits: []Edit{instead("heartbeat.go", `p.applied, p.hindered = r.Applied, r.Hindered`,
+			`p.applied, p.hindered = max(p.applied, r.Applied), r.Hindered`)},
 		Expect: "tests", Profiles: []string{"hangs"},
 		Test: &Test{".", "TestHangingFSM_ARestartedMemberAppliesAgain"},
 	},

@@ -30,7 +30,7 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.AppendReply{Match: 20},
 		raft.AppendConflict{Prev: 20, Hint: raft.EntryID{Term: 4, Index: 17}, Acknowledged: 16},
 		raft.Heartbeat{Round: id, Commit: 20},
-		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, FSMHangs: true},
+		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, Hindered: raft.HinderedNoRoom | raft.HinderedSuspected},
 		raft.ReadRequest{ID: id},
 		raft.ReadReply{ID: id, OK: true, Index: 20}, raft.ReadReply{ID: id, Refusal: raft.RefusedNotLeader},
 		raft.TimeoutNow{},

@@ -144,7 +144,8 @@ type Status struct {
 	Leader       string   `json:"leader,omitempty"`
 	LeaderURL    string   `json:"leader_url,omitempty"`
 	LeaderReason string   `json:"leader_reason,omitempty"`
-	SlowElection string   `json:"slow_election,omitempty"` // what takes longer than the election timeout
+	SlowElection string   `json:"slow_election,omitempty"` // what takes longer than the election timeout, or that leaders change too often
+	MajorityLost string   `json:"majority_lost,omitempty"` // a sentence: so many disks are lost that no command helps
 	DiskStalled  bool     `json:"disk_stalled,omitempty"`
 	FSMHangs     bool     `json:"fsm_hangs,omitempty"`
 	NoRoom       string   `json:"no_room,omitempty"` // a sentence: the disk has no room for more entries of the log
@@ -187,6 +188,8 @@ type Transfer struct {
 	Done  int64   `json:"done"`           // bytes
 	Total int64   `json:"total"`          // bytes; -1: not known
 	ForMS float64 `json:"for_ms"`
+	// LeftMS is how long it takes at its present rate; left out if that is not known, and by v0.3.0.
+	LeftMS float64 `json:"left_ms,omitempty"`
 }
 
 // Member is one member of the cluster as the answering member sees it.
@@ -205,6 +208,7 @@ type Member struct {
 	LastContactMS float64 `json:"last_contact_ms"` // -1: never
 	RoundTripMS   float64 `json:"round_trip_ms,omitempty"`
 	Problem       string  `json:"problem,omitempty"`  // why it does not count or does not serve; empty if it does
+	Verdict       string  `json:"verdict,omitempty"`  // the name of Problem, for programs: see node.MemberStatus
 	Replace       bool    `json:"replace,omitempty"`  // it will not count again by itself
 	Protocol      uint16  `json:"protocol,omitempty"` // as in ClusterMember
 	Release       string  `json:"release,omitempty"`

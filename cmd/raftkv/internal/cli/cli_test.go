@@ -154,6 +154,10 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 		{"the leader misses a member", []string{`{"id":"n1","role":"leader","leader":"n1","bootstrapped":true,"members":[
 			{"id":"n2","connected":true,"problem":"it has not been heard for 3s"}]}`}, 6, "n2: it has not been heard for 3s", "degraded: n2: it has not"},
 		{"a disk was emptied", []string{leads, `{"id":"n2","role":"follower","wiped":true,"members":[]}`}, 6, "its disk was emptied", "n2: its disk was emptied"},
+		{"leaders change too often", []string{`{"id":"n1","role":"leader","leader":"n1","term":2,"slow_election":"7 leaders","members":[{"id":"n1","connected":true}]}`, follows}, 6,
+			"0 keys  7 leaders", "degraded: n1: 7 leaders"},
+		{"leaders change too often, and a follower is asked alone", []string{`{"id":"n2","role":"follower","leader":"n1","term":2,"slow_election":"7 leaders","members":[]}`}, 6,
+			"0 keys  7 leaders", "degraded: n2: 7 leaders"},
 		{"no leader", []string{`{"id":"n2","role":"candidate","leader_reason":"no leader: because","members":[]}`, ""}, 7,
 			"no leader: because", "does not serve: n2 says: no leader: because"},
 		{"the leader's disk stands still", []string{`{"id":"n1","role":"leader","leader":"n1","disk_stalled":true,"leader_reason":"its disk",

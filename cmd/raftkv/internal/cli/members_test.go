@@ -385,7 +385,7 @@ func TestMembers_PrintsATable(t *testing.T) {
 		m.Members[i].URL = url
 	}
 	m.Members[1].Problem, m.Members[2].Problem, m.Members[2].Replace = "it is not connected", "its disk was emptied", true
-	m.Members[3].CatchUp = &api.CatchUp{Snapshot: &api.Transfer{Done: 40 << 20, Total: 100 << 20, ForMS: 2000}}
+	m.Members[3].CatchUp = &api.CatchUp{Snapshot: &api.Transfer{Done: 40 << 20, Total: 100 << 20, ForMS: 2000, LeftMS: 3000}}
 	m.Tolerance = "the cluster survives 1 failure more"
 	m.Members[4].CatchUp = &api.CatchUp{Match: 41, Last: 1000, Rate: 3.14159, LeftMS: 61_400}
 	for i, protocol := range []uint16{3, 3, 0, 2, 3} {

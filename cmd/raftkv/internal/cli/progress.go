@@ -103,10 +103,10 @@ func leftText(left time.Duration) string {
 
 // timeLeft returns how long a transfer takes at its present rate; "" if that is not known.
 func timeLeft(t api.Transfer) string {
-	if t.Done <= 0 || t.Total < t.Done || t.ForMS <= 0 {
+	if t.LeftMS <= 0 {
 		return ""
 	}
-	return leftText(milliseconds(float64(t.Total-t.Done) / float64(t.Done) * t.ForMS))
+	return leftText(milliseconds(t.LeftMS))
 }
 
 func prefixed(prefix, text string) string {

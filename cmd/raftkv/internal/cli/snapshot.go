@@ -163,7 +163,7 @@ func describeSnapshot(s api.Snapshot) (parts []string) {
 		{s.Receiving, "receives a snapshot from "}, {s.Sending, "sends a snapshot to "},
 	} {
 		if row.transfer != nil {
-			parts = append(parts, row.does+row.transfer.Peer+progress(row.transfer))
+			parts = append(parts, row.does+row.transfer.Peer+progress(row.transfer)+prefixed(", ", timeLeft(*row.transfer)))
 		}
 	}
 	for _, row := range []struct{ what, err string }{{"was not taken", s.Error}, {"was not sent", s.SendErr}, {"was not received", s.RecvErr}} {

@@ -219,6 +219,9 @@ func addProblems(reports []report) {
 		return
 	}
 	for i, r := range reports {
+		if r.Status == view && r.Problem == "" {
+			reports[i].Problem = view.SlowElection // one line is enough for what all of them see
+		}
 		if r.Status == nil || r.Problem != "" || r.ID == view.ID {
 			continue
 		}

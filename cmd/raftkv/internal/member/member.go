@@ -129,7 +129,9 @@ func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 		case ctx.Err() != nil || errors.Is(err, raft.ErrClosed):
 			return
 		case errors.Is(err, raft.ErrWiped):
-			log.Error("this member is of no use", "error", asCommand(err))
+			if n.Status().MajorityLost == "" { // or else the node has logged that
+				log.Error("this member is of no use", "error", asCommand(err))
+			}
 			return
 		}
 		log.Warn("not ready yet", "reason", reasonOf(err))

@@ -96,7 +96,7 @@ func (f *forwarder) wait(ctx context.Context, leader raft.NodeID) (_ context.Con
 func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	var notLeader *raft.NotLeaderError
 	if !errors.As(err, &notLeader) || notLeader.Leader == nil || string(notLeader.Leader.ID) == s.id {
-		return fail(explain(err))
+		return fail(s.explain(err))
 	}
 	if by := r.Header.Get(api.ForwardedHeader); by != "" {
 		return fail(api.Errorf(api.NotLeader, "try again in a second",

@@ -202,6 +202,17 @@ func explain(err error) *api.Error {
 	return &e
 }
 
+// explain is the function explain, for an error of this member itself: without a majority, neither time nor a command helps.
+func (s *Server) explain(err error) *api.Error {
+	e := explain(err)
+	if e.Code == api.NoLeader || errors.Is(err, raft.ErrWiped) {
+		if lost := s.node.Status().MajorityLost; lost != "" {
+			e.Message, e.Remedy = lost, "see docs/membership.md"
+		}
+	}
+	return e
+}
+
 func explained(err error) *api.Error {
 	if e := explainChange(err); e != nil {
 		return e
@@ -277,7 +288,8 @@ func (s *Server) ready(r *http.Request, _ []byte) answer {
 	err := s.node.Ready(ctx)
 	switch {
 	case ofNoUse(err): // waiting would not help
-		return fail(api.Errorf(api.NotReady, explain(err).Remedy, "%v", err))
+		e := s.explain(err)
+		return fail(api.Errorf(api.NotReady, e.Remedy, "%s", e.Message))
 	case err != nil:
 		return fail(api.Errorf(api.NotReady, "ask another member; `raftkv status` says what this one waits for", "%v", err))
 	}

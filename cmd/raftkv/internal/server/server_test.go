@@ -269,7 +269,7 @@ func TestStatus_SaysItAll(t *testing.T) {
 	m.SetStatus(node.Status{
 		ID: "n1", ClusterName: "c", Bootstrapped: true, Leadership: raft.Leadership{Term: 3, Leader: "n2", Role: raft.Follower},
 		LeaderMember: &leader, Last: raft.EntryID{Term: 3, Index: 9}, Commit: 8, Applied: 7, Tolerance: "one more",
-		SlowElection: "slow", DiskStalled: true, NoRoom: "make room", Applying: time.Second,
+		SlowElection: "slow", MajorityLost: "gone", DiskStalled: true, NoRoom: "make room", Applying: time.Second,
 		Members: []node.MemberStatus{{Member: leader, LastContact: -1, Connected: true}}, Err: errors.New("ended"),
 	})
 	var status api.Status
@@ -277,7 +277,7 @@ func TestStatus_SaysItAll(t *testing.T) {
 	assert.Equal(t, api.Status{
 		ID: "n1", Incarnation: "0000000000000000", ClusterName: "c", Cluster: strings.Repeat("0", 32), Bootstrapped: true,
 		Role: "follower", Term: 3, Leader: "n2", LeaderURL: leader.Meta, Last: 9, Commit: 8, Applied: 7, Keys: 1,
-		Tolerance: "one more", SlowElection: "slow", DiskStalled: true, NoRoom: "make room", ApplyingMS: 1000, Error: "ended", Snapshot: api.Snapshot{AgeMS: -1},
+		Tolerance: "one more", SlowElection: "slow", MajorityLost: "gone", DiskStalled: true, NoRoom: "make room", ApplyingMS: 1000, Error: "ended", Snapshot: api.Snapshot{AgeMS: -1},
 		Members: []api.Member{{
 			ID: "n2", Address: "127.0.0.1:1", URL: leader.Meta, Kind: "voter", Incarnation: "00000000000000ff",
 			Connected: true, LastContactMS: -1,
@@ -291,6 +291,13 @@ func TestHealth_IsTheNodeAndReadinessTheLeader(t *testing.T) {
 	assert.Equal(t, 200, m.do(t, "GET", "/readyz", "").StatusCode)
 	m.Fail(raft.ErrWiped)
 	assert.Contains(t, m.do(t, "GET", "/readyz", "").failure(t).Remedy, "ask another member; raftkv members replace", "waiting would not help")
+	m.SetStatus(node.Status{Wiped: true, MajorityLost: "the disks of 2 of 3 voters are lost"})
+	lost := m.do(t, "GET", "/readyz", "").failure(t)
+	assert.Equal(t, "the disks of 2 of 3 voters are lost; see docs/membership.md", lost.Message+"; "+lost.Remedy, "nobody can replace it")
+	assert.Equal(t, lost.Message, m.do(t, "PUT", "/kv/k", "v").failure(t).Message)
+	m.Fail(&raft.NotLeaderError{Reason: "no leader"})
+	assert.Equal(t, lost.Message, m.do(t, "PUT", "/kv/k", "v").failure(t).Message)
+	m.SetStatus(node.Status{})
 	m.Fail(context.DeadlineExceeded)
 	m.End(&raft.StorageError{Op: "write", Err: errors.New("no space")})
 	r := m.do(t, "GET", "/healthz", "")

@@ -56,5 +56,5 @@ func describeTransfer(t *node.Transfer) *api.Transfer {
 	if t == nil {
 		return nil
 	}
-	return &api.Transfer{Last: uint64(t.ID.Index), Peer: string(t.Peer), Done: t.Done, Total: t.Total, ForMS: milliseconds(t.Since)}
+	return &api.Transfer{Last: uint64(t.ID.Index), Peer: string(t.Peer), Done: t.Done, Total: t.Total, ForMS: milliseconds(t.Since), LeftMS: milliseconds(t.Left)}
 }

@@ -30,7 +30,7 @@ func describe(n node.Status, c raft.Configuration) api.Status {
 	status := api.Status{
 		ID: string(n.ID), Incarnation: n.Incarnation.String(), StartCount: n.StartCount, ClusterName: n.ClusterName,
 		Bootstrapped: n.Bootstrapped, Wiped: n.Wiped, Role: n.Role.String(), Term: uint64(n.Term), Leader: string(n.Leader),
-		LeaderReason: n.LeaderReason, SlowElection: n.SlowElection, DiskStalled: n.DiskStalled, FSMHangs: n.FSMHangs, NoRoom: n.NoRoom,
+		LeaderReason: n.LeaderReason, SlowElection: n.SlowElection, MajorityLost: n.MajorityLost, DiskStalled: n.DiskStalled, FSMHangs: n.FSMHangs, NoRoom: n.NoRoom,
 		Tolerance: n.Tolerance, Missing: n.Missing,
 		Base: uint64(n.Base.Index), Last: uint64(n.Last.Index), LogBytes: n.LogBytes, Snapshot: describeSnapshot(n.Snapshot), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
 		ApplyingMS: milliseconds(n.Applying), Pending: n.Pending, Members: make([]api.Member, 0, len(n.Members)),
@@ -59,7 +59,7 @@ func describeMember(m node.MemberStatus) api.Member {
 	member := api.Member{
 		ID: string(m.ID), Address: m.Address, URL: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(),
 		State: m.State, Match: uint64(m.Match), Lag: m.Lag, Connected: m.Connected, ConnectionErr: m.ConnectionErr,
-		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip), Problem: m.Problem, Replace: m.Replace,
+		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip), Problem: m.Problem, Verdict: m.Verdict, Replace: m.Replace,
 		Protocol: m.Protocol, Release: m.Release,
 	}
 	if m.LastContact >= 0 {

@@ -1,0 +1,82 @@
+package enums_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/internal/enums"
+)
+
+func TestOf_CountsAsTheCompilerDoes(t *testing.T) {
+	deny, err := enums.Of("../..", "DenyReason")
+	require.NoError(t, err)
+	assert.EqualValues(t, 0, deny["Granted"])
+	assert.EqualValues(t, 1, deny["DeniedOldTerm"])
+	answers, err := enums.Of("../..", "AnswerKind")
+	require.NoError(t, err)
+	assert.EqualValues(t, 9, answers["AnswerGivenUp"])
+	stages, err := enums.Texts("../..", "ChangeStage")
+	require.NoError(t, err)
+	assert.Equal(t, "joint", stages["ChangeJoint"])
+	_, err = enums.Of("../..", "Nothing")
+	assert.ErrorContains(t, err, "no constant of type Nothing")
+}
+
+// A String or an Error of an enumeration names each constant: otherwise a new one would be told under the name of another, or
+// as a number.
+func TestEnumerations_GiveEachConstantAText(t *testing.T) {
+	dirs := []string{"../..", "../../node", "../../transport", "../../storage"}
+	for _, dir := range dirs {
+		all, err := enums.All(dir)
+		require.NoError(t, err)
+		for typ, named := range namesInMethods(t, dir) {
+			for name := range all[typ] {
+				assert.True(t, named[name], "%s: no method of %s names %s", dir, typ, name)
+			}
+		}
+	}
+}
+
+// namesInMethods returns which identifiers the methods of each type with a String or an Error use.
+func namesInMethods(t *testing.T, dir string) map[string]map[string]bool {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	used, texts := map[string]map[string]bool{}, map[string]map[string]bool{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			f, isFunc := d.(*ast.FuncDecl)
+			if !isFunc || f.Recv == nil {
+				continue
+			}
+			of, byValue := f.Recv.List[0].Type.(*ast.Ident)
+			if !byValue {
+				continue
+			}
+			if used[of.Name] == nil {
+				used[of.Name] = map[string]bool{}
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok {
+					used[of.Name][id.Name] = true
+				}
+				return true
+			})
+			if f.Name.Name == "String" || f.Name.Name == "Error" {
+				texts[of.Name] = used[of.Name]
+			}
+		}
+	}
+	return texts
+}

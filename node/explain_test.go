@@ -1,0 +1,53 @@
+package node
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/enums"
+)
+
+// Each reason of a refusal has an error of its own. The reasons of changes bring theirs with them, and a member that does not
+// lead, or hands over, names the leader instead.
+func TestExplain_EveryRefusalHasItsError(t *testing.T) {
+	refusals, err := enums.Of("..", "RefusalKind")
+	require.NoError(t, err)
+	n := &Node{cfg: Config{}.withDefaults(), taker: &taker{}}
+	n.taker.trouble.set(&raft.SnapshotError{})
+	brought := errors.New("brought")
+	for name, kind := range refusals {
+		refusal := raft.RefusalKind(kind)
+		a := raft.Answer{Kind: raft.AnswerRefused, Refusal: refusal}
+		if refusal >= raft.RefusedConfigIndex {
+			a.Err = brought
+			expect.Equal(t, brought, n.explain(&call{}, a), name)
+			continue
+		}
+		var elsewhere *raft.NotLeaderError
+		leads := refusal == raft.RefusedNotLeader || refusal == raft.RefusedTransferring
+		expect.Equal(t, leads, errors.As(n.explain(&call{}, a), &elsewhere), name)
+	}
+}
+
+// Each answer of the core ends its request, or is the first of two.
+func TestRequests_EveryAnswerIsPassedOn(t *testing.T) {
+	answers, err := enums.Of("..", "AnswerKind")
+	require.NoError(t, err)
+	fails := []raft.AnswerKind{raft.AnswerRefused, raft.AnswerNotApplied, raft.AnswerUnknown, raft.AnswerGivenUp}
+	for name, kind := range answers {
+		if raft.AnswerKind(kind) == raft.AnswerAccepted {
+			continue
+		}
+		failed := false
+		req := &call{outcome: make(chan outcome, 1)}
+		r := &requests{table: map[raft.RequestID]*call{1: req}}
+		r.answer([]raft.Answer{{RequestID: 1, Kind: raft.AnswerKind(kind)}}, func(*call, raft.Answer) error { failed = true; return raft.ErrClosed })
+		expect.Len(t, req.outcome, 1, name)
+		expect.Equal(t, slices.Contains(fails, raft.AnswerKind(kind)), failed, "%s: a new answer is no error of its own", name)
+	}
+}

@@ -1,0 +1,175 @@
+package node_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
+)
+
+// withLogs starts three members that log warnings into one buffer, each line with its id.
+func withLogs(t *testing.T, tr func(raft.NodeID, raft.Transport) raft.Transport) (*rafttest.Cluster, *lockedBuffer) {
+	log := &lockedBuffer{}
+	return startAll(t, rafttest.Options{NewFSM: newJournal, Transport: tr, Configure: func(cfg *node.Config) {
+		cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: string(cfg.ID), Level: hclog.Warn, Output: log})
+	}}), log
+}
+
+// The disks of two members of three were emptied. No member can be replaced without a majority, so nobody is told to do that:
+// the survivor and both others say that the majority is lost and where to read on, in the status and once in the log. A disk
+// that is put back ends that.
+func TestMajorityLost_IsSaidInsteadOfARemedyThatCannotWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, log := withLogs(t, nil)
+		propose(t, c.Leader(), "a")
+		image := stop(c, "n2")
+		c.Crash("n3")
+		c.Wipe("n2")
+		c.Wipe("n3")
+		c.Start("n2")
+		c.Start("n3")
+		for _, id := range c.IDs() {
+			n := c.Node(id)
+			c.Await("it to know", func() bool { return n.Status().MajorityLost != "" })
+			c.Await("the leader to step down", func() bool { return n.Status().Leader == "" })
+			s := n.Status()
+			assert.Contains(t, s.LeaderReason, `the disks of 2 of 3 voters are lost (n2 n3), and with them a majority: no command can bring it back`)
+			assert.Contains(t, s.LeaderReason, `"When a majority is lost" in docs/membership.md`)
+			assert.Equal(t, 1, strings.Count(log.String(), string(id)+": the majority of the cluster is lost"))
+			for _, m := range s.Members {
+				assert.False(t, m.Replace, "%s of %s", id, m.ID)
+				assert.NotContains(t, m.Problem, "replace", "%s of %s", id, m.ID)
+			}
+		}
+		assert.Equal(t, "emptied disk", c.Node("n1").Status().Members[2].Verdict)
+
+		c.Crash("n2")
+		c.Restore("n2", image)
+		c.Start("n2")
+		propose(t, c.Leader(), "b")
+		s := c.Leader().Status()
+		assert.Empty(t, s.MajorityLost)
+		assert.True(t, s.Members[2].Replace, "now it can be replaced")
+	})
+}
+
+// One emptied disk of three is no lost majority, and neither are members that cannot be reached: they may come back.
+func TestMajorityLost_IsNotSaidOfDisksThatMayComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, log := withLogs(t, nil)
+		propose(t, c.Leader(), "a")
+		c.Crash("n2")
+		c.Crash("n3")
+		c.Wipe("n3")
+		c.Start("n3")
+		c.Await("it to know", func() bool { return c.Node("n3").Status().Wiped })
+		time.Sleep(time.Minute) // in the bubble
+		for _, id := range []raft.NodeID{"n1", "n3"} {
+			assert.Empty(t, c.Node(id).Status().MajorityLost)
+		}
+		assert.NotContains(t, log.String(), "majority")
+	})
+}
+
+// withHandlers is withLogs; the handlers of the members can be called in place of a peer.
+func withHandlers(t *testing.T) (*rafttest.Cluster, *lockedBuffer, func(raft.NodeID) raft.Handler) {
+	var mu sync.Mutex
+	handlers := map[raft.NodeID]*raft.Handler{}
+	c, log := withLogs(t, func(id raft.NodeID, tr raft.Transport) raft.Transport {
+		mu.Lock()
+		defer mu.Unlock()
+		handlers[id] = new(raft.Handler)
+		return open{tr, handlers[id]}
+	})
+	return c, log, func(id raft.NodeID) raft.Handler {
+		mu.Lock()
+		defer mu.Unlock()
+		return *handlers[id]
+	}
+}
+
+// A rejection is logged once for each peer, reason and direction, although the other direction is connected meanwhile. Once
+// the member was replaced, a dial of the former one that was under way asks nobody to replace it again.
+func TestRejections_ARemedyThatWasAppliedIsNotLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, log, handler := withHandlers(t)
+		propose(t, c.Leader(), "a")
+		leader, victim := c.Leader().Status().ID, c.Follower().Status().ID
+		former := raft.Peer{ID: victim, Incarnation: c.Node(victim).Status().Incarnation}
+		c.Crash(victim)
+		c.Wipe(victim)
+		n := c.Start(victim)
+		c.Await("it to know", func() bool { return n.Status().Wiped })
+		time.Sleep(time.Minute) // in the bubble
+		for _, id := range others(c, n) {
+			assert.Equal(t, 1, strings.Count(log.String(), string(id)+": was refused by a member: member="+string(victim)))
+			assert.Equal(t, 1, strings.Count(log.String(), string(victim)+": refused a member: member="+string(id)))
+		}
+		_, err := c.Leader().ReplaceMember(t.Context(), victim, raft.Member{}, node.ChangeOptions{})
+		require.NoError(t, err)
+		before := log.String()
+		now := raft.Peer{ID: victim, Incarnation: n.Status().Incarnation}
+		handler(leader).Rejected(former, raft.Rejection{Reason: raft.RejectWrongIncarnation, From: now})
+		time.Sleep(time.Minute) // in the bubble
+		assert.Equal(t, before, log.String())
+	})
+}
+
+// A member that runs on an older image of its disk ends. Its peers go on to say why.
+func TestImage_ThePeersOfARefusedMemberSayWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newJournal)
+		propose(t, c.Leader(), "a")
+		image := stop(c, "n3")
+		c.Start("n3")
+		met(c, "n3", "n1")
+		met(c, "n3", "n2")
+		c.Crash("n3")
+		c.Restore("n3", image)
+		var stale *raft.StaleImageError
+		require.ErrorAs(t, ended(t, c.Start("n3")), &stale)
+		c.Crash("n3")
+		time.Sleep(time.Minute) // in the bubble: the connections fail for another reason
+		told := 0
+		for _, id := range []raft.NodeID{"n1", "n2"} {
+			m := c.Node(id).Status().Members[2]
+			assert.Equal(t, "not connected", m.Verdict)
+			if strings.Contains(m.Problem, "when the two last met") && strings.Contains(m.Problem, "older image of its disk") {
+				told++
+			}
+		}
+		assert.Positive(t, told, "%s", c.Node("n1").Status().Members[2].Problem)
+	})
+}
+
+// A member that calls with an older image of its disk is refused, and may never hear why. Who has refused it says so, until the
+// member connects again.
+func TestImage_WhoRefusedAMemberSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, handler := withHandlers(t)
+		propose(t, c.Leader(), "a")
+		older := handler("n3").Hello(c.Node("n1").Status().Members[0].Peer())
+		c.Restart("n3")
+		met(c, "n3", "n1")
+		c.Crash("n3")
+		c.Await("it to be gone", func() bool { return !connected(c, "n1", "n3") })
+		problem := func() string { return c.Node("n1").Status().Members[2].Problem }
+		assert.NotContains(t, problem(), "last met")
+		require.NotNil(t, handler("n1").Check(older))
+		assert.Contains(t, problem(), `when the two last met, member "n1" refuses the connection: stale start`)
+		c.Start("n3")
+		met(c, "n3", "n1")
+		c.Crash("n3")
+		c.Await("it to be gone", func() bool { return !connected(c, "n1", "n3") })
+		assert.NotContains(t, problem(), "last met")
+	})
+}

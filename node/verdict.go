@@ -1,0 +1,223 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// verdict is one way in which a member may not be well. Status, Node.Ready, the logs and raftkv say nothing of a member's
+// health that is not in the table of verdicts.
+type verdict struct {
+	name   string // MemberStatus.Verdict: a contract, like the keys of Status's JSON
+	counts bool   // a voter with it still counts towards a quorum
+	away   bool   // the member cannot be reached
+	// says returns the verdict as a sentence about m, as s sees it; "" if m is well in this respect.
+	says   func(s *Status, m *MemberStatus) string
+	remedy string // what to do about it, if the sentence does not say so
+}
+
+// verdicts is the table. If several apply, the first one is MemberStatus.Problem: causes come before their effects. A voter
+// counts towards a quorum unless one applies that says otherwise.
+var verdicts = []verdict{
+	{name: "ended", says: saysEnded},
+	{name: "emptied disk", says: saysEmptied, away: true},
+	{name: "lost entries", says: saysStale, remedy: "replace it like one whose disk was lost"},
+	{name: "not connected", says: saysUnconnected, away: true},
+	{name: "not heard", says: saysUnheard, away: true},
+	{name: "suspected", says: saysSuspected},
+	{name: "earlier release", says: saysEarlier, remedy: "upgrade it"},
+	{name: "needs a snapshot", says: saysNeedsSnapshot},
+	{name: "no room", says: saysNoRoom}, // before the stall of a write that waits for room
+	{name: "disk stalled", says: saysStalled},
+	{name: "restoring", says: saysRestoring},
+	{name: "FSM hangs", says: saysFSMHangs},
+	{name: "hindered", says: saysHindered}, // after all that have a name
+	{name: "behind", says: saysBehind},
+	{name: "applies late", says: saysAppliesLate, counts: true},
+}
+
+// judge fills in Verdict and Problem of m, and whether m counts towards a quorum if it is a voter.
+func (m *MemberStatus) judge(s *Status) {
+	m.Verdict, m.Problem, m.excluded, m.away = "", "", "", false
+	for i := range verdicts {
+		v := &verdicts[i]
+		says := v.says(s, m)
+		if says == "" {
+			continue
+		}
+		if m.Verdict == "" {
+			m.Verdict, m.Problem = v.name, says
+			if v.remedy != "" && s.MajorityLost == "" {
+				m.Problem += ": " + v.remedy
+			}
+		}
+		if !v.counts && m.excluded == "" {
+			m.excluded, m.away = says, v.away
+		}
+	}
+}
+
+// isSelf reports whether m is the member whose status it is.
+func (m *MemberStatus) isSelf() bool { return m.State == "self" }
+
+func saysEnded(s *Status, m *MemberStatus) string {
+	if !m.isSelf() || s.Err == nil {
+		return ""
+	}
+	return fmt.Sprintf("it has ended: %v", s.Err)
+}
+
+// saysEmptied names no remedy: Replace and MajorityLost say which one there is.
+func saysEmptied(s *Status, m *MemberStatus) string {
+	switch {
+	case m.isSelf() && s.Wiped:
+		return "its disk was emptied: the cluster knows it with another incarnation"
+	case !m.isSelf() && !m.Connected && m.refusal != nil && m.refusal.Reason == raft.RejectWrongIncarnation:
+		return "its disk was emptied: it answers with another incarnation"
+	}
+	return ""
+}
+
+func saysStale(_ *Status, m *MemberStatus) string {
+	if m.State != "stale" {
+		return ""
+	}
+	return "it holds less than it has acknowledged"
+}
+
+// saysUnconnected adds why one of the two refused the other when they last met: the member may have ended since for that.
+func saysUnconnected(_ *Status, m *MemberStatus) string {
+	if m.isSelf() || m.Connected {
+		return ""
+	}
+	why := cmp.Or(m.ConnectionErr, "it is not connected")
+	for _, r := range []*raft.Rejection{m.refused, m.refusal} {
+		if r == nil {
+			continue
+		}
+		if said := strings.TrimPrefix(r.Error(), "raft: "); !strings.Contains(why, said) {
+			return fmt.Sprintf("%s; when the two last met, %s", why, said)
+		}
+	}
+	return why
+}
+
+// saysUnheard is for the leader: followers do not hear from each other all the time.
+func saysUnheard(s *Status, m *MemberStatus) string {
+	switch {
+	case m.isSelf() || s.Role != raft.Leader:
+		return ""
+	case m.LastContact < 0:
+		return "it has not been heard"
+	case m.LastContact > s.patience:
+		return fmt.Sprintf("it has not been heard for %v", m.LastContact.Round(time.Millisecond))
+	}
+	return ""
+}
+
+func saysSuspected(s *Status, m *MemberStatus) string {
+	if m.hindered&raft.HinderedSuspected == 0 {
+		return ""
+	}
+	by := "a leader"
+	if m.isSelf() {
+		by = string(s.suspected)
+	}
+	return by + ", which led and is not in its configuration, has shown that its disk lacks what it acknowledged: it does not vote until " +
+		"its configuration names that leader, or a later leader has brought its log up to date"
+}
+
+func saysEarlier(_ *Status, m *MemberStatus) string {
+	switch {
+	case !m.stuck():
+		return ""
+	case m.changed:
+		return "the members have been changed, and its earlier release cannot read that"
+	}
+	return "it lacks entries that are compacted here, and its earlier release takes no snapshots"
+}
+
+// saysNeedsSnapshot says how far a member is that lags behind the base of the leader's log, or why it stays behind.
+func saysNeedsSnapshot(s *Status, m *MemberStatus) string {
+	const lacks = "it lacks entries that are compacted here, and "
+	var failed *raft.SnapshotStreamError
+	switch t := &s.Snapshot; {
+	case m.isSelf() && t.Receiving != nil:
+		return "it lacks entries that the leader has compacted, and is sent a snapshot: " + t.Receiving.String()
+	case m.State != "snapshot":
+		return ""
+	case t.Sending != nil && t.Sending.Peer == m.ID:
+		return lacks + "is sent a snapshot: " + t.Sending.String()
+	case errors.As(t.SendErr, &failed) && failed.To == m.ID:
+		return lacks + "the last snapshot did not arrive: " + failed.Err.Error()
+	case t.Unsupported != "":
+		return lacks + "this member has no snapshot to send"
+	}
+	return lacks + "waits for a snapshot"
+}
+
+func saysNoRoom(s *Status, m *MemberStatus) string {
+	switch {
+	case m.isSelf():
+		return s.NoRoom
+	case m.hindered&raft.HinderedNoRoom != 0:
+		return "its disk has no room for more entries of the log: make room, and it goes on by itself"
+	}
+	return ""
+}
+
+func saysStalled(_ *Status, m *MemberStatus) string {
+	if m.hindered&raft.HinderedStalled == 0 {
+		return ""
+	}
+	return "its disk has stalled"
+}
+
+func saysRestoring(s *Status, m *MemberStatus) string {
+	switch r := s.Snapshot.Restoring; {
+	case m.isSelf() && r != nil:
+		return fmt.Sprintf("its state machine is restored from a snapshot, %v so far: %s", r.Since.Round(time.Second), r)
+	case m.hindered&raft.HinderedRestoring != 0:
+		return "its state machine is restored from a snapshot"
+	}
+	return ""
+}
+
+func saysFSMHangs(s *Status, m *MemberStatus) string {
+	switch {
+	case m.hindered&raft.HinderedFSM == 0:
+		return ""
+	case m.isSelf():
+		return fmt.Sprintf("its FSM hangs: one call of Apply has been running for %v", s.Applying.Round(time.Second))
+	}
+	return "its FSM hangs in a call of Apply"
+}
+
+// saysHindered is for what a later release adds to raft.Hindrance.
+func saysHindered(_ *Status, m *MemberStatus) string {
+	const known = raft.HinderedNoRoom | raft.HinderedStalled | raft.HinderedRestoring | raft.HinderedSuspected | raft.HinderedFSM
+	if m.hindered&^known == 0 {
+		return ""
+	}
+	return "it says that something keeps it from serving, for which this member's release has no name: its own status says more"
+}
+
+// saysBehind is for voters: of a member that is to become one, CatchUp says how far it is.
+func saysBehind(s *Status, m *MemberStatus) string {
+	if m.lags <= s.patience || m.CatchUp != nil {
+		return ""
+	}
+	return fmt.Sprintf("it holds the log up to entry %d of %d, and has been behind for %v", m.Match, s.Last.Index, m.lags.Round(time.Second))
+}
+
+func saysAppliesLate(s *Status, m *MemberStatus) string {
+	if !m.isSelf() || s.appliesLate <= s.patience {
+		return ""
+	}
+	return fmt.Sprintf("it has applied %d of %d committed entries, and has been behind for %v", s.Applied, s.Commit, s.appliesLate.Round(time.Second))
+}

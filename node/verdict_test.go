@@ -1,0 +1,168 @@
+package node
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+	"time"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// verdictCases holds, for each verdict, what a leader knows of n3, or of itself if own is set, when it applies.
+var verdictCases = map[string]struct {
+	own  bool
+	know func(s *Status, m *MemberStatus)
+	says string
+}{
+	"ended":           {true, func(s *Status, _ *MemberStatus) { s.Err = raft.ErrClosed }, "it has ended: " + raft.ErrClosed.Error()},
+	"emptied disk":    {true, func(s *Status, _ *MemberStatus) { s.Wiped = true }, "its disk was emptied: the cluster knows it with another incarnation"},
+	"lost entries":    {false, func(_ *Status, m *MemberStatus) { m.State = "stale" }, "it holds less than it has acknowledged: replace it like one whose disk was lost"},
+	"not connected":   {false, func(_ *Status, m *MemberStatus) { m.Connected = false }, "it is not connected"},
+	"not heard":       {false, func(_ *Status, m *MemberStatus) { m.LastContact = time.Minute }, "it has not been heard for 1m0s"},
+	"suspected":       {false, hindered(raft.HinderedSuspected), "a leader, which led and is not in its configuration, has shown that its disk lacks what it acknowledged: it does not vote until its configuration names that leader, or a later leader has brought its log up to date"},
+	"earlier release": {false, func(_ *Status, m *MemberStatus) { m.earlier, m.changed = true, true }, "the members have been changed, and its earlier release cannot read that: upgrade it"},
+	"needs a snapshot": {false, func(s *Status, m *MemberStatus) {
+		m.State, s.Snapshot.Sending = "snapshot", &Transfer{Peer: "n3", Done: 1 << 20, Total: 3 << 20, Left: 20 * time.Second}
+	}, "it lacks entries that are compacted here, and is sent a snapshot: 1024 of 3072 KiB, 20s left"},
+	"no room":      {false, hindered(raft.HinderedNoRoom | raft.HinderedStalled), "its disk has no room for more entries of the log: make room, and it goes on by itself"},
+	"disk stalled": {false, hindered(raft.HinderedStalled), "its disk has stalled"},
+	"restoring":    {false, hindered(raft.HinderedRestoring), "its state machine is restored from a snapshot"},
+	"FSM hangs":    {false, hindered(raft.HinderedFSM), "its FSM hangs in a call of Apply"},
+	"hindered":     {false, hindered(1 << 7), "it says that something keeps it from serving, for which this member's release has no name: its own status says more"},
+	"behind": {false, func(s *Status, m *MemberStatus) { s.Last.Index, m.Match, m.lags = 1273, 257, 12*time.Second },
+		"it holds the log up to entry 257 of 1273, and has been behind for 12s"},
+	"applies late": {true, func(s *Status, _ *MemberStatus) { s.Applied, s.Commit, s.appliesLate = 257, 1273, 12*time.Second },
+		"it has applied 257 of 1273 committed entries, and has been behind for 12s"},
+}
+
+func hindered(by raft.Hindrance) func(*Status, *MemberStatus) {
+	return func(_ *Status, m *MemberStatus) { m.hindered = by }
+}
+
+// A voter that cannot be part of a quorum is not counted among the failures that the cluster survives, whatever the reason, and
+// the sentence names it and the reason.
+func TestVerdicts_DecideWhoCounts(t *testing.T) {
+	for _, v := range verdicts {
+		row, found := verdictCases[v.name]
+		if !expect.True(t, found, "no case for %q", v.name) {
+			continue
+		}
+		s := seenFrom(raft.Leader, 3, "n2", "n3")
+		s.patience = time.Second
+		m := &s.Members[2]
+		if row.own {
+			m = &s.Members[0]
+		}
+		row.know(&s, m)
+		s.judge()
+		expect.Equal(t, v.name, m.Verdict)
+		expect.Equal(t, row.says, m.Problem, v.name)
+		expect.Equal(t, v.counts, strings.HasPrefix(s.Tolerance, "the cluster survives 1 failure more: 3 of 3 voters"), "%s: %s", v.name, s.Tolerance)
+		if why, named := strings.CutPrefix(s.Tolerance, "none: 2 of 3 voters count, and the next failure stops the cluster; n3 does not count"); named {
+			expect.NotEmpty(t, why)
+		}
+	}
+	expect.Len(t, verdictCases, len(verdicts))
+}
+
+// With two of three disks full, nothing can be written, and no sentence says that one failure more would be the first to matter.
+func TestVerdicts_AQuorumThatDoesNotCountIsSaid(t *testing.T) {
+	s := seenFrom(raft.Leader, 3, "n2", "n3")
+	s.patience = time.Second
+	s.Members[1].hindered, s.Members[2].hindered = raft.HinderedNoRoom, raft.HinderedRestoring
+	s.judge()
+	expect.Equal(t, "the cluster does not work as seen from here: 1 of 3 voters count, 2 are needed; n2 does not count: its disk has no room for more "+
+		"entries of the log: make room, and it goes on by itself; n3 does not count: its state machine is restored from a snapshot", s.Tolerance)
+	s.Members[1].hindered, s.Members[2].hindered, s.NoRoom = 0, 0, noRoom(errors.New("full"))
+	s.judge()
+	expect.Contains(t, s.Tolerance, "none: 2 of 3 voters count, and the next failure stops the cluster; n1 does not count: its disk has no room")
+}
+
+// A learner that catches up is not "behind": CatchUp says how far it is. One that is behind for a moment only is not either.
+func TestVerdicts_BehindIsForVotersThatStayBehind(t *testing.T) {
+	s := seenFrom(raft.Leader, 3, "n2", "n3")
+	s.patience = time.Second
+	s.Members[1].lags, s.Members[2].lags, s.Members[2].CatchUp = time.Second, time.Minute, &CatchUp{}
+	s.judge()
+	expect.Empty(t, s.Members[1].Problem+s.Members[2].Problem)
+}
+
+// A member that was refused for the image of its disk, or refuses this one, ends, and then refuses connections: its peers still
+// know why.
+func TestVerdicts_TheLastRejectionIsToldAfterTheConnection(t *testing.T) {
+	stale := &raft.Rejection{Reason: raft.RejectStaleStart, From: raft.Peer{ID: "n1"}}
+	for _, row := range []struct {
+		rule string
+		know func(m *MemberStatus)
+		want string
+	}{
+		{"this member has refused it", func(m *MemberStatus) { m.refused = stale }, "connection refused; when the two last met, " + strings.TrimPrefix(stale.Error(), "raft: ")},
+		{"it has refused this member", func(m *MemberStatus) { m.refusal = stale }, "connection refused; when the two last met, " + strings.TrimPrefix(stale.Error(), "raft: ")},
+		{"the error says it", func(m *MemberStatus) {
+			m.refusal, m.ConnectionErr = stale, "transport: "+strings.TrimPrefix(stale.Error(), "raft: ")
+		}, "transport: " + strings.TrimPrefix(stale.Error(), "raft: ")},
+		{"it is connected again", func(m *MemberStatus) { m.refused, m.Connected = stale, true }, ""},
+	} {
+		s := seenFrom(raft.Leader, 3, "n2", "n3")
+		s.patience = time.Second
+		s.Members[2].Connected, s.Members[2].ConnectionErr = false, "connection refused"
+		row.know(&s.Members[2])
+		s.judge()
+		expect.Equal(t, row.want, s.Members[2].Problem, row.rule)
+	}
+}
+
+// Programs read the names: the documentation of MemberStatus.Verdict lists all of them.
+func TestVerdicts_AreDocumented(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "status.go", nil, parser.ParseComments)
+	require.NoError(t, err)
+	var doc string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if f, ok := n.(*ast.Field); ok && len(f.Names) == 1 && f.Names[0].Name == "Verdict" {
+			doc = strings.Join(strings.Fields(f.Doc.Text()), " ")
+		}
+		return true
+	})
+	for _, v := range verdicts {
+		expect.Contains(t, doc, `"`+v.name+`"`)
+	}
+	expect.Equal(t, len(verdicts), strings.Count(strings.ReplaceAll(doc, `""`, ""), `"`)/2, "each name once")
+}
+
+// A leader that is lost too often is told while there is one, with the timeout that would do: it was lost for another one, in a
+// later term, or for a moment.
+func TestHistory_TellsALeaderThatIsLostTooOften(t *testing.T) {
+	h, second := &history{}, raft.Time(time.Second)
+	leads := func(term raft.Term, leader raft.NodeID) raft.Leadership {
+		return raft.Leadership{Term: term, Leader: leader}
+	}
+	change := func(from, to raft.Leadership) {
+		h.noteLoss(second, from, to, raft.ElectionStatus{Answer: raft.Time(12 * time.Millisecond)})
+	}
+	for i := range raft.Term(lossesOften - 3) {
+		change(leads(i, ""), leads(i+1, "n1"))
+		change(leads(i+1, "n1"), leads(i+1, ""))
+	}
+	change(leads(9, ""), leads(9, "n2"))
+	change(leads(9, "n2"), leads(9, "n2")) // only its role has changed
+	change(leads(9, "n2"), leads(10, "n3"))
+	change(leads(10, "n3"), leads(11, "n3"))
+	assert := expect.New(t)
+	assert.Empty(h.unsettled(2*second, 10*time.Millisecond))
+	change(leads(11, "n3"), leads(11, ""))
+	assert.Equal("the leader was lost 7 times in the last 2m0s: unless it was stopped, moved or cut off, the election timeout of 10ms is too short, "+
+		"and the answer to a request for votes took up to 12ms: set it to 20ms or more on all members", h.unsettled(2*second, 10*time.Millisecond))
+	assert.Contains(h.unsettled(2*second, time.Second), "the election timeout of 1s is too short: set it to 2s or more")
+	assert.Empty(h.unsettled(second+raft.Time(lossesRecent)+1, time.Second))
+	for range 2 * lossesMax {
+		change(leads(11, "n3"), leads(11, ""))
+	}
+	assert.Len(h.losses, lossesMax)
+}
