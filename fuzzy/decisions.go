@@ -37,6 +37,7 @@ var decisions = [...]Decision{
 	{Name: "fail the consistency check", kind: raft.TraceConflict},
 	{Name: "truncate the log", kind: raft.TraceTruncated},
 	{Name: "probe further back", kind: raft.TraceProbeBack},
+	{Name: "find an entry too large for a member", kind: raft.TraceOversized},
 	{Name: "transfer leadership", kind: raft.TraceTransfer},
 	{Name: "take a member for stale", kind: raft.TraceStaleMember},
 	{Name: "mark the store", kind: raft.TraceMarked},

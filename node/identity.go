@@ -39,7 +39,7 @@ type identity struct {
 	live         map[raft.Peer]raft.StartID        // the start of each connected peer
 	contact      map[raft.Peer]time.Time           // when each peer was last heard from
 	refusals     map[raft.Peer]raft.Rejection      // the contacts that reject this member at present, and why
-	spoken       map[raft.Peer]speech              // what the last connection to each peer has shown of its release
+	spoken       map[raft.Peer]speech              // what the last connection to each peer has shown of its release and settings
 	misnamed     map[raft.Peer]bool                // what each peer has said last of this id: that other incarnations are its members, or this one
 	silent       map[raft.Peer]bool                // callers that are dialed again as soon as they speak
 	warned       map[raft.Peer][]raft.RejectReason // the rejections logged for each peer since its last connection
@@ -141,6 +141,8 @@ func (i *identity) hello(to raft.Peer) raft.Hello {
 	v.Memory, _ = i.kept.load()
 	h := v.Hello(to, i.node.cfg.ElectionTimeout)
 	h.Address, h.Release = cmp.Or(i.node.cfg.Advertise, h.Address), release()
+	own := i.node.settings()
+	h.AppendBytesMax, h.CommandBytesMax, h.NoSnapshots = own.appendBytesMax, own.commandBytesMax, own.noSnapshots
 	return h
 }
 

@@ -102,14 +102,20 @@ type MemberStatus struct {
 	// Replace says that it will not count again by itself, because it has lost its disk, or what it acknowledged: replace it
 	// (Node.ReplaceMember).
 	Replace bool
+	// Differs lists the settings that should be the same on all members, and in which this one differs from the member whose
+	// status this is, as far as it is known.
+	Differs []SettingDifference
 	// Problem says in one sentence why the member does not count from this member's point of view, or, for this
 	// member itself, why it does not serve; "" if all is well.
 	Problem string
 
-	outgoing bool            // it votes among the voters that are being left
-	earlier  bool            // see raft.PeerProgress.EarlierRelease
-	changed  bool            // the members have been changed, which no earlier release can read
-	refusal  *raft.Rejection // how it rejects this member at present; nil if it does not
+	settings settings           // that it has said last
+	carried  int                // see Node.carriedTo
+	progress *raft.PeerProgress // on the leader, of the others; else nil
+	outgoing bool               // it votes among the voters that are being left
+	earlier  bool               // see raft.PeerProgress.EarlierRelease
+	changed  bool               // the members have been changed, which no earlier release can read
+	refusal  *raft.Rejection    // how it rejects this member at present; nil if it does not
 }
 
 // Status returns what the node knows at this moment. Any goroutine may call it, even after the node has ended.
@@ -194,13 +200,12 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		if p, ok := progress[m.Peer()]; ok {
 			s.CatchUp = n.catchUp(p, core.Last.Index, snapshots)
 			s.State, s.Match, s.Inflight, s.earlier = p.State, p.Match, p.Inflight, p.EarlierRelease
-			s.changed = core.Config.Level > 0
+			s.changed, s.progress = core.Config.Level > 0, &p
 			s.Lag = uint64(core.Last.Index - min(p.Match, core.Last.Index))
 		}
 		peer := n.connection(m.Peer())
 		s.Connected, s.RoundTrip, s.Dialed = peer.Connected, peer.RoundTrip, peer.Address
-		speech := n.identity.spokenBy(m.Peer())
-		s.Protocol, s.Release = speech.protocol, speech.release
+		n.addSpoken(&s)
 		s.Replace = needsReplacement(s)
 		if peer.Err != nil {
 			s.ConnectionErr = peer.Err.Error()
@@ -240,7 +245,7 @@ func missing(core raft.CoreStatus, members []MemberStatus) []string {
 func problemOf(s Status, m MemberStatus, limit time.Duration) string {
 	switch {
 	case m.State != "self":
-		return cmp.Or(unreached(s, m, limit), behindBase(s.Snapshot, m))
+		return cmp.Or(unreached(s, m, limit), behindBase(s, m))
 	case s.Err != nil:
 		return fmt.Sprintf("it has ended: %v", s.Err)
 	case s.Wiped:
@@ -274,10 +279,13 @@ func unreached(s Status, m MemberStatus, limit time.Duration) string {
 	return ""
 }
 
-// behindBase returns how far a member is that lags behind the base of the leader's log, and needs a snapshot, or why it
-// stays behind; "" for any other one.
-func behindBase(s SnapshotStatus, m MemberStatus) string {
-	const lacks = "it lacks entries that are compacted here, and "
+// behindBase returns how far a member is that needs a snapshot, because it lags behind the base of the leader's log or because
+// an entry is too large for it, or why it stays behind; "" for any other one.
+func behindBase(status Status, m MemberStatus) string {
+	s, lacks, lift := status.Snapshot, "it lacks entries that are compacted here, and ", ""
+	if large := m.oversized(); large != "" {
+		lacks, lift = large+": it needs a snapshot instead, and ", ": raise its limit and restart it"
+	}
 	var failed *raft.SnapshotStreamError
 	switch {
 	case m.stuck() && m.changed:
@@ -286,12 +294,18 @@ func behindBase(s SnapshotStatus, m MemberStatus) string {
 		return ""
 	case m.stuck():
 		return lacks + "its earlier release takes no snapshots: upgrade it"
+	case m.settings.noSnapshots:
+		return lacks + "its storage keeps no snapshots" + lift
+	case m.progress != nil && m.progress.Oversized.Index > status.Commit:
+		return lacks + "the entry is not committed yet: if that needs this member, raise its limit and restart it"
 	case s.Sending != nil && s.Sending.Peer == m.ID:
 		return lacks + "is sent a snapshot: " + s.Sending.String()
 	case errors.As(s.SendErr, &failed) && failed.To == m.ID:
 		return lacks + "the last snapshot did not arrive: " + failed.Err.Error()
 	case s.Unsupported != "":
-		return lacks + "this member has no snapshot to send"
+		return lacks + "this member has no snapshot to send" + lift
+	case s.Err != nil:
+		return lacks + "none was taken: " + s.Err.Error()
 	}
 	return lacks + "waits for a snapshot"
 }

@@ -107,6 +107,16 @@ type memberStatusJSON struct {
 	Protocol uint16       `json:"protocol"` // 0: not known
 	Release  string       `json:"release"`
 	Replace  bool         `json:"replace"`
+
+	Differs []differenceJSON `json:"differs"`
+}
+
+// differenceJSON is a SettingDifference in the same form.
+type differenceJSON struct {
+	Setting string `json:"setting"`
+	Here    string `json:"here"`
+	There   string `json:"there"`
+	Text    string `json:"text"`
 }
 
 // MarshalJSON writes names instead of numbers, and ids and durations as text: "role":"leader", "last":"7@3"
@@ -155,6 +165,10 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 	}
 	if c := m.CatchUp; c != nil {
 		out.CatchUp = &catchUpJSON{c.Round, c.Target, c.Since.String(), c.Ready, c.Done, c.Total, c.Rate, c.Left.String(), c.Idle.String(), c.String()}
+	}
+	out.Differs = make([]differenceJSON, 0, len(m.Differs))
+	for _, d := range m.Differs {
+		out.Differs = append(out.Differs, differenceJSON{d.Setting, d.Here, d.There, d.String()})
 	}
 	return json.Marshal(out)
 }
