@@ -7,15 +7,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/constants"
 )
 
 func TestDecisions_NameEveryKindOfNote(t *testing.T) {
-	for kind := raft.TraceTimeout; (raft.TraceEvent{Kind: kind}).String() != "unknown trace event"; kind++ {
+	for name, kind := range constants.Of(t, "..", "TraceEventKind") {
 		known := false
 		for _, place := range decisionOf[kind] {
 			known = known || place >= 0
 		}
-		assert.True(t, known, "no decision stands for %q", raft.TraceEvent{Kind: kind})
+		assert.True(t, known, "no decision stands for %s", name)
+	}
+	for name, reason := range constants.Of(t, "..", "DenyReason") {
+		known := decisionOf[raft.TraceVoteDenied][reason] >= 0 || decisionOf[raft.TracePreVoteDenied][reason] >= 0
+		assert.Equal(t, name != "Granted", known, "no decision stands for %s", name)
+	}
+	names, reached := map[string]bool{}, map[int16]bool{}
+	for _, row := range decisionOf {
+		for _, place := range row {
+			reached[place] = true
+		}
+	}
+	for place, d := range decisions {
+		assert.False(t, names[d.Name], "%q is there twice", d.Name)
+		names[d.Name] = true
+		assert.True(t, reached[int16(place)], "another decision hides %q", d.Name)
 	}
 }
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/constants"
 )
 
 func newTable(change func(*Config)) *requests {
@@ -193,6 +195,23 @@ func TestExplain_ASnapshotThatFailedIsAlwaysAnError(t *testing.T) {
 	why := &raft.SnapshotError{Op: "write", Err: errReplaced}
 	n.taker.trouble.set(why)
 	expect.Equal(t, why, n.explain(nil, failed))
+}
+
+// A reason that nobody explains would be told as "not the leader", and tried again elsewhere for ever.
+func TestExplain_EachRefusalHasItsError(t *testing.T) {
+	n := &Node{taker: &taker{}, watched: newWatched(raft.Leadership{})}
+	said := map[string]string{}
+	for name, kind := range constants.Of(t, "..", "RefusalKind") {
+		a := raft.Answer{Kind: raft.AnswerRefused, Refusal: raft.RefusalKind(kind)}
+		if a.Refusal == raft.RefusedTooLarge || a.Refusal >= raft.RefusedConfigIndex {
+			a.Err = errors.New(name) // the core says it: see Answer.Err
+		}
+		err := n.explain(&call{}, a).Error()
+		if a.Refusal != raft.RefusedSnapshotFailed { // which is ErrClosed here, since there was no trouble
+			expect.Empty(t, said[err], "%s: %s", name, err)
+			said[err] = name
+		}
+	}
 }
 
 func TestRequests_AChangeThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t *testing.T) {
