@@ -7,8 +7,8 @@ type Answer struct {
 	ID        EntryID     // AnswerAccepted; AnswerReadSafe: the index alone; AnswerSnapshot
 	Refusal   RefusalKind // AnswerRefused
 	Leader    NodeID      // the member to ask instead, if known; AnswerTransferred: the new leader
-	// Err says why a change of the members is refused or given up, with the values and the remedy: see the reasons from
-	// RefusedConfigIndex on. Nil for all other requests.
+	// Err says with the values and the remedy why a proposal is too large, or why a change of the members is refused or
+	// given up: see RefusedTooLarge, and the reasons from RefusedConfigIndex on. Nil for all other requests.
 	Err error
 }
 
@@ -54,7 +54,7 @@ const (
 	RefusedClosing        RefusalKind = 4  // the node is closing
 	RefusedNoTarget       RefusalKind = 5  // no other voter can take over, or the one named cannot
 	RefusedTimedOut       RefusalKind = 6  // the transfer or the read did not end in time
-	RefusedTooLarge       RefusalKind = 7  // the proposal is larger than CommandBytesMax
+	RefusedTooLarge       RefusalKind = 7  // the proposal is larger than CommandBytesMax, or than what a member takes; Err is a *TooLargeError
 	RefusedStalled        RefusalKind = 8  // the leader's disk is stalled, and nobody could take over yet
 	RefusedSnapshotFailed RefusalKind = 9  // the snapshot was not taken; the trace says why
 	RefusedUnsupported    RefusalKind = 10 // CoreConfig.Snapshots is off

@@ -163,7 +163,7 @@ func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, re
 func (c *Core) speakingEarlier(next Configuration) (ids []NodeID, lowest uint16) {
 	lowest = ProtocolMembership
 	for _, m := range next.Members {
-		if speaks := c.protocolOf(m.Peer()); m.Kind != Leaving && m.Next != NextRemoved && speaks < ProtocolMembership {
+		if speaks := c.spokenBy(m.Peer()).protocol; m.Kind != Leaving && m.Next != NextRemoved && speaks < ProtocolMembership {
 			ids, lowest = append(ids, m.ID), min(lowest, speaks)
 		}
 	}
@@ -253,7 +253,7 @@ func (c *Core) isLive(peer Peer) bool {
 	}
 	p := c.leader.peer(peer)
 	switch {
-	case p == nil || p.state == stale || c.protocolOf(peer) < ProtocolMembership:
+	case p == nil || p.state == stale || c.spokenBy(peer).protocol < ProtocolMembership:
 		return false
 	case p.votes == 0:
 		return c.caughtUp(p)

@@ -17,7 +17,7 @@ type snapshots struct {
 	pause      Time              // the last one after a failure
 	asked      []snapshotRequest // of callers
 	held       *held             // of a DurableFSM on a leader: the frozen state that is being sent
-	earlier    []spoken          // the members whose connections speak an earlier protocol
+	spoken     []spoken          // the peers whose connections speak an earlier protocol, or carry smaller appends
 	restoring  *Snapshot         // the FSM has yet to become this one
 	restoreOut bool              // it has been told to
 }
@@ -118,14 +118,14 @@ func (c *Core) takeSnapshot() {
 	c.trace(TraceEvent{Kind: TraceTake, ID: take.ID})
 }
 
-// snapshotDue is the policy: by entries, by bytes, or because a caller asks.
+// snapshotDue is the policy: by entries, by bytes, or because a caller asks or a follower needs it.
 func (c *Core) snapshotDue(to Index) bool {
 	s := &c.snaps
 	if to <= s.covered.Index {
 		return false
 	}
 	bytes := c.log.bytesUpTo(to) - c.log.bytesUpTo(s.covered.Index)
-	return len(s.asked) > 0 || to-s.covered.Index >= Index(c.cfg.SnapshotEntries) ||
+	return len(s.asked) > 0 || c.wantsFile(to) || to-s.covered.Index >= Index(c.cfg.SnapshotEntries) ||
 		bytes >= uint64(max(int64(c.cfg.SnapshotLogBytes), c.disk.snapshot.Size))
 }
 

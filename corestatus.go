@@ -159,6 +159,10 @@ type PeerProgress struct {
 	Applied Index
 	// ServedUntil is when it is served no longer, even if it does not know; 0 while the removal is not committed.
 	ServedUntil Time
+	// Oversized is, in state "snapshot", the entry that an append to it does not carry, so that it needs a snapshot which
+	// covers it; zero: it needs one for another reason. OversizedBytes is the size of the entry's record.
+	Oversized      EntryID
+	OversizedBytes int
 }
 
 // Served returns the last entry that nobody is expected to read again soon: the FSM here has applied it and, if this member
@@ -204,7 +208,7 @@ func (c *Core) Status() CoreStatus {
 		s.Peers = append(s.Peers, PeerProgress{
 			p.peer.ID, p.peer.Incarnation, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
 			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer), p.hindered, p.lags(), p.votes, c.catchUpStatus(p),
-			p.departs > 0, p.departs, p.applied, p.departsUntil,
+			p.departs > 0, p.departs, p.applied, p.departsUntil, p.oversized.id, p.oversized.bytes,
 		})
 	}
 	return s

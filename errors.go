@@ -88,12 +88,19 @@ func (e *NotReadyError) Error() string {
 
 func (e *NotReadyError) Unwrap() error { return e.Err }
 
-// TooLargeError says that a command is larger than node.Config.CommandBytesMax; it was not applied.
+// TooLargeError says that a command is larger than the leader's node.Config.CommandBytesMax, or larger than what an append
+// to some member carries; it was not applied. Propose less at once. If Member is set and the limit is not intended, give
+// that member the same limit as the others.
 type TooLargeError struct {
 	Bytes, Limit int
+	Member       NodeID // the member that takes no larger command; "": the limit is Config.CommandBytesMax
 }
 
 func (e *TooLargeError) Error() string {
+	if e.Member != "" {
+		return fmt.Sprintf("raft: a command of %d bytes is over the limit of %d that %s can be sent (its transport's limit: "+
+			"transport.Options.FrameBytesMax)", e.Bytes, e.Limit, e.Member)
+	}
 	return fmt.Sprintf("raft: a command of %d bytes is over the limit of %d (Config.CommandBytesMax)", e.Bytes, e.Limit)
 }
 

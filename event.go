@@ -90,6 +90,9 @@ type PeerUp struct {
 	StartCount    uint64
 	Uninitialized bool
 	Protocol      uint16 // the version that the connection speaks, see Hello
+	// AppendBytesMax is how many bytes of entry records one append to the peer carries; 0: as many as any CoreConfig
+	// allows. It is the smaller of Hello.AppendBytesMax and what this member's own transport carries.
+	AppendBytesMax int
 }
 
 // PeerLost says that the connection to the peer broke. Refused says that the peer's host answered, but no process
@@ -99,11 +102,15 @@ type PeerLost struct {
 	Refused bool
 }
 
-// SendDropped says that an append for the span (After, Last] to the peer was not sent: its queue was full, or the
-// log has been truncated since.
+// SendDropped says that an append for the span (After, Last] to the peer was not sent: its queue was full, the log has
+// been truncated since, or the first entry of the span is too large for the peer.
 type SendDropped struct {
 	To   Peer
 	Span Span
+	// Oversized is the first entry of the span if an append to the peer cannot carry even this one alone; the leader then
+	// brings the peer a snapshot that covers it. OversizedBytes is the size of its record. Zero: there was another reason.
+	Oversized      EntryID
+	OversizedBytes int
 }
 
 // SnapshotRequested asks for a snapshot of what is applied.

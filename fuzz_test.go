@@ -99,9 +99,13 @@ func (in *fuzzInput) event(c *core) raft.Event {
 		return []raft.Event{raft.ReadRequested{RequestID: 3}, raft.TransferRequested{RequestID: 4, To: in.peer().ID}}[in.small(2)]
 	case 4:
 		p := in.peer()
-		return []raft.Event{raft.PeerUp{ID: p.ID, Incarnation: p.Incarnation}, raft.PeerLost{Peer: p}}[in.small(2)]
+		return []raft.Event{raft.PeerUp{ID: p.ID, Incarnation: p.Incarnation, AppendBytesMax: 4 * in.small(64)}, raft.PeerLost{Peer: p}}[in.small(2)]
 	case 5:
-		return raft.SendDropped{To: in.peer(), Span: raft.Span{After: in.index(c), Last: in.index(c)}}
+		e := raft.SendDropped{To: in.peer(), Span: raft.Span{After: in.index(c), Last: in.index(c)}}
+		if in.small(2) == 0 {
+			e.Oversized, e.OversizedBytes = id(e.Span.After+1, in.term(c)), in.small(256)
+		}
+		return e
 	case 6:
 		c.now += raft.Time(in.byte()) * ms
 	}

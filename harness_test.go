@@ -22,7 +22,7 @@ var (
 type TestLog interface {
 	Write(*LogWrite)
 	MarkPersisted(generation uint64, last Index)
-	Deliver(waiting []Message, bytesMax int, send func(Message), drop func(Message, error))
+	Deliver(waiting []Message, bytesMax, takes int, send func(Message), drop func(Message, error))
 }
 
 // world is a cluster of cores with simulated disks and a simulated network, driven by hand.
@@ -216,9 +216,9 @@ func (w *world) post(m *member, messages []Message) {
 		m.justified(msg)
 		w.sent[fmt.Sprintf("%T", msg.Body)]++
 	}
-	m.log.Deliver(messages, m.most, func(msg Message) { w.wire = append(w.wire, msg) }, func(msg Message, _ error) {
+	m.log.Deliver(messages, m.most, 0, func(msg Message) { w.wire = append(w.wire, msg) }, func(msg Message, _ error) {
 		r := msg.Body.(AppendRequest)
-		m.step(SendDropped{msg.To, Span{r.Prev.Index, r.Last.Index}})
+		m.step(SendDropped{To: msg.To, Span: Span{r.Prev.Index, r.Last.Index}})
 	})
 }
 

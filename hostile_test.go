@@ -250,7 +250,9 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 			raft.PeerUp{ID: "b", Incarnation: 9, StartCount: 1}, raft.PeerUp{ID: "zz"}, raft.PeerLost{Peer: peer("b")},
 			raft.PeerLost{Peer: peer("zz"), Refused: true},
 			raft.SendDropped{To: peer("b"), Span: raft.Span{After: 1, Last: 2}}, raft.SendDropped{To: peer("zz")},
-			raft.SendDropped{To: peer("b"), Span: raft.Span{After: 1 << 62, Last: 1}},
+			raft.SendDropped{To: peer("b"), Span: raft.Span{After: 1 << 62, Last: 1}, Oversized: id(1<<62+1, 5)},
+			raft.SendDropped{To: peer("b"), Span: raft.Span{After: math.MaxUint64, Last: 1}, Oversized: id(0, 0), OversizedBytes: -1},
+			raft.PeerUp{ID: "c", Incarnation: 1, AppendBytesMax: -1},
 			raft.SnapshotRequested{RequestID: 9}, raft.SnapshotTaken{Take: id(1, 0)}, raft.SnapshotArrived{From: peer("b")},
 			raft.SnapshotSending{To: peer("b")}, raft.SnapshotSent{To: peer("b")}, raft.Closing{},
 		}

@@ -102,7 +102,7 @@ func (c *Core) checkLeader() {
 		assert(p.next > c.log.Base.ID.Index || p.state == stale, "the next entry to send is not compacted")
 		assert(p.match <= c.log.Last.Index, "nobody matches beyond the log")
 		assert(p.next <= c.log.Last.Index+1, "nothing is sent beyond the log")
-		assert(p.state != snapshot || p.next == c.log.Base.ID.Index+1, "a snapshot brings a follower to the base")
+		assert(p.oversized.id.Index == 0 || p.state == snapshot, "what is too large for a follower is brought by a snapshot")
 		assert(p.state == replicate || len(p.flow.inflight) == 0, "appends are in flight only while replicating")
 		assert(len(p.flow.inflight) <= c.cfg.InflightMax, "appends in flight are bounded")
 		inflight := 0

@@ -10,7 +10,8 @@ const (
 	probe progressState = iota
 	// replicate: the logs agree up to match; appends follow each other without waiting.
 	replicate
-	// snapshot: the follower lacks entries that are compacted here; it is offered a snapshot.
+	// snapshot: the follower lacks entries that are compacted here, or that are too large for an append to it; it is offered
+	// a snapshot that covers what is before next.
 	snapshot
 	// stale: the follower holds less than it has acknowledged in this term. It no longer counts.
 	stale
@@ -34,8 +35,8 @@ func (s progressState) String() string {
 //
 //	probe ──an append is acknowledged──► replicate
 //	replicate ──conflict, loss, silence──► probe
-//	either ──conflict at the base of the leader's log──► snapshot
-//	snapshot ──the base is acknowledged──► replicate
+//	either ──conflict at the base of the leader's log, or an entry that is too large for it──► snapshot
+//	snapshot ──all before next is acknowledged──► replicate
 //	any ──it has lost what it acknowledged──► stale
 type progress struct {
 	peer  Peer
@@ -47,6 +48,9 @@ type progress struct {
 	probe probing    // the one append of a probe, or what a stale member is sent
 	flow  flow       // the appends in flight, while it is replicated to
 	snap  installing // the snapshot that it is offered, in that state
+
+	oversized oversized // in that state: the entry that is too large for it; zero: it needs the snapshot for another reason
+
 	beats heartbeats // what the heartbeats show
 
 	heard  Time    // when a message of this term last came from it
@@ -91,6 +95,12 @@ func (p *progress) lags() Time {
 		return 0
 	}
 	return p.lag.since
+}
+
+// oversized is an entry that an append to a follower does not carry.
+type oversized struct {
+	id    EntryID
+	bytes int // of its record
 }
 
 // probing is the state of sending one append at a time, and of repeating it.
@@ -220,17 +230,18 @@ func (p *progress) becomeProbe(next, base Index) {
 	p.next = max(next, p.match+1, base+1)
 	p.flow.forget()
 	p.probe.begin()
-	p.sentCommit = 0
+	p.sentCommit, p.oversized = 0, oversized{}
 }
 
-// becomeSnapshot handles a follower that lacks an entry which is compacted here.
-func (p *progress) becomeSnapshot(base Index) {
-	p.becomeProbe(base+1, base)
+// becomeSnapshot handles a follower that lacks the entry at to, which no append brings it: it is compacted here, or too
+// large for the follower.
+func (p *progress) becomeSnapshot(to, base Index) {
+	p.becomeProbe(to+1, base)
 	p.state, p.snap = snapshot, installing{}
 }
 
 func (p *progress) becomeReplicate() {
-	p.state = replicate
+	p.state, p.oversized = replicate, oversized{}
 	p.next = p.match + 1
 	p.probe.begin()
 	assert(len(p.flow.inflight) == 0, "replication begins with nothing in flight")
@@ -260,8 +271,7 @@ func (p *progress) sentAppend(last Index, bytes int, now Time) {
 }
 
 // acknowledged records that the follower durably holds our log up to match. A probe ends once that includes
-// every entry before next; the answer to an earlier append may not include them all. So does a snapshot, with the base
-// before next.
+// every entry before next; the answer to an earlier append may not include them all. So does a snapshot.
 func (p *progress) acknowledged(match Index, now Time) {
 	if match > p.match {
 		p.matchedAt, p.joins.movedAt = now, now
@@ -298,7 +308,7 @@ func (p *progress) conflicted(prev, agreed, base Index) bool {
 		return false // an old answer
 	}
 	if prev == base {
-		p.becomeSnapshot(base)
+		p.becomeSnapshot(base, base)
 		return true
 	}
 	p.becomeProbe(min(agreed, prev-1)+1, base)

@@ -19,11 +19,16 @@ func (c *Core) propose(proposals []Proposal) {
 		return
 	}
 	l := c.leader
-	entries, now := make([]Entry, 0, len(proposals)), c.stampNow()
+	entries, now, largest := make([]Entry, 0, len(proposals)), c.stampNow(), c.largestCommand()
 	c.growAnswers(len(proposals))
 	for _, p := range proposals {
 		assert(p.Kind == EntryCommand || p.Kind == EntryNoop, "only commands and no-ops are proposed")
-		if refusal := c.overLimit(p, len(entries)); refusal != 0 {
+		if len(p.Data) > largest.Limit {
+			why := &TooLargeError{Bytes: len(p.Data), Limit: largest.Limit, Member: largest.Member}
+			c.answer(Answer{RequestID: p.RequestID, Kind: AnswerRefused, Refusal: RefusedTooLarge, Err: why})
+			continue
+		}
+		if refusal := c.overLimit(len(entries)); refusal != 0 {
 			c.answer(Answer{RequestID: p.RequestID, Kind: AnswerRefused, Refusal: refusal})
 			continue
 		}
@@ -38,13 +43,23 @@ func (c *Core) propose(proposals []Proposal) {
 	}
 }
 
-// overLimit returns why a proposal must be refused, 0 if it need not be. ahead is the number of proposals of
-// this step that come before it.
-func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
+// largestCommand returns the limit of a command, and whose limit it is: that of this member, or of one of the
+// configuration that is known to take no larger append. A larger entry would keep that member from all later ones.
+func (c *Core) largestCommand() TooLargeError {
+	limit := TooLargeError{Limit: c.cfg.CommandBytesMax}
+	for _, m := range c.snaps.spoken {
+		if most := max(m.appendBytesMax-RecordOverheadBytes, 0); m.appendBytesMax > 0 && most < limit.Limit && c.names(m.peer) {
+			limit = TooLargeError{Limit: most, Member: m.peer.ID}
+		}
+	}
+	return limit
+}
+
+// overLimit returns why a proposal must be refused now, 0 if it need not be. ahead is the number of proposals of this step
+// that come before it.
+func (c *Core) overLimit(ahead int) RefusalKind {
 	l := c.leader
 	switch {
-	case len(p.Data) > c.cfg.CommandBytesMax:
-		return RefusedTooLarge
 	case c.diskStalled():
 		return RefusedStalled
 	case c.fsmHangs():

@@ -49,7 +49,7 @@ const (
 	// has waited since, or the caller runs on a copy of a running machine.
 	RejectLate RejectReason = 17
 
-	RejectReasons = 18 // above all of them, as the length of an array of counts
+	RejectReasons = 18 // above all of them, as the length of an array of counts; those between that are in use are Known
 )
 
 // texts returns what is wrong and what to do about it; "" for a number that this release does not know.
@@ -106,6 +106,13 @@ func (r RejectReason) texts() (wrong, remedy string) {
 			"give the member a certificate for its own cluster and id"
 	}
 	return "", ""
+}
+
+// Known reports whether the reason is one of this release. 0, the numbers that are not in use, and the reasons of later
+// releases are not.
+func (r RejectReason) Known() bool {
+	wrong, _ := r.texts()
+	return wrong != ""
 }
 
 // String returns the reason in a few words.

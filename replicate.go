@@ -139,11 +139,11 @@ func (c *Core) silence(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.acks.max(), silenceTimeoutsMax*c.electionTimeout()))
 }
 
-// onPeerUp, onPeerLost and onSendDropped handle the transport's reports. Safety does not depend on them, but
-// a lost append is repeated sooner.
+// onPeerUp and onPeerLost handle the transport's reports. Safety does not depend on them, nor on SendDropped, but a lost
+// append is repeated sooner.
 func (c *Core) onPeerUp(e PeerUp) {
 	c.onBootstrapperPeerUp(e)
-	c.onPeerSpeaks(Peer{e.ID, e.Incarnation}, e.Protocol)
+	c.onPeerSpeaks(e)
 	c.linkReturned()
 	c.retransmit(Peer{e.ID, e.Incarnation})
 }
@@ -165,17 +165,26 @@ func (c *Core) retransmit(peer Peer) {
 		return
 	}
 	p := c.leader.peer(peer)
-	if p != nil && p.state == snapshot {
+	if p != nil && p.state == snapshot && !c.carriesAgain(p) {
 		p.snap.offer.repeat()
 	} else if p != nil && p.state != stale {
 		next := p.next
-		if p.state == replicate {
+		if p.state != probe {
 			next = p.match + 1
 		}
 		p.becomeProbe(next, c.log.Base.ID.Index)
 	}
 }
 
+// carriesAgain reports whether an entry for which a follower waits for a snapshot fits into an append to it now.
+func (c *Core) carriesAgain(p *progress) bool {
+	limit := c.spokenBy(p.peer).appendBytesMax
+	return p.oversized.id.Index > c.log.Base.ID.Index && (limit == 0 || limit >= p.oversized.bytes)
+}
+
+// onSendDropped repeats what was dropped. An entry that is too large for the follower never gets to it in an append: the
+// follower needs a snapshot that covers it. The event names the entry by its term, too, because it may be older than this
+// leadership.
 func (c *Core) onSendDropped(e SendDropped) {
 	if c.leader == nil {
 		return
@@ -183,6 +192,12 @@ func (c *Core) onSendDropped(e SendDropped) {
 	p := c.leader.peer(e.To)
 	if p == nil || p.state == stale || p.state == snapshot || e.Span.After < p.match || p.state == probe && e.Span.After != p.next-1 {
 		return // the span was sent before the progress changed
+	}
+	if i := e.Oversized.Index; i > max(c.log.Base.ID.Index, p.match) && i == e.Span.After+1 && c.log.has(e.Oversized) {
+		c.trace(TraceEvent{Kind: TraceOversized, Peer: e.To.ID, ID: e.Oversized})
+		p.becomeSnapshot(i, c.log.Base.ID.Index)
+		p.oversized = oversized{e.Oversized, e.OversizedBytes}
+		return
 	}
 	p.becomeProbe(min(p.next, e.Span.After+1), c.log.Base.ID.Index)
 	p.sentProbe(c.now.Mono) // sends nothing before a heartbeat is answered: the queue may still be full

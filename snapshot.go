@@ -1,6 +1,9 @@
 package raft
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // This file brings a snapshot from a leader to a follower (InstallSnapshot of Figure 13). The cores agree on the
 // snapshot by an offer, and the hosts move its bytes.
@@ -36,8 +39,8 @@ func (c *Core) offerSnapshot(p *progress) {
 		c.now.Mono < s.pausedUntil || s.offer.out && !s.offer.overdue(c.now.Mono, c.electionTimeout()) {
 		return
 	}
-	if !c.offerable(s.snapshot) {
-		next, ok := c.snapshotFor(p.peer)
+	if !c.offerable(p) {
+		next, ok := c.snapshotFor(p)
 		if !ok {
 			return
 		}
@@ -51,22 +54,39 @@ func (c *Core) offerSnapshot(p *progress) {
 	c.send(p.peer, InstallSnapshot{Snapshot: s.snapshot, Acknowledged: p.match})
 }
 
-// offerable reports whether a snapshot that was offered to a follower, which may be the zero one, can be offered again. It
+// offerable reports whether the snapshot that a follower was offered, which may be the zero one, can be offered again. It
 // cannot once the log is compacted beyond it, nor once a frozen state is given back.
-func (c *Core) offerable(s Snapshot) bool {
-	h := c.snaps.held
-	return s.ID.Index >= c.log.Base.ID.Index && (!s.Held || h != nil && h.snapshot.File == s.File)
+func (c *Core) offerable(p *progress) bool {
+	s, h := &p.snap.snapshot, c.snaps.held
+	return p.coveredBy(*s) && (!s.Held || h != nil && h.snapshot.File == s.File)
 }
 
-// snapshotFor returns the newest snapshot that brings a follower to the base, if there is one.
-func (c *Core) snapshotFor(to Peer) (Snapshot, bool) {
-	if s := c.disk.snapshot; s.File != (SnapshotID{}) && s.ID.Index >= c.log.Base.ID.Index {
+// snapshotFor returns the newest snapshot that brings a follower what it lacks, if there is one.
+func (c *Core) snapshotFor(p *progress) (Snapshot, bool) {
+	if s := c.disk.snapshot; s.File != (SnapshotID{}) && p.coveredBy(s) {
 		return s, true
 	}
-	if h := c.snaps.held; h != nil && h.to == to && h.snapshot.ID.Index >= c.log.Base.ID.Index {
+	if h := c.snaps.held; h != nil && h.to == p.peer && p.coveredBy(h.snapshot) {
 		return h.snapshot, true
 	}
 	return Snapshot{}, false
+}
+
+// coveredBy reports whether a snapshot brings a follower in state snapshot all that it is sent in no append.
+func (p *progress) coveredBy(s Snapshot) bool { return s.ID.Index >= p.next-1 }
+
+// wantsFile reports whether a follower waits for a snapshot of an entry that is too large for it, up to the given index.
+func (c *Core) wantsFile(to Index) bool {
+	if c.leader == nil || c.cfg.DurableFSM {
+		return false
+	}
+	for i := range c.leader.peers {
+		p := &c.leader.peers[i]
+		if p.state == snapshot && p.departs == 0 && p.next-1 <= to && !c.silent(p) && c.takesSnapshots(p.peer) && !p.coveredBy(c.disk.snapshot) {
+			return true
+		}
+	}
+	return false
 }
 
 // wantsHeld reports whether a follower needs a snapshot, and a DurableFSM has to be frozen for it. One at a time is.
@@ -78,8 +98,9 @@ func (c *Core) waitsForHeld() *progress {
 	}
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		if p.state == snapshot && p.departs == 0 && !c.offerable(p.snap.snapshot) && c.now.Mono >= p.snap.pausedUntil && !c.silent(p) && c.takesSnapshots(p.peer) {
-			if _, ok := c.snapshotFor(p.peer); !ok {
+		if p.state == snapshot && p.departs == 0 && p.next-1 <= c.log.applying && !c.offerable(p) && c.now.Mono >= p.snap.pausedUntil &&
+			!c.silent(p) && c.takesSnapshots(p.peer) {
+			if _, ok := c.snapshotFor(p); !ok {
 				return p
 			}
 		}
@@ -90,13 +111,13 @@ func (c *Core) waitsForHeld() *progress {
 // waitsForTurn reports whether a member that is heard needs a snapshot, and the state is frozen for another one.
 func (c *Core) waitsForTurn(p *progress) bool {
 	h := c.snaps.held
-	return h != nil && h.to != p.peer && p.state == snapshot && !c.offerable(p.snap.snapshot) && c.heardLately(p)
+	return h != nil && h.to != p.peer && p.state == snapshot && !c.offerable(p) && c.heardLately(p)
 }
 
 // onHeld sends a frozen state to the follower that needs it.
 func (c *Core) onHeld(s Snapshot) {
 	p := c.waitsForHeld()
-	if p == nil || s.ID.Index < c.log.Base.ID.Index {
+	if p == nil || !p.coveredBy(s) {
 		c.discard(s.File)
 		return
 	}
@@ -158,7 +179,7 @@ func (c *Core) pauseOffers(p *progress) {
 // endHeld gives the frozen state back once its follower no longer needs it.
 func (c *Core) endHeld() {
 	h := c.snaps.held
-	if h == nil || c.awaits(h) && h.snapshot.ID.Index >= c.log.Base.ID.Index {
+	if h == nil || c.awaits(h) {
 		return
 	}
 	c.discard(h.snapshot.File)
@@ -172,7 +193,7 @@ func (c *Core) awaits(h *held) bool {
 		return false
 	}
 	p := c.leader.peer(h.to)
-	return p != nil && p.state == snapshot && p.departs == 0
+	return p != nil && p.state == snapshot && p.departs == 0 && p.coveredBy(h.snapshot)
 }
 
 // endOffer ends the stream to a follower, if there is one.
@@ -192,28 +213,31 @@ func (c *Core) endOffers(l *leader) {
 	}
 }
 
-// spoken is the protocol version that a member's connection spoke last.
+// spoken is what a peer's last connection has said of what the peer can be sent.
 type spoken struct {
-	peer     Peer
-	protocol uint16
+	peer           Peer
+	protocol       uint16 // that the connection speaks
+	appendBytesMax int    // see PeerUp
 }
 
-// onPeerSpeaks records which version a member's connection speaks, if it is an earlier one. A member of a release that
-// cannot take snapshots is sent none: a stream to it ends.
-func (c *Core) onPeerSpeaks(peer Peer, protocol uint16) {
-	// The connections of the first members are up before entry 1 names their incarnations, which is final with a term.
-	begun := c.hard.Term > 0
-	if begun && !c.names(peer) {
+// onPeerSpeaks records what a peer's connection has said, if that is less than what members of this release take. A member
+// of a release that cannot take snapshots is sent none: a stream to it ends. A peer that is not named yet may be about to
+// join. The connections of the first members are up before entry 1 names their incarnations, which is final with a term.
+func (c *Core) onPeerSpeaks(e PeerUp) {
+	peer, s, begun := Peer{e.ID, e.Incarnation}, &c.snaps, c.hard.Term > 0
+	said := spoken{peer, cmp.Or(e.Protocol, ProtocolMembership), e.AppendBytesMax} // 0: the host does not say
+	s.spoken = slices.DeleteFunc(s.spoken, func(m spoken) bool { return m.peer == peer || !begun && m.peer.ID == peer.ID })
+	if said.protocol >= ProtocolMembership && said.appendBytesMax == 0 {
 		return
 	}
-	s := &c.snaps
-	s.earlier = slices.DeleteFunc(s.earlier, func(m spoken) bool {
-		return m.peer == peer || begun && !c.names(m.peer) || !begun && m.peer.ID == peer.ID
-	})
-	if protocol == 0 || protocol >= ProtocolMembership || len(s.earlier) >= MembersMax { // 0: the host does not say
-		return
+	if len(s.spoken) >= MembersMax {
+		stranger := slices.IndexFunc(s.spoken, func(m spoken) bool { return !c.names(m.peer) })
+		if stranger < 0 {
+			return
+		}
+		s.spoken = slices.Delete(s.spoken, stranger, stranger+1)
 	}
-	s.earlier = append(s.earlier, spoken{peer, protocol})
+	s.spoken = append(s.spoken, said)
 	if c.leader == nil || c.takesSnapshots(peer) {
 		return
 	}
@@ -222,23 +246,23 @@ func (c *Core) onPeerSpeaks(peer Peer, protocol uint16) {
 	}
 }
 
-// protocolOf returns which protocol version a member's connection spoke last; the newest one if that is not known.
-func (c *Core) protocolOf(peer Peer) uint16 {
-	for _, m := range c.snaps.earlier {
+// spokenBy returns what a member's connection has said last; what this release says if that is not known.
+func (c *Core) spokenBy(peer Peer) spoken {
+	for _, m := range c.snaps.spoken {
 		if m.peer == peer {
-			return m.protocol
+			return m
 		}
 	}
-	return ProtocolMembership
+	return spoken{peer: peer, protocol: ProtocolMembership}
 }
 
 // takesSnapshots reports whether a member can be offered a snapshot, as far as is known. Once the members have been
 // changed, only a release that can change members reads the description of one.
 func (c *Core) takesSnapshots(peer Peer) bool {
 	if c.log.configAt(c.log.commit).Config.Level >= featureLevelMembers {
-		return c.protocolOf(peer) >= ProtocolMembership
+		return c.spokenBy(peer).protocol >= ProtocolMembership
 	}
-	return c.protocolOf(peer) >= ProtocolSnapshots
+	return c.spokenBy(peer).protocol >= ProtocolSnapshots
 }
 
 // offers reports whether a follower is being sent the file.

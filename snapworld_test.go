@@ -256,7 +256,7 @@ func (m *snapMember) post(messages []Message) {
 			require.True(m.w.t, r.Match <= last || m.disk.hard.Term > msg.Term, "what is acknowledged is durable")
 		case AppendRequest:
 			if r.Generation != m.gen || r.Prev.Index < m.base.Index {
-				m.step(SendDropped{msg.To, Span{r.Prev.Index, r.Last.Index}})
+				m.step(SendDropped{To: msg.To, Span: Span{r.Prev.Index, r.Last.Index}})
 				continue
 			}
 			r.Entries = slices.Clone(m.tail[r.Prev.Index-m.base.Index : r.Last.Index-m.base.Index])

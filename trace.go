@@ -71,6 +71,7 @@ const (
 	TraceSuspected                                     // Peer, which is no member here, has shown a loss: no votes until that is settled: Text
 	TraceFSMHangs                                      // a leader's FSM hangs in the batch that ends at Index
 	TraceTrusted                                       // it votes again, since another leader shows that what Peer has shown does no harm
+	TraceOversized                                     // the entry ID is too large for an append to Peer
 )
 
 // DenyReason says why a vote was denied.
@@ -160,6 +161,8 @@ func (n TraceEvent) logString() string {
 		return fmt.Sprintf("drop entries %d to %d", n.ID.Index+1, n.Index)
 	case TraceProbeBack:
 		return fmt.Sprintf("the log of %s agrees at most up to %v: go back to %d", n.Peer, n.Hint, n.Index)
+	case TraceOversized:
+		return fmt.Sprintf("entry %v is too large for an append to %s: it needs a snapshot", n.ID, n.Peer)
 	case TraceStaleMember:
 		return fmt.Sprintf("%s has acknowledged up to %d, and agrees at most up to %v: it has lost that, and counts no more",
 			n.Peer, n.Index, n.Hint)

@@ -50,9 +50,9 @@ type Transport interface {
 	// the transport's write deadline. For each Peer and lane, one goroutine calls it. An error says that some or
 	// all of the messages did not leave.
 	Send(to Peer, lane Lane, batch []Message) error
-	// AppendBytesMax returns how many bytes of entry records one append message may carry; 0: as many as any Config
-	// allows. node.Start calls it before Start, and refuses a Config that may need more, because such an append
-	// would fail again and again.
+	// AppendBytesMax returns how many bytes of entry records one append message may carry, in both directions; 0: as many
+	// as any Config allows. node.Start calls it before Start, and refuses a Config that may need more, because such an
+	// append would fail again and again. The node says it in its Hello, and sends no peer more than the peer has said.
 	AppendBytesMax() int
 	// Peer returns the state of the connection on which Send would send to that peer.
 	Peer(p Peer) PeerStatus

@@ -359,14 +359,14 @@ func (m *raftMachine) persist(e *Env) {
 // send sends messages, the appends with their entries. An append is dropped if the log has changed since the
 // core named its entries.
 func (m *raftMachine) send(e *Env, messages []raft.Message) {
-	m.log.Deliver(messages, raftAppendBytesMax, func(one raft.Message) {
+	m.log.Deliver(messages, raftAppendBytesMax, 0, func(one raft.Message) {
 		e.Send(rankOf(one.To.ID), raftMessage{one})
 	}, func(one raft.Message, err error) {
-		r, ok := one.Body.(raft.AppendRequest)
+		e, ok := pipeline.Dropped(one, err)
 		if !ok || !errors.Is(err, pipeline.ErrStale) && !errors.Is(err, raft.ErrNotStored) {
 			panic(err) // only appends are filled, and the disk can be read
 		}
-		m.told = append(m.told, raft.SendDropped{To: one.To, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}})
+		m.told = append(m.told, e)
 	})
 }
 

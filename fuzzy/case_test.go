@@ -73,6 +73,7 @@ func TestSettings_NameAllThatAProfileSays(t *testing.T) {
 	var p Profile
 	named := map[any]bool{&p.Faults: true}
 	for _, s := range settings {
+		assert.False(t, named[s.at(&p)], "%s is there twice", s.name)
 		named[s.at(&p)] = true
 	}
 	var walk func(at reflect.Value, path string)

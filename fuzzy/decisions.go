@@ -10,8 +10,6 @@ type Decision struct {
 	judge bool // whether deny is compared
 }
 
-const denyReasons = int(raft.DeniedSuspected) + 1
-
 var decisions = [...]Decision{
 	{Name: "election timeout", kind: raft.TraceTimeout},
 	{Name: "ask for pre-votes", kind: raft.TracePreCampaign},
@@ -27,29 +25,32 @@ var decisions = [...]Decision{
 	{"deny a vote to an older log", raft.TraceVoteDenied, raft.DeniedOldLog, true},
 	{"deny a vote while a leader is heard", raft.TraceVoteDenied, raft.DeniedHearsLeader, true},
 	{"deny a vote in a term that another has won", raft.TraceVoteDenied, raft.DeniedTermWon, true},
+	{"deny a vote to a member that was removed", raft.TraceVoteDenied, raft.DeniedRemoved, true},
+	{"deny a vote on a disk that may be an older image", raft.TraceVoteDenied, raft.DeniedSuspected, true},
 	{Name: "grant a pre-vote", kind: raft.TracePreVoteGranted},
 	{"deny a pre-vote of an earlier term", raft.TracePreVoteDenied, raft.DeniedOldTerm, true},
 	{"deny a pre-vote to an older log", raft.TracePreVoteDenied, raft.DeniedOldLog, true},
 	{"deny a pre-vote while a leader is heard", raft.TracePreVoteDenied, raft.DeniedHearsLeader, true},
 	{"deny a pre-vote while the own vote may elect", raft.TracePreVoteDenied, raft.DeniedBound, true},
+	{"deny a second pre-vote in a term", raft.TracePreVoteDenied, raft.DeniedVoted, true},
+	{"deny a pre-vote on a disk that may be an older image", raft.TracePreVoteDenied, raft.DeniedSuspected, true},
 	{Name: "hear that the leader has stepped down", kind: raft.TraceSteppedDown},
 	{Name: "say why elections are slow", kind: raft.TraceSlowElection},
 	{Name: "fail the consistency check", kind: raft.TraceConflict},
 	{Name: "truncate the log", kind: raft.TraceTruncated},
 	{Name: "probe further back", kind: raft.TraceProbeBack},
+	{Name: "find an entry too large for a member", kind: raft.TraceOversized},
 	{Name: "transfer leadership", kind: raft.TraceTransfer},
 	{Name: "take a member for stale", kind: raft.TraceStaleMember},
 	{Name: "mark the store", kind: raft.TraceMarked},
 	{Name: "vote no more, as a stranger has shown a loss", kind: raft.TraceSuspected},
 	{Name: "vote again after that", kind: raft.TraceTrusted},
-	{Name: "refuse an entry of a later release", kind: raft.TraceLaterVersion},
 	{Name: "notice that the disk stands still", kind: raft.TraceDiskStalled},
 	{Name: "notice that the FSM hangs", kind: raft.TraceFSMHangs},
 	{Name: "notice a broken connection", kind: raft.TracePeerLost},
 	{Name: "probe the members again", kind: raft.TraceBootstrapProbe}, // the first probe happens at the start, which is not a step, and is not counted
 	{Name: "answer the probe", kind: raft.TraceBootstrapProbeReply},
 	{Name: "take entry 1", kind: raft.TraceBootstrapped},
-	{Name: "refuse an entry of a later release", kind: raft.TraceLaterVersion},
 	{Name: "refuse a message", kind: raft.TraceRefused},
 	{Name: "meet an entry of a later release", kind: raft.TraceLaterVersion},
 	{Name: "take a snapshot", kind: raft.TraceTake},
@@ -74,14 +75,14 @@ var decisions = [...]Decision{
 func Decisions() []Decision { return decisions[:] }
 
 // decisionOf returns a trace event's position in the list, by kind and, if it matters, by reason.
-var decisionOf = func() (table [256][denyReasons]int16) {
+var decisionOf = func() (table [256][256]int16) {
 	for i := range table {
 		for j := range table[i] {
 			table[i][j] = -1
 		}
 	}
 	for place, d := range decisions {
-		for reason := range denyReasons {
+		for reason := range table[d.kind] {
 			if !d.judge || raft.DenyReason(reason) == d.deny {
 				table[d.kind][reason] = int16(place)
 			}
@@ -92,7 +93,7 @@ var decisionOf = func() (table [256][denyReasons]int16) {
 
 // decided counts a decision of a core.
 func (s *Stats) decided(n *raft.TraceEvent) {
-	if place := decisionOf[n.Kind][int(n.Reason)%denyReasons]; place >= 0 {
+	if place := decisionOf[n.Kind][n.Reason]; place >= 0 {
 		s.Decisions[place]++
 	}
 }

@@ -11,9 +11,7 @@ import (
 )
 
 func TestDecisions_NameEveryKindOfNote(t *testing.T) {
-	kinds, err := enums.Of("..", "TraceEventKind")
-	require.NoError(t, err)
-	for name, kind := range kinds {
+	for name, kind := range enums.Of(t, "..", "TraceEventKind") {
 		known := false
 		for _, place := range decisionOf[kind] {
 			known = known || place >= 0
@@ -21,10 +19,20 @@ func TestDecisions_NameEveryKindOfNote(t *testing.T) {
 		assert.True(t, known, "no decision stands for %s", name)
 		assert.NotEqual(t, "unknown trace event", raft.TraceEvent{Kind: raft.TraceEventKind(kind)}.String(), name)
 	}
-	reasons, err := enums.Of("..", "DenyReason")
-	require.NoError(t, err)
-	for name, reason := range reasons {
-		assert.Less(t, int(reason), denyReasons, "%s would count as another reason", name)
+	for name, reason := range enums.Of(t, "..", "DenyReason") {
+		known := decisionOf[raft.TraceVoteDenied][reason] >= 0 || decisionOf[raft.TracePreVoteDenied][reason] >= 0
+		assert.Equal(t, name != "Granted", known, "no decision stands for %s", name)
+	}
+	names, reached := map[string]bool{}, map[int16]bool{}
+	for _, row := range decisionOf {
+		for _, place := range row {
+			reached[place] = true
+		}
+	}
+	for place, d := range decisions {
+		assert.False(t, names[d.Name], "%q is there twice", d.Name)
+		names[d.Name] = true
+		assert.True(t, reached[int16(place)], "another decision hides %q", d.Name)
 	}
 }
 

@@ -17,6 +17,15 @@ type delays struct {
 	dozes  int            // how often the process will pause again
 }
 
+// drawCarries gives every other member a small limit of appends, below the size of the largest commands.
+func drawCarries(seed Seed, p *Profile) {
+	s := sim.NewStream(seed.Number, sim.Profile<<40)
+	some, bytes := s.IntN(4) == 0, s.LogUniform(300, 3000)
+	if some && p.Node.Connections && p.World.quiet() && slices.Contains([]string{"swarm", "crash", "snapshots", "durable", "members"}, p.Name) {
+		p.Node.Carries, p.Load.BytesMax = bytes, 5000
+	}
+}
+
 // drawRare draws what profiles have gained since their other draws were fixed. Its stream is its own, so that one more
 // draw here leaves all others as they are.
 func drawRare(seed Seed, p *Profile) {
@@ -90,7 +99,7 @@ func (n *node) holdsBack(m raft.Message) bool {
 		return false
 	}
 	if len(d.held) >= outboxMax {
-		n.dropped(m)
+		n.dropped(m, nil)
 		return true
 	}
 	d.held = append(d.held, m)

@@ -1,6 +1,8 @@
 package fuzzy
 
 import (
+	"slices"
+
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -28,6 +30,15 @@ var snapshotScenarios = []scenario{
 		name: "same-entry-other-bytes", voters: 3, shape: smallSnapshots, play: sameEntryOtherBytes,
 		about: "a follower that has a part of a snapshot begins anew with another leader's snapshot of the same entry, " +
 			"whose bytes are others",
+	},
+	{
+		name: "too-large-for-one", voters: 3, shape: smallAppends, play: tooLargeForOne,
+		about: "a member that takes only small appends, of which the leader did not know, is brought a snapshot of an entry " +
+			"that is too large for it, and from then on the leader takes no command that is too large for that member",
+	},
+	{
+		name: "too-large-for-one-durable", voters: 3, shape: smallAppendsDurable, play: tooLargeForOne,
+		about: "the same with state machines that keep their state on disk themselves: it is frozen for the member",
 	},
 }
 
@@ -126,4 +137,42 @@ func sameEntryOtherBytes(d *director) {
 	d.elect(b)
 	d.expect(30, "c records that of b", func() bool { return c.disk.snapshot.File == file })
 	d.expect(20, "c has what is committed", installed)
+}
+
+// smallAppends has b take no append of more than a few small entries. Nobody takes a snapshot unless one is needed.
+func smallAppends(p *Profile) {
+	smallSnapshots(p)
+	p.Limits.SnapshotEntries = 1 << 20
+	p.Node.Connections, p.Node.Carries, p.Load.BytesMax = true, 200, 1000
+}
+
+func smallAppendsDurable(p *Profile) {
+	smallAppends(p)
+	p.Node.Durable = true
+}
+
+// isTooLarge reports whether an append to a member does not carry the last entry of a log.
+func (n *node) isTooLarge(e *raft.Entry) bool {
+	return len(e.Data)+raft.RecordOverheadBytes > n.carries()
+}
+
+func tooLargeForOne(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.bootstrap()
+	d.crash(a, b, c)
+	d.start(a, c)
+	d.elect(a)
+	d.until("a, which has not heard from b, commits what is too large for b", func() bool {
+		d.written(a)
+		return b.isTooLarge(a.log[a.status.Commit-1].entry)
+	})
+	reigns := d.reignsOn(a)
+	d.start(b)
+	d.expect(20, "b has what is committed, by a snapshot", b.hasInstalled(a))
+	d.expect(4, "and is replicated to", func() bool { return a.progressOf(b).State == "replicate" })
+	d.until("a refuses what is too large for b", func() bool { return d.state(d.write(a, 1)) == answeredNo })
+	d.expect(4, "a has applied the rest", func() bool { return a.applied == a.status.Last.Index })
+	d.check("nothing of it is too large, and a leads still", func() bool {
+		return !slices.ContainsFunc(a.log[b.disk.base.ID.Index:], func(s slot) bool { return b.isTooLarge(s.entry) }) && reigns()
+	})
 }

@@ -47,6 +47,15 @@ func (n *node) protocol() uint16 {
 	return 1
 }
 
+// carries returns how many bytes of records an append to the member carries; 0: as many as any. Until it is healed, every
+// other member has the limit of the profile. A host that reports no connections tells no core that the limit is gone.
+func (n *node) carries() int {
+	if n.upgraded || n.index%2 == 0 || !n.c.profile.Node.Connections {
+		return 0
+	}
+	return n.c.profile.Node.Carries
+}
+
 // ofSnapshot reports whether only protocol 2 has the message.
 func ofSnapshot(b raft.Body) bool {
 	_, offer := b.(raft.InstallSnapshot)

@@ -4,7 +4,7 @@ import "github.com/coxswain/raft"
 
 // The invariants of compaction, and of the offers and streams that follow from it.
 //
-//	N48  A leader begins to offer a snapshot only to a follower whose log has just failed the consistency check at the base of the leader's log, and only a leader streams. (§7)
+//	N48  A leader begins to offer a snapshot only to a follower whose log has just failed the consistency check at the base of the leader's log, or for which an entry is too large, which the snapshot then covers; and only a leader streams. (§7)
 //	N52  A leader compacts nothing that a member needs which is heard and goes on acknowledging, within SnapshotHoldBytes.
 //	N53  nextIndex is above the base of the leader's log, and no append begins below that.
 //	N54  An append that begins at or below the base of its receiver's log matches there, and is not refused.
@@ -24,6 +24,7 @@ func (k *checker) compaction(n *node, before *raft.CoreStatus, events []raft.Eve
 	k.matchesBelow(n, before, events, out)
 	if s := &n.status; s.Role == raft.Leader && before.Role == raft.Leader && before.Term == s.Term {
 		k.offersOnly(n, before, events)
+		k.offersEnough(n, out)
 		k.above(n, before, out)
 		k.keepsFor(n, before, out)
 	}
@@ -130,6 +131,9 @@ func (k *checker) offersOnly(n *node, before *raft.CoreStatus, events []raft.Eve
 		}
 		failed := false
 		for _, e := range events {
+			if d, ok := e.(raft.SendDropped); ok && d.To == peer {
+				failed = failed || d.Oversized.Index > 0 && n.holds(d.Oversized) && d.OversizedBytes > k.c.at(peer).carries()
+			}
 			if r, ok := e.(raft.Received); ok && r.Message.From == peer && r.Message.Term == s.Term {
 				b, conflict := r.Message.Body.(raft.AppendConflict)
 				failed = failed || conflict && b.Prev >= before.Base.Index && b.Prev <= s.Base.Index
@@ -137,6 +141,17 @@ func (k *checker) offersOnly(n *node, before *raft.CoreStatus, events []raft.Eve
 		}
 		if !failed {
 			k.broken("N48", "%s is to send %s a snapshot, whose log has not failed the check at %v", n, k.c.title(peerOf(p)), s.Base)
+		}
+	}
+}
+
+// offersEnough checks that a follower for which an entry is too large is offered a snapshot that covers it.
+func (k *checker) offersEnough(n *node, out *raft.Output) {
+	for i := range out.Send {
+		m := &out.Send[i]
+		offer, ok := m.Body.(raft.InstallSnapshot)
+		if p := progressOn(&n.status, m.To); ok && p != nil && offer.Snapshot.ID.Index < p.Oversized.Index {
+			k.broken("N48", "%s offers %s the snapshot of %v, and %v is too large for it", n, k.c.title(m.To), offer.Snapshot.ID, p.Oversized)
 		}
 	}
 }

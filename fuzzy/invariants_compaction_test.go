@@ -51,6 +51,24 @@ var compactionBreaches = []stepBreach{
 		}
 		return given(message(other, n, n.status.Term, raft.AppendConflict{Prev: 9}))
 	}},
+	{"N48", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event { // the entry is none of its own
+		for i := range n.status.Peers {
+			if n.status.Peers[i].ID == other.id {
+				n.status.Peers[i].State = "snapshot"
+			}
+		}
+		return []raft.Event{raft.SendDropped{To: other.peer(), Oversized: raft.EntryID{Term: 1 << 20, Index: 5}, OversizedBytes: 1 << 20}}
+	}},
+	{"N48", func(_ *checker, n, other *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // it covers too little
+		for i := range n.status.Peers {
+			if n.status.Peers[i].ID == other.id {
+				n.status.Peers[i].Oversized = n.log[4].entry.ID()
+			}
+		}
+		offer := raft.InstallSnapshot{Snapshot: raft.Snapshot{Base: raft.Base{ID: n.log[3].entry.ID()}}}
+		out.Send = []raft.Message{*message(n, other, n.status.Term, offer)}
+		return nil
+	}},
 	{"N53", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		n.status.Base = n.log[4].entry.ID()
 		n.status.Peers[0].Next = 5

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/coxswain/raft"
@@ -9,7 +10,7 @@ import (
 // The invariants of limits and counters. The limits of a core are those of raft.Limits.
 //
 //	N32  The counters agree with the contents: a leader's proposals and their bytes are those of its term that are not being applied yet, and it counts no more reads than there are without an answer.
-//	N33  No request is refused for a limit that is not reached, and none is accepted beyond a limit.
+//	N33  No request is refused for a limit that is not reached, and none is accepted beyond a limit: neither its own, nor that of a member.
 //	N34  The bytes in flight to a peer are zero exactly if no append is in flight.
 //
 // N10 checks the limits themselves.
@@ -100,6 +101,7 @@ func (k *checker) counted(n *node, out *raft.Output) {
 func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	s, limits := &n.status, &k.c.profile.Limits
 	taken, bytes, reads := 0, 0, readsAmong(events)
+	least, most := k.commandLimits(n, before, events)
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		r := k.c.work.request(a.RequestID)
@@ -109,10 +111,10 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 		switch {
 		case a.Kind == raft.AnswerAccepted && r.kind == writeRequest:
 			taken, bytes = taken+1, bytes+r.size
-			if r.size > limits.CommandBytesMax || a.ID.Index > max(s.Applied, s.Base.Index)+raft.Index(limits.UnappliedMax) {
+			if r.size > most || a.ID.Index > max(s.Applied, s.Base.Index)+raft.Index(limits.UnappliedMax) {
 				k.broken("N33", "%s takes %d bytes as entry %d, and has applied %d", n, r.size, a.ID.Index, s.Applied)
 			}
-		case a.Refusal == raft.RefusedTooLarge && r.size <= limits.CommandBytesMax:
+		case a.Refusal == raft.RefusedTooLarge && r.size <= least:
 			k.broken("N33", "%s refuses %d bytes as too large", n, r.size)
 		case a.Refusal == raft.RefusedOverloaded && r.kind == readRequest && before.Role == raft.Leader:
 			if before.Reads+reads <= limits.ProposalsMax && s.Role == raft.Leader {
@@ -132,6 +134,38 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 			}
 		}
 	}
+}
+
+// commandLimits returns the bounds of the largest command that a leader may take: its own limit, or that of a member. A
+// limit that a connection has shown, or a member that came or went, in this very step may count or not.
+func (k *checker) commandLimits(n *node, before *raft.CoreStatus, events []raft.Event) (least, most int) {
+	least = k.c.profile.Limits.CommandBytesMax
+	most = least
+	said := func(carries int, sure bool) {
+		if limit := max(carries-raft.RecordOverheadBytes, 0); carries > 0 {
+			least = min(least, limit)
+			if sure {
+				most = min(most, limit)
+			}
+		}
+	}
+	told := map[raft.Peer]int{}
+	for _, e := range events {
+		if up, ok := e.(raft.PeerUp); ok {
+			p := raft.Peer{ID: up.ID, Incarnation: up.Incarnation}
+			told[p] = up.AppendBytesMax
+			said(up.AppendBytesMax, false)
+		}
+	}
+	for p, carries := range n.seen.carries {
+		_, changes := told[p]
+		was, is := includes(&before.Config, p), includes(&n.status.Config, p)
+		if was || is {
+			said(carries, was && is && !changes)
+		}
+	}
+	maps.Copy(n.seen.carries, told)
+	return least, most
 }
 
 // toldNoRoom reports whether a leader has answered that it has no room for a read.

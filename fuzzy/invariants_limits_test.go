@@ -49,6 +49,10 @@ var limitBreaches = []struct {
 		t := c.work.write(n, 0, 1)
 		out.Answers = []raft.Answer{{RequestID: t, Kind: raft.AnswerAccepted, ID: raft.EntryID{Index: 1 << 20}}}
 	}},
+	{"N33", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
+		n.seen.carries[peerOf(&n.status.Peers[0])] = raft.RecordOverheadBytes
+		out.Answers = []raft.Answer{{RequestID: c.work.write(n, 0, 1), Kind: raft.AnswerAccepted, ID: n.status.Last}}
+	}},
 }
 
 func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {

@@ -1,12 +1,15 @@
 package fuzzy
 
-import "github.com/coxswain/raft"
+import (
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
+)
 
 // The invariants of internal/pipeline, which is between a core and its disk and network.
 //
 //	N42  A disk that has completed all issued writes holds what the core wrote, and merging writes loses no promise.
 //	N43  The log cache counts entries as durable only if they are. Once no write is pending, it counts all of them and stays within its limit. A reader of the log finds what the core wrote.
-//	N44  An append leaves only if the log has not been truncated since the core created it, and with exactly the entries that it names.
+//	N44  An append leaves only if the log has not been truncated since the core created it, with exactly the entries that it names, and with no more bytes than its receiver takes.
 //	N45  The messages that wait for a connection leave in order and completely, or are reported as dropped. Only appends that continue each other are joined.
 
 // merged checks a merged write that a disk is about to begin.
@@ -90,7 +93,10 @@ func (n *node) cacheKeeps() int {
 }
 
 // filled checks an append that is about to leave.
-func (k *checker) filled(n *node, r *raft.AppendRequest) {
+func (k *checker) filled(n *node, r *raft.AppendRequest, carries int) {
+	if bytes := pipeline.RecordBytes(r.Entries); carries > 0 && bytes > carries {
+		k.broken("N44", "%s sends %d bytes of entries in one append, whose receiver takes %d", n, bytes, carries)
+	}
 	sound := r.Generation == n.cache.Generation() && n.holds(r.Prev) && n.holds(r.Last) && int(r.Last.Index-r.Prev.Index) == len(r.Entries)
 	for i := range r.Entries {
 		sound = sound && r.Entries[i].Index == r.Prev.Index+raft.Index(i)+1 && n.holds(r.Entries[i].ID())

@@ -248,7 +248,11 @@ var nodeBreaches = []breach{
 	{"N42", func(_ *cluster, k *checker, lead, _ *node) { lead.queue = nil; lead.hard.Term++; k.made(lead) }},
 	{"N43", func(_ *cluster, k *checker, lead, _ *node) { lead.disk.log = nil; k.cached(lead) }},
 	{"N44", func(_ *cluster, k *checker, lead, _ *node) {
-		k.filled(lead, &raft.AppendRequest{Prev: lead.log[2].entry.ID(), Last: lead.log[3].entry.ID()})
+		k.filled(lead, &raft.AppendRequest{Prev: lead.log[2].entry.ID(), Last: lead.log[3].entry.ID()}, 0)
+	}},
+	{"N44", func(_ *cluster, k *checker, lead, _ *node) {
+		e := lead.log[3].entry
+		k.filled(lead, &raft.AppendRequest{Prev: lead.log[2].entry.ID(), Last: e.ID(), Entries: []raft.Entry{*e}}, 1)
 	}},
 	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Pending = 1 << 20; k.bounds(lead) }},
 	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Peers[0].Inflight = 1 << 20; k.bounds(lead) }},

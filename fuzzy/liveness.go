@@ -147,9 +147,9 @@ func (l *liveness) heal() {
 		n.clock.Resume(now)
 		n.clock.SetDrift(now, 0)
 		n.resume()
-		if n.misled || n.closing || n.protocol() == 1 {
+		if n.misled || n.closing || n.protocol() == 1 || n.carries() > 0 {
 			n.upgraded = true
-			n.crash() // it restarts with the right list and the newest release, or was about to end
+			n.crash() // it restarts with the right list, the newest release and no small limit, or was about to end
 		}
 		n.start()
 		n.endWrites()

@@ -70,6 +70,7 @@ type NodeProfile struct {
 	Stuck         int       // chance, with each append or reply to one, that a connection for entries accepts nothing for a while
 	PauseMax      sim.Time  // the longest pause of a process; 0: there is no limit
 	Dozes         int       // how often, at most, a process that has paused does so again
+	Carries       int       // bytes of records in one append to every other member, until it is healed; 0: any number
 	EmptiedAt     int       // once so many others hold entry 1 and nobody has a term, the bootstrapper's disk is emptied; 0: it is not
 }
 
@@ -182,6 +183,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawFiles(seed, &p)
 				drawJoins(seed, &p)
 				drawSegments(seed, &p)
+				drawCarries(seed, &p)
 			}
 			return p, nil
 		}

@@ -3,6 +3,7 @@ package fuzzy
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/coxswain/raft"
@@ -34,7 +35,7 @@ func (n *node) send(m raft.Message) {
 		return
 	}
 	if len(n.outbox) >= outboxMax {
-		n.dropped(m)
+		n.dropped(m, nil)
 		return
 	}
 	n.outbox = append(n.outbox, m)
@@ -83,7 +84,7 @@ func (n *node) deliver(waiting []raft.Message) {
 	if waiting[0].Lane() == raft.LaneBulk && n.random.IntN(16) == 0 {
 		most = 1 + n.random.IntN(most)
 	}
-	n.reader().Deliver(waiting, most, n.leaves, n.unfilled)
+	n.reader().Deliver(waiting, most, n.c.at(waiting[0].To).carries(), n.leaves, n.unfilled)
 	n.c.check.delivered(n, waiting, n.left)
 	clear(n.left)
 	n.left = n.left[:0]
@@ -100,13 +101,13 @@ func (n *node) leave(m raft.Message) {
 		n.transmit(m, 64)
 		return
 	}
-	n.c.check.filled(n, &r)
+	n.c.check.filled(n, &r, n.c.at(m.To).carries())
 	if l := configured(n.log); r.Prev.Index < l.index && l.index <= r.Last.Index && n.configSent != l {
 		n.configSent = l
 		n.c.reaches(n, configSent, l)
 	}
 	if n.random.Chance(n.c.profile.Node.DropSpan) {
-		n.dropped(m)
+		n.dropped(m, nil)
 		return
 	}
 	n.transmit(m, 64+pipeline.RecordBytes(r.Entries))
@@ -116,16 +117,16 @@ func (n *node) leave(m raft.Message) {
 func (n *node) stale(m raft.Message, err error) {
 	n.left = append(n.left, m)
 	r := m.Body.(raft.AppendRequest) // only appends are filled
-	if r.Generation == n.cache.Generation() && r.Prev.Index >= n.disk.begins() {
+	if !errors.Is(err, pipeline.ErrOversized) && r.Generation == n.cache.Generation() && r.Prev.Index >= n.disk.begins() {
 		n.c.check.broken("N44", "%s cannot fill an append from %v to %v: %v", n, r.Prev, r.Last, err)
 	}
-	n.dropped(m)
+	n.dropped(m, err)
 }
 
 // dropped reports a dropped append to the core.
-func (n *node) dropped(m raft.Message) {
-	if r, ok := m.Body.(raft.AppendRequest); ok {
-		n.post(raft.SendDropped{To: m.To, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}})
+func (n *node) dropped(m raft.Message, why error) {
+	if e, appends := pipeline.Dropped(m, why); appends {
+		n.post(e)
 	}
 }
 
@@ -236,5 +237,6 @@ func (n *node) peerEvent(a int64) {
 	n.post(raft.PeerUp{
 		ID: peer.id, Incarnation: peer.disk.incarnation, StartCount: peer.disk.startCount,
 		Uninitialized: len(peer.disk.log) == 0 && peer.disk.hard == raft.HardState{}, Protocol: min(n.protocol(), peer.protocol()),
+		AppendBytesMax: peer.carries(),
 	})
 }

@@ -72,6 +72,7 @@ var settings = []setting{
 	{"node-stuck", func(p *Profile) any { return &p.Node.Stuck }, 0, sim.Million},
 	{"node-pause-max", func(p *Profile) any { return &p.Node.PauseMax }, 0, timeMax},
 	{"node-dozes", func(p *Profile) any { return &p.Node.Dozes }, 0, 1000},
+	{"node-carries", func(p *Profile) any { return &p.Node.Carries }, 0, bytesMax},
 	{"node-emptied-at", func(p *Profile) any { return &p.Node.EmptiedAt }, 0, 9},
 	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},
 
@@ -86,11 +87,6 @@ var settings = []setting{
 	{"limit-snapshot-log-bytes", func(p *Profile) any { return &p.Limits.SnapshotLogBytes }, 0, 1 << 30},
 	{"limit-snapshot-tail-bytes", func(p *Profile) any { return &p.Limits.SnapshotTailBytes }, 0, 1 << 30},
 	{"limit-snapshot-hold-bytes", func(p *Profile) any { return &p.Limits.SnapshotHoldBytes }, 0, 1 << 30},
-
-	{"limit-snapshot-entries", func(p *Profile) any { return &p.Limits.SnapshotEntries }, 0, 1 << 40},
-	{"limit-snapshot-log-bytes", func(p *Profile) any { return &p.Limits.SnapshotLogBytes }, 0, 1 << 40},
-	{"limit-snapshot-tail-bytes", func(p *Profile) any { return &p.Limits.SnapshotTailBytes }, 0, 1 << 40},
-	{"limit-snapshot-hold-bytes", func(p *Profile) any { return &p.Limits.SnapshotHoldBytes }, 0, 1 << 40},
 
 	{"snapshots", func(p *Profile) any { return &p.Snapshots.On }, 0, 0},
 	{"snapshot-bytes", func(p *Profile) any { return &p.Snapshots.BytesMax }, 0, bytesMax},

@@ -72,6 +72,8 @@ type witness struct {
 
 	stranger strangerWitness // who has shown that it lacks what it acknowledged
 
+	carries map[raft.Peer]int // what an append to each peer carries, as the latest PeerUp has said
+
 	policy  policyWitness // of its snapshots
 	resumed raft.Index    // the last entry that its machine had applied when it was started
 
@@ -163,7 +165,7 @@ func (w *witness) begin(n *node) {
 	*w = witness{
 		now: now, rested: now, cause: now, wake: now,
 		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch, attempts: newAttemptsWitness(),
-		walls: map[raft.Peer]int64{}, resumed: n.applied, offered: map[offering]raft.EntryID{},
+		walls: map[raft.Peer]int64{}, resumed: n.applied, offered: map[offering]raft.EntryID{}, carries: map[raft.Peer]int{},
 	}
 	if len(n.disk.log) > 0 {
 		w.stamp = max(n.disk.base.Time, n.disk.log[len(n.disk.log)-1].entry.Time)

@@ -67,7 +67,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range distributions {
 		out <- d.desc
 	}
-	for r := raft.RejectClusterName; r <= raft.RejectRemoved; r++ {
+	for _, r := range rejectReasons {
 		out <- refusalDesc(r)
 	}
 }
@@ -87,12 +87,30 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstHistogram(d.desc, h.Count(), h.Sum, buckets)
 	}
-	for r := raft.RejectClusterName; r <= raft.RejectRemoved; r++ {
+	for _, r := range rejectReasons {
 		out <- prometheus.MustNewConstMetric(refusalDesc(r), prometheus.CounterValue, float64(m.Refusals[r]))
 	}
 }
 
 func refusalDesc(r raft.RejectReason) *prometheus.Desc {
 	return describe("handshakes_refused_total", "Handshakes rejected, by this member or by others.",
-		prometheus.Labels{"reason": r.String()})
+		prometheus.Labels{"reason": reasonName(r)})
+}
+
+// rejectReasons are all reasons of a rejection; 0 stands for those of later releases.
+var rejectReasons = func() []raft.RejectReason {
+	all := []raft.RejectReason{0}
+	for r := range raft.RejectReason(raft.RejectReasons) {
+		if r.Known() {
+			all = append(all, r)
+		}
+	}
+	return all
+}()
+
+func reasonName(r raft.RejectReason) string {
+	if !r.Known() {
+		return "other"
+	}
+	return r.String()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/enums"
 	"github.com/coxswain/raft/metrics"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/transport"
@@ -91,7 +92,8 @@ func TestTransportCollector_ShowsEveryNumberOnce(t *testing.T) {
 			shown++
 		}
 	}
-	assert.Equal(t, fields.NumField()-1+len(s.Refused), shown)
+	unused := len(s.Refused) - len(enums.Of(t, "..", "RejectReason")) - 1
+	assert.Equal(t, fields.NumField()-1+len(s.Refused)-unused, shown)
 	assert.Contains(t, strings.ReplaceAll(all, "  ", " "),
 		fmt.Sprintf(`value:"malformed"} counter:{value:%d}`, s.Malformed))
 	assert.Contains(t, strings.ReplaceAll(all, "  ", " "),
@@ -156,9 +158,14 @@ func TestCollector_EveryNameIsDocumented(t *testing.T) {
 
 func TestCollectors_ShowEachReasonOfARefusal(t *testing.T) {
 	shown := gather(t, node.Metrics{}, transport.Stats{})
-	for reason := raft.RejectClusterName; reason.String() != fmt.Sprintf("reason %d", reason); reason++ {
-		for _, name := range []string{"raft_handshakes_refused_total", "raft_transport_refused_total"} {
-			assert.Contains(t, shown[name], fmt.Sprintf("%q", reason), name)
+	for _, name := range []string{"raft_handshakes_refused_total", "raft_transport_refused_total"} {
+		all := enums.Of(t, "..", "RejectReason")
+		for constant, n := range all {
+			assert.Contains(t, shown[name], fmt.Sprintf("value:%q", raft.RejectReason(n)), "%s lacks %s", name, constant)
 		}
+		assert.Contains(t, shown[name], `value:"other"`, "a reason of a later release")
+		assert.Equal(t, len(all)+1, strings.Count(shown[name], "counter:{"), "and no other: %s", shown[name])
 	}
+	other := gather(t, node.Metrics{Refusals: map[raft.RejectReason]uint64{0: 7}}, transport.Stats{})
+	assert.Contains(t, strings.ReplaceAll(other["raft_handshakes_refused_total"], "  ", " "), `value:"other"} counter:{value:7}`)
 }

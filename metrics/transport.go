@@ -3,7 +3,6 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/transport"
 )
 
@@ -67,15 +66,11 @@ func closed(reason string, read func(stats) uint64) value[stats] {
 		func(s stats) float64 { return float64(read(s)) })
 }
 
-// refusedValues returns one value for each element of Stats.Refused.
+// refusedValues returns one value for each element of Stats.Refused that is in use.
 func refusedValues() (all []value[stats]) {
-	for i := range (stats{}).Refused {
-		reason := "other"
-		if i > 0 {
-			reason = raft.RejectReason(i).String()
-		}
-		all = append(all, byReason("transport_refused_total", "Inbound connections that were rejected.", reason,
-			func(s stats) float64 { return float64(s.Refused[i]) }))
+	for _, r := range rejectReasons {
+		all = append(all, byReason("transport_refused_total", "Inbound connections that were rejected.", reasonName(r),
+			func(s stats) float64 { return float64(s.Refused[r]) }))
 	}
 	return all
 }

@@ -252,8 +252,6 @@ func (n *Node) explain(req *call, a raft.Answer) error {
 		return firstError(n.taker.trouble.get(), raft.ErrClosed) // the end of the node is no trouble
 	case raft.RefusedTransferring:
 		return n.notLeader(a.Leader, "leadership is being transferred")
-	case raft.RefusedTooLarge:
-		return &raft.TooLargeError{Bytes: req.bytes - raft.RecordOverheadBytes, Limit: n.cfg.CommandBytesMax}
 	case raft.RefusedTimedOut:
 		if req.kind == transferCall {
 			return raft.ErrTransferTimedOut

@@ -33,7 +33,7 @@ func (e handler) Up(h raft.Hello) {
 		i.live[h.From] = h.Lineage.Last()
 	}
 	i.hear(h.From)
-	i.speaks(h)
+	begun := i.speaks(h)
 	for _, p := range []raft.Peer{h.From, {ID: h.From.ID}} { // the contact may be open
 		delete(i.refusals, p)
 		delete(i.refused, p)
@@ -42,9 +42,13 @@ func (e handler) Up(h raft.Hello) {
 	i.updateWiped()
 	i.mu.Unlock()
 	i.tellMajorityLost()
+	e.node.reportDifferences(h.From.ID, begun)
 	e.node.invitations.up(h)
 	e.node.counters.connected.Add(1)
-	e.node.post(raft.PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, StartCount: h.StartCount, Uninitialized: h.Uninitialized(), Protocol: h.Protocol})
+	e.node.post(raft.PeerUp{
+		ID: h.From.ID, Incarnation: h.From.Incarnation, StartCount: h.StartCount, Uninitialized: h.Uninitialized(), Protocol: h.Protocol,
+		AppendBytesMax: e.node.carriedTo(settingsIn(h)),
+	})
 }
 
 // Accepted has the peer dialed back if it is a stranger: this member sends only on connections that it has dialed.

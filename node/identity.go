@@ -145,6 +145,8 @@ func (i *identity) hello(to raft.Peer) raft.Hello {
 	v.Memory, _ = i.kept.load()
 	h := v.Hello(to, i.node.cfg.ElectionTimeout)
 	h.Address, h.Release = cmp.Or(i.node.cfg.Advertise, h.Address), release()
+	own := i.node.settings()
+	h.AppendBytesMax, h.CommandBytesMax, h.NoSnapshots = own.appendBytesMax, own.commandBytesMax, own.noSnapshots
 	return h
 }
 

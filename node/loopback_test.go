@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -24,12 +25,15 @@ type loopback struct {
 	nodes   []*node.Node
 	states  []*journal
 
-	advertise []string // node.Config.Advertise of each
+	advertise []string       // node.Config.Advertise of each
+	frames    map[int]int    // transport.Options.FrameBytesMax of those that do not have the default
+	logs      []lockedBuffer // of each
+	plain     map[int]bool   // whose storages keep no snapshots
 }
 
 func newLoopback(t *testing.T, members int) *loopback {
 	l := &loopback{t: t, dir: t.TempDir(), nodes: make([]*node.Node, members), states: make([]*journal, members)}
-	l.advertise = make([]string, members)
+	l.advertise, l.logs = make([]string, members), make([]lockedBuffer, members)
 	wires := make([]*transport.TCP, members)
 	for i := range wires {
 		wire, err := transport.Listen("127.0.0.1:0", transport.Options{})
@@ -52,20 +56,28 @@ func (l *loopback) start(i int, wire *transport.TCP) {
 	l.t.Helper()
 	disk, err := storage.OpenBolt(filepath.Join(l.dir, string(l.members[i].ID)), storage.BoltOptions{})
 	require.NoError(l.t, err)
+	var store raft.Storage = disk
+	if l.plain[i] {
+		store = struct{ raft.Storage }{disk}
+	}
 	cfg := node.Config{ID: l.members[i].ID, Cluster: "loopback", Initial: l.members, ElectionTimeout: time.Second, Advertise: l.advertise[i]}
 	often(&cfg)
-	cfg.SnapshotEntries = 32
+	cfg.SnapshotEntries, cfg.Logger = 32, hclog.New(&hclog.LoggerOptions{Output: &l.logs[i]})
+	if most := l.frames[i]; most > 0 {
+		cfg.AppendBytesMax, cfg.CommandBytesMax = most/4, most/4
+	}
 	l.states[i] = newJournal().(*journal)
-	l.nodes[i], err = node.Start(l.t.Context(), cfg, l.states[i], disk, wire)
+	l.nodes[i], err = node.Start(l.t.Context(), cfg, l.states[i], store, wire)
 	require.NoError(l.t, err)
 }
 
 // restart starts a member that was closed, at its address.
-func (l *loopback) restart(i int) {
+func (l *loopback) restart(i int) *transport.TCP {
 	l.t.Helper()
-	wire, err := transport.Listen(l.members[i].Address, transport.Options{})
+	wire, err := transport.Listen(l.members[i].Address, transport.Options{FrameBytesMax: l.frames[i]})
 	require.NoError(l.t, err)
 	l.start(i, wire)
+	return wire
 }
 
 // leader returns the node that leads, once it can serve.

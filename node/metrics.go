@@ -27,6 +27,7 @@ type Metrics struct {
 	ConfigIndex       raft.Index // gauge
 	ConfigJoint       bool       // gauge: the voters are being changed
 	FeatureLevel      uint64     // gauge
+	SettingsDiffer    int        // gauge: members that differ from this one, see MemberStatus.Differs
 	Changes           ChangeOutcomes
 	Elections         uint64
 	LeaderChanges     uint64
@@ -104,6 +105,7 @@ type Drops struct {
 	Received  uint64 // there was no room for a received message
 	Forged    uint64 // they claimed to be from another member
 	Events    uint64 // there was no room for an event about a connection
+	Oversized uint64 // an entry was larger than the receiver takes
 }
 
 // Histogram counts values in fixed buckets.
@@ -169,8 +171,9 @@ type counters struct {
 	messagesSent, entriesSent, received                  atomic.Uint64
 	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
 	droppedReceived, droppedForged, droppedEvents        atomic.Uint64
+	droppedOversized                                     atomic.Uint64
 	connected, lost, committed                           atomic.Uint64
-	refusals                                             [raft.RejectRemoved + 1]atomic.Uint64 // 0: any other
+	refusals                                             [raft.RejectReasons]atomic.Uint64 // 0: any other
 	stepEvents, applyCommands, writeEntries              *histogram
 	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
 
@@ -313,7 +316,7 @@ func (n *Node) Metrics() Metrics {
 		MessagesSent: c.messagesSent.Load(), EntriesSent: c.entriesSent.Load(), MessagesReceived: c.received.Load(),
 		Dropped: Drops{
 			c.droppedQueueFull.Load(), c.droppedSend.Load(), c.droppedStale.Load(),
-			c.droppedReceived.Load(), c.droppedForged.Load(), c.droppedEvents.Load(),
+			c.droppedReceived.Load(), c.droppedForged.Load(), c.droppedEvents.Load(), c.droppedOversized.Load(),
 		},
 		Connections: c.connected.Load(), ConnectionsLost: c.lost.Load(),
 		Refusals:   make(map[raft.RejectReason]uint64),
@@ -358,6 +361,7 @@ func (n *Node) gauge(m *Metrics) {
 	m.Term, m.Leading, m.LeaderKnown = now.Term, now.Role == raft.Leader, now.Leader != ""
 	m.Wiped, m.Removed = n.identity.wiped.Load(), n.removed.Load() != nil
 	members := n.Members()
+	m.SettingsDiffer = n.identity.differing()
 	m.ConfigIndex, m.ConfigJoint, m.FeatureLevel = members.Index, members.Joint(), members.Level
 	for _, of := range members.Members {
 		switch of.Kind {

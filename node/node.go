@@ -64,6 +64,8 @@ type Node struct {
 	mark        atomic.Pointer[raft.Mark]         // nil: none. It may not be durable yet
 	leaving     *raft.RemovedError                // why this member is about to end, of the loop alone
 	removed     atomic.Pointer[raft.RemovedError] // nil: this member was not removed, or leads until it has handed over
+	// appendBytesMax is what the transport carries in one append; 0: as much as any Config allows.
+	appendBytesMax int
 	// restoring is the restoration that runs; nil: none.
 	restoring atomic.Pointer[restoring]
 
@@ -97,7 +99,8 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 		return nil, errors.New("raft: Start needs an FSM, a Storage and a Transport; one of them is nil")
 	}
 	cfg = cfg.withDefaults()
-	if err := cfg.carriedBy(transport.AppendBytesMax()); err != nil {
+	appendBytesMax := carried(transport)
+	if err := cfg.carriedBy(appendBytesMax); err != nil {
 		return nil, err
 	}
 	if cfg.Seed == 0 {
@@ -111,6 +114,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 		return nil, err
 	}
 	n := newNode(cfg, storage, transport, stored)
+	n.appendBytesMax = appendBytesMax
 	n.applier = newApplier(n, fsm, stored.Applied)
 	n.files, _ = storage.(raft.SnapshotStorage)
 	n.room, _ = storage.(raft.RoomStorage)

@@ -38,24 +38,3 @@ func releaseIn(info *debug.BuildInfo) string {
 	}
 	return version[:min(len(version), raft.ReleaseBytesMax)]
 }
-
-// speech is what the last connection to a peer has shown of its release.
-type speech struct {
-	protocol      uint16
-	release       string
-	uninitialized bool
-}
-
-// speaks remembers what a connection has shown. i.mu is held.
-func (i *identity) speaks(h raft.Hello) {
-	if _, known := i.spoken[h.From]; known || len(i.spoken) < strangersMax {
-		i.spoken[h.From] = speech{h.Protocol, h.Release, h.Uninitialized()}
-	}
-}
-
-// spokenBy returns what the last connection to a member has shown; zero if there was none.
-func (i *identity) spokenBy(p raft.Peer) speech {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.spoken[p]
-}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/pipeline"
@@ -49,7 +50,7 @@ func (s *senders) send(messages []raft.Message) {
 		}
 		to := s.sender(m.To, laneOf(m))
 		if to == nil || !to.enqueue(m) {
-			s.node.dropped(m, &s.node.counters.droppedQueueFull)
+			s.node.dropped(m, &s.node.counters.droppedQueueFull, nil)
 		}
 	}
 }
@@ -174,11 +175,13 @@ func (s *sender) take() []raft.Message {
 	return taken
 }
 
-// deliver sends the messages in order, in batches of about AppendBytesMax.
+// deliver sends the messages in order, in batches of about AppendBytesMax. No append is larger than the peer has said that it
+// takes: the peer would close both connections, again and again.
 func (s *sender) deliver(taken []raft.Message) {
-	most := s.node.cfg.AppendBytesMax
+	said, _ := s.node.identity.spokenBy(s.to)
+	most, takes := s.node.cfg.AppendBytesMax, s.node.carriedTo(said.settings)
 	batch, bytes := make([]raft.Message, 0, len(taken)), 0
-	s.node.entries.Deliver(taken, most, func(m raft.Message) {
+	s.node.entries.Deliver(taken, most, takes, func(m raft.Message) {
 		batch = append(batch, m)
 		bytes += entryBytes(m)
 		if bytes >= most {
@@ -189,12 +192,17 @@ func (s *sender) deliver(taken []raft.Message) {
 	s.flush(batch)
 }
 
-// unfilled reports an append whose entries no longer exist. If they exist but cannot be read, the node ends.
+// unfilled reports an append whose entries no longer exist, or whose first entry is too large for the peer. If they exist but
+// cannot be read, the node ends.
 func (s *sender) unfilled(m raft.Message, err error) {
-	if !errors.Is(err, raft.ErrNotStored) && !errors.Is(err, pipeline.ErrStale) {
+	counter := &s.node.counters.droppedStale
+	switch {
+	case errors.Is(err, pipeline.ErrOversized):
+		counter = &s.node.counters.droppedOversized
+	case !errors.Is(err, raft.ErrNotStored) && !errors.Is(err, pipeline.ErrStale):
 		s.node.fail(&raft.StorageError{Op: "read", Err: err})
 	}
-	s.node.dropped(m, &s.node.counters.droppedStale)
+	s.node.dropped(m, counter, err)
 }
 
 // flush sends one batch. If the transport fails, the appends in it are reported to the core.
@@ -208,14 +216,15 @@ func (s *sender) flush(batch []raft.Message) {
 		return
 	}
 	for _, m := range batch {
-		s.node.dropped(m, &s.node.counters.droppedSend)
+		s.node.dropped(m, &s.node.counters.droppedSend, err)
 	}
 }
 
-// dropped counts a message that did not leave, and reports it to the core if it was an append.
-func (n *Node) dropped(m raft.Message, counter interface{ Add(uint64) uint64 }) {
+// dropped counts a message that did not leave, and reports it to the core if it was an append. why is nil if its queue was
+// full.
+func (n *Node) dropped(m raft.Message, counter *atomic.Uint64, why error) {
 	counter.Add(1)
-	if a, ok := m.Body.(raft.AppendRequest); ok {
-		n.post(raft.SendDropped{To: m.To, Span: raft.Span{After: a.Prev.Index, Last: a.Last.Index}})
+	if e, appends := pipeline.Dropped(m, why); appends {
+		n.post(e)
 	}
 }

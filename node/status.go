@@ -109,6 +109,9 @@ type MemberStatus struct {
 	// Replace says that it will not count again by itself, because it has lost its disk, or what it acknowledged: replace it
 	// (Node.ReplaceMember). It is false while Status.MajorityLost is set: no member can be replaced then.
 	Replace bool
+	// Differs lists the settings that should be the same on all members, and in which this one differs from the member whose
+	// status this is, as far as it is known.
+	Differs []SettingDifference
 	// Problem says in one sentence why the member does not count from this member's point of view, or, for this
 	// member itself, why it does not serve; "" if all is well.
 	Problem string
@@ -118,13 +121,16 @@ type MemberStatus struct {
 	// count in Status.Tolerance.
 	Verdict string
 
-	outgoing bool            // it votes among the voters that are being left
-	earlier  bool            // see raft.PeerProgress.EarlierRelease
-	changed  bool            // the members have been changed, which no earlier release can read
-	refusal  *raft.Rejection // how it rejects this member at present; nil if it does not
-	refused  *raft.Rejection // how this member has rejected it since it was connected last; nil if it has not
-	hindered raft.Hindrance  // why it does not count, as it says itself
-	lags     time.Duration   // for how long it has lacked entries that the leader held before; 0: it lacks none of them
+	settings settings           // that it has said last
+	carried  int                // see Node.carriedTo
+	progress *raft.PeerProgress // on the leader, of the others; else nil
+	outgoing bool               // it votes among the voters that are being left
+	earlier  bool               // see raft.PeerProgress.EarlierRelease
+	changed  bool               // the members have been changed, which no earlier release can read
+	refusal  *raft.Rejection    // how it rejects this member at present; nil if it does not
+	refused  *raft.Rejection    // how this member has rejected it since it was connected last; nil if it has not
+	hindered raft.Hindrance     // why it does not count, as it says itself
+	lags     time.Duration      // for how long it has lacked entries that the leader held before; 0: it lacks none of them
 
 	excluded string // why it does not count if it is a voter; "" if it counts
 	away     bool   // that is because it cannot be reached
@@ -244,7 +250,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		if p, ok := progress[m.Peer()]; ok {
 			s.CatchUp = n.catchUp(p, core.Last.Index, snapshots)
 			s.State, s.Match, s.Inflight, s.earlier = p.State, p.Match, p.Inflight, p.EarlierRelease
-			s.changed, s.hindered = core.Config.Level > 0, p.Hindered
+			s.changed, s.hindered, s.progress = core.Config.Level > 0, p.Hindered, &p
 			if p.LagsSince > 0 {
 				s.lags = time.Duration(n.now().Mono - p.LagsSince)
 			}
@@ -252,8 +258,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		}
 		peer := n.connection(m.Peer())
 		s.Connected, s.RoundTrip, s.Dialed = peer.Connected, peer.RoundTrip, peer.Address
-		speech := n.identity.spokenBy(m.Peer())
-		s.Protocol, s.Release = speech.protocol, speech.release
+		n.addSpoken(&s)
 		s.Replace = needsReplacement(s)
 		if peer.Err != nil {
 			s.ConnectionErr = peer.Err.Error()

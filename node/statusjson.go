@@ -110,6 +110,16 @@ type memberStatusJSON struct {
 	Protocol uint16   `json:"protocol"` // 0: not known
 	Release  string   `json:"release"`
 	Replace  bool     `json:"replace"`
+
+	Differs []differenceJSON `json:"differs"`
+}
+
+// differenceJSON is a SettingDifference in the same form.
+type differenceJSON struct {
+	Setting string `json:"setting"`
+	Here    string `json:"here"`
+	There   string `json:"there"`
+	Text    string `json:"text"`
 }
 
 // MarshalJSON writes names instead of numbers, and ids and durations as text: "role":"leader", "last":"7@3"
@@ -149,6 +159,10 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		RoundTrip: m.RoundTrip.String(), Problem: m.Problem, Verdict: m.Verdict,
 		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release,
+	}
+	out.Differs = make([]differenceJSON, 0, len(m.Differs))
+	for _, d := range m.Differs {
+		out.Differs = append(out.Differs, differenceJSON{d.Setting, d.Here, d.There, d.String()})
 	}
 	return json.Marshal(out)
 }

@@ -142,21 +142,31 @@ func saysEarlier(_ *Status, m *MemberStatus) string {
 	return "it lacks entries that are compacted here, and its earlier release takes no snapshots"
 }
 
-// saysNeedsSnapshot says how far a member is that lags behind the base of the leader's log, or why it stays behind.
+// saysNeedsSnapshot says how far a member is that needs a snapshot, because it lags behind the base of the leader's log or
+// because an entry is too large for it, or why it stays behind.
 func saysNeedsSnapshot(s *Status, m *MemberStatus) string {
-	const lacks = "it lacks entries that are compacted here, and "
+	t, lacks, lift := &s.Snapshot, "it lacks entries that are compacted here, and ", ""
+	if large := m.oversized(); large != "" {
+		lacks, lift = large+": it needs a snapshot instead, and ", ": raise its limit and restart it"
+	}
 	var failed *raft.SnapshotStreamError
-	switch t := &s.Snapshot; {
+	switch {
 	case m.isSelf() && t.Receiving != nil:
 		return "it lacks entries that the leader has compacted, and is sent a snapshot: " + t.Receiving.String()
 	case m.State != "snapshot":
 		return ""
+	case m.settings.noSnapshots:
+		return lacks + "its storage keeps no snapshots" + lift
+	case m.progress != nil && m.progress.Oversized.Index > s.Commit:
+		return lacks + "the entry is not committed yet: if that needs this member, raise its limit and restart it"
 	case t.Sending != nil && t.Sending.Peer == m.ID:
 		return lacks + "is sent a snapshot: " + t.Sending.String()
 	case errors.As(t.SendErr, &failed) && failed.To == m.ID:
 		return lacks + "the last snapshot did not arrive: " + failed.Err.Error()
 	case t.Unsupported != "":
-		return lacks + "this member has no snapshot to send"
+		return lacks + "this member has no snapshot to send" + lift
+	case t.Err != nil:
+		return lacks + "none was taken: " + t.Err.Error()
 	}
 	return lacks + "waits for a snapshot"
 }

@@ -37,7 +37,7 @@ func newWriter(n *Node) *writer {
 // enqueue is called by the loop.
 func (w *writer) enqueue(write raft.Write) {
 	for _, m := range w.put(write) {
-		w.node.dropped(m, &w.node.counters.droppedQueueFull)
+		w.node.dropped(m, &w.node.counters.droppedQueueFull, nil)
 	}
 }
 

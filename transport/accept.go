@@ -122,7 +122,7 @@ func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) 
 	if err := t.check(e, conn, caller.hello, in); err != nil {
 		return nil, nil, t.sendRejection(conn, err)
 	}
-	reply := opening{versions: ours, hello: e.Hello(in.peer), lane: in.lane}
+	reply := opening{versions: ours, hello: t.hello(in.peer), lane: in.lane}
 	_, err = conn.Write(reply.encode())
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})
@@ -133,7 +133,7 @@ func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) 
 		return nil, nil, err
 	}
 	f.trickleTimeout = 2 * t.options.WriteTimeout
-	source.timeout = t.options.idleTimeout(reply.hello, caller.hello)
+	source.timeout = idleTimeout(reply.hello, caller.hello)
 	if in.lane != raft.LaneBulk { // the beats of the urgent lane stand for the bulk lane too
 		source.interval = t.pulse.interval
 	}

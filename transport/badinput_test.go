@@ -118,6 +118,7 @@ func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
 		{"a start count near 2^64", hello(func(w *wireHello) { w.StartCount = math.MaxUint64 }), malformed, raft.RejectMalformed},
 		{"an endless address", hello(func(w *wireHello) { w.Address = string(make([]byte, 300)) }), malformed, raft.RejectMalformed},
 		{"a negative timeout", hello(func(w *wireHello) { w.ElectionTimeout = -1 }), malformed, raft.RejectMalformed},
+		{"an idle timeout of a century", hello(func(w *wireHello) { w.IdleTimeout = math.MaxInt64 }), malformed, raft.RejectMalformed},
 		{"a list of garbage", hello(func(w *wireHello) { w.List = []byte{0x91, 0xc1} }), malformed, raft.RejectMalformed},
 	}
 	tcp, _ := listen(t, Options{})

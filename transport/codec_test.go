@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -140,6 +141,12 @@ func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 		Bootstrapper: alice, Address: "z:1", List: list, ElectionTimeout: 4,
 		Lineage: raft.Lineage{}.Begin(7).Begin(8), Confirmed: raft.StartID{Count: 1, Nonce: 7}, Remembers: sighting,
 		Named: []raft.Incarnation{1, 1 << 63}, NamedIndex: 9, Release: "v0.2.0",
+		AppendBytesMax: 1 << 20, CommandBytesMax: 5, NoSnapshots: true, IdleTimeout: 6,
+	}
+	fields := reflect.ValueOf(hello)
+	for i := range fields.NumField() {
+		name := fields.Type().Field(i).Name
+		assert.Equal(t, name == "Protocol", fields.Field(i).IsZero(), "%s: all but what the connection itself shows is sent", name)
 	}
 	for range raft.LineageStartsMax {
 		hello.Lineage = hello.Lineage.Begin(1 << 60)
@@ -306,6 +313,28 @@ func TestEncode_RefusesWhatNoMemberSends(t *testing.T) {
 	big.Entries[0].Term, big.Last.Term = 1, 1
 	_, _, err = new(encoder).message(nil, raft.Message{From: alice, To: bob, Term: 1, Body: big}, limits{1 << 20, ours.max})
 	require.ErrorIs(t, err, ErrOversized)
+}
+
+// A sender heeds what the receiver takes. A release that does not say it takes what the default allows.
+func TestLimits_BothSidesCount(t *testing.T) {
+	for _, row := range []struct {
+		rule               string
+		own, says, carries int
+	}{
+		{"the receiver's is smaller", FrameBytesMax, 64<<10 - appendOverheadMax, 64 << 10},
+		{"its own is smaller", 64 << 10, 1 << 20, 64 << 10},
+		{"the receiver does not say", FrameBytesMax, 0, FrameBytesMax},
+		{"the receiver says that it takes almost nothing", FrameBytesMax, 1, 1 + appendOverheadMax},
+	} {
+		w := &TCP{options: Options{FrameBytesMax: row.own}}
+		assert.Equal(t, limits{row.carries, 3}, w.limitsTo(raft.Hello{AppendBytesMax: row.says, Protocol: 3}), row.rule)
+	}
+	h, _, err := decodeHello(encodeMeta(wireHello{
+		ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b", AppendBytesMax: math.MaxUint64, CommandBytesMax: 1 << 62,
+	}))
+	require.NoError(t, err)
+	assert.Zero(t, h.AppendBytesMax, "more than can be sent is no limit")
+	assert.Zero(t, h.CommandBytesMax)
 }
 
 // Another transport may send, as one piece, the bytes that open a TCP connection.

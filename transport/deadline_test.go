@@ -38,18 +38,25 @@ func TestDeadline_BytesThatArrivedWhileTheProcessWasStoppedAreRead(t *testing.T)
 	assert.Equal(t, len(beat), n)
 }
 
-func TestIdleTimeout_FollowsTheLongerElectionTimeout(t *testing.T) {
-	for _, c := range []struct{ own, theirs, set, want time.Duration }{
-		{0, 0, 0, 2 * time.Second},
-		{150 * time.Millisecond, 150 * time.Millisecond, 0, 2 * time.Second},
-		{150 * time.Millisecond, time.Second, 0, 4 * time.Second},
-		{time.Second, 150 * time.Millisecond, 0, 4 * time.Second},
-		{time.Hour, time.Hour, 0, 8 * time.Second},
-		{0, math.MaxInt64, 0, 8 * time.Second},
-		{time.Hour, time.Hour, 3 * time.Second, 3 * time.Second},
+// The longer one counts on both sides: a member that is set to less would cut the connection between two beats of the other.
+func TestIdleTimeout_IsTheLongerOneAndFollowsTheLongerElectionTimeout(t *testing.T) {
+	const millisecond, second = time.Millisecond, time.Second
+	for _, c := range []struct{ election, theirElection, set, theirSet, want time.Duration }{
+		{0, 0, 0, 0, 2 * second},
+		{150 * millisecond, 150 * millisecond, 0, 0, 2 * second},
+		{150 * millisecond, second, 0, 0, 4 * second},
+		{second, 150 * millisecond, 0, 0, 4 * second},
+		{time.Hour, time.Hour, 0, 0, 8 * second},
+		{0, math.MaxInt64, 0, 0, 8 * second},
+		{time.Hour, time.Hour, 3 * second, 3 * second, 3 * second},
+		{0, 0, 3 * second, 30 * second, 30 * second},
+		{0, 0, 0, 30 * second, 30 * second},
+		{second, second, 0, 3 * second, 4 * second},
 	} {
-		own, theirs := raft.Hello{ElectionTimeout: c.own}, raft.Hello{ElectionTimeout: c.theirs}
-		assert.Equal(t, c.want, Options{IdleTimeout: c.set}.idleTimeout(own, theirs), "%+v", c)
+		own := raft.Hello{ElectionTimeout: c.election, IdleTimeout: c.set}
+		theirs := raft.Hello{ElectionTimeout: c.theirElection, IdleTimeout: c.theirSet}
+		assert.Equal(t, c.want, idleTimeout(own, theirs), "%+v", c)
+		assert.Equal(t, c.want, idleTimeout(theirs, own), "%+v", c)
 	}
 }
 

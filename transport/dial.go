@@ -61,13 +61,22 @@ func sameLife(a, b raft.Hello) bool { return a.From == b.From && a.StartCount ==
 
 func (t *TCP) newOutbound(s shaken) *outbound {
 	o := &outbound{
-		conn: s.conn, writeTimeout: t.options.WriteTimeout, limits: limits{t.options.FrameBytesMax, s.hello.Protocol},
+		conn: s.conn, writeTimeout: t.options.WriteTimeout, limits: t.limitsTo(s.hello),
 		directBytes: directBytes, encoder: &encoder{},
 	}
 	if t.outTLS != nil {
 		o.directBytes = directBytesTLS
 	}
 	return o
+}
+
+// limitsTo returns the limits of what this member sends a peer: both sides' limits of an append hold.
+func (t *TCP) limitsTo(peer raft.Hello) limits {
+	l := limits{t.options.FrameBytesMax, peer.Protocol}
+	if takes := peer.AppendBytesMax; takes > 0 && takes < l.appendBytesMax-appendOverheadMax {
+		l.appendBytesMax = takes + appendOverheadMax
+	}
+	return l
 }
 
 // shaken is a connection whose handshake is finished.
@@ -125,7 +134,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 		}
 		conn = secure
 	}
-	own := t.links.handler.Hello(m.Peer())
+	own := t.hello(m.Peer())
 	began := time.Now()
 	if _, err := conn.Write((opening{versions: ours, hello: own, lane: lane}).encode()); err != nil {
 		return shaken{}, err
@@ -145,7 +154,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 		return shaken{}, err
 	}
 	if lane != raft.LaneBulk { // the acceptor sends no beats on the bulk lane, which ends with the urgent one
-		source.timeout = t.options.idleTimeout(own, answer.hello)
+		source.timeout = idleTimeout(own, answer.hello)
 	}
 	return s, conn.SetDeadline(time.Time{})
 }

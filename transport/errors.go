@@ -14,8 +14,8 @@ import (
 var (
 	// ErrMalformed: the bytes are not what a correct member sends.
 	ErrMalformed = errors.New("transport: malformed frame")
-	// ErrOversized: a frame or message is over the limit of its type. If a correct member sent an append
-	// that is too large, its Options.FrameBytesMax is larger than this member's: make them equal.
+	// ErrOversized: a frame or message is over the limit of its type. If a correct member sent an append that is too
+	// large, it is of a release before v0.3.1, and its Options.FrameBytesMax is larger than this member's: make them equal.
 	ErrOversized = errors.New("transport: oversized frame")
 	// ErrWrongSender: a message names another sender than the one that the handshake proved.
 	ErrWrongSender = errors.New("transport: message claims another sender")

@@ -32,6 +32,8 @@ const (
 	// FrameBytesMax is the default of Options.FrameBytesMax. Every append that a Config allows fits: one
 	// full of small entries, or a single entry of raft.EntryDataBytesMax.
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
+	// appendOverheadMax is what the frame of an append takes besides the records of its entries.
+	appendOverheadMax = smallBytesMax + frameSumBytes
 	// growBytes is where a frame begins, whatever length it declares, and growFactor the factor by which its room grows once
 	// that is full: up to 2 MiB, no more than growBytes of a frame are copied.
 	growBytes  = 128 << 10

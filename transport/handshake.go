@@ -60,6 +60,11 @@ type wireHello struct {
 	Named      []byte `codec:"named,omitempty"` // uint64 each, rising
 	NamedIndex uint64 `codec:"nidx,omitempty"`
 	Release    string `codec:"rel,omitempty"`
+
+	AppendBytesMax  uint64 `codec:"amax,omitempty"`
+	CommandBytesMax uint64 `codec:"cmax,omitempty"`
+	NoSnapshots     bool   `codec:"nosnap,omitempty"`
+	IdleTimeout     int64  `codec:"idle,omitempty"` // nanoseconds
 }
 
 // wireSighting is the wire form of a raft.Sighting.
@@ -99,7 +104,8 @@ func encodeHello(h raft.Hello, lane raft.Lane) []byte {
 		Address: h.Address, List: encodeList(h.List), ElectionTimeout: int64(h.ElectionTimeout),
 		Lineage: encodeLineage(h.Lineage), ConfirmedStart: h.Confirmed.Count, ConfirmedNonce: h.Confirmed.Nonce,
 		Remembers: encodeSighting(h.Remembers), Named: encodeNamed(h.Named), NamedIndex: uint64(h.NamedIndex),
-		Release: h.Release,
+		Release: h.Release, AppendBytesMax: uint64(h.AppendBytesMax), CommandBytesMax: uint64(h.CommandBytesMax), NoSnapshots: h.NoSnapshots,
+		IdleTimeout: int64(h.IdleTimeout),
 	})
 }
 
@@ -135,6 +141,8 @@ func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
 		ElectionTimeout: time.Duration(w.ElectionTimeout), Lineage: lineage,
 		Confirmed: raft.StartID{Count: w.ConfirmedStart, Nonce: w.ConfirmedNonce}, Remembers: w.Remembers.sighting(),
 		Named: named, NamedIndex: raft.Index(w.NamedIndex), Release: printable(w.Release),
+		AppendBytesMax: limited(w.AppendBytesMax), CommandBytesMax: limited(w.CommandBytesMax), NoSnapshots: w.NoSnapshots,
+		IdleTimeout: time.Duration(w.IdleTimeout),
 	}, raft.Lane(w.Lane), nil
 }
 
@@ -165,6 +173,8 @@ func (w *wireHello) check() error {
 		return fmt.Errorf("%w: an address of %d bytes", ErrMalformed, len(w.Address))
 	case w.ElectionTimeout < 0:
 		return fmt.Errorf("%w: an election timeout of %d ns", ErrMalformed, w.ElectionTimeout)
+	case w.IdleTimeout < 0 || w.IdleTimeout > int64(timeoutMax):
+		return fmt.Errorf("%w: an idle timeout of %d ns", ErrMalformed, w.IdleTimeout)
 	}
 	return nil
 }
@@ -176,6 +186,14 @@ func printable(release string) string {
 		return ""
 	}
 	return release
+}
+
+// limited returns a limit that a peer says; 0, no limit, if it is more than any member can send.
+func limited(bytes uint64) int {
+	if bytes > raft.LimitBytesMax {
+		return 0
+	}
+	return int(bytes)
 }
 
 const startBytes = 8 // of a number or a nonce

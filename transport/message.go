@@ -34,7 +34,7 @@ type encoder struct {
 
 // limits bound the frames that an encoder makes.
 type limits struct {
-	appendBytesMax int    // Options.FrameBytesMax
+	appendBytesMax int    // the smaller Options.FrameBytesMax of the two sides
 	protocol       uint16 // the version that the connection speaks
 }
 

@@ -47,9 +47,11 @@ type Options struct {
 	// Nil: the member's Address.
 	Resolve func(ctx context.Context, m raft.Member) (string, error)
 
-	// FrameBytesMax bounds one append message. Set the same value on all members, at least the larger of
-	// their Config.AppendBytesMax and Config.CommandBytesMax plus 64 KiB: node.Start refuses a smaller one.
-	// Default 72 MiB, enough for every Config; at least 64 KiB, at most 1 GiB.
+	// FrameBytesMax bounds one append message, in both directions. It must be at least the larger of
+	// Config.AppendBytesMax and Config.CommandBytesMax plus 64 KiB: node.Start refuses a smaller one. Set the same
+	// value on all members. Members tell each other when they connect, and none sends what the other does not take:
+	// a leader refuses commands that do not fit into the smallest one, and a member for which an entry of the log is
+	// too large is sent a snapshot. Default 72 MiB, enough for every Config; at least 64 KiB, at most 1 GiB.
 	FrameBytesMax int
 	// HandshakesMax bounds the inbound connections whose handshake is not finished. Each takes a file
 	// descriptor and, while it is silent, about 10 KiB. At the limit a new connection replaces another:
@@ -71,7 +73,7 @@ type Options struct {
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection may be silent before it is closed. A member that is up is never
 	// silent for more than two thirds of that. It bounds how long writes stop if the bulk connection is dead
-	// while heartbeats pass. Set the same value on all members. Default: four times the longer
+	// while heartbeats pass. Of two members, the longer one holds for both. Default: four times the longer
 	// ElectionTimeout of the two members, but at least 2 s and at most 8 s.
 	IdleTimeout time.Duration
 	// RedialMin and RedialMax bound the pauses between dials of a peer. The pauses double and are jittered.
@@ -117,16 +119,27 @@ func (o Options) withDefaults() Options {
 }
 
 const (
+	timeoutMax    = time.Hour // of any
 	idleElections = 4
 	idleMin       = 2 * time.Second
 	idleMax       = 8 * time.Second
 )
 
-// idleTimeout returns the IdleTimeout between two members. The default follows the election timeout: by the time
-// a peer has been silent for several of them, an election has long replaced it.
-func (o Options) idleTimeout(a, b raft.Hello) time.Duration {
+// idleTimeout returns the IdleTimeout between two members: the longer one, because each sends beats as often as its own
+// asks for. The default follows the election timeout: by the time a peer has been silent for several of them, an election
+// has long replaced it.
+func idleTimeout(a, b raft.Hello) time.Duration {
 	longer := min(max(a.ElectionTimeout, b.ElectionTimeout), idleMax)
-	return cmp.Or(o.IdleTimeout, min(max(idleElections*longer, idleMin), idleMax))
+	standard := min(max(idleElections*longer, idleMin), idleMax)
+	return max(cmp.Or(a.IdleTimeout, standard), cmp.Or(b.IdleTimeout, standard))
+}
+
+// hello returns what this member says first on a connection to that peer, with the setting of the transport that the other
+// side's transport needs.
+func (t *TCP) hello(to raft.Peer) raft.Hello {
+	h := t.links.handler.Hello(to)
+	h.IdleTimeout = t.options.IdleTimeout
+	return h
 }
 
 // beatInterval returns a third of the shortest idleTimeout.
@@ -157,7 +170,7 @@ func (o Options) Validate() error {
 		{"WriteTimeout", o.WriteTimeout}, {"IdleTimeout", cmp.Or(o.IdleTimeout, idleMin)},
 		{"RedialMin", o.RedialMin}, {"RedialMax", o.RedialMax},
 	} {
-		if f.value < time.Millisecond || f.value > time.Hour {
+		if f.value < time.Millisecond || f.value > timeoutMax {
 			add("%s: %v; must be 1 ms to 1 h", f.name, f.value)
 		}
 	}

@@ -144,13 +144,13 @@ func (t *TCP) Disconnect(p raft.Peer) {
 }
 
 // AppendBytesMax implements raft.Transport. It returns what Options.FrameBytesMax leaves for entries.
-func (t *TCP) AppendBytesMax() int { return t.options.FrameBytesMax - smallBytesMax - frameSumBytes }
+func (t *TCP) AppendBytesMax() int { return t.options.FrameBytesMax - appendOverheadMax }
 
 // ChunkBytesMax implements raft.SnapshotCarrier.
 func (t *TCP) ChunkBytesMax() int { return chunkBytesMax }
 
 // Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the peer is not
-// connected. It matches ErrOversized if a message was left out because it is over the limit, and ErrVersion if the
+// connected. It matches ErrOversized if a message was left out because it is over the limit of either side, and ErrVersion if the
 // peer's release does not know it. Any other error means that the connection broke, on LaneSnapshot perhaps only that
 // lane's.
 func (t *TCP) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {

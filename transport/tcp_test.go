@@ -264,11 +264,36 @@ func TestRejection_IsTheErrorOfThePeer(t *testing.T) {
 
 // A peer whose host has vanished does not end the stream. Its silence ends the connection.
 func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
-	b, _ := start(t, "b", transport.Options{IdleTimeout: time.Hour}) // answers once in ten minutes
-	a, r := start(t, "a", transport.Options{IdleTimeout: 50 * time.Millisecond})
-	a.Connect(at("b", b.Addr().String()))
+	const idle = 50 * time.Millisecond
+	silent, err := net.Listen("tcp", loopback)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, silent.Close()) })
+	a, r := start(t, "a", transport.Options{IdleTimeout: idle})
+	go func() { // b answers the handshakes, and says nothing more
+		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
+			_, _ = conn.Read(make([]byte, 1024))
+			_, _ = conn.Write(transport.EncodeHello(raft.Hello{
+				ClusterName: "test", From: firstOf("b"), Expected: r.Self.From, StartCount: 1, IdleTimeout: idle,
+			}))
+		}
+	}()
+	a.Connect(at("b", silent.Addr().String()))
 	r.AwaitUp(t, "b")
 	r.AwaitLost(t, "b", false)
+}
+
+// A member that beats seldom is not given up by one that is set to less patience.
+func TestBeats_OfTwoIdleTimeoutsTheLongerOneHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newPipeNetwork(transport.Options{IdleTimeout: time.Minute})
+		a, err := transport.New(n.listen("a"), n.dial, transport.Options{IdleTimeout: time.Second})
+		require.NoError(t, err)
+		b := n.New(t, "b").(*transport.TCP)
+		join(t, a, b)
+		time.Sleep(10 * time.Minute)
+		assert.Zero(t, a.Stats().Lost+a.Stats().Silent)
+		assert.Zero(t, b.Stats().Lost+b.Stats().Silent)
+	})
 }
 
 func TestLogger_WarnsOnceForEachKindOfTrouble(t *testing.T) {

@@ -30,12 +30,12 @@ var counters = []Mutant{
 	},
 	{
 		ID: "K06", Before: true, Rule: "the entries of this step count as unapplied", Bug: "they do not count",
-		Edits:  []Edit{value("propose.go", `c.overLimit(p, len(entries))`, `c.overLimit(p, 0)`)},
+		Edits:  []Edit{value("propose.go", `c.overLimit(len(entries))`, `c.overLimit(0)`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K07", Before: true, Rule: "a command has a largest size", Bug: "it has none",
-		Edits:  []Edit{value("propose.go", `len(p.Data) > c.cfg.CommandBytesMax`, `false`)},
+		Edits:  []Edit{value("propose.go", `len(p.Data) > largest.Limit`, `largest.Member != "" && len(p.Data) > largest.Limit`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{

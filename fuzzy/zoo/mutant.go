@@ -64,7 +64,7 @@ func value(file, anchor, code string) Edit   { return Edit{file, Value, anchor, 
 // All returns every mutant, the canary and the no-op included.
 func All() []Mutant {
 	return slices.Concat(keepers, elections, preVotes, replication, persistence, reads, transfers, bootstrap, images, marks, clients,
-		surroundings, ports, contacts, invitations, admissions, waits, slowness, counters, early, queues, formats, snapshotFiles, snapshots, freezes, takers, memberships, memberChanges, joining, segmentLogs, hangs, verdicts)
+		surroundings, ports, contacts, invitations, admissions, waits, slowness, counters, early, queues, formats, snapshotFiles, snapshots, freezes, takers, memberships, memberChanges, joining, segmentLogs, hangs, verdicts, sizes)
 }
 
 // keepers keep the zoo itself honest.

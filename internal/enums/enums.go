@@ -2,7 +2,6 @@
 package enums
 
 import (
-	"fmt"
 	"go/ast"
 	"go/constant"
 	"go/parser"
@@ -10,36 +9,56 @@ import (
 	"go/types"
 	"path/filepath"
 	"strings"
+	"testing"
 )
 
-// Of returns the constants of a type of integers that is declared in the Go files of a directory, by name.
-func Of(dir, typ string) (map[string]int64, error) {
-	numbers := map[string]int64{}
-	return numbers, each(dir, typ, func(name string, v constant.Value) { numbers[name], _ = constant.Int64Val(v) })
+// Of returns the constants of a type of integers that is declared in the Go files of a directory, by name. The test fails if
+// there are none.
+func Of(t testing.TB, dir, typ string) map[string]int {
+	t.Helper()
+	numbers := In(t, dir)[typ]
+	if len(numbers) == 0 {
+		t.Fatalf("enums: %s declares no constant of type %s", dir, typ)
+	}
+	return numbers
+}
+
+// In returns the constants of each such type, by type and by name.
+func In(t testing.TB, dir string) map[string]map[string]int {
+	t.Helper()
+	numbers := map[string]map[string]int{}
+	for typ, values := range all(t, dir) {
+		for name, v := range values {
+			if n, exact := constant.Int64Val(constant.ToInt(v)); exact {
+				if numbers[typ] == nil {
+					numbers[typ] = map[string]int{}
+				}
+				numbers[typ][name] = int(n)
+			}
+		}
+	}
+	return numbers
 }
 
 // Texts is Of for a type of strings.
-func Texts(dir, typ string) (map[string]string, error) {
+func Texts(t testing.TB, dir, typ string) map[string]string {
+	t.Helper()
 	texts := map[string]string{}
-	return texts, each(dir, typ, func(name string, v constant.Value) { texts[name] = constant.StringVal(v) })
+	for name, v := range all(t, dir)[typ] {
+		texts[name] = constant.StringVal(v)
+	}
+	if len(texts) == 0 {
+		t.Fatalf("enums: %s declares no constant of type %s", dir, typ)
+	}
+	return texts
 }
 
-func each(dir, typ string, f func(name string, v constant.Value)) error {
-	all, err := All(dir)
-	if err == nil && len(all[typ]) == 0 {
-		err = fmt.Errorf("enums: %s declares no constant of type %s", dir, typ)
-	}
-	for name, value := range all[typ] {
-		f(name, value)
-	}
-	return err
-}
-
-// All returns the constants of each type that the directory declares, by type and by name.
-func All(dir string) (map[string]map[string]constant.Value, error) {
+// all returns the constants of each type that the directory declares, by type and by name.
+func all(t testing.TB, dir string) map[string]map[string]constant.Value {
+	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	fset, files := token.NewFileSet(), []*ast.File{}
 	for _, path := range paths {
@@ -48,7 +67,7 @@ func All(dir string) (map[string]map[string]constant.Value, error) {
 		}
 		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
 		if err != nil {
-			return nil, err
+			t.Fatal(err)
 		}
 		files = append(files, file)
 	}
@@ -71,5 +90,5 @@ func All(dir string) (map[string]map[string]constant.Value, error) {
 		}
 		all[typ][name] = c.Val()
 	}
-	return all, nil
+	return all
 }

@@ -71,14 +71,27 @@ func (l Log) Fill(m raft.Message, bytesMax int) (piece, rest raft.Message, more 
 	return m, rest, more, nil
 }
 
-// Deliver joins the appends among the messages that wait for one connection, fills them, and calls send for
-// each message that is to leave. It calls drop with what is left of an append that cannot be filled.
-func (l Log) Deliver(waiting []raft.Message, bytesMax int, send func(raft.Message), drop func(raft.Message, error)) {
+// ErrOversized reports that the first entry of an append is more than the receiver takes in one.
+var ErrOversized = errors.New("pipeline: an entry is larger than the receiver takes")
+
+// Deliver joins the appends among the messages that wait for one connection, fills them with about bytesMax bytes of records,
+// and calls send for each message that is to leave. takes is how many bytes of records the receiver takes in one append, 0
+// for any number: no larger one leaves. Deliver calls drop with what is left of an append that cannot be filled; if the error
+// is ErrOversized, with its first entry.
+func (l Log) Deliver(waiting []raft.Message, bytesMax, takes int, send func(raft.Message), drop func(raft.Message, error)) {
+	if takes > 0 {
+		bytesMax = min(bytesMax, takes)
+	}
 	for len(waiting) > 0 {
 		m, n := JoinAppends(waiting)
 		waiting = waiting[n:]
 		for more := true; more; {
 			piece, rest, goesOn, err := l.Fill(m, bytesMax)
+			if err == nil && takes > 0 && Records(piece) > takes {
+				left := m.Body.(raft.AppendRequest)
+				left.Entries = piece.Body.(raft.AppendRequest).Entries[:1]
+				m.Body, err = left, ErrOversized
+			}
 			if err != nil {
 				drop(m, err)
 				break
@@ -87,6 +100,23 @@ func (l Log) Deliver(waiting []raft.Message, bytesMax int, send func(raft.Messag
 			m, more = rest, goesOn
 		}
 	}
+}
+
+// Records returns how many bytes the records take that an append carries; 0 for any other message.
+func Records(m raft.Message) int {
+	a, _ := m.Body.(raft.AppendRequest)
+	return RecordBytes(a.Entries)
+}
+
+// Dropped returns what the core is told of an append that was not sent, if Deliver has dropped it for that reason; false for
+// any other message.
+func Dropped(m raft.Message, why error) (e raft.SendDropped, appends bool) {
+	a, appends := m.Body.(raft.AppendRequest)
+	e = raft.SendDropped{To: m.To, Span: raft.Span{After: a.Prev.Index, Last: a.Last.Index}}
+	if appends && errors.Is(why, ErrOversized) {
+		e.Oversized, e.OversizedBytes = a.Entries[0].ID(), RecordBytes(a.Entries[:1])
+	}
+	return e, appends
 }
 
 // JoinAppends returns the first message and 1; or, if several appends follow each other without a gap, one

@@ -159,3 +159,37 @@ func TestMergeWrites_AMarkIsAWriteOfItsOwn(t *testing.T) {
 	require.Equal(t, 1, n)
 	expect.Equal(t, queue[1].Mark, merged.Mark)
 }
+
+func TestDeliver_NoAppendIsLargerThanItsReceiverTakes(t *testing.T) {
+	const each = raft.RecordOverheadBytes + 10
+	var entries []raft.Entry
+	for i, size := range []int{10, 10, 10, 10, 500, 10} {
+		entries = append(entries, entriesOf(1, raft.Index(i), raft.Index(i+1), size)...)
+	}
+	c := NewCache(0, 1<<20)
+	c.Write(&raft.LogWrite{Entries: entries, Generation: 1})
+	ask := raft.Message{Body: raft.AppendRequest{Last: entries[5].ID(), Generation: 1}}
+	deliver := func(takes int) (sent []raft.Span, drops []raft.SendDropped) {
+		Log{Cache: c}.Deliver([]raft.Message{ask}, 1<<20, takes, func(m raft.Message) {
+			a := m.Body.(raft.AppendRequest)
+			sent = append(sent, raft.Span{After: a.Prev.Index, Last: a.Last.Index})
+			expect.True(t, takes == 0 || Records(m) <= takes)
+		}, func(m raft.Message, err error) {
+			e, appends := Dropped(m, err)
+			require.True(t, appends)
+			drops = append(drops, e)
+		})
+		return sent, drops
+	}
+	sent, drops := deliver(0)
+	expect.Equal(t, []raft.Span{{After: 0, Last: 6}}, sent)
+	expect.Empty(t, drops)
+	sent, drops = deliver(2*each + 1)
+	expect.Equal(t, []raft.Span{{After: 0, Last: 2}, {After: 2, Last: 4}}, sent, "a batch is split")
+	expect.Equal(t, []raft.SendDropped{{
+		Span: raft.Span{After: 4, Last: 6}, Oversized: entries[4].ID(), OversizedBytes: raft.RecordOverheadBytes + 500,
+	}}, drops, "with all that is behind it")
+	sent, drops = deliver(raft.RecordOverheadBytes + 500)
+	expect.Len(t, sent, 3)
+	expect.Empty(t, drops)
+}

@@ -212,6 +212,8 @@ type Member struct {
 	Replace       bool    `json:"replace,omitempty"`  // it will not count again by itself
 	Protocol      uint16  `json:"protocol,omitempty"` // as in ClusterMember
 	Release       string  `json:"release,omitempty"`
+	// Differs says, a sentence for each, which settings it has that differ from the answering member's, and should not.
+	Differs []string `json:"differs,omitempty"`
 }
 
 // ReplaceHint is what to do about a member that will not count again by itself.

@@ -6,17 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft/internal/enums"
 )
 
 // Each code has a status of its own choice: one that was forgotten would be told as an error of the server.
 func TestCode_EachHasAStatus(t *testing.T) {
-	codes, err := enums.Texts(".", "Code")
-	require.NoError(t, err)
 	others := []Code{Internal, Unreachable, BadResponse} // the server never answers with the last two
-	for name, code := range codes {
+	for name, code := range enums.Texts(t, ".", "Code") {
 		_, listed := statuses[Code(code)]
 		assert.NotEqual(t, slices.Contains(others, Code(code)), listed, name)
 	}

@@ -319,6 +319,11 @@ func printSentences(out io.Writer, status api.Status, reports []report) error {
 			sentences = append(sentences, m.ID+": "+why)
 		}
 	}
+	for _, m := range status.Members {
+		for _, d := range m.Differs {
+			sentences = append(sentences, fmt.Sprintf("%s says of %s: %s", status.ID, m.ID, d))
+		}
+	}
 	servers := []*api.Status{&status}
 	for _, r := range reports {
 		if r.Status != nil {

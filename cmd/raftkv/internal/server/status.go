@@ -62,6 +62,9 @@ func describeMember(m node.MemberStatus) api.Member {
 		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip), Problem: m.Problem, Verdict: m.Verdict, Replace: m.Replace,
 		Protocol: m.Protocol, Release: m.Release,
 	}
+	for _, d := range m.Differs {
+		member.Differs = append(member.Differs, d.String())
+	}
 	if m.LastContact >= 0 {
 		member.LastContactMS = milliseconds(m.LastContact)
 	}

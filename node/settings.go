@@ -1,0 +1,184 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+)
+
+// SettingDifference is a setting that should be the same on all members, and in which a member differs from this one.
+type SettingDifference struct {
+	Setting string // "election timeout"
+	Here    string // the value of this member
+	There   string // the value of the other member
+	Effect  string // what comes of the difference, and what to do
+}
+
+// String returns the difference as a sentence.
+func (d SettingDifference) String() string {
+	return fmt.Sprintf("its %s is %s, and this member's %s: %s", d.Setting, d.There, d.Here, d.Effect)
+}
+
+// settings is what a member says of its settings whenever a connection is made, as far as others need them or they should be
+// the same on all members.
+type settings struct {
+	electionTimeout time.Duration
+	appendBytesMax  int // of the records in one append to it; 0: as many as any Config allows
+	commandBytesMax int // 0: its release does not say
+	noSnapshots     bool
+	protocol        uint16 // that the connection speaks; 0: the transport does not say
+}
+
+// compared lists the settings that should be the same on all members. A value is "" if it is not known.
+var compared = []struct {
+	setting string
+	value   func(settings) string
+	effect  string
+}{
+	{"election timeout", func(s settings) string { return known(s.electionTimeout) },
+		"the member with the shorter one may campaign although the leader works: set the same on all members"},
+	{"limit of a command", func(s settings) string { return known(s.commandBytesMax) },
+		"whether a command is too large depends on who leads: set the same Config.CommandBytesMax on all members"},
+	{"limit of an append", func(s settings) string { return cmp.Or(known(s.appendBytesMax), "none") },
+		"a command that is too large for one member is refused, and a member for which an entry is too large is sent a snapshot: " +
+			"set the same transport.Options.FrameBytesMax on all members"},
+	{"snapshot support", func(s settings) string { return map[bool]string{true: "no", false: "yes"}[s.noSnapshots] },
+		"a member whose store keeps no snapshots can neither send nor take one, which a member that is far behind needs: use a store that keeps them"},
+	{"protocol", func(s settings) string { return known(s.protocol) },
+		"what the older one does not know waits until it is upgraded"},
+}
+
+// known returns a value as text, "" if it is zero.
+func known[T comparable](v T) string {
+	if v == *new(T) {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// differences returns in what another member differs from this one.
+func (here settings) differences(there settings) (all []SettingDifference) {
+	for _, c := range compared {
+		if own, other := c.value(here), c.value(there); own != other && own != "" && other != "" {
+			all = append(all, SettingDifference{c.setting, own, other, c.effect})
+		}
+	}
+	return all
+}
+
+// settings returns this member's own.
+func (n *Node) settings() settings {
+	return settings{n.cfg.ElectionTimeout, n.appendBytesMax, n.cfg.CommandBytesMax, n.files == nil, raft.ProtocolMembership}
+}
+
+// settingsIn returns those that a peer has said.
+func settingsIn(h raft.Hello) settings {
+	return settings{h.ElectionTimeout, h.AppendBytesMax, h.CommandBytesMax, h.NoSnapshots, h.Protocol}
+}
+
+// appendAnyMax is the size of the largest append that any Config allows. A transport that carries it has no limit that
+// matters.
+const appendAnyMax = raft.EntryDataBytesMax + raft.RecordOverheadBytes
+
+// carried returns what a transport carries in one append; 0: as much as any Config allows.
+func carried(t raft.Transport) int {
+	if most := t.AppendBytesMax(); most < appendAnyMax {
+		return most
+	}
+	return 0
+}
+
+// carriedTo returns how many bytes of records one append to a peer carries, by what the peer has said and by what this
+// member's own transport carries; 0: as many as any Config allows.
+func (n *Node) carriedTo(peer settings) int {
+	if least := min(n.appendBytesMax, peer.appendBytesMax); least > 0 {
+		return least
+	}
+	return max(n.appendBytesMax, peer.appendBytesMax) // one of them has no limit
+}
+
+// speech is what the last connection to a peer has shown of its release and its settings.
+type speech struct {
+	release       string
+	settings      settings
+	uninitialized bool
+}
+
+// speaks remembers what a connection has shown, and returns the differences that the one before has not shown. i.mu is held.
+func (i *identity) speaks(h raft.Hello) (begun []SettingDifference) {
+	before, known := i.spoken[h.From]
+	if !known && len(i.spoken) >= strangersMax {
+		return nil
+	}
+	now, own := speech{h.Release, settingsIn(h), h.Uninitialized()}, i.node.settings()
+	i.spoken[h.From] = now
+	was := make(map[string]bool)
+	if known {
+		for _, d := range own.differences(before.settings) {
+			was[d.Setting+d.There] = true
+		}
+	}
+	for _, d := range own.differences(now.settings) {
+		if !was[d.Setting+d.There] {
+			begun = append(begun, d)
+		}
+	}
+	return begun
+}
+
+// spokenBy returns what the last connection to a member has shown, and whether there was one.
+func (i *identity) spokenBy(p raft.Peer) (speech, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	s, known := i.spoken[p]
+	return s, known
+}
+
+// reportDifferences logs that settings of a member differ from now on.
+func (n *Node) reportDifferences(member raft.NodeID, begun []SettingDifference) {
+	for _, d := range begun {
+		n.logger.log(hclog.Warn, "a setting of a member differs from this member's", "member", member, "setting", d.Setting,
+			"there", d.There, "here", d.Here, "effect", d.Effect)
+	}
+}
+
+// differing returns how many members are known to differ from this one in a setting.
+func (i *identity) differing() (members int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	own := i.node.settings()
+	for _, m := range i.known().Members {
+		if s, known := i.spoken[m.Peer()]; known && len(own.differences(s.settings)) > 0 {
+			members++
+		}
+	}
+	return members
+}
+
+// addSpoken adds what a member's last connection has shown.
+func (n *Node) addSpoken(m *MemberStatus) {
+	said, known := n.identity.spokenBy(m.Peer())
+	if !known {
+		return
+	}
+	m.settings, m.carried = said.settings, n.carriedTo(said.settings)
+	m.Protocol, m.Release = said.settings.protocol, said.release
+	m.Differs = n.settings().differences(said.settings)
+}
+
+// oversized returns which entry is too large for an append to a member, and what limits it; "" if none is.
+func (m *MemberStatus) oversized() string {
+	if m.progress == nil || m.progress.Oversized.Index == 0 {
+		return ""
+	}
+	whose := "its"
+	if m.carried != m.settings.appendBytesMax {
+		whose = "this member's"
+	}
+	return fmt.Sprintf("entry %v takes %d bytes, and an append to it carries %d (%s transport.Options.FrameBytesMax)",
+		m.progress.Oversized, m.progress.OversizedBytes, m.carried, whose)
+}
