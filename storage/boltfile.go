@@ -28,9 +28,6 @@ func (b *boltStore) create() error {
 		return nil // if the file cannot be examined, opening it reports why
 	}
 	dir := filepath.Dir(b.path)
-	if err := files.OS.MakeDir(dir); err != nil {
-		return explain("creating", dir, err)
-	}
 	file, err := os.CreateTemp(dir, BoltFile+leftoverPattern)
 	if err != nil {
 		return explain("creating", b.path, err)
