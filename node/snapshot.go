@@ -15,7 +15,9 @@ import (
 )
 
 // Snapshot takes a snapshot of what this member has applied, unless a recorded one covers it already, and returns the
-// last entry that the newest snapshot covers once that snapshot is durable. Nobody needs to call it: the node takes
+// last entry that the newest snapshot covers once that snapshot is durable. In either case it then drops the entries of the log that the
+// snapshot covers, but for Limits.SnapshotTailBytes of the newest ones and, on a leader, what followers need next
+// (Limits.SnapshotHoldBytes): a log that is shorter than the tail stays as it is. Nobody needs to call it: the node takes
 // snapshots by itself (see Config.Limits). ctx ends the wait alone. Any member may be asked.
 //
 // It fails with ErrSnapshotUnsupported if the storage is not a SnapshotStorage. Other errors are *SnapshotError (the
