@@ -42,6 +42,7 @@ type statusJSON struct {
 	LeaderReason string          `json:"leader_reason"`
 	DiskStalled  bool            `json:"disk_stalled"`
 	NoRoom       string          `json:"no_room"`
+	SmallDisk    string          `json:"small_disk"`
 	Tolerance    string          `json:"tolerance"`
 	Pending      int             `json:"pending"`
 	PendingBytes int             `json:"pending_bytes"`
@@ -119,7 +120,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot.json(),
 		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
-		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, NoRoom: s.NoRoom, Tolerance: s.Tolerance,
+		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, NoRoom: s.NoRoom, SmallDisk: s.SmallDisk, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,
 	}
 	out.Departing = make([]departingJSON, 0, len(s.Departing))

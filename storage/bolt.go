@@ -31,7 +31,10 @@ type BoltOptions struct {
 // the log was at most.
 type Bolt struct{ boltStore }
 
-var _ raft.SnapshotStorage = (*Bolt)(nil)
+var (
+	_ raft.SnapshotStorage = (*Bolt)(nil)
+	_ raft.DiskStorage     = (*Bolt)(nil)
+)
 
 var logBucket = []byte("log")
 

@@ -58,6 +58,7 @@ type Log struct {
 var (
 	_ raft.SnapshotStorage = (*Log)(nil)
 	_ raft.RoomStorage     = (*Log)(nil)
+	_ raft.DiskStorage     = (*Log)(nil)
 )
 
 const (

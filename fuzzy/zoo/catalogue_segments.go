@@ -246,6 +246,8 @@ return l.advance(headBytes + bytes)`)),
 			return true
 		}
 	}`, ``)).hunted([]string{"snapshots", "swarm"}, Test{".", "ARequestIsWorthIt"}),
+	tested("U90", "a disk below the documented size is told", "only a full one is", "node", "ASmallDisk",
+		value("node/disk.go", `used+free >= needed`, `true`)),
 	testedFirst("U84", "a segment that is made in advance leaves room for a snapshot", "it takes that, too, and the log does not become shorter", "internal/segments", "Prepare_LeavesRoom",
 		value("internal/segments/prepare.go", `bytes == 0 && l.owner.Leave != nil`, `false`)),
 	testedFirst("U85", "what a snapshot has taken is not left for it again", "it is", "storage", "LeavesRoomForTheNextSnapshot",

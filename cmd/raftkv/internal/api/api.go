@@ -133,7 +133,8 @@ type Status struct {
 	LeaderReason string   `json:"leader_reason,omitempty"`
 	SlowElection string   `json:"slow_election,omitempty"` // what takes longer than the election timeout
 	DiskStalled  bool     `json:"disk_stalled,omitempty"`
-	NoRoom       string   `json:"no_room,omitempty"` // a sentence: the disk has no room for more entries of the log
+	NoRoom       string   `json:"no_room,omitempty"`    // a sentence: the disk has no room for more entries of the log
+	SmallDisk    string   `json:"small_disk,omitempty"` // a sentence: the disk is smaller than the member may need
 	Tolerance    string   `json:"tolerance,omitempty"`
 	Missing      []string `json:"missing,omitempty"`
 	Base         uint64   `json:"base"` // the log begins behind this entry
