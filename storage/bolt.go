@@ -42,7 +42,7 @@ var logBucket = []byte("log")
 // file, which takes time in proportion to its size.
 //
 // Its errors match raft.ErrLocked if another process has the store open, ErrOtherLog if it keeps its entries in segments, or
-// ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError or an *UnfinishedAsideError; each says what to do.
+// ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError, a *ForeignFileError or an *UnfinishedAsideError; each says what to do.
 func OpenBolt(dir string, opts BoltOptions) (*Bolt, error) {
 	return openBoltOn(files.OS, dir, opts)
 }

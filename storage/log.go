@@ -77,7 +77,7 @@ const (
 // OpenLog opens the store in dir, or creates an uninitialized one there.
 //
 // Its errors match raft.ErrLocked if another process has the store open, ErrOtherLog if it keeps its entries in the bbolt
-// file, or ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError, an *UnfinishedAsideError, or a *raft.ConfigError for an
+// file, or ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError, a *ForeignFileError, an *UnfinishedAsideError, or a *raft.ConfigError for an
 // option; each says what to do.
 func OpenLog(dir string, opts LogOptions) (*Log, error) {
 	return openLogOn(files.OS, dir, opts)

@@ -48,7 +48,7 @@ type Migrated struct {
 // An earlier release does not open a store in segments, and does so again once the store was moved back.
 //
 // Its errors match fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrDiskFull,
-// ErrNotWritable, or ErrUnfinished; or are a *raft.ConfigError, an *InTheWayError, an *UnfinishedAsideError, a *raft.CorruptError, a *raft.LaterVersionError or a
+// ErrNotWritable, or ErrUnfinished; or are a *raft.ConfigError, an *InTheWayError, an *UnfinishedAsideError, a *ForeignFileError, a *raft.CorruptError, a *raft.LaterVersionError or a
 // *raft.EarlierVersionError, or, for a store that was marked because its member must not go on with it, the error with which its
 // node ends. After any of them the log is whole, in one of the two places: where it was, unless the error matches ErrUnfinished.
 func Migrate(ctx context.Context, dir string, to Kind, opts MigrateOptions) (Migrated, error) {

@@ -246,6 +246,10 @@ return l.advance(headBytes + bytes)`)),
 			return true
 		}
 	}`, ``)).hunted([]string{"snapshots", "swarm"}, Test{".", "ARequestIsWorthIt"}),
+	testedFirst("U91", "the file of another program is not damaged", "it is", "storage", "AFileOfAnother",
+		value("storage/boltfile.go", `damage == nil || errors.Is(damage, errFreelist)`, `false`)),
+	testedFirst("U92", "a file is used again if a store has named it", "any that is named nearly so", "storage", "RemovesNoFilesOfOthers",
+		instead("internal/segments/prepare.go", `_, isSpare = numberOf(number)`, `_ = number`)),
 	tested("U90", "a disk below the documented size is told", "only a full one is", "node", "ASmallDisk",
 		value("node/disk.go", `used+free >= needed`, `true`)),
 	testedFirst("U84", "a segment that is made in advance leaves room for a snapshot", "it takes that, too, and the log does not become shorter", "internal/segments", "Prepare_LeavesRoom",
