@@ -90,7 +90,8 @@ type LogWrite struct {
 	After   EntryID
 	Entries []Entry
 	// Reset drops the whole log first. The log then begins behind After, which need not be an entry of it. A core only
-	// resets the log in a Write whose Snapshot has After as its last entry: the Base of that snapshot is then the log's.
+	// resets the log in a Write whose Snapshot has After as its last entry: the Base of that snapshot is then the log's. So a
+	// Storage that is no SnapshotStorage has no log to reset.
 	Reset bool
 	// Generation is the log's generation from now on. Every truncation raises it. It is not stored.
 	Generation uint64
