@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
@@ -85,16 +87,24 @@ var (
 	recordKey     = []byte("record") // the only key of these
 )
 
-// open opens the file in dir, or creates it.
-func (b *boltStore) open(dir string, home home, lockWait time.Duration) error {
+// open opens the file in dir, or creates it unless it has to exist. That is decided once the directory is locked: until then another
+// process may set the store aside.
+func (b *boltStore) open(dir string, home home, lockWait time.Duration, existing bool) error {
 	b.path, b.home, b.closing = filepath.Join(dir, BoltFile), home, make(chan struct{})
 	if lockWait == 0 {
 		lockWait = lockWaitDefault
 	}
+	if err := b.exists(existing); err != nil {
+		return err
+	}
 	if err := b.lock(dir, lockWait); err != nil {
 		return err
 	}
-	if err := b.openLocked(dir, lockWait); err != nil {
+	err := b.exists(existing)
+	if err == nil {
+		err = b.openLocked(dir, lockWait)
+	}
+	if err != nil {
 		b.unlock()
 		return err
 	}
@@ -104,8 +114,10 @@ func (b *boltStore) open(dir string, home home, lockWait time.Duration) error {
 
 // lock keeps other processes from the directory, and refuses one in which a store is being set aside.
 func (b *boltStore) lock(dir string, wait time.Duration) (err error) {
-	if err := files.OS.MakeDir(dir); err != nil {
-		return explain("creating", dir, err)
+	if b.exists(true) != nil {
+		if err := files.OS.MakeDir(dir); err != nil {
+			return explain("creating", dir, err)
+		}
 	}
 	if b.unlock, err = lockDir(dir, wait); err != nil {
 		return explain("locking", b.path, err)
@@ -113,6 +125,14 @@ func (b *boltStore) lock(dir string, wait time.Duration) (err error) {
 	if err := unfinishedAside(dir); err != nil {
 		b.unlock()
 		return err
+	}
+	return nil
+}
+
+// exists returns an error if the file has to exist and does not.
+func (b *boltStore) exists(existing bool) error {
+	if _, err := os.Stat(b.path); existing && errors.Is(err, fs.ErrNotExist) {
+		return explain("opening", b.path, err)
 	}
 	return nil
 }

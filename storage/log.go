@@ -28,6 +28,8 @@ type LogOptions struct {
 	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB: the log takes up to five of them more than its entries need, and a
 	// file descriptor for each. 0 means 32 MiB. The first segments are smaller.
 	SegmentBytes int64
+
+	existing bool // as in BoltOptions
 }
 
 // Log keeps the log in segments, files of a fixed size whose room is taken before it is needed, with one write and one sync
@@ -94,7 +96,7 @@ func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
 	l.log = segments.New(disk, filepath.Join(dir, LogDir), sizes, segments.Owner{
 		Salt: salt, Keep: l.keep, Await: l.await, Rest: l.rest, Leave: l.leave,
 	})
-	if err := l.open(dir, logHome{l}, opts.LockWait); err != nil {
+	if err := l.open(dir, logHome{l}, opts.LockWait, opts.existing); err != nil {
 		return nil, err
 	}
 	return l, nil

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"time"
 
@@ -105,12 +103,8 @@ type migration struct {
 
 // openMigration opens the store, whatever its kind. Unlike Open, it creates none.
 func openMigration(ctx context.Context, disk files.FS, dir string, opts MigrateOptions) (*migration, error) {
-	path := filepath.Join(dir, BoltFile)
-	if _, err := os.Stat(path); err != nil {
-		return nil, explain("moving the log of", path, err)
-	}
 	m := &migration{ctx: ctx, disk: disk, dir: dir, opts: opts}
-	b, err := openBoltOn(disk, dir, BoltOptions{LockWait: opts.LockWait})
+	b, err := openBoltOn(disk, dir, BoltOptions{LockWait: opts.LockWait, existing: true})
 	if err == nil {
 		m.from, m.store, m.read, m.close = KindBolt, &b.boltStore, b.Entries, b.Close
 		return m, nil
@@ -118,7 +112,7 @@ func openMigration(ctx context.Context, disk files.FS, dir string, opts MigrateO
 	if !errors.Is(err, ErrOtherLog) {
 		return nil, err
 	}
-	l, err := openLogOn(disk, dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes})
+	l, err := openLogOn(disk, dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes, existing: true})
 	if err != nil {
 		return nil, err
 	}

@@ -64,11 +64,11 @@ func setAsideLocked(dir, path string) (string, error) {
 }
 
 // MountError is returned by SetAside for a file that is a mount of its own, or on another one than its directory. Such a file cannot be
-// moved. Nothing was moved: put the file itself in that place, then repeat the call.
+// moved. That call has moved nothing: put the file itself in that place, then repeat the call.
 type MountError struct{ File string }
 
 func (e *MountError) Error() string {
-	return fmt.Sprintf("storage: %s is on a mount of its own and cannot be moved; nothing was moved: put the file itself in its place, then repeat that", e.File)
+	return fmt.Sprintf("storage: %s is on a mount of its own and cannot be moved: put the file itself in its place, then repeat that", e.File)
 }
 
 // setAside moves the store into a directory of that name, to which it adds a number if the name is taken, or finishes what an

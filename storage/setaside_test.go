@@ -357,6 +357,34 @@ func TestSetAside_WhereNoStoreIs(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// Open waits for a process that sets the store aside, and then makes a new one of the kind that it was told, not one of the kind
+// that it has looked for.
+func TestSetAside_WhileOpenWaits(t *testing.T) {
+	dir := bootstrappedStore(t)
+	unlock, err := lockDir(dir, 0)
+	require.NoError(t, err)
+	opening := make(chan error, 1)
+	var store raft.SnapshotStorage
+	go func() {
+		var err error
+		store, err = Open(dir, Options{New: KindSegments, LockWait: time.Minute})
+		opening <- err
+	}()
+	require.NoError(t, os.Rename(filepath.Join(dir, BoltFile), filepath.Join(dir, "moved")))
+	unlock()
+	require.NoError(t, <-opening)
+	require.IsType(t, &Log{}, store)
+	require.NoError(t, store.Close())
+
+	for _, place := range []string{t.TempDir(), filepath.Join(dir, "missing")} {
+		_, err := openBoltOn(files.OS, place, BoltOptions{existing: true})
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		_, err = openLogOn(files.OS, place, LogOptions{existing: true})
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.NoFileExists(t, filepath.Join(place, BoltFile))
+	}
+}
+
 // A process that was about to open the store while it was set aside neither creates a file without records in its place,
 // nor uses what was set aside.
 func TestSetAside_BesideAProcessThatStarts(t *testing.T) {
