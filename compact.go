@@ -75,6 +75,9 @@ func (c *Core) requestSnapshot(t RequestID) {
 		c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedOverloaded})
 	default:
 		s.asked = append(s.asked, snapshotRequest{t, c.log.applying})
+		if c.log.applying <= s.covered.Index { // it is answered at once
+			c.compact()
+		}
 	}
 }
 
@@ -232,7 +235,7 @@ func (c *Core) compact() {
 		return
 	}
 	to := c.compactable()
-	if !c.worthCompacting(to) {
+	if to <= c.log.Base.ID.Index || c.log.term(to) == 0 || !c.worthCompacting(to) {
 		return
 	}
 	if c.leader != nil {
@@ -291,17 +294,17 @@ func (c *Core) heldFor(p *progress) Index {
 	return c.log.Last.Index
 }
 
-// worthCompactingBytes are always worth a compaction, whatever SnapshotLogBytes is: who asks for a snapshot may need the room.
-const worthCompactingBytes = 8 << 20
-
-// worthCompacting reports whether enough entries lie below to: each compaction costs a write.
+// worthCompacting reports whether enough entries lie below to, since each compaction costs a write, or whether a caller has asked
+// for the snapshot: it may need the room.
 func (c *Core) worthCompacting(to Index) bool {
-	base := c.log.Base.ID.Index
-	if to <= base || c.log.term(to) == 0 {
-		return false
+	for _, r := range c.snaps.asked {
+		if r.at <= c.snaps.covered.Index {
+			return true
+		}
 	}
+	base := c.log.Base.ID.Index
 	bytes := c.log.bytesUpTo(to) - c.log.bytesUpTo(base)
-	return to-base >= Index(c.cfg.SnapshotEntries)/8 || bytes >= min(uint64(c.cfg.SnapshotLogBytes)/8, worthCompactingBytes)
+	return to-base >= Index(c.cfg.SnapshotEntries)/8 || bytes >= uint64(c.cfg.SnapshotLogBytes)/8
 }
 
 // compacted prepares what the leader knows of its followers for a log that begins behind to.

@@ -2,6 +2,7 @@ package raft_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -223,24 +224,41 @@ func TestTake_Requests(t *testing.T) {
 	assert.Equal(t, []raft.Answer{{RequestID: 7, Kind: raft.AnswerRefused, Refusal: raft.RefusedUnsupported}}, out.Answers)
 }
 
-// A compaction costs a write, so only so many entries are worth it; 8 MiB of them always are.
-func TestCompact_IsWorthEightMiB(t *testing.T) {
-	for _, mib := range []int{7, 8} {
-		cfg := snapConfig()
-		cfg.SnapshotEntries, cfg.SnapshotLogBytes = 1000, 1<<40
-		c := begin(t, cfg, storedWhole(t, raft.HardState{Term: 3}, 3, 3))
-		last := 4 + raft.Index(mib) // it stays as the tail
-		r := raft.AppendRequest{Prev: id(3, 3), Last: id(last, 3), Commit: last}
-		for i := range mib + 1 {
-			r.Entries = append(r.Entries, raft.Entry{Index: 4 + raft.Index(i), Term: 3, Kind: raft.EntryCommand, Data: make([]byte, 1<<20)})
-		}
-		c.receive("b", 3, r)
-		c.persist()
-		out := c.step(raft.SnapshotRequested{RequestID: 1})
-		require.NotNil(t, out.Keep)
-		taken(c, out.Keep.Take, 1)
-		assert.Equal(t, mib >= 8, c.persist().Write.Base != nil, "%d MiB", mib)
-	}
+// A compaction costs a write, so only so many entries are worth it. Whoever asks for a snapshot may need the room: what the tail
+// allows goes, also if the snapshot was there already.
+func TestCompact_ARequestIsWorthIt(t *testing.T) {
+	cfg := snapConfig()
+	cfg.SnapshotEntries = 80
+	c := begin(t, cfg, storedWhole(t, raft.HardState{Term: 3}, 3, 3, 3, 3, 3))
+	c.append("b", 3, id(6, 3), 6)
+	out := c.step(raft.SnapshotRequested{RequestID: 1})
+	require.NotNil(t, out.Keep)
+	taken(c, out.Keep.Take, 1)
+	out = c.persist()
+	require.NotNil(t, out.Write.Base, "5 entries are too few, unless somebody asks")
+	assert.Equal(t, id(5, 3), out.Write.Base.ID, "the kept tail is one entry")
+	assert.Equal(t, []raft.Answer{{RequestID: 1, Kind: raft.AnswerSnapshot, ID: id(6, 3)}}, out.Answers)
+
+	// A member that starts has a snapshot, and a log that was not worth it.
+	stored := storedWhole(t, raft.HardState{Term: 3}, 3, 3, 3, 3, 3)
+	stored.Snapshot, stored.Commit = raft.Snapshot{Base: baseOf(id(6, 3)), File: fileOf(1), Size: 10}, 6
+	c = begin(t, cfg, stored)
+	assert.Zero(t, c.Status().Base)
+	out = c.step(raft.SnapshotRequested{RequestID: 2})
+	assert.Len(t, out.Answers, 1)
+	require.NotNil(t, out.Write.Base)
+	assert.Equal(t, id(5, 3), out.Write.Base.ID)
+	c.persist()
+	assert.Nil(t, c.step(raft.SnapshotRequested{RequestID: 3}).Write.Base, "once is enough")
+
+	// What nobody has asked for waits until it is worth a write.
+	cfg.SnapshotEntries, cfg.SnapshotTailBytes = 32, 35*(raft.RecordOverheadBytes+1)
+	c = begin(t, cfg, storedWhole(t, raft.HardState{Term: 3}, slices.Repeat([]raft.Term{3}, 31)...))
+	out = c.append("b", 3, id(32, 3), 32)
+	require.NotNil(t, out.Keep)
+	taken(c, out.Keep.Take, 1)
+	assert.Nil(t, c.persist().Write.Base)
+	assert.NotNil(t, c.step(raft.SnapshotRequested{RequestID: 4}).Write.Base)
 }
 
 // An FSM that has lost what it had synced applies it again: until it has, that much of the log stays.

@@ -113,7 +113,8 @@ type SendDropped struct {
 	OversizedBytes int
 }
 
-// SnapshotRequested asks for a snapshot of what is applied.
+// SnapshotRequested asks for a snapshot of what is applied, and for a log that is as short as SnapshotTailBytes and
+// SnapshotHoldBytes allow. It is answered once the snapshot is durable; if one covers all that is applied already, at once.
 type SnapshotRequested struct{ RequestID RequestID }
 
 // SnapshotTaken answers Keep.Take of the entry Take. The snapshot's bytes are complete and synced, in the file

@@ -23,12 +23,17 @@ type Limits struct {
 	// InflightBytesMax bounds the bytes of those appends; the last one may exceed it. Default 8 MiB.
 	InflightBytesMax int
 	// SnapshotEntries is after how many applied entries a snapshot is taken. Default 65,536.
+	//
+	// This limit and the next one say how often snapshots are taken; the two after them, how much of the log stays when one
+	// is taken. In between the log grows. A snapshot that a member takes by itself shortens the log if that drops an eighth of
+	// SnapshotEntries or of SnapshotLogBytes at least, since it costs a write. One that was asked for (Node.Snapshot, SnapshotRequested)
+	// drops all but the tail and what followers need, however little that is.
 	SnapshotEntries int
 	// SnapshotLogBytes is after how many bytes of applied entries a snapshot is taken, if that is sooner; if the
 	// last snapshot was larger, after as many bytes as it has. Default 64 MiB.
 	SnapshotLogBytes int
 	// SnapshotTailBytes is how many bytes of entries stay in the log when it is compacted, for followers that lag a
-	// little. Default 16 MiB.
+	// little. It is an estimate. A log that has fewer is not compacted, whoever asks for it. Default 16 MiB.
 	SnapshotTailBytes int
 	// SnapshotHoldBytes bounds the bytes of entries that a leader keeps beyond that for a follower that it hears,
 	// because the follower needs them next. If the snapshot that is sent to the follower is larger, its size is the

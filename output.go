@@ -114,7 +114,8 @@ type LogWrite struct {
 	After   EntryID
 	Entries []Entry
 	// Reset drops the whole log first. The log then begins behind After, which need not be an entry of it. A core only
-	// resets the log in a Write whose Snapshot has After as its last entry: the Base of that snapshot is then the log's.
+	// resets the log in a Write whose Snapshot has After as its last entry: the Base of that snapshot is then the log's. So a
+	// Storage that is no SnapshotStorage has no log to reset.
 	//
 	// A reset voids every Apply and every Take of earlier Outputs that is not done yet: their entries are gone. A loop that
 	// does them later must drop them, and reports nothing about them, when it gets this Output, before the write. What

@@ -76,6 +76,15 @@ type RoomStorage interface {
 	GiveUp()
 }
 
+// DiskStorage is a Storage that knows how large its disk is, so that the node can say that it is too small. A type that wraps a
+// Storage should pass this method on.
+type DiskStorage interface {
+	Storage
+	// DiskBytes returns how many bytes the files of the store take, and how many more this process may write there. The
+	// error says why that is not known. The node calls it when it starts, and after each snapshot.
+	DiskBytes() (used, free int64, err error)
+}
+
 // SnapshotWriter writes the bytes of one snapshot. One goroutine uses it.
 type SnapshotWriter interface {
 	io.Writer

@@ -10,7 +10,7 @@ import "github.com/coxswain/raft"
 //	N54  An append that begins at or below the base of its receiver's log matches there, and is not refused.
 //	N55  The bytes of a stream that are on their way stay within its window.
 //	N57  A DurableFSM needs its snapshot file until it has synced the state.
-//	N60  A request for a snapshot is granted once a durable one covers all that was applied when it was made.
+//	N60  A request for a snapshot is granted once a durable one covers all that was applied when it was made, and the log is as short as the tail allows.
 //	L16  A snapshot is taken as soon as the policy calls for it, after a failure as soon as the pause is over, and the log stays as short as the policy allows.
 
 // compaction checks a step.
@@ -217,6 +217,13 @@ func (k *checker) granted(n *node, r *request, a raft.Answer) {
 	}
 	if a.ID.Index < r.floor || a.ID.Index > durable {
 		k.broken("N60", "%s answers a request for a snapshot up to %d with %v, and the durable one covers %d", n, r.floor, a.ID, durable)
+	}
+	// A leader may keep more for its followers, and a DurableFSM says itself what it needs. A record has so many bytes at
+	// least. No log begins behind entry 1 alone, which is of no term.
+	kept := raft.Index(k.c.profile.Limits.SnapshotTailBytes/raft.RecordOverheadBytes) + 1
+	if s := &n.status; s.Role != raft.Leader && !k.c.profile.Node.Durable && a.ID.Index > max(s.Base.Index, 1)+kept {
+		k.broken("N60", "%s grants a request for a snapshot up to %v, and its log begins behind %v; the tail has %d entries at most",
+			n, a.ID, s.Base, kept)
 	}
 }
 

@@ -187,6 +187,13 @@ func TestInvariants_OfDurableStatesNoticeTheirBreach(t *testing.T) {
 			asked := c.work.snapshot(n, 0)
 			c.work.answered(n, []raft.Answer{{RequestID: asked, Kind: raft.AnswerSnapshot, ID: n.log[n.applied-1].entry.ID()}})
 		}},
+		{"N60", func(c *cluster, n *node) { // the log is as long as before
+			c.profile.Node.Durable, c.profile.Limits.SnapshotTailBytes = false, 1
+			n.status.Role, n.status.Base = raft.Follower, raft.EntryID{}
+			asked := c.work.snapshot(n, 0)
+			n.disk.snapshot.Base = n.disk.baseAt(n.applied)
+			c.work.answered(n, []raft.Answer{{RequestID: asked, Kind: raft.AnswerSnapshot, ID: n.log[n.applied-1].entry.ID()}})
+		}},
 		{"L16", func(c *cluster, n *node) {
 			c.check.short(n)
 			require.Nil(t, c.failure)

@@ -47,6 +47,7 @@ type Node struct {
 	applied     *appliedIndex
 	files       raft.SnapshotStorage // the storage; nil: this member takes no snapshots
 	room        raft.RoomStorage     // the storage; nil: it does not know how much room the log has
+	disk        trouble              // it is small: see Status.SmallDisk
 	roomWatch   roomWatch
 	taker       *taker
 	receiver    *receiver
@@ -131,6 +132,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.publishMembers(n.core.Status())
 	n.reportLeftOver(stored)
 	n.warnUnsupported()
+	n.checkDisk()
 	if err := guarded(func() error { return transport.Start(handler{n}) }); err != nil {
 		return nil, &raft.TransportError{Op: "start", Err: err}
 	}

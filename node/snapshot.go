@@ -15,7 +15,9 @@ import (
 )
 
 // Snapshot takes a snapshot of what this member has applied, unless a recorded one covers it already, and returns the
-// last entry that the newest snapshot covers once that snapshot is durable. Nobody needs to call it: the node takes
+// last entry that the newest snapshot covers once that snapshot is durable. In either case it then drops the entries of the log that the
+// snapshot covers, but for Limits.SnapshotTailBytes of the newest ones and, on a leader, what followers need next
+// (Limits.SnapshotHoldBytes): a log that is shorter than the tail stays as it is. Nobody needs to call it: the node takes
 // snapshots by itself (see Config.Limits). ctx ends the wait alone. Any member may be asked.
 //
 // It fails with ErrSnapshotUnsupported if the storage is not a SnapshotStorage. Other errors are *SnapshotError (the
@@ -234,6 +236,7 @@ func (k *taker) note(t *taking, result raft.SnapshotTaken) {
 		k.mu.Lock()
 		k.last = snapshotRecord{bytes: result.Snapshot.Size, at: time.Now(), took: took}
 		k.mu.Unlock()
+		n.checkDisk()
 		n.counters.snapshots.taken.Add(1)
 		n.counters.snapshotWriteSeconds.observe(int64(took))
 		n.logger.log(hclog.Info, "a snapshot was taken", "entry", t.ID.String(), "bytes", result.Snapshot.Size, "took", took)
@@ -264,11 +267,13 @@ func (k *taker) bytes() int64 {
 
 // restored records that the FSM has become a snapshot. Its file stays unless the FSM is a DurableFSM.
 func (k *taker) restored(bytes int64, durable bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.last = (snapshotRecord{bytes: bytes}); durable {
-		k.last.bytes = 0
+	if durable {
+		bytes = 0
 	}
+	k.mu.Lock()
+	k.last = snapshotRecord{bytes: bytes}
+	k.mu.Unlock()
+	k.node.checkDisk()
 }
 
 // errReplaced is why a snapshot is not finished: one from a leader replaces the state.

@@ -63,6 +63,9 @@ type Status struct {
 	// NoRoom says in one sentence, with the error of RoomStorage.Room, that the disk has no room for more entries of the log;
 	// "" while it has. A leader refuses proposals then, with *raft.NoRoomError.
 	NoRoom string
+	// SmallDisk says in one sentence that the disk is smaller than this member may need, see docs/storage.md; "" if it is not, or if the
+	// storage is no DiskStorage. It is looked at when the node starts and after each snapshot. The member serves.
+	SmallDisk string
 	// Tolerance says in one sentence how many more failures the cluster survives, as seen from here.
 	Tolerance string
 	// Pending counts the calls of Propose and Barrier that wait and the callbacks of ProposeAsync that have not
@@ -157,7 +160,7 @@ func (n *Node) Status() Status {
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
 		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID,
-		DiskStalled: core.DiskStalled, FSMHangs: core.FSMHangs, NoRoom: noRoom(n.roomWatch.trouble.get()),
+		DiskStalled: core.DiskStalled, FSMHangs: core.FSMHangs, NoRoom: noRoom(n.roomWatch.trouble.get()), SmallDisk: textOf(n.disk.get()),
 		Pending: proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
 	}
 	s.Members, s.Departing = n.memberStatuses(core, s.Snapshot), n.departing(core)

@@ -44,6 +44,7 @@ type statusJSON struct {
 	DiskStalled  bool              `json:"disk_stalled"`
 	FSMHangs     bool              `json:"fsm_hangs"`
 	NoRoom       string            `json:"no_room"`
+	SmallDisk    string            `json:"small_disk"`
 	Tolerance    string            `json:"tolerance"`
 	Pending      int               `json:"pending"`
 	PendingBytes int               `json:"pending_bytes"`
@@ -133,7 +134,8 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot,
 		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
-		MajorityLost: s.MajorityLost, LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, FSMHangs: s.FSMHangs, NoRoom: s.NoRoom, Tolerance: s.Tolerance,
+		MajorityLost: s.MajorityLost, LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, FSMHangs: s.FSMHangs, NoRoom: s.NoRoom,
+		SmallDisk: s.SmallDisk, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,
 	}
 	if s.LeaderIncarnation != 0 {

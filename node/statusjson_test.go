@@ -39,7 +39,7 @@ func fullStatus() Status {
 		},
 		Last: raft.EntryID{Term: 3, Index: 9}, LogBytes: 512, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
 		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", MajorityLost: "gone", LeaderReason: "n1 leads",
-		DiskStalled: true, FSMHangs: true, NoRoom: "make room", Tolerance: "none", Pending: 5, PendingBytes: 500, Err: raft.ErrClosed,
+		DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", Tolerance: "none", Pending: 5, PendingBytes: 500, Err: raft.ErrClosed,
 	}
 }
 

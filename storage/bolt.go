@@ -19,6 +19,8 @@ type BoltOptions struct {
 	// LockWait is how long OpenBolt waits for another process to release the file. 0 means 1 s, enough for a
 	// process that is about to end.
 	LockWait time.Duration
+
+	existing bool // a store that does not exist is not created: the error matches fs.ErrNotExist
 }
 
 // Bolt keeps term, vote and the log in one bbolt file, with one transaction for each write, and snapshots in files beside
@@ -31,7 +33,10 @@ type BoltOptions struct {
 // the log was at most.
 type Bolt struct{ boltStore }
 
-var _ raft.SnapshotStorage = (*Bolt)(nil)
+var (
+	_ raft.SnapshotStorage = (*Bolt)(nil)
+	_ raft.DiskStorage     = (*Bolt)(nil)
+)
 
 var logBucket = []byte("log")
 
@@ -39,7 +44,7 @@ var logBucket = []byte("log")
 // file, which takes time in proportion to its size.
 //
 // Its errors match raft.ErrLocked if another process has the store open, ErrOtherLog if it keeps its entries in segments, or
-// ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError; each says what to do.
+// ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError, a *ForeignFileError or an *UnfinishedAsideError; each says what to do.
 func OpenBolt(dir string, opts BoltOptions) (*Bolt, error) {
 	return openBoltOn(files.OS, dir, opts)
 }
@@ -47,7 +52,7 @@ func OpenBolt(dir string, opts BoltOptions) (*Bolt, error) {
 // openBoltOn opens a store whose segments, if an interrupted Migrate has left some, are on a disk of their own.
 func openBoltOn(disk files.FS, dir string, opts BoltOptions) (*Bolt, error) {
 	b := &Bolt{}
-	if err := b.open(dir, boltHome{&b.boltStore, disk}, opts.LockWait); err != nil {
+	if err := b.open(dir, boltHome{&b.boltStore, disk}, opts.LockWait, opts.existing); err != nil {
 		return nil, err
 	}
 	return b, nil

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,10 +29,7 @@ func (b *boltStore) create() error {
 		return nil // if the file cannot be examined, opening it reports why
 	}
 	dir := filepath.Dir(b.path)
-	if err := files.OS.MakeDir(dir); err != nil {
-		return explain("creating", dir, err)
-	}
-	file, err := os.CreateTemp(dir, BoltFile+leftoverPattern)
+	file, err := os.CreateTemp(dir, BoltFile+leftoverPrefix+"*")
 	if err != nil {
 		return explain("creating", b.path, err)
 	}
@@ -59,14 +57,16 @@ func (b *boltStore) create() error {
 
 const filePermissions os.FileMode = 0o600
 
-// leftoverPattern follows BoltFile in the names of files that are not complete yet.
-const leftoverPattern = ".new-*"
+// leftoverPrefix and a number follow BoltFile in the names of files that are not complete yet.
+const leftoverPrefix = ".new-"
 
 // removeLeftovers removes the files of interrupted creations. A failure is harmless and ignored.
 func removeLeftovers(path string) {
-	leftovers, _ := filepath.Glob(path + leftoverPattern)
+	leftovers, _ := filepath.Glob(path + leftoverPrefix + "*")
 	for _, name := range leftovers {
-		_ = os.Remove(name)
+		if strings.Trim(strings.TrimPrefix(name, path+leftoverPrefix), "0123456789") == "" { // or else somebody else has named it so
+			_ = os.Remove(name)
+		}
 	}
 }
 
@@ -129,12 +129,34 @@ func (b *boltStore) checkFile(lockWait time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if where, err := checkPages(file, info.Size()); err != nil {
-			return damaged(b.path, where, err)
+		where, damage := checkPages(file, info.Size())
+		if damage == nil || errors.Is(damage, errFreelist) {
+			err = db.View(b.checkOrigin)
 		}
-		return nil
+		if err == nil && damage != nil {
+			err = damaged(b.path, where, damage)
+		}
+		return err
 	})
 }
+
+// checkOrigin returns an error if the file has none of the buckets of a store. A store has them all when it gets its name.
+func (b *boltStore) checkOrigin(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{metaBucket, hardBucket, lineageBucket} {
+		if tx.Bucket(name) != nil {
+			return nil
+		}
+	}
+	var names []string
+	cursor := tx.Cursor()
+	for name, _ := cursor.First(); name != nil && len(names) < bucketsShown; name, _ = cursor.Next() {
+		names = append(names, fmt.Sprintf("%.40q", name))
+	}
+	return &ForeignFileError{File: b.path, Reason: fmt.Errorf("its buckets are %v, and none of them is that of a store", names)}
+}
+
+// bucketsShown of another program's file are named at most.
+const bucketsShown = 4
 
 // openFile opens the file that create has made. If another process has set it aside since, bbolt would create an empty
 // file without our records, or would use the one that was set aside.

@@ -133,5 +133,6 @@ func isTyped(err error) bool {
 	var corrupt *raft.CorruptError
 	var later *raft.LaterVersionError
 	var earlier *raft.EarlierVersionError
-	return errors.As(err, &corrupt) || errors.As(err, &later) || errors.As(err, &earlier)
+	var foreign *ForeignFileError
+	return errors.As(err, &foreign) || errors.As(err, &corrupt) || errors.As(err, &later) || errors.As(err, &earlier)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
@@ -27,6 +29,7 @@ type boltStore struct {
 	path    string
 	db      *bbolt.DB
 	home    home
+	unlock  func()                // releases the directory
 	closing chan struct{}         // ends a Write that waits
 	once    sync.Once             // closes it
 	lacks   atomic.Pointer[error] // why a Write waits for a file descriptor; nil: none does
@@ -84,12 +87,57 @@ var (
 	recordKey     = []byte("record") // the only key of these
 )
 
-// open opens the file in dir, or creates it.
-func (b *boltStore) open(dir string, home home, lockWait time.Duration) error {
+// open opens the file in dir, or creates it unless it has to exist. That is decided once the directory is locked: until then another
+// process may set the store aside.
+func (b *boltStore) open(dir string, home home, lockWait time.Duration, existing bool) error {
 	b.path, b.home, b.closing = filepath.Join(dir, BoltFile), home, make(chan struct{})
 	if lockWait == 0 {
 		lockWait = lockWaitDefault
 	}
+	if err := b.exists(existing); err != nil {
+		return err
+	}
+	if err := b.lock(dir, lockWait); err != nil {
+		return err
+	}
+	err := b.exists(existing)
+	if err == nil {
+		err = b.openLocked(dir, lockWait)
+	}
+	if err != nil {
+		b.unlock()
+		return err
+	}
+	b.dir = snapfile.Open(files.OS, filepath.Join(dir, snapshotDir))
+	return nil
+}
+
+// lock keeps other processes from the directory, and refuses one in which a store is being set aside.
+func (b *boltStore) lock(dir string, wait time.Duration) (err error) {
+	if b.exists(true) != nil {
+		if err := files.OS.MakeDir(dir); err != nil {
+			return explain("creating", dir, err)
+		}
+	}
+	if b.unlock, err = lockDir(dir, wait); err != nil {
+		return explain("locking", b.path, err)
+	}
+	if err := unfinishedAside(dir); err != nil {
+		b.unlock()
+		return err
+	}
+	return nil
+}
+
+// exists returns an error if the file has to exist and does not.
+func (b *boltStore) exists(existing bool) error {
+	if _, err := os.Stat(b.path); existing && errors.Is(err, fs.ErrNotExist) {
+		return explain("opening", b.path, err)
+	}
+	return nil
+}
+
+func (b *boltStore) openLocked(dir string, lockWait time.Duration) error {
 	if err := b.create(); err != nil {
 		return err
 	}
@@ -104,11 +152,9 @@ func (b *boltStore) open(dir string, home home, lockWait time.Duration) error {
 	}
 	removeLeftovers(b.path)
 	// The process that created the file may have been killed before the file's name was durable.
-	if err := files.OS.SyncDir(filepath.Dir(b.path)); err != nil {
-		_ = b.Close()
-		return explain("syncing the directory of", b.path, err)
+	if err := files.OS.SyncDir(dir); err != nil {
+		return errors.Join(explain("syncing the directory of", b.path, err), b.db.Close())
 	}
-	b.dir = snapfile.Open(files.OS, filepath.Join(filepath.Dir(b.path), snapshotDir))
 	return nil
 }
 
@@ -277,6 +323,7 @@ func (b *boltStore) Close() error {
 	if b.stuck {
 		return err
 	}
+	defer b.unlock()
 	if err := b.db.Close(); err != nil {
 		return explain("closing", b.path, err)
 	}

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -44,10 +45,9 @@ func TestBolt_FullDiskIsATypedErrorAndLosesNothing(t *testing.T) {
 
 		_, err = storage.OpenBolt(filepath.Join(dir, "another"), storage.BoltOptions{})
 		require.ErrorIs(t, err, storage.ErrDiskFull)
-		left, err := os.ReadDir(filepath.Join(dir, "another"))
-		if err == nil {
-			assert.Empty(t, left, "a failed creation leaves no file behind")
-		}
+		left, err := filepath.Glob(filepath.Join(dir, "another", storage.BoltFile+"*"))
+		require.NoError(t, err)
+		assert.Empty(t, left, "a failed creation leaves no store behind")
 
 		require.NoError(t, os.Remove(filler))
 		b, stored := mustLoad(t, dir)
@@ -103,6 +103,38 @@ func TestBolt_ASnapshotWithoutRoomLeavesTheLogAlone(t *testing.T) {
 		s, err := take(b, id, 1, make([]byte, 1<<20))
 		require.NoError(t, err, "the same id is free again")
 		require.NoError(t, b.Write(raft.StorageWrite{Snapshot: &s}))
+	})
+}
+
+// What the store takes and what is free are the whole disk, of either kind. If a part of the store is elsewhere, nobody knows.
+func TestOpen_DiskBytesAreThoseOfTheDisk(t *testing.T) {
+	withOwnMounts(t, func(dir string) {
+		for _, kind := range []storage.Kind{storage.KindBolt, storage.KindSegments} {
+			require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"))
+			open := func() raft.DiskStorage {
+				s, err := storage.Open(dir, storage.Options{New: kind})
+				require.NoError(t, err)
+				_, err = s.Load(t.Context(), raft.Identity{Cluster: "c", ID: "n1", Fresh: 1, Nonce: 1})
+				require.NoError(t, err)
+				return s.(raft.DiskStorage)
+			}
+			s := open()
+			used, free, err := s.DiskBytes()
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, used, int64(32<<10))
+			assert.InDelta(t, 16<<20, used+free, 64<<10)
+			require.NoError(t, s.Close())
+
+			other := filepath.Join(dir, "snapshots")
+			require.NoError(t, os.MkdirAll(other, 0o700))
+			require.NoError(t, unix.Mount("tmpfs", other, "tmpfs", 0, "size=1m"))
+			s = open()
+			_, _, err = s.DiskBytes()
+			require.ErrorIs(t, err, errors.ErrUnsupported)
+			require.NoError(t, s.Close())
+			require.NoError(t, unix.Unmount(other, unix.MNT_DETACH))
+			require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
+		}
 	})
 }
 

@@ -43,6 +43,20 @@ func (e *InTheWayError) Error() string {
 
 func (e *InTheWayError) Unwrap() error { return e.Reason }
 
+// ForeignFileError is returned by Open, OpenBolt, OpenLog and Migrate if the file in the place of raft.db is one of bbolt that another
+// program has written, such as hashicorp's raft-boltdb. It is not damaged, and nothing was changed: give the member a directory of its
+// own or, if nobody needs that file, move it away.
+type ForeignFileError struct {
+	File   string
+	Reason error // how that shows
+}
+
+func (e *ForeignFileError) Error() string {
+	return fmt.Sprintf("storage: another program has written %s (%v): give the member another directory, or move that file away", e.File, e.Reason)
+}
+
+func (e *ForeignFileError) Unwrap() error { return e.Reason }
+
 // explain wraps an error of bbolt or of the file system with the operation and the path and, where the operator
 // can help, with the error that says how.
 func explain(doing, path string, err error) error {

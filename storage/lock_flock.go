@@ -17,10 +17,7 @@ func lockFile(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = raft.ErrLocked
-	}
+	err = tryLock(file)
 	if err == nil {
 		err = checkName(file, path)
 	}
@@ -28,4 +25,13 @@ func lockFile(path string) (unlock func(), err error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return func() { _ = file.Close() }, nil
+}
+
+// tryLock locks the file until it is closed. The error matches raft.ErrLocked if somebody else has locked it.
+func tryLock(file *os.File) error {
+	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return raft.ErrLocked
+	}
+	return err
 }

@@ -28,6 +28,8 @@ type LogOptions struct {
 	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB: the log takes up to five of them more than its entries need, and a
 	// file descriptor for each. 0 means 32 MiB. The first segments are smaller.
 	SegmentBytes int64
+
+	existing bool // as in BoltOptions
 }
 
 // Log keeps the log in segments, files of a fixed size whose room is taken before it is needed, with one write and one sync
@@ -58,6 +60,7 @@ type Log struct {
 var (
 	_ raft.SnapshotStorage = (*Log)(nil)
 	_ raft.RoomStorage     = (*Log)(nil)
+	_ raft.DiskStorage     = (*Log)(nil)
 )
 
 const (
@@ -76,8 +79,8 @@ const (
 // OpenLog opens the store in dir, or creates an uninitialized one there.
 //
 // Its errors match raft.ErrLocked if another process has the store open, ErrOtherLog if it keeps its entries in the bbolt
-// file, or ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError, or a *raft.ConfigError for an option; each says what to
-// do.
+// file, or ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError, a *ForeignFileError, an *UnfinishedAsideError, or a *raft.ConfigError for an
+// option; each says what to do.
 func OpenLog(dir string, opts LogOptions) (*Log, error) {
 	return openLogOn(files.OS, dir, opts)
 }
@@ -93,7 +96,7 @@ func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
 	l.log = segments.New(disk, filepath.Join(dir, LogDir), sizes, segments.Owner{
 		Salt: salt, Keep: l.keep, Await: l.await, Rest: l.rest, Leave: l.leave,
 	})
-	if err := l.open(dir, logHome{l}, opts.LockWait); err != nil {
+	if err := l.open(dir, logHome{l}, opts.LockWait, opts.existing); err != nil {
 		return nil, err
 	}
 	return l, nil

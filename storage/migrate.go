@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"time"
 
@@ -48,7 +46,7 @@ type Migrated struct {
 // An earlier release does not open a store in segments, and does so again once the store was moved back.
 //
 // Its errors match fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrDiskFull,
-// ErrNotWritable, or ErrUnfinished; or are a *raft.ConfigError, an *InTheWayError, a *raft.CorruptError, a *raft.LaterVersionError or a
+// ErrNotWritable, or ErrUnfinished; or are a *raft.ConfigError, an *InTheWayError, an *UnfinishedAsideError, a *ForeignFileError, a *raft.CorruptError, a *raft.LaterVersionError or a
 // *raft.EarlierVersionError, or, for a store that was marked because its member must not go on with it, the error with which its
 // node ends. After any of them the log is whole, in one of the two places: where it was, unless the error matches ErrUnfinished.
 func Migrate(ctx context.Context, dir string, to Kind, opts MigrateOptions) (Migrated, error) {
@@ -105,12 +103,8 @@ type migration struct {
 
 // openMigration opens the store, whatever its kind. Unlike Open, it creates none.
 func openMigration(ctx context.Context, disk files.FS, dir string, opts MigrateOptions) (*migration, error) {
-	path := filepath.Join(dir, BoltFile)
-	if _, err := os.Stat(path); err != nil {
-		return nil, explain("moving the log of", path, err)
-	}
 	m := &migration{ctx: ctx, disk: disk, dir: dir, opts: opts}
-	b, err := openBoltOn(disk, dir, BoltOptions{LockWait: opts.LockWait})
+	b, err := openBoltOn(disk, dir, BoltOptions{LockWait: opts.LockWait, existing: true})
 	if err == nil {
 		m.from, m.store, m.read, m.close = KindBolt, &b.boltStore, b.Entries, b.Close
 		return m, nil
@@ -118,7 +112,7 @@ func openMigration(ctx context.Context, disk files.FS, dir string, opts MigrateO
 	if !errors.Is(err, ErrOtherLog) {
 		return nil, err
 	}
-	l, err := openLogOn(disk, dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes})
+	l, err := openLogOn(disk, dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes, existing: true})
 	if err != nil {
 		return nil, err
 	}

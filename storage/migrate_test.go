@@ -475,3 +475,28 @@ func TestMigrate_NeedsRoom(t *testing.T) {
 	require.Equal(t, KindSegments, kind)
 	require.Equal(t, before, after)
 }
+
+// roomAt is a disk that has so much room in that directory.
+type roomAt struct {
+	files.FS
+	dir  string
+	free int64
+}
+
+func (r roomAt) Free(dir string) (int64, error) {
+	if free, err := r.FS.Free(dir); err != nil || dir != r.dir {
+		return free, err
+	}
+	return r.free, nil
+}
+
+// The directory of the segments may be a mount of its own: its room counts.
+func TestMigrate_LooksForRoomWhereTheSegmentsGo(t *testing.T) {
+	dir := bootstrappedStore(t)
+	tree := crashdisk.New()
+	require.NoError(t, tree.FS().MakeDir(filepath.Join(dir, LogDir)))
+	_, err := migrateOn(t.Context(), roomAt{tree.FS(), filepath.Join(dir, LogDir), 10}, dir, KindSegments, MigrateOptions{})
+	require.ErrorIs(t, err, ErrDiskFull)
+	_, err = migrateOn(t.Context(), roomAt{tree.FS(), dir, 10}, dir, KindSegments, MigrateOptions{})
+	require.NoError(t, err)
+}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -29,7 +30,10 @@ func (t *toSegments) needs() (where string, bytes, free int64, err error) {
 	if t.entries() == 0 {
 		bytes = 0
 	}
-	free, err = t.disk.Free(t.dir)
+	free, err = t.disk.Free(t.segmentsDir()) // it may be a mount of its own
+	if errors.Is(err, fs.ErrNotExist) {
+		free, err = t.disk.Free(t.dir)
+	}
 	return t.segmentsDir(), bytes, free, err
 }
 

@@ -3,8 +3,6 @@ package storage
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -40,25 +38,24 @@ func Open(dir string, opts Options) (raft.SnapshotStorage, error) {
 	if err := kind.check(); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, BoltFile)); errors.Is(err, fs.ErrNotExist) {
-		return openAs(kind, dir, opts)
+	for _, is := range []Kind{KindBolt, KindSegments} {
+		store, err := openAs(is, dir, opts, true)
+		if !errors.Is(err, ErrOtherLog) && !errors.Is(err, fs.ErrNotExist) {
+			return store, err
+		}
 	}
-	store, err := openAs(KindBolt, dir, opts)
-	if errors.Is(err, ErrOtherLog) {
-		return openAs(KindSegments, dir, opts)
-	}
-	return store, err
+	return openAs(kind, dir, opts, false)
 }
 
-func openAs(kind Kind, dir string, opts Options) (raft.SnapshotStorage, error) {
+func openAs(kind Kind, dir string, opts Options, existing bool) (raft.SnapshotStorage, error) {
 	if kind == KindBolt {
-		b, err := OpenBolt(dir, BoltOptions{LockWait: opts.LockWait})
+		b, err := OpenBolt(dir, BoltOptions{LockWait: opts.LockWait, existing: existing})
 		if err != nil {
 			return nil, err
 		}
 		return b, nil
 	}
-	l, err := OpenLog(dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes})
+	l, err := OpenLog(dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes, existing: existing})
 	if err != nil {
 		return nil, err
 	}

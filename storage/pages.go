@@ -25,7 +25,7 @@ func checkPages(file io.ReaderAt, size int64) (where string, err error) {
 			fmt.Errorf("cut short: %d pages of %d bytes are in use", c.head.pages, c.pageBytes)
 	}
 	if c.head.freelist != noFreelist {
-		return "its head", errors.New("it names a list of free pages, which this store never writes")
+		return "its head", errFreelist
 	}
 	c.seen = make([]bool, c.head.pages)
 	c.seen[0], c.seen[1] = true, true
@@ -34,6 +34,9 @@ func checkPages(file io.ReaderAt, size int64) (where string, err error) {
 	}
 	return "", nil
 }
+
+// errFreelist shows that another program has written to the file.
+var errFreelist = errors.New("it names a list of free pages, which no store does")
 
 // The layout of a bbolt file, version 2. Numbers are in the order of the machine.
 const (

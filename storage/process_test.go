@@ -218,14 +218,15 @@ func TestBolt_AnEmptiedDiskIsAnotherIncarnation(t *testing.T) {
 func TestBolt_FileAndDirectoryAreForTheOwnerAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	mustLoad(t, dir)
-	for name, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, storage.BoltFile): 0o600} {
+	lock := filepath.Join(dir, "raft.lock")
+	for name, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, storage.BoltFile): 0o600, lock: 0o600} {
 		info, err := os.Stat(name)
 		require.NoError(t, err)
 		assert.Equal(t, want, info.Mode().Perm(), name)
 	}
 	names, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	assert.Len(t, names, 1, "no temporary file is left")
+	assert.Len(t, names, 2, "no temporary file is left")
 }
 
 // Kills within syncs, of writes and of starts, and power cuts that keep half of what was not synced, in any

@@ -3,9 +3,11 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -13,49 +15,118 @@ import (
 )
 
 // SetAside moves the store in dir, the file raft.db with the segments and the snapshots beside it, into a new directory in dir whose name
-// is aside- and the time, and returns the path of that directory. Nothing is deleted, and other files in dir stay where
+// is aside- and the time, and returns the path of that directory. Nothing is lost, and other files in dir stay where
 // they are. Open, OpenBolt or OpenLog creates an uninitialized store in dir afterwards: its member has lost its disk, and the cluster
 // treats it so.
 //
 // Use it for a store with which a member cannot start again, such as an older image of its disk or a damaged one.
 // It does not look at the data. Never start a member on a store that was set aside.
 //
+// If log or snapshots is a mount, or a link to one, its files are copied and synced before they are deleted there, and the mount
+// stays. So dir must have room for them.
+//
 // Its errors match fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrNotWritable
-// or ErrDiskFull. After another error, or if the process ends within the call, call it again: until then a start either
-// fails, or finds the store as it was, or finds none. What the interrupted call had moved stays in a directory of its own.
+// or ErrDiskFull, or are a *MountError. What can be known is checked before anything is moved. After another error, or if the process
+// ends within the call, call it again: it goes on where it was and returns the same directory. Until then a start either finds
+// the store as it was, or fails with an *UnfinishedAsideError.
 func SetAside(dir string) (string, error) {
 	path := filepath.Join(dir, BoltFile)
-	unlock, err := lockFile(path)
+	aside, err := setAsideLocked(dir, path)
 	if err != nil {
-		return "", explain("setting aside", path, err)
-	}
-	defer unlock()
-	aside, err := setAside(files.OS, dir, "aside-"+time.Now().UTC().Format("20060102T150405Z"))
-	if err != nil {
+		var mount *MountError
+		if errors.As(err, &mount) {
+			return "", err
+		}
 		return "", explain("setting aside", path, err)
 	}
 	return aside, nil
 }
 
-// setAside moves the store into a directory of that name, to which it adds a number if the name is taken.
-func setAside(disk files.FS, dir, name string) (string, error) {
-	aside, err := unusedName(disk, filepath.Join(dir, name))
+// setAsideLocked keeps other processes out meanwhile: those that lock raft.db alone, too, as v0.3.0 does.
+func setAsideLocked(dir, path string) (string, error) {
+	if err := unfinishedAside(dir); err == nil {
+		if _, err := os.Stat(path); err != nil {
+			return "", err
+		}
+	}
+	unlockDir, err := lockDir(dir, 0)
 	if err != nil {
 		return "", err
 	}
-	if err := disk.MakeDir(aside); err != nil {
+	defer unlockDir()
+	unlock, err := lockFile(path)
+	if err == nil {
+		defer unlock()
+	} else if unfinishedAside(dir) == nil || !errors.Is(err, fs.ErrNotExist) { // raft.db may have been moved, and the record be left
 		return "", err
 	}
-	// The snapshots go first. Without the one that it has recorded, a store does not start. Without raft.db, a start
-	// would create an empty store, and delete all snapshots, because an empty store has recorded none.
-	if err := move(disk, dir, aside, snapshotDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return setAside(files.OS, dir, "aside-"+time.Now().UTC().Format("20060102T150405Z"))
+}
+
+// MountError is returned by SetAside for a file that is a mount of its own, or on another one than its directory. Such a file cannot be
+// moved. That call has moved nothing: put the file itself in that place, then repeat the call.
+type MountError struct{ File string }
+
+func (e *MountError) Error() string {
+	return fmt.Sprintf("storage: %s is on a mount of its own and cannot be moved: put the file itself in its place, then repeat that", e.File)
+}
+
+// setAside moves the store into a directory of that name, to which it adds a number if the name is taken, or finishes what an
+// earlier call has begun.
+func setAside(disk files.FS, dir, name string) (string, error) {
+	a, begun, err := readAside(disk, dir)
+	if err != nil {
 		return "", err
 	}
-	// A store that lacks a segment does not start either.
-	if err := move(disk, dir, aside, LogDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if !begun {
+		if a, err = newAside(disk, dir, name); err != nil {
+			return "", err
+		}
+	}
+	to := filepath.Join(dir, a.Name)
+	moved, err := a.moved(disk, dir)
+	switch {
+	case err != nil:
+		return "", err
+	case moved:
+		// The process before may have ended before the last of the new names was durable.
+		if err := disk.SyncDir(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	default:
+		if err := a.move(disk, dir, begun); err != nil {
+			return "", err
+		}
+	}
+	if err := forgetAside(disk, dir); err != nil {
 		return "", err
 	}
-	return aside, move(disk, dir, aside, BoltFile)
+	return to, nil
+}
+
+// move checks first that it can move the store.
+func (a aside) move(disk files.FS, dir string, begun bool) error {
+	err := preflight(disk, dir)
+	if err == nil && !begun {
+		err = a.record(disk, dir)
+	}
+	if err == nil {
+		err = moveStore(disk, dir, filepath.Join(dir, a.Name))
+	}
+	return err
+}
+
+// newAside chooses an unused name.
+func newAside(disk files.FS, dir, name string) (aside, error) {
+	file, err := disk.Inode(filepath.Join(dir, BoltFile))
+	if errors.Is(err, fs.ErrNotExist) { // all was moved, and no sound record says where to
+		err = errors.Join(err, forgetAside(disk, dir))
+	}
+	if err != nil {
+		return aside{}, err
+	}
+	unused, err := unusedName(disk, filepath.Join(dir, name))
+	return aside{Name: filepath.Base(unused), File: file}, err
 }
 
 func unusedName(disk files.FS, name string) (string, error) {
@@ -71,16 +142,181 @@ func unusedName(disk files.FS, name string) (string, error) {
 	}
 }
 
-// move moves a file or a directory durably. The new name is synced first, so that one of the two names is durable
-// at any time.
-func move(disk files.FS, from, to, name string) error {
-	if err := disk.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+// preflight returns an error if a file cannot be moved, as far as that can be known. It changes nothing.
+func preflight(disk files.FS, dir string) error {
+	mount, err := mountOfAll(disk, dir, []files.Info{{Name: BoltFile}})
+	if err == nil {
+		err = disk.Writable(dir)
+	}
+	if err != nil {
 		return err
+	}
+	var copied int64 // bytes
+	for _, part := range asideParts {
+		from := filepath.Join(dir, part)
+		list, exists, err := listed(disk, from)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			continue
+		}
+		at, err := mountOfAll(disk, from, list)
+		if err == nil {
+			err = disk.Writable(from)
+		}
+		if err == nil && at != mount {
+			copied += bytesOf(list)
+			err = readable(disk, from, list)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	free, err := disk.Free(dir)
+	if copied > 0 && err == nil && free < copied+asideReserve { // a file system that cannot tell is tried
+		err := fmt.Errorf("%d bytes are to be copied from mounts, and %d are free: %w", copied, free, syscall.ENOSPC)
+		return &fs.PathError{Op: "copy", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// asideParts are the directories of a store, in the order in which their files are moved. The snapshots go first. Without the
+// one that it has recorded, a store does not start, and it does not without a segment. Without raft.db, which goes last, an
+// earlier release would create an empty store, and delete what nothing records.
+var asideParts = []string{snapshotDir, LogDir}
+
+// asideReserve is for names, and for the record.
+const asideReserve = 1 << 20
+
+// listed returns the files in a directory, if it exists.
+func listed(disk files.FS, dir string) (list []files.Info, exists bool, err error) {
+	list, err = disk.List(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // a file of that name is no part of a store
+		return nil, false, nil
+	}
+	return list, err == nil, err
+}
+
+// mountOfAll returns the mount that the directory is on. All its files must be there, too.
+func mountOfAll(disk files.FS, dir string, list []files.Info) (mount uint64, err error) {
+	if mount, err = disk.Mount(dir); err != nil {
+		return 0, err
+	}
+	for _, info := range list {
+		file := filepath.Join(dir, info.Name)
+		of, err := disk.Mount(file)
+		if err == nil && of != mount {
+			err = &MountError{File: file}
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return mount, nil
+}
+
+func bytesOf(list []files.Info) (bytes int64) {
+	for _, info := range list {
+		bytes += info.Bytes
+	}
+	return bytes
+}
+
+func readable(disk files.FS, dir string, list []files.Info) error {
+	for _, info := range list {
+		f, err := disk.Open(filepath.Join(dir, info.Name))
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveStore moves all files of the store, of which some may have been moved already. A part is durable before the next one
+// begins.
+func moveStore(disk files.FS, dir, to string) error {
+	if err := disk.MakeDir(to); err != nil {
+		return err
+	}
+	for _, part := range asideParts {
+		from := filepath.Join(dir, part)
+		list, exists, err := listed(disk, from)
+		if exists {
+			err = moveAll(disk, from, filepath.Join(to, part), list)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return moveAll(disk, dir, to, []files.Info{{Name: BoltFile}})
+}
+
+// moveAll moves the files durably. The new names are synced first, so that one of the two names is durable at any time.
+func moveAll(disk files.FS, from, to string, list []files.Info) error {
+	if err := disk.MakeDir(to); err != nil {
+		return err
+	}
+	var copied []string
+	for _, info := range list {
+		old, target := filepath.Join(from, info.Name), filepath.Join(to, info.Name)
+		// As long as the old name exists, what has the new one is a part of a copy, or the same file.
+		if err := disk.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		err := disk.Rename(old, target)
+		if files.OtherMount(err) {
+			copied = append(copied, old)
+			err = copyFile(disk, old, target)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := disk.SyncDir(to); err != nil {
 		return err
 	}
+	for _, old := range copied {
+		if err := disk.Remove(old); err != nil {
+			return err
+		}
+	}
 	return disk.SyncDir(from)
+}
+
+// copyBytes are read and written at once.
+const copyBytes = 1 << 20
+
+// copyFile makes a copy whose bytes are durable.
+func copyFile(disk files.FS, from, to string) (err error) {
+	source, err := disk.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	size, err := source.Size()
+	if err != nil {
+		return err
+	}
+	target, err := disk.Create(to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	buffer := make([]byte, min(size, copyBytes))
+	for at := int64(0); at < size; at += int64(len(buffer)) {
+		buffer = buffer[:min(int64(len(buffer)), size-at)]
+		if _, err := source.ReadAt(buffer, at); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if _, err := target.WriteAt(buffer, at); err != nil {
+			return err
+		}
+	}
+	return target.Sync()
 }
 
 // checkName returns an error unless the open file still has that name. Another process may have set it aside, and

@@ -1,28 +1,34 @@
 package storage
 
 import (
+	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
 	"github.com/coxswain/raft/internal/files"
 )
 
-// asideImagesMax is more than the states that one power cut can leave: at most four names are not synced.
-const asideImagesMax = 1 << 6
+// asideImagesMax is more than the states that one power cut can leave: at most eight names are not synced.
+const asideImagesMax = 1 << 9
 
 // asideContent is what the tests set aside, beside a file of the application.
 var asideContent = map[string]string{
 	BoltFile: "term, vote and log", "snapshots/s1.snap": "a state", "snapshots/s2.snap.part": "half",
-	"log/0000000000000001.seg": "entries",
+	"log/0000000000000001.seg": "entries", "log/0000000000000002.seg": "more entries",
 }
 
 func storeToSetAside(t *testing.T) *crashdisk.Tree {
@@ -31,8 +37,8 @@ func storeToSetAside(t *testing.T) *crashdisk.Tree {
 	require.NoError(t, disk.MakeDir("data/snapshots"))
 	require.NoError(t, disk.MakeDir("data/"+LogDir))
 	writeFile(t, disk, "data/application", "its own")
-	for name, content := range asideContent {
-		writeFile(t, disk, filepath.Join("data", name), content)
+	for _, name := range slices.Sorted(maps.Keys(asideContent)) {
+		writeFile(t, disk, filepath.Join("data", name), asideContent[name])
 	}
 	require.NoError(t, disk.SyncDir("data"))
 	require.NoError(t, disk.SyncDir("data/snapshots"))
@@ -64,24 +70,70 @@ func readFile(t *testing.T, disk files.FS, name string) string {
 	return string(content)
 }
 
-// checkSetAside calls setAside again, as one does after a crash or an error, if the store is still there. A start in
-// between must not find snapshots without the store that recorded them: it would delete them. If nothingLost is true,
-// every file must be somewhere.
+func exists(t *testing.T, disk files.FS, name string) bool {
+	_, err := disk.Inode(name)
+	if err != nil {
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+	return err == nil
+}
+
+// mounted is a disk of which some directories are mounts of their own.
+type mounted struct {
+	files.FS
+	at []string
+}
+
+func (m mounted) Mount(name string) (uint64, error) {
+	for k, at := range m.at {
+		if name == at || strings.HasPrefix(name, at+"/") {
+			return uint64(k + 1), nil
+		}
+	}
+	return m.FS.Mount(name)
+}
+
+func (m mounted) Rename(from, to string) error {
+	a, err := m.Mount(from)
+	if err != nil {
+		return err
+	}
+	if b, _ := m.Mount(filepath.Dir(to)); a != b {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EXDEV}
+	}
+	return m.FS.Rename(from, to)
+}
+
+var asideMounts = [][]string{nil, {"data/log"}, {"data/log", "data/snapshots"}}
+
+// checkSetAside calls setAside again, as one does after a crash or an error. It finishes what has begun, in one directory. If
+// nothingLost is true, every file must be there. A start in between is refused if anything was moved.
 func checkSetAside(t *testing.T, disk files.FS, nothingLost bool) {
-	if readFile(t, disk, "data/"+BoltFile) == "" {
+	begun, present := exists(t, disk, "data/"+asideRecord), exists(t, disk, "data/"+BoltFile)
+	if !begun && present {
+		for name, content := range asideContent {
+			require.Equal(t, content, readFile(t, disk, filepath.Join("data", name)), "a start finds the store as it was")
+		}
+	}
+	if !begun && !present {
 		for name := range asideContent {
 			require.Empty(t, readFile(t, disk, filepath.Join("data", name)), "the start of an empty store would delete it")
 		}
 	} else {
-		_, err := setAside(disk, "data", "aside")
+		aside, err := setAside(disk, "data", "aside")
 		require.NoError(t, err)
+		require.Equal(t, "data/aside", aside)
 	}
+	for _, gone := range []string{asideRecord, asideRecord + ".new"} {
+		require.Empty(t, readFile(t, disk, filepath.Join("data", gone)))
+	}
+	_, err := disk.List("data/aside-2")
+	require.ErrorIs(t, err, fs.ErrNotExist, "one directory is enough")
 	require.Equal(t, "its own", readFile(t, disk, "data/application"))
 	for name, content := range asideContent {
 		require.Empty(t, readFile(t, disk, filepath.Join("data", name)))
 		if nothingLost {
-			places := []string{readFile(t, disk, filepath.Join("data/aside", name)), readFile(t, disk, filepath.Join("data/aside-2", name))}
-			require.Contains(t, places, content)
+			require.Equal(t, content, readFile(t, disk, filepath.Join("data/aside", name)))
 		}
 	}
 }
@@ -89,34 +141,160 @@ func checkSetAside(t *testing.T, disk files.FS, nothingLost bool) {
 // The process may die, the power may go off and the disk may fail at any call.
 func TestSetAside_EachCrash(t *testing.T) {
 	images := 0
-	for stop, ended := 0, false; !ended; stop++ {
-		tree := storeToSetAside(t)
-		tree.StopAfter(stop)
-		_, err := setAside(tree.FS(), "data", "aside")
-		ended = err == nil
-		images += crashdisk.EveryImage(tree, asideImagesMax, func(image *crashdisk.Tree) {
-			checkSetAside(t, image.FS(), false) // of a rename, such a disk may keep the half that takes the old name away
-		})
-		cut := tree.Clone()
-		cut.Cut(crashdisk.KeepNothing)
-		checkSetAside(t, cut.FS(), true)
-		checkSetAside(t, tree.Clone().FS(), true) // the process was killed
+	for _, mounts := range asideMounts {
+		for stop, ended := 0, false; !ended; stop++ {
+			tree := storeToSetAside(t)
+			tree.StopAfter(stop)
+			_, err := setAside(mounted{tree.FS(), mounts}, "data", "aside")
+			ended = err == nil
+			images += crashdisk.EveryImage(tree, asideImagesMax, func(image *crashdisk.Tree) {
+				// Of a rename, such a disk may keep the half that takes the old name away.
+				checkSetAside(t, mounted{image.FS(), mounts}, false)
+			})
+			cut := tree.Clone()
+			cut.Cut(crashdisk.KeepNothing)
+			checkSetAside(t, mounted{cut.FS(), mounts}, true)
+			checkSetAside(t, mounted{tree.Clone().FS(), mounts}, true) // the process was killed
+		}
 	}
 	t.Logf("%d images", images)
 	require.Greater(t, images, 20)
 }
 
-func TestSetAside_EachError(t *testing.T) {
-	for call, ended := 1, false; !ended; call++ {
-		tree := storeToSetAside(t)
-		tree.FailAt(call, syscall.EIO)
-		_, err := setAside(tree.FS(), "data", "aside")
-		if ended = err == nil; !ended {
-			require.ErrorIs(t, err, syscall.EIO)
+// The call that finishes may be interrupted, too.
+func TestSetAside_EachCrashOfTheNextCall(t *testing.T) {
+	for _, mounts := range asideMounts {
+		for stop, ended := 0, false; !ended; stop++ {
+			tree := storeToSetAside(t)
+			tree.StopAfter(stop)
+			_, err := setAside(mounted{tree.FS(), mounts}, "data", "aside")
+			ended = err == nil
+			for again, ended := 0, false; !ended; again++ {
+				next := tree.Clone()
+				next.StopAfter(again)
+				_, err := setAside(mounted{next.FS(), mounts}, "data", "aside")
+				ended = err == nil || !errors.Is(err, crashdisk.ErrPowerOff) // the first call had ended
+				cut := next.Clone()
+				cut.Cut(crashdisk.KeepNothing)
+				checkSetAside(t, mounted{cut.FS(), mounts}, true)
+				checkSetAside(t, mounted{next.Clone().FS(), mounts}, true)
+			}
 		}
-		checkSetAside(t, tree.Clone().FS(), true)
-		require.Less(t, call, 50)
 	}
+}
+
+func TestSetAside_EachError(t *testing.T) {
+	for _, mounts := range asideMounts {
+		for call, ended := 1, false; !ended; call++ {
+			tree := storeToSetAside(t)
+			tree.FailAt(call, syscall.EIO)
+			_, err := setAside(mounted{tree.FS(), mounts}, "data", "aside")
+			if ended = err == nil; !ended {
+				require.ErrorIs(t, err, syscall.EIO)
+			}
+			checkSetAside(t, mounted{tree.Clone().FS(), mounts}, true)
+			require.Less(t, call, 200)
+		}
+	}
+}
+
+// A release that knows no record may start in between. Where raft.db is gone it makes a new store, and deletes the snapshots that
+// nothing records; where it is damaged, it may be told to set it aside as well. Neither store is lost, and the new one stays.
+func TestSetAside_BesideAnEarlierRelease(t *testing.T) {
+	started := map[string]string{BoltFile: "a new store", "log/0000000000000001.seg": "its entries", "snapshots/s3.snap": "its state"}
+	for stop, ended := 0, false; !ended; stop++ {
+		tree := storeToSetAside(t)
+		tree.StopAfter(stop)
+		_, err := setAside(tree.FS(), "data", "aside")
+		ended = err == nil
+		tree.StopAfter(-1)
+		disk := tree.FS()
+		var places []string
+		for name := range asideContent {
+			place := filepath.Join("data/aside", name)
+			if readFile(t, disk, filepath.Join("data", name)) != "" {
+				place = filepath.Join("data/aside-by-it", name)
+				require.NoError(t, disk.MakeDir(filepath.Dir(place)))
+				require.NoError(t, disk.Rename(filepath.Join("data", name), place))
+			}
+			places = append(places, place)
+		}
+		for _, name := range slices.Sorted(maps.Keys(started)) {
+			writeFile(t, disk, filepath.Join("data", name), started[name])
+		}
+		if exists(t, disk, "data/"+asideRecord) {
+			_, err := setAside(disk, "data", "aside")
+			require.NoError(t, err)
+		}
+		require.Empty(t, readFile(t, disk, "data/"+asideRecord))
+		for name, content := range started {
+			require.Equal(t, content, readFile(t, disk, filepath.Join("data", name)))
+		}
+		for _, place := range places {
+			require.NotEmpty(t, readFile(t, disk, place), place)
+		}
+	}
+}
+
+// A record that was damaged says nothing, and no start goes on beside it.
+func TestSetAside_ADamagedRecord(t *testing.T) {
+	for _, text := range []string{"", "nonsense", `{"aside":"../elsewhere"}`, `{"aside":"snapshots"}`, `{"aside":"aside/../.."}`} {
+		disk := storeToSetAside(t).FS()
+		writeFile(t, disk, "data/"+asideRecord, text)
+		checkSetAside(t, disk, true)
+		writeFile(t, disk, "data/"+asideRecord, text)
+		_, err := setAside(disk, "data", "aside")
+		require.ErrorIs(t, err, fs.ErrNotExist, "all was moved")
+		require.False(t, exists(t, disk, "data/"+asideRecord))
+	}
+}
+
+// A store that is being set aside is not opened, and what is left of it is set aside by the next call.
+func TestSetAside_NoStartBeforeItHasEnded(t *testing.T) {
+	dir := compactedStore(t)
+	require.NoError(t, aside{Name: "aside-1"}.record(files.OS, dir))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "aside-1"), 0o700))
+	before, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for name, open := range map[string]func() error{
+		"Open":     func() error { _, err := Open(dir, Options{}); return err },
+		"OpenBolt": func() error { _, err := OpenBolt(dir, BoltOptions{}); return err },
+		"OpenLog":  func() error { _, err := OpenLog(dir, LogOptions{}); return err },
+		"Migrate":  func() error { _, err := Migrate(t.Context(), dir, KindSegments, MigrateOptions{}); return err },
+	} {
+		var unfinished *UnfinishedAsideError
+		require.ErrorAs(t, open(), &unfinished, name)
+		require.ErrorContains(t, unfinished, "storage.SetAside again")
+		require.FileExists(t, unfinished.Record)
+	}
+	after, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+// Whoever sets a store aside keeps other processes from making a new one in the moment when raft.db has been moved.
+func TestSetAside_KeepsOthersOutUntilItsEnd(t *testing.T) {
+	dir := bootstrappedStore(t)
+	unlock, err := lockDir(dir, 0)
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(filepath.Join(dir, BoltFile), filepath.Join(dir, "moved")))
+	_, err = OpenLog(dir, LogOptions{LockWait: time.Millisecond})
+	require.ErrorIs(t, err, raft.ErrLocked)
+	require.NoFileExists(t, filepath.Join(dir, BoltFile))
+	require.NoError(t, os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, BoltFile)))
+	_, err = SetAside(dir)
+	require.ErrorIs(t, err, raft.ErrLocked)
+	unlock()
+
+	earlier, err := bbolt.Open(filepath.Join(dir, BoltFile), 0o600, nil) // as v0.3.0, which locks raft.db alone
+	require.NoError(t, err)
+	_, err = SetAside(dir)
+	require.ErrorIs(t, err, raft.ErrLocked)
+	_, err = OpenBolt(dir, BoltOptions{LockWait: time.Millisecond})
+	require.ErrorIs(t, err, raft.ErrLocked)
+	require.NoError(t, earlier.Close())
+	_, err = SetAside(dir)
+	require.NoError(t, err)
 }
 
 func TestSetAside_InUse(t *testing.T) {
@@ -177,6 +355,34 @@ func TestSetAside_WhereNoStoreIs(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// Open waits for a process that sets the store aside, and then makes a new one of the kind that it was told, not one of the kind
+// that it has looked for.
+func TestSetAside_WhileOpenWaits(t *testing.T) {
+	dir := bootstrappedStore(t)
+	unlock, err := lockDir(dir, 0)
+	require.NoError(t, err)
+	opening := make(chan error, 1)
+	var store raft.SnapshotStorage
+	go func() {
+		var err error
+		store, err = Open(dir, Options{New: KindSegments, LockWait: time.Minute})
+		opening <- err
+	}()
+	require.NoError(t, os.Rename(filepath.Join(dir, BoltFile), filepath.Join(dir, "moved")))
+	unlock()
+	require.NoError(t, <-opening)
+	require.IsType(t, &Log{}, store)
+	require.NoError(t, store.Close())
+
+	for _, place := range []string{t.TempDir(), filepath.Join(dir, "missing")} {
+		_, err := openBoltOn(files.OS, place, BoltOptions{existing: true})
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		_, err = openLogOn(files.OS, place, LogOptions{existing: true})
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.NoFileExists(t, filepath.Join(place, BoltFile))
+	}
 }
 
 // A process that was about to open the store while it was set aside neither creates a file without records in its place,

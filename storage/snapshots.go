@@ -1,10 +1,14 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
@@ -91,6 +95,43 @@ func (s *snapshotFiles) FreeBytes() (int64, error) {
 		return 0, fmt.Errorf("storage: free space for snapshots: %w", err)
 	}
 	return free, nil
+}
+
+// DiskBytes returns how many bytes the store takes, and how many are free. It is not known if log or snapshots is a mount of its
+// own: its error matches errors.ErrUnsupported.
+func (b *boltStore) DiskBytes() (used, free int64, err error) {
+	dir := filepath.Dir(b.path)
+	mount, err := files.OS.Mount(dir)
+	if err != nil {
+		return 0, 0, explain("measuring", dir, err)
+	}
+	info, err := os.Stat(b.path)
+	if err != nil {
+		return 0, 0, explain("measuring", b.path, err)
+	}
+	used = info.Size()
+	for _, part := range []string{filepath.Join(dir, LogDir), filepath.Join(dir, snapshotDir)} {
+		list, exists, err := listed(files.OS, part)
+		if !exists && err == nil {
+			continue
+		}
+		at := mount
+		if err == nil {
+			at, err = files.OS.Mount(part)
+		}
+		if err == nil && at != mount {
+			err = errors.ErrUnsupported
+		}
+		if err != nil {
+			return 0, 0, explain("measuring", part, err)
+		}
+		used += bytesOf(list)
+	}
+	free, err = files.OS.Free(dir)
+	if err != nil {
+		return 0, 0, explain("measuring", dir, err)
+	}
+	return used, free, nil
 }
 
 // check returns an error unless a start can use what the snapshot names. A snapshot without a file is no more than a

@@ -114,9 +114,9 @@ var snapshotFiles = []Mutant{
 	testedFile("M98", "a store that is set aside is in use by nobody", "one that is locked is moved, too", "N4", "storage", "SetAside_InUse",
 		before("storage/lock_flock.go", `if errors.Is(err, syscall.EWOULDBLOCK) {`, `err = nil`)),
 	testedFile("M99", "snapshots are set aside before the store that has recorded them", "after it", "N4", "storage", "SetAside_Each",
-		before("storage/setaside.go", `if err := move(disk, dir, aside, snapshotDir)`,
-			`if err := move(disk, dir, aside, BoltFile); err != nil { return "", err }`),
-		instead("storage/setaside.go", `return aside, move(disk, dir, aside, BoltFile)`, `return aside, nil`)),
+		before("storage/setaside.go", `err = moveStore(disk, dir, filepath.Join(dir, a.Name))`,
+			`if err := moveAll(disk, dir, filepath.Join(dir, a.Name), []files.Info{{Name: BoltFile}}); err != nil { return err }`),
+		instead("storage/setaside.go", `return moveAll(disk, dir, to, []files.Info{{Name: BoltFile}})`, `return nil`)),
 	testedFile("P74", "a simulated state machine answers like one that applied each command alone", "its answers are not compared", "A1", "rafttest", "Simulate_FindsBroken",
 		value("fuzzy/application_member.go", `!bytes.Equal(result, want.data)`, `false`)),
 }

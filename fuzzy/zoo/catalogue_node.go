@@ -41,7 +41,7 @@ var surroundings = []Mutant{
 	},
 	{
 		ID: "D11", Before: true, Rule: "the name of a new file is durable", Bug: "its directory is not synced",
-		Edits:  []Edit{before("storage/boltstore.go", `if err := files.OS.SyncDir(filepath.Dir(b.path))`, `return nil`)},
+		Edits:  []Edit{before("storage/boltstore.go", `if err := files.OS.SyncDir(dir)`, `return nil`)},
 		Expect: "N6", Seen: "All file systems are not created equal (OSDI'14)",
 		Test:    &Test{"storage", "ANewStoreSurvives"},
 		Outside: true,

@@ -240,8 +240,18 @@ return l.advance(headBytes + bytes)`)),
 		value("node/room.go", `full != nil && isFull(full)`, `full != nil`)),
 	testedFirst("U79", "a log without room gets another snapshot when it has grown", "one is all that it gets until it has room", "internal/pipeline", "Shorten_",
 		value("internal/pipeline/room.go", `written-s.written < some && now < s.askedAt+shortenAgain`, `true`)),
-	testedFirst("U80", "8 MiB are worth a compaction", "only an eighth of SnapshotLogBytes is", ".", "IsWorthEightMiB",
-		value("compact.go", `min(uint64(c.cfg.SnapshotLogBytes)/8, worthCompactingBytes)`, `uint64(c.cfg.SnapshotLogBytes)/8`)),
+	ofSnapshots("U80", "a snapshot that was asked for makes the log shorter", "only if many entries go", "N60",
+		instead("compact.go", `for _, r := range c.snaps.asked {
+		if r.at <= c.snaps.covered.Index {
+			return true
+		}
+	}`, ``)).hunted([]string{"snapshots", "swarm"}, Test{".", "ARequestIsWorthIt"}),
+	testedFirst("U91", "the file of another program is not damaged", "it is", "storage", "AFileOfAnother",
+		value("storage/boltfile.go", `damage == nil || errors.Is(damage, errFreelist)`, `false`)),
+	testedFirst("U92", "a file is used again if a store has named it", "any that is named nearly so", "storage", "RemovesNoFilesOfOthers",
+		instead("internal/segments/prepare.go", `_, isSpare = numberOf(number)`, `_ = number`)),
+	tested("U90", "a disk below the documented size is told", "only a full one is", "node", "ASmallDisk",
+		value("node/disk.go", `used+free >= needed`, `true`)),
 	testedFirst("U84", "a segment that is made in advance leaves room for a snapshot", "it takes that, too, and the log does not become shorter", "internal/segments", "Prepare_LeavesRoom",
 		value("internal/segments/prepare.go", `bytes == 0 && l.owner.Leave != nil`, `false`)),
 	testedFirst("U85", "what a snapshot has taken is not left for it again", "it is", "storage", "LeavesRoomForTheNextSnapshot",

@@ -191,6 +191,29 @@ func (s *lifeFS) Free(name string) (int64, error) {
 	return free, named("statfs", name, err)
 }
 
+// Mount returns 0: all of the disk is one mount.
+func (s *lifeFS) Mount(name string) (uint64, error) {
+	_, err := s.Inode(name)
+	return 0, err
+}
+
+func (s *lifeFS) Inode(name string) (uint64, error) {
+	dir, base, err := s.parent(name)
+	if err != nil {
+		return 0, named("stat", name, err)
+	}
+	o, err := s.life.Lookup(dir, base)
+	if err != nil {
+		return 0, named("stat", name, err)
+	}
+	return o.Inode(), nil
+}
+
+func (s *lifeFS) Writable(dir string) error {
+	_, err := s.walk(split(dir))
+	return named("access", dir, err)
+}
+
 func (f *lifeFile) ReadAt(p []byte, offset int64) (int, error) {
 	n, err := f.life.ReadAt(f.file, p, offset)
 	if err == nil || n < len(p) && Errno(err) == 0 {

@@ -5,6 +5,7 @@ package files
 import (
 	"errors"
 	"io"
+	"runtime"
 	"syscall"
 )
 
@@ -31,6 +32,12 @@ type FS interface {
 	SyncDir(dir string) error
 	// Free returns how many bytes this user may still write to the file system that holds the directory.
 	Free(dir string) (int64, error)
+	// Mount returns a number of the mount that holds what has that name, behind a link, too. Rename works within a mount alone.
+	Mount(name string) (uint64, error)
+	// Inode returns a number that tells a file from another one that gets its name; 0: the system has no such number.
+	Inode(name string) (uint64, error)
+	// Writable returns an error if this user may not create and remove files in the directory, as far as the system tells.
+	Writable(dir string) error
 }
 
 // File is an open file.
@@ -59,6 +66,12 @@ const DescriptorRemedy = "raise the limit of open files, or find out who holds s
 
 // NoRoom reports whether the disk, or a quota, has no room. Another attempt may succeed.
 func NoRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// OtherMount reports whether a file could not be renamed because the new name is on another mount than the file.
+func OtherMount(err error) bool {
+	const errorNotSameDevice = syscall.Errno(17) // Windows: ERROR_NOT_SAME_DEVICE
+	return errors.Is(err, syscall.EXDEV) || runtime.GOOS == "windows" && errors.Is(err, errorNotSameDevice)
+}
 
 // Info describes a file in a directory.
 type Info struct {

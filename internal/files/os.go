@@ -136,3 +136,26 @@ func (osFS) Free(dir string) (int64, error) {
 	}
 	return int64(min(free, math.MaxInt64)), nil
 }
+
+func (osFS) Mount(name string) (uint64, error) {
+	mount, err := mountOf(name)
+	if err != nil {
+		return 0, &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return mount, nil
+}
+
+func (osFS) Inode(name string) (uint64, error) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return 0, err
+	}
+	return inode(info), nil
+}
+
+func (osFS) Writable(dir string) error {
+	if err := writable(dir); err != nil {
+		return &fs.PathError{Op: "access", Path: dir, Err: err}
+	}
+	return nil
+}

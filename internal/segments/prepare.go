@@ -426,5 +426,9 @@ func (l *Log) addSpare(name string) {
 
 // isSpare reports whether a file may be used again, or is not complete.
 func isSpare(name string) bool {
-	return name == newName || strings.HasPrefix(name, sparePrefix) && strings.HasSuffix(name, suffix)
+	number, isSpare := strings.CutPrefix(name, sparePrefix)
+	if isSpare {
+		_, isSpare = numberOf(number)
+	}
+	return name == newName || isSpare
 }

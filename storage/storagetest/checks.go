@@ -140,17 +140,6 @@ var logChecks = []Check{
 		behind(raft.EntryID{Term: 1, Index: 100}, 2, 5), behind(raft.EntryID{Term: 2, Index: 102}, 3, 0)),
 	writes("a write from the beginning replaces the whole log",
 		behind(raft.EntryID{}, 0, 50), behind(raft.EntryID{}, 1, 2), behind(raft.EntryID{}, 1, 0)),
-	writes("a reset drops a log that ends before After",
-		behind(raft.EntryID{}, 0, 3), reset(raft.EntryID{Term: 2, Index: 10}, 2, 3)),
-	writes("a reset drops a log with another entry at After",
-		behind(raft.EntryID{}, 0, 20), reset(raft.EntryID{Term: 2, Index: 10}, 2, 3),
-		behind(raft.EntryID{Term: 2, Index: 10}, 3, 2), behind(raft.EntryID{Term: 3, Index: 12}, 3, 2)),
-	writes("a reset drops a log that holds After, too",
-		behind(raft.EntryID{}, 0, 20), reset(raft.EntryID{Index: 10}, 2, 3)),
-	writes("a reset without entries is a write, also at the end of the log",
-		behind(raft.EntryID{}, 0, 3), reset(raft.EntryID{Index: 3}, 0, 0), behind(raft.EntryID{Index: 3}, 1, 1)),
-	writes("a log that was dropped may begin anew",
-		reset(raft.EntryID{Term: 2, Index: 10}, 2, 3), reset(raft.EntryID{}, 0, 2)),
 	{Rule: "without a reset, a write behind an entry that is not in the log is refused and changes nothing", Run: checkNotInLog},
 	{Rule: "a log has no gap, and its terms never fall", Run: checkNoGap},
 	{Rule: "the commit hint rides along, and is never above the log", Run: checkCommitHint},
@@ -193,37 +182,37 @@ func sizes() raft.StorageWrite {
 	return w
 }
 
+func checkNotInLog(p Place) error {
+	o, err := begin(p)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	if err := o.write(behind(raft.EntryID{}, 0, 1), behind(raft.EntryID{Index: 1}, 3, 19)); err != nil {
+		return err
+	}
+	return o.checkNotInLog(
+		raft.EntryID{Term: 2, Index: 15}, // another term at the place
+		raft.EntryID{Term: 1, Index: 21}, // beyond the end
+		raft.EntryID{Term: 1, Index: 0},  // the index where the log begins, with another term
+	)
+}
+
 // checkNotInLog writes behind entries that the log does not hold. A store that took such a write for a reset
 // would drop acknowledged entries because of a caller's mistake.
-func checkNotInLog(p Place) error {
-	for _, after := range []raft.EntryID{
-		{Term: 2, Index: 15}, // another term at the place
-		{Term: 1, Index: 21}, // beyond the end
-		{Term: 1, Index: 10}, // the index where the log begins, with another term
-		{Term: 0, Index: 9},  // before the beginning of the log
-		{},                   // the beginning of an empty log
-	} {
-		o, err := begin(p)
-		if err != nil {
-			return err
-		}
-		if err := o.write(reset(raft.EntryID{Term: 3, Index: 10}, 3, 10)); err != nil {
-			return errors.Join(err, o.Close())
-		}
+func (o *opened) checkNotInLog(all ...raft.EntryID) error {
+	for _, after := range all {
 		w := behind(after, 4, 2)
 		w.Hard = vote(9, "n2").Hard
 		var refusal *raft.NotInLogError
 		if err := o.Write(w); !errors.As(err, &refusal) {
-			return errors.Join(fmt.Errorf("a write behind %v: %v, and not a *NotInLogError", after, err), o.Close())
+			return fmt.Errorf("a write behind %v: %v, and not a *NotInLogError", after, err)
 		}
 		if refusal.After != after {
-			return errors.Join(fmt.Errorf("the refusal of a write behind %v names %v", after, refusal.After), o.Close())
+			return fmt.Errorf("the refusal of a write behind %v names %v", after, refusal.After)
 		}
 		if err := o.reopen(); err != nil {
 			return fmt.Errorf("a write behind %v was refused: %w", after, err)
-		}
-		if err := o.Close(); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -304,21 +293,27 @@ var readChecks = []Check{
 			return err
 		}
 		defer o.Close()
-		if err := o.write(reset(raft.EntryID{Term: 1, Index: 10}, 2, 5)); err != nil {
+		if err := o.write(behind(raft.EntryID{}, 0, 15)); err != nil {
 			return err
 		}
-		for _, span := range []raft.Span{
-			{After: 9, Last: 11}, {After: 0, Last: 1}, {After: 15, Last: 16}, {After: 12, Last: 20},
-			{After: 99, Last: 100}, {After: 12, Last: 12}, {After: 14, Last: 12},
-			{After: math.MaxUint64 - 1, Last: math.MaxUint64},
-		} {
-			if err := o.checkNotStored(span); err != nil {
-				return err
-			}
-		}
-		return nil
+		return o.checkNoneStored(notStoredBehind15...)
 	}},
 	{Rule: "Entries may be called beside Write, and sees it whole or not at all", Run: checkBeside},
+}
+
+// notStoredBehind15 are spans of which a log that ends at entry 15 holds nothing, or not all.
+var notStoredBehind15 = []raft.Span{
+	{After: 15, Last: 16}, {After: 12, Last: 20}, {After: 99, Last: 100}, {After: 12, Last: 12}, {After: 14, Last: 12},
+	{After: math.MaxUint64 - 1, Last: math.MaxUint64},
+}
+
+func (o *opened) checkNoneStored(spans ...raft.Span) error {
+	for _, span := range spans {
+		if err := o.checkNotStored(span); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkLimits(p Place) error {

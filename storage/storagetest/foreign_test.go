@@ -23,7 +23,6 @@ type shelved struct {
 	mu       sync.Mutex
 	identity raft.Identity
 	stored   raft.Stored // everything but the log
-	start    raft.EntryID
 	records  [][]byte
 }
 
@@ -53,7 +52,7 @@ func (s *shelf) Load(ctx context.Context, i raft.Identity) (raft.Stored, error) 
 	if err != nil {
 		return raft.Stored{}, err
 	}
-	log := raft.StoredLog{Last: s.start}
+	var log raft.StoredLog
 	for _, e := range entries {
 		if err := log.Observe(e); err != nil {
 			return raft.Stored{}, err
@@ -109,15 +108,15 @@ func (s *shelf) writeLog(w *raft.LogWrite) error {
 		return err
 	}
 	keep := slices.IndexFunc(entries, func(e raft.Entry) bool { return e.ID() == w.After }) + 1
-	start := s.start
 	if w.Reset {
-		keep, start = 0, w.After
-	} else if keep == 0 && w.After != s.start {
-		last := s.start
+		return errors.New("no core resets the log of a store that keeps no snapshots")
+	}
+	if keep == 0 && w.After != (raft.EntryID{}) {
+		var last raft.EntryID
 		if n := len(entries); n > 0 {
 			last = entries[n-1].ID()
 		}
-		return &raft.NotInLogError{After: w.After, Start: s.start, Last: last}
+		return &raft.NotInLogError{After: w.After, Last: last}
 	}
 	records, last := slices.Clone(s.records[:keep]), w.After
 	for _, e := range w.Entries {
@@ -126,7 +125,7 @@ func (s *shelf) writeLog(w *raft.LogWrite) error {
 		}
 		records, last = append(records, e.Record()), e.ID()
 	}
-	s.records, s.start = records, start
+	s.records = records
 	return nil
 }
 
@@ -136,11 +135,11 @@ func (s *shelf) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	if span.After < s.start.Index || span.Last <= span.After || span.Last > s.start.Index+raft.Index(len(s.records)) {
+	if span.Last <= span.After || span.Last > raft.Index(len(s.records)) {
 		return nil, fmt.Errorf("%w: (%d, %d]", raft.ErrNotStored, span.After, span.Last)
 	}
 	var list []raft.Entry
-	for _, record := range s.records[span.After-s.start.Index : span.Last-s.start.Index] {
+	for _, record := range s.records[span.After:span.Last] {
 		if bytesMax -= len(record); bytesMax < 0 && len(list) > 0 {
 			break
 		}

@@ -56,22 +56,9 @@ func (m *model) apply(w raft.StorageWrite) {
 	}
 	keep := slices.IndexFunc(m.entries, func(e raft.Entry) bool { return e.ID() == w.Log.After }) + 1
 	if w.Log.Reset {
-		keep, m.start = 0, w.Log.After
-		m.base = m.baseBehind(w.Log.After)
+		keep, m.start, m.base = 0, w.Log.After, m.snapshot.Base
 	}
 	m.entries = append(slices.Clone(m.entries[:keep]), w.Log.Entries...)
-}
-
-// baseBehind returns what is known of the beginning of a log that a reset left: all of it, if the recorded snapshot
-// has it.
-func (m *model) baseBehind(after raft.EntryID) raft.Base {
-	switch after {
-	case m.snapshot.ID:
-		return m.snapshot.Base
-	case m.base.ID:
-		return m.base
-	}
-	return raft.Base{ID: after}
 }
 
 // entry returns an entry whose data contains its index and term.
@@ -119,13 +106,6 @@ func behind(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 		w.Entries = append(w.Entries, entry(after.Index+raft.Index(k)+1, term))
 	}
 	return raft.StorageWrite{Log: w}
-}
-
-// reset is like behind, but the entries replace the whole log.
-func reset(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
-	w := behind(after, term, count)
-	w.Log.Reset = true
-	return w
 }
 
 func vote(term raft.Term, id raft.NodeID) raft.StorageWrite {
@@ -182,6 +162,14 @@ func (o *opened) open() error {
 	}
 	o.Storage = store
 	return nil
+}
+
+// Write writes what a core may write: it resets the log in a write of the snapshot alone that takes its place.
+func (o *opened) Write(w raft.StorageWrite) error {
+	if w.Log != nil && w.Log.Reset && (w.Snapshot == nil || w.Snapshot.ID != w.Log.After) {
+		return fmt.Errorf("the suite is wrong: it resets the log behind %v, and records %+v", w.Log.After, w.Snapshot)
+	}
+	return o.Storage.Write(w)
 }
 
 func (o *opened) write(writes ...raft.StorageWrite) error {

@@ -83,3 +83,40 @@ func checkCompactDurable(o *opened) error {
 	}
 	return fmt.Errorf("a write and Prune failed with their first %d syncs let through", syncsPerWriteMax)
 }
+
+// checkInstallDurable also leaves a recorded snapshot and the former log, which Load takes for an installation to finish.
+func checkInstallDurable(o *opened) error {
+	for failing := range syncsPerWriteMax {
+		s, err := o.take(raft.EntryID{Term: 4, Index: raft.Index(failing)*10 + 100}, byte(failing+1), 100)
+		if err != nil {
+			return err
+		}
+		w := install(s)
+		w.Hard, w.Log.Entries = vote(raft.Term(failing)+10, "n1").Hard, behind(s.ID, 5, 3).Log.Entries
+		old, next := o.model, o.model
+		next.apply(w)
+		if err := o.place.FailSyncs(failing); err != nil {
+			return err
+		}
+		failed := o.Write(w) != nil
+		_ = o.Close()
+		if err := errors.Join(o.place.FailSyncs(-1), o.place.PowerCut(), o.open()); err != nil {
+			return fmt.Errorf("sync %d failed: %w", failing+1, err)
+		}
+		o.model = old
+		if o.stored.Hard == next.hard {
+			o.model.hard = next.hard
+		}
+		if o.stored.Snapshot.ID == s.ID {
+			next.entries = next.entries[:min(len(next.entries), int(o.stored.Log.Last.Index-s.ID.Index))]
+			o.model = next
+		}
+		if err := o.check(); err != nil {
+			return fmt.Errorf("sync %d failed: %w", failing+1, err)
+		}
+		if !failed {
+			return o.powerCut()
+		}
+	}
+	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
+}

@@ -12,6 +12,7 @@ import (
 const (
 	RuleFinishDurable  = "a snapshot that Finish has returned for survives a power cut, once a write records it"
 	RuleRecordOneStep  = "a write of Snapshot and Hard that failed leaves the old ones or the new ones"
+	RuleInstallDurable = "a power cut within any sync of an installation leaves the log before it or the snapshot"
 	RuleCompactDurable = "a base survives a power cut within any sync of its write and of Prune"
 )
 
@@ -22,8 +23,11 @@ var snapshotChecks = []Check{
 	{Rule: "Finish refuses another size, checksum or file than that of the bytes written", Run: withLog(9, checkFinishRefuses)},
 	{Rule: "a log begins behind its base, and Prune changes nothing that can be seen", Run: withLog(9_000, checkCompact)},
 	{Rule: "bases and snapshots keep the configuration, and the log those behind it", Run: withLog(30, checkConfigurationsBehind)},
-	{Rule: "a base that is not in the log is refused and changes nothing", Run: checkBaseNotInLog},
+	{Rule: "a base that is not in the log is refused and changes nothing", Run: withLog(30, checkBaseNotInLog)},
 	{Rule: "a snapshot that replaces the log is installed by one write", Run: withLog(30, checkInstall)},
+	{Rule: "that write may append entries, and drops a log that holds the snapshot's entry, too", Run: withLog(30, checkInstallAndAppend)},
+	{Rule: "behind a snapshot, too, a write behind an entry that is not in the log is refused and changes nothing", Run: withLog(9, checkNotInLogBehind)},
+	{Rule: "behind a snapshot, too, Entries of what is not stored fails with ErrNotStored", Run: withLog(9, checkNotStoredBehind)},
 	{Rule: "Load finishes an installation that was interrupted", Run: withLog(30, checkInterruptedInstall)},
 	{Rule: "a log that holds the recorded snapshot's entry, or begins behind it, is kept", Run: withLog(30, checkLogKept)},
 	{Rule: "a record without a file is kept", Run: withLog(30, checkRecordWithoutFile)},
@@ -32,6 +36,7 @@ var snapshotChecks = []Check{
 	{Rule: "snapshots are written, read and discarded beside Write and Prune", Run: withLog(9, checkSnapshotsBeside)},
 	{Rule: RuleFinishDurable, NeedsPowerCut: true, Run: withLog(30, checkFinishDurable)},
 	{Rule: RuleRecordOneStep, NeedsPowerCut: true, Run: withLog(30, checkRecordOneStep)},
+	{Rule: RuleInstallDurable, NeedsPowerCut: true, Run: withLog(30, checkInstallDurable)},
 	{Rule: RuleCompactDurable, NeedsPowerCut: true, Run: withLog(60, checkCompactDurable)},
 }
 
@@ -205,24 +210,77 @@ func checkConfigurationsBehind(o *opened) error {
 	return errors.Join(o.write(configured(behind(s.ID, 6, 5), 101, 104)), o.reopen())
 }
 
-func checkBaseNotInLog(p Place) error {
+func checkBaseNotInLog(o *opened) error {
+	if err := o.write(compact(o.id(4))); err != nil {
+		return err
+	}
 	for _, id := range []raft.EntryID{{Term: 9, Index: 5}, {Term: 3, Index: 31}, {Term: 1, Index: 3}} {
-		o, err := beginWithLog(p, 30)
-		if err != nil {
-			return err
-		}
-		if err := o.write(compact(o.id(4))); err != nil {
-			return errors.Join(err, o.Close())
-		}
 		var refusal *raft.NotInLogError
 		if err := o.Write(compact(id)); !errors.As(err, &refusal) {
-			return errors.Join(fmt.Errorf("a base %v: %v, and not a *NotInLogError", id, err), o.Close())
+			return fmt.Errorf("a base %v: %v, and not a *NotInLogError", id, err)
 		}
 		if err := o.reopen(); err != nil {
 			return fmt.Errorf("a base %v was refused: %w", id, err)
 		}
-		if err := errors.Join(o.write(reset(raft.EntryID{}, 0, 0)), o.Close()); err != nil {
+	}
+	return nil
+}
+
+// checkNotInLogBehind is checkNotInLog for a log that begins behind a snapshot.
+func checkNotInLogBehind(o *opened) error {
+	id := raft.EntryID{Term: 3, Index: 10}
+	s, err := o.take(id, 1, 100)
+	if err != nil {
+		return err
+	}
+	if err := o.write(install(s), behind(id, 3, 10)); err != nil {
+		return err
+	}
+	return o.checkNotInLog(
+		raft.EntryID{Term: 2, Index: 15}, // another term at the place
+		raft.EntryID{Term: 1, Index: 21}, // beyond the end
+		raft.EntryID{Term: 1, Index: 10}, // the index where the log begins, with another term
+		raft.EntryID{Term: 0, Index: 9},  // before the beginning of the log
+		raft.EntryID{},                   // the beginning of an empty log
+	)
+}
+
+func checkNotStoredBehind(o *opened) error {
+	id := raft.EntryID{Term: 1, Index: 10}
+	s, err := o.take(id, 1, 100)
+	if err != nil {
+		return err
+	}
+	if err := o.write(install(s), behind(id, 2, 5)); err != nil {
+		return err
+	}
+	return errors.Join(o.checkNoneStored(raft.Span{After: 9, Last: 11}, raft.Span{After: 0, Last: 1}), o.checkNoneStored(notStoredBehind15...))
+}
+
+// checkInstallAndAppend has the write of an installation append entries, too.
+func checkInstallAndAppend(o *opened) error {
+	for number, at := range []struct {
+		id    func() raft.EntryID
+		count int
+	}{
+		{func() raft.EntryID { return o.id(20) }, 3}, // the log holds it
+		{func() raft.EntryID { return o.id(22) }, 0}, // and drops what follows
+		{o.model.last, 0}, // it is the end of the log
+		{func() raft.EntryID { return raft.EntryID{Term: 9, Index: 100} }, 3},  // beyond the log
+		{func() raft.EntryID { return raft.EntryID{Term: 10, Index: 102} }, 2}, // in the place of another entry
+	} {
+		id := at.id()
+		s, err := o.take(id, byte(number+1), 1000)
+		if err != nil {
 			return err
+		}
+		w := install(s)
+		w.Log.Entries = behind(id, id.Term+1, at.count).Log.Entries
+		if err := errors.Join(o.write(w), o.checkEntries(), o.reopen()); err != nil {
+			return fmt.Errorf("snapshot of %v: %w", id, err)
+		}
+		if err := errors.Join(o.write(behind(o.model.last(), id.Term+2, 1)), o.reopen()); err != nil {
+			return fmt.Errorf("an entry behind the snapshot of %v: %w", id, err)
 		}
 	}
 	return nil

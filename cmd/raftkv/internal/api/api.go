@@ -148,7 +148,8 @@ type Status struct {
 	MajorityLost string   `json:"majority_lost,omitempty"` // a sentence: so many disks are lost that no command helps
 	DiskStalled  bool     `json:"disk_stalled,omitempty"`
 	FSMHangs     bool     `json:"fsm_hangs,omitempty"`
-	NoRoom       string   `json:"no_room,omitempty"` // a sentence: the disk has no room for more entries of the log
+	NoRoom       string   `json:"no_room,omitempty"`    // a sentence: the disk has no room for more entries of the log
+	SmallDisk    string   `json:"small_disk,omitempty"` // a sentence: the disk is smaller than the member may need
 	Tolerance    string   `json:"tolerance,omitempty"`
 	Missing      []string `json:"missing,omitempty"`
 	Base         uint64   `json:"base"` // the log begins behind this entry

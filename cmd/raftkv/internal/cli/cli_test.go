@@ -117,6 +117,21 @@ func TestCommands_HaveChangedSomethingEvenIfTheyCannotSaySo(t *testing.T) {
 	}
 }
 
+// A disk that is too small serves, until it does not.
+func TestStatus_NamesSmallDisks(t *testing.T) {
+	server := func(id, more string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"bootstrapped":true,"id":%q,"leader":"n1",%s,"members":[{"id":"n1","connected":true},{"id":"n2","connected":true}]}`, id, more)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	urls := server("n1", `"role":"leader","small_disk":"its disk is small"`) + "," + server("n2", `"role":"follower","small_disk":"its disk is tiny"`)
+	code, out, _ := run(t, "", "status", "--server", urls)
+	assert.Zero(t, code)
+	assert.Contains(t, out, "\nn1: its disk is small\nn2: its disk is tiny\n")
+}
+
 // Otherwise only the leader's log would say why a member is kept out.
 func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
 	bootstrapped := true

@@ -25,9 +25,9 @@ func newSnapshot(r *reach) *cobra.Command {
 		Use:   "snapshot [NODE]",
 		Short: "Make a member take a snapshot",
 		Long: `snapshot makes the named member, or the first server that answers, take a snapshot of its state, and prints the last
-entry that the newest snapshot covers. If that covers everything already, none is taken. One --server is enough to name
-any member. Members take snapshots by themselves, see "raftkv serve --help"; use this before you stop a member, so that it
-starts faster, or to see how long a snapshot takes. If --timeout is shorter than that, the member goes on, and
+entry that the newest snapshot covers. If that covers everything already, none is taken. Either way the log is shortened to
+--snapshot-tail-bytes and what followers need. One --server is enough to name any member. Members take snapshots by themselves, see
+"raftkv serve --help"; use this before you stop a member, so that it starts faster, or to see how long a snapshot takes. If --timeout is shorter than that, the member goes on, and
 "raftkv status" shows how far it is.`,
 		Example: "  raftkv snapshot n2\n  raftkv snapshot --timeout 5m",
 		Args:    usage.Args(cobra.MaximumNArgs(1)),

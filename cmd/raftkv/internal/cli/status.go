@@ -330,6 +330,11 @@ func printSentences(out io.Writer, status api.Status, reports []report) error {
 			servers = append(servers, r.Status)
 		}
 	}
+	for _, s := range servers {
+		if s.SmallDisk != "" {
+			sentences = append(sentences, s.ID+": "+s.SmallDisk)
+		}
+	}
 	sentences = append(sentences, mixture(servers...))
 	for i, sentence := range sentences {
 		said := func(earlier string) bool { return strings.Contains(earlier, sentence) }

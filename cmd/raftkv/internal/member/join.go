@@ -228,7 +228,8 @@ func serves(ctx context.Context, ready func(context.Context) error) bool {
 func spent(err error, wasMember bool) bool {
 	var older *raft.StaleImageError
 	var damaged *raft.CorruptError
-	return errors.As(err, &older) || errors.As(err, &damaged) || errors.Is(err, raft.ErrRemoved) && !wasMember
+	var unfinished *storage.UnfinishedAsideError // what an interrupted call has begun goes on
+	return errors.As(err, &older) || errors.As(err, &damaged) || errors.As(err, &unfinished) || errors.Is(err, raft.ErrRemoved) && !wasMember
 }
 
 // WithRemedy adds what raftkv can do about a store with which a member cannot start again.
@@ -256,12 +257,13 @@ func setAside(ctx context.Context, o Options, why error, log hclog.Logger) error
 		case <-time.After(joinPause):
 		}
 	}
+	// If the process ends in between, the next one repeats both. The other way round, it would not.
+	if err := forgetAddresses(o.Data); err != nil {
+		log.Warn("the member keeps to addresses of its former store; --advertise and --url say others", "error", err)
+	}
 	aside, err := storage.SetAside(o.Data)
 	if err != nil {
 		return errors.Join(why, fmt.Errorf("--data: %w", err))
-	}
-	if err := forgetAddresses(o.Data); err != nil {
-		log.Warn("the member keeps to addresses of its former store; --advertise and --url say others", "error", err)
 	}
 	log.Warn("the store was set aside, and this member joins on an empty one", "reason", why, "kept", aside)
 	return nil

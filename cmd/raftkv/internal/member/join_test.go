@@ -134,6 +134,7 @@ func TestJoin_SetsAsideOnlyWhatIsOfNoUse(t *testing.T) {
 		{&raft.StaleImageError{}, false, true},
 		{&raft.StaleImageError{}, true, true},
 		{&raft.CorruptError{}, false, true},
+		{&storage.UnfinishedAsideError{}, false, true},
 		{&raft.RemovedError{}, false, true},
 		{&raft.RemovedError{}, true, false}, // it was removed while it ran
 		{&raft.ContradictedError{}, false, false},
@@ -175,10 +176,10 @@ func TestJoin_SetsNothingAsideAlone(t *testing.T) {
 	dir := t.TempDir()
 	store, err := storage.OpenBolt(dir, storage.BoltOptions{})
 	require.NoError(t, err)
-	require.NoError(t, store.Close())
 	require.NoError(t, writeAddresses(dir, addresses{Raft: "h:3"}))
-	leads := make(chan string, 3)
-	leads <- "" // no leader is known
+	leads := make(chan string, 4)
+	leads <- "n1" // of the call that fails
+	leads <- ""   // no leader is known
 	leads <- "n2"
 	leads <- "n1"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -187,11 +188,17 @@ func TestJoin_SetsNothingAsideAlone(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"id":"n1","cluster_name":"c","index":1,"leader":%q}`, <-leads)
 	}))
 	defer server.Close()
-	require.NoError(t, setAside(t.Context(), Options{Data: dir, Cluster: "c", Join: []string{server.URL}}, &raft.StaleImageError{}, hclog.NewNullLogger()))
+	o := Options{Data: dir, Cluster: "c", Join: []string{server.URL}}
+	require.ErrorIs(t, setAside(t.Context(), o, &raft.StaleImageError{}, hclog.NewNullLogger()), raft.ErrLocked)
+	_, known := readAddresses(dir)
+	assert.False(t, known, "whatever is interrupted: a new store does not come to the addresses of the former one")
+	require.NoError(t, store.Close())
+	require.NoError(t, writeAddresses(dir, addresses{Raft: "h:3"}))
+	require.NoError(t, setAside(t.Context(), o, &raft.StaleImageError{}, hclog.NewNullLogger()))
 	assert.Empty(t, leads)
 	_, err = os.Stat(filepath.Join(dir, storage.BoltFile))
 	assert.ErrorIs(t, err, os.ErrNotExist)
-	_, known := readAddresses(dir)
+	_, known = readAddresses(dir)
 	assert.False(t, known, "the member that joins says its addresses again")
 
 	ended, cancel := context.WithCancel(t.Context())

@@ -31,7 +31,7 @@ func describe(n node.Status, c raft.Configuration) api.Status {
 		ID: string(n.ID), Incarnation: n.Incarnation.String(), StartCount: n.StartCount, ClusterName: n.ClusterName,
 		Bootstrapped: n.Bootstrapped, Wiped: n.Wiped, Role: n.Role.String(), Term: uint64(n.Term), Leader: string(n.Leader),
 		LeaderReason: n.LeaderReason, SlowElection: n.SlowElection, MajorityLost: n.MajorityLost, DiskStalled: n.DiskStalled, FSMHangs: n.FSMHangs, NoRoom: n.NoRoom,
-		Tolerance: n.Tolerance, Missing: n.Missing,
+		SmallDisk: n.SmallDisk, Tolerance: n.Tolerance, Missing: n.Missing,
 		Base: uint64(n.Base.Index), Last: uint64(n.Last.Index), LogBytes: n.LogBytes, Snapshot: describeSnapshot(n.Snapshot), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
 		ApplyingMS: milliseconds(n.Applying), Pending: n.Pending, Members: make([]api.Member, 0, len(n.Members)),
 		Phase: phaseOf(c),

@@ -1,0 +1,25 @@
+package files
+
+import "golang.org/x/sys/unix"
+
+// mountOf returns the number of the mount, which tells two mounts of one file system apart. A kernel before 5.8 tells the file
+// system alone.
+func mountOf(name string) (uint64, error) {
+	for {
+		var s unix.Statx_t
+		err := unix.Statx(unix.AT_FDCWD, name, 0, unix.STATX_MNT_ID, &s)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return 0, err
+		case s.Mask&unix.STATX_MNT_ID == 0:
+			return unix.Mkdev(s.Dev_major, s.Dev_minor), nil
+		}
+		return s.Mnt_id, nil
+	}
+}
+
+func writable(dir string) error {
+	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+}

@@ -1,0 +1,44 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+)
+
+// diskBeside is what the disk should have room for beside two snapshots and the log between them: the segments that are being
+// filled, prepared and given up. See docs/storage.md.
+const diskBeside = 128 << 20
+
+// checkDisk says in the log, and in Status, that the disk is smaller than this member may need.
+func (n *Node) checkDisk() {
+	small, before := n.smallDisk(), n.disk.get()
+	n.disk.set(small)
+	if small != nil && before == nil {
+		n.logger.log(hclog.Warn, "the disk is smaller than this member may need", "error", small)
+	}
+}
+
+// smallDisk returns nil if the disk is large enough, or if that is not known.
+func (n *Node) smallDisk() error {
+	store, ok := n.storage.(raft.DiskStorage)
+	if !ok || n.files == nil {
+		return nil
+	}
+	var used, free int64
+	err := guarded(func() (err error) {
+		used, free, err = store.DiskBytes()
+		return err
+	})
+	snapshot := n.taker.bytes()
+	needed := 2*snapshot + int64(n.cfg.SnapshotLogBytes) + diskBeside
+	if err != nil || free >= needed || used+free >= needed {
+		return nil
+	}
+	const mib = 1 << 20
+	return fmt.Errorf("its disk has room for %d MiB of its data, and should have %d MiB for two snapshots (of %d MiB), the log between them and "+
+		"128 MiB more: with less, it may refuse writes until a snapshot has made its log shorter, while the disk still has room",
+		(used+free)/mib, (needed+mib-1)/mib, (snapshot+mib-1)/mib)
+}

@@ -1,0 +1,119 @@
+package storage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/coxswain/raft/internal/files"
+)
+
+// asideRecord is the name of the file that exists while a store is being set aside. It says where to.
+const asideRecord = "setting-aside.json"
+
+// asideRecordMax is more than the record takes.
+const asideRecordMax = 4 << 10
+
+// aside is what the record holds. Unknown fields are ignored.
+type aside struct {
+	Name string `json:"aside"`           // of the directory, in that of the store
+	File uint64 `json:"inode,omitempty"` // of raft.db; 0: the system has no such number
+}
+
+// UnfinishedAsideError is returned by Open, OpenBolt, OpenLog and Migrate while a store is being set aside. A part of its files
+// may be in another directory already, so no process may go on with the rest, or make a new store there.
+type UnfinishedAsideError struct {
+	Dir    string // of the store
+	Record string // the file that says so; SetAside removes it when all is moved
+}
+
+func (e *UnfinishedAsideError) Error() string {
+	return fmt.Sprintf("storage: setting aside the store in %s has begun, and has not ended (%s says where to): "+
+		"call storage.SetAside again, which finishes it", e.Dir, e.Record)
+}
+
+// unfinishedAside returns an *UnfinishedAsideError if the record exists.
+func unfinishedAside(dir string) error {
+	record := filepath.Join(dir, asideRecord)
+	if _, err := os.Lstat(record); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return explain("opening", record, err)
+	}
+	return &UnfinishedAsideError{Dir: dir, Record: record}
+}
+
+// readAside returns what the record says. A record that is damaged says nothing: what was moved already stays where it is.
+func readAside(disk files.FS, dir string) (a aside, begun bool, err error) {
+	f, err := disk.Open(filepath.Join(dir, asideRecord))
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, false, nil
+	}
+	if err != nil {
+		return a, false, err
+	}
+	content, err := io.ReadAll(io.NewSectionReader(f, 0, asideRecordMax))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return a, false, err
+	}
+	sound := json.Unmarshal(content, &a) == nil && strings.HasPrefix(a.Name, "aside") && filepath.Base(a.Name) == a.Name
+	return a, sound, nil
+}
+
+// record makes the record durable. It has its name only when it is complete.
+func (a aside) record(disk files.FS, dir string) error {
+	content, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, asideRecord)
+	part := name + ".new"
+	if err := disk.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := disk.Create(part)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteAt(content, 0); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = disk.Rename(part, name)
+	}
+	if err != nil {
+		_ = disk.Remove(part) // or else the next call does
+		return err
+	}
+	return disk.SyncDir(dir)
+}
+
+// moved reports whether raft.db, and with it the whole store, was moved. What has its name then is a new store, which an
+// earlier release has made: such a release sees no record.
+func (a aside) moved(disk files.FS, dir string) (bool, error) {
+	present, err := disk.Inode(filepath.Join(dir, BoltFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil || present != a.File {
+		return err == nil, err
+	}
+	_, err = disk.Inode(filepath.Join(dir, a.Name, BoltFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return a.File == 0, err
+}
+
+// forgetAside removes the record durably, if there is one.
+func forgetAside(disk files.FS, dir string) error {
+	if err := disk.Remove(filepath.Join(dir, asideRecord)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return disk.SyncDir(dir)
+}
