@@ -19,15 +19,17 @@ func (c *Core) issueApply() {
 func (c *Core) onApplied(id EntryID) {
 	assert(id.Index <= c.log.applying, "nothing is applied that was not being applied")
 	c.log.applied = max(c.log.applied, id.Index)
-	c.log.batch.applied(id.Index, c.now.Mono)
+	c.log.batch.applied(id.Index, c.now.Mono, Time(c.cfg.ApplyStallMax))
 	c.onRestored()
 }
 
 // batch is the batch that the FSM is applying.
 type batch struct {
-	last  Index // 0: it applies none
-	since Time
-	took  recent // the batches before
+	last   Index // 0: it applies none
+	since  Time
+	wokeAt Time   // when the process last woke much too late
+	slept  Time   // by how much
+	took   recent // the batches before
 }
 
 func (c *Core) onApplying(a Applying) {
@@ -35,16 +37,30 @@ func (c *Core) onApplying(a Applying) {
 		return // it has ended since
 	}
 	assert(a.ID.Index <= c.log.applying, "nothing is being applied that was not handed to the FSM")
-	c.log.batch.last, c.log.batch.since = a.ID.Index, min(a.Since, c.now.Mono)
+	b, since := &c.log.batch, a.Since
+	if since < b.wokeAt {
+		since += b.slept // it was not told of the batch yet, see woke
+	}
+	b.last, b.since = a.ID.Index, min(since, c.now.Mono)
 }
 
-// applied ends the batch if what is applied covers it. One that was never reported was quick.
-func (b *batch) applied(to Index, now Time) {
+// applied ends the batch if what is applied covers it. One that was never reported was quick, and one that hung is no measure
+// of how slow the FSM may be.
+func (b *batch) applied(to Index, now, stallMax Time) {
 	var took Time
-	if b.last > 0 && b.last <= to {
-		took, b.last = now-b.since, 0
+	switch {
+	case b.last > to:
+		return
+	case b.last > 0:
+		took, b.last = min(now, b.hangsAt(stallMax))-b.since, 0
 	}
 	b.took.add(took)
+}
+
+// woke forgives the batch the time in which the process did not run.
+func (b *batch) woke(now, slept Time) {
+	b.wokeAt, b.slept = now, slept
+	b.since = min(b.since+slept, now)
 }
 
 // hangsAt returns when the FSM will hang: ApplyStallMax after it was given the batch or, if that is longer, after three

@@ -171,6 +171,9 @@ func (c *Core) onVoteDurable() {
 // have arrived meanwhile and wait to be handled. A leader does not count that time as silence of its
 // followers, nor as time in which they made no progress. A follower restarts its election timeout, but only once until it hears a leader again.
 func (c *Core) wokeLate(by Time) {
+	if by > c.electionTimeout()/2 {
+		c.log.batch.woke(c.now.Mono, by)
+	}
 	if l := c.leader; l != nil {
 		long := by > c.electionTimeout()/2 // what is less would add up
 		for i := range l.peers {

@@ -64,7 +64,7 @@ func (c *Core) onOlderLog(candidate Peer) {
 	}
 	f.needed = true
 	if c.candidate == nil && !c.boundByVote(candidate) {
-		f.deadline = min(f.deadline, c.now.Mono+Time(c.rng.Int64N(int64(c.room())+1)))
+		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.room())+1)) // often it has passed, since such a member waits longer
 	}
 }
 
@@ -315,10 +315,11 @@ func (c *Core) room() Time {
 // without hearing the answers would prevent every other campaign.
 func (c *Core) giveRoom() {
 	f, room := &c.follower, c.room()
+	late := c.standsAt() - f.deadline // by which a member whose FSM hangs campaigns later anyway
 	if f.roomUntil == 0 {
-		f.roomUntil = max(c.now.Mono, f.deadline) + room
+		f.roomUntil = max(c.now.Mono, f.deadline+late) + room
 	}
-	f.deadline = max(f.deadline, min(c.now.Mono+room, f.roomUntil))
+	f.deadline = max(f.deadline, min(c.now.Mono+room, f.roomUntil)-late)
 }
 
 // mayStand reports whether this member may start an election now. It may not while its term or vote is being

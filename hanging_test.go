@@ -134,7 +134,10 @@ func TestHangingFSM_CampaignsLater(t *testing.T) {
 		c.append("b", 2, id(3, 1), 3)
 		c.persist()
 		c.step(raft.Applying{ID: id(3, 1), Since: c.now})
-		c.now += applyStallMax
+		for range applyStallMax / heartbeatPace {
+			c.now += heartbeatPace
+			c.receive("b", 2, raft.Heartbeat{Commit: 3})
+		}
 		out := c.receive("b", 2, raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 1}, Commit: 3})
 		require.Equal(t, []raft.Body{c.to("b", raft.HeartbeatReply{Round: raft.RPCID{StartCount: 1, Counter: 1}, Match: 3, Hindered: raft.HinderedFSM}).Body},
 			bodies(out.Send, "b"))
@@ -144,7 +147,7 @@ func TestHangingFSM_CampaignsLater(t *testing.T) {
 		c := hung(t)
 		c.after(5*electionTimeout - 1 - 2*electionTimeout)
 		require.Equal(t, raft.Follower, c.Leadership().Role, "no draw is that short")
-		c.after(2*electionTimeout + 1)
+		c.timeout()
 		require.Equal(t, raft.PreCandidate, c.Leadership().Role)
 		require.True(t, bodies(c.out.Send, "c")[0].(raft.PreVoteRequest).FSMHangs)
 	})
@@ -213,4 +216,58 @@ func TestHeartbeat_ABusyFollowerIsAskedNowAndThen(t *testing.T) {
 		}
 	}
 	require.Equal(t, 4, asked)
+}
+
+// A target that lacks an entry cannot be told to campaign before it has it, and may never get it. A transfer to it would keep
+// everything else waiting: see docs/decisions/0037.
+func TestHangingFSM_IsNotHandedOverToWhoLacksTheEnd(t *testing.T) {
+	c := hanging(t, "abc")
+	c.propose("y") // entry 5, which b never persists
+	c.persist()
+	c.receive("c", 2, raft.AppendReply{Match: 5})
+	assert.NotContains(t, c.waitApplying(2*applyStallMax, map[raft.NodeID]raft.Index{"b": 4, "c": hangsAt3}), raft.TraceTransfer)
+	assert.Empty(t, c.transferTo("c").Answers, "a caller's transfer begins")
+}
+
+// After a transfer that has failed, others have their turn before the next one.
+func TestHangingFSM_APauseFollowsATransferThatFails(t *testing.T) {
+	c := hanging(t, "abc")
+	beyond := map[raft.NodeID]raft.Index{"b": 4}
+	c.waitApplying(applyStallMax, beyond)
+	require.NotZero(t, c.Status().TransferringUntil)
+	idle := 0
+	for end := c.now + 20*electionTimeout; c.now < end; {
+		c.waitApplying(heartbeatPace, beyond)
+		if c.Status().TransferringUntil == 0 {
+			idle++
+		}
+	}
+	assert.Positive(t, idle)
+}
+
+// The time in which the process did not run is no time of the FSM, whether the core knew of the batch or not.
+func TestHangingFSM_APauseOfTheProcessDoesNotCount(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		c := leaderOf(t, "a", 2, 1)
+		c.persist()
+		batch := raft.Applying{ID: id(3, 2), Since: c.now}
+		if known {
+			c.step(batch)
+		}
+		c.now += 2 * applyStallMax
+		c.step(batch)
+		assert.False(t, c.Status().FSMHangs, "known before: %v", known)
+	}
+}
+
+// One long hang does not make the next one last three times as long.
+func TestHangingFSM_AHangIsNoMeasure(t *testing.T) {
+	c := hanging(t, "a")
+	c.waitApplying(20*applyStallMax, nil)
+	c.step(raft.Applied{ID: id(4, 2)})
+	c.propose("y")
+	c.persist()
+	c.step(raft.Applying{ID: id(5, 2), Since: c.now})
+	c.waitApplying(3*applyStallMax+heartbeatPace, nil)
+	assert.True(t, c.Status().FSMHangs)
 }

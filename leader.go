@@ -16,6 +16,7 @@ type leader struct {
 	transfer    *transfer
 	stalled     bool    // the disk was stalled when it was last checked
 	fsmHung     bool    // the FSM hung when it was last checked
+	hangRetryAt Time    // it does not transfer its leadership because of that before
 	triesDisk   bool    // write the hard state again in this step: does the disk work?
 	staysUntil  Time    // it does not step down before, although its disk has stalled
 	indexes     []Index // reused by quorumValue

@@ -56,11 +56,13 @@ func (c *Core) onStalledDisk() {
 // would get an answer.
 //
 //	"A leader whose FSM has been applying one batch for ApplyStallMax transfers its leadership to a voter that it hears,
-//	that nothing hinders, and that has applied this batch. Without one it stays leader and refuses proposals."
-//	(docs/divergence.md)
+//	that nothing hinders, that holds the whole log and has applied this batch. Without one it stays leader and refuses
+//	proposals." (docs/divergence.md)
 //
 // The target is beyond the entry at which this FSM hangs, so an entry at which the FSMs of all members hang causes no
-// transfer, and any other at most one for each member.
+// transfer, and any other at most one successful transfer for each member. A target that holds the whole log, which does not
+// grow meanwhile, is told to campaign at once. If it does not win, there is a pause before the next attempt, in which requests
+// and changes of the members have their turn.
 func (c *Core) onHangingFSM() {
 	l, b := c.leader, &c.log.batch
 	if l == nil { // the disk has made it step down
@@ -71,12 +73,14 @@ func (c *Core) onHangingFSM() {
 		c.trace(TraceEvent{Kind: TraceFSMHangs, Index: b.last})
 	}
 	l.fsmHung = hangs
-	if !hangs || l.transfer != nil || c.step.closing {
+	if !hangs || l.transfer != nil || c.step.closing || l.votes == 0 || c.now.Mono < l.hangRetryAt {
 		return
 	}
-	if p := c.ownTarget(func(p *progress) bool { return p.applied >= b.last && p.hindered == 0 }); p != nil {
+	fit := func(p *progress) bool { return p.applied >= b.last && p.hindered == 0 && p.match == c.log.Last.Index }
+	if p := c.ownTarget(fit); p != nil {
 		c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
 		c.beginTransfer(&transfer{own: true, to: p.peer})
+		l.hangRetryAt = c.now.Mono + 2*c.outcomeTime(l, p.peer)
 	}
 }
 

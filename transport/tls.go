@@ -62,7 +62,11 @@ func inboundTLS(c *tls.Config, authorities *x509.CertPool) *tls.Config {
 			if chosen == nil || err != nil {
 				return nil, err
 			}
-			return inboundTLS(chosen, c.ClientCAs), nil
+			chosen = inboundTLS(chosen, c.ClientCAs)
+			if len(chosen.Certificates) == 0 && chosen.GetCertificate == nil {
+				chosen.Certificates, chosen.GetCertificate = c.Certificates, c.GetCertificate
+			}
+			return chosen, nil
 		}
 	}
 	return c
@@ -137,7 +141,7 @@ func verifyChain(state tls.ConnectionState, c *tls.Config) ([][]*x509.Certificat
 
 // clock returns the time at which certificates must be valid.
 func clock(c *tls.Config) time.Time {
-	if c.Time != nil {
+	if c != nil && c.Time != nil { // a connection of a DialFunc may have a TLS of its own
 		return c.Time()
 	}
 	return time.Now()

@@ -4,12 +4,12 @@ package zoo
 var hangs = []Mutant{
 	{
 		ID: "H01", Before: true, Rule: "a leader whose FSM hangs hands over", Bug: "it leads on",
-		Edits:  []Edit{value("stall.go", `!hangs || l.transfer != nil || c.step.closing`, `true`)},
+		Edits:  []Edit{value("stall.go", `!hangs || l.transfer != nil || c.step.closing || l.votes == 0 || c.now.Mono < l.hangRetryAt`, `true`)},
 		Expect: "L12", MustKill: true, Profiles: []string{"hangs"},
 	},
 	{
 		ID: "H02", Before: true, Rule: "to a voter that is beyond its batch", Bug: "to anyone",
-		Edits:  []Edit{value("stall.go", `p.applied >= b.last && p.hindered == 0`, `p.hindered == 0`)},
+		Edits:  []Edit{value("stall.go", `p.applied >= b.last && p.hindered == 0 && p.match == c.log.Last.Index`, `p.hindered == 0 && p.match == c.log.Last.Index`)},
 		Expect: "N85", MustKill: true, Profiles: []string{"hangs"},
 	},
 	{
@@ -19,13 +19,13 @@ var hangs = []Mutant{
 	},
 	{
 		ID: "H04", Before: true, Rule: "each batch has the limit for itself", Bug: "the first one's beginning counts",
-		Edits: []Edit{instead("apply.go", `c.log.batch.last, c.log.batch.since = a.ID.Index, min(a.Since, c.now.Mono)`,
-			`if c.log.batch.last = a.ID.Index; c.log.batch.since == 0 { c.log.batch.since = a.Since }`)},
+		Edits: []Edit{instead("apply.go", `b.last, b.since = a.ID.Index, min(since, c.now.Mono)`,
+			`if b.last = a.ID.Index; b.since == 0 { b.since = since }`)},
 		Expect: "N84", Profiles: []string{"hangs"},
 	},
 	{
 		ID: "H05", Before: true, Rule: "an FSM that has ended its batch does not hang", Bug: "any later one must be beyond it",
-		Edits:  []Edit{value("apply.go", `b.last > 0 && b.last <= to`, `b.last > 0 && b.last < to`)},
+		Edits:  []Edit{value("apply.go", `b.last > to`, `b.last >= to`)},
 		Expect: "N84", Profiles: []string{"hangs"},
 	},
 	{

@@ -21,11 +21,30 @@ func (s *Server) checkBrowser(r *http.Request) error {
 		return api.Errorf(api.WrongHost, "use an IP address of this member, or the name in its URL, which --url and raftkv members address set",
 			"the request is for %q, which is no name of %s", r.Host, s.id)
 	}
-	if err := s.origins.Check(r); err != nil {
+	if err := s.origins.Check(r); err != nil || isEmbedded(r) {
 		return api.Errorf(api.CrossSite, "send it with another program than a browser, or from a page of this member",
 			"a browser sent this on behalf of a page of another site")
 	}
 	return nil
+}
+
+// isEmbedded reports whether a page of another site has this request sent for a part of itself: an image, a script, a frame.
+// Such a page cannot read the answer, but it is told whether there was one, and so whether a key exists. A link that somebody
+// follows is none.
+func isEmbedded(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+	}
+	return false
+}
+
+// keepToItself has browsers give an answer to no page of another site. It counts where they do not say which site asks: on
+// connections without TLS to other machines.
+func keepToItself(h http.Header) {
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
 }
 
 // isOwn reports whether this member may be asked under a name. If it answered under any, a page could give its own name

@@ -194,6 +194,35 @@ func TestBrowser_HeadersDecide(t *testing.T) {
 	}
 }
 
+// A page cannot read the answer to an image, a script or a frame of another site, but it is told whether it came.
+func TestBrowser_PagesOfOtherSitesDoNotLearnWhichKeysExist(t *testing.T) {
+	_, port, answers := browsed(t)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprint(w, `<p>`)
+	}))
+	defer site.Close()
+	p := browsertest.Visit(t, strings.Replace(site.URL, "127.0.0.1", "evil.example", 1))
+	for _, part := range []string{"object", "iframe", "script", "img"} {
+		for _, path := range []string{"/kv/k?consistency=stale", "/kv/none?consistency=stale", "/status"} {
+			p.Run("part = document.createElement('" + part + "'); part[part.tagName === 'OBJECT' ? 'data' : 'src'] = 'http://127.0.0.1:" + port + path + "'; document.body.append(part)")
+			assert.Contains(t, <-answers, ": 403", "%s as %s", path, part)
+		}
+	}
+}
+
+// A browser that does not say which site asks gets answers that it keeps to itself. A link that somebody follows is answered.
+func TestBrowser_AnswersAreForNoPage(t *testing.T) {
+	m := newMember(t, "n1")
+	for _, path := range []string{"/status", "/nosuch", "/kv/none"} {
+		answer := m.do(t, "GET", path, "")
+		assert.Equal(t, "same-origin", answer.Header.Get("Cross-Origin-Resource-Policy"))
+		assert.Equal(t, "frame-ancestors 'none'", answer.Header.Get("Content-Security-Policy"))
+	}
+	link := []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+	assert.Equal(t, 200, m.do(t, "GET", "/status", "", link...).StatusCode)
+}
+
 func TestChange_ABodyOfAnotherTypeIsRefused(t *testing.T) {
 	m := newMember(t, "n1")
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""} {

@@ -125,6 +125,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.answering.Store(true)
 	}
 	w.Header().Set(api.NodeHeader, s.id)
+	keepToItself(w.Header())
 	if err := s.checkBrowser(r); err != nil {
 		s.deliver(w, r, fail(explain(err)))
 		return
