@@ -11,8 +11,8 @@ import (
 
 const applyStallMax = raft.Time(10 * time.Second)
 
-// hanging is a leader of the members, in term 2, whose FSM was given a batch that ends at entry 4, just now. All others
-// hold its log, and have applied entry 3.
+// hanging is a leader of the members, in term 2, whose FSM was given a batch that ends at entry 4, just now, between two
+// heartbeats. All others hold its log, and have applied entry 3.
 func hanging(t *testing.T, members string) *core {
 	t.Helper()
 	c := leaderOf(t, members, 2, 1)
@@ -23,6 +23,7 @@ func hanging(t *testing.T, members string) *core {
 		c.receive(m.ID, 2, raft.AppendReply{Match: 4})
 	}
 	require.EqualValues(t, 4, c.Status().Commit)
+	c.now += ms
 	c.step(raft.Applying{ID: id(4, 2), Since: c.now})
 	c.applying(nil)
 	return c
@@ -75,11 +76,12 @@ func TestHangingFSM_WhoIsHandedOverTo(t *testing.T) {
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := hanging(t, row.members)
-			assert.NotContains(t, c.waitApplying(applyStallMax-1-heartbeatPace, row.applied), raft.TraceFSMHangs, "not before its time")
+			c.waitApplying(2*ms, row.applied) // neither a heartbeat nor a trial of the disk is due at the limit
+			assert.NotContains(t, c.waitApplying(applyStallMax-2*ms-1-heartbeatPace, row.applied), raft.TraceFSMHangs, "not before its time")
 			require.False(t, c.Status().FSMHangs)
 			c.after(heartbeatPace)
 			c.applying(row.applied)
-			require.LessOrEqual(t, c.out.WakeAt, c.now+1, "it wakes for it")
+			require.Equal(t, c.now+1, c.out.WakeAt, "it wakes for it")
 			out := c.after(1)
 			assert.Contains(t, traced(out), raft.TraceFSMHangs)
 			assert.Equal(t, row.target, c.toldToCampaign())
@@ -108,6 +110,60 @@ func TestHangingFSM_IsHandedOverOnceSomebodyIsBeyond(t *testing.T) {
 	assert.Contains(t, traced(c.applying(map[raft.NodeID]raft.Index{"c": 4})), raft.TraceTransfer)
 }
 
+// A batch may be begun by other entries than that at which the FSM hangs. Only who has applied it to its end is beyond that.
+func TestHangingFSM_WhoHasAppliedAPartOfTheBatchIsNotBeyond(t *testing.T) {
+	c := hanging(t, "ab")
+	c.step(raft.Applied{ID: id(4, 2)})
+	c.propose("y", "z")
+	c.hold("b")
+	c.step(raft.Applying{ID: id(6, 2), Since: c.now})
+	hears := func(applied raft.Index) []raft.TraceEventKind {
+		return traced(c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 6, Applied: applied}))
+	}
+	for range applyStallMax/heartbeatPace + 1 {
+		c.after(heartbeatPace)
+		require.NotContains(t, hears(5), raft.TraceTransfer)
+		c.persist()
+	}
+	require.True(t, c.Status().FSMHangs)
+	assert.Contains(t, hears(6), raft.TraceTransfer)
+}
+
+// While the voters change, it hands over to one that stays, and to one that is leaving if nobody else is beyond the batch.
+func TestHangingFSM_WhoStaysComesBeforeWhoIsLeaving(t *testing.T) {
+	for applied, target := range map[raft.Index]raft.NodeID{4: "d", 3: "b"} {
+		c := hanging(t, "abcde")
+		c.change(remove("b"))
+		require.True(t, c.Status().Config.Joint(), "{a b c d e} and {a c d e}")
+		c.hold("bd") // no majority of those that stay
+		var targets []raft.NodeID
+		for range applyStallMax/heartbeatPace + 1 {
+			for _, e := range c.after(heartbeatPace).Trace {
+				if e.Kind == raft.TraceTransfer {
+					targets = append(targets, e.Peer)
+				}
+			}
+			reply := func(match, applied raft.Index) raft.HeartbeatReply {
+				return raft.HeartbeatReply{Round: c.beat, Match: match, Applied: applied}
+			}
+			c.step(c.from("b", 2, reply(5, 4)), c.from("c", 2, reply(4, 3)), c.from("d", 2, reply(5, applied)), c.from("e", 2, reply(4, 3)))
+			c.persist()
+		}
+		assert.Equal(t, []raft.NodeID{target}, targets, "d has applied up to %d", applied)
+	}
+}
+
+// Whether the FSM hangs is asked when a proposal comes, not when deadlines were last checked.
+func TestHangingFSM_AProposalIsRefusedExactlyWhileItHangs(t *testing.T) {
+	c := hanging(t, "a")
+	c.waitApplying(applyStallMax-1, nil)
+	require.Equal(t, raft.AnswerAccepted, c.propose("y").Answers[0].Kind)
+	c.now++
+	require.Equal(t, raft.RefusedFSMHangs, c.propose("y").Answers[0].Refusal, "in the first step of that time")
+	proposed := raft.Proposed{Proposals: []raft.Proposal{{RequestID: requestIDOfTheTests, Kind: raft.EntryCommand}}}
+	require.Equal(t, raft.AnswerAccepted, c.step(raft.Applied{ID: id(4, 2)}, proposed).Answers[0].Kind)
+}
+
 // A batch that is slow, and not hanging, raises the limit; each batch has the limit for itself.
 func TestHangingFSM_SlowBatchesAreNoHang(t *testing.T) {
 	c := hanging(t, "a")
@@ -127,48 +183,104 @@ func TestHangingFSM_SlowBatchesAreNoHang(t *testing.T) {
 	require.False(t, c.Status().FSMHangs, "a report that came late counts for nothing")
 }
 
+// Only the latest batches raise the limit, and quick ones, which are never reported, count among them.
+func TestHangingFSM_ASlowBatchIsForgottenAfterEightQuickOnes(t *testing.T) {
+	c := hanging(t, "a")
+	c.waitApplying(applyStallMax-ms, nil)
+	c.step(raft.Applied{ID: id(4, 2)})
+	for i := range raft.Index(8) {
+		c.propose("quick")
+		c.persist()
+		c.step(raft.Applied{ID: id(5+i, 2)})
+	}
+	c.propose("y")
+	c.persist()
+	c.step(raft.Applying{ID: id(13, 2), Since: c.now})
+	c.waitApplying(applyStallMax-1, nil)
+	require.False(t, c.Status().FSMHangs)
+	c.after(1)
+	require.True(t, c.Status().FSMHangs)
+}
+
+// A batch counts from when the FSM was given it. Its report may come with a later step.
+func TestHangingFSM_ABatchIsOlderThanItsReport(t *testing.T) {
+	c := hanging(t, "a")
+	c.step(raft.Applied{ID: id(4, 2)})
+	c.propose("y")
+	c.persist()
+	c.step(raft.Applying{ID: id(5, 2), Since: c.now - ms})
+	c.waitApplying(applyStallMax-ms-1, nil)
+	require.False(t, c.Status().FSMHangs)
+	c.after(1)
+	require.True(t, c.Status().FSMHangs)
+}
+
+// hungFollower is a follower of b in term 2 whose FSM hangs in the batch up to entry 3, the last of its log. It has just
+// heard b.
+func hungFollower(t *testing.T) *core {
+	t.Helper()
+	c := follower(t, 2, 1, 1)
+	c.append("b", 2, id(3, 1), 3)
+	c.persist()
+	c.step(raft.Applying{ID: id(3, 1), Since: c.now})
+	for range applyStallMax / heartbeatPace {
+		c.now += heartbeatPace
+		c.receive("b", 2, raft.Heartbeat{Commit: 3})
+	}
+	c.receive("b", 2, raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 1}, Commit: 3})
+	return c
+}
+
 // A follower whose FSM hangs lets the others campaign first. It tells its leader, and the members that it asks.
 func TestHangingFSM_CampaignsLater(t *testing.T) {
-	hung := func(t *testing.T) *core {
-		c := follower(t, 2, 1, 1)
-		c.append("b", 2, id(3, 1), 3)
-		c.persist()
-		c.step(raft.Applying{ID: id(3, 1), Since: c.now})
-		for range applyStallMax / heartbeatPace {
-			c.now += heartbeatPace
-			c.receive("b", 2, raft.Heartbeat{Commit: 3})
-		}
-		out := c.receive("b", 2, raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 1}, Commit: 3})
-		require.Equal(t, []raft.Body{c.to("b", raft.HeartbeatReply{Round: raft.RPCID{StartCount: 1, Counter: 1}, Match: 3, Hindered: raft.HinderedFSM}).Body},
-			bodies(out.Send, "b"))
-		return c
-	}
+	older := raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 9}, Last: id(2, 1)}
 	t.Run("by three waits", func(t *testing.T) {
-		c := hung(t)
+		c := hungFollower(t)
+		require.Equal(t, []raft.Body{c.to("b", raft.HeartbeatReply{Round: raft.RPCID{StartCount: 1, Counter: 1}, Match: 3, Hindered: raft.HinderedFSM}).Body},
+			bodies(c.out.Send, "b"))
 		c.after(5*electionTimeout - 1 - 2*electionTimeout)
 		require.Equal(t, raft.Follower, c.Leadership().Role, "no draw is that short")
 		c.timeout()
 		require.Equal(t, raft.PreCandidate, c.Leadership().Role)
 		require.True(t, bodies(c.out.Send, "c")[0].(raft.PreVoteRequest).FSMHangs)
 	})
+	t.Run("however long a wait is", func(t *testing.T) {
+		c := hungFollower(t)
+		c.timeout()
+		round := c.round
+		c.after(3 * electionTimeout)
+		c.receive("b", 2, raft.PreVoteReply{ID: round})
+		require.Equal(t, 4*electionTimeout, c.wait())
+		require.GreaterOrEqual(t, c.out.WakeAt-c.now, 4*c.wait())
+	})
 	t.Run("not if only it can win", func(t *testing.T) {
-		c := hung(t)
+		c := hungFollower(t)
 		c.after(electionTimeout)
-		c.receive("c", 2, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 9}, Last: id(2, 1)})
+		c.receive("c", 2, older)
 		require.Equal(t, raft.Follower, c.Leadership().Role)
 		c.after(electionTimeout / 15)
 		require.Equal(t, raft.PreCandidate, c.Leadership().Role, "it has denied a candidate for its log")
+		require.GreaterOrEqual(t, c.out.WakeAt-c.now, 4*electionTimeout, "that counts for one attempt")
+	})
+	t.Run("even then not while its vote may elect another one", func(t *testing.T) {
+		c := hungFollower(t)
+		c.after(electionTimeout)
+		c.receive("c", 3, raft.VoteRequest{Last: id(3, 1)})
+		c.persist()
+		c.receive("b", 3, older)
+		c.after(electionTimeout / 15)
+		require.Equal(t, raft.Follower, c.Leadership().Role)
+		require.LessOrEqual(t, c.out.WakeAt-c.now, 2*electionTimeout)
 	})
 	t.Run("as late as before once it has heard a leader", func(t *testing.T) {
-		c := hung(t)
+		c := hungFollower(t)
 		c.after(electionTimeout)
-		c.receive("c", 2, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 9}, Last: id(2, 1)})
+		c.receive("c", 2, older)
 		c.receive("b", 2, raft.Heartbeat{})
-		c.after(3 * electionTimeout)
-		require.Equal(t, raft.Follower, c.Leadership().Role)
+		require.GreaterOrEqual(t, c.out.WakeAt-c.now, 4*electionTimeout)
 	})
 	t.Run("nor later once its FSM goes on", func(t *testing.T) {
-		c := hung(t)
+		c := hungFollower(t)
 		c.step(raft.Applied{ID: id(3, 1)})
 		c.after(2 * electionTimeout)
 		require.Equal(t, raft.PreCandidate, c.Leadership().Role)
@@ -185,6 +297,11 @@ func TestHangingFSM_IsGivenNoRoom(t *testing.T) {
 	}
 	require.Equal(t, raft.Time(1), campaignsAt(true))
 	require.Equal(t, electionTimeout/15, campaignsAt(false))
+
+	c := hungFollower(t)
+	c.now = c.out.WakeAt - 1
+	c.receive("b", 2, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}, Last: id(3, 1), FSMHangs: true})
+	require.GreaterOrEqual(t, c.out.WakeAt-c.now, electionTimeout/15, "its own hangs, too")
 }
 
 // A member that restarts applies its log again. What it reported before it does not make it a target any more.
@@ -270,4 +387,12 @@ func TestHangingFSM_AHangIsNoMeasure(t *testing.T) {
 	c.step(raft.Applying{ID: id(5, 2), Since: c.now})
 	c.waitApplying(3*applyStallMax+heartbeatPace, nil)
 	assert.True(t, c.Status().FSMHangs)
+}
+
+// Nobody has applied what its leader does not hold.
+func TestHangingFSM_WhatIsReportedAppliedIsInTheLog(t *testing.T) {
+	c := hanging(t, "abc")
+	assert.NotContains(t, traced(c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 4, Applied: 4})), raft.TraceRefused)
+	assert.Contains(t, traced(c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 4, Applied: 5})), raft.TraceRefused)
+	assert.EqualValues(t, 4, c.progress("b").Applied)
 }

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -76,7 +77,12 @@ func TestHangingFSM_AnotherLeadsAndWritesGoOn(t *testing.T) {
 		_, err := old.Propose(context.Background(), []byte("x"))
 		assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "it is committed, and nobody here can say what it has led to")
 		assert.InDelta(t, 2*time.Second, time.Since(began), float64(100*time.Millisecond))
-		c.Await("another one leads", func() bool { return c.Leader() != old })
+		c.Await("another one leads", func() bool { // Leader would wait for a read of the old one, which hangs
+			return slices.ContainsFunc(c.IDs(), func(id raft.NodeID) bool {
+				n := c.Node(id)
+				return n != old && n.Status().Role == raft.Leader
+			})
+		})
 		assert.Less(t, time.Since(began), 2500*time.Millisecond)
 		next := c.Leader()
 		_, err = next.Propose(context.Background(), []byte("y"))
@@ -138,5 +144,33 @@ func TestHangingFSM_ReadsDoNotCount(t *testing.T) {
 		_, err := leader.Propose(context.Background(), []byte("x"))
 		assert.NoError(t, err, "after a minute")
 		assert.Zero(t, leader.Metrics().FSMHangs)
+	})
+}
+
+// A leader that gives its leadership to another one before its FSM hangs has accepted proposals, too.
+func TestHangingFSM_WhoNoLongerLeadsAnswersWhatItHasAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, fsms, resume := hangingFSMs(t)
+		defer resume()
+		old := c.Leader()
+		for i, id := range c.IDs() {
+			(*fsms)[i].set(id == old.Status().ID)
+		}
+		began := time.Now()
+		outcome := make(chan error, 1)
+		go func() {
+			_, err := old.Propose(context.Background(), []byte("x"))
+			outcome <- err
+		}()
+		time.Sleep(time.Second)
+		require.NoError(t, old.TransferLeadership(context.Background(), ""))
+		assert.Less(t, time.Since(began), 2*time.Second)
+		select {
+		case err := <-outcome:
+			assert.ErrorIs(t, err, raft.ErrOutcomeUnknown)
+			assert.GreaterOrEqual(t, time.Since(began), 2*time.Second)
+		case <-time.After(time.Minute):
+			t.Error("the caller waits as long as the FSM hangs")
+		}
 	})
 }

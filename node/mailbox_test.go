@@ -1,0 +1,23 @@
+package node
+
+import (
+	"testing"
+
+	expect "github.com/stretchr/testify/assert"
+
+	"github.com/coxswain/raft"
+)
+
+// The next batch may have begun before the loop learns that the one before has ended. The core is told in the order in
+// which it was: otherwise it would not learn how long a slow batch took.
+func TestMailbox_ABatchEndsBeforeTheNextOneBegins(t *testing.T) {
+	m := newMailbox()
+	first, second := raft.EntryID{Term: 1, Index: 2}, raft.EntryID{Term: 1, Index: 3}
+	m.applying(raft.Applying{ID: first, Since: 1})
+	events, _, _ := m.take(nil)
+	expect.Equal(t, []raft.Event{raft.Applying{ID: first, Since: 1}}, events)
+	m.appliedUpTo(first)
+	m.applying(raft.Applying{ID: second, Since: 5})
+	events, _, _ = m.take(nil)
+	expect.Equal(t, []raft.Event{raft.Applied{ID: first}, raft.Applying{ID: second, Since: 5}}, events)
+}
