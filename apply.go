@@ -30,6 +30,8 @@ type batch struct {
 	wokeAt Time   // when the process last woke much too late
 	slept  Time   // by how much
 	took   recent // the batches before
+	// yielded: a leader has stepped down because the FSM hangs in this batch.
+	yielded bool
 }
 
 func (c *Core) onApplying(a Applying) {
@@ -38,6 +40,7 @@ func (c *Core) onApplying(a Applying) {
 	}
 	assert(a.ID.Index <= c.log.applying, "nothing is being applied that was not handed to the FSM")
 	b, since := &c.log.batch, a.Since
+	b.yielded = b.yielded && b.last == a.ID.Index
 	if since < b.wokeAt {
 		since += b.slept // it was not told of the batch yet, see woke
 	}

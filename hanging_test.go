@@ -396,3 +396,32 @@ func TestHangingFSM_WhatIsReportedAppliedIsInTheLog(t *testing.T) {
 	assert.Contains(t, traced(c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 4, Applied: 5})), raft.TraceRefused)
 	assert.EqualValues(t, 4, c.progress("b").Applied)
 }
+
+// A voter that it does not hear may be well, and those that hear this leader deny it their votes. It steps down in favour of
+// such a voter, once.
+func TestHangingFSM_StepsDownOnceForWhoIsNotHeard(t *testing.T) {
+	c := hanging(t, "abc")
+	hear := func(d raft.Time) {
+		for end := c.now + d; c.now < end && c.Leadership().Role == raft.Leader; {
+			c.after(min(heartbeatPace, end-c.now))
+			c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 4, Applied: 3})
+			c.persist()
+		}
+	}
+	hear(applyStallMax + 4*electionTimeout - 1)
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	hear(heartbeatPace)
+	require.Equal(t, raft.Follower, c.Leadership().Role)
+
+	c.timeout()
+	c.grantPreVote("b")
+	c.persist()
+	c.receive("b", 3, raft.VoteReply{Granted: true})
+	require.Equal(t, raft.Leader, c.Leadership().Role, "nobody else was better off")
+	for end := c.now + applyStallMax; c.now < end; {
+		c.after(heartbeatPace)
+		c.receive("b", 3, raft.HeartbeatReply{Round: c.beat, Match: 4, Applied: 3})
+		c.persist()
+	}
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+}

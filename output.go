@@ -54,10 +54,12 @@ type Output struct {
 
 // Keep says what to do with snapshots besides writing and restoring them.
 type Keep struct {
-	Take    *Take        // answered by SnapshotTaken; nil: take none
-	Receive *Receive     // take in this stream, instead of an earlier one; nil: go on as before
-	Stop    []Peer       // end the streams to these peers
-	Discard []SnapshotID // delete these files: no record names them, and no offer of this member
+	Take    *Take    // answered by SnapshotTaken; nil: take none
+	Receive *Receive // take in this stream, instead of an earlier one; nil: go on as before
+	Stop    []Peer   // end the streams to these peers
+	// Discard names files to delete: no record names them, and no offer of this member. Give back a frozen state among them
+	// before a Take of the same Output freezes another one.
+	Discard []SnapshotID
 }
 
 // Take asks for a snapshot of the state in which Base.ID is the last entry applied, neither more nor less. That entry

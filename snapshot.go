@@ -222,11 +222,11 @@ type spoken struct {
 
 // onPeerSpeaks records what a peer's connection has said, if that is less than what members of this release take. A member
 // of a release that cannot take snapshots is sent none: a stream to it ends. A peer that is not named yet may be about to
-// join. The connections of the first members are up before entry 1 names their incarnations, which is final with a term.
+// join, and the connections of the first members are up before entry 1 names their incarnations.
 func (c *Core) onPeerSpeaks(e PeerUp) {
-	peer, s, begun := Peer{e.ID, e.Incarnation}, &c.snaps, c.hard.Term > 0
+	peer, s := Peer{e.ID, e.Incarnation}, &c.snaps
 	said := spoken{peer, cmp.Or(e.Protocol, ProtocolMembership), e.AppendBytesMax} // 0: the host does not say
-	s.spoken = slices.DeleteFunc(s.spoken, func(m spoken) bool { return m.peer == peer || !begun && m.peer.ID == peer.ID })
+	s.spoken = slices.DeleteFunc(s.spoken, func(m spoken) bool { return m.peer == peer })
 	if said.protocol >= ProtocolMembership && said.appendBytesMax == 0 {
 		return
 	}

@@ -56,11 +56,13 @@ func (c *Core) onStalledDisk() {
 // would get an answer.
 //
 //	"A leader whose FSM has been applying one batch for ApplyStallMax transfers its leadership to a voter that it hears,
-//	that nothing hinders, that holds the whole log and has applied this batch. Without one it stays leader and refuses
-//	proposals." (docs/divergence.md)
+//	that nothing hinders, that holds the whole log and has applied this batch. Without one it steps down, once, if there
+//	is a voter that it does not hear; otherwise it stays leader and refuses proposals." (docs/divergence.md)
 //
 // The target is beyond the entry at which this FSM hangs, so an entry at which the FSMs of all members hang causes no
-// transfer, and any other at most one successful transfer for each member. A target that holds the whole log, which does not
+// transfer, and any other at most one successful transfer for each member. If nobody that it hears is fit, it steps down in
+// favour of a voter that it does not hear, once in each batch: only the link between the two may be cut, and those that hear
+// this leader deny the other one their votes. A target that holds the whole log, which does not
 // grow meanwhile, is told to campaign at once. If it does not win, there is a pause before the next attempt, in which requests
 // and changes of the members have their turn.
 func (c *Core) onHangingFSM() {
@@ -81,8 +83,18 @@ func (c *Core) onHangingFSM() {
 		c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
 		c.beginTransfer(&transfer{own: true, to: p.peer})
 		l.hangRetryAt = c.now.Mono + 2*c.outcomeTime(l, p.peer)
+		return
+	}
+	unheard := slices.ContainsFunc(l.peers, func(p progress) bool { return p.votes != 0 && c.unheard(&p) })
+	if unheard && !b.yielded && c.now.Mono >= b.hangsAt(Time(c.cfg.ApplyStallMax))+hangPatience*c.electionTimeout() {
+		b.yielded = true
+		c.stepDown()
 	}
 }
+
+// hangPatience is for how many election timeouts a leader whose FSM hangs waits for a voter that it hears to be fit, before it
+// steps down in favour of one that it does not hear.
+const hangPatience = 4
 
 // ownTarget returns the fit voter with the longest log to which a leader transfers its leadership that cannot do its work;
 // nil if there is none. While the voters change, one that is leaving may lead, too, if no other one is fit.

@@ -89,6 +89,9 @@ func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, o
 	hears := before.Role == raft.Leader || before.Leader != "" && heard > 0 && w.now-heard < n.timeout()
 	reach, told := before.Term, false
 	for _, e := range events {
+		if a, ok := e.(raft.SnapshotArrived); ok && before.Uninitialized && k.leaders[s.Term] == a.From {
+			reach = max(reach, s.Term) // that of the offer, which an uninitialized member takes over with the snapshot
+		}
 		r, ok := e.(raft.Received)
 		if !ok {
 			continue

@@ -76,12 +76,6 @@ func (d *disk) endInstall(n *node) {
 // keepSnapshots does what an output says about snapshots.
 func (n *node) keepSnapshots(k *raft.Keep) {
 	v := &n.vault
-	if k.Take != nil {
-		n.c.check.takes(n, k.Take)
-		take := *k.Take
-		v.take, v.needless = &take, false
-		n.takeIfReached()
-	}
 	for _, p := range k.Stop {
 		n.endStream(n.c.at(p).index)
 	}
@@ -92,6 +86,12 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 		}
 		v.in.Discarded(id)
 		_ = n.files().Discard(id) // the next start removes what this leaves
+	}
+	if k.Take != nil {
+		n.c.check.takes(n, k.Take)
+		take := *k.Take
+		v.take, v.needless = &take, false
+		n.takeIfReached()
 	}
 	if r := k.Receive; r != nil {
 		w := v.in.Receive(n.now().Mono, *r, n.space().Room())

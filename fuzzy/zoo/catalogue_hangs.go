@@ -8,6 +8,12 @@ var hangs = []Mutant{
 		Expect: "L12", MustKill: true, Profiles: []string{"hangs"},
 	},
 	{
+		ID: "H13", Before: true, Rule: "or steps down once for a voter that it does not hear", Bug: "it stays",
+		Edits:  []Edit{value("stall.go", `unheard && !b.yielded && c.now.Mono >= b.hangsAt(Time(c.cfg.ApplyStallMax))+hangPatience*c.electionTimeout()`, `false`)},
+		Expect: "L12", Profiles: []string{"hangs"},
+		Test: &Test{".", "TestHangingFSM_StepsDownOnceForWhoIsNotHeard"},
+	},
+	{
 		ID: "H02", Before: true, Rule: "to a voter that is beyond its batch", Bug: "to anyone",
 		Edits:  []Edit{value("stall.go", `p.applied >= b.last && p.hindered == 0 && p.match == c.log.Last.Index`, `p.hindered == 0 && p.match == c.log.Last.Index`)},
 		Expect: "N85", MustKill: true, Profiles: []string{"hangs"},
