@@ -43,6 +43,7 @@ type identity struct {
 	refusals     map[raft.Peer]raft.Rejection    // the contacts that reject this member at present, and why
 	refused      map[raft.Peer]raft.Rejection    // how this member has rejected peers since they were connected last
 	spoken       map[raft.Peer]speech            // what the last connection to each peer has shown of its release
+	changed      bool                            // a peer that misnames this member has said that the members are no longer those of entry 1
 	misnamed     map[raft.Peer]bool              // what each peer has said last of this id: that other incarnations are its members, or this one
 	silent       map[raft.Peer]bool              // callers that are dialed again as soon as they speak
 	warned       map[warning][]raft.RejectReason // the rejections logged since the last connection in that direction
@@ -94,6 +95,7 @@ func (i *identity) updateWiped() {
 func (i *identity) heed(v *raft.Handshake, h raft.Hello) {
 	switch {
 	case v.Misnames(h):
+		i.changed = i.changed || h.NamedIndex > 1
 		if _, known := i.misnamed[h.From]; known || len(i.misnamed) < strangersMax {
 			i.misnamed[h.From] = true
 		}

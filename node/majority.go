@@ -15,6 +15,9 @@ func (i *identity) majorityLost() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	config := i.known()
+	if i.changed && len(i.config.Members) == 0 {
+		return "" // the members are others than the list that this one was started with
+	}
 	for _, half := range []raft.Halves{raft.IncomingHalf, raft.OutgoingHalf} {
 		var voters int
 		var lost []string
@@ -41,7 +44,7 @@ func (i *identity) lostDisk(m raft.Member) bool {
 		return i.wiped.Load()
 	}
 	if r, refuses := i.refusals[m.Peer()]; refuses && r.Reason == raft.RejectWrongIncarnation {
-		return true
+		return r.Cluster == (raft.ClusterID{}) // one that has been replaced belongs to the cluster again: this member is behind
 	}
 	if !i.wiped.Load() || m.Incarnation != 0 {
 		return false

@@ -173,3 +173,54 @@ func TestImage_WhoRefusedAMemberSaysWhy(t *testing.T) {
 		assert.NotContains(t, problem(), "last met")
 	})
 }
+
+// A member whose disk was emptied knows only the list that it was started with. The cluster may have grown since.
+func TestMajorityLost_NotOfAListThatTheClusterHasOutgrown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := withLogs(t, nil)
+		propose(t, c.Leader(), "a")
+		for _, id := range []raft.NodeID{"n4", "n5"} {
+			c.Join(id)
+			c.Add(id)
+		}
+		for _, id := range []raft.NodeID{"n2", "n3"} {
+			c.Crash(id)
+			c.Wipe(id)
+			c.Start(id)
+		}
+		time.Sleep(time.Minute)
+		propose(t, c.Leader(), "b") // n1, n4 and n5 are a majority of five
+		for _, id := range []raft.NodeID{"n2", "n3"} {
+			assert.True(t, c.Node(id).Status().Wiped)
+			assert.Empty(t, c.Node(id).Status().MajorityLost)
+		}
+	})
+}
+
+// A member that lags knows members by incarnations that have been replaced. They answer with others, and belong to the cluster.
+func TestMajorityLost_NotForAMemberThatLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startAll(t, rafttest.Options{Members: 5, NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			cfg.SnapshotEntries, cfg.SnapshotTailBytes, cfg.SnapshotHoldBytes = 10, 1, 1
+			cfg.SnapshotBytesPerSecond = 64 << 10
+		}})
+		propose(t, c.Leader(), "a")
+		c.Crash("n5")
+		for range 30 {
+			propose(t, c.Leader(), strings.Repeat("x", 16<<10))
+		}
+		time.Sleep(5 * time.Minute)
+		for _, id := range []raft.NodeID{"n2", "n3", "n4"} {
+			c.Crash(id)
+			c.Replace(id)
+			propose(t, c.Leader(), "b")
+		}
+		time.Sleep(5 * time.Minute)
+		late := c.Start("n5")
+		for range 1000 {
+			require.Empty(t, late.Status().MajorityLost)
+			time.Sleep(20 * time.Millisecond)
+		}
+		c.Converge()
+	})
+}

@@ -43,7 +43,12 @@ var compared = []struct {
 		"the member with the shorter one may campaign although the leader works: set the same on all members"},
 	{"limit of a command", func(s settings) string { return known(s.commandBytesMax) },
 		"whether a command is too large depends on who leads: set the same Config.CommandBytesMax on all members"},
-	{"limit of an append", func(s settings) string { return cmp.Or(known(s.appendBytesMax), "none") },
+	{"limit of an append", func(s settings) string {
+		if s.commandBytesMax == 0 {
+			return "" // an earlier release, which does not say
+		}
+		return cmp.Or(known(s.appendBytesMax), "none")
+	},
 		"a command that is too large for one member is refused, and a member for which an entry is too large is sent a snapshot: " +
 			"set the same transport.Options.FrameBytesMax on all members"},
 	{"snapshot support", func(s settings) string { return map[bool]string{true: "no", false: "yes"}[s.noSnapshots] },

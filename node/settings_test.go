@@ -92,7 +92,7 @@ func TestSettings_ADifferenceIsToldOnBothSidesAndLoggedOnce(t *testing.T) {
 		assert.Equal(t, []string{"election timeout 1s, not 2s"}, differing(c.Node("n3"), "n1"))
 		assert.Empty(t, differing(c.Node("n1"), "n2"))
 		assert.Equal(t, 1, c.Node("n2").Metrics().SettingsDiffer)
-		assert.Equal(t, [3]int{1, 1, 2}, told())
+		c.Await("both sides say it", func() bool { return told() == [3]int{1, 1, 2} })
 
 		c.Isolate("n3")
 		time.Sleep(20 * time.Second)
@@ -100,7 +100,7 @@ func TestSettings_ADifferenceIsToldOnBothSidesAndLoggedOnce(t *testing.T) {
 		c.Converge()
 		c.Restart("n3")
 		c.Converge()
-		assert.Equal(t, [3]int{1, 1, 4}, told(), "only n3, which was started anew, says it again")
+		c.Await("only n3, which was started anew, says it again", func() bool { return told() == [3]int{1, 1, 4} })
 
 		timeouts["n3"] = time.Second
 		c.Restart("n3")
@@ -110,7 +110,7 @@ func TestSettings_ADifferenceIsToldOnBothSidesAndLoggedOnce(t *testing.T) {
 		timeouts["n3"] = 3 * time.Second
 		c.Restart("n3")
 		c.Converge()
-		assert.Equal(t, [3]int{2, 2, 6}, told(), "it has begun again")
+		c.Await("it has begun again", func() bool { return told() == [3]int{2, 2, 6} })
 	})
 }
 
@@ -136,7 +136,7 @@ func TestLoopback_WhatIsTooLargeForAMemberWithoutSnapshotsIsTold(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 	assert.Contains(t, problem, raft.EntryID{Index: at.Index, Term: at.Term}.String())
 	assert.Contains(t, problem, "takes 262181 bytes, and an append to it carries 114684 (its transport.Options.FrameBytesMax)")
-	assert.Contains(t, problem, "raise its limit and restart it")
+	assert.Contains(t, problem, "raise that limit and restart the member that has it")
 	l.frames = nil
 	require.NoError(t, l.nodes[2].Close())
 	l.restart(2)

@@ -169,7 +169,9 @@ func (n *Node) Status() Status {
 		s.LeaderMember = &m
 	}
 	s.patience, s.appliesLate = heardTimeouts*n.cfg.ElectionTimeout, n.applied.late()
-	s.MajorityLost = n.identity.majorityLost()
+	if core.Leader == "" { // else it is this member that is behind
+		s.MajorityLost = n.identity.majorityLost()
+	}
 	s.SlowElection = cmp.Or(slowElection(core, n.cfg.ElectionTimeout), n.history.unsettled(n.now().Mono, n.cfg.ElectionTimeout))
 	s.Missing = missing(core, s.Members)
 	s.judge()

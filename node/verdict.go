@@ -147,7 +147,7 @@ func saysEarlier(_ *Status, m *MemberStatus) string {
 func saysNeedsSnapshot(s *Status, m *MemberStatus) string {
 	t, lacks, lift := &s.Snapshot, "it lacks entries that are compacted here, and ", ""
 	if large := m.oversized(); large != "" {
-		lacks, lift = large+": it needs a snapshot instead, and ", ": raise its limit and restart it"
+		lacks, lift = large+": it needs a snapshot instead, and ", ": raise that limit and restart the member that has it"
 	}
 	var failed *raft.SnapshotStreamError
 	switch {
@@ -158,7 +158,7 @@ func saysNeedsSnapshot(s *Status, m *MemberStatus) string {
 	case m.settings.noSnapshots:
 		return lacks + "its storage keeps no snapshots" + lift
 	case m.progress != nil && m.progress.Oversized.Index > s.Commit:
-		return lacks + "the entry is not committed yet: if that needs this member, raise its limit and restart it"
+		return lacks + "the entry is not committed yet: if that needs it, raise that limit and restart the member that has it"
 	case t.Sending != nil && t.Sending.Peer == m.ID:
 		return lacks + "is sent a snapshot: " + t.Sending.String()
 	case errors.As(t.SendErr, &failed) && failed.To == m.ID:

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -106,7 +107,7 @@ func setAside(disk files.FS, dir, name string) (string, error) {
 
 // move checks first that it can move the store.
 func (a aside) move(disk files.FS, dir string, begun bool) error {
-	err := preflight(disk, dir)
+	err := preflight(disk, dir, filepath.Join(dir, a.Name))
 	if err == nil && !begun {
 		err = a.record(disk, dir)
 	}
@@ -143,7 +144,7 @@ func unusedName(disk files.FS, name string) (string, error) {
 }
 
 // preflight returns an error if a file cannot be moved, as far as that can be known. It changes nothing.
-func preflight(disk files.FS, dir string) error {
+func preflight(disk files.FS, dir, to string) error {
 	mount, err := mountOfAll(disk, dir, []files.Info{{Name: BoltFile}})
 	if err == nil {
 		err = disk.Writable(dir)
@@ -166,8 +167,11 @@ func preflight(disk files.FS, dir string) error {
 			err = disk.Writable(from)
 		}
 		if err == nil && at != mount {
-			copied += bytesOf(list)
-			err = readable(disk, from, list)
+			var begun []files.Info // copies of an interrupted call, which make room for whole ones
+			if begun, _, err = listed(disk, filepath.Join(to, part)); err == nil {
+				copied += bytesOf(list) - bytesOf(among(begun, list))
+				err = readable(disk, from, list)
+			}
 		}
 		if err != nil {
 			return err
@@ -179,6 +183,13 @@ func preflight(disk files.FS, dir string) error {
 		return &fs.PathError{Op: "copy", Path: dir, Err: err}
 	}
 	return nil
+}
+
+// among returns those of the files that have a name of the list.
+func among(all, list []files.Info) []files.Info {
+	return slices.DeleteFunc(all, func(f files.Info) bool {
+		return !slices.ContainsFunc(list, func(of files.Info) bool { return of.Name == f.Name })
+	})
 }
 
 // asideParts are the directories of a store, in the order in which their files are moved. The snapshots go first. Without the

@@ -430,3 +430,41 @@ func TestLineage_AnEarlierReleaseSkipsAddresses(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []raft.Sighting{{Peer: peer("n2", 5), Start: raft.StartID{Count: 3, Nonce: 4}, Term: 6}}, l.memory.Seen)
 }
+
+// roomFor is a file system in which so many bytes of the copies of a log find room.
+type roomFor struct {
+	mounted
+	bytes int64
+}
+
+func (r roomFor) Free(string) (int64, error) {
+	copies, err := r.List("data/aside/" + LogDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return r.bytes + asideReserve - bytesOf(copies), err
+}
+
+// The copies that an interrupted call has made take room themselves. There is enough for the rest.
+func TestSetAside_AnInterruptedCopyLeavesRoomForItsEnd(t *testing.T) {
+	tree := crashdisk.New()
+	disk := tree.FS()
+	require.NoError(t, disk.MakeDir("data/"+LogDir))
+	writeFile(t, disk, "data/raft.db", "x")
+	for _, n := range []string{"1", "2", "3"} {
+		writeFile(t, disk, "data/log/000000000000000"+n+".seg", strings.Repeat(n, 1<<10))
+	}
+	require.NoError(t, disk.SyncDir("data"))
+	require.NoError(t, disk.SyncDir("data/log"))
+	tight := func(f files.FS) files.FS { return roomFor{mounted{f, []string{"data/log"}}, 3 << 10} }
+	for stop, ended := 0, false; !ended; stop++ {
+		next := tree.Clone()
+		next.StopAfter(stop)
+		_, err := setAside(tight(next.FS()), "data", "aside")
+		ended = err == nil
+		if again := next.Clone(); exists(t, again.FS(), "data/"+asideRecord) {
+			_, err = setAside(tight(again.FS()), "data", "aside")
+			require.NoError(t, err, "after %d operations", stop)
+		}
+	}
+}

@@ -334,6 +334,8 @@ func TestLimits_BothSidesCount(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	assert.Zero(t, h.AppendBytesMax, "more than can be sent is no limit")
+	hello := wireHello{ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b", AppendBytesMax: 1}
+	assert.ErrorIs(t, hello.check(), ErrMalformed, "no member has such a limit")
 	assert.Zero(t, h.CommandBytesMax)
 }
 

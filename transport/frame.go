@@ -34,6 +34,9 @@ const (
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
 	// appendOverheadMax is what the frame of an append takes besides the records of its entries.
 	appendOverheadMax = smallBytesMax + frameSumBytes
+	// appendBytesLeast is what an append carries at the smallest Options.FrameBytesMax.
+	appendBytesLeast = frameBytesLeast - appendOverheadMax
+	frameBytesLeast  = 64 << 10
 	// growBytes is where a frame begins, whatever length it declares, and growFactor the factor by which its room grows once
 	// that is full: up to 2 MiB, no more than growBytes of a frame are copied.
 	growBytes  = 128 << 10

@@ -173,6 +173,8 @@ func (w *wireHello) check() error {
 		return fmt.Errorf("%w: an address of %d bytes", ErrMalformed, len(w.Address))
 	case w.ElectionTimeout < 0:
 		return fmt.Errorf("%w: an election timeout of %d ns", ErrMalformed, w.ElectionTimeout)
+	case w.AppendBytesMax > 0 && w.AppendBytesMax < appendBytesLeast: // it would have leaders refuse every command
+		return fmt.Errorf("%w: a limit of %d bytes in an append; the smallest is %d", ErrMalformed, w.AppendBytesMax, appendBytesLeast)
 	case w.IdleTimeout < 0 || w.IdleTimeout > int64(timeoutMax):
 		return fmt.Errorf("%w: an idle timeout of %d ns", ErrMalformed, w.IdleTimeout)
 	}

@@ -154,7 +154,7 @@ func (o Options) Validate() error {
 		name            string
 		value, min, max int
 	}{
-		{"FrameBytesMax", o.FrameBytesMax, 64 << 10, 1 << 30},
+		{"FrameBytesMax", o.FrameBytesMax, frameBytesLeast, 1 << 30},
 		{"HandshakesMax", o.HandshakesMax, 1, 1 << 16},
 		{"InboundMax", o.InboundMax, 2, 1 << 16},
 	} {
