@@ -135,12 +135,22 @@ func (r *Rejection) Error() string {
 	case r.Reason == RejectVersion:
 		fmt.Fprintf(&b, " (it speaks versions %d to %d)", r.VersionsMin, r.VersionsMax)
 	}
-	if _, remedy := r.Reason.texts(); r.Asked() {
+	switch _, remedy := r.Reason.texts(); {
+	case r.Asked():
 		b.WriteString("; the caller knows this one, too, and nothing is to be done")
-	} else if remedy != "" {
+	case r.Reason == RejectWrongIncarnation && !r.OfEmptiedDisk():
+		b.WriteString("; it belongs to a cluster: it has replaced the member that was called, which the caller does not know yet, " +
+			"or the address is that of another cluster's member")
+	case remedy != "":
 		fmt.Fprintf(&b, "; %s", remedy)
 	}
 	return b.String()
+}
+
+// OfEmptiedDisk reports whether the disk of the member that rejects was emptied: it is another one than the caller knows, and
+// belongs to no cluster. One that belongs to a cluster may have replaced the member that a caller which is behind still knows.
+func (r *Rejection) OfEmptiedDisk() bool {
+	return r.Reason == RejectWrongIncarnation && r.Cluster == ClusterID{}
 }
 
 // Asked reports whether the caller knows the member that has answered, too: it has asked which of two incarnations is there, as

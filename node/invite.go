@@ -309,7 +309,7 @@ func (v *invitations) missed(ended error, inv *invitation) error {
 		why = errors.New("it has not answered")
 	}
 	if ended != nil {
-		why = fmt.Errorf("%w, until %w", why, ended)
+		why = fmt.Errorf("%w (%w)", why, ended)
 	}
 	return v.unreachable(inv, why)
 }

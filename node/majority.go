@@ -43,8 +43,8 @@ func (i *identity) lostDisk(m raft.Member) bool {
 	if m.ID == i.self.ID && (m.Incarnation == 0 || m.Incarnation == i.self.Incarnation) {
 		return i.wiped.Load()
 	}
-	if r, refuses := i.refusals[m.Peer()]; refuses && r.Reason == raft.RejectWrongIncarnation {
-		return r.Cluster == (raft.ClusterID{}) // one that has been replaced belongs to the cluster again: this member is behind
+	if r, refuses := i.refusals[m.Peer()]; refuses && r.OfEmptiedDisk() {
+		return true
 	}
 	if !i.wiped.Load() || m.Incarnation != 0 {
 		return false

@@ -231,5 +231,5 @@ func (n *Node) catchUp(p raft.PeerProgress, last raft.Index, s SnapshotStatus) *
 
 // needsReplacement reports whether a member will not count again by itself: it has lost what it acknowledged, or its disk.
 func needsReplacement(m MemberStatus) bool {
-	return m.State == "stale" || m.refusal != nil && m.refusal.Reason == raft.RejectWrongIncarnation
+	return m.State == "stale" || m.refusal != nil && m.refusal.OfEmptiedDisk()
 }

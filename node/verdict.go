@@ -77,7 +77,7 @@ func saysEmptied(s *Status, m *MemberStatus) string {
 	switch {
 	case m.isSelf() && s.Wiped:
 		return "its disk was emptied: the cluster knows it with another incarnation"
-	case !m.isSelf() && !m.Connected && m.refusal != nil && m.refusal.Reason == raft.RejectWrongIncarnation:
+	case !m.isSelf() && !m.Connected && m.refusal != nil && m.refusal.OfEmptiedDisk():
 		return "its disk was emptied: it answers with another incarnation"
 	}
 	return ""

@@ -37,6 +37,25 @@ func (e *UnfinishedAsideError) Error() string {
 		"call storage.SetAside again, which finishes it", e.Dir, e.Record)
 }
 
+// endAside removes the record of a store that is no longer there: an earlier release, which does not look for the record, has
+// set it aside itself, and has a new store there by now. The directory is locked.
+func endAside(disk files.FS, dir string) error {
+	a, begun, err := readAside(disk, dir)
+	if err != nil || !begun || a.File == 0 { // SetAside decides where files have no numbers
+		return err
+	}
+	if _, err := disk.Inode(filepath.Join(dir, BoltFile)); err != nil {
+		return nil // SetAside finishes it
+	}
+	if moved, err := a.moved(disk, dir); err != nil || !moved {
+		return err
+	}
+	if err := disk.SyncDir(filepath.Join(dir, a.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return forgetAside(disk, dir)
+}
+
 // unfinishedAside returns an *UnfinishedAsideError if the record exists.
 func unfinishedAside(dir string) error {
 	record := filepath.Join(dir, asideRecord)

@@ -122,7 +122,12 @@ func (b *boltStore) lock(dir string, wait time.Duration) (err error) {
 	if b.unlock, err = lockDir(dir, wait); err != nil {
 		return explain("locking", b.path, err)
 	}
-	if err := unfinishedAside(dir); err != nil {
+	if err = endAside(files.OS, dir); err != nil {
+		err = explain("opening", filepath.Join(dir, asideRecord), err)
+	} else {
+		err = unfinishedAside(dir)
+	}
+	if err != nil {
 		b.unlock()
 		return err
 	}
