@@ -150,7 +150,7 @@ var transfers = []Mutant{
 	},
 	{
 		ID: "T15", Before: true, Rule: "a stalled leader steps down if only who is not heard can help who needs a snapshot", Bug: "it leads on",
-		Edits:  []Edit{instead("stall.go", "c.stepDown() // who is not heard", "_ = c // who is not heard")},
+		Edits:  []Edit{instead("stall.go", "c.stepDown() // who is not heard may be elected, and bring a snapshot to who needs one", `_ = c`)},
 		Expect: "L12", Profiles: []string{"durable"},
 		Test: &Test{".", "TestStall"},
 	},
