@@ -224,7 +224,7 @@ func TestTake_Requests(t *testing.T) {
 	assert.Equal(t, []raft.Answer{{RequestID: 7, Kind: raft.AnswerRefused, Refusal: raft.RefusedUnsupported}}, out.Answers)
 }
 
-// A compaction costs a write, so only so many entries are worth it. Whoever asks for a snapshot may need the room: what the tail
+// A compaction costs a write, so only so many entries are worth it. A caller that asks for a snapshot may need the room: what the tail
 // allows goes, also if the snapshot was there already.
 func TestCompact_ARequestIsWorthIt(t *testing.T) {
 	cfg := snapConfig()

@@ -60,7 +60,7 @@ func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 		d.cluster.Kill(leader.ID)
 		d.down[leader.ID] = true
 	}
-	if !d.hasQuorum() { // there is no failover; whoever restarts members ends the wait, and not the cluster
+	if !d.hasQuorum() { // no failover ends this: members must be restarted
 		d.screen.say("%s %s → nobody leads: %s", leader.ID, how, d.quorum())
 		if again {
 			d.watches.Go(d.heal)

@@ -250,7 +250,7 @@ func setAside(ctx context.Context, o Options, why error, log hclog.Logger) error
 		if err == nil && now.Leads() && now.Cluster == o.Cluster {
 			break
 		}
-		j.say("the store is of no use, and is set aside once a leader answers", errors.Join(why, err).Error())
+		j.say("the store cannot be used, and is set aside once a leader answers", errors.Join(why, err).Error())
 		select {
 		case <-ctx.Done():
 			return why

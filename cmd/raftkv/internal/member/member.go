@@ -130,7 +130,7 @@ func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 			return
 		case errors.Is(err, raft.ErrWiped):
 			if n.Status().MajorityLost == "" { // or else the node has logged that
-				log.Error("this member is of no use", "error", asCommand(err))
+				log.Error("this member cannot go on", "error", asCommand(err))
 			}
 			return
 		}
