@@ -69,6 +69,9 @@ func (n *node) unhang() {
 	h.batch, h.longest = raft.EntryID{}, max(h.longest, sim.Time(n.now().Mono-h.since))
 	n.applying = false
 	n.complete(to)
+	if n.core != nil && n.applied < to.Index { // a snapshot has replaced the log; a real applier has read the batch before
+		n.post(raft.Applied{ID: to})
+	}
 	if n.core != nil && n.vault.restore != nil {
 		n.vaultIn(0, vaultRestored)
 	}

@@ -30,7 +30,7 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 		w.rested, w.enfranchised = w.now, w.now
 	}
 	if w.freed == w.now {
-		w.rested = w.now - n.timeout() // it may campaign at once
+		w.rested = min(w.rested, w.now-n.timeout()) // it may campaign at once, and a repeated message puts nothing off
 	}
 	for i := range out.Trace {
 		switch out.Trace[i].Kind {
