@@ -98,15 +98,13 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	}
 }
 
-// A member that holds entry 1 in term 0 may have missed everything since. It takes another life than the one that entry 1
-// names if that knows of a term of this very cluster: it may have joined since, and need this member's vote.
 // Before a member is replaced, its leader asks under another incarnation who is there.
 func TestHandshake_ACallerThatKnowsUsIsNotToldThatOurDiskIsLost(t *testing.T) {
 	v := Handshake{Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Config: threeMembers(11, 22, 33)}
 	asks := Hello{ClusterName: "blue", Cluster: ours, From: n3, Expected: Peer{"n2", 21}, StartCount: 7, Lineage: starts(1, 7), Term: 5}
 	r := v.Judge(asks).Rejection
 	expect.False(t, r.Asked())
-	expect.ErrorContains(t, r, "was emptied: replace it")
+	expect.ErrorContains(t, r, "it has replaced the member that was called")
 	asks.Named = []Incarnation{21, 22}
 	r = v.Judge(asks).Rejection
 	expect.Equal(t, RejectWrongIncarnation, r.Reason)
@@ -115,6 +113,8 @@ func TestHandshake_ACallerThatKnowsUsIsNotToldThatOurDiskIsLost(t *testing.T) {
 	expect.ErrorContains(t, r, "the caller knows this one, too, and nothing is to be done")
 }
 
+// A member that holds entry 1 in term 0 may have missed everything since. It takes another life than the one that entry 1
+// names if that knows of a term of this very cluster: it may have joined since, and need this member's vote.
 func TestHandshake_AtTermZeroAReplacementIsTaken(t *testing.T) {
 	v := Handshake{Self: n2, ClusterName: "blue", Cluster: ours, Lineage: starts(1, 3), Bootstrapper: n1, Config: threeMembers(11, 22, 33)}
 	h := Hello{ClusterName: "blue", Cluster: ours, Expected: n2, StartCount: 7, Lineage: starts(1, 7), Term: 5, Bootstrapper: n1}
