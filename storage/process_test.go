@@ -218,8 +218,8 @@ func TestBolt_AnEmptiedDiskIsAnotherIncarnation(t *testing.T) {
 func TestBolt_FileAndDirectoryAreForTheOwnerAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	mustLoad(t, dir)
-	lock := filepath.Join(dir, "raft.lock")
-	for name, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, storage.BoltFile): 0o600, lock: 0o600} {
+	lock := filepath.Join(dir, "raft.lock") // is empty: others may open it to lock it
+	for name, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, storage.BoltFile): 0o600, lock: 0o644} {
 		info, err := os.Stat(name)
 		require.NoError(t, err)
 		assert.Equal(t, want, info.Mode().Perm(), name)
