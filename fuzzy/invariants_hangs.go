@@ -21,7 +21,9 @@ func (k *checker) hangs(n *node, before *raft.CoreStatus, out *raft.Output) {
 	for i := range out.Trace {
 		switch e := &out.Trace[i]; {
 		case e.Kind == raft.TracePreVoteDenied && e.Reason == raft.DeniedOldLog:
-			w.needed = w.now
+			if w.needed = w.now; s.FSMHangs { // it stands soon, also if its FSM goes on before
+				w.cause = max(w.cause, w.now+n.soon()-2*w.waits)
+			}
 		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && w.needed < w.rested && w.now-w.rested < 4*n.timeout():
 			k.broken("N86", "%s, whose FSM hangs, stands for election in term %d after %v", n, s.Term, time.Duration(w.now-w.rested))
 		}
@@ -35,6 +37,14 @@ func (k *checker) hangs(n *node, before *raft.CoreStatus, out *raft.Output) {
 			k.broken("N84", "%s takes a proposal, and its FSM hangs", n)
 		}
 	}
+}
+
+// soon is how long a member lets another one's election run before it campaigns itself.
+func (n *node) soon() raft.Time {
+	if n.seen.waits > n.timeout() {
+		return n.seen.waits
+	}
+	return n.timeout() / 15
 }
 
 // relinquishes checks a transfer that a leader begins because its FSM hangs.
