@@ -33,7 +33,7 @@ type Limits struct {
 	// last snapshot was larger, after as many bytes as it has. Default 64 MiB.
 	SnapshotLogBytes int
 	// SnapshotTailBytes is how many bytes of entries stay in the log when it is compacted, for followers that lag a
-	// little. It is an estimate. A log that has fewer is not compacted, whoever asks for it. Default 16 MiB.
+	// little. It is an estimate. A log that has fewer is not compacted, even on request. Default 16 MiB.
 	SnapshotTailBytes int
 	// SnapshotHoldBytes bounds the bytes of entries that a leader keeps beyond that for a follower that it hears,
 	// because the follower needs them next. If the snapshot that is sent to the follower is larger, its size is the

@@ -29,7 +29,7 @@ var joining = []Mutant{
 		value("node/invite.go", `len(v.open) > 0`, `false`)),
 	testedFirst("M139", "a leader that is one no longer makes no contact", "it goes on until the time is over", "node", "ContactIsMade",
 		instead("node/invite.go", `return 0, v.node.notLeader(now.Leader, "")`, `_ = now`)),
-	testedFirst("M140", "whoever is where a replacement is to be is asked who it is", "any incarnation is dialed", "node", "Change_ReplacesNobody",
+	testedFirst("M140", "the process at the address of a replacement is asked who it is", "any incarnation is dialed", "node", "Change_ReplacesNobody",
 		instead("node/invite.go", `inv.asks = unheard(in.Configuration, m.ID, 0)`, `_ = in`)),
 	testedFirst("M141", "a rejection that passes by itself is waited for", "it ends the contact", "node", "Invitations_WhatPasses",
 		value("node/invite.go", `r == nil || passes(r.Reason)`, `r == nil`)),

@@ -158,7 +158,7 @@ func (c *Contacts) Memory(m raft.Memory) {
 	}
 }
 
-// Invite has a member dialed that is to join: with incarnation 0 whoever answers, else to be told who is there.
+// Invite has a member dialed that is to join: with incarnation 0 any member that answers, else to be told who is there.
 func (c *Contacts) Invite(m raft.Member) { c.invited[m.ID] = m }
 
 // Uninvite ends Invite.
