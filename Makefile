@@ -20,7 +20,7 @@ MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThat
 SIMULATED = fuzzy|elections|internal/electionpage
 WORKERS   = ^TestCompare|^TestApplication
 # What must build on every system; tests and benchmarks need not.
-PORTABLE  = . ./node ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
+PORTABLE  = . ./handshake ./node ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
 SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 
 .DEFAULT_GOAL := help

@@ -27,7 +27,7 @@
 //
 // Package node is one loop around a Core. Of this package it uses only what is exported, so you can write another
 // loop: for a simulator, or for many groups. The example of [Core.Step] is a complete loop, and states the rules
-// that a loop must keep. What node shares with the simulator beyond that, such as merging writes and caching recent
+// that a loop must keep. Package handshake says which peers a member may talk to. What node shares with the simulator beyond that, such as merging writes and caching recent
 // entries, is in internal/pipeline; a loop can do without. [Stored.Initialize] creates a group whose members are
 // known beforehand. Until version 1.0 this part changes more often than package node.
 //
@@ -56,8 +56,7 @@
 //	answer.go        every request gets its answer; read.go: linearizable reads
 //	transfer.go      leadership transfer; stall.go: a leader with a stalled disk; clock.go: the stamps of entries
 //	envelope.go      who a message is from, and whether it may raise the term
-//	handshake.go     which peers a member talks to; refusal.go: why it rejects the others
-//	lineage.go       a store's starts; descent.go: how an older image of a disk is detected
+//	hello.go         what members say to each other first, and why one rejects another; lineage.go: a store's starts
 //	start.go         what a member can start from
 //	invariants.go    what must always hold; trace.go: decisions as data
 //
