@@ -27,13 +27,15 @@ type Hello struct {
 	NamedIndex Index
 	// ElectionTimeout, AppendBytesMax, CommandBytesMax and NoSnapshots are settings of the sender, of which a node reports
 	// those that differ from its own (node.SettingDifference). The node and the transport also heed AppendBytesMax.
-	// handshake.View.Hello fills in ElectionTimeout alone. The others are zero in the Hello of a release that is older than them.
+	// handshake.View.Hello fills in ElectionTimeout alone. The others are zero in the Hello of a release
+	// that is older than them.
 	ElectionTimeout time.Duration
 	// AppendBytesMax is how many bytes of entry records the sender takes in one append; 0: as many as any CoreConfig allows.
 	AppendBytesMax  int
 	CommandBytesMax int  // node.Config.CommandBytesMax; 0: not said
 	NoSnapshots     bool // the sender's storage keeps no snapshots
-	// IdleTimeout is transport.Options.IdleTimeout; 0: the default, or not said. The transport sets it; handshake.View.Hello leaves it 0.
+	// IdleTimeout is transport.Options.IdleTimeout; 0: the default, or not said. The transport sets it;
+	// handshake.View.Hello leaves it 0.
 	IdleTimeout time.Duration
 	// Release is the release of this library that the sender runs, for people to read, at most ReleaseBytesMax; "" if its
 	// program does not say, or of one that is older than this field. Nothing depends on it. handshake.View.Hello leaves it "".

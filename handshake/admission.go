@@ -35,7 +35,7 @@ func removalOf(all []raft.Removal, p raft.Peer) (raft.Removal, bool) {
 // ToldRemoval returns the entry that has removed this member, if the rejection says so; 0 if it does not, or is not to be
 // believed: only members that this member's own configuration names are, only about their own cluster, and only about
 // entries that are not known to be committed here. Of the others this member knows itself what they have done
-// (Core.Removed), and whether it has joined again since.
+// (raft.Core.Removed), and whether it has joined again since.
 func (v *View) ToldRemoval(r raft.Rejection) raft.Index {
 	if !v.heedsRemoval(r) || r.Index <= v.Commit {
 		return 0
@@ -70,9 +70,9 @@ func (v *View) contradictedBy(r raft.Rejection) *raft.Mark {
 // over from an earlier cluster. It is for a Hello that was accepted, or rejected for RejectWrongIncarnation.
 func (v *View) Misnames(h raft.Hello) bool {
 	_, listed := v.Initial.Member(h.From.ID)
-	members := namedBy(h)
+	named := namedBy(h)
 	return v.uninitialized() && h.Term > 0 && (listed || len(v.Initial.Members) == 0) &&
-		len(members) > 0 && !slices.Contains(members, v.Self.Incarnation)
+		len(named) > 0 && !slices.Contains(named, v.Self.Incarnation)
 }
 
 // namedBy returns the incarnations under which the sender's configuration names the receiver. An earlier release shows

@@ -1,10 +1,10 @@
-// Package handshake decides which peers a member talks to, and detects a store that is an older image of a disk. Package node
-// and the simulator follow it; package raft does not need it. A loop of your own does, unless no disk can go back: see
-// [raft.Output].
+// Package handshake decides which peers a member talks to, and detects a store that is an older
+// image of a disk. Package node and the simulator use it; the core in package raft does not. A loop
+// of your own needs it, unless no disk can go back: see [raft.Output].
 //
-// A [View] is what one member knows. [View.Hello] is what it says first on a connection, [View.Judge] decides about the
-// Hello of the peer, and [View.Told] and [View.ToldRemoval] say what follows from a rejection. [View.MayJoin] tells whether
-// a store may become that of a new member.
+// A [View] is what one member knows. [View.Hello] returns what it says first on a connection,
+// [View.Judge] decides about the Hello of the peer, and [View.Told] and [View.ToldRemoval] say what
+// follows from a rejection. [View.MayJoin] tells whether a store may become that of a new member.
 package handshake
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// View is what one member knows in a handshake: everything that the rules need besides the peer's Hello. Its methods are
-// pure, so that the node and a simulator run the same rules.
+// View is what one member knows in a handshake: everything that the rules need besides the peer's
+// Hello. Its methods are pure, so that the node and a simulator run the same rules.
 type View struct {
 	Self         raft.Peer
 	ClusterName  string
