@@ -27,7 +27,7 @@ func TestCheckRemoved_OnlyACommittedRemovalRejects(t *testing.T) {
 		v, h := aMeeting()
 		v.Config = NewConfiguration(v.Config.Members[:2])
 		v.Config.Removed = []Removal{{Peer{"n9", 99}, 8}, {n3, 9}}
-		v.Removed, v.Memory = v.Config.Removed, Memory{}
+		v.Removed, v.Memory = v.Config.Removed, Sightings{}
 		row.change(&v, &h)
 		r := v.Judge(h).Rejection
 		require.Equal(t, row.want, r != nil, "%s: %v", row.rule, r)

@@ -46,8 +46,8 @@ func TestCatchUp_ANewVoterJoinsAsALearner(t *testing.T) {
 	c := joins(t, addVoter("d"))
 	s := c.Status()
 	assert.Len(t, s.Config.Voters(), 3)
-	assert.Equal(t, raft.ChangeStatus{Stage: raft.ChangeCatchesUp, Since: c.now, Waiting: []raft.NodeID{"d"}}, *s.Change)
-	assert.Equal(t, raft.CatchUp{Round: 1, Target: s.Last.Index, Since: c.now, FromAt: c.now, MovedAt: c.now}, c.progress("d").CatchUp)
+	assert.Equal(t, raft.ChangeProgress{Stage: raft.ChangeCatchesUp, Since: c.now, Waiting: []raft.NodeID{"d"}}, *s.Change)
+	assert.Equal(t, raft.CatchUpRound{Round: 1, Target: s.Last.Index, Since: c.now, FromAt: c.now, MovedAt: c.now}, c.progress("d").CatchUp)
 	c.hold("d")
 	assert.True(t, c.Status().Config.Joint())
 	c.hold("bcd")
@@ -151,7 +151,7 @@ func TestCatchUp_TheRoundOfTheChangeBeginsWithItsEntry(t *testing.T) {
 	c.change(promote("d"))
 	target, match := c.Status().Last.Index, c.progress("d").Match
 	require.Less(t, match, target)
-	assert.Equal(t, raft.CatchUp{
+	assert.Equal(t, raft.CatchUpRound{
 		Round: c.progress("d").CatchUp.Round, Target: target, Since: c.now, Ready: true, From: match, FromAt: c.now, MovedAt: c.now,
 	}, c.progress("d").CatchUp)
 	c.now += 2 * electionTimeout

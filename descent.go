@@ -117,7 +117,7 @@ func (v *Handshake) checkLineage(h Hello) (verdict Verdict) {
 // remember returns the memory with what the Hello of an accepted peer adds to it; nil if that is nothing. It keeps what
 // peers have confirmed that the configuration does not name any longer: the configuration may be rolled back to one that
 // does, and the peer could not tell this store from an older image then.
-func (v *Handshake) remember(h Hello) *Memory {
+func (v *Handshake) remember(h Hello) *Sightings {
 	m, changed := v.Memory, false
 	now := Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term, Address: h.Address}
 	if find(m.Seen, h.From) != now {
@@ -164,10 +164,10 @@ func find(all []Sighting, p Peer) Sighting {
 }
 
 // SeenOf returns the newest start of the peer that is remembered; zero if none is.
-func (m *Memory) SeenOf(p Peer) Sighting { return find(m.Seen, p) }
+func (m *Sightings) SeenOf(p Peer) Sighting { return find(m.Seen, p) }
 
 // lastSeen returns the latest sighting under an id, whatever its incarnation.
-func (m *Memory) lastSeen(id NodeID) (last Sighting) {
+func (m *Sightings) lastSeen(id NodeID) (last Sighting) {
 	for _, s := range m.Seen {
 		if s.Peer.ID == id {
 			last = s

@@ -65,7 +65,7 @@ func TestLineage_CountsUpAndKeepsTheLast64(t *testing.T) {
 func aMeeting() (Handshake, Hello) {
 	v := Handshake{
 		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Bootstrapper: n1, Config: threeMembers(11, 22, 33),
-		Lineage: starts(1, 9), Memory: Memory{Seen: []Sighting{{Peer: n3, Start: start(7), Term: 4}}},
+		Lineage: starts(1, 9), Memory: Sightings{Seen: []Sighting{{Peer: n3, Start: start(7), Term: 4}}},
 	}
 	h := Hello{
 		ClusterName: "blue", Cluster: ours, From: n3, Expected: n2, StartCount: 8, Lineage: starts(1, 8), Term: 4,

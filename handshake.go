@@ -70,7 +70,7 @@ type Handshake struct {
 	Commit       Index         // an entry that is known to be committed; Removed has all removals up to it that are not forgotten
 	Initial      Configuration
 	Lineage      Lineage
-	Memory       Memory
+	Memory       Sightings
 	// Live is the start of the peer that is connected at present; zero if none is.
 	Live StartID
 }
@@ -80,7 +80,7 @@ type Verdict struct {
 	Rejection *Rejection // not nil: this member will not talk to the peer
 	// Memory replaces Handshake.Memory from now on; nil if nothing changed. No message of the peer may count before
 	// the peer's newest start in it is durable.
-	Memory *Memory
+	Memory *Sightings
 	// Mark is not nil if the peer has shown that this member's own store is an older image. The member ends once the
 	// mark is durable.
 	Mark *Mark

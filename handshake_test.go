@@ -31,7 +31,7 @@ func threeMembers(incarnations ...Incarnation) Configuration {
 func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	bootstrapped := Handshake{
 		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Bootstrapper: n1,
-		Config: threeMembers(11, 22, 33), Initial: threeMembers(), Memory: Memory{Seen: []Sighting{{Peer: n3, Start: start(7), Term: 5}}},
+		Config: threeMembers(11, 22, 33), Initial: threeMembers(), Memory: Sightings{Seen: []Sighting{{Peer: n3, Start: start(7), Term: 5}}},
 	}
 	holding := bootstrapped // holds entry 1, and nobody has campaigned
 	holding.Term, holding.Memory.Seen = 0, []Sighting{{Peer: n3, Start: start(7)}}

@@ -300,9 +300,9 @@ func (c *Core) caughtUp(p *progress) bool {
 	return p.state == replicate && c.heardLately(p) && r.prompt && (!r.running || c.now.Mono-r.since <= c.roundMax(p))
 }
 
-func (c *Core) catchUpStatus(p *progress) CatchUp {
+func (c *Core) catchUpStatus(p *progress) CatchUpRound {
 	if r := &p.joins; p.learns() {
-		return CatchUp{r.round, r.target, r.since, c.caughtUp(p), r.from, r.fromAt, r.movedAt}
+		return CatchUpRound{r.round, r.target, r.since, c.caughtUp(p), r.from, r.fromAt, r.movedAt}
 	}
-	return CatchUp{}
+	return CatchUpRound{}
 }

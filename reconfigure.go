@@ -299,9 +299,9 @@ func (c *Core) leaveOffice() bool {
 }
 
 // changeStatus says what a change waits for; nil if there is none.
-func (c *Core) changeStatus() *ChangeStatus {
+func (c *Core) changeStatus() *ChangeProgress {
 	l, run := c.leader, c.log.config()
-	s := &ChangeStatus{Since: l.change.since}
+	s := &ChangeProgress{Since: l.change.since}
 	switch {
 	case run.Config.Joint():
 		s.Stage = ChangeJoint

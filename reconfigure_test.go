@@ -82,7 +82,7 @@ func TestChange_ALearnerJoins(t *testing.T) {
 	want := raft.NewConfiguration(append(membersNamed("abc"), joining("d", raft.Learner)))
 	want.Level = 1
 	c.assertGiven(want, last+1, 1)
-	assert.Equal(t, raft.ChangeStatus{Stage: raft.ChangeCommits, Since: c.now}, *c.Status().Change)
+	assert.Equal(t, raft.ChangeProgress{Stage: raft.ChangeCommits, Since: c.now}, *c.Status().Change)
 	assert.Equal(t, []raft.Body{raft.AppendRequest{
 		Prev: id(last+1, 5), Last: id(last+1, 5), Commit: last, Generation: 1,
 	}}, bodies(append(out.Send, out.Write.Then...), "d"), "the new member is probed behind the log")

@@ -120,9 +120,9 @@ type StorageWrite struct {
 	Snapshot *Snapshot // see Write.Snapshot; recorded in one step with Hard. Nil = unchanged
 	Base     *Base     // see Write.Base; nil = unchanged
 	Log      *LogWrite
-	Commit   Index   // a hint, never a reason to sync; 0 = unchanged
-	Memory   *Memory // replaces the stored one; nil = unchanged
-	Mark     *Mark   // kept forever; ignored if there is one already
+	Commit   Index      // a hint, never a reason to sync; 0 = unchanged
+	Memory   *Sightings // replaces the stored one; nil = unchanged
+	Mark     *Mark      // kept forever; ignored if there is one already
 }
 
 // Stored is the stored state from which a member starts.
@@ -131,7 +131,7 @@ type Stored struct {
 	Incarnation Incarnation
 	StartCount  uint64  // raised durably by every Load; 1 at the first
 	Lineage     Lineage // the latest starts; StartCount is the count of the last one
-	Memory      Memory
+	Memory      Sightings
 	Mark        *Mark // nil: none. A node does not start on a marked store
 	Hard        HardState
 	Commit      Index // the last hint that became durable; at least Applied
