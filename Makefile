@@ -13,7 +13,7 @@ ROUNDS   ?= 6
 HOURS    ?= 1
 SET      ?= core
 RANGES   ?= 5
-REPORTS   = docs/reliability
+REPORTS   = docs/results/reliability
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
 # The packages whose tests are simulated runs, and the tests of theirs that have several goroutines.
@@ -86,7 +86,7 @@ bench-profiles: ## profile the three hottest cells of our part into bench/profil
 		echo "== $$p"; $(GO) tool pprof -top $$sort -nodecount 20 $$p 2>/dev/null; \
 	done
 
-bench-page: ## write docs/benchmarks.md and its pictures from what bench and bench-peers have measured
+bench-page: ## write docs/results/benchmarks.md and its pictures from what bench and bench-peers have measured
 	cd bench && $(GO) run . page
 
 measure: ## what the tests with real processes measure: failover, slow disks, links that lose and delay (ten minutes)
@@ -117,14 +117,14 @@ simulate: ## the simulator's share of the gate: SEEDS (2000) of this commit, and
 	$(GO) run ./cmd/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS)
 	$(GO) run ./cmd/raftlab zoo --must-kill
 
-reliability: ## every figure of docs/reliability.md anew: SEEDS seeds, the whole zoo in RANGES ranges, CHAOS (5m) of real processes
+reliability: ## every figure of docs/results/reliability.md anew: SEEDS seeds, the whole zoo in RANGES ranges, CHAOS (5m) of real processes
 	mkdir -p $(REPORTS)
 	$(GO) build -buildvcs=true -o bin/raftlab ./cmd/raftlab
 	bin/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS) --json > $(REPORTS)/campaign.json
 	bin/raftlab zoo --ranges $(RANGES) --json > $(REPORTS)/zoo.json
 	bin/raftlab chaos --duration $(CHAOS) --json > $(REPORTS)/chaos.json
-	bin/raftlab page > docs/reliability.md.new
-	mv docs/reliability.md.new docs/reliability.md
+	bin/raftlab page > docs/results/reliability.md.new
+	mv docs/results/reliability.md.new docs/results/reliability.md
 
 govulncheck: ## known vulnerabilities in what we compile, where their database can be reached
 	@out=$$($(TOOL) govulncheck ./... 2>&1); code=$$?; echo "$$out"; \

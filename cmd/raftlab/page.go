@@ -28,7 +28,7 @@ const (
 	campaignFile = "campaign.json" // raftlab fuzz --json
 	zooFile      = "zoo.json"      // raftlab zoo --json
 	chaosFile    = "chaos.json"    // raftlab chaos --json
-	caseFile     = "../../fuzzy/testdata/cases/two_votes_in_a_term.txt"
+	caseFile     = "../../../fuzzy/testdata/cases/two_votes_in_a_term.txt"
 )
 
 // page is the data of the template.
@@ -52,11 +52,11 @@ type counted struct {
 func newPage() *cobra.Command {
 	var reports string
 	cmd := &cobra.Command{
-		Use: "page", Short: "Print docs/reliability.md from the reports of fuzz, zoo and chaos",
+		Use: "page", Short: "Print docs/results/reliability.md from the reports of fuzz, zoo and chaos",
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return writePage(cmd.OutOrStdout(), reports) },
 	}
-	cmd.Flags().StringVar(&reports, "reports", "docs/reliability", "the directory that the reports are in")
+	cmd.Flags().StringVar(&reports, "reports", "docs/results/reliability", "the directory that the reports are in")
 	return cmd
 }
 
