@@ -38,7 +38,9 @@ type page struct {
 	Decisions []counted
 	Reached   int
 	Rules     []fuzzy.Rule
+	Summary   string // of the zoo
 	Zoo       string
+	Verdict   string // of chaos
 	Chaos     string
 	Case      string // a case file
 }
@@ -77,8 +79,8 @@ func writePage(w io.Writer, reports string) error {
 	if err := zoo.WriteMarkdown(&table, mutants); err != nil {
 		return err
 	}
-	p.Zoo = table.String()
-	p.Chaos = chaotic.Markdown()
+	p.Summary, p.Zoo = zoo.Summary(mutants), table.String()
+	p.Verdict, p.Chaos = chaotic.Verdict, chaotic.Markdown()
 	shrunk, err := os.ReadFile(filepath.Join(reports, caseFile))
 	if err != nil {
 		return err
