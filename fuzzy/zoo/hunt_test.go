@@ -1,6 +1,7 @@
 package zoo
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/resume"
 )
 
 // The build holds every mutant: the canary dies, the no-op does not, and a handful of the rest die. By which
@@ -104,4 +106,58 @@ func TestHunt_EndsWithWhatTheHunterCouldNotDo(t *testing.T) {
 	require.NoError(t, os.WriteFile(hunter, []byte("#!/bin/sh\necho 'seed f9.calm.2: the simulation itself failed' >&2\nexit 2\n"), 0o700))
 	_, err := (&Binary{hunter: hunter}).Hunt(t.Context(), []Mutant{{ID: "E01"}}, Options{Seeds: 1})
 	assert.ErrorContains(t, err, "mutant E01: the hunter: exit status 2: seed f9.calm.2: the simulation itself failed")
+}
+
+// A hunt that ended early, for whatever reason, goes on with the mutants that it has no report of.
+func TestCommand_GoesOnWithTheMutantsThatAreLeft(t *testing.T) {
+	dir := t.TempDir()
+	hunter, hunted, path := filepath.Join(dir, "hunter"), filepath.Join(dir, "hunted"), filepath.Join(dir, "progress.json")
+	huntWith := func(failing string) {
+		script := "#!/bin/sh\nliving=$" + mutantVariable + "\necho $living >> " + hunted + "\n" +
+			"[ $living = " + failing + " ] && exit 2\n[ $living = no-op ] && echo '{}' && exit\n" +
+			`echo '{"killed":true,"rule":"N2","seed":"f9.calm.2","seeds":3}'` + "\n"
+		require.NoError(t, os.WriteFile(hunter, []byte(script), 0o700))
+	}
+	ids := []string{"R11", "E01", "E02"}
+	r := request{options: Options{Seeds: 9, Budget: time.Minute, Ranges: 1, Workers: 1}}
+	mutants, err := r.chosen(ids)
+	require.NoError(t, err)
+	cmd := Command()
+	cmd.SetContext(t.Context())
+	cmd.SetErr(t.Output())
+	var done []Report
+	hunt := func() error {
+		file, err := resume.Open(path, r.campaign(ids), &done)
+		require.NoError(t, err)
+		done, err = r.hunt(cmd, &Binary{hunter: hunter}, without(mutants, done), file, done)
+		return err
+	}
+
+	huntWith("E01")
+	require.ErrorContains(t, hunt(), "3 of 5 mutants are done, and the same command goes on from there")
+	done = nil
+	require.NoError(t, os.Remove(hunted))
+	huntWith("nobody")
+	require.NoError(t, hunt())
+	assert.Len(t, done, 5)
+	again, err := os.ReadFile(hunted)
+	require.NoError(t, err)
+	assert.Contains(t, string(again), "E01")
+	assert.NotContains(t, string(again), "R11")
+
+	// A hunt that has ended tells its results again, and needs no build for that.
+	t.Chdir(dir)
+	for line, other := range map[string]bool{
+		"--seeds 9 R11 E01 E02": false, "--seeds 9 R11 E01": true, "--seeds 10 R11 E01 E02": true, "--seeds 9 --must-kill R11 E01 E02": true,
+	} {
+		whole := Command()
+		whole.SilenceUsage, whole.SilenceErrors = true, true
+		whole.SetArgs(append(strings.Fields(line), "--budget", "1m", "--resume", path))
+		var out strings.Builder
+		whole.SetOut(&out)
+		err := whole.ExecuteContext(t.Context())
+		var refused *resume.OtherCampaignError
+		assert.Equal(t, other, errors.As(err, &refused), "%s: %v", line, err)
+		assert.Equal(t, !other, strings.Contains(out.String(), "E02     killed"), line)
+	}
 }
