@@ -5,7 +5,6 @@ TOOL      = $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 30s
 # Each commit has seeds of its own, and they stay the same for it.
 SEED     ?= $(shell git -c safe.directory='*' rev-parse HEAD 2>/dev/null || echo 0)
-SEEDS    ?= 2000
 CHAOS    ?= 5m
 SNAPSHOT ?= 1GiB
 MEMBERS  ?= 64MiB
@@ -13,7 +12,10 @@ ROUNDS   ?= 6
 HOURS    ?= 1
 SET      ?= core
 RANGES   ?= 5
-REPORTS   = docs/reliability
+REPORTS   = docs/results/reliability
+# The reports of make reliability and its progress, until all reports are there. Git ignores bin: the tree stays as it is, and
+# so does the build, without which no campaign is resumed.
+CAMPAIGN  = bin/reliability
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
 # The packages whose tests are simulated runs, and the tests of theirs that have several goroutines.
@@ -86,7 +88,7 @@ bench-profiles: ## profile the three hottest cells of our part into bench/profil
 		echo "== $$p"; $(GO) tool pprof -top $$sort -nodecount 20 $$p 2>/dev/null; \
 	done
 
-bench-page: ## write docs/benchmarks.md and its pictures from what bench and bench-peers have measured
+bench-page: ## write docs/results/benchmarks.md and its pictures from what bench and bench-peers have measured
 	cd bench && $(GO) run . page
 
 measure: ## what the tests with real processes measure: failover, slow disks, links that lose and delay (ten minutes)
@@ -114,17 +116,19 @@ fuzz: ## every fuzz target for FUZZTIME (30s) each
 	done
 
 simulate: ## the simulator's share of the gate: SEEDS (2000) of this commit, and the seeded bugs that must die
-	$(GO) run ./cmd/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS)
+	$(GO) run ./cmd/raftlab fuzz --profile all --seed $(SEED) --seeds $(or $(SEEDS),2000)
 	$(GO) run ./cmd/raftlab zoo --must-kill
 
-reliability: ## every figure of docs/reliability.md anew: SEEDS seeds, the whole zoo in RANGES ranges, CHAOS (5m) of real processes
-	mkdir -p $(REPORTS)
+reliability: ## once a release: write docs/results/reliability.md anew from SEEDS (200000) seeds, the whole zoo in RANGES (5) ranges and CHAOS (5m) of real processes; after an interrupt it goes on where it was
+	mkdir -p $(CAMPAIGN)
 	$(GO) build -buildvcs=true -o bin/raftlab ./cmd/raftlab
-	bin/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS) --json > $(REPORTS)/campaign.json
-	bin/raftlab zoo --ranges $(RANGES) --json > $(REPORTS)/zoo.json
-	bin/raftlab chaos --duration $(CHAOS) --json > $(REPORTS)/chaos.json
-	bin/raftlab page > docs/reliability.md.new
-	mv docs/reliability.md.new docs/reliability.md
+	bin/raftlab fuzz --profile all --seed $(SEED) --seeds $(or $(SEEDS),200000) --resume $(CAMPAIGN)/fuzz.progress --json > $(CAMPAIGN)/campaign.json
+	bin/raftlab zoo --ranges $(RANGES) --resume $(CAMPAIGN)/zoo.progress --json > $(CAMPAIGN)/zoo.json
+	bin/raftlab chaos --duration $(CHAOS) --json > $(CAMPAIGN)/chaos.json
+	mv $(CAMPAIGN)/*.json $(REPORTS)/
+	bin/raftlab page > $(CAMPAIGN)/reliability.md
+	mv $(CAMPAIGN)/reliability.md docs/results/reliability.md
+	rm -r $(CAMPAIGN)
 
 govulncheck: ## known vulnerabilities in what we compile, where their database can be reached
 	@out=$$($(TOOL) govulncheck ./... 2>&1); code=$$?; echo "$$out"; \

@@ -31,9 +31,9 @@ write must be there. After a failure, logs, data and history are kept, and the r
 The seed draws which faults are injected and when. Real processes never behave the same way twice: a second run of
 a seed has the same faults, but may end differently.
 
-The members change meanwhile: spare ones join, others leave, move or become learners, and whoever loses its disk is
-replaced, by the commands that a user has. Never do more than a minority of the voters lose their disks before they are
-replaced. Every other fault may happen to all members. Faults of disks need Linux, /dev/fuse and the right to
+The membership changes meanwhile, by the commands that a user has: spare members join, others leave, move or become
+learners, and a member that loses its disk is replaced. At most a minority of the voters is without its disk at a time.
+Every other fault may happen to all members. Faults of disks need Linux, /dev/fuse and the right to
 mount; without them they are left out, and the report says so.
 
 The faults are

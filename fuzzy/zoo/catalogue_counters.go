@@ -92,7 +92,7 @@ var early = []Mutant{
 		Expect: "N28", Profiles: []string{"crash", "swarm"},
 	},
 	{
-		ID: "W08", Before: true, Rule: "a transfer to a named target succeeds only if that one leads", Bug: "it succeeds whoever leads",
+		ID: "W08", Before: true, Rule: "a transfer to a named target succeeds only if that one leads", Bug: "it succeeds if any member leads",
 		Edits: []Edit{value("transfer.go", `c.termLeader.peer == c.self || h.named && c.termLeader.peer != h.to`,
 			`c.termLeader.peer == c.self`)},
 		Expect: "G15", Profiles: []string{"elections", "swarm"},

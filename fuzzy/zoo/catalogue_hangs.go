@@ -3,7 +3,7 @@ package zoo
 // hangs: state machines that hang, and members with different election timeouts.
 var hangs = []Mutant{
 	{
-		ID: "H01", Before: true, Rule: "a leader whose FSM hangs hands over", Bug: "it leads on",
+		ID: "H01", Before: true, Rule: "a leader whose FSM hangs transfers its leadership", Bug: "it leads on",
 		Edits:  []Edit{value("stall.go", `!hangs || l.transfer != nil || c.step.closing || l.votes == 0 || c.now.Mono < l.hangRetryAt`, `true`)},
 		Expect: "L12", MustKill: true, Profiles: []string{"hangs"},
 	},

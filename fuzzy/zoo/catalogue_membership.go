@@ -82,7 +82,7 @@ var memberships = []Mutant{
 	member("M37", "leadership goes to a voter that stays", "it goes to one that is leaving", "G15",
 		instead("transfer.go", `return c.targetAmong(IncomingHalf, func(p *progress) bool { return to == "" || p.peer.ID == to })`,
 			`return c.targetAmong(IncomingHalf|OutgoingHalf, func(p *progress) bool { return to == "" || p.peer.ID == to })`)),
-	member("M38", "a leader that was removed hands over", "it lingers", "N66",
+	member("M38", "a leader that was removed transfers its leadership", "it lingers", "N66",
 		before("reconfigure.go", `if p := c.transferTarget(""); p != nil`, `if true { return false }`)),
 	member("M39", "a base has the configuration of its index", "it has the newest one", "G9",
 		before("compact.go", `return Base{`, `latest.Config = c.config()`)),

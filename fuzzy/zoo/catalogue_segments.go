@@ -108,13 +108,13 @@ return l.advance(headBytes + bytes)`)),
 		instead("internal/segments/prepare.go", `if l.room = err; err == nil {
 		l.prepared = s
 	}`, `if err != nil { l.room = err } else { l.prepared = s }`)),
-	ofSegments("U29", "a leader whose disk is full hands over", "it stays", "L3",
+	ofSegments("U29", "a leader whose disk is full transfers its leadership", "it stays", "L3",
 		value("internal/pipeline/handover.go", `now < h.next || len(voters) == 0`, `true`)).hunted([]string{"segments"}, Test{"internal/pipeline", "HandOver"}),
 	ofSegments("U30", "a leader whose disk is full asks one voter after the other", "it asks the same one again and again", "L3",
 		instead("internal/pipeline/handover.go", `h.asked = following(voters, h.asked)`, `h.asked = voters[0]`)).hunted([]string{"segments"}, Test{"internal/pipeline", "HandOver"}),
 	{
 		// The simulator has its own loop around the core.
-		ID: "U31", Before: true, Rule: "a node whose disk is full hands over", Bug: "it stays leader, and refuses proposals",
+		ID: "U31", Before: true, Rule: "a node whose disk is full transfers its leadership", Bug: "it stays leader, and refuses proposals",
 		Edits:  []Edit{value("node/room.go", `full == nil || !n.leads()`, `true`)},
 		Expect: "-", Outside: true, Test: &Test{"node", "AnotherDiskHasRoom"},
 	},
