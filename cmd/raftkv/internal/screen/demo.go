@@ -1,6 +1,6 @@
-// Package demo runs a small cluster of raftkv processes on this machine, lets its user break it, and checks that the
-// store keeps its promises.
-package demo
+// Package screen is the demo on a terminal: it runs a small cluster of raftkv processes on this machine, shows its members,
+// lets its user break it, and checks that the store keeps its promises.
+package screen
 
 import (
 	"context"
