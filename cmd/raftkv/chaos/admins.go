@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/local"
 )
 
 // commandMax is the --timeout of a command. What it began goes on, and is asked for again.

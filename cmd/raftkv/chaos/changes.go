@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/internal/demo/api"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/local"
 )
 
 // someone returns a member of a world, with the place that it is wanted in.

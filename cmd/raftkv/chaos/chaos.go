@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/demo/local"
 )
 
 // Limits of the options.

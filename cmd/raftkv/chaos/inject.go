@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/local"
 )
 
 // leaderWait is how long a fault that is meant for the leader waits for one.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/demo/api"
 )
 
 // refusalMax bounds the wait until all members have seen one, and until a member with a store of no use has ended.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft/cmd/internal/size"
-	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+	"github.com/coxswain/raft/internal/demo/workload"
 )
 
 // Report is the result of a run.

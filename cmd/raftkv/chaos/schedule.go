@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/coxswain/raft/internal/sim"
 )
 

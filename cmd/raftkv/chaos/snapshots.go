@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/client"
 )
 
 // snapshotPolicy makes each member take a snapshot every second or two. With the ballast, taking or sending one lasts for a

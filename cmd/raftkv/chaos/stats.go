@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+	"github.com/coxswain/raft/internal/demo/workload"
 )
 
 // stats counts what the clients observe. Its methods may be called from any goroutine.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/local"
 )
 
 // fate records what was done to a process, which explains its end.

@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
-	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/demo/client"
+	"github.com/coxswain/raft/internal/demo/local"
+	"github.com/coxswain/raft/internal/demo/workload"
 )
 
 const (

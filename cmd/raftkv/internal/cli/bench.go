@@ -14,9 +14,9 @@ import (
 
 	"github.com/coxswain/raft/cmd/internal/size"
 	"github.com/coxswain/raft/cmd/internal/usage"
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/client"
+	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/coxswain/raft/internal/load"
 	"github.com/coxswain/raft/storage"
 	"github.com/schollz/progressbar/v3"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/local"
 )
 
 // obey carries out the command of a key, and returns false if the demo shall end.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
-	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+	"github.com/coxswain/raft/internal/demo/local"
+	"github.com/coxswain/raft/internal/demo/workload"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )

@@ -16,9 +16,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
-	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+	"github.com/coxswain/raft/internal/demo/client"
+	"github.com/coxswain/raft/internal/demo/local"
+	"github.com/coxswain/raft/internal/demo/workload"
 )
 
 const (

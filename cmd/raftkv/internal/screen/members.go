@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/client"
+	"github.com/coxswain/raft/internal/demo/local"
 )
 
 const (
