@@ -1,4 +1,4 @@
-package chaos
+package processes
 
 import (
 	"context"
@@ -193,7 +193,7 @@ func TestRun_SaysWhyItCannot(t *testing.T) {
 func TestGuard_APanicOfTheHarnessIsAnError(t *testing.T) {
 	err := (&world{}).guard(func() error { panic("lost") })
 	assert.ErrorContains(t, err, "the harness panicked: lost")
-	assert.ErrorContains(t, err, "chaos_test.go")
+	assert.ErrorContains(t, err, "run_test.go")
 }
 
 func TestReport_SaysWhatWasLeftOut(t *testing.T) {

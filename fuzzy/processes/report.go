@@ -1,4 +1,4 @@
-package chaos
+package processes
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coxswain/raft/cmd/internal/size"
 	"github.com/coxswain/raft/internal/demo/workload"
+	"github.com/coxswain/raft/internal/size"
 )
 
 // Report is the result of a run.

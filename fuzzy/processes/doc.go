@@ -1,5 +1,5 @@
-// Package chaos runs a cluster of real raftkv processes, breaks everything around them, and checks what
-// their clients were told.
+// Package processes runs a cluster of real raftkv processes, breaks everything around them, and checks what
+// their clients were told. The command raftlab chaos runs it.
 //
 // There is a proxy between every two members for each direction (proxy.go), and every member has a disk that forgets
 // what was not synced (disks.go). A seed draws which faults happen and when (schedule.go). At any time there is at most
@@ -28,4 +28,4 @@
 // minority's synced data. So every fault may happen to all members, except for lost disks: those are emptied, damaged, or
 // come back older. Disks are only lost while all that were lost before have been replaced, while the configuration of the
 // leader is committed and no change runs, and never those of more than a minority of its voters.
-package chaos
+package processes

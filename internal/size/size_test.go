@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/cmd/internal/size"
+	"github.com/coxswain/raft/internal/size"
 )
 
 func TestFormat_IsShort(t *testing.T) {
