@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coxswain/raft/cmd/internal/usage"
-	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/fuzzy/processes"
 	"github.com/coxswain/raft/fuzzy/zoo"
 )
 
@@ -66,7 +66,7 @@ func newPage() *cobra.Command {
 func writePage(w io.Writer, reports string) error {
 	p := page{Rules: fuzzy.Rules(), Campaign: &report{}}
 	var mutants []zoo.Report
-	var chaotic chaos.Report
+	var chaotic processes.Report
 	for name, into := range map[string]any{campaignFile: p.Campaign, zooFile: &mutants, chaosFile: &chaotic} {
 		if err := readReport(filepath.Join(reports, name), into); err != nil {
 			return err

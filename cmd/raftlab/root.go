@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coxswain/raft/cmd/internal/usage"
-	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/fuzzy/processes"
 )
 
 // The exit codes.
@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 func exitCode(err error) int {
 	var child *childError
 	var simulated *fuzzy.Failure
-	var real *chaos.Failure
+	var real *processes.Failure
 	var class fuzzy.Class
 	switch {
 	case err == nil:

@@ -11,8 +11,8 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/internal/usage"
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/node"
 	"github.com/spf13/cobra"
 )
