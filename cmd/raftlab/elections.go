@@ -17,9 +17,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/elections"
 	"github.com/coxswain/raft/internal/electionpage"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 // comparison is one call of elections.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/zoo"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 //go:embed reliability.md.tmpl

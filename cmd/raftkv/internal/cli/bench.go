@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/coxswain/raft/cmd/internal/size"
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/internal/load"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/storage"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"

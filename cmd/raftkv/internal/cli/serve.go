@@ -7,10 +7,10 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/internal/size"
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/demo"
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/cmd/raftkv/internal/member"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/storage"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
