@@ -20,7 +20,7 @@ var intro string
 //go:embed rules.md
 var rules string
 
-// WriteMarkdown writes docs/elections.md: what each algorithm assumes and guarantees, what the core has of it,
+// WriteMarkdown writes docs/results/elections.md: what each algorithm assumes and guarantees, what the core has of it,
 // and the tables.
 func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) error {
 	out := bufio.NewWriter(w)

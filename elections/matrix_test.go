@@ -358,7 +358,7 @@ func BenchmarkCompare(b *testing.B) {
 func TestDocument_SaysWhatTheCodeSays(t *testing.T) {
 	var now bytes.Buffer
 	require.NoError(t, WriteMarkdown(&now, somePlan(1), nil, Measures()))
-	written, err := os.ReadFile("../docs/elections.md")
+	written, err := os.ReadFile("../docs/results/elections.md")
 	require.NoError(t, err)
 	const tables = "\n## Tables\n"
 	want, _, _ := strings.Cut(now.String(), tables)
