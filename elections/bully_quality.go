@@ -24,7 +24,8 @@ var bullyQuality = &Algorithm{
 		"For the same reason the highest rank no longer leads at once: it asks, too, and ELECTED goes to all.",
 		seatChoice,
 	},
-	New: func(o Options) Machine { return &qualityBully{quality: o.Quality()} },
+	Qualities: true,
+	New:       func(o Options) Machine { return &qualityBully{quality: o.Quality()} },
 }
 
 // A host's quality ranges from QualityMin to QualityMax.

@@ -28,7 +28,8 @@ var candidateOrdinary = &Algorithm{
 		"A heartbeat is a notice, too: a member without a leader follows its sender.",
 		seatChoice,
 	},
-	New: newStanding,
+	Candidates: true,
+	New:        newStanding,
 }
 
 // The messages of the candidate/ordinary election.

@@ -55,6 +55,7 @@ func TestCompare_PrintsTheTableAndTheValuesItIsMadeOf(t *testing.T) {
 
 	assert.Empty(t, r.Candidates)
 
+	args[2] = "candidate-ordinary,ballots-majority,bully-quality"
 	code, out, _ = lab(append(args, "--json", "--candidates", "1,2", "--priorities", "9,-1,0", "--wins", "3",
 		"--priority-changes", "1500ms:2=1,10s:3=-1", "--qualities", "0,50,100")...)
 	require.Equal(t, exitClean, code, out)
@@ -178,6 +179,13 @@ func TestElectionlab_SaysWhatIsWrong(t *testing.T) {
 			"priority-change means something only to ballots-majority, ",
 		},
 		{[]string{"trace", "raft", "priority-change", "3", "1"}, "the members of raft have no priorities, which priority-change changes"},
+		{[]string{"--algorithms", "raft,bully-a", "--wins", "3"}, "consecutive wins mean nothing to raft, bully-a; they are for ballots-majority, "},
+		{[]string{"--algorithms", "raft", "--priorities", "1,2,3"}, "priorities mean nothing to raft; they are for ballots-majority, "},
+		{[]string{"--algorithms", "raft", "--priority-changes", "1s:3=9"}, "priority changes mean nothing to raft; they are for ballots-majority, "},
+		{[]string{"--algorithms", "raft", "--candidates", "1"}, "candidates mean nothing to raft; they are for candidate-ordinary"},
+		{[]string{"--algorithms", "bully-a", "--qualities", "1,2,3"}, "qualities mean nothing to bully-a; they are for bully-quality"},
+		{[]string{"trace", "raft", "minority", "3", "1", "--wins", "3"}, "consecutive wins mean nothing to raft; they are for "},
+		{[]string{"trace", "raft", "minority", "3", "1", "--all", "--format", "ndjson"}, "--all is for text: the format ndjson has everything"},
 		{[]string{"--wins", "-1"}, "-1 consecutive wins: it takes 1 to 100"},
 		{[]string{"--workers", "0"}, "0 workers: it takes 1 to 1024"},
 		{[]string{"--sizes", "101", "--scenarios", "minority"}, "above 25 members there is only the scenario leader-crash"},

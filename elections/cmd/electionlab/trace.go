@@ -54,7 +54,14 @@ func (t *trace) run(args []string, out io.Writer) error {
 		return fmt.Errorf("n %q, seed %q: both take one whole number; %w", args[2], args[3], usage.Err)
 	}
 	setup.N = n
-	if err := errors.Join(err1, err2, err3); err != nil {
+	err := errors.Join(err1, err2, err3)
+	if err == nil {
+		err = setup.CheckUsed(a)
+	}
+	if err == nil && t.all && t.format != "text" {
+		err = fmt.Errorf("--all is for text: the format %s has everything", t.format)
+	}
+	if err != nil {
 		return fmt.Errorf("%w; %w", err, usage.Err)
 	}
 	var failed error
@@ -72,7 +79,7 @@ func (t *trace) run(args []string, out io.Writer) error {
 	default:
 		return fmt.Errorf("--format %q: there are text and ndjson; %w", t.format, usage.Err)
 	}
-	if _, err := elections.Run(a, s, &setup, seed, show); err != nil {
+	if _, err = elections.Run(a, s, &setup, seed, show); err != nil {
 		return fmt.Errorf("%w; %w", err, usage.Err)
 	}
 	return failed
