@@ -10,7 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/fuzzy/processes"
 )
 

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/internal/resume"
 	"github.com/coxswain/raft/internal/sim"

@@ -14,10 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/processes"
 	"github.com/coxswain/raft/fuzzy/zoo"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 //go:embed reliability.md.tmpl

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"

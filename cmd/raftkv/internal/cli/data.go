@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/kv"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/spf13/cobra"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/cmd/internal/usage"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/screen"
 	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/coxswain/raft/internal/demo/member"

@@ -3,6 +3,7 @@ package electionpage
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -20,7 +21,19 @@ import (
 	"github.com/coxswain/raft/internal/viewer/browsertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		takeFewer()
+	}
+	os.Exit(browsertest.Main(m))
+}
+
+// takeFewer lets tests have fewer runs: with -short, and under the race detector, where each takes ten times as long.
+func takeFewer() {
+	comparedSeeds = 1
+	followedSeeds = 1
+}
 
 // comparison is one of all algorithms and scenarios, which the tests share.
 var comparison struct {
