@@ -10,8 +10,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/fuzzy/processes"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 // newChaos returns the command that injects faults into real processes.

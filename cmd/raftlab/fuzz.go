@@ -21,6 +21,7 @@ import (
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/internal/resume"
 	"github.com/coxswain/raft/internal/sim"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 const (

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/processes"
 	"github.com/coxswain/raft/fuzzy/zoo"

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/processes"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 // The exit codes.

@@ -12,12 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/coxswain/raft/internal/load"
 	"github.com/coxswain/raft/internal/size"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/storage"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"

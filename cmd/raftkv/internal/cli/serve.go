@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/screen"
 	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/coxswain/raft/internal/demo/member"
 	"github.com/coxswain/raft/internal/size"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/storage"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
