@@ -1,11 +1,10 @@
 # make alone lists what there is. Only `make fix` writes to the tree.
 
 GO       ?= go
-TOOL      = $(GO) tool -modfile=tools/go.mod
+TOOL      = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 FUZZTIME ?= 30s
 # Each commit has seeds of its own, and they stay the same for it.
 SEED     ?= $(shell git -c safe.directory='*' rev-parse HEAD 2>/dev/null || echo 0)
-SEEDS    ?= 2000
 CHAOS    ?= 5m
 SNAPSHOT ?= 1GiB
 MEMBERS  ?= 64MiB
@@ -13,12 +12,17 @@ ROUNDS   ?= 6
 HOURS    ?= 1
 SET      ?= core
 RANGES   ?= 5
-REPORTS   = docs/reliability
+REPORTS   = docs/results/reliability
+# The reports of make reliability and its progress, until all reports are there. Git ignores bin: the tree stays as it is, and
+# so does the build, without which no campaign is resumed.
+CAMPAIGN  = bin/reliability
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
 # The packages whose tests are simulated runs, and the tests of theirs that have several goroutines.
-SIMULATED = fuzzy|elections|internal/electionpage
+SIMULATED = fuzzy
 WORKERS   = ^TestCompare|^TestApplication
+# Commands that need not be in the main module are in modules of their own.
+MODULES   = . elections bench
 # What must build on every system; tests and benchmarks need not.
 PORTABLE  = . ./handshake ./node ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
 SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
@@ -36,6 +40,7 @@ demo: ## three real nodes on this machine; kill the leader and watch (needs only
 
 test: ## the quick loop: every test, without the race detector
 	$(GO) test ./...
+	cd elections && $(GO) test -short ./...
 	cd bench && $(GO) test -short ./...
 
 verify: format vet lint portable race simulate ## the gate before a merge: reads only, changes nothing
@@ -45,14 +50,16 @@ format:
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt would change (make fix):"; echo "$$out"; exit 1; fi
 
 vet:
-	$(GO) mod tidy -diff
-	cd bench && $(GO) mod tidy -diff
-	$(GO) vet ./...
-	cd bench && $(GO) vet ./...
+	@for m in $(MODULES); do \
+		echo "vet $$m"; \
+		(cd $$m && $(GO) mod tidy -diff && $(GO) vet ./...) || exit 1; \
+	done
 
 lint:
-	$(TOOL) staticcheck ./...
-	cd bench && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
+	@for m in $(MODULES); do \
+		echo "lint $$m"; \
+		(cd $$m && $(TOOL) staticcheck ./...) || exit 1; \
+	done
 
 portable:
 	@for s in $(SYSTEMS); do \
@@ -65,12 +72,14 @@ portable:
 # in several goroutines. Purity, habits, scenarios and the golden lists are tests like any other, so they are in here.
 race:
 	@packages=$$($(GO) list ./...) && $(GO) test -race $$(echo "$$packages" | grep -vE '/($(SIMULATED))$$')
-	$(GO) test -race -run '$(WORKERS)' ./elections ./fuzzy
-	$(GO) test -tags invariants ./fuzzy ./elections ./internal/electionpage
+	$(GO) test -race -run '$(WORKERS)' ./fuzzy
+	$(GO) test -tags invariants ./fuzzy
+	cd elections && $(GO) test -race -run '$(WORKERS)' . && $(GO) test -race ./cmd/... && $(GO) test -tags invariants ./...
 
 fix: ## format, and rewrite golden lists, scenarios and the README's example: read the diff
 	gofmt -w .
-	$(GO) test ./internal/habits ./elections ./node ./examples/embed -run 'Golden|README|InJSON' -update
+	$(GO) test ./internal/habits ./node ./examples/embed -run 'Golden|README|InJSON' -update
+	cd elections && $(GO) test . -run Golden -update
 	@if grep -ql datadriven *_test.go; then $(GO) test . -run Scenario -rewrite; fi
 
 bench: ## measure our own part of SET (core; full takes hours), and go on where it was interrupted: figures, no gate
@@ -86,7 +95,7 @@ bench-profiles: ## profile the three hottest cells of our part into bench/profil
 		echo "== $$p"; $(GO) tool pprof -top $$sort -nodecount 20 $$p 2>/dev/null; \
 	done
 
-bench-page: ## write docs/benchmarks.md and its pictures from what bench and bench-peers have measured
+bench-page: ## write docs/results/benchmarks.md and its pictures from what bench and bench-peers have measured
 	cd bench && $(GO) run . page
 
 measure: ## what the tests with real processes measure: failover, slow disks, links that lose and delay (ten minutes)
@@ -101,9 +110,9 @@ measure-members: ## writes while a dead member is replaced (MEMBERS=64MiB of sta
 	@out=$$(RAFTKV_MEMBERS=$(MEMBERS) RAFTKV_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 60m -v -run 'TestMeasure_Members' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
 	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
 
-elections: ## write docs/elections.md from the whole matrix: a quarter of an hour on two cores
-	$(GO) run ./cmd/raftlab elections --seeds 1-500 --markdown > docs/elections.md.new
-	mv docs/elections.md.new docs/elections.md
+elections: ## write docs/results/elections.md from the whole matrix: a quarter of an hour on two cores
+	$(GO) run -C elections ./cmd/electionlab compare --seeds 500 --markdown > docs/results/elections.md.new
+	mv docs/results/elections.md.new docs/results/elections.md
 
 fuzz: ## every fuzz target for FUZZTIME (30s) each
 	@$(GO) list ./... | while read -r package; do \
@@ -114,20 +123,22 @@ fuzz: ## every fuzz target for FUZZTIME (30s) each
 	done
 
 simulate: ## the simulator's share of the gate: SEEDS (2000) of this commit, and the seeded bugs that must die
-	$(GO) run ./cmd/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS)
+	$(GO) run ./cmd/raftlab fuzz --profile all --seed $(SEED) --seeds $(or $(SEEDS),2000)
 	$(GO) run ./cmd/raftlab zoo --must-kill
 
-reliability: ## every figure of docs/reliability.md anew: SEEDS seeds, the whole zoo in RANGES ranges, CHAOS (5m) of real processes
-	mkdir -p $(REPORTS)
+reliability: ## once a release: write docs/results/reliability.md anew from SEEDS (200000) seeds, the whole zoo in RANGES (5) ranges and CHAOS (5m) of real processes; after an interrupt it goes on where it was
+	mkdir -p $(CAMPAIGN)
 	$(GO) build -buildvcs=true -o bin/raftlab ./cmd/raftlab
-	bin/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS) --json > $(REPORTS)/campaign.json
-	bin/raftlab zoo --ranges $(RANGES) --json > $(REPORTS)/zoo.json
-	bin/raftlab chaos --duration $(CHAOS) --json > $(REPORTS)/chaos.json
-	bin/raftlab page > docs/reliability.md.new
-	mv docs/reliability.md.new docs/reliability.md
+	bin/raftlab fuzz --profile all --seed $(SEED) --seeds $(or $(SEEDS),200000) --resume $(CAMPAIGN)/fuzz.progress --json > $(CAMPAIGN)/campaign.json
+	bin/raftlab zoo --ranges $(RANGES) --resume $(CAMPAIGN)/zoo.progress --json > $(CAMPAIGN)/zoo.json
+	bin/raftlab chaos --duration $(CHAOS) --json > $(CAMPAIGN)/chaos.json
+	mv $(CAMPAIGN)/*.json $(REPORTS)/
+	bin/raftlab page > $(CAMPAIGN)/reliability.md
+	mv $(CAMPAIGN)/reliability.md docs/results/reliability.md
+	rm -r $(CAMPAIGN)
 
 govulncheck: ## known vulnerabilities in what we compile, where their database can be reached
-	@out=$$($(TOOL) govulncheck ./... 2>&1); code=$$?; echo "$$out"; \
+	@out=$$($(TOOL) govulncheck ./... 2>&1 && cd elections && $(TOOL) govulncheck ./... 2>&1); code=$$?; echo "$$out"; \
 	if [ $$code -ne 0 ] && echo "$$out" | grep -q 'vuln\.go\.dev'; then \
 		echo "govulncheck: its database cannot be reached from here; nothing was checked"; exit 0; \
 	fi; exit $$code

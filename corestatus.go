@@ -37,10 +37,10 @@ type CoreStatus struct {
 	Removals []Removal
 	// Removed is the entry that has removed this member, once it is known to be committed; 0: none. See Core.Removed.
 	Removed   Index
-	Change    *ChangeStatus // on a leader: what a change of the members waits for; nil: there is none
-	Base      EntryID       // the log begins behind it; zero: at entry 1
-	Last      EntryID       // of the log
-	Persisted Index         // durable here
+	Change    *ChangeProgress // on a leader: what a change of the members waits for; nil: there is none
+	Base      EntryID         // the log begins behind it; zero: at entry 1
+	Last      EntryID         // of the log
+	Persisted Index           // durable here
 	// Durable is the term and the vote that are durable here. While they are behind the present ones, the member does
 	// not campaign, and messages that depend on the present ones wait.
 	Durable HardState
@@ -87,16 +87,16 @@ const (
 	ChangeHandsOver ChangeStage = "hands over" // it is done, and the leader, which has no vote any more, transfers its leadership
 )
 
-// ChangeStatus says what a change of the members waits for.
-type ChangeStatus struct {
+// ChangeProgress says what a change of the members waits for.
+type ChangeProgress struct {
 	Stage   ChangeStage
 	Since   Time     // when the configuration in force came into force here
 	Waiting []NodeID // ChangeCatchesUp: the members that have not caught up; if there are none, for a majority to be heard
 }
 
-// CatchUp says how a member without a vote catches up, in rounds: one ends when the member holds what the log held when
+// CatchUpRound says how a member without a vote catches up, in rounds: one ends when the member holds what the log held when
 // the round began.
-type CatchUp struct {
+type CatchUpRound struct {
 	Round  int // the present or the last one, from 1
 	Target Index
 	Since  Time // when it began
@@ -147,10 +147,10 @@ type PeerProgress struct {
 	// EarlierRelease says that its connection speaks a protocol without snapshots: in state "snapshot" it is offered none
 	// before it is upgraded.
 	EarlierRelease bool
-	Hindered       Hindrance // what keeps it from counting, as it says itself; 0: nothing, or its release does not say
-	LagsSince      Time      // since when, at the latest, the log has held an entry that it lacks; 0: it lacks no earlier one
-	Votes          Halves    // in which halves of the configuration it votes
-	CatchUp        CatchUp   // zero if it votes
+	Hindered       Hindrance    // what keeps it from counting, as it says itself; 0: nothing, or its release does not say
+	LagsSince      Time         // since when, at the latest, the log has held an entry that it lacks; 0: it lacks no earlier one
+	Votes          Halves       // in which halves of the configuration it votes
+	CatchUp        CatchUpRound // zero if it votes
 	// Departing says that it is no member any more, and is served until it knows.
 	Departing bool
 	Removal   Index // the entry that has removed it; 0 unless it departs

@@ -52,14 +52,14 @@ func (l Lineage) Check() error {
 type Sighting struct {
 	Peer  Peer
 	Start StartID
-	Term  Term // of Memory.Seen: the highest durable term that the peer has shown in a handshake
-	// Address, of Memory.Seen: where that start of the peer said it is reached; empty if that is not known.
+	Term  Term // of Sightings.Seen: the highest durable term that the peer has shown in a handshake
+	// Address, of Sightings.Seen: where that start of the peer said it is reached; empty if that is not known.
 	Address string
 }
 
-// Memory is what a member durably remembers about its peers. It serves to detect older images of disks. The
+// Sightings is what a member durably remembers about its peers. It serves to detect older images of disks. The
 // latest sightings are at the end.
-type Memory struct {
+type Sightings struct {
 	// Seen is the newest start of each peer that a handshake has shown, whichever side dialed.
 	Seen []Sighting
 	// Confirmed is, for each member, the newest start of this store that the member has said it remembers. It is kept
@@ -69,10 +69,10 @@ type Memory struct {
 }
 
 // SeenOf returns the newest start of the peer that is remembered; zero if none is.
-func (m *Memory) SeenOf(p Peer) Sighting { return find(m.Seen, p) }
+func (m *Sightings) SeenOf(p Peer) Sighting { return find(m.Seen, p) }
 
 // ConfirmedBy returns the newest start of this store that the peer has said it remembers; zero if there is none.
-func (m *Memory) ConfirmedBy(p Peer) Sighting { return find(m.Confirmed, p) }
+func (m *Sightings) ConfirmedBy(p Peer) Sighting { return find(m.Confirmed, p) }
 
 func find(all []Sighting, p Peer) Sighting {
 	for _, s := range all {

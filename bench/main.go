@@ -8,7 +8,7 @@
 //	host.go         a process with replicas, which also calls them; cluster.go: the driver's side of it
 //	scenarios.go    what is done to a cluster; machine.go, slow.go: the disk; stores.go: raftkv; etcd.go
 //	session.go      one run after the other; disturbed.go: whether one counts; results.go: the file of results; stats.go
-//	page.go         docs/benchmarks.md; plots.go: its pictures; summary.go: what they show
+//	page.go         docs/results/benchmarks.md; plots.go: its pictures; summary.go: what they show
 package main
 
 import (

@@ -16,12 +16,12 @@ func newPage() *cobra.Command {
 	var from, docs string
 	cmd := &cobra.Command{
 		Use:   "page",
-		Short: "Write docs/benchmarks.md, its pictures and a summary in JSON from the results",
+		Short: "Write docs/results/benchmarks.md, its pictures and a summary in JSON from the results",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return writePage(from, docs) },
 	}
 	cmd.Flags().StringVar(&from, "results", "results.jsonl", "the file of results")
-	cmd.Flags().StringVar(&docs, "docs", "../docs", "where benchmarks.md and the directory benchmarks go")
+	cmd.Flags().StringVar(&docs, "docs", "../docs/results", "where benchmarks.md and the directory benchmarks go")
 	return cmd
 }
 
@@ -60,7 +60,7 @@ func writePage(from, docs string) error {
 	return errors.Join(errs...)
 }
 
-// page is the Markdown of docs/benchmarks.md, and the charts that it shows.
+// page is the Markdown of docs/results/benchmarks.md, and the charts that it shows.
 type page struct {
 	summary
 	text   strings.Builder

@@ -14,6 +14,8 @@ type Algorithm struct {
 	Leaves     string      // what the core does not take over, and why
 	Choices    []string    // what the source leaves open, and what was chosen here
 	Epochs     bool        // Leader's second value numbers leaders: two leaders of one epoch are measured
+	Candidates bool        // some members may lead, and others not: Options.Candidates
+	Qualities  bool        // hosts have qualities: Options.Qualities
 	New        func(o Options) Machine
 	// Priorities returns the priority of each member, by rank from 1, if a Setup gives none. nil: the algorithm
 	// has no priorities. Otherwise its machines implement Prioritized.

@@ -12,21 +12,21 @@ import (
 // three quorum strategies, and once with priorities that differ.
 //
 // Source: the manual of a commercial cluster product; it names no paper.
-// Assumes: a known membership, unique ids, and wall clocks that agree to within two periods, which is how long
-// a ballot counts.
+// Assumes: a known membership, unique ids, and wall clocks that differ by less than one period less a message
+// delay. A ballot counts for two periods, but when it is counted it may be a period and a delay old already.
 // Guarantees: with the majority strategy, no leader in a minority, except while ballots from before a cut still
 // count. With n-1 the same, and no leader at all once two members are missing. With no quorum, one leader in
 // each part of a partition. No strategy guarantees one leader at a time: a claim that is lost, or blocked by a
 // one-way link, makes two.
 //
-// "Every period each member sends a timestamped ballot for itself to all; its vote count is its priority."
+// Every period each member sends a timestamped ballot for itself to all; its vote count is its priority.
 
 var (
 	ballotsMajority = ballots("ballots-majority", "Ballots, majority", majorityOf, equalPriorities,
 		"No leader in a minority, except while ballots from before a cut still count. Two leaders at one time "+
 			"are possible: a claim that is lost, or blocked by a one-way link, makes two.")
 	ballotsRanked = ballots("ballots-ranked", "Ballots, majority, by rank", majorityOf, rankedPriorities,
-		"As with a majority. A higher priority takes over, says the manual, \"immediately\": that is, once it has won two "+
+		"As with a majority. A higher priority takes over at once, says the manual: that is, once it has won two "+
 			"elections among the others, one to two periods after it was raised (measured with a period of 100 ms: 150 ms in "+
 			"the median, 205 ms at most). A highest rank that comes and goes takes over each time, from a leader that works.")
 	ballotsAllButOne = ballots("ballots-n-1", "Ballots, all but one", func(n int) int { return max(n-1, 1) }, equalPriorities,
@@ -62,7 +62,8 @@ func ballots(name, title string, quorum func(n int) int, p priorities, guarantee
 	return &Algorithm{
 		Name: name, Title: title, Guarantees: guarantees, Priorities: p.of,
 		Source: "The manual of a commercial cluster product",
-		Assumes: "A known membership, unique ids, wall clocks that differ by less than two periods. " +
+		Assumes: "A known membership, unique ids, wall clocks that differ by less than one period less a message delay: a " +
+			"ballot counts for two periods, but may be a period and a delay old when it is counted. " +
 			"Messages may be lost: the next ballot says the same.",
 		InCore: []*CorePart{coreMajority}, NotInCore: []*CoreLack{lackPriority, lackTakeover, lackConsecutive},
 		Leaves: "Ballots by timestamp: a safety rule never reads a clock. A quorum that can be chosen: " +
@@ -72,6 +73,8 @@ func ballots(name, title string, quorum func(n int) int, p priorities, guarantee
 				"fails or it hears a claim of higher priority; of two equal claims the lower id stays; a dead leader's " +
 				"claim lasts as long as its ballot.",
 			p.choice,
+			"The strategies n-1 (all but one) and none, and what a priority below 0 means (out of service: the member never " +
+				"leads, but its ballot counts for the quorum), are named and read so by this lab.",
 			"An election without a quorum ends a series of wins.",
 			"A priority that changes counts from the member's next election on, and for the others from its next ballot; " +
 				"only a leader that is taken out of service goes to standby at once.",
@@ -122,8 +125,8 @@ func (m *ballotsMachine) Start(e *Env) { m.hold(e) }
 // Fire: an election is held every period.
 func (m *ballotsMachine) Fire(e *Env, _ Timer) { m.hold(e) }
 
-// Receive takes a ballot; "ballots are idempotent": the latest of each member is in the box. "An invalid ballot
-// is dropped when it comes (kept, one from a clock that ran ahead locks its sender out until time catches up)."
+// Receive takes a ballot; ballots are idempotent: the latest of each member is in the box. An invalid ballot
+// is dropped when it comes (kept, one from a clock that ran ahead locks its sender out until time catches up).
 // A stored ballot that is no longer valid is replaced by any new one, for the same reason.
 func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 	b := message.(ballot)
@@ -148,8 +151,8 @@ func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 	}
 }
 
-// Prioritize changes this member's priority. "Priority below 0 = out of service: never leads": so a leader goes
-// to standby at once (choice).
+// Prioritize changes this member's priority. A member with a priority below 0 never leads, so a leader that is
+// given one goes to standby at once (choice).
 func (m *ballotsMachine) Prioritize(e *Env, priority int) {
 	m.priority = priority
 	if m.active && priority < 0 {
@@ -161,7 +164,7 @@ func (m *ballotsMachine) Prioritize(e *Env, priority int) {
 	e.Rule("My next ballot has the priority that I am given.")
 }
 
-// hold casts this member's ballot, decides, and sends it. "Every member decides the winner on its own."
+// hold casts this member's ballot, decides, and sends it. Every member decides the winner on its own.
 func (m *ballotsMachine) hold(e *Env) {
 	e.Elect()
 	e.Set(ballotsPeriod, e.Times().Period)
@@ -172,10 +175,9 @@ func (m *ballotsMachine) hold(e *Env) {
 	e.Broadcast(m.box[m.o.Self])
 }
 
-// decide: the winner leads only if "(a) no member now claims leadership, or the winner's priority is higher
-// than the claimant's; (b) the quorum strategy holds; (c) it has won two consecutive elections (configurable)
-// ... A higher priority waives only (a)." And "an election without a quorum is not valid, and its win does not
-// count as one of the consecutive ones".
+// decide: the winner leads only if (a) no member claims leadership now, or the winner's priority is higher than
+// the claimant's; (b) the quorum strategy holds; (c) it has won two consecutive elections (configurable). A higher
+// priority waives only (a). An election without a quorum is not valid, and winning it does not count for (c).
 func (m *ballotsMachine) decide(e *Env) {
 	winner, ballots := m.count(e)
 	if winner == m.o.Self && ballots >= m.quorum {
@@ -187,7 +189,7 @@ func (m *ballotsMachine) decide(e *Env) {
 	case ballots < m.quorum:
 		e.Rule("Too few valid ballots for the quorum: I do not lead.")
 		m.active = false
-	case m.active: // "keeps leading though it loses a tie" (choice)
+	case m.active: // keeps leading though it loses a tie (choice)
 		e.Rule("The quorum holds: I keep leading, and claim so in my ballot.")
 	case winner == 0:
 		e.Rule("I am out of service, and so is all that I hear: nobody wins.")
@@ -205,7 +207,7 @@ func (m *ballotsMachine) decide(e *Env) {
 	}
 }
 
-// count: "priority below 0 = out of service: never leads, still counts towards the quorum".
+// count: a member whose priority is below 0 never leads, but its ballot counts towards the quorum.
 func (m *ballotsMachine) count(e *Env) (winner Rank, ballots int) {
 	for r := Rank(1); int(r) <= m.o.N; r++ {
 		if !m.valid(e, m.box[r]) {
@@ -219,7 +221,7 @@ func (m *ballotsMachine) count(e *Env) (winner Rank, ballots int) {
 	return winner, ballots
 }
 
-// beats: "most votes, ties to the lowest id in alphabetical order".
+// beats: most votes, ties to the lowest id in alphabetical order.
 func (m *ballotsMachine) beats(a, b Rank) bool {
 	va, vb := m.box[a].votes, m.box[b].votes
 	return va > vb || va == vb && alphabetical[a] < alphabetical[b]
@@ -235,7 +237,8 @@ var alphabetical = func() (places [MembersMax + 1]int) {
 	return places
 }()
 
-// valid: "a ballot counts while |receiver's clock − its timestamp| ≤ 2 periods, the own ballot included".
+// valid: a ballot counts while |receiver's clock − its timestamp| ≤ 2 periods, the own ballot included. That is no
+// tolerance of two periods for the clocks: the ballot's age takes its part (see the assumptions above).
 func (m *ballotsMachine) valid(e *Env, b ballot) bool {
 	age := sim.Time(e.Wall() - b.stamp)
 	return b.cast && max(age, -age) <= 2*e.Times().Period
@@ -251,16 +254,16 @@ func (m *ballotsMachine) claimedAbove(e *Env) bool {
 	return false
 }
 
-// yieldsTo: "it goes to standby when ... it hears a claim of higher priority; of two equal claims the lower
-// id stays" (choice).
+// yieldsTo: a leader goes to standby when it hears a claim of higher priority; of two equal claims the lower id stays
+// (choice).
 func (m *ballotsMachine) yieldsTo(r Rank) bool {
 	own := m.box[m.o.Self].votes // a changed priority counts from the next election on
 	b := m.box[r]
 	return b.claims && (b.votes > own || b.votes == own && alphabetical[r] < alphabetical[m.o.Self])
 }
 
-// look determines the leader: this member if it is active, else the sender of the best valid claim. "A dead
-// leader's claim lasts as long as its ballot" (choice).
+// look determines the leader: this member if it is active, else the sender of the best valid claim. A dead
+// leader's claim lasts as long as its ballot (choice).
 func (m *ballotsMachine) look(e *Env) {
 	before := m.leader
 	m.leader = m.claimant(e)

@@ -248,7 +248,7 @@ func TestBallots_FollowTheirRules(t *testing.T) {
 	}
 }
 
-// "Of two equal claims the lower id stays": the higher one goes to standby.
+// Of two equal claims the lower id stays: the higher one goes to standby.
 func TestBallots_OfTwoEqualClaimsTheHigherIDGoes(t *testing.T) {
 	b := newBench(t, 3, Published())
 	b.start(2, ballotsMajority.New(Options{Self: 2, N: 3, Priorities: []int{5, 5, 1}}))
@@ -365,7 +365,7 @@ func TestBallots_WithAMajorityOfThreeAndTwoDownNobodyLeads(t *testing.T) {
 	assert.Equal(t, []Rank{1}, w.watch.leaders, "two of three are enough, and of equals the lower id leads")
 }
 
-// "Ties to the lowest id in alphabetical order": the ids are ranks, as text.
+// Ties to the lowest id in alphabetical order: the ids are ranks, as text.
 func TestBallots_TiesAreInAlphabeticalOrderOfIDs(t *testing.T) {
 	s := newStage(t, ballotsMajority, 12)
 	s.crash(1)

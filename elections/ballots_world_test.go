@@ -70,6 +70,32 @@ func TestBallots_TwoClocksThatWereAheadAndAreSetRightLockNobodyOut(t *testing.T)
 	}
 }
 
+// A ballot counts for two periods, but it is counted up to a period after it came: what is left for the clocks is one
+// period less a delay. One clock of three is off, either way; nothing else is wrong.
+func TestBallots_TolerateASkewOfOnePeriodLessADelayNotOfTwo(t *testing.T) {
+	period := Scaled().Period
+	for _, row := range []struct {
+		tenths              sim.Time // of a period
+		leaderless, changes bool     // in some run, without any cause
+	}{
+		{9, false, false}, {-9, false, false},
+		{15, true, false}, {-15, false, true},
+	} {
+		leaderless, changes := false, false
+		for seed := uint64(1); seed <= 20; seed++ {
+			w := ballotsWorld(ballotsMajority, seed, []int{1, 1, 1})
+			w.member(1).clock.Jump(int64(row.tenths * period / 10))
+			w.run(20 * period)
+			w.watch.begin()
+			w.run(120 * period)
+			o := w.watch.end(true)
+			leaderless, changes = leaderless || o[Leaderless] > 0, changes || o[Changes] > 0
+		}
+		assert.Equal(t, row.leaderless, leaderless, "%d tenths of a period", row.tenths)
+		assert.Equal(t, row.changes, changes, "%d tenths of a period", row.tenths)
+	}
+}
+
 // What a member wins alone, while it is cut off, is no reason to lead after the heal: it takes two elections
 // in which the others' ballots count.
 func TestBallots_AReturningMemberWinsTwiceAmongTheOthersFirst(t *testing.T) {

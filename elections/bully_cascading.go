@@ -46,13 +46,13 @@ type cascading struct {
 	answered bool // a higher rank has taken this election over
 }
 
-// Start: "A restarted member begins an election; only if it has the highest rank alive does it displace a
-// working leader." A leader that joins an election leads on until another is announced (choice).
+// Start: a restarted member begins an election; only if it has the highest rank alive does it displace a
+// working leader. A leader that joins an election leads on until another is announced (choice).
 func (b *cascading) Start(e *Env) { b.begin(e) }
 
 // begin starts an election that no lower rank asked for:
 //
-//	"The highest rank may send COORDINATOR at once."
+//	The highest rank may send COORDINATOR at once.
 //
 // If a lower rank asked, it does not (choice): it would end elections whose messages are still in flight, and
 // each of those messages starts a new election. Among a hundred members that never stops.
@@ -66,7 +66,7 @@ func (b *cascading) begin(e *Env) {
 	b.elect(e)
 }
 
-// elect holds an election: "ELECTION to all higher ranks".
+// elect holds an election: ELECTION to all higher ranks.
 func (b *cascading) elect(e *Env) {
 	if e.Self() == Rank(e.N()) {
 		e.Rule("I hold an election: no rank is above mine to ask, but I wait.")
@@ -110,7 +110,7 @@ func (b *cascading) onHeartbeat(e *Env, from Rank) {
 	}
 }
 
-// onElection: "a receiver returns ANSWER and begins an election of its own unless one is under way".
+// onElection: a receiver returns ANSWER and begins an election of its own unless one is under way.
 func (b *cascading) onElection(e *Env, from Rank) {
 	if from > e.Self() {
 		e.Rule("I answer only lower ranks.") // only they ask
@@ -125,7 +125,7 @@ func (b *cascading) onElection(e *Env, from Rank) {
 	b.elect(e)
 }
 
-// onAnswer: "Otherwise wait a further T′ for COORDINATOR (T′ = 2T from the first ANSWER, choice)".
+// onAnswer: the member waits a further T′ for COORDINATOR; T′ is 2T from the first ANSWER (choice).
 func (b *cascading) onAnswer(e *Env) {
 	switch {
 	case !b.electing:
@@ -141,8 +141,7 @@ func (b *cascading) onAnswer(e *Env) {
 	e.Set(timerCoordinator, 2*e.Times().Answer)
 }
 
-// onCoordinator: "On COORDINATOR a member sets `elected` to its sender, whatever its own rank, and ends its
-// election."
+// onCoordinator: a member sets `elected` to the sender, whatever its own rank, and ends its election.
 func (b *cascading) onCoordinator(e *Env, from Rank) {
 	b.heed(e, b.electing)
 	b.quit(e)
@@ -151,8 +150,8 @@ func (b *cascading) onCoordinator(e *Env, from Rank) {
 
 // Fire handles an expired timer:
 //
-//	"No ANSWER within T [...]: COORDINATOR to all lower ranks. Otherwise wait a further T′ for COORDINATOR
-//	[...], else begin again."
+//	No ANSWER within T: COORDINATOR to all lower ranks. Otherwise wait a further T′ for COORDINATOR, else begin
+//	again.
 func (b *cascading) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:

@@ -24,7 +24,8 @@ var bullyQuality = &Algorithm{
 		"For the same reason the highest rank no longer leads at once: it asks, too, and ELECTED goes to all.",
 		seatChoice,
 	},
-	New: func(o Options) Machine { return &qualityBully{quality: o.Quality()} },
+	Qualities: true,
+	New:       func(o Options) Machine { return &qualityBully{quality: o.Quality()} },
 }
 
 // A host's quality ranges from QualityMin to QualityMax.
@@ -60,8 +61,8 @@ type qualityBully struct {
 	answered []worth // the members that answered and were not told to proceed yet
 }
 
-// Start: a process that finds a quality on its disk has run before, and failed: "rank by a quality metric of
-// the host that a flap lowers". An election starts at initialisation.
+// Start: a process that finds a quality on its disk has run before, and failed: that lowers the
+// quality by which it is ranked. An election starts at initialisation.
 func (b *qualityBully) Start(e *Env) {
 	if kept, again := e.Stored().(int); again {
 		b.quality = max(kept-qualityRestart, QualityMin)

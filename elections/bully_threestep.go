@@ -57,12 +57,12 @@ type threeStep struct {
 	names    int    // how many alternates it names as leader; none in this algorithm
 }
 
-// Start follows "an election also starts at initialisation".
+// Start: an election also starts at initialisation.
 func (b *threeStep) Start(e *Env) { b.elect(e) }
 
 // elect begins an election:
 //
-//	"The detector sends ELECTION to all higher ranks and waits T for ALIVE."
+//	The detector sends ELECTION to all higher ranks and waits T for ALIVE.
 //
 // The highest rank has nobody to ask, and leads at once (choice).
 func (b *threeStep) elect(e *Env) {
@@ -142,8 +142,8 @@ func (b *threeStep) Fire(e *Env, t Timer) {
 
 // onAnswers ends the wait for answers:
 //
-//	"None: it is leader and sends ELECTED to all lower ranks. Some: it sends PROCEED to the highest that
-//	answered, which sends ELECTED."
+//	None: it is leader and sends ELECTED to all lower ranks. Some: it sends PROCEED to the highest that
+//	answered, which sends ELECTED.
 func (b *threeStep) onAnswers(e *Env) {
 	if len(b.answered) == 0 {
 		e.Rule("No higher rank answered: I lead, and tell any lower rank.")
@@ -157,7 +157,7 @@ func (b *threeStep) onAnswers(e *Env) {
 
 // proceed asks the best member that answered to lead:
 //
-//	"No ELECTED within T: the next highest, then afresh" (choice)
+//	No ELECTED within T: the next highest, then afresh (choice)
 func (b *threeStep) proceed(e *Env) {
 	last := len(b.answered) - 1
 	if last < 0 {

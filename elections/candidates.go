@@ -28,7 +28,8 @@ var candidateOrdinary = &Algorithm{
 		"A heartbeat is a notice, too: a member without a leader follows its sender.",
 		seatChoice,
 	},
-	New: newStanding,
+	Candidates: true,
+	New:        newStanding,
 }
 
 // The messages of the candidate/ordinary election.
@@ -74,8 +75,8 @@ func (s *standing) Start(e *Env) {
 
 // pause waits for δ:
 //
-//	"δ keeps elections from starting together: higher priority → smaller δ, any two apart by more than a
-//	round trip: δ = (n − rank + 1) · step, step above the time in which the others are told"
+//	δ keeps elections from starting together: higher priority → smaller δ, any two apart by more than a
+//	round trip: δ = (n − rank + 1) · step, step above the time in which the others are told
 func (s *standing) pause(e *Env) { e.Set(TimerSuspect, e.Times().Delta(e.N(), e.Self())) }
 
 // Receive handles a message.
@@ -90,7 +91,7 @@ func (s *standing) Receive(e *Env, from Rank, m Message) {
 	}
 }
 
-// onNotice: "takes the highest rank alive and tells everybody". The named member leads, though it may be the
+// onNotice: the notice names the highest rank alive to everybody. The named member leads, though it may be the
 // last to hear of it. An ordinary member that is named by mistake declines (choice).
 func (s *standing) onNotice(e *Env, m notice) {
 	if m.leader == e.Self() && !s.candidate(e) {
@@ -101,7 +102,7 @@ func (s *standing) onNotice(e *Env, m notice) {
 	s.appoint(e, m.leader)
 }
 
-// onHeartbeat: "A leader's notice or another's election during δ cancels the attempt." A heartbeat is such a
+// onHeartbeat: a leader's notice or another's election during δ cancels the attempt. A heartbeat is such a
 // notice, and a member without a leader follows its sender (choice).
 func (s *standing) onHeartbeat(e *Env, from Rank) {
 	if s.elected == 0 && !s.collecting {
@@ -121,7 +122,7 @@ func (s *standing) onSignal(e *Env, from Rank, m signal) {
 		e.Rule("I am a candidate and am asked: I answer.")
 		e.Send(from, contactAnswer)
 		if !s.leads(e) && !s.collecting {
-			s.watch(e) // "another's election during δ cancels the attempt"
+			s.watch(e) // another's election during δ cancels the attempt
 		}
 	case m == contactAnswer && s.collecting && slices.Contains(s.candidates, from):
 		e.Rule("A candidate is alive: I note it, and wait for more answers.")
@@ -157,8 +158,8 @@ func (s *standing) onSilence(e *Env) {
 
 // elect begins an election:
 //
-//	"An ordinary member that notices the failure contacts all candidates, collects answers for T [...]. A
-//	candidate that notices does the same, counting itself"
+//	An ordinary member that notices the failure contacts all candidates, collects answers for T. A
+//	candidate that notices does the same, counting itself.
 //
 // The leader that failed is not asked until there is another one (choice).
 func (s *standing) elect(e *Env) {
@@ -175,7 +176,7 @@ func (s *standing) elect(e *Env) {
 	e.Set(timerCollect, e.Times().Answer)
 }
 
-// onCollected ends the wait for answers: "no answer within T: repeat after δ" (choice).
+// onCollected ends the wait for answers: no answer within T: repeat after δ (choice).
 func (s *standing) onCollected(e *Env) {
 	if s.best == 0 {
 		e.Rule("No candidate answered: I try again after δ.")

@@ -177,7 +177,7 @@ func TestCandidateOrdinary_WithoutAListEverySecondRankIsACandidate(t *testing.T)
 	assert.Equal(t, []Rank{4, 2}, candidateOrdinary.New(Options{Self: 1, N: 4}).(*standing).candidates)
 }
 
-// "any two apart by more than a round trip", "higher priority → smaller δ", and the step is above the time in
+// Any two are apart by more than a round trip, a higher priority has a smaller δ, and the step is above the time in
 // which the others are told: T and a delay after the start, where the last heartbeat came up to a delay apart.
 func TestCandidateOrdinary_AnyTwoDeltasAreMoreThanARoundTripApart(t *testing.T) {
 	for _, times := range []Times{Scaled(), Published()} {
@@ -191,7 +191,7 @@ func TestCandidateOrdinary_AnyTwoDeltasAreMoreThanARoundTripApart(t *testing.T) 
 	}
 }
 
-// "δ = (n − rank + 1) · step"
+// δ is (n − rank + 1) · step.
 func TestCandidateOrdinary_DeltaIsAStepARank(t *testing.T) {
 	times := Scaled()
 	assert.Equal(t, ms(27), times.Delta(5, 5), "the highest waits, too")
@@ -200,7 +200,7 @@ func TestCandidateOrdinary_DeltaIsAStepARank(t *testing.T) {
 	assert.Equal(t, ms(2*625), times.Delta(3, 2))
 }
 
-// "δ keeps elections from starting together": in no run do two members hold elections, with the published
+// δ keeps elections from starting together: in no run do two members hold elections, with the published
 // example's candidates and with others. An ordinary member whose δ follows another's is not asked, and waits for
 // the notice.
 func TestCandidateOrdinary_NoTwoElectionsStartTogether(t *testing.T) {

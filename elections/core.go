@@ -55,7 +55,8 @@ var (
 		"A leader has the votes of a majority of the configured voters.", "quorum.go", "hasQuorum",
 	}
 	coreTransfer = &CorePart{
-		"Transfer: the leader tells another voter to campaign: on request, at an orderly shutdown, or when its disk stalls.",
+		"Transfer: the leader tells another voter to campaign: on request, at an orderly shutdown, once it is removed, or when its disk " +
+			"stalls or is full, or its FSM hangs.",
 		"transfer.go", "beginTransfer",
 	}
 	coreTarget = &CorePart{
@@ -80,10 +81,11 @@ var (
 	lackStagger     = &CoreLack{"timeouts that are staggered by rank", "stagger"}
 	lackTakeover    = &CoreLack{"a takeover by a voter of higher priority", "takeover"}
 	lackConsecutive = &CoreLack{"a number of consecutive wins before one leads", "consecutive"}
+	lackGroups      = &CoreLack{"a leader for each partition of the data: many groups in one process", ""}
 	lackHint        = &CoreLack{"a broken connection to the leader as a hint to campaign sooner", ""}
 )
 
 // coreLacks lists what the sources suggest and the core does not have, in the order of the document.
 var coreLacks = []*CoreLack{
-	lackRank, lackBackOff, lackSuccessors, lackPriority, lackStagger, lackTakeover, lackConsecutive, lackTie, lackHint,
+	lackRank, lackBackOff, lackSuccessors, lackPriority, lackStagger, lackTakeover, lackConsecutive, lackTie, lackHint, lackGroups,
 }

@@ -1,9 +1,11 @@
 package elections
 
 import (
+	"encoding/binary"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"hash/crc32"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,7 +50,7 @@ func TestCore_HasWhatIsSaidWhereItIsSaid(t *testing.T) {
 	}
 }
 
-// What it is said not to have is named nowhere in it. Whoever gives it to the core says so in core.go.
+// What it is said not to have is named nowhere in it. Who gives it to the core says so in core.go.
 func TestCore_LacksWhatIsSaidToBeMissing(t *testing.T) {
 	files := sourceOfCore(t)
 	for _, l := range coreLacks {
@@ -86,6 +88,20 @@ func TestCore_CampaignsNoSoonerForABrokenConnection(t *testing.T) {
 		m.steps(b.envs[1])
 		assert.Equal(t, before, timeUntil())
 	}
+}
+
+// An entry names its group, and the core knows only one.
+func TestCore_HasOneGroup(t *testing.T) {
+	record := slices.Clone(raft.Entry{Index: 1, Term: 1, Kind: raft.EntryCommand}.Record())
+	_, err := raft.DecodeEntry(record)
+	require.NoError(t, err)
+	record[4] = 1 // the lowest byte of the group's number
+	end := len(record) - 4
+	binary.LittleEndian.PutUint32(record[end:], crc32.Checksum(record[:end], crc32.MakeTable(crc32.Castagnoli)))
+	_, err = raft.DecodeEntry(record)
+	var later *raft.LaterVersionError
+	require.ErrorAs(t, err, &later)
+	assert.Contains(t, later.Record, "group")
 }
 
 // Every part and every lack is one that an algorithm names, and none of an algorithm's is missing from the list.

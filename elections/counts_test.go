@@ -43,7 +43,7 @@ func TestCount_BullyThreeStepIsLinearForOneDetector(t *testing.T) {
 	}
 }
 
-// "bully worst case O(n²)": the lowest rank detects, and every live one holds an election.
+// The bully's worst case is O(n²): the lowest rank detects, and every live one holds an election.
 func TestCount_BullyCascadingIsQuadraticIfTheLowestDetects(t *testing.T) {
 	for _, n := range sizes {
 		b := detectors(t, bullyCascading, n, 1)
@@ -68,7 +68,7 @@ func TestCount_BullyCascadingIsLinearIfTheHighestDetects(t *testing.T) {
 	}
 }
 
-// "fewer messages while an alternate lives" than bully, of either form, whoever detects.
+// Next-in-line takes fewer messages than bully while an alternate lives, of either form, whoever detects.
 func TestCount_NextInLineTakesFewerThanBullyWhileAnAlternateLives(t *testing.T) {
 	const n = 9
 	for detector := Rank(1); detector < n-1; detector++ {
@@ -113,7 +113,7 @@ func vain(b *bench, dead Rank) (n int) {
 	return n
 }
 
-// "Both: 2 · live hops for one starter."
+// Both forms take 2 · live hops for one starter.
 func TestCount_RingTakesTwoRoundsForOneStarter(t *testing.T) {
 	for _, a := range []*Algorithm{ringCollecting, ringMaximum} {
 		for _, n := range sizes[:4] {
@@ -128,7 +128,7 @@ func TestCount_RingTakesTwoRoundsForOneStarter(t *testing.T) {
 	}
 }
 
-// "at most 3n - 1 messages for one starter", and that many if all live and the lowest starts.
+// At most 3n - 1 messages for one starter, and that many if all live and the lowest starts.
 func TestCount_ChangRobertsTakesThreeRoundsAtMost(t *testing.T) {
 	for _, n := range sizes {
 		for starter := Rank(1); starter < Rank(n); starter++ {

@@ -17,7 +17,7 @@ func (Heartbeat) Kind() string { return "HEARTBEAT" }
 // Bytes returns the message's size.
 func (Heartbeat) Bytes() int { return HeaderBytes + RankBytes }
 
-// Detector notices that the leader is gone. The algorithms whose source says only "a process notices" share it.
+// Detector notices that the leader is gone. The algorithms whose source says only that a process notices share it.
 // The leader sends heartbeats, and a member that hears none for the timeout suspects it (choice). Each
 // heartbeat draws a new timeout.
 //

@@ -31,11 +31,14 @@
 //	world.go      one run: the machines, the network between them, the faults
 //	scenario.go   the faults, by name; run.go runs one scenario
 //	watch.go      what is measured in a run
-//	trace.go      the records that a diagram of a run is drawn from
+//	trace.go      the records of a run, from which a diagram is drawn; tell.go writes them as text
 //	measure.go    the measures, and their summary over all seeds
 //	matrix.go     every algorithm in every scenario at every size, in parallel
-//	published.go  the second comparison of the document, with the authors' own times
-//	table.go      tables for the terminal; report.go writes JSON; markdown.go the document, glance.go its first table
+//	published.go  the second comparison of that document, with the authors' own times
+//	table.go      tables for the terminal; report.go writes JSON; markdown.go docs/results/elections.md, glance.go its first table
+//
+// Command electionlab, in cmd/, runs all of it; internal/electionpage makes its HTML page. The lab is a module of its own,
+// so that nobody who imports the Raft library compiles it.
 //
 // Results do not depend on a clock, map order, floats or the number of workers: the same seeds give the same
 // table, byte for byte.

@@ -14,7 +14,7 @@ var glances = []struct {
 	{"until they agree", "leader-crash", Agreement, typical},
 	{"two lead in a partition", "minority", TwoLeaders, typical},
 	{"two in one term, anywhere", "", TwoInTerm, worst},
-	{"changes by a flapping member", "flapping", Changes, typical},
+	{"changes by a flapping leader", "flapping-leader", Changes, typical},
 	{"changes at 20 % loss", "loss-20", Changes, typical},
 }
 
@@ -43,7 +43,7 @@ func glance(printf printer, p *Plan, cells []Cell) {
 	}
 	printf("\n### At a glance, n = %d\n\nMedians; times are in %s. When the leader crashes: messages and time. When "+
 		"it is cut off with a minority: how long two members lead.\nThen the longest time with two leaders in one term, in any run of any "+
-		"scenario and size; and the leader changes without\na cause: when the highest rank comes and goes, and when one "+
+		"scenario and size; and the leader changes without\na cause: when the member that leads comes and goes, and when one "+
 		"message in five is lost.\n\n", glanceAt, p.Setup.Times.unit())
 	writePipes(printf, table)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // glanced makes the values of different scenarios different.
-var glanced = map[string]int{"leader-crash": 1, "minority": 4, "flapping": 7, "loss-20": 9, "restart-storm": 10}
+var glanced = map[string]int{"leader-crash": 1, "minority": 4, "flapping-leader": 7, "loss-20": 9, "restart-storm": 10}
 
 // glanceCells are three runs of two algorithms in each scenario; each number says where it comes from.
 func glanceCells(n int, names ...string) (cells []Cell) {
@@ -49,7 +49,7 @@ func glanceOfCells(t *testing.T, cells []Cell) string {
 }
 
 func TestGlance_HasOneNumberForEachWayToDiffer(t *testing.T) {
-	cells := glanceCells(5, "leader-crash", "minority", "flapping", "loss-20")
+	cells := glanceCells(5, "leader-crash", "minority", "flapping-leader", "loss-20")
 	cells = append(cells, glanceCells(9, "restart-storm")...)
 	table := glanceOfCells(t, cells)
 	assert.Contains(t, table, "| two-phase | 101 | 131 | 441 | 1052 | 7001 | 9001 |\n",
@@ -59,5 +59,5 @@ func TestGlance_HasOneNumberForEachWayToDiffer(t *testing.T) {
 
 func TestGlance_IsLeftOutIfNotAllOfItWasCompared(t *testing.T) {
 	assert.Empty(t, glanceOfCells(t, glanceCells(5, "leader-crash", "minority")))
-	assert.Empty(t, glanceOfCells(t, glanceCells(9, "leader-crash", "minority", "flapping", "loss-20")))
+	assert.Empty(t, glanceOfCells(t, glanceCells(9, "leader-crash", "minority", "flapping-leader", "loss-20")))
 }

@@ -97,7 +97,7 @@ func TestScenario_PrioritiesChange(t *testing.T) {
 	}
 }
 
-// "Immediately" in the manual: one to two periods, for the forced leader must win two elections.
+// The manual promises it at once. It takes one to two periods: the forced leader must win two elections.
 var forcedSizes = []int{3, 5, 9}
 
 func TestScenario_AForcedLeaderTakesOverAfterOneToTwoPeriods(t *testing.T) {

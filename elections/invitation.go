@@ -15,7 +15,7 @@ var invitationAlgorithm = &Algorithm{
 		"and the timeout; a disk keeps one counter, so that no group has the name of another.",
 	Guarantees: "The members of one group have one leader; there are as many leaders as groups, by " +
 		"definition, and the groups become one while all members reach each other.",
-	InCore: []*CorePart{coreNamesLeader},
+	InCore: []*CorePart{coreNamesLeader}, NotInCore: []*CoreLack{lackGroups},
 	Leaves: "The merging of groups: two logs cannot merge.",
 	Choices: []string{
 		"Ties go to the inviter, crossed invitations to the lower number; they are " +
@@ -30,7 +30,7 @@ var invitationAlgorithm = &Algorithm{
 	New: func(Options) Machine { return &invitation{} },
 }
 
-// group names a group: "(leader, counter) names a group, and messages of an older group are dropped" (choice).
+// group names a group: (leader, counter) names a group, and messages of an older group are dropped (choice).
 type group struct {
 	leader  Rank
 	counter uint64
@@ -87,7 +87,7 @@ func (i *invitation) Leader() (Rank, uint64) { return i.group.leader, i.group.co
 
 func (i *invitation) leads(e *Env) bool { return i.group.leader == e.Self() }
 
-// Start: "Every member starts as leader of its own group."
+// Start: every member starts as leader of its own group.
 func (i *invitation) Start(e *Env) {
 	e.Rule("I start as the leader of a group of one.")
 	i.part(e)
@@ -106,7 +106,7 @@ func (i *invitation) part(e *Env) {
 
 // round does a leader's work of one heartbeat interval:
 //
-//	"Leaders contact members outside their group at every heartbeat interval and invite them."
+//	Leaders contact members outside their group at every heartbeat interval and invite them.
 func (i *invitation) round(e *Env) {
 	switch len(i.members) {
 	case e.N():
@@ -152,7 +152,7 @@ func (i *invitation) Receive(e *Env, from Rank, m Message) {
 	}
 }
 
-// onInvite: "An invited leader merges its group; an invited follower answers with its leader's id".
+// onInvite: an invited leader merges its group; an invited follower answers with its leader's id.
 func (i *invitation) onInvite(e *Env, from Rank, m invite) {
 	if !i.leads(e) {
 		e.Rule("I am invited and do not lead: I answer with my leader's name.")
@@ -178,8 +178,8 @@ func (i *invitation) onInvite(e *Env, from Rank, m invite) {
 
 // joins reports whether the member's group joins the inviter's:
 //
-//	"The leader of the larger group leads the merged one [...]; ties go to the inviter, crossed invitations
-//	to the lower number" (choice)
+//	The leader of the larger group leads the merged one; ties go to the inviter, crossed invitations
+//	to the lower number (choice).
 //
 // Invitations are crossed if the member invited the inviter so recently that the answer may be in flight.
 func (i *invitation) joins(e *Env, inviter Rank, size int, crossed bool) bool {
@@ -189,7 +189,7 @@ func (i *invitation) joins(e *Env, inviter Rank, size int, crossed bool) bool {
 	return size > len(i.members)
 }
 
-// join takes the member's whole group into another: "only the smaller group is told".
+// join takes the member's whole group into another: only the smaller group is told.
 func (i *invitation) join(e *Env, into group) {
 	e.Send(into.leader, acceptance{into, i.members})
 	for _, r := range i.members {
@@ -228,7 +228,7 @@ func (i *invitation) onJoin(e *Env, m merger) {
 	i.Watch(e)
 }
 
-// onRefer: "and the two leaders merge". A leader that was just invited is not invited again, and a follower
+// onRefer: the two leaders merge their groups. A leader that was just invited is not invited again, and a follower
 // that names this very group belongs to it: its ACCEPT was lost (choices).
 func (i *invitation) onRefer(e *Env, from Rank, m referral) {
 	leader := m.group.leader
@@ -250,7 +250,7 @@ func (i *invitation) onRefer(e *Env, from Rank, m referral) {
 
 // Fire handles an expired timer:
 //
-//	"A member without its leader for a timeout is a group of one again"
+//	A member without its leader for a timeout is a group of one again.
 func (i *invitation) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:

@@ -25,8 +25,8 @@ var lostVotes = &Scenario{
 // from 1 must arrive in time.
 func LostVotes() *Scenario { return lostVotes }
 
-// loseVotes: "in round 1 only the votes of 1 and 2 reach 1; in round 2 the ELECT of 1 reaches only 5, so 2, 3,
-// 4 vote for 2 and 1, 5 for 1: tallies {1,2,5} and {2,3,4}". Both keep leading because 1 does not hear 2.
+// loseVotes: in round 1 only the votes of 1 and 2 reach 1; in round 2 the ELECT of 1 reaches only 5, so 2, 3,
+// 4 vote for 2 and 1, 5 for 1: tallies {1,2,5} and {2,3,4}. Both keep leading because 1 does not hear 2.
 func loseVotes(w *world, fault sim.Time) {
 	n := w.setup.N
 	if n == 1 { // it has no links

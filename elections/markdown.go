@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// intro is the fixed part of the document: what the lab is, and how to read it.
+// intro is the head of the document. What people wrote about the lab is docs/elections.md.
 //
 //go:embed intro.md
 var intro string
@@ -20,8 +20,8 @@ var intro string
 //go:embed rules.md
 var rules string
 
-// WriteMarkdown writes docs/elections.md: what each algorithm assumes and guarantees, what the core has of it,
-// and the tables.
+// WriteMarkdown writes docs/results/elections.md: what each algorithm assumes and guarantees, what the core has of it, the
+// test of each rule, and the tables.
 func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) error {
 	out := bufio.NewWriter(w)
 	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) } // Flush returns the error
@@ -33,7 +33,7 @@ func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) e
 		printf("- **%s**: %s.\n", m.Title, m.Meaning)
 	}
 	printf("\n%s A share is a single number.\n", times.legend())
-	printf("\n## Scenarios\n\nA run lasts %v of virtual time after its fault.\n\n", time.Duration(times.lasting(runTime)))
+	printf("\n## Scenarios\n\nA run lasts %v of virtual time after its fault. The page has one scenario more, `%s`.\n\n", time.Duration(times.lasting(runTime)), lostVotes.Name)
 	for _, s := range p.Scenarios {
 		printf("- **%s** (`%s`): %s\n", s.Title, s.Name, s.Told(times))
 	}

@@ -102,6 +102,9 @@ func (p *Plan) Validate() error {
 	if p.Workers < 1 || p.Workers > WorkersMax {
 		return fmt.Errorf("elections: %d workers: it takes 1 to %d", p.Workers, WorkersMax)
 	}
+	if err := p.Setup.CheckUsed(p.Algorithms...); err != nil {
+		return err
+	}
 	for i, n := range p.Sizes {
 		s := p.Setup
 		s.N = n

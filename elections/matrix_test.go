@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -358,11 +359,26 @@ func BenchmarkCompare(b *testing.B) {
 func TestDocument_SaysWhatTheCodeSays(t *testing.T) {
 	var now bytes.Buffer
 	require.NoError(t, WriteMarkdown(&now, somePlan(1), nil, Measures()))
-	written, err := os.ReadFile("../docs/elections.md")
+	written, err := os.ReadFile("../docs/results/elections.md")
 	require.NoError(t, err)
 	const tables = "\n## Tables\n"
 	want, _, _ := strings.Cut(now.String(), tables)
 	got, _, found := strings.Cut(string(written), tables)
 	assert.True(t, found)
 	assert.Equal(t, want, got, "make elections")
+}
+
+// What people wrote about the lab is short, leads to the results, and tells of every algorithm by name.
+func TestDocument_IntroducesEveryAlgorithm(t *testing.T) {
+	text, err := os.ReadFile("../docs/elections.md")
+	require.NoError(t, err)
+	assert.Less(t, len(strings.Fields(string(text))), 3000)
+	assert.Contains(t, string(text), "(results/elections.md)")
+	for _, a := range Algorithms() {
+		assert.Contains(t, string(text), "`"+a.Name+"`")
+	}
+	for _, m := range regexp.MustCompile("scenarios? `([a-z0-9-]+)`").FindAllStringSubmatch(string(text), -1) {
+		_, err := FindScenario(m[1])
+		assert.NoError(t, err)
+	}
 }

@@ -37,7 +37,7 @@ func (m namingHeartbeat) Bytes() int { return HeaderBytes + RankBytes*(1+len(m.a
 // timerNext: the alternate that was asked answers, or, after its answer, announces itself.
 const timerNext = threeStepTimers
 
-// alternatesMax: "Alternates go out with ELECTED and with each heartbeat, highest rank first, two of them"
+// alternatesMax: alternates go out with ELECTED and with each heartbeat, highest rank first, two of them
 // (choice). They are the two ranks below the leader's, since those above were silent when it was elected
 // (choice).
 const alternatesMax = 2
@@ -84,8 +84,8 @@ func (n *nextInLine) onSignal(e *Env, from Rank, m signal) {
 	}
 }
 
-// onNext: "the first that is alive answers (which keeps the detector from asking others), becomes leader
-// and tells all".
+// onNext: the first that is alive answers (which keeps the detector from asking others), becomes leader
+// and tells all.
 func (n *nextInLine) onNext(e *Env, from Rank) {
 	e.Rule("I am asked as the next in line: I answer, lead, and tell all.")
 	e.Send(from, bullyAlive)
@@ -112,8 +112,8 @@ func (n *nextInLine) Fire(e *Env, t Timer) {
 
 // next asks the next alternate:
 //
-//	"A detector asks them in order, T each, skipping itself. [...] If the detector is itself on the list and
-//	all above it stay silent, it leads at once. No alternate: bully a) in full."
+//	A detector asks them in order, T each, skipping itself. If the detector is itself on the list and
+//	all above it stay silent, it leads at once. No alternate: bully a) in full.
 //
 // If an alternate answers and never announces itself, the bully follows, too (choice).
 func (n *nextInLine) next(e *Env) {

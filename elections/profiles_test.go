@@ -101,7 +101,7 @@ func TestPublished_RaftIsBootstrappedWithItsTimesToo(t *testing.T) {
 	assert.Len(t, disks, 5)
 }
 
-// The bully's and the ballots' numbers, in the authors' own times: "10 s ballots, 5 s heartbeats".
+// The bully's and the ballots' numbers, in the authors' own times: 10 s ballots, 5 s heartbeats.
 func TestPublished_ShowsTheAuthorsNumbers(t *testing.T) {
 	for _, row := range []struct {
 		a         *Algorithm

@@ -31,7 +31,7 @@ func (p *Plan) AuthorsPlan() (second Plan, ok bool) {
 	return second, ok
 }
 
-// WriteAuthors writes the last part of docs/elections.md: the tables of AuthorsPlan.
+// WriteAuthors writes the last part of docs/results/elections.md: the tables of AuthorsPlan.
 func WriteAuthors(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) error {
 	out := bufio.NewWriter(w)
 	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) } // Flush returns the error

@@ -52,10 +52,10 @@ var ringMaximum = &Algorithm{
 // fold returns the ranks that an ELECTION carries on from a member.
 type fold func(ranks []Rank, self Rank) []Rank
 
-// collect: "The detector sends ELECTION{itself}; each adds itself and passes on".
+// collect: the detector sends ELECTION{itself}; each adds itself and passes on.
 func collect(ranks []Rank, self Rank) []Rank { return append(slices.Clone(ranks), self) }
 
-// highest: "Only the highest rank seen travels".
+// highest: only the highest rank seen travels.
 func highest(ranks []Rank, self Rank) []Rank {
 	for _, r := range ranks {
 		self = max(self, r)
@@ -73,10 +73,10 @@ type ring struct {
 	electing bool   // it started an election, and has seen no COORDINATOR since
 }
 
-// Start follows "an election also starts at initialisation".
+// Start: an election also starts at initialisation.
 func (r *ring) Start(e *Env) { r.elect(e) }
 
-// elect sends an ELECTION round. "Concurrent elections run independently", so it starts one even if another is
+// elect sends an ELECTION round. Concurrent elections run independently, so it starts one even if another is
 // in progress.
 func (r *ring) elect(e *Env) {
 	e.Rule("I start an election: a message with my rank sets out.")
@@ -136,8 +136,8 @@ func (r *ring) onLap(e *Env, l lap) {
 
 // onHome ends a round:
 //
-//	"back at the start the highest rank in the set is leader, and a second round tells all"
-//	"back at the start it goes round once more as COORDINATOR"
+//	Collecting: back at the start the highest rank in the set is leader, and a second round tells all.
+//	Maximum only: back at the start it goes round once more as COORDINATOR.
 //
 // A second copy of its ELECTION, or one from before a restart, is dropped; so is another member's, which ends
 // here if nobody else is left in the ring.

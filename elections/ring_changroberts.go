@@ -34,7 +34,7 @@ type changRoberts struct {
 	mine      uint64 // the tag of its own ELECTION that has not come back; 0: none
 }
 
-// Start follows "an election also starts at initialisation".
+// Start: an election also starts at initialisation.
 func (c *changRoberts) Start(e *Env) { c.elect(e) }
 
 // elect sends the member's own rank round the ring.
@@ -83,7 +83,7 @@ func (c *changRoberts) onHeartbeat(e *Env, from Rank) {
 	}
 }
 
-// onLap: "A member passes on a higher rank, replaces a lower one by its own unless it takes part already".
+// onLap: a member passes on a higher rank, replaces a lower one by its own unless it takes part already.
 func (c *changRoberts) onLap(e *Env, l lap) {
 	switch {
 	case l.starter == e.Self():
@@ -104,7 +104,7 @@ func (c *changRoberts) onLap(e *Env, l lap) {
 	}
 }
 
-// onHome: it "is leader when its own comes back; then COORDINATOR goes round".
+// onHome: a member is leader when its own rank comes back; then COORDINATOR goes round.
 func (c *changRoberts) onHome(e *Env, l lap) {
 	switch {
 	case l.coordinator:

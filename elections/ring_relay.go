@@ -55,8 +55,8 @@ type hop struct {
 
 // relay takes laps from member to member:
 //
-//	"Members are ordered in a ring; each knows its successor and the ones behind it. Each hop is
-//	acknowledged, silence for T skips to the next; messages carry starter and hop count; no token."
+//	Members are ordered in a ring; each knows its successor and the ones behind it. Each hop is
+//	acknowledged, silence for T skips to the next; messages carry starter and hop count; no token.
 //
 // A lost ACK makes two copies of one lap, so a member passes each lap once (choice).
 type relay struct {
@@ -72,8 +72,8 @@ func (r *relay) newLap(e *Env, coordinator bool, ranks ...Rank) lap {
 	return lap{coordinator: coordinator, starter: e.Self(), tag: e.Random().Uint64() | 1, ranks: ranks}
 }
 
-// arrive acknowledges a hop, and reports whether the lap is to be processed: "a message past n hops is
-// dropped".
+// arrive acknowledges a hop, and reports whether the lap is to be processed: a message past n hops is
+// dropped.
 func (r *relay) arrive(e *Env, from Rank, l lap) bool {
 	named := l
 	named.ranks = nil
@@ -144,6 +144,6 @@ func (r *relay) skip(e *Env) (l lap, home bool) {
 	return h.lap, r.offer(e, h)
 }
 
-// patience returns how long a member waits for COORDINATOR: "who sees no COORDINATOR within 2n·T starts again"
+// patience returns how long a member waits for COORDINATOR: who sees no COORDINATOR within 2n·T starts again
 // (choice).
 func patience(e *Env) sim.Time { return 2 * sim.Time(e.N()) * e.Times().Answer }

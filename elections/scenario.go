@@ -85,6 +85,10 @@ var scenarios = []*Scenario{
 		Meaning: "The highest rank crashes every 3 s, seven times, and is back after 1 s and a random part of a heartbeat interval.",
 	},
 	{
+		Name: "flapping-leader", Title: "Flapping leader", inject: flappingLeader,
+		Meaning: "The member that leads crashes every 3 s, seven times, and is back after 1 s and a random part of a heartbeat interval.",
+	},
+	{
 		Name: "loss-5", Title: "5 % loss", inject: loss(50_000),
 		Meaning: "One message in 20 is lost from now on, and the leader crashes and stays down.",
 	},
@@ -316,11 +320,23 @@ func deaf(w *world, fault sim.Time) {
 
 func flapping(w *world, fault sim.Time) {
 	highest := Rank(w.setup.N)
+	flap(w, fault, fmt.Sprintf("%d crashes", highest), func() Rank { return highest })
+}
+
+func flappingLeader(w *world, fault sim.Time) {
+	flap(w, fault, "the leader crashes", func() Rank { return max(w.present(), 1) })
+}
+
+// flap crashes a member again and again, and lets it return each time.
+func flap(w *world, fault sim.Time, text string, member func() Rank) {
 	for i := range flaps {
 		at := fault + sim.Time(i)*w.times.lasting(flapEvery)
-		w.fault(at, fmt.Sprintf("%d crashes", highest), func() { w.crash(highest) })
 		phase := w.chance.Between(0, w.times.Heartbeat) // otherwise each return would meet the leader's heartbeats at the same phase
-		w.startAt(at+w.times.lasting(flapDown)+phase, highest)
+		w.fault(at, text, func() {
+			r := member()
+			w.crash(r)
+			w.startAt(at+w.times.lasting(flapDown)+phase, r)
+		})
 	}
 }
 

@@ -248,6 +248,20 @@ func TestScenario_OneMemberHearsNobodyAndAllHearIt(t *testing.T) {
 	assert.Len(t, deaf, 4, "anybody but the leader")
 }
 
+func TestScenario_WhoLeadsFlaps(t *testing.T) {
+	s := storyOf(t, twoPhase, "flapping-leader", 5, 1)
+	require.Len(t, s.crashes, 7)
+	require.Len(t, s.starts, 7)
+	members := map[Rank]bool{}
+	for i := range sim.Time(7) {
+		assert.Equal(t, ms(3000)*i, s.crashes[i].at)
+		assert.Equal(t, s.crashes[i].member, s.starts[i].member, "it comes back")
+		members[s.crashes[i].member] = true
+	}
+	assert.Equal(t, s.led, s.crashes[0].member)
+	assert.Greater(t, len(members), 1, "another one leads when it is back")
+}
+
 func TestScenario_TheHighestRankFlaps(t *testing.T) {
 	s := storyOf(t, stable, "flapping", 5, 1)
 	require.Len(t, s.crashes, 7)

@@ -5,7 +5,7 @@ const seatChoice = "A leader that hears another leader's heartbeat starts an ele
 	"split; a follower that hears one goes on waiting for its own leader's."
 
 // seat is what bully, next-in-line, candidate/ordinary and the ring share: the leader that a member follows,
-// and how it watches that leader. Its rules are choices, since the sources say only "a process notices".
+// and how it watches that leader. Its rules are choices, since the sources say only that a process notices.
 type seat struct {
 	Detector
 	elected Rank
@@ -42,8 +42,8 @@ func (s *seat) watch(e *Env) {
 
 // hear handles a heartbeat, and reports whether this member leads, so that its sender is a rival:
 //
-//	"a leader that hears another leader's heartbeat starts its own algorithm's election; that is how a
-//	healed split ends" (choice)
+//	A leader that hears another leader's heartbeat starts its own algorithm's election; that is how a
+//	healed split ends (choice).
 //
 // A follower that hears a stranger's heartbeat goes on waiting for its own leader's (choice).
 func (s *seat) hear(e *Env, from Rank) (rival bool) {

@@ -90,6 +90,29 @@ func (s *Setup) Validate() error {
 	return nil
 }
 
+// CheckUsed returns an error if none of the algorithms uses something that the setup says of its members.
+func (s *Setup) CheckUsed(chosen ...*Algorithm) error {
+	hasCandidates := func(a *Algorithm) bool { return a.Candidates }
+	hasQualities := func(a *Algorithm) bool { return a.Qualities }
+	for _, option := range []struct {
+		name  string
+		given bool
+		by    func(*Algorithm) bool
+	}{
+		{"candidates", len(s.Candidates) > 0, hasCandidates},
+		{"priorities", len(s.Priorities) > 0, hasPriorities},
+		{"priority changes", len(s.Changes) > 0, hasPriorities},
+		{"consecutive wins", s.Wins > 0, hasPriorities},
+		{"qualities", len(s.Qualities) > 0, hasQualities},
+	} {
+		if option.given && !slices.ContainsFunc(chosen, option.by) {
+			return fmt.Errorf("elections: %s mean nothing to %s; they are for %s", option.name,
+				namesOf(chosen, func(*Algorithm) bool { return true }), namesOf(algorithms, option.by))
+		}
+	}
+	return nil
+}
+
 func checkPriority(r Rank, p int) error {
 	if p < PriorityMin || p > PriorityMax {
 		return fmt.Errorf("elections: priority %d of member %d: it takes %d (out of service) to %d", p, r, PriorityMin, PriorityMax)

@@ -7,8 +7,10 @@ import "github.com/coxswain/raft/internal/sim"
 // Source: M. K. Aguilera, C. Delporte-Gallet, H. Fauconnier, S. Toueg, "Stable Leader Election", DISC 2001.
 // Assumes: a known membership and order; links may lose messages; of timely ones, a message takes less than η.
 // Messages carry the time at which they were sent, so clocks must agree to within η.
-// Guarantees: eventually all members that are up and connected follow one leader, and a leader that works and
-// is reachable stays. Not one leader at a time: each part of a partition elects its own.
+// Guarantees: once links are timely and lose nothing, all members that are up and connected follow one leader, and a
+// leader that works and is reachable stays. Not while messages are lost: after one lost OK the next comes 2η after the
+// last, and if it is a little slower, the next round has begun. Not one leader at a time: each part of a partition
+// elects its own.
 //
 // Rounds r = 0, 1, ... Each has one possible leader.
 
@@ -18,8 +20,9 @@ var stable = &Algorithm{
 	Source: `Aguilera, Delporte-Gallet, Fauconnier, Toueg, "Stable Leader Election", DISC 2001`,
 	Assumes: "A known membership and its order; links may lose messages, those that arrive in time take less than η; " +
 		"clocks agree well enough to recognize an older message.",
-	Guarantees: "Eventually all members that are up and connected follow one leader, and a leader that works and " +
-		"is reachable stays. Each part of a partition elects its own.",
+	Guarantees: "Once links are timely and lose nothing, all members that are up and connected follow one leader, and a " +
+		"leader that works and is reachable stays. Under loss a leader that works is replaced now and then: see the changes " +
+		"at 5 % loss. Each part of a partition elects its own.",
 	InCore: []*CorePart{corePreVote, coreStickiness, coreCheckQuorum, coreNamesLeader},
 	Leaves: "Leaders in turn by round: the member with the newest log may not be next. No majority: a safe leader needs one.",
 	Choices: []string{
@@ -57,10 +60,10 @@ type stableMachine struct {
 	oks   int // of this round, up to two
 }
 
-// owner: "round r has one possible leader, member r mod n, which sends OK(r) to all every η".
+// owner: round r has one possible leader, member r mod n, which sends OK(r) to all every η.
 func (m *stableMachine) owner(round uint64) Rank { return Rank(round%uint64(m.o.N)) + 1 }
 
-// Leader: "a member takes the round's leader as leader only after two OKs of that round".
+// Leader: a member takes the round's leader as leader only after two OKs of that round.
 func (m *stableMachine) Leader() (Rank, uint64) {
 	if m.oks < 2 {
 		return 0, 0
@@ -92,7 +95,7 @@ func (m *stableMachine) send(e *Env) {
 	e.Broadcast(stableMessage{true, m.round, e.Wall()})
 }
 
-// Fire: "No OK(r) for 2η: go to round r + 1 and send START(r + 1) to all."
+// Fire: no OK(r) for 2η: go to round r + 1 and send START(r + 1) to all.
 func (m *stableMachine) Fire(e *Env, t Timer) {
 	if t == stableSend {
 		e.Rule("The round is mine, and η is over: I send OK to all.")
@@ -105,8 +108,8 @@ func (m *stableMachine) Fire(e *Env, t Timer) {
 	e.Broadcast(stableMessage{false, m.round, e.Wall()})
 }
 
-// Receive: "messages older than η are dropped. A message of a higher round moves a member to that round; one
-// of a lower round is answered with START(own round)".
+// Receive: messages older than η are dropped. A message of a higher round moves a member to that round; one
+// of a lower round is answered with START(own round).
 func (m *stableMachine) Receive(e *Env, from Rank, message Message) {
 	msg := message.(stableMessage)
 	switch {

@@ -133,7 +133,7 @@ func TestStable_FollowsItsRules(t *testing.T) {
 	}
 }
 
-// "Only the leader sends": n - 1 messages every η, once there is one.
+// Only the leader sends: n - 1 messages every η, once there is one.
 func TestStable_OnlyTheLeaderSendsOnceThereIsOne(t *testing.T) {
 	const n = 9
 	s := elected(t, stable, n)

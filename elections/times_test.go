@@ -25,7 +25,7 @@ func TestTimes_AreThoseOfTheProfiles(t *testing.T) {
 	}, Published())
 }
 
-// "RTT = the kernel's bound": no message of the simulated network takes longer than half of it, and T is a
+// RTT is the kernel's bound: no message of the simulated network takes longer than half of it, and T is a
 // round trip and the time to answer.
 func TestTimes_ARoundTripIsTheBoundOfTheNetwork(t *testing.T) {
 	w := newWorld(stable, &Setup{N: 3, Times: Scaled()}, 1, nil)
@@ -37,7 +37,7 @@ func TestTimes_ARoundTripIsTheBoundOfTheNetwork(t *testing.T) {
 	assert.Equal(t, 20_000_000, w.budget, "and a run has so many events")
 }
 
-// "Clocks run up to 100 ppm wrong", each in its own way.
+// Clocks run up to 100 ppm wrong, each in its own way.
 func TestTimes_ClocksAreAsWrongAsThoseOfOrdinaryMachines(t *testing.T) {
 	shown := map[sim.Time]bool{}
 	for seed := uint64(1); seed <= 100; seed++ {

@@ -51,7 +51,7 @@ func TestTrait_ThreePartsHaveThreeLeaders(t *testing.T) {
 	}
 }
 
-// "a flapping high rank causes permanent re-election": it is elected at every return. Only who joins a larger group
+// A flapping high rank causes permanent re-election: it is elected at every return. Only who joins a larger group
 // follows its leader, a host whose quality a restart lowers, and in candidate/ordinary who hears a heartbeat before
 // its δ is over: the highest rank's is half a heartbeat interval, and here it does.
 func TestTrait_AFlappingHighestRankIsElectedAtEachReturn(t *testing.T) {
@@ -88,7 +88,7 @@ func TestTrait_AFlappingHighestRankIsElectedAtEachReturn(t *testing.T) {
 	}
 }
 
-// "tolerates crashes during the election"
+// Crashes during the election are tolerated.
 func TestTrait_TheNextLeaderMayCrashWhileItTakesOver(t *testing.T) {
 	for _, a := range classics {
 		t.Run(a.Name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestTrait_TheNextLeaderMayCrashWhileItTakesOver(t *testing.T) {
 	}
 }
 
-// "only if it has the highest rank alive does it displace a working leader"
+// Only if it has the highest rank alive does a member displace a working leader.
 func TestTrait_ALowerRankThatComesBackDisplacesNobody(t *testing.T) {
 	for _, a := range classics {
 		t.Run(a.Name, func(t *testing.T) {

@@ -72,7 +72,7 @@ type twoPhaseMachine struct {
 	slate   []tpClaim
 	// Of the candidate.
 	leads bool
-	tally []tpStamp // "latest vote of each member", by rank; voted says whether there is one
+	tally []tpStamp // latest vote of each member, by rank; voted says whether there is one
 	voted []bool
 }
 
@@ -103,15 +103,15 @@ func (m *twoPhaseMachine) Start(e *Env) {
 	m.watch(e)
 }
 
-// watch: "on entry the timer is 5·HBT and the voting slate is empty".
+// watch: on entry the timer is 5·HBT and the voting slate is empty.
 func (m *twoPhaseMachine) watch(e *Env) {
 	m.voting = false
 	clear(m.slate)
 	e.Set(tpElector, 5*e.Times().Heartbeat)
 }
 
-// vote: "on entry the timer is RTT and ELECT(id, term, msg) is broadcast, reporting the last leader message
-// seen". It joins this member's slate; a leader's ELECT reports its last sent numbers.
+// vote: on entry the timer is RTT and ELECT(id, term, msg) is broadcast, reporting the last leader message
+// seen. It joins this member's slate; a leader's ELECT reports its last sent numbers.
 func (m *twoPhaseMachine) vote(e *Env) {
 	e.Rule("I begin to vote, and claim with the last LEAD I know, if any.")
 	m.voting = true
@@ -127,13 +127,13 @@ func (m *twoPhaseMachine) Fire(e *Env, t Timer) {
 	case !m.voting:
 		e.Elect()
 		m.follows = 0
-		m.vote(e) // "timeout goes to voting"
+		m.vote(e) // timeout goes to voting
 	default:
 		m.elect(e)
 	}
 }
 
-// elect: "on timeout VOTE(term, msg) goes to the best claim, then back to watching". A vote for oneself
+// elect: on timeout VOTE(term, msg) goes to the best claim, then back to watching. A vote for oneself
 // counts (choice).
 func (m *twoPhaseMachine) elect(e *Env) {
 	best := m.best()
@@ -148,8 +148,8 @@ func (m *twoPhaseMachine) elect(e *Env) {
 	e.Send(best, tpMessage{tpVOTE, stamp})
 }
 
-// best: "the old leader, if it still claims (the sender of the highest (term, msg) the voter has seen, if
-// its ELECT is on the slate); else the latest (term, msg); ties to the smallest id".
+// best: the old leader, if it still claims (the sender of the highest (term, msg) the voter has seen, if
+// its ELECT is on the slate); else the latest (term, msg); ties to the smallest id.
 func (m *twoPhaseMachine) best() Rank {
 	if m.sender != 0 && m.slate[m.sender].on {
 		return m.sender
@@ -180,7 +180,7 @@ func (m *twoPhaseMachine) Receive(e *Env, from Rank, message Message) {
 	}
 }
 
-// onElect: "ELECT records the claim and goes to voting"; while voting it only "records the claim".
+// onElect: ELECT records the claim and goes to voting; while voting it only records the claim.
 func (m *twoPhaseMachine) onElect(e *Env, from Rank, stamp tpStamp) {
 	m.slate[from] = tpClaim{true, stamp}
 	if !m.voting {
@@ -190,11 +190,11 @@ func (m *twoPhaseMachine) onElect(e *Env, from Rank, stamp tpStamp) {
 	e.Rule("I put the claim on my slate.")
 }
 
-// onLead: "a lower (term, msg) than the last seen or sent; such a LEAD is ignored", and one that is not "makes
-// it a follower". "Only a leader asks whether a LEAD is obsolete: a follower's timer and tally heed any (else a
-// leader that restarts before it is missed is ignored for as long as it had reigned)". It clears the
-// candidate's tally, and "resets the timer to 3·HBT"; while voting it "counts as its sender's claim and leaves
-// the timer" (choice). A follower follows the sender of the last LEAD (choice).
+// onLead: a LEAD with a lower (term, msg) than the last seen or sent is obsolete. A leader ignores it, and any
+// other LEAD makes it a follower. Only a leader asks whether a LEAD is obsolete: a follower's timer and tally heed any (else a
+// leader that restarts before it is missed is ignored for as long as it had reigned). It clears the
+// candidate's tally, and resets the timer to 3·HBT; while voting it counts as its sender's claim and leaves
+// the timer (choice). A follower follows the sender of the last LEAD (choice).
 func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 	obsolete := stamp.before(m.seen)
 	if m.leads {
@@ -220,9 +220,9 @@ func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 	e.Set(tpElector, 3*e.Times().Heartbeat)
 }
 
-// count: "VOTE is recorded; more than n/2 identical votes for itself make it leader"; a leader ignores it.
-// Votes are identical when both numbers are (choice). "The winner leads term + 1 from msg 0", and "a winner's
-// term is above every term that it has seen": a member that restarted may win with a claim older than what
+// count: VOTE is recorded; more than n/2 identical votes for itself make it leader; a leader ignores it.
+// Votes are identical when both numbers are (choice). The winner leads term + 1 from msg 0, and a winner's
+// term is above every term that it has seen: a member that restarted may win with a claim older than what
 // others report.
 func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 	if m.leads {
@@ -248,7 +248,7 @@ func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 	m.announce(e)
 }
 
-// lead: a leader "broadcasts at once on entry and then at least every HBT".
+// lead: a leader broadcasts at once on entry and then at least every HBT.
 func (m *twoPhaseMachine) lead(e *Env) {
 	e.Rule("I lead: I send my heartbeats.")
 	m.seen.msg++

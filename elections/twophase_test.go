@@ -390,7 +390,7 @@ func assertTwoOfOneTerm(t *testing.T, b *bench, one, two Rank) {
 	assert.Equal(t, term1, term2, "in one term")
 }
 
-// "At most two messages a member per RTT": in each round trip an ELECT and a VOTE, with a broadcast counted
+// At most two messages a member per RTT: in each round trip an ELECT and a VOTE, with a broadcast counted
 // as one message.
 func TestTwoPhase_SendsAtMostTwoMessagesAMemberAndRoundTrip(t *testing.T) {
 	type sending struct {

@@ -29,5 +29,5 @@
 //	shrink.go                   makes a failing run as small as possible
 //	story.go                    tells in forty lines why a run failed
 //
-// The cores are driven through their exported API alone.
+// The cores are driven through their exported API alone. Package processes, below this one, breaks real processes.
 package fuzzy

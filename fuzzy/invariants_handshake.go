@@ -17,7 +17,7 @@ import (
 // from, and the starts of others that its member has durably met.
 type pedigree struct {
 	lineage raft.Lineage
-	memory  raft.Memory
+	memory  raft.Sightings
 	starts  []int32   // the numbers, counted over all nodes, of all starts of this disk
 	met     []meeting // by node
 }
@@ -51,9 +51,9 @@ func (r pedigree) clone() pedigree {
 
 // hands is the state of a process that handshakes need.
 type hands struct {
-	memory  raft.Memory // by which hellos are judged; it is written to the disk afterwards
-	keeping bool        // the disk is writing it
-	keeps   int64       // how many ends of such writes were scheduled: only the last one counts
+	memory  raft.Sightings // by which hellos are judged; it is written to the disk afterwards
+	keeping bool           // the disk is writing it
+	keeps   int64          // how many ends of such writes were scheduled: only the last one counts
 	mark    *raft.Mark
 	admits  [][]int32   // by node: the starts whose messages are accepted
 	redial  []sim.Time  // by node: the earliest time of the next dial
@@ -218,7 +218,7 @@ func (n *node) hears(peer *node, hello *raft.Hello, how hearing) bool {
 	return verdict.Rejection == nil
 }
 
-func (n *node) handshake(memory raft.Memory) *handshake.View {
+func (n *node) handshake(memory raft.Sightings) *handshake.View {
 	h := &handshake.View{
 		Self: n.peer(), ClusterName: "simulated", Term: n.disk.hard.Term, Lineage: n.disk.lineage, Memory: memory,
 	}
@@ -270,7 +270,7 @@ func (n *node) rejectsStarts(peer *node, starts raft.Lineage) bool {
 		hello = peer.hello(n.peer())
 	}
 	hello.Lineage, hello.StartCount = starts, starts.Last().Count
-	return slices.ContainsFunc([]raft.Memory{n.disk.memory, n.hands.memory}, func(m raft.Memory) bool {
+	return slices.ContainsFunc([]raft.Sightings{n.disk.memory, n.hands.memory}, func(m raft.Sightings) bool {
 		r := n.handshake(m).Judge(hello).Rejection
 		return r != nil && r.Reason == raft.RejectUnknownStart
 	})

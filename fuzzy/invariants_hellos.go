@@ -93,7 +93,7 @@ func committedConfig(canonical []committedEntry) *loggedConfig {
 }
 
 // remembers checks how a handshake changes a memory.
-func (k *checker) remembers(n *node, h *handshake.View, after *raft.Memory) {
+func (k *checker) remembers(n *node, h *handshake.View, after *raft.Sightings) {
 	never := func(p raft.Peer) { // backwards
 		was, is := h.Memory.SeenOf(p), after.SeenOf(p)
 		if is.Start.Count < was.Start.Count || is.Term < was.Term {

@@ -153,8 +153,8 @@ func TestInvariants_AMemberMayDepartAndAnotherJoin(t *testing.T) {
 		c, lead, follower = withSpare(t)
 		before, peer := lead.status, lead.seen.of(follower.peer())
 		peer.heard = lead.seen.now
-		peer.catchesUp(&raft.PeerProgress{CatchUp: raft.CatchUp{Round: 1}, SlowestAck: 2 * lead.timeout()})
-		peer.catchesUp(&raft.PeerProgress{CatchUp: raft.CatchUp{Round: 2}})
+		peer.catchesUp(&raft.PeerProgress{CatchUp: raft.CatchUpRound{Round: 1}, SlowestAck: 2 * lead.timeout()})
+		peer.catchesUp(&raft.PeerProgress{CatchUp: raft.CatchUpRound{Round: 2}})
 		lead.seen.inOffice.lasts = []lastAt{{lead.seen.now - since*lead.timeout(), peer.proved + 1}}
 		promoted(lead, follower)
 		c.check.members(lead, &before, &raft.Output{})

@@ -183,7 +183,7 @@ func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
 		breach func(c *cluster, lead, follower *node)
 	}{
 		{"I11", func(c *cluster, lead, follower *node) { // the address of another start
-			m := raft.Memory{Seen: slices.Clone(lead.disk.memory.Seen)}
+			m := raft.Sightings{Seen: slices.Clone(lead.disk.memory.Seen)}
 			m.Seen[0].Address = "nowhere:1"
 			c.check.places(lead, &m)
 		}},

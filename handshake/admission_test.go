@@ -29,7 +29,7 @@ func TestCheckRemoved_OnlyACommittedRemovalRejects(t *testing.T) {
 		v, h := aMeeting()
 		v.Config = raft.NewConfiguration(v.Config.Members[:2])
 		v.Config.Removed = []raft.Removal{removal(peer("n9", 99), 8), removal(n3, 9)}
-		v.Removed, v.Memory = v.Config.Removed, raft.Memory{}
+		v.Removed, v.Memory = v.Config.Removed, raft.Sightings{}
 		row.change(&v, &h)
 		r := v.Judge(h).Rejection
 		require.Equal(t, row.want, r != nil, "%s: %v", row.rule, r)

@@ -125,7 +125,7 @@ func (v *View) checkLineage(h raft.Hello) (verdict Verdict) {
 // remember returns the memory with what the Hello of an accepted peer adds to it; nil if that is nothing. It keeps what
 // peers have confirmed that the configuration does not name any longer: the configuration may be rolled back to one that
 // does, and the peer could not tell this store from an older image then.
-func (v *View) remember(h raft.Hello) *raft.Memory {
+func (v *View) remember(h raft.Hello) *raft.Sightings {
 	m, changed := v.Memory, false
 	now := raft.Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term, Address: h.Address}
 	if m.SeenOf(h.From) != now {

@@ -52,7 +52,7 @@ func TestLineage_TellsADescendantFromAnOlderImage(t *testing.T) {
 func aMeeting() (View, raft.Hello) {
 	v := View{
 		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Bootstrapper: n1, Config: threeMembers(11, 22, 33),
-		Lineage: starts(1, 9), Memory: raft.Memory{Seen: []raft.Sighting{{Peer: n3, Start: start(7), Term: 4}}},
+		Lineage: starts(1, 9), Memory: raft.Sightings{Seen: []raft.Sighting{{Peer: n3, Start: start(7), Term: 4}}},
 	}
 	h := raft.Hello{
 		ClusterName: "blue", Cluster: ours, From: n3, Expected: n2, StartCount: 8, Lineage: starts(1, 8), Term: 4,

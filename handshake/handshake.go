@@ -30,7 +30,7 @@ type View struct {
 	Commit       raft.Index         // an entry that is known to be committed; Removed has all removals up to it that are not forgotten
 	Initial      raft.Configuration
 	Lineage      raft.Lineage
-	Memory       raft.Memory
+	Memory       raft.Sightings
 	// Live is the start of the peer that is connected at present; zero if none is.
 	Live raft.StartID
 }
@@ -40,7 +40,7 @@ type Verdict struct {
 	Rejection *raft.Rejection // not nil: this member will not talk to the peer
 	// Memory replaces View.Memory from now on; nil if nothing changed. No message of the peer may count before
 	// the peer's newest start in it is durable.
-	Memory *raft.Memory
+	Memory *raft.Sightings
 	// Mark is not nil if the peer has shown that this member's own store is an older image. The member ends once the
 	// mark is durable.
 	Mark *raft.Mark

@@ -39,7 +39,7 @@ func threeMembers(incarnations ...raft.Incarnation) raft.Configuration {
 func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	bootstrapped := View{
 		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Bootstrapper: n1,
-		Config: threeMembers(11, 22, 33), Initial: threeMembers(), Memory: raft.Memory{Seen: []raft.Sighting{{Peer: n3, Start: start(7), Term: 5}}},
+		Config: threeMembers(11, 22, 33), Initial: threeMembers(), Memory: raft.Sightings{Seen: []raft.Sighting{{Peer: n3, Start: start(7), Term: 5}}},
 	}
 	holding := bootstrapped // holds entry 1, and nobody has campaigned
 	holding.Term, holding.Memory.Seen = 0, []raft.Sighting{{Peer: n3, Start: start(7)}}

@@ -24,9 +24,9 @@ type identity struct {
 	self    raft.Peer
 	lineage raft.Lineage
 	initial raft.Configuration
-	term    atomic.Uint64         // the durable one, stored by the writer
-	wiped   atomic.Bool           // the cluster knows this id with another incarnation
-	kept    *watched[raft.Memory] // the durable part of memory
+	term    atomic.Uint64            // the durable one, stored by the writer
+	wiped   atomic.Bool              // the cluster knows this id with another incarnation
+	kept    *watched[raft.Sightings] // the durable part of memory
 
 	toldLost atomic.Bool // it was logged that the majority is lost
 
@@ -36,7 +36,7 @@ type identity struct {
 	config       raft.Configuration              // zero while uninitialized
 	configIndex  raft.Index                      // of the entry that holds config
 	removed      []raft.Removal                  // those that are known to be committed
-	memory       raft.Memory                     // decides handshakes; the writer makes it durable
+	memory       raft.Sightings                  // decides handshakes; the writer makes it durable
 	dirty        bool                            // memory has changed since the writer took it
 	mark         *raft.Mark                      // nil, or why this store must not be used any longer
 	live         map[raft.Peer]raft.StartID      // the start of each connected peer
@@ -213,7 +213,7 @@ func (i *identity) setMark(m *raft.Mark) {
 }
 
 // unwritten returns what the writer has to make durable, nil for nothing.
-func (i *identity) unwritten() (memory *raft.Memory, mark *raft.Mark) {
+func (i *identity) unwritten() (memory *raft.Sightings, mark *raft.Mark) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.dirty {

@@ -95,7 +95,7 @@ func TestStatus_SaysHowLongAMemberTakes(t *testing.T) {
 		{"it has caught up", func(c *CatchUp, _ *raft.PeerProgress) { c.Ready = true }, 1100, 0, 0},
 	} {
 		c := CatchUp{Round: 1, Target: 1100, Since: 5 * time.Second}
-		p := raft.PeerProgress{State: "replicate", Match: 500, CatchUp: raft.CatchUp{From: 100, FromAt: 6 * second}}
+		p := raft.PeerProgress{State: "replicate", Match: 500, CatchUp: raft.CatchUpRound{From: 100, FromAt: 6 * second}}
 		if row.spoil != nil {
 			row.spoil(&c, &p)
 		}

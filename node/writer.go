@@ -146,7 +146,7 @@ func (w *writer) take() (raft.Write, bool) {
 
 // makeDurable writes, then releases the promises, then tells the core. The memory of peers is written along. mark is
 // that of a handshake, which has logged it: once it is durable, makeDurable returns its error, which ends the node.
-func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.Mark) error {
+func (w *writer) makeDurable(write raft.Write, memory *raft.Sightings, mark *raft.Mark) error {
 	n := w.node
 	w.commit = max(w.commit, write.Commit)
 	first := cmp.Or(mark, write.Mark)

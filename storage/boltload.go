@@ -17,7 +17,7 @@ func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return raft.Stored{}, fmt.Errorf("%w: %s", ErrClosed, b.path)
+		return raft.Stored{}, fmt.Errorf("%w: %s", ErrStoreClosed, b.path)
 	}
 	if b.loaded || b.failed != nil {
 		return raft.Stored{}, fmt.Errorf("storage: %s: Load is called once", b.path)

@@ -224,7 +224,7 @@ func (b *boltStore) update(doing string, change func(*bbolt.Tx) error) error {
 func (b *boltStore) ready() error {
 	switch {
 	case b.closed:
-		return fmt.Errorf("%w: %s", ErrClosed, b.path)
+		return fmt.Errorf("%w: %s", ErrStoreClosed, b.path)
 	case b.failed != nil:
 		return b.failed
 	case !b.loaded:
@@ -280,7 +280,7 @@ func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
 		select {
 		case <-time.After(roomEvery):
 		case <-b.closing:
-			return fmt.Errorf("%w: %s, while it waited for a file descriptor", ErrClosed, b.path)
+			return fmt.Errorf("%w: %s, while it waited for a file descriptor", ErrStoreClosed, b.path)
 		}
 	}
 }

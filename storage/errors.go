@@ -26,8 +26,8 @@ var (
 	// ErrUnfinished is matched by the error of a Migrate that failed when the copy was to become the log, or later. Call it again:
 	// it moves the log, or finds that it was moved, and removes what is left over. A member may also be started before that.
 	ErrUnfinished = errors.New("storage: the log may have been moved: repeat that to be sure")
-	// ErrClosed is matched by the errors of a store that is closed.
-	ErrClosed = errors.New("storage: store is closed")
+	// ErrStoreClosed is matched by the errors of a store that is closed.
+	ErrStoreClosed = errors.New("storage: store is closed")
 )
 
 // InTheWayError is returned by Migrate if there is a file where the segments are to be which is not of this store. It may hold what
@@ -65,7 +65,7 @@ func explain(doing, path string, err error) error {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		remedy = raft.ErrLocked
 	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
-		return fmt.Errorf("%w: %s %s", ErrClosed, doing, path)
+		return fmt.Errorf("%w: %s %s", ErrStoreClosed, doing, path)
 	case isDiskFull(err):
 		remedy = ErrDiskFull
 	case errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission):

@@ -70,7 +70,7 @@ func FuzzMetaRecord(f *testing.F) {
 func aLineage() lineageRecord {
 	return lineageRecord{
 		starts: raft.Lineage{}.Begin(7).Begin(8),
-		memory: raft.Memory{
+		memory: raft.Sightings{
 			Seen:      []raft.Sighting{{Peer: peer("n2", 5), Start: raft.StartID{Count: 3, Nonce: 4}, Term: 6, Address: "h2:1"}},
 			Confirmed: []raft.Sighting{{Peer: peer("n3", 6), Start: raft.StartID{Count: 1, Nonce: 7}}},
 		},

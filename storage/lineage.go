@@ -18,7 +18,7 @@ const (
 // lineageRecord holds the starts of a store, what its member remembers of its peers, and the mark.
 type lineageRecord struct {
 	starts raft.Lineage
-	memory raft.Memory
+	memory raft.Sightings
 	mark   *raft.Mark
 }
 
@@ -92,7 +92,7 @@ func decodeLineage(b []byte) (lineageRecord, error) {
 	if err := codec.NewDecoderBytes(body, metaHandle()).Decode(&s); err != nil {
 		return lineageRecord{}, err
 	}
-	l := lineageRecord{memory: raft.Memory{Seen: sightings(s.Seen), Confirmed: sightings(s.Confirmed)}}
+	l := lineageRecord{memory: raft.Sightings{Seen: sightings(s.Seen), Confirmed: sightings(s.Confirmed)}}
 	for _, b := range s.Starts {
 		l.starts = append(l.starts, raft.StartID(b))
 	}
@@ -122,7 +122,7 @@ func peer(id string, incarnation uint64) raft.Peer {
 // with returns the record after the write. The first mark stays.
 func (l lineageRecord) with(w raft.StorageWrite) lineageRecord {
 	if w.Memory != nil {
-		l.memory = raft.Memory{Seen: slices.Clone(w.Memory.Seen), Confirmed: slices.Clone(w.Memory.Confirmed)}
+		l.memory = raft.Sightings{Seen: slices.Clone(w.Memory.Seen), Confirmed: slices.Clone(w.Memory.Confirmed)}
 	}
 	if w.Mark != nil && l.mark == nil {
 		mark := *w.Mark
@@ -134,7 +134,7 @@ func (l lineageRecord) with(w raft.StorageWrite) lineageRecord {
 // fill copies the lineage into s; the caller owns the copy.
 func (l lineageRecord) fill(s *raft.Stored) {
 	s.Lineage = slices.Clone(l.starts)
-	s.Memory = raft.Memory{Seen: slices.Clone(l.memory.Seen), Confirmed: slices.Clone(l.memory.Confirmed)}
+	s.Memory = raft.Sightings{Seen: slices.Clone(l.memory.Seen), Confirmed: slices.Clone(l.memory.Confirmed)}
 	if l.mark != nil {
 		mark := *l.mark
 		s.Mark = &mark

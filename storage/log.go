@@ -161,7 +161,7 @@ func (l *Log) await(bytes int64) error {
 		case <-time.After(l.retryAfter(took, err)):
 		case <-l.made:
 		case <-l.closing:
-			return fmt.Errorf("%w: %s", ErrClosed, l.path)
+			return fmt.Errorf("%w: %s", ErrStoreClosed, l.path)
 		}
 	}
 }
@@ -258,11 +258,11 @@ func (l *Log) GiveUp() {
 // explainLog wraps an error of the segments.
 func (l *Log) explainLog(doing string, err error) error {
 	var notInLog *raft.NotInLogError
-	if err == nil || isTyped(err) || errors.Is(err, ErrDiskFull) || errors.As(err, &notInLog) || errors.Is(err, raft.ErrNotStored) || errors.Is(err, ErrClosed) {
+	if err == nil || isTyped(err) || errors.Is(err, ErrDiskFull) || errors.As(err, &notInLog) || errors.Is(err, raft.ErrNotStored) || errors.Is(err, ErrStoreClosed) {
 		return err
 	}
 	if errors.Is(err, segments.ErrClosed) {
-		return fmt.Errorf("%w: %s %s", ErrClosed, doing, l.path)
+		return fmt.Errorf("%w: %s %s", ErrStoreClosed, doing, l.path)
 	}
 	return explain(doing, filepath.Join(filepath.Dir(l.path), LogDir), err)
 }

@@ -76,7 +76,7 @@ func (m *Memory) Copy() *Memory {
 // open returns an error if the store cannot be used. kept.mu is held.
 func (m *Memory) open() error {
 	if m.closed || m.life != m.kept.life {
-		return fmt.Errorf("%w: in memory", ErrClosed)
+		return fmt.Errorf("%w: in memory", ErrStoreClosed)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func TestMemory_ReopenShutsOutWhoeverHadItBefore(t *testing.T) {
 	require.NoError(t, before.Write(logWrite(raft.EntryID{}, 0, 3)))
 
 	after := before.Reopen()
-	assert.ErrorIs(t, before.Write(logWrite(raft.EntryID{Index: 3}, 0, 1)), storage.ErrClosed)
+	assert.ErrorIs(t, before.Write(logWrite(raft.EntryID{Index: 3}, 0, 1)), storage.ErrStoreClosed)
 	stored, err := after.Load(context.Background(), member)
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, stored.Log.Last.Index)

@@ -56,7 +56,7 @@ func aBootstrap() raft.StorageWrite {
 	seen := raft.Sighting{Peer: raft.Peer{ID: "n2", Incarnation: 9}, Start: raft.StartID{Count: 3, Nonce: 8}, Term: 2, Address: "h2:1"}
 	return raft.StorageWrite{
 		Hard:   &raft.HardState{Term: 6, Vote: raft.Peer{ID: "n2", Incarnation: 9}},
-		Memory: &raft.Memory{Seen: []raft.Sighting{seen}, Confirmed: []raft.Sighting{seen}},
+		Memory: &raft.Sightings{Seen: []raft.Sighting{seen}, Confirmed: []raft.Sighting{seen}},
 		Log:    &raft.LogWrite{Entries: []raft.Entry{{Index: 1, Kind: raft.EntryBootstrap, Data: b.Encode()}}},
 	}
 }

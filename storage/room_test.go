@@ -105,7 +105,7 @@ func TestLog_GivesUpWaitingForRoom(t *testing.T) {
 			ended := f.fill(100)
 			f.awaitRoom(t, false)
 			require.NoError(t, end(f))
-			require.ErrorIs(t, <-ended, ErrClosed)
+			require.ErrorIs(t, <-ended, ErrStoreClosed)
 			require.NoError(t, f.Close())
 			f.tree.Quota(1 << 20)
 			last := f.open(t).Log.Last.Index

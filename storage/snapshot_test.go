@@ -225,14 +225,14 @@ func TestStores_KeepTheRecordedSnapshot(t *testing.T) {
 		require.NoError(t, r.Close())
 		require.NoError(t, store.Close())
 		_, err = store.OpenSnapshot(s.File)
-		assert.ErrorIs(t, err, storage.ErrClosed, kind)
+		assert.ErrorIs(t, err, storage.ErrStoreClosed, kind)
 		_, err = store.CreateSnapshot(raft.SnapshotID{2})
-		assert.ErrorIs(t, err, storage.ErrClosed, kind)
-		assert.ErrorIs(t, store.DiscardSnapshot(s.File), storage.ErrClosed, kind)
+		assert.ErrorIs(t, err, storage.ErrStoreClosed, kind)
+		assert.ErrorIs(t, store.DiscardSnapshot(s.File), storage.ErrStoreClosed, kind)
 		_, err = store.FreeBytes()
-		assert.ErrorIs(t, err, storage.ErrClosed, kind)
+		assert.ErrorIs(t, err, storage.ErrStoreClosed, kind)
 		_, err = store.Prune()
-		assert.ErrorIs(t, err, storage.ErrClosed, kind)
+		assert.ErrorIs(t, err, storage.ErrStoreClosed, kind)
 	}
 }
 

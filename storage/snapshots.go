@@ -26,7 +26,7 @@ type snapshotFiles struct {
 // ready returns an error before Load and after Close.
 func (s *snapshotFiles) ready() error {
 	if s.recorded.Load() == nil {
-		return fmt.Errorf("%w, or not loaded yet: snapshots", ErrClosed)
+		return fmt.Errorf("%w, or not loaded yet: snapshots", ErrStoreClosed)
 	}
 	return nil
 }

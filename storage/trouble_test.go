@@ -247,7 +247,7 @@ func TestStores_WaitForAFileDescriptorToRecordASnapshot(t *testing.T) {
 			}
 			if closes {
 				store.(interface{ GiveUp() }).GiveUp()
-				require.ErrorIs(t, <-written, ErrClosed)
+				require.ErrorIs(t, <-written, ErrStoreClosed)
 			} else {
 				disk.opens.Store(nil)
 				require.NoError(t, <-written)
@@ -280,7 +280,7 @@ func TestLog_GiveUpEndsAFill(t *testing.T) {
 	giveUp := b.GiveUp
 	b.disk.fills.Store(&giveUp)
 	err := b.Write(raft.StorageWrite{Log: &raft.LogWrite{After: b.last, Entries: []raft.Entry{large}}})
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, ErrStoreClosed)
 }
 
 // A store that was opened for larger segments has files to be used again that are too small for one.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/coxswain/raft/storage"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

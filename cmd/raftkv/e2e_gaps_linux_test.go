@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/internal/demo/client"
 )
 
 // gapClients write one after the other each, with a pause: a steady load that two cores can carry.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/stretchr/testify/require"
 )
 

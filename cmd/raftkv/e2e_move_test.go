@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )

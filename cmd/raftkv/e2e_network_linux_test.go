@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/cmd/raftkv/internal/testnet"
-	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+	"github.com/coxswain/raft/internal/demo/local"
+	"github.com/coxswain/raft/internal/demo/workload"
 )
 
 // linked is a cluster whose members reach each other through links that a test can break.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/client"
+	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/stretchr/testify/require"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

@@ -10,13 +10,13 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
-	"github.com/coxswain/raft/cmd/raftkv/chaos"
+	"github.com/coxswain/raft/fuzzy/processes"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 // newChaos returns the command that injects faults into real processes.
 func newChaos() *cobra.Command {
-	var o chaos.Options
+	var o processes.Options
 	var seed string
 	var asJSON bool
 	var faults []string
@@ -31,20 +31,20 @@ write must be there. After a failure, logs, data and history are kept, and the r
 The seed draws which faults are injected and when. Real processes never behave the same way twice: a second run of
 a seed has the same faults, but may end differently.
 
-The members change meanwhile: spare ones join, others leave, move or become learners, and whoever loses its disk is
-replaced, by the commands that a user has. Never do more than a minority of the voters lose their disks before they are
-replaced. Every other fault may happen to all members. Faults of disks need Linux, /dev/fuse and the right to
+The membership changes meanwhile, by the commands that a user has: spare members join, others leave, move or become
+learners, and a member that loses its disk is replaced. At most a minority of the voters is without its disk at a time.
+Every other fault may happen to all members. Faults of disks need Linux, /dev/fuse and the right to
 mount; without them they are left out, and the report says so.
 
 The faults are
-  ` + strings.Join(chaos.Kinds(), "\n  ") + "\n\n" + exitHelp,
+  ` + strings.Join(processes.Kinds(), "\n  ") + "\n\n" + exitHelp,
 		Example: `  raftlab chaos --duration 5m
   raftlab chaos --nodes 3 --faults kill,power-cut-all --json > chaos.json
   raftlab chaos --lying-disks            # must fail: acknowledged writes are lost`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Seed, err = parseSeedNumber(seed); err == nil {
-				o.Faults, err = chaos.ParseKinds(faults)
+				o.Faults, err = processes.ParseKinds(faults)
 			}
 			if err == nil {
 				err = o.Validate()
@@ -58,7 +58,7 @@ The faults are
 	flags := cmd.Flags()
 	flags.StringVar(&seed, "seed", "0", "draws the schedule, in hexadecimal; of a commit's hash, the first 16 digits count")
 	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long faults are injected")
-	flags.IntVar(&o.Nodes, "nodes", 5, fmt.Sprintf("members, %d to %d", chaos.NodesMin, chaos.NodesMax))
+	flags.IntVar(&o.Nodes, "nodes", 5, fmt.Sprintf("members, %d to %d", processes.NodesMin, processes.NodesMax))
 	flags.StringSliceVar(&faults, "faults", nil, "kinds of faults, separated by commas; default: all")
 	flags.StringVar(&o.Binary, "binary", "", "the raftkv to run; default: build it, which needs Go and the source")
 	flags.BoolVar(&asJSON, "json", false, "print the report as JSON")
@@ -69,7 +69,7 @@ The faults are
 }
 
 // runChaos runs chaos and prints the report, whatever the verdict.
-func runChaos(cmd *cobra.Command, o chaos.Options, asJSON bool) error {
+func runChaos(cmd *cobra.Command, o processes.Options, asJSON bool) error {
 	errOut := cmd.ErrOrStderr()
 	o.Origin = origin()
 	bar, show := chaosBar(errOut, o.Duration)
@@ -80,7 +80,7 @@ func runChaos(cmd *cobra.Command, o chaos.Options, asJSON bool) error {
 		}
 		_, _ = fmt.Fprintln(errOut, line) // nobody to tell
 	}
-	r, err := chaos.Run(cmd.Context(), o)
+	r, err := processes.Run(cmd.Context(), o)
 	if bar != nil {
 		_ = bar.Finish()
 	}
@@ -94,14 +94,14 @@ func runChaos(cmd *cobra.Command, o chaos.Options, asJSON bool) error {
 }
 
 // chaosBar returns, on a terminal, a progress bar for the elapsed time, and a function that updates it.
-func chaosBar(out io.Writer, duration time.Duration) (*progressbar.ProgressBar, func(chaos.Progress)) {
+func chaosBar(out io.Writer, duration time.Duration) (*progressbar.ProgressBar, func(processes.Progress)) {
 	if !isTerminal(out) {
 		return nil, nil
 	}
 	bar := progressbar.NewOptions64(int64(duration/time.Second), progressbar.OptionSetWriter(out),
 		progressbar.OptionShowCount(), progressbar.OptionSetDescription("seconds"), progressbar.OptionClearOnFinish(),
 		progressbar.OptionThrottle(100*time.Millisecond))
-	return bar, func(p chaos.Progress) {
+	return bar, func(p processes.Progress) {
 		bar.Describe(fmt.Sprintf("%d faults, %d leaders killed, %d operations", p.Faults, p.LeaderKills, p.Operations))
 		_ = bar.Set64(min(int64(p.Elapsed/time.Second), int64(duration/time.Second))) // it is only a picture
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/cmd/raftkv/chaos"
+	"github.com/coxswain/raft/fuzzy/processes"
 )
 
 // patience is for what must happen.
@@ -92,11 +92,11 @@ func reportsWhatItRan(t *testing.T, dir string) {
 	var report bytes.Buffer
 	cmd.Stdout = &report
 	require.NoError(t, cmd.Run(), said.String())
-	var r chaos.Report
+	var r processes.Report
 	require.NoError(t, json.Unmarshal(report.Bytes(), &r), "standard output holds the report alone")
 	assert.Equal(t, "clean", r.Verdict)
 	assert.Equal(t, "2f", r.Seed)
-	assert.Positive(t, r.Faults[chaos.Kill])
+	assert.Positive(t, r.Faults[processes.Kill])
 	assert.Positive(t, r.Operations.Writes)
 	assert.Contains(t, r.Origin, "commit ")
 }

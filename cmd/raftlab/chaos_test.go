@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/fuzzy/processes"
 )
 
 func TestChaos_SaysWhatIsWrong(t *testing.T) {
@@ -34,9 +34,9 @@ func TestChaos_SaysWhatIsWrong(t *testing.T) {
 
 func TestChaos_ItsExitCodesTellFailuresApart(t *testing.T) {
 	for class, code := range map[fuzzy.Class]int{fuzzy.Panic: exitCrash, fuzzy.Safety: exitSafety, fuzzy.Liveness: exitLiveness} {
-		assert.Equal(t, code, exitCode(&chaos.Failure{Class: class}))
+		assert.Equal(t, code, exitCode(&processes.Failure{Class: class}))
 	}
-	assert.Equal(t, exitFailed, exitCode(chaos.ErrInterrupted))
+	assert.Equal(t, exitFailed, exitCode(processes.ErrInterrupted))
 }
 
 func TestChaosBar_IsShownOnATerminalAlone(t *testing.T) {
@@ -48,7 +48,7 @@ func TestChaosBar_IsShownOnATerminalAlone(t *testing.T) {
 func TestChaos_HelpListsTheFaults(t *testing.T) {
 	code, out, _ := lab("chaos", "--help")
 	require.Equal(t, exitClean, code)
-	for _, line := range chaos.Kinds() {
+	for _, line := range processes.Kinds() {
 		assert.Contains(t, out, line)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,14 +18,17 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/resume"
+	"github.com/coxswain/raft/internal/sim"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 const (
 	workersMax    = 1024
 	seedsDefault  = 1000
 	repeatedEvery = 50 // one seed in this many is run twice, and must give the same run
+	saveEvery     = time.Second
 )
 
 // campaign is one call of fuzz.
@@ -35,15 +39,26 @@ type campaign struct {
 	base     uint64
 	profiles []string
 	asJSON   bool
-	onward   bool // go on after a failure
+	onward   bool   // go on after a failure
+	resume   string // the path of file, if any
 
-	mu       sync.Mutex
-	next     uint64
+	mu sync.Mutex
+	progress
+	again    []int // of Running: to be run again, since an earlier process ended meanwhile
+	file     *resume.File
+	saved    time.Time
+	unsaved  error // why the progress could not be saved
 	stop     bool
 	bar      *progressbar.ProgressBar
-	report   report
-	began    time.Time
-	computed time.Duration // before it began
+	began    time.Time     // minus the time that earlier processes took
+	computed time.Duration // before it began, minus what earlier processes have computed
+}
+
+// progress is how far a campaign has come. Seeds are named by their distance from the first.
+type progress struct {
+	Taken   int    `json:"taken"`   // the seeds below have been begun
+	Running []int  `json:"running"` // of these: not finished yet
+	Report  report `json:"report"`  // of the others
 }
 
 // report is what fuzz prints, as text or as JSON. Rates are per core: by the processor time of all workers together,
@@ -88,9 +103,14 @@ type failure struct {
 	Class  fuzzy.Class `json:"class"`
 	Rule   string      `json:"rule"`
 	Text   string      `json:"text"`
+	At     sim.Time    `json:"at_ns"`
+	Event  int         `json:"event"`
 	Replay string      `json:"replay"`
 	Shrink string      `json:"shrink"`
-	err    *fuzzy.Failure
+}
+
+func (f *failure) err() error {
+	return &fuzzy.Failure{Class: f.Class, Rule: f.Rule, Text: f.Text, At: f.At, Event: f.Event}
 }
 
 func newFuzz() *cobra.Command {
@@ -98,9 +118,21 @@ func newFuzz() *cobra.Command {
 	var base, profile string
 	cmd := &cobra.Command{
 		Use: "fuzz", Short: "Run many seeds, and stop at the first that fails", Args: usage.Args(cobra.NoArgs),
+		Long: `Runs seeds, the profiles in turn, and reports what happened in them. The seeds before a merge are those of
+make simulate; make reliability runs 200,000 for a release.
+
+With --resume FILE, fuzz saves its progress in FILE every second and when it ends. After an interrupt, a kill or a crash
+the same command goes on from there: every seed counts once. The file belongs to one build of raftlab, one set of
+profiles, one first seed and one number of seeds; another campaign is refused. Remove it to begin anew.
+
+` + exitHelp,
+		Example: `  raftlab fuzz --profile all --seeds 200000 --keep-going --resume progress.json --json > campaign.json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.prepare(base, profile); err != nil {
 				return fmt.Errorf("%w; %w", err, usage.Err)
+			}
+			if err := c.goOn(); err != nil {
+				return fmt.Errorf("--resume: %w", err)
 			}
 			return c.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -112,6 +144,7 @@ func newFuzz() *cobra.Command {
 	cmd.Flags().StringVar(&profile, "profile", "swarm", "profiles, separated by commas, or all")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the report as JSON")
 	cmd.Flags().BoolVar(&c.onward, "keep-going", false, "go on after a failure")
+	cmd.Flags().StringVar(&c.resume, "resume", "", "save the progress in this file, and go on from what it holds")
 	return cmd
 }
 
@@ -130,7 +163,7 @@ func (c *campaign) prepare(base, profile string) error {
 	if err != nil {
 		return err
 	}
-	c.base, c.next = number, number
+	c.base = number
 	c.profiles = strings.Split(profile, ",")
 	if profile == "all" {
 		c.profiles = fuzzy.All()
@@ -140,15 +173,25 @@ func (c *campaign) prepare(base, profile string) error {
 			return err
 		}
 	}
-	c.report = report{
+	c.Report = report{
 		Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}, Origin: origin(),
 		Decisions: map[string]int{}, ByFault: map[string]int{},
 	}
 	return nil
 }
 
+// goOn reads what earlier processes have done of this campaign.
+func (c *campaign) goOn() (err error) {
+	what := fmt.Sprintf("fuzz --profile %s --seed %s --seeds %d", c.Report.Profiles, c.Report.Base, c.seeds)
+	c.file, err = resume.Open(c.resume, what, &c.progress)
+	c.again = slices.Clone(c.Running)
+	c.stop = len(c.Report.Failures) > 0 && !c.onward
+	return err
+}
+
 func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
-	c.began, c.computed = time.Now(), cpuTime()
+	c.began = time.Now().Add(-seconds(c.Report.Seconds))
+	c.computed = cpuTime() - seconds(c.Report.CoreSeconds)
 	asked := ctx
 	if c.duration > 0 {
 		var cancel context.CancelFunc
@@ -163,6 +206,7 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 		c.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(errOut), progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(), progressbar.OptionSetDescription("seeds"), progressbar.OptionClearOnFinish(),
 			progressbar.OptionThrottle(100*time.Millisecond))
+		_ = c.bar.Set(c.Report.Seeds) // it is only a picture
 	}
 	var workers sync.WaitGroup
 	for range c.workers {
@@ -172,17 +216,20 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 	if c.bar != nil {
 		_ = c.bar.Finish() // it is only a picture
 	}
-	c.rate()
-	if err := c.print(out); err != nil {
+	c.save()
+	if err := errors.Join(c.unsaved, c.print(out)); err != nil {
 		return err
 	}
-	if len(c.report.Failures) > 0 {
-		return c.report.Failures[0].err
+	if len(c.Report.Failures) > 0 {
+		return c.Report.Failures[0].err()
+	}
+	if asked.Err() != nil && c.file != nil {
+		return fmt.Errorf("interrupted after %d seeds; the same command goes on from there", c.Report.Seeds)
 	}
 	if asked.Err() != nil {
-		return fmt.Errorf("interrupted after %d seeds", c.report.Seeds)
+		return fmt.Errorf("interrupted after %d seeds", c.Report.Seeds)
 	}
-	if c.report.Seeds == 0 {
+	if c.Report.Seeds == 0 {
 		return errors.New("no seed finished: allow more time with --duration")
 	}
 	return nil
@@ -205,10 +252,11 @@ func isTerminal(w io.Writer) bool {
 // work runs one seed after the other.
 func (c *campaign) work(ctx context.Context) {
 	for {
-		seed, ok := c.take(ctx)
+		n, ok := c.take(ctx)
 		if !ok {
 			return
 		}
+		seed := fuzzy.Seed{Profile: c.profiles[n%len(c.profiles)], Number: c.base + uint64(n)}
 		result, err := fuzzy.Run(seed, nil)
 		repeated := err == nil && result.Failure == nil && seed.Number%repeatedEvery == 0
 		if repeated {
@@ -217,25 +265,36 @@ func (c *campaign) work(ctx context.Context) {
 				result.Failure = &fuzzy.Failure{Class: fuzzy.Safety, Rule: "T1", Text: "the same seed did something else"}
 			}
 		}
-		c.add(result, repeated)
+		c.add(n, result, repeated)
 	}
 }
 
-func (c *campaign) take(ctx context.Context) (fuzzy.Seed, bool) {
+// take returns the next seed to run.
+func (c *campaign) take(ctx context.Context) (n int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.next - c.base
-	if c.stop || ctx.Err() != nil || c.seeds > 0 && n >= uint64(c.seeds) {
-		return fuzzy.Seed{}, false
+	if c.stop || ctx.Err() != nil {
+		return 0, false
 	}
-	c.next++
-	return fuzzy.Seed{Profile: c.profiles[n%uint64(len(c.profiles))], Number: c.base + n}, true
+	if len(c.again) > 0 {
+		n, c.again = c.again[0], c.again[1:]
+		return n, true
+	}
+	if c.seeds > 0 && c.Taken >= c.seeds {
+		return 0, false
+	}
+	n = c.Taken
+	c.Taken++
+	c.Running = append(c.Running, n)
+	return n, true
 }
 
-func (c *campaign) add(result fuzzy.Result, repeated bool) {
+// add counts the run of a seed that take has returned.
+func (c *campaign) add(n int, result fuzzy.Result, repeated bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := &c.report
+	c.Running = slices.DeleteFunc(c.Running, func(other int) bool { return other == n })
+	r := &c.Report
 	r.Seeds++
 	if repeated {
 		r.Again += result.Events
@@ -272,14 +331,28 @@ func (c *campaign) add(result fuzzy.Result, repeated bool) {
 	if f := result.Failure; f != nil {
 		seed := result.Seed.String()
 		r.Failures = append(r.Failures, failure{
-			seed, f.Class, f.Rule, f.Text, "go run ./cmd/raftlab replay " + seed, "go run ./cmd/raftlab shrink " + seed, f,
+			seed, f.Class, f.Rule, f.Text, f.At, f.Event, "go run ./cmd/raftlab replay " + seed, "go run ./cmd/raftlab shrink " + seed,
 		})
 		c.stop = !c.onward
 	}
+	if time.Since(c.saved) >= saveEvery {
+		c.save()
+	}
 }
 
+// save writes down how far the campaign has come. If it cannot, the campaign ends, since it could not be resumed.
+func (c *campaign) save() {
+	c.rate()
+	if err := c.file.Save(&c.progress); err != nil {
+		c.unsaved, c.stop = fmt.Errorf("--resume: %w", err), true
+	}
+	c.saved = time.Now()
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
 func (c *campaign) rate() {
-	r := &c.report
+	r := &c.Report
 	r.Seconds = time.Since(c.began).Seconds()
 	r.CoreSeconds = (cpuTime() - c.computed).Seconds()
 	if r.CoreSeconds > 0 {
@@ -310,7 +383,7 @@ func (r *report) members() string {
 }
 
 func (c *campaign) print(out io.Writer) error {
-	r := &c.report
+	r := &c.Report
 	if c.asJSON {
 		return printJSON(out, r)
 	}

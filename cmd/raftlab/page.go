@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
-	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/fuzzy/processes"
 	"github.com/coxswain/raft/fuzzy/zoo"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 //go:embed reliability.md.tmpl
@@ -28,7 +28,7 @@ const (
 	campaignFile = "campaign.json" // raftlab fuzz --json
 	zooFile      = "zoo.json"      // raftlab zoo --json
 	chaosFile    = "chaos.json"    // raftlab chaos --json
-	caseFile     = "../../fuzzy/testdata/cases/two_votes_in_a_term.txt"
+	caseFile     = "../../../fuzzy/testdata/cases/two_votes_in_a_term.txt"
 )
 
 // page is the data of the template.
@@ -38,7 +38,9 @@ type page struct {
 	Decisions []counted
 	Reached   int
 	Rules     []fuzzy.Rule
+	Summary   string // of the zoo
 	Zoo       string
+	Verdict   string // of chaos
 	Chaos     string
 	Case      string // a case file
 }
@@ -52,11 +54,11 @@ type counted struct {
 func newPage() *cobra.Command {
 	var reports string
 	cmd := &cobra.Command{
-		Use: "page", Short: "Print docs/reliability.md from the reports of fuzz, zoo and chaos",
+		Use: "page", Short: "Print docs/results/reliability.md from the reports of fuzz, zoo and chaos",
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return writePage(cmd.OutOrStdout(), reports) },
 	}
-	cmd.Flags().StringVar(&reports, "reports", "docs/reliability", "the directory that the reports are in")
+	cmd.Flags().StringVar(&reports, "reports", "docs/results/reliability", "the directory that the reports are in")
 	return cmd
 }
 
@@ -64,7 +66,7 @@ func newPage() *cobra.Command {
 func writePage(w io.Writer, reports string) error {
 	p := page{Rules: fuzzy.Rules(), Campaign: &report{}}
 	var mutants []zoo.Report
-	var chaotic chaos.Report
+	var chaotic processes.Report
 	for name, into := range map[string]any{campaignFile: p.Campaign, zooFile: &mutants, chaosFile: &chaotic} {
 		if err := readReport(filepath.Join(reports, name), into); err != nil {
 			return err
@@ -77,8 +79,8 @@ func writePage(w io.Writer, reports string) error {
 	if err := zoo.WriteMarkdown(&table, mutants); err != nil {
 		return err
 	}
-	p.Zoo = table.String()
-	p.Chaos = chaotic.Markdown()
+	p.Summary, p.Zoo = zoo.Summary(mutants), table.String()
+	p.Verdict, p.Chaos = chaotic.Verdict, chaotic.Markdown()
 	shrunk, err := os.ReadFile(filepath.Join(reports, caseFile))
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 // reportsOf writes reports where the page looks for them, and returns their directory.
 func reportsOf(t *testing.T, campaign, zoo, chaos string) string {
 	root := t.TempDir()
-	dir := filepath.Join(root, "docs", "reliability")
+	dir := filepath.Join(root, "docs", "results", "reliability")
 	shrunk := filepath.Join(dir, caseFile)
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	require.NoError(t, os.MkdirAll(filepath.Dir(shrunk), 0o700))
@@ -58,9 +58,9 @@ func TestPage_RefusesReportsThatHoldNothing(t *testing.T) {
 
 // The page is what the reports, the invariants and the case say, and nothing else.
 func TestPage_InTheDocumentsIsWhatTheReportsSay(t *testing.T) {
-	written, err := os.ReadFile("../../docs/reliability.md")
+	written, err := os.ReadFile("../../docs/results/reliability.md")
 	require.NoError(t, err)
 	var page strings.Builder
-	require.NoError(t, writePage(&page, "../../docs/reliability"))
-	assert.Equal(t, page.String(), string(written), "make it anew: go run ./cmd/raftlab page > docs/reliability.md")
+	require.NoError(t, writePage(&page, "../../docs/results/reliability"))
+	assert.Equal(t, page.String(), string(written), "make it anew: go run ./cmd/raftlab page > docs/results/reliability.md")
 }

@@ -63,7 +63,6 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 func TestReports_ThatCannotBeWrittenAreNoSuccess(t *testing.T) {
 	for _, line := range []string{
 		"replay f9.history.3", "trace f9.history.3", "scenarios", "fuzz --seeds 1", "zoo --list",
-		"elections --algorithms raft --scenarios leader-crash --sizes 3 --seeds 1", "elections trace raft leader-crash 3 1",
 	} {
 		var errOut bytes.Buffer
 		assert.Equal(t, exitFailed, run(t.Context(), strings.Fields(line), full{}, &errOut), line)
@@ -141,6 +140,8 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"trace", "f9.swarm.1", "--from", "x"}, exitUsage, "one of them"},
 		{[]string{"trace", "--from", "x", "--mutant", "E01"}, exitUsage, "--mutant E01: --from runs nothing"},
 		{[]string{"trace", "--from", "/nonexistent/x"}, exitFailed, "--from: open /nonexistent/x"},
+		{[]string{"elections"}, exitUsage, "the election lab is a command of its own: in a checkout, run go run -C elections ./cmd/electionlab compare"},
+		{[]string{"elections", "--sizes", "5"}, exitUsage, "go run -C elections ./cmd/electionlab compare"},
 		{[]string{"trace", "f9.history.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
 	} {
 		code, _, errOut := lab(row.args...)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 // newReplay returns the command that runs one seed or case again and prints how it ended, with the last lines of its

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
-	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/fuzzy/processes"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 // The exit codes.
@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 func exitCode(err error) int {
 	var child *childError
 	var simulated *fuzzy.Failure
-	var real *chaos.Failure
+	var real *processes.Failure
 	var class fuzzy.Class
 	switch {
 	case err == nil:
@@ -87,8 +87,7 @@ The profiles are
   raftlab replay scenario:figure-8-d     # a directed scenario; raftlab scenarios lists them
   raftlab trace f9.swarm.2a --format html --out page.html
   raftlab shrink SEED --out case.txt     # a seed that fails: make its run small
-  raftlab shrink --mutant R01            # a known bug: find it, and make its run small
-  raftlab elections --sizes 5            # Raft beside other election algorithms`,
+  raftlab shrink --mutant R01            # a known bug: find it, and make its run small`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usage.Args(cobra.NoArgs),
@@ -98,4 +97,14 @@ The profiles are
 	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newScenarios(), newZoo(), newPage(), newChaos(),
 		newElections())
 	return root
+}
+
+// newElections tells where the election lab is.
+func newElections() *cobra.Command {
+	return &cobra.Command{
+		Use: "elections", Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return fmt.Errorf("the election lab is a command of its own: in a checkout, run %s compare; %w", tracepage.ElectionLab, usage.Err)
+		},
+	}
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 // newScenarios lists the directed scenarios.

@@ -12,9 +12,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/zoo"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 // huntMax is how many seeds shrink tries in search of one that a mutant fails.

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/zoo"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 // target is the run that a command works on: of a seed, or of a case file.

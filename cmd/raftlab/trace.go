@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/internal/tracepage"
+	"github.com/coxswain/raft/internal/usage"
 )
 
 // trace is the command of that name.

@@ -5,7 +5,7 @@ var contacts = []Mutant{
 	testedFile("M70", "two incarnations of one id are two peers", "their links have the id as key", "N10", "transport", "Memory_KeepsTheContract",
 		before("transport/link.go", `named := map[raft.Peer]bool{}`, `contacts = slices.Clone(contacts)
 			for i := range contacts { contacts[i].Incarnation = 0 }`)),
-	testedFile("M71", "a message goes to the incarnation that it names", "it goes to whoever answered the open contact of the id", "N10", "transport", "Memory_KeepsTheContract",
+	testedFile("M71", "a message goes to the incarnation that it names", "it goes to the incarnation that answered the open contact of the id", "N10", "transport", "Memory_KeepsTheContract",
 		value("transport/link.go", `d != nil && p.Incarnation != 0 && d.hello.From != p`, `false`)),
 	testedFile("M72", "a contact takes over a connection to its own incarnation", "to any one of its id", "N10", "transport", "Memory_KeepsTheContract",
 		value("transport/link.go", `d != nil && d.hello.From == c.Peer()`, `d != nil`)),
@@ -25,7 +25,7 @@ var contacts = []Mutant{
 		before("internal/pipeline/contacts.go", "for p, m := range c.named {\n\t\t_, stays", `committed = true`)),
 	testedFile("M78", "who left is let go", "it is dialed for ever", "N10", "internal/pipeline", "Contacts_Union|LetGo",
 		value("internal/pipeline/contacts.go", `l.until <= now`, `false`)),
-	testedFile("M80", "until there is a term, whoever answers under the id of a member is the member", "the incarnation of entry 1 alone", "L1", "internal/pipeline", "IncarnationsAreOpen",
+	testedFile("M80", "until there is a term, any incarnation that answers under the id of a member is the member", "the incarnation of entry 1 alone", "L1", "internal/pipeline", "IncarnationsAreOpen",
 		instead("internal/pipeline/contacts.go", `add(m, !c.begun, c.advertised(m.Peer(), !c.begun))`, `add(m, false, c.advertised(m.Peer(), false))`)),
 	testedFile("M84", "an address is that of one incarnation", "of every one of the id", "I11", "internal/pipeline", "AddressesAreByPeer",
 		instead("internal/pipeline/contacts.go", `return c.addresses[p]`, `return c.latest[p.ID]`)),

@@ -95,7 +95,7 @@ var surroundings = []Mutant{
 	},
 	arranged(outsideOf("F17", "an uninitialized member that is called for another incarnation was emptied", "it waits to be added forever",
 		"TestWiped_AMember", value("node/identity.go", `v.Misnames(h)`, `false`))),
-	arranged(outsideOf("F18", "a member of the cluster serves, whoever calls for another incarnation of it", "any peer stops it",
+	arranged(outsideOf("F18", "a member of the cluster serves, even if a peer calls for another incarnation of it", "any peer stops it",
 		"TestWiped_AConfused", value("handshake/admission.go", `v.uninitialized()`, `true`),
 		value("node/identity.go", `i.cluster == (raft.ClusterID{}) && i.term.Load() == 0`, `true`))),
 	arranged(outsideOf("F19", "a call by a member without a term proves nothing", "a bootstrap that is begun anew is stopped",

@@ -4,7 +4,7 @@ package zoo
 var ports = []Mutant{
 	{
 		ID: "X20", Rule: "a request takes a place only once its body has arrived", Bug: "a slow client holds a place as long as it likes",
-		Edits: []Edit{before("cmd/raftkv/internal/server/server.go", `body, x, err := s.readBody(w, r)`, `
+		Edits: []Edit{before("internal/demo/server/server.go", `body, x, err := s.readBody(w, r)`, `
 			select {
 			case s.running <- struct{}{}:
 				defer func() { <-s.running }()
@@ -13,42 +13,42 @@ var ports = []Mutant{
 				return
 			}`)},
 		Expect: "N10", Seen: "our own demo store: 1,700 bodies that trickled kept out every other write",
-		Test:    &Test{"cmd/raftkv/internal/server", "Body_ThatTrickles"},
+		Test:    &Test{"internal/demo/server", "Body_ThatTrickles"},
 		Outside: true,
 	},
 	{
 		ID: "X21", Rule: "a body has a deadline", Bug: "each byte extends it",
-		Edits:   []Edit{value("cmd/raftkv/internal/server/answer.go", `time.Now().Add(BodyTimeout)`, `time.Now().Add(time.Hour)`)},
+		Edits:   []Edit{value("internal/demo/server/answer.go", `time.Now().Add(BodyTimeout)`, `time.Now().Add(time.Hour)`)},
 		Expect:  "N10",
-		Test:    &Test{"cmd/raftkv/internal/server", "Body_HasADeadline"},
+		Test:    &Test{"internal/demo/server", "Body_HasADeadline"},
 		Outside: true,
 	},
 	{
 		ID: "X22", Rule: "a reply that makes no progress is given up", Bug: "it waits for its client",
-		Edits:  []Edit{value("cmd/raftkv/internal/server/answer.go", `time.Now().Add(ReplyTimeout)`, `time.Now().Add(time.Hour)`)},
+		Edits:  []Edit{value("internal/demo/server/answer.go", `time.Now().Add(ReplyTimeout)`, `time.Now().Add(time.Hour)`)},
 		Expect: "N10", Seen: "our own demo store: clients that never read cost the leader its office",
-		Test:    &Test{"cmd/raftkv/internal/server", "Reply_ThatIsNotRead"},
+		Test:    &Test{"internal/demo/server", "Reply_ThatIsNotRead"},
 		Outside: true,
 	},
 	{
 		ID: "X23", Rule: "the bytes of bodies and replies under way are bounded", Bug: "they are not",
-		Edits:   []Edit{value("cmd/raftkv/internal/server/transfers.go", `t.bytes+bytes > t.bytesMax`, `false`)},
+		Edits:   []Edit{value("internal/demo/server/transfers.go", `t.bytes+bytes > t.bytesMax`, `false`)},
 		Expect:  "N10",
-		Test:    &Test{"cmd/raftkv/internal/server", "Transfers"},
+		Test:    &Test{"internal/demo/server", "Transfers"},
 		Outside: true,
 	},
 	{
 		ID: "X24", Rule: "the number of bodies and replies under way is bounded", Bug: "it is not",
-		Edits:   []Edit{value("cmd/raftkv/internal/server/transfers.go", `t.underWay.Len() >= t.countMax`, `false`)},
+		Edits:   []Edit{value("internal/demo/server/transfers.go", `t.underWay.Len() >= t.countMax`, `false`)},
 		Expect:  "N10",
-		Test:    &Test{"cmd/raftkv/internal/server", "Transfers"},
+		Test:    &Test{"internal/demo/server", "Transfers"},
 		Outside: true,
 	},
 	{
 		ID: "X25", Rule: "every error of the demo store is in JSON", Bug: "a request that the HTTP server cannot read is answered in text",
-		Edits:   []Edit{value("cmd/raftkv/internal/server/listener.go", `c.answering.Load()`, `true`)},
+		Edits:   []Edit{value("internal/demo/server/listener.go", `c.answering.Load()`, `true`)},
 		Expect:  "N10",
-		Test:    &Test{"cmd/raftkv/internal/server", "EveryErrorIsInJSON"},
+		Test:    &Test{"internal/demo/server", "EveryErrorIsInJSON"},
 		Outside: true,
 	},
 	{
@@ -112,9 +112,9 @@ var ports = []Mutant{
 	},
 	{
 		ID: "X42", Before: true, Rule: "a member is asked under its own names", Bug: "it answers under any",
-		Edits:   []Edit{value("cmd/raftkv/internal/server/browsers.go", `s.isOwn(hostname(r.Host))`, `true`)},
+		Edits:   []Edit{value("internal/demo/server/browsers.go", `s.isOwn(hostname(r.Host))`, `true`)},
 		Expect:  "N10",
-		Test:    &Test{"cmd/raftkv/internal/server", "HeadersDecide"},
+		Test:    &Test{"internal/demo/server", "HeadersDecide"},
 		Outside: true,
 	},
 }

@@ -1,6 +1,8 @@
 package zoo
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/coxswain/raft/internal/resume"
 )
 
 // rangesMax bounds --ranges.
@@ -22,6 +26,7 @@ type request struct {
 	list     bool
 	asJSON   bool
 	markdown bool
+	resume   string // a path, or ""
 }
 
 // Command returns the command that hunts mutants and prints the scoreboard. It must run in a checkout of the
@@ -33,7 +38,13 @@ func Command() *cobra.Command {
 		Short: "Which of the known bugs the simulator would have caught, and how soon",
 		Long: `Builds the library with every bug of the zoo in it and, for each, runs seeds of the simulator until one
 notices. It runs in a checkout of the module and needs the go command. The exit status is 0 if every mutant
-was killed or lives for a reason that the scoreboard gives, the canary died, and the no-op did not.`,
+was killed or lives for a reason that the scoreboard gives, the canary died, and the no-op did not.
+
+With --resume FILE, zoo saves its progress in FILE after each mutant. After an interrupt, a kill or a crash the same
+command goes on from there. The file belongs to one build of the program, one choice of mutants and one set of limits;
+another hunt is refused. Remove it to begin anew.`,
+		Example: `  raftlab zoo E01 R11
+  raftlab zoo --ranges 5 --resume progress.json --json > zoo.json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: r.run,
 	}
@@ -46,6 +57,7 @@ was killed or lives for a reason that the scoreboard gives, the canary died, and
 	flags.BoolVar(&r.mustKill, "must-kill", false, "only the ones that every change is checked with")
 	flags.BoolVar(&r.list, "list", false, "print the mutants and hunt none")
 	flags.BoolVar(&r.asJSON, "json", false, "print the scoreboard as JSON")
+	flags.StringVar(&r.resume, "resume", "", "save the progress in this file, and go on from what it holds")
 	flags.BoolVar(&r.markdown, "markdown", false, "print the scoreboard as a Markdown table")
 	return cmd
 }
@@ -58,25 +70,62 @@ func (r *request) run(cmd *cobra.Command, ids []string) error {
 	if r.list {
 		return list(cmd.OutOrStdout(), mutants)
 	}
-	dir, err := os.MkdirTemp("", "zoo-")
+	var done []Report
+	file, err := resume.Open(r.resume, r.campaign(ids), &done)
 	if err != nil {
-		return err
+		return fmt.Errorf("--resume: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	b, err := Build(cmd.Context(), dir)
-	if err != nil {
-		return err
+	if left := without(mutants, done); len(left) > 0 {
+		dir, err := os.MkdirTemp("", "zoo-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		b, err := Build(cmd.Context(), dir)
+		if err != nil {
+			return err
+		}
+		if done, err = r.hunt(cmd, b, left, file, done); err != nil {
+			return err
+		}
 	}
-	ended := 0
+	order := idsOf(mutants)
+	slices.SortFunc(done, func(a, b Report) int { return cmp.Compare(slices.Index(order, a.ID), slices.Index(order, b.ID)) })
+	return r.print(cmd, done)
+}
+
+// without returns the mutants that have no report yet.
+func without(mutants []Mutant, done []Report) []Mutant {
+	return slices.DeleteFunc(slices.Clone(mutants), func(m Mutant) bool {
+		return slices.ContainsFunc(done, func(one Report) bool { return one.ID == m.ID })
+	})
+}
+
+// campaign is the command with what determines its results.
+func (r *request) campaign(ids []string) string {
+	o := &r.options
+	return strings.TrimSpace(fmt.Sprintf("zoo --seeds %d --budget %v --ranges %d --first %d --must-kill=%v %s",
+		o.Seeds, o.Budget, o.Ranges, o.First, r.mustKill, strings.Join(ids, " ")))
+}
+
+// hunt hunts the mutants that are left. It saves each report as soon as it is there, and returns them with those that were
+// done before.
+func (r *request) hunt(cmd *cobra.Command, b *Binary, left []Mutant, file *resume.File, done []Report) ([]Report, error) {
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	all := len(done) + len(left)
 	r.options.Done = func(one Report) {
-		ended++
-		cmd.PrintErrf("%3d of %d  %-7s %s %s\n", ended, len(mutants), one.ID, one.Verdict(), one.Rule)
+		done = append(done, one)
+		cmd.PrintErrf("%3d of %d  %-7s %s %s\n", len(done), all, one.ID, one.Verdict(), one.Rule)
+		if err := file.Save(done); err != nil {
+			cancel(fmt.Errorf("--resume: %w", err))
+		}
 	}
-	reports, err := b.Hunt(cmd.Context(), mutants, r.options)
-	if err != nil {
-		return err
+	_, err := b.Hunt(ctx, left, r.options)
+	if err != nil && file != nil {
+		err = fmt.Errorf("%w; %d of %d mutants are done, and the same command goes on from there", err, len(done), all)
 	}
-	return r.print(cmd, reports)
+	return done, err
 }
 
 func list(w io.Writer, mutants []Mutant) error {

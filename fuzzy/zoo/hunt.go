@@ -72,7 +72,7 @@ type Report struct {
 	// Scenario is the directed scenario that notices the mutant, if one does, and ByScenario that no seed did.
 	Scenario   string `json:"scenario,omitempty"`
 	ByScenario bool   `json:"by_scenario,omitempty"`
-	// Ranges is what each range of seeds took, the first one's included; only of who the simulator kills.
+	// Ranges is what each range of seeds took, the first one's included; only of mutants that the simulator kills.
 	Ranges []Range `json:"ranges,omitempty"`
 }
 

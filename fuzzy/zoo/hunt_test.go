@@ -1,6 +1,7 @@
 package zoo
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/resume"
 )
 
 // The build holds every mutant: the canary dies, the no-op does not, and a handful of the rest die. By which
@@ -48,20 +50,23 @@ var scores = []Report{
 func TestScoreboard_NamesTheKillerAndTheSurvivors(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, WriteMarkdown(&b, scores))
-	for _, line := range []string{
-		`| E01 | one vote | two \| more | N2 | before its check | 3 | 1m0s | etcd #1 |`,
-		"| Q04 | a wait | none | `TestRead` | after its check | – | – | – |",
-		`| V01 | no change | a change | **survives** | – | 200 | 1h0m0s | – |`,
-		`| F13 | an order | another | lives, because it makes no difference | – | 200 | 1h0m0s | – |`,
-		`| R11 | sorted | not | G5, also in figure-9 | after its check | 7 | 3m0s | – |`,
-		`| C10 | a cut | a lie | H4 in figure-9 | after its check | over 90 | 1h0m0s | – |`,
-		`6 mutants: 2 killed by seeds of the simulator, 1 by its directed scenarios alone, 1 by tests alone, 1 live for a reason, 1 survive. Of these, `,
-		`1 mutants: 1 killed by seeds of the simulator, 0 by its directed scenarios alone, 0 by tests alone, 0 live for a reason, 0 survive were written before`,
-		`medians of 3 ranges`,
-		`there are no leases yet`,
-	} {
-		assert.Contains(t, b.String(), line)
-	}
+	const columns = "| id | the rule | the bug | killed by | seeds | virtual time | seen in the wild |\n|---|---|---|---|---|---|---|\n"
+	assert.Contains(t, b.String(), "#### Bugs that are newer than the check that kills them: 3\n\n"+columns+
+		"| Q04 | a wait | none | `TestRead` | – | – | – |\n"+
+		"| C10 | a cut | a lie | H4 in figure-9 | over 90 | 1h0m0s | – |\n"+
+		"| R11 | sorted | not | G5, also in figure-9 | 7 | 3m0s | – |\n\n"+
+		"#### Bugs that nothing kills: 2\n\n"+columns+
+		"| V01 | no change | a change | **survives** | 200 | 1h0m0s | – |\n"+
+		"| F13 | an order | another | lives, because it makes no difference | 200 | 1h0m0s | – |\n\n"+
+		"#### Bugs that were known when the check that kills them was written: 1\n\n"+columns+
+		`| E01 | one vote | two \| more | N2 | 3 | 1m0s | etcd #1 |`+"\n\n"+
+		"#### Tests of the zoo itself: 1\n\n"+columns)
+	assert.Contains(t, b.String(), "medians of 3 ranges")
+	assert.Contains(t, b.String(), "there are no leases yet")
+	assert.Equal(t, "Of 6 mutants, 3 were killed by a check that is older than they are (1 by seeds of the simulator, 1 by its "+
+		"directed scenarios alone, 1 by tests alone), and 1 by a check that was written when the bug was known, so that their death "+
+		"was arranged (1 by seeds of the simulator, 0 by its directed scenarios alone, 0 by tests alone); 1 live for a reason, and "+
+		"1 survive", Summary(scores))
 	b.Reset()
 	require.NoError(t, WriteText(&b, scores))
 	assert.Contains(t, b.String(), "no-op   lives, as it must")
@@ -101,4 +106,58 @@ func TestHunt_EndsWithWhatTheHunterCouldNotDo(t *testing.T) {
 	require.NoError(t, os.WriteFile(hunter, []byte("#!/bin/sh\necho 'seed f9.calm.2: the simulation itself failed' >&2\nexit 2\n"), 0o700))
 	_, err := (&Binary{hunter: hunter}).Hunt(t.Context(), []Mutant{{ID: "E01"}}, Options{Seeds: 1})
 	assert.ErrorContains(t, err, "mutant E01: the hunter: exit status 2: seed f9.calm.2: the simulation itself failed")
+}
+
+// A hunt that ended early, for whatever reason, goes on with the mutants that it has no report of.
+func TestCommand_GoesOnWithTheMutantsThatAreLeft(t *testing.T) {
+	dir := t.TempDir()
+	hunter, hunted, path := filepath.Join(dir, "hunter"), filepath.Join(dir, "hunted"), filepath.Join(dir, "progress.json")
+	huntWith := func(failing string) {
+		script := "#!/bin/sh\nliving=$" + mutantVariable + "\necho $living >> " + hunted + "\n" +
+			"[ $living = " + failing + " ] && exit 2\n[ $living = no-op ] && echo '{}' && exit\n" +
+			`echo '{"killed":true,"rule":"N2","seed":"f9.calm.2","seeds":3}'` + "\n"
+		require.NoError(t, os.WriteFile(hunter, []byte(script), 0o700))
+	}
+	ids := []string{"R11", "E01", "E02"}
+	r := request{options: Options{Seeds: 9, Budget: time.Minute, Ranges: 1, Workers: 1}}
+	mutants, err := r.chosen(ids)
+	require.NoError(t, err)
+	cmd := Command()
+	cmd.SetContext(t.Context())
+	cmd.SetErr(t.Output())
+	var done []Report
+	hunt := func() error {
+		file, err := resume.Open(path, r.campaign(ids), &done)
+		require.NoError(t, err)
+		done, err = r.hunt(cmd, &Binary{hunter: hunter}, without(mutants, done), file, done)
+		return err
+	}
+
+	huntWith("E01")
+	require.ErrorContains(t, hunt(), "3 of 5 mutants are done, and the same command goes on from there")
+	done = nil
+	require.NoError(t, os.Remove(hunted))
+	huntWith("nobody")
+	require.NoError(t, hunt())
+	assert.Len(t, done, 5)
+	again, err := os.ReadFile(hunted)
+	require.NoError(t, err)
+	assert.Contains(t, string(again), "E01")
+	assert.NotContains(t, string(again), "R11")
+
+	// A hunt that has ended tells its results again, and needs no build for that.
+	t.Chdir(dir)
+	for line, other := range map[string]bool{
+		"--seeds 9 R11 E01 E02": false, "--seeds 9 R11 E01": true, "--seeds 10 R11 E01 E02": true, "--seeds 9 --must-kill R11 E01 E02": true,
+	} {
+		whole := Command()
+		whole.SilenceUsage, whole.SilenceErrors = true, true
+		whole.SetArgs(append(strings.Fields(line), "--budget", "1m", "--resume", path))
+		var out strings.Builder
+		whole.SetOut(&out)
+		err := whole.ExecuteContext(t.Context())
+		var refused *resume.OtherCampaignError
+		assert.Equal(t, other, errors.As(err, &refused), "%s: %v", line, err)
+		assert.Equal(t, !other, strings.Contains(out.String(), "E02     killed"), line)
+	}
 }

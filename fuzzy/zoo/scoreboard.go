@@ -49,41 +49,52 @@ func Survivors(reports []Report) (ids []string) {
 	return ids
 }
 
-// summary counts the results, and separately those of the mutants that were written before their checks.
-func summary(reports []Report) string {
-	var arranged, blind []Report
-	for _, r := range reports {
-		if r.Before {
-			arranged = append(arranged, r)
-		} else {
-			blind = append(blind, r)
-		}
-	}
-	return fmt.Sprintf("%s. Of these, %s were written before the check that kills them, or with it, so that their death was "+
-		"arranged; and %s after it, against checks that were there", count(reports), count(arranged), count(blind))
+// grouped is the reports of a scoreboard by what their result shows. Each report is in one group.
+type grouped struct {
+	newer   []Report // killed by a check that is older than the bug
+	alive   []Report // killed by nothing
+	known   []Report // killed by a check that was written when the bug was known, so that its death was arranged
+	keepers []Report
 }
 
-func count(reports []Report) string {
-	bySeed, byScenario, byTest, excused, all := 0, 0, 0, 0, 0
-	for i := range reports {
-		r := &reports[i]
-		if r.ID == Noop || r.ID == Canary {
-			continue
-		}
-		all++
+func group(reports []Report) (g grouped) {
+	for _, r := range reports {
+		into := &g.newer
 		switch {
-		case r.Killed && r.ByTest:
+		case r.ID == Canary || r.ID == Noop:
+			into = &g.keepers
+		case !r.Killed:
+			into = &g.alive
+		case r.Before:
+			into = &g.known
+		}
+		*into = append(*into, r)
+	}
+	return g
+}
+
+// Summary counts the results, first of the mutants whose death proves more than that their own check works.
+func Summary(reports []Report) string {
+	g, survivors := group(reports), len(Survivors(reports))
+	return fmt.Sprintf("Of %d mutants, %d were killed by a check that is older than they are (%s), and %d by a check that was "+
+		"written when the bug was known, so that their death was arranged (%s); %d live for a reason, and %d survive",
+		len(g.newer)+len(g.alive)+len(g.known), len(g.newer), killers(g.newer), len(g.known), killers(g.known),
+		len(g.alive)-survivors, survivors)
+}
+
+// killers counts by what mutants were killed.
+func killers(killed []Report) string {
+	byScenario, byTest := 0, 0
+	for i := range killed {
+		switch r := &killed[i]; {
+		case r.ByTest:
 			byTest++
-		case r.Killed && r.ByScenario:
+		case r.ByScenario:
 			byScenario++
-		case r.Killed:
-			bySeed++
-		case r.Excuse != "":
-			excused++
 		}
 	}
-	return fmt.Sprintf("%d mutants: %d killed by seeds of the simulator, %d by its directed scenarios alone, %d by tests alone, "+
-		"%d live for a reason, %d survive", all, bySeed, byScenario, byTest, excused, all-bySeed-byScenario-byTest-excused)
+	return fmt.Sprintf("%d by seeds of the simulator, %d by its directed scenarios alone, %d by tests alone",
+		len(killed)-byScenario-byTest, byScenario, byTest)
 }
 
 // medians says what the figures of killed mutants are.
@@ -110,7 +121,7 @@ func WriteText(w io.Writer, reports []Report) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n%s\n", summary(reports), medians(reports))
+	_, err := fmt.Fprintf(w, "\n%s\n%s\n", Summary(reports), medians(reports))
 	return err
 }
 
@@ -121,11 +132,37 @@ func WriteJSON(w io.Writer, reports []Report) error {
 	return e.Encode(reports)
 }
 
-// WriteMarkdown prints the scoreboard as a table for a page.
+// WriteMarkdown prints the scoreboard as tables for a page: first the mutants that are newer than the checks that kill
+// them, then the survivors, then those whose death was arranged.
 func WriteMarkdown(w io.Writer, reports []Report) error {
 	var b strings.Builder
-	b.WriteString("| id | the rule | the bug | killed by | written | seeds | virtual time | seen in the wild |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|\n")
+	g := group(reports)
+	for _, section := range []struct {
+		title   string
+		reports []Report
+	}{
+		{"Bugs that are newer than the check that kills them", g.newer},
+		{"Bugs that nothing kills", g.alive},
+		{"Bugs that were known when the check that kills them was written", g.known},
+		{"Tests of the zoo itself", g.keepers},
+	} {
+		if len(section.reports) > 0 {
+			fmt.Fprintf(&b, "#### %s: %d\n\n", section.title, len(section.reports))
+			writeTable(&b, section.reports)
+		}
+	}
+	fmt.Fprintf(&b, "%s.\n\nNot in the zoo:\n\n", medians(reports))
+	for _, a := range absences {
+		fmt.Fprintf(&b, "- %s: %s.\n", strings.Join(a.ids, ", "), a.because)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeTable prints a row for each report.
+func writeTable(b *strings.Builder, reports []Report) {
+	b.WriteString("| id | the rule | the bug | killed by | seeds | virtual time | seen in the wild |\n")
+	b.WriteString("|---|---|---|---|---|---|---|\n")
 	for i := range reports {
 		r := &reports[i]
 		by := r.by()
@@ -137,21 +174,16 @@ func WriteMarkdown(w io.Writer, reports []Report) error {
 				by = "lives, because " + r.Excuse
 			}
 		}
-		cells := []string{r.ID, r.Broken, r.Bug, by, r.written(), r.seeds(), r.virtual(), dash(r.Seen)}
+		cells := []string{r.ID, r.Broken, r.Bug, by, r.seeds(), r.virtual(), dash(r.Seen)}
 		for k, cell := range cells {
 			cells[k] = strings.ReplaceAll(cell, "|", `\|`)
 		}
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 	}
-	fmt.Fprintf(&b, "\n%s. %s.\n\nNot in the zoo:\n\n", summary(reports), medians(reports))
-	for _, a := range absences {
-		fmt.Fprintf(&b, "- %s: %s.\n", strings.Join(a.ids, ", "), a.because)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	b.WriteString("\n")
 }
 
-// written returns whether the mutant is older than the check that kills it.
+// written returns whether the mutant was known when the check that kills it was written.
 func (r *Report) written() string {
 	switch {
 	case !r.Killed || r.ID == Canary:

@@ -152,7 +152,7 @@ func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
 func TestHabits_TheLinksOfTheDocsLeadSomewhere(t *testing.T) {
 	atRoot(t)
 	var docs []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "docs/results/*.md"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		docs = append(docs, found...)

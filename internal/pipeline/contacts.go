@@ -149,7 +149,7 @@ func (c *Contacts) Expel() (peers []raft.Peer) {
 }
 
 // Memory says what this member durably remembers of its peers: the addresses of their newest starts.
-func (c *Contacts) Memory(m raft.Memory) {
+func (c *Contacts) Memory(m raft.Sightings) {
 	c.addresses, c.latest = make(map[raft.Peer]string, len(m.Seen)), make(map[raft.NodeID]string, len(m.Seen))
 	for _, s := range m.Seen { // the one that was met last is the last one
 		if s.Address != "" {

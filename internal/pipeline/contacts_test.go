@@ -321,17 +321,17 @@ func TestContacts_AddressesAreByPeer(t *testing.T) {
 	}
 	b := bookOf(t, true)
 	b.Config(0, configOf("a b c c2"), true)
-	b.Memory(raft.Memory{Seen: []raft.Sighting{seen("c", "moved:1"), seen("b", "b:1"), seen("c2", ""), seen("x", "x:9")}})
+	b.Memory(raft.Sightings{Seen: []raft.Sighting{seen("c", "moved:1"), seen("b", "b:1"), seen("c2", ""), seen("x", "x:9")}})
 	b.dials(1, "b c@moved:1,c:1 c2")
 	_, changed, _ := b.Dial(1)
 	require.False(t, changed)
-	b.Memory(raft.Memory{Seen: []raft.Sighting{seen("c", "again:1")}})
+	b.Memory(raft.Sightings{Seen: []raft.Sighting{seen("c", "again:1")}})
 	_, changed, _ = b.Dial(2)
 	assert.True(t, changed)
 	b.dials(2, "b c@again:1,c:1 c2")
 
 	b.called(3, "d")
-	b.Memory(raft.Memory{Seen: []raft.Sighting{seen("d", "d:7")}})
+	b.Memory(raft.Sightings{Seen: []raft.Sighting{seen("d", "d:7")}})
 	b.dials(3, "b c c2 d@d:7,d:1")
 }
 
@@ -341,12 +341,12 @@ func TestContacts_AMemberDoesNotDialItself(t *testing.T) {
 	here := raft.NewConfiguration([]raft.Member{{ID: "a", Incarnation: 1, Address: "a:1"}, {ID: "a", Incarnation: 2, Address: "a:1"}})
 	b.Config(0, here, true)
 	b.dials(1, "")
-	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("a2"), Address: "elsewhere:1"}}})
+	b.Memory(raft.Sightings{Seen: []raft.Sighting{{Peer: peerNamed("a2"), Address: "elsewhere:1"}}})
 	b.dials(2, "a2@elsewhere:1")
 
 	moved := book{pipeline.NewContacts(peerNamed("a"), "a2:1", contactTimeout), t} // to where its other self was until then
 	moved.Begin()
-	moved.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("a2"), Address: "a2:1"}}})
+	moved.Memory(raft.Sightings{Seen: []raft.Sighting{{Peer: peerNamed("a2"), Address: "a2:1"}}})
 	moved.Config(0, configOf("a a2"), true)
 	moved.dials(1, "a2@a:1") // they may have changed places
 	moved.Config(1, raft.NewConfiguration([]raft.Member{{ID: "a", Incarnation: 1}, {ID: "a", Incarnation: 2, Address: "corrected:1"}}), true)
@@ -379,7 +379,7 @@ func TestContacts_BeforeTheBootstrapACallerIsDialedWhereItIs(t *testing.T) {
 	b := bookOf(t, false)
 	b.called(1, "d")
 	b.called(1, "d2")
-	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("d"), Address: "d:7"}, {Peer: peerNamed("d2"), Address: "d2:7"}}})
+	b.Memory(raft.Sightings{Seen: []raft.Sighting{{Peer: peerNamed("d"), Address: "d:7"}, {Peer: peerNamed("d2"), Address: "d2:7"}}})
 	b.dials(2, "d@d:7,d:1 d2@d2:7,d2:1")
 }
 
@@ -388,12 +388,12 @@ func TestContacts_BeforeTheBootstrapTheLastStartUnderAnIDCounts(t *testing.T) {
 	b := bookOf(t, false)
 	b.Config(1, configOf("a0 b0 c0"), false)
 	b.dials(1, "b0 c0")
-	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("b"), Address: "before:1"}, {Peer: peerNamed("b2"), Address: "b2:1"}}})
+	b.Memory(raft.Sightings{Seen: []raft.Sighting{{Peer: peerNamed("b"), Address: "before:1"}, {Peer: peerNamed("b2"), Address: "b2:1"}}})
 	b.dials(2, "b0@b2:1,b0:1 c0")
 	b.Config(3, configOf("a b c"), false) // entry 1, which named the disk that was emptied since
 	b.dials(3, "b0@b2:1,b:1 c0@c:1")
 	b.Config(3, configOf("a0 b0 c0"), false)
 	b.Invite(raft.Member{ID: "d", Address: "d0:1"})
-	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("d"), Address: "before:1"}}})
+	b.Memory(raft.Sightings{Seen: []raft.Sighting{{Peer: peerNamed("d"), Address: "before:1"}}})
 	b.dials(3, "b0 c0 d0")
 }

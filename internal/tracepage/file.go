@@ -17,6 +17,9 @@ import (
 // fileBytesMax bounds the size of a file, which is read into memory.
 const fileBytesMax = 256 << 20
 
+// ElectionLab is the command of the election lab, in a checkout.
+const ElectionLab = "go run -C elections ./cmd/electionlab"
+
 // known is the end of every FormatError.
 var known = fmt.Sprintf("there are traces of version %d and trace events of version %d", fuzzy.TraceFormat, node.TraceFormat)
 
@@ -67,12 +70,28 @@ type record struct {
 func (f *File) parse(number int, text string) (*record, error) {
 	r := &record{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
+		if run := electionIn(text); run != "" {
+			return nil, &FormatError{f.Name, number, fmt.Sprintf("it is a trace of the election lab, which %s trace %s prints", ElectionLab, run)}
+		}
 		if number > 1 && strings.HasSuffix(f.Text, text) {
 			return nil, &FormatError{f.Name, number, "it breaks off: the file was cut short"}
 		}
 		return nil, &FormatError{f.Name, number, "it is no JSON object of this kind: " + unlike(err)}
 	}
 	return r, nil
+}
+
+// electionIn returns which run a trace of the election lab holds, as its command takes it, if a line is the first of such a
+// trace: unlike other traces, those have seeds that are numbers.
+func electionIn(text string) string {
+	var first struct {
+		Kind, Text string
+		N, Seed    uint64
+	}
+	if err := json.Unmarshal([]byte(text), &first); err != nil || first.Kind != "begin" || first.N == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d", first.Text, first.N, first.Seed)
 }
 
 // unlike describes how a line differs from a record.

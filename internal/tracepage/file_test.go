@@ -19,7 +19,7 @@ const known = "; there are traces of version 1 and trace events of version 1"
 var refused = []struct{ rule, text, want string }{
 	{"an empty file", "", "it is empty"},
 	{"no JSON", "hello\n", "line 1: it is no JSON object of this kind: "},
-	{"a run of elections", `{"kind":"begin","text":"raft leader-crash","n":5,"seed":1}` + "\n", "line 1: it is no JSON object of this kind: its seed is a number; "},
+	{"a run of elections", `{"kind":"begin","text":"raft leader-crash","n":5,"seed":1}` + "\n", "line 1: it is a trace of the election lab, which go run -C elections ./cmd/electionlab trace raft leader-crash 5 1 prints; "},
 	{"JSON of something else", `{"hello":1}` + "\n", `line 1: it is of kind "": this is neither a trace nor trace events`},
 	{"a trace of a later version", `{"kind":"begin","format":2,"nodes":["a"]}` + "\n", "line 1: a trace of version 2"},
 	{"trace events of no version", `{"kind":"notes"}` + "\n", "line 1: trace events of version 0"},

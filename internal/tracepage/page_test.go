@@ -279,6 +279,9 @@ func TestPage_SaysWhatIsWrongWithAFile(t *testing.T) {
 		p.Wait(`!document.getElementById("problem").hidden`)
 		said := p.Text("#problem")
 		assert.Contains(t, said, "wrong.ndjson", row.rule)
+		if strings.Contains(row.want, "election lab") {
+			assert.Contains(t, said, row.want)
+		}
 		assert.Contains(t, said, strings.TrimPrefix(known, "; "), row.rule)
 		assert.Equal(t, 1, browsertest.Eval[int](p, `document.querySelectorAll(".viewer").length`), "what was open stays so")
 	}

@@ -3,6 +3,7 @@
 
 const traceFormats = [1];
 const notesFormats = [1];
+const electionLab = "go run -C elections ./cmd/electionlab"; // in a checkout
 const linesMax = 60_000; // lines to draw; of a longer trace, the last ones
 const formats = "there are traces of version " + traceFormats.join(", ") + " and trace events of version " + notesFormats.join(", ");
 const raftStates = [
@@ -35,6 +36,9 @@ function readLines({ name, text }) {
     return refuse(`line ${i + 1}: ` + (i && i === lines.length - 1 ? "it breaks off: the file was cut short" : "it is no JSON object"));
   });
   const [first] = records;
+  if (first.kind === "begin" && first.n) {
+    refuse(`line 1: it is a trace of the election lab, which ${electionLab} trace ${first.text} ${first.n} ${first.seed} prints`);
+  }
   const known = { begin: traceFormats, notes: notesFormats }[first.kind];
   if (!known) refuse(`line 1: it is of kind "${first.kind || ""}": this is neither a trace nor trace events`);
   if (!known.includes(first.format)) {

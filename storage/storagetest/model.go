@@ -19,7 +19,7 @@ type model struct {
 	hard    raft.HardState
 	start   raft.EntryID // the log begins behind it
 	entries []raft.Entry
-	memory  raft.Memory
+	memory  raft.Sightings
 	mark    *raft.Mark
 	// The rest is of stores that are a raft.SnapshotStorage.
 	base     raft.Base     // its ID is start
@@ -114,7 +114,7 @@ func vote(term raft.Term, id raft.NodeID) raft.StorageWrite {
 
 // remembers returns a write of a memory of that many peers.
 func remembers(peers int) raft.StorageWrite {
-	m := &raft.Memory{}
+	m := &raft.Sightings{}
 	for k := range peers {
 		s := raft.Sighting{
 			Peer:  raft.Peer{ID: raft.NodeID(fmt.Sprintf("n%d", k)), Incarnation: raft.Incarnation(k)},

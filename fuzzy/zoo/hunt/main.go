@@ -64,7 +64,7 @@ func replay(file string) {
 		os.Exit(2)
 	}
 	replayed := zoo.Replayed{Rule: find.Rule, Text: find.Text, Story: c.Tell()}
-	_ = json.NewEncoder(os.Stdout).Encode(replayed) // whoever reads it notices if it is cut short
+	_ = json.NewEncoder(os.Stdout).Encode(replayed) // its reader notices if it is cut short
 }
 
 func end(find zoo.Find, rule, text string) {
@@ -75,5 +75,5 @@ func end(find zoo.Find, rule, text string) {
 }
 
 func print(find zoo.Find) {
-	_ = json.NewEncoder(os.Stdout).Encode(find) // whoever reads it notices if it is cut short
+	_ = json.NewEncoder(os.Stdout).Encode(find) // its reader notices if it is cut short
 }

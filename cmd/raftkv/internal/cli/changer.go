@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/client"
 )
 
 // Times of a change of the members.

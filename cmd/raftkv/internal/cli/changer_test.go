@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )

@@ -9,10 +9,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/coxswain/raft/cmd/internal/usage"
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/client"
-	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/client"
+	"github.com/coxswain/raft/internal/demo/kv"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )

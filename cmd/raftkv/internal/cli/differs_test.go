@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/internal/demo/api"
 )
 
 func TestStatus_TellsTheSettingsInWhichAMemberDiffers(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/internal/demo/api"
 )
 
 // goal says when a change of the members is done. A command keeps no state of its own: it compares the configuration that

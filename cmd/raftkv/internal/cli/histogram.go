@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/coxswain/raft/cmd/internal/size"
 	"github.com/coxswain/raft/internal/load"
+	"github.com/coxswain/raft/internal/size"
 )
 
 // benchFigures is the JSON of bench. Times are in milliseconds.

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/cli"
+	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )

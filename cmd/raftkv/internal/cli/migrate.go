@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/cmd/internal/usage"
-	"github.com/coxswain/raft/cmd/raftkv/internal/member"
+	"github.com/coxswain/raft/internal/demo/member"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/storage"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"

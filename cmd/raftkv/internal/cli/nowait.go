@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/internal/demo/api"
 )
 
 // accept asks for the change once, and returns as soon as it is done, refused, or in force as a change that goes on.

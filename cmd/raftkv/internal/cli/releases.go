@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/internal/demo/api"
 )
 
 // runs is what a member runs, as others see it.

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/cmd/internal/size"
-	"github.com/coxswain/raft/cmd/internal/usage"
-	"github.com/coxswain/raft/cmd/raftkv/internal/demo"
-	"github.com/coxswain/raft/cmd/raftkv/internal/local"
-	"github.com/coxswain/raft/cmd/raftkv/internal/member"
+	"github.com/coxswain/raft/cmd/raftkv/internal/screen"
+	"github.com/coxswain/raft/internal/demo/local"
+	"github.com/coxswain/raft/internal/demo/member"
+	"github.com/coxswain/raft/internal/size"
+	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/storage"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -143,7 +143,7 @@ func checkZeros(cmd *cobra.Command) error {
 }
 
 func newDemo(streams Streams) *cobra.Command {
-	o := demo.Options{In: streams.In, Out: streams.Out}
+	o := screen.Options{In: streams.In, Out: streams.Out}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a cluster on this machine, and break it",
@@ -163,7 +163,7 @@ Without a terminal it prints plain lines.`,
 			if o.Program, err = os.Executable(); err != nil {
 				return err
 			}
-			return demo.Run(cmd.Context(), o)
+			return screen.Run(cmd.Context(), o)
 		},
 	}
 	flags := cmd.Flags()
@@ -174,7 +174,7 @@ Without a terminal it prints plain lines.`,
 	return cmd
 }
 
-func checkDemo(cmd *cobra.Command, o demo.Options) error {
+func checkDemo(cmd *cobra.Command, o screen.Options) error {
 	switch {
 	case cmd.Flags().Changed("nodes") && (o.Nodes < 1 || o.Nodes > local.NodesMax):
 		return fmt.Errorf("--nodes %d: use 1 to %d; %w", o.Nodes, local.NodesMax, usage.Err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/stretchr/testify/assert"
 )
 

@@ -1,8 +1,0 @@
-//go:build !windows
-
-package demo
-
-import "os"
-
-// enableSequences does nothing: every terminal of these systems understands the sequences that move the cursor.
-func enableSequences(*os.File) error { return nil }

@@ -1,0 +1,234 @@
+package screen
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coxswain/raft/internal/demo/local"
+)
+
+// obey carries out the command of a key, and returns false if the demo shall end.
+func (d *demo) obey(ctx context.Context, key byte) bool {
+	const ctrlC, ctrlD = 3, 4
+	switch key {
+	case 'q', 'Q', ctrlC, ctrlD:
+		return false
+	case 'k', 'K':
+		d.breakLeader(ctx, "killed", false)
+	case 'z', 'Z':
+		d.mu.Lock()
+		resumed := d.resume()
+		d.mu.Unlock()
+		if !resumed {
+			d.breakLeader(ctx, "frozen", false)
+		}
+	case 'r', 'R':
+		d.heal()
+	case 'a', 'A':
+		d.addMember(ctx)
+	case 'x', 'X':
+		d.removeMember(ctx)
+	case 'w', 'W':
+		d.loseDisk(ctx)
+	}
+	return true
+}
+
+// breakLeader kills or freezes the leader and watches the failover. With again, it restarts the member afterwards.
+func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waits() {
+		return
+	}
+	leader, found := d.cluster.Leader(ctx)
+	if ctx.Err() != nil {
+		return // the members could not be asked
+	}
+	if !found {
+		d.screen.say("nobody leads: %s", d.quorum())
+		return
+	}
+	began := time.Now()
+	if how == "frozen" {
+		if err := d.cluster.Process(leader.ID).Freeze(); err != nil {
+			d.screen.say("%s cannot be frozen: %v", leader.ID, err)
+			return
+		}
+	} else {
+		d.cluster.Kill(leader.ID)
+		d.down[leader.ID] = true
+	}
+	if !d.hasQuorum() { // no failover ends this: members must be restarted
+		d.screen.say("%s %s → nobody leads: %s", leader.ID, how, d.quorum())
+		if again {
+			d.watches.Go(d.heal)
+		}
+		return
+	}
+	d.watching = true
+	broken, restarts := time.Now(), d.restarts
+	d.watches.Go(func() {
+		d.watch(ctx, leader.ID, how, began, broken, restarts)
+		if again {
+			d.heal()
+		}
+	})
+}
+
+// waits reports whether a failover is being watched, and says what is to be done. d.mu is held.
+func (d *demo) waits() bool {
+	switch {
+	case !d.watching:
+		return false
+	case d.hasQuorum():
+		d.screen.say("wait for the last failover to end")
+	default:
+		d.screen.say("nobody leads: %s", d.quorum())
+	}
+	return true
+}
+
+// watch waits for the end of a failover, and shows how long writes stopped and which member leads. restarts is how many members
+// had been restarted or resumed when it began.
+func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Time, restarts int) {
+	limited, cancel := context.WithTimeout(ctx, failoverTimeout)
+	defer cancel()
+	acknowledged, err := d.workload.NextAcknowledged(limited, broken)
+	var leader local.Node
+	if err == nil {
+		leader, err = d.cluster.AwaitLeader(limited, "") // the same one again, if it was restarted and won
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watching = false
+	switch {
+	case err == nil:
+	case ctx.Err() != nil: // the demo ends, which says nothing about the cluster
+		d.screen.say("%s %s → the demo ended before another one led", id, how)
+		return
+	default:
+		d.screen.say("%s %s → nobody leads: %s", id, how, d.quorum())
+		return
+	}
+	if d.restarts != restarts {
+		how += ", and members were restarted"
+	}
+	v := d.workload.Verdict()
+	d.screen.say("%s %s → %s leads, writes stopped %d ms, %s acknowledged, %d lost",
+		id, how, leader.ID, acknowledged.Sub(began).Milliseconds(), grouped(v.Acknowledged), v.Lost)
+}
+
+// running counts the members, and those of them that run and are not frozen. d.mu is held.
+func (d *demo) running() (up, all int) {
+	for _, n := range d.cluster.Nodes {
+		if d.removed[n.ID] {
+			continue
+		}
+		all++
+		if p := d.cluster.Process(n.ID); p.Running() && !p.Frozen() {
+			up++
+		}
+	}
+	return up, all
+}
+
+// hasQuorum reports whether enough members run. d.mu is held.
+func (d *demo) hasQuorum() bool {
+	up, all := d.running()
+	return up > all/2
+}
+
+// quorum describes how many members run and how many are needed. d.mu is held.
+func (d *demo) quorum() string {
+	up, all := d.running()
+	if up > all/2 {
+		return fmt.Sprintf("%d of %d nodes run, which is enough; give them a moment", up, all)
+	}
+	return fmt.Sprintf("%d of %d nodes run, and %d are needed; r restarts the others", up, all, all/2+1)
+}
+
+// resume resumes frozen members, and reports whether there was one. d.mu is held.
+func (d *demo) resume() (resumed bool) {
+	for _, n := range d.cluster.Nodes {
+		p := d.cluster.Process(n.ID)
+		if !p.Running() || !p.Frozen() {
+			continue
+		}
+		resumed = true
+		if err := p.Resume(); err != nil {
+			d.screen.say("%s cannot be resumed: %v", n.ID, err)
+			continue
+		}
+		d.restarts++
+		d.screen.say("%s resumed", n.ID)
+	}
+	return resumed
+}
+
+// heal resumes the frozen members and restarts those that have ended, unless they were removed.
+func (d *demo) heal() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.resume()
+	for _, n := range d.cluster.Nodes {
+		if d.removed[n.ID] || d.cluster.Process(n.ID).Running() {
+			continue
+		}
+		if err := d.cluster.Start(n.ID); err != nil {
+			d.screen.say("%v", err)
+			continue
+		}
+		d.restarts++
+		delete(d.down, n.ID)
+		d.screen.say("%s restarted, pid %d", n.ID, d.cluster.Process(n.ID).PID())
+	}
+}
+
+// look shows one line per member and one about the workload.
+func (d *demo) look(ctx context.Context) {
+	statuses := d.cluster.Statuses(ctx)
+	if ctx.Err() != nil {
+		return // the members could not be asked
+	}
+	var lines []string
+	for i, status := range statuses {
+		n := d.cluster.Nodes[i]
+		p := d.cluster.Process(n.ID)
+		d.reportEnd(n.ID)
+		switch {
+		case !p.Running() && d.removed[n.ID]:
+			lines = append(lines, fmt.Sprintf("%s  removed", n.ID))
+		case !p.Running():
+			lines = append(lines, fmt.Sprintf("%s  down", n.ID))
+		case p.Frozen():
+			lines = append(lines, fmt.Sprintf("%s  frozen         pid %d", n.ID, p.PID()))
+		case status.ID == "":
+			lines = append(lines, fmt.Sprintf("%s  no answer      pid %d", n.ID, p.PID()))
+		default:
+			lines = append(lines, fmt.Sprintf("%s  %-13s  pid %-7d  term %-4d  commit %-10s  applied %-10s  snapshot %-10s  %s",
+				n.ID, status.Role, p.PID(), status.Term, grouped(status.Commit), grouped(status.Applied), grouped(status.Snapshot.Last), n.URL()))
+		}
+	}
+	d.screen.show(append(lines, d.summary()))
+}
+
+// summary returns the line about the workload.
+func (d *demo) summary() string {
+	v, now := d.workload.Verdict(), time.Now()
+	rate := float64(v.Acknowledged-d.lastAcknowledged) / now.Sub(d.lastLook).Seconds()
+	d.lastAcknowledged, d.lastLook = v.Acknowledged, now
+	return fmt.Sprintf("%s writes/s  %s acknowledged  %d lost  %d unknown  %d histories checked",
+		grouped(uint64(rate)), grouped(v.Acknowledged), v.Lost, v.Unknown, v.Histories)
+}
+
+// reportEnd shows, once, that a member has ended by itself.
+func (d *demo) reportEnd(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.cluster.Ended(id); err != nil && !d.down[id] {
+		d.down[id] = true
+		d.screen.say("%v", err)
+	}
+}

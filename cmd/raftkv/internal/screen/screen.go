@@ -1,0 +1,156 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// saidMax bounds the permanent lines that are kept to draw them again: no terminal shows more.
+const saidMax = 200
+
+// screen prints permanent lines above live lines, which are replaced again and again. Without a terminal, live lines are
+// printed like others. Its methods may be called from any goroutine.
+type screen struct {
+	out  io.Writer
+	live bool        // out is a terminal in raw mode
+	size func() size // of the terminal
+
+	mu    sync.Mutex
+	drawn size     // of the terminal when the live lines were drawn
+	lines []string // the live lines
+	shown int      // rows that they take on the screen
+	said  []string // the latest permanent lines, as they were before they were wrapped
+}
+
+// size is that of a terminal, in characters.
+type size struct{ width, height int }
+
+// say prints permanent lines.
+func (s *screen) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said := strings.Split(fmt.Sprintf(format, args...), "\n")
+	if !s.live {
+		for _, line := range said {
+			_, _ = io.WriteString(s.out, line+"\n") // if nobody reads it, nobody can be told
+		}
+		return
+	}
+	s.said = append(s.said, said...)
+	s.said = s.said[max(0, len(s.said)-saidMax):]
+	if s.erase() {
+		s.print(said)
+	}
+	s.draw()
+}
+
+// show replaces the live lines.
+func (s *screen) show(lines []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.live {
+		_, _ = io.WriteString(s.out, strings.Join(lines, "\n")+"\n") // as above
+		return
+	}
+	s.erase()
+	s.lines = lines
+	s.draw()
+}
+
+// leave ends the use of the terminal's raw mode: from now on, lines are plain.
+func (s *screen) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live, s.lines = false, nil
+}
+
+// draw prints the live lines, each in one row, and no more of them than the terminal has.
+func (s *screen) draw() {
+	rows := s.lines[max(0, len(s.lines)-max(1, s.drawn.height-1)):]
+	for _, line := range rows {
+		s.row(cut(line, s.drawn.width))
+	}
+	s.shown = len(rows)
+}
+
+// erase removes the live lines. Terminals differ in what they do to lines when their size changes, so that then it is not known
+// which rows to erase: all is drawn anew, and erase returns false, since what was said is there already.
+func (s *screen) erase() bool {
+	now, before := s.size(), s.drawn
+	s.drawn = now
+	if now == before || before == (size{}) {
+		if s.shown > 0 {
+			_, _ = fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.shown) // if the terminal is gone, nobody can be told
+		}
+		return true
+	}
+	_, _ = io.WriteString(s.out, "\x1b[H\x1b[2J") // as above
+	var rows []string
+	for _, line := range s.said {
+		rows = append(rows, wrap(line, now.width)...)
+	}
+	for _, line := range rows[max(0, len(rows)-max(0, now.height-1-len(s.lines))):] {
+		s.row(line)
+	}
+	return false
+}
+
+func (s *screen) print(lines []string) {
+	for _, line := range lines {
+		for _, row := range wrap(line, s.drawn.width) {
+			s.row(row)
+		}
+	}
+}
+
+func (s *screen) row(text string) {
+	_, _ = io.WriteString(s.out, text+"\r\n") // raw mode does not add the carriage return
+}
+
+// wrap returns the rows of a line, which ends between words where it can. A line that begins with a space is a command to copy:
+// the terminal wraps it, so that it stays one line.
+func wrap(line string, width int) (rows []string) {
+	if strings.HasPrefix(line, " ") {
+		return []string{line}
+	}
+	for text := []rune(line); ; {
+		if len(text) <= width {
+			return append(rows, string(text))
+		}
+		end := width
+		for end > 0 && text[end] != ' ' {
+			end--
+		}
+		if end == 0 { // one word is longer
+			end = width
+		}
+		rows = append(rows, strings.TrimRight(string(text[:end]), " "))
+		text = []rune(strings.TrimLeft(string(text[end:]), " "))
+	}
+}
+
+// cut returns the columns of a line that fit into the width. There are at least two spaces between two columns.
+func cut(line string, width int) string {
+	text := []rune(line)
+	if len(text) <= width {
+		return line
+	}
+	for end := width; end > 0; end-- {
+		if text[end] == ' ' && (text[end-1] == ' ' || end+1 < len(text) && text[end+1] == ' ') {
+			return strings.TrimRight(string(text[:end]), " ")
+		}
+	}
+	return string(text[:width])
+}
+
+// grouped writes 18204 as "18,204".
+func grouped(n uint64) string {
+	digits := strconv.FormatUint(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

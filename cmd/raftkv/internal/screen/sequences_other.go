@@ -1,0 +1,8 @@
+//go:build !windows
+
+package screen
+
+import "os"
+
+// enableSequences does nothing: every terminal of these systems understands the sequences that move the cursor.
+func enableSequences(*os.File) error { return nil }

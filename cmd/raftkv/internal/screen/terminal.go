@@ -1,0 +1,55 @@
+package screen
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+var sizeDefault = size{120, 40}
+
+// keyboard delivers the keys that are pressed, one by one, without waiting for the end of a line.
+type keyboard struct {
+	keys    chan byte // nil without a terminal
+	restore func()
+}
+
+// openTerminal puts the terminal into raw mode if both in and out are one.
+func openTerminal(ctx context.Context, in io.Reader, out io.Writer) (*screen, keyboard) {
+	plain := &screen{out: out}
+	keys, ok := in.(*os.File)
+	display, ok2 := out.(*os.File)
+	if !ok || !ok2 || !term.IsTerminal(int(keys.Fd())) || !term.IsTerminal(int(display.Fd())) {
+		return plain, keyboard{restore: func() {}}
+	}
+	before, err := term.MakeRaw(int(keys.Fd()))
+	if err != nil || enableSequences(display) != nil {
+		return plain, keyboard{restore: func() {}}
+	}
+	measure := func() size {
+		if w, h, err := term.GetSize(int(display.Fd())); err == nil && w > 0 && h > 0 {
+			return size{w, h}
+		}
+		return sizeDefault
+	}
+	k := keyboard{keys: make(chan byte), restore: func() { _ = term.Restore(int(keys.Fd()), before) }}
+	go k.read(ctx, keys)
+	return &screen{out: out, live: true, size: measure}, k
+}
+
+// read delivers keys until the context or the input ends. A read that waits for a key ends only with the process.
+func (k keyboard) read(ctx context.Context, in io.Reader) {
+	var key [1]byte
+	for {
+		if _, err := in.Read(key[:]); err != nil {
+			return
+		}
+		select {
+		case k.keys <- key[0]:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

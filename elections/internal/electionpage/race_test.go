@@ -1,0 +1,5 @@
+//go:build race
+
+package electionpage
+
+func init() { takeFewer() }

@@ -1,0 +1,69 @@
+package processes
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/local"
+)
+
+// someone returns a member of a world, with the place that it is wanted in.
+func someone(id string, p place) *member {
+	return &member{Node: local.Node{ID: id, HTTPAddr: id + ":80"}, addresses: []string{id + ":1", id + ":2"}, place: p}
+}
+
+func TestLeft_IsWhatMakesTheMembersThoseThatAreWanted(t *testing.T) {
+	at := func(id, incarnation, kind string) api.ClusterMember {
+		return api.ClusterMember{ID: id, Incarnation: incarnation, Kind: kind, Address: id + ":1"}
+	}
+	n1, n2 := at("n1", "a", voter), at("n2", "b", voter)
+	gone := loss{incarnation: "b"}
+	for _, row := range []struct {
+		rule   string
+		wanted place // of n2
+		now    []api.ClusterMember
+		left   []order
+		waits  bool
+	}{
+		{"all is as it is wanted", place{role: voter}, []api.ClusterMember{n1, n2}, nil, false},
+		{"one is missing", place{role: voter}, []api.ClusterMember{n1}, []order{{"add", "n2", "n2:1", "http://n2:80"}}, false},
+		{"one joins by itself", place{role: voter, joins: true}, []api.ClusterMember{n1}, nil, true},
+		{"one is to leave", place{}, []api.ClusterMember{n1, n2}, []order{{"remove", "n2"}}, false},
+		{"one has left", place{}, []api.ClusterMember{n1}, nil, false},
+		{"a disk is lost", place{role: voter, loss: gone}, []api.ClusterMember{n1, n2}, []order{{"replace", "n2"}}, false},
+		{"a replacement was given up", place{role: voter, loss: gone}, []api.ClusterMember{n1, n2, at("n2", "c", learner)},
+			[]order{{"replace", "n2"}}, false},
+		{"the disk is replaced", place{role: voter, loss: gone}, []api.ClusterMember{n1, at("n2", "c", voter)}, nil, false},
+		{"a vote is to be taken", place{role: learner}, []api.ClusterMember{n1, n2}, []order{{"demote", "n2"}}, false},
+		{"a vote is to be given", place{role: voter}, []api.ClusterMember{n1, at("n2", "b", learner)}, []order{{"add", "n2"}}, false},
+		{"it has moved", place{role: voter, slot: 1}, []api.ClusterMember{n1, n2}, []order{{"address", "n2", "n2:2"}}, false},
+		{"another is to take its place", place{by: "n3"}, []api.ClusterMember{n1, n2},
+			[]order{{"replace", "n2", "n3", "n3:1", "http://n3:80"}}, false},
+	} {
+		w := &world{members: []*member{someone("n1", place{role: voter}), someone("n2", row.wanted), someone("n3", place{out: true})}}
+		if row.wanted.by != "" {
+			w.members[2].place = place{role: voter}
+		}
+		left, waits := w.left(api.Members{Members: row.now})
+		assert.Equal(t, row.left, left, row.rule)
+		assert.Equal(t, row.waits, waits, row.rule)
+	}
+}
+
+func TestPick_AimsAtTheLeader(t *testing.T) {
+	w := &world{members: []*member{someone("n1", place{}), someone("n2", place{}), someone("n3", place{})}}
+	now := api.Members{Leader: "n2"}
+	for _, m := range w.members {
+		now.Members = append(now.Members, api.ClusterMember{ID: m.ID, Kind: voter})
+	}
+	ids := func(f Fault) (ids []string) {
+		for _, m := range w.pick(f, now) {
+			ids = append(ids, m.ID)
+		}
+		return ids
+	}
+	assert.Equal(t, []string{"n2", "n3", "n1"}, ids(Fault{Leader: true}))
+	assert.Equal(t, []string{"n3", "n1", "n2"}, ids(Fault{Node: 5}))
+}

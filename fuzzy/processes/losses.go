@@ -1,0 +1,196 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/demo/api"
+)
+
+// refusalMax bounds the wait until all members have seen one, and until a member with a store of no use has ended.
+const refusalMax = 10 * time.Second
+
+// lose takes the disks of members, so that they must be replaced. Never is more than a minority of the voters without
+// its disk: a loss begins only when all are replaced that were lost before.
+func (w *world) lose(ctx context.Context, f Fault, now api.Members) error {
+	most := mayLose(len(now.Voters()))
+	if most == 0 {
+		w.miss(f.Kind)
+		return nil
+	}
+	victims := w.pick(f, now)[:1]
+	if f.Kind == Wipe && f.Random>>12%3 == 0 {
+		victims = w.pick(f, now)[:min(most, 2)]
+	}
+	for i, m := range victims {
+		lost := loss{incarnation: now.Of(m.ID)[0].Incarnation, how: f.Kind, repair: repair(f.Random>>(14+2*i)) % repairs}
+		var err error
+		switch f.Kind {
+		case Wipe:
+			w.count(f, "%s, led: %v", m.ID, m.ID == now.Leader)
+			err = w.ruin(m, lost, m.empty)
+		case Damage:
+			w.count(f, "%s, led: %v", m.ID, m.ID == now.Leader)
+			err = w.spoil(ctx, m, lost, w.status(ctx, m), func() error { return m.disk.damage(f.Random >> 40) })
+		case OlderImage:
+			err = w.older(ctx, f, m, lost)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	rest(ctx, f.For)
+	_, _, err := w.reach(ctx, f, hangMax)
+	return err
+}
+
+// ruin takes the member's disk and starts it.
+func (w *world) ruin(m *member, lost loss, do func() error) error {
+	w.disks.Lock()
+	defer w.disks.Unlock()
+	return w.exchange(m, func() error {
+		m.images.Add(1)
+		m.becomes(func(p *place) { p.loss, p.emptied = lost, true })
+		return do()
+	})
+}
+
+// spoil is ruin for a store that the member must refuse, with an error that says why. A member that joins by itself is not
+// started before its repair.
+func (w *world) spoil(ctx context.Context, m *member, lost loss, before api.Status, do func() error) error {
+	calm := w.blackouts.Load()
+	err := w.ruin(m, lost, func() error {
+		m.becomes(func(p *place) { p.spoiled, p.joins = true, lost.repair == byItself })
+		return do()
+	})
+	if err == nil && lost.repair != byItself {
+		w.awaitRefusal(ctx, m, before, calm)
+	}
+	return err
+}
+
+// older restarts a member with an older copy of its disk, after all others have seen its newer start. The member must end
+// with a *StaleImageError or be kept out. If a link is cut for so long that not all members have seen the newer start,
+// nothing is lost: a member that has not seen it may accept the older image.
+func (w *world) older(ctx context.Context, f Fault, m *member, lost loss) error {
+	dir, err := os.MkdirTemp(w.dir, "images-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	old := filepath.Join(dir, "older")
+	w.disks.Lock()
+	err = w.exchange(m, func() error { return m.disk.copyTo(old) })
+	w.disks.Unlock()
+	if err != nil {
+		return err
+	}
+	calm := w.blackouts.Load()
+	rest(ctx, f.For)
+	newer, seen := w.awaitSeen(ctx, m)
+	if !seen || calm != w.blackouts.Load() {
+		w.miss(f.Kind)
+		return nil
+	}
+	w.count(f, "%s, %v after its copy", m.ID, f.For)
+	return w.spoil(ctx, m, lost, newer, func() error { return m.disk.become(old) })
+}
+
+// status returns the member's status; the zero value if it does not answer.
+func (w *world) status(ctx context.Context, m *member) api.Status {
+	status, err := w.cluster.Status(ctx, m.Node)
+	if err != nil {
+		return api.Status{}
+	}
+	return status
+}
+
+// awaitSeen waits until the member is connected to all others: then they have seen its present start.
+func (w *world) awaitSeen(ctx context.Context, m *member) (status api.Status, seen bool) {
+	ctx, cancel := context.WithTimeout(ctx, refusalMax)
+	defer cancel()
+	for ; ctx.Err() == nil; rest(ctx, lookPause) {
+		status := w.status(ctx, m)
+		lacks := func(other api.Member) bool { return !other.Connected }
+		if len(status.Members) > 1 && !slices.ContainsFunc(status.Members, lacks) {
+			return status, true
+		}
+	}
+	return api.Status{}, false
+}
+
+// awaitRefusal waits until the member has ended, or until refusalMax is over, since it may be cut off. No member may accept
+// it meanwhile: then it would know a leader, or a term above the one before. Nothing is judged if all were down meanwhile.
+func (w *world) awaitRefusal(ctx context.Context, m *member, before api.Status, calm int64) {
+	ctx, cancel := context.WithTimeout(ctx, refusalMax)
+	defer cancel()
+	for p := w.cluster.Process(m.ID); p.Running() && ctx.Err() == nil; rest(ctx, lookPause) {
+		now := w.status(ctx, m)
+		if (now.Leader != "" || now.Term > before.Term) && calm == w.blackouts.Load() {
+			w.fail(fuzzy.Safety, "a store of no use is kept out", "%s came back with a damaged store, or with an older copy of its disk, all "+
+				"others having seen its newer start, and was let in: it is at start %d, follows %q in term %d",
+				m.ID, now.StartCount, now.Leader, now.Term)
+			return
+		}
+	}
+}
+
+// repairAll starts every member that has lost its disk in a way in which it can be replaced.
+func (w *world) repairAll(f Fault) (err error) {
+	for _, m := range w.members {
+		if p := m.now(); p.loss.incarnation != "" && !p.loss.repaired {
+			err = errors.Join(err, w.repair(f, m, p.loss.repair))
+		}
+	}
+	return err
+}
+
+func (w *world) repair(f Fault, m *member, how repair) error {
+	spares := w.spares(f)
+	if how == byAnother && len(spares) == 0 {
+		how = byCommand
+	}
+	if how == byAnother {
+		if err := w.prepare(spares[0], false); err != nil {
+			return err
+		}
+	}
+	w.disks.Lock()
+	defer w.disks.Unlock()
+	return w.exchange(m, func() (err error) {
+		if how == byCommand {
+			err = m.empty()
+		}
+		m.becomes(func(p *place) {
+			p.spoiled, p.joins, p.loss.repaired, p.loss.since = false, how == byItself, true, time.Now()
+			if how == byAnother {
+				p.out, p.role, p.by = true, "", spares[0].ID
+			}
+		})
+		return err
+	})
+}
+
+// settled records that the members are those that are wanted.
+func (w *world) settled(took time.Duration) (err error) {
+	w.tell(func(r *Report) { r.Membership.longest = max(r.Membership.longest, took) })
+	for _, m := range w.members {
+		p := m.now()
+		if p.loss.incarnation != "" {
+			since := time.Since(p.loss.since)
+			w.note("%-14s %s was replaced within %v", p.loss.how, m.ID, since)
+			w.tell(func(r *Report) {
+				r.Membership.Replaced[p.loss.how]++
+				r.Membership.replacing = append(r.Membership.replacing, since)
+			})
+			err = errors.Join(err, m.disk.tidy())
+		}
+		m.becomes(func(p *place) { p.loss, p.joins, p.by = loss{}, false, "" })
+	}
+	return err
+}

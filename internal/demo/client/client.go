@@ -1,0 +1,261 @@
+// Package client talks to the members of the demo store.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft/internal/demo/api"
+)
+
+// answerBytesMax bounds the body of any answer: a value, or a page of keys.
+const answerBytesMax = 8 << 20
+
+// Client sends requests to one member, each only once. Its methods may be called from any goroutine. They return an
+// *api.Error; api.Uncertain reports whether a failed write may have been carried out nevertheless.
+type Client struct {
+	base string
+	http *http.Client
+}
+
+// New returns a client of the member with that base URL. Clients with the same http.Client share connections.
+func New(base string, shared *http.Client) *Client {
+	return &Client{strings.TrimSuffix(base, "/"), shared}
+}
+
+// NewHTTP returns an http.Client that keeps up to that many idle connections to each member. A request ends after the
+// timeout.
+func NewHTTP(parallel int, timeout time.Duration) *http.Client {
+	return &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: parallel, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Value is a value and its revision.
+type Value struct {
+	Data     []byte
+	Revision uint64
+	Node     string // the member that answered
+}
+
+// Condition makes a write conditional. The zero value always holds.
+type Condition struct {
+	Absent   bool   // the key does not exist
+	Revision uint64 // the key has this revision, unless 0
+}
+
+func (c Condition) header() http.Header {
+	h := http.Header{}
+	if c.Absent {
+		h.Set("If-None-Match", "*")
+	}
+	if c.Revision != 0 {
+		h.Set("If-Match", api.ETag(c.Revision))
+	}
+	return h
+}
+
+// Get returns the value of the key. The consistency is api.Linearizable or api.Stale.
+func (c *Client) Get(ctx context.Context, key, consistency string) (Value, error) {
+	path := api.KeyPath(key) + "?consistency=" + url.QueryEscape(consistency)
+	answer, err := c.do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return Value{}, err
+	}
+	revision, err := api.ParseETag(answer.header.Get("ETag"))
+	if err != nil {
+		return Value{}, c.badResponse(err)
+	}
+	return Value{answer.body, revision, answer.header.Get(api.NodeHeader)}, nil
+}
+
+// Put sets the value of the key if the condition holds.
+func (c *Client) Put(ctx context.Context, key string, value []byte, condition Condition) (api.Written, error) {
+	return request[api.Written](ctx, c, http.MethodPut, api.KeyPath(key), condition.header(), value)
+}
+
+// Delete removes the key if the condition holds. A missing key is not an error.
+func (c *Client) Delete(ctx context.Context, key string, condition Condition) (api.Written, error) {
+	return request[api.Written](ctx, c, http.MethodDelete, api.KeyPath(key), condition.header(), nil)
+}
+
+// List returns a page of the keys that begin with prefix and are above after. Limit 0 means the server's default. The
+// consistency is as in Get.
+func (c *Client) List(ctx context.Context, prefix, after string, limit int, consistency string) (api.Listing, error) {
+	query := url.Values{"prefix": {prefix}, "after": {after}, "consistency": {consistency}}
+	if limit != 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	return request[api.Listing](ctx, c, http.MethodGet, api.KeysPath+"?"+query.Encode(), nil, nil)
+}
+
+// Status returns the member's status.
+func (c *Client) Status(ctx context.Context) (api.Status, error) {
+	return request[api.Status](ctx, c, http.MethodGet, api.StatusPath, nil, nil)
+}
+
+// Ready returns nil if the member serves: it has a leader, and writes and reads finish. An api.Error of code api.NotReady says why not.
+func (c *Client) Ready(ctx context.Context) error {
+	_, err := c.do(ctx, http.MethodGet, api.ReadyPath, nil, nil)
+	return err
+}
+
+// Transfer transfers the leadership to that member, or to the one that is best placed if to is "".
+func (c *Client) Transfer(ctx context.Context, to string) (api.Transferred, error) {
+	path := api.TransferPath + "?to=" + url.QueryEscape(to)
+	return request[api.Transferred](ctx, c, http.MethodPost, path, nil, nil)
+}
+
+// Snapshot asks the member to take a snapshot.
+func (c *Client) Snapshot(ctx context.Context) (api.Snapshotted, error) {
+	return request[api.Snapshotted](ctx, c, http.MethodPost, api.SnapshotPath, nil, nil)
+}
+
+// Members returns the configuration as the member knows it.
+func (c *Client) Members(ctx context.Context) (api.Members, error) {
+	m, err := request[api.Members](ctx, c, http.MethodGet, api.MembersPath, nil, nil)
+	return m, c.ofEarlierRelease(err)
+}
+
+// ChangeMembers asks the member, or through it the leader, to change the members.
+func (c *Client) ChangeMembers(ctx context.Context, change api.Change) (api.Changed, error) {
+	body, err := json.Marshal(change)
+	if err != nil {
+		return api.Changed{}, api.Errorf(api.BadRequest, "report this", "%v", err)
+	}
+	changed, err := request[api.Changed](ctx, c, http.MethodPost, api.MembersPath, http.Header{"Content-Type": {api.JSONType}}, body)
+	return changed, c.ofEarlierRelease(err)
+}
+
+// ofEarlierRelease says what it means that a server has no such path as that of the members.
+func (c *Client) ofEarlierRelease(err error) error {
+	if api.CodeOf(err) != api.NotFound {
+		return err
+	}
+	return api.Errorf(api.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot change the members", c.base)
+}
+
+// request makes a request whose answer is JSON.
+func request[T any](ctx context.Context, c *Client, method, path string, h http.Header, body []byte) (T, error) {
+	var value T
+	answer, err := c.do(ctx, method, path, h, body)
+	if err != nil {
+		return value, err
+	}
+	if err := json.Unmarshal(answer.body, &value); err != nil {
+		return value, c.badResponse(err)
+	}
+	return value, nil
+}
+
+type answer struct {
+	header http.Header
+	body   []byte
+}
+
+func (c *Client) do(ctx context.Context, method, path string, h http.Header, body []byte) (answer, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return answer{}, api.Errorf(api.BadRequest, "check the server's URL", "%v", err)
+	}
+	for name, values := range h {
+		r.Header[name] = values
+	}
+	a, err := c.roundTrip(r)
+	var failure *api.Error
+	if method == http.MethodGet && errors.As(err, &failure) && failure.Code == api.OutcomeUnknown {
+		return a, &api.Error{Code: api.Unreachable, Message: failure.Message, Remedy: "ask another member"}
+	}
+	return a, err
+}
+
+func (c *Client) roundTrip(r *http.Request) (answer, error) {
+	response, err := api.Send(c.http, r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax+1))
+	switch {
+	case err != nil:
+		return answer{}, api.Unanswered(r.URL.Host, err)
+	case len(body) > answerBytesMax:
+		return answer{}, c.badResponse(fmt.Errorf("an answer of over %d bytes", answerBytesMax))
+	case response.StatusCode/100 == 2:
+		return answer{response.Header, body}, nil
+	}
+	var failure api.Error
+	if err := json.Unmarshal(body, &failure); err != nil || failure.Code == "" {
+		return answer{}, c.badResponse(fmt.Errorf("status %s without an error in JSON", response.Status))
+	}
+	return answer{}, &failure
+}
+
+func (c *Client) badResponse(err error) error {
+	return api.Errorf(api.BadResponse, "check that "+c.base+" is a raftkv server", "%v", err)
+}
+
+// retryPause is the pause between two rounds of requests to all members.
+const retryPause = 20 * time.Millisecond
+
+// Try calls do with one member after the other, until it succeeds, fails with an error that another member would return
+// as well, or the context ends: then Try returns the most informative error. An operation with an unknown outcome is not
+// retried.
+func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, error)) (T, error) {
+	var none T
+	var why *api.Error // the latest of the most informative ones
+	if len(members) == 0 {
+		return none, errors.New("no server to ask: use --server URL")
+	}
+	for i := 0; ; i++ {
+		value, err := do(members[i%len(members)])
+		var failure *api.Error
+		if err == nil || !errors.As(err, &failure) || !failure.Transient() {
+			return value, after(why, failure, err)
+		}
+		if why == nil || telling(failure) >= telling(why) {
+			why = failure
+		}
+		if (i+1)%len(members) != 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return none, why
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// after adds what the members said before to an error that only says that the last request was not answered.
+func after(why, last *api.Error, err error) error {
+	if why == nil || last == nil || last.Code != api.OutcomeUnknown {
+		return err
+	}
+	return &api.Error{Code: last.Code, Message: last.Message + "; before that: " + why.Message, Remedy: last.Remedy}
+}
+
+// telling returns how much an error tells about the cluster: nothing if a member does not answer, little if the member
+// itself is the problem.
+func telling(e *api.Error) int {
+	switch e.Code {
+	case api.Unreachable:
+		return 0
+	case api.Closed, api.Restoring, api.WrongHost:
+		return 1
+	}
+	return 2
+}

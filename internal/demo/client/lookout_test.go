@@ -1,0 +1,55 @@
+package client_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// answers starts a server that answers GET /members.
+func answers(t *testing.T, m *api.Members) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(m) }))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// Two clusters may have one name. Whoever names servers of both is told so, and joins neither.
+func TestLookout_AsksServersOfOneClusterAlone(t *testing.T) {
+	one := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "1", Term: 3, Index: 7}
+	other := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "2", Term: 9, Index: 8}
+	blank, earlier := &api.Members{ID: "n4", Cluster: "c"}, &api.Members{ID: "n2", Leader: "n1", Cluster: "c", Term: 3, Index: 7}
+	oneURL, otherURL := answers(t, one), answers(t, other)
+	look := func(urls ...string) (api.Members, error) {
+		l := client.NewLookout(urls)
+		defer l.Close()
+		return l.Look(t.Context())
+	}
+	_, err := look(oneURL, answers(t, blank), otherURL+"/")
+	var differ *client.OtherClusterError
+	require.ErrorAs(t, err, &differ)
+	assert.Equal(t, client.OtherClusterError{URLs: [2]string{oneURL, otherURL}, IDs: [2]string{"1", "2"}}, *differ)
+
+	m, err := look(answers(t, blank), oneURL, answers(t, earlier))
+	require.NoError(t, err, "who waits to join, or runs an earlier release, says no id")
+	assert.Equal(t, *one, m)
+}
+
+// The URL of a member may have become that of another cluster. Nobody named it, so it is not asked.
+func TestLookout_LeavesOutAnotherClusterAtAMembersURL(t *testing.T) {
+	other := &api.Members{ID: "n2", Leader: "n2", Cluster: "c", ClusterID: "2", Term: 9, Index: 8}
+	one := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "1", Term: 3, Index: 7}
+	one.Members = []api.ClusterMember{{ID: "n1"}, {ID: "n2", URL: answers(t, other)}}
+	l := client.NewLookout([]string{answers(t, one)})
+	defer l.Close()
+	for range 3 {
+		m, err := l.Look(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, *one, m)
+	}
+}

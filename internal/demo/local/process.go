@@ -1,0 +1,150 @@
+// Package local runs members of the demo store as processes on this machine, for the demo on a terminal, for the
+// end-to-end tests and for the harness in fuzzy/processes.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// logBytesMax bounds a member's log file: the next start truncates a larger one.
+const logBytesMax = 16 << 20
+
+// ErrNoFreeze is returned on systems that cannot stop a process and continue it later.
+var ErrNoFreeze = errors.New("freezing a process is not available on this system")
+
+// Process is a child process. It ends when this process ends, whatever the reason: it watches the pipe that is its standard
+// input, and on Linux the kernel kills it, even if it is frozen. Its methods may be called from any goroutine.
+type Process struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	frozen atomic.Bool
+	done   chan struct{}
+	err    error // of Wait; read after done
+}
+
+// StartProcess starts the program and appends its output to the log file.
+func StartProcess(program string, args []string, logFile string) (*Process, error) {
+	log, err := openLog(logFile)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the child has a descriptor of its own
+	p := &Process{cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = detached()
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	started := make(chan error, 1)
+	go p.run(started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// run starts the process and waits for it on the same thread, because the kernel kills the process when the thread that
+// started it ends.
+func (p *Process) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(p.done)
+	err := p.cmd.Start()
+	started <- err
+	if err == nil {
+		p.err = p.cmd.Wait()
+	}
+}
+
+func openLog(name string) (*os.File, error) {
+	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if info, err := os.Stat(name); err == nil && info.Size() > logBytesMax {
+		flags |= os.O_TRUNC
+	}
+	return os.OpenFile(name, flags, 0o600)
+}
+
+// PID returns the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Running reports whether the process was started and has not ended.
+func (p *Process) Running() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Err returns how the process ended, after Done.
+func (p *Process) Err() error {
+	<-p.done
+	return p.err
+}
+
+// Frozen reports whether Freeze has stopped the process.
+func (p *Process) Frozen() bool { return p.frozen.Load() }
+
+// Kill kills the process as SIGKILL does, and waits for its end.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // fails only if it has ended already
+	<-p.done
+}
+
+// Freeze pauses the process, as SIGSTOP does.
+func (p *Process) Freeze() error {
+	if err := freeze(p.cmd.Process); err != nil {
+		return err
+	}
+	p.frozen.Store(true)
+	return nil
+}
+
+// Resume continues a frozen process.
+func (p *Process) Resume() error {
+	if err := resume(p.cmd.Process); err != nil {
+		return err
+	}
+	p.frozen.Store(false)
+	return nil
+}
+
+// Stop asks the process to end, and kills it after the given time.
+func (p *Process) Stop(within time.Duration) {
+	if p.Frozen() {
+		_ = p.Resume() // fails only if it has ended already
+	}
+	_ = p.stdin.Close() // as above
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		p.Kill()
+	}
+}
+
+// UntilInputEnds returns a context that ends with the input. The child uses it with the pipe from its parent.
+func UntilInputEnds(ctx context.Context, in io.Reader) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		_, err := io.Copy(io.Discard, in)
+		cancel(fmt.Errorf("the parent process has gone (%v)", err))
+	}()
+	return ctx
+}

@@ -1,0 +1,179 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/client"
+	"github.com/coxswain/raft/node"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Times of correcting the own entry.
+const (
+	lookPause    = 100 * time.Millisecond // between two looks at what this member knows
+	movePause    = time.Second            // between two requests, on average: members that moved together should not ask together
+	movePauseMax = 30 * time.Second       // likewise, after several that failed
+	moveTimeout  = 15 * time.Second       // of one request
+)
+
+// mover corrects the entry of this member in the configuration once after a start, if the member has moved. Afterwards it
+// leaves the entry alone: somebody may change it before the next move.
+type mover struct {
+	self   raft.Peer
+	stated addresses
+	// leader waits for a leader, members returns the configuration in force, and change asks the leader for a change of it.
+	leader  func(context.Context) error
+	members func() node.Members
+	change  func(context.Context, raft.Change, raft.Index) error
+	// right is told the entry once it is right.
+	right func(raft.Member)
+	log   hclog.Logger
+
+	first  *raft.Member // the entry at the first request that was refused for another reason than a later configuration
+	asked  bool         // in the latest step
+	failed int          // requests, in a row
+	said   string       // the latest line of the log
+}
+
+// newMover returns the mover of a member that runs.
+func newMover(o Options, stated addresses, n *node.Node, log hclog.Logger) *mover {
+	m := &mover{
+		self: raft.Peer{ID: raft.NodeID(o.ID), Incarnation: n.Status().Incarnation}, stated: stated, members: n.Members, log: log,
+		leader: func(ctx context.Context) error { _, err := n.WaitLeader(ctx); return err },
+		change: func(ctx context.Context, c raft.Change, ifIndex raft.Index) error {
+			return changeThrough(ctx, n, c, ifIndex)
+		},
+	}
+	_, known := readAddresses(o.Data)
+	m.right = func(entry raft.Member) {
+		at := o.listens()
+		if !known && stated.Raft == "" && at.Raft != "" && at.Raft != entry.Address {
+			log.Info("the other members dial this one at another address than --raft-addr; if it has moved, start it with --advertise",
+				"listens", at.Raft, "configuration", entry.Address)
+		}
+		if err := writeAddresses(o.Data, at.proven(entry)); err != nil {
+			log.Warn("a change of --raft-addr or --http-addr will not be noticed at the next start", "error", err)
+		}
+	}
+	return m
+}
+
+// changeThrough makes a change, or asks the leader for it.
+func changeThrough(ctx context.Context, n *node.Node, c raft.Change, ifIndex raft.Index) error {
+	_, err := n.ChangeMembers(ctx, c, ifIndex)
+	var other *raft.NotLeaderError
+	if !errors.As(err, &other) || other.Leader == nil {
+		return err
+	}
+	if !api.IsURL(other.Leader.Meta) {
+		return fmt.Errorf("%s leads, and its URL is not known", other.Leader.ID)
+	}
+	shared := client.NewHTTP(1, moveTimeout)
+	defer shared.CloseIdleConnections()
+	u := c.Update[0]
+	asked := api.Change{IfIndex: uint64(ifIndex), Update: []api.Update{{
+		Peer: api.Peer{ID: string(u.Peer.ID), Incarnation: u.Peer.Incarnation.String()}, Address: u.Address, URL: u.Meta,
+	}}}
+	_, err = client.New(other.Leader.Meta, shared).ChangeMembers(ctx, asked)
+	return err
+}
+
+// run asks until the entry of this member is right, or the context ends.
+func (m *mover) run(ctx context.Context) {
+	for {
+		// A wiped member has no leader, but may join meanwhile.
+		if err := m.leader(ctx); (err == nil || errors.Is(err, raft.ErrWiped)) && m.step(ctx) || errors.Is(err, raft.ErrClosed) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(m.pause()):
+		}
+	}
+}
+
+// pause returns how long to wait before the next step: about movePause after a request, and longer while they fail.
+func (m *mover) pause() time.Duration {
+	if !m.asked {
+		return lookPause
+	}
+	pause := min(movePause<<min(m.failed, 10), movePauseMax)
+	return pause/2 + rand.N(pause)
+}
+
+// step compares the entry with what the command line says, and asks for the correction. It reports whether nothing is left
+// to do.
+func (m *mover) step(ctx context.Context) (done bool) {
+	now := m.members()
+	entry, named := now.Peer(m.self)
+	if named && now.Committed {
+		m.yield(entry)
+	}
+	update, wrong := m.correction(entry)
+	m.asked = false
+	switch {
+	case now.Index == 0 || !named || !now.Committed || now.Joint() || now.Changing(): // it joins, or a change is running
+		return false
+	case !wrong:
+		if m.said != "" {
+			m.log.Info("the configuration says where this member is now", "configuration", now.Index, "address", entry.Address, "url", entry.Meta)
+		}
+		m.right(entry)
+		return true
+	}
+	m.say("this member has moved; asks to correct the configuration", "configuration", now.Index,
+		"was", entry.Address+" "+entry.Meta, "is", fmt.Sprint(m.stated.Raft, " ", m.stated.URL))
+	m.asked = true
+	asking, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
+	if err := m.change(asking, raft.Change{Update: []raft.Update{update}}, now.Index); err != nil && ctx.Err() == nil {
+		m.failed++
+		if later := (*raft.ConfigChangedError)(nil); m.first == nil && !errors.As(err, &later) && api.CodeOf(err) != api.ConfigChanged {
+			m.first = &entry
+		}
+		m.say("the configuration does not say yet where this member is", "error", err)
+		return false
+	}
+	m.failed = 0
+	return false // the next step sees it
+}
+
+// yield leaves alone what somebody else has changed since the first request: the later word counts.
+func (m *mover) yield(entry raft.Member) {
+	if m.first == nil {
+		return
+	}
+	if entry.Address != m.first.Address {
+		m.stated.Raft = ""
+	}
+	if entry.Meta != m.first.Meta {
+		m.stated.URL = ""
+	}
+}
+
+// correction returns the change that makes the entry right; false if it is.
+func (m *mover) correction(entry raft.Member) (u raft.Update, wrong bool) {
+	u.Peer = m.self
+	if m.stated.Raft != "" && m.stated.Raft != entry.Address {
+		u.Address = &m.stated.Raft
+	}
+	if m.stated.URL != "" && !sameURL(m.stated.URL, entry.Meta) {
+		u.Meta = &m.stated.URL
+	}
+	return u, u.Address != nil || u.Meta != nil
+}
+
+// say logs a line unless it was the latest one.
+func (m *mover) say(what string, args ...any) {
+	if line := what + fmt.Sprint(args...); line != m.said {
+		m.said = line
+		m.log.Info(what, args...)
+	}
+}

@@ -1,0 +1,295 @@
+// Package member runs one member of the demo store: node, storage, transport and HTTP server.
+package member
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/kv"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/storage"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Options are the settings of a member, as the flags of "raftkv serve" give them.
+type Options struct {
+	ID       string
+	Cluster  string   // the cluster's name
+	Data     string   // directory
+	Log      string   // where a store that is new keeps its log: segments, which "" means, or bbolt
+	RaftAddr string   // "host:port" to listen on for the other members
+	HTTPAddr string   // "host:port" to listen on for clients
+	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the initial members, this one included
+	// Via are addresses to dial members at instead of their own, as "id=host:port", or as "host:port=host:port" for whoever
+	// has the first address.
+	Via []string
+	// Join are base URLs of servers of a running cluster. This member asks it to take it in, instead of having Peers.
+	Join []string
+	// As is what it joins as: voter, which "" means, or learner.
+	As string
+	// Advertise is the "host:port" for the other members, and URL the base URL for clients. Both are needed to join unless
+	// RaftAddr and HTTPAddr name a host. A member whose entry in the configuration says something else has it corrected.
+	Advertise, URL string
+	// ElectionTimeout is node.Config's.
+	ElectionTimeout time.Duration
+	// These are node.Config's. SnapshotRate is its SnapshotBytesPerSecond.
+	SnapshotEntries, SnapshotLogBytes, SnapshotTailBytes, SnapshotHoldBytes int
+	SnapshotRate, SnapshotReserveBytes                                      int
+	SnapshotStallMax                                                        time.Duration
+	// TLSCert, TLSKey and TLSCA are PEM files; all or none. They secure the raft connections.
+	TLSCert, TLSKey, TLSCA string
+	// Insecure allows raft connections without TLS beyond this machine.
+	Insecure bool
+	LogLevel string // trace, debug, info, warn, error, off
+}
+
+func (o *Options) checkLog() error {
+	if kind := storage.Kind(o.Log); kind != "" && kind != storage.KindBolt && kind != storage.KindSegments {
+		return fmt.Errorf("--log %q: use %s or %s", o.Log, storage.KindBolt, storage.KindSegments)
+	}
+	return nil
+}
+
+// ParsePeer reads "id=host:port=url": a member's id, its address for the other members, and its URL for clients.
+func ParsePeer(text string) (raft.Member, error) {
+	parts := strings.SplitN(text, "=", 3)
+	if len(parts) != 3 {
+		return raft.Member{}, fmt.Errorf("--peers %q: write id=host:port=url, as in n1=127.0.0.1:5001=http://127.0.0.1:4001", text)
+	}
+	id, address, client := parts[0], parts[1], parts[2]
+	if err := cmp.Or(api.CheckAddress(address), api.CheckURL(client)); err != nil {
+		return raft.Member{}, fmt.Errorf("--peers %q: %w", text, err)
+	}
+	return raft.Member{ID: raft.NodeID(id), Address: address, Meta: client}, nil
+}
+
+// FormatPeer is the inverse of ParsePeer.
+func FormatPeer(m raft.Member) string { return fmt.Sprintf("%s=%s=%s", m.ID, m.Address, m.Meta) }
+
+// via returns where to dial the members that Via names, by id or by address.
+func (o Options) via() (map[string]string, error) {
+	addresses := map[string]string{}
+	for _, text := range o.Via {
+		name, address, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			return nil, fmt.Errorf("--via %q: write id=host:port, as in n2=127.0.0.1:7002", text)
+		}
+		if err := api.CheckAddress(address); err != nil {
+			return nil, fmt.Errorf("--via %q: %w", text, err)
+		}
+		addresses[name] = address
+	}
+	return addresses, nil
+}
+
+// resolve returns the function with which the transport finds the addresses of members; nil for the default.
+func (o Options) resolve() (func(context.Context, raft.Member) (string, error), error) {
+	via, err := o.via()
+	if err != nil || len(via) == 0 {
+		return nil, err
+	}
+	return func(_ context.Context, m raft.Member) (string, error) {
+		return cmp.Or(via[string(m.ID)], via[m.Address], m.Address), nil
+	}, nil
+}
+
+// checkListener returns what is wrong with a "host:port" to listen on, or nil. It may leave out the host, or let the system
+// choose the port; see api.CheckAddress for one to dial.
+func checkListener(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is no host:port; write it as in 127.0.0.1:5001 or [::1]:5001", address)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%q: %q is no port; it takes a number up to 65535", address, port)
+	}
+	return nil
+}
+
+// Validate returns all errors in the options, joined; nil if there are none. Run makes the same checks.
+func (o Options) Validate() error {
+	_, err := o.config()
+	return err
+}
+
+// config returns the configuration of the node, or all errors in the options.
+func (o Options) config() (node.Config, error) {
+	var errs []error
+	cfg := node.Config{
+		ID: raft.NodeID(o.ID), Cluster: o.Cluster,
+		ElectionTimeout: o.ElectionTimeout, Limits: raft.Limits{
+			CommandBytesMax: kv.CommandBytesMax, SnapshotEntries: o.SnapshotEntries, SnapshotLogBytes: o.SnapshotLogBytes,
+			SnapshotTailBytes: o.SnapshotTailBytes, SnapshotHoldBytes: o.SnapshotHoldBytes,
+		},
+		SnapshotBytesPerSecond: o.SnapshotRate, SnapshotReserveBytes: o.SnapshotReserveBytes, SnapshotStallMax: o.SnapshotStallMax,
+	}
+	required := func(flag, value string) {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("%s is missing", flag))
+		}
+	}
+	required("--id", o.ID)
+	if strings.ContainsAny(o.ID, "=,") {
+		errs = append(errs, fmt.Errorf("--id %q: --peers could not name it; choose one without = and ,", o.ID))
+	}
+	required("--cluster", o.Cluster)
+	required("--data", o.Data)
+	for _, a := range []struct{ flag, address string }{{"--raft-addr", o.RaftAddr}, {"--http-addr", o.HTTPAddr}} {
+		if required(a.flag, a.address); a.address != "" {
+			if err := checkListener(a.address); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", a.flag, err))
+			}
+		}
+	}
+	if self, err := o.self(); len(o.Join) > 0 {
+		errs = append(errs, err)
+		cfg.Advertise = self.Address
+	} else if errs = append(errs, o.joinFlags()); o.Advertise != "" {
+		cfg.Advertise = o.Advertise
+	}
+	readable := o.ID != "" && o.Cluster != "" // otherwise the node's own checks would only repeat these errors
+	for _, text := range o.Peers {
+		peer, err := ParsePeer(text)
+		readable = readable && err == nil
+		for _, other := range cfg.Initial {
+			if err == nil && other.Address == peer.Address && other.ID != peer.ID {
+				err = fmt.Errorf("--peers %q: %s has the same address; give each member its own", text, other.ID)
+			}
+		}
+		errs = append(errs, err)
+		cfg.Initial = append(cfg.Initial, peer)
+	}
+	_, err := o.via()
+	errs = append(errs, err, o.checkLog())
+	if hclog.LevelFromString(o.LogLevel) == hclog.NoLevel {
+		errs = append(errs, fmt.Errorf("--log-level %q: use trace, debug, info, warn, error or off", o.LogLevel))
+	}
+	if given := countSet(o.TLSCert, o.TLSKey, o.TLSCA); given != 0 && given != 3 {
+		errs = append(errs, errors.New("--tls-cert, --tls-key and --tls-ca go together: give all three or none"))
+	}
+	if readable {
+		errs = append(errs, inFlags(cfg.Validate()))
+	}
+	return cfg, errors.Join(errs...)
+}
+
+// joinFlags returns an error if flags are given that only a member takes that joins.
+func (o Options) joinFlags() error {
+	if o.As != "" {
+		return errors.New("--as goes with --join; the initial members are voters")
+	}
+	return o.checkPlace(addresses{o.Advertise, o.URL})
+}
+
+// checkPlace returns what is wrong with where this member says that it is reached.
+func (o Options) checkPlace(at addresses) error {
+	var errs []error
+	if err := api.CheckAddress(at.Raft); at.Raft != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--advertise: %w", err))
+	}
+	if err := api.CheckURL(at.URL); at.URL != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--url: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// self returns this member as it asks to join, or all errors in the options that say that.
+func (o Options) self() (api.NewMember, error) {
+	var errs []error
+	self := api.NewMember{ID: o.ID, Address: cmp.Or(o.Advertise, o.RaftAddr), URL: cmp.Or(o.URL, "http://"+o.HTTPAddr), Kind: o.As}
+	if len(o.Peers) > 0 {
+		errs = append(errs, errors.New("--join and --peers: give --peers for the first start of a cluster, and --join for one that runs"))
+	}
+	for _, server := range o.Join {
+		if !api.IsURL(server) {
+			errs = append(errs, fmt.Errorf("--join %q: write http://host:port", server))
+		}
+	}
+	if o.As != "" && o.As != raft.Voter.String() && o.As != learner {
+		errs = append(errs, fmt.Errorf("--as %q: use voter or learner", o.As))
+	}
+	errs = append(errs, o.checkPlace(addresses{self.Address, self.URL}))
+	return self, errors.Join(errs...)
+}
+
+// urls returns the URLs at which clients may reach this member before a configuration names it, and beside that.
+func (o Options) urls() []string {
+	urls := append([]string{o.URL, "http://" + o.HTTPAddr}, o.Join...) // --join may have one name for all members
+	if name, err := os.Hostname(); err == nil {
+		urls = append(urls, "http://"+name)
+	}
+	for _, text := range o.Peers {
+		if m, err := ParsePeer(text); err == nil {
+			urls = append(urls, m.Meta)
+		}
+	}
+	return urls
+}
+
+// flagOf names the flag that sets a field of node.Config.
+var flagOf = map[string]string{
+	"ID": "--id", "Cluster": "--cluster", "Initial": "--peers", "ElectionTimeout": "--election-timeout", "Advertise": "--advertise",
+	"SnapshotEntries": "--snapshot-entries", "SnapshotLogBytes": "--snapshot-log-bytes",
+	"SnapshotTailBytes": "--snapshot-tail-bytes", "SnapshotHoldBytes": "--snapshot-hold-bytes",
+	"SnapshotBytesPerSecond": "--snapshot-rate", "SnapshotReserveBytes": "--snapshot-reserve-bytes",
+	"SnapshotStallMax": "--snapshot-stall-max",
+}
+
+// inFlags names the flags in the errors of node.Config.Validate.
+func inFlags(err error) error {
+	var all interface{ Unwrap() []error }
+	if !errors.As(err, &all) {
+		return err
+	}
+	var said []error
+	for _, one := range all.Unwrap() {
+		var field *raft.ConfigError
+		if errors.As(one, &field) && flagOf[field.Field] != "" {
+			one = fmt.Errorf("%s: %w", flagOf[field.Field], field.Err)
+		}
+		said = append(said, one)
+	}
+	return errors.Join(said...)
+}
+
+func countSet(values ...string) (n int) {
+	for _, v := range values {
+		if v != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// tls returns the configuration of the raft connections; nil without certificates.
+func (o Options) tls() (*tls.Config, error) {
+	if o.TLSCert == "" {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", o.TLSCert, o.TLSKey, err)
+	}
+	pem, err := os.ReadFile(o.TLSCA)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-ca: %w", err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--tls-ca %s: no certificate in it", o.TLSCA)
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{certificate}, RootCAs: authorities, ClientCAs: authorities,
+		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
+	}, nil
+}

@@ -1,0 +1,49 @@
+package member
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/demo/kv"
+	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/tracepage"
+	"github.com/coxswain/raft/rafttest"
+)
+
+// A start does not wait for somebody who writes to a named pipe.
+func TestReadAddresses_OfANamedPipe(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, addressesFile), 0o600))
+	_, known := readAddresses(dir)
+	assert.False(t, known)
+	require.NoError(t, writeAddresses(dir, addresses{Raft: "h:1", URL: "http://h:2"}))
+	was, known := readAddresses(dir)
+	assert.True(t, known)
+	assert.Equal(t, addresses{"h:1", "http://h:2"}, was)
+}
+
+// Nor does the end of a member wait for somebody who reads from one.
+func TestWriteAddresses_InThePlaceOfANamedPipe(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, addressesFile+".new"), 0o600))
+	require.NoError(t, writeAddresses(dir, addresses{Raft: "h:1", URL: "http://h:2"}))
+	was, known := readAddresses(dir)
+	assert.True(t, known)
+	assert.Equal(t, addresses{"h:1", "http://h:2"}, was)
+}
+
+func TestDumpTrace_InThePlaceOfANamedPipe(t *testing.T) {
+	node := rafttest.New(t, 1, func() raft.FSM { return &kv.Store{} }).Leader()
+	path := filepath.Join(t.TempDir(), traceFile)
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	dumpTrace(node, path, hclog.NewNullLogger())
+	require.NoError(t, files.CheckRegular(path))
+	_, err := tracepage.Read(path)
+	require.NoError(t, err)
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/kv"
+)
+
+// answer is a complete answer. Handlers return it instead of writing it, so that a client that reads slowly does not occupy
+// their resources.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// handler answers a request whose body has arrived.
+type handler func(r *http.Request, body []byte) answer
+
+// reply returns an answer with the value as JSON.
+func reply(status int, value any) answer {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return fail(api.Errorf(api.Internal, "report this", "%v", err))
+	}
+	return answer{status, http.Header{"Content-Type": {api.JSONType}}, append(body, '\n')}
+}
+
+// fail returns an answer with the error.
+func fail(err *api.Error) answer {
+	a := reply(err.Status(), err)
+	switch err.Code {
+	case api.Overloaded, api.NoLeader, api.NotLeader, api.LeaderUnreachable, api.ChangePending:
+		a.header.Set("Retry-After", "1")
+	}
+	return a
+}
+
+// captured is an answer that an http.Handler writes.
+type captured struct {
+	answer
+	buf bytes.Buffer
+}
+
+func (c *captured) Header() http.Header         { return c.header }
+func (c *captured) WriteHeader(status int)      { c.status = status }
+func (c *captured) Write(b []byte) (int, error) { return c.buf.Write(b) }
+
+// capture makes a handler from an http.Handler, and turns its errors into errors of the API.
+func capture(inner http.Handler) handler {
+	return func(r *http.Request, _ []byte) answer {
+		c := captured{answer: answer{status: http.StatusOK, header: http.Header{}}}
+		inner.ServeHTTP(&c, r)
+		c.body = c.buf.Bytes()
+		switch {
+		case c.status == http.StatusServiceUnavailable:
+			return fail(api.Errorf(api.Overloaded, "try again in a second", "%s", bytes.TrimSpace(c.body)))
+		case c.status == http.StatusNotFound:
+			return fail(api.Errorf(api.NotFound, "ask for another path", "%s", bytes.TrimSpace(c.body)))
+		case c.status >= http.StatusBadRequest:
+			return fail(api.Errorf(api.Internal, "look at the log of this member", "%s", bytes.TrimSpace(c.body)))
+		}
+		return c.answer
+	}
+}
+
+// deliver sends the answer. The client has ReplyTimeout to read each replyPieceBytes of it.
+func (s *Server) deliver(w http.ResponseWriter, r *http.Request, a answer) {
+	connection := connOf(r)
+	reset := func() {
+		if connection != nil {
+			connection.reset()
+		}
+	}
+	x := s.replies.begin(reset)
+	defer x.done()
+	if !x.take(len(a.body)) {
+		reset()
+		return
+	}
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	if a.status != http.StatusNotModified {
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	}
+	control := http.NewResponseController(w)
+	w.WriteHeader(a.status)
+	for piece := range slices.Chunk(a.body, replyPieceBytes) {
+		_ = control.SetWriteDeadline(time.Now().Add(ReplyTimeout))
+		if _, err := w.Write(piece); err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
+			reset()
+			return
+		}
+	}
+	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		reset()
+	}
+}
+
+// readBody reads the whole body of the request within BodyTimeout. The error is an *api.Error. The caller must end the
+// transfer when it no longer needs the bytes.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, x *transfer, err error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, &transfer{of: &s.bodies, gone: true}, nil
+	}
+	control := http.NewResponseController(w)
+	x = s.bodies.begin(func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
+	_ = control.SetReadDeadline(time.Now().Add(BodyTimeout))
+	defer func() {
+		if !x.arrived() {
+			err = api.Errorf(api.Overloaded, "send it at once, in a second",
+				"too many bodies are being read, and this one did not arrive soon enough")
+		}
+		if err == nil {
+			_ = control.SetReadDeadline(time.Time{}) // otherwise it would end the request while it is carried out
+		}
+	}()
+	in := http.MaxBytesReader(w, r.Body, kv.ValueBytesMax)
+	for {
+		if len(body) == cap(body) {
+			room := min(max(bodyGrowBytes, 4*cap(body)), kv.ValueBytesMax+1)
+			if !x.take(room - cap(body)) {
+				return nil, x, nil
+			}
+			body = append(make([]byte, 0, room), body...)
+		}
+		n, err := in.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if err != nil {
+			return body, x, explainBody(err)
+		}
+	}
+}
+
+// explainBody returns the API's error for an error of reading the body; nil for its end.
+func explainBody(err error) error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case errors.As(err, &tooLarge):
+		return api.Errorf(api.ValueTooLarge, "store less under one key; other paths take no body",
+			"the body is over the limit of %d bytes", kv.ValueBytesMax)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return api.Errorf(api.BodyTimedOut, "send it faster, or store less under one key",
+			"the body did not arrive within %v", BodyTimeout)
+	}
+	return api.Errorf(api.BadRequest, "send it again", "the body broke off: %v", err)
+}

@@ -1,0 +1,236 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/demo/kv"
+	"github.com/coxswain/raft/internal/demo/server"
+	"github.com/coxswain/raft/internal/viewer/browsertest"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
+
+// touched counts what requests have had done.
+type touched struct {
+	*rafttest.Fake[*kv.Store]
+	count atomic.Int32
+}
+
+func (n *touched) Propose(ctx context.Context, cmd []byte) (node.Result, error) {
+	n.count.Add(1)
+	return n.Fake.Propose(ctx, cmd)
+}
+
+func (n *touched) TransferLeadership(context.Context, raft.NodeID) error {
+	n.count.Add(1)
+	return nil
+}
+
+func (n *touched) Snapshot(context.Context) (raft.EntryID, error) {
+	n.count.Add(1)
+	return raft.EntryID{}, nil
+}
+
+func (n *touched) ChangeMembers(context.Context, raft.Change, raft.Index) (node.Members, error) {
+	n.count.Add(1)
+	return threeVoters(), nil
+}
+
+// changes are all requests that change something.
+var changes = []struct{ method, path, body string }{
+	{"PUT", "/kv/k", "v"}, {"DELETE", "/kv/k", ""}, {"POST", "/transfer", ""}, {"POST", "/snapshot", ""},
+	{"POST", "/members", `{"remove":[{"id":"n2"}]}`},
+}
+
+// browsed is a server that remembers how it answered.
+func browsed(t *testing.T) (n *touched, port string, answers chan string) {
+	t.Helper()
+	n = &touched{Fake: rafttest.NewFake("n1", &kv.Store{})}
+	n.SetMembers(threeVoters())
+	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	answers = make(chan string, 100)
+	listening := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen := httptest.NewRecorder()
+		handler.ServeHTTP(seen, r)
+		if r.Method != http.MethodOptions && r.URL.Path != "/favicon.ico" {
+			answers <- fmt.Sprintf("%s %s: %d", r.Method, r.URL.Path, seen.Code)
+		}
+		for name, values := range seen.Header() {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(seen.Code)
+		_, _ = w.Write(seen.Body.Bytes())
+	}))
+	t.Cleanup(listening.Close)
+	_, port, err := net.SplitHostPort(listening.Listener.Addr().String())
+	require.NoError(t, err)
+	return n, port, answers
+}
+
+// asks sends a request from the page as JavaScript can, and waits for the answer.
+func asks(p *browsertest.Page, url, options string) {
+	p.Run("window.over = ''; fetch(`" + url + "`, " + options + ").then(r => { window.over = 'status ' + r.status }, e => { window.over = 'failed: ' + e })")
+	p.Wait("window.over !== ''")
+}
+
+func TestBrowser_PagesOfOtherSitesChangeNothing(t *testing.T) {
+	n, port, answers := browsed(t)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, `<form method="post" enctype="text/plain" target="aside" action="http://127.0.0.1:%s/members">
+			<input name='{"remove":[{"id":"n2' value='"}]}'></form><iframe name="aside"></iframe>`, port)
+	}))
+	defer site.Close()
+	for _, from := range []string{"evil.example", "127.0.0.1"} { // the other port of this machine is the same site to a browser
+		p := browsertest.Visit(t, strings.Replace(site.URL, "127.0.0.1", from, 1))
+		for _, as := range []string{"`%s`", "new TextEncoder().encode(`%s`)", "new Blob([`%s`], {type: 'text/plain'})"} {
+			for _, c := range changes {
+				if c.method != http.MethodPost { // without leave, browsers send no other methods
+					continue
+				}
+				asks(p, "http://127.0.0.1:"+port+c.path, "{method: 'POST', mode: 'no-cors', body: "+fmt.Sprintf(as, c.body)+"}")
+				assert.Equal(t, "POST "+c.path+": 403", <-answers, "%s of a page of %s", as, from)
+			}
+		}
+		asks(p, "http://127.0.0.1:"+port+"/kv/k", "{method: 'PUT', body: 'v'}")
+		p.Run("document.forms[0].submit()")
+		assert.Equal(t, "POST /members: 403", <-answers)
+	}
+	assert.Zero(t, n.count.Load())
+	assert.Empty(t, answers)
+}
+
+func TestBrowser_NamesOfOtherSitesReadNothing(t *testing.T) {
+	n, port, answers := browsed(t)
+	p := browsertest.Visit(t, "http://evil.example:"+port+"/status") // the name has this member's address by now
+	assert.Contains(t, browsertest.Eval[string](p, "document.body.innerText"), api.WrongHost)
+	assert.Equal(t, "GET /status: 403", <-answers)
+	for _, c := range append(changes[:len(changes):len(changes)], struct{ method, path, body string }{"GET", "/kv/k", ""}) {
+		body := ""
+		if c.method != "GET" {
+			body = ", body: `" + c.body + "`"
+		}
+		asks(p, c.path, "{method: '"+c.method+"'"+body+", headers: {'Content-Type': 'application/json', 'Raftkv-Forwarded-By': 'n2'}}")
+		assert.Equal(t, c.method+" "+c.path+": 403", <-answers)
+	}
+	assert.Zero(t, n.count.Load())
+}
+
+func TestBrowser_ItsOwnPagesWork(t *testing.T) {
+	n, port, answers := browsed(t)
+	for _, name := range []string{"127.0.0.1", "localhost"} {
+		p := browsertest.Visit(t, "http://"+name+":"+port+"/status")
+		assert.Contains(t, browsertest.Eval[string](p, "document.body.innerText"), `"id":"n1"`)
+		assert.Equal(t, "GET /status: 200", <-answers)
+		before := n.count.Load()
+		for _, c := range changes {
+			asks(p, c.path, "{method: '"+c.method+"', body: `"+c.body+"`, headers: {'Content-Type': 'application/json'}}")
+			assert.Equal(t, c.method+" "+c.path+": 200", <-answers)
+		}
+		assert.Equal(t, before+int32(len(changes)), n.count.Load())
+	}
+}
+
+// What browsers say in their headers is enough: this needs none.
+func TestBrowser_HeadersDecide(t *testing.T) {
+	n := &touched{Fake: rafttest.NewFake("n1", &kv.Store{})}
+	members := threeVoters()
+	members.Configuration.Members[1].Meta = "https://N2.kv.example."
+	n.SetMembers(members)
+	handler := server.New(n, n.FSM, http.NotFoundHandler(), "http://n1.kv.example:4001", "http://:4001", "")
+	for _, row := range []struct {
+		rule   string
+		host   string
+		header http.Header
+		want   api.Code // "": none
+	}{
+		{"no browser", "127.0.0.1:4001", nil, ""},
+		{"no name", "", nil, ""},
+		{"any address", "[fe80::1%25eth0]:4001", nil, ""},
+		{"an address without a port", "[::1]", nil, ""},
+		{"a name of loopback", "n1.LocalHost.:4001", nil, ""},
+		{"a name that it was given", "n1.kv.example", nil, ""},
+		{"the name in the URL of a member", "n2.KV.example:1", nil, ""},
+		{"another name", "evil.example:4001", nil, api.WrongHost},
+		{"a name that begins like an own one", "localhost.evil.example", nil, api.WrongHost},
+		{"a name that ends like an own one", "evillocalhost", nil, api.WrongHost},
+		{"an older browser, same site", "127.0.0.1:4001", http.Header{"Origin": {"http://127.0.0.1:4001"}}, ""},
+		{"an older browser, another site", "127.0.0.1:4001", http.Header{"Origin": {"http://evil.example"}}, api.CrossSite},
+		{"a page without an origin", "127.0.0.1:4001", http.Header{"Origin": {"null"}}, api.CrossSite},
+		{"a cross-site page", "127.0.0.1:4001", http.Header{"Sec-Fetch-Site": {"cross-site"}}, api.CrossSite},
+		{"a page of another port", "127.0.0.1:4001", http.Header{"Sec-Fetch-Site": {"same-site"}}, api.CrossSite},
+		{"an own page", "127.0.0.1:4001", http.Header{"Sec-Fetch-Site": {"same-origin"}}, ""},
+	} {
+		ask := func(method, path, body string) api.Code {
+			w, r := httptest.NewRecorder(), direct(t.Context(), method, path, body)
+			r.Host = row.host
+			for name, values := range row.header {
+				r.Header[name] = values
+			}
+			handler.ServeHTTP(w, r)
+			var failure api.Error
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &failure))
+			return failure.Code
+		}
+		for _, c := range changes {
+			assert.Equal(t, row.want, ask(c.method, c.path, c.body), "%s: %s %s", row.rule, c.method, c.path)
+		}
+		assert.Equal(t, row.want == api.WrongHost, ask("GET", "/status", "") == api.WrongHost, row.rule)
+	}
+}
+
+// A page cannot read the answer to an image, a script or a frame of another site, but it is told whether it came.
+func TestBrowser_PagesOfOtherSitesDoNotLearnWhichKeysExist(t *testing.T) {
+	_, port, answers := browsed(t)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprint(w, `<p>`)
+	}))
+	defer site.Close()
+	p := browsertest.Visit(t, strings.Replace(site.URL, "127.0.0.1", "evil.example", 1))
+	for _, part := range []string{"object", "iframe", "script", "img"} {
+		for _, path := range []string{"/kv/k?consistency=stale", "/kv/none?consistency=stale", "/status"} {
+			p.Run("part = document.createElement('" + part + "'); part[part.tagName === 'OBJECT' ? 'data' : 'src'] = 'http://127.0.0.1:" + port + path + "'; document.body.append(part)")
+			assert.Contains(t, <-answers, ": 403", "%s as %s", path, part)
+		}
+	}
+}
+
+// A browser that does not say which site asks gets answers that it keeps to itself. A link that somebody follows is answered.
+func TestBrowser_AnswersAreForNoPage(t *testing.T) {
+	m := newMember(t, "n1")
+	for _, path := range []string{"/status", "/nosuch", "/kv/none"} {
+		answer := m.do(t, "GET", path, "")
+		assert.Equal(t, "same-origin", answer.Header.Get("Cross-Origin-Resource-Policy"))
+		assert.Equal(t, "frame-ancestors 'none'", answer.Header.Get("Content-Security-Policy"))
+	}
+	link := []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+	assert.Equal(t, 200, m.do(t, "GET", "/status", "", link...).StatusCode)
+}
+
+func TestChange_ABodyOfAnotherTypeIsRefused(t *testing.T) {
+	m := newMember(t, "n1")
+	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""} {
+		r := m.do(t, "POST", "/members", `{"remove":[{"id":"n2"}]}`, "Content-Type", kind)
+		assert.Equal(t, api.NotJSON, r.failure(t).Code)
+		assert.Equal(t, 415, r.StatusCode)
+	}
+	for _, header := range [][]string{nil, {"Content-Type", "application/json; charset=utf-8"}} { // earlier releases send none
+		assert.NotEqual(t, 415, m.do(t, "POST", "/members", `{"cancel":true}`, header...).StatusCode)
+	}
+}

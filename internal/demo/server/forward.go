@@ -1,0 +1,170 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/demo/api"
+)
+
+// Limits of forwarding.
+const (
+	forwardDialTimeout   = time.Second
+	forwardIdleMax       = 64      // idle connections to the leader
+	forwardResponseBytes = 1 << 20 // of a forwarded answer
+)
+
+// forwarder forwards requests to the leader. A forwarded request is never forwarded again: a member that gets one and does
+// not lead answers "not_leader".
+type forwarder struct {
+	client *http.Client
+
+	mu      sync.Mutex
+	waiting map[*waiter]struct{} // at most RequestsMax
+}
+
+// waiter is a forwarded request that has no answer yet.
+type waiter struct {
+	leader raft.NodeID
+	cancel context.CancelCauseFunc
+}
+
+func newForwarder() forwarder {
+	return forwarder{
+		client: &http.Client{
+			Transport: &http.Transport{
+				DialContext:            (&net.Dialer{Timeout: forwardDialTimeout}).DialContext,
+				MaxIdleConnsPerHost:    forwardIdleMax,
+				IdleConnTimeout:        IdleTimeout / 2,
+				MaxResponseHeaderBytes: HeaderBytesMax,
+				DisableCompression:     true,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		waiting: map[*waiter]struct{}{},
+	}
+}
+
+// Run follows the leadership until the context or the node ends. A request that was forwarded to a former leader is given
+// up at once, with an unknown outcome: that member may be frozen or cut off, and never answer.
+func (s *Server) Run(ctx context.Context) {
+	defer s.forward.client.CloseIdleConnections()
+	for now := range s.node.Watch(ctx) {
+		if now.Leader != "" {
+			s.forward.giveUpUnless(now.Leader)
+		}
+	}
+}
+
+func (f *forwarder) giveUpUnless(leader raft.NodeID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.waiting {
+		if w.leader != leader {
+			w.cancel(fmt.Errorf("%s leads now, and the request had gone to %s", leader, w.leader))
+		}
+	}
+}
+
+// wait registers a request to the leader; call done when it has ended.
+func (f *forwarder) wait(ctx context.Context, leader raft.NodeID) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &waiter{leader, cancel}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting[w] = struct{}{}
+	return ctx, func() {
+		cancel(nil)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.waiting, w)
+	}
+}
+
+// failOrForward answers a request that this member's node refused with err. If another member leads, and the request was not
+// forwarded already, it forwards the request.
+func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
+	var notLeader *raft.NotLeaderError
+	if !errors.As(err, &notLeader) || notLeader.Leader == nil || string(notLeader.Leader.ID) == s.id {
+		return fail(s.explain(err))
+	}
+	if by := r.Header.Get(api.ForwardedHeader); by != "" {
+		return fail(api.Errorf(api.NotLeader, "try again in a second",
+			"%s forwarded the request to %s, which does not lead", by, s.id))
+	}
+	there, err := s.forward.send(r, body, *notLeader.Leader, s.id)
+	if err == nil && r.URL.Path == api.MembersPath {
+		err = checkRelease(there, *notLeader.Leader)
+	}
+	if err != nil {
+		there = fail(explain(err))
+	}
+	a := answer{there.status, http.Header{}, there.body}
+	a.header.Set(api.ForwardedHeader, s.id)
+	for _, name := range []string{"Content-Type", "ETag", "Retry-After", api.NodeHeader} {
+		if value := there.header.Get(name); value != "" {
+			a.header.Set(name, value)
+		}
+	}
+	return a
+}
+
+// checkRelease returns an error if the leader answered that there is no such path: the releases before this one cannot
+// change the members.
+func checkRelease(there answer, leader raft.Member) error {
+	var failure api.Error
+	if there.status != http.StatusNotFound || json.Unmarshal(there.body, &failure) != nil || failure.Code != api.NotFound {
+		return nil
+	}
+	return api.Errorf(api.EarlierRelease, fmt.Sprintf("upgrade %s first, then try again", leader.ID),
+		"%s leads, and runs an earlier release, which cannot change the members", leader.ID)
+}
+
+// send forwards the request and returns the complete answer. An answer that breaks off in the middle is an error.
+func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by string) (answer, error) {
+	target, err := url.Parse(leader.Meta)
+	if err != nil || !api.IsURL(leader.Meta) {
+		return answer{}, api.Errorf(api.LeaderUnreachable, "set its URL in --peers",
+			"%s leads, and its URL is %q", leader.ID, leader.Meta)
+	}
+	ctx := r.Context()
+	if r.URL.Path != api.TransferPath { // a transfer succeeds when another member leads
+		var done func()
+		ctx, done = f.wait(ctx, leader.ID)
+		defer done()
+	}
+	there := *r.URL
+	there.Scheme, there.Host = target.Scheme, target.Host
+	request, err := http.NewRequestWithContext(ctx, r.Method, there.String(), bytes.NewReader(body))
+	if err != nil {
+		return answer{}, api.Errorf(api.BadRequest, "send another request", "%v", err)
+	}
+	for _, name := range []string{"If-Match", "If-None-Match", "Content-Type"} {
+		request.Header[name] = r.Header[name]
+	}
+	request.Header.Set(api.ForwardedHeader, by)
+	response, err := api.Send(f.client, request)
+	if api.CodeOf(err) == api.Unreachable {
+		return answer{}, api.Errorf(api.LeaderUnreachable, "try again in a second", "%s leads, but: %v", leader.ID, err)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	whole := answer{status: response.StatusCode, header: response.Header}
+	whole.body, err = io.ReadAll(io.LimitReader(response.Body, forwardResponseBytes))
+	if err != nil {
+		return answer{}, api.Unanswered(target.Host, err)
+	}
+	return whole, nil
+}

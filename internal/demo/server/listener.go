@@ -1,0 +1,104 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/coxswain/raft/internal/demo/api"
+)
+
+// Listener wraps the listener for the http.Server of HTTP. On its connections, the kernel buffers little of what a client
+// does not read, and the errors of http.Server itself are in JSON.
+func Listener(inner net.Listener) net.Listener { return listener{inner} }
+
+type listener struct{ net.Listener }
+
+func (l listener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	tcp, ok := accepted.(*net.TCPConn)
+	if err != nil || !ok {
+		return accepted, err
+	}
+	_ = tcp.SetWriteBuffer(replyBufferBytes) // if it fails, the connection keeps the system's default
+	return &conn{TCPConn: tcp}, nil
+}
+
+// conn is a client's connection.
+type conn struct {
+	*net.TCPConn
+	answering atomic.Bool // the handler is answering a request
+}
+
+// Write turns the errors of http.Server itself into JSON: when it cannot read a request, it writes its error as text, and
+// no handler sees it.
+func (c *conn) Write(b []byte) (int, error) {
+	if c.answering.Load() {
+		return c.TCPConn.Write(b)
+	}
+	replaced, ok := inJSON(b)
+	if !ok {
+		return c.TCPConn.Write(b)
+	}
+	if _, err := c.TCPConn.Write(replaced); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// inJSON returns the API's error for a response of http.Server itself; false if b is not such a response.
+func inJSON(response []byte) ([]byte, bool) {
+	status, rest, found := bytes.Cut(response, []byte("\r\n"))
+	if !found || !bytes.HasPrefix(status, []byte("HTTP/1.")) || len(status) < len("HTTP/1.1 400") {
+		return nil, false
+	}
+	if class := status[len("HTTP/1.1 ")]; class != '4' && class != '5' {
+		return nil, false
+	}
+	_, text, _ := strings.Cut(string(rest), "\r\n\r\n")
+	if text == "" {
+		text = string(status[len("HTTP/1.1 "):])
+	}
+	failure := api.Errorf(api.BadRequest, "correct the request", "it is no request of HTTP/1.1: %s", text)
+	if bytes.HasPrefix(status[len("HTTP/1.1 "):], []byte("431")) {
+		failure = api.Errorf(api.HeaderTooLarge, "send less in the path and the headers",
+			"the headers are over the limit of %d bytes", HeaderBytesMax)
+	}
+	body, err := json.Marshal(failure)
+	if err != nil {
+		return nil, false
+	}
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		failure.Status(), http.StatusText(failure.Status()), len(body), body), true
+}
+
+// reset ends the connection at once. The kernel drops what the client has not read.
+func (c *conn) reset() {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
+
+// connKey is the key of the *conn in the context of a request.
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// connOf returns the connection of the request; nil if it did not come through Listener.
+func connOf(r *http.Request) *conn {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	return c
+}
+
+// onState records that an answer has been written completely.
+func onState(c net.Conn, state http.ConnState) {
+	if mine, ok := c.(*conn); ok && state == http.StateIdle {
+		mine.answering.Store(false)
+	}
+}

@@ -1,0 +1,332 @@
+package raft
+
+import (
+	"fmt"
+	"slices"
+)
+
+// This file is a leader's part of a change of the members. What is left to do is in the configuration in force, so that
+// any leader can finish what another one has begun. A leader itself only knows whom to answer, and how far the members
+// that join have caught up.
+
+// changing is what a leader knows of a change besides the configuration in force.
+type changing struct {
+	asked    *ChangeRequested // is decided at the end of this step or, in a new term, once an entry of it is committed
+	accepted []acceptedChange // to be answered once the change has ended
+	despite  []NodeID         // voters that may be silent, because the caller has named them
+	since    Time             // when the configuration in force came into force here
+	// readyAt is when all members had caught up first while too few of the new voters were heard; 0: they had not, or
+	// enough have been heard since.
+	readyAt Time
+	// unfinished says that the configuration in force is not the last step: another one must follow, or this leader has no
+	// vote in it and must end.
+	unfinished bool
+	handsOver  bool // this leader has no vote any more, and has begun to transfer its leadership
+}
+
+// acceptedChange is a request whose first entry has been appended.
+type acceptedChange struct {
+	requestID RequestID
+	first     EntryID
+	gaveUp    RefusalKind // why the change was given up; 0: it was not
+	err       error       // the same, for the caller
+}
+
+// begins handles a configuration that has come into force on this leader, in which it votes in these halves.
+func (ch *changing) begins(config Configuration, votes Halves, now Time) {
+	ch.since, ch.readyAt = now, 0
+	ch.unfinished = config.Joint() || config.Changing() || votes == 0
+}
+
+// requestChange keeps a request until this leader may decide it.
+func (c *Core) requestChange(e ChangeRequested) {
+	switch l := c.leader; {
+	case l == nil || c.step.closing || l.transfer != nil:
+		c.refuseRequest(e.RequestID)
+	case l.change.asked != nil:
+		c.refuseChange(&e, refusal{kind: RefusedChanging})
+	default:
+		l.change.asked = &e
+	}
+}
+
+// advanceMembers does what is due about the members. Before this leader has committed an entry of its term it does
+// nothing: an earlier leader may have appended configurations of which it does not know whether they are committed, and
+// a majority of one of those and a majority of another one that this leader appended might not share a member.
+func (c *Core) advanceMembers() {
+	ch := &c.leader.change
+	if !ch.unfinished && ch.asked == nil && len(ch.accepted) == 0 || !c.committedOwn() {
+		return
+	}
+	c.answerChange()
+	if c.leaveOffice() {
+		return
+	}
+	c.decideChange()
+	if c.mayChange() {
+		c.nextConfig()
+	}
+}
+
+// mayChange reports whether a configuration may be appended now: the one in force must be committed, so that at most one
+// is not. There is no transfer under way, whose target must get the whole log. And the disk of this leader is not in the
+// way.
+func (c *Core) mayChange() bool {
+	return c.log.config().Index <= c.log.commit && c.leader.transfer == nil && !c.step.closing && !c.diskBlocks()
+}
+
+// diskBlocks reports whether the disk stands still and does not hold the whole log, so that another member should lead.
+func (c *Core) diskBlocks() bool { return c.diskStalled() && !c.diskHoldsLog() }
+
+// nextConfig appends the configuration that follows one which is not the last step of its change:
+//
+//	"Once C_old,new has been committed, neither C_old nor C_new can make decisions without approval of the other, and the
+//	Leader Completeness Property ensures that only servers with the C_old,new log entry can be elected as leader. It is now
+//	safe for the leader to create a log entry describing C_new and replicate it to the cluster." (§6)
+func (c *Core) nextConfig() {
+	switch config := c.log.config().Config; {
+	case config.Joint():
+		c.appendConfig(config.leave(c.log.Last.Index + 1))
+	case config.Changing():
+		c.advanceChange(config)
+	}
+}
+
+// appendConfig appends a configuration, which is in force from then on. With fewer voters, more may be committed at once.
+func (c *Core) appendConfig(next Configuration) EntryID {
+	c.appendOwn(Entry{Kind: EntryConfiguration, Data: next.Encode()})
+	c.advanceCommit()
+	return c.log.Last
+}
+
+// decideChange accepts or refuses the request that waits.
+func (c *Core) decideChange() {
+	ch, run := &c.leader.change, c.log.config()
+	e := ch.asked
+	if e == nil || e.Change.Cancel && run.Config.Changing() && run.Index > c.log.commit {
+		return // what is to be canceled must be committed first
+	}
+	next, why := c.judgeChange(e, run)
+	if why.kind == RefusedQuorumLoss && c.now.Mono-c.leader.since < c.electionTimeout() {
+		return // the members may not have had time to answer this leader
+	}
+	ch.asked = nil
+	switch {
+	case c.leader.transfer != nil:
+		c.refuseRequest(e.RequestID)
+	case why.kind != 0:
+		c.refuseChange(e, why)
+	case next.Equal(run.Config):
+		c.answerConfirmed(Answer{RequestID: e.RequestID, Kind: AnswerChanged, ID: EntryID{Index: run.Index}})
+	default:
+		c.beginChange(e, next)
+	}
+}
+
+// answerConfirmed gives an answer to a change that says what the configuration is, such as that it is as asked, or that it
+// does not have the member. A leader that has been deposed without its knowledge may have an earlier one in force, so the
+// answer waits like a read (requestRead).
+func (c *Core) answerConfirmed(a Answer) {
+	reads := &c.leader.reads
+	if reads.changes >= c.cfg.ProposalsMax {
+		c.answer(Answer{RequestID: a.RequestID, Kind: AnswerRefused, Refusal: RefusedOverloaded})
+		return
+	}
+	reads.next, reads.changes = append(reads.next, read{requestID: a.RequestID, change: &a}), reads.changes+1
+}
+
+// judgeChange returns the configuration with which a change begins, or why it is refused.
+func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, refusal) {
+	cancels := e.Change.Cancel && run.Config.Changing()
+	switch {
+	case c.diskBlocks():
+		return run.Config, refusal{kind: RefusedStalled}
+	case run.Index > c.log.commit, !cancels && (run.Config.Joint() || run.Config.Changing()):
+		return run.Config, refusal{kind: RefusedChanging, concerns: run.Config.awaited()}
+	case e.IfIndex != 0 && e.IfIndex != run.Index:
+		return run.Config, refusal{kind: RefusedConfigIndex}
+	}
+	at := c.log.Last.Index + 1
+	next, why := run.Config.plan(e.Change, at, func(Peer) bool { return true })
+	if why.kind != 0 || cancels || next.Equal(run.Config) {
+		return next, why
+	}
+	if earlier, speak := c.speakingEarlier(next); len(earlier) > 0 { // which is also why they may not count as live
+		return run.Config, refusal{kind: RefusedEarlierRelease, concerns: earlier, protocol: speak}
+	}
+	return run.Config.plan(e.Change, at, c.isLive)
+}
+
+// speakingEarlier returns the members that stay in a configuration and whose connections speak a protocol that cannot
+// carry it, and the lowest version that one of them speaks. Their releases could not read its entry, nor any behind it.
+// A member of which nothing is known does not count: it may have lost its disk, and be what the change is to replace.
+func (c *Core) speakingEarlier(next Configuration) (ids []NodeID, lowest uint16) {
+	lowest = ProtocolMembership
+	for _, m := range next.Members {
+		if speaks := c.spokenBy(m.Peer()).protocol; m.Kind != Leaving && m.Next != NextRemoved && speaks < ProtocolMembership {
+			ids, lowest = append(ids, m.ID), min(lowest, speaks)
+		}
+	}
+	return ids, lowest
+}
+
+// beginChange appends the first configuration of a change, or the one that cancels a change.
+func (c *Core) beginChange(e *ChangeRequested, next Configuration) {
+	ch := &c.leader.change
+	if e.Change.Cancel {
+		canceled := fmt.Errorf("%w: it was canceled", ErrChangeGivenUp)
+		ch.giveUp(RefusedCanceled, canceled)
+		c.trace(TraceEvent{Kind: TraceChangeGivenUp, Text: canceled.Error()})
+	} else {
+		ch.despite = e.Change.Despite
+	}
+	first := c.appendConfig(next)
+	ch.accepted = append(ch.accepted, acceptedChange{requestID: e.RequestID, first: first})
+	c.answer(Answer{RequestID: e.RequestID, Kind: AnswerAccepted, ID: first})
+}
+
+// advanceChange goes on with a change that waits for members to catch up. Once all have, and a majority of the new voters
+// is heard, their roles change:
+//
+//	"Once the new servers have caught up with the rest of the cluster, the reconfiguration can proceed as described
+//	above." (§6)
+//
+// Whether a member has caught up, and is heard, is judged in the very step in which it becomes a voter.
+func (c *Core) advanceChange(config Configuration) {
+	ch := &c.leader.change
+	waits := false
+	for _, m := range config.Members {
+		p := c.leader.peer(m.Peer())
+		if m.Next != NextVoter || p == nil || c.caughtUp(p) {
+			continue
+		}
+		waits = true
+		if c.waitsForTurn(p) {
+			p.joins.movedAt = c.now.Mono
+		}
+		if idle := c.now.Mono - max(p.joins.movedAt, ch.since); idle >= Time(config.Patience) {
+			c.giveUpChange(config, RefusedNotCaughtUp, &CatchUpError{m.ID, p.match, c.log.Last.Index, config.Patience})
+			return
+		}
+	}
+	if waits && ch.readyAt == 0 {
+		return
+	}
+	at := c.log.Last.Index + 1
+	silent := config.missing(at, func(p Peer) bool {
+		m, _ := config.Peer(p)
+		return c.isLive(p) || slices.Contains(ch.despite, p.ID) || waits && m.Next == NextVoter
+	})
+	switch {
+	case len(silent) == 0 && waits:
+		ch.readyAt = 0
+	case len(silent) == 0:
+		c.appendConfig(config.enter(at))
+	case waits: // a member that falls behind again and again does not prolong the wait for the others
+	case ch.readyAt == 0:
+		ch.readyAt = c.now.Mono
+	case c.now.Mono-ch.readyAt >= Time(config.Patience):
+		lost := &QuorumLossError{Silent: silent, Voters: peerIDs(config.enter(at).voterPeers())}
+		c.giveUpChange(config, RefusedQuorumLoss, fmt.Errorf("%w: %w", ErrChangeGivenUp, lost))
+	}
+}
+
+// giveUpChange ends a change that cannot go on. The members that have joined stay learners.
+func (c *Core) giveUpChange(config Configuration, why RefusalKind, err error) {
+	c.trace(TraceEvent{Kind: TraceChangeGivenUp, Text: err.Error()})
+	c.leader.change.giveUp(why, err)
+	c.appendConfig(config.giveUp())
+}
+
+// giveUp notes what the callers that wait will be told.
+func (ch *changing) giveUp(why RefusalKind, err error) {
+	for i := range ch.accepted {
+		ch.accepted[i].gaveUp, ch.accepted[i].err = why, err
+	}
+}
+
+// isLive reports whether a member would count towards a quorum of new voters: it is heard or, if it is to become a voter,
+// it has caught up. A member that cannot read configurations acknowledges no entry behind one.
+func (c *Core) isLive(peer Peer) bool {
+	if peer == c.self {
+		return true
+	}
+	p := c.leader.peer(peer)
+	switch {
+	case p == nil || p.state == stale || c.spokenBy(peer).protocol < ProtocolMembership:
+		return false
+	case p.votes == 0:
+		return c.caughtUp(p)
+	}
+	return c.heardLately(p)
+}
+
+// answerChange answers the callers once the last configuration of the change is committed.
+func (c *Core) answerChange() {
+	ch, run := &c.leader.change, c.log.config()
+	if len(ch.accepted) == 0 || run.Index > c.log.commit || run.Config.Joint() || run.Config.Changing() {
+		return
+	}
+	id := c.log.id(run.Index)
+	for _, a := range ch.accepted {
+		if a.gaveUp != 0 {
+			c.answer(Answer{RequestID: a.requestID, Kind: AnswerGivenUp, ID: id, Refusal: a.gaveUp, Err: a.err})
+		} else {
+			c.answer(Answer{RequestID: a.requestID, Kind: AnswerChanged, ID: id})
+		}
+	}
+	ch.accepted, ch.despite = nil, nil
+}
+
+// leaveOffice ends the leadership of a member that has no vote any more, and reports whether it has:
+//
+//	"In this case, the leader steps down (returns to follower state) once it has committed the C_new log entry." (§6)
+//
+// Before, it transfers its leadership, so that the others need not wait for an election timeout.
+func (c *Core) leaveOffice() bool {
+	l := c.leader
+	if l.votes != 0 || l.transfer != nil || c.log.config().Index > c.log.commit {
+		return false
+	}
+	if p := c.transferTarget(""); p != nil && !l.change.handsOver && !c.step.closing {
+		l.change.handsOver = true
+		c.trace(TraceEvent{Kind: TraceHandOver, Peer: p.peer.ID})
+		c.beginTransfer(&transfer{own: true, to: p.peer})
+		return false
+	}
+	c.stepDown()
+	return true
+}
+
+// changeStatus says what a change waits for; nil if there is none.
+func (c *Core) changeStatus() *ChangeProgress {
+	l, run := c.leader, c.log.config()
+	s := &ChangeProgress{Since: l.change.since}
+	switch {
+	case run.Config.Joint():
+		s.Stage = ChangeJoint
+	case run.Config.Changing():
+		s.Stage = ChangeCatchesUp
+		for _, m := range run.Config.Members {
+			if p := l.peer(m.Peer()); m.Next == NextVoter && p != nil && !c.caughtUp(p) {
+				s.Waiting = append(s.Waiting, m.ID)
+			}
+		}
+	case run.Index > c.log.commit && run.Index > 1:
+		s.Stage = ChangeCommits
+	case l.votes == 0:
+		s.Stage = ChangeHandsOver
+	default:
+		return nil
+	}
+	return s
+}
+
+// peerIDs returns the ids of peers.
+func peerIDs(peers []Peer) []NodeID {
+	ids := make([]NodeID, 0, len(peers))
+	for _, p := range peers {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
