@@ -24,7 +24,7 @@ WORKERS   = ^TestCompare|^TestApplication
 # Commands that need not be in the main module are in modules of their own.
 MODULES   = . elections bench
 # What must build on every system; tests and benchmarks need not.
-PORTABLE  = . ./node ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
+PORTABLE  = . ./handshake ./node ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
 SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 
 .DEFAULT_GOAL := help

@@ -205,6 +205,32 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
+// NotEmptyError refuses to add a member, because its store belongs to another cluster, or to an incarnation that was, or
+// may have been, removed from this one. Nothing was changed.
+type NotEmptyError struct {
+	ID      NodeID
+	Address string    // that it advertises
+	Cluster ClusterID // to which the store belongs
+	Removed Index     // the entry that has removed the incarnation from this cluster; 0: none that is remembered
+	// Before is the oldest removal that is remembered, if the store is of this cluster and older: its incarnation may have
+	// been removed, too. Else 0.
+	Before Index
+}
+
+func (e *NotEmptyError) Error() string {
+	switch {
+	case e.Before > 0:
+		return fmt.Sprintf("raft: the store of %s at %s is of this cluster, and from before entry %d, the oldest removal that is "+
+			"remembered: its member may have been removed. Set it aside (storage.SetAside), so that the member gets another incarnation",
+			e.ID, e.Address, e.Before)
+	case e.Removed > 0:
+		return fmt.Sprintf("raft: the store of %s at %s was that of a member which entry %d has removed: set it aside "+
+			"(storage.SetAside), so that the member gets another incarnation", e.ID, e.Address, e.Removed)
+	}
+	return fmt.Sprintf("raft: the store of %s at %s belongs to cluster %v: empty its directory, or name another address",
+		e.ID, e.Address, e.Cluster)
+}
+
 // ValidateFor returns the error with which a leader would refuse the change if this configuration was in force and every
 // member was heard; nil if there is none. A leader may have more reasons to refuse it.
 func (ch Change) ValidateFor(run ConfigRun) error {

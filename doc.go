@@ -27,7 +27,7 @@
 //
 // Package node is one loop around a Core. Of this package it uses only what is exported, so you can write another
 // loop: for a simulator, or for many groups. The example of [Core.Step] is a complete loop, and states the rules
-// that a loop must keep. What node shares with the simulator beyond that, such as merging writes and caching recent
+// that a loop must keep. Package handshake says which peers a member may talk to. What node shares with the simulator beyond that, such as merging writes and caching recent
 // entries, is in internal/pipeline; a loop can do without. [Stored.Initialize] creates a group whose members are
 // known beforehand. Until version 1.0 this part changes more often than package node.
 //

@@ -256,7 +256,7 @@ func (h *host) start(now raft.Now, self raft.Member, members *raft.Configuration
 
 // The type host is a complete loop. Here three of them share one goroutine, the network is a queue, and the clock
 // jumps to the next deadline. One member is cut off while the others go on, and is sent a snapshot. A network between
-// processes also needs the rules of Handshake.
+// processes also needs the rules of package handshake.
 func ExampleCore_Step() {
 	now, network, cutOff := raft.Now{Mono: 1}, []raft.Message{}, raft.NodeID("")
 	members := raft.NewConfiguration([]raft.Member{

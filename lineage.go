@@ -8,10 +8,6 @@ import (
 // LineageStartsMax is how many of its own starts a store keeps.
 const LineageStartsMax = 64
 
-// sightingsMax bounds what a member remembers of its peers: all that a configuration can name, and as
-// many more that no configuration names any longer, or not yet.
-const sightingsMax = 2 * MembersMax
-
 // StartID names one start of one store. If an older image of the disk is started, its count continues from
 // the older number, so two starts may have the same count; the random nonce tells them apart.
 type StartID struct {
@@ -70,6 +66,21 @@ type Sightings struct {
 	// as long as the configuration names the member, even if the lineage no longer reaches back to it. Of the peers
 	// that it does not name, and whose removal is committed, the oldest are forgotten first, when there is no room for more.
 	Confirmed []Sighting
+}
+
+// SeenOf returns the newest start of the peer that is remembered; zero if none is.
+func (m *Sightings) SeenOf(p Peer) Sighting { return find(m.Seen, p) }
+
+// ConfirmedBy returns the newest start of this store that the peer has said it remembers; zero if there is none.
+func (m *Sightings) ConfirmedBy(p Peer) Sighting { return find(m.Confirmed, p) }
+
+func find(all []Sighting, p Peer) Sighting {
+	for _, s := range all {
+		if s.Peer == p {
+			return s
+		}
+	}
+	return Sighting{}
 }
 
 // Mark is a durable statement in a store that its member must not go on, and why. No restart clears it, and a

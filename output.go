@@ -25,7 +25,7 @@ import "slices"
 //     change of the members gives up a new member whose stream takes longer than the change's patience.
 //   - Applying: a leader whose FSM hangs leads on, and nobody takes over.
 //
-// What a Handshake decides is no event, and is needed for safety: without its rules, nobody notices that a disk is an
+// What package handshake decides is no event, and is needed for safety: without its rules, nobody notices that a disk is an
 // older image of itself. Such a member may vote twice in one term, and lacks what it has acknowledged. A loop may do without
 // only where no disk can go back, as in a simulation. An emptied disk shows without them: it has another incarnation, and
 // messages for the former one do not count.

@@ -236,7 +236,7 @@ func (c Configuration) voterPeers() []Peer {
 }
 
 // withRemoved returns the removals with those of the entry at the given index added, and the oldest dropped beyond
-// RemovedMax. A peer that is no longer listed is a stranger with an intact log, which may not join (Handshake.MayJoin).
+// RemovedMax. A peer that is no longer listed is a stranger with an intact log, which may not join (handshake.View.MayJoin).
 func (c Configuration) withRemoved(peers []Peer, at Index) []Removal {
 	removed := slices.Clip(c.Removed)
 	for _, p := range peers {
@@ -257,5 +257,9 @@ func (c Configuration) removedLast(id NodeID) (last Index) {
 
 // removal returns how a peer was removed, if the configuration remembers it.
 func (c Configuration) removal(p Peer) (Removal, bool) {
-	return removalOf(c.Removed, p)
+	i := slices.IndexFunc(c.Removed, func(r Removal) bool { return r.Peer == p })
+	if i < 0 {
+		return Removal{}, false
+	}
+	return c.Removed[i], true
 }

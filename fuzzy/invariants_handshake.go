@@ -4,10 +4,11 @@ import (
 	"slices"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/handshake"
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The invariants of handshakes (see raft.Handshake).
+// The invariants of handshakes (see handshake.View).
 //
 //	I1  A member that durably remembers a later start or term of a disk takes no message from an older image of it.
 //	I2  No member marks its store as an older image unless it is one.
@@ -217,8 +218,8 @@ func (n *node) hears(peer *node, hello *raft.Hello, how hearing) bool {
 	return verdict.Rejection == nil
 }
 
-func (n *node) handshake(memory raft.Sightings) *raft.Handshake {
-	h := &raft.Handshake{
+func (n *node) handshake(memory raft.Sightings) *handshake.View {
+	h := &handshake.View{
 		Self: n.peer(), ClusterName: "simulated", Term: n.disk.hard.Term, Lineage: n.disk.lineage, Memory: memory,
 	}
 	if len(n.disk.log) > 0 {
@@ -233,7 +234,7 @@ func (n *node) handshake(memory raft.Sightings) *raft.Handshake {
 }
 
 // configures sets the configuration in force, and the removals that are known to be committed.
-func (n *node) configures(h *raft.Handshake) {
+func (n *node) configures(h *handshake.View) {
 	l, commit := configured(n.disk.log), raft.Index(0)
 	if n.core != nil {
 		l, commit = configured(n.log), n.status.Commit

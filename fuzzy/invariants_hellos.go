@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/handshake"
 )
 
 // The invariants of hellos, including late ones and those of strangers.
@@ -51,7 +52,7 @@ func (n *node) hearsLate(peer *node, hello *raft.Hello) {
 }
 
 // judged checks the verdict on a Hello.
-func (k *checker) judged(n *node, h *raft.Handshake, hello *raft.Hello, verdict *raft.Verdict) {
+func (k *checker) judged(n *node, h *handshake.View, hello *raft.Hello, verdict *handshake.Verdict) {
 	begun := h.Term > 0 || hello.Term > 0 && hello.Cluster == h.Cluster
 	emptied := !begun && h.Bootstrapper.ID == hello.From.ID && h.Bootstrapper.Incarnation != hello.From.Incarnation
 	if emptied && verdict.Rejection == nil {
@@ -67,7 +68,7 @@ func (k *checker) judged(n *node, h *raft.Handshake, hello *raft.Hello, verdict 
 }
 
 // rejects checks that a member does not reject a peer because of its configuration, from which it may lag behind.
-func (k *checker) rejects(n *node, h *raft.Handshake, hello *raft.Hello, r *raft.Rejection) {
+func (k *checker) rejects(n *node, h *handshake.View, hello *raft.Hello, r *raft.Rejection) {
 	switch r.Reason {
 	case raft.RejectNamedOther:
 		if h.Term > 0 {
@@ -92,7 +93,7 @@ func committedConfig(canonical []committedEntry) *loggedConfig {
 }
 
 // remembers checks how a handshake changes a memory.
-func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Sightings) {
+func (k *checker) remembers(n *node, h *handshake.View, after *raft.Sightings) {
 	never := func(p raft.Peer) { // backwards
 		was, is := h.Memory.SeenOf(p), after.SeenOf(p)
 		if is.Start.Count < was.Start.Count || is.Term < was.Term {
@@ -116,7 +117,7 @@ func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Sightings) {
 }
 
 // mayName reports whether the configuration of a node names a peer, or removed it and may be rolled back.
-func mayName(h *raft.Handshake, p raft.Peer) bool {
+func mayName(h *handshake.View, p raft.Peer) bool {
 	return includes(&h.Config, p) || slices.ContainsFunc(h.Config.Removed, func(r raft.Removal) bool {
 		return r.Peer == p && !slices.Contains(h.Removed, r)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/handshake"
 )
 
 // strangersMax bounds what is remembered of peers that no configuration names.
@@ -92,7 +93,7 @@ func (i *identity) updateWiped() {
 }
 
 // heed remembers what a peer's configuration says of this member. i.mu is held.
-func (i *identity) heed(v *raft.Handshake, h raft.Hello) {
+func (i *identity) heed(v *handshake.View, h raft.Hello) {
 	switch {
 	case v.Misnames(h):
 		i.changed = i.changed || h.NamedIndex > 1
@@ -129,10 +130,10 @@ func (i *identity) leader(l raft.Leadership) raft.Member {
 }
 
 // handshake returns the state that decides a handshake with that peer. i.mu is held.
-func (i *identity) handshake(with raft.Peer) *raft.Handshake {
+func (i *identity) handshake(with raft.Peer) *handshake.View {
 	// The loop publishes the removals of an entry before it counts the entry as committed.
 	commit := raft.Index(i.node.counters.committed.Load())
-	return &raft.Handshake{
+	return &handshake.View{
 		Self: i.self, Commit: commit, ClusterName: i.node.cfg.Cluster, Cluster: i.cluster, Term: raft.Term(i.term.Load()),
 		Bootstrapper: i.bootstrapper, Config: i.config, ConfigIndex: i.configIndex, Removed: i.removed, Initial: i.initial,
 		Lineage: i.lineage, Memory: i.memory, Live: i.live[with],

@@ -11,7 +11,7 @@ import (
 
 // EncodeHello returns the hello in the form in which a member sends it first on a connection, with the protocol
 // versions that this release speaks. Your own transport sends it to a peer and decodes the answer with
-// DecodeOpening: see raft.Handler for what a node does with a hello, and raft.Handshake for the rules.
+// DecodeOpening: see raft.Handler for what a node does with a hello, and handshake.View for the rules.
 func EncodeHello(h raft.Hello) []byte {
 	return opening{versions: ours, hello: h}.encode()
 }

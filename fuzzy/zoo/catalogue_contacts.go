@@ -49,8 +49,8 @@ var contacts = []Mutant{
 			}
 			return is
 		}()`)),
-	testedFile("M86", "a member remembers where the newest start of a peer is", "it does not", "I11", ".", "RemembersBothWays",
-		value("descent.go", `Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term, Address: h.Address}`, `Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term}`)),
+	testedFile("M86", "a member remembers where the newest start of a peer is", "it does not", "I11", "handshake", "RemembersBothWays",
+		value("handshake/descent.go", `raft.Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term, Address: h.Address}`, `raft.Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term}`)),
 	testedFile("M87", "the address that a peer advertises comes before the configured one", "after it", "I11", "internal/pipeline", "AddressesAreByPeer",
 		value("internal/pipeline/contacts.go", `append(k.Addresses, address)`, `append([]string{address}, k.Addresses...)`)),
 }

@@ -96,10 +96,10 @@ var surroundings = []Mutant{
 	arranged(outsideOf("F17", "an uninitialized member that is called for another incarnation was emptied", "it waits to be added forever",
 		"TestWiped_AMember", value("node/identity.go", `v.Misnames(h)`, `false`))),
 	arranged(outsideOf("F18", "a member of the cluster serves, even if a peer calls for another incarnation of it", "any peer stops it",
-		"TestWiped_AConfused", value("admission.go", `v.uninitialized()`, `true`),
+		"TestWiped_AConfused", value("handshake/admission.go", `v.uninitialized()`, `true`),
 		value("node/identity.go", `i.cluster == (raft.ClusterID{}) && i.term.Load() == 0`, `true`))),
 	arranged(outsideOf("F19", "a call by a member without a term proves nothing", "a bootstrap that is begun anew is stopped",
-		"TestWiped_AConfused", value("admission.go", `h.Term > 0`, `true`))),
+		"TestWiped_AConfused", value("handshake/admission.go", `h.Term > 0`, `true`))),
 	arranged(outsideOf("F20", "a peer that the list does not name proves nothing", "an earlier cluster's member stops a new one",
-		"TestWiped_AConfused", value("admission.go", `(listed || len(v.Initial.Members) == 0)`, `true`))),
+		"TestWiped_AConfused", value("handshake/admission.go", `(listed || len(v.Initial.Members) == 0)`, `true`))),
 }

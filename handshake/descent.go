@@ -1,14 +1,21 @@
-package raft
+package handshake
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/coxswain/raft"
 )
 
-// This file finds out in handshakes that a store is an older image of a disk. A member that is told so by a peer of
-// its configuration, in a Hello (checkOwnStart) or a Rejection (Told), gets a Mark: setMark (node/identity.go) keeps it for the writer (node/writer.go), which writes
-// it to the store (StorageWrite.Mark) and then ends the node. Start refuses a store with a mark. The other way to
-// find an older image is onLostLog (marked.go), by an append of the leader; its mark is part of Output.Write.
+// This file finds out in handshakes that a store is an older image of a disk. A member that is told so by a peer of its
+// configuration, in a Hello (checkOwnStart) or a Rejection (Told), gets a Mark: setMark (node/identity.go) keeps it for the
+// writer (node/writer.go), which writes it to the store (StorageWrite.Mark) and then ends the node. Start refuses a store
+// with a mark. The other way to find an older image is onLostLog (marked.go of package raft), by an append of the leader;
+// its mark is part of Output.Write.
+
+// sightingsMax bounds what a member remembers of its peers: all that a configuration can name, and as
+// many more that no configuration names any longer, or not yet.
+const sightingsMax = 2 * raft.MembersMax
 
 // descent says how a lineage relates to a start that a peer has seen.
 type descent uint8
@@ -21,9 +28,9 @@ const (
 
 // descentFrom judges a lineage by a start of the same store that a peer has seen. confirmed is the newest start that
 // the peer is known to remember; it may be older than the whole lineage.
-func (l Lineage) descentFrom(seen, confirmed StartID) descent {
+func descentFrom(l raft.Lineage, seen, confirmed raft.StartID) descent {
 	switch {
-	case seen == (StartID{}) || seen == confirmed || slices.Contains(l, seen):
+	case seen == (raft.StartID{}) || seen == confirmed || slices.Contains(l, seen):
 		return descends
 	case len(l) > 0 && seen.Count < l[0].Count && seen.Count != confirmed.Count:
 		return untold
@@ -33,14 +40,14 @@ func (l Lineage) descentFrom(seen, confirmed StartID) descent {
 
 // ownDescent judges this member's own store by what a peer has seen of it. A durable term never falls, so a store with
 // a lower term than the peer has seen is an older image, whatever its starts say.
-func (v *Handshake) ownDescent(by Peer, seen Sighting) (descent, string) {
+func (v *View) ownDescent(by raft.Peer, seen raft.Sighting) (descent, string) {
 	if seen.Peer != v.Self {
 		return descends, ""
 	}
 	if seen.Term > v.Term {
 		return contradicts, fmt.Sprintf("it has seen term %d durable here, and this store is at term %d", seen.Term, v.Term)
 	}
-	d := v.Lineage.descentFrom(seen.Start, find(v.Memory.Confirmed, by).Start)
+	d := descentFrom(v.Lineage, seen.Start, v.Memory.ConfirmedBy(by).Start)
 	if d == descends {
 		return d, ""
 	}
@@ -56,60 +63,61 @@ func parting(d descent) string {
 
 // Told judges a rejection by a peer. It returns a mark if the rejection shows that this member's store is an older
 // image, nil otherwise. Only rejections by a member that the configuration names count.
-func (v *Handshake) Told(r Rejection) *Mark {
+func (v *View) Told(r raft.Rejection) *raft.Mark {
 	if d, detail := v.ownDescent(r.From, r.Seen); d == contradicts && v.names(r.From) {
-		return &Mark{Kind: MarkStaleImage, By: r.From, Detail: detail}
+		return &raft.Mark{Kind: raft.MarkStaleImage, By: r.From, Detail: detail}
 	}
 	return v.contradictedBy(r)
 }
 
 // names reports whether the configuration names the peer with its incarnation, or removed it and may be rolled back to one
 // that does.
-func (v *Handshake) names(p Peer) bool {
+func (v *View) names(p raft.Peer) bool {
+	_, included := v.Config.Peer(p)
 	r, removed := removalOf(v.Config.Removed, p)
-	return p.Incarnation != 0 && (v.Config.includes(p) || removed && !slices.Contains(v.Removed, r))
+	return p.Incarnation != 0 && (included || removed && !slices.Contains(v.Removed, r))
 }
 
 // checkOwnStart checks that the peer has not seen a later start of this member than the present one.
-func (v *Handshake) checkOwnStart(h Hello) (verdict Verdict) {
+func (v *View) checkOwnStart(h raft.Hello) (verdict Verdict) {
 	d, detail := v.ownDescent(h.From, h.Remembers)
 	switch d {
 	case contradicts:
-		verdict.Rejection = v.Reject(h, RejectOwnImage, "%s", detail)
+		verdict.Rejection = v.Reject(h, raft.RejectOwnImage, "%s", detail)
 		if v.names(h.From) {
-			verdict.Mark = &Mark{Kind: MarkStaleImage, By: h.From, Detail: detail}
+			verdict.Mark = &raft.Mark{Kind: raft.MarkStaleImage, By: h.From, Detail: detail}
 		}
 	case untold:
-		verdict.Rejection = v.Reject(h, RejectUnknownStart, "%s", detail)
+		verdict.Rejection = v.Reject(h, raft.RejectUnknownStart, "%s", detail)
 	}
 	return verdict
 }
 
 // checkLineage checks that this member has not seen a later start of the peer than the present one, and that no other
 // start of the peer is connected.
-func (v *Handshake) checkLineage(h Hello) (verdict Verdict) {
-	now, seen := h.Lineage.Last(), find(v.Memory.Seen, h.From)
+func (v *View) checkLineage(h raft.Hello) (verdict Verdict) {
+	now, seen := h.Lineage.Last(), v.Memory.SeenOf(h.From)
 	if now.Count != h.StartCount || now.Count == 0 || h.Lineage.Check() != nil {
-		verdict.Rejection = v.Reject(h, RejectMalformed, "start %d, and a record of starts that ends at %v", h.StartCount, now)
+		verdict.Rejection = v.Reject(h, raft.RejectMalformed, "start %d, and a record of starts that ends at %v", h.StartCount, now)
 		return verdict
 	}
-	d := h.Lineage.descentFrom(seen.Start, h.Confirmed)
+	d := descentFrom(h.Lineage, seen.Start, h.Confirmed)
 	switch {
 	case h.Term < seen.Term:
-		reason := RejectStaleStart
+		reason := raft.RejectStaleStart
 		if now == seen.Start { // it may have been made before that term
-			reason = RejectLate
+			reason = raft.RejectLate
 		}
 		verdict.Rejection = v.Reject(h, reason, "term %d of %q was seen, and this is %v in term %d",
 			seen.Term, h.From.ID, now, h.Term)
 	case d == contradicts:
-		verdict.Rejection = v.Reject(h, RejectStaleStart, "%v of %q was seen, and this is %v, %s",
+		verdict.Rejection = v.Reject(h, raft.RejectStaleStart, "%v of %q was seen, and this is %v, %s",
 			seen.Start, h.From.ID, now, parting(d))
 	case d == untold:
-		verdict.Rejection = v.Reject(h, RejectUnknownStart, "%v of %q was seen, and this is %v, %s",
+		verdict.Rejection = v.Reject(h, raft.RejectUnknownStart, "%v of %q was seen, and this is %v, %s",
 			seen.Start, h.From.ID, now, parting(d))
-	case v.Live != (StartID{}) && v.Live != now:
-		verdict.Rejection = v.Reject(h, RejectTwin, "%v of %q is connected, and this is %v", v.Live, h.From.ID, now)
+	case v.Live != (raft.StartID{}) && v.Live != now:
+		verdict.Rejection = v.Reject(h, raft.RejectTwin, "%v of %q is connected, and this is %v", v.Live, h.From.ID, now)
 	}
 	return verdict
 }
@@ -117,14 +125,14 @@ func (v *Handshake) checkLineage(h Hello) (verdict Verdict) {
 // remember returns the memory with what the Hello of an accepted peer adds to it; nil if that is nothing. It keeps what
 // peers have confirmed that the configuration does not name any longer: the configuration may be rolled back to one that
 // does, and the peer could not tell this store from an older image then.
-func (v *Handshake) remember(h Hello) *Sightings {
+func (v *View) remember(h raft.Hello) *raft.Sightings {
 	m, changed := v.Memory, false
-	now := Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term, Address: h.Address}
-	if find(m.Seen, h.From) != now {
+	now := raft.Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term, Address: h.Address}
+	if m.SeenOf(h.From) != now {
 		m.Seen, changed = v.bounded(with(m.Seen, now)), true
 	}
-	said := Sighting{Peer: h.From, Start: h.Remembers.Start}
-	before := find(m.Confirmed, h.From)
+	said := raft.Sighting{Peer: h.From, Start: h.Remembers.Start}
+	before := m.ConfirmedBy(h.From)
 	if h.Remembers.Peer == v.Self && said.Start.Count > before.Start.Count && (v.names(h.From) || v.uninitialized()) {
 		m.Confirmed, changed = v.bounded(with(m.Confirmed, said)), true
 	}
@@ -135,17 +143,17 @@ func (v *Handshake) remember(h Hello) *Sightings {
 }
 
 // bounded drops sightings beyond the limit: the oldest ones of peers that the configuration does not name.
-func (v *Handshake) bounded(all []Sighting) []Sighting {
+func (v *View) bounded(all []raft.Sighting) []raft.Sighting {
 	for len(all) > sightingsMax {
-		i := max(0, slices.IndexFunc(all, func(s Sighting) bool { return !v.names(s.Peer) }))
+		i := max(0, slices.IndexFunc(all, func(s raft.Sighting) bool { return !v.names(s.Peer) }))
 		all = slices.Delete(all, i, i+1)
 	}
 	return all
 }
 
 // with returns a copy of the sightings with s at the end, instead of an earlier one of the same peer.
-func with(all []Sighting, s Sighting) []Sighting {
-	others := make([]Sighting, 0, len(all)+1)
+func with(all []raft.Sighting, s raft.Sighting) []raft.Sighting {
+	others := make([]raft.Sighting, 0, len(all)+1)
 	for _, other := range all {
 		if other.Peer != s.Peer {
 			others = append(others, other)
@@ -154,21 +162,9 @@ func with(all []Sighting, s Sighting) []Sighting {
 	return append(others, s)
 }
 
-func find(all []Sighting, p Peer) Sighting {
-	for _, s := range all {
-		if s.Peer == p {
-			return s
-		}
-	}
-	return Sighting{}
-}
-
-// SeenOf returns the newest start of the peer that is remembered; zero if none is.
-func (m *Sightings) SeenOf(p Peer) Sighting { return find(m.Seen, p) }
-
 // lastSeen returns the latest sighting under an id, whatever its incarnation.
-func (m *Sightings) lastSeen(id NodeID) (last Sighting) {
-	for _, s := range m.Seen {
+func lastSeen(all []raft.Sighting, id raft.NodeID) (last raft.Sighting) {
+	for _, s := range all {
 		if s.Peer.ID == id {
 			last = s
 		}

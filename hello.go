@@ -3,7 +3,59 @@ package raft
 import (
 	"fmt"
 	"strings"
+	"time"
 )
+
+// Hello is what each side of a connection says of itself first.
+type Hello struct {
+	ClusterName  string    // node.Config.Cluster
+	Cluster      ClusterID // zero while uninitialized
+	From         Peer
+	Expected     Peer // the member that the connection is for; incarnation 0 if it is not known yet
+	StartCount   uint64
+	Term         Term
+	Bootstrapper Peer          // the bootstrapper of the cluster; zero while uninitialized
+	Address      string        // advertised
+	List         Configuration // node.Config.Initial, while uninitialized
+	Lineage      Lineage       // the latest starts of the sender's store; StartCount is the count of the last one
+	Confirmed    StartID       // the newest of the sender's starts that the receiver is known to remember
+	Remembers    Sighting      // the newest of the receiver's starts that the sender durably remembers
+	// Named are the incarnations under which the sender's configuration names the receiver's id, at most two, and
+	// NamedIndex is the entry of that configuration. Both are zero before the cluster has a term, and in the Hello of
+	// a peer whose Protocol is below ProtocolMembership.
+	Named      []Incarnation
+	NamedIndex Index
+	// ElectionTimeout, AppendBytesMax, CommandBytesMax and NoSnapshots are settings of the sender, of which a node reports
+	// those that differ from its own (node.SettingDifference). The node and the transport also heed AppendBytesMax.
+	// handshake.View.Hello fills in ElectionTimeout alone. The others are zero in the Hello of a release
+	// that is older than them.
+	ElectionTimeout time.Duration
+	// AppendBytesMax is how many bytes of entry records the sender takes in one append; 0: as many as any CoreConfig allows.
+	AppendBytesMax  int
+	CommandBytesMax int  // node.Config.CommandBytesMax; 0: not said
+	NoSnapshots     bool // the sender's storage keeps no snapshots
+	// IdleTimeout is transport.Options.IdleTimeout; 0: the default, or not said. The transport sets it;
+	// handshake.View.Hello leaves it 0.
+	IdleTimeout time.Duration
+	// Release is the release of this library that the sender runs, for people to read, at most ReleaseBytesMax; "" if its
+	// program does not say, or of one that is older than this field. Nothing depends on it. handshake.View.Hello leaves it "".
+	Release string
+	// Protocol is the protocol version that the connection speaks from here on: the highest that both sides know.
+	// The transport sets it for Check and Up; handshake.View.Hello leaves it 0.
+	Protocol uint16
+}
+
+// ReleaseBytesMax bounds Hello.Release, of printable ASCII characters.
+const ReleaseBytesMax = 64
+
+// ProtocolSnapshots is the first protocol version that carries snapshots: see Hello.Protocol and PeerUp.Protocol.
+const ProtocolSnapshots uint16 = 2
+
+// ProtocolMembership is the first protocol version whose members take entries that change the members of the cluster.
+const ProtocolMembership uint16 = 3
+
+// Uninitialized reports whether the sender belongs to no cluster yet.
+func (h Hello) Uninitialized() bool { return h.Cluster == ClusterID{} && h.Term == 0 }
 
 // Rejection says why a member will not talk to another. It is an error.
 type Rejection struct {

@@ -11,15 +11,15 @@ func TestRefusal_NamesTheValueAndTheRemedy(t *testing.T) {
 		if reason == 6 { // not in use
 			continue
 		}
-		r := &Rejection{Reason: reason, From: n1, Named: 0xabc}
+		r := &Rejection{Reason: reason, From: Peer{ID: "n1"}, Named: 0xabc}
 		expect.NotContains(t, reason.String(), "reason", "every reason has a name")
 		expect.Contains(t, r.Error(), `"n1"`)
 		expect.Contains(t, r.Error(), reason.String())
 	}
-	r := (&Rejection{Reason: RejectNamedOther, From: n1, Named: 0xabc}).Error()
+	r := (&Rejection{Reason: RejectNamedOther, From: Peer{ID: "n1"}, Named: 0xabc}).Error()
 	expect.Contains(t, r, Incarnation(0xabc).String())
 	expect.Contains(t, r, "replace it (Node.ReplaceMember)")
-	emptied, replaced := &Rejection{Reason: RejectWrongIncarnation, From: n1}, &Rejection{Reason: RejectWrongIncarnation, From: n1, Cluster: ClusterID{1}}
+	emptied, replaced := &Rejection{Reason: RejectWrongIncarnation, From: Peer{ID: "n1"}}, &Rejection{Reason: RejectWrongIncarnation, From: Peer{ID: "n1"}, Cluster: ClusterID{1}}
 	expect.True(t, emptied.OfEmptiedDisk())
 	expect.Contains(t, emptied.Error(), "was emptied: replace it")
 	expect.False(t, replaced.OfEmptiedDisk())
