@@ -11,6 +11,7 @@ import (
 
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/processes"
+	"github.com/coxswain/raft/internal/tracepage"
 	"github.com/coxswain/raft/internal/usage"
 )
 
