@@ -118,34 +118,55 @@ func TestHabits_TheReadingOrderNamesWhatExists(t *testing.T) {
 	}
 }
 
-// The reading order names every file of the core.
-func TestHabits_TheReadingOrderNamesEveryFileOfTheCore(t *testing.T) {
+// The map of files names every file of the packages that make up a member, and no file that does not exist.
+func TestHabits_TheMapNamesEveryFile(t *testing.T) {
 	atRoot(t)
-	text, err := os.ReadFile("docs/reading-order.md")
+	text, err := os.ReadFile("docs/architecture.md")
 	require.NoError(t, err)
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	for _, file := range files {
-		if !strings.HasSuffix(file, "_test.go") {
-			named := regexp.MustCompile("(?m)^\\|.*`" + regexp.QuoteMeta(file) + "[:`]")
-			assert.Regexp(t, named, string(text), "docs/reading-order.md does not say what is in %s", file)
+	for _, dir := range []string{".", "handshake", "node", "internal/pipeline", "transport", "storage"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, dir)
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				named := strings.Contains(string(text), "`"+filepath.ToSlash(file)+"`")
+				assert.True(t, named, "docs/architecture.md does not say what is in %s", file)
+			}
 		}
+	}
+	for _, directory := range regexp.MustCompile("(?m)^\\|.*`([a-z/]+)/`").FindAllStringSubmatch(string(text), -1) {
+		assert.DirExists(t, directory[1], "named in docs/architecture.md")
 	}
 }
 
 // The maps of the packages name files that exist.
 func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
 	atRoot(t)
-	for doc, of := range map[string]string{
-		"doc.go": ".", "node/doc.go": "node", "docs/architecture.md": ".", "docs/reading-order.md": ".",
-	} {
+	for doc, of := range map[string]string{"node/doc.go": "node", "docs/architecture.md": ".", "docs/reading-order.md": "."} {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
-		names := regexp.MustCompile(`[a-z_/]+\.go\b`).FindAllString(string(text), -1)
+		names := regexp.MustCompile("[a-z_/]+\\.go\\b").FindAllString(string(text), -1)
 		assert.NotEmpty(t, names, doc)
 		for _, name := range names {
 			assert.FileExists(t, filepath.Join(of, name), "named in %s", doc)
 		}
+	}
+}
+
+// The pages that people wrote can be read at one sitting.
+func TestHabits_NoPageIsTooLong(t *testing.T) {
+	atRoot(t)
+	const pageLinesMax, frontPageLinesMax = 400, 130
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	for _, page := range append(pages, "README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		limit := pageLinesMax
+		if page == "README.md" {
+			limit = frontPageLinesMax
+		}
+		assert.LessOrEqual(t, strings.Count(string(text), "\n"), limit, page)
 	}
 }
 
