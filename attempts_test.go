@@ -389,3 +389,42 @@ func TestAttempts_AFollowerThatSleptThroughItsDeadlineWaitsOnce(t *testing.T) {
 	c.step()
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "a small delay is no gap")
 }
+
+// "A leader that it ends tells its followers, who stand as after a lost connection."
+func TestAttempts_WhoIsToldThatTheLeaderHasGone(t *testing.T) {
+	c := follower(t, 2, 1)
+	c.receive("b", 2, raft.Heartbeat{})
+	out := c.receive("c", 2, raft.SteppedDown{})
+	assert.Equal(t, raft.NodeID("b"), c.Leadership().Leader, "c does not lead")
+	assert.GreaterOrEqual(t, out.WakeAt-c.now, electionTimeout)
+	out = c.receive("b", 2, raft.SteppedDown{})
+	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
+	assert.LessOrEqual(t, out.WakeAt-c.now, electionTimeout/5, "soon, and not all at once")
+	wake := out.WakeAt
+	out = c.append("b", 2, id(2, 1), 0, 2)
+	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "what comes late is taken, and no sign of a leader")
+	assert.Equal(t, id(3, 2), c.Status().Last)
+	assert.Equal(t, wake, out.WakeAt)
+	out = c.receive("c", 2, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}, Last: id(3, 2)})
+	assert.Contains(t, bodies(out.Send, "c"), raft.Body(raft.PreVoteReply{ID: raft.RPCID{StartCount: 1, Counter: 1}, Granted: true}),
+		"it hears nobody")
+}
+
+// A member that grants a pre-vote delays its own attempt for one election. A member that is heard, but hears nobody,
+// keeps asking, and must not keep the others from campaigning.
+func TestAttempts_WhoAsksForEverIsGivenRoomOnce(t *testing.T) {
+	c := follower(t, 1, 1)
+	c.timeout()
+	round := c.round
+	c.after(electionTimeout + ms)
+	c.receive("c", 1, raft.PreVoteReply{ID: round})
+	require.Equal(t, 2*electionTimeout, c.wait())
+	began := c.now
+	for asked := uint64(1); c.Status().Election.Attempts == 1 && c.now < began+100*electionTimeout; asked++ {
+		c.after(min(electionTimeout, c.out.WakeAt-c.now))
+		if c.Status().Election.Attempts == 1 {
+			c.receive("b", 1, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: asked}, Last: id(2, 1)})
+		}
+	}
+	assert.LessOrEqual(t, c.now-began, 6*electionTimeout, "its own wait, and one for another")
+}

@@ -308,130 +308,6 @@ func TestCatchUp_TheNextLeaderGoesOn(t *testing.T) {
 	assert.InDelta(t, float64(time.Second), float64(c.now-began), float64(2*heartbeatPace))
 }
 
-// The voters do not change while a majority of the new ones would not be heard: the cluster would stand still at once.
-func TestLiveMajority_IsNeeded(t *testing.T) {
-	silent := func(t *testing.T) *core { // c is not heard
-		c := caughtUp(t)
-		c.answering(3*electionTimeout, "bd")
-		return c
-	}
-	c := silent(t)
-	c.change(remove("b"))
-	var lost *raft.QuorumLossError
-	c.assertRefused(raft.RefusedQuorumLoss, &lost)
-	assert.Equal(t, raft.QuorumLossError{Silent: []raft.NodeID{"c"}, Voters: []raft.NodeID{"a", "c"}}, *lost)
-
-	ch := remove("b")
-	ch.Despite = []raft.NodeID{"b"}
-	c.change(ch)
-	c.assertRefused(raft.RefusedQuorumLoss, &lost)
-	ch.Despite = []raft.NodeID{"c"}
-	c.change(ch)
-	assert.Equal(t, []raft.AnswerKind{raft.AnswerAccepted}, c.answered())
-
-	c = silent(t)
-	c.change(remove("c"))
-	assert.Equal(t, []raft.AnswerKind{raft.AnswerAccepted}, c.answered(), "a and b remain, and are heard")
-}
-
-// It is judged again when the members have caught up, and waited for.
-func TestLiveMajority_IsWaitedFor(t *testing.T) {
-	ch := addVoter("d")
-	ch.Remove = []raft.Peer{peer("b")}
-	begun := func() *core { // {a c d} are to vote, and c becomes silent, and d
-		c := joins(t, ch)
-		c.answering(2*electionTimeout, "b")
-		return c
-	}
-	c := begun()
-	c.hold("d")
-	assert.True(t, c.Status().Config.Joint(), "a and d are a majority")
-
-	ch = addVoter("d")
-	ch.Remove = []raft.Peer{peer("b")}
-	ch.Demote = []raft.Peer{peer("a")}
-	c = begun() // {c d}
-	c.hold("d")
-	require.True(t, c.Status().Config.Changing(), "d alone is none")
-	assert.Empty(t, c.Status().Change.Waiting)
-	began := c.now
-	for c.Status().Config.Changing() {
-		require.Less(t, c.now-began, raft.Time(2*time.Second))
-		c.answering(heartbeatPace, "bd")
-	}
-	a := c.givenUp()
-	assert.Equal(t, raft.RefusedQuorumLoss, a.Refusal)
-	var lost *raft.QuorumLossError
-	assert.ErrorAs(t, a.Err, &lost)
-	assert.ErrorIs(t, a.Err, raft.ErrChangeGivenUp)
-
-	c = begun()
-	c.hold("d")
-	c.echo("c", 0)
-	assert.True(t, c.Status().Config.Joint(), "c is back")
-}
-
-// A member that has caught up and is silent again, over and over, does not prolong the wait for the others.
-func TestLiveMajority_IsNotWaitedForByAMemberThatComesAndGoes(t *testing.T) {
-	ch := addVoter("d")
-	ch.Patience = 2 * time.Second
-	ch.Remove, ch.Demote = []raft.Peer{peer("b")}, []raft.Peer{peer("a")} // {c d} are to vote, and c is silent
-	ready := func() *core {
-		c := joins(t, ch)
-		c.answering(2*electionTimeout, "b")
-		c.hold("d")
-		require.Empty(t, c.Status().Change.Waiting)
-		return c
-	}
-	goes := func(c *core) { // d does
-		c.propose("x")
-		c.hold("b")
-		c.answering(2*electionTimeout, "b")
-		require.True(t, !c.Status().Config.Changing() || len(c.Status().Change.Waiting) == 1)
-	}
-	c := ready()
-	began := c.now
-	for c.Status().Config.Changing() {
-		require.Less(t, c.now-began, raft.Time(4*time.Second))
-		goes(c)
-		c.hold("d")
-	}
-	assert.Equal(t, raft.RefusedQuorumLoss, c.givenUp().Refusal)
-
-	c = ready()
-	goes(c)
-	c.answering(electionTimeout, "bc")
-	c.answering(5*electionTimeout, "b")
-	for range 4 {
-		c.hold("d")
-		goes(c)
-	}
-	c.hold("d")
-	assert.True(t, c.Status().Config.Changing(), "c was back, and has all of the time again")
-}
-
-// In the first moments of its term, a leader may not have heard of everybody: it waits before it refuses.
-func TestLiveMajority_ANewLeaderWaits(t *testing.T) {
-	c := leaderOf(t, "abc", 5, 1)
-	c.hold("b")
-	ch := remove("b")
-	c.change(ch)
-	assert.Empty(t, c.out.Answers)
-	c.echo("c", 0)
-	assert.Equal(t, []raft.AnswerKind{raft.AnswerAccepted}, c.answered())
-
-	c = leaderOf(t, "abc", 5, 1)
-	c.hold("b")
-	c.change(ch)
-	for c.now < 10000*ms && len(c.out.Answers) == 0 {
-		c.after(heartbeatPace)
-		if len(c.out.Answers) == 0 {
-			c.echo("b", 0)
-		}
-	}
-	c.assertRefused(raft.RefusedQuorumLoss, new(*raft.QuorumLossError))
-}
-
 // A member that belongs to no cluster yet answers no heartbeat, so its first append is repeated.
 func TestCatchUp_TheFirstAppendIsRepeated(t *testing.T) {
 	c := joins(t, addVoter("d"))
@@ -508,4 +384,25 @@ func TestCatchUp_APauseOfTheLeaderDoesNotCount(t *testing.T) {
 	assert.True(t, c.Status().Config.Changing())
 	c.answering(raft.Time(1200*time.Millisecond), "bc")
 	assert.False(t, c.Status().Config.Changing())
+}
+
+// A member that could vote a moment ago may fall behind: its present round counts as soon as it takes too long, not only once
+// it has ended.
+func TestCatchUp_ARoundThatTakesTooLongIsNoticedWhileItRuns(t *testing.T) {
+	c := caughtUp(t)
+	c.propose("1", "2", "3", "4", "5", "6", "7", "8")
+	held := c.progress("d")
+	require.True(t, held.CatchUp.Ready, "its round has just begun")
+	require.Equal(t, c.Status().Last.Index, held.CatchUp.Target)
+	for since := c.now; c.now-since <= 2*electionTimeout; {
+		c.answering(heartbeatPace, "bcd")
+		held.Match++
+		c.receive("d", 5, raft.AppendReply{Match: held.Match})
+		require.Equal(t, "replicate", c.progress("d").State)
+		require.Equal(t, c.now-since <= electionTimeout, c.progress("d").CatchUp.Ready, "after %v", c.now-since)
+	}
+	c.hold("bc")
+	c.change(promote("d"))
+	c.hold("bc")
+	assert.Equal(t, []raft.NodeID{"d"}, c.Status().Change.Waiting)
 }

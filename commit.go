@@ -1,5 +1,7 @@
 package raft
 
+// This file decides which entries are committed, and which of them the FSM applies.
+
 // advanceCommit is the commit rule:
 //
 //	"If there exists an N such that N > commitIndex, a majority of matchIndex[i] ≥ N, and
@@ -36,4 +38,80 @@ func (c *Core) commitTo(i Index) {
 	if c.follower.attempts.any() && c.committedOwn() {
 		c.calm()
 	}
+}
+
+// issueApply lets the FSM apply what is committed and durable here:
+//
+//	"If commitIndex > lastApplied: increment lastApplied, apply log[lastApplied] to state machine
+//	(§5.3)." (Figure 2)
+func (c *Core) issueApply() {
+	safe := min(c.log.commit, c.disk.persisted)
+	if safe <= c.log.applying || c.marked() || c.restoresFirst() {
+		return
+	}
+	c.log.applying = safe
+	c.step.out.Apply = c.log.id(safe)
+	if c.leader != nil {
+		c.leader.dropApplying(safe)
+	}
+}
+
+func (c *Core) onApplied(id EntryID) {
+	assert(id.Index <= c.log.applying, "nothing is applied that was not being applied")
+	c.log.applied = max(c.log.applied, id.Index)
+	c.log.batch.applied(id.Index, c.now.Mono, Time(c.cfg.ApplyStallMax))
+	c.onRestored()
+}
+
+// batch is the batch that the FSM is applying.
+type batch struct {
+	last   Index // 0: it applies none
+	since  Time
+	wokeAt Time   // when the process last woke much too late
+	slept  Time   // by how much
+	took   recent // the batches before
+	// yielded: a leader has stepped down because the FSM hangs in this batch.
+	yielded bool
+}
+
+func (c *Core) onApplying(a Applying) {
+	if a.ID.Index <= c.log.applied {
+		return // it has ended since
+	}
+	assert(a.ID.Index <= c.log.applying, "nothing is being applied that was not handed to the FSM")
+	b, since := &c.log.batch, a.Since
+	b.yielded = b.yielded && b.last == a.ID.Index
+	if since < b.wokeAt {
+		since += b.slept // it was not told of the batch yet, see woke
+	}
+	b.last, b.since = a.ID.Index, min(since, c.now.Mono)
+}
+
+// applied ends the batch if what is applied covers it. One that was never reported was quick, and one that hung is no measure
+// of how slow the FSM may be.
+func (b *batch) applied(to Index, now, stallMax Time) {
+	var took Time
+	switch {
+	case b.last > to:
+		return
+	case b.last > 0:
+		took, b.last = min(now, b.hangsAt(stallMax))-b.since, 0
+	}
+	b.took.add(took)
+}
+
+// woke forgives the batch the time in which the process did not run.
+func (b *batch) woke(now, slept Time) {
+	b.wokeAt, b.slept = now, slept
+	b.since = min(b.since+slept, now)
+}
+
+// hangsAt returns when the FSM will hang: ApplyStallMax after it was given the batch or, if that is longer, after three
+// times what the slowest recent batch took. There must be a batch.
+func (b *batch) hangsAt(stallMax Time) Time { return b.since + max(stallMax, 3*b.took.max()) }
+
+// fsmHangs reports whether the batch that the FSM is applying has taken too long.
+func (c *Core) fsmHangs() bool {
+	b := &c.log.batch
+	return b.last > 0 && c.now.Mono >= b.hangsAt(Time(c.cfg.ApplyStallMax))
 }

@@ -31,39 +31,6 @@
 // entries, is in internal/pipeline; a loop can do without. [Stored.Initialize] creates a group whose members are
 // known beforehand. Until version 1.0 this part changes more often than package node.
 //
-// # The map of files
-//
-// Each file is one chapter of the paper:
-//
-//	raft.go          Core, Step from beginning to end, deadlines, the rule for all servers, changes of role
-//	event.go         what can happen
-//	output.go        what must be done, in order, and how a Step gathers it
-//	message.go       the RPCs, in the paper's names
-//	election.go      timeouts, pre-vote, votes, stickiness; attempts.go: elections with slow disks and links
-//	follower.go      whom a member follows
-//	append.go        a follower receives entries
-//	leader.go        a leader's state and deadlines; propose.go: it takes commands
-//	replicate.go     it sends entries and counts answers; heartbeat.go: heartbeats, rounds, check-quorum
-//	progress.go      what a leader knows about each follower: probe, replicate, snapshot, stale
-//	commit.go        the commit rule; quorum.go: majorities
-//	membership.go    which configuration is in force
-//	change.go        a change of the members; joint.go: which configuration follows another one
-//	log.go           which term wrote which index, as storedlog.go keeps it; apply.go: what the FSM may apply
-//	base.go          how a log begins that is no longer whole, and what a snapshot is
-//	compact.go       when a snapshot is taken, and what is compacted; snapshot.go: a leader sends one to a follower
-//	disk.go          what is durable; marked.go: a store that must not go on
-//	bootstrap.go     the bootstrap of a cluster
-//	answer.go        every request gets its answer; read.go: linearizable reads
-//	transfer.go      leadership transfer; stall.go: a leader with a stalled disk; clock.go: the stamps of entries
-//	envelope.go      who a message is from, and whether it may raise the term
-//	handshake.go     which peers a member talks to; refusal.go: why it rejects the others
-//	lineage.go       a store's starts; descent.go: how an older image of a disk is detected
-//	start.go         what a member can start from
-//	invariants.go    what must always hold; trace.go: decisions as data
-//
-// The others are entry.go, configuration.go, configentry.go, coreconfig.go, limits.go, corestatus.go and errors.go;
-// storage.go, transport.go and fsm.go declare the interfaces.
-//
-// docs/architecture.md has the contract of Step, docs/reading-order.md leads from the paper to the code, and
+// docs/architecture.md has the contract of Step and the map of files, docs/reading-order.md leads from the paper to the code, and
 // docs/divergence.md says where they differ.
 package raft

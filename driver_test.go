@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/stretchr/testify/require"
 )
 
@@ -321,4 +322,25 @@ func traced(out raft.Output) []raft.TraceEventKind {
 		kinds = append(kinds, n.Kind)
 	}
 	return kinds
+}
+
+// diskReader is a disk that is read.
+type diskReader func(raft.Span, int) ([]raft.Entry, error)
+
+func (s diskReader) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
+	return s(span, bytesMax)
+}
+
+// testLog is what a member of the harness reads its log with.
+type testLog struct {
+	*pipeline.Cache
+	pipeline.Log
+}
+
+func init() {
+	raft.MergeWrites = pipeline.MergeWrites
+	raft.NewTestLog = func(last raft.Index, bytesMax int, read func(raft.Span, int) ([]raft.Entry, error)) raft.TestLog {
+		cache := pipeline.NewCache(last, bytesMax)
+		return testLog{cache, pipeline.Log{Cache: cache, Storage: diskReader(read)}}
+	}
 }

@@ -1,309 +1,479 @@
-package raft
+package raft_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func TestEnter(t *testing.T) {
-	for _, row := range []struct{ rule, from, want string }{
-		{"a learner is promoted", "a:v b:l>v", "a:vo b:v"},
-		{"a voter is demoted", "a:v b:v>l", "a:vo b:lo"},
-		{"a voter that is removed keeps its vote in the outgoing half", "a:v b:v>-", "a:vo b:o"},
-		{"a learner that is removed is gone at once", "a:v b:l>- c:l>v", "a:vo c:v -b@9"},
-		{"if the voters stay, it is not joint", "a:v b:l>-", "a:v -b@9"},
-		{"a voter is replaced", "a:v b:v c:v>- c2:l>v", "a:vo b:vo c:o c2:v"},
-		{"the only voter is replaced", "a:v>- b:l>v", "a:o b:v"},
-		{"all at once", "a:v b:v>l c:v>- d:l>v e:l>- f:l", "a:vo b:lo c:o d:v f:l -e@9"},
-		{"earlier removals stay", "a:v b:l>v -x@3", "a:vo b:v -x@3"},
-	} {
-		from := conf(row.from)
-		before := textOf(from)
-		got := from.enter(9)
-		require.Equal(t, row.want, textOf(got), row.rule)
-		require.NoError(t, got.Validate(), row.rule)
-		require.Zero(t, got.Patience, row.rule)
-		require.Equal(t, before, textOf(from), "configurations are shared, and never changed")
+// Rules of §6 for a leader that changes the voters, each by its sentence.
+
+func promote(ids ...raft.NodeID) (ch raft.Change) {
+	for _, id := range ids {
+		ch.Promote = append(ch.Promote, raft.Peer{ID: id})
+	}
+	return ch
+}
+
+// caughtUp is a leader of abc in term 5, and the learner d holds its log.
+func caughtUp(t *testing.T) *core {
+	c := withLearner(t)
+	c.receive("d", 5, raft.AppendConflict{Prev: c.Status().Last.Index, Hint: id(0, 0)})
+	c.hold("bcd")
+	require.True(t, c.progress("d").CatchUp.Ready)
+	return c
+}
+
+// answered are the kinds of the answers of the last step.
+func (c *core) answered() (kinds []raft.AnswerKind) {
+	for _, a := range c.out.Answers {
+		kinds = append(kinds, a.Kind)
+	}
+	return kinds
+}
+
+// "When the leader receives a request to change the configuration from C_old to C_new, it stores the configuration for
+// joint consensus (C_old,new in the figure) as a log entry" (§6)
+func TestPaper_Section6_VotersChangeThroughAJointConfiguration(t *testing.T) {
+	c := caughtUp(t)
+	c.change(promote("d"))
+	assert.True(t, c.Status().Config.Changing(), "first the entry that says what is to come")
+	c.hold("bcd")
+	s := c.Status()
+	require.True(t, s.Config.Joint())
+	assert.Len(t, s.Config.Voters(), 4)
+	assert.Equal(t, []raft.Peer{peer("a"), peer("b"), peer("c")}, s.Config.Outgoing)
+	assert.Equal(t, raft.ChangeJoint, s.Change.Stage)
+	assert.Less(t, s.Commit, s.ConfigIndex)
+	c.hold("bcd")
+	s = c.Status()
+	assert.False(t, s.Config.Joint(), "C_new follows at once")
+	assert.Less(t, s.Commit, s.ConfigIndex)
+	assert.Empty(t, c.answered(), "C_new is not committed")
+	c.hold("bc")
+	assert.Equal(t, []raft.AnswerKind{raft.AnswerChanged}, c.answered())
+	assert.Nil(t, c.Status().Change)
+}
+
+// "Agreement (for elections and entry commitment) requires separate majorities from both the old and new
+// configurations." (§6)
+func TestPaper_Section6_CommitmentNeedsBothMajorities(t *testing.T) {
+	for holders, commits := range map[string]bool{"b": true, "d": false, "c": true, "": false} {
+		c := caughtUp(t)
+		c.change(raft.Change{Promote: []raft.Peer{peer("d")}, Remove: []raft.Peer{peer("c")}})
+		c.hold("bcd") // {a b c} and {a b d} from now on
+		require.True(t, c.Status().Config.Joint())
+		joint := c.Status().ConfigIndex
+		c.hold(holders)
+		enough := commits && holders != "c" // c alone is a majority with a of the old, not of the new
+		assert.Equal(t, enough, c.Status().Commit >= joint, "held by a and %q", holders)
 	}
 }
 
-func TestLeave(t *testing.T) {
-	for _, row := range []struct{ rule, from, want string }{
-		{"a promoted member is a voter", "a:vo b:v", "a:v b:v"},
-		{"a demoted one is a learner", "a:vo b:lo", "a:v b:l"},
-		{"a leaving one is removed by this entry", "a:vo b:o", "a:v -b@9"},
-		{"its incarnation alone", "a:vo b:o b2:v", "a:v b2:v -b@9"},
-		{"all at once, behind earlier removals", "a:vo b:lo c:o d:v e:l f:o -x@3", "a:v b:l d:v e:l -x@3 -c@9 -f@9"},
-	} {
-		from := conf(row.from)
-		got := from.leave(9)
-		require.Equal(t, row.want, textOf(got), row.rule)
-		require.NoError(t, got.Validate(), row.rule)
-		require.Equal(t, row.from, textOf(from), "configurations are shared, and never changed")
+// "Once C_old,new has been committed ... It is now safe for the leader to create a log entry describing C_new" (§6)
+func TestPaper_Section6_TheNewConfigurationWaitsForTheJointOne(t *testing.T) {
+	c := caughtUp(t)
+	c.change(raft.Change{Demote: []raft.Peer{peer("c")}})
+	joint := c.Status().ConfigIndex
+	require.True(t, c.Status().Config.Joint())
+	for range 5 {
+		c.after(heartbeatPace)
+		c.echo("b", 0)
+		c.echo("c", 0)
+		assert.Equal(t, joint, c.Status().ConfigIndex)
 	}
+	c.hold("b")
+	assert.Equal(t, joint+1, c.Status().ConfigIndex)
 }
 
-func TestGiveUp(t *testing.T) {
-	for _, row := range []struct{ rule, from, want string }{
-		{"who has joined stays a learner", "a:v b:l>v", "a:v b:l"},
-		{"nobody is demoted or removed", "a:v b:v>l c:v>- d:l>v e:l>-", "a:v b:v c:v d:l e:l"},
-		{"both incarnations stay", "a:v c:v>- c2:l>v", "a:v c:v c2:l"},
-		{"removals stay", "a:v b:l>v -x@3", "a:v b:l -x@3"},
-	} {
-		from := conf(row.from)
-		got := from.giveUp()
-		require.Equal(t, row.want, textOf(got), row.rule)
-		require.NoError(t, got.Validate(), row.rule)
-		require.Equal(t, row.from, textOf(from), "configurations are shared, and never changed")
-	}
-}
-
-// The oldest removals are forgotten.
-func TestRemoved_OnlyTheLatestAreRemembered(t *testing.T) {
-	c := conf("a:vo b:o -x@3 -y@3")
-	for i := range RemovedMax - 2 {
-		c.Removed = append(c.Removed, Removal{peerOf("z"), Index(i + 4)})
-		c.Removed[i+2].Peer.Incarnation = Incarnation(i + 1)
-	}
-	require.NoError(t, c.Validate())
-	left := c.leave(1000)
-	require.NoError(t, left.Validate())
-	require.Len(t, left.Removed, RemovedMax)
-	require.Equal(t, peerOf("y"), left.Removed[0].Peer)
-	require.Equal(t, Removal{peerOf("b"), 1000}, left.Removed[RemovedMax-1])
-	require.Equal(t, peerOf("x"), c.Removed[0].Peer, "configurations are shared, and never changed")
-}
-
-func TestFollows(t *testing.T) {
-	for _, row := range []struct {
-		rule, before, after string
-		legal               bool
-	}{
-		{"a learner joins", "a:v", "a:v b:l", true},
-		{"a learner leaves", "a:v b:l", "a:v -b@9", true},
-		{"a learner is replaced", "a:v b:l", "a:v b2:l -b@9", true},
-		{"nothing changes", "a:v b:l", "a:v b:l", true},
-		{"a change begins to wait", "a:v b:v", "a:v b:v>- c:l>v", true},
-		{"a voter is removed through a joint one", "a:v b:v", "a:vo b:o", true},
-		{"a voter is demoted through a joint one", "a:v b:v", "a:vo b:lo", true},
-		{"and a learner joins, another leaves", "a:v b:v c:l", "a:vo b:lo d:l -c@9", true},
-		{"a waiting change takes effect", "a:v b:v>- c:l>v", "a:vo b:o c:v", true},
-		{"a waiting change is given up", "a:v b:v>- c:l>v", "a:v b:v c:l", true},
-		{"a joint one is left", "a:vo b:o c:v", "a:v c:v -b@9", true},
-
-		{"a voter joins at once", "a:v", "a:v b:v", false},
-		{"a voter joins at once in a joint one", "a:v", "a:vo b:v", false},
-		{"a learner votes at once", "a:v b:l", "a:v b:v", false},
-		{"a learner votes at once in a joint one", "a:v b:l", "a:vo b:v", false},
-		{"a voter is demoted at once", "a:v b:v", "a:v b:l", false},
-		{"a voter is removed at once", "a:v b:v", "a:v -b@9", false},
-		{"another incarnation votes", "a:v b:v", "a:v b2:v", false},
-		{"the outgoing half lacks a voter", "a:v b:v c:v", "a:vo b:vo c:l", false},
-		{"the outgoing half has one more", "a:v b:v c:l", "a:vo b:o c:lo", false},
-		{"a removal is not told", "a:v b:l", "a:v", false},
-		{"a removal is told with another index", "a:v b:l", "a:v -b@8", false},
-		{"a removal is made up", "a:v", "a:v -b@9", false},
-		{"a removal is forgotten", "a:v -b@3", "a:v", false},
-		{"a removed incarnation returns", "a:v -b@3", "a:v b:l", false},
-		{"a removed incarnation returns, and is forgotten", "a:v -b@3", "a:v b:l -c@9", false},
-		{"a joint one is not left", "a:vo b:o", "a:vo b:o", false},
-		{"a joint one goes back", "a:vo b:o", "a:v b:v", false},
-		{"a joint one is left for something else", "a:vo b:o c:v", "a:v c:l -b@9", false},
-		{"a joint one is left, and a learner joins", "a:vo b:o", "a:v c:l -b@9", false},
-		{"a waiting change takes effect in part", "a:v b:v>- c:l>v", "a:vo b:vo c:v", false},
-		{"a waiting change takes effect at once", "a:v b:v>- c:l>v", "a:v c:v -b@9", false},
-		{"a waiting change grows", "a:v b:l>v", "a:v b:l>v c:l", false},
-		{"a waiting change is given up in part", "a:v b:v>- c:l>v", "a:v b:v", false},
-	} {
-		before, after := conf(row.before), conf(row.after)
-		require.NoError(t, before.Validate(), row.rule)
-		require.NoError(t, after.Validate(), row.rule)
-		err := after.follows(before, 9)
-		require.Equal(t, row.legal, err == nil, "%s: %v", row.rule, err)
-	}
-}
-
-func TestFollows_FeatureLevelAndText(t *testing.T) {
-	before := plain("a:v b:l")
-	require.NoError(t, conf("a:v b:l c:l").follows(before, 9), "the first change raises the level")
-	require.ErrorContains(t, plain("a:v b:l c:l").follows(before, 9), "feature level")
-	require.ErrorContains(t, plain("a:v b:l c:l").follows(conf("a:v b:l"), 9), "feature level")
-
-	moved := conf("a:v b:l")
-	moved.Members[0].Address, moved.Members[1].Meta = "x:1", "x"
-	require.NoError(t, moved.follows(before, 9), "an address is no rule of Raft")
-	waiting := conf("a:v b:l>v")
-	moved = waiting.enter(9)
-	moved.Members = slices.Clone(moved.Members)
-	moved.Members[0].Address = "x:1"
-	require.Error(t, moved.follows(waiting, 9), "nothing else changes in the step of a running change")
-}
-
-// The roles that one of a few members may have, in configurations that are joint, and in all others. "" means that it
-// is no member.
-var (
-	singleRoles = []string{"", "v", "l", "v>l", "v>-", "l>v", "l>-"}
-	jointRoles  = []string{"", "vo", "v", "lo", "l", "o"}
-)
-
-// configurationsOf returns every valid configuration of some of the members.
-func configurationsOf(names []string, roles []string) []Configuration {
-	var all []Configuration
-	for k := range pow(len(roles), len(names)) {
-		text := ""
-		for _, name := range names {
-			if role := roles[k%len(roles)]; role != "" {
-				text += name + ":" + role + " "
-			}
-			k /= len(roles)
+// "log entries are replicated to all servers in both configurations", and "any server from either configuration may serve
+// as leader" (§6): so members of both halves are asked for their votes, and both majorities elect.
+func TestPaper_Section6_ElectionsNeedBothMajorities(t *testing.T) {
+	old := raft.NewConfiguration(membersNamed("abc"))
+	joint := raft.NewConfiguration(append(membersNamed("abc"), joining("d", raft.Voter)))
+	joint.Members[1].Kind, joint.Members[2].Kind = raft.Leaving, raft.Leaving
+	joint.Outgoing, joint.Level = []raft.Peer{peer("a"), peer("b"), peer("c")}, 1
+	changing := raft.NewConfiguration(append(membersNamed("abc"), joining("d", raft.Learner)))
+	changing.Members[1].Next, changing.Members[2].Next, changing.Members[3].Next = raft.NextRemoved, raft.NextRemoved, raft.NextVoter
+	changing.Level, changing.Patience = 1, time.Minute
+	require.NotEqual(t, old, joint)
+	for voters, elected := range map[string]bool{"b": false, "bc": false, "d": false, "bd": true, "cd": true} {
+		c := follower(t, 5, 1)
+		c.appendConfigs("b", 5, id(2, 1), 1, changing, joint)
+		c.persist()
+		require.Equal(t, joint, c.Status().Config)
+		c.timeout()
+		var asked []raft.NodeID
+		for _, m := range c.out.Send {
+			asked = append(asked, m.To.ID)
 		}
-		if c := conf(text); c.Validate() == nil {
-			all = append(all, c)
+		assert.Equal(t, []raft.NodeID{"b", "c", "d"}, asked)
+		for _, r := range voters {
+			c.grantPreVote(raft.NodeID(string(r)))
 		}
+		assert.Equal(t, elected, c.Leadership().Role == raft.Candidate, "pre-votes of a and %s", voters)
+		if !elected {
+			continue
+		}
+		c.persist()
+		for _, r := range voters {
+			assert.Equal(t, raft.Candidate, c.Leadership().Role)
+			c.receive(raft.NodeID(string(r)), 6, raft.VoteReply{Granted: true})
+		}
+		assert.Equal(t, raft.Leader, c.Leadership().Role)
 	}
-	return all
 }
 
-// "There is no point in time in which C_old and C_new can both make decisions independently." (Figure 11)
-//
-// Of all configurations of a few members, one of which may have two incarnations: whenever one may follow another, each
-// quorum of the one shares a member with each quorum of the other, and with each quorum of all others that may follow.
-func TestQuorum_NeighboursMeet(t *testing.T) {
-	const at = 9
-	for _, names := range [][]string{{"a", "b", "c", "c2"}, {"a", "b", "c", "d"}, {"a", "b", "c", "d", "e"}} {
-		all := append(configurationsOf(names, singleRoles), configurationsOf(names, jointRoles)...)
-		var peers []Peer
-		for _, name := range names {
-			peers = append(peers, peerOf(name))
+// "If the leader crashes, a new leader may be chosen under either C_old or C_old,new, depending on whether the winning
+// candidate has received C_old,new." (§6) It finishes what the other one has begun.
+func TestPaper_Section6_TheNextLeaderFinishesTheChange(t *testing.T) {
+	joint := raft.NewConfiguration(membersNamed("abc"))
+	joint.Members[2].Kind, joint.Level = raft.Learner, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	c := follower(t, 5, 1)
+	c.appendConfigs("b", 5, id(2, 1), 1, joint)
+	c.persist()
+	c.timeout()
+	c.grantPreVote("b")
+	c.persist()
+	c.receive("b", 6, raft.VoteReply{Granted: true})
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	assert.Equal(t, joint, c.Status().Config)
+	c.hold("b")
+	s := c.Status()
+	assert.Equal(t, s.Last.Index, s.ConfigIndex, "an entry of its term is committed, and the joint one with it")
+	assert.False(t, s.Config.Joint())
+	assert.Len(t, s.Config.Voters(), 2)
+}
+
+// "it replicates log entries but does not count itself in majorities", and "the leader steps down (returns to follower
+// state) once it has committed the C_new log entry" (§6). It hands over first.
+func TestPaper_Section6_ALeaderRemovesItself(t *testing.T) {
+	removing := func() *core {
+		c := replicating(t, 5, 1)
+		c.change(remove("a"))
+		require.True(t, c.Status().Config.Joint())
+		c.hold("bc")
+		require.False(t, c.Status().Config.Joint())
+		require.Equal(t, raft.Leader, c.Leadership().Role, "C_new is not committed")
+		return c
+	}
+	c := removing()
+	c.hold("b")
+	assert.Less(t, c.Status().Commit, c.Status().ConfigIndex, "a and b are one of the two new voters")
+	assert.Zero(t, c.Removed())
+	out := c.acknowledge("c")
+	assert.Equal(t, c.Status().ConfigIndex, c.Status().Commit)
+	assert.Equal(t, []raft.AnswerKind{raft.AnswerChanged}, c.answered())
+	assert.Contains(t, traced(out), raft.TraceRemoved)
+	assert.Contains(t, traced(out), raft.TraceHandOver)
+	assert.Contains(t, bodies(out.Send, "b"), raft.TimeoutNow{})
+	assert.Equal(t, c.Status().ConfigIndex, c.Removed())
+	assert.Equal(t, raft.ChangeHandsOver, c.Status().Change.Stage)
+	assert.Equal(t, raft.RefusedTransferring, c.propose("x").Answers[0].Refusal)
+	out = c.receive("b", 6, raft.VoteRequest{Last: c.Status().Last, Transfer: true})
+	assert.Equal(t, raft.Follower, c.Leadership().Role)
+	c.after(20 * electionTimeout)
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "it does not campaign")
+
+	c = removing()
+	c.hold("bc")
+	for begin := c.now; c.Leadership().Role == raft.Leader && c.now-begin < 20*electionTimeout; {
+		c.after(heartbeatPace)
+		c.echo("b", c.Status().Last.Index)
+		c.echo("c", c.Status().Last.Index)
+	}
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "it steps down although the other one does not take over")
+	assert.Equal(t, raft.Term(5), c.Leadership().Term)
+
+	c = removing()
+	c.hold("bc")
+	c.persist()
+	c.echo("b", 0)
+	c.now += 2 * diskStallMax // the hand-over is over, and the disk, idle since, is to be tried
+	out = c.step(c.from("b", 5, raft.HeartbeatReply{Round: c.beat}), c.from("c", 5, raft.HeartbeatReply{Round: c.beat}))
+	require.Equal(t, raft.Follower, c.Leadership().Role)
+	assert.Nil(t, out.Write.Hard, "only a leader tries its disk")
+}
+
+// leadsByOthers has a member that asks for pre-votes elected by b and c, and commit an entry with them: what it holds and votes
+// itself does not count.
+func (c *core) leadsByOthers() {
+	c.t.Helper()
+	c.grantPreVote("b")
+	assert.Equal(c.t, raft.PreCandidate, c.Leadership().Role, "its own does not count")
+	c.grantPreVote("c")
+	c.persist()
+	c.receive("b", 6, raft.VoteReply{Granted: true})
+	assert.Equal(c.t, raft.Candidate, c.Leadership().Role)
+	c.receive("c", 6, raft.VoteReply{Granted: true})
+	require.Equal(c.t, raft.Leader, c.Leadership().Role)
+	c.hold("b")
+	assert.Less(c.t, c.Status().Commit, c.Status().Last.Index)
+	c.acknowledge("c")
+	assert.Equal(c.t, c.Status().Last.Index, c.Status().Commit)
+}
+
+// A member that C_new removes or demotes may still be needed, as long as C_new is not known to be committed: it may be
+// among the only ones that hold it, and the members that have a vote could not outvote its log.
+func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
+	joint := raft.NewConfiguration(membersNamed("abc"))
+	joint.Members[0].Kind, joint.Level = raft.Leaving, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	left := raft.NewConfiguration(membersNamed("bc"))
+	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("a"), Index: 4}}
+	holding := func() *core {
+		c := follower(t, 5, 1)
+		c.appendConfigs("b", 5, id(2, 1), 3, joint, left)
+		c.persist()
+		require.Equal(t, left, c.Status().Config)
+		return c
+	}
+	c := holding()
+	c.timeout()
+	require.Equal(t, raft.PreCandidate, c.Leadership().Role)
+	c.leadsByOthers()
+	assert.Equal(t, raft.ChangeHandsOver, c.Status().Change.Stage)
+
+	c = holding()
+	c.receive("b", 5, raft.Heartbeat{Commit: 4})
+	c.after(20 * electionTimeout)
+	assert.Equal(t, raft.Leadership{Term: 5, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership(), "C_new is committed")
+	assert.EqualValues(t, 4, c.Removed())
+}
+
+// A learner that is to become a voter may still be needed, too. Say that the first leader appends C_old,new, in which it needs
+// the learner's vote, and falls. The next one does not know of C_old,new, brings its entries to the learner alone, and is
+// lost: then the learner's log is the longest, and nobody else can be elected.
+func TestJoint_ALearnerThatIsToVoteMayLead(t *testing.T) {
+	learner, changing := learnerToVote()
+	holding := func(commit raft.Index, configs ...raft.Configuration) *core {
+		c := begin(t, coreConfig(), storedBehindConfig(t, learner, 5, id(3, 5)))
+		c.appendConfigs("b", 5, id(3, 5), commit, configs...)
+		c.persist()
+		c.after(2 * electionTimeout)
+		return c
+	}
+	assert.Equal(t, raft.Follower, holding(3).Leadership().Role, "it stays a learner")
+	assert.Equal(t, raft.PreCandidate, holding(3, changing).Leadership().Role)
+	assert.Equal(t, raft.PreCandidate, holding(4, changing, learner).Leadership().Role, "that it was given up is not committed")
+	assert.Equal(t, raft.Follower, holding(5, changing, learner).Leadership().Role, "it was given up")
+
+	c := holding(4, changing)
+	c.leadsByOthers()
+	assert.NotZero(t, c.Status().TransferringUntil, "it hands over to a voter")
+}
+
+// A learner that learns that it is to become a voter waits for an election timeout before it campaigns.
+func TestJoint_ALearnerDoesNotCampaignAtOnce(t *testing.T) {
+	learner, changing := learnerToVote()
+	c := begin(t, coreConfig(), storedBehindConfig(t, learner, 5, id(3, 5)))
+	c.append("b", 5, id(3, 5), 3)
+	c.receive("b", 5, raft.SteppedDown{})
+	c.after(20 * electionTimeout)
+	c.appendConfigs("b", 5, id(3, 5), 3, changing)
+	require.Equal(t, changing, c.Status().Config)
+	assert.Equal(t, raft.Follower, c.Leadership().Role)
+	assert.GreaterOrEqual(t, c.out.WakeAt, c.now+electionTimeout)
+	c.timeout()
+	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
+}
+
+// learnerToVote is a configuration in which a is a learner, and the same while a is to become a voter.
+func learnerToVote() (learner, changing raft.Configuration) {
+	a := raft.Member{ID: "a", Address: "a:1", Incarnation: 'a', Kind: raft.Learner}
+	learner = raft.NewConfiguration(append(membersNamed("bcd"), a))
+	learner.Level = 1
+	changing = learner
+	changing.Members, changing.Patience = slices.Clone(learner.Members), time.Second
+	changing.Members[0].Next = raft.NextVoter
+	return learner, changing
+}
+
+// A member that asks for pre-votes stops doing so once it learns that it is needed no longer. A late append of a leader that
+// has stepped down tells it, although the member does not follow that one any more.
+func TestJoint_ARemovedMemberEndsItsCampaign(t *testing.T) {
+	joint := raft.NewConfiguration(membersNamed("abc"))
+	joint.Members[0].Kind, joint.Level = raft.Leaving, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	left := raft.NewConfiguration(membersNamed("bc"))
+	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("a"), Index: 4}}
+	for commit, role := range map[raft.Index]raft.Role{3: raft.PreCandidate, 4: raft.Follower} {
+		c := follower(t, 5, 1)
+		c.append("b", 5, id(2, 1), 1)
+		c.receive("b", 5, raft.SteppedDown{})
+		c.timeout()
+		require.Equal(t, raft.PreCandidate, c.Leadership().Role)
+		c.appendConfigs("b", 5, id(2, 1), commit, joint, left)
+		assert.Equal(t, role, c.Leadership().Role, "entry %d is committed", commit)
+		c.grantPreVote("b")
+		c.grantPreVote("c")
+		assert.Equal(t, role == raft.PreCandidate, c.Leadership().Term == 6, "entry %d is committed", commit)
+	}
+}
+
+// A leader that has removed itself and hears the new voters no more steps down.
+func TestJoint_ARemovedLeaderNeedsTheOthers(t *testing.T) {
+	c := replicating(t, 5, 1)
+	c.change(remove("a", "b"))
+	c.hold("bc")
+	require.False(t, c.Status().Config.Joint())
+	for begin := c.now; c.Leadership().Role == raft.Leader && c.now-begin < 20*electionTimeout; {
+		c.after(heartbeatPace)
+		c.echo("b", 0)
+	}
+	assert.Equal(t, raft.Follower, c.Leadership().Role)
+}
+
+// While the voters change, no read is confirmed, and no leader stays, with one half alone.
+func TestJoint_ReadsAndCheckQuorumNeedBothHalves(t *testing.T) {
+	begun := func() *core {
+		c := caughtUp(t)
+		c.change(raft.Change{Promote: []raft.Peer{peer("d")}, Remove: []raft.Peer{peer("b"), peer("c")}})
+		c.hold("bcd")
+		require.True(t, c.Status().Config.Joint()) // {a b c} and {a d}
+		return c
+	}
+	for echoes, safe := range map[string]bool{"b": false, "bc": false, "d": false, "bd": true} {
+		c := begun()
+		c.step(raft.ReadRequested{RequestID: 3})
+		for _, r := range echoes {
+			c.echo(raft.NodeID(string(r)), 0)
 		}
-		pairs := 0
-		for _, before := range all {
-			candidates := all
-			switch { // all others are refused, because follows compares with these
-			case before.Joint():
-				candidates = []Configuration{before.leave(at)}
-			case before.Changing():
-				candidates = []Configuration{before.enter(at), before.giveUp()}
-			case len(names) > 4 && !ordered(before):
-				continue // it only has other names
-			}
-			for _, after := range candidates {
-				if !before.Joint() && !before.Changing() {
-					after.Removed = before.withRemoved(absent(before, after), at)
+		assert.Equal(t, safe, len(c.out.Answers) == 1, echoes)
+		for begin := c.now; c.Leadership().Role == raft.Leader && c.now-begin < 5*electionTimeout; {
+			c.after(heartbeatPace)
+			for _, r := range echoes {
+				if c.Leadership().Role == raft.Leader {
+					c.echo(raft.NodeID(string(r)), 0)
 				}
-				if after.follows(before, at) == nil {
-					pairs++
-					requireMeeting(t, peers, before, after)
-				}
 			}
 		}
-		require.Greater(t, pairs, 1000)
+		assert.Equal(t, safe, c.Leadership().Role == raft.Leader, echoes)
 	}
 }
 
-// ordered reports whether the voters come first, then the learners, and then those that are no members.
-func ordered(c Configuration) bool {
-	for i, m := range c.Members {
-		if m.ID != NodeID(rune('a'+i)) || i > 0 && m.Kind < c.Members[i-1].Kind {
-			return false
-		}
-	}
-	return true
+// A promoted member that has not heard of it must vote: its vote may be needed (§6 and dissertation §4.1: a server grants
+// its vote to a candidate that is not part of its latest configuration, and votes whatever it is there itself).
+func TestJoint_LearnersAndStrangersVote(t *testing.T) {
+	members := membersNamed("abc")
+	members[0].Kind = raft.Learner
+	c := restart(t, members, raft.HardState{Term: 5}, 1)
+	out := c.receive("z", 6, raft.VoteRequest{Last: id(9, 5)})
+	assert.Empty(t, out.Send)
+	assert.Equal(t, []raft.Message{c.to("z", raft.VoteReply{Granted: true})}, out.Write.Then)
+	out = c.receive("z", 6, raft.PreVoteRequest{Last: id(9, 5)})
+	assert.Len(t, append(out.Send, out.Write.Then...), 1)
+	c.after(20 * electionTimeout)
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "a learner does not campaign")
 }
 
-// absent returns the members of before that are not in after.
-func absent(before, after Configuration) []Peer {
-	var gone []Peer
-	for _, m := range before.Members {
-		if _, ok := after.Peer(m.Peer()); !ok {
-			gone = append(gone, m.Peer())
-		}
+// A candidate whose removal is committed here is not answered: it would not be elected.
+func TestJoint_ARemovedCandidateIsNotAnswered(t *testing.T) {
+	c := withLearner(t)
+	c.change(remove("c"))
+	require.True(t, c.Status().Config.Joint())
+	c.hold("bc")
+	ask := raft.VoteRequest{Last: id(99, 5), Transfer: true}
+	c.hold("bc")
+	require.Equal(t, c.Status().ConfigIndex, c.Status().ConfigCommitted)
+	for _, body := range []raft.Body{ask, raft.PreVoteRequest{Last: id(99, 5)}} {
+		out := c.receive("c", 9, body)
+		assert.Empty(t, out.Send)
+		assert.Empty(t, out.Write)
+		assert.Equal(t, []raft.TraceEventKind{raft.TraceVoteDenied}, traced(out))
 	}
-	return gone
+	assert.Equal(t, raft.Term(5), c.Leadership().Term)
 }
 
-// requireMeeting checks all subsets of the peers. If before is not joint, each quorum of after has a quorum of before in
-// it, so that those of two configurations that may both follow it meet as well.
-func requireMeeting(t *testing.T, peers []Peer, before, after Configuration) {
-	t.Helper()
-	all := 1<<len(peers) - 1
-	for set := range all + 1 {
-		in := func(p Peer) bool { return set>>slices.Index(peers, p)&1 == 1 }
-		out := func(p Peer) bool { return !in(p) }
-		if after.hasQuorum(in) && (before.hasQuorum(out) || !before.Joint() && !before.hasQuorum(in)) {
-			t.Fatalf("%q then %q: the quorum %b", textOf(before), textOf(after), set)
-		}
-	}
-}
-
-// Whatever is asked for, each configuration on the way is valid and may follow the one before it, and the one at the end
-// is what was asked for.
-func TestPlan_RandomWalk(t *testing.T) {
-	for seed := range uint64(20) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		c, at := plain("a:v b:v c:v"), Index(1)
-		steps := 0
-		for range 400 {
-			at += 1 + Index(rng.IntN(3))
-			next := randomStep(rng, c, at)
-			if next.Equal(c) {
-				continue
-			}
-			steps++
-			require.NoError(t, next.Validate(), "seed %d: %q then %q", seed, textOf(c), textOf(next))
-			require.NoError(t, next.follows(c, at), "seed %d: %q then %q", seed, textOf(c), textOf(next))
-			decoded, err := DecodeConfiguration(next.Encode())
+// A store from which a committed entry has removed its member refuses to start.
+func TestStart_ARemovedMemberIsRefused(t *testing.T) {
+	joint := raft.NewConfiguration(membersNamed("abc"))
+	joint.Members[0].Kind, joint.Level = raft.Leaving, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	left := raft.NewConfiguration(membersNamed("bc"))
+	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("a"), Index: 3}}
+	for commit, refused := range map[raft.Index]bool{2: false, 3: true} {
+		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 5}, Commit: commit}
+		require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
+		require.NoError(t, stored.Log.Observe(configEntry(id(2, 5), joint)))
+		require.NoError(t, stored.Log.Observe(configEntry(id(3, 5), left)))
+		core, _, err := raft.NewCore(coreConfig(), stored, raft.Now{Mono: 1})
+		if !refused {
 			require.NoError(t, err)
-			require.True(t, decoded.Equal(next))
-			c = next
+			assert.Zero(t, core.Removed())
+			continue
 		}
-		require.Greater(t, steps, 50, "seed %d", seed)
+		var removed *raft.RemovedError
+		require.ErrorAs(t, err, &removed)
+		assert.Equal(t, raft.Index(3), removed.Index)
+		assert.ErrorIs(t, err, raft.ErrRemoved)
 	}
 }
 
-// randomStep takes the next step of a running change, or begins one.
-func randomStep(rng *rand.Rand, c Configuration, at Index) Configuration {
-	switch {
-	case c.Joint():
-		return c.leave(at)
-	case c.Changing() && rng.IntN(4) == 0:
-		return c.giveUp()
-	case c.Changing():
-		return c.enter(at)
+// The target of a transfer votes in the new configuration: one that is leaving would have to hand over itself.
+func TestJoint_ATransferGoesToANewVoter(t *testing.T) {
+	c := caughtUp(t)
+	c.change(raft.Change{Promote: []raft.Peer{peer("d")}, Remove: []raft.Peer{peer("b"), peer("c")}})
+	c.hold("bcd")
+	require.True(t, c.Status().Config.Joint())
+	for to, refused := range map[raft.NodeID]bool{"b": true, "": false} {
+		out := c.step(raft.TransferRequested{RequestID: 3, To: to})
+		assert.Equal(t, refused, len(out.Answers) > 0, to)
 	}
-	var ch Change
-	present := func() Peer { return c.Members[rng.IntN(len(c.Members))].Peer() }
-	fresh := func() Member {
-		m := memberOf(fmt.Sprintf("%c%d", 'a'+rune(rng.IntN(7)), 2+rng.IntN(1000)))
-		m.Kind = MemberKind(rng.IntN(2))
-		return m
+	joint := c.Status().ConfigIndex
+	c.hold("bcd")
+	assert.Equal(t, joint, c.Status().ConfigIndex, "C_new waits for the end of the transfer")
+	assert.Equal(t, c.Status().Commit, joint)
+	assert.Contains(t, bodies(c.out.Send, "d"), raft.TimeoutNow{})
+}
+
+// A leader that is told to go on despite silent members may hear no quorum from then on. It gives them an election timeout
+// to come back, and steps down.
+func TestChange_DespiteTheSilentMayEndTheLeadership(t *testing.T) {
+	c := replicating(t, 5, 1)
+	for range 20 { // b is silent
+		c.after(electionTimeout / 2)
+		c.echo("c", c.Status().Last.Index)
 	}
-	for range 1 + rng.IntN(3) {
-		switch rng.IntN(6) {
-		case 0:
-			ch.Add = append(ch.Add, fresh())
-		case 1:
-			ch.Promote = append(ch.Promote, present())
-		case 2:
-			ch.Demote = append(ch.Demote, present())
-		case 3:
-			ch.Remove = append(ch.Remove, present())
-		case 4:
-			old := present()
-			m := fresh()
-			if rng.IntN(2) == 0 {
-				m.ID = old.ID
-			}
-			ch.Replace = append(ch.Replace, Replacement{old, m})
-		case 5:
-			address := fmt.Sprintf("%d:1", rng.IntN(100))
-			ch.Update = append(ch.Update, Update{Peer: present(), Address: &address})
-		}
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	out := c.change(raft.Change{Remove: []raft.Peer{peer("c")}, Despite: []raft.NodeID{"b"}})
+	require.True(t, c.Status().Config.Joint())
+	assert.Greater(t, out.WakeAt, c.now)
+	c.after(electionTimeout - 1)
+	assert.Equal(t, raft.Leader, c.Leadership().Role)
+	c.after(1)
+	assert.Equal(t, raft.Follower, c.Leadership().Role)
+}
+
+// With fewer voters, more may be committed at once.
+func TestJoint_FewerVotersMayCommitMore(t *testing.T) {
+	c := replicating(t, 5, 1)
+	c.change(remove("b", "c"))
+	joint := c.Status().ConfigIndex
+	c.propose("x")
+	c.persist()
+	c.receive("b", 5, raft.AppendReply{Match: joint})
+	assert.False(t, c.Status().Config.Joint())
+	assert.Equal(t, joint+1, c.Status().Commit, "x, which only this member holds, is committed by C_new")
+}
+
+// A leader whose disk stands still, while another one could lead, changes no members.
+func TestJoint_NotWhileTheDiskStandsStill(t *testing.T) {
+	c := caughtUp(t)
+	c.change(promote("d"))
+	c.persist()
+	c.propose("x") // is not persisted
+	c.now += raft.Time(1100 * time.Millisecond)
+	c.step()
+	require.True(t, c.Status().DiskStalled)
+	for _, id := range []raft.NodeID{"b", "c", "d"} {
+		c.receive(id, 5, raft.AppendReply{Match: c.Status().ConfigIndex})
 	}
-	next, _ := c.plan(ch, at, func(Peer) bool { return true })
-	return next
+	assert.True(t, c.Status().Config.Changing())
+	assert.Equal(t, c.Status().ConfigIndex, c.Status().ConfigCommitted)
 }

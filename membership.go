@@ -1,9 +1,12 @@
 package raft
 
-import "slices"
+import (
+	"slices"
+)
 
-// This file says which configuration a member uses. Nothing but the log remembers it, so a truncation restores the one
-// before, and a restarted member uses the newest that it has stored.
+// This file holds the configuration in force, a leader's list of the members that it names, and how new members catch up.
+// Only the log remembers the configuration, so a truncation restores the one before, and a restarted member uses the
+// newest one that it has stored.
 
 // config returns the configuration in force, committed or not:
 //
@@ -138,4 +141,168 @@ func (c *Core) wasRemoved(m Message) bool {
 	}
 	_, removed := c.log.configAt(c.log.commit).Config.removal(m.From)
 	return removed
+}
+
+// departTimeouts is for how many election timeouts a leader serves a member whose removal is committed.
+const departTimeouts = 10
+
+// newProgress is what a leader knows of a member at first: "for each server, nextIndex to leader last log index + 1,
+// matchIndex to 0" (Figure 2). roundTrip is an estimate of how long an answer takes.
+func (c *Core) newProgress(peer Peer, roundTrip Time) progress {
+	p := progress{peer: peer, next: c.log.Last.Index + 1, heard: c.now.Mono, matchedAt: c.now.Mono}
+	p.joins.movedAt = c.now.Mono
+	p.beats.roundTrip.add(roundTrip)
+	return p
+}
+
+// follow makes the list that of a configuration that has come into force. What is known of a member stays, whatever it
+// votes in now. It belongs to one incarnation: a member that takes another one's place under the same id begins anew.
+// roundTrip is the estimate for the members that join.
+func (c *Core) follow(l *leader, run ConfigRun, roundTrip Time) {
+	assert(l.transfer == nil, "the members do not change during a transfer")
+	config := run.Config
+	l.votes = config.VotesIn(c.self)
+	for i := range l.peers {
+		p := &l.peers[i]
+		p.votes = config.VotesIn(p.peer)
+		switch {
+		case config.includes(p.peer):
+			p.departs = 0
+		case p.departs == 0:
+			c.depart(l, p, run.Index)
+		}
+	}
+	for _, m := range config.Members {
+		if peer := m.Peer(); peer != c.self && l.peer(peer) == nil {
+			p := c.newProgress(peer, roundTrip)
+			p.votes = config.VotesIn(peer)
+			l.peers = append(l.peers, p)
+		}
+	}
+	l.learners = 0
+	for i := range l.peers {
+		if l.peers[i].learns() {
+			l.learners++
+		}
+	}
+	slices.SortFunc(l.peers, func(a, b progress) int { return a.peer.compare(b.peer) })
+	l.change.begins(config, l.votes, c.now.Mono)
+}
+
+// slowestRoundTrip returns the longest recent round trip to any member.
+func (l *leader) slowestRoundTrip() (slowest Time) {
+	for i := range l.peers {
+		slowest = max(slowest, l.peers[i].beats.roundTrip.max())
+	}
+	return slowest
+}
+
+// depart handles a member that the entry at the given index has removed. It is served until it knows, so that it can end
+// instead of campaigning. It gets no entry behind that one and no snapshot, and nothing is kept for it.
+func (c *Core) depart(l *leader, p *progress, by Index) {
+	c.endOffer(p)
+	c.refuseReadsOf(l, p.peer)
+	p.departs, p.departsUntil, p.told = by, 0, RPCID{}
+	p.next = min(p.next, by+1)
+}
+
+// learns reports whether the follower is a member without a vote.
+func (p *progress) learns() bool { return p.votes == 0 && p.departs == 0 }
+
+// lastFor returns the last entry that the follower is to have.
+func (p *progress) lastFor(log *log) Index {
+	if p.departs > 0 {
+		return min(p.departs, log.Last.Index)
+	}
+	return log.Last.Index
+}
+
+// dropDeparted ends the service of removed members that know that their removal is committed, and of those that have had
+// time enough to learn it.
+func (c *Core) dropDeparted() {
+	l := c.leader
+	l.peers = slices.DeleteFunc(l.peers, func(p progress) bool {
+		return p.departs > 0 && (p.knowsItsRemoval() || p.departsUntil > 0 && c.now.Mono >= p.departsUntil)
+	})
+	for i := range l.peers {
+		if p := &l.peers[i]; p.departs > 0 && p.departsUntil == 0 && p.departs <= c.log.commit {
+			p.departsUntil = c.now.Mono + departTimeouts*c.electionTimeout()
+		}
+	}
+}
+
+// knowsItsRemoval reports whether the member has answered a heartbeat that told it that its removal is committed.
+func (p *progress) knowsItsRemoval() bool { return p.told != RPCID{} && !p.beats.echoed.Less(p.told) }
+
+// catchUp is what a leader knows of how a member without a vote catches up, in rounds:
+//
+//	"The algorithm divides replication of entries to the new server into rounds. Each round replicates all the log
+//	entries present in the leader's log at the start of the round to the new server's log." (dissertation §4.2.1)
+type catchUp struct {
+	round   int   // of the present round; the first is 1
+	target  Index // the last entry of the log when it began
+	since   Time  // when it began
+	running bool  // not every entry up to target is acknowledged
+	prompt  bool  // the round before took no longer than it may before a member becomes a voter
+	bytes   int64 // the most that it had of the snapshot that it is sent, or of one whose stream has failed before
+	movedAt Time  // when it last made progress; at first when the leader began with it
+	from    Index // match when it was last sent entries anew: at the beginning of the round, or later
+	fromAt  Time  // when that was
+}
+
+// advanceRounds goes on with the rounds of all members without a vote.
+func (c *Core) advanceRounds() {
+	if c.leader.learners == 0 {
+		return
+	}
+	for i := range c.leader.peers {
+		if p := &c.leader.peers[i]; p.learns() {
+			c.advanceRound(p)
+		}
+	}
+}
+
+// advanceRound ends the round of a member that holds the round's entries, and begins the next one. While the member holds
+// the whole log, a round takes no time.
+func (c *Core) advanceRound(p *progress) {
+	r, last := &p.joins, c.log.Last.Index
+	if r.running && p.match >= r.target {
+		r.running, r.prompt = false, p.state == replicate && c.now.Mono-r.since <= c.roundMax(p)
+	}
+	switch {
+	case r.running:
+	case p.match < last:
+		r.round, r.target, r.since, r.running = r.round+1, last, c.now.Mono, true
+		p.measure(c.now.Mono)
+	default:
+		r.prompt = p.state == replicate
+	}
+}
+
+// measure begins to measure anew how fast the member acknowledges entries.
+func (p *progress) measure(now Time) { p.joins.from, p.joins.fromAt = p.match, now }
+
+// roundMax returns how long a round may take before a member becomes a voter:
+//
+//	"If the last round lasts less than an election timeout, then the leader adds the new server to the cluster, under the
+//	assumption that there are not enough unreplicated entries to create a significant availability gap."
+//	(dissertation §4.2.1)
+//
+// With slow disks it may be longer, as every acknowledgement is: twice the slowest recent one.
+func (c *Core) roundMax(p *progress) Time {
+	return max(c.electionTimeout(), min(2*p.acks.max(), c.electionTimeout()<<doublingsMax))
+}
+
+// caughtUp reports whether a member without a vote could have one now. It holds no longer once the present round takes
+// too long, or the member is silent, or has lost what it acknowledged.
+func (c *Core) caughtUp(p *progress) bool {
+	r := &p.joins
+	return p.state == replicate && c.heardLately(p) && r.prompt && (!r.running || c.now.Mono-r.since <= c.roundMax(p))
+}
+
+func (c *Core) catchUpStatus(p *progress) CatchUp {
+	if r := &p.joins; p.learns() {
+		return CatchUp{r.round, r.target, r.since, c.caughtUp(p), r.from, r.fromAt, r.movedAt}
+	}
+	return CatchUp{}
 }

@@ -1,6 +1,11 @@
 package raft
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
+
+// This file holds what a leader knows about each other member, and every change of it.
 
 // progressState says how a leader sends to a follower.
 type progressState uint8
@@ -336,3 +341,17 @@ func (p *progress) retransmit(now, patience, silence Time, base Index) {
 		p.probe.repeat()
 	}
 }
+
+// recent keeps the latest of some durations.
+type recent struct {
+	last [8]Time
+	next int
+}
+
+func (r *recent) add(d Time) {
+	r.last[r.next] = d
+	r.next = (r.next + 1) % len(r.last)
+}
+
+// max returns the longest of them; 0 if there are none.
+func (r *recent) max() Time { return slices.Max(r.last[:]) }

@@ -1,6 +1,12 @@
 package raft
 
-import "slices"
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// This file holds majorities, single and joint, and which configuration follows a joint one.
 
 // majority returns how many of n voters are a quorum: any two of them share a member (§5.2). Whatever needs a quorum
 // asks hasQuorum (elections) or quorumValue (leaders): nothing else counts voters.
@@ -67,4 +73,189 @@ func halfValue[T Index | Time](l *leader, half Halves, values *[]T, own T, of fu
 	}
 	slices.Sort(reached)
 	return reached[len(reached)-majority(len(reached))], len(reached)
+}
+
+// The configurations of a log follow one another like this, where a plain one is neither joint nor changing:
+//
+//	plain ──a learner joins, leaves or is replaced, an address changes──► plain
+//	plain ──voters are demoted or removed──► joint
+//	plain ──learners are to become voters──► changing
+//	changing ──all of them have caught up──► joint
+//	changing ──they make no progress, or the change is canceled──► plain
+//	joint ──► plain
+//
+// What follows a joint or a changing one is a function of it and of the entry's index alone, so any leader can finish
+// what another one has begun.
+
+// enter returns the configuration in which the running change takes effect, as the entry at the given index. If the
+// voters change, it is joint:
+//
+//	"When the leader receives a request to change the configuration from C_old to C_new, it stores the configuration for
+//	joint consensus (C_old,new in the figure) as a log entry" (§6)
+//
+// A voter that is removed stays a member until the configuration is left, since its vote is still needed.
+func (c Configuration) enter(at Index) Configuration {
+	assert(!c.Joint(), "a joint configuration is left before the next one is entered")
+	next := c
+	next.Members, next.Patience = nil, 0
+	var removed []Peer
+	changes := false
+	for _, m := range c.Members {
+		changes = changes || m.willVote() != (m.Kind == Voter)
+		role := m.Next
+		m.Next = NextSame
+		switch {
+		case role == NextVoter:
+			m.Kind = Voter
+		case role == NextLearner:
+			m.Kind = Learner
+		case role == NextRemoved && m.Kind == Voter:
+			m.Kind = Leaving
+		case role == NextRemoved:
+			removed = append(removed, m.Peer())
+			continue
+		}
+		next.Members = append(next.Members, m)
+	}
+	if changes {
+		next.Outgoing = c.voterPeers()
+	}
+	next.Removed = c.withRemoved(removed, at)
+	return next
+}
+
+// leave returns the configuration that follows a joint one, as the entry at the given index: the paper's C_new.
+func (c Configuration) leave(at Index) Configuration {
+	assert(c.Joint(), "only a joint configuration is left")
+	next := c
+	next.Members, next.Outgoing = nil, nil
+	var removed []Peer
+	for _, m := range c.Members {
+		if m.Kind == Leaving {
+			removed = append(removed, m.Peer())
+			continue
+		}
+		next.Members = append(next.Members, m)
+	}
+	next.Removed = c.withRemoved(removed, at)
+	return next
+}
+
+// giveUp returns the configuration without the running change. The learners that joined for it stay: they cost no
+// availability, and with their logs the next attempt has less to do.
+func (c Configuration) giveUp() Configuration {
+	assert(c.Changing(), "only a change that waits is given up")
+	next := c
+	next.Members, next.Patience = slices.Clone(c.Members), 0
+	for i := range next.Members {
+		next.Members[i].Next = NextSame
+	}
+	return next
+}
+
+// follows returns an error unless c may follow before in a log, as the entry at the given index. Both must be valid.
+//
+//	"Unfortunately, any approach where servers switch directly from the old configuration to the new configuration is
+//	unsafe." (§6)
+func (c Configuration) follows(before Configuration, at Index) error {
+	switch {
+	case before.Joint() && !c.Equal(before.leave(at)):
+		return errors.New("a joint configuration can only be left")
+	case before.Joint():
+		return nil
+	case before.Changing() && !c.Equal(before.enter(at)) && !c.Equal(before.giveUp()):
+		return errors.New("a change that waits for members can only take effect or be given up")
+	case before.Changing():
+		return nil
+	}
+	return c.begins(before, at)
+}
+
+// begins is follows for a configuration before it that is neither joint nor changing.
+func (c Configuration) begins(before Configuration, at Index) error {
+	was := c.Outgoing
+	if !c.Joint() {
+		was = c.voterPeers()
+	}
+	switch {
+	case !slices.Equal(was, before.voterPeers()):
+		return errors.New("its voters change without the agreement of those before")
+	case c.Level < max(before.Level, featureLevelMembers):
+		return fmt.Errorf("its feature level is %d after %d", c.Level, before.Level)
+	}
+	var removed []Peer
+	for _, m := range before.Members {
+		if _, ok := c.Peer(m.Peer()); !ok {
+			removed = append(removed, m.Peer())
+		}
+	}
+	if !slices.Equal(c.Removed, before.withRemoved(removed, at)) {
+		return errors.New("its removals are not the members that it removes")
+	}
+	for _, m := range c.Members {
+		_, again := before.removal(m.Peer())
+		switch {
+		case again:
+			return fmt.Errorf("member %q returns with an incarnation that was removed", m.ID)
+		case m.Kind == Voter && before.VotesIn(m.Peer()) == 0:
+			return fmt.Errorf("member %q votes without having been a learner that had to catch up", m.ID)
+		}
+	}
+	return nil
+}
+
+// missing returns the voters of the configuration after the running change that are not live, if the live ones are no
+// quorum of it; else nil. If the voters do not change, nobody is missing.
+func (c Configuration) missing(at Index, live func(Peer) bool) []NodeID {
+	next := c.enter(at)
+	if !next.Joint() {
+		return nil
+	}
+	next.Outgoing = nil
+	if next.hasQuorum(live) {
+		return nil
+	}
+	var silent []NodeID
+	for _, p := range next.voterPeers() {
+		if !live(p) {
+			silent = append(silent, p.ID)
+		}
+	}
+	return silent
+}
+
+// voterPeers returns the voters of the incoming half, sorted.
+func (c Configuration) voterPeers() []Peer {
+	var voters []Peer
+	for _, m := range c.Members {
+		if m.Kind == Voter {
+			voters = append(voters, m.Peer())
+		}
+	}
+	return voters
+}
+
+// withRemoved returns the removals with those of the entry at the given index added, and the oldest dropped beyond
+// RemovedMax. A peer that is no longer listed is a stranger with an intact log, which may not join (Handshake.MayJoin).
+func (c Configuration) withRemoved(peers []Peer, at Index) []Removal {
+	removed := slices.Clip(c.Removed)
+	for _, p := range peers {
+		removed = append(removed, Removal{p, at})
+	}
+	return removed[max(0, len(removed)-RemovedMax):]
+}
+
+// removedLast returns the entry that removed a member with this id last; 0 if none is remembered.
+func (c Configuration) removedLast(id NodeID) (last Index) {
+	for _, r := range c.Removed {
+		if r.Peer.ID == id {
+			last = r.Index
+		}
+	}
+	return last
+}
+
+// removal returns how a peer was removed, if the configuration remembers it.
+func (c Configuration) removal(p Peer) (Removal, bool) {
+	return removalOf(c.Removed, p)
 }

@@ -5,7 +5,7 @@ package zoo
 var bootstrap = []Mutant{
 	{
 		ID: "F01", Rule: "an uninitialized member does not vote", Bug: "an uninitialized member grants votes",
-		Edits:  []Edit{value("envelope.go", `c.uninitialized() && !isAppend`, `false`)},
+		Edits:  []Edit{value("message.go", `c.uninitialized() && !isAppend`, `false`)},
 		Expect: "N7, G3", Seen: "model check, bootstrap 1", Profiles: []string{"bootstrap", "swarm", "disk"},
 		Test: &Test{".", "TestBootstrap"},
 	},
@@ -17,7 +17,7 @@ var bootstrap = []Mutant{
 	{
 		ID: "F03", Before: true, Rule: "F01 and F02", Bug: "both",
 		Edits: []Edit{
-			value("envelope.go", `c.uninitialized() && !isAppend`, `false`),
+			value("message.go", `c.uninitialized() && !isAppend`, `false`),
 			before("bootstrap.go", checkHeldAnchor, `c.bootstrapper.replies = nil`),
 		},
 		Expect: "G16, G2", Seen: "model check, bootstrap 1", Profiles: []string{"bootstrap", "swarm", "disk"}, MustKill: true,
@@ -57,7 +57,7 @@ var bootstrap = []Mutant{
 		ID: "F10", Before: true, Rule: "no member at term 0 but the bootstrapper campaigns", Bug: "any member that holds entry 1 campaigns",
 		Edits: []Edit{
 			value("election.go", mayCampaignAnchor, `c.mayBeNeeded()`),
-			value("envelope.go", `m.Term == 0 && !ok`, `false`),
+			value("message.go", `m.Term == 0 && !ok`, `false`),
 		},
 		Expect: "G16, L1", Seen: "model check, bootstrap", Profiles: []string{"bootstrap"}, MustKill: true,
 	},
@@ -104,8 +104,8 @@ var bootstrap = []Mutant{
 	{
 		ID: "D14", Rule: "a wiped disk is another member", Bug: "it answers and counts as the former member",
 		Edits: []Edit{
-			value("envelope.go", wrongIncarnation, `false`),
-			value("envelope.go", `c.uninitialized() && !isAppend`, `false`),
+			value("message.go", wrongIncarnation, `false`),
+			value("message.go", `c.uninitialized() && !isAppend`, `false`),
 			value("quorum.go", `slices.Contains(peers, p)`,
 				`slices.ContainsFunc(peers, func(q Peer) bool { return q.ID == p.ID })`),
 			value("election.go", mayCampaignAnchor,
@@ -117,17 +117,17 @@ var bootstrap = []Mutant{
 	},
 	{
 		ID: "X01", Before: true, Rule: "another cluster's messages are refused", Bug: "they are accepted",
-		Edits:  []Edit{value("envelope.go", `"it is of another cluster"`, `""`)},
+		Edits:  []Edit{value("message.go", `"it is of another cluster"`, `""`)},
 		Expect: "N19, G14", Seen: "etcd #17081; model check, bootstrap", MustKill: true,
 	},
 	{
 		ID: "X03", Rule: "a message for an earlier incarnation is refused", Bug: "it is accepted",
-		Edits:  []Edit{value("envelope.go", wrongIncarnation, `false`)},
+		Edits:  []Edit{value("message.go", wrongIncarnation, `false`)},
 		Expect: "N19, G14", Profiles: []string{"disk", "swarm"}, MustKill: true,
 	},
 	{
 		ID: "X08", Before: true, Rule: "a misdelivered message is refused", Bug: "it is accepted",
-		Edits:  []Edit{value("envelope.go", `m.To.ID != c.self.ID || m.From == c.self`, `m.From == c.self`)},
+		Edits:  []Edit{value("message.go", `m.To.ID != c.self.ID || m.From == c.self`, `m.From == c.self`)},
 		Expect: "N19", Seen: "etcd #17081", Profiles: []string{"bootstrap", "swarm"},
 		Test: &Test{".", "Hostile|Refus|Misaddressed"},
 	},

@@ -66,7 +66,7 @@ var transfers = []Mutant{
 	},
 	{
 		ID: "T02", Rule: "no proposals during a transfer", Bug: "they are accepted",
-		Edits: []Edit{value("propose.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
+		Edits: []Edit{value("leader.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
 			`c.leader == nil || c.step.closing`)},
 		Expect: "G15", Seen: "hashicorp/raft GH-581", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
@@ -120,7 +120,7 @@ var transfers = []Mutant{
 	},
 	{
 		ID: "T10", Rule: "a leader with a stalled disk accepts no proposals", Bug: "it accepts them without limit",
-		Edits:  []Edit{instead("propose.go", `return RefusedStalled`, `return 0`)},
+		Edits:  []Edit{instead("leader.go", `return RefusedStalled`, `return 0`)},
 		Expect: "N10",
 		Test:   &Test{".", "TestStall"},
 	},

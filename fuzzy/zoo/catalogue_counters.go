@@ -4,7 +4,7 @@ package zoo
 var counters = []Mutant{
 	{
 		ID: "K01", Before: true, Rule: "an entry that is being applied no longer counts as pending", Bug: "its bytes still count",
-		Edits:  []Edit{instead("propose.go", `l.bytes -= l.pending[n].bytes`, `_ = n`)},
+		Edits:  []Edit{instead("leader.go", `l.bytes -= l.pending[n].bytes`, `_ = n`)},
 		Expect: "N32, L10", MustKill: true,
 	},
 	{
@@ -24,23 +24,23 @@ var counters = []Mutant{
 	},
 	{
 		ID: "K05", Before: true, Rule: "the number of unapplied entries is bounded", Bug: "it is unbounded",
-		Edits: []Edit{value("propose.go",
+		Edits: []Edit{value("leader.go",
 			`c.log.Last.Index+Index(ahead)-max(c.log.applied, c.log.Base.ID.Index) >= Index(c.cfg.UnappliedMax)`, `false`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K06", Before: true, Rule: "the entries of this step count as unapplied", Bug: "they do not count",
-		Edits:  []Edit{value("propose.go", `c.overLimit(len(entries))`, `c.overLimit(0)`)},
+		Edits:  []Edit{value("leader.go", `c.overLimit(len(entries))`, `c.overLimit(0)`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K07", Before: true, Rule: "a command has a largest size", Bug: "it has none",
-		Edits:  []Edit{value("propose.go", `len(p.Data) > largest.Limit`, `largest.Member != "" && len(p.Data) > largest.Limit`)},
+		Edits:  []Edit{value("leader.go", `len(p.Data) > largest.Limit`, `largest.Member != "" && len(p.Data) > largest.Limit`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K08", Before: true, Rule: "nothing is refused for a limit that is not reached", Bug: "the last place is never used",
-		Edits:  []Edit{value("propose.go", `len(l.pending) >= c.cfg.ProposalsMax`, `len(l.pending)+1 >= c.cfg.ProposalsMax`)},
+		Edits:  []Edit{value("leader.go", `len(l.pending) >= c.cfg.ProposalsMax`, `len(l.pending)+1 >= c.cfg.ProposalsMax`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
@@ -54,7 +54,7 @@ var counters = []Mutant{
 var early = []Mutant{
 	{
 		ID: "W01", Before: true, Rule: "a member that hears a leader restarts its timer", Bug: "it campaigns after one round trip",
-		Edits:  []Edit{before("follower.go", `c.follower.graced = false`, `defer func() { c.follower.deadline -= c.electionTimeout() * 2 / 3 }()`)},
+		Edits:  []Edit{before("append.go", `c.follower.graced = false`, `defer func() { c.follower.deadline -= c.electionTimeout() * 2 / 3 }()`)},
 		Expect: "N25", MustKill: true,
 	},
 	{
@@ -71,7 +71,7 @@ var early = []Mutant{
 	},
 	{
 		ID: "W04", Before: true, Rule: "a vote answers a request", Bug: "it is sent again with every write",
-		Edits: []Edit{before("disk.go", `c.onBootstrapPersisted()`,
+		Edits: []Edit{before("output.go", `c.onBootstrapPersisted()`,
 			`if c.leader == nil && c.hard.Vote != (Peer{}) && c.hard.Vote != c.self { c.promiseVote(c.hard.Vote, VoteReply{Granted: true}) }`)},
 		Expect: "N16", MustKill: true,
 	},
@@ -82,7 +82,7 @@ var early = []Mutant{
 	},
 	{
 		ID: "W06", Before: true, Rule: "a member that is told to close accepts no more requests", Bug: "it accepts proposals",
-		Edits: []Edit{value("propose.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
+		Edits: []Edit{value("leader.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
 			`c.leader == nil || c.leader.transfer != nil`)},
 		Expect: "N28", Profiles: []string{"crash", "swarm"},
 	},

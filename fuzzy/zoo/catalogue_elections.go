@@ -23,7 +23,7 @@ var elections = []Mutant{
 	},
 	{
 		ID: "E04", Rule: "a vote is forgotten only with its term", Bug: "it is cleared when a leader is heard in the term",
-		Edits:  []Edit{before("follower.go", `c.termLeader.elected = leader`, `c.hard.Vote = Peer{}`)},
+		Edits:  []Edit{before("append.go", `c.termLeader.elected = leader`, `c.hard.Vote = Peer{}`)},
 		Expect: "N2, G1", Seen: "camunda #5356", MustKill: true,
 	},
 	{

@@ -54,7 +54,7 @@ var formats = []Mutant{
 	},
 	{
 		ID: "Z08", Before: true, Rule: "a stranger's reply raises no term", Bug: "it deposes the leader",
-		Edits:  []Edit{value("envelope.go", `c.names(m.From)`, `true`)},
+		Edits:  []Edit{value("message.go", `c.names(m.From)`, `true`)},
 		Expect: "N12", MustKill: true,
 		Profiles: []string{"swarm", "network"},
 	},

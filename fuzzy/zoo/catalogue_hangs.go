@@ -20,18 +20,18 @@ var hangs = []Mutant{
 	},
 	{
 		ID: "H03", Before: true, Rule: "a leader whose FSM hangs refuses proposals", Bug: "it accepts them",
-		Edits:  []Edit{instead("propose.go", `return RefusedFSMHangs`, `return 0`)},
+		Edits:  []Edit{instead("leader.go", `return RefusedFSMHangs`, `return 0`)},
 		Expect: "N84", MustKill: true, Profiles: []string{"hangs"},
 	},
 	{
 		ID: "H04", Before: true, Rule: "each batch has the limit for itself", Bug: "the first one's beginning counts",
-		Edits: []Edit{instead("apply.go", `b.last, b.since = a.ID.Index, min(since, c.now.Mono)`,
+		Edits: []Edit{instead("commit.go", `b.last, b.since = a.ID.Index, min(since, c.now.Mono)`,
 			`if b.last = a.ID.Index; b.since == 0 { b.since = since }`)},
 		Expect: "N84", Profiles: []string{"hangs"},
 	},
 	{
 		ID: "H05", Before: true, Rule: "an FSM that has ended its batch does not hang", Bug: "any later one must be beyond it",
-		Edits:  []Edit{value("apply.go", `b.last > to`, `b.last >= to`)},
+		Edits:  []Edit{value("commit.go", `b.last > to`, `b.last >= to`)},
 		Expect: "N84", Profiles: []string{"hangs"},
 	},
 	{

@@ -61,7 +61,8 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R10", Rule: "a leader counts itself only for durable entries", Bug: "it counts itself for all appended entries",
-		Edits:  []Edit{value("commit.go", `c.disk.persisted`, `c.log.Last.Index`)},
+		Edits: []Edit{value("commit.go", `quorumValue(c.leader, &c.leader.indexes, c.disk.persisted, func(p *progress) Index { return p.match })`,
+			`quorumValue(c.leader, &c.leader.indexes, c.log.Last.Index, func(p *progress) Index { return p.match })`)},
 		Expect: "G5", Seen: "etcd #14370", MustKill: true,
 	},
 	{
@@ -84,7 +85,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R14", Rule: "a write that was overwritten makes nothing durable", Bug: "the log counts as saved up to its end, whatever is there now (ABA)",
-		Edits: []Edit{instead("disk.go", `d.pending[i].mark.Index = min(d.pending[i].mark.Index, after)`,
+		Edits: []Edit{instead("output.go", `d.pending[i].mark.Index = min(d.pending[i].mark.Index, after)`,
 			`_ = i`)},
 		Expect: "N6, G5", Seen: "etcd-io/raft has a test of this ABA", MustKill: true,
 	},
@@ -124,8 +125,8 @@ var replication = []Mutant{
 	{
 		ID: "R21", Rule: "learners do not count for the commit", Bug: "they do",
 		Edits: []Edit{
-			value("roster.go", `config.VotesIn(p.peer)`, `IncomingHalf`),
-			value("roster.go", `config.VotesIn(peer)`, `IncomingHalf`),
+			value("membership.go", `config.VotesIn(p.peer)`, `IncomingHalf`),
+			value("membership.go", `config.VotesIn(peer)`, `IncomingHalf`),
 		},
 		Expect: "G5", Seen: "dragonboat #106", MustKill: true,
 	},
@@ -160,7 +161,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R27", Rule: "the number of proposals is bounded", Bug: "all are accepted",
-		Edits:  []Edit{value("propose.go", `len(l.pending) >= c.cfg.ProposalsMax`, `false`)},
+		Edits:  []Edit{value("leader.go", `len(l.pending) >= c.cfg.ProposalsMax`, `false`)},
 		Expect: "N10", MustKill: true,
 	},
 	{
@@ -191,7 +192,7 @@ var persistence = []Mutant{
 	},
 	{
 		ID: "D03", Rule: "an acknowledged write is not the one after it", Bug: "the next one counts as durable too",
-		Edits:  []Edit{value("disk.go", `d.pending[n].seq <= seq`, `d.pending[n].seq <= seq+1`)},
+		Edits:  []Edit{value("output.go", `d.pending[n].seq <= seq`, `d.pending[n].seq <= seq+1`)},
 		Expect: "N6", MustKill: true,
 	},
 	{
@@ -203,12 +204,12 @@ var persistence = []Mutant{
 	},
 	{
 		ID: "D20", Rule: "truncated entries no longer count as durable", Bug: "they still do",
-		Edits:  []Edit{instead("disk.go", `d.persisted = min(d.persisted, after)`, `_ = d`)},
+		Edits:  []Edit{instead("output.go", `d.persisted = min(d.persisted, after)`, `_ = d`)},
 		Expect: "N6", MustKill: true,
 	},
 	{
 		ID: "D21", Rule: "an entry is applied only once it is durable here", Bug: "it is applied once it is committed",
-		Edits:  []Edit{before("apply.go", `if safe <= c.log.applying || c.marked() || c.restoresFirst() {`, `safe = c.log.commit`)},
+		Edits:  []Edit{before("commit.go", `if safe <= c.log.applying || c.marked() || c.restoresFirst() {`, `safe = c.log.commit`)},
 		Expect: "N5", MustKill: true,
 	},
 	{

@@ -9,12 +9,12 @@ var sizes = []Mutant{
 	},
 	{
 		ID: "A02", Before: true, Rule: "a leader takes no command that is too large for a member", Bug: "it heeds its own limit alone",
-		Edits:  []Edit{value("propose.go", `m.appendBytesMax > 0 && most < limit.Limit && c.names(m.peer)`, `false`)},
+		Edits:  []Edit{value("leader.go", `m.appendBytesMax > 0 && most < limit.Limit && c.names(m.peer)`, `false`)},
 		Expect: "N33", MustKill: true, Profiles: []string{"swarm"},
 	},
 	{
 		ID: "A03", Before: true, Rule: "the limit of a peer that is no member does not count", Bug: "it counts",
-		Edits:  []Edit{value("propose.go", `m.appendBytesMax > 0 && most < limit.Limit && c.names(m.peer)`, `m.appendBytesMax > 0 && most < limit.Limit`)},
+		Edits:  []Edit{value("leader.go", `m.appendBytesMax > 0 && most < limit.Limit && c.names(m.peer)`, `m.appendBytesMax > 0 && most < limit.Limit`)},
 		Expect: "N33", Profiles: []string{"members"},
 	},
 	{

@@ -26,7 +26,7 @@ var slowness = []Mutant{
 	},
 	{
 		ID: "S04", Before: true, Rule: "a leader that has stepped down is not heard again", Bug: "its late messages count as those of a leader",
-		Edits:  []Edit{instead("follower.go", "if c.termLeader.resigned {\n\t\treturn\n\t}", `_ = c`)},
+		Edits:  []Edit{instead("append.go", "if c.termLeader.resigned {\n\t\treturn\n\t}", `_ = c`)},
 		Expect: "N36", MustKill: true, Profiles: slowly,
 	},
 	{
@@ -43,7 +43,7 @@ var slowness = []Mutant{
 	},
 	{
 		ID: "S07", Before: true, Rule: "a write that waits behind others is not stalled", Bug: "its wait counts",
-		Edits:  []Edit{value("disk.go", `max(d.pending[0].issued, d.endedAt)`, `d.pending[0].issued`)},
+		Edits:  []Edit{value("output.go", `max(d.pending[0].issued, d.endedAt)`, `d.pending[0].issued`)},
 		Expect: "N30", Profiles: []string{"slow"},
 		Test: &Test{".", "TestStall_TheQueue"},
 	},
@@ -72,7 +72,7 @@ var slowness = []Mutant{
 	},
 	{
 		ID: "S11", Rule: "a stranger's vote request raises the term if it would be granted", Bug: "whatever its log",
-		Edits:  []Edit{value("envelope.go", `c.grants(m.Term, Peer{}, m.From, body.Last) == Granted`, `true`)},
+		Edits:  []Edit{value("message.go", `c.grants(m.Term, Peer{}, m.From, body.Last) == Granted`, `true`)},
 		Expect: "N12", MustKill: true, Profiles: []string{"network"},
 		Test: &Test{".", "TestTerm_WhatAStranger"},
 	},

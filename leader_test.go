@@ -4,11 +4,95 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coxswain/raft"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/coxswain/raft"
 )
+
+// Beyond each limit proposals are refused; none is queued.
+func TestPropose_BeyondALimitIsRefused(t *testing.T) {
+	refusal := func(out raft.Output) raft.RefusalKind { return out.Answers[len(out.Answers)-1].Refusal }
+
+	c := replicating(t, 2, 1)
+	assert.Equal(t, raft.RefusedTooLarge, refusal(c.propose(strings.Repeat("x", 1<<10+1))))
+	var many []string
+	for range 129 {
+		many = append(many, "x")
+	}
+	out := c.propose(many...)
+	assert.Equal(t, raft.RefusedOverloaded, refusal(out), "ProposalsMax is 128")
+	assert.Equal(t, raft.AnswerAccepted, out.Answers[127].Kind)
+	assert.Len(t, out.Write.Log.Entries, 128)
+
+	c = replicating(t, 2, 1)
+	for range 64 {
+		require.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))))
+	}
+	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")), "ProposalBytesMax is 64 KiB")
+	assert.Equal(t, 1<<16, c.Status().PendingBytes)
+
+	c = replicating(t, 2, 1)
+	for range 63 {
+		require.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))))
+	}
+	require.Zero(t, refusal(c.propose("x")))
+	assert.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))), "what is let in does not depend on its size")
+	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")))
+
+	c = replicating(t, 2, 1)
+	for range 1<<10 - 3 {
+		require.Zero(t, refusal(c.propose("x")))
+		c.persist()
+		c.receive("b", 2, raft.AppendReply{Match: c.Status().Last.Index})
+	}
+	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")), "UnappliedMax is 1,024 entries")
+	c.step(raft.Applied{ID: id(10, 2)})
+	assert.Zero(t, refusal(c.propose("x")))
+}
+
+// Every request is answered: accepted, and again only if leadership ended while it was pending.
+func TestAnswer_ProposalsOfALostTerm(t *testing.T) {
+	t.Run("unknown: the entry is still in the log", func(t *testing.T) {
+		c := replicating(t, 2, 1)
+		c.propose("x")
+		out := c.receive("b", 3, raft.Heartbeat{})
+		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+	})
+	t.Run("unknown: cut off here, it may be committed by another member that holds it", func(t *testing.T) {
+		c := replicating(t, 2, 1)
+		c.propose("x")
+		out := c.append("b", 3, id(3, 2), 3, 3)
+		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+	})
+	t.Run("not applied: another entry is committed in its place", func(t *testing.T) {
+		c := replicating(t, 2, 1)
+		c.propose("x")
+		out := c.append("b", 3, id(3, 2), 4, 3)
+		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerNotApplied, ID: id(4, 2)}}, out.Answers)
+	})
+	t.Run("being applied in the same step: the applier answers", func(t *testing.T) {
+		c := replicating(t, 2, 1)
+		c.propose("x")
+		c.persist()
+		out := c.step(c.from("b", 3, raft.AppendRequest{Prev: id(4, 2), Last: id(4, 2), Commit: 4}))
+		assert.Equal(t, id(4, 2), out.Apply)
+		assert.Empty(t, out.Answers)
+	})
+	t.Run("refused: a follower names the leader", func(t *testing.T) {
+		c := follower(t, 2, 1)
+		c.receive("b", 2, raft.Heartbeat{})
+		assert.Equal(t, []raft.Answer{{
+			RequestID: requestIDOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader, Leader: "b",
+		}}, c.propose("x").Answers)
+	})
+	t.Run("closing: everything is answered, and nothing taken", func(t *testing.T) {
+		c := replicating(t, 2, 1)
+		c.propose("x")
+		out := c.step(raft.Closing{})
+		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+		assert.Equal(t, raft.RefusedClosing, c.propose("y").Answers[0].Refusal)
+	})
+}
 
 // carries tells a core what an append to a member carries; 0: as much as any configuration allows.
 func (c *core) carries(id raft.NodeID, bytes int) raft.Output {
