@@ -170,22 +170,59 @@ func TestHabits_NoPageIsTooLong(t *testing.T) {
 	}
 }
 
-func TestHabits_TheLinksOfTheDocsLeadSomewhere(t *testing.T) {
-	atRoot(t)
-	var docs []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md"} {
+// pages returns the names of the pages that people read.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "docs/results/*.md"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
-		docs = append(docs, found...)
+		all = append(all, found...)
 	}
-	assert.Greater(t, len(docs), 8)
-	for _, doc := range docs {
+	assert.Greater(t, len(all), 8)
+	return all
+}
+
+func TestHabits_TheLinksOfTheDocsLeadSomewhere(t *testing.T) {
+	atRoot(t)
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	dropped := regexp.MustCompile(`[^a-z0-9 _-]`)
+	for _, doc := range pages(t) {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
-		for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(text), -1) {
-			_, err := os.Stat(filepath.Join(filepath.Dir(doc), link[1]))
-			assert.NoError(t, err, "%s links to %s", doc, link[1])
+		for _, link := range regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]+))?\)`).FindAllStringSubmatch(string(text), -1) {
+			target := doc // a link within the page
+			if link[1] != "" {
+				target = filepath.Join(filepath.Dir(doc), link[1])
+			}
+			if _, err := os.Stat(target); !assert.NoError(t, err, "%s links to %s", doc, link[1]) || link[2] == "" {
+				continue
+			}
+			page, err := os.ReadFile(target)
+			require.NoError(t, err)
+			var anchors []string
+			for _, title := range heading.FindAllStringSubmatch(string(page), -1) {
+				anchors = append(anchors, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(title[1]), ""), " ", "-"))
+			}
+			assert.Contains(t, anchors, link[2], "%s links to %s", doc, link[0])
 		}
+	}
+}
+
+// retired are words that have a plainer one, which docs/glossary.md and CONTRIBUTING.md ask for.
+var retired = regexp.MustCompile(`(?i)\b(whoever|st(ands?|ood) still|of no use|hand(s|ed|ing)? (leadership )?over|hand-overs?)\b`)
+
+func TestHabits_NoPageUsesRetiredWords(t *testing.T) {
+	atRoot(t)
+	for _, doc := range pages(t) {
+		switch {
+		case doc == "CHANGELOG.md", filepath.Dir(doc) == filepath.Join("docs", "results"): // reports of what was
+			continue
+		case doc == filepath.Join("docs", "glossary.md"): // the list of these words
+			continue
+		}
+		text, err := os.ReadFile(doc)
+		require.NoError(t, err)
+		assert.Empty(t, retired.FindAllString(string(text), -1), doc)
 	}
 }
 
