@@ -145,7 +145,7 @@ func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
 	for doc, of := range map[string]string{"node/doc.go": "node", "docs/architecture.md": ".", "docs/reading-order.md": "."} {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
-		names := regexp.MustCompile("[a-z_/]+\\.go\\b").FindAllString(string(text), -1)
+		names := regexp.MustCompile(`[a-z_/]+\.go\b`).FindAllString(string(text), -1)
 		assert.NotEmpty(t, names, doc)
 		for _, name := range names {
 			assert.FileExists(t, filepath.Join(of, name), "named in %s", doc)
