@@ -29,7 +29,7 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test verify fix bench bench-peers bench-profiles bench-page measure measure-snapshots measure-members \
+.PHONY: help demo picture test verify fix bench bench-peers bench-profiles bench-page measure measure-snapshots measure-members \
 	elections fuzz simulate reliability govulncheck previous format vet lint race portable
 
 help: ## this list
@@ -37,6 +37,12 @@ help: ## this list
 
 demo: ## three real nodes on this machine; kill the leader and watch (needs only Go)
 	$(GO) run ./cmd/raftkv demo
+
+picture: ## draw docs/results/demo.svg from a real run of the demo whose leader is killed (half a minute; Linux)
+	(sleep 12; printf k; sleep 5; printf r; sleep 3; printf q; sleep 4) | \
+		script -qec 'stty cols 130 rows 50; $(GO) run ./cmd/raftkv demo' /dev/null | \
+		$(GO) run ./internal/termsvg 'The demo in a terminal: the leader is killed' > docs/results/demo.svg.new
+	mv docs/results/demo.svg.new docs/results/demo.svg
 
 test: ## the quick loop: every test, without the race detector
 	$(GO) test ./...

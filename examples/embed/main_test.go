@@ -14,30 +14,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "put this example into the README (make fix)")
+var update = flag.Bool("update", false, "put the part of this example into the README (make fix)")
 
 const (
 	readme     = "../../README.md"
 	blockBegin = "```go\n"
 	blockEnd   = "```\n"
+	partBegin  = "// counter is "
+	partEnd    = "\n// run starts "
 )
 
-// What the README shows is what compiles and runs here, byte for byte.
-func TestREADME_ShowsThisProgram(t *testing.T) {
-	program, err := os.ReadFile("main.go")
+// between returns what is before, between and behind the two marks; the first mark belongs to the middle, the second one to the rest.
+func between(t *testing.T, file, begin, end string) (before, middle, after string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	text, err := os.ReadFile(readme)
-	require.NoError(t, err)
-	before, rest, found := strings.Cut(string(text), blockBegin)
-	require.True(t, found, "no Go block in the README")
-	shown, after, found := strings.Cut(rest, blockEnd)
-	require.True(t, found, "the Go block of the README has no end")
+	at := strings.Index(string(text), begin)
+	require.GreaterOrEqual(t, at, 0, "no %q in %s", begin, file)
+	length := strings.Index(string(text[at+len(begin):]), end)
+	require.GreaterOrEqual(t, length, 0, "no %q in %s", end, file)
+	length += len(begin)
+	return string(text[:at]), string(text[at : at+length]), string(text[at+length:])
+}
+
+// The Go code in the README is the part of this program that matters, byte for byte: from the state machine to its use.
+func TestREADME_ShowsAPartOfThisProgram(t *testing.T) {
+	_, part, _ := between(t, "main.go", partBegin, partEnd)
+	before, shown, after := between(t, readme, blockBegin, blockEnd)
 	if *update {
-		whole := before + blockBegin + string(program) + blockEnd + after
-		require.NoError(t, os.WriteFile(readme, []byte(whole), 0o644))
+		require.NoError(t, os.WriteFile(readme, []byte(before+blockBegin+part+after), 0o644))
 		return
 	}
-	assert.Equal(t, string(program), shown, "README and example differ; make fix copies the example")
+	assert.Equal(t, blockBegin+part, shown, "README and example differ; make fix copies the part of the example")
 }
 
 func TestCounter_IsAStateMachine(t *testing.T) {
@@ -56,7 +64,7 @@ func TestExample_CountsAndReads(t *testing.T) {
 	var printed bytes.Buffer
 	_, err = printed.ReadFrom(r)
 	require.NoError(t, err)
-	assert.Equal(t, "counted to 1\ncounted to 2\ncounted to 3\nn2 is up to date\n", printed.String())
+	assert.Equal(t, "counted to 1\ncounted to 2\ncounted to 3\n", printed.String())
 }
 
 // Three members count under faults: some crash, restart, and are restored from snapshots.

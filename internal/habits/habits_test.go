@@ -118,27 +118,31 @@ func TestHabits_TheReadingOrderNamesWhatExists(t *testing.T) {
 	}
 }
 
-// The reading order names every file of the core.
-func TestHabits_TheReadingOrderNamesEveryFileOfTheCore(t *testing.T) {
+// The map of files names every file of the packages that make up a member, and no file that does not exist.
+func TestHabits_TheMapNamesEveryFile(t *testing.T) {
 	atRoot(t)
-	text, err := os.ReadFile("docs/reading-order.md")
+	text, err := os.ReadFile("docs/architecture.md")
 	require.NoError(t, err)
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	for _, file := range files {
-		if !strings.HasSuffix(file, "_test.go") {
-			named := regexp.MustCompile("(?m)^\\|.*`" + regexp.QuoteMeta(file) + "[:`]")
-			assert.Regexp(t, named, string(text), "docs/reading-order.md does not say what is in %s", file)
+	for _, dir := range []string{".", "handshake", "node", "internal/pipeline", "transport", "storage"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, dir)
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				named := strings.Contains(string(text), "`"+filepath.ToSlash(file)+"`")
+				assert.True(t, named, "docs/architecture.md does not say what is in %s", file)
+			}
 		}
+	}
+	for _, directory := range regexp.MustCompile("(?m)^\\|.*`([a-z/]+)/`").FindAllStringSubmatch(string(text), -1) {
+		assert.DirExists(t, directory[1], "named in docs/architecture.md")
 	}
 }
 
 // The maps of the packages name files that exist.
 func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
 	atRoot(t)
-	for doc, of := range map[string]string{
-		"doc.go": ".", "node/doc.go": "node", "docs/architecture.md": ".", "docs/reading-order.md": ".",
-	} {
+	for doc, of := range map[string]string{"node/doc.go": "node", "docs/architecture.md": ".", "docs/reading-order.md": "."} {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
 		names := regexp.MustCompile(`[a-z_/]+\.go\b`).FindAllString(string(text), -1)
@@ -149,22 +153,76 @@ func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
 	}
 }
 
-func TestHabits_TheLinksOfTheDocsLeadSomewhere(t *testing.T) {
+// The pages that people wrote can be read at one sitting.
+func TestHabits_NoPageIsTooLong(t *testing.T) {
 	atRoot(t)
-	var docs []string
+	const pageLinesMax, frontPageLinesMax = 400, 130
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	for _, page := range append(pages, "README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		limit := pageLinesMax
+		if page == "README.md" {
+			limit = frontPageLinesMax
+		}
+		assert.LessOrEqual(t, strings.Count(string(text), "\n"), limit, page)
+	}
+}
+
+// pages returns the names of the pages that people read.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "docs/results/*.md"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
-		docs = append(docs, found...)
+		all = append(all, found...)
 	}
-	assert.Greater(t, len(docs), 8)
-	for _, doc := range docs {
+	assert.Greater(t, len(all), 8)
+	return all
+}
+
+func TestHabits_TheLinksOfTheDocsLeadSomewhere(t *testing.T) {
+	atRoot(t)
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	dropped := regexp.MustCompile(`[^a-z0-9 _-]`)
+	for _, doc := range pages(t) {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
-		for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(text), -1) {
-			_, err := os.Stat(filepath.Join(filepath.Dir(doc), link[1]))
-			assert.NoError(t, err, "%s links to %s", doc, link[1])
+		for _, link := range regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]+))?\)`).FindAllStringSubmatch(string(text), -1) {
+			target := doc // a link within the page
+			if link[1] != "" {
+				target = filepath.Join(filepath.Dir(doc), link[1])
+			}
+			if _, err := os.Stat(target); !assert.NoError(t, err, "%s links to %s", doc, link[1]) || link[2] == "" {
+				continue
+			}
+			page, err := os.ReadFile(target)
+			require.NoError(t, err)
+			var anchors []string
+			for _, title := range heading.FindAllStringSubmatch(string(page), -1) {
+				anchors = append(anchors, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(title[1]), ""), " ", "-"))
+			}
+			assert.Contains(t, anchors, link[2], "%s links to %s", doc, link[0])
 		}
+	}
+}
+
+// retired are words that have a plainer one, which docs/glossary.md and CONTRIBUTING.md ask for.
+var retired = regexp.MustCompile(`(?i)\b(whoever|st(ands?|ood) still|of no use|hand(s|ed|ing)? (leadership )?over|hand-overs?)\b`)
+
+func TestHabits_NoPageUsesRetiredWords(t *testing.T) {
+	atRoot(t)
+	for _, doc := range pages(t) {
+		switch {
+		case doc == "CHANGELOG.md", filepath.Dir(doc) == filepath.Join("docs", "results"): // reports of what was
+			continue
+		case doc == filepath.Join("docs", "glossary.md"): // the list of these words
+			continue
+		}
+		text, err := os.ReadFile(doc)
+		require.NoError(t, err)
+		assert.Empty(t, retired.FindAllString(string(text), -1), doc)
 	}
 }
 
