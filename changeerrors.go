@@ -190,21 +190,6 @@ func singular(n int) string {
 	return ""
 }
 
-// UnreachableError refuses a change: before anything was changed, the leader and a member that is to join could not reach
-// each other in both directions. Start that member, correct its address, or open the way that Err names.
-type UnreachableError struct {
-	ID      NodeID
-	Address string
-	Err     error // the last one of the connection; it matches the error of the caller's context if that ended first
-}
-
-func (e *UnreachableError) Error() string {
-	why := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprint(e.Err), "raft: "), "transport: ")
-	return fmt.Sprintf(notChanged+"%s at %s: %s", e.ID, e.Address, why)
-}
-
-func (e *UnreachableError) Unwrap() error { return e.Err }
-
 // NotEmptyError refuses to add a member, because its store belongs to another cluster, or to an incarnation that was, or
 // may have been, removed from this one. Nothing was changed.
 type NotEmptyError struct {

@@ -78,7 +78,7 @@ type Member struct {
 	// Address is the "host:port" that other members dial. A host name is resolved again on every dial.
 	Address string
 	// Meta is text of the application, at most MetaBytesMax bytes. It is replicated with the configuration and
-	// returned in *NotLeaderError; a client URL belongs here.
+	// returned in *node.NotLeaderError; a client URL belongs here.
 	Meta string
 	Kind MemberKind
 	// Incarnation is set by the bootstrap; it is 0 in node.Config.Initial.

@@ -6,7 +6,7 @@ import (
 )
 
 // FSM is the application: a deterministic state machine that the log drives (paper §2, Figure 1). One goroutine
-// calls all methods. An error or a panic of any of them stops this node with a *FSMError, except that an error of
+// calls all methods. An error or a panic of any of them stops this node with a *node.FSMError, except that an error of
 // Snapshot only means that no snapshot is taken; failures that belong to the application are data in the results. Other
 // goroutines that read the state need a lock in it, or node.Node.Read, which runs a function between two of these calls.
 type FSM interface {

@@ -71,7 +71,7 @@ func (a *applier) next() applierTasks {
 // run is the applier's goroutine. At its end it syncs a DurableFSM, unless the FSM has failed. If the FSM calls
 // runtime.Goexit (testing.T.FailNow does), the node ends, because nothing would be applied any longer.
 func (a *applier) run() {
-	defer func() { a.node.fail(&raft.FSMError{Op: "Apply", ID: a.at, Err: errGoexit}) }()
+	defer func() { a.node.fail(&FSMError{Op: "Apply", ID: a.at, Err: errGoexit}) }()
 	for {
 		select {
 		case <-a.node.stop:
@@ -126,7 +126,7 @@ func (a *applier) apply(target raft.EntryID) (err error) {
 		if a.next().replaced {
 			return nil // its entries are gone; restore comes
 		}
-		return &raft.StorageError{Op: "read", Err: err}
+		return &StorageError{Op: "read", Err: err}
 	}
 	count := min(len(a.ahead), applyEntriesMax, int(target.Index-a.at.Index))
 	batch := a.ahead[:count]
@@ -192,12 +192,12 @@ func (a *applier) call(op string, id raft.EntryID, f func() error) (failed error
 	ended, succeeded := a.calls.begin(a.goroutine), false
 	defer func() {
 		if p := recover(); p != nil {
-			failed = &raft.FSMError{Op: op, ID: id, Panic: p, Stack: string(debug.Stack())}
+			failed = &FSMError{Op: op, ID: id, Panic: p, Stack: string(debug.Stack())}
 		}
 		ended(succeeded)
 	}()
 	if err := f(); err != nil {
-		return &raft.FSMError{Op: op, ID: id, Err: err}
+		return &FSMError{Op: op, ID: id, Err: err}
 	}
 	succeeded = true
 	return nil

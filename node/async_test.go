@@ -163,7 +163,7 @@ func TestAsync_WhatIsNotAcceptedHasNoOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		never := func(node.Result, error) { assert.Fail(t, "it was not accepted") }
-		var refusal *raft.NotLeaderError
+		var refusal *node.NotLeaderError
 		_, err := c.Follower().ProposeAsync(context.Background(), []byte("a"), never)
 		require.ErrorAs(t, err, &refusal)
 		assert.Equal(t, c.Leader().Status().ID, refusal.Leader.ID)
@@ -215,7 +215,7 @@ func TestAsync_AFunctionMayCallTheNodeAndCannotCloseIt(t *testing.T) {
 		})
 		require.NoError(t, err)
 		assert.NoError(t, <-done)
-		assert.ErrorIs(t, <-done, raft.ErrWithinCallback)
+		assert.ErrorIs(t, <-done, node.ErrWithinCallback)
 		assert.NoError(t, <-done)
 		assert.Equal(t, []string{"a", "b", "c"}, listOf(c, "n1"))
 	})
@@ -273,7 +273,7 @@ func TestAsync_CloseAnswersAll(t *testing.T) {
 		outcomes := 0
 		for range 10 {
 			_, err := n.ProposeAsync(context.Background(), []byte("a"), func(_ node.Result, err error) {
-				assert.ErrorIs(t, err, raft.ErrOutcomeUnknown)
+				assert.ErrorIs(t, err, node.ErrOutcomeUnknown)
 				outcomes++
 			})
 			require.NoError(t, err)

@@ -61,7 +61,7 @@ func refused[E error](t *testing.T, n *node.Node, call attempt, words string) (e
 	_, err := call(t.Context(), n)
 	require.ErrorAs(t, err, &e)
 	assert.ErrorContains(t, err, words)
-	assert.NotErrorIs(t, err, raft.ErrOutcomeUnknown)
+	assert.NotErrorIs(t, err, node.ErrOutcomeUnknown)
 	assert.Equal(t, members, n.Members())
 	assert.Equal(t, last, n.Status().Last)
 	propose(t, n, "it goes on")
@@ -191,15 +191,15 @@ func TestChange_AnUnreachableMemberIsNotAppended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, dials, _ := withMute(t)
 		n := c.Leader()
-		e := refused[*raft.UnreachableError](t, n, adds(raft.Member{ID: "n9", Address: "n9:1"}), "n9 at n9:1: the host answered, but nobody listens there")
+		e := refused[*node.UnreachableError](t, n, adds(raft.Member{ID: "n9", Address: "n9:1"}), "n9 at n9:1: the host answered, but nobody listens there")
 		assert.Equal(t, raft.NodeID("n9"), e.ID)
 		c.Join("n5")
 		c.Partition([]raft.NodeID{"n1", "n2", "n3"})
-		refused[*raft.UnreachableError](t, n, adds(c.Member("n5")), "n5 at n5:1: the network is cut")
+		refused[*node.UnreachableError](t, n, adds(c.Member("n5")), "n5 at n5:1: the network is cut")
 		c.Heal()
 		dials.Store(false)
 		c.Join("n4")
-		refused[*raft.UnreachableError](t, n, adds(c.Member("n4")), "it answers, but has not reached this member at "+string(n.Status().ID)+":1")
+		refused[*node.UnreachableError](t, n, adds(c.Member("n4")), "it answers, but has not reached this member at "+string(n.Status().ID)+":1")
 		c.Crash("n4")
 		dials.Store(true)
 		c.Start("n4")
@@ -212,7 +212,7 @@ func TestChange_WhoAnswersUnderAnotherID(t *testing.T) {
 		network := transport.NewNetwork()
 		n := pairLeader(t, network)
 		joiner(t, network, "z", node.Config{})
-		refused[*raft.UnreachableError](t, n, adds(raft.Member{ID: "n9", Address: "z:1"}), `this is "z", the connection is for "n9"`)
+		refused[*node.UnreachableError](t, n, adds(raft.Member{ID: "n9", Address: "z:1"}), `this is "z", the connection is for "n9"`)
 	})
 }
 
@@ -256,7 +256,7 @@ func TestChange_AMemberWithDataIsNotAdded(t *testing.T) {
 		assert.Equal(t, own.Status().Cluster, e.Cluster)
 
 		joiner(t, network, "y", node.Config{Cluster: "another"})
-		refused[*raft.UnreachableError](t, n, adds(raft.Member{ID: "y", Address: "y:1"}), "give all members the same Config.Cluster")
+		refused[*node.UnreachableError](t, n, adds(raft.Member{ID: "y", Address: "y:1"}), "give all members the same Config.Cluster")
 	})
 }
 
@@ -293,7 +293,7 @@ func TestChange_ReplacesNobodyByItself(t *testing.T) {
 		now, _ := n.Members().Member(other)
 		assert.Equal(t, raft.MemberExistsError{Member: now, Answers: true}, *e)
 		assert.Equal(t, lost, n.Metrics().ConnectionsLost, "it was asked, and its connection stands")
-		refused[*raft.UnreachableError](t, n, replaces(n.Status().ID, raft.Member{}), "transfer its leadership first")
+		refused[*node.UnreachableError](t, n, replaces(n.Status().ID, raft.Member{}), "transfer its leadership first")
 	})
 }
 
@@ -372,7 +372,7 @@ func TestChange_LiveMajority(t *testing.T) {
 
 		despite := node.ChangeOptions{Despite: []raft.NodeID{down}}
 		_, err := n.RemoveMember(t.Context(), up, despite)
-		require.ErrorIs(t, err, raft.ErrOutcomeUnknown, "it is not refused, but without the one that was named nobody leads")
+		require.ErrorIs(t, err, node.ErrOutcomeUnknown, "it is not refused, but without the one that was named nobody leads")
 		c.Start(down)
 		c.Await("the next leader to finish it", func() bool {
 			_, named := c.Leader().Members().Member(up)
@@ -481,7 +481,7 @@ func TestChange_OneAtATime(t *testing.T) {
 				assert.Equal(t, row.joint, e.Joint)
 				assert.ErrorContains(t, err, row.words)
 				err = <-first
-				require.ErrorIs(t, err, raft.ErrOutcomeUnknown, "its leadership has ended")
+				require.ErrorIs(t, err, node.ErrOutcomeUnknown, "its leadership has ended")
 				assert.ErrorContains(t, err, "if the change of the members has begun, it goes on")
 			})
 		})
@@ -496,7 +496,7 @@ func TestChange_TheOutcomeIsUnknown(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		_, err := removes("n3", node.ChangeOptions{})(ctx, n)
-		require.ErrorIs(t, err, raft.ErrOutcomeUnknown)
+		require.ErrorIs(t, err, node.ErrOutcomeUnknown)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
@@ -510,7 +510,7 @@ func TestChange_ACancelledContactAppendsNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		call := func(_ context.Context, n *node.Node) (node.Members, error) { return adds(c.Member("n4"))(ctx, n) }
-		e := refused[*raft.UnreachableError](t, n, call, "it answers, but has not reached this member")
+		e := refused[*node.UnreachableError](t, n, call, "it answers, but has not reached this member")
 		require.ErrorIs(t, e, context.DeadlineExceeded)
 		time.Sleep(10 * time.Second)
 		assert.Len(t, n.Members().Members, 3)
@@ -523,7 +523,7 @@ func TestChange_CallsThatCannotBegin(t *testing.T) {
 		n, f := c.Leader(), c.Follower()
 		for _, call := range []attempt{demotes("n1"), adds(raft.Member{ID: "n9", Address: "n9:1"})} {
 			_, err := call(t.Context(), f)
-			var other *raft.NotLeaderError
+			var other *node.NotLeaderError
 			require.ErrorAs(t, err, &other)
 			assert.Equal(t, n.Status().ID, other.Leader.ID)
 		}
@@ -531,7 +531,7 @@ func TestChange_CallsThatCannotBegin(t *testing.T) {
 		cancel()
 		_, err := demotes("n1")(ended, n)
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, raft.ErrOutcomeUnknown)
+		require.NotErrorIs(t, err, node.ErrOutcomeUnknown)
 		require.NoError(t, f.Close())
 		_, err = demotes("n1")(t.Context(), f)
 		require.ErrorIs(t, err, raft.ErrClosed)
@@ -551,7 +551,7 @@ func TestChange_ADeposedLeaderSaysNothingOfTheConfiguration(t *testing.T) {
 			n := c.Leader()
 			c.Isolate(n.Status().ID)
 			_, err := call(t.Context(), n)
-			var other *raft.NotLeaderError
+			var other *node.NotLeaderError
 			require.ErrorAs(t, err, &other)
 			c.Heal()
 			c.Converge()
@@ -573,8 +573,8 @@ func TestChange_AWipedMemberChangesNothing(t *testing.T) {
 			changes(raft.Change{}), changes(raft.Change{Cancel: true}), adds(c.Member("n9")), removes(id, node.ChangeOptions{}), demotes(id), replaces(id, c.Member(id)),
 		} {
 			_, err := call(t.Context(), n)
-			require.ErrorIs(t, err, raft.ErrWiped)
-			require.NotErrorIs(t, err, raft.ErrOutcomeUnknown)
+			require.ErrorIs(t, err, node.ErrWiped)
+			require.NotErrorIs(t, err, node.ErrOutcomeUnknown)
 			assert.ErrorContains(t, err, "emptied")
 		}
 		assert.Equal(t, before, c.Leader().Members())

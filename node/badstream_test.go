@@ -84,7 +84,7 @@ func TestReceive_ABadStream(t *testing.T) {
 						return leader.Status().Snapshot.SendErr != nil && c.Node(behind).Status().Snapshot.ReceiveErr != nil
 					})
 					for _, err := range []error{leader.Status().Snapshot.SendErr, c.Node(behind).Status().Snapshot.ReceiveErr} {
-						var failed *raft.SnapshotStreamError
+						var failed *node.SnapshotStreamError
 						require.ErrorAs(t, err, &failed)
 						assert.Equal(t, leader.Status().ID, failed.From)
 						assert.Equal(t, behind, failed.To)
@@ -166,7 +166,7 @@ func TestSnapshot_AFullDiskInTheMiddle(t *testing.T) {
 			propose(t, n, fmt.Sprintf("%d %s", i, strings.Repeat("x", 8<<10)))
 		}
 		_, err := n.Snapshot(t.Context())
-		var failed *raft.SnapshotError
+		var failed *node.SnapshotError
 		require.ErrorAs(t, err, &failed)
 		assert.ErrorIs(t, err, syscall.ENOSPC)
 		assert.Equal(t, "write", failed.Op)

@@ -136,12 +136,12 @@ func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
 
 				ctx := context.Background()
 				_, err := n.Propose(ctx, []byte("b"))
-				assert.ErrorIs(t, err, raft.ErrWiped)
+				assert.ErrorIs(t, err, node.ErrWiped)
 				_, err = n.ReadIndex(ctx)
-				assert.ErrorIs(t, err, raft.ErrWiped)
+				assert.ErrorIs(t, err, node.ErrWiped)
 				_, err = n.WaitLeader(ctx)
-				assert.ErrorIs(t, err, raft.ErrWiped)
-				assert.ErrorIs(t, n.Ready(ctx), raft.ErrWiped)
+				assert.ErrorIs(t, err, node.ErrWiped)
+				assert.ErrorIs(t, n.Ready(ctx), node.ErrWiped)
 				assert.Contains(t, n.Status().LeaderReason, "emptied")
 
 				for range 5 {
@@ -173,7 +173,7 @@ func TestWiped_AMemberWithoutAListLearnsItFromWhoCallsForAnotherOne(t *testing.T
 		s := n.Status()
 		assert.Contains(t, s.LeaderReason, "emptied")
 		assert.Contains(t, s.Tolerance, "unknown here: this member's disk was emptied")
-		assert.ErrorIs(t, n.Ready(context.Background()), raft.ErrWiped)
+		assert.ErrorIs(t, n.Ready(context.Background()), node.ErrWiped)
 	})
 }
 
@@ -275,7 +275,7 @@ func TestWiped_EveryMemberSaysHowManyMoreFailuresAreSurvivedAndWhoServes(t *test
 		s := n.Status()
 		assert.Equal(t, "unknown here: this member's disk was emptied, and it does not count", s.Tolerance)
 		assert.Contains(t, s.Members[4].Problem, "its disk was emptied")
-		assert.ErrorIs(t, n.Ready(context.Background()), raft.ErrWiped)
+		assert.ErrorIs(t, n.Ready(context.Background()), node.ErrWiped)
 	})
 }
 
@@ -362,7 +362,7 @@ func TestWiped_ABootstrapperThatWasEmptiedMeanwhileSaysHowToStartAgain(t *testin
 		c.Await("it to say so", func() bool { return anyContains(n.Status().Missing, "nothing was ever committed") })
 		assert.Contains(t, n.Status().LeaderReason, "emptied")
 		_, err := n.Propose(context.Background(), []byte("a"))
-		assert.ErrorIs(t, err, raft.ErrWiped)
+		assert.ErrorIs(t, err, node.ErrWiped)
 	})
 }
 

@@ -32,7 +32,7 @@ func (a *acknowledged) add(command string, err error) {
 	switch {
 	case err == nil:
 		a.commands = append(a.commands, command)
-	case !errors.Is(err, raft.ErrOutcomeUnknown):
+	case !errors.Is(err, node.ErrOutcomeUnknown):
 		a.refused = append(a.refused, command)
 	}
 }

@@ -69,7 +69,7 @@ func (n *Node) usable(ctx context.Context) error {
 		return removed
 	}
 	if n.identity.wiped.Load() {
-		return raft.ErrWiped
+		return ErrWiped
 	}
 	return n.markError()
 }
@@ -108,14 +108,14 @@ func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
 // waited for.
 func (n *Node) Ready(ctx context.Context) error {
 	if n.fsmCalls.within() {
-		return raft.ErrWithinFSM
+		return ErrWithinFSM
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	refused, err := n.awaitReady(ctx)
 	if err != nil && err == ctx.Err() {
-		return &raft.NotReadyError{Reason: unready(n.Status(), refused), Err: err}
+		return &NotReadyError{Reason: unready(n.Status(), refused), Err: err}
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 			return nil, nil
 		case ctx.Err() != nil:
 			return refused, ctx.Err()
-		case errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrWiped) || errors.Is(err, raft.ErrRemoved):
+		case errors.Is(err, raft.ErrClosed) || errors.Is(err, ErrWiped) || errors.Is(err, raft.ErrRemoved):
 			return refused, err
 		}
 		refused = err
@@ -209,7 +209,7 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 // take place.
 func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	if n.withinFSM() {
-		return raft.ErrWithinFSM
+		return ErrWithinFSM
 	}
 	if err := n.usable(ctx); err != nil {
 		return err
@@ -239,36 +239,36 @@ func (n *Node) explain(req *call, a raft.Answer) error {
 	case raft.RefusedOverloaded:
 		return raft.ErrOverloaded
 	case raft.RefusedStalled:
-		return &raft.DiskStalledError{Limit: n.cfg.DiskStallMax}
+		return &DiskStalledError{Limit: n.cfg.DiskStallMax}
 	case raft.RefusedFSMHangs:
-		return &raft.FSMHangsError{Limit: n.cfg.ApplyStallMax}
+		return &FSMHangsError{Limit: n.cfg.ApplyStallMax}
 	case raft.RefusedClosing:
 		return raft.ErrClosed
 	case raft.RefusedNoTarget:
-		return raft.ErrNoTarget
+		return ErrNoTarget
 	case raft.RefusedUnsupported:
-		return raft.ErrSnapshotUnsupported
+		return ErrSnapshotUnsupported
 	case raft.RefusedSnapshotFailed:
 		return firstError(n.taker.trouble.get(), raft.ErrClosed) // the end of the node is no trouble
 	case raft.RefusedTransferring:
 		return n.notLeader(a.Leader, "leadership is being transferred")
 	case raft.RefusedTimedOut:
 		if req.kind == transferCall {
-			return raft.ErrTransferTimedOut
+			return ErrTransferTimedOut
 		}
-		return raft.ErrReadTimedOut
+		return ErrReadTimedOut
 	}
 	return n.notLeader(a.Leader, "")
 }
 
 func (n *Node) notLeader(leader raft.NodeID, reason string) error {
 	if leader == "" {
-		return &raft.NotLeaderError{Reason: reason}
+		return &NotLeaderError{Reason: reason}
 	}
 	now, _ := n.watched.load()
 	if now.Leader != leader { // it is only about to lead
 		now = raft.Leadership{Leader: leader}
 	}
 	m := n.identity.leader(now)
-	return &raft.NotLeaderError{Leader: &m, Reason: reason}
+	return &NotLeaderError{Leader: &m, Reason: reason}
 }

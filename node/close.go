@@ -19,10 +19,10 @@ import (
 // it waits for all callbacks.
 func (n *Node) Close() error {
 	if n.withinFSM() {
-		return raft.ErrWithinFSM
+		return ErrWithinFSM
 	}
 	if n.requests.callbacks.within() {
-		return raft.ErrWithinCallback
+		return ErrWithinCallback
 	}
 	n.closing.Do(func() {
 		if now, _ := n.watched.load(); now.Role == raft.Leader {
@@ -54,7 +54,7 @@ func (n *Node) transferBeforeClose() {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	for now := range n.Watch(ctx) {
-		var notNow *raft.NotLeaderError
+		var notNow *NotLeaderError
 		if now.Role != raft.Leader && now.Leader != "" ||
 			now.Role == raft.Leader && !errors.As(n.TransferLeadership(ctx, ""), &notNow) {
 			return

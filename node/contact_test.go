@@ -34,7 +34,7 @@ func TestChange_ContactIsMadeByOneLeaderForOneChange(t *testing.T) {
 		refused[*raft.ChangePendingError](t, n, adds(c.Member("n5")), "")
 
 		require.NoError(t, n.TransferLeadership(t.Context(), ""))
-		var e *raft.NotLeaderError
+		var e *node.NotLeaderError
 		require.ErrorAs(t, <-first, &e)
 		assert.Less(t, time.Since(begin), 4*time.Second, "contact may take five")
 		c.Add("n5")

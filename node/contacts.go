@@ -98,7 +98,7 @@ func (c *contacts) hear() {
 }
 
 func (c *contacts) run() {
-	defer func() { c.node.fail(&raft.TransportError{Op: "connect", Err: errGoexit}) }()
+	defer func() { c.node.fail(&TransportError{Op: "connect", Err: errGoexit}) }()
 	c.node.serve(c.signal, c.advance)
 }
 

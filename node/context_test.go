@@ -50,7 +50,7 @@ func TestContext_ACallThatIsCancelledWhileItWaitsReturnsAtOnce(t *testing.T) {
 				assert.Zero(t, time.Since(began))
 				require.ErrorIs(t, err, context.Canceled)
 				if name == "Barrier" {
-					assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "its entry is in the leader's log")
+					assert.ErrorIs(t, err, node.ErrOutcomeUnknown, "its entry is in the leader's log")
 				} else if name != "Ready" { // Ready's error says what it waited for
 					assert.Equal(t, context.Canceled, err)
 				}
@@ -111,7 +111,7 @@ func TestContext_AStartThatIsCancelledTakesNothingOver(t *testing.T) {
 		cancel()
 		_, err := node.Start(ctx, cfg, newJournal(), disk, wire)
 		require.ErrorIs(t, err, context.Canceled)
-		var failed *raft.StorageError
+		var failed *node.StorageError
 		require.ErrorAs(t, err, &failed)
 
 		n, err := node.Start(context.Background(), cfg, newJournal(), disk, wire)

@@ -49,7 +49,7 @@ func TestStart_ADamagedRecordIsATypedErrorThatSaysWhereAndWhatToDo(t *testing.T)
 	require.NoError(t, os.WriteFile(file, changed, 0o600))
 	for range 2 { // another start does not repair it
 		_, err = startOn(t, dir, storage.KindBolt)
-		var failed *raft.StorageError
+		var failed *node.StorageError
 		require.ErrorAs(t, err, &failed)
 		assert.Equal(t, "load", failed.Op)
 		var damage *raft.CorruptError

@@ -98,7 +98,7 @@ func ExampleNode_ProposeAsync() {
 		_, err := n.ProposeAsync(ctx, []byte(command), func(r node.Result, err error) {
 			defer pending.Done()
 			if err != nil {
-				log.Print(err) // errors.Is(err, raft.ErrOutcomeUnknown): it may have been applied
+				log.Print(err) // errors.Is(err, node.ErrOutcomeUnknown): it may have been applied
 				return
 			}
 			fmt.Printf("after %s: %s bytes\n", command, r.Data)

@@ -15,7 +15,7 @@ import (
 // lead, or hands over, names the leader instead.
 func TestExplain_EveryRefusalHasItsError(t *testing.T) {
 	n := &Node{cfg: Config{}.withDefaults(), taker: &taker{}}
-	n.taker.trouble.set(&raft.SnapshotError{})
+	n.taker.trouble.set(&SnapshotError{})
 	brought := errors.New("brought")
 	for name, kind := range enums.Of(t, "..", "RefusalKind") {
 		refusal := raft.RefusalKind(kind)
@@ -25,7 +25,7 @@ func TestExplain_EveryRefusalHasItsError(t *testing.T) {
 			expect.Equal(t, brought, n.explain(&call{}, a), name)
 			continue
 		}
-		var elsewhere *raft.NotLeaderError
+		var elsewhere *NotLeaderError
 		leads := refusal == raft.RefusedNotLeader || refusal == raft.RefusedTransferring
 		expect.Equal(t, leads, errors.As(n.explain(&call{}, a), &elsewhere), name)
 	}

@@ -68,13 +68,13 @@ func TestStorage_AWriteThatFailsEndsTheNodeAndLosesNothing(t *testing.T) {
 				id := n.Status().ID
 				broken.Store(id, true)
 				_, err := n.Propose(context.Background(), []byte("during"))
-				assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "the others may have the entry")
+				assert.ErrorIs(t, err, node.ErrOutcomeUnknown, "the others may have the entry")
 				select {
 				case <-n.Done():
 				case <-time.After(time.Minute):
 					t.Fatal("the node goes on after a write that failed")
 				}
-				var storage *raft.StorageError
+				var storage *node.StorageError
 				require.ErrorAs(t, n.Err(), &storage)
 				assert.Contains(t, n.Err().Error(), errDisk.Error())
 				assert.EqualValues(t, 1, writes.Load(), "a failed write is never retried")
@@ -162,7 +162,7 @@ func TestStorageError_SaysItsPrefixOnce(t *testing.T) {
 		{"raft: /data is damaged", "raft: storage: load: /data is damaged"},
 		{"of a store of yours", "raft: storage: load: of a store of yours"},
 	} {
-		assert.EqualError(t, &raft.StorageError{Op: "load", Err: errors.New(row.reason)}, row.want)
+		assert.EqualError(t, &node.StorageError{Op: "load", Err: errors.New(row.reason)}, row.want)
 	}
 }
 
@@ -193,9 +193,9 @@ func TestFSM_AnErrorOrPanicEndsTheNodeNotTheProcess(t *testing.T) {
 				n := c.Leader()
 				propose(t, n, "fine")
 				_, err := n.Propose(context.Background(), []byte("poison"))
-				assert.ErrorIs(t, err, raft.ErrOutcomeUnknown)
+				assert.ErrorIs(t, err, node.ErrOutcomeUnknown)
 				<-n.Done()
-				var failed *raft.FSMError
+				var failed *node.FSMError
 				require.ErrorAs(t, n.Err(), &failed)
 				assert.Equal(t, "Apply", failed.Op)
 				assert.Regexp(t, "cannot digest|runtime.Goexit", failed.Error())
@@ -429,7 +429,7 @@ func TestDurableFSM_GoesOnFromWhereItStands(t *testing.T) {
 
 		fsm.failing = errDisk
 		_, err = c.TryStart("n1")
-		var failed *raft.FSMError
+		var failed *node.FSMError
 		require.ErrorAs(t, err, &failed)
 		assert.Equal(t, "Applied", failed.Op)
 	})

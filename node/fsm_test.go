@@ -79,7 +79,7 @@ func TestFSM_ThatWaitsForItselfIsRefused(t *testing.T) {
 				defer cancel()
 				_, err := n.Propose(short, []byte("call"))
 				require.NoError(t, err, "the FSM goes on")
-				assert.ErrorIs(t, got, raft.ErrWithinFSM)
+				assert.ErrorIs(t, got, node.ErrWithinFSM)
 				assert.Less(t, took, time.Second)
 				assert.NoError(t, n.Err(), "this does not end the node")
 				propose(t, n, "after")

@@ -122,7 +122,7 @@ func await[T any](ctx context.Context, calls *fsmCalls, done <-chan T, leave fun
 			return leave(ctx.Err())
 		case <-overdue:
 			if calls.within() {
-				return leave(raft.ErrWithinFSM)
+				return leave(ErrWithinFSM)
 			}
 		}
 	}

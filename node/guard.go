@@ -25,7 +25,7 @@ func guarded(f func() error) (err error) {
 func (n *Node) connect(contacts []raft.Contact) {
 	err := guarded(func() error { n.transport.Connect(contacts); return nil })
 	if err != nil {
-		n.fail(&raft.TransportError{Op: "connect", Err: err})
+		n.fail(&TransportError{Op: "connect", Err: err})
 	}
 }
 
@@ -33,7 +33,7 @@ func (n *Node) connect(contacts []raft.Contact) {
 func (n *Node) disconnect(p raft.Peer) {
 	err := guarded(func() error { n.transport.Disconnect(p); return nil })
 	if err != nil {
-		n.fail(&raft.TransportError{Op: "disconnect", Err: err})
+		n.fail(&TransportError{Op: "disconnect", Err: err})
 	}
 }
 

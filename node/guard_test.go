@@ -137,7 +137,7 @@ func TestEnd_ATransportThatPanicsEndsTheNodeAndNotTheProcess(t *testing.T) {
 				synctest.Wait()
 				close(release)
 				<-n.Done()
-				var ended *raft.TransportError
+				var ended *node.TransportError
 				require.ErrorAs(t, n.Err(), &ended)
 				assert.Error(t, <-answered)
 				assert.ErrorAs(t, n.Close(), &ended)
@@ -153,7 +153,7 @@ func TestEnd_ATransportThatPanicsWhenAskedOrClosedIsAnError(t *testing.T) {
 		}})
 		n := c.Leader()
 		assert.Contains(t, n.Status().Members[1].ConnectionErr+n.Status().Members[0].ConnectionErr, "asked")
-		var ended *raft.TransportError
+		var ended *node.TransportError
 		require.ErrorAs(t, n.Close(), &ended)
 		assert.Equal(t, "close", ended.Op)
 	})

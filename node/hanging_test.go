@@ -75,7 +75,7 @@ func TestHangingFSM_AnotherLeadsAndWritesGoOn(t *testing.T) {
 		}
 		began := time.Now()
 		_, err := old.Propose(context.Background(), []byte("x"))
-		assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "it is committed, and nobody here can say what it has led to")
+		assert.ErrorIs(t, err, node.ErrOutcomeUnknown, "it is committed, and nobody here can say what it has led to")
 		assert.InDelta(t, 2*time.Second, time.Since(began), float64(100*time.Millisecond))
 		c.Await("another one leads", func() bool { // Leader would wait for a read of the old one, which hangs
 			return slices.ContainsFunc(c.IDs(), func(id raft.NodeID) bool {
@@ -109,9 +109,9 @@ func TestHangingFSM_WhereAllHangTheLeaderStaysAndRefuses(t *testing.T) {
 			_, err := leader.Propose(context.Background(), []byte("poison"))
 			behind <- err
 		}()
-		require.ErrorIs(t, <-behind, raft.ErrOutcomeUnknown)
+		require.ErrorIs(t, <-behind, node.ErrOutcomeUnknown)
 		_, err := leader.Propose(context.Background(), []byte("y"))
-		var hangs *raft.FSMHangsError
+		var hangs *node.FSMHangsError
 		require.ErrorAs(t, err, &hangs)
 		require.ErrorIs(t, err, raft.ErrOverloaded)
 		assert.Equal(t, "raft: the leader's FSM has not finished a batch for 2s (Config.ApplyStallMax); not applied, try again later", err.Error())
@@ -120,7 +120,7 @@ func TestHangingFSM_WhereAllHangTheLeaderStaysAndRefuses(t *testing.T) {
 		assert.Contains(t, leader.Status().LeaderReason, "its FSM hangs")
 		limited, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		var unready *raft.NotReadyError
+		var unready *node.NotReadyError
 		require.True(t, errors.As(leader.Ready(limited), &unready))
 		assert.Contains(t, unready.Reason, "its FSM hangs")
 
@@ -167,7 +167,7 @@ func TestHangingFSM_WhoNoLongerLeadsAnswersWhatItHasAccepted(t *testing.T) {
 		assert.Less(t, time.Since(began), 2*time.Second)
 		select {
 		case err := <-outcome:
-			assert.ErrorIs(t, err, raft.ErrOutcomeUnknown)
+			assert.ErrorIs(t, err, node.ErrOutcomeUnknown)
 			assert.GreaterOrEqual(t, time.Since(began), 2*time.Second)
 		case <-time.After(time.Minute):
 			t.Error("the caller waits as long as the FSM hangs")

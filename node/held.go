@@ -98,7 +98,7 @@ func (k *taker) failHeld(h *held, err error) {
 	}
 	k.mu.Unlock()
 	if first {
-		k.failed(h.taking, &raft.SnapshotError{Op: "write", ID: h.ID, Err: err})
+		k.failed(h.taking, &SnapshotError{Op: "write", ID: h.ID, Err: err})
 	}
 }
 
@@ -153,7 +153,7 @@ func (h *held) await(limit time.Duration) error {
 // write writes the state. It gives the state up once the FSM has written nothing for Config.SnapshotStallMax.
 func (h *held) write() error {
 	h.stall = time.AfterFunc(h.limit, func() {
-		err := &raft.SnapshotStalledError{Limit: h.limit, Bytes: h.taking.written.Load()}
+		err := &SnapshotStalledError{Limit: h.limit, Bytes: h.taking.written.Load()}
 		h.taker.failHeld(h, err)
 		h.giveUp(err)
 	})

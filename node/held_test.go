@@ -336,7 +336,7 @@ func TestDurableFSM_SyncThatForgetsEndsTheNode(t *testing.T) {
 		propose(t, n, "a")
 		_, _ = n.Snapshot(t.Context())
 		<-n.Done()
-		var broken *raft.FSMError
+		var broken *node.FSMError
 		require.ErrorAs(t, n.Err(), &broken)
 		assert.Equal(t, "Applied", broken.Op)
 		assert.ErrorContains(t, n.Err(), "after Sync it returns entry")
@@ -494,7 +494,7 @@ func TestHeld_Trouble(t *testing.T) {
 				c, leader, behind := awayOn(t, s.options(func(cfg *node.Config) { cfg.SnapshotStallMax = 10 * time.Second }), "")
 				c.Heal()
 				c.Await("the trouble", func() bool { return leader.Status().Snapshot.Err != nil })
-				var failed *raft.SnapshotError
+				var failed *node.SnapshotError
 				require.ErrorAs(t, leader.Status().Snapshot.Err, &failed)
 				assert.ErrorContains(t, failed, row.says)
 				assert.Positive(t, leader.Metrics().Snapshots.Failed)

@@ -125,7 +125,7 @@ func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membershi
 	}
 	for _, r := range c.Replace {
 		if r.New.ID == n.cfg.ID {
-			return &raft.UnreachableError{ID: r.New.ID, Address: r.New.Address,
+			return &UnreachableError{ID: r.New.ID, Address: r.New.Address,
 				Err: errors.New("this member has that id and leads: transfer its leadership first, and ask the next leader")}
 		}
 	}
@@ -136,10 +136,10 @@ func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membershi
 // errors as proof that its change was made, so that configuration must be committed, and this member must still lead: a
 // change without effect finds out.
 func (v *invitations) confirmed(ctx context.Context, index raft.Index, err error) error {
-	var notLeader *raft.NotLeaderError
+	var notLeader *NotLeaderError
 	var pending *raft.ChangePendingError
 	var malformed *raft.ConfigError
-	var unreachable *raft.UnreachableError
+	var unreachable *UnreachableError
 	if errors.As(err, &notLeader) || errors.As(err, &pending) || errors.As(err, &malformed) || errors.As(err, &unreachable) {
 		return err
 	}
@@ -287,7 +287,7 @@ func (v *invitations) refusalOf(inv *invitation) *raft.Rejection {
 }
 
 func (v *invitations) unreachable(inv *invitation, err error) error {
-	return &raft.UnreachableError{ID: inv.member.ID, Address: inv.member.Address, Err: err}
+	return &UnreachableError{ID: inv.member.ID, Address: inv.member.Address, Err: err}
 }
 
 // missed returns what kept the contact from being made in time. ended is the error of the caller's context, if that was it.

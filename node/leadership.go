@@ -38,7 +38,7 @@ func (n *Node) WaitLeader(ctx context.Context) (raft.Member, error) {
 	}
 	leader, err := n.awaitLeader(ctx)
 	if err != nil && err == ctx.Err() {
-		err = &raft.NotReadyError{Reason: n.Status().LeaderReason, Err: err}
+		err = &NotReadyError{Reason: n.Status().LeaderReason, Err: err}
 	}
 	return leader, err
 }
@@ -68,7 +68,7 @@ func (n *Node) withReason(err error) error {
 	if err == nil {
 		return nil // before anything is allocated for an error
 	}
-	var refusal *raft.NotLeaderError
+	var refusal *NotLeaderError
 	if !errors.As(err, &refusal) || refusal.Leader != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (n *Node) withReason(err error) error {
 	if refusal.Reason != "" {
 		reason = refusal.Reason + "; " + reason
 	}
-	return &raft.NotLeaderError{Reason: reason}
+	return &NotLeaderError{Reason: reason}
 }
 
 // Watch yields what this member knows of the leader: the present value first, then every change. A slow reader

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
 )
 
@@ -87,7 +88,7 @@ func TestLeader_WhoWaitsForOneInVainLearnsWhy(t *testing.T) {
 			"TransferLeadership": func() error { return n.TransferLeadership(ctx, "") },
 		}
 		for name, call := range calls {
-			var refusal *raft.NotLeaderError
+			var refusal *node.NotLeaderError
 			require.ErrorAs(t, call(), &refusal, name)
 			assert.Nil(t, refusal.Leader, name)
 			assert.Contains(t, refusal.Reason, why, name)
@@ -98,7 +99,7 @@ func TestLeader_WhoWaitsForOneInVainLearnsWhy(t *testing.T) {
 			limited, cancel := context.WithTimeout(ctx, time.Second)
 			err := wait(limited)
 			cancel()
-			var waiting *raft.NotReadyError
+			var waiting *node.NotReadyError
 			require.ErrorAs(t, err, &waiting)
 			assert.Contains(t, waiting.Reason, why)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)

@@ -53,7 +53,7 @@ func TestLoopback_MembersComeAndGo(t *testing.T) {
 	var exists *raft.MemberExistsError
 	_, err = leader.ReplaceMember(t.Context(), "n2", raft.Member{}, node.ChangeOptions{})
 	require.ErrorAs(t, err, &exists, "it runs")
-	var unreached *raft.UnreachableError
+	var unreached *node.UnreachableError
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err = leader.AddMember(ctx, raft.Member{ID: "n9", Address: "127.0.0.1:1"}, node.ChangeOptions{})

@@ -141,7 +141,7 @@ func (n *Node) ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.In
 
 func (n *Node) changeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (Members, error) {
 	if n.withinFSM() {
-		return Members{}, raft.ErrWithinFSM
+		return Members{}, ErrWithinFSM
 	}
 	if err := n.usable(ctx); err != nil {
 		return Members{}, err
@@ -244,7 +244,7 @@ func (changeUnknownError) Error() string {
 	return "raft: outcome unknown: if the change of the members has begun, it goes on, under the next leader too: look at Members, and ask for it again"
 }
 
-func (changeUnknownError) Unwrap() error { return raft.ErrOutcomeUnknown }
+func (changeUnknownError) Unwrap() error { return ErrOutcomeUnknown }
 
 // membership is the configuration in force, and the one before it.
 type membership struct {

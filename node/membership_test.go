@@ -152,7 +152,7 @@ func TestUpdate_MetaIsInNotLeaderError(t *testing.T) {
 		f := c.Follower()
 		c.Await("it to know", func() bool { return f.Members().Index == m.Index })
 		_, err = f.Propose(t.Context(), []byte("x"))
-		var other *raft.NotLeaderError
+		var other *node.NotLeaderError
 		require.ErrorAs(t, err, &other)
 		assert.Equal(t, meta, other.Leader.Meta)
 	})

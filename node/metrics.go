@@ -238,7 +238,7 @@ func (c *counters) proposed(err error, took time.Duration) {
 		c.proposeTime.observe(int64(took))
 		return // before anything is allocated for an error
 	}
-	var notLeader *raft.NotLeaderError
+	var notLeader *NotLeaderError
 	var tooLarge *raft.TooLargeError
 	switch {
 	case errors.As(err, &notLeader):
@@ -247,7 +247,7 @@ func (c *counters) proposed(err error, took time.Duration) {
 		c.overloaded.Add(1)
 	case errors.As(err, &tooLarge):
 		c.tooLarge.Add(1)
-	case errors.Is(err, raft.ErrOutcomeUnknown):
+	case errors.Is(err, ErrOutcomeUnknown):
 		c.unknown.Add(1)
 	default:
 		c.otherFailures.Add(1)
@@ -259,7 +259,7 @@ func (c *counters) changedMembers(err error) {
 	switch {
 	case err == nil:
 		c.changes.done.Add(1)
-	case errors.Is(err, raft.ErrOutcomeUnknown):
+	case errors.Is(err, ErrOutcomeUnknown):
 		c.changes.unknown.Add(1)
 	case errors.Is(err, raft.ErrChangeGivenUp):
 		c.changes.givenUp.Add(1)

@@ -120,7 +120,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.files, _ = storage.(raft.SnapshotStorage)
 	n.room, _ = storage.(raft.RoomStorage)
 	if stored.Snapshot.File != (raft.SnapshotID{}) && n.files == nil {
-		return nil, &raft.StorageError{Op: "load the recorded snapshot", Err: raft.ErrSnapshotUnsupported}
+		return nil, &StorageError{Op: "load the recorded snapshot", Err: ErrSnapshotUnsupported}
 	}
 	n.applied.advance(stored.Applied.Index)
 	first, err := n.newCore(stored)
@@ -134,7 +134,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.warnUnsupported()
 	n.checkDisk()
 	if err := guarded(func() error { return transport.Start(handler{n}) }); err != nil {
-		return nil, &raft.TransportError{Op: "start", Err: err}
+		return nil, &TransportError{Op: "start", Err: err}
 	}
 	n.wg.Go(n.writer.run)
 	n.wg.Go(n.applier.run)
@@ -152,14 +152,14 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 func load(ctx context.Context, cfg Config, s raft.Storage) (stored raft.Stored, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &raft.StorageError{Op: "load", Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+			err = &StorageError{Op: "load", Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
 	stored, err = s.Load(ctx, raft.Identity{
 		Cluster: cfg.Cluster, ID: cfg.ID, Fresh: raft.Incarnation(randomNumber()), Nonce: randomNumber(),
 	})
 	if err != nil {
-		return raft.Stored{}, &raft.StorageError{Op: "load", Err: err}
+		return raft.Stored{}, &StorageError{Op: "load", Err: err}
 	}
 	return stored, nil
 }
@@ -236,7 +236,7 @@ func (n *Node) run(first raft.Output) {
 	n.deadline = time.NewTimer(time.Hour)
 	defer n.deadline.Stop()
 	defer n.shutdown()
-	defer func() { n.fail(&raft.TransportError{Op: "the logger", Err: errGoexit}) }()
+	defer func() { n.fail(&TransportError{Op: "the logger", Err: errGoexit}) }()
 	n.process(first)
 	n.fail(n.loop())
 }
@@ -450,7 +450,7 @@ func (n *Node) shutdown() {
 	n.applied.end(n.ended())
 	n.senders.close()
 	if err := guarded(n.transport.Close); err != nil {
-		n.closeFailed(&raft.TransportError{Op: "close", Err: err})
+		n.closeFailed(&TransportError{Op: "close", Err: err})
 	}
 	if s, ok := n.storage.(interface{ GiveUp() }); ok { // its Write may wait
 		_ = guarded(func() error { s.GiveUp(); return nil })
@@ -458,7 +458,7 @@ func (n *Node) shutdown() {
 	n.wg.Wait()
 	n.fsmCalls.end()
 	if err := guarded(n.storage.Close); err != nil {
-		n.closeFailed(&raft.StorageError{Op: "close", Err: err})
+		n.closeFailed(&StorageError{Op: "close", Err: err})
 	}
 	n.report()
 	close(n.done)

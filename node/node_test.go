@@ -109,7 +109,7 @@ func TestNode_ASingleMemberIsACluster(t *testing.T) {
 		assert.Equal(t, "1", string(propose(t, c.Leader(), "a").Data))
 		_, err := c.Leader().ReadIndex(context.Background())
 		assert.NoError(t, err)
-		assert.ErrorIs(t, c.Leader().TransferLeadership(context.Background(), ""), raft.ErrNoTarget)
+		assert.ErrorIs(t, c.Leader().TransferLeadership(context.Background(), ""), node.ErrNoTarget)
 	})
 }
 
@@ -117,7 +117,7 @@ func TestPropose_AFollowerNamesTheLeaderAndItsMeta(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		_, err := c.Follower().Propose(context.Background(), []byte("a"))
-		var notLeader *raft.NotLeaderError
+		var notLeader *node.NotLeaderError
 		require.ErrorAs(t, err, &notLeader)
 		require.NotNil(t, notLeader.Leader)
 		leader := c.Leader().Status().ID
@@ -165,7 +165,7 @@ func TestBarrier_ReturnsOnceAllBeforeItIsApplied(t *testing.T) {
 		assert.GreaterOrEqual(t, c.Leader().Status().Applied, index)
 
 		_, err = c.Follower().Barrier(context.Background())
-		var notLeader *raft.NotLeaderError
+		var notLeader *node.NotLeaderError
 		assert.ErrorAs(t, err, &notLeader)
 	})
 }
@@ -178,9 +178,9 @@ func TestTransferLeadership_HandsOverToTheOneNamed(t *testing.T) {
 		assert.Equal(t, to, c.Leader().Status().ID)
 		propose(t, c.Leader(), "a")
 
-		var notLeader *raft.NotLeaderError
+		var notLeader *node.NotLeaderError
 		assert.ErrorAs(t, before.TransferLeadership(context.Background(), ""), &notLeader)
-		assert.ErrorIs(t, c.Leader().TransferLeadership(context.Background(), "nobody"), raft.ErrNoTarget)
+		assert.ErrorIs(t, c.Leader().TransferLeadership(context.Background(), "nobody"), node.ErrNoTarget)
 	})
 }
 
@@ -217,7 +217,7 @@ func TestTransferLeadership_ToTheOneThatLeadsIsDoneAtOnce(t *testing.T) {
 		propose(t, leader, "no proposal is refused for it")
 		assert.Equal(t, before.Leadership, leader.Status().Leadership)
 
-		var notLeader *raft.NotLeaderError
+		var notLeader *node.NotLeaderError
 		assert.ErrorAs(t, follower.TransferLeadership(context.Background(), follower.Status().ID), &notLeader,
 			"a follower transfers nothing, not even to itself")
 	})
@@ -320,14 +320,14 @@ func TestPropose_ACancelledCallSaysWhetherTheEntryMayBeApplied(t *testing.T) {
 		cancel()
 		_, err := n.Propose(done, []byte("never"))
 		assert.ErrorIs(t, err, context.Canceled)
-		assert.NotErrorIs(t, err, raft.ErrOutcomeUnknown, "it never reached the core")
+		assert.NotErrorIs(t, err, node.ErrOutcomeUnknown, "it never reached the core")
 
 		c.Isolate(n.Status().ID)
 		short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()
 		_, err = n.Propose(short, []byte("perhaps"))
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "it is in the leader's log")
+		assert.ErrorIs(t, err, node.ErrOutcomeUnknown, "it is in the leader's log")
 	})
 }
 
@@ -337,7 +337,7 @@ func TestPropose_ALeaderThatIsCutOffDoesNotKnow(t *testing.T) {
 		old := c.Leader()
 		c.Isolate(old.Status().ID)
 		_, err := old.Propose(context.Background(), []byte("lost"))
-		assert.ErrorIs(t, err, raft.ErrOutcomeUnknown)
+		assert.ErrorIs(t, err, node.ErrOutcomeUnknown)
 
 		propose(t, c.Leader(), "kept")
 		c.Heal()

@@ -3,8 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-
-	"github.com/coxswain/raft"
 )
 
 // Read calls f at a moment when the FSM may be read: this member has applied everything that any member
@@ -23,7 +21,7 @@ func (n *Node) Read(ctx context.Context, f func()) error {
 		return errors.New("raft: Read needs a function; it is nil")
 	}
 	if n.fsmCalls.within() {
-		return raft.ErrWithinFSM
+		return ErrWithinFSM
 	}
 	if _, err := n.ReadIndex(ctx); err != nil {
 		return err

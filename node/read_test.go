@@ -76,7 +76,7 @@ func TestRead_AFunctionThatWaitsForItsNodeIsRefused(t *testing.T) {
 				n := rafttest.New(t, 1, newJournal).Leader()
 				var got error
 				require.NoError(t, n.Read(ctx, func() { got = call(n) }))
-				assert.ErrorIs(t, got, raft.ErrWithinFSM)
+				assert.ErrorIs(t, got, node.ErrWithinFSM)
 				assert.NoError(t, n.Err(), "this does not end the node")
 				propose(t, n, "after")
 			})

@@ -277,7 +277,7 @@ func (r *receiver) noteRefusals(answers []raft.Message) {
 			continue
 		}
 		r.node.counters.snapshots.refused.Add(1)
-		err := &raft.SnapshotStreamError{
+		err := &SnapshotStreamError{
 			From: r.asking.From.ID, To: r.node.cfg.ID, ID: r.asking.Snapshot.ID, Err: firstError(r.failed, why),
 		}
 		if r.trouble.set(err) {

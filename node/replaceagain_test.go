@@ -87,7 +87,7 @@ func TestReplaceMember_TheLeaderHasNotNoticedThatTheFormerSelfHasGone(t *testing
 		require.True(t, connected(c, n.Status().ID, id))
 		c.Crash(id)
 		require.True(t, connected(c, n.Status().ID, id), "as it seems")
-		refused[*raft.UnreachableError](t, n, replaces(id, raft.Member{}), "nobody listens there")
+		refused[*node.UnreachableError](t, n, replaces(id, raft.Member{}), "nobody listens there")
 
 		c.Start(id)
 		n = c.Leader()

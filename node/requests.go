@@ -226,7 +226,7 @@ func (c *call) unknown() error {
 	if c.kind == changeCall {
 		return changeUnknownError{}
 	}
-	return raft.ErrOutcomeUnknown
+	return ErrOutcomeUnknown
 }
 
 // forget removes a call from the tables. The limits still count it.
@@ -315,7 +315,7 @@ func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 func (r *requests) unknown(to raft.Index) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	unknown := outcome{err: raft.ErrOutcomeUnknown}
+	unknown := outcome{err: ErrOutcomeUnknown}
 	for index, req := range r.accepted {
 		if index <= to {
 			r.finish(req, unknown)

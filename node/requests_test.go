@@ -33,7 +33,7 @@ func TestRequests_ACallThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t *
 	require.NoError(t, err)
 	o := r.wait(cancelled(), req)
 	expect.ErrorIs(t, o.err, context.Canceled)
-	expect.NotErrorIs(t, o.err, raft.ErrOutcomeUnknown)
+	expect.NotErrorIs(t, o.err, ErrOutcomeUnknown)
 	_, _, bytes := r.depth()
 	expect.Positive(t, bytes, "its bytes are still here")
 
@@ -49,7 +49,7 @@ func TestRequests_ACallThatIsCancelledLaterMayBeApplied(t *testing.T) {
 	require.Len(t, r.take(nil), 1)
 	o := r.wait(cancelled(), req)
 	expect.ErrorIs(t, o.err, context.Canceled)
-	expect.ErrorIs(t, o.err, raft.ErrOutcomeUnknown)
+	expect.ErrorIs(t, o.err, ErrOutcomeUnknown)
 	proposals, _, bytes := r.depth()
 	expect.Zero(t, proposals+bytes)
 	r.answer([]raft.Answer{{RequestID: 1, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 1, Index: 1}}}, noReason) // its caller has gone
@@ -109,7 +109,7 @@ func TestRequests_TheEndAnswersEveryone(t *testing.T) {
 	waiting, _ := r.propose(raft.EntryCommand, nil, nil)
 	read, _ := r.read()
 	r.end(raft.ErrClosed)
-	expect.ErrorIs(t, r.wait(context.Background(), taken).err, raft.ErrOutcomeUnknown)
+	expect.ErrorIs(t, r.wait(context.Background(), taken).err, ErrOutcomeUnknown)
 	expect.ErrorIs(t, r.wait(context.Background(), waiting).err, raft.ErrClosed)
 	expect.ErrorIs(t, r.wait(context.Background(), read).err, raft.ErrClosed)
 	_, err := r.propose(raft.EntryCommand, nil, nil)
@@ -190,7 +190,7 @@ func TestExplain_ASnapshotThatFailedIsAlwaysAnError(t *testing.T) {
 	n := &Node{taker: &taker{}}
 	failed := raft.Answer{Kind: raft.AnswerRefused, Refusal: raft.RefusedSnapshotFailed}
 	expect.ErrorIs(t, n.explain(nil, failed), raft.ErrClosed)
-	why := &raft.SnapshotError{Op: "write", Err: errReplaced}
+	why := &SnapshotError{Op: "write", Err: errReplaced}
 	n.taker.trouble.set(why)
 	expect.Equal(t, why, n.explain(nil, failed))
 }
@@ -201,7 +201,7 @@ func TestRequests_AChangeThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t
 	require.NoError(t, err)
 	o := r.wait(cancelled(), req)
 	expect.ErrorIs(t, o.err, context.Canceled)
-	expect.NotErrorIs(t, o.err, raft.ErrOutcomeUnknown)
+	expect.NotErrorIs(t, o.err, ErrOutcomeUnknown)
 	expect.Empty(t, r.take(nil))
 
 	req, err = r.change(raft.ChangeRequested{IfIndex: 5})
@@ -209,7 +209,7 @@ func TestRequests_AChangeThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t
 	expect.Equal(t, []raft.Event{raft.ChangeRequested{RequestID: req.requestID, IfIndex: 5}}, r.take(nil))
 	o = r.wait(cancelled(), req)
 	expect.ErrorIs(t, o.err, context.Canceled)
-	expect.ErrorIs(t, o.err, raft.ErrOutcomeUnknown, "it goes on")
+	expect.ErrorIs(t, o.err, ErrOutcomeUnknown, "it goes on")
 }
 
 func TestRequests_AChangeIsAnsweredWhenItHasEnded(t *testing.T) {
@@ -247,7 +247,7 @@ func TestNotLeader_NamesTheIncarnationThatLeads(t *testing.T) {
 		{ID: "n2", Address: "new:1", Incarnation: 22},
 	})}
 	address := func(leader raft.NodeID) string {
-		var other *raft.NotLeaderError
+		var other *NotLeaderError
 		require.ErrorAs(t, n.notLeader(leader, ""), &other)
 		return other.Leader.Address
 	}

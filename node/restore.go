@@ -91,7 +91,7 @@ func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restori
 		})
 	})
 	if err != nil {
-		return &raft.StorageError{Op: "open the snapshot", Err: err}
+		return &StorageError{Op: "open the snapshot", Err: err}
 	}
 	defer func() { _ = guarded(from.Close) }()
 	r := &restoreReader{from: from, size: size, read: &run.read}
@@ -100,7 +100,7 @@ func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restori
 		return a.explain(firstError(r.err, err, r.unread()))
 	})
 	if err != nil && r.err != nil { // the FSM is not to blame
-		return &raft.StorageError{Op: "read the snapshot", Err: r.err}
+		return &StorageError{Op: "read the snapshot", Err: r.err}
 	}
 	return err
 }

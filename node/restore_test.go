@@ -31,7 +31,7 @@ func TestRestore_BesideApply(t *testing.T) {
 	n := parts(holes{err: raft.ErrNotStored}, nil, nil)
 	n.applier = newApplier(n, &tally{}, raft.EntryID{})
 	n.applier.applyUpTo(raft.EntryID{Term: 1, Index: 3})
-	var storage *raft.StorageError
+	var storage *StorageError
 	require.ErrorAs(t, n.applier.work(), &storage, "entries that are missing without a reason end the node")
 	n.applier.abandon()
 	require.NoError(t, n.applier.work())
@@ -84,7 +84,7 @@ func TestRestore_AnswersWaiters(t *testing.T) {
 		synctest.Wait()
 		n.requests.unknown(7)
 		n.applied.advance(7)
-		expect.ErrorIs(t, (<-covered.outcome).err, raft.ErrOutcomeUnknown)
+		expect.ErrorIs(t, (<-covered.outcome).err, ErrOutcomeUnknown)
 		expect.Empty(t, later.outcome, "what lies behind the snapshot is applied, or answered by the core")
 		expect.NoError(t, <-waited)
 	})
@@ -144,7 +144,7 @@ func TestStatus_ANewerSnapshotEndsTheTroubleOfAnEarlierOne(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.files = &soft{}
 	n.applier = newApplier(n, &tally{}, raft.EntryID{})
-	failed := &raft.SnapshotError{Op: "write", ID: raft.EntryID{Term: 1, Index: 5}, Err: &raft.SpaceError{}}
+	failed := &SnapshotError{Op: "write", ID: raft.EntryID{Term: 1, Index: 5}, Err: &raft.SpaceError{}}
 	n.taker.trouble.set(failed)
 	status := func(last raft.Index) error {
 		return n.snapshotStatus(raft.CoreStatus{Snapshot: raft.EntryID{Term: 1, Index: last}}).Err
@@ -203,7 +203,7 @@ func TestRestore_APanicOfTheStorageIsAnError(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.files = &soft{}
 	n.applier = newApplier(n, &tally{}, raft.EntryID{})
-	var storage *raft.StorageError
+	var storage *StorageError
 	require.ErrorAs(t, n.applier.restoreFrom(t.Context(), raft.Snapshot{}, &restoring{}), &storage)
 	expect.ErrorContains(t, storage, "nobody knows")
 }

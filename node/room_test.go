@@ -317,7 +317,7 @@ func TestPropose_AnotherDiskHasRoom(t *testing.T) {
 			assert.Equal(t, raft.Leader, roomy.Status().Role)
 		}
 		full := c.Follower()
-		var notLeader *raft.NotLeaderError
+		var notLeader *node.NotLeaderError
 		_, err := full.Propose(t.Context(), nil)
 		require.ErrorAs(t, err, &notLeader, "it is not its disk that matters")
 		for _, disk := range disks {

@@ -200,7 +200,7 @@ func (s *sender) unfilled(m raft.Message, err error) {
 	case errors.Is(err, pipeline.ErrOversized):
 		counter = &s.node.counters.droppedOversized
 	case !errors.Is(err, raft.ErrNotStored) && !errors.Is(err, pipeline.ErrStale):
-		s.node.fail(&raft.StorageError{Op: "read", Err: err})
+		s.node.fail(&StorageError{Op: "read", Err: err})
 	}
 	s.node.dropped(m, counter, err)
 }

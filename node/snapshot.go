@@ -24,7 +24,7 @@ import (
 // snapshot was not taken), ErrOverloaded, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err().
 func (n *Node) Snapshot(ctx context.Context) (raft.EntryID, error) {
 	if n.withinFSM() {
-		return raft.EntryID{}, raft.ErrWithinFSM
+		return raft.EntryID{}, ErrWithinFSM
 	}
 	if err := n.usable(ctx); err != nil {
 		return raft.EntryID{}, err
@@ -92,7 +92,7 @@ func (a *applier) take(t raft.Take) error {
 		refused = errors.New("Snapshot returned nil")
 	}
 	if err != nil || refused != nil {
-		k.end(run, raft.SnapshotTaken{Take: t.ID, Err: &raft.SnapshotError{Op: "freeze", ID: t.ID, Err: firstError(err, refused)}})
+		k.end(run, raft.SnapshotTaken{Take: t.ID, Err: &SnapshotError{Op: "freeze", ID: t.ID, Err: firstError(err, refused)}})
 		return err
 	}
 	a.node.counters.freezeSeconds.observe(int64(time.Since(began)))
@@ -184,7 +184,7 @@ func (k *taker) begin(t raft.Take) (*taking, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if busy := k.taking; busy != nil {
-		err := &raft.SnapshotError{Op: "begin", ID: t.ID, Err: firstError(busy.failed, errStillRuns)}
+		err := &SnapshotError{Op: "begin", ID: t.ID, Err: firstError(busy.failed, errStillRuns)}
 		k.trouble.set(err)
 		return nil, err
 	}
@@ -309,7 +309,7 @@ func (k *taker) run(t *taking, frozen raft.FSMSnapshot) {
 	defer func() {
 		result := raft.SnapshotTaken{Take: t.ID, Snapshot: s}
 		if err != nil {
-			result = raft.SnapshotTaken{Take: t.ID, Err: &raft.SnapshotError{Op: "write", ID: t.ID, Err: err}}
+			result = raft.SnapshotTaken{Take: t.ID, Err: &SnapshotError{Op: "write", ID: t.ID, Err: err}}
 		}
 		k.end(t, result)
 	}()
@@ -358,9 +358,9 @@ func (k *taker) closeFrozen(t *taking, frozen raft.FSMSnapshot) {
 func (k *taker) watchStall(t *taking, w *pacedWriter) (stop func()) {
 	limit := k.node.cfg.SnapshotStallMax
 	timer := time.AfterFunc(limit, func() {
-		err := &raft.SnapshotStalledError{Limit: limit, Bytes: t.written.Load()}
+		err := &SnapshotStalledError{Limit: limit, Bytes: t.written.Load()}
 		t.cancel(err)
-		k.conclude(t, raft.SnapshotTaken{Take: t.ID, Err: &raft.SnapshotError{Op: "write", ID: t.ID, Err: err}})
+		k.conclude(t, raft.SnapshotTaken{Take: t.ID, Err: &SnapshotError{Op: "write", ID: t.ID, Err: err}})
 	})
 	w.moved = func() { timer.Reset(limit) }
 	return func() { timer.Stop() }

@@ -120,7 +120,7 @@ func TestSnapshot_AStorageThatKeepsNoneIsSaid(t *testing.T) {
 		n := c.Leader()
 		proposeMany(t, n, 0, 30)
 		_, err := n.Snapshot(t.Context())
-		assert.ErrorIs(t, err, raft.ErrSnapshotUnsupported)
+		assert.ErrorIs(t, err, node.ErrSnapshotUnsupported)
 		assert.Contains(t, n.Status().Snapshot.Unsupported, "never compacted")
 		assert.Equal(t, 1, strings.Count(log.String(), "never compacted"), "one warning at the start")
 		assert.Zero(t, n.Status().Base)
@@ -144,9 +144,9 @@ func TestStart_ASnapshotThatTheStorageCannotOpen(t *testing.T) {
 		hides.Store(true)
 		c.Close("n1")
 		_, err = c.TryStart("n1")
-		var storage *raft.StorageError
+		var storage *node.StorageError
 		require.ErrorAs(t, err, &storage)
-		assert.ErrorIs(t, err, raft.ErrSnapshotUnsupported)
+		assert.ErrorIs(t, err, node.ErrSnapshotUnsupported)
 		hides.Store(false)
 		c.Start("n1")
 		require.NoError(t, c.Leader().Ready(t.Context()))
@@ -247,7 +247,7 @@ func TestSnapshot_TroubleWhileOneIsTaken(t *testing.T) {
 					require.NoError(t, err)
 					assert.Positive(t, closed.Load())
 				} else {
-					var failed *raft.SnapshotError
+					var failed *node.SnapshotError
 					require.ErrorAs(t, err, &failed)
 					assert.ErrorContains(t, err, row.says)
 					assert.ErrorContains(t, n.Status().Snapshot.Err, row.says)
@@ -275,7 +275,7 @@ func TestSnapshot_APanicOfSnapshotItselfEndsTheNode(t *testing.T) {
 		n := c.Leader()
 		_, _ = n.Snapshot(t.Context())
 		<-n.Done()
-		var broken *raft.FSMError
+		var broken *node.FSMError
 		require.ErrorAs(t, n.Err(), &broken)
 		assert.Equal(t, "Snapshot", broken.Op)
 	})
@@ -293,9 +293,9 @@ func TestRestore_ADamagedSnapshotIsTheFaultOfTheStorage(t *testing.T) {
 		damaged.Store(true)
 		n := c.Restart("n1")
 		<-n.Done()
-		var storage *raft.StorageError
+		var storage *node.StorageError
 		var corrupt *raft.CorruptError
-		var fsm *raft.FSMError
+		var fsm *node.FSMError
 		require.ErrorAs(t, n.Err(), &storage)
 		require.ErrorAs(t, n.Err(), &corrupt)
 		assert.False(t, errors.As(n.Err(), &fsm), n.Err())
@@ -342,7 +342,7 @@ func TestSnapshot_OneAtATime(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		assert.EqualValues(t, 1, most.Load())
-		var stalled *raft.SnapshotStalledError
+		var stalled *node.SnapshotStalledError
 		_, err := n.Snapshot(t.Context())
 		assert.ErrorAs(t, err, &stalled, "the later attempts say why there is none")
 		close(release)
@@ -499,7 +499,7 @@ func TestRestore_TroubleEndsTheNode(t *testing.T) {
 				bad.Store(true)
 				n := c.Restart("n1")
 				<-n.Done()
-				var broken *raft.FSMError
+				var broken *node.FSMError
 				require.ErrorAs(t, n.Err(), &broken)
 				assert.Equal(t, "Restore", broken.Op)
 				assert.ErrorContains(t, n.Err(), row.says)
@@ -570,7 +570,7 @@ func TestFSM_WithinWriteTo(t *testing.T) {
 				propose(t, n, "a")
 				_, err := n.Snapshot(t.Context())
 				require.NoError(t, err)
-				assert.ErrorIs(t, got, raft.ErrWithinFSM)
+				assert.ErrorIs(t, got, node.ErrWithinFSM)
 			})
 		})
 	}

@@ -89,7 +89,7 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	s.Receiving = n.transfer(&n.receiver.progress, &n.receiver.began)
 	s.Sending = n.transfer(&n.streamer.progress, &n.streamer.began)
 	s.Err, s.SendErr, s.ReceiveErr = n.taker.trouble.get(), n.streamer.trouble.get(), n.receiver.trouble.get()
-	var failed *raft.SnapshotError
+	var failed *SnapshotError
 	if errors.As(s.Err, &failed) && failed.ID.Index <= s.Last.Index && !n.applier.durable() {
 		s.Err = nil // a leader's snapshot has replaced it. A DurableFSM takes them to be sent, and has none itself
 	}

@@ -56,7 +56,7 @@ func TestDiskStall_AnotherLeadsAndWritesGoOn(t *testing.T) {
 		resume := stall(old.Status().ID)
 		began := time.Now()
 		_, err := old.Propose(context.Background(), []byte("x"))
-		assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "the others have it")
+		assert.ErrorIs(t, err, node.ErrOutcomeUnknown, "the others have it")
 		next := c.Leader()
 		assert.Less(t, time.Since(began), 600*time.Millisecond)
 		require.NotEqual(t, old.Status().ID, next.Status().ID)
@@ -86,7 +86,7 @@ func TestDiskStall_WhereAllStandStillTheLeaderStaysAndRefuses(t *testing.T) {
 		}()
 		c.Await("the leader notices", func() bool { return leader.Metrics().DiskStalls == 1 })
 		_, err := leader.Propose(context.Background(), []byte("y"))
-		var stalled *raft.DiskStalledError
+		var stalled *node.DiskStalledError
 		require.ErrorAs(t, err, &stalled)
 		require.ErrorIs(t, err, raft.ErrOverloaded)
 		assert.Equal(t, "raft: the leader's disk has not finished a write for 400ms (Config.DiskStallMax); "+

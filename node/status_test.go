@@ -209,7 +209,7 @@ func TestReady_SaysWhatItWaitsFor(t *testing.T) {
 		{status(raft.Leader, func(s *Status) { s.Last.Index = 9 }), nil, "this member leads, but the entries from 8 to 9 do not get to a quorum"},
 		{status(raft.Leader, func(s *Status) { s.Last.Index, s.Members[2].hindered = 9, raft.HinderedStalled }), nil,
 			"this member leads, but the entries from 8 to 9 do not get to a quorum; n3: its disk has stalled"},
-		{status(raft.Follower, func(*Status) {}), raft.ErrReadTimedOut, "reads are not confirmed: raft: the read was not confirmed in time"},
+		{status(raft.Follower, func(*Status) {}), ErrReadTimedOut, "reads are not confirmed: raft: the read was not confirmed in time"},
 		{status(raft.Follower, func(*Status) {}), nil, "n1 leads in term 2"},
 		{status(raft.Follower, func(s *Status) { s.Snapshot.Receiving = &Transfer{Done: 1 << 10, Total: 4 << 10} }), nil,
 			serves + "it lacks entries that the leader has compacted, and is sent a snapshot: 1 of 4 KiB"},

@@ -35,7 +35,7 @@ func fullStatus() Status {
 			Receiving: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n1", Done: 1, Total: 2, Since: time.Second, Left: time.Second},
 			Sending:   &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n3", Done: 1, Total: 2, Since: time.Second, Left: time.Second},
 			Restoring: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n2", Done: 100, Total: 4096, Since: time.Minute, Left: time.Second},
-			Err:       raft.ErrWithinFSM, SendErr: raft.ErrOverloaded, ReceiveErr: raft.ErrClosed, Unsupported: "no",
+			Err:       ErrWithinFSM, SendErr: raft.ErrOverloaded, ReceiveErr: raft.ErrClosed, Unsupported: "no",
 		},
 		Last: raft.EntryID{Term: 3, Index: 9}, LogBytes: 512, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
 		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", MajorityLost: "gone", LeaderReason: "n1 leads",

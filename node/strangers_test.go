@@ -153,7 +153,7 @@ func TestChange_WhoIsNoMemberIsNotAppended(t *testing.T) {
 				}()
 				return adds(n9)(ctx, n)
 			}
-			e := refused[*raft.UnreachableError](t, n, call, row.says)
+			e := refused[*node.UnreachableError](t, n, call, row.says)
 			assert.Equal(t, []any{n9.ID, n9.Address}, []any{e.ID, e.Address})
 			assert.Len(t, n.Members().Members, 1)
 		})

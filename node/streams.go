@@ -256,7 +256,7 @@ func (s *streamer) open(next *stream) error {
 func (s *streamer) send(ask pipeline.Ask) {
 	data, err := s.read(ask)
 	if err != nil {
-		s.current.Fail(&raft.StorageError{Op: "read the snapshot", Err: err})
+		s.current.Fail(&StorageError{Op: "read the snapshot", Err: err})
 		return
 	}
 	m, ok := s.current.Chunk(s.node.now().Mono, ask.At, data)
@@ -308,7 +308,7 @@ func (s *streamer) report(to raft.Peer, snapshot raft.Snapshot, err error) {
 		n.counters.snapshots.sent.Add(1)
 		n.logger.log(hclog.Info, "a snapshot was sent", "entry", snapshot.ID.String(), "to", string(to.ID))
 	case errors.Is(err, raft.ErrClosed) || errors.Is(err, errHeldEnded): // a new offer follows
-	case s.trouble.set(&raft.SnapshotStreamError{From: n.cfg.ID, To: to.ID, ID: snapshot.ID, Err: err}):
+	case s.trouble.set(&SnapshotStreamError{From: n.cfg.ID, To: to.ID, ID: snapshot.ID, Err: err}):
 		n.logger.log(hclog.Warn, "a snapshot was not sent; it is tried again", "entry", snapshot.ID.String(), "to", string(to.ID), "error", err)
 	}
 	var damaged *raft.CorruptError

@@ -17,7 +17,7 @@ func TestTaker_AFileThatWasFinishedAfterAStallIsDeleted(t *testing.T) {
 	defer close(n.stop)
 	run, err := n.taker.begin(raft.Take{Base: raft.Base{ID: raft.EntryID{Term: 1, Index: 5}}})
 	require.NoError(t, err)
-	n.taker.conclude(run, raft.SnapshotTaken{Take: run.ID, Err: &raft.SnapshotStalledError{}})
+	n.taker.conclude(run, raft.SnapshotTaken{Take: run.ID, Err: &SnapshotStalledError{}})
 	file := newSnapshotID()
 	n.taker.end(run, raft.SnapshotTaken{Take: run.ID, Snapshot: raft.Snapshot{Base: run.Base, File: file}})
 

@@ -149,7 +149,7 @@ func saysNeedsSnapshot(s *Status, m *MemberStatus) string {
 	if large := m.oversized(); large != "" {
 		lacks, lift = large+": it needs a snapshot instead, and ", ": raise that limit and restart the member that has it"
 	}
-	var failed *raft.SnapshotStreamError
+	var failed *SnapshotStreamError
 	switch {
 	case m.isSelf() && t.Receiving != nil:
 		return "it lacks entries that the leader has compacted, and is sent a snapshot: " + t.Receiving.String()

@@ -107,7 +107,7 @@ func (w *writer) prune() error {
 	for deleted := true; deleted && w.unpruned; {
 		before := bytes
 		if err := guarded(func() (err error) { w.unpruned, err = w.node.files.Prune(); return err }); err != nil {
-			return &raft.StorageError{Op: "prune", Err: err}
+			return &StorageError{Op: "prune", Err: err}
 		}
 		bytes = w.node.logBytes()
 		deleted = bytes < before && bytes > w.left
@@ -159,7 +159,7 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Sightings, mark *raf
 			})
 		})
 		if err != nil {
-			return &raft.StorageError{Op: "write", Err: err}
+			return &StorageError{Op: "write", Err: err}
 		}
 		n.counters.wrote(write, time.Since(began))
 		if write.Base != nil || write.Snapshot != nil {

@@ -60,7 +60,7 @@ func start(ctx context.Context, id raft.NodeID, dir string, t *transport.TCP, in
 func count(ctx context.Context, leader, other *node.Node) (uint64, error) {
 	result, err := leader.Propose(ctx, []byte("+")) // returns once a majority has stored it and the leader has applied it
 	if err != nil {
-		return 0, err // errors.Is(err, raft.ErrOutcomeUnknown): it may have been applied
+		return 0, err // errors.Is(err, node.ErrOutcomeUnknown): it may have been applied
 	}
 	_, err = other.ReadIndex(ctx) // from here on, the state of this member includes the command
 	return binary.BigEndian.Uint64(result.Data), err

@@ -184,7 +184,7 @@ var persistence = []Mutant{
 	{
 		ID: "D02", Rule: "a write that failed ends the node", Bug: "it is acknowledged like any other",
 		Edits: []Edit{
-			before("node/writer.go", "if err != nil {\n\t\t\treturn &raft.StorageError{Op: \"write\", Err: err}\n\t\t}\n\t\tn.counters.wrote", `err = nil`),
+			before("node/writer.go", "if err != nil {\n\t\t\treturn &StorageError{Op: \"write\", Err: err}\n\t\t}\n\t\tn.counters.wrote", `err = nil`),
 		},
 		Expect: "N6, G10", Seen: "fsyncgate; ATC'20",
 		Test:    &Test{"node", "AWriteThatFailsEndsTheNode"},

@@ -26,7 +26,7 @@ var takers = []Mutant{
 	ofTaker("P62", "a restored FSM has read everything", "it may stop early", "G18", "TestRestore_Trouble",
 		before("node/restore.go", `return fmt.Errorf("it did not read the snapshot to its end: %d of %d bytes", r.at, r.size)`, `if r.size > 0 { return nil }`)),
 	ofTaker("P63", "a proposer of an entry that a snapshot covers is answered", "it waits for ever", "L9", "TestRestore_AnswersWaiters",
-		before("node/requests.go", `unknown := outcome{err: raft.ErrOutcomeUnknown}`, `to = 0`)),
+		before("node/requests.go", `unknown := outcome{err: ErrOutcomeUnknown}`, `to = 0`)),
 	ofTaker("P67", "Node.Snapshot is answered once the record is durable", "once it is written", "N60", "TestSnapshot_IsAnsweredOnce",
 		value("compact.go", `r.at <= s.covered.Index`, `r.at <= s.covered.Index || s.writing != nil && r.at <= s.writing.ID.Index`)),
 	ofTaker("P69", "one frozen state at a time", "another WriteTo begins beside one that does not end", "N58", "TestSnapshot_OneAtATime",

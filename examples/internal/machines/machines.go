@@ -152,7 +152,7 @@ func (c *Cluster) Change(ctx context.Context, change func(leader *node.Node) (no
 		case !again(err):
 			return members, err
 		}
-		unknown = unknown || errors.Is(err, raft.ErrOutcomeUnknown) || errors.Is(err, raft.ErrRemoved)
+		unknown = unknown || errors.Is(err, node.ErrOutcomeUnknown) || errors.Is(err, raft.ErrRemoved)
 		if failed := wait(ctx); failed != nil {
 			return members, errors.Join(failed, err)
 		}
@@ -161,12 +161,12 @@ func (c *Cluster) Change(ctx context.Context, change func(leader *node.Node) (no
 
 // again reports whether asking again may help: another member leads, is busy, or does not hear enough of the others yet.
 func again(err error) bool {
-	var follows *raft.NotLeaderError
+	var follows *node.NotLeaderError
 	var pending *raft.ChangePendingError
 	var silent *raft.QuorumLossError
-	var unreachable *raft.UnreachableError
+	var unreachable *node.UnreachableError
 	return errors.As(err, &follows) || errors.As(err, &pending) || errors.As(err, &silent) || errors.As(err, &unreachable) ||
-		errors.Is(err, raft.ErrOutcomeUnknown) || errors.Is(err, raft.ErrOverloaded) || errors.Is(err, raft.ErrClosed) ||
+		errors.Is(err, node.ErrOutcomeUnknown) || errors.Is(err, raft.ErrOverloaded) || errors.Is(err, raft.ErrClosed) ||
 		errors.Is(err, raft.ErrRemoved) // that leader was removed
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/internal/demo/server"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -97,8 +98,8 @@ func TestClient_TellsWhatWasNotSentFromWhatWasNotAnswered(t *testing.T) {
 }
 
 func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
-	down, node := newStore(t)
-	node.Fail(&raft.NotLeaderError{})
+	down, fake := newStore(t)
+	fake.Fail(&node.NotLeaderError{})
 	up, _ := newStore(t)
 	put := func(c *client.Client) (api.Written, error) {
 		return c.Put(t.Context(), "k", nil, client.Condition{})
@@ -117,7 +118,7 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 	require.NoError(t, refused.Close())
 	nobody := client.New("http://"+refused.Addr().String(), client.NewHTTP(1, time.Second))
 	emptied, other := newStore(t)
-	other.Fail(raft.ErrWiped)
+	other.Fail(node.ErrWiped)
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = client.Try(ctx, []*client.Client{nobody, down, emptied, nobody}, put)
@@ -127,13 +128,13 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 	_, err = client.Try(ctx, []*client.Client{nobody, emptied, nobody}, put)
 	assert.Equal(t, api.Closed, api.CodeOf(err))
 
-	node.Fail(raft.ErrOutcomeUnknown)
+	fake.Fail(node.ErrOutcomeUnknown)
 	_, err = client.Try(t.Context(), []*client.Client{down, up}, put)
 	assert.Equal(t, api.OutcomeUnknown, api.CodeOf(err), "a write that may have happened is not repeated")
 
-	node.Fail(&raft.NotLeaderError{})
+	fake.Fail(&node.NotLeaderError{})
 	silent, slow := newStore(t)
-	slow.Fail(raft.ErrOutcomeUnknown)
+	slow.Fail(node.ErrOutcomeUnknown)
 	_, err = client.Try(t.Context(), []*client.Client{down, silent}, put)
 	assert.Equal(t, api.OutcomeUnknown, api.CodeOf(err))
 	assert.ErrorContains(t, err, "; before that: ", "it says what the others said")
@@ -144,8 +145,8 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 
 // A member that restores a snapshot has nothing to read. Here its snapshot is damaged, so that it stays that way.
 func TestTry_ReadsFromAnotherMemberWhileOneRestores(t *testing.T) {
-	restoring, node := newStore(t)
-	require.Error(t, node.FSM.Restore(t.Context(), raft.EntryID{Term: 1, Index: 1}, strings.NewReader("damaged")))
+	restoring, fake := newStore(t)
+	require.Error(t, fake.FSM.Restore(t.Context(), raft.EntryID{Term: 1, Index: 1}, strings.NewReader("damaged")))
 	up, _ := newStore(t)
 	_, err := up.Put(t.Context(), "k", []byte("v"), client.Condition{})
 	require.NoError(t, err)

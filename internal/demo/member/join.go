@@ -10,6 +10,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/hashicorp/go-hclog"
 )
@@ -211,7 +212,7 @@ func (j *joiner) lost(m api.ClusterMember, at time.Time) bool {
 func serves(ctx context.Context, ready func(context.Context) error) bool {
 	for {
 		err := ready(ctx)
-		if err == nil || !errors.Is(err, raft.ErrWiped) { // a wiped member may join meanwhile
+		if err == nil || !errors.Is(err, node.ErrWiped) { // a wiped member may join meanwhile
 			return err == nil
 		}
 		select {

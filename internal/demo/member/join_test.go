@@ -14,6 +14,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
@@ -160,7 +161,7 @@ func TestJoin_WhoServesIsAMember(t *testing.T) {
 	j.decide(follower, time.Now())
 	assert.False(t, j.member)
 
-	answers := []error{raft.ErrWiped, raft.ErrWiped, nil}
+	answers := []error{node.ErrWiped, node.ErrWiped, nil}
 	assert.True(t, serves(t.Context(), func(context.Context) (err error) {
 		err, answers = answers[0], answers[1:]
 		return err
@@ -169,7 +170,7 @@ func TestJoin_WhoServesIsAMember(t *testing.T) {
 	assert.False(t, serves(t.Context(), func(context.Context) error { return &raft.RemovedError{} }))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.False(t, serves(ended, func(context.Context) error { return raft.ErrWiped }))
+	assert.False(t, serves(ended, func(context.Context) error { return node.ErrWiped }))
 }
 
 func TestJoin_SetsNothingAsideAlone(t *testing.T) {

@@ -128,7 +128,7 @@ func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 			return
 		case ctx.Err() != nil || errors.Is(err, raft.ErrClosed):
 			return
-		case errors.Is(err, raft.ErrWiped):
+		case errors.Is(err, node.ErrWiped):
 			if n.Status().MajorityLost == "" { // or else the node has logged that
 				log.Error("this member cannot go on", "error", asCommand(err))
 			}
@@ -140,7 +140,7 @@ func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 
 // reasonOf returns what a member that is not ready waits for.
 func reasonOf(err error) string {
-	var waiting *raft.NotReadyError
+	var waiting *node.NotReadyError
 	if errors.As(err, &waiting) {
 		return waiting.Reason
 	}

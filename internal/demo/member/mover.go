@@ -67,7 +67,7 @@ func newMover(o Options, stated addresses, n *node.Node, log hclog.Logger) *move
 // changeThrough makes a change, or asks the leader for it.
 func changeThrough(ctx context.Context, n *node.Node, c raft.Change, ifIndex raft.Index) error {
 	_, err := n.ChangeMembers(ctx, c, ifIndex)
-	var other *raft.NotLeaderError
+	var other *node.NotLeaderError
 	if !errors.As(err, &other) || other.Leader == nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func changeThrough(ctx context.Context, n *node.Node, c raft.Change, ifIndex raf
 func (m *mover) run(ctx context.Context) {
 	for {
 		// A wiped member has no leader, but may join meanwhile.
-		if err := m.leader(ctx); (err == nil || errors.Is(err, raft.ErrWiped)) && m.step(ctx) || errors.Is(err, raft.ErrClosed) {
+		if err := m.leader(ctx); (err == nil || errors.Is(err, node.ErrWiped)) && m.step(ctx) || errors.Is(err, raft.ErrClosed) {
 			return
 		}
 		select {

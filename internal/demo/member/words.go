@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -34,7 +35,7 @@ func asCommand(err error) any {
 	switch {
 	case errors.As(err, &refused) && !refused.Asked():
 		return refusal(refused)
-	case errors.Is(err, raft.ErrWiped):
+	case errors.Is(err, node.ErrWiped):
 		return "the cluster knows this member with another disk, so this one is empty or was emptied: " +
 			"raftkv members replace puts it in that one's place, as --join does"
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 )
@@ -39,7 +40,7 @@ func TestWords_RefusalsNameWhatHelps(t *testing.T) {
 		assert.Contains(t, said, row.reason.String())
 		assert.NotRegexp(t, `Node\.|Config\.|storage\.`, said)
 	}
-	assert.NotRegexp(t, `Node\.`, asCommand(raft.ErrWiped))
+	assert.NotRegexp(t, `Node\.`, asCommand(node.ErrWiped))
 	assert.Equal(t, assert.AnError, asCommand(assert.AnError))
 }
 

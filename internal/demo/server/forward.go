@@ -15,6 +15,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/node"
 )
 
 // Limits of forwarding.
@@ -94,7 +95,7 @@ func (f *forwarder) wait(ctx context.Context, leader raft.NodeID) (_ context.Con
 // failOrForward answers a request that this member's node refused with err. If another member leads, and the request was not
 // forwarded already, it forwards the request.
 func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
-	var notLeader *raft.NotLeaderError
+	var notLeader *node.NotLeaderError
 	if !errors.As(err, &notLeader) || notLeader.Leader == nil || string(notLeader.Leader.ID) == s.id {
 		return fail(s.explain(err))
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/internal/demo/server"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 func leaderIs(id raft.NodeID, url string) error {
-	return &raft.NotLeaderError{Leader: &raft.Member{ID: id, Address: "127.0.0.1:1", Meta: url}}
+	return &node.NotLeaderError{Leader: &raft.Member{ID: id, Address: "127.0.0.1:1", Meta: url}}
 }
 
 func TestForward_AFollowerPassesWritesOnAndSaysSo(t *testing.T) {

@@ -50,7 +50,7 @@ func (s *Server) changeMembers(r *http.Request, body []byte) answer {
 	defer cancel()
 	now, err := s.node.ChangeMembers(ctx, change, raft.Index(asked.IfIndex))
 	switch {
-	case errors.Is(err, raft.ErrOutcomeUnknown) && errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, node.ErrOutcomeUnknown) && errors.Is(err, context.DeadlineExceeded):
 		return reply(http.StatusAccepted, api.Changed{Members: s.membersNow()})
 	case err != nil:
 		return s.failOrForward(r, body, err)
@@ -166,7 +166,7 @@ func (s *Server) asReplacement(r api.Replacement) (raft.Replacement, error) {
 	known := s.node.Members()
 	was, found := standsIn(known.Configuration, old, by.ID)
 	if !found && status.Role != raft.Leader {
-		return raft.Replacement{}, &raft.NotLeaderError{Leader: status.LeaderMember}
+		return raft.Replacement{}, &node.NotLeaderError{Leader: status.LeaderMember}
 	}
 	if !found {
 		return raft.Replacement{}, &raft.UnknownMemberError{ID: by.ID, Known: idsOf(known)}
@@ -234,7 +234,7 @@ func explainMember(err error) *api.Error {
 	var late *raft.CatchUpError
 	var unknown *raft.UnknownMemberError
 	var exists *raft.MemberExistsError
-	var unreachable *raft.UnreachableError
+	var unreachable *node.UnreachableError
 	var insecure *transport.InsecureError
 	var full *raft.NotEmptyError
 	var before *raft.WasRemovedError

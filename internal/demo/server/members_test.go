@@ -200,8 +200,8 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 		{&raft.ConfigChangedError{}, api.ConfigChanged, 412, "decide again"},
 		{&raft.LastVoterError{ID: "n1"}, api.LastVoter, 409, "raftkv members add"},
 		{&raft.QuorumLossError{Silent: []raft.NodeID{"n2", "n3"}}, api.QuorumLoss, 409, "--despite n2,n3"},
-		{&raft.UnreachableError{ID: "n4", Address: "h:4", Err: context.DeadlineExceeded}, api.MemberUnreachable, 502, "check that n4 runs, that it listens at h:4"},
-		{&raft.UnreachableError{ID: "n4", Address: "h:4", Err: &transport.InsecureError{Address: "h:4"}}, api.MemberUnreachable, 502, "--insecure"},
+		{&node.UnreachableError{ID: "n4", Address: "h:4", Err: context.DeadlineExceeded}, api.MemberUnreachable, 502, "check that n4 runs, that it listens at h:4"},
+		{&node.UnreachableError{ID: "n4", Address: "h:4", Err: &transport.InsecureError{Address: "h:4"}}, api.MemberUnreachable, 502, "--insecure"},
 		{&raft.NotEmptyError{ID: "n4"}, api.NotEmpty, 409, "start n4 with an empty --data"},
 		{&raft.NotEmptyError{ID: "n4", Removed: 7}, api.WasRemoved, 409, "start n4 with an empty --data"},
 		{&raft.WasRemovedError{ID: "n4"}, api.WasRemoved, 409, "start n4 with an empty --data"},
@@ -215,9 +215,9 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 			api.BadRequest, 400, "--help"},
 		{raft.ErrOverloaded, api.Overloaded, 429, "try again in a second"},
 		{&raft.NoRoomError{Err: errors.New("full")}, api.Overloaded, 429, "which disk needs room"},
-		{raft.ErrWiped, api.Closed, 503, "ask another member"},
+		{node.ErrWiped, api.Closed, 503, "ask another member"},
 		{context.DeadlineExceeded, api.NoLeader, 503, "try again"},
-		{raft.ErrOutcomeUnknown, api.OutcomeUnknown, 504, "read before"},
+		{node.ErrOutcomeUnknown, api.OutcomeUnknown, 504, "read before"},
 	} {
 		m.Fail(fmt.Errorf("node: %w", row.err))
 		r := m.do(t, "POST", "/members", `{"remove":[{"id":"n9"}]}`)
@@ -336,7 +336,7 @@ type lasting struct{ *rafttest.Fake[*kv.Store] }
 
 func (lasting) ChangeMembers(ctx context.Context, _ raft.Change, _ raft.Index) (node.Members, error) {
 	<-ctx.Done()
-	return node.Members{}, fmt.Errorf("%w: %w", raft.ErrOutcomeUnknown, ctx.Err())
+	return node.Members{}, fmt.Errorf("%w: %w", node.ErrOutcomeUnknown, ctx.Err())
 }
 
 func TestChange_ALongOneGoesOnAfterTheAnswer(t *testing.T) {

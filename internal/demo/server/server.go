@@ -206,7 +206,7 @@ func explain(err error) *api.Error {
 // explain is the function explain, for an error of this member itself: without a majority, neither time nor a command helps.
 func (s *Server) explain(err error) *api.Error {
 	e := explain(err)
-	if e.Code == api.NoLeader || errors.Is(err, raft.ErrWiped) {
+	if e.Code == api.NoLeader || errors.Is(err, node.ErrWiped) {
 		if lost := s.node.Status().MajorityLost; lost != "" {
 			e.Message, e.Remedy = lost, "see docs/membership.md"
 		}
@@ -219,15 +219,15 @@ func explained(err error) *api.Error {
 		return e
 	}
 	var mine *api.Error
-	var notLeader *raft.NotLeaderError
+	var notLeader *node.NotLeaderError
 	var tooLarge *raft.TooLargeError
-	var snapshot *raft.SnapshotError
+	var snapshot *node.SnapshotError
 	var room *raft.SpaceError
 	var full *raft.NoRoomError
 	switch {
 	case errors.As(err, &mine):
 		return mine
-	case errors.Is(err, raft.ErrOutcomeUnknown):
+	case errors.Is(err, node.ErrOutcomeUnknown):
 		return api.Errorf(api.OutcomeUnknown, "it may or may not be carried out: read before you try again", "%v", err)
 	case errors.As(err, &full):
 		return api.Errorf(api.Overloaded, "try again; if that lasts, raftkv status says which disk needs room", "%v", err)
@@ -235,15 +235,15 @@ func explained(err error) *api.Error {
 		return api.Errorf(api.Overloaded, "try again in a second", "%v", err)
 	case errors.Is(err, raft.ErrRemoved):
 		return api.Errorf(api.RemovedMember, "ask another member", "%v", err)
-	case errors.Is(err, raft.ErrWiped):
+	case errors.Is(err, node.ErrWiped):
 		return api.Errorf(api.Closed, "ask another member; raftkv members replace puts this one in its former place", "%v", err)
 	case ofNoUse(err):
 		return api.Errorf(api.Closed, "ask another member", "%v", err)
 	case errors.Is(err, kv.ErrRestoring):
 		return api.Errorf(api.Restoring, "ask another member", "%v", err)
-	case errors.Is(err, raft.ErrReadTimedOut):
+	case errors.Is(err, node.ErrReadTimedOut):
 		return api.Errorf(api.ReadTimedOut, "try again, or read with ?consistency=stale", "%v", err)
-	case errors.Is(err, raft.ErrNoTarget), errors.Is(err, raft.ErrTransferTimedOut):
+	case errors.Is(err, node.ErrNoTarget), errors.Is(err, node.ErrTransferTimedOut):
 		return api.Errorf(api.TransferFailed, "raftkv status shows the members; then try again", "%v", err)
 	case errors.As(err, &room):
 		remedy := "make room on the disk of this member"
@@ -253,7 +253,7 @@ func explained(err error) *api.Error {
 		return api.Errorf(api.NoRoom, remedy, "no snapshot was taken: it needs %d bytes, %d are free, and %d of them stay free for the log", room.Need, room.Free, room.Reserve)
 	case errors.As(err, &snapshot):
 		return api.Errorf(api.SnapshotFailed, "look at the log of this member; it tries again by itself", "%v", err)
-	case errors.Is(err, raft.ErrSnapshotUnsupported):
+	case errors.Is(err, node.ErrSnapshotUnsupported):
 		return api.Errorf(api.Unsupported, "ask another member", "%v", err)
 	case errors.As(err, &notLeader) && notLeader.Leader != nil:
 		return api.Errorf(api.NotLeader, "ask the leader, or try again", "%v", err)
@@ -271,7 +271,7 @@ func explained(err error) *api.Error {
 func ofNoUse(err error) bool {
 	var stale *raft.StaleImageError
 	var contradicted *raft.ContradictedError
-	return errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrWiped) || errors.Is(err, raft.ErrRemoved) || errors.As(err, &stale) || errors.As(err, &contradicted)
+	return errors.Is(err, raft.ErrClosed) || errors.Is(err, node.ErrWiped) || errors.Is(err, raft.ErrRemoved) || errors.As(err, &stale) || errors.As(err, &contradicted)
 }
 
 // health answers whether the node runs.

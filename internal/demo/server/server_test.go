@@ -190,15 +190,15 @@ func TestWrite_SaysWhetherItMayHaveHappened(t *testing.T) {
 		status int
 		retry  string
 	}{
-		{"outcome unknown", raft.ErrOutcomeUnknown, api.OutcomeUnknown, 504, ""},
-		{"cancelled, perhaps in the log", errors.Join(raft.ErrOutcomeUnknown, context.DeadlineExceeded), api.OutcomeUnknown, 504, ""},
+		{"outcome unknown", node.ErrOutcomeUnknown, api.OutcomeUnknown, 504, ""},
+		{"cancelled, perhaps in the log", errors.Join(node.ErrOutcomeUnknown, context.DeadlineExceeded), api.OutcomeUnknown, 504, ""},
 		{"cancelled before the log", context.DeadlineExceeded, api.NoLeader, 503, "1"},
 		{"overloaded", raft.ErrOverloaded, api.Overloaded, 429, "1"},
 		{"closed", raft.ErrClosed, api.Closed, 503, ""},
 		{"an older image", &raft.StaleImageError{}, api.Closed, 503, ""},
 		{"contradicted", &raft.ContradictedError{}, api.Closed, 503, ""},
-		{"no leader", &raft.NotLeaderError{}, api.NoLeader, 503, "1"},
-		{"a leader without a URL", &raft.NotLeaderError{Leader: &raft.Member{ID: "n2"}}, api.LeaderUnreachable, 503, "1"},
+		{"no leader", &node.NotLeaderError{}, api.NoLeader, 503, "1"},
+		{"a leader without a URL", &node.NotLeaderError{Leader: &raft.Member{ID: "n2"}}, api.LeaderUnreachable, 503, "1"},
 		{"too large", &raft.TooLargeError{Bytes: 2, Limit: 1}, api.ValueTooLarge, 413, ""},
 		{"anything else", errors.New("disk on fire"), api.Internal, 500, ""},
 	} {
@@ -215,12 +215,12 @@ func TestWrite_SaysWhetherItMayHaveHappened(t *testing.T) {
 func TestRead_IsConfirmedUnlessItMayBeStale(t *testing.T) {
 	m := newMember(t, "n1")
 	m.do(t, "PUT", "/kv/k", "v")
-	m.Fail(&raft.NotLeaderError{})
+	m.Fail(&node.NotLeaderError{})
 	assert.Equal(t, api.NoLeader, m.do(t, "GET", "/kv/k", "").failure(t).Code)
 	assert.Equal(t, api.NoLeader, m.do(t, "GET", "/kv?consistency=linearizable", "").failure(t).Code)
 	assert.Equal(t, "v", m.do(t, "GET", "/kv/k?consistency=stale", "").body)
 	assert.Equal(t, 200, m.do(t, "GET", "/kv?consistency=stale", "").StatusCode)
-	m.Fail(raft.ErrReadTimedOut)
+	m.Fail(node.ErrReadTimedOut)
 	assert.Equal(t, api.ReadTimedOut, m.do(t, "GET", "/kv/k", "").failure(t).Code)
 	m.Fail(context.DeadlineExceeded)
 	assert.Equal(t, api.ReadTimedOut, m.do(t, "GET", "/kv/k", "").failure(t).Code)
@@ -289,17 +289,17 @@ func TestHealth_IsTheNodeAndReadinessTheLeader(t *testing.T) {
 	m := newMember(t, "n1")
 	assert.Equal(t, 200, m.do(t, "GET", "/healthz", "").StatusCode)
 	assert.Equal(t, 200, m.do(t, "GET", "/readyz", "").StatusCode)
-	m.Fail(raft.ErrWiped)
+	m.Fail(node.ErrWiped)
 	assert.Contains(t, m.do(t, "GET", "/readyz", "").failure(t).Remedy, "ask another member; raftkv members replace", "waiting would not help")
 	m.SetStatus(node.Status{Wiped: true, MajorityLost: "the disks of 2 of 3 voters are lost"})
 	lost := m.do(t, "GET", "/readyz", "").failure(t)
 	assert.Equal(t, "the disks of 2 of 3 voters are lost; see docs/membership.md", lost.Message+"; "+lost.Remedy, "nobody can replace it")
 	assert.Equal(t, lost.Message, m.do(t, "PUT", "/kv/k", "v").failure(t).Message)
-	m.Fail(&raft.NotLeaderError{Reason: "no leader"})
+	m.Fail(&node.NotLeaderError{Reason: "no leader"})
 	assert.Equal(t, lost.Message, m.do(t, "PUT", "/kv/k", "v").failure(t).Message)
 	m.SetStatus(node.Status{})
 	m.Fail(context.DeadlineExceeded)
-	m.End(&raft.StorageError{Op: "write", Err: errors.New("no space")})
+	m.End(&node.StorageError{Op: "write", Err: errors.New("no space")})
 	r := m.do(t, "GET", "/healthz", "")
 	assert.Equal(t, 503, r.StatusCode)
 	assert.Contains(t, r.failure(t).Message, "no space")
@@ -309,7 +309,7 @@ func TestHealth_IsTheNodeAndReadinessTheLeader(t *testing.T) {
 func TestTransfer_AnswersWithTheLeader(t *testing.T) {
 	m := newMember(t, "n1")
 	assert.JSONEq(t, `{"leader":"n2"}`, m.do(t, "POST", "/transfer?to=n2", "").body)
-	m.Fail(raft.ErrNoTarget)
+	m.Fail(node.ErrNoTarget)
 	assert.Equal(t, api.TransferFailed, m.do(t, "POST", "/transfer?to=nobody", "").failure(t).Code)
 }
 

@@ -35,13 +35,13 @@ func TestSnapshot_IsTakenOnRequest(t *testing.T) {
 		says   string
 		remedy string
 	}{
-		{&raft.SnapshotError{Op: "write", Err: &raft.SpaceError{Need: 100, Free: 50, Reserve: 20}}, api.NoRoom, 507,
+		{&node.SnapshotError{Op: "write", Err: &raft.SpaceError{Need: 100, Free: 50, Reserve: 20}}, api.NoRoom, 507,
 			"it needs 100 bytes, 50 are free", "make room on the disk of this member"},
 		{&raft.SpaceError{Need: 40, Free: 50, Reserve: 20}, api.NoRoom, 507, "it needs 40 bytes",
 			"make room on the disk of this member, or lower --snapshot-reserve-bytes"},
-		{&raft.SnapshotError{Op: "freeze", Err: errors.New("because")}, api.SnapshotFailed, 500, "because",
+		{&node.SnapshotError{Op: "freeze", Err: errors.New("because")}, api.SnapshotFailed, 500, "because",
 			"look at the log of this member; it tries again by itself"},
-		{raft.ErrSnapshotUnsupported, api.Unsupported, 501, "keeps no snapshots", "ask another member"},
+		{node.ErrSnapshotUnsupported, api.Unsupported, 501, "keeps no snapshots", "ask another member"},
 		{raft.ErrOverloaded, api.Overloaded, 429, "", "try again in a second"},
 		{raft.ErrClosed, api.Closed, 503, "", "ask another member"},
 	} {

@@ -18,6 +18,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/internal/demo/server"
 	"github.com/coxswain/raft/internal/demo/workload"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -202,7 +203,7 @@ func TestNextAcknowledged_IsAWriteThatBeganAfterTheMoment(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { w.Run(ctx) })
-	n.Fail(&raft.NotLeaderError{})
+	n.Fail(&node.NotLeaderError{})
 	moment := time.Now()
 	n.Fail(nil)
 	at, err := w.NextAcknowledged(t.Context(), moment)

@@ -87,7 +87,7 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	n.SetStatus(node.Status{ID: "n1", Wiped: true})
 	_, out, _ = run(t, "", "status")
 	assert.Contains(t, out, "emptied disk")
-	n.Fail(raft.ErrOutcomeUnknown)
+	n.Fail(node.ErrOutcomeUnknown)
 	code, _, _ = run(t, "", "put", "greeting", "x")
 	assert.Equal(t, 5, code)
 }

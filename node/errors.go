@@ -1,0 +1,199 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// The errors of the node's methods sort by what the caller should do. [raft.ErrOverloaded] and [raft.ErrClosed] are theirs, too.
+var (
+	// ErrOutcomeUnknown: the command may or may not be applied, now or later. Do not retry it
+	// blindly: read the state first, or make commands idempotent.
+	ErrOutcomeUnknown = errors.New("raft: outcome unknown: the command may or may not be applied")
+	// ErrWiped: the cluster's configuration names this member's id with another incarnation, because its
+	// disk was emptied. The member does not count until the leader replaces it: see Node.ReplaceMember.
+	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; replace it: Node.ReplaceMember on the leader")
+	// ErrNoTarget: there is no such voter to transfer leadership to, or it has not been heard from. Nothing
+	// changed.
+	ErrNoTarget = errors.New("raft: leadership was not transferred: there is no such voter, or it has not been heard from")
+	// ErrTransferTimedOut: the transfer did not succeed in time. This member may still lead, or lose its
+	// leadership to the target later. Look at Status, and try again.
+	ErrTransferTimedOut = errors.New("raft: the transfer of leadership did not end in time")
+	// ErrWithinFSM: the FSM, or a function of Read, called a method of its node that waits for the FSM itself.
+	// Such a call is refused after a quarter of a second at most. A proposal may be applied nevertheless; the
+	// error then matches ErrOutcomeUnknown too. If the FSM waits for another goroutine that makes the call, the
+	// node cannot notice it: see Status.Applying.
+	ErrWithinFSM = errors.New("raft: called from within the FSM (Apply, Snapshot, Restore, Sync or a function of Read): the call would wait forever for the FSM. Call it from another goroutine after returning; to end the node, return an error")
+	// ErrWithinCallback: a function that was given to ProposeAsync called Close, which waits for that function.
+	ErrWithinCallback = errors.New("raft: Close was called by a function of ProposeAsync, for which it would wait forever: call it from another goroutine")
+	// ErrSnapshotUnsupported: the storage is not a SnapshotStorage, so this member takes no snapshots and its log is not
+	// compacted.
+	ErrSnapshotUnsupported = errors.New("raft: the storage keeps no snapshots: use one that implements SnapshotStorage")
+	// ErrReadTimedOut: the read was not confirmed in time; try again.
+	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
+)
+
+// DiskStalledError says that the leader's disk has not finished a write for longer than Config.DiskStallMax,
+// and that no other member could take over yet; not applied. It is a raft.ErrOverloaded: try again later.
+type DiskStalledError struct {
+	Limit time.Duration
+}
+
+func (e *DiskStalledError) Error() string {
+	return fmt.Sprintf("raft: the leader's disk has not finished a write for %v (Config.DiskStallMax); not applied, try again later", e.Limit)
+}
+
+// Unwrap returns raft.ErrOverloaded.
+func (e *DiskStalledError) Unwrap() error { return raft.ErrOverloaded }
+
+// FSMError refused a start or ended the node: the application's state machine returned an error or panicked.
+// Other members that apply the same entry will most likely end too.
+type FSMError struct {
+	Op    string // "Apply", "Restore", …
+	ID    raft.EntryID
+	Err   error
+	Panic any    // the value of the panic; nil if there was none
+	Stack string // of the panic
+}
+
+func (e *FSMError) Error() string {
+	if e.Panic != nil {
+		return fmt.Sprintf("raft: FSM panicked in %s at entry %v: %v", e.Op, e.ID, e.Panic)
+	}
+	return fmt.Sprintf("raft: FSM failed in %s at entry %v: %v", e.Op, e.ID, e.Err)
+}
+
+func (e *FSMError) Unwrap() error { return e.Err }
+
+// FSMHangsError says that the leader's FSM has been applying one batch for longer than Config.ApplyStallMax, and that
+// no other member that is beyond this batch could take over yet; not applied. It is a raft.ErrOverloaded: try again later. If it
+// stays, find out what FSM.Apply waits for, on this member and on the others.
+type FSMHangsError struct {
+	Limit time.Duration
+}
+
+func (e *FSMHangsError) Error() string {
+	return fmt.Sprintf("raft: the leader's FSM has not finished a batch for %v (Config.ApplyStallMax); not applied, try again later", e.Limit)
+}
+
+// Unwrap returns raft.ErrOverloaded.
+func (e *FSMHangsError) Unwrap() error { return raft.ErrOverloaded }
+
+// NotLeaderError says that this member does not lead; the request was not applied. Ask Leader or, if
+// it is nil, wait (WaitLeader) and try again.
+type NotLeaderError struct {
+	Leader *raft.Member // nil: not known
+	Reason string       // why no leader is known, or more about the refusal; may be empty if Leader is known
+}
+
+func (e *NotLeaderError) Error() string {
+	s := "raft: not the leader"
+	if e.Leader != nil {
+		s += fmt.Sprintf("; %s at %s leads", e.Leader.ID, e.Leader.Address)
+	} else {
+		s += "; no leader is known"
+	}
+	if e.Reason != "" {
+		s += ": " + e.Reason
+	}
+	return s
+}
+
+// NotReadyError says what WaitLeader or Ready was waiting for when its context ended. It also matches the context's
+// error.
+type NotReadyError struct {
+	Reason string
+	Err    error // the context's
+}
+
+func (e *NotReadyError) Error() string {
+	return fmt.Sprintf("raft: not ready: %s: %v", e.Reason, e.Err)
+}
+
+func (e *NotReadyError) Unwrap() error { return e.Err }
+
+// SnapshotError says that a snapshot was not taken. Nothing else has changed: the member goes on, its log grows, and it
+// tries again by itself.
+type SnapshotError struct {
+	Op  string       // what failed
+	ID  raft.EntryID // of the last entry that the snapshot was to cover
+	Err error
+}
+
+func (e *SnapshotError) Error() string {
+	return fmt.Sprintf("raft: snapshot of entry %v: %s: %v", e.ID, e.Op, e.Err)
+}
+
+func (e *SnapshotError) Unwrap() error { return e.Err }
+
+// SnapshotStalledError says that FSMSnapshot.WriteTo has written nothing for Config.SnapshotStallMax. No other
+// snapshot begins before it returns; its context has ended.
+type SnapshotStalledError struct {
+	Limit time.Duration
+	Bytes int64 // written before
+}
+
+func (e *SnapshotStalledError) Error() string {
+	return fmt.Sprintf("raft: FSMSnapshot.WriteTo has written nothing for %v (Config.SnapshotStallMax), after %d bytes: "+
+		"it must return when its context ends", e.Limit, e.Bytes)
+}
+
+// SnapshotStreamError says why the bytes of a snapshot did not get from one member to another. Nothing is lost: the leader
+// tries again by itself, after a pause that grows.
+type SnapshotStreamError struct {
+	From, To raft.NodeID
+	ID       raft.EntryID // the last entry that the snapshot covers
+	Err      error        // a raft.StreamRefusal if the receiver refused it; at the receiver, a *raft.SpaceError if it has no room
+}
+
+func (e *SnapshotStreamError) Error() string {
+	return fmt.Sprintf("raft: snapshot of entry %v from %s to %s: %s; the leader tries again", e.ID, e.From, e.To,
+		strings.TrimPrefix(fmt.Sprint(e.Err), "raft: "))
+}
+
+func (e *SnapshotStreamError) Unwrap() error { return e.Err }
+
+// StorageError ended the node, or refused its start: the storage failed. Restart the node once the disk works. A
+// majority of the members still holds what was acknowledged.
+type StorageError struct {
+	Op  string
+	Err error
+}
+
+func (e *StorageError) Error() string {
+	reason := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprint(e.Err), "raft: "), "storage: ")
+	return fmt.Sprintf("raft: storage: %s: %s", e.Op, reason)
+}
+
+func (e *StorageError) Unwrap() error { return e.Err }
+
+// TransportError refused a start or ended the node: the transport returned an error, or panicked.
+type TransportError struct {
+	Op  string
+	Err error
+}
+
+func (e *TransportError) Error() string {
+	return fmt.Sprintf("raft: transport: %s: %v", e.Op, e.Err)
+}
+
+func (e *TransportError) Unwrap() error { return e.Err }
+
+// UnreachableError refuses a change: before anything was changed, the leader and a member that is to join could not reach
+// each other in both directions. Start that member, correct its address, or open the way that Err names.
+type UnreachableError struct {
+	ID      raft.NodeID
+	Address string
+	Err     error // the last one of the connection; it matches the error of the caller's context if that ended first
+}
+
+func (e *UnreachableError) Error() string {
+	why := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprint(e.Err), "raft: "), "transport: ")
+	return fmt.Sprintf("raft: the members were not changed: %s at %s: %s", e.ID, e.Address, why)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
