@@ -257,6 +257,14 @@ func (c *core) grantPreVote(sender raft.NodeID) raft.Output {
 	return c.receive(sender, c.asked, raft.PreVoteReply{ID: c.round, Granted: true})
 }
 
+// electedBy lets the election timeout run out, and this member win with the vote of one other.
+func (c *core) electedBy(voter raft.NodeID) raft.Output {
+	c.timeout()
+	c.grantPreVote(voter)
+	c.persist()
+	return c.receive(voter, c.Leadership().Term, raft.VoteReply{Granted: true})
+}
+
 // echo answers the last heartbeat round.
 func (c *core) echo(sender raft.NodeID, match raft.Index) raft.Output {
 	return c.receive(sender, c.Leadership().Term, raft.HeartbeatReply{Round: c.beat, Match: match})
