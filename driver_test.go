@@ -1,6 +1,7 @@
 package raft_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,17 @@ func membersNamed(ids string) []raft.Member {
 		members = append(members, raft.Member{ID: id, Address: string(id) + ":1", Incarnation: peer(id).Incarnation})
 	}
 	return members
+}
+
+// leaving returns the configurations in which a member of abc leaves the voters, and is removed by the entry at index.
+func leaving(id raft.NodeID, index raft.Index) (joint, left raft.Configuration) {
+	joint = raft.NewConfiguration(membersNamed("abc"))
+	at := slices.IndexFunc(joint.Members, func(m raft.Member) bool { return m.ID == id })
+	joint.Members[at].Kind, joint.Level = raft.Leaving, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	left = raft.NewConfiguration(slices.Delete(membersNamed("abc"), at, at+1))
+	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer(id), Index: index}}
+	return joint, left
 }
 
 func bootstrapEntry(members []raft.Member) raft.Entry {
