@@ -389,10 +389,7 @@ func TestBase_WhatAMemberStartsFrom(t *testing.T) {
 func TestBase_AMemberWithNothingButItsBase(t *testing.T) {
 	c := compacted(t, 5, id(4, 3))
 	assert.Equal(t, id(4, 3), c.Status().Last)
-	c.timeout()
-	c.grantPreVote("b")
-	c.persist()
-	out := c.receive("b", 6, raft.VoteReply{Granted: true})
+	out := c.electedBy("b")
 	require.Equal(t, raft.Leader, c.Leadership().Role)
 	assert.Equal(t, []raft.Span{{After: 4, Last: 5}}, appends(out.Send, "b"), "it sends from its base on")
 	c.persist()
@@ -416,10 +413,7 @@ func TestBase_AProbedMemberSaysWhoBootstrappedItsCluster(t *testing.T) {
 func TestBase_ALeaderGoesBackToItsBase(t *testing.T) {
 	lead := func() *core {
 		c := compacted(t, 5, id(4, 3), 3, 5)
-		c.timeout()
-		c.grantPreVote("b")
-		c.persist()
-		c.receive("b", 6, raft.VoteReply{Granted: true})
+		c.electedBy("b")
 		c.persist()
 		return c
 	}

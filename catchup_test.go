@@ -108,10 +108,7 @@ func joinsLate(t *testing.T) *core {
 		require.NoError(t, stored.Log.Observe(entries(2+i, 1)[0]))
 	}
 	c := begin(t, cfg, stored)
-	c.timeout()
-	c.grantPreVote("b")
-	c.persist()
-	c.receive("b", 5, raft.VoteReply{Granted: true})
+	c.electedBy("b")
 	c.hold("bc")
 	c.change(addVoter("d"))
 	c.hold("bc")
@@ -279,10 +276,7 @@ func TestCatchUp_TheNextLeaderGoesOn(t *testing.T) {
 		c := follower(t, 5, 1)
 		c.appendConfigs("b", 5, id(2, 1), 1, changing)
 		c.persist()
-		c.timeout()
-		c.grantPreVote("b")
-		c.persist()
-		c.receive("b", 6, raft.VoteReply{Granted: true})
+		c.electedBy("b")
 		require.Equal(t, raft.Leader, c.Leadership().Role)
 		return c
 	}

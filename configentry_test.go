@@ -143,10 +143,16 @@ func hostileBootstraps() map[string][]byte {
 }
 
 func TestBootstrap_HostileBytesCostLittle(t *testing.T) {
-	for name, data := range hostileBootstraps() {
+	costsLittle(t, hostileBootstraps(), DecodeBootstrap)
+}
+
+// costsLittle expects that none of the data can be read, and that the attempts take little memory.
+func costsLittle[T any](t *testing.T, hostile map[string][]byte, decode func([]byte) (T, error)) {
+	t.Helper()
+	for name, data := range hostile {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := DecodeBootstrap(data)
+		_, err := decode(data)
 		runtime.ReadMemStats(&after)
 		require.Error(t, err, name)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20), name)
@@ -302,14 +308,7 @@ func hostileConfigurations() map[string][]byte {
 }
 
 func TestConfiguration_HostileBytesCostLittle(t *testing.T) {
-	for name, data := range hostileConfigurations() {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := DecodeConfiguration(data)
-		runtime.ReadMemStats(&after)
-		require.Error(t, err, name)
-		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20), name)
-	}
+	costsLittle(t, hostileConfigurations(), DecodeConfiguration)
 }
 
 func FuzzDecodeConfiguration(f *testing.F) {

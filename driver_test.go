@@ -1,6 +1,7 @@
 package raft_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,17 @@ func membersNamed(ids string) []raft.Member {
 		members = append(members, raft.Member{ID: id, Address: string(id) + ":1", Incarnation: peer(id).Incarnation})
 	}
 	return members
+}
+
+// leaving returns the configurations in which a member of abc leaves the voters, and is removed by the entry at index.
+func leaving(id raft.NodeID, index raft.Index) (joint, left raft.Configuration) {
+	joint = raft.NewConfiguration(membersNamed("abc"))
+	at := slices.IndexFunc(joint.Members, func(m raft.Member) bool { return m.ID == id })
+	joint.Members[at].Kind, joint.Level = raft.Leaving, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	left = raft.NewConfiguration(slices.Delete(membersNamed("abc"), at, at+1))
+	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer(id), Index: index}}
+	return joint, left
 }
 
 func bootstrapEntry(members []raft.Member) raft.Entry {
@@ -255,6 +267,14 @@ func (c *core) append(sender raft.NodeID, term raft.Term, prev raft.EntryID, com
 // grantPreVote answers the last pre-vote request.
 func (c *core) grantPreVote(sender raft.NodeID) raft.Output {
 	return c.receive(sender, c.asked, raft.PreVoteReply{ID: c.round, Granted: true})
+}
+
+// electedBy lets the election timeout run out, and this member win with the vote of one other.
+func (c *core) electedBy(voter raft.NodeID) raft.Output {
+	c.timeout()
+	c.grantPreVote(voter)
+	c.persist()
+	return c.receive(voter, c.Leadership().Term, raft.VoteReply{Granted: true})
 }
 
 // echo answers the last heartbeat round.

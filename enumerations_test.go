@@ -45,6 +45,7 @@ func TestEnumerations_EachConstantHasATextOfItsOwn(t *testing.T) {
 				expect.False(t, fallback.MatchString(text(n)), "%s: %q", c, text(n))
 			}
 			expect.NotContains(t, text(n), "unknown trace event", c)
+			expect.NotContains(t, text(n), "{", "%s names a field that there is not", c)
 		}
 	}
 }

@@ -413,10 +413,7 @@ func TestHangingFSM_StepsDownOnceForWhoIsNotHeard(t *testing.T) {
 	hear(heartbeatPace)
 	require.Equal(t, raft.Follower, c.Leadership().Role)
 
-	c.timeout()
-	c.grantPreVote("b")
-	c.persist()
-	c.receive("b", 3, raft.VoteReply{Granted: true})
+	c.electedBy("b")
 	require.Equal(t, raft.Leader, c.Leadership().Role, "nobody else was better off")
 	for end := c.now + applyStallMax; c.now < end; {
 		c.after(heartbeatPace)

@@ -137,10 +137,7 @@ func TestPaper_Section6_TheNextLeaderFinishesTheChange(t *testing.T) {
 	c := follower(t, 5, 1)
 	c.appendConfigs("b", 5, id(2, 1), 1, joint)
 	c.persist()
-	c.timeout()
-	c.grantPreVote("b")
-	c.persist()
-	c.receive("b", 6, raft.VoteReply{Granted: true})
+	c.electedBy("b")
 	require.Equal(t, raft.Leader, c.Leadership().Role)
 	assert.Equal(t, joint, c.Status().Config)
 	c.hold("b")
@@ -221,11 +218,7 @@ func (c *core) leadsByOthers() {
 // A member that C_new removes or demotes may still be needed, as long as C_new is not known to be committed: it may be
 // among the only ones that hold it, and the members that have a vote could not outvote its log.
 func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
-	joint := raft.NewConfiguration(membersNamed("abc"))
-	joint.Members[0].Kind, joint.Level = raft.Leaving, 1
-	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
-	left := raft.NewConfiguration(membersNamed("bc"))
-	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("a"), Index: 4}}
+	joint, left := leaving("a", 4)
 	holding := func() *core {
 		c := follower(t, 5, 1)
 		c.appendConfigs("b", 5, id(2, 1), 3, joint, left)
@@ -297,11 +290,7 @@ func learnerToVote() (learner, changing raft.Configuration) {
 // A member that asks for pre-votes stops doing so once it learns that it is needed no longer. A late append of a leader that
 // has stepped down tells it, although the member does not follow that one any more.
 func TestJoint_ARemovedMemberEndsItsCampaign(t *testing.T) {
-	joint := raft.NewConfiguration(membersNamed("abc"))
-	joint.Members[0].Kind, joint.Level = raft.Leaving, 1
-	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
-	left := raft.NewConfiguration(membersNamed("bc"))
-	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("a"), Index: 4}}
+	joint, left := leaving("a", 4)
 	for commit, role := range map[raft.Index]raft.Role{3: raft.PreCandidate, 4: raft.Follower} {
 		c := follower(t, 5, 1)
 		c.append("b", 5, id(2, 1), 1)
@@ -392,11 +381,7 @@ func TestJoint_ARemovedCandidateIsNotAnswered(t *testing.T) {
 
 // A store from which a committed entry has removed its member refuses to start.
 func TestStart_ARemovedMemberIsRefused(t *testing.T) {
-	joint := raft.NewConfiguration(membersNamed("abc"))
-	joint.Members[0].Kind, joint.Level = raft.Leaving, 1
-	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
-	left := raft.NewConfiguration(membersNamed("bc"))
-	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("a"), Index: 3}}
+	joint, left := leaving("a", 3)
 	for commit, refused := range map[raft.Index]bool{2: false, 3: true} {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 5}, Commit: commit}
 		require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))

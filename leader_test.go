@@ -113,10 +113,7 @@ func TestPropose_NoCommandIsTooLargeForAMember(t *testing.T) {
 	cfg.CommandBytesMax = 100
 	c := begin(t, cfg, storedWhole(t, raft.HardState{Term: 1}, 1))
 	c.carries("b", raft.RecordOverheadBytes+60) // before it leads
-	c.timeout()
-	c.grantPreVote("b")
-	c.persist()
-	c.receive("b", 2, raft.VoteReply{Granted: true})
+	c.electedBy("b")
 	assert.Equal(t, &raft.TooLargeError{Bytes: 61, Limit: 60, Member: "b"}, tooLarge(c, 61))
 	assert.Nil(t, tooLarge(c, 60))
 	c.carries("c", raft.RecordOverheadBytes+50)
@@ -217,10 +214,7 @@ func TestOversized_OfADurableFSMTheStateIsFrozenForIt(t *testing.T) {
 	cfg := snapConfig()
 	cfg.DurableFSM = true
 	c := begin(t, cfg, storedBehind(t, 2, id(8, 2)))
-	c.timeout()
-	c.grantPreVote("c")
-	c.persist()
-	c.receive("c", 3, raft.VoteReply{Granted: true})
+	c.electedBy("c")
 	c.persist()
 	c.receive("c", 3, raft.AppendReply{Match: 9})
 	c.receive("b", 3, raft.AppendReply{Match: 9})

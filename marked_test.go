@@ -164,11 +164,7 @@ func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
 
 // The word of a voter that was removed counts as long as its removal may be rolled back.
 func TestMarked_ByALeaderWhoseRemovalMayBeRolledBack(t *testing.T) {
-	joint := raft.NewConfiguration(membersNamed("abc"))
-	joint.Members[2].Kind, joint.Level = raft.Leaving, 1
-	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
-	left := raft.NewConfiguration(membersNamed("ab"))
-	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("c"), Index: 4}}
+	joint, left := leaving("c", 4)
 	for rule, show := range map[string]raft.AppendRequest{
 		"this store has lost what it acknowledged": appendOf(id(9, 6), 9),
 		"another entry is committed":               appendOf(id(2, 1), 0, 6),

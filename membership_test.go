@@ -386,20 +386,13 @@ func TestLeader_AnEarlierReleaseIsOfferedNoSnapshotOfAChangedCluster(t *testing.
 
 // A new leader serves those whose removal it does not know to be committed: they may not know it, either.
 func TestLeader_ANewOneServesWhoWasRemoved(t *testing.T) {
-	joint := raft.NewConfiguration(membersNamed("abc"))
-	joint.Members[2].Kind, joint.Level = raft.Leaving, 1
-	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
-	left := raft.NewConfiguration(membersNamed("ab"))
-	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("c"), Index: 4}}
+	joint, left := leaving("c", 4)
 	for commit, departing := range map[raft.Index]bool{3: true, 4: false} {
 		c := follower(t, 5, 1)
 		c.appendConfigs("b", 5, id(2, 1), commit, joint, left)
 		c.append("b", 5, id(4, 5), commit, 5)
 		c.persist()
-		c.timeout()
-		c.grantPreVote("b")
-		c.persist()
-		out := c.receive("b", 6, raft.VoteReply{Granted: true})
+		out := c.electedBy("b")
 		require.Equal(t, raft.Leader, c.Leadership().Role)
 		assert.Equal(t, departing, c.progress("c").Departing)
 		sent := appends(append(out.Send, out.Write.Then...), "c")

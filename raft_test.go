@@ -123,10 +123,7 @@ func TestCoreConfig_AllProblemsAreNamedAtOnce(t *testing.T) {
 // A core that is configured with an id alone is elected, takes a proposal, sends it and commits it.
 func TestCoreConfig_ZeroValuesAreDefaults(t *testing.T) {
 	c := begin(t, raft.CoreConfig{ID: "a"}, storedOf(t))
-	c.timeout()
-	c.grantPreVote("b")
-	c.persist()
-	c.receive("b", 2, raft.VoteReply{Granted: true})
+	c.electedBy("b")
 	c.persist()
 	c.receive("b", 2, raft.AppendReply{Match: c.Status().Last.Index})
 	require.Equal(t, raft.Leader, c.Leadership().Role)

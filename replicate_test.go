@@ -157,10 +157,7 @@ func TestReplicate_AppendsAreCutToSize(t *testing.T) {
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 1}}
 	require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("ab"))))
 	c := begin(t, cfg, stored)
-	c.timeout()
-	c.grantPreVote("b")
-	c.persist()
-	c.receive("b", 2, raft.VoteReply{Granted: true})
+	c.electedBy("b")
 	c.receive("b", 2, raft.AppendReply{Match: 2})
 
 	big := strings.Repeat("x", 100<<10)

@@ -124,10 +124,7 @@ func TestStall_WhoHasLostWhatItAcknowledgedGoesOnWithNobody(t *testing.T) {
 // durablyLeading is a leader in term 2 whose log, with entry 9 at its end, is durable.
 func durablyLeading(t *testing.T) *core {
 	c := begin(t, snapConfig(), storedWhole(t, raft.HardState{Term: 1}, 1, 1, 1, 1, 1, 1, 1))
-	c.timeout()
-	c.grantPreVote("c")
-	c.persist()
-	c.receive("c", 2, raft.VoteReply{Granted: true})
+	c.electedBy("c")
 	c.persist()
 	return c
 }
@@ -307,10 +304,7 @@ func TestStall_LearnersAreNoQuorum(t *testing.T) {
 	members := membersNamed("abcde")
 	members[3].Kind, members[4].Kind = raft.Learner, raft.Learner
 	c := restart(t, members, raft.HardState{Term: 1}, 1)
-	c.timeout()
-	c.grantPreVote("b")
-	c.persist()
-	c.receive("b", 2, raft.VoteReply{Granted: true})
+	c.electedBy("b")
 	require.Equal(t, raft.Leader, c.Leadership().Role)
 	acked := map[raft.NodeID]raft.Index{"b": 2, "c": 3, "d": 3, "e": 3}
 	c.hear(acked)

@@ -2,6 +2,7 @@ package raft
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -48,7 +49,7 @@ const (
 	TraceRefused                                       // a message of Peer was refused, for Text
 	TraceStaleMember                                   // Peer has acknowledged up to Index and holds less: the logs agree at most up to Hint
 	TraceMarked                                        // this store must not go on, as Peer has shown: Text
-	TraceDiskStalled                                   // a leader's disk has stood still, its log durable up to Index
+	TraceDiskStalled                                   // a leader's disk has stalled, its log durable up to Index
 	TraceLaterVersion                                  // Peer sent entry ID, which only a later release can read
 	TraceSteppedDown                                   // Peer, the leader, says that it has stepped down
 	TraceSlowElection                                  // more than two attempts: Text took Took, longer than the election timeout
@@ -96,148 +97,129 @@ func (c *Core) trace(n TraceEvent) {
 }
 
 func (r DenyReason) String() string {
-	switch r {
-	case Granted:
-		return "granted"
-	case DeniedOldTerm:
-		return "its term has passed"
-	case DeniedVoted:
-		return "the vote of this term is given"
-	case DeniedOldLog:
-		return "its log is older than ours"
-	case DeniedHearsLeader:
-		return "a leader is heard"
-	case DeniedBound:
-		return "the vote of this term may still elect another"
-	case DeniedTermWon:
-		return "another has won this term"
-	case DeniedRemoved:
-		return "it was removed from the cluster"
-	case DeniedSuspected:
-		return "our disk may be an older image"
+	texts := [...]string{
+		Granted:           "granted",
+		DeniedOldTerm:     "its term has passed",
+		DeniedVoted:       "the vote of this term is given",
+		DeniedOldLog:      "its log is older than ours",
+		DeniedHearsLeader: "a leader is heard",
+		DeniedBound:       "the vote of this term may still elect another",
+		DeniedTermWon:     "another has won this term",
+		DeniedRemoved:     "it was removed from the cluster",
+		DeniedSuspected:   "our disk may be an older image",
+	}
+	if int(r) < len(texts) {
+		return texts[r]
 	}
 	return "unknown"
 }
 
+// text returns the sentence for events of this kind, with the names of TraceEvent.field in braces; "" if there is no such
+// kind.
+func (k TraceEventKind) text() string {
+	texts := [...]string{
+		TraceTimeout:             "election timeout",
+		TracePreCampaign:         "ask for pre-votes for term {next term}",
+		TraceCampaign:            "start election for term {term}",
+		TraceTimeoutNow:          "{peer} transfers its leadership: campaign at once",
+		TraceLeader:              "lead term {term}",
+		TraceFollower:            "follow {peer} in term {term}",
+		TraceNewerTerm:           "term {newer} of {peer} is newer than {term}",
+		TraceQuorumLost:          "no quorum heard for an election timeout: step down",
+		TraceVoteGranted:         "its log {id} is up to date: vote for {peer}",
+		TraceVoteDenied:          "{reason}: deny vote to {peer}",
+		TracePreVoteGranted:      "its log {id} is up to date: pre-vote for {peer}",
+		TracePreVoteDenied:       "{reason}: deny pre-vote to {peer}",
+		TraceConflict:            "no entry {id} here: the logs agree at most up to {hint}",
+		TraceTruncated:           "drop entries {behind id} to {index}",
+		TraceProbeBack:           "the log of {peer} agrees at most up to {hint}: go back to {index}",
+		TraceTransfer:            "transfer leadership to {peer}",
+		TracePeerLost:            "connection to {peer} lost",
+		TraceBootstrapProbe:      "probe the members",
+		TraceBootstrapProbeReply: "answer the probe of {peer}: {text}",
+		TraceBootstrapped:        "hold entry {id}, the bootstrap by {peer}",
+		TraceRefused:             "refuse a message of {peer}: {text}",
+		TraceStaleMember: "{peer} has acknowledged up to {index}, and agrees at most up to {hint}: " +
+			"it has lost that, and counts no more",
+		TraceMarked:           "{peer} shows that this store must not go on: {text}",
+		TraceDiskStalled:      "the disk has stalled, with the log durable up to {index}: take no proposals",
+		TraceLaterVersion:     "refuse entry {id} of {peer}: a later release wrote it: start that release here",
+		TraceSteppedDown:      "{peer} says that it leads no more",
+		TraceSlowElection:     "elections need more than two attempts: {text} took {took}",
+		TraceTake:             "take a snapshot of entry {id}",
+		TraceTakeFailed:       "no snapshot of entry {id} was taken: {text}",
+		TraceTaken:            "the snapshot of entry {id} is taken",
+		TraceCompacted:        "compact the log up to entry {id}",
+		TraceOffer:            "offer {peer} the snapshot of entry {id}",
+		TraceOfferAccepted:    "ask {peer} for the snapshot of entry {id}",
+		TraceInstalled:        "install the snapshot of entry {id} from {peer}: it replaces the log",
+		TraceSnapshotStale:    "leave the snapshot of entry {id} from {peer}: {text}",
+		TraceStreamEnded:      "the stream of the snapshot of entry {id} to {peer} has ended: {text}",
+		TraceRestored:         "the state is that of the snapshot of entry {id}",
+		TraceConfigAppended:   "use the configuration of entry {id}",
+		TraceConfigRolledBack: "go back to the configuration of entry {index}",
+		TraceConfigCommitted:  "the configuration of entry {index} is committed",
+		TraceChangeGivenUp:    "give up the change: {text}",
+		TraceHandOver:         "no vote any more: transfer leadership to {peer}",
+		TraceRemoved:          "was removed by entry {index}",
+		TraceSuspected:        "{peer}, which is no member here, shows that our disk may be an older image, so vote no more: {text}",
+		TraceFSMHangs:         "the FSM hangs in the batch that ends at entry {index}: take no proposals",
+		TraceTrusted:          "another leader shows that what {peer} has shown does no harm: vote again",
+		TraceOversized:        "entry {id} is too large for an append to {peer}: it needs a snapshot",
+	}
+	if int(k) < len(texts) {
+		return texts[k]
+	}
+	return ""
+}
+
 // String renders the trace event as part of a sentence.
 func (n TraceEvent) String() string {
-	switch n.Kind {
-	case TraceTimeout:
-		return "election timeout"
-	case TracePreCampaign:
-		return fmt.Sprintf("ask for pre-votes for term %d", n.Term+1)
-	case TraceCampaign:
-		return fmt.Sprintf("start election for term %d", n.Term)
-	case TraceTimeoutNow:
-		return fmt.Sprintf("%s transfers its leadership: campaign at once", n.Peer)
-	case TraceLeader:
-		return fmt.Sprintf("lead term %d", n.Term)
-	case TraceFollower:
-		if n.Peer == "" {
-			return fmt.Sprintf("follow in term %d", n.Term)
+	text := n.Kind.text()
+	switch {
+	case text == "":
+		return "unknown trace event"
+	case n.Kind == TraceFollower && n.Peer == "":
+		text = "follow in term {term}"
+	}
+	var s strings.Builder
+	for {
+		before, rest, more := strings.Cut(text, "{")
+		s.WriteString(before)
+		if !more {
+			return s.String()
 		}
-		return fmt.Sprintf("follow %s in term %d", n.Peer, n.Term)
-	case TraceNewerTerm:
-		return fmt.Sprintf("term %d of %s is newer than %d", n.Newer, n.Peer, n.Term)
-	case TraceQuorumLost:
-		return "no quorum heard for an election timeout: step down"
-	case TraceVoteGranted:
-		return fmt.Sprintf("its log %v is up to date: vote for %s", n.ID, n.Peer)
-	case TraceVoteDenied:
-		return fmt.Sprintf("%s: deny vote to %s", n.Reason, n.Peer)
-	case TracePreVoteGranted:
-		return fmt.Sprintf("its log %v is up to date: pre-vote for %s", n.ID, n.Peer)
-	case TracePreVoteDenied:
-		return fmt.Sprintf("%s: deny pre-vote to %s", n.Reason, n.Peer)
+		name, after, _ := strings.Cut(rest, "}")
+		s.WriteString(n.field(name))
+		text = after
 	}
-	return n.logString()
 }
 
-func (n TraceEvent) logString() string {
-	switch n.Kind {
-	case TraceConflict:
-		return fmt.Sprintf("no entry %v here: the logs agree at most up to %v", n.ID, n.Hint)
-	case TraceTruncated:
-		return fmt.Sprintf("drop entries %d to %d", n.ID.Index+1, n.Index)
-	case TraceProbeBack:
-		return fmt.Sprintf("the log of %s agrees at most up to %v: go back to %d", n.Peer, n.Hint, n.Index)
-	case TraceOversized:
-		return fmt.Sprintf("entry %v is too large for an append to %s: it needs a snapshot", n.ID, n.Peer)
-	case TraceStaleMember:
-		return fmt.Sprintf("%s has acknowledged up to %d, and agrees at most up to %v: it has lost that, and counts no more",
-			n.Peer, n.Index, n.Hint)
-	case TraceMarked:
-		return fmt.Sprintf("%s shows that this store must not go on: %s", n.Peer, n.Text)
-	case TraceSuspected:
-		return fmt.Sprintf("%s, which is no member here, shows that our disk may be an older image, so vote no more: %s", n.Peer, n.Text)
-	case TraceTrusted:
-		return fmt.Sprintf("another leader shows that what %s has shown does no harm: vote again", n.Peer)
-	case TraceTransfer:
-		return fmt.Sprintf("transfer leadership to %s", n.Peer)
-	case TraceDiskStalled:
-		return fmt.Sprintf("the disk stands still, with the log durable up to %d: take no proposals", n.Index)
-	case TraceFSMHangs:
-		return fmt.Sprintf("the FSM hangs in the batch that ends at entry %d: take no proposals", n.Index)
-	case TraceSteppedDown:
-		return fmt.Sprintf("%s says that it leads no more", n.Peer)
-	case TraceSlowElection:
-		return fmt.Sprintf("elections need more than two attempts: %s took %v", n.Text, time.Duration(n.Took))
-	case TracePeerLost:
-		return fmt.Sprintf("connection to %s lost", n.Peer)
-	case TraceBootstrapProbe:
-		return "probe the members"
-	case TraceBootstrapProbeReply:
-		return fmt.Sprintf("answer the probe of %s: %s", n.Peer, n.Text)
-	case TraceBootstrapped:
-		return fmt.Sprintf("hold entry %v, the bootstrap by %s", n.ID, n.Peer)
-	case TraceLaterVersion:
-		return fmt.Sprintf("refuse entry %v of %s: a later release wrote it: start that release here", n.ID, n.Peer)
-	case TraceRefused:
-		return fmt.Sprintf("refuse a message of %s: %s", n.Peer, n.Text)
+// field renders a field of the event for the sentence.
+func (n TraceEvent) field(name string) string {
+	switch name {
+	case "peer":
+		return string(n.Peer)
+	case "term":
+		return fmt.Sprint(n.Term)
+	case "next term":
+		return fmt.Sprint(n.Term + 1)
+	case "newer":
+		return fmt.Sprint(n.Newer)
+	case "id":
+		return n.ID.String()
+	case "behind id":
+		return fmt.Sprint(n.ID.Index + 1)
+	case "hint":
+		return n.Hint.String()
+	case "index":
+		return fmt.Sprint(n.Index)
+	case "reason":
+		return n.Reason.String()
+	case "took":
+		return time.Duration(n.Took).String()
+	case "text":
+		return n.Text
 	}
-	return n.snapshotString()
-}
-
-func (n TraceEvent) snapshotString() string {
-	switch n.Kind {
-	case TraceTake:
-		return fmt.Sprintf("take a snapshot of entry %v", n.ID)
-	case TraceTakeFailed:
-		return fmt.Sprintf("no snapshot of entry %v was taken: %s", n.ID, n.Text)
-	case TraceTaken:
-		return fmt.Sprintf("the snapshot of entry %v is taken", n.ID)
-	case TraceCompacted:
-		return fmt.Sprintf("compact the log up to entry %v", n.ID)
-	case TraceOffer:
-		return fmt.Sprintf("offer %s the snapshot of entry %v", n.Peer, n.ID)
-	case TraceOfferAccepted:
-		return fmt.Sprintf("ask %s for the snapshot of entry %v", n.Peer, n.ID)
-	case TraceInstalled:
-		return fmt.Sprintf("install the snapshot of entry %v from %s: it replaces the log", n.ID, n.Peer)
-	case TraceSnapshotStale:
-		return fmt.Sprintf("leave the snapshot of entry %v from %s: %s", n.ID, n.Peer, n.Text)
-	case TraceStreamEnded:
-		return fmt.Sprintf("the stream of the snapshot of entry %v to %s has ended: %s", n.ID, n.Peer, n.Text)
-	case TraceRestored:
-		return fmt.Sprintf("the state is that of the snapshot of entry %v", n.ID)
-	}
-	return n.configString()
-}
-
-func (n TraceEvent) configString() string {
-	switch n.Kind {
-	case TraceConfigAppended:
-		return fmt.Sprintf("use the configuration of entry %v", n.ID)
-	case TraceConfigRolledBack:
-		return fmt.Sprintf("go back to the configuration of entry %d", n.Index)
-	case TraceConfigCommitted:
-		return fmt.Sprintf("the configuration of entry %d is committed", n.Index)
-	case TraceChangeGivenUp:
-		return "give up the change: " + n.Text
-	case TraceHandOver:
-		return fmt.Sprintf("no vote any more: transfer leadership to %s", n.Peer)
-	case TraceRemoved:
-		return fmt.Sprintf("was removed by entry %d", n.Index)
-	}
-	return "unknown trace event"
+	return "{" + name + "}"
 }

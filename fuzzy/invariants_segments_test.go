@@ -17,12 +17,7 @@ import (
 func runningInSegments(t *testing.T) (c *cluster, lead, follower *node) {
 	p := calmOfThree(t)
 	p.Segments = Segments{On: true, Bytes: 4096, FirstBytes: 2048, BatchBytes: 500, MarkBytes: 300, BufferBytes: 1000, Tend: p.ElectionTimeout}
-	c = newCluster(Seed{"calm", 2}, p)
-	c.prepare()
-	for c.now() < sim.In(2*time.Second) {
-		c.turn()
-	}
-	require.Nil(t, c.failure)
+	c = runningAs(t, p)
 	lead = c.nodes[c.leader()]
 	follower = c.nodes[(lead.index+1)%3]
 	require.Greater(t, len(c.check.canonical), 10)

@@ -14,16 +14,19 @@ import (
 // running is a cluster of three without faults that has led, written and read for two seconds, its leader
 // and a follower.
 func running(t *testing.T) (c *cluster, lead, follower *node) {
-	c = newCluster(Seed{"calm", 2}, calmOfThree(t))
-	c.prepare()
-	for c.now() < sim.In(2*time.Second) {
-		c.turn()
-	}
-	require.Nil(t, c.failure)
+	c = runningAs(t, calmOfThree(t))
 	lead = c.nodes[c.leader()]
 	follower = c.nodes[(lead.index+1)%3]
 	require.Greater(t, len(c.check.canonical), 10)
 	return c, lead, follower
+}
+
+// runningAs is a cluster of that profile after its first two seconds.
+func runningAs(t *testing.T, p Profile) *cluster {
+	c := newCluster(Seed{"calm", 2}, p)
+	c.prepare()
+	c.until(t, sim.In(2*time.Second))
+	return c
 }
 
 func calmOfThree(t *testing.T) Profile {

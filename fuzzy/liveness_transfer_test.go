@@ -2,7 +2,6 @@ package fuzzy
 
 import (
 	"testing"
-	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
@@ -153,11 +152,6 @@ func TestLiveness_WhoHasNotMetAQuorumIsNotHandedTheLead(t *testing.T) {
 func runningFive(t *testing.T) (c *cluster, lead *node) {
 	p := calmOfThree(t)
 	p.Voters = 5
-	c = newCluster(Seed{"calm", 2}, p)
-	c.prepare()
-	for c.now() < sim.In(2*time.Second) {
-		c.turn()
-	}
-	require.Nil(t, c.failure)
+	c = runningAs(t, p)
 	return c, c.nodes[c.leader()]
 }

@@ -17,9 +17,7 @@ func finding(t *testing.T) (c *cluster, lead, follower *node) {
 	p := calmOfThree(t)
 	p.Members = Members{Admins: 1, Think: sim.In(100 * time.Hour), Patience: sim.In(time.Second)}
 	p.Node.Handshakes = true
-	c = newCluster(Seed{"calm", 2}, p)
-	c.prepare()
-	c.until(t, sim.In(2*time.Second))
+	c = runningAs(t, p)
 	lead = c.nodes[c.leader()]
 	return c, lead, c.nodes[(lead.index+1)%3]
 }

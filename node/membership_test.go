@@ -1,8 +1,12 @@
 package node_test
 
 import (
+	"context"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -10,6 +14,8 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
 )
 
 // voters returns the ids of the voters.
@@ -183,6 +189,290 @@ func TestWatchMembers_GoesForwardToTheLast(t *testing.T) {
 			assert.NotEqual(t, raft.Index(0), m.Index)
 			if i > 0 {
 				assert.GreaterOrEqual(t, m.Index, all[i-1].Index)
+			}
+		}
+	})
+}
+
+// laggard is the transport of a member that may lag behind from some moment on.
+type laggard struct {
+	raft.Transport
+	mu       sync.Mutex
+	contacts []raft.Contact
+	lags     bool
+	dials    raft.NodeID
+}
+
+// lag lets no message in any more. All connections stand, but those to others than the one that the member still dials.
+func (l *laggard) lag(dials raft.NodeID) {
+	l.mu.Lock()
+	l.lags, l.dials = true, dials
+	contacts := l.contacts
+	l.mu.Unlock()
+	l.Connect(contacts)
+}
+
+func (l *laggard) Connect(contacts []raft.Contact) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.contacts = contacts
+	l.Transport.Connect(slices.DeleteFunc(slices.Clone(contacts), func(k raft.Contact) bool { return l.lags && k.ID != l.dials }))
+}
+
+func (l *laggard) Start(h raft.Handler) error { return l.Transport.Start(lagging{h, l}) }
+
+type lagging struct {
+	raft.Handler
+	l *laggard
+}
+
+func (h lagging) Receive(from raft.Peer, batch []raft.Message) {
+	h.l.mu.Lock()
+	lags := h.l.lags
+	h.l.mu.Unlock()
+	if !lags {
+		h.Handler.Receive(from, batch)
+	}
+}
+
+// Who lags for longer than it is served after its removal still has a connection to the others. Each of them closes it, and
+// the next handshake says what the member has missed.
+func TestRemoved_WhoLagsTooLongIsToldByTheNextHandshake(t *testing.T) {
+	leader := func(c *rafttest.Cluster) raft.NodeID { return c.Leader().Status().ID }
+	follower := func(c *rafttest.Cluster) raft.NodeID { return c.Follower().Status().ID }
+	for _, row := range []struct {
+		who     string
+		by      func(c *rafttest.Cluster) raft.NodeID
+		demoted bool
+	}{
+		{"a voter, by the leader", leader, false},
+		{"a voter, by a follower", follower, false},
+		{"a learner, which asks for no votes", follower, true},
+	} {
+		t.Run(row.who, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				wires := map[raft.NodeID]*laggard{}
+				c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Transport: func(id raft.NodeID, wire raft.Transport) raft.Transport {
+					wires[id] = &laggard{Transport: wire}
+					return wires[id]
+				}})
+				for _, id := range c.IDs() {
+					c.Start(id)
+				}
+				by := row.by(c)
+				others := slices.DeleteFunc(c.IDs(), func(id raft.NodeID) bool { return id == by || id == leader(c) })
+				gone := c.Node(others[0])
+				if row.demoted {
+					_, err := c.Leader().DemoteMember(t.Context(), others[0], node.ChangeOptions{})
+					require.NoError(t, err)
+				}
+				wires[others[0]].lag(by)
+				m := c.Remove(others[0])
+				select {
+				case <-gone.Done():
+				case <-time.After(time.Minute):
+					require.Fail(t, "it does not know that it was removed")
+				}
+				assert.Equal(t, &raft.RemovedError{Index: m.Index}, gone.Err())
+				propose(t, c.Leader(), "after")
+			})
+		})
+	}
+}
+
+// A replacement that was given up leaves the new member as a learner. The same call goes on from there.
+func TestReplaceMember_AgainAfterItWasGivenUp(t *testing.T) {
+	t.Run("on an empty disk", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, silent := withMute(t)
+			c.Join("n4")
+			before, _ := c.Add("n4").Member("n4")
+			c.Crash("n4")
+			c.Await("the leader to notice", func() bool { return !connected(c, c.Leader().Status().ID, "n4") })
+			c.Wipe("n4")
+			silent.Store(true)
+			c.Start("n4")
+			replaceTwice(t, c.Leader(), "n4", raft.Member{}, func() { silent.Store(false) })
+			now, _ := c.Leader().Members().Member("n4")
+			assert.NotEqual(t, before.Incarnation, now.Incarnation)
+		})
+	})
+	t.Run("by another member", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, silent := withMute(t)
+			silent.Store(true)
+			c.Join("n4")
+			replaceTwice(t, c.Leader(), c.Follower().Status().ID, c.Member("n4"), func() { silent.Store(false) })
+		})
+	})
+}
+
+// replaceTwice replaces a member twice. The first attempt must be given up, and leave a learner; the second one succeeds.
+func replaceTwice(t *testing.T, n *node.Node, id raft.NodeID, by raft.Member, heal func()) {
+	t.Helper()
+	voters := len(n.Members().Voters())
+	_, err := n.ReplaceMember(t.Context(), id, by, node.ChangeOptions{Patience: 2 * time.Second})
+	require.ErrorIs(t, err, raft.ErrChangeGivenUp)
+	require.Len(t, n.Members().Members, voters+1, "the new one stays a learner")
+	heal()
+	m, err := n.ReplaceMember(t.Context(), id, by, node.ChangeOptions{})
+	require.NoError(t, err)
+	assert.Len(t, m.Members, voters)
+	now, found := m.Member("n4")
+	require.True(t, found)
+	assert.Equal(t, raft.Voter, now.Kind)
+}
+
+// standing is the transport of a member that does not notice that a peer has gone: a connection once made seems to stand.
+type standing struct {
+	raft.Transport
+	made *sync.Map
+}
+
+func (s standing) Peer(p raft.Peer) raft.PeerStatus {
+	status := s.Transport.Peer(p)
+	if status.Connected {
+		s.made.Store(p, true)
+	}
+	_, status.Connected = s.made.Load(p)
+	return status
+}
+
+// A machine that loses its power ends no connection. The leader must not take what it heard before as a sign of life.
+func TestReplaceMember_TheLeaderHasNotNoticedThatTheFormerSelfHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Transport: func(_ raft.NodeID, wire raft.Transport) raft.Transport {
+			return standing{wire, new(sync.Map)}
+		}})
+		for _, id := range c.IDs() {
+			c.Start(id)
+		}
+		n, id := c.Leader(), c.Follower().Status().ID
+		before, _ := n.Members().Member(id)
+		propose(t, n, "so that all are heard")
+		require.True(t, connected(c, n.Status().ID, id))
+		c.Crash(id)
+		require.True(t, connected(c, n.Status().ID, id), "as it seems")
+		refused[*node.UnreachableError](t, n, replaces(id, raft.Member{}), "nobody listens there")
+
+		c.Start(id)
+		n = c.Leader()
+		propose(t, n, "so that all are heard")
+		require.True(t, connected(c, n.Status().ID, id))
+		refused[*raft.MemberExistsError](t, n, replaces(id, raft.Member{}), "itself answers")
+		c.Crash(id)
+		c.Wipe(id)
+		c.Start(id)
+		require.True(t, connected(c, n.Status().ID, id), "as it seems")
+		m, err := n.ReplaceMember(t.Context(), id, raft.Member{}, node.ChangeOptions{})
+		require.NoError(t, err)
+		after, _ := m.Member(id)
+		assert.NotEqual(t, before.Incarnation, after.Incarnation)
+		assert.Equal(t, c.Node(id).Status().Incarnation, after.Incarnation)
+	})
+}
+
+// While contact is made with a member that does not call back, no other change makes contact. A leader that hands over makes
+// none any more, and says so at once.
+func TestChange_ContactIsMadeByOneLeaderForOneChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, dials, _ := withMute(t)
+		dials.Store(false)
+		c.Join("n4")
+		c.Join("n5")
+		n := c.Leader()
+		first := make(chan error, 1)
+		begin := time.Now()
+		go func() {
+			_, err := n.AddMember(t.Context(), c.Member("n4"), node.ChangeOptions{})
+			first <- err
+		}()
+		synctest.Wait()
+		refused[*raft.ChangePendingError](t, n, adds(c.Member("n5")), "")
+
+		require.NoError(t, n.TransferLeadership(t.Context(), ""))
+		var e *node.NotLeaderError
+		require.ErrorAs(t, <-first, &e)
+		assert.Less(t, time.Since(begin), 4*time.Second, "contact may take five")
+		c.Add("n5")
+	})
+}
+
+// A caller that tries again at once makes contact anew: what the connection of the former try has shown is not lost.
+func TestChange_ContactIsMadeAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, dials, _ := withMute(t)
+		dials.Store(false)
+		c.Join("n4")
+		n := c.Leader()
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := n.AddMember(ctx, c.Member("n4"), node.ChangeOptions{})
+			require.ErrorContains(t, err, "it answers, but has not reached this member")
+			cancel()
+		}
+	})
+}
+
+// Only one that answers where its replacement is to be is taken for that.
+func TestChange_AMemberThatRunsIsReplacedByAnotherMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := transport.NewNetwork()
+		n, old := startPair(t, network)
+		if n.Status().Role != raft.Leader {
+			n, old = old, n
+		}
+		defer func() { assert.NoError(t, n.Close()) }()
+		propose(t, n, "first")
+		id := old.Status().ID
+		cfg := node.Config{ID: id, Cluster: "test", Seed: 9}
+		by, err := node.Start(t.Context(), cfg, newJournal(), storage.NewMemory(), network.JoinAt(id, "elsewhere:1"))
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, by.Close()) }()
+		m, err := n.ReplaceMember(t.Context(), id, raft.Member{Address: "elsewhere:1"}, node.ChangeOptions{})
+		require.NoError(t, err)
+		now, _ := m.Member(id)
+		assert.Equal(t, by.Status().Incarnation, now.Incarnation)
+		select {
+		case <-old.Done():
+		case <-time.After(time.Minute):
+		}
+		assert.ErrorIs(t, old.Close(), raft.ErrRemoved)
+	})
+}
+
+// A member that was removed while it is away is served for ten election timeouts, and the status of the leader shows it.
+func TestStatus_ShowsWhoDeparts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newJournal)
+		leader, gone := c.Leader(), c.Follower().Status()
+		assert.Empty(t, leader.Status().Departing)
+		c.Crash(gone.ID)
+		m := c.Remove(gone.ID)
+		c.Await("the leader to count the time", func() bool { return leader.Status().Departing[0].Left > 0 })
+		departing := leader.Status().Departing
+		require.Len(t, departing, 1)
+		left := departing[0].Left
+		assert.Positive(t, left)
+		assert.Equal(t, []node.DepartingMember{{
+			ID: gone.ID, Incarnation: gone.Incarnation, Removal: m.Index, Left: left, Dialed: departing[0].Dialed,
+		}}, departing)
+		time.Sleep(left + time.Second)
+		assert.Empty(t, leader.Status().Departing)
+	})
+}
+
+// An operator of a rolling upgrade sees who has been upgraded. In tests, no build has recorded a release.
+func TestStatus_ShowsWhichProtocolEachMemberSpeaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newJournal)
+		c.Converge()
+		away := c.Follower().Status().ID
+		c.Crash(away)
+		for _, n := range []*node.Node{c.Leader(), c.Follower()} {
+			for _, m := range n.Status().Members {
+				assert.Equal(t, raft.ProtocolMembership, m.Protocol, "%s, also once it is away", m.ID)
+				assert.Empty(t, m.Release)
 			}
 		}
 	})

@@ -46,11 +46,9 @@ var memberChanges = []Mutant{
 		before("heartbeat.go", `return max(until, c.leader.change.since+c.electionTimeout())`, `if true { return until }`)).or("DespiteTheSilent"),
 	newer("M114", "the first append to a member that joins is repeated", "it is sent once", "L15",
 		value("heartbeat.go", `c.mayBeUninitialized(p) && p.probe.overdue(c.now.Mono, c.electionTimeout())`, `false`)).or("CatchUp_TheFirstAppend"),
-	{
-		ID: "M115", Rule: "a member that has lost what it acknowledged is not heard", Bug: "it may count towards the quorum of a change",
-		Edits: []Edit{value("reconfigure.go", `p.state == stale`, `false`)}, Expect: "N68", Profiles: []string{"members"},
-		Alive: "what is known of such a member is emptied with its state, and nothing is added, so that it is not heard anyway",
-	},
+	mutant("M115", "a member that has lost what it acknowledged is not heard", "it may count towards the quorum of a change", "N68",
+		value("reconfigure.go", `p.state == stale`, `false`)).
+		profiles("members").lives("what is known of such a member is emptied with its state, and nothing is added, so that it is not heard anyway"),
 	member("M116", "a member of an earlier release can be removed", "it blocks its own removal", "tests",
 		value("reconfigure.go", `m.Next != NextRemoved && speaks < ProtocolMembership`, `speaks < ProtocolMembership`)).or("Change_AnEarlierRelease"),
 	newer("M117", "no configuration is appended by a leader whose disk is in the way", "one is", "N",
@@ -85,9 +83,9 @@ var memberChanges = []Mutant{
 	newer("M185", "what says what the configuration is waits in the room of changes", "without a limit", "N10",
 		value("reconfigure.go", `reads.changes >= c.cfg.ProposalsMax`, `false`)).or("Change_WhatWaitsToBeConfirmed"),
 	newer("M186", "a store older than all removals that are remembered may not join", "it may", "tests",
-		value("handshake/admission.go", `h.NamedIndex < v.Removed[0].Index`, `false`)).hunted([]string{"members"}, Test{"handshake", "MayJoin_AStoreOlder"}),
+		value("handshake/admission.go", `h.NamedIndex < v.Removed[0].Index`, `false`)).profiles("members").test("handshake", "MayJoin_AStoreOlder"),
 	newer("M187", "a store joins as long as no removal can be forgotten", "none that lags may join", "tests",
-		value("handshake/admission.go", `len(v.Removed) >= raft.RemovedMax`, `len(v.Removed) > 0`)).hunted([]string{"members"}, Test{"handshake", "MayJoin_AStoreOlder"}),
+		value("handshake/admission.go", `len(v.Removed) >= raft.RemovedMax`, `len(v.Removed) > 0`)).profiles("members").test("handshake", "MayJoin_AStoreOlder"),
 	newer("M188", "who comes and goes does not prolong the wait for a live majority", "it begins anew each time", "L15",
 		before("reconfigure.go", `if waits && ch.readyAt == 0 {`, `if waits { ch.readyAt = 0 }`)).or("LiveMajority_IsNotWaitedFor"),
 	newer("M189", "the wait for a live majority begins anew once it was heard", "it goes on", "tests",
@@ -106,17 +104,5 @@ var memberChanges = []Mutant{
 func newer(id, rule, bug, expect string, edits ...Edit) Mutant {
 	m := member(id, rule, bug, expect, edits...)
 	m.Before = false
-	return m
-}
-
-// or names the test of the core that catches the mutant if no seed does.
-func (m Mutant) or(run string) Mutant {
-	m.Test = &Test{".", run}
-	return m
-}
-
-// must says that every change must be able to kill the mutant.
-func (m Mutant) must() Mutant {
-	m.MustKill = true
 	return m
 }

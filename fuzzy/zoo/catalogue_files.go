@@ -12,74 +12,38 @@ func testedFile(id, rule, bug, expect, where, run string, edits ...Edit) Mutant 
 
 // snapshotFiles: what stores and the files of snapshots do.
 var snapshotFiles = []Mutant{
-	{
-		ID: "B01", Before: true, Rule: "a file has its bytes before it has its name", Bug: "it is renamed without a sync",
-		Edits: []Edit{instead("internal/snapfile/writer.go", `if w.err = w.f.Sync(); w.err != nil {
+	mutant("B01", "a file has its bytes before it has its name", "it is renamed without a sync", "N50",
+		instead("internal/snapfile/writer.go", `if w.err = w.f.Sync(); w.err != nil {
 		return w.err
-	}`, `_ = w`)},
-		Expect: "N50", Test: &Test{"internal/snapfile", "Crash"}, Profiles: []string{"snapshots"},
-	},
-	{
-		ID: "B02", Before: true, Rule: "a finished snapshot has its name durably", Bug: "its directory is not synced",
-		Edits: []Edit{instead("internal/snapfile/writer.go", `if w.err = w.dir.fs.SyncDir(w.dir.path); w.err != nil {
+	}`, `_ = w`)).arranged().profiles("snapshots").test("internal/snapfile", "Crash"),
+	mutant("B02", "a finished snapshot has its name durably", "its directory is not synced", "N50",
+		instead("internal/snapfile/writer.go", `if w.err = w.dir.fs.SyncDir(w.dir.path); w.err != nil {
 		return w.err
-	}`, `_ = w`)},
-		Expect: "N50", Test: &Test{"internal/snapfile", "Crash"}, Profiles: []string{"snapshots"},
-	},
-	{
-		ID: "B03", Before: true, Rule: "each block of a snapshot is checked before a byte of it is used", Bug: "it is not",
-		Edits: []Edit{value("internal/snapfile/reader.go",
-			`binary.LittleEndian.Uint32(b[size:]) != blockSum(r.snapshot.File, number, b[:size])`, `false`)},
-		Expect: "G18, N49", Test: &Test{"internal/snapfile", "EachDamage"}, Profiles: []string{"snapshots"},
-	},
-	{
-		ID: "B04", Before: true, Rule: "a block belongs to its place", Bug: "any intact block of the file is accepted",
-		Edits:  []Edit{value("internal/snapfile/format.go", `uint64(number)`, `uint64(0)`)},
-		Expect: "N5", Test: &Test{"internal/snapfile", "FileAndPlace"}, Outside: true,
-	},
-	{
-		ID: "B05", Before: true, Rule: "a snapshot is there until its last reader is closed", Bug: "it is deleted at once",
-		Edits:  []Edit{before("internal/snapfile/dir.go", `if d.readers[file] > 0 {`, `return d.remove(d.Path(file))`)},
-		Expect: "N5", Test: &Test{"internal/snapfile", "Discard"}, Outside: true,
-	},
-	{
-		ID: "B06", Before: true, Rule: "what lies at or below the base is not in the log", Bug: "it is read until Prune deletes it",
-		Edits:  []Edit{value("storage/bolt.go", `span.After < hard.start.Index`, `false`)},
-		Expect: "N4", Test: &Test{"storage", "KeepsTheContract"}, Outside: true,
-	},
-	{
-		ID: "B07", Before: true, Rule: "an earlier release refuses a compacted log", Bug: "it takes the rest for all of it",
-		Edits:  []Edit{value("storage/record.go", `h.start == raft.EntryID{} && h.snapshotIndex == 0`, `true`)},
-		Expect: "N4", Test: &Test{"storage", "ACompactedLog"}, Outside: true,
-	},
-	{
-		ID: "B08", Before: true, Rule: "a member starts only with the snapshot that its store has recorded", Bug: "it starts without it",
-		Edits:  []Edit{value("storage/boltload.go", `b.check(stored.Snapshot)`, `error(nil)`)},
-		Expect: "N4", Test: &Test{"storage", "ASnapshotOfAnother"}, Outside: true,
-	},
-	{
-		ID: "B09", Before: true, Rule: "a start finishes an installation that a crash interrupted", Bug: "the old log stays",
-		Edits:  []Edit{value("storage/boltload.go", `lacks(&stored.Log, stored.Snapshot)`, `false`)},
-		Expect: "N4", Seen: "camunda #4451, #4587, #10202",
-		Test: &Test{"storage", "KeepsTheContract"}, Outside: true,
-	},
-	{
-		ID: "B10", Before: true, Rule: "free is what this user may write", Bug: "the blocks that are kept for root count, too",
-		Edits:  []Edit{value("internal/files/free_linux.go", `s.Bavail`, `s.Bfree`)},
-		Expect: "N56", Test: &Test{"storage/storagetest/powercut", "Quota"}, Outside: true,
-	},
+	}`, `_ = w`)).arranged().profiles("snapshots").test("internal/snapfile", "Crash"),
+	mutant("B03", "each block of a snapshot is checked before a byte of it is used", "it is not", "G18, N49",
+		value("internal/snapfile/reader.go", `binary.LittleEndian.Uint32(b[size:]) != blockSum(r.snapshot.File, number, b[:size])`, `false`)).
+		arranged().profiles("snapshots").test("internal/snapfile", "EachDamage"),
+	mutant("B04", "a block belongs to its place", "any intact block of the file is accepted", "N5",
+		value("internal/snapfile/format.go", `uint64(number)`, `uint64(0)`)).arranged().outside("internal/snapfile", "FileAndPlace"),
+	mutant("B05", "a snapshot is there until its last reader is closed", "it is deleted at once", "N5",
+		before("internal/snapfile/dir.go", `if d.readers[file] > 0 {`, `return d.remove(d.Path(file))`)).arranged().outside("internal/snapfile", "Discard"),
+	mutant("B06", "what lies at or below the base is not in the log", "it is read until Prune deletes it", "N4",
+		value("storage/bolt.go", `span.After < hard.start.Index`, `false`)).arranged().outside("storage", "KeepsTheContract"),
+	mutant("B07", "an earlier release refuses a compacted log", "it takes the rest for all of it", "N4",
+		value("storage/record.go", `h.start == raft.EntryID{} && h.snapshotIndex == 0`, `true`)).arranged().outside("storage", "ACompactedLog"),
+	mutant("B08", "a member starts only with the snapshot that its store has recorded", "it starts without it", "N4",
+		value("storage/boltload.go", `b.check(stored.Snapshot)`, `error(nil)`)).arranged().outside("storage", "ASnapshotOfAnother"),
+	mutant("B09", "a start finishes an installation that a crash interrupted", "the old log stays", "N4",
+		value("storage/boltload.go", `lacks(&stored.Log, stored.Snapshot)`, `false`)).arranged().seen("camunda #4451, #4587, #10202").outside("storage", "KeepsTheContract"),
+	mutant("B10", "free is what this user may write", "the blocks that are kept for root count, too", "N56",
+		value("internal/files/free_linux.go", `s.Bavail`, `s.Bfree`)).arranged().outside("storage/storagetest/powercut", "Quota"),
 	ofFiles("D19", "an old snapshot is removed once the record of the new one is durable", "once the new file is complete", "N50",
 		before("internal/snapfile/writer.go", `w.renamed = true`, `_, _ = w.dir.Clean(w.file)`)),
-	{
-		ID: "P45", Before: true, Rule: "a file is the one that its name says", Bug: "any intact file is",
-		Edits: []Edit{
-			value("internal/snapfile/format.go", `raft.SnapshotID(b[idAt:sum]) != file`, `false`),
-			value("internal/snapfile/format.go", `crc32.Checksum(file[:], castagnoli)`, `uint32(0)`),
-			value("internal/snapfile/format.go", `found.File != file`, `false`),
-			value("internal/snapfile/reader.go", `!bytes.Equal(got.Encode(), want.Encode())`, `false`),
-		},
-		Expect: "N49", Profiles: []string{"snapshots"}, Test: &Test{"internal/snapfile", "OpenRecorded"},
-	},
+	mutant("P45", "a file is the one that its name says", "any intact file is", "N49",
+		value("internal/snapfile/format.go", `raft.SnapshotID(b[idAt:sum]) != file`, `false`),
+		value("internal/snapfile/format.go", `crc32.Checksum(file[:], castagnoli)`, `uint32(0)`),
+		value("internal/snapfile/format.go", `found.File != file`, `false`),
+		value("internal/snapfile/reader.go", `!bytes.Equal(got.Encode(), want.Encode())`, `false`)).arranged().profiles("snapshots").test("internal/snapfile", "OpenRecorded"),
 	ofFiles("P46", "a start removes what an earlier process left over", "it stays", "N50",
 		value("internal/snapfile/dir.go", `!isSnapshot(info.Name) || info.Name == keep.String()+wholeSuffix`, `true`)),
 	ofFiles("P47", "a start keeps the recorded file", "it removes it with the others", "N50",
@@ -106,11 +70,9 @@ var snapshotFiles = []Mutant{
 		instead("message.go", `return LaneSnapshot`, `return LaneBulk`)),
 	ofFiles("P65", "a stream keeps to its rate", "nothing limits it", "N64",
 		value("internal/pipeline/pace.go", `owed > allowed`, `false`)),
-	{
-		ID: "P66", Before: true, Rule: "a freeze is given up ten election timeouts after its receiver has fallen silent", Bug: "it is held for longer",
-		Edits:  []Edit{value("internal/pipeline/outgoing.go", `o.kept != nil && o.lacking != 0 && o.acked != o.size`, `false`)},
-		Expect: "N58", Profiles: []string{"durable"}, Test: &Test{"internal/pipeline", "SendsWhatTheReceiverLacks"},
-	},
+	mutant("P66", "a freeze is given up ten election timeouts after its receiver has fallen silent", "it is held for longer", "N58",
+		value("internal/pipeline/outgoing.go", `o.kept != nil && o.lacking != 0 && o.acked != o.size`, `false`)).
+		arranged().profiles("durable").test("internal/pipeline", "SendsWhatTheReceiverLacks"),
 	testedFile("M98", "a store that is set aside is in use by nobody", "one that is locked is moved, too", "N4", "storage", "SetAside_InUse",
 		before("storage/lock_flock.go", `if errors.Is(err, syscall.EWOULDBLOCK) {`, `err = nil`)),
 	testedFile("M99", "snapshots are set aside before the store that has recorded them", "after it", "N4", "storage", "SetAside_Each",

@@ -103,11 +103,8 @@ var memberships = []Mutant{
 		value("membership.go", `peer != c.self && l.peer(peer) == nil`, `false`)),
 	member("M47", "an offer to a member that is removed ends", "it goes on", "N65",
 		instead("membership.go", `c.endOffer(p)`, ``)).or("RemovedMemberIsSentNoSnapshot"),
-	{
-		ID: "M49", Before: true, Rule: "a new voter waits before it campaigns", Bug: "its old deadline counts",
-		Edits: []Edit{instead("membership.go", `c.resetElectionDeadline()`, ``)}, Expect: "N72", Profiles: []string{"members"},
-		Test: &Test{".", "Joint_ALearner"},
-	},
+	mutant("M49", "a new voter waits before it campaigns", "its old deadline counts", "N72",
+		instead("membership.go", `c.resetElectionDeadline()`, ``)).arranged().profiles("members").or("Joint_ALearner"),
 	member("M50", "a member was removed once that is committed", "as soon as it is appended", "N70",
 		before("membership.go", `if !removed ||`, `removal, removed = c.config().removal(c.self)`)),
 	member("M51", "a removal names the entry that made it", "it names the one before", "G7",

@@ -8,12 +8,6 @@ func outsideOf(id, rule, bug, test string, edits ...Edit) Mutant {
 	}
 }
 
-// arranged marks a mutant that was made together with the test that kills it.
-func arranged(m Mutant) Mutant {
-	m.Before = true
-	return m
-}
-
 // inside is a mutant of what the node and the simulator share, with the invariant and the test that catch it.
 func inside(id, rule, bug, expect string, profiles []string, test string, edit Edit) Mutant {
 	in := "internal/pipeline"
@@ -25,9 +19,6 @@ func inside(id, rule, bug, expect string, profiles []string, test string, edit E
 		Test: &Test{in, test},
 	}
 }
-
-// reliably is a mutant that seeds kill soon, wherever they begin.
-func reliably(m Mutant) Mutant { m.MustKill = true; return m }
 
 // queues: who waits for what in the node, how long, and how many may.
 var queues = []Mutant{
@@ -59,10 +50,10 @@ var queues = []Mutant{
 		"NumberOfWaiters", value("node/applied.go", `len(p.waiting) >= limit`, `false`)),
 	outsideOf("J13", "the peers that are talked to are bounded", "they are not",
 		"SendersAre|Senders_", value("node/sender.go", `len(s.peers) >= sendersMax`, `false`)),
-	reliably(inside("J14", "the log cache is bounded", "it is not", "N43", nil,
-		"Cache", value("internal/pipeline/cache.go", `c.memory > bytes`, `false`))),
-	reliably(inside("J15", "the log cache counts what its entries take", "it counts their records", "N43", nil,
-		"TakesNoMoreMemory", value("internal/pipeline/cache.go", `chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `bytes`))),
+	inside("J14", "the log cache is bounded", "it is not", "N43", nil,
+		"Cache", value("internal/pipeline/cache.go", `c.memory > bytes`, `false`)).must(),
+	inside("J15", "the log cache counts what its entries take", "it counts their records", "N43", nil,
+		"TakesNoMoreMemory", value("internal/pipeline/cache.go", `chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `bytes`)).must(),
 	outsideOf("J16", "an FSM that waits for its own node is told", "it waits forever",
 		"ThatWaitsForItself", value("node/fsmcall.go", `call.goroutine == id`, `false`)),
 	outsideOf("J17", "a logger that panics is not called again", "it is, with what it left locked",
@@ -73,62 +64,43 @@ var queues = []Mutant{
 		"LimitsThatTheTransport", before("node/config.go", `if most == 0 {`, `most = 0`)),
 	inside("J22", "a write with a mark is not merged into the one before it", "it is, and the mark is lost", "N42", []string{"images"},
 		"AMarkIsAWrite", value("internal/pipeline/merge.go", `queue[n].Mark == nil`, `true`)),
-	{
-		ID: "J23", Rule: "a merged write has the last generation in it", Bug: "it has the first, and the log cache keeps all of it",
-		Edits: []Edit{instead("internal/pipeline/merge.go", `m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: next.Generation}`,
-			`m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: m.log.Generation}`)},
-		Expect: "tests", Test: &Test{"internal/pipeline", "Merge"}, Outside: true, // as J30
-	},
-	{
-		ID: "J30", Before: true, Rule: "a truncation within merged writes drops the entries after it", Bug: "they stay",
-		Edits:  []Edit{value("internal/pipeline/merge.go", `int(after.Index - m.log.After.Index)`, `len(m.log.Entries)`)},
-		Expect: "tests", Test: &Test{"internal/pipeline", "Merge"}, Outside: true, // a core cuts behind a new term alone, which is not merged
-	},
-	reliably(inside("J31", "the promises of all merged writes leave", "those of the first alone", "N42", nil,
-		"Merge", value("internal/pipeline/merge.go", `n > 1 && then > 0`, `false`))),
-	reliably(inside("J32", "a merged write acknowledges the last one in it", "one more", "N6", nil,
-		"Merge", instead("internal/pipeline/merge.go", `merged.Seq = queue[n].Seq`, `merged.Seq = queue[n].Seq + 1`))),
-	reliably(inside("J33", "the entries of an append are those of its own generation", "of any", "N44", nil,
-		"Sender", value("internal/pipeline/log.go", `l.Cache.Generation() != a.Generation`, `false`))),
-	reliably(inside("J34", "appends are joined where one goes on where the other ends", "wherever one follows", "N45", nil,
-		"Sender", value("internal/pipeline/log.go", `next.Prev == joined.Last`, `true`))),
+	// as J30
+	mutant("J23", "a merged write has the last generation in it", "it has the first, and the log cache keeps all of it", "tests",
+		instead("internal/pipeline/merge.go", `m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: next.Generation}`,
+			`m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: m.log.Generation}`)).outside("internal/pipeline", "Merge"),
+	// a core cuts behind a new term alone, which is not merged
+	mutant("J30", "a truncation within merged writes drops the entries after it", "they stay", "tests",
+		value("internal/pipeline/merge.go", `int(after.Index - m.log.After.Index)`, `len(m.log.Entries)`)).arranged().outside("internal/pipeline", "Merge"),
+	inside("J31", "the promises of all merged writes leave", "those of the first alone", "N42", nil,
+		"Merge", value("internal/pipeline/merge.go", `n > 1 && then > 0`, `false`)).must(),
+	inside("J32", "a merged write acknowledges the last one in it", "one more", "N6", nil,
+		"Merge", instead("internal/pipeline/merge.go", `merged.Seq = queue[n].Seq`, `merged.Seq = queue[n].Seq + 1`)).must(),
+	inside("J33", "the entries of an append are those of its own generation", "of any", "N44", nil,
+		"Sender", value("internal/pipeline/log.go", `l.Cache.Generation() != a.Generation`, `false`)).must(),
+	inside("J34", "appends are joined where one goes on where the other ends", "wherever one follows", "N45", nil,
+		"Sender", value("internal/pipeline/log.go", `next.Prev == joined.Last`, `true`)).must(),
 	inside("J35", "joined appends are of one term", "of any", "N45", []string{"elections"},
 		"Sender", value("internal/pipeline/log.go", `!sameButBody(messages[n], first)`, `false`)),
-	{
-		ID: "J39", Rule: "joined appends say what was acknowledged before the first of them", Bug: "before the last: the receiver refuses them",
-		Edits:  []Edit{before("internal/pipeline/log.go", `joined.Commit = max(joined.Commit, next.Commit)`, `joined.Acknowledged = next.Acknowledged`)},
-		Expect: "tests", Test: &Test{"node", "Sender"},
-	},
-	reliably(inside("J36", "what is left of a span leaves in a message of its own", "it never leaves", "N45", nil,
-		"Sender", instead("internal/pipeline/log.go", `m, more = rest, goesOn`, `m, more = rest, false`))),
-	reliably(inside("J37", "a cut drops the entries behind it from the log cache", "it drops whole writes alone", "N44", nil,
-		"Cache", value("internal/pipeline/cache.go", `c.chunks[keep].entries[:after-c.chunks[keep].first()+1]`, `c.chunks[keep].entries`))),
-	reliably(inside("J38", "below the log cache the storage is read, and no further", "further, where it may have an older log", "N44", nil,
-		"Sender", value("internal/pipeline/log.go", `min(span.Last, first-1)`, `span.Last`))),
-	{
-		ID: "J24", Before: true, Rule: "what is applied is what was committed", Bug: "any entry in its place is",
-		Edits: []Edit{value("node/applier.go", `last.Index == target.Index && last != target`, `false`)}, Expect: "tests",
-		Test: &Test{"node", "AppliesNothingElse"}, Outside: true,
-	},
+	mutant("J39", "joined appends say what was acknowledged before the first of them", "before the last: the receiver refuses them", "tests",
+		before("internal/pipeline/log.go", `joined.Commit = max(joined.Commit, next.Commit)`, `joined.Acknowledged = next.Acknowledged`)).test("node", "Sender"),
+	inside("J36", "what is left of a span leaves in a message of its own", "it never leaves", "N45", nil,
+		"Sender", instead("internal/pipeline/log.go", `m, more = rest, goesOn`, `m, more = rest, false`)).must(),
+	inside("J37", "a cut drops the entries behind it from the log cache", "it drops whole writes alone", "N44", nil,
+		"Cache", value("internal/pipeline/cache.go", `c.chunks[keep].entries[:after-c.chunks[keep].first()+1]`, `c.chunks[keep].entries`)).must(),
+	inside("J38", "below the log cache the storage is read, and no further", "further, where it may have an older log", "N44", nil,
+		"Sender", value("internal/pipeline/log.go", `min(span.Last, first-1)`, `span.Last`)).must(),
+	mutant("J24", "what is applied is what was committed", "any entry in its place is", "tests",
+		value("node/applier.go", `last.Index == target.Index && last != target`, `false`)).arranged().outside("node", "AppliesNothingElse"),
 	outsideOf("J25", "an abandoned proposal takes its place until the loop drops it", "its bytes are given back twice",
 		"Requests|Abandon|Bytes", instead("node/requests.go", `r.bytes += req.bytes // the proposal stays in the queue until the loop takes it, see take`, `_ = req`)),
-	reliably(inside("J26", "a cut takes back what is on the disk", "the log cache forgets entries that are not stored", "N43", nil,
-		"Cache", instead("internal/pipeline/cache.go", `c.persisted = min(c.persisted, after)`, `_ = after`))),
+	inside("J26", "a cut takes back what is on the disk", "the log cache forgets entries that are not stored", "N43", nil,
+		"Cache", instead("internal/pipeline/cache.go", `c.persisted = min(c.persisted, after)`, `_ = after`)).must(),
 	outsideOf("J27", "what reached the core may be applied, also when the node ends", "its caller is told that it never will be",
 		"Node|Requests|Close", instead("node/requests.go", `r.finish(req, outcome{err: req.unknown()})`, `r.finish(req, outcome{err: err})`)),
-	{
-		ID: "J28", Rule: "the commit index of merged writes never falls", Bug: "that of the last write is kept", Expect: "tests",
-		Edits: []Edit{instead("storage/boltstore.go", `b.commit = max(b.commit, w.Commit)`, `b.commit = w.Commit`)},
-		Test:  &Test{"storage", "KeepsTheContract"}, Outside: true,
-	},
-	{
-		ID: "J29", Rule: "a reset moves the beginning of the log", Bug: "only its end", Expect: "tests",
-		Edits: []Edit{instead("storage/bolt.go", `record.start, record.last = w.After, w.After`, `record.last = w.After`)},
-		Test:  &Test{"storage", "KeepsTheContract"}, Outside: true,
-	},
-	{
-		ID: "J21", Rule: "a store writes nothing after a write that failed", Bug: "it goes on", Expect: "tests",
-		Edits: []Edit{value("storage/boltstore.go", `b.failed != nil`, `false`)},
-		Test:  &Test{"storage", "NothingIsWrittenAfter"}, Outside: true,
-	},
+	mutant("J28", "the commit index of merged writes never falls", "that of the last write is kept", "tests",
+		instead("storage/boltstore.go", `b.commit = max(b.commit, w.Commit)`, `b.commit = w.Commit`)).outside("storage", "KeepsTheContract"),
+	mutant("J29", "a reset moves the beginning of the log", "only its end", "tests",
+		instead("storage/bolt.go", `record.start, record.last = w.After, w.After`, `record.last = w.After`)).outside("storage", "KeepsTheContract"),
+	mutant("J21", "a store writes nothing after a write that failed", "it goes on", "tests",
+		value("storage/boltstore.go", `b.failed != nil`, `false`)).outside("storage", "NothingIsWrittenAfter"),
 }

@@ -1,11 +1,5 @@
 package zoo
 
-// alsoTested names the test that catches a mutant if few seeds do.
-func alsoTested(run string, m Mutant) Mutant {
-	m.Test = &Test{"internal/segments", run}
-	return m
-}
-
 // ofSegments is a bug of a log in segments, which the simulator runs over disks in memory.
 func ofSegments(id, rule, bug, expect string, edits ...Edit) Mutant {
 	return Mutant{
@@ -33,16 +27,13 @@ var segmentLogs = []Mutant{
 if err := l.flush(); err != nil { return err }`)),
 	ofSegments("U03", "a batch is of the present use of its file", "one of an earlier use is taken for it", "N78, N79",
 		value("internal/segments/format.go", `binary.LittleEndian.Uint64(b) == salt`, `true`)),
-	{
-		// No simulated disk writes to another place than it was told to.
-		ID: "U04", Before: true, Rule: "a batch belongs to its place", Bug: "it is accepted at any other",
-		Edits:  []Edit{value("internal/segments/format.go", `binary.LittleEndian.Uint64(b[8:]) == uint64(offset)`, `true`)},
-		Expect: "-", Outside: true, Test: &Test{"internal/segments", "Place"},
-	},
-	alsoTested("Place", ofSegments("U05", "the checksum of a batch covers its records", "it covers its head alone", "N79",
-		value("internal/segments/format.go", `crc32.Update(crc32.Checksum(b[:64], castagnoli), castagnoli, sums)`, `crc32.Checksum(b[:64], castagnoli)`))),
-	alsoTested("Damage_EachByte", ofSegments("U06", "a batch is checked before a start takes it in", "it is not", "N79",
-		value("internal/segments/scan.go", `reason == nil && batchSum(b, s.sums) != h.sum`, `false`))),
+	// No simulated disk writes to another place than it was told to.
+	mutant("U04", "a batch belongs to its place", "it is accepted at any other", "-",
+		value("internal/segments/format.go", `binary.LittleEndian.Uint64(b[8:]) == uint64(offset)`, `true`)).arranged().outside("internal/segments", "Place"),
+	ofSegments("U05", "the checksum of a batch covers its records", "it covers its head alone", "N79",
+		value("internal/segments/format.go", `crc32.Update(crc32.Checksum(b[:64], castagnoli), castagnoli, sums)`, `crc32.Checksum(b[:64], castagnoli)`)).test("internal/segments", "Place"),
+	ofSegments("U06", "a batch is checked before a start takes it in", "it is not", "N79",
+		value("internal/segments/scan.go", `reason == nil && batchSum(b, s.sums) != h.sum`, `false`)).test("internal/segments", "Damage_EachByte"),
 	ofSegments("U07", "a truncation counts after a restart", "what it has dropped is reported again", "N78, N79",
 		value("internal/segments/recover.go", `r.observing && after.Index < r.found.Log.Last.Index`, `false`)),
 	ofSegments("U08", "a truncation drops the entries behind it", "a start keeps the places of those entries", "N78",
@@ -63,18 +54,18 @@ if err := l.flush(); err != nil { return err }`)),
 		instead("internal/segments/prepare.go", `if err := errors.Join(l.fs.Rename(name, s.path), l.fs.SyncDir(l.dir)); err != nil {
 		return nil, errors.Join(err, l.drop(name), l.setBack(s, name, err))
 	}`, `if err := l.fs.Rename(name, s.path); err != nil { return nil, err }`)),
-	alsoTested("Crash_EveryImage", ofSegments("U16", "a file is used again once its new name is durable", "its directory is not synced", "N79",
+	ofSegments("U16", "a file is used again once its new name is durable", "its directory is not synced", "N79",
 		instead("internal/segments/prepare.go", `if err := l.fs.SyncDir(l.dir); files.NoDescriptor(err) || files.NoRoom(err) {
 		return l.fs.Remove(spare)
 	} else if err != nil {
 		return err
-	}`, ``))),
+	}`, ``)).test("internal/segments", "Crash_EveryImage"),
 	ofSegments("U17", "a start writes again what was not known to be synced", "it syncs it alone, which does nothing after a failed sync", "N78",
 		value("internal/segments/begin.go", `max(r.synced, headBytes)`, `l.end`)),
 	ofSegments("U18", "a start makes durable what it has found", "it does not sync", "N78",
 		instead("internal/segments/begin.go", `return f.Sync()`, `return nil`)),
-	alsoTested("Earlier", ofSegments("U19", "the rest of an interrupted write never follows what a later process has written", "it does, if it fits", "N78, N79",
-		value("internal/segments/recover.go", `h.synced < before`, `false`))),
+	ofSegments("U19", "the rest of an interrupted write never follows what a later process has written", "it does, if it fits", "N78, N79",
+		value("internal/segments/recover.go", `h.synced < before`, `false`)).test("internal/segments", "Earlier"),
 	ofSegments("U20", "a segment is listed before anything is written to it", "only every other one is", "N78",
 		instead("internal/segments/prepare.go", `if err := l.owner.Keep(next); err != nil {
 		return errors.Join(err, s.file.Close())
@@ -89,8 +80,8 @@ l.end, l.synced = headBytes, headBytes`)),
 		value("internal/segments/prepare.go", `first.last <= l.index.start.Index`, `first.last <= l.index.start.Index+1`)),
 	ofSegments("U22", "a mark of the index names the entry at its place", "it is off by one", "N43, N78",
 		instead("internal/segments/index.go", `at.left = len(entries) - k`, `at.left = len(entries) - k - 1`)),
-	alsoTested("KeepsTheHint", ofSegments("U23", "a commit index is recorded as far as the log reaches", "it is recorded as it is", "N79",
-		value("internal/segments/append.go", `min(max(l.commit, hint), last)`, `max(l.commit, hint)`))),
+	ofSegments("U23", "a commit index is recorded as far as the log reaches", "it is recorded as it is", "N79",
+		value("internal/segments/append.go", `min(max(l.commit, hint), last)`, `max(l.commit, hint)`)).test("internal/segments", "KeepsTheHint"),
 	ofSegments("U24", "a segment is synced before the next one is begun", "it is not", "N78, N79",
 		instead("internal/segments/prepare.go", `if err := l.sync(); err != nil {
 		return err
@@ -109,57 +100,39 @@ return l.advance(headBytes + bytes)`)),
 		l.prepared = s
 	}`, `if err != nil { l.room = err } else { l.prepared = s }`)),
 	ofSegments("U29", "a leader whose disk is full transfers its leadership", "it stays", "L3",
-		value("internal/pipeline/handover.go", `now < h.next || len(voters) == 0`, `true`)).hunted([]string{"segments"}, Test{"internal/pipeline", "HandOver"}),
+		value("internal/pipeline/handover.go", `now < h.next || len(voters) == 0`, `true`)).profiles("segments").test("internal/pipeline", "HandOver"),
 	ofSegments("U30", "a leader whose disk is full asks one voter after the other", "it asks the same one again and again", "L3",
-		instead("internal/pipeline/handover.go", `h.asked = following(voters, h.asked)`, `h.asked = voters[0]`)).hunted([]string{"segments"}, Test{"internal/pipeline", "HandOver"}),
-	{
-		// The simulator has its own loop around the core.
-		ID: "U31", Before: true, Rule: "a node whose disk is full transfers its leadership", Bug: "it stays leader, and refuses proposals",
-		Edits:  []Edit{value("node/room.go", `full == nil || !n.leads()`, `true`)},
-		Expect: "-", Outside: true, Test: &Test{"node", "AnotherDiskHasRoom"},
-	},
-	alsoTested("Earlier", ofSegments("U32", "a process begins with a mark", "it does only behind what is not marked", "N78, N79",
-		instead("internal/segments/begin.go", `return l.mark()`, `return l.Mark()`))),
-	alsoTested("Mark_", ofSegments("U33", "what a start has found is known to be durable from then on", "it is once something is written", "N79",
-		instead("internal/segments/begin.go", `return l.mark()`, `return nil`))),
-	alsoTested("WhereNoMarkFits", ofSegments("U34", "a segment that has no room for a mark is marked in the catalog", "it is not marked", "N79",
+		instead("internal/pipeline/handover.go", `h.asked = following(voters, h.asked)`, `h.asked = voters[0]`)).profiles("segments").test("internal/pipeline", "HandOver"),
+	// The simulator has its own loop around the core.
+	mutant("U31", "a node whose disk is full transfers its leadership", "it stays leader, and refuses proposals", "-",
+		value("node/room.go", `full == nil || !n.leads()`, `true`)).arranged().outside("node", "AnotherDiskHasRoom"),
+	ofSegments("U32", "a process begins with a mark", "it does only behind what is not marked", "N78, N79",
+		instead("internal/segments/begin.go", `return l.mark()`, `return l.Mark()`)).test("internal/segments", "Earlier"),
+	ofSegments("U33", "what a start has found is known to be durable from then on", "it is once something is written", "N79",
+		instead("internal/segments/begin.go", `return l.mark()`, `return nil`)).test("internal/segments", "Mark_"),
+	ofSegments("U34", "a segment that has no room for a mark is marked in the catalog", "it is not marked", "N79",
 		instead("internal/segments/append.go", `if err := l.owner.Keep(l.Catalog()); err != nil {
 		return l.fail(err)
 	}
 	l.marked = true
-	return nil`, `return nil`))),
-	{
-		// A simulated start that fails is a process that ends.
-		ID: "U35", Before: true, Rule: "a log that is read again is read anew", Bug: "each of its segments is in it twice",
-		Edits: []Edit{instead("internal/segments/recover.go", `l.segments, l.cursors, l.end, l.commit, l.marked = nil, [cursorsMax]cursor{}, 0, 0, false
-	return err`, `return nil`)},
-		Expect: "-", Outside: true, Test: &Test{"internal/segments", "Recover_Again"},
-	},
-	{
-		// A simulated disk that is full has room again before a write waits for long.
-		ID: "U36", Before: true, Rule: "a write that needs room gives up segments that are not needed", Bug: "it does so only before its first part",
-		Edits: []Edit{value("internal/segments/prepare.go", `slices.ContainsFunc(l.writer.pending, func(p piece) bool { return p.segment == first })`,
-			`len(l.writer.pending) > 0`)},
-		Expect: "-", Outside: true, Test: &Test{"internal/segments", "AWriteMakesRoom"},
-	},
-	alsoTested("Prepare", ofSegments("U37", "a segment has its room before it is used", "the last part of it is missing", "N78, N79, L3",
-		value("internal/segments/prepare.go", `written == bytes`, `written+int64(len(zeros)) >= bytes`))),
-	{
-		// Simulated syncs take no time of the processors or of the disk.
-		ID: "U38", Before: true, Rule: "the log comes first while a segment is filled", Bug: "there are no rests",
-		Edits:  []Edit{value("internal/segments/prepare.go", `!l.hurries(written, bytes)`, `false`)},
-		Expect: "-", Outside: true, Test: &Test{"internal/segments", "RestsWhileThereIsTime"},
-	},
-	{
-		ID: "U39", Before: true, Rule: "nobody rests while the log waits for a segment", Bug: "only a full segment hurries the next one",
-		Edits:  []Edit{value("internal/segments/prepare.go", `l.awaited > 0 || l.room != nil`, `l.room != nil`)},
-		Expect: "-", Outside: true, Test: &Test{"internal/segments", "DoesNotRestWhileTheLogWaits"},
-	},
-	{
-		ID: "U40", Before: true, Rule: "a new segment is synced a little at a time", Bug: "it is synced at its end",
-		Edits:  []Edit{value("internal/segments/prepare.go", `written-synced < l.sizes.FillBytes`, `true`)},
-		Expect: "-", Outside: true, Test: &Test{"internal/segments", "NeverLeavesMuchToOneSync"},
-	},
+	return nil`, `return nil`)).test("internal/segments", "WhereNoMarkFits"),
+	// A simulated start that fails is a process that ends.
+	mutant("U35", "a log that is read again is read anew", "each of its segments is in it twice", "-",
+		instead("internal/segments/recover.go", `l.segments, l.cursors, l.end, l.commit, l.marked = nil, [cursorsMax]cursor{}, 0, 0, false
+	return err`, `return nil`)).arranged().outside("internal/segments", "Recover_Again"),
+	// A simulated disk that is full has room again before a write waits for long.
+	mutant("U36", "a write that needs room gives up segments that are not needed", "it does so only before its first part", "-",
+		value("internal/segments/prepare.go", `slices.ContainsFunc(l.writer.pending, func(p piece) bool { return p.segment == first })`,
+			`len(l.writer.pending) > 0`)).arranged().outside("internal/segments", "AWriteMakesRoom"),
+	ofSegments("U37", "a segment has its room before it is used", "the last part of it is missing", "N78, N79, L3",
+		value("internal/segments/prepare.go", `written == bytes`, `written+int64(len(zeros)) >= bytes`)).test("internal/segments", "Prepare"),
+	// Simulated syncs take no time of the processors or of the disk.
+	mutant("U38", "the log comes first while a segment is filled", "there are no rests", "-",
+		value("internal/segments/prepare.go", `!l.hurries(written, bytes)`, `false`)).arranged().outside("internal/segments", "RestsWhileThereIsTime"),
+	mutant("U39", "nobody rests while the log waits for a segment", "only a full segment hurries the next one", "-",
+		value("internal/segments/prepare.go", `l.awaited > 0 || l.room != nil`, `l.room != nil`)).arranged().outside("internal/segments", "DoesNotRestWhileTheLogWaits"),
+	mutant("U40", "a new segment is synced a little at a time", "it is synced at its end", "-",
+		value("internal/segments/prepare.go", `written-synced < l.sizes.FillBytes`, `true`)).arranged().outside("internal/segments", "NeverLeavesMuchToOneSync"),
 	testedFirst("U41", "a log that waits is not kept by zeros", "all of the segment is filled", "internal/segments", "WritesFewZerosInAHurry",
 		value("internal/segments/prepare.go", `f.Allocate(bytes)`, `errors.ErrUnsupported`)),
 	testedFirst("U42", "where a file system cannot allocate, zeros are written", "no segment can be made", "internal/segments", "WritesFewZerosInAHurry",
@@ -176,11 +149,8 @@ return l.advance(headBytes + bytes)`)),
 		value("storage/log.go", `l.log.Full()`, `false`)),
 	testedFirst("U48", "late findings about the disk do not count", "an attempt notes its result when others have found out more", "storage", "ALateFinding",
 		instead("storage/log.go", `defer l.looking.Unlock()`, `l.looking.Unlock()`)),
-	{
-		ID: "U50", Rule: "later batches prove what was synced, whatever is damaged before them", Bug: "nobody looks behind a head that is damaged",
-		Edits:  []Edit{instead("internal/segments/scan.go", `begins = begins || at == offset`, `if begins = begins || at == offset; !begins { break }`)},
-		Expect: "N79", Profiles: []string{"segments"},
-	},
+	mutant("U50", "later batches prove what was synced, whatever is damaged before them", "nobody looks behind a head that is damaged", "N79",
+		instead("internal/segments/scan.go", `begins = begins || at == offset`, `if begins = begins || at == offset; !begins { break }`)).profiles("segments"),
 	testedFirst("U51", "a file that is used again has the size of a segment", "it may be smaller", "storage", "ALargerSegment",
 		value("internal/segments/begin.go", `size == l.sizes.SegmentBytes`, `size <= l.sizes.SegmentBytes`)),
 	tested("U52", "a log that may still be the log is not removed", "it is, if the transaction that was to move it has failed", "storage", "Migrate_EachSync",
@@ -245,7 +215,7 @@ return l.advance(headBytes + bytes)`)),
 		if r.at <= c.snaps.covered.Index {
 			return true
 		}
-	}`, ``)).hunted([]string{"snapshots", "swarm"}, Test{".", "ARequestIsWorthIt"}),
+	}`, ``)).profiles("snapshots", "swarm").or("ARequestIsWorthIt"),
 	testedFirst("U91", "the file of another program is not damaged", "it is", "storage", "AFileOfAnother",
 		value("storage/boltfile.go", `damage == nil || errors.Is(damage, errFreelist)`, `false`)),
 	testedFirst("U92", "a file is used again if a store has named it", "any that is named nearly so", "storage", "RemovesNoFilesOfOthers",

@@ -17,8 +17,7 @@ var freezes = []Mutant{
 	ofFreezes("P31", "a frozen state that no follower needs any longer is given back", "it is held for ever", "N58",
 		instead("snapshot.go", `c.discard(h.snapshot.File)`, `_ = h.snapshot`)),
 	ofFreezes("P85", "a frozen state is given back with the membership of its follower", "it is held while that is still served", "N58",
-		value("snapshot.go", `p != nil && p.state == snapshot && p.departs == 0`, `p != nil && p.state == snapshot`)).
-		hunted([]string{"durable"}, Test{".", "AFrozenStateIsNotHeldForARemovedMember"}),
+		value("snapshot.go", `p != nil && p.state == snapshot && p.departs == 0`, `p != nil && p.state == snapshot`)).profiles("durable").or("AFrozenStateIsNotHeldForARemovedMember"),
 	ofFreezes("P78", "a leader trusts what its DurableFSM has applied", "it sends nothing of that before its own first commit", "L14, L3, L2",
 		instead("raft.go", `c.log.told = c.log.commit`, `_ = c`)),
 	ofFreezes("P77", "no log begins behind what its DurableFSM reports, which is never more than the last command", "the entries behind that are compacted, too", "N61",
@@ -26,12 +25,6 @@ var freezes = []Mutant{
 	ofFreezes("P34", "the file of a snapshot counts until a DurableFSM has synced it", "it counts no longer once the FSM begins to restore it", "N1",
 		before("compact.go", `c.log.applying, s.restoreOut = restore.ID.Index, true`,
 			`if c.cfg.DurableFSM { c.record(Snapshot{Base: restore.Base}) }`)),
-}
-
-// hunted returns the mutant with the profiles to hunt it in, and the test that catches it if no seed does.
-func (m Mutant) hunted(profiles []string, test Test) Mutant {
-	m.Profiles, m.Test = profiles, &test
-	return m
 }
 
 // snapshots: what the core does about its own snapshots and those of others.
@@ -43,24 +36,21 @@ var snapshots = []Mutant{
 		value("snapshot.go", `s.ID.Index <= max(c.log.commit, c.termLeader.proved)`, `false`)),
 	ofSnapshots("P02", "a snapshot of what the log holds is not installed", "it is, above the commit index", "N47",
 		value("snapshot.go", `c.log.has(last)`, `last.Index <= c.log.commit && c.log.has(last)`),
-		value("snapshot.go", `c.log.has(s.ID)`, `s.ID.Index <= c.log.commit && c.log.has(s.ID)`)).hunted([]string{"snapshots"}, Test{".", "Install_WhatIsNotNeededIsLeft|Install_TheOffer"}),
+		value("snapshot.go", `c.log.has(s.ID)`, `s.ID.Index <= c.log.commit && c.log.has(s.ID)`)).profiles("snapshots").or("Install_WhatIsNotNeededIsLeft|Install_TheOffer"),
 	ofSnapshots("P03", "an install replaces the log", "its write keeps what the log held", "N4",
 		instead("log.go", `c.step.out.Write.Log = &LogWrite{After: base.ID, Reset: true, Generation: c.log.generation}`,
 			`c.step.out.Write.Log = &LogWrite{After: base.ID, Generation: c.log.generation}`)),
 	ofSnapshots("P05", "a base names the entry of its configuration", "it names none", "G9",
 		value("compact.go", `latest.Index`, `c.log.Base.ConfigIndex`)),
-	{
-		ID: "P07", Before: true, Rule: "a snapshot is frozen at the entry that the core has named", Bug: "after the batch that holds it",
-		Edits:  []Edit{value("node/applier.go", `t.take != nil && t.take.ID.Index < t.target.Index`, `false`)},
-		Expect: "N51", Test: &Test{"node", "IsTakenExactlyAtItsEntry"}, Outside: true,
-	},
+	mutant("P07", "a snapshot is frozen at the entry that the core has named", "after the batch that holds it", "N51",
+		value("node/applier.go", `t.take != nil && t.take.ID.Index < t.target.Index`, `false`)).arranged().outside("node", "IsTakenExactlyAtItsEntry"),
 	ofSnapshots("P08", "a stream goes on only with the same file of the same sender", "with any snapshot of the same entry", "N49",
 		before("internal/pipeline/incoming.go", `var w Work
 	if s != nil {
 		w = in.refuse(raft.StreamSuperseded)`, `if s != nil && s.snapshot.ID == r.Snapshot.ID {
 			s.streamName, s.snapshot, s.heard = name, r.Snapshot, now
 			return in.answer(s.snapshot.Cluster, name, raft.SnapshotProgress{Begin: true, At: s.at})
-		}`), value("internal/pipeline/incoming.go", `s.sum != announced`, `false`)).hunted([]string{"snapshots"}, Test{"internal/pipeline", "Incoming|Stream"}),
+		}`), value("internal/pipeline/incoming.go", `s.sum != announced`, `false`)).profiles("snapshots").test("internal/pipeline", "Incoming|Stream"),
 	ofSnapshots("P09", "the log is compacted once a snapshot is durable", "once it is asked for", "N61",
 		before("compact.go", `c.keep().Take = &take`, `c.covered(take.ID)`)),
 	ofSnapshots("P10", "the base keeps the term of its entry", "it has none", "N20",
@@ -86,9 +76,9 @@ var snapshots = []Mutant{
 		before("replicate.go", `p.becomeProbe(next, c.log.Base.ID.Index)`,
 			`if next <= c.log.Base.ID.Index { p.becomeSnapshot(c.log.Base.ID.Index, c.log.Base.ID.Index); return }`)),
 	ofSnapshots("P20", "a member that has lost what it acknowledged says so to an offer", "it installs the snapshot", "N40",
-		value("snapshot.go", `r.Acknowledged > c.log.Last.Index`, `false`)).hunted([]string{"images"}, Test{".", "Install_TheEvidenceOfAnOffer"}),
+		value("snapshot.go", `r.Acknowledged > c.log.Last.Index`, `false`)).profiles("images").or("Install_TheEvidenceOfAnOffer"),
 	ofSnapshots("P21", "a log is compacted only up to what a leader has committed", "also up to what the state machine alone remembers", "N22",
-		value("compact.go", `to > c.log.told`, `false`)).hunted([]string{"durable"}, Test{".", "Take_OnlyOfWhatALeaderHasCommitted"}),
+		value("compact.go", `to > c.log.told`, `false`)).profiles("durable").or("Take_OnlyOfWhatALeaderHasCommitted"),
 	ofSnapshots("P22", "a file is discarded once another record is durable", "once that is written", "N50",
 		before("compact.go", `c.snaps.writing, c.step.out.Write.Snapshot = &s, &written`,
 			`if f := c.disk.snapshot.File; f != (SnapshotID{}) { keep := c.keep(); keep.Discard = append(keep.Discard, f) }`)),
@@ -97,27 +87,24 @@ var snapshots = []Mutant{
 	ofSnapshots("P24", "a stream takes chunks in order", "it takes one behind a gap", "L14, N49",
 		value("internal/pipeline/incoming.go", `c.At > s.at`, `false`), value("internal/pipeline/incoming.go", `s.sum != announced`, `false`)),
 	ofSnapshots("P26", "an uninitialized member stays in term 0 until it has the snapshot", "the offer raises its term", "N7",
-		before("snapshot.go", `if o := c.follower.offer; o != nil && m.Term < o.term {`, `if m.Term > c.hard.Term { c.becomeFollower(m.Term, Peer{}) }`)).hunted([]string{"snapshots"}, Test{".", "Install_AnUninitializedMember"}),
+		before("snapshot.go", `if o := c.follower.offer; o != nil && m.Term < o.term {`, `if m.Term > c.hard.Term { c.becomeFollower(m.Term, Peer{}) }`)).profiles("snapshots").or("Install_AnUninitializedMember"),
 	ofSnapshots("P27", "term and snapshot are recorded at once", "the term first", "N7",
 		instead("snapshot.go", `c.becomeFollower(offered, Peer{})`, `c.becomeFollower(offered, Peer{})
-			return`)).hunted([]string{"snapshots"}, Test{".", "Install_AnUninitializedMember"}),
+			return`)).profiles("snapshots").or("Install_AnUninitializedMember"),
 	ofSnapshots("P28", "a read keeps the entry that it waits for", "it looks it up in the log again", "panic",
 		instead("read.go", `c.answerRead(read, r.id)`, `c.answerRead(read, c.log.id(r.id.Index))`)),
-	{
-		ID: "P29", Before: true, Rule: "the applier goes on behind the snapshot", Bug: "it applies the last entry of the snapshot again",
-		Edits:  []Edit{instead("node/restore.go", `a.at = s.ID`, `a.at = raft.EntryID{Term: s.ID.Term, Index: s.ID.Index - 1}`)},
-		Expect: "N62", Test: &Test{"node", "AFollowerBehindTheBase"}, Outside: true,
-	},
+	mutant("P29", "the applier goes on behind the snapshot", "it applies the last entry of the snapshot again", "N62",
+		instead("node/restore.go", `a.at = s.ID`, `a.at = raft.EntryID{Term: s.ID.Term, Index: s.ID.Index - 1}`)).arranged().outside("node", "AFollowerBehindTheBase"),
 	ofSnapshots("P30", "a leader that steps down stops its streams", "they go on", "N48",
 		instead("snapshot.go", `keep.Stop = append(keep.Stop, p.peer)`, `_ = keep`)),
 	ofSnapshots("P32", "a stale follower is told that it is", "it is offered a snapshot", "N23",
-		instead("replicate.go", `p.becomeStale(c.acknowledgedEntry(p))`, `if c.cfg.Snapshots { p.becomeSnapshot(base, base) } else { p.becomeStale(c.acknowledgedEntry(p)) }`)).hunted([]string{"images"}, Test{".", "Stale"}),
+		instead("replicate.go", `p.becomeStale(c.acknowledgedEntry(p))`, `if c.cfg.Snapshots { p.becomeSnapshot(base, base) } else { p.becomeStale(c.acknowledgedEntry(p)) }`)).profiles("images").or("Stale"),
 	ofSnapshots("P82", "the step of a mark keeps the whole log: it is evidence", "a base that is written in it stays", "N42",
-		instead("compact.go", `w.Base, c.step.out.Keep = nil, nil`, `c.step.out.Keep = nil`)).hunted([]string{"images"}, Test{".", "Compact_NotInTheStepOfAMark"}),
+		instead("compact.go", `w.Base, c.step.out.Keep = nil, nil`, `c.step.out.Keep = nil`)).profiles("images").or("Compact_NotInTheStepOfAMark"),
 	ofSnapshots("P86", "the step of a mark keeps an install whole", "it drops the record of the snapshot", "N4",
-		value("compact.go", `w.Log == nil || !w.Log.Reset`, `true`)).hunted([]string{"images"}, Test{".", "Install_TheEvidence|Suspected_MarksItsStore"}),
+		value("compact.go", `w.Log == nil || !w.Log.Reset`, `true`)).profiles("images").or("Install_TheEvidence|Suspected_MarksItsStore"),
 	ofSnapshots("P33", "an install begins a new generation of the log", "it does not", "N20, N44",
-		instead("log.go", `l.generation++`, `_ = l`)).hunted([]string{"snapshots"}, Test{".", "Install_ReplacesTheLogInOneWrite"}),
+		instead("log.go", `l.generation++`, `_ = l`)).profiles("snapshots").or("Install_ReplacesTheLogInOneWrite"),
 	ofSnapshots("P35", "one snapshot is taken at a time", "several are", "N51",
 		value("compact.go", `s.taking != nil || s.writing != nil`, `s.writing != nil`)),
 	ofSnapshots("P36", "a snapshot that failed is taken again after a pause", "never", "L16",

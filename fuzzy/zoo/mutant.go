@@ -61,6 +61,57 @@ func before(file, anchor, code string) Edit  { return Edit{file, Before, anchor,
 func instead(file, anchor, code string) Edit { return Edit{file, Instead, anchor, code} }
 func value(file, anchor, code string) Edit   { return Edit{file, Value, anchor, code} }
 
+// mutant returns one that seeds of the default profiles hunt, and that is newer than the checks which kill it. Its methods
+// return it with what is different about it.
+func mutant(id, rule, bug, expect string, edits ...Edit) Mutant {
+	return Mutant{ID: id, Rule: rule, Bug: bug, Edits: edits, Expect: expect}
+}
+
+// arranged says that it was made together with the check that kills it.
+func (m Mutant) arranged() Mutant {
+	m.Before = true
+	return m
+}
+
+// seen names the incident that it is modelled on.
+func (m Mutant) seen(incident string) Mutant {
+	m.Seen = incident
+	return m
+}
+
+// profiles names the ones to hunt it with.
+func (m Mutant) profiles(names ...string) Mutant {
+	m.Profiles = names
+	return m
+}
+
+// or names the test of the core that catches it if no seed does.
+func (m Mutant) or(run string) Mutant { return m.test(".", run) }
+
+// test names the test of a package that catches it if no seed does.
+func (m Mutant) test(where, run string) Mutant {
+	m.Test = &Test{where, run}
+	return m
+}
+
+// outside says that it is in code that the simulator does not run, and which test catches it.
+func (m Mutant) outside(where, run string) Mutant {
+	m.Outside = true
+	return m.test(where, run)
+}
+
+// lives says why nothing catches it.
+func (m Mutant) lives(why string) Mutant {
+	m.Alive = why
+	return m
+}
+
+// must says that every change must be able to kill it.
+func (m Mutant) must() Mutant {
+	m.MustKill = true
+	return m
+}
+
 // All returns every mutant, the canary and the no-op included.
 func All() []Mutant {
 	return slices.Concat(keepers, elections, preVotes, replication, persistence, reads, transfers, bootstrap, images, marks, clients,

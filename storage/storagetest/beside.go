@@ -16,14 +16,10 @@ const (
 
 // checkBeside reads while the end of the log is dropped and written again, each time in a new term: a read that
 // mixes two of these writes would return two terms above besideFromIndex.
-func checkBeside(p Place) error {
-	o, err := begin(p)
-	if err != nil {
-		return err
-	}
-	defer o.Close()
+func checkBeside(o *opened) error {
 	after := raft.EntryID{Index: besideFromIndex}
-	if err := o.write(behind(raft.EntryID{}, 0, besideFromIndex), behind(after, 1, 20)); err != nil {
+	err := o.write(behind(raft.EntryID{}, 0, besideFromIndex), behind(after, 1, 20))
+	if err != nil {
 		return err
 	}
 	done := make(chan struct{})

@@ -11,17 +11,12 @@ import (
 )
 
 var identityChecks = []Check{
-	{Rule: "the first Load formats an uninitialized store", Run: func(p Place) error {
-		o, err := begin(p)
-		if err != nil {
-			return err
-		}
-		defer o.Close()
+	{Rule: "the first Load formats an uninitialized store", Run: inStore(func(o *opened) error {
 		if o.stored.StartCount != 1 || o.stored.Incarnation != member.Fresh || o.stored.Commit != 0 {
 			return fmt.Errorf("an uninitialized store says %+v", o.stored)
 		}
 		return o.check()
-	}},
+	})},
 	{Rule: "every Load raises the start count and keeps the incarnation", Run: func(p Place) error {
 		for startCount := range uint64(5) {
 			store, err := p.Open()
@@ -140,9 +135,9 @@ var logChecks = []Check{
 		behind(raft.EntryID{Term: 1, Index: 100}, 2, 5), behind(raft.EntryID{Term: 2, Index: 102}, 3, 0)),
 	writes("a write from the beginning replaces the whole log",
 		behind(raft.EntryID{}, 0, 50), behind(raft.EntryID{}, 1, 2), behind(raft.EntryID{}, 1, 0)),
-	{Rule: "without a reset, a write behind an entry that is not in the log is refused and changes nothing", Run: checkNotInLog},
+	{Rule: "without a reset, a write behind an entry that is not in the log is refused and changes nothing", Run: inStore(checkNotInLog)},
 	{Rule: "a log has no gap, and its terms never fall", Run: checkNoGap},
-	{Rule: "the commit hint rides along, and is never above the log", Run: checkCommitHint},
+	{Rule: "the commit hint rides along, and is never above the log", Run: inStore(checkCommitHint)},
 }
 
 // writes returns a check that a store keeps these writes, both at once and after it was opened again.
@@ -182,12 +177,7 @@ func sizes() raft.StorageWrite {
 	return w
 }
 
-func checkNotInLog(p Place) error {
-	o, err := begin(p)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkNotInLog(o *opened) error {
 	if err := o.write(behind(raft.EntryID{}, 0, 1), behind(raft.EntryID{Index: 1}, 3, 19)); err != nil {
 		return err
 	}
@@ -246,12 +236,7 @@ func checkNoGap(p Place) error {
 	return nil
 }
 
-func checkCommitHint(p Place) error {
-	o, err := begin(p)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkCommitHint(o *opened) error {
 	log := behind(raft.EntryID{}, 0, 5)
 	log.Commit = 2
 	for _, step := range []struct {
@@ -286,19 +271,14 @@ func checkCommitHint(p Place) error {
 }
 
 var readChecks = []Check{
-	{Rule: "Entries returns at least one entry, and no more than fit", Run: checkLimits},
-	{Rule: "Entries of what is not stored fails with ErrNotStored", Run: func(p Place) error {
-		o, err := begin(p)
-		if err != nil {
-			return err
-		}
-		defer o.Close()
+	{Rule: "Entries returns at least one entry, and no more than fit", Run: inStore(checkLimits)},
+	{Rule: "Entries of what is not stored fails with ErrNotStored", Run: inStore(func(o *opened) error {
 		if err := o.write(behind(raft.EntryID{}, 0, 15)); err != nil {
 			return err
 		}
 		return o.checkNoneStored(notStoredBehind15...)
-	}},
-	{Rule: "Entries may be called beside Write, and sees it whole or not at all", Run: checkBeside},
+	})},
+	{Rule: "Entries may be called beside Write, and sees it whole or not at all", Run: inStore(checkBeside)},
 }
 
 // notStoredBehind15 are spans of which a log that ends at entry 15 holds nothing, or not all.
@@ -316,12 +296,7 @@ func (o *opened) checkNoneStored(spans ...raft.Span) error {
 	return nil
 }
 
-func checkLimits(p Place) error {
-	o, err := begin(p)
-	if err != nil {
-		return err
-	}
-	defer o.Close()
+func checkLimits(o *opened) error {
 	if err := o.write(behind(raft.EntryID{}, 0, 20)); err != nil {
 		return err
 	}

@@ -20,17 +20,12 @@ const (
 const syncsPerWriteMax = 16
 
 var durabilityChecks = []Check{
-	{Rule: RuleFormatDurable, NeedsPowerCut: true, Run: func(p Place) error {
-		o, err := begin(p)
-		if err != nil {
-			return err
-		}
-		defer func() { o.Close() }()
+	{Rule: RuleFormatDurable, NeedsPowerCut: true, Run: inStore(func(o *opened) error {
 		return errors.Join(o.powerCut(), o.powerCut())
-	}},
-	{Rule: RuleWriteDurable, NeedsPowerCut: true, Run: checkWriteDurable},
-	{Rule: RuleLoadDurable, NeedsPowerCut: true, Run: checkLoadDurable},
-	{Rule: RuleFailedWrite, NeedsPowerCut: true, Run: checkFailedWrite},
+	})},
+	{Rule: RuleWriteDurable, NeedsPowerCut: true, Run: inStore(checkWriteDurable)},
+	{Rule: RuleLoadDurable, NeedsPowerCut: true, Run: inStore(checkLoadDurable)},
+	{Rule: RuleFailedWrite, NeedsPowerCut: true, Run: inStore(checkFailedWrite)},
 }
 
 // history returns a sequence of writes that append entries, some of which hold configurations, truncate the log and change
@@ -45,12 +40,7 @@ func history() []raft.StorageWrite {
 	}
 }
 
-func checkWriteDurable(p Place) error {
-	o, err := begin(p)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkWriteDurable(o *opened) error {
 	for k, w := range history() {
 		if err := o.write(w); err != nil {
 			return fmt.Errorf("write %d: %w", k+1, err)
@@ -64,12 +54,7 @@ func checkWriteDurable(p Place) error {
 
 // checkLoadDurable leaves what a process leaves that was killed within a sync, in turn within each sync of a
 // write: bytes that were written but are not on the disk. What Load returns from them must stay.
-func checkLoadDurable(p Place) error {
-	o, err := begin(p)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkLoadDurable(o *opened) error {
 	if err := o.write(behind(raft.EntryID{}, 0, 1), configured(behind(raft.EntryID{Index: 1}, 1, 30), 2, 20)); err != nil {
 		return err
 	}
@@ -125,12 +110,7 @@ func (o *opened) reload() error {
 }
 
 // checkFailedWrite checks the order of the contract: Hard, then Log, of which a prefix may be written.
-func checkFailedWrite(p Place) error {
-	o, err := begin(p)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkFailedWrite(o *opened) error {
 	if err := o.write(behind(raft.EntryID{}, 0, 1), vote(1, "n1")); err != nil {
 		return err
 	}

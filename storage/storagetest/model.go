@@ -152,6 +152,18 @@ func begin(p Place) (*opened, error) {
 	return o, o.open()
 }
 
+// inStore is a check of a store that was opened and loaded; it is closed then.
+func inStore(check func(*opened) error) func(Place) error {
+	return func(p Place) error {
+		o, err := begin(p)
+		if err != nil {
+			return err
+		}
+		defer func() { o.Close() }()
+		return check(o)
+	}
+}
+
 func (o *opened) open() error {
 	store, err := o.place.Open()
 	if err != nil {

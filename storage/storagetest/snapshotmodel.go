@@ -10,17 +10,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// beginWithLog begins with a log of entries of terms 1 to 3, the last of which has that index.
-func beginWithLog(p Place, last raft.Index) (*opened, error) {
-	o, err := begin(p)
-	if err != nil {
-		return nil, err
-	}
-	third := int(last) / 3
-	return o, o.write(
-		behind(raft.EntryID{}, 0, 1), behind(raft.EntryID{Index: 1}, 1, third-1),
-		behind(raft.EntryID{Term: 1, Index: raft.Index(third)}, 2, third),
-		behind(raft.EntryID{Term: 2, Index: raft.Index(2 * third)}, 3, int(last)-2*third), vote(3, "n2"))
+// withLog is a check of a store with a log of entries of terms 1 to 3, the last of which has that index.
+func withLog(last raft.Index, check func(o *opened) error) func(Place) error {
+	return inStore(func(o *opened) error {
+		third := int(last) / 3
+		if err := o.write(
+			behind(raft.EntryID{}, 0, 1), behind(raft.EntryID{Index: 1}, 1, third-1),
+			behind(raft.EntryID{Term: 1, Index: raft.Index(third)}, 2, third),
+			behind(raft.EntryID{Term: 2, Index: raft.Index(2 * third)}, 3, int(last)-2*third), vote(3, "n2")); err != nil {
+			return err
+		}
+		return check(o)
+	})
 }
 
 func (o *opened) snapshots() raft.SnapshotStorage { return o.Storage.(raft.SnapshotStorage) }

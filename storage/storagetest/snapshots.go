@@ -130,18 +130,6 @@ func checkFinishRefuses(o *opened) error {
 	return nil
 }
 
-// withLog runs a check on a store with a log that ends at that index.
-func withLog(last raft.Index, check func(o *opened) error) func(Place) error {
-	return func(p Place) error {
-		o, err := beginWithLog(p, last)
-		if err != nil {
-			return err
-		}
-		defer func() { o.Close() }()
-		return check(o)
-	}
-}
-
 // pruneAll prunes to the end, and checks after each step.
 func (o *opened) pruneAll() error {
 	for range 10_000 {
