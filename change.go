@@ -25,7 +25,7 @@ type Change struct {
 	// heard are no majority of the new voters.
 	Despite []NodeID
 	// Patience is how long a member that is to become a voter may make no progress before the change is given up.
-	// Default 1 min, at most PatienceMax.
+	// Default 1 min, at most 24 h.
 	Patience time.Duration
 }
 
@@ -48,9 +48,9 @@ const (
 	changeEditsMax  = 2 * MembersMax // edits of members in one Change
 )
 
-// Validate returns all problems of the change that do not depend on the cluster's configuration, joined, each a
+// validate returns all problems of the change that do not depend on the cluster's configuration, joined, each a
 // *ConfigError; nil if there are none.
-func (ch Change) Validate() error {
+func (ch Change) validate() error {
 	var p configProblems
 	edits := len(ch.Add) + len(ch.Promote) + len(ch.Demote) + len(ch.Remove) + len(ch.Replace) + len(ch.Update)
 	if edits > changeEditsMax || len(ch.Despite) > MembersMax {
@@ -60,8 +60,8 @@ func (ch Change) Validate() error {
 	if ch.Cancel && (edits > 0 || len(ch.Despite) > 0 || ch.Patience != 0) {
 		p.add("Change.Cancel", "it comes with other changes; it must come alone")
 	}
-	if ch.Patience < 0 || ch.Patience > PatienceMax {
-		p.add("Change.Patience", "%v; it takes 0 to %v", ch.Patience, PatienceMax)
+	if ch.Patience < 0 || ch.Patience > patienceMax {
+		p.add("Change.Patience", "%v; it takes 0 to %v", ch.Patience, patienceMax)
 	}
 	for _, m := range ch.Add {
 		p.joining("Change.Add", m)
@@ -126,7 +126,7 @@ type refusal struct {
 // Otherwise it is a joint one or, if the voters stay, the one that the change ends with. live reports whether a voter is
 // heard.
 func (c Configuration) plan(ch Change, at Index, live func(Peer) bool) (Configuration, refusal) {
-	if ch.Validate() != nil {
+	if ch.validate() != nil {
 		return c, refusal{kind: RefusedMalformed}
 	}
 	switch {

@@ -279,10 +279,10 @@ func TestChange_Validate(t *testing.T) {
 	}{
 		{"", Change{}},
 		{"", Change{Cancel: true}},
-		{"", Change{Add: joins(Voter, "b"), Patience: PatienceMax, Despite: []NodeID{"c"}}},
+		{"", Change{Add: joins(Voter, "b"), Patience: patienceMax, Despite: []NodeID{"c"}}},
 		{"Change.Cancel: it comes with other changes", Change{Cancel: true, Remove: them("b")}},
 		{"Change.Cancel: it comes with other changes", Change{Cancel: true, Patience: 1}},
-		{"Change.Patience: 24h0m1s", Change{Patience: PatienceMax + time.Second}},
+		{"Change.Patience: 24h0m1s", Change{Patience: patienceMax + time.Second}},
 		{"Change.Patience: -1ns", Change{Patience: -1}},
 		{"Change.Add: member \"b\" has no incarnation", Change{Add: one(func(m *Member) { m.Incarnation = 0 })}},
 		{"Change.Add: member \"b\": it can join as a voter or as a learner", Change{Add: one(func(m *Member) { m.Kind = Leaving })}},
@@ -297,7 +297,7 @@ func TestChange_Validate(t *testing.T) {
 		{"it edits 511 members", Change{Remove: make([]Peer, changeEditsMax+1)}},
 		{"despite 256 others", Change{Despite: make([]NodeID, MembersMax+1)}},
 	} {
-		err := row.change.Validate()
+		err := row.change.validate()
 		if row.wrong == "" {
 			require.NoError(t, err)
 			continue

@@ -292,7 +292,7 @@ func (r ConfigRun) refusalError(ch Change, why refusal) error {
 // malformed says what is wrong with a change that was refused as malformed; id is the member that it names twice, or of which
 // there are two, if that is the reason; else invalid is what is wrong with its first configuration.
 func (ch Change) malformed(of []Member, id NodeID, invalid error) error {
-	if err := ch.Validate(); err != nil {
+	if err := ch.validate(); err != nil {
 		return err
 	}
 	if len(of) > 1 {

@@ -222,7 +222,7 @@ func largest() []Configuration {
 			case i == 0:
 				m.Kind = Voter
 			case !joint:
-				m.Kind, m.Next, c.Patience = Learner, NextVoter, PatienceMax
+				m.Kind, m.Next, c.Patience = Learner, NextVoter, patienceMax
 			}
 			c.Members = append(c.Members, m)
 			if joint {

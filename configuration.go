@@ -15,7 +15,7 @@ const (
 	MetaBytesMax    = 1024           // bytes of a Member's Meta
 	MembersMax      = 255            // members of a cluster, voters and learners together
 	RemovedMax      = 64             // removals that a configuration remembers
-	PatienceMax     = 24 * time.Hour // a Configuration's Patience
+	patienceMax     = 24 * time.Hour // a Configuration's Patience
 )
 
 // featureLevelMembers is the feature level of a cluster whose members have been changed.
@@ -352,8 +352,8 @@ func (c Configuration) changeProblems(p *problems) {
 	if c.Changing() && !waits {
 		p.add("its running change waits for no member")
 	}
-	if c.Patience < 0 || c.Patience > PatienceMax || (c.Patience > 0) != waits {
-		p.add("its patience is %v; it takes more than 0 and at most %v if a learner is to vote, else 0", c.Patience, PatienceMax)
+	if c.Patience < 0 || c.Patience > patienceMax || (c.Patience > 0) != waits {
+		p.add("its patience is %v; it takes more than 0 and at most %v if a learner is to vote, else 0", c.Patience, patienceMax)
 	}
 }
 

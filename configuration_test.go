@@ -149,7 +149,7 @@ func TestConfiguration_ValidateChecksEachField(t *testing.T) {
 		{"stands after", func(c *Configuration) { c.Outgoing = []Peer{peerOf("b"), peerOf("a")} }},
 		{"patience is 1m0s", func(c *Configuration) { c.Patience = time.Minute }},
 		{"patience is 0s", func(c *Configuration) { c.Members[2].Next = NextVoter }},
-		{"patience is 24h0m0.000000001s", func(c *Configuration) { c.Members[2].Next, c.Patience = NextVoter, PatienceMax+1 }},
+		{"patience is 24h0m0.000000001s", func(c *Configuration) { c.Members[2].Next, c.Patience = NextVoter, patienceMax+1 }},
 		{"remembers 65 removals", func(c *Configuration) { c.Removed = make([]Removal, RemovedMax+1) }},
 		{"has 256 members", func(c *Configuration) { c.Members = make([]Member, MembersMax+1) }},
 		{"the removal of \"x\"", func(c *Configuration) { c.Removed = []Removal{{Peer{"x", 0}, 1}} }},

@@ -84,7 +84,7 @@ const (
 	ChangeCommits   ChangeStage = "commits"    // its entry is not committed yet
 	ChangeCatchesUp ChangeStage = "catches up" // members that are to vote have to catch up first
 	ChangeJoint     ChangeStage = "joint"      // the former and the new voters must agree
-	ChangeHandsOver ChangeStage = "hands over" // it is done, and the leader, which has no vote any more, transfers its leadership
+	ChangeTransfers ChangeStage = "transfers"  // it is done, and the leader, which has no vote any more, transfers its leadership
 )
 
 // ChangeProgress says what a change of the members waits for.

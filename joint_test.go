@@ -170,7 +170,7 @@ func TestPaper_Section6_ALeaderRemovesItself(t *testing.T) {
 	assert.Contains(t, traced(out), raft.TraceHandOver)
 	assert.Contains(t, bodies(out.Send, "b"), raft.TimeoutNow{})
 	assert.Equal(t, c.Status().ConfigIndex, c.Removed())
-	assert.Equal(t, raft.ChangeHandsOver, c.Status().Change.Stage)
+	assert.Equal(t, raft.ChangeTransfers, c.Status().Change.Stage)
 	assert.Equal(t, raft.RefusedTransferring, c.propose("x").Answers[0].Refusal)
 	out = c.receive("b", 6, raft.VoteRequest{Last: c.Status().Last, Transfer: true})
 	assert.Equal(t, raft.Follower, c.Leadership().Role)
@@ -230,7 +230,7 @@ func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
 	c.timeout()
 	require.Equal(t, raft.PreCandidate, c.Leadership().Role)
 	c.leadsByOthers()
-	assert.Equal(t, raft.ChangeHandsOver, c.Status().Change.Stage)
+	assert.Equal(t, raft.ChangeTransfers, c.Status().Change.Stage)
 
 	c = holding()
 	c.receive("b", 5, raft.Heartbeat{Commit: 4})

@@ -198,7 +198,7 @@ type StoredLog struct {
 	Last      EntryID     // Base.ID if the log holds no entry
 	LastTime  int64       // no entry has a higher stamp
 	Runs      []TermRun   // which term wrote which of the log's indexes, in order
-	Sizes     []SizeMark  // where in the log its bytes are, roughly
+	Sizes     []sizeMark  // where in the log its bytes are, roughly
 	Configs   []ConfigRun // which configuration is in force from which of the log's indexes on, in order
 	Bootstrap *Bootstrap  // the content of entry 1; nil if the log does not hold it
 }
@@ -215,9 +215,9 @@ type ConfigRun struct {
 	Config Configuration
 }
 
-// SizeMark says that the records up to Index take Bytes bytes. There is one about every sizeMarkBytes bytes, which is
+// sizeMark says that the records up to Index take Bytes bytes. There is one about every sizeMarkBytes bytes, which is
 // enough to limit the size of appends without a number for each entry.
-type SizeMark struct {
+type sizeMark struct {
 	Index Index
 	Bytes uint64
 }
@@ -330,12 +330,12 @@ func (s *StoredLog) append(e Entry) {
 	n := len(s.Sizes)
 	switch {
 	case n == 0:
-		s.Sizes = append(s.Sizes, SizeMark{e.Index - 1, 0}, SizeMark{e.Index, size})
+		s.Sizes = append(s.Sizes, sizeMark{e.Index - 1, 0}, sizeMark{e.Index, size})
 	case n == 1 || size >= sizeMarkBytes || s.Sizes[n-1].Bytes-s.Sizes[n-2].Bytes >= sizeMarkBytes:
 		// A large entry has its own mark, so that the estimates of its neighbours stay close.
-		s.Sizes = append(s.Sizes, SizeMark{e.Index, s.Sizes[n-1].Bytes + size})
+		s.Sizes = append(s.Sizes, sizeMark{e.Index, s.Sizes[n-1].Bytes + size})
 	default: // the last mark moves on until it is sizeMarkBytes away from the one before it
-		s.Sizes[n-1] = SizeMark{e.Index, s.Sizes[n-1].Bytes + size}
+		s.Sizes[n-1] = sizeMark{e.Index, s.Sizes[n-1].Bytes + size}
 	}
 }
 
@@ -347,7 +347,7 @@ func (s *StoredLog) truncate(after EntryID) {
 	marks := sort.Search(len(s.Sizes), func(i int) bool { return s.Sizes[i].Index >= after.Index })
 	s.Sizes = slices.Clip(s.Sizes[:marks])
 	if len(s.Sizes) > 0 {
-		s.Sizes = append(s.Sizes, SizeMark{after.Index, bytes})
+		s.Sizes = append(s.Sizes, sizeMark{after.Index, bytes})
 	}
 	s.Configs = s.Configs[:s.configsUpTo(after.Index)]
 	s.Last = after
@@ -368,7 +368,7 @@ func (s *StoredLog) compact(b Base) {
 		s.Runs[0].First = b.ID.Index + 1
 	}
 	marks := sort.Search(len(s.Sizes), func(i int) bool { return s.Sizes[i].Index > b.ID.Index })
-	s.Sizes = append([]SizeMark{{b.ID.Index, bytes}}, s.Sizes[marks:]...)
+	s.Sizes = append([]sizeMark{{b.ID.Index, bytes}}, s.Sizes[marks:]...)
 	s.Configs = s.Configs[s.configsUpTo(b.ID.Index):]
 	s.Base, s.Bootstrap = b, nil
 }

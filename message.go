@@ -312,11 +312,6 @@ func (m Message) Lane() Lane {
 	return LaneUrgent
 }
 
-// Bulk reports whether the message does not belong on the urgent lane.
-//
-// Deprecated: use Lane.
-func (m Message) Bulk() bool { return m.Lane() != LaneUrgent }
-
 // termJumpMax bounds how far one message may raise the term. No correct peer is further ahead, and one forged
 // term near 2^64 would prevent all later elections.
 const termJumpMax = 1 << 32

@@ -315,7 +315,7 @@ func (c *Core) changeStatus() *ChangeProgress {
 	case run.Index > c.log.commit && run.Index > 1:
 		s.Stage = ChangeCommits
 	case l.votes == 0:
-		s.Stage = ChangeHandsOver
+		s.Stage = ChangeTransfers
 	default:
 		return nil
 	}

@@ -34,7 +34,7 @@ type ChangeOptions struct {
 	// Despite names voters of the new configuration that may be silent, see *raft.QuorumLossError.
 	Despite []raft.NodeID
 	// Patience is how long a new voter may make no progress before the change is given up; each leader measures it anew.
-	// Default 1 min, at most raft.PatienceMax.
+	// Default 1 min, at most 24 h.
 	Patience time.Duration
 }
 

@@ -12,7 +12,7 @@ import (
 // ChangeStatus says what a change of the members waits for.
 type ChangeStatus struct {
 	// Stage is "contacts" while this leader makes contact with members that are to join, which nothing has been changed
-	// for yet; then a raft.ChangeStage: "catches up", "joint", "commits" or "hands over".
+	// for yet; then a raft.ChangeStage: "catches up", "joint", "commits" or "transfers".
 	Stage   string
 	Since   time.Duration // how long it has been in this stage
 	Waiting []raft.NodeID // the members that it waits for, if the stage is "contacts" or "catches up"
