@@ -1,6 +1,9 @@
 package elections
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // bullyThreeStep asks which members are alive, tells the best one to proceed, and hears from it.
 var bullyThreeStep = &Algorithm{
@@ -47,14 +50,26 @@ const (
 	threeStepTimers
 )
 
+// worth is what members are compared by: quality first, which is 0 unless the algorithm has it, then rank.
+type worth struct {
+	quality int
+	rank    Rank
+}
+
+func compareWorth(a, b worth) int {
+	return cmp.Or(cmp.Compare(a.quality, b.quality), cmp.Compare(a.rank, b.rank))
+}
+
 // threeStep is one member of the bully in three steps. It asks while timerAlive runs, and waits for ELECTED
 // while timerElected does.
 type threeStep struct {
 	seat
-	electing bool
-	asking   bool   // it waits for answers, and has told no member to proceed
-	answered []Rank // the members that answered and were not told to proceed yet
-	names    int    // how many alternates it names as leader; none in this algorithm
+	electing  bool
+	asking    bool    // it waits for answers, and has told no member to proceed
+	answered  []worth // the members that answered and were not told to proceed yet
+	names     int     // how many alternates it names as leader; none in this algorithm
+	qualities bool    // messages carry qualities: see bully_quality.go
+	quality   int
 }
 
 // Start: an election also starts at initialisation.
@@ -64,21 +79,35 @@ func (b *threeStep) Start(e *Env) { b.elect(e) }
 //
 //	The detector sends ELECTION to all higher ranks and waits T for ALIVE.
 //
-// The highest rank has nobody to ask, and leads at once (choice).
+// The highest rank has nobody to ask, and leads at once (choice). Where qualities count, any other member may be better, so
+// all are asked (choice).
 func (b *threeStep) elect(e *Env) {
 	e.Elect()
 	b.quit(e)
-	if e.Self() == Rank(e.N()) {
+	if e.Self() == Rank(e.N()) && !b.qualities {
 		e.Rule("No rank is above mine: I lead, and tell any lower rank.")
 		b.lead(e)
 		return
 	}
-	e.Rule("I start an election: I ask every higher rank if it is alive.")
 	b.electing, b.asking = true, true
+	e.Set(timerAlive, e.Times().Answer)
+	if b.qualities {
+		e.Rule("I start an election: I tell all how good my host is, and wait.")
+		e.Broadcast(b.message(bullyElection))
+		return
+	}
+	e.Rule("I start an election: I ask every higher rank if it is alive.")
 	for r := e.Self() + 1; r <= Rank(e.N()); r++ {
 		e.Send(r, bullyElection)
 	}
-	e.Set(timerAlive, e.Times().Answer)
+}
+
+// message returns a message of this kind, with the member's quality if qualities count.
+func (b *threeStep) message(kind signal) Message {
+	if b.qualities {
+		return qualityMessage{kind, b.quality}
+	}
+	return kind
 }
 
 // quit ends this member's election, if it holds one.
@@ -98,20 +127,25 @@ func (b *threeStep) Receive(e *Env, from Rank, m Message) {
 		b.quit(e)
 		b.take(e, from)
 	case signal:
-		b.onSignal(e, from, m)
+		b.onSignal(e, worth{rank: from}, m)
+	case qualityMessage:
+		b.onSignal(e, worth{m.quality, from}, m.signal)
 	}
 }
 
-func (b *threeStep) onSignal(e *Env, from Rank, m signal) {
+func (b *threeStep) onSignal(e *Env, other worth, m signal) {
+	above := compareWorth(other, worth{b.quality, e.Self()}) > 0
 	switch {
-	case m == bullyElection && from < e.Self():
-		e.Rule("A lower rank asks who is alive: I answer, and do nothing else.")
-		e.Send(from, bullyAlive)
-	case m == bullyAlive && b.asking && from > e.Self() && !slices.Contains(b.answered, from):
-		e.Rule("A higher rank is alive: I note it, and wait for more answers.")
-		b.answered = append(b.answered, from)
-	case m == bullyProceed && from < e.Self():
-		e.Rule("I am told to proceed: I lead, and tell all lower ranks.")
+	case m == bullyElection && above:
+		e.Rule("One above me asks who is alive: I do not answer.")
+	case m == bullyElection:
+		e.Rule("One below me asks who is alive: I answer, and do nothing else.")
+		e.Send(other.rank, b.message(bullyAlive))
+	case m == bullyAlive && b.asking && above && !slices.Contains(b.answered, other):
+		e.Rule("One above me is alive: I note it, and wait for more answers.")
+		b.answered = append(b.answered, other)
+	case m == bullyProceed && !above:
+		e.Rule("I am told to proceed: I lead, and tell all below me.")
 		b.lead(e)
 	default:
 		e.Rule("This is too late, or a duplicate: I drop it.")
@@ -146,11 +180,11 @@ func (b *threeStep) Fire(e *Env, t Timer) {
 //	answered, which sends ELECTED.
 func (b *threeStep) onAnswers(e *Env) {
 	if len(b.answered) == 0 {
-		e.Rule("No higher rank answered: I lead, and tell any lower rank.")
+		e.Rule("None above me answered: I lead, and tell all below me.")
 		b.lead(e)
 		return
 	}
-	slices.Sort(b.answered)
+	slices.SortFunc(b.answered, compareWorth)
 	b.asking = false
 	b.proceed(e)
 }
@@ -165,16 +199,21 @@ func (b *threeStep) proceed(e *Env) {
 		b.elect(e)
 		return
 	}
-	e.Rule("I tell the highest that answered to lead, or the next below.")
-	e.Send(b.answered[last], bullyProceed)
+	e.Rule("I tell the best that answered to lead, or the next below.")
+	e.Send(b.answered[last].rank, b.message(bullyProceed))
 	b.answered = b.answered[:last]
 	e.Set(timerElected, e.Times().Answer)
 }
 
-// lead makes this member leader, and notifies all lower ranks.
+// lead makes this member leader, and notifies all lower ranks; where qualities count, all, since a better member may have a
+// lower rank.
 func (b *threeStep) lead(e *Env) {
 	b.quit(e)
 	b.take(e, e.Self())
+	if b.qualities {
+		e.Broadcast(announcement{})
+		return
+	}
 	for r := Rank(1); r < e.Self(); r++ {
 		e.Send(r, announcement{b.alternates(e)})
 	}

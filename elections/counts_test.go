@@ -68,7 +68,7 @@ func TestCount_BullyCascadingIsLinearIfTheHighestDetects(t *testing.T) {
 	}
 }
 
-// Next-in-line takes fewer messages than bully while an alternate lives, of either form, whoever detects.
+// Next-in-line takes fewer messages than bully while an alternate lives, of either form, no matter who detects.
 func TestCount_NextInLineTakesFewerThanBullyWhileAnAlternateLives(t *testing.T) {
 	const n = 9
 	for detector := Rank(1); detector < n-1; detector++ {
@@ -196,7 +196,7 @@ func TestCount_TwoPhaseTakesOneRoundThatNothingDisturbs(t *testing.T) {
 	}
 }
 
-// Ballots never end: one of each to all in every period, whoever leads.
+// Ballots never end: one of each to all in every period, no matter who leads.
 func TestCount_BallotsAreQuadraticInEveryPeriod(t *testing.T) {
 	for _, n := range sizes {
 		b := newBench(t, n, Scaled())

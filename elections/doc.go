@@ -23,7 +23,7 @@
 //	machine.go    Machine, Message, Timer, and Env: what a machine may do
 //	detector.go   heartbeats and suspicion, for the algorithms that leave them open
 //	seat.go       who leads, and its failure detection: bully, next-in-line, candidate/ordinary, ring
-//	ring_relay.go passing messages round a ring
+//	ring_relay.go passing messages round a ring, and the rest that all forms of it share
 //	times.go      how long things take: scaled for comparisons, published for the authors' examples
 //	algorithm.go  the registry
 //	core.go       which features of the algorithms the Raft core has, and which it lacks

@@ -186,3 +186,12 @@ func TestInvitation_TheGroupOfADeadLeaderFallsApartAndMergesAnew(t *testing.T) {
 	s.requireAll(s.inOffice()[0])
 	assert.NotEqual(t, old, s.inOffice()[0], "the one that comes back joins the larger group")
 }
+
+// A leader that comes and goes leaves groups that merge in ever new orders; the highest rank rarely leads here.
+func TestInvitation_AFlappingLeaderCostsMostChanges(t *testing.T) {
+	for seed := uint64(1); seed <= 5; seed++ {
+		assert.Greater(t, runOne(t, invitationAlgorithm, "flapping-leader", 5, seed)[Changes], int64(3*flaps), "seed %d", seed)
+		assert.LessOrEqual(t, runOne(t, invitationAlgorithm, "flapping", 5, seed)[Changes], int64(2*flaps), "seed %d", seed)
+		assert.Zero(t, runOne(t, raftCore, "flapping-leader", 5, seed)[Changes], "seed %d", seed)
+	}
+}

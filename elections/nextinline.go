@@ -80,7 +80,7 @@ func (n *nextInLine) onSignal(e *Env, from Rank, m signal) {
 		if m == bullyProceed {
 			n.relax(e)
 		}
-		n.threeStep.onSignal(e, from, m)
+		n.threeStep.onSignal(e, worth{rank: from}, m)
 	}
 }
 

@@ -29,7 +29,7 @@ var ringCollecting = &Algorithm{
 		lapChoice,
 		seatChoice,
 	},
-	New: func(Options) Machine { return &ring{fold: collect} },
+	New: func(Options) Machine { return newRing(collect, false) },
 }
 
 // ringMaximum does the same with messages that carry only the highest rank.
@@ -46,7 +46,7 @@ var ringMaximum = &Algorithm{
 	Choices: []string{
 		"As in the collecting form.",
 	},
-	New: func(Options) Machine { return &ring{fold: highest, maximum: true} },
+	New: func(Options) Machine { return newRing(highest, true) },
 }
 
 // fold returns the ranks that an ELECTION carries on from a member.
@@ -65,16 +65,16 @@ func highest(ranks []Rank, self Rank) []Rank {
 
 // ring is one member of the ring, in both of these forms.
 type ring struct {
-	seat
-	relay
-	fold     fold
-	maximum  bool   // only the highest rank travels
-	mine     uint64 // the tag of its own ELECTION that has not come back; 0: none
-	electing bool   // it started an election, and has seen no COORDINATOR since
+	ringMember
+	fold    fold
+	maximum bool // only the highest rank travels
 }
 
-// Start: an election also starts at initialisation.
-func (r *ring) Start(e *Env) { r.elect(e) }
+func newRing(fold fold, maximum bool) *ring {
+	r := &ring{fold: fold, maximum: maximum}
+	r.form = r
+	return r
+}
 
 // elect sends an ELECTION round. Concurrent elections run independently, so it starts one even if another is
 // in progress.
@@ -87,51 +87,19 @@ func (r *ring) elect(e *Env) {
 	r.circulate(e, l)
 }
 
-// circulate passes a lap on. A member that is alone in the ring is its own successor.
-func (r *ring) circulate(e *Env, l lap) {
-	if r.pass(e, l) {
-		r.onHome(e, l)
-	}
-}
-
-// Receive handles a message.
-func (r *ring) Receive(e *Env, from Rank, m Message) {
-	switch m := m.(type) {
-	case Heartbeat:
-		r.onHeartbeat(e, from)
-	case ack:
-		r.onAck(e, from, m)
-	case lap:
-		if r.arrive(e, from, m) {
-			r.onLap(e, m)
-		}
-	}
-}
-
-func (r *ring) onHeartbeat(e *Env, from Rank) {
-	if r.hear(e, from) && !r.electing {
-		e.Rule("I lead and hear another leader: I start an election.")
-		r.elect(e)
-	}
-}
-
 func (r *ring) onLap(e *Env, l lap) {
 	switch {
-	case l.starter == e.Self():
-		r.onHome(e, l)
 	case l.coordinator:
 		e.Rule("The second round names the leader: I obey, and pass it on.")
 		r.obey(e, l.ranks[0])
-		r.circulate(e, l)
-	default:
-		if r.maximum {
-			e.Rule("An election comes by: the higher of its rank and mine goes on.")
-		} else {
-			e.Rule("An election comes by: I add my rank, and pass it on.")
-		}
+	case r.maximum:
+		e.Rule("An election comes by: the higher of its rank and mine goes on.")
 		l.ranks = r.fold(l.ranks, e.Self())
-		r.circulate(e, l)
+	default:
+		e.Rule("An election comes by: I add my rank, and pass it on.")
+		l.ranks = r.fold(l.ranks, e.Self())
 	}
+	r.circulate(e, l)
 }
 
 // onHome ends a round:
@@ -151,29 +119,5 @@ func (r *ring) onHome(e *Env, l lap) {
 		leader := slices.Max(l.ranks)
 		r.obey(e, leader)
 		r.circulate(e, r.newLap(e, true, leader))
-	}
-}
-
-// obey sets the leader, and ends the wait for COORDINATOR.
-func (r *ring) obey(e *Env, leader Rank) {
-	r.electing = false
-	e.Stop(timerRound)
-	r.take(e, leader)
-}
-
-// Fire handles an expired timer.
-func (r *ring) Fire(e *Env, t Timer) {
-	switch t {
-	case TimerHeartbeat:
-		r.Beat(e, Heartbeat{e.Self()})
-	case TimerSuspect:
-		r.suspect()
-		r.elect(e)
-	case timerRound:
-		r.elect(e)
-	case timerHop:
-		if l, home := r.skip(e); home {
-			r.onHome(e, l)
-		}
 	}
 }

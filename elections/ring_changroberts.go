@@ -23,19 +23,15 @@ var ringChangRoberts = &Algorithm{
 		lapChoice,
 		seatChoice,
 	},
-	New: func(Options) Machine { return &changRoberts{} },
+	New: func(Options) Machine {
+		c := &changRoberts{}
+		c.form = c
+		return c
+	},
 }
 
-// changRoberts is one member. While it takes part, timerRound runs.
-type changRoberts struct {
-	seat
-	relay
-	takesPart bool
-	mine      uint64 // the tag of its own ELECTION that has not come back; 0: none
-}
-
-// Start: an election also starts at initialisation.
-func (c *changRoberts) Start(e *Env) { c.elect(e) }
+// changRoberts is one member.
+type changRoberts struct{ ringMember }
 
 // elect sends the member's own rank round the ring.
 func (c *changRoberts) elect(e *Env) {
@@ -49,45 +45,15 @@ func (c *changRoberts) elect(e *Env) {
 
 // join makes the member take part, and wait for COORDINATOR.
 func (c *changRoberts) join(e *Env) {
-	if !c.takesPart {
-		c.takesPart = true
+	if !c.electing {
+		c.electing = true
 		e.Set(timerRound, patience(e))
-	}
-}
-
-// circulate passes a lap on. A member that is alone in the ring is its own successor.
-func (c *changRoberts) circulate(e *Env, l lap) {
-	if c.pass(e, l) && l.starter == e.Self() {
-		c.onHome(e, l)
-	}
-}
-
-// Receive handles a message.
-func (c *changRoberts) Receive(e *Env, from Rank, m Message) {
-	switch m := m.(type) {
-	case Heartbeat:
-		c.onHeartbeat(e, from)
-	case ack:
-		c.onAck(e, from, m)
-	case lap:
-		if c.arrive(e, from, m) {
-			c.onLap(e, m)
-		}
-	}
-}
-
-func (c *changRoberts) onHeartbeat(e *Env, from Rank) {
-	if c.hear(e, from) && !c.takesPart {
-		e.Rule("I lead and hear another leader: I start an election.")
-		c.elect(e)
 	}
 }
 
 // onLap: a member passes on a higher rank, replaces a lower one by its own unless it takes part already.
 func (c *changRoberts) onLap(e *Env, l lap) {
 	switch {
-	case l.starter == e.Self():
-		c.onHome(e, l)
 	case l.coordinator:
 		e.Rule("The last round names the leader: I obey, and pass it on.")
 		c.obey(e, l.starter)
@@ -96,7 +62,7 @@ func (c *changRoberts) onLap(e *Env, l lap) {
 		e.Rule("A higher rank comes by: I pass it on.")
 		c.join(e)
 		c.circulate(e, l)
-	case c.takesPart:
+	case c.electing:
 		e.Rule("A lower rank comes by, and I take part already: it ends here.")
 	default:
 		e.Rule("A lower rank comes by: mine takes its place.")
@@ -107,6 +73,8 @@ func (c *changRoberts) onLap(e *Env, l lap) {
 // onHome: a member is leader when its own rank comes back; then COORDINATOR goes round.
 func (c *changRoberts) onHome(e *Env, l lap) {
 	switch {
+	case l.starter != e.Self():
+		// Nobody else is left in the ring, and the lap is another's: it is dropped.
 	case l.coordinator:
 		e.Rule("The last round is back: I have told all that it reached.")
 	case l.tag == c.mine:
@@ -117,31 +85,12 @@ func (c *changRoberts) onHome(e *Env, l lap) {
 	}
 }
 
-// obey sets the leader, and ends the election for this member.
-func (c *changRoberts) obey(e *Env, leader Rank) {
-	c.takesPart = false
-	e.Stop(timerRound)
-	c.take(e, leader)
-}
-
-// Fire handles an expired timer.
+// Fire handles an expired timer. A member that takes part already starts no second election.
 func (c *changRoberts) Fire(e *Env, t Timer) {
-	switch t {
-	case TimerHeartbeat:
-		c.Beat(e, Heartbeat{e.Self()})
-	case TimerSuspect:
+	if t == TimerSuspect && c.electing {
 		c.suspect()
-		if c.takesPart {
-			e.Rule("My leader is silent, and I take part in an election already.")
-			return
-		}
-		c.elect(e)
-	case timerRound:
-		c.takesPart = false
-		c.elect(e)
-	case timerHop:
-		if l, home := c.skip(e); home && l.starter == e.Self() {
-			c.onHome(e, l)
-		}
+		e.Rule("My leader is silent, and I take part in an election already.")
+		return
 	}
+	c.ringMember.Fire(e, t)
 }

@@ -144,6 +144,79 @@ func (r *relay) skip(e *Env) (l lap, home bool) {
 	return h.lap, r.offer(e, h)
 }
 
+// ringForm is what the forms of the ring differ in.
+type ringForm interface {
+	elect(e *Env)
+	onLap(e *Env, l lap)  // a lap comes by
+	onHome(e *Env, l lap) // a lap is back at its start, or nobody else is left in the ring
+}
+
+// ringMember is what all forms of the ring share.
+type ringMember struct {
+	seat
+	relay
+	form     ringForm
+	mine     uint64 // the tag of its own ELECTION that has not come back; 0: none
+	electing bool   // it takes part in an election, and has seen no COORDINATOR since; timerRound runs
+}
+
+// Start: an election also starts at initialisation.
+func (m *ringMember) Start(e *Env) { m.form.elect(e) }
+
+// circulate passes a lap on. A member that is alone in the ring is its own successor.
+func (m *ringMember) circulate(e *Env, l lap) {
+	if m.pass(e, l) {
+		m.form.onHome(e, l)
+	}
+}
+
+// Receive handles a message.
+func (m *ringMember) Receive(e *Env, from Rank, message Message) {
+	switch message := message.(type) {
+	case Heartbeat:
+		if m.hear(e, from) && !m.electing {
+			e.Rule("I lead and hear another leader: I start an election.")
+			m.form.elect(e)
+		}
+	case ack:
+		m.onAck(e, from, message)
+	case lap:
+		if !m.arrive(e, from, message) {
+			return
+		}
+		if message.starter == e.Self() {
+			m.form.onHome(e, message)
+		} else {
+			m.form.onLap(e, message)
+		}
+	}
+}
+
+// obey sets the leader, and ends the wait for COORDINATOR.
+func (m *ringMember) obey(e *Env, leader Rank) {
+	m.electing = false
+	e.Stop(timerRound)
+	m.take(e, leader)
+}
+
+// Fire handles an expired timer.
+func (m *ringMember) Fire(e *Env, t Timer) {
+	switch t {
+	case TimerHeartbeat:
+		m.Beat(e, Heartbeat{e.Self()})
+	case TimerSuspect:
+		m.suspect()
+		m.form.elect(e)
+	case timerRound:
+		m.electing = false
+		m.form.elect(e)
+	case timerHop:
+		if l, home := m.skip(e); home {
+			m.form.onHome(e, l)
+		}
+	}
+}
+
 // patience returns how long a member waits for COORDINATOR: who sees no COORDINATOR within 2n·T starts again
 // (choice).
 func patience(e *Env) sim.Time { return 2 * sim.Time(e.N()) * e.Times().Answer }

@@ -77,7 +77,6 @@ var claims = []struct {
 	{says(`I follow\b`), func(d *deed) bool { return d.after != 0 && d.after != d.self }},
 	{says(`my election is over`), func(d *deed) bool { return d.electing }},
 	{says(`^A leader announces itself: I follow\.`), func(d *deed) bool { return !d.electing }},
-	{says(`No better member than me answered`), func(d *deed) bool { return len(d.answered) == 0 }},
 	{says(`^My leader|my leader's name`), func(d *deed) bool { return d.before != 0 && d.before != d.self }},
 	{says(`^My leader's heartbeat`), func(d *deed) bool { return d.before == d.peer }},
 	{says(`not from my leader`), func(d *deed) bool { return d.before != d.peer }},
@@ -87,7 +86,10 @@ var claims = []struct {
 	{says(`I drop it|I ignore|it is too late|in vain`), func(d *deed) bool { return d.silent() && d.after == d.before }},
 	{says(`A lower rank`), func(d *deed) bool { return d.peer < d.self || !d.isBully() }},
 	{says(`A higher rank`), func(d *deed) bool { return d.peer > d.self || !d.isBully() }},
-	{says(`No (higher rank|candidate) answered`), func(d *deed) bool { return len(d.answered) == 0 }},
+	{says(`One below me`), func(d *deed) bool { return d.peer < d.self || d.algorithm == bullyQuality }},
+	{says(`One above me`), func(d *deed) bool { return d.peer > d.self || d.algorithm == bullyQuality }},
+	{says(`tell all below me`), func(d *deed) bool { return d.sends(d.others(1, d.self-1)) || d.toAll() }},
+	{says(`No(ne above me| candidate) answered`), func(d *deed) bool { return len(d.answered) == 0 }},
 	{says(`No higher candidate answered`), func(d *deed) bool {
 		return !slices.ContainsFunc(d.answered, func(r Rank) bool { return r > d.self })
 	}},
@@ -243,9 +245,9 @@ type rareRow struct {
 
 var rareRows = []rareRow{
 	{"the lowest rank has nobody to tell", bullyThreeStep, 1, Options{}, func(a *actor) { a.fires(timerAlive) },
-		"No higher rank answered: I lead, and tell any lower rank."},
+		"None above me answered: I lead, and tell all below me."},
 	{"who is told to proceed need not be the highest", bullyThreeStep, 3, Options{}, func(a *actor) { a.hears(1, bullyProceed) },
-		"I am told to proceed: I lead, and tell all lower ranks."},
+		"I am told to proceed: I lead, and tell all below me."},
 	{"who answers when another was told to proceed is late", bullyThreeStep, 3, Options{}, func(a *actor) {
 		a.hears(5, bullyAlive)
 		a.fires(timerAlive)

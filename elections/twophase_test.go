@@ -275,7 +275,7 @@ var twoPhaseRules = []struct {
 		said: "1 -> 2 LEAD(1,0), 1 -> 3 LEAD(1,0)",
 	},
 	{
-		rule: "a leader is the old leader of its own vote, whoever led before", wait: 5 * tpHBT, led: 1,
+		rule: "a leader is the old leader of its own vote, no matter who led before", wait: 5 * tpHBT, led: 1,
 		do: func(b *bench) {
 			b.tell(1, 2, lead(1, 0))
 			electAs(b, 1, 1, 0)

@@ -137,7 +137,10 @@ func TestPage_BeginsAtTheFirstStopOfTheTour(t *testing.T) {
 	assert.Equal(t, "Leader crash", browsertest.Eval[string](p, `document.querySelector("#together select").value`))
 	assert.Contains(t, sentenceOf(p, left), "The leader crashes.")
 	assert.Contains(t, p.Text(".told"), "Press →")
-	assert.Contains(t, p.Text(".intro"), "L leads, F follows, ? knows no leader, × down", "what the letters mean")
+	said := strings.Join(strings.Fields(p.Text("#together .legend")), " ")
+	assert.Contains(t, said, "L leads F follows ? knows no leader × down", "what the letters and colours mean")
+	assert.Contains(t, said, "→ of an election")
+	assert.Equal(t, "dashed", browsertest.Eval[string](p, `getComputedStyle(document.querySelector("#together .dashes")).borderTopStyle`))
 }
 
 func TestPage_IsSteppedByKeysForwardsAndBackwards(t *testing.T) {

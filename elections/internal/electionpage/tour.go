@@ -20,12 +20,12 @@ type stop struct {
 
 var stops = []stop{
 	{
-		Title: "Start here: the leader crashes", left: "bully-a", right: "raft", scenario: "leader-crash",
+		Title: "The leader crashes", left: "bully-a", right: "raft", scenario: "leader-crash",
 		Text: "Press → and watch both sides: after a silence the members notice, and choose another leader. Bully takes " +
 			"the highest rank that answers, Raft the member that a majority votes for.",
 	},
 	{
-		Title: "A partition: see the red band", left: "bully-a", right: "raft", scenario: "minority", at: "Split brain",
+		Title: "A partition", left: "bully-a", right: "raft", scenario: "minority", at: "Split brain",
 		Text: "The old leader is cut off with a minority. Bully elects a second leader on the other side: both " +
 			"lead until the links mend. Raft's old leader steps down, because no majority answers it.",
 	},
@@ -35,13 +35,13 @@ var stops = []stop{
 			"differs, and only one of the two keeps two leaders for seconds.",
 	},
 	{
-		Title: "Votes must last: two leaders of one term", left: "two-phase", right: "raft", scenario: "lost-votes", at: "Split brain",
+		Title: "Votes must last", left: "two-phase", right: "raft", scenario: "lost-votes", at: "Split brain",
 		Text: "A majority alone is not enough. In the two-phase election members vote again in each round, and an old vote " +
 			"still counts: 2 voted for 1, now for itself, and 1 and 2 both have a majority. In Raft a vote is given once a " +
 			"term, and kept on disk: one leader, though the same links fail.",
 	},
 	{
-		Title: "A member that comes and goes", left: "bully-a", right: "bully-quality", scenario: "flapping",
+		Title: "One that comes and goes", left: "bully-a", right: "bully-quality", scenario: "flapping",
 		Text: "The highest rank crashes every 3 s. With bully it takes over from a working leader each time it comes back. " +
 			"If each crash counts against its host, and the better host wins, it leads once and never again.",
 	},

@@ -1,10 +1,12 @@
 // Canvas draws the diagram: time runs down, each lane is a column, and each row has a sentence if there is room. It draws
-// only the rows in view.
+// only the rows in view. What decides something is written in full, if need be on several lines; other sentences may be cut.
 
 const rowHeights = [3, 5, 8, 12, 16, 20, 26, 34];
 const headHeight = 34;
 const textFrom = 13; // the lowest row height with sentences
-const textSizes = [12, 11, 10]; // of a sentence; the first that fits is used
+const textSize = 12;
+const lineHeight = 15; // of a sentence with several lines
+const sentenceLinesMax = 3;
 
 class Canvas {
   // hooks.select(row) is called when the reader chooses a row.
@@ -27,26 +29,65 @@ class Canvas {
   show(model, selected) {
     this.model = model;
     this.selected = selected;
-    this.spacer.style.height = `${headHeight + model.rows.length * this.rowHeight + 12}px`;
+    this.measure();
+    this.lay();
+    this.center(this.tops[selected]);
     this.later();
   }
 
+  // center shows a height in the middle, as far as there are rows before it.
+  center(y) { this.scroll.scrollTop = y - (this.scroll.clientHeight - headHeight) / 2; }
+
+  // lay places the rows. They are evenly spaced, but the sentence of a decision or a mark gets as many lines as it needs.
+  lay() {
+    const { rows } = this.model;
+    const h = this.rowHeight;
+    const room = this.textRoom();
+    this.laid = this.width;
+    this.lines = new Map(); // by row, of those with several
+    this.tops = new Float64Array(rows.length + 2); // of the rows, and of two more behind the last
+    this.font(textSize, "strong");
+    rows.forEach((row, i) => {
+      let height = h;
+      if (room > 0 && (row.mark || row.step.m)) {
+        const lines = wrap(this.pen, this.sentence(row), room, sentenceLinesMax);
+        if (lines.length > 1) this.lines.set(i, lines);
+        if (lines.length > 1) height = Math.max(h, lines.length * lineHeight + 4);
+      }
+      this.tops[i + 1] = this.tops[i] + height;
+    });
+    this.tops[rows.length + 1] = this.tops[rows.length] + h;
+    this.spacer.style.height = `${headHeight + this.tops[rows.length] + 12}px`;
+  }
+
+  // relay places the rows again after the width has changed, and keeps the chosen row where it is.
+  relay() {
+    const offset = this.tops[this.selected] - this.scroll.scrollTop;
+    this.lay();
+    this.scroll.scrollTop = this.tops[this.selected] - offset;
+  }
+
+  // textRoom returns the width that sentences have; 0: they are not drawn.
+  textRoom() { return this.textX === Infinity ? 0 : this.width - this.textX - 8; }
+
+  sentence({ step, mark }) { return mark ? mark.x : `${this.model.lanes[step.l].name}  ${step.x || ""}`; }
+
   select(row) {
     this.selected = row;
-    const y = row * this.rowHeight;
+    const y = this.tops[row];
     const room = this.scroll.clientHeight - headHeight;
     if (y < this.scroll.scrollTop + 2 * this.rowHeight || y > this.scroll.scrollTop + room - 3 * this.rowHeight) {
-      this.scroll.scrollTop = y - room / 2;
+      this.center(y);
     }
     this.later();
   }
 
   // zoomBy keeps the chosen row where it is.
   zoomBy(steps) {
-    const offset = this.selected * this.rowHeight - this.scroll.scrollTop;
     this.zoom = Math.max(0, Math.min(rowHeights.length - 1, this.zoom + steps));
-    this.show(this.model, this.selected);
-    this.scroll.scrollTop = this.selected * this.rowHeight - offset;
+    this.measure();
+    this.relay();
+    this.later();
   }
 
   // later draws once before the next frame, however often it is called.
@@ -58,10 +99,14 @@ class Canvas {
 
   // visible returns the rows in view.
   visible() {
-    const h = this.rowHeight;
-    const from = Math.max(0, Math.floor(this.scroll.scrollTop / h) - 1);
-    const to = Math.ceil((this.scroll.scrollTop + this.scroll.clientHeight - headHeight) / h);
-    return { from, to: Math.min(this.model.rows.length - 1, to) };
+    const { scrollTop, clientHeight } = this.scroll;
+    return { from: Math.max(0, this.rowAtTop(scrollTop) - 1), to: this.rowAtTop(scrollTop + clientHeight - headHeight) };
+  }
+
+  // rowAtTop returns the row that is so far from the top of the first one.
+  rowAtTop(top) {
+    const last = this.model.rows.length - 1;
+    return Math.max(0, Math.min(last, countUpTo(this.tops, top, (t) => t) - 1));
   }
 
   measure() {
@@ -70,7 +115,7 @@ class Canvas {
     const n = this.model.lanes.length;
     this.gutter = this.model.wall ? 112 : 92;
     const room = width - this.gutter;
-    const least = this.model.lanes.every((lane) => lane.name.length === 1) ? 36 : 44; // a name and a badge
+    const least = this.model.lanes.every((lane) => lane.name.length === 1) ? 34 : 44; // a name and a badge
     const withText = room > n * 44 + 190 && this.rowHeight >= textFrom;
     this.laneWidth = withText ? Math.max(least, Math.min(120, (room * (room < 720 ? 0.3 : 0.56)) / n)) : room / n;
     this.textX = withText ? this.gutter + n * this.laneWidth + 10 : Infinity;
@@ -89,10 +134,11 @@ class Canvas {
   }
 
   x(lane) { return this.gutter + (lane + 0.5) * this.laneWidth; }
-  y(row) { return headHeight + (row + 0.5) * this.rowHeight - this.scroll.scrollTop; }
+  y(row) { return headHeight + (this.tops[row] + this.tops[row + 1]) / 2 - this.scroll.scrollTop; }
 
   draw() {
     this.measure();
+    if (this.laid !== this.width) this.relay();
     const view = this.visible();
     this.pen.fillStyle = this.look.paper;
     this.pen.fillRect(0, 0, this.width, this.height);
@@ -123,8 +169,8 @@ class Canvas {
   }
 
   drawSelection() {
-    const y = this.y(this.selected) - this.rowHeight / 2;
-    const h = Math.max(this.rowHeight, 3);
+    const h = this.tops[this.selected + 1] - this.tops[this.selected];
+    const y = this.y(this.selected) - h / 2;
     this.pen.fillStyle = this.look.chosen;
     this.pen.fillRect(0, y, this.width, h);
     this.pen.fillStyle = this.look.accent;
@@ -306,20 +352,16 @@ class Canvas {
   // drawSentences draws the sentences, and records which of them were cut: the tip and the panel show them in full.
   drawSentences(view) {
     this.cut = new Set();
-    if (this.textX === Infinity) return;
-    const room = this.width - this.textX - 8;
+    const room = this.textRoom();
+    if (!room) return;
     for (let i = view.from; i <= view.to; i++) {
       const { step, mark } = this.model.rows[i];
       const strong = mark || step.m;
       this.pen.fillStyle = mark ? this.look[mark.c + "Ink"] : strong || i === this.selected ? this.look.ink : this.look.faint;
-      const text = mark ? mark.x : `${this.model.lanes[step.l].name}  ${step.x || ""}`;
-      for (const size of textSizes) {
-        this.font(size, strong ? "strong" : "");
-        if (this.pen.measureText(text).width <= room) break;
-      }
-      const drawn = fit(this.pen, text, room);
-      if (drawn !== text) this.cut.add(i);
-      this.pen.fillText(drawn, this.textX, this.y(i));
+      this.font(textSize, strong ? "strong" : "");
+      const lines = this.lines.get(i) || [fit(this.pen, this.sentence(this.model.rows[i]), room)];
+      if (lines[lines.length - 1].endsWith("…")) this.cut.add(i);
+      lines.forEach((line, k) => this.pen.fillText(line, this.textX, this.y(i) + (k - (lines.length - 1) / 2) * lineHeight));
     }
   }
 
@@ -333,7 +375,7 @@ class Canvas {
       const state = step && this.model.states[step.s];
       this.font(13, "bold");
       this.pen.fillStyle = this.look.ink;
-      const name = fit(this.pen, lane.name, this.laneWidth - (state ? 24 : 6));
+      const name = fit(this.pen, lane.name, this.laneWidth - (state ? 21 : 6));
       const w = this.pen.measureText(name).width;
       this.pen.fillText(name, this.x(i) - (state ? 10 : 0), headHeight / 2);
       if (!state) return;
@@ -370,8 +412,7 @@ class Canvas {
   }
 
   rowOf(e) {
-    const y = e.offsetY - headHeight + this.scroll.scrollTop;
-    return Math.max(0, Math.min(this.model.rows.length - 1, Math.floor(y / this.rowHeight)));
+    return this.rowAtTop(e.offsetY - headHeight + this.scroll.scrollTop);
   }
 
   click(e) {

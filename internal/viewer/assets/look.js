@@ -32,6 +32,20 @@ function fit(pen, text, width) {
   return text.slice(0, low) + "…";
 }
 
+// wrap breaks a text into lines of a width, and shortens the last one if there are more than max.
+function wrap(pen, text, width, max) {
+  const lines = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    const longer = line ? `${line} ${word}` : word;
+    if (line && lines.length < max - 1 && pen.measureText(longer).width > width) {
+      lines.push(line);
+      line = word;
+    } else line = longer;
+  }
+  return [...lines, fit(pen, line, width)];
+}
+
 // distance returns the distance of a point from the line between two others.
 function distance(a, b, x, y) {
   const length = (b.x - a.x) ** 2 + (b.y - a.y) ** 2;

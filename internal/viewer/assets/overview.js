@@ -1,12 +1,16 @@
-// Overview shows the whole run in one strip: a bar of roles for each lane, and a tick for each mark. The slider below it
-// has the same scale.
+// Overview shows the whole run in one strip: a bar of roles for each lane, with its name, a tick for each mark, and the times
+// at some of the rows below. The slider has the same scale.
+
+const axisHeight = 15;
+const thumb = 8; // half the width of the slider's
+const timeEvery = 96; // the least distance of two times
 
 class Overview {
   constructor(canvas, select) {
     this.canvas = canvas;
     const seek = (e) => {
       if (!this.model || !(e.buttons & 1)) return;
-      const share = Math.max(0, Math.min(1, e.offsetX / this.canvas.clientWidth));
+      const share = Math.max(0, Math.min(1, (e.offsetX - this.left) / (this.canvas.clientWidth - this.left)));
       select(Math.round(share * (this.model.rows.length - 1)));
     };
     canvas.addEventListener("pointerdown", (e) => { canvas.setPointerCapture(e.pointerId); seek(e); });
@@ -18,6 +22,10 @@ class Overview {
     this.model = model;
     this.selected = selected;
     this.picture = null;
+    const longest = Math.max(...model.lanes.map((lane) => lane.name.length));
+    const names = Math.min(8 * longest + 4, 72);
+    this.left = names + thumb;
+    this.canvas.parentElement.style.setProperty("--names", `${names}px`);
     this.draw();
   }
 
@@ -36,40 +44,76 @@ class Overview {
     this.canvas.height = height;
     const pen = this.canvas.getContext("2d");
     pen.drawImage(this.picture, 0, 0);
-    const x = (this.selected / Math.max(1, this.model.rows.length - 1)) * width;
+    pen.scale(ratio, ratio);
     pen.fillStyle = readLook(this.canvas).ink;
-    pen.fillRect(Math.min(Math.round(x) - ratio, width - 2 * ratio), 0, 2 * ratio, height);
+    pen.fillRect(Math.min(Math.round(this.x(this.selected)) - 1, width / ratio - 2), 0, 2, height / ratio - axisHeight);
+  }
+
+  // x returns the place of a row, in CSS pixels.
+  x(row) {
+    return this.left + (row / Math.max(1, this.model.rows.length - 1)) * (this.canvas.clientWidth - this.left);
   }
 
   paint(width, height) {
     const picture = new OffscreenCanvas(width, height);
     const pen = picture.getContext("2d");
+    const ratio = window.devicePixelRatio || 1;
+    pen.scale(ratio, ratio);
     const look = readLook(this.canvas);
-    const lanes = this.model.lanes.length;
-    const top = Math.round(height * 0.16);
-    const tall = (height - top) / lanes;
-    const scale = width / Math.max(1, this.model.rows.length - 1);
-    this.model.laneRows.forEach((rows, lane) => {
-      const first = this.model.stepOf(lane, -1);
-      if (first) rows = [-1, ...rows];
-      const stepAt = (i) => rows[i] < 0 ? first : this.model.rows[rows[i]].step;
-      const toneAt = (i) => i < rows.length ? this.model.states[stepAt(i).s].tone : "";
-      for (let i = 0, next; i < rows.length; i = next) {
-        for (next = i + 1; toneAt(next) === toneAt(i); ) next++;
-        if (toneAt(i) === "down") continue;
-        const end = next < rows.length ? rows[next] : this.model.rows.length - 1;
-        const from = Math.max(rows[i], 0);
-        pen.fillStyle = look[toneAt(i)];
-        pen.fillRect(from * scale, top + lane * tall + 0.5, Math.max((end - from) * scale, 1), Math.max(tall - 1.5, 1));
-      }
-    });
+    const high = height / ratio - axisHeight;
+    const top = Math.round(high * 0.16);
+    const tall = (high - top) / this.model.lanes.length;
+    this.model.lanes.forEach((_, lane) => this.paintLane(pen, look, lane, top + lane * tall, tall));
+    this.paintNames(pen, look, top, tall);
+    this.paintTimes(pen, look, high);
     for (const row of this.model.rows) {
       if (!row.mark) continue;
-      const band = row.mark.u ? (this.model.rowAt(row.mark.u) - row.index) * scale : 0;
+      const x = this.x(row.index);
       pen.fillStyle = look[row.mark.c];
-      pen.fillRect(row.index * scale, 0, Math.max(band, 2), top - 1);
-      if (row.mark.c === "bad") pen.fillRect(Math.min(row.index * scale, width - 3), 0, 3, height);
+      pen.fillRect(x, 0, Math.max(row.mark.u ? this.x(this.model.rowAt(row.mark.u)) - x : 0, 2), top - 1);
+      if (row.mark.c === "bad") pen.fillRect(Math.min(x, width / ratio - 3), 0, 3, high);
     }
     return picture;
+  }
+
+  // paintLane paints a bar for each role in turn; a dashed line: the member is down.
+  paintLane(pen, look, lane, y, tall) {
+    let rows = this.model.laneRows[lane];
+    const first = this.model.stepOf(lane, -1);
+    if (first) rows = [-1, ...rows];
+    const stepAt = (i) => rows[i] < 0 ? first : this.model.rows[rows[i]].step;
+    const toneAt = (i) => i < rows.length ? this.model.states[stepAt(i).s].tone : "";
+    for (let i = 0, next; i < rows.length; i = next) {
+      for (next = i + 1; toneAt(next) === toneAt(i); ) next++;
+      const from = this.x(Math.max(rows[i], 0));
+      const to = Math.max(this.x(next < rows.length ? rows[next] : this.model.rows.length - 1), from + 1);
+      pen.fillStyle = look[toneAt(i)];
+      if (toneAt(i) !== "down") pen.fillRect(from, y + 0.5, to - from, Math.max(tall - 1.5, 1));
+      else for (let x = from; x < to; x += 7) pen.fillRect(x, y + tall / 2 - 0.75, Math.min(3, to - x), 1.5);
+    }
+  }
+
+  paintNames(pen, look, top, tall) {
+    pen.font = `10px ${look.sans}`;
+    pen.textBaseline = "middle";
+    pen.fillStyle = look.faint;
+    const every = Math.ceil(8 / tall);
+    this.model.lanes.forEach((lane, i) => {
+      if (i % every === 0) pen.fillText(fit(pen, lane.name, this.left - thumb - 2), 1, top + (i + 0.5) * tall);
+    });
+  }
+
+  paintTimes(pen, look, high) {
+    const last = this.model.rows.length - 1;
+    const count = Math.max(1, Math.min(last, Math.floor((this.canvas.clientWidth - this.left) / timeEvery)));
+    pen.font = `10.5px ${look.sans}`;
+    pen.fillStyle = look.faint;
+    for (let i = 0; i <= count; i++) {
+      const row = Math.round((i / count) * last);
+      const x = this.x(row);
+      pen.textAlign = i === 0 ? "left" : i === count ? "right" : "center";
+      pen.fillText(showTime(this.model.rows[row].t, this.model.wall), x, high + axisHeight / 2 + 1);
+      pen.fillRect(Math.min(x, this.canvas.clientWidth - 1), high, 1, 3);
+    }
   }
 }

@@ -42,6 +42,8 @@ class Page {
     this.panes.forEach((viewer, i) => {
       viewer.root.addEventListener("pointerdown", () => this.activate(viewer));
       viewer.root.addEventListener("focusin", () => this.activate(viewer));
+      const about = viewer.root.querySelector(".about");
+      about.addEventListener("toggle", () => this.openAbout(about.open));
       const { diagram, row } = readPlace(place, i);
       this.choose(i, this.diagrams[diagram ?? i] ? diagram ?? i : i, row);
     });
@@ -61,6 +63,13 @@ class Page {
     this.showChoices(pane);
     this.showAbout(pane);
     this.panes[pane].show(this.diagrams[this.chosen[pane]], this.chosen[pane] === diagram ? row : undefined);
+    this.showLegend();
+  }
+
+  // showLegend explains the signs of all panes at one place.
+  showLegend() {
+    const models = this.panes.map((viewer) => viewer.model).filter(Boolean);
+    document.querySelector("#together .legend")?.replaceChildren(...legend(models));
   }
 
   // showChoices lets the reader choose a pane's diagram: by the axes, or by title if there are none.
@@ -117,6 +126,17 @@ class Page {
     if (!place) return;
     box.querySelector("summary").textContent = box.querySelector("summary").title = "About " + place;
     box.querySelector("dl").replaceChildren(...this.about[place].flatMap(({ name, text }) => [make("dt", name), make("dd", text)]));
+    this.openAbout(box.open);
+  }
+
+  // openAbout opens or closes what is said about the diagrams in all panes, with the same height, so that they stay aligned.
+  openAbout(open) {
+    const texts = this.panes.map((viewer) => viewer.root.querySelector(".about dl"));
+    this.panes.forEach((viewer) => (viewer.root.querySelector(".about").open = open));
+    texts.forEach((text) => (text.style.minHeight = ""));
+    const beside = new Set(this.panes.map((viewer) => viewer.root.offsetTop)).size === 1;
+    const height = Math.max(...texts.map((text) => text.offsetHeight));
+    if (open && beside) texts.forEach((text) => (text.style.minHeight = `${height}px`));
   }
 
   // bind lets the reader choose whether several panes move together.
@@ -127,7 +147,7 @@ class Page {
     check.type = "checkbox";
     check.checked = this.bound = count > 1 && this.shared >= 0;
     check.addEventListener("change", () => { this.bound = check.checked; this.accompany(this.active); });
-    box.replaceChildren(make("div.shared"), count > 1 ? make("label.bound", check, " both move together in time") : "");
+    box.replaceChildren(make("div.shared"), count > 1 ? make("label.bound", check, " both move together in time") : "", count > 1 ? make("div.legend") : "");
   }
 
   // accompany moves the other panes to the time of a viewer.
@@ -185,6 +205,7 @@ class Page {
   listen() {
     document.addEventListener("keydown", (e) => this.key(e));
     window.addEventListener("hashchange", () => this.follow());
+    window.addEventListener("resize", () => this.panes.length && this.openAbout(this.panes[0].root.querySelector(".about").open));
     document.getElementById("theme").addEventListener("click", () => this.turnTheme());
     document.getElementById("help").addEventListener("click", () => this.help());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { setTheme(); this.redraw(); });
@@ -288,7 +309,8 @@ const helpText = (model, several) => `<form method="dialog"><h2>How to read this
   <p>Time runs down. Each column is a member; the broad line is its role, the thin one beside it its ${model?.number || "term"}. Each row is one step of
   one member, or something that happened in the world; rows are evenly spaced, whatever time lies between. An arrow is a message,
   from the step that sent it to the step that took it. A dashed one with a cross was never received.</p>
-  <p>The strip on top is the whole run. Choose a row, and the panel says what acted there${model?.steps.some((step) => step.log) ? ", how every member is, and what its log holds" : " and how every member is"}.</p>
+  <p>The strip on top is the whole run, a bar for each member, in the colours of the roles; dashes: it is down. Below it are the
+  times. Choose a row, and the panel says what acted there${model?.steps.some((step) => step.log) ? ", how every member is, and what its log holds" : " and how every member is"}.</p>
   <table>
   <tr><td><kbd>←</kbd> <kbd>→</kbd></td><td>one row back, one row on</td></tr>
   <tr><td><kbd>Shift</kbd> <kbd>←</kbd> <kbd>→</kbd></td><td>to the last, the next decision or fault</td></tr>

@@ -66,7 +66,7 @@ class Viewer {
     this.root.querySelector(".story").textContent = model.text;
     this.root.querySelector(".warnings").replaceChildren(...model.warnings.map((text) => make("p.warning", "⚠ ", text)));
     this.root.querySelector(".failure").hidden = !model.marks.some((mark) => mark.c === "bad");
-    this.root.querySelector(".legend").replaceChildren(...legend(model));
+    this.root.querySelector(".legend").replaceChildren(...legend([model]));
     this.slider.max = model.rows.length - 1;
     this.row = this.clamp(row ?? model.firstRow());
     this.panel.show(model, this.row);
@@ -140,19 +140,24 @@ class Viewer {
   }
 }
 
-// legend returns the explanation of the signs that a diagram uses.
-function legend(model) {
-  const used = new Set(model.steps.map((step) => step.s));
-  const items = model.states.filter((_, i) => used.has(i)).map((state) => make("span", badge(state), " ", state.name));
-  if (model.number) {
+// legend returns the explanation of the colours and signs that some diagrams use.
+function legend(models) {
+  const used = new Map(); // states by name: all diagrams of a page have the same
+  models.forEach((model) => [...model.start, ...model.steps].forEach(({ s }) => used.set(s, model.states[s])));
+  const dashes = (state) => state.tone === "down" ? make("span.dashes") : null;
+  const items = [...used].sort(([a], [b]) => a - b).map(([, state]) => make("span", badge(state), dashes(state), " ", state.name));
+  const some = (list, holds) => models.some((model) => model[list].some(holds));
+  const { number } = models[0];
+  if (number) {
     const colors = make("span.terms", ...[1, 2, 3].map((i) => make("span.swatch.termline" + i)));
-    items.push(make("span", colors, ` stripe: the ${model.number}, a colour each`));
+    items.push(make("span", colors, ` thin line: the ${number}, a colour each`));
   }
-  if (model.messages.length) items.push(make("span", make("span.sign", "→"), " message"));
-  if (model.messages.some((m) => !m.taken)) items.push(make("span", make("span.sign.bad", "⇢×"), " never received"));
+  if (some("messages", (m) => m.taken && !m.c)) items.push(make("span", make("span.sign", "→"), " message"));
+  if (some("messages", (m) => m.taken && m.c === "ask")) items.push(make("span", make("span.sign.ask", "→"), " of an election"));
+  if (some("messages", (m) => !m.taken)) items.push(make("span", make("span.sign.bad", "⇢×"), " never received"));
   const said = { warn: "fault", bad: "what must not happen", info: "note" };
   for (const tone of ["warn", "info", "bad"]) {
-    if (model.marks.some((mark) => mark.c === tone)) items.push(make("span", make("span.sign." + tone, signs[tone]), " ", said[tone]));
+    if (some("marks", (mark) => mark.c === tone)) items.push(make("span", make("span.sign." + tone, signs[tone]), " ", said[tone]));
   }
   return items;
 }

@@ -50,6 +50,7 @@ function scale(rows, unit) {
   const above = values.filter((v) => v > 0);
   const max = unit === "%" ? 100 : Math.max(...above, unit === "ns" ? 1e6 : 1);
   const low = Math.min(...above, max);
+  if (!above.length && unit !== "%") return { log: false, ticks: [0], at: (v) => (v === never ? 97 : 2) };
   const right = rows.some((row) => row.values.includes(never)) ? 88 : 96;
   if (unit === "%" || max / low < 60) {
     const step = niceStep(max);
@@ -136,8 +137,23 @@ function show() {
     picker("members", sizes().map(String), sizes().indexOf(chosen.size), (i) => (chosen.size = sizes()[i])),
     build("span.runs", `runs of each: ${runs.toLocaleString("en")}; a cell of the table is median / p99 / worst`));
   document.querySelector(".cards").replaceChildren(...lab.measures.map((_, i) => card(i)));
+  thin();
   table();
 }
+
+// thin hides labels of axes that would cover others; "never", the last of an axis, stays.
+function thin() {
+  for (const track of document.querySelectorAll(".axis")) {
+    const kept = [];
+    for (const tick of [...track.querySelectorAll(".tick")].sort((a, b) => (b.textContent === "never") - (a.textContent === "never"))) {
+      tick.hidden = false;
+      const box = tick.getBoundingClientRect();
+      tick.hidden = kept.some((other) => box.left < other.right + 6 && other.left < box.right + 6);
+      if (!tick.hidden) kept.push(box);
+    }
+  }
+}
+window.addEventListener("resize", thin);
 
 // sizes returns the cluster sizes at which the scenario was run.
 function sizes() {
@@ -176,10 +192,15 @@ const stops = [...document.querySelectorAll(".tour a")];
 function visit(stop) {
   stops.forEach((other) => other.removeAttribute("aria-current"));
   stop?.setAttribute("aria-current", "step");
+  if (stop) stop.closest(".tour").scrollLeft = stop.offsetLeft - stop.closest(".tour").offsetLeft; // on a narrow screen
   document.querySelectorAll(".told p").forEach((text, i) => (text.hidden = stops[i] !== stop));
 }
 for (const stop of stops) stop.addEventListener("click", () => visit(stop));
+// A link leads to a stop if it shows the same diagrams.
+const shows = (hash) => ["diagram", "diagram2"].map((name) => new URLSearchParams(hash.slice(1)).get(name)).join();
+const stopAt = (hash) => stops.find((stop) => shows(stop.hash) === shows(hash));
+addEventListener("hashchange", () => visit(stopAt(location.hash)));
 // A reader who chooses a scenario or an algorithm leaves the tour.
 document.addEventListener("change", (e) => e.target.matches("#together select, .choose select") && visit(), true);
-visit(stops.find((stop) => stop.hash === location.hash) ?? (location.hash ? undefined : stops[0]));
+visit(location.hash ? stopAt(location.hash) : stops[0]);
 show();
