@@ -11,7 +11,7 @@ import (
 )
 
 func TestRun_SnapshotsAreTakenSentAndReceivedWhileMembersAreKilled(t *testing.T) {
-	skipIfShort(t)
+	beside(t)
 	r, err := run(t, Options{
 		Seed: 1, Duration: 20 * time.Second, Nodes: 3, Faults: []Kind{Away, KillTaking, KillSending, KillReceiving, Drop}, PlainDisks: true,
 	})
