@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,7 +12,7 @@ import (
 func TestRun_SnapshotsAreTakenSentAndReceivedWhileMembersAreKilled(t *testing.T) {
 	beside(t)
 	r, err := run(t, Options{
-		Seed: 1, Duration: 20 * time.Second, Nodes: 3, Faults: []Kind{Away, KillTaking, KillSending, KillReceiving, Drop}, PlainDisks: true,
+		Seed: 1, Duration: storm, Nodes: 3, Faults: []Kind{Away, KillTaking, KillSending, KillReceiving, Drop}, PlainDisks: true,
 	})
 	require.NoError(t, err)
 	s := r.Snapshots
