@@ -53,7 +53,7 @@ func TestUpgrade_RollsThereAndBack(t *testing.T) {
 	program, version := previousProgram(t.Context(), t)
 	this, err := built.Raftkv()
 	require.NoError(t, err)
-	defer built.Remove()
+	t.Cleanup(built.Remove)
 	here := release{name: thisRelease, program: this}
 	previous := release{name: version, program: program}
 	setSnapshots(t, &previous, &here)
