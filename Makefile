@@ -16,8 +16,8 @@ RANGES   ?= 5
 REPORTS   = docs/reliability
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
-# The packages whose tests are simulated runs, and the tests of theirs that have several goroutines.
-SIMULATED = fuzzy|elections|internal/electionpage|cmd/raftlab
+# The packages whose tests have one goroutine, but for WORKERS of some: the core, simulated runs, pages, and habits.
+SINGLE    = coxswain/raft|fuzzy|elections|cmd/raftlab|internal/(electionpage|tracepage|viewer|habits|sim|enums)
 WORKERS   = ^TestCompare|^TestApplication|^TestFuzz_
 # The packages whose tests run built programs, which have no race detector.
 PROCESSES = cmd/raftkv|cmd/raftkv/upgrade
@@ -70,13 +70,12 @@ portable:
 		GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 $(GO) build -gcflags='all=-N -l' $(PORTABLE) || exit 1; \
 	done
 
-# A simulated run is one goroutine, in which no race could be found, and takes ten times as long under the race detector:
-# those packages are tested with every invariant of the core on instead, as -race has it, and under -race only what they do
-# in several goroutines. Purity, habits, scenarios and the golden lists are tests like any other, so they are in here.
+# In one goroutine no race could be found, and a simulated run takes ten times as long under the race detector. So the core
+# and the simulators are tested with every invariant of the core on instead, as -race has it.
 race: program
-	@packages=$$($(GO) list ./...) && $(TEST) -p 3 -parallel 4 -race $$(echo "$$packages" | grep -vE '/($(SIMULATED)|$(PROCESSES))$$')
+	@packages=$$($(GO) list ./...) && $(TEST) -p 3 -parallel 4 -race $$(echo "$$packages" | grep -vE '/($(SINGLE)|$(PROCESSES))$$')
 	$(TEST) -race -run '$(WORKERS)' ./elections ./fuzzy ./cmd/raftlab
-	$(TEST) -tags invariants ./fuzzy ./elections ./internal/electionpage
+	$(TEST) -tags invariants . ./fuzzy ./elections ./internal/electionpage
 
 fix: ## format, and rewrite golden lists, scenarios and the README's example: read the diff
 	gofmt -w .
