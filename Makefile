@@ -41,7 +41,7 @@ demo: ## three real nodes on this machine; kill the leader and watch (needs only
 
 # Tests with real processes wait most of the time: with three packages at once, something always computes.
 test: program ## the quick loop: every test, without the race detector
-	$(TEST) -p 3 -parallel 4 ./...
+	$(TEST) -p 3 -parallel 4 -timeout 30m ./...
 	cd bench && $(TEST) -tags nopeers -short ./...
 
 # What all tests with real processes run.
@@ -73,9 +73,9 @@ portable:
 # In one goroutine no race could be found, and a simulated run takes ten times as long under the race detector. So the core
 # and the simulators are tested with every invariant of the core on instead, as -race has it.
 race: program
-	@packages=$$($(GO) list ./...) && $(TEST) -p 3 -parallel 4 -race $$(echo "$$packages" | grep -vE '/($(SINGLE)|$(PROCESSES))$$')
+	@packages=$$($(GO) list ./...) && $(TEST) -p 3 -parallel 4 -timeout 30m -race $$(echo "$$packages" | grep -vE '/($(SINGLE)|$(PROCESSES))$$')
 	$(TEST) -race -run '$(WORKERS)' ./elections ./fuzzy ./cmd/raftlab
-	$(TEST) -tags invariants . ./fuzzy ./elections ./internal/electionpage
+	$(TEST) -timeout 30m -tags invariants . ./fuzzy ./elections ./internal/electionpage
 
 fix: ## format, and rewrite golden lists, scenarios and the README's example: read the diff
 	gofmt -w .
