@@ -1,3 +1,5 @@
+//go:build !nopeers
+
 package main
 
 import (
@@ -47,9 +49,6 @@ func newEtcd() *cobra.Command {
 		},
 	}
 }
-
-// callersPerConnection of etcd's client, whose connections carry many calls at once.
-const callersPerConnection = 16
 
 // connectEtcd waits for a leader.
 func connectEtcd(ctx context.Context, members []storeMember, callers int) (put, error) {

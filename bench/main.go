@@ -4,6 +4,7 @@
 // The map of files:
 //
 //	contestant.go   the columns; coxswain.go, hashicorp.go, etcdraft.go (with etcdnet.go), dragonboat.go: their adapters
+//	nopeers.go      stands for all that needs another library, in the build that "make test" makes
 //	cells.go        the rows, in tiers; plan.go: the order of the runs, and how long they take
 //	host.go         a process with replicas, which also calls them; cluster.go: the driver's side of it
 //	scenarios.go    what is done to a cluster; machine.go, slow.go: the disk; stores.go: raftkv; etcd.go

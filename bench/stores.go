@@ -57,6 +57,9 @@ func (m storeMember) host() string { return m.Hosts[m.ID-1] }
 // storeKeys is how many different keys are written.
 const storeKeys = 10_000
 
+// callersPerConnection of etcd's client, whose connections carry many calls at once.
+const callersPerConnection = 16
+
 // store puts values into a store whose members are processes of their own. The callers are in this one.
 func (r *run) store(ctx context.Context) (f figures, err error) {
 	s := stores[slices.IndexFunc(stores, func(s storeContestant) bool { return s.name == r.contestant })]

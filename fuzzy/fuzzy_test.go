@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +49,7 @@ func TestFuzzy_EveryInvariantHolds(t *testing.T) {
 const hashVariable = "FUZZY_PRINT_HASHES"
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // a run allocates much and keeps little
 	if os.Getenv(hashVariable) != "" {
 		fmt.Println(hashes())
 		return

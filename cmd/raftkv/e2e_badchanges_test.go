@@ -13,6 +13,7 @@ import (
 
 // Whoever asks for what cannot be done gets one line that names it and what helps, and nothing has changed.
 func TestEndToEnd_BadChangesChangeNothing(t *testing.T) {
+	t.Parallel()
 	c := newClusterOf(t, 3, 1)
 	require.NoError(t, c.Start())
 	leader := c.leader("")

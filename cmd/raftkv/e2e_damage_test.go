@@ -14,6 +14,7 @@ import (
 )
 
 func TestEndToEnd_ADamagedFileIsRefusedAndTheOthersGoOn(t *testing.T) {
+	t.Parallel()
 	for kind, holdsEntries := range map[storage.Kind]string{
 		storage.KindBolt:     storage.BoltFile,
 		storage.KindSegments: filepath.Join(storage.LogDir, "0000000000000001.seg"),

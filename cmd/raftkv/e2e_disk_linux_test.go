@@ -71,6 +71,7 @@ func (c cluster) awaitEnd(id string) (code int, log string) {
 
 // A member with its log in bbolt ends when its disk is full, and is started again when there is room.
 func TestEndToEnd_AFullDiskEndsAMemberWithItsLogInBbolt(t *testing.T) {
+	t.Parallel()
 	namespace.WithMounts(t, func() {
 		c, leader := startOnSmallDisks(t, storage.KindBolt)
 		w, verify := c.work()
@@ -94,6 +95,7 @@ func TestEndToEnd_AFullDiskEndsAMemberWithItsLogInBbolt(t *testing.T) {
 
 // A leader with its log in segments hands over when its disk is full. It goes on, without a restart, when there is room.
 func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
+	t.Parallel()
 	namespace.WithMounts(t, func() {
 		c, full := startOnSmallDisks(t, storage.KindSegments)
 		_, verify := c.work()
@@ -125,6 +127,7 @@ func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
 }
 
 func TestEndToEnd_AReadOnlyDiskIsRefusedAndTheOthersGoOn(t *testing.T) {
+	t.Parallel()
 	namespace.WithMounts(t, func() {
 		c, leader := startOnSmallDisks(t, storage.KindSegments)
 		w, verify := c.work()

@@ -25,6 +25,7 @@ import (
 )
 
 func TestEndToEnd_EveryMemberAnswersEverything(t *testing.T) {
+	t.Parallel()
 	c, _ := startCluster(t)
 	key := api.KeyPath("a key/with ünusual parts/..")
 	value := strings.Repeat("\x00\xff", 1<<19) // the largest possible one
@@ -116,6 +117,7 @@ func (a authority) flags(t *testing.T, id string) []string {
 }
 
 func TestEndToEnd_TLSKeepsOutACertificateOfAnotherMember(t *testing.T) {
+	t.Parallel()
 	c, ca := newCluster(t), newAuthority(t)
 	n1, n2, n3 := c.Nodes[0], c.Nodes[1], c.Nodes[2]
 	start := func(n local.Node, certificate string) *local.Process {

@@ -21,6 +21,7 @@ import (
 )
 
 func TestEndToEnd_AMemberWithAnEmptiedDiskSaysSoAndTheOthersGoOn(t *testing.T) {
+	t.Parallel()
 	c, leader := startCluster(t)
 	w, verify := c.work()
 	wiped := c.others(leader.ID)[0]
@@ -69,6 +70,7 @@ func startApart(t *testing.T, args []string) *local.Process {
 }
 
 func TestEndToEnd_UnequalConfigurationsFoundNothingAndSayWhy(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		rule   string
 		flag   string
@@ -101,6 +103,7 @@ func TestEndToEnd_UnequalConfigurationsFoundNothingAndSayWhy(t *testing.T) {
 }
 
 func TestEndToEnd_AMemberOfAnotherClusterIsKeptOut(t *testing.T) {
+	t.Parallel()
 	c, leader := startCluster(t)
 	outsider := c.others(leader.ID)[0]
 	c.Kill(outsider.ID)
@@ -118,6 +121,7 @@ func TestEndToEnd_AMemberOfAnotherClusterIsKeptOut(t *testing.T) {
 }
 
 func TestEndToEnd_APeerThatDoesNotResolveIsNamedInTheStatus(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	startApart(t, replaced(c.ServeArgs(c.Nodes[0]), "--peers", func(peer string) string {
 		return strings.Replace(peer, "n2=127.0.0.1:", "n2=no.such.host.invalid:", 1)
@@ -150,6 +154,7 @@ func runServe(t *testing.T, args []string) (code int, says string) {
 }
 
 func TestEndToEnd_AStrangerOnTheRaftPortIsLoggedAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	c, leader := startCluster(t)
 	stranger, err := net.Dial("tcp", leader.RaftAddr)
 	require.NoError(t, err)
@@ -164,6 +169,7 @@ func TestEndToEnd_AStrangerOnTheRaftPortIsLoggedAndChangesNothing(t *testing.T) 
 }
 
 func TestEndToEnd_AMemberThatCannotStartSaysWhy(t *testing.T) {
+	t.Parallel()
 	c, leader := startCluster(t)
 	args := c.ServeArgs(leader)
 	elsewhere := func(string) string { return "127.0.0.1:0" }

@@ -93,10 +93,19 @@ func honest(t *testing.T, n local.Node, d time.Duration) *tally {
 	return &y
 }
 
+// startForFloods is startCluster with a longer election timeout, because a flood uses the same processors.
+func startForFloods(t *testing.T) (c cluster, leader local.Node) {
+	t.Helper()
+	c = newCluster(t)
+	c.More = func(local.Node) []string { return []string{"--election-timeout", "1s"} }
+	require.NoError(t, c.Start())
+	return c, c.leader("")
+}
+
 // The clients of the flood send their bodies byte by byte, and never finish.
 func TestEndToEnd_BodiesThatTrickleKeepNoHonestWriteOut(t *testing.T) {
 	const tricklers = 1700
-	c, leader := startCluster(t)
+	c, leader := startForFloods(t)
 	flood(t, leader.HTTPAddr, tricklers, func(ctx context.Context, conn net.Conn) {
 		_, err := fmt.Fprintf(conn, "PUT /kv/trickled HTTP/1.1\r\nHost: %s\r\nContent-Length: 100000\r\n\r\n", leader.HTTPAddr)
 		for err == nil && pause(ctx, 200*time.Millisecond) {
@@ -112,10 +121,7 @@ func TestEndToEnd_BodiesThatTrickleKeepNoHonestWriteOut(t *testing.T) {
 // The clients of the flood request large values again and again, and never read a reply.
 func TestEndToEnd_ClientsThatNeverReadCostTheLeaderNeitherOfficeNorMemory(t *testing.T) {
 	const clients, requests = 1000, 32
-	c := newCluster(t)
-	c.More = func(local.Node) []string { return []string{"--election-timeout", "1s"} } // because the flood uses the same processors
-	require.NoError(t, c.Start())
-	leader := c.leader("")
+	c, leader := startForFloods(t)
 	for i := range 4 {
 		_, err := c.clientOf(leader).Put(t.Context(), fmt.Sprintf("large/%d", i), make([]byte, 1<<20), client.Condition{})
 		require.NoError(t, err)

@@ -58,6 +58,7 @@ func (c cluster) asides(n local.Node) int {
 }
 
 func TestEndToEnd_AMemberJoinsByItselfWhateverBecameOfItsDisk(t *testing.T) {
+	t.Parallel()
 	c, n4 := joiningCluster(t)
 	w, verify := c.work()
 	writes(t, w, 20)
@@ -106,6 +107,7 @@ func TestEndToEnd_AMemberJoinsByItselfWhateverBecameOfItsDisk(t *testing.T) {
 }
 
 func TestEndToEnd_AMemberThatWasRemovedJoinsAgainWhenItIsStarted(t *testing.T) {
+	t.Parallel()
 	c, n4 := joiningCluster(t)
 	w, verify := c.work()
 	require.NoError(t, c.Start(n4.ID))
@@ -122,6 +124,7 @@ func TestEndToEnd_AMemberThatWasRemovedJoinsAgainWhenItIsStarted(t *testing.T) {
 
 // A command line that was copied to another machine must not drive out the member that runs.
 func TestEndToEnd_ACopiedCommandLineTakesNobodysPlace(t *testing.T) {
+	t.Parallel()
 	c, n4 := joiningCluster(t)
 	require.NoError(t, c.Start(n4.ID))
 	first, index := c.joined(n4, "")

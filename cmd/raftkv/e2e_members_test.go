@@ -60,6 +60,7 @@ func (c cluster) ends(n local.Node, code int) {
 }
 
 func TestEndToEnd_GrowsFromOneToThreeAndBack(t *testing.T) {
+	t.Parallel()
 	c := newClusterOf(t, 1, 2)
 	require.NoError(t, c.Start())
 	n1, n2, n3 := c.Nodes[0], c.Nodes[1], c.Nodes[2]
@@ -100,6 +101,7 @@ func TestEndToEnd_GrowsFromOneToThreeAndBack(t *testing.T) {
 }
 
 func TestEndToEnd_AMemberWhoseDiskIsLostIsReplaced(t *testing.T) {
+	t.Parallel()
 	c, leader := startCluster(t)
 	w, verify := c.work()
 	writes(t, w, 50)

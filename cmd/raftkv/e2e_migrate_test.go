@@ -17,6 +17,7 @@ import (
 // A member is killed while clients write, its log is moved, with a kill in the middle of that as well, and it goes on with what it
 // had; and the same again on the way back.
 func TestEndToEnd_AMemberGoesOnWithItsLogMoved(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	moved := c.Nodes[0]
 	c.More = func(n local.Node) []string {

@@ -55,6 +55,7 @@ func (c cluster) moved(id string) (n local.Node) {
 }
 
 func TestEndToEnd_AMemberThatHasMovedCorrectsItsEntry(t *testing.T) {
+	t.Parallel()
 	c, leader := startCluster(t)
 	w, verify := c.work()
 	writes(t, w, 20)
@@ -80,6 +81,7 @@ func TestEndToEnd_AMemberThatHasMovedCorrectsItsEntry(t *testing.T) {
 }
 
 func TestEndToEnd_AllMembersMoveAtOnce(t *testing.T) {
+	t.Parallel()
 	c, _ := startCluster(t)
 	c.write()
 	c.remembered()

@@ -21,7 +21,7 @@ type linked struct {
 
 // onLinks runs body with a cluster of which no member runs yet.
 func onLinks(t *testing.T, body func(linked)) {
-	testnet.Inside(t, []string{programVariable + "=" + program}, func(n *testnet.Net) {
+	testnet.Inside(t, func(n *testnet.Net) {
 		c := linked{newCluster(t), n}
 		var ports []string
 		for i := range c.Nodes {

@@ -141,6 +141,7 @@ func (p *page) ended(id string, code int) {
 
 // The page lets a cluster of one grow to three, replaces a lost disk, moves all members at once, and shrinks to one again.
 func TestEndToEnd_ThePageOfMembershipSaysWhatIsTrue(t *testing.T) {
+	t.Parallel()
 	p := openPage(t)
 	const n1 = "http://127.0.0.1:4101"
 	require.Len(t, p.blocks, 4, "a block of commands was added to docs/membership.md: run it here")

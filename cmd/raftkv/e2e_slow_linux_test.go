@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// fullVariable makes the tests measure every row, as "make measure" does. That takes minutes.
-	fullVariable = "RAFTKV_MEASURE"
 	// longTimeout is the timeout of clients whose writes may take seconds.
 	longTimeout = 10 * time.Second
 	// electionPatience is how long a row waits for a leader. A row without one by then reports that.
@@ -29,14 +27,6 @@ const (
 	// syncsPerWrite is how many syncs bbolt makes for a transaction.
 	syncsPerWrite = 2
 )
-
-// inFull returns how often to repeat a row.
-func inFull(otherwise, full int) int {
-	if os.Getenv(fullVariable) == "" {
-		return otherwise
-	}
-	return full
-}
 
 func fullOnly(t *testing.T) {
 	if os.Getenv(fullVariable) == "" {

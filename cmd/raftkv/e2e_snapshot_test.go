@@ -74,6 +74,7 @@ func (c cluster) sendAway(away, leader local.Node) {
 }
 
 func TestEndToEnd_TheLogStaysBoundedAndARestartReadsASnapshot(t *testing.T) {
+	t.Parallel()
 	c, _ := startSnapshotting(t, "--snapshot-entries", "100", "--snapshot-tail-bytes", "8KiB")
 	w, verify := c.work()
 	writes(t, w, 200)
@@ -91,6 +92,7 @@ func TestEndToEnd_TheLogStaysBoundedAndARestartReadsASnapshot(t *testing.T) {
 }
 
 func TestEndToEnd_AMemberThatWasAwayIsSentASnapshotWhateverIsKilled(t *testing.T) {
+	t.Parallel()
 	c, leader := startSnapshotting(t, "--snapshot-log-bytes", "64KiB", "--snapshot-tail-bytes", "64KiB", "--snapshot-rate", "192KiB")
 	const keys, valueBytes = 200, 8 << 10
 	c.fill(0, keys, valueBytes)
@@ -126,6 +128,7 @@ func TestEndToEnd_AMemberThatWasAwayIsSentASnapshotWhateverIsKilled(t *testing.T
 }
 
 func TestEndToEnd_ASnapshotIsTakenByACommand(t *testing.T) {
+	t.Parallel()
 	c, leader := startSnapshotting(t, "--snapshot-rate", "64KiB")
 	c.fill(0, 50, 8<<10)
 	other := c.others(leader.ID)[0]

@@ -33,6 +33,7 @@ func (c cluster) onDisksOfTheirOwn() map[string]*powercut.FS {
 }
 
 func TestEndToEnd_ALeaderWhoseDiskStandsStillIsReplacedAndFollowsOnceItIsBack(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	disks := c.onDisksOfTheirOwn()
 	require.NoError(t, c.Start())

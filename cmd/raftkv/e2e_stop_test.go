@@ -19,6 +19,7 @@ const stopTries = 5
 // A leader that is told to stop transfers its leadership before it waits for its requests to end. Otherwise one request
 // whose body arrives slowly would keep all writes waiting for as long.
 func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T) {
+	t.Parallel()
 	c, leader := startCluster(t)
 	var err error
 	for range stopTries {

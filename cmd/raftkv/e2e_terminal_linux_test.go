@@ -90,6 +90,7 @@ func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 }
 
 func TestEndToEnd_GetEndsItsLineOnATerminalAlone(t *testing.T) {
+	t.Parallel()
 	c, leader := startCluster(t)
 	require.Eventually(t, func() bool {
 		_, err := c.clients()[0].Put(t.Context(), "greeting", []byte("hello"), client.Condition{})

@@ -10,9 +10,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -20,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -30,8 +28,8 @@ import (
 )
 
 const (
-	killsDefault     = 20
-	powerCutsDefault = 10
+	// fullVariable makes the tests measure every row, as "make measure" does. That takes minutes.
+	fullVariable = "RAFTKV_MEASURE"
 	// patience bounds the wait for something that must happen.
 	patience = time.Minute
 	poll     = 10 * time.Millisecond
@@ -49,27 +47,21 @@ func TestMain(m *testing.M) {
 	os.Exit(buildAndRun(m))
 }
 
-// programVariable names a built raftkv to test, such as an older release to compare with.
-const programVariable = "RAFTKV_PROGRAM"
-
 func buildAndRun(m *testing.M) int {
-	if program = os.Getenv(programVariable); program != "" {
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "raftkv-test-")
-	if err != nil {
+	var err error
+	if program, err = built.Raftkv(); err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "raftkv")
-	if runtime.GOOS == "windows" {
-		program += ".exe"
-	}
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		fmt.Printf("%s\n", out)
-		panic(err)
-	}
+	defer built.Remove()
 	return m.Run()
+}
+
+// inFull returns how often to repeat a row, or to kill.
+func inFull(otherwise, full int) int {
+	if os.Getenv(fullVariable) == "" {
+		return otherwise
+	}
+	return full
 }
 
 func number(t *testing.T, variable string, standard int) int {
@@ -260,10 +252,11 @@ func writes(t *testing.T, w *workload.Workload, count int) {
 }
 
 func TestEndToEnd_TheLeaderIsKilledAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	c, _ := startMixed(t)
 	w, verify := c.work()
 	var stops []time.Duration
-	for range number(t, "RAFTKV_KILLS", killsDefault) {
+	for range number(t, "RAFTKV_KILLS", inFull(6, 20)) {
 		writes(t, w, 20)
 		leader := c.leader("")
 		began := time.Now()
@@ -289,10 +282,11 @@ func spread(figures []time.Duration) string {
 }
 
 func TestEndToEnd_EveryAcknowledgedWriteSurvivesTheKillOfAllAtOnce(t *testing.T) {
+	t.Parallel()
 	c, _ := startMixed(t)
 	clients := c.clients()
 	acknowledged := map[string]uint64{} // key -> revision
-	cuts := number(t, "RAFTKV_POWER_CUTS", powerCutsDefault)
+	cuts := number(t, "RAFTKV_POWER_CUTS", inFull(4, 10))
 	for cut := range cuts {
 		written := writeUntilKilled(t, c, clients, fmt.Sprintf("cut/%d/", cut))
 		for key, revision := range written {
@@ -363,6 +357,7 @@ func writeUntilKilled(t *testing.T, c cluster, members []*client.Client, prefix 
 }
 
 func TestEndToEnd_AFrozenLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
+	t.Parallel()
 	c, frozen := startCluster(t)
 	w, verify := c.work()
 	for range 2 {
@@ -388,6 +383,7 @@ func TestEndToEnd_AFrozenLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
 }
 
 func TestEndToEnd_LeadershipIsHandedOver(t *testing.T) {
+	t.Parallel()
 	c, leader := startCluster(t)
 	w, verify := c.work()
 	writes(t, w, 20)

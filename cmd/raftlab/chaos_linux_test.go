@@ -15,29 +15,35 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft/fuzzy/processes"
+	"github.com/coxswain/raft/internal/built"
 )
 
 // patience is for what must happen.
 const patience = time.Minute
 
-// programs builds raftlab and raftkv.
-func programs(t *testing.T) (dir string) {
+// program builds raftlab.
+func program(t *testing.T) (path string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds and runs real processes")
 	}
-	dir = t.TempDir()
-	out, err := exec.Command("go", "build", "-o", dir+"/", ".", "../raftkv").CombinedOutput()
+	path = filepath.Join(t.TempDir(), "raftlab")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
-	return dir
+	t.Cleanup(built.Remove)
+	return path
 }
 
-// builtChaos returns the built "raftlab chaos", with a temporary directory of its own.
-func builtChaos(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, out *bytes.Buffer, temp string) {
+// builtChaos returns the "raftlab chaos" of a built program, with a temporary directory of its own. The test goes on beside
+// others that call this.
+func builtChaos(t *testing.T, program string, args ...string) (cmd *exec.Cmd, out *bytes.Buffer, temp string) {
 	t.Helper()
+	t.Parallel()
+	raftkv, err := built.Raftkv()
+	require.NoError(t, err)
 	temp = t.TempDir()
-	args = append([]string{"chaos", "--binary", filepath.Join(dir, "raftkv")}, args...)
-	cmd, out = exec.Command(filepath.Join(dir, "raftlab"), args...), &bytes.Buffer{}
+	args = append([]string{"chaos", "--binary", raftkv}, args...)
+	cmd, out = exec.Command(program, args...), &bytes.Buffer{}
 	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 	cmd.Stdout, cmd.Stderr = out, out
 	return cmd, out, temp
@@ -80,15 +86,15 @@ func inFullSwing(t *testing.T, temp string) {
 }
 
 func TestChaos_TheBuiltProgram(t *testing.T) {
-	dir := programs(t)
-	t.Run("reports what it ran", func(t *testing.T) { reportsWhatItRan(t, dir) })
-	t.Run("interrupted, leaves nothing behind", func(t *testing.T) { leavesNothing(t, dir, syscall.SIGINT) })
-	t.Run("asked to end, leaves nothing behind", func(t *testing.T) { leavesNothing(t, dir, syscall.SIGTERM) })
-	t.Run("killed, takes its processes and mounts along", func(t *testing.T) { takesThemAlong(t, dir) })
+	path := program(t)
+	t.Run("reports what it ran", func(t *testing.T) { reportsWhatItRan(t, path) })
+	t.Run("interrupted, leaves nothing behind", func(t *testing.T) { leavesNothing(t, path, syscall.SIGINT) })
+	t.Run("asked to end, leaves nothing behind", func(t *testing.T) { leavesNothing(t, path, syscall.SIGTERM) })
+	t.Run("killed, takes its processes and mounts along", func(t *testing.T) { takesThemAlong(t, path) })
 }
 
-func reportsWhatItRan(t *testing.T, dir string) {
-	cmd, said, _ := builtChaos(t, dir, "--duration", "2s", "--nodes", "3", "--faults", "kill,drop", "--seed", "2f", "--json")
+func reportsWhatItRan(t *testing.T, program string) {
+	cmd, said, _ := builtChaos(t, program, "--duration", "2s", "--nodes", "3", "--faults", "kill,drop", "--seed", "2f", "--json")
 	var report bytes.Buffer
 	cmd.Stdout = &report
 	require.NoError(t, cmd.Run(), said.String())
@@ -101,8 +107,8 @@ func reportsWhatItRan(t *testing.T, dir string) {
 	assert.Contains(t, r.Origin, "commit ")
 }
 
-func leavesNothing(t *testing.T, dir string, signal syscall.Signal) {
-	cmd, out, temp := builtChaos(t, dir, "--duration", "1h", "--nodes", "3")
+func leavesNothing(t *testing.T, program string, signal syscall.Signal) {
+	cmd, out, temp := builtChaos(t, program, "--duration", "1h", "--nodes", "3")
 	require.NoError(t, cmd.Start())
 	inFullSwing(t, temp)
 	require.NoError(t, cmd.Process.Signal(signal))
@@ -116,8 +122,8 @@ func leavesNothing(t *testing.T, dir string, signal syscall.Signal) {
 	assert.Empty(t, entries)
 }
 
-func takesThemAlong(t *testing.T, dir string) {
-	cmd, _, temp := builtChaos(t, dir, "--duration", "1h", "--nodes", "3")
+func takesThemAlong(t *testing.T, program string) {
+	cmd, _, temp := builtChaos(t, program, "--duration", "1h", "--nodes", "3")
 	require.NoError(t, cmd.Start())
 	inFullSwing(t, temp)
 	require.NoError(t, cmd.Process.Kill())

@@ -43,6 +43,7 @@ type Options struct {
 	Say func(line string)
 
 	patience time.Duration // healthyMax, except in tests
+	temp     string        // where the directory of the run is made; the system's, except in tests
 }
 
 // Progress describes how far a run has come.
@@ -86,7 +87,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	o.patience = cmp.Or(o.patience, healthyMax)
-	dir, err := os.MkdirTemp("", "raftlab-chaos-")
+	dir, err := os.MkdirTemp(o.temp, "raftlab-chaos-")
 	if err != nil {
 		return Report{}, err
 	}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
@@ -33,57 +32,44 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	code := m.Run()
-	if raftkv != "" {
-		_ = os.RemoveAll(filepath.Dir(raftkv))
-	}
+	built.Remove()
 	os.Exit(code)
 }
 
-// raftkv is the built program after build was called.
-var raftkv string
-
-// build builds raftkv once for all tests.
-var build = sync.OnceValue(func() error {
-	dir, err := os.MkdirTemp("", "chaos-test-")
-	if err != nil {
-		return err
-	}
-	raftkv = filepath.Join(dir, "raftkv")
-	out, err := exec.Command("go", "build", "-o", raftkv, "github.com/coxswain/raft/cmd/raftkv").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return nil
-})
+// storm is how long the longer runs of the tests last. With -race, as "make verify" runs them, it is 20 seconds.
+var storm = 12 * time.Second
 
 // run runs a cluster in chaos, in a temporary directory that must be empty again after a clean run.
 func run(t *testing.T, o Options) (Report, error) {
 	t.Helper()
 	if o.Binary == "" {
-		require.NoError(t, build())
-		o.Binary = raftkv
+		var err error
+		o.Binary, err = built.Raftkv()
+		require.NoError(t, err)
 	}
-	t.Setenv("TMPDIR", t.TempDir())
+	o.temp = t.TempDir()
 	o.Say = func(line string) { t.Log(line) }
 	r, err := Run(t.Context(), o)
 	t.Logf("%s", r)
 	mounts, _ := os.ReadFile("/proc/mounts") // empty on other systems than Linux
-	assert.NotContains(t, string(mounts), os.TempDir(), "nothing is mounted any longer")
-	left, readErr := os.ReadDir(os.TempDir())
+	assert.NotContains(t, string(mounts), o.temp, "nothing is mounted any longer")
+	left, readErr := os.ReadDir(o.temp)
 	require.NoError(t, readErr)
 	assert.Equal(t, r.Kept != "", len(left) > 0, "%v is left", left)
 	return r, err
 }
 
-func skipIfShort(t *testing.T) {
+// beside starts a test that runs beside others like it, since most of its time is waiting.
+func beside(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("runs real processes for ten seconds")
 	}
+	t.Parallel()
 }
 
 func TestRun_IsCleanWhileLeadersAreKilledAndPowerIsCut(t *testing.T) {
-	skipIfShort(t)
+	beside(t)
 	r, err := run(t, Options{
 		Seed: 5, Duration: 10 * time.Second, Nodes: 3,
 		Faults: []Kind{Kill, Pause, PowerCut, PowerCutAll, FullDisk, StallSync, OneWay, Partition, HalfOpen, DeadConn},
@@ -99,9 +85,9 @@ func TestRun_IsCleanWhileLeadersAreKilledAndPowerIsCut(t *testing.T) {
 }
 
 func TestRun_MembersComeGoMoveAndAreReplaced(t *testing.T) {
-	skipIfShort(t)
+	beside(t)
 	r, err := run(t, Options{
-		Seed: 3, Duration: 20 * time.Second, Nodes: 3, PlainDisks: true,
+		Seed: 3, Duration: storm, Nodes: 3, PlainDisks: true,
 		Faults: []Kind{Kill, Resize, Swap, Demote, Move, Wipe, OlderImage, Damage},
 	})
 	require.NoError(t, err)
@@ -115,7 +101,7 @@ func TestRun_MembersComeGoMoveAndAreReplaced(t *testing.T) {
 
 // This shows that a run can fail: with disks that lie about syncs, a power cut loses acknowledged writes.
 func TestRun_FindsTheWritesThatLyingDisksLose(t *testing.T) {
-	skipIfShort(t)
+	beside(t)
 	o := Options{Duration: 5 * time.Second, Nodes: 3, Faults: []Kind{PowerCutAll}, Lie: true}
 	r, err := run(t, o)
 	if r.LeftOutReason != "" {
@@ -158,14 +144,14 @@ func TestRun_AClusterWithoutALeaderIsNotAlive(t *testing.T) {
 
 func TestRun_AnInterruptedOneIsNotJudgedAndLeavesNothing(t *testing.T) {
 	t.Setenv(memberRole, "silent")
-	t.Setenv("TMPDIR", t.TempDir())
+	temp := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
-	r, err := Run(ctx, Options{Duration: time.Hour, Nodes: 3, Binary: os.Args[0]})
+	r, err := Run(ctx, Options{Duration: time.Hour, Nodes: 3, Binary: os.Args[0], temp: temp})
 	assert.ErrorIs(t, err, ErrInterrupted)
 	assert.Equal(t, "not judged", r.Verdict)
 	assert.NotContains(t, r.String(), "checked: ")
-	left, err := os.ReadDir(os.TempDir())
+	left, err := os.ReadDir(temp)
 	require.NoError(t, err)
 	assert.Empty(t, left)
 }

@@ -4,16 +4,15 @@ import (
 	"bufio"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 func TestRun_SnapshotsAreTakenSentAndReceivedWhileMembersAreKilled(t *testing.T) {
-	skipIfShort(t)
+	beside(t)
 	r, err := run(t, Options{
-		Seed: 1, Duration: 20 * time.Second, Nodes: 3, Faults: []Kind{Away, KillTaking, KillSending, KillReceiving, Drop}, PlainDisks: true,
+		Seed: 1, Duration: storm, Nodes: 3, Faults: []Kind{Away, KillTaking, KillSending, KillReceiving, Drop}, PlainDisks: true,
 	})
 	require.NoError(t, err)
 	s := r.Snapshots

@@ -16,8 +16,12 @@ import (
 	"github.com/coxswain/raft/internal/resume"
 )
 
-// rangesMax bounds --ranges.
-const rangesMax = 1000
+const (
+	// rangesMax bounds --ranges.
+	rangesMax = 1000
+	// mustKillBudget is a budget of --must-kill that leaves the verdict to the seeds, on a busy machine, too.
+	mustKillBudget = 5 * time.Minute
+)
 
 // request is one call of the command.
 type request struct {
@@ -54,7 +58,7 @@ another hunt is refused. Remove it to begin anew.`,
 	flags.IntVar(&r.options.Ranges, "ranges", 1, "ranges of seeds to hunt in; figures are medians")
 	flags.Uint64Var(&r.options.First, "first", 0, "number of the first seed")
 	flags.IntVar(&r.options.Workers, "workers", runtime.GOMAXPROCS(0), "mutants hunted at once")
-	flags.BoolVar(&r.mustKill, "must-kill", false, "only the ones that every change is checked with")
+	flags.BoolVar(&r.mustKill, "must-kill", false, "only the ones that every change is checked with, each until it dies by a scenario, a test or a seed")
 	flags.BoolVar(&r.list, "list", false, "print the mutants and hunt none")
 	flags.BoolVar(&r.asJSON, "json", false, "print the scoreboard as JSON")
 	flags.StringVar(&r.resume, "resume", "", "save the progress in this file, and go on from what it holds")
@@ -69,6 +73,9 @@ func (r *request) run(cmd *cobra.Command, ids []string) error {
 	}
 	if r.list {
 		return list(cmd.OutOrStdout(), mutants)
+	}
+	if r.options.Verdict = r.mustKill; r.mustKill && !cmd.Flags().Changed("budget") {
+		r.options.Budget = mustKillBudget
 	}
 	var done []Report
 	file, err := resume.Open(r.resume, r.campaign(ids), &done)

@@ -27,6 +27,9 @@ type Options struct {
 	First   uint64        // number of the first seed
 	Workers int           // mutants hunted at once (1)
 	Ranges  int           // of seeds, each hunted in to the first kill (1)
+	// Verdict asks only whether each mutant dies, and not how many seeds that takes: no seed is run for one that a scenario
+	// kills, or that has a test.
+	Verdict bool
 	// Done is called for each mutant whose hunt has ended, one call at a time. It may be nil.
 	Done func(Report)
 }
@@ -152,7 +155,7 @@ func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err 
 	}
 	began := time.Now()
 	defer func() { r.Wall = time.Since(began) }()
-	if m.Alive != "" && m.ID != Noop {
+	if m.Alive != "" && (m.ID != Noop || o.Verdict) {
 		o.Seeds = min(o.Seeds, aliveSeeds)
 	}
 	if !m.Outside {
@@ -160,7 +163,10 @@ func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err 
 		if err != nil {
 			return r, err
 		}
-		if err := b.chase(ctx, m, o, &r); err != nil {
+		if !o.Verdict || !staged.Killed && m.Test == nil {
+			err = b.chase(ctx, m, o, &r)
+		}
+		if err != nil {
 			return r, err
 		}
 		if r.Killed {
@@ -283,7 +289,7 @@ func (b *Binary) run(ctx context.Context, id string, profiles []string, first ui
 	cmd := exec.CommandContext(ctx, b.hunter, "-profiles", strings.Join(profiles, ","),
 		"-first", strconv.FormatUint(first, 10), "-skip", strconv.Itoa(skip), "-seeds", strconv.Itoa(seeds), "-budget", budget.String())
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }),
-		append(environment(id), "GOMAXPROCS=1", "GOMEMLIMIT=1GiB")...)
+		append(environment(id), "GOMAXPROCS=1", "GOGC=400", "GOMEMLIMIT=1GiB")...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

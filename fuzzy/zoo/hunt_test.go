@@ -28,6 +28,17 @@ func TestHunt_KillsWhatItMust(t *testing.T) {
 	assert.Empty(t, Survivors(reports))
 }
 
+func TestHunt_AVerdictNeedsNoSeedIfAScenarioKills(t *testing.T) {
+	b := built(t)
+	mutants, err := Choose([]string{"C12"})
+	require.NoError(t, err)
+	reports, err := b.Hunt(t.Context(), mutants, Options{Verdict: true})
+	require.NoError(t, err)
+	assert.True(t, reports[0].Killed)
+	assert.True(t, reports[0].ByScenario)
+	assert.Zero(t, reports[0].Seeds)
+}
+
 func TestHonest_NoticesAZooThatLies(t *testing.T) {
 	alive, dead := Find{}, Find{Killed: true, Rule: "G1", Seed: "f9.swarm.2"}
 	assert.NoError(t, Honest([]Report{{ID: Canary, Find: dead}, {ID: Noop, Find: alive}, {ID: "E01", Find: alive}}))

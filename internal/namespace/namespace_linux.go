@@ -16,14 +16,14 @@ const insideVariable = "COXSWAIN_NAMESPACE_INSIDE"
 // Run starts this test again in a process with new namespaces of these kinds (syscall.CLONE_NEW...), where it
 // calls body, and returns what that process printed. An error says why no namespace can be created here; then
 // nothing was run.
-func Run(t testing.TB, kinds uintptr, environment []string, body func()) (output []byte, err error) {
+func Run(t testing.TB, kinds uintptr, body func()) (output []byte, err error) {
 	t.Helper()
 	if os.Getenv(insideVariable) != "" {
 		body()
 		return nil, nil
 	}
 	inside := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
-	inside.Env = append(append(os.Environ(), insideVariable+"=1"), environment...)
+	inside.Env = append(os.Environ(), insideVariable+"=1")
 	inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: kinds, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() != 0 {
 		inside.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -47,7 +47,7 @@ func Run(t testing.TB, kinds uintptr, environment []string, body func()) (output
 // possible.
 func WithMounts(t testing.TB, body func()) {
 	t.Helper()
-	_, err := Run(t, syscall.CLONE_NEWNS, nil, func() {
+	_, err := Run(t, syscall.CLONE_NEWNS, func() {
 		if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 			t.Fatalf("making the mounts private: %v", err)
 		}

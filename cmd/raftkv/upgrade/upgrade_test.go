@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -42,9 +43,6 @@ const (
 // thisRelease is the name of the release that is tested.
 const thisRelease = "this release"
 
-// underRace reports that the race detector is on.
-var underRace bool
-
 // Three members go from the previous release to this one, back, and forward again. A leader dies in the mixed state on the
 // way there and on the way back. Nothing that was acknowledged is lost, what clients see is linearizable, and all members
 // end with the same content.
@@ -52,11 +50,11 @@ var underRace bool
 // While the last member is of the previous release, one that is of it, too, is added, under a leader of each release; it is
 // removed and added again in between. Then it goes to this release as well, and moves its log to bbolt and back.
 func TestUpgrade_RollsThereAndBack(t *testing.T) {
-	if underRace {
-		t.Skip("two built programs are tested, and neither has a race detector")
-	}
 	program, version := previousProgram(t.Context(), t)
-	here := release{name: thisRelease, program: build(t.Context(), t, "../../..")}
+	this, err := built.Raftkv()
+	require.NoError(t, err)
+	t.Cleanup(built.Remove)
+	here := release{name: thisRelease, program: this}
 	previous := release{name: version, program: program}
 	setSnapshots(t, &previous, &here)
 

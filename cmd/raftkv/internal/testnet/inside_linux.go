@@ -14,9 +14,9 @@ var logged = regexp.MustCompile(`(?m)^ *[a-z_0-9]+\.go:[0-9]+: (.*)$`)
 
 // Inside runs body in a new process: this test, started again in a new network namespace with this network. It copies the
 // log of that test to its own. If it may not create a namespace, it calls without with the reason.
-func Inside(t *testing.T, environment []string, body func(*Net), without func(reason string)) {
+func Inside(t *testing.T, body func(*Net), without func(reason string)) {
 	t.Helper()
-	out, err := namespace.Run(t, syscall.CLONE_NEWNET, environment, func() {
+	out, err := namespace.Run(t, syscall.CLONE_NEWNET, func() {
 		n, err := Open()
 		if err != nil {
 			t.Skipf("testnet: %v", err)

@@ -14,7 +14,7 @@ import (
 )
 
 func inside(t *testing.T, body func(*testnet.Net)) {
-	testnet.Inside(t, nil, body, func(reason string) { t.Skip(reason) })
+	testnet.Inside(t, body, func(reason string) { t.Skip(reason) })
 }
 
 // dial connects member 0 to member 1, and returns both ends.

@@ -1,5 +1,0 @@
-//go:build race
-
-package upgrade_test
-
-func init() { underRace = true }

@@ -1,0 +1,5 @@
+//go:build invariants
+
+package fuzzy
+
+func init() { thrift = 1 }

@@ -1,0 +1,7 @@
+//go:build race
+
+package chaos
+
+import "time"
+
+func init() { storm = 20 * time.Second }

@@ -1,5 +1,0 @@
-//go:build race
-
-package fuzzy
-
-func init() { thrift = 4 } // each run takes ten times as long, and is one goroutine, in which no race could be found
