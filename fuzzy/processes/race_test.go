@@ -1,6 +1,6 @@
 //go:build race
 
-package chaos
+package processes
 
 import "time"
 
