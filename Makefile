@@ -49,10 +49,11 @@ picture: ## draw docs/results/demo.svg from a real run of the demo whose leader 
 		$(GO) run ./internal/termsvg 'The demo in a terminal: the leader is killed' > docs/results/demo.svg.new
 	mv docs/results/demo.svg.new docs/results/demo.svg
 
-# Tests with real processes wait most of the time: with three packages at once, something always computes.
+# Tests with real processes wait most of the time: with three packages at once, something always computes. The pages of the lab,
+# in a browser for a minute, are left to "make race".
 test: program ## the quick loop: every test, without the race detector
 	$(TEST) -p 3 -parallel 4 -timeout 30m ./...
-	cd elections && $(TEST) -short ./...
+	cd elections && $(TEST) -short . ./cmd/...
 	cd bench && $(TEST) -tags nopeers -short ./...
 
 # What all tests with real processes run.
