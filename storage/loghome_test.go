@@ -115,7 +115,7 @@ func TestLog_NamesWhatItCutsOff(t *testing.T) {
 	_, err = l.Load(t.Context(), orders)
 	require.NoError(t, err)
 	l.GiveUp() // no mark is written
-	l.ended.Wait()
+	l.running.Wait()
 	e := raft.Entry{Index: 2, Term: 1, Kind: raft.EntryCommand, Data: []byte("torn")}
 	require.NoError(t, l.Write(raft.StorageWrite{Log: &raft.LogWrite{After: raft.EntryID{Term: 1, Index: 1}, Entries: []raft.Entry{e}, Reset: true}}))
 	l.failed = errors.New("the process was killed")

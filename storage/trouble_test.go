@@ -240,7 +240,7 @@ func TestStores_WaitForAFileDescriptorToRecordASnapshot(t *testing.T) {
 			select {
 			case err := <-written:
 				require.Fail(t, "it waits", "%v", err)
-			case <-time.After(2 * roomEvery):
+			case <-time.After(2 * retryMin):
 			}
 			if room, ok := store.(raft.RoomStorage); ok {
 				require.ErrorContains(t, room.Room(), "raise the limit of open files")
@@ -426,12 +426,12 @@ func TestLog_ALateFindingDoesNotCount(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	b := newBusy(t)
 	b.disk.free.Store(1 << 40)
-	assert.Equal(t, roomEvery, b.retryAfter(0, syscall.EDQUOT))
+	assert.Equal(t, retryMin, b.retryAfter(0, syscall.EDQUOT))
 	assert.Equal(t, 2*time.Second, b.retryAfter(100*time.Millisecond, syscall.EDQUOT))
 	assert.Equal(t, retryMax, b.retryAfter(time.Minute, syscall.EDQUOT))
-	assert.Equal(t, roomEvery, b.retryAfter(time.Minute, syscall.EMFILE), "what was filled is not filled again")
+	assert.Equal(t, retryMin, b.retryAfter(time.Minute, syscall.EMFILE), "what was filled is not filled again")
 	b.disk.free.Store(1)
-	assert.Equal(t, roomEvery, b.retryAfter(time.Minute, syscall.ENOSPC), "the file system will say so at once")
+	assert.Equal(t, retryMin, b.retryAfter(time.Minute, syscall.ENOSPC), "the file system will say so at once")
 }
 
 func TestOpenLog_RefusesASizeOutOfItsLimits(t *testing.T) {
@@ -461,21 +461,21 @@ func TestExplain_ALackOfFileDescriptors(t *testing.T) {
 // The log leaves room for twice the last snapshot, but for what the next one has taken already.
 func TestLog_LeavesRoomForTheNextSnapshot(t *testing.T) {
 	b := newBusy(t)
-	assert.EqualValues(t, b.LogBytes(), b.leave(), "there is none")
-	assert.Greater(t, b.leave(), int64(100_000))
+	assert.EqualValues(t, b.LogBytes(), b.reserve(), "there is none")
+	assert.Greater(t, b.reserve(), int64(100_000))
 	for _, row := range []struct{ size, leave int64 }{{3 << 20, 6 << 20}, {40 << 20, 64 << 20}, {64 << 20, 64 << 20}, {64<<20 + 1, 0}} {
 		b.recorded.Store(&raft.Snapshot{Base: aSnapshot().Base, Size: row.size})
-		assert.Equal(t, row.leave, b.leave())
+		assert.Equal(t, row.leave, b.reserve())
 	}
 	b.recorded.Store(&raft.Snapshot{Base: aSnapshot().Base, Size: 1 << 20})
 	w, err := b.CreateSnapshot(raft.SnapshotID{1})
 	require.NoError(t, err)
 	_, err = w.Write(make([]byte, 1<<20))
 	require.NoError(t, err)
-	assert.InDelta(t, 1<<20, b.leave(), 64<<10)
+	assert.InDelta(t, 1<<20, b.reserve(), 64<<10)
 	_, err = w.Write(make([]byte, 2<<20))
 	require.NoError(t, err)
-	assert.Zero(t, b.leave())
+	assert.Zero(t, b.reserve())
 	require.NoError(t, w.Abort())
-	assert.EqualValues(t, 2<<20, b.leave())
+	assert.EqualValues(t, 2<<20, b.reserve())
 }

@@ -84,9 +84,9 @@ func TestPrepare_RestsWhileThereIsTime(t *testing.T) {
 			for last := l.Last(); l.Bytes() < row.written; last = l.Last() {
 				require.NoError(t, l.Append(last, entries(last, 1, 4), 0))
 			}
-			h.rests = 0
+			h.pauses = 0
 			require.NoError(t, l.Prepare(0))
-			assert.InDelta(t, row.rests, h.rests, 1)
+			assert.InDelta(t, row.rests, h.pauses, 1)
 			require.NoError(t, l.Close())
 		})
 	}
@@ -156,8 +156,8 @@ func TestClose_EndsAFill(t *testing.T) {
 	h.sizes = segments.Sizes{FirstBytes: 256 << 10, SegmentBytes: 256 << 10, BufferBytes: 256, FillBytes: 256}
 	l := opened(t, h)
 	closed := make(chan error, 1)
-	h.rests, h.rest = 0, func() {
-		if h.rests == 1 {
+	h.pauses, h.pause = 0, func() {
+		if h.pauses == 1 {
 			go func() { closed <- l.Close() }()
 		}
 		runtime.Gosched()
@@ -178,9 +178,9 @@ func TestPrepare_DoesNotRestAfterAFullDisk(t *testing.T) {
 	tree.Fill(true)
 	require.ErrorIs(t, l.Prepare(0), syscall.ENOSPC)
 	tree.Fill(false)
-	h.rests = 0
+	h.pauses = 0
 	require.NoError(t, l.Prepare(0))
-	assert.Zero(t, h.rests)
+	assert.Zero(t, h.pauses)
 }
 
 // A segment that is made in advance leaves room for a snapshot. One that the log waits for takes that, too.
@@ -190,7 +190,7 @@ func TestPrepare_LeavesRoom(t *testing.T) {
 	h.sizes.FirstBytes, h.sizes.SegmentBytes = 16<<10, 16<<10
 	l := opened(t, h)
 	used := tree.Used()
-	h.leave = 5000
+	h.reserve = 5000
 	tree.Quota(used + 16<<10 + 4999)
 	err := l.Prepare(0)
 	require.ErrorIs(t, err, syscall.ENOSPC)
@@ -210,10 +210,10 @@ func TestPrepare_DoesNotRestWhileTheLogWaits(t *testing.T) {
 	h := newHome(&counted{FS: newTree().FS()}) // which allocates nothing
 	h.sizes = segments.Sizes{FirstBytes: 16 << 10, SegmentBytes: 128 << 10, BufferBytes: 1 << 10, FillBytes: 1 << 10}
 	l := opened(t, h)
-	h.rests = 0
+	h.pauses = 0
 	founding := entry(1, 1, 0)
 	require.NoError(t, l.Append(l.Last(), []raft.Entry{founding, entry(2, 1, 20<<10)}, 0))
-	assert.Zero(t, h.rests)
+	assert.Zero(t, h.pauses)
 	require.NoError(t, l.Prepare(0))
-	assert.NotZero(t, h.rests)
+	assert.NotZero(t, h.pauses)
 }

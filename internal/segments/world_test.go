@@ -31,13 +31,13 @@ type home struct {
 	base    raft.Base
 	salt    uint64
 	sizes   segments.Sizes
-	rests   int
-	rest    func() // nil: it takes no time
+	pauses  int    // calls of Pause
+	pause   func() // called by Pause; nil: it takes no time
 	kept    func() // is called by keep; nil: nothing is
 	prunes  bool   // whenever a segment is needed, as on a full disk
 	waits   bool   // for a file descriptor
 	lacked  int    // so many times there was none
-	leave   int64
+	reserve int64 // bytes that a new file leaves free
 }
 
 func newHome(disk files.FS) *home { return &home{disk: disk, dir: dir, sizes: small} }
@@ -66,12 +66,12 @@ func (h *home) unread() (l *segments.Log) {
 			}
 			return h.prepare(l, bytes)
 		},
-		Rest: func(time.Duration) {
-			if h.rests++; h.rest != nil {
-				h.rest()
+		Pause: func(time.Duration) {
+			if h.pauses++; h.pause != nil {
+				h.pause()
 			}
 		},
-		Leave: func() int64 { return h.leave },
+		Reserve: func() int64 { return h.reserve },
 	})
 	return l
 }
