@@ -100,12 +100,12 @@ func TestSetAside_RefusesBeforeItMoves(t *testing.T) {
 		{"raft.db is a mount", func(t *testing.T, dir, other string) {
 			require.NoError(t, os.WriteFile(filepath.Join(other, "db"), []byte(asideContent[BoltFile]), 0o600))
 			bind(t, filepath.Join(other, "db"), filepath.Join(dir, BoltFile))
-		}, nil, BoltFile + " is on a mount of its own"},
+		}, nil, BoltFile + " is on another mount than its directory"},
 		{"a segment is a mount", func(t *testing.T, dir, other string) {
 			segment := filepath.Join(dir, LogDir, "0000000000000002.seg")
 			require.NoError(t, os.WriteFile(filepath.Join(other, "segment"), []byte("more entries"), 0o600))
 			bind(t, filepath.Join(other, "segment"), segment)
-		}, nil, "0000000000000002.seg is on a mount of its own"},
+		}, nil, "0000000000000002.seg is on another mount than its directory"},
 		{"the log may not be written to", func(t *testing.T, dir, _ string) {
 			at := filepath.Join(dir, LogDir)
 			bind(t, at, at)

@@ -36,7 +36,7 @@ func TestOpen_RefusesWhatItCannotResume(t *testing.T) {
 	var other *OtherCampaignError
 	require.ErrorAs(t, err, &other)
 	assert.Equal(t, []string{path, "count to 3", "count to 4"}, []string{other.Path, other.Has, other.Now})
-	assert.ErrorContains(t, err, "remove it to begin anew")
+	assert.ErrorContains(t, err, "remove it to start over")
 
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ type home struct {
 	prunes  bool   // whenever a segment is needed, as on a full disk
 	waits   bool   // for a file descriptor
 	lacked  int    // so many times there was none
-	reserve int64 // bytes that a new file leaves free
+	reserve int64  // bytes that a new file leaves free
 }
 
 func newHome(disk files.FS) *home { return &home{disk: disk, dir: dir, sizes: small} }

@@ -125,7 +125,7 @@ func TestFailSyncs_LeavesWhatAKillWithinASyncLeaves(t *testing.T) {
 
 	require.NoError(t, fs.FailSyncs(1))
 	write(t, name, "again", 0)
-	require.NoError(t, f.Sync(), "one more is let through")
+	require.NoError(t, f.Sync(), "one more sync succeeds")
 	write(t, name, "later", 0)
 	assert.Error(t, f.Sync())
 	assert.Equal(t, "later", read(t, name))
