@@ -308,7 +308,7 @@ func TestBolt_ARecordInThePlaceOfAnotherIsFound(t *testing.T) {
 
 // A reset drops the whole log; any other write requires the entry that its entries follow. If that entry is
 // damaged, the log must stay: the entries before it were acknowledged.
-func TestBolt_ATruncationBehindADamagedEntryLosesNothing(t *testing.T) {
+func TestBolt_ATruncationAfterADamagedEntryLosesNothing(t *testing.T) {
 	dir := quickDir(t)
 	name := filepath.Join(dir, storage.BoltFile)
 	require.NoError(t, os.WriteFile(name, intact(t), 0o600))

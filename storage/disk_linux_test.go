@@ -107,7 +107,7 @@ func TestBolt_ASnapshotWithoutRoomLeavesTheLogAlone(t *testing.T) {
 }
 
 // What the store takes and what is free are the whole disk, of either kind. If a part of the store is elsewhere, nobody knows.
-func TestOpen_DiskBytesAreThoseOfTheDisk(t *testing.T) {
+func TestOpen_DiskBytesCountsTheWholeStore(t *testing.T) {
 	withOwnMounts(t, func(dir string) {
 		for _, kind := range []storage.Kind{storage.KindBolt, storage.KindSegments} {
 			require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"))

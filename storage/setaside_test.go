@@ -471,7 +471,7 @@ func TestSetAside_AnInterruptedCopyLeavesRoomForItsEnd(t *testing.T) {
 
 // An earlier release may have set the store aside by itself and gone on with a new one, beside the record of an interrupted call.
 // This release goes on with that store: it is not the one that the record is about.
-func TestOpen_GoesOnWithTheStoreOfAnEarlierRelease(t *testing.T) {
+func TestOpen_KeepsTheStoreOfAnEarlierRelease(t *testing.T) {
 	dir := bootstrappedStore(t)
 	require.NoError(t, aside{Name: "aside-1", File: 12345}.record(files.OS, dir))
 	b, err := OpenBolt(dir, BoltOptions{})

@@ -237,7 +237,7 @@ func TestStores_KeepTheRecordedSnapshot(t *testing.T) {
 }
 
 // A start only reads what is left of the log: it counts entries, and checks its context once for so many.
-func TestBolt_OpensInTimeOfWhatIsLeft(t *testing.T) {
+func TestBolt_LoadOnlyReadsWhatIsLeftOfTheLog(t *testing.T) {
 	const total, left = 40_000, 100
 	dir := quickDir(t)
 	b, _ := mustLoad(t, dir)
@@ -289,7 +289,7 @@ func (c *countingContext) Err() error {
 }
 
 // The file grows to what the log takes at most, and no further: later entries use the room of those that were pruned.
-func TestBolt_WhatPruneDeletesIsUsedAgain(t *testing.T) {
+func TestBolt_TheRoomOfPrunedEntriesIsReused(t *testing.T) {
 	dir := quickDir(t)
 	b, _ := mustLoad(t, dir)
 	last := raft.EntryID{}

@@ -126,7 +126,7 @@ func TestTree_AQuotaBoundsAllFiles(t *testing.T) {
 	assert.Zero(t, free)
 }
 
-func TestTree_FailsWhenItIsTold(t *testing.T) {
+func TestTree_FailsOnRequest(t *testing.T) {
 	tree := crashdisk.New()
 	disk := tree.FS()
 	f := put(t, disk, "f", "text")
@@ -177,7 +177,7 @@ func TestTree_FailsWhenItIsTold(t *testing.T) {
 	assert.Equal(t, "text", text(t, tree.FS(), "i"))
 }
 
-func TestTree_ACloneGoesItsOwnWay(t *testing.T) {
+func TestTree_ACloneIsIndependent(t *testing.T) {
 	tree := crashdisk.New()
 	disk := tree.FS()
 	require.NoError(t, disk.MakeDir("a/b"))

@@ -54,7 +54,7 @@ func TestOS_CreatesWritesRenamesAndLists(t *testing.T) {
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestOS_FreeIsThatOfTheFileSystem(t *testing.T) {
+func TestOS_FreeAsksTheFileSystem(t *testing.T) {
 	free, err := files.OS.Free(t.TempDir())
 	require.NoError(t, err)
 	assert.Positive(t, free)

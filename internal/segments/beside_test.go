@@ -139,7 +139,7 @@ func readWhile(t *testing.T, do func(h *home, l *segments.Log, m *model)) ([]raf
 	return got, m, err
 }
 
-func TestEntries_OfASegmentThatIsGivenUpMeanwhile(t *testing.T) {
+func TestEntries_OfASegmentThatIsPrunedMeanwhile(t *testing.T) {
 	before := entries(raft.EntryID{}, 1, 50)
 	got, _, err := readWhile(t, func(h *home, l *segments.Log, m *model) {
 		h.compact(l, m.last())

@@ -37,7 +37,7 @@ func interrupted(t *testing.T) (*crashdisk.Tree, *script) {
 // An interrupted write leaves a sound batch behind a lost one. A start cannot be sure to clear it: a sync may fail, and the
 // next start reads zeros that are not on the disk. When a batch of a later process ends where the rest begins, that is no part
 // of the log.
-func TestEarlier_TheRestOfAWriteNeverFollowsALaterOne(t *testing.T) {
+func TestEarlier_ALeftOverNeverFollowsALaterWrite(t *testing.T) {
 	before, s := interrupted(t)
 	for failing := range 8 {
 		for _, less := range []int{0, markBytes} {
@@ -70,7 +70,7 @@ func flip(t *testing.T, s *script, e raft.Entry) {
 }
 
 // What a start has found is durable, and known to be, although nothing is written after it.
-func TestMark_CoversWhatAStartHasFound(t *testing.T) {
+func TestMark_CoversWhatAStartFound(t *testing.T) {
 	s := newScript(newTree().FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 4)}))
 	require.NoError(t, s.resume())

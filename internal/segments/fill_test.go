@@ -66,7 +66,7 @@ func (f *countedFile) Sync() error {
 }
 
 // The log comes first while a segment is filled beside it, unless it would soon have to wait for that segment.
-func TestPrepare_RestsWhileThereIsTime(t *testing.T) {
+func TestPrepare_PausesWhileThereIsTime(t *testing.T) {
 	const parts, segment = 16, 64 << 10
 	for name, row := range map[string]struct {
 		written int64 // of the present segment
@@ -122,7 +122,7 @@ func TestPrepare_WritesFewZerosInAHurry(t *testing.T) {
 }
 
 // The segment after the next would be made in a hurry, and if there were no room for it, a log with an empty segment would be full.
-func TestWanted_NotWhileTheLogMovesOn(t *testing.T) {
+func TestWanted_NotWhileAppendTakesTheSegment(t *testing.T) {
 	h := newHome(newTree().FS())
 	l := opened(t, h)
 	moved := 0
@@ -170,7 +170,7 @@ func TestClose_EndsAFill(t *testing.T) {
 }
 
 // A leader refuses proposals until there is a segment.
-func TestPrepare_DoesNotRestAfterAFullDisk(t *testing.T) {
+func TestPrepare_DoesNotPauseAfterAFullDisk(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
 	h.sizes.FirstBytes, h.sizes.SegmentBytes, h.sizes.BufferBytes, h.sizes.FillBytes = 16<<10, 16<<10, 1<<10, 1<<10
@@ -184,7 +184,7 @@ func TestPrepare_DoesNotRestAfterAFullDisk(t *testing.T) {
 }
 
 // A segment that is made in advance leaves room for a snapshot. One that the log waits for takes that, too.
-func TestPrepare_LeavesRoom(t *testing.T) {
+func TestPrepare_LeavesTheReserve(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
 	h.sizes.FirstBytes, h.sizes.SegmentBytes = 16<<10, 16<<10
@@ -206,7 +206,7 @@ func TestPrepare_LeavesRoom(t *testing.T) {
 	require.NoError(t, l.Room())
 }
 
-func TestPrepare_DoesNotRestWhileTheLogWaits(t *testing.T) {
+func TestPrepare_DoesNotPauseWhileTheLogWaits(t *testing.T) {
 	h := newHome(&counted{FS: newTree().FS()}) // which allocates nothing
 	h.sizes = segments.Sizes{FirstBytes: 16 << 10, SegmentBytes: 128 << 10, BufferBytes: 1 << 10, FillBytes: 1 << 10}
 	l := opened(t, h)

@@ -147,7 +147,7 @@ func TestLog_KeepsTheHintAsFarAsItReaches(t *testing.T) {
 	assert.EqualValues(t, 5, found.Commit)
 }
 
-func TestLog_UsesSegmentsAgain(t *testing.T) {
+func TestLog_ReusesSegmentFiles(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
 	l := opened(t, h)

@@ -457,7 +457,7 @@ func TestReader_ABlockBelongsToItsFileAndPlace(t *testing.T) {
 	}
 }
 
-func TestOpenRecorded_SaysWhatStandsInThePlaceOfTheSnapshot(t *testing.T) {
+func TestOpenRecorded_SaysWhatIsInThePlaceOfTheSnapshot(t *testing.T) {
 	data := payload(100)
 	s := described(1, data)
 	for _, row := range []struct {

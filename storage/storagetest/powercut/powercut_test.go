@@ -133,7 +133,7 @@ func TestFailSyncs_LeavesWhatAKillWithinASyncLeaves(t *testing.T) {
 	assert.Equal(t, "again", read(t, name))
 }
 
-func TestFill_LeavesNoRoomUntilThereIsAgain(t *testing.T) {
+func TestFill_FailsWritesUntilThereIsRoomAgain(t *testing.T) {
 	fs, dir := mount(t)
 	f := write(t, filepath.Join(dir, "f"), "first", 0)
 	require.NoError(t, fs.Fill(true))
@@ -234,7 +234,7 @@ func TestStallSyncs_EndsWithAPowerCutWhichTheSyncDoesNotSurvive(t *testing.T) {
 }
 
 // A terminal or a supervisor signals all processes of a group. The disk must outlive the processes that use it.
-func TestMain_IsDeafToSignalsThatAreItsParents(t *testing.T) {
+func TestMain_IgnoresSignalsToTheProcessGroup(t *testing.T) {
 	fs, dir := mount(t)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		require.NoError(t, fs.Signal(s))
