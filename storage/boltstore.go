@@ -76,7 +76,7 @@ type content struct {
 	hardRecord
 	base     raft.Base     // its ID is start
 	snapshot raft.Snapshot // the recorded one
-	first    raft.Index    // Bolt only: lowest entry in the file; entries from first to start are to be pruned
+	first    raft.Index    // Bolt only: lowest entry that may be in the file; entries from first to start are to be pruned
 	bytes    int64         // size of all stored entries
 }
 

@@ -203,7 +203,7 @@ func (l *Log) prepare(bytes int64, needed bool) (took time.Duration, err error) 
 }
 
 // retryAfter returns the wait after a failed attempt of the given duration. Some file systems do not report their free room,
-// for example with quotas. There each attempt fills the disk until it fails, and nothing else can write meanwhile.
+// for example with quotas. There each attempt fills the disk until it fails, and no other write succeeds in that time.
 func (l *Log) retryAfter(took time.Duration, err error) time.Duration {
 	if files.NoDescriptor(err) || l.log.Full() {
 		return retryMin

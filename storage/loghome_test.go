@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// logOf returns the directory of a closed store with so many entries in segments of 4 KiB.
+// logOf returns the directory of a closed store with the given number of entries in segments of 4 KiB.
 func logOf(t *testing.T, entries int) string {
 	dir := t.TempDir()
 	l, err := OpenLog(dir, LogOptions{SegmentBytes: 4 << 10})

@@ -174,7 +174,7 @@ func (p place) holds(t testing.TB) (h held, kind Kind) {
 		h = p.read(t, s, b)
 		require.NoError(t, s.Close())
 	}
-	require.NotEmpty(t, kind, "it is of one kind")
+	require.NotEmpty(t, kind, "a store has a kind")
 	return h, kind
 }
 
@@ -232,7 +232,7 @@ func TestMigrate_ThereAndBackChangesNothing(t *testing.T) {
 				}
 				stored := p.starts(t, other(from))
 				assert.Equal(t, before.stored.Hard, stored.Hard)
-				assert.Equal(t, before.meta.StartCount+1, stored.StartCount, "it is no start")
+				assert.Equal(t, before.meta.StartCount+1, stored.StartCount, "Migrate is not a start")
 				_, err := p.migrate(from)
 				require.NoError(t, err)
 				p.starts(t, from)

@@ -13,7 +13,7 @@ import (
 // such a file bbolt panics, sometimes in goroutines that it started, where the panic cannot be recovered. If the newest head
 // page is damaged, it falls back to the previous transaction, which would forget a vote.
 //
-// No process may write to the file meanwhile. where is the place of the damage.
+// No process may write to the file during the check. where is the place of the damage.
 func checkPages(file io.ReaderAt, size int64) (where string, err error) {
 	c := pageChecker{file: file}
 	if err := c.readHeads(); err != nil {

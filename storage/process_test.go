@@ -89,7 +89,7 @@ func writeForever(dir string) error {
 	}
 }
 
-// killedWriter starts a process that writes at least the given number of entries, calls during meanwhile, kills the process
+// killedWriter starts a process that writes at least the given number of entries, calls during while it writes, kills the process
 // with SIGKILL, and returns the last index that the process printed as acknowledged.
 func killedWriter(t *testing.T, dir string, entries int, during func()) raft.Index {
 	t.Helper()

@@ -140,7 +140,7 @@ func TestLog_AFailedSyncEndsIt(t *testing.T) {
 	require.ErrorIs(t, <-f.fill(1), syscall.EIO)
 	f.tree.FailSyncs(-1)
 	require.ErrorIs(t, <-f.fill(1), syscall.EIO)
-	assert.False(t, errors.Is(f.Room(), syscall.EIO), "it is not full")
+	assert.False(t, errors.Is(f.Room(), syscall.EIO), "the disk is not full")
 }
 
 // A write may find no room although the segment is allocated, for example on a copy-on-write file system. The store then fails

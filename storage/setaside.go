@@ -341,7 +341,7 @@ func checkName(file *os.File, path string) error {
 		return err
 	}
 	if err != nil || !os.SameFile(opened, named) {
-		return fmt.Errorf("%w: it was set aside meanwhile", raft.ErrLocked)
+		return fmt.Errorf("%w: another process has set the store aside", raft.ErrLocked)
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func TestSetAside_RefusesBeforeItMoves(t *testing.T) {
 			mountTmpfs(t, other, "size=4m")
 			require.NoError(t, os.WriteFile(filepath.Join(other, "0000000000000001.seg"), make([]byte, 3<<20), 0o600))
 			bind(t, other, filepath.Join(dir, LogDir))
-		}, ErrDiskFull, "3145728 bytes are to be copied from mounts, and 3"},
+		}, ErrDiskFull, "3145728 bytes are to be copied from other mounts, and 3"},
 		{"a file to copy is not a regular file", func(t *testing.T, dir, other string) {
 			require.NoError(t, unix.Mkfifo(filepath.Join(other, "pipe"), 0o600))
 			bind(t, other, filepath.Join(dir, LogDir))

@@ -24,7 +24,7 @@ func TestFile_ReturnsWhatWasSavedLast(t *testing.T) {
 	}
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	assert.Len(t, left, 1, "nothing but the file")
+	assert.Len(t, left, 1, "no other file is left")
 }
 
 func TestOpen_RefusesWhatItCannotResume(t *testing.T) {

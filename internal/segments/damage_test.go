@@ -188,7 +188,7 @@ func listing(t *testing.T, disk files.FS) string {
 	return b.String()
 }
 
-// A file that is not listed was left by a crash, or somebody has put it there.
+// A file that is not listed was left by a crash, or an operator put it there.
 func TestDamage_UnlistedFiles(t *testing.T) {
 	for name, row := range map[string]struct {
 		number int
@@ -217,7 +217,7 @@ func TestDamage_UnlistedFiles(t *testing.T) {
 			}
 			require.NoError(t, s.acked.differs(s.log))
 			_, err = s.disk.Open(path)
-			require.Error(t, err, "it was removed")
+			require.Error(t, err, "the file was removed")
 		})
 	}
 }
@@ -252,7 +252,7 @@ func TestRecover_NamesATornBatch(t *testing.T) {
 	require.NoError(t, l.Close())
 	_, found, err = s.open()
 	require.NoError(t, err)
-	assert.Empty(t, found.Torn, "it is gone")
+	assert.Empty(t, found.Torn, "the torn batch is gone")
 }
 
 // If the segment has no room for a mark, the catalog holds it. Damage to the last batch is then refused, too.

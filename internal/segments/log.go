@@ -26,7 +26,7 @@ type Sizes struct {
 	SegmentBytes int64 // size of a segment; 0: 32 MiB
 	FirstBytes   int64 // size of the first segment; each later one is twice as large, up to SegmentBytes; 0: 1 MiB
 	BatchBytes   int   // limit of a batch that holds more than one entry; 0: 4 MiB
-	MarkBytes    int64 // distance of two marks of the index in memory; 0: 64 KiB
+	MarkBytes    int64 // distance between two marks of the index in memory; 0: 64 KiB
 	BufferBytes  int   // most that is written, or read by Recover, at once; 0: 256 KiB
 	FillBytes    int64 // zeros in a new segment between two syncs; 0: 1 MiB
 }
@@ -85,7 +85,7 @@ type Log struct {
 	writer   writer
 	recovery *recovery // between Recover and Begin
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the next four fields, and those that say so
 	segments []*segment // as listed; the last one is written to
 	index    index
 	cursors  [cursorsMax]cursor

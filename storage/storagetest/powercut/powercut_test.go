@@ -60,7 +60,7 @@ func TestPowerCut_ForgetsWhatWasNotSynced(t *testing.T) {
 	syncDir(t, dir)
 	write(t, name, "SYNCED and more", 0)
 	write(t, filepath.Join(dir, "g"), "its name was never synced", 0)
-	assert.Equal(t, "SYNCED and more", read(t, name), "a process that was killed leaves everything")
+	assert.Equal(t, "SYNCED and more", read(t, name), "a killed process loses nothing")
 
 	require.NoError(t, fs.PowerCut())
 
@@ -233,7 +233,7 @@ func TestStallSyncs_EndsWithAPowerCutWhichTheSyncDoesNotSurvive(t *testing.T) {
 	require.NoError(t, write(t, name, "again", 0).Sync(), "the disk works again")
 }
 
-// A terminal or a supervisor signals all processes of a group. The disk must outlive the processes that use it.
+// A terminal or a supervisor signals all processes of a group. The serving process must outlive the processes that use the disk.
 func TestMain_IgnoresSignalsToTheProcessGroup(t *testing.T) {
 	fs, dir := mount(t)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
