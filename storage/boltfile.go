@@ -17,9 +17,8 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// create creates an uninitialized store, unless the file exists. The file gets its name only when it is
-// complete and synced, so a file of that name that is empty, cut short or without records is damaged and never
-// new.
+// create creates an uninitialized store, unless the file exists. The file gets its name only when it is complete and synced. So
+// a file of that name that is empty, cut short or without records is damaged, and never a new one.
 func (b *boltStore) create() error {
 	err := files.CheckRegular(b.path)
 	if errors.Is(err, files.ErrNotRegular) {

@@ -20,8 +20,8 @@ var (
 	// ErrNotWritable is matched by the error of opening a store on a read-only file system, or without
 	// permission to write there. Nothing was changed: mount it writable, or correct the permissions.
 	ErrNotWritable = errors.New("storage: data directory is not writable: check the mount and the permissions")
-	// ErrOtherLog is matched by the error of opening a store that keeps its entries in another way: OpenBolt in the bbolt
-	// file, OpenLog in segments. Open takes either. Nothing was changed.
+	// ErrOtherLog is matched by the error of opening a store of the other kind: OpenBolt only opens a store that keeps its entries
+	// in the bbolt file, OpenLog only one that keeps them in segments. Nothing was changed: use Open, which opens either kind.
 	ErrOtherLog = errors.New("storage: the store keeps its entries in another way: open it with storage.Open")
 	// ErrUnfinished is matched by the error of a Migrate that failed while the copy became the log, or later. Call Migrate again:
 	// it moves the log, or finds that the log was moved, and removes the left-overs. The member may also be started before that.
@@ -57,8 +57,8 @@ func (e *ForeignFileError) Error() string {
 
 func (e *ForeignFileError) Unwrap() error { return e.Reason }
 
-// explain wraps an error of bbolt or of the file system with the operation and the path and, where the operator
-// can help, with the error that says how.
+// explain wraps an error of bbolt or of the file system with the operation and the path. Where an operator can help, it also
+// wraps the error that says how.
 func explain(doing, path string, err error) error {
 	var remedy error
 	switch {

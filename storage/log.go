@@ -25,8 +25,8 @@ type LogOptions struct {
 	// LockWait is how long OpenLog waits for another process to release the store. 0 means 1 s, enough for a
 	// process that is about to end.
 	LockWait time.Duration
-	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB: the log takes up to five of them more than its entries need, and a
-	// file descriptor for each. 0 means 32 MiB. The first segments are smaller.
+	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB. 0 means 32 MiB. The first segments are smaller. The log takes the
+	// room of up to five segments more than its entries need, and a file descriptor for each segment.
 	SegmentBytes int64
 
 	existing bool // as in BoltOptions

@@ -279,7 +279,7 @@ func (l *lives) live(random *rand.Rand) {
 	}
 }
 
-// load checks that the store holds one whole write, and none before the last acknowledged one.
+// load checks that the store holds the log after one whole write: the last acknowledged one, or a later one.
 func (l *lives) load(ctx context.Context) (*storage.Bolt, raft.EntryID, error) {
 	b, err := storage.OpenBolt(l.dir, storage.BoltOptions{})
 	var stored raft.Stored

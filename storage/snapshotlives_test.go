@@ -145,7 +145,7 @@ func (l *snapshotLives) take(random *rand.Rand, b *storage.Bolt, id raft.EntryID
 	return s, err
 }
 
-// load checks that the store holds what one write left, and none before the last acknowledged one.
+// load checks that the store holds the content after one whole write: the last acknowledged one, or a later one.
 func (l *snapshotLives) load() (*storage.Bolt, leftContent, error) {
 	b, err := storage.OpenBolt(l.dir, storage.BoltOptions{})
 	var stored raft.Stored

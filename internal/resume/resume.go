@@ -76,7 +76,8 @@ func Open(path, campaign string, state any) (*File, error) {
 	return f, nil
 }
 
-// Save replaces the file. If the process or the machine ends meanwhile, it holds either the earlier state or this one.
+// Save replaces the file. If the process or the machine ends during the call, the file holds either the earlier state or this
+// one.
 func (f *File) Save(state any) error {
 	if f == nil {
 		return nil

@@ -118,7 +118,7 @@ func checkFinishRefuses(o *opened) error {
 		}
 		other := s
 		if change(&other); w.Finish(other) == nil {
-			return fmt.Errorf("Finish accepted another %s", what)
+			return fmt.Errorf("another %s was accepted by Finish", what)
 		}
 		if err := w.Abort(); err != nil {
 			return err
@@ -139,7 +139,7 @@ func (o *opened) pruneAll() error {
 			return fmt.Errorf("pruning: %w", err)
 		}
 		if after := o.snapshots().LogBytes(); more && after >= before {
-			return fmt.Errorf("Prune reports more to prune, but LogBytes says %d, and said %d before the call", after, before)
+			return fmt.Errorf("there is more to prune, but LogBytes says %d, and said %d before the call", after, before)
 		}
 		if err := o.checkEntries(); err != nil {
 			return fmt.Errorf("after Prune: %w", err)
@@ -148,7 +148,7 @@ func (o *opened) pruneAll() error {
 			return nil
 		}
 	}
-	return errors.New("Prune always reports more to prune")
+	return errors.New("calls of Prune never end")
 }
 
 func checkCompact(o *opened) error {
