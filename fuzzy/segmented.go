@@ -136,7 +136,7 @@ func (n *node) openLog() *segments.Log {
 			}
 			return err
 		},
-		Rest: func(time.Duration) {},
+		Pause: func(time.Duration) {},
 	})
 	return l
 }

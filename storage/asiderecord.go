@@ -13,35 +13,35 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// asideRecord is the name of the file that exists while a store is being set aside. It says where to.
+// asideRecord is the file that exists while a store is being set aside. It names the directory that the store moves to.
 const asideRecord = "setting-aside.json"
 
-// asideRecordMax is more than the record takes.
+// asideRecordMax is the most that is read of the record, in bytes. It is more than a record takes.
 const asideRecordMax = 4 << 10
 
 // aside is what the record holds. Unknown fields are ignored.
 type aside struct {
-	Name string `json:"aside"`           // of the directory, in that of the store
-	File uint64 `json:"inode,omitempty"` // of raft.db; 0: the system has no such number
+	Name string `json:"aside"`           // the new directory, within the store's directory
+	File uint64 `json:"inode,omitempty"` // inode of raft.db; 0: the system has no such number
 }
 
-// UnfinishedAsideError is returned by Open, OpenBolt, OpenLog and Migrate while a store is being set aside. A part of its files
-// may be in another directory already, so no process may go on with the rest, or make a new store there.
+// UnfinishedAsideError is returned by Open, OpenBolt, OpenLog and Migrate while a store is being set aside. Some of its files
+// may be in another directory already, so no process may use the others or create a new store there. Call SetAside again.
 type UnfinishedAsideError struct {
-	Dir    string // of the store
-	Record string // the file that says so; SetAside removes it when all is moved
+	Dir    string // directory of the store
+	Record string // file that records the move; SetAside removes it when everything is moved
 }
 
 func (e *UnfinishedAsideError) Error() string {
-	return fmt.Sprintf("storage: setting aside the store in %s has begun, and has not ended (%s says where to): "+
+	return fmt.Sprintf("storage: setting aside the store in %s is unfinished (%s says where it moves to): "+
 		"call storage.SetAside again, which finishes it", e.Dir, e.Record)
 }
 
-// endAside removes the record of a store that is no longer there: an earlier release, which does not look for the record, has
-// set it aside itself, and has a new store there by now. The directory is locked.
+// endAside removes the record of a store that is no longer there: an earlier release, which ignores the record, set the store
+// aside itself and created a new one. The directory is locked.
 func endAside(disk files.FS, dir string) error {
 	a, begun, err := readAside(disk, dir)
-	if err != nil || !begun || a.File == 0 { // SetAside decides where files have no numbers
+	if err != nil || !begun || a.File == 0 { // where files have no numbers, SetAside decides
 		return err
 	}
 	if _, err := disk.Inode(filepath.Join(dir, BoltFile)); err != nil {
@@ -67,7 +67,7 @@ func unfinishedAside(dir string) error {
 	return &UnfinishedAsideError{Dir: dir, Record: record}
 }
 
-// readAside returns what the record says. A record that is damaged says nothing: what was moved already stays where it is.
+// readAside returns what the record says. It ignores a damaged record: the files that were moved already stay where they are.
 func readAside(disk files.FS, dir string) (a aside, begun bool, err error) {
 	f, err := disk.Open(filepath.Join(dir, asideRecord))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,7 @@ func readAside(disk files.FS, dir string) (a aside, begun bool, err error) {
 	return a, sound, nil
 }
 
-// record makes the record durable. It has its name only when it is complete.
+// record makes the record durable. The file gets its name only when it is complete.
 func (a aside) record(disk files.FS, dir string) error {
 	content, err := json.Marshal(a)
 	if err != nil {
@@ -106,14 +106,14 @@ func (a aside) record(disk files.FS, dir string) error {
 		err = disk.Rename(part, name)
 	}
 	if err != nil {
-		_ = disk.Remove(part) // or else the next call does
+		_ = disk.Remove(part) // if this fails, the next call removes it
 		return err
 	}
 	return disk.SyncDir(dir)
 }
 
-// moved reports whether raft.db, and with it the whole store, was moved. What has its name then is a new store, which an
-// earlier release has made: such a release sees no record.
+// moved reports whether raft.db, and with it the whole store, was moved. A raft.db that is there nevertheless belongs to a new
+// store of an earlier release, which ignores the record.
 func (a aside) moved(disk files.FS, dir string) (bool, error) {
 	present, err := disk.Inode(filepath.Join(dir, BoltFile))
 	if errors.Is(err, fs.ErrNotExist) {

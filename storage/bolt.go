@@ -29,8 +29,7 @@ type BoltOptions struct {
 // The bbolt file has four buckets: "meta" identifies the owner of the data, "lineage" holds the starts of the store
 // and what its member remembers of its peers, "hard" holds one record that every write replaces, and "log"
 // holds one record for each entry, by its index. Once there is a snapshot or a base, the bucket "snapshot" holds their
-// records. The file never shrinks, but what Prune deletes makes room for later entries: it is as large as
-// the log was at most.
+// records. The file never shrinks, so it stays as large as the log ever was. Later entries reuse the room that Prune frees.
 type Bolt struct{ boltStore }
 
 var (
@@ -43,13 +42,14 @@ var logBucket = []byte("log")
 // OpenBolt opens the store in dir, or creates an uninitialized one there. It checks the structure of the whole
 // file, which takes time in proportion to its size.
 //
-// Its errors match raft.ErrLocked if another process has the store open, ErrOtherLog if it keeps its entries in segments, or
-// ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError, a *ForeignFileError or an *UnfinishedAsideError; each says what to do.
+// An error matches raft.ErrLocked if another process has the store open, ErrOtherLog if the store keeps its entries in
+// segments, ErrNotWritable, or ErrDiskFull; or it is a *raft.CorruptError, a *ForeignFileError or an *UnfinishedAsideError.
+// Each says what to do.
 func OpenBolt(dir string, opts BoltOptions) (*Bolt, error) {
 	return openBoltOn(files.OS, dir, opts)
 }
 
-// openBoltOn opens a store whose segments, if an interrupted Migrate has left some, are on a disk of their own.
+// openBoltOn opens a store. If an interrupted Migrate left segments, they are on the given disk.
 func openBoltOn(disk files.FS, dir string, opts BoltOptions) (*Bolt, error) {
 	b := &Bolt{}
 	if err := b.open(dir, boltHome{&b.boltStore, disk}, opts.LockWait, opts.existing); err != nil {
@@ -71,13 +71,12 @@ func (boltHome) create(tx *bbolt.Tx) error {
 	return err
 }
 
-// tidy removes segments that an interrupted Migrate has left: the file says that they are not the log. Those of another member
-// stay.
+// tidy removes the segments that an interrupted Migrate left. The segments of another member stay.
 func (b boltHome) tidy() ([]string, error) {
 	dir := filepath.Join(filepath.Dir(b.path), LogDir)
 	removed, err := segments.Remove(b.disk, dir, b.member)
 	if err != nil {
-		return removed, explain("removing what is not the log from", dir, err)
+		return removed, explain("removing an unfinished copy of the log from", dir, err)
 	}
 	return removed, nil
 }
@@ -105,7 +104,7 @@ func (b boltHome) put(tx *bbolt.Tx, next *content, lineage lineageRecord, w raft
 			return err
 		}
 		if w.Log.Reset {
-			next.base = baseBehind(next.start, w, next.snapshot, next.base)
+			next.base = baseAfterReset(next.start, w, next.snapshot, next.base)
 			if err := putBase(tx, next.base); err != nil {
 				return err
 			}
@@ -114,7 +113,7 @@ func (b boltHome) put(tx *bbolt.Tx, next *content, lineage lineageRecord, w raft
 	return tx.Bucket(hardBucket).Put(recordKey, next.encode())
 }
 
-// writeLog drops the entries above w.After, and then appends. A reset also makes the log begin there.
+// writeLog drops the entries above w.After, and then appends. A reset also makes the log begin after w.After.
 func (b boltHome) writeLog(tx *bbolt.Tx, record *content, w *raft.LogWrite) error {
 	log := tx.Bucket(logBucket)
 	if w.Reset {
@@ -130,7 +129,7 @@ func (b boltHome) writeLog(tx *bbolt.Tx, record *content, w *raft.LogWrite) erro
 		}
 	}
 	record.last = w.After
-	log.FillPercent = 1 // keys only ever rise: leave no room between them
+	log.FillPercent = 1 // keys always increase: leave no room between them
 	for _, e := range w.Entries {
 		if e.Index != record.last.Index+1 || e.Term < record.last.Term {
 			return fmt.Errorf("entry %v cannot follow entry %v", e.ID(), record.last)
@@ -144,8 +143,8 @@ func (b boltHome) writeLog(tx *bbolt.Tx, record *content, w *raft.LogWrite) erro
 	return nil
 }
 
-// checkAfter returns nil if the log can continue after the entry. It tells a damaged entry from one that is not
-// in the log.
+// checkAfter returns nil if the log can continue after the entry. It distinguishes a damaged entry from one that is not in
+// the log.
 func (b boltHome) checkAfter(log *bbolt.Bucket, record *content, id raft.EntryID) error {
 	if id == record.last || id == record.start {
 		return nil
@@ -190,8 +189,8 @@ func (b *Bolt) Entries(span raft.Span, bytesMax int) (entries []raft.Entry, err 
 	return entries, err
 }
 
-// find returns the records, as slices of the mapped file. Entries at or below the base may still be in the file, but not
-// in the log.
+// find returns the records as slices of the mapped file. Entries at or below the base may still be in the file, but are not
+// part of the log.
 func (b *Bolt) find(tx *bbolt.Tx, span raft.Span, bytesMax int) (records [][]byte, err error) {
 	if span.After >= span.Last {
 		return nil, fmt.Errorf("%w: the span (%d, %d] is empty", raft.ErrNotStored, span.After, span.Last)
@@ -218,7 +217,7 @@ func (b *Bolt) find(tx *bbolt.Tx, span raft.Span, bytesMax int) (records [][]byt
 	return records, nil
 }
 
-// missing returns the error for an entry that was not found: either it is not in the log, or it is lost.
+// missing returns the error for an entry that was not found, which is either not in the log or lost.
 func (b *Bolt) missing(i raft.Index, hard hardRecord) error {
 	if i > hard.start.Index && i <= hard.last.Index {
 		return damaged(b.path, entryPlace(i), errors.New("it is missing"))
@@ -230,7 +229,7 @@ func notStored(i raft.Index, hard hardRecord) error {
 	return fmt.Errorf("%w: %d; the log is the entries above %v up to %v", raft.ErrNotStored, i, hard.start, hard.last)
 }
 
-// decode copies the records out of the mapped file, all at once, and checks them.
+// decode copies the records out of the mapped file into one buffer, and checks them.
 func (b *Bolt) decode(first raft.Index, records [][]byte) ([]raft.Entry, error) {
 	size := 0
 	for _, r := range records {

@@ -17,9 +17,8 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// create creates an uninitialized store, unless the file exists. The file gets its name only when it is
-// complete and synced, so a file of that name that is empty, cut short or without records is damaged and never
-// new.
+// create creates an uninitialized store, unless the file exists. The file gets its name only when it is complete and synced. So
+// a file of that name that is empty, cut short or without records is damaged, and never a new one.
 func (b *boltStore) create() error {
 	err := files.CheckRegular(b.path)
 	if errors.Is(err, files.ErrNotRegular) {
@@ -41,7 +40,7 @@ func (b *boltStore) create() error {
 	if err := b.guard("creating", func() error { return b.writeUninitialized(name) }); err != nil {
 		return err
 	}
-	// Another process may be doing the same: unlike a rename, a link replaces nothing.
+	// Another process may be creating the store, too: unlike a rename, a link replaces nothing.
 	if err := os.Link(name, b.path); err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
@@ -57,14 +56,14 @@ func (b *boltStore) create() error {
 
 const filePermissions os.FileMode = 0o600
 
-// leftoverPrefix and a number follow BoltFile in the names of files that are not complete yet.
+// leftoverPrefix and a number follow BoltFile in the name of a file that is not complete yet.
 const leftoverPrefix = ".new-"
 
 // removeLeftovers removes the files of interrupted creations. A failure is harmless and ignored.
 func removeLeftovers(path string) {
 	leftovers, _ := filepath.Glob(path + leftoverPrefix + "*")
 	for _, name := range leftovers {
-		if strings.Trim(strings.TrimPrefix(name, path+leftoverPrefix), "0123456789") == "" { // or else somebody else has named it so
+		if strings.Trim(strings.TrimPrefix(name, path+leftoverPrefix), "0123456789") == "" { // or else another program named it
 			_ = os.Remove(name)
 		}
 	}
@@ -122,7 +121,7 @@ func (b *boltStore) checkFile(lockWait time.Duration) error {
 		}
 		db, err := bbolt.Open(b.path, filePermissions, lock)
 		if err != nil {
-			return b.refusal(err)
+			return b.explainOpen(err)
 		}
 		defer db.Close()
 		info, err := file.Stat()
@@ -155,11 +154,11 @@ func (b *boltStore) checkOrigin(tx *bbolt.Tx) error {
 	return &ForeignFileError{File: b.path, Reason: fmt.Errorf("its buckets are %v, and none of them is that of a store", names)}
 }
 
-// bucketsShown of another program's file are named at most.
+// bucketsShown limits how many buckets of another program's file an error names.
 const bucketsShown = 4
 
-// openFile opens the file that create has made. If another process has set it aside since, bbolt would create an empty
-// file without our records, or would use the one that was set aside.
+// openFile opens the file that create made. If another process has set it aside since, bbolt must neither create an empty
+// file without our records nor use the file that was set aside.
 func (b *boltStore) openFile(lockWait time.Duration) error {
 	var file *os.File
 	existing := boltOptions(lockWait)
@@ -178,7 +177,7 @@ func (b *boltStore) openFile(lockWait time.Duration) error {
 	return nil
 }
 
-// checkHome returns an error if the store keeps its entries in another way. Load reports what is damaged.
+// checkHome returns an error if the store keeps its entries in another way. Load reports damage.
 func (b *boltStore) checkHome() (err error) {
 	return b.guard("opening", func() error {
 		return b.db.View(func(tx *bbolt.Tx) error {
@@ -191,10 +190,11 @@ func (b *boltStore) checkHome() (err error) {
 	})
 }
 
-// refusal classifies an error of opening the file: anything but the lock and the file system is damage.
-func (b *boltStore) refusal(err error) error {
+// explainOpen returns err if it comes from the lock, the file system or refuseStub. Any other error of opening the file is
+// damage.
+func (b *boltStore) explainOpen(err error) error {
 	var errno syscall.Errno
-	var found *raft.CorruptError // by refuseStub
+	var found *raft.CorruptError // from refuseStub
 	if errors.Is(err, bolterrors.ErrTimeout) || errors.Is(err, errTooLarge) || errors.As(err, &errno) || errors.As(err, &found) {
 		return err
 	}
@@ -204,7 +204,7 @@ func (b *boltStore) refusal(err error) error {
 // errTooLarge is not damage: a 64-bit program can open the same file.
 var errTooLarge = errors.New("the file is too large for a 32-bit program; use a 64-bit one")
 
-// refuseStub keeps bbolt from files that it would take for new ones, or could not map.
+// refuseStub refuses a file that bbolt would take for a new one, or could not map.
 func refuseStub(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // Load checks and returns the stored data, as raft.Storage says. It reads the whole log; ctx can end it early.
-// It does not change a store that it refuses, because the store is damaged or belongs to another member.
+// It refuses a store that is damaged or belongs to another member, and does not change it.
 func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,10 +30,10 @@ func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 		err = b.check(stored.Snapshot)
 	}
 	if err != nil {
-		return raft.Stored{}, b.contradictedFirst(err)
+		return raft.Stored{}, b.preferContradiction(err)
 	}
 	// What a killed process wrote and did not sync must be durable before anything relies on it, and before the
-	// next transaction reuses the pages that the process had freed.
+	// next transaction reuses the pages that the process freed.
 	if err := b.guard("syncing", b.db.Sync); err != nil {
 		return raft.Stored{}, err
 	}
@@ -41,9 +41,9 @@ func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 	if err := b.format(meta, identity.Nonce); err != nil {
 		return raft.Stored{}, err
 	}
-	// If the last sync of the process before has failed, the head of the file that it wrote is read, and is not on the disk. Heads
-	// are written in turn: the format went to the other one, and without another transaction a start after a power cut would
-	// find that one is missing between the two.
+	// If the last sync of the previous process failed, this process reads the head page that it wrote, although that page is not
+	// on the disk. The two head pages are written in turn, and format just wrote the other one. Another transaction replaces the
+	// page that may be missing, so that after a power cut the two are of successive transactions.
 	if err := b.update("formatting", func(*bbolt.Tx) error { return nil }); err != nil {
 		return raft.Stored{}, err
 	}
@@ -58,10 +58,10 @@ func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 	return stored, nil
 }
 
-// beginWriting lets the log and the snapshots be written to, and returns what it has removed.
+// beginWriting prepares the log and the snapshots for writing, and returns the names of what it removed.
 func (b *boltStore) beginWriting(stored *raft.Stored) (leftOver []string, err error) {
 	var tidied []string
-	if b.lineage.mark == nil { // or else everything is evidence
+	if b.lineage.mark == nil { // everything in a marked store is evidence
 		if tidied, err = b.home.tidy(); err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func (b *boltStore) beginWriting(stored *raft.Stored) (leftOver []string, err er
 	if err := b.home.begin(); err != nil {
 		return nil, err
 	}
-	if lacks(&stored.Log, stored.Snapshot) {
+	if installInterrupted(&stored.Log, stored.Snapshot) {
 		if err := b.finishInstall(stored); err != nil {
 			return nil, err
 		}
@@ -80,9 +80,9 @@ func (b *boltStore) beginWriting(stored *raft.Stored) (leftOver []string, err er
 	return slices.Concat(leftOver, b.home.leftOver(), tidied), nil
 }
 
-// contradictedFirst returns the contradiction that the store is marked with instead of damage to it: such a store may be the
-// last witness of acknowledged writes, and whoever sets damaged stores aside must not take it for one of them.
-func (b *boltStore) contradictedFirst(err error) error {
+// preferContradiction returns the contradiction instead of the damage if the store is marked with one. Such a store may hold
+// the last copy of acknowledged writes, so an operator who sets damaged stores aside must not take it for one of them.
+func (b *boltStore) preferContradiction(err error) error {
 	var damage *raft.CorruptError
 	if m := b.lineage.mark; m != nil && m.Kind == raft.MarkContradicted && errors.As(err, &damage) {
 		return fmt.Errorf("%w; besides, %v", &raft.ContradictedError{Mark: *m}, err)
@@ -90,7 +90,7 @@ func (b *boltStore) contradictedFirst(err error) error {
 	return err
 }
 
-// format makes the owner's record and the new start durable.
+// format makes the owner's record and this start durable.
 func (b *boltStore) format(meta metaRecord, nonce uint64) error {
 	record, err := meta.encode()
 	if err != nil {

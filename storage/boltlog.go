@@ -14,10 +14,10 @@ import (
 // scanEntriesPerCheck is how many entries Load reads between two checks of its context.
 const scanEntriesPerCheck = 1024
 
-// readLog checks every entry above the base, and that they follow each other from there on. It only counts what is still
-// to be pruned.
+// readLog checks every entry above the base, and that the entries are consecutive. Of the entries that are still to be pruned
+// it only counts the bytes.
 func (b boltHome) readLog(ctx context.Context, tx *bbolt.Tx, content *content) (raft.StoredLog, error) {
-	log := behind(content.base)
+	log := emptyLog(content.base)
 	bucket := tx.Bucket(logBucket)
 	if bucket == nil {
 		return log, damaged(b.path, `bucket "log"`, errors.New("it is missing"))
@@ -35,7 +35,7 @@ func (b boltHome) readLog(ctx context.Context, tx *bbolt.Tx, content *content) (
 		}
 		next := log.Last.Index + 1
 		if len(key) != 8 || raft.Index(binary.BigEndian.Uint64(key)) != next {
-			return log, damaged(b.path, entryPlace(next), fmt.Errorf("the key %s stands in its place", shown(key)))
+			return log, damaged(b.path, entryPlace(next), fmt.Errorf("the key %s is in its place", shown(key)))
 		}
 		e, err := decodeAt(next, record)
 		if err == nil {
@@ -65,7 +65,7 @@ func (b boltHome) restart(next *content, record func(*bbolt.Tx) error) error {
 
 func (boltHome) leftOver() []string { return nil }
 
-// compact makes the log begin behind the base. The entries stay until Prune.
+// compact makes the log begin after the base. The entries stay until Prune.
 func (b boltHome) compact(tx *bbolt.Tx, record *content, base raft.Base) error {
 	if err := b.checkAfter(tx.Bucket(logBucket), record, base.ID); err != nil {
 		return err
@@ -74,14 +74,14 @@ func (b boltHome) compact(tx *bbolt.Tx, record *content, base raft.Base) error {
 	return putBase(tx, base)
 }
 
-// A call of Prune deletes at most this much, so that a write that comes meanwhile does not wait for long.
+// One call of Prune deletes at most this much, so that a concurrent write does not wait long.
 const (
 	pruneEntriesMax = 4096
 	pruneBytesMax   = 4 << 20
 )
 
-// Prune deletes entries at or below the base in a transaction of its own, at most 4,096 of them and 4 MiB, and reports
-// whether more are left. The file keeps its size; later writes use the room.
+// Prune deletes entries at or below the base in one transaction, at most 4,096 of them and 4 MiB, and reports whether more
+// are left. The file keeps its size; later writes reuse the room.
 func (b *Bolt) Prune() (more bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,8 +129,8 @@ func (c *content) prune(log *bbolt.Bucket) error {
 	return nil
 }
 
-// dropAbove deletes every entry above the index, whatever the log they belonged to. It leaves what lies below to Prune,
-// so that a reset does not hold up the writes behind it.
+// dropAbove deletes every entry above the index, whether or not it still belongs to the log. It leaves the entries below to
+// Prune, so that a reset does not delay the writes after it.
 func (c *content) dropAbove(tx *bbolt.Tx, log *bbolt.Bucket, after raft.Index) (*bbolt.Bucket, error) {
 	if c.first > after {
 		c.first, c.bytes = after+1, 0

@@ -22,8 +22,8 @@ const (
 	baseName        = "the record of the log's base"
 )
 
-// encodeBase returns: version uint8 | the base, or nothing | CRC-32C of all before. There is nothing for a log that was
-// reset without a snapshot, of whose beginning only the id is known; the record of term and vote has it.
+// encodeBase returns: version uint8 | the base, or nothing | CRC-32C of all before. The base is left out for a log that was
+// reset without a snapshot: only the id of its base is known, and the record of term and vote holds that.
 func encodeBase(b raft.Base) []byte {
 	record := []byte{snapshotVersion}
 	if b.Check() == nil {
@@ -63,7 +63,7 @@ func (b *boltStore) readSnapshots(tx *bbolt.Tx, record hardRecord) (base raft.Ba
 		base, err = decodeBase(baseBytes, record.start)
 	}
 	if err == nil && (base.ID != record.start || (baseBytes == nil) != (record.start == raft.EntryID{})) {
-		err = fmt.Errorf("it is of entry %v, and the last write left the log beginning behind entry %v", base.ID, record.start)
+		err = fmt.Errorf("it is of entry %v, and the last write left the log beginning after entry %v", base.ID, record.start)
 	}
 	if err != nil {
 		return base, snapshot, damaged(b.path, baseName, err)
@@ -75,7 +75,7 @@ func (b *boltStore) readSnapshots(tx *bbolt.Tx, record hardRecord) (base raft.Ba
 		err = fmt.Errorf("it is of entry %d, and the last write left one of entry %d", snapshot.ID.Index, record.snapshotIndex)
 	}
 	if err == nil && snapshot.ID.Index == base.ID.Index && snapshot.ID != base.ID {
-		err = fmt.Errorf("it is of entry %v, and the log begins behind entry %v", snapshot.ID, base.ID)
+		err = fmt.Errorf("it is of entry %v, and the log begins after entry %v", snapshot.ID, base.ID)
 	}
 	if err != nil {
 		return base, snapshot, damaged(b.path, snapshotName, err)
@@ -107,7 +107,7 @@ func putBase(tx *bbolt.Tx, base raft.Base) error {
 	return in.Put(baseKey, encodeBase(base))
 }
 
-// finishInstall drops a log that the recorded snapshot has replaced, and begins one behind the snapshot.
+// finishInstall drops a log that the recorded snapshot replaced, and begins an empty one after the snapshot.
 func (b *boltStore) finishInstall(stored *raft.Stored) error {
 	next := b.written
 	next.base = next.snapshot.Base
@@ -120,12 +120,12 @@ func (b *boltStore) finishInstall(stored *raft.Stored) error {
 	})
 	if err == nil {
 		b.written = next
-		stored.Log, stored.Commit = behind(next.base), min(next.commit, next.last.Index)
+		stored.Log, stored.Commit = emptyLog(next.base), min(next.commit, next.last.Index)
 	}
 	return err
 }
 
-// LogBytes returns how many bytes the entries take, with those that Prune has not deleted yet.
+// LogBytes returns how many bytes the entries take, including those that Prune has not deleted yet.
 func (b *boltStore) LogBytes() int64 { return b.logBytes.Load() }
 
 // isTyped reports whether the error already says what is wrong with the stored data and what to do.

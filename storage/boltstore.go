@@ -26,47 +26,47 @@ const lockWaitDefault = time.Second
 
 // boltStore is what Bolt and Log share: the bbolt file with everything but the entries, and the snapshots beside it.
 type boltStore struct {
-	path    string
-	db      *bbolt.DB
-	home    home
-	unlock  func()                // releases the directory
-	closing chan struct{}         // ends a Write that waits
-	once    sync.Once             // closes it
-	lacks   atomic.Pointer[error] // why a Write waits for a file descriptor; nil: none does
+	path         string
+	db           *bbolt.DB
+	home         home
+	unlock       func()                // releases the directory
+	closing      chan struct{}         // closed by GiveUp: ends a Write that waits
+	once         sync.Once             // closes closing
+	noDescriptor atomic.Pointer[error] // error of a Write that waits for a file descriptor; nil: none waits
 
 	mu      sync.Mutex // held by Load, Write and Close
 	loaded  bool
 	closed  bool
 	stuck   bool  // bbolt panicked, perhaps with its locks held: it is not called again
-	failed  error // of the first write that failed; later writes return it
+	failed  error // error of the first write that failed; later writes return it
 	written content
-	next    content // what is being written; a field, so that a write allocates none
+	next    content // what is being written; a field, so that a write does not allocate it
 	lineage lineageRecord
-	member  raft.Incarnation // of the owner, since scan
-	commit  raft.Index       // the newest hint, written with the next write
+	member  raft.Incarnation // the owner's incarnation, set by scan
+	commit  raft.Index       // newest hint, written with the next write
 
 	snapshotFiles
 	logBytes atomic.Int64 // as of the last write
 }
 
-// home is where a store keeps its entries. The lock of the store is held by its callers.
+// home is where a store keeps its entries. Its callers hold the lock of the store.
 type home interface {
-	// format returns that of a store which keeps its entries so.
+	// format returns the format of a store that keeps its entries there.
 	format() uint64
 	// create adds what an uninitialized store needs.
 	create(tx *bbolt.Tx) error
-	// readLog checks every entry above the base of content, and that they follow each other from there on. It changes
-	// nothing.
+	// readLog checks every entry above the base of content, and that the entries are consecutive. It changes nothing.
 	readLog(ctx context.Context, tx *bbolt.Tx, content *content) (raft.StoredLog, error)
-	// tidy removes what an interrupted Migrate has left where the log is not, once all records are durable, and names it.
+	// tidy removes the copy of the log that an interrupted Migrate left in the other place, and names what it removed. It is
+	// called once all records are durable.
 	tidy() (removed []string, err error)
-	// begin lets the log be written to, once all records are durable.
+	// begin prepares the log for writing, once all records are durable.
 	begin() error
 	// write makes everything durable in the order of raft.Storage, and completes next.
 	write(w raft.StorageWrite, next *content, lineage lineageRecord) error
-	// restart drops the log, and begins one behind the base of next; record makes next durable in the same step.
+	// restart drops the log, and begins an empty one after the base of next; record makes next durable in the same step.
 	restart(next *content, record func(*bbolt.Tx) error) error
-	// leftOver names what a crash has left in the log, and Load has removed.
+	// leftOver names what a crash left in the log and Load removed.
 	leftOver() []string
 	close() error
 }
@@ -76,31 +76,31 @@ type content struct {
 	hardRecord
 	base     raft.Base     // its ID is start
 	snapshot raft.Snapshot // the recorded one
-	first    raft.Index    // of Bolt: no entry below it is in the file; what is there and not above start is to be pruned
-	bytes    int64         // of all entries that are stored
+	first    raft.Index    // Bolt only: lowest entry that may be in the file; entries from first to start are to be pruned
+	bytes    int64         // size of all stored entries
 }
 
 var (
 	metaBucket    = []byte("meta")
 	hardBucket    = []byte("hard")
 	lineageBucket = []byte("lineage")
-	recordKey     = []byte("record") // the only key of these
+	recordKey     = []byte("record") // the only key in each of these buckets
 )
 
-// open opens the file in dir, or creates it unless it has to exist. That is decided once the directory is locked: until then another
-// process may set the store aside.
+// open opens the file in dir, or creates it unless existing says that it must be there. It checks that once the directory is
+// locked, because until then another process may set the store aside.
 func (b *boltStore) open(dir string, home home, lockWait time.Duration, existing bool) error {
 	b.path, b.home, b.closing = filepath.Join(dir, BoltFile), home, make(chan struct{})
 	if lockWait == 0 {
 		lockWait = lockWaitDefault
 	}
-	if err := b.exists(existing); err != nil {
+	if err := b.checkExists(existing); err != nil {
 		return err
 	}
 	if err := b.lock(dir, lockWait); err != nil {
 		return err
 	}
-	err := b.exists(existing)
+	err := b.checkExists(existing)
 	if err == nil {
 		err = b.openLocked(dir, lockWait)
 	}
@@ -112,9 +112,9 @@ func (b *boltStore) open(dir string, home home, lockWait time.Duration, existing
 	return nil
 }
 
-// lock keeps other processes from the directory, and refuses one in which a store is being set aside.
+// lock keeps other processes out of the directory, and refuses a directory whose store is being set aside.
 func (b *boltStore) lock(dir string, wait time.Duration) (err error) {
-	if b.exists(true) != nil {
+	if b.checkExists(true) != nil {
 		if err := files.OS.MakeDir(dir); err != nil {
 			return explain("creating", dir, err)
 		}
@@ -134,8 +134,8 @@ func (b *boltStore) lock(dir string, wait time.Duration) (err error) {
 	return nil
 }
 
-// exists returns an error if the file has to exist and does not.
-func (b *boltStore) exists(existing bool) error {
+// checkExists returns an error if the file must exist and does not.
+func (b *boltStore) checkExists(existing bool) error {
 	if _, err := os.Stat(b.path); existing && errors.Is(err, fs.ErrNotExist) {
 		return explain("opening", b.path, err)
 	}
@@ -163,9 +163,8 @@ func (b *boltStore) openLocked(dir string, lockWait time.Duration) error {
 	return nil
 }
 
-// boltOptions returns the options of a store that is written to. The list of free pages is not stored: it would
-// cost a page for each write, and many after a large truncation. bbolt finds the free pages when it opens the
-// file.
+// boltOptions returns the options of a store that is open for writing. The list of free pages is not stored: it would
+// cost a page for each write, and many pages after a large truncation. bbolt finds the free pages when it opens the file.
 func boltOptions(lockWait time.Duration) *bbolt.Options {
 	return &bbolt.Options{
 		Timeout:        lockWait,
@@ -175,8 +174,8 @@ func boltOptions(lockWait time.Duration) *bbolt.Options {
 	}
 }
 
-// guard calls bbolt and turns its panics into errors. bbolt panics on unexpected data, and a mapped page that
-// the disk cannot read causes a fault.
+// guard calls bbolt and turns its panics into errors. bbolt panics on unexpected data, and a mapped page that the disk
+// cannot read causes a fault.
 func (b *boltStore) guard(doing string, call func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -194,9 +193,9 @@ func (b *boltStore) guard(doing string, call func() error) (err error) {
 
 // update runs one transaction. b.mu is held.
 //
-// It does not use bbolt's Update, which after a panic reads the whole file again in a goroutine, where another
-// panic would end the process. (After a disk failed to write, Commit still does so: if the disk then fails to
-// read as well, bbolt ends the process.)
+// It does not use bbolt's Update. After a panic, Update reads the whole file again in a goroutine, where another panic would
+// end the process. (Commit still does so after a failed write. If the disk then fails to read as well, bbolt ends the
+// process.)
 func (b *boltStore) update(doing string, change func(*bbolt.Tx) error) error {
 	b.stuck = true
 	err := b.guard(doing, func() error {
@@ -233,8 +232,8 @@ func (b *boltStore) ready() error {
 	return nil
 }
 
-// Write makes the write durable, as raft.Storage says. A write that carries only a commit hint costs nothing: the
-// hint waits for the next write. After an error every later Write returns that error.
+// Write makes the write durable, as raft.Storage says. A write that carries only a commit hint costs nothing: the next write
+// stores the hint. After an error every later Write returns that error.
 func (b *boltStore) Write(w raft.StorageWrite) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,7 +257,7 @@ func (b *boltStore) Write(w raft.StorageWrite) error {
 	err := b.home.write(w, &b.next, lineage)
 	if err == nil {
 		b.written, b.lineage = b.next, lineage
-		b.nowRecorded(w.Snapshot)
+		b.noteRecorded(w.Snapshot)
 		b.logBytes.Store(b.written.bytes)
 	} else if b.failed == nil {
 		b.failed = err
@@ -266,26 +265,26 @@ func (b *boltStore) Write(w raft.StorageWrite) error {
 	return err
 }
 
-// waitUntilRecordable returns the error of recordable. If it is no more than that there is no file descriptor to look at the
-// snapshot with, it waits for one, or until the store is closed: it is mostly clients that hold them.
+// waitUntilRecordable returns the error of recordable. If no file descriptor is left to open the snapshot with, it waits for
+// one, or until the store is closed: clients usually hold the descriptors, and release them.
 func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
-	defer b.lacks.Store(nil)
+	defer b.noDescriptor.Store(nil)
 	for {
 		err := b.recordable(w)
 		if !files.NoDescriptor(err) {
 			return err
 		}
-		lacks := withRemedy(fmt.Errorf("storage: recording a snapshot: %w", err))
-		b.lacks.Store(&lacks)
+		noDescriptor := withRemedy(fmt.Errorf("storage: recording a snapshot: %w", err))
+		b.noDescriptor.Store(&noDescriptor)
 		select {
-		case <-time.After(roomEvery):
+		case <-time.After(retryMin):
 		case <-b.closing:
-			return fmt.Errorf("%w: %s, while it waited for a file descriptor", ErrStoreClosed, b.path)
+			return fmt.Errorf("%w: %s, while a write waited for a file descriptor", ErrStoreClosed, b.path)
 		}
 	}
 }
 
-// withRemedy adds what to do about an error that is a lack of file descriptors.
+// withRemedy adds the remedy to an error if it says that no file descriptor is left.
 func withRemedy(err error) error {
 	if files.NoDescriptor(err) {
 		return fmt.Errorf("%w: %s", err, files.DescriptorRemedy)
@@ -293,11 +292,11 @@ func withRemedy(err error) error {
 	return err
 }
 
-// GiveUp ends a Write that waits for a file descriptor, with an error, and every later one that would wait. Any goroutine may
-// call it; a node does when it ends.
+// GiveUp makes a Write that waits for a file descriptor return an error, and every later one that would wait. Any goroutine
+// may call it; a node does when it ends.
 func (b *boltStore) GiveUp() { b.once.Do(func() { close(b.closing) }) }
 
-// putRecords writes what is neither a part of the log nor the record of term and vote.
+// putRecords writes everything but the log and the record of term and vote.
 func (b *boltStore) putRecords(tx *bbolt.Tx, next *content, lineage lineageRecord, w raft.StorageWrite) error {
 	if w.Memory != nil || w.Mark != nil {
 		if err := lineage.put(tx); err != nil {
@@ -314,7 +313,7 @@ func changesNothing(w *raft.LogWrite, last raft.EntryID) bool {
 	return w == nil || w.After == last && len(w.Entries) == 0 && !w.Reset
 }
 
-// Close releases the files: everything that was acknowledged is durable.
+// Close releases the files. Everything that was acknowledged is already durable.
 func (b *boltStore) Close() error {
 	b.GiveUp()
 	b.mu.Lock()

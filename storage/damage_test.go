@@ -21,7 +21,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// damageBytesMax bounds the length of an error about damage: it is one line of a log, whatever was read.
+// damageBytesMax bounds the length of an error about damage, which is one line of a program's log.
 const damageBytesMax = 512
 
 // intact writes a store whose log is a tree of several pages, and returns its file.
@@ -59,8 +59,7 @@ func intactCompacted(t *testing.T) []byte {
 	return file
 }
 
-// quickDir returns a directory in memory where possible: these tests open thousands of files, and their syncs
-// prove nothing.
+// quickDir returns a directory in memory where possible: these tests open thousands of files, and do not depend on real syncs.
 func quickDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "storage-test-")
 	if err != nil {
@@ -70,7 +69,7 @@ func quickDir(t *testing.T) string {
 	return dir
 }
 
-// contents is everything that a store returns.
+// contents holds everything that a store returns.
 type contents struct {
 	stored raft.Stored
 	log    []byte
@@ -92,7 +91,7 @@ func open(dir string) (c contents, err error) {
 	return c, err
 }
 
-// damage opens copies of a file and requires each to be refused as damaged, or to return everything.
+// damage opens changed copies of a file. Each must be refused as damaged, or return everything.
 type damage struct {
 	dir               string
 	want              contents
@@ -130,7 +129,7 @@ func (d *damage) try(file []byte) error {
 	}
 	d.unharmed++
 	if !bytes.Equal(got.log, d.want.log) || !assert.ObjectsAreEqual(d.want.stored, got.stored) {
-		return fmt.Errorf("the store was taken for intact, and tells %+v", got.stored)
+		return fmt.Errorf("the store was taken for intact, and returns %+v", got.stored)
 	}
 	return nil
 }
@@ -155,7 +154,7 @@ func TestBolt_ADamagedBitIsFoundOrHarmless(t *testing.T) {
 
 func flipBits(t *testing.T, file []byte) {
 	d := newDamage(t, file)
-	step := 61 // bytes; every bit of a byte gets its turn
+	step := 61 // bytes; over the whole file, each bit of a byte is flipped
 	if testing.Short() {
 		step *= 10
 	}
@@ -202,7 +201,7 @@ func TestBolt_APageInThePlaceOfAnotherIsFound(t *testing.T) {
 	t.Logf("%d refused, %d lost nothing", d.refused, d.unharmed)
 }
 
-// A log that lost its end is sound as far as it goes: the record of the last write shows that it was longer.
+// A log that lost its end is otherwise sound. Only the record of the last write shows that the log was longer.
 func TestBolt_ALogThatLostItsEndIsDamaged(t *testing.T) {
 	dir := quickDir(t)
 	name := filepath.Join(dir, storage.BoltFile)
@@ -249,7 +248,7 @@ func TestBolt_DamageWhileItRunsIsAnErrorAndNoPanic(t *testing.T) {
 		{"bytes are overwritten", func(t *testing.T, name string) {
 			f, err := os.OpenFile(name, os.O_WRONLY, 0)
 			require.NoError(t, err)
-			_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, 120_000), 8192) // the heads stay
+			_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, 120_000), 8192) // keeps the head pages
 			require.NoError(t, errors.Join(err, f.Close()))
 		}},
 		{"the file is cut short", func(t *testing.T, name string) { require.NoError(t, os.Truncate(name, 8192)) }},
@@ -266,14 +265,13 @@ func TestBolt_DamageWhileItRunsIsAnErrorAndNoPanic(t *testing.T) {
 			assert.ErrorAs(t, err, &corrupt)
 			err = b.Write(logWrite(last, last.Term, 1))
 			require.ErrorAs(t, err, &corrupt)
-			assert.Equal(t, err, b.Write(logWrite(last, last.Term, 1)), "it is not written to again")
+			assert.Equal(t, err, b.Write(logWrite(last, last.Term, 1)), "the store is not written to again")
 			assert.NoError(t, b.Close())
 		})
 	}
 }
 
-// A sound record in the place of another one of its size has a correct checksum, but is not the requested
-// entry.
+// A sound record in the place of another record of the same size has a correct checksum, but is not the requested entry.
 func TestBolt_ARecordInThePlaceOfAnotherIsFound(t *testing.T) {
 	dir := quickDir(t)
 	name := filepath.Join(dir, storage.BoltFile)
@@ -306,9 +304,9 @@ func TestBolt_ARecordInThePlaceOfAnotherIsFound(t *testing.T) {
 	assert.Equal(t, name, corrupt.File)
 }
 
-// A reset drops the whole log; any other write requires the entry that its entries follow. If that entry is
-// damaged, the log must stay: the entries before it were acknowledged.
-func TestBolt_ATruncationBehindADamagedEntryLosesNothing(t *testing.T) {
+// A reset drops the whole log; any other write requires the entry that its entries follow. If that entry is damaged, the write
+// must not drop the log: the entries before the damaged one were acknowledged.
+func TestBolt_ATruncationAfterADamagedEntryLosesNothing(t *testing.T) {
 	dir := quickDir(t)
 	name := filepath.Join(dir, storage.BoltFile)
 	require.NoError(t, os.WriteFile(name, intact(t), 0o600))
@@ -354,8 +352,8 @@ func TestBolt_AFileTooLargeToMapIsNotDamaged(t *testing.T) {
 	}
 }
 
-// After a failed write the kernel may have dropped pages. No later write is accepted, even a sound one, because
-// its acknowledgement could rest on dropped pages.
+// After a failed write the kernel may have dropped pages. The store accepts no later write, because its acknowledgement could
+// depend on dropped pages.
 func TestBolt_NothingIsWrittenAfterAWriteThatFailed(t *testing.T) {
 	dir := quickDir(t)
 	b, stored := mustLoad(t, dir)

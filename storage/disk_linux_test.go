@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// withOwnMounts runs body where it may mount file systems, with a directory for that.
+// withOwnMounts runs body where it may mount file systems, with a directory to mount them on.
 func withOwnMounts(t *testing.T, body func(dir string)) {
 	namespace.WithMounts(t, func() {
 		dir := t.TempDir()
@@ -37,10 +37,10 @@ func TestBolt_FullDiskIsATypedErrorAndLosesNothing(t *testing.T) {
 		last, err := fill(b)
 		require.ErrorIs(t, err, storage.ErrDiskFull)
 		assert.ErrorIs(t, err, syscall.ENOSPC)
-		assert.Equal(t, err, b.Write(logWrite(last, 0, 1)), "it is not written to again")
+		assert.Equal(t, err, b.Write(logWrite(last, 0, 1)), "the store is not written to again")
 		entries, err := b.Entries(raft.Span{After: 0, Last: last.Index}, math.MaxInt)
 		require.NoError(t, err)
-		assert.Len(t, entries, int(last.Index), "it can still be read")
+		assert.Len(t, entries, int(last.Index), "the entries can still be read")
 		require.NoError(t, b.Close())
 
 		_, err = storage.OpenBolt(filepath.Join(dir, "another"), storage.BoltOptions{})
@@ -56,7 +56,7 @@ func TestBolt_FullDiskIsATypedErrorAndLosesNothing(t *testing.T) {
 	})
 }
 
-// To open a named pipe waits for a process that writes to it.
+// Opening a named pipe waits for a process that writes to it.
 func TestOpen_ANamedPipeInAFilesPlaceIsRefused(t *testing.T) {
 	for _, name := range []string{storage.BoltFile, filepath.Join(storage.LogDir, "0000000000000001.seg")} {
 		dir := t.TempDir()
@@ -80,7 +80,7 @@ func TestOpen_ANamedPipeInAFilesPlaceIsRefused(t *testing.T) {
 	}
 }
 
-// A snapshot that has no room leaves nothing behind, and the log goes on.
+// A snapshot without room leaves nothing behind, and the log can still be written to.
 func TestBolt_ASnapshotWithoutRoomLeavesTheLogAlone(t *testing.T) {
 	withOwnMounts(t, func(dir string) {
 		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"))
@@ -106,8 +106,8 @@ func TestBolt_ASnapshotWithoutRoomLeavesTheLogAlone(t *testing.T) {
 	})
 }
 
-// What the store takes and what is free are the whole disk, of either kind. If a part of the store is elsewhere, nobody knows.
-func TestOpen_DiskBytesAreThoseOfTheDisk(t *testing.T) {
+// DiskBytes counts the whole store, of either kind. If a part of the store is on another mount, the number is not known.
+func TestOpen_DiskBytesCountsTheWholeStore(t *testing.T) {
 	withOwnMounts(t, func(dir string) {
 		for _, kind := range []storage.Kind{storage.KindBolt, storage.KindSegments} {
 			require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"))

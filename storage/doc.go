@@ -1,6 +1,9 @@
 // Package storage keeps what a member of a cluster must not forget: term and vote, the log, and snapshots.
 //
-// Three stores implement raft.SnapshotStorage: Bolt keeps the log in one bbolt file and snapshots in files beside it, Log keeps
-// the log in segments beside both, and Memory keeps everything in memory, for tests. Package storagetest tests that a store
-// keeps the contract; run it on your own store.
+// Open opens a store on the disk. Three stores implement raft.SnapshotStorage:
+//   - Log keeps the log in segments, the rest in a bbolt file, and each snapshot in a separate file.
+//   - Bolt keeps the log in the bbolt file as well.
+//   - Memory keeps everything in memory, for tests.
+//
+// Package storagetest tests that a store keeps the contract; run it on your own store.
 package storage

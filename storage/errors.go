@@ -14,24 +14,24 @@ import (
 )
 
 var (
-	// ErrDiskFull is matched by the error of a store whose disk, or quota, has no room left. Nothing
-	// that was written before is lost: make room, then start the member again.
+	// ErrDiskFull is matched by the error of a store whose disk or quota is full. Earlier writes are not lost: make room, then
+	// start the member again.
 	ErrDiskFull = errors.New("storage: no space left on the disk: make room and start again")
 	// ErrNotWritable is matched by the error of opening a store on a read-only file system, or without
 	// permission to write there. Nothing was changed: mount it writable, or correct the permissions.
 	ErrNotWritable = errors.New("storage: data directory is not writable: check the mount and the permissions")
-	// ErrOtherLog is matched by the error of opening a store that keeps its entries in another way: OpenBolt in the bbolt
-	// file, OpenLog in segments. Open takes either. Nothing was changed.
+	// ErrOtherLog is matched by the error of opening a store of the other kind: OpenBolt only opens a store that keeps its entries
+	// in the bbolt file, OpenLog only one that keeps them in segments. Nothing was changed: use Open, which opens either kind.
 	ErrOtherLog = errors.New("storage: the store keeps its entries in another way: open it with storage.Open")
-	// ErrUnfinished is matched by the error of a Migrate that failed when the copy was to become the log, or later. Call it again:
-	// it moves the log, or finds that it was moved, and removes what is left over. A member may also be started before that.
+	// ErrUnfinished is matched by the error of a Migrate that failed while the copy became the log, or later. Call Migrate again:
+	// it moves the log, or finds that the log was moved, and removes the left-overs. The member may also be started before that.
 	ErrUnfinished = errors.New("storage: the log may have been moved: repeat that to be sure")
 	// ErrStoreClosed is matched by the errors of a store that is closed.
 	ErrStoreClosed = errors.New("storage: store is closed")
 )
 
-// InTheWayError is returned by Migrate if there is a file where the segments are to be which is not of this store. It may hold what
-// another member needs, so nothing is removed: move it away.
+// InTheWayError is returned by Migrate if the directory for the segments holds a file of another store. Another member may need
+// that file, so Migrate does not remove it: move it away.
 type InTheWayError struct {
 	File   string
 	Reason error
@@ -43,12 +43,12 @@ func (e *InTheWayError) Error() string {
 
 func (e *InTheWayError) Unwrap() error { return e.Reason }
 
-// ForeignFileError is returned by Open, OpenBolt, OpenLog and Migrate if the file in the place of raft.db is one of bbolt that another
-// program has written, such as hashicorp's raft-boltdb. It is not damaged, and nothing was changed: give the member a directory of its
-// own or, if nobody needs that file, move it away.
+// ForeignFileError is returned by Open, OpenBolt, OpenLog and Migrate if raft.db is a bbolt file of another program, such as
+// hashicorp's raft-boltdb. The file is not damaged, and nothing was changed: give the member another directory or, if nobody
+// needs that file, move it away.
 type ForeignFileError struct {
 	File   string
-	Reason error // how that shows
+	Reason error // what shows that the file is foreign
 }
 
 func (e *ForeignFileError) Error() string {
@@ -57,8 +57,8 @@ func (e *ForeignFileError) Error() string {
 
 func (e *ForeignFileError) Unwrap() error { return e.Reason }
 
-// explain wraps an error of bbolt or of the file system with the operation and the path and, where the operator
-// can help, with the error that says how.
+// explain wraps an error of bbolt or of the file system with the operation and the path. Where an operator can help, it also
+// wraps the error that says how.
 func explain(doing, path string, err error) error {
 	var remedy error
 	switch {
@@ -76,8 +76,7 @@ func explain(doing, path string, err error) error {
 	return fmt.Errorf("%w: %s %s: %w", remedy, doing, path, err)
 }
 
-// isDiskFull also checks the text, because that is all that bbolt keeps of an error that occurred while it grew
-// its file.
+// isDiskFull also checks the text: of an error that occurs while bbolt grows its file, bbolt keeps only the text.
 func isDiskFull(err error) bool {
 	const errorDiskFull = syscall.Errno(112) // Windows: ERROR_DISK_FULL
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
@@ -85,8 +84,8 @@ func isDiskFull(err error) bool {
 		runtime.GOOS == "windows" && errors.Is(err, errorDiskFull)
 }
 
-// damaged returns the error for stored bytes that are not what was written there; if another release wrote
-// them, it is that release's version error.
+// damaged returns a *raft.CorruptError for stored bytes that are not what was written there. If another release wrote them,
+// it returns the version error in reason, with the name of the file.
 func damaged(path, where string, reason error) error {
 	var later *raft.LaterVersionError
 	var earlier *raft.EarlierVersionError

@@ -22,7 +22,7 @@ func FuzzHardState(f *testing.F) {
 	f.Add([]byte{}, uint16(0))
 	f.Fuzz(func(t *testing.T, b []byte, bit uint16) {
 		_, _ = decodeHard(b)
-		record := sealed(bytes.Clone(b)) // the checksum keeps the fuzzer out of the fields behind it
+		record := sealed(bytes.Clone(b)) // otherwise the checksum keeps the fuzzer out of the fields
 		h, err := decodeHard(record)
 		if err != nil {
 			return

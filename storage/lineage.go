@@ -40,7 +40,7 @@ type storedSighting struct {
 	Incarnation uint64      `codec:"inc"`
 	Start       storedStart `codec:"boot"`
 	Term        uint64      `codec:"term,omitempty"`
-	Address     string      `codec:"addr,omitempty"` // a release that does not know it skips it
+	Address     string      `codec:"addr,omitempty"` // a release that does not know this field skips it
 }
 
 type storedMark struct {

@@ -27,7 +27,7 @@ func lockFile(path string) (unlock func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// tryLock locks the file until it is closed. The error matches raft.ErrLocked if somebody else has locked it.
+// tryLock locks the file until it is closed. The error matches raft.ErrLocked if another process has locked it.
 func tryLock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -25,36 +25,37 @@ type LogOptions struct {
 	// LockWait is how long OpenLog waits for another process to release the store. 0 means 1 s, enough for a
 	// process that is about to end.
 	LockWait time.Duration
-	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB: the log takes up to five of them more than its entries need, and a
-	// file descriptor for each. 0 means 32 MiB. The first segments are smaller.
+	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB. 0 means 32 MiB. The first segments are smaller. The log takes the
+	// room of up to five segments more than its entries need, and a file descriptor for each segment.
 	SegmentBytes int64
 
 	existing bool // as in BoltOptions
 }
 
-// Log keeps the log in segments, files of a fixed size whose room is taken before it is needed, with one write and one sync
-// for each write of the node. Beside them it has a bbolt file for all that changes seldom: term and vote, the identity, the
-// starts, the records of the snapshot and of the log's base, and the list of the segments. Snapshots are in files of their
-// own. Its methods may be called as raft.SnapshotStorage says.
+// Log keeps the log in segments: files of a fixed size that are allocated before they are needed. Each write of the node
+// takes one write and one sync. A bbolt file beside the segments holds what seldom changes: term and vote, the identity, the
+// starts, the records of the snapshot and of the log's base, and the list of the segments. Each snapshot is a separate file.
+// Log's methods may be called as raft.SnapshotStorage says.
 //
-// After a crash, Load drops what an interrupted write has left at the end of the log, and names it in Stored.LeftOver. What
-// was durable before is known from each later write and from marks: damage to it is a *raft.CorruptError. Marks are made by
-// Load, when nothing was written for 100 ms, by Close, with each new segment, and with each write that has more than entries.
-// So two kinds of damage to what was written since the last mark pass for a write that was interrupted: to what was synced last, and one that
-// leaves nothing of all writes behind a place, as if they were zeros. A leader that has heard of them notices it
-// (*raft.StaleImageError).
+// After a crash, Load drops what an interrupted write left at the end of the log, and names it in Stored.LeftOver. Each later
+// write and each mark records how far the log was durable. Damage before that point is a *raft.CorruptError. Log makes a mark
+// in Load and Close, with each new segment, with each write that has more than entries, and after 100 ms without a write.
+//
+// After the last mark, two kinds of damage look like an interrupted write, and Load drops the damaged entries: damage to the
+// last write that was synced, and damage that erases every write after some point. A leader that received an acknowledgement
+// of these entries notices the loss (*raft.StaleImageError).
 type Log struct {
 	boltStore
-	log     *segments.Log
-	torn    string        // what Load has found of an interrupted write
-	wake    chan struct{} // the background looks what there is to do
-	hurry   chan struct{} // a rest ends
-	made    chan struct{} // a segment is ready
-	idle    atomic.Bool   // nothing waits for a mark
-	writes  atomic.Uint64
-	full    atomic.Pointer[error] // why the last attempt to make the next segment failed; nil: it did not
-	looking sync.Mutex            // held while full is found out
-	ended   sync.WaitGroup
+	log       *segments.Log
+	torn      string                // what an interrupted write left, found by Load
+	wake      chan struct{}         // wakes the background goroutine
+	hurry     chan struct{}         // ends a pause
+	prepared  chan struct{}         // a segment was prepared
+	idle      atomic.Bool           // nothing waits for a mark
+	writes    atomic.Uint64         // calls of Write
+	noSegment atomic.Pointer[error] // why the last attempt to prepare a segment failed; nil: it succeeded
+	preparing sync.Mutex            // held by prepare
+	running   sync.WaitGroup        // the background goroutine
 }
 
 var (
@@ -64,37 +65,37 @@ var (
 )
 
 const (
-	// markAfter is how long nothing is written before a mark is.
+	// markAfter is the time without a write after which Log makes a mark.
 	markAfter = 100 * time.Millisecond
-	// roomEvery is how often a disk that was full is looked at.
-	roomEvery = 200 * time.Millisecond
-	// retryFactor is how much longer than an attempt to make a segment is the wait after it, of at most retryMax.
+	// retryMin is the minimum wait before another attempt when room or a file descriptor is missing.
+	retryMin = 200 * time.Millisecond
+	// retryFactor is the wait after a failed attempt to prepare a segment, as a multiple of its duration; retryMax limits it.
 	retryFactor = 20
 	retryMax    = 10 * time.Second
-	// restFactor is how much longer than a part of a new segment takes there is a rest after it, of at most restMax.
-	restFactor = 6
-	restMax    = 50 * time.Millisecond
+	// pauseFactor is the pause after each part of a new segment, as a multiple of its duration; pauseMax limits it.
+	pauseFactor = 6
+	pauseMax    = 50 * time.Millisecond
 )
 
 // OpenLog opens the store in dir, or creates an uninitialized one there.
 //
-// Its errors match raft.ErrLocked if another process has the store open, ErrOtherLog if it keeps its entries in the bbolt
-// file, or ErrNotWritable or ErrDiskFull, or are a *raft.CorruptError, a *ForeignFileError, an *UnfinishedAsideError, or a *raft.ConfigError for an
-// option; each says what to do.
+// An error matches raft.ErrLocked if another process has the store open, ErrOtherLog if the store keeps its entries in the
+// bbolt file, ErrNotWritable, or ErrDiskFull; or it is a *raft.CorruptError, a *ForeignFileError, an *UnfinishedAsideError, or
+// a *raft.ConfigError for an option. Each says what to do.
 func OpenLog(dir string, opts LogOptions) (*Log, error) {
 	return openLogOn(files.OS, dir, opts)
 }
 
-// openLogOn opens a store whose segments are on a disk of their own.
+// openLogOn opens a store whose segments are on the given disk.
 func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
 	if err := checkSegmentBytes(opts.SegmentBytes); err != nil {
 		return nil, err
 	}
-	l := &Log{wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), made: make(chan struct{}, 1)}
+	l := &Log{wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), prepared: make(chan struct{}, 1)}
 	l.idle.Store(true)
 	sizes := segments.Sizes{SegmentBytes: opts.SegmentBytes, FirstBytes: firstBytes}
 	l.log = segments.New(disk, filepath.Join(dir, LogDir), sizes, segments.Owner{
-		Salt: salt, Keep: l.keep, Await: l.await, Rest: l.rest, Leave: l.leave,
+		Salt: salt, Keep: l.keep, Await: l.await, Pause: l.pause, Reserve: l.reserve,
 	})
 	if err := l.open(dir, logHome{l}, opts.LockWait, opts.existing); err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
 	return l, nil
 }
 
-// checkSegmentBytes returns a *raft.ConfigError for a size that is out of its limits.
+// checkSegmentBytes returns a *raft.ConfigError if the size is outside its limits.
 func checkSegmentBytes(size int64) error {
 	const least, most = 4 << 10, 1 << 30
 	if size != 0 && (size < least || size > most) {
@@ -111,8 +112,7 @@ func checkSegmentBytes(size int64) error {
 	return nil
 }
 
-// firstBytes are those of the first segment.
-const firstBytes = 1 << 20
+const firstBytes = 1 << 20 // size of the first segment
 
 func salt() uint64 {
 	var b [8]byte
@@ -131,13 +131,13 @@ func putCatalog(tx *bbolt.Tx, c segments.Catalog) error {
 	return tx.Bucket(segmentsBucket).Put(recordKey, sealed(append([]byte{segmentsVersion}, c.Encode()...)))
 }
 
-// keep makes the list of segments durable. The lock is held.
+// keep makes the list of segments durable. l.mu is held.
 func (l *Log) keep(c segments.Catalog) error {
 	return l.update("listing the segments in", func(tx *bbolt.Tx) error { return putCatalog(tx, c) })
 }
 
-// await makes a segment ready. If nothing but room for one, or a file descriptor, is missing, it waits for that, or until the
-// store is closed: what was acknowledged stays, and nothing more is.
+// await prepares a segment. While the disk has no room for it, or the process has no file descriptor, await waits until there
+// is one or the store is closed. Acknowledged entries stay readable meanwhile, and no more entries are acknowledged.
 func (l *Log) await(bytes int64) error {
 	select {
 	case l.hurry <- struct{}{}:
@@ -159,14 +159,14 @@ func (l *Log) await(bytes int64) error {
 		}
 		select {
 		case <-time.After(l.retryAfter(took, err)):
-		case <-l.made:
+		case <-l.prepared:
 		case <-l.closing:
 			return fmt.Errorf("%w: %s", ErrStoreClosed, l.path)
 		}
 	}
 }
 
-// pruneAll makes room of what compaction has left, and reports whether there was any.
+// pruneAll deletes the entries that compaction left behind, and reports whether there were any.
 func (l *Log) pruneAll() (pruned bool, err error) {
 	before := l.log.Bytes()
 	for more := true; more; {
@@ -177,10 +177,11 @@ func (l *Log) pruneAll() (pruned bool, err error) {
 	return l.log.Bytes() < before, nil
 }
 
-// prepare makes a segment ready, if one is needed or wanted, takes note if it cannot, and returns how long it took.
+// prepare prepares a segment, if a write needs one or the log wants one. It records a failure for Room, and returns the
+// duration of the attempt.
 func (l *Log) prepare(bytes int64, needed bool) (took time.Duration, err error) {
-	l.looking.Lock()
-	defer l.looking.Unlock()
+	l.preparing.Lock()
+	defer l.preparing.Unlock()
 	if !needed && !l.log.Wanted() {
 		return 0, nil
 	}
@@ -189,67 +190,66 @@ func (l *Log) prepare(bytes int64, needed bool) (took time.Duration, err error) 
 	took = time.Since(began)
 	switch {
 	case err == nil:
-		l.full.Store(nil)
+		l.noSegment.Store(nil)
 		select {
-		case l.made <- struct{}{}:
+		case l.prepared <- struct{}{}:
 		default:
 		}
 	case !errors.Is(err, segments.ErrClosed):
-		full := withRemedy(fmt.Errorf("storage: preparing a segment: %w", err))
-		l.full.Store(&full)
+		noSegment := withRemedy(fmt.Errorf("storage: preparing a segment: %w", err))
+		l.noSegment.Store(&noSegment)
 	}
 	return took, err
 }
 
-// retryAfter returns how long to wait after an attempt that has failed and took so long. Where the file system does
-// not tell how much room there is, as with quotas, each attempt fills the disk, and nothing else could write meanwhile.
+// retryAfter returns the wait after a failed attempt of the given duration. Some file systems do not report their free room,
+// for example with quotas. There each attempt fills the disk until it fails, and no other write succeeds in that time.
 func (l *Log) retryAfter(took time.Duration, err error) time.Duration {
 	if files.NoDescriptor(err) || l.log.Full() {
-		return roomEvery
+		return retryMin
 	}
-	return max(roomEvery, min(retryFactor*took, retryMax))
+	return max(retryMin, min(retryFactor*took, retryMax))
 }
 
-// leaveMax is how many bytes the log leaves at most for the next snapshot. For one that is larger it leaves none: what it
-// needs is much more than a segment.
-const leaveMax = 64 << 20
+// reserveMax is the limit of reserve. A larger snapshot gets no reserve: it needs much more room than a segment takes.
+const reserveMax = 64 << 20
 
-// leave returns how many bytes of the disk are for the next snapshot, without which the log does not become shorter: twice as
-// many as the last one has or, without one, as the log takes, less those that are written already.
-func (l *Log) leave() int64 {
+// reserve returns the bytes reserved for the next snapshot, without which the log cannot be compacted: twice the size of the
+// last snapshot or, without one, the size of the log, less what is written already.
+func (l *Log) reserve() int64 {
 	recorded := l.recorded.Load()
-	if recorded == nil || recorded.Size > leaveMax {
+	if recorded == nil || recorded.Size > reserveMax {
 		return 0
 	}
 	expected := 2 * recorded.Size
 	if recorded.ID.Index == 0 {
 		expected = l.LogBytes()
 	}
-	return max(min(expected, leaveMax)-l.dir.UnderWay(), 0)
+	return max(min(expected, reserveMax)-l.dir.UnderWay(), 0)
 }
 
-// rest leaves the disk, and the processors that wait for it, to the log: most of the time, if there is time.
-func (l *Log) rest(took time.Duration) {
+// pause leaves the disk to the log's own writes for a while, after a part of a new segment that took the given time.
+func (l *Log) pause(took time.Duration) {
 	select {
-	case <-time.After(min(restFactor*took, restMax)):
+	case <-time.After(min(pauseFactor*took, pauseMax)):
 	case <-l.hurry:
 	case <-l.closing:
 	}
 }
 
-// Room returns an error while the next segment cannot be made: mostly, since the disk has no room for it. Write goes on as
-// long as there is room in the present one. It also returns one while a Write waits for a file descriptor.
+// Room returns an error while the next segment cannot be prepared, usually because the disk is full. Write still succeeds as
+// long as there is room in the present segment. Room also returns an error while a Write waits for a file descriptor.
 func (l *Log) Room() error {
-	if full := l.full.Load(); full != nil {
-		return *full
+	if noSegment := l.noSegment.Load(); noSegment != nil {
+		return *noSegment
 	}
-	if lacks := l.lacks.Load(); lacks != nil {
-		return *lacks
+	if noDescriptor := l.noDescriptor.Load(); noDescriptor != nil {
+		return *noDescriptor
 	}
 	return nil
 }
 
-// GiveUp ends a Write that waits for room or for a file descriptor. Later ones fail if they need a segment.
+// GiveUp ends a Write that waits for room or for a file descriptor. Later writes fail if they need a segment.
 func (l *Log) GiveUp() {
 	l.boltStore.GiveUp()
 	l.log.GiveUp()
@@ -274,10 +274,10 @@ func (l *Log) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	return entries, l.explainLog("reading", err)
 }
 
-// Write makes the write durable, as raft.Storage says: with one sync if it consists of entries alone. A write that carries
-// only a commit hint costs nothing: the hint waits for the next write. After an error every later Write returns that error.
+// Write makes the write durable, as raft.Storage says, with one sync if it consists of entries alone. A write that carries
+// only a commit hint costs nothing: the next write stores the hint. After an error every later Write returns that error.
 //
-// If the disk has no room for the next segment, the write that needs it waits until there is room.
+// If the disk has no room for the next segment, a write that needs it waits until there is room.
 func (l *Log) Write(w raft.StorageWrite) error {
 	err := l.boltStore.Write(w)
 	l.writes.Add(1)
@@ -290,7 +290,8 @@ func (l *Log) Write(w raft.StorageWrite) error {
 	return err
 }
 
-// Prune gives up the first segment if all its entries are at or below the base, and reports whether another one may follow.
+// Prune deletes the first segment if all its entries are at or below the base, and reports whether another call may delete
+// more.
 func (l *Log) Prune() (more bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -305,23 +306,23 @@ func (l *Log) Prune() (more bool, err error) {
 	return more, nil
 }
 
-// Close records that the log is whole, and releases the files.
+// Close records that everything in the log is durable, and releases the files.
 func (l *Log) Close() error {
 	l.GiveUp()
 	err := l.boltStore.Close()
-	l.ended.Wait()
+	l.running.Wait()
 	return err
 }
 
-// background prepares segments, and marks the log when nothing was written for a while.
+// background prepares segments, and makes a mark when nothing was written for markAfter.
 func (l *Log) background() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	seen, marking := uint64(0), false
-	var retry time.Time // of Prepare, after it has failed
+	var retry time.Time // earliest next attempt, after prepare failed
 	for {
 		wait := time.Hour
-		if l.log.Room() == nil { // a Write may have made the segment meanwhile
+		if l.log.Room() == nil { // a Write may have prepared the segment meanwhile
 			retry = time.Time{}
 		}
 		if l.log.Wanted() && !time.Now().Before(retry) {

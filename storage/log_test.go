@@ -19,7 +19,7 @@ func openedLog(t testing.TB, opts storage.LogOptions) *storage.Log {
 	return l
 }
 
-// The hot path of every member makes no garbage.
+// The hot path of every member allocates nothing.
 func TestLog_AWriteOfEntriesAllocatesNothing(t *testing.T) {
 	l := openedLog(t, storage.LogOptions{})
 	var writes []raft.StorageWrite

@@ -45,7 +45,7 @@ func (l logHome) readLog(ctx context.Context, tx *bbolt.Tx, content *content) (r
 	return found.Log, nil
 }
 
-// tidy removes a log that an interrupted Migrate has left in the bbolt file, which says that it is not the log.
+// tidy removes the copy of the log that an interrupted Migrate left in the bbolt file.
 func (l logHome) tidy() (removed []string, err error) {
 	found := false
 	err = l.guard("reading", func() error {
@@ -57,7 +57,7 @@ func (l logHome) tidy() (removed []string, err error) {
 	if err != nil || !found {
 		return nil, err
 	}
-	err = l.update("removing what is not the log from", func(tx *bbolt.Tx) error { return tx.DeleteBucket(logBucket) })
+	err = l.update("removing an unfinished copy of the log from", func(tx *bbolt.Tx) error { return tx.DeleteBucket(logBucket) })
 	return []string{"a copy of the log in " + l.path}, err
 }
 
@@ -65,7 +65,7 @@ func (l logHome) begin() error {
 	if err := l.log.Begin(); err != nil {
 		return l.explainLog("beginning", err)
 	}
-	l.ended.Go(l.background)
+	l.running.Go(l.background)
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (l logHome) leftOver() []string {
 	return []string{l.torn}
 }
 
-// write first makes durable what is in the bbolt file, in one transaction, if there is any of it.
+// write makes the records in the bbolt file durable first, in one transaction, and then the entries.
 func (l logHome) write(w raft.StorageWrite, next *content, lineage lineageRecord) error {
 	if err := l.check(w); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (l logHome) write(w raft.StorageWrite, next *content, lineage lineageRecord
 	return nil
 }
 
-// check refuses a write that the log cannot take, before anything of it is written.
+// check refuses a write that the log cannot take, before any part of it is written.
 func (l logHome) check(w raft.StorageWrite) error {
 	if w.Base != nil && !isReset(w.Log, w.Base.ID) && !l.log.Holds(w.Base.ID) {
 		return &raft.NotInLogError{After: w.Base.ID, Start: l.log.Start(), Last: l.log.Last()}
@@ -126,7 +126,7 @@ func (l logHome) writeRecords(w raft.StorageWrite, next *content, lineage lineag
 			return err
 		}
 		if w.Log != nil && w.Log.Reset {
-			next.base = baseBehind(next.start, w, next.snapshot, next.base)
+			next.base = baseAfterReset(next.start, w, next.snapshot, next.base)
 		}
 		if w.Base != nil || w.Log != nil && w.Log.Reset {
 			if err := putBase(tx, next.base); err != nil {
@@ -150,7 +150,7 @@ func (l logHome) restart(next *content, record func(*bbolt.Tx) error) error {
 	return err
 }
 
-// close records at both places how far the log is durable, so that the next start misses nothing of it.
+// close records in both places how far the log is durable, so that the next start notices if any of it is lost.
 func (l logHome) close() error {
 	var err error
 	if l.loaded && l.failed == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// logOf returns the directory of a closed store with so many entries in segments of 4 KiB.
+// logOf returns the directory of a closed store with the given number of entries in segments of 4 KiB.
 func logOf(t *testing.T, entries int) string {
 	dir := t.TempDir()
 	l, err := OpenLog(dir, LogOptions{SegmentBytes: 4 << 10})
@@ -42,7 +42,7 @@ func segment(dir string, number byte) string {
 	return filepath.Join(dir, LogDir, "000000000000000"+string('0'+number)+".seg")
 }
 
-// What is wrong with the segments is an error that names the file, with no change of the store.
+// Damage to the segments is an error that names the file, and changes nothing in the store.
 func TestLog_RefusesWhatIsDamaged(t *testing.T) {
 	for name, row := range map[string]struct {
 		damage func(t *testing.T, dir string)
@@ -89,7 +89,7 @@ func TestLog_RefusesWhatIsDamaged(t *testing.T) {
 	assert.EqualValues(t, 2, stored.StartCount)
 }
 
-// A store with its log in segments is of a later format than one without, since an earlier release would find no entries.
+// A store with its log in segments has a later format than a Bolt, since an earlier release would find no entries.
 func TestLog_IsOfALaterFormat(t *testing.T) {
 	for kind, want := range map[Kind]uint64{KindBolt: formatVersion, KindSegments: formatSegments} {
 		dir := t.TempDir()
@@ -107,15 +107,15 @@ func TestLog_IsOfALaterFormat(t *testing.T) {
 	}
 }
 
-// What an interrupted write has left is removed, and named once.
+// Load removes what an interrupted write left, and names it once.
 func TestLog_NamesWhatItCutsOff(t *testing.T) {
 	dir := t.TempDir()
 	l, err := OpenLog(dir, LogOptions{})
 	require.NoError(t, err)
 	_, err = l.Load(t.Context(), orders)
 	require.NoError(t, err)
-	l.GiveUp() // no mark is written
-	l.ended.Wait()
+	l.GiveUp() // prevents a mark
+	l.running.Wait()
 	e := raft.Entry{Index: 2, Term: 1, Kind: raft.EntryCommand, Data: []byte("torn")}
 	require.NoError(t, l.Write(raft.StorageWrite{Log: &raft.LogWrite{After: raft.EntryID{Term: 1, Index: 1}, Entries: []raft.Entry{e}, Reset: true}}))
 	l.failed = errors.New("the process was killed")

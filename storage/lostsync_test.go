@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// forgetfulDisk mounts a disk that loses what a failed sync was to write, and returns the directory where it is.
+// forgetfulDisk mounts a disk that loses what a failed sync did not write, and returns its directory.
 func forgetfulDisk(t *testing.T) (root string, disk *powercut.FS) {
 	t.Helper()
 	root = t.TempDir()
@@ -24,8 +24,8 @@ func forgetfulDisk(t *testing.T) (root string, disk *powercut.FS) {
 	return root, disk
 }
 
-// A process ends in a sync that fails, and what it wrote there is read back, but is not on the disk. What a start returns
-// is there after a power cut all the same, whether or not anything was written in between.
+// A process ends at a failed sync. The next start reads what that process wrote, although it is not on the disk. Whatever the
+// start returns must survive a power cut, with or without writes in between.
 func TestLoad_DoesNotRelyOnWhatAFailedSyncHasLeft(t *testing.T) {
 	root, disk := forgetfulDisk(t)
 	for _, kind := range bothKinds {

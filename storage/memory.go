@@ -12,12 +12,11 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// Memory keeps what a Bolt keeps, but in memory: for tests. The data outlives Close: see Reopen. It starts no
-// goroutine and reads no clock, so it works inside a testing/synctest bubble. Its methods may be called as
-// raft.SnapshotStorage says.
+// Memory keeps what a Bolt keeps, but in memory, for tests. The data outlives Close: see Reopen. Memory starts no goroutine
+// and reads no clock, so it works inside a testing/synctest bubble. Its methods may be called as raft.SnapshotStorage says.
 type Memory struct {
 	kept *memoryDisk
-	life uint64 // a Memory works until a later one is opened
+	life uint64 // a Memory works until kept.life is higher
 
 	loaded bool // guarded by kept.mu, like closed
 	closed bool
@@ -28,11 +27,11 @@ type Memory struct {
 // memoryDisk is the data that successive Memory values share.
 type memoryDisk struct {
 	mu      sync.Mutex
-	life    uint64 // of the Memory that was opened last
+	life    uint64 // life of the latest Memory
 	meta    metaRecord
-	commit  raft.Index
+	commit  raft.Index // newest hint
 	content memoryContent
-	files   *crashdisk.Tree // of the snapshots
+	files   *crashdisk.Tree // the snapshot files
 }
 
 // memoryContent is what the last write left.
@@ -52,18 +51,17 @@ func NewMemory() *Memory {
 }
 
 // Reopen returns a store with the data of this one, as after a power cut and a restart of its process. It also closes
-// this one, so that a crashed node that still runs writes nothing more.
+// this one, so that the node of the crashed process writes nothing more.
 func (m *Memory) Reopen() *Memory {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
 	m.kept.life++
-	m.kept.commit = m.kept.content.commit // a hint that no write carried is forgotten
+	m.kept.commit = m.kept.content.commit // a hint that no write stored is lost
 	m.kept.files.Cut(crashdisk.KeepNothing)
 	return &Memory{kept: m.kept, life: m.kept.life}
 }
 
-// Copy returns a store that begins with the present data of this one, as a copy of its disk would: an image to
-// be restored later, or a clone.
+// Copy returns a new store with the present data of this one, like a copy of its disk: an image to restore later, or a clone.
 func (m *Memory) Copy() *Memory {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
@@ -107,9 +105,9 @@ func (m *Memory) Load(ctx context.Context, identity raft.Identity) (raft.Stored,
 	if err := m.check(k.content.snapshot); err != nil {
 		return raft.Stored{}, err
 	}
-	if lacks(&stored.Log, k.content.snapshot) {
+	if installInterrupted(&stored.Log, k.content.snapshot) {
 		k.content.reset(k.content.snapshot.Base)
-		stored.Log, stored.Commit = behind(k.content.base), min(k.content.commit, k.content.last.Index)
+		stored.Log, stored.Commit = emptyLog(k.content.base), min(k.content.commit, k.content.last.Index)
 	}
 	if stored.LeftOver, err = m.begin(k.content.snapshot, k.content.lineage.mark != nil); err != nil {
 		return raft.Stored{}, err
@@ -123,7 +121,7 @@ func (m *Memory) Load(ctx context.Context, identity raft.Identity) (raft.Stored,
 }
 
 func (c *memoryContent) stored() (raft.Stored, error) {
-	log := behind(c.base)
+	log := emptyLog(c.base)
 	for _, e := range c.entries {
 		if err := log.Observe(e); err != nil {
 			return raft.Stored{}, damaged("memory", entryPlace(e.Index), err)
@@ -132,7 +130,7 @@ func (c *memoryContent) stored() (raft.Stored, error) {
 	return raft.Stored{Hard: c.hard, Commit: min(c.commit, log.Last.Index), Snapshot: c.snapshot, Log: log}, nil
 }
 
-// reset drops the log, which then begins behind the base.
+// reset drops the log, and begins an empty one after the base.
 func (c *memoryContent) reset(base raft.Base) {
 	c.base, c.start, c.last, c.entries = base, base.ID, base.ID, nil
 }
@@ -161,7 +159,7 @@ func (m *Memory) Write(w raft.StorageWrite) error {
 	}
 	next.commit = k.commit
 	k.content = next
-	m.nowRecorded(w.Snapshot)
+	m.noteRecorded(w.Snapshot)
 	return nil
 }
 
@@ -199,7 +197,7 @@ func (c *memoryContent) writeLog(w raft.StorageWrite) error {
 		last = e.ID()
 	}
 	if w.Log.Reset {
-		c.reset(baseBehind(after, w, c.snapshot, c.base))
+		c.reset(baseAfterReset(after, w, c.snapshot, c.base))
 	}
 	c.entries = append(c.entries[:after.Index-c.start.Index], w.Log.Entries...)
 	c.last = last

@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-func TestMemory_ReopenShutsOutWhoeverHadItBefore(t *testing.T) {
+func TestMemory_ReopenClosesTheEarlierStore(t *testing.T) {
 	before := storage.NewMemory()
 	_, err := before.Load(context.Background(), member)
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestMemory_WorksInABubble(t *testing.T) {
 	})
 }
 
-func TestMemory_ACopyIsAnImageOfItsOwn(t *testing.T) {
+func TestMemory_ACopyIsIndependent(t *testing.T) {
 	m := storage.NewMemory()
 	_, err := m.Load(context.Background(), member)
 	require.NoError(t, err)
@@ -55,5 +55,5 @@ func TestMemory_ACopyIsAnImageOfItsOwn(t *testing.T) {
 	require.NoError(t, image.Write(logWrite(raft.EntryID{Index: 3}, 1, 1)))
 	entries, err := m.Entries(raft.Span{After: 3, Last: 5}, 1<<20)
 	require.NoError(t, err)
-	assert.EqualValues(t, 0, entries[0].Term, "each goes its own way")
+	assert.EqualValues(t, 0, entries[0].Term, "a write to one does not change the other")
 }

@@ -20,40 +20,41 @@ type MigrateOptions struct {
 	LockWait time.Duration
 	// SegmentBytes is as in LogOptions.
 	SegmentBytes int64
-	// Progress is called before the first entry is copied, and again after each few MiB; nil: nobody is told.
+	// Progress reports how many of all entries are copied: before the first one, and after each few MiB. Nil: no reports.
 	Progress func(copied, all uint64)
 
-	copyBytes int // are read and written at once; 0: copyBytesDefault
+	copyBytes int // bytes of entries that are read and written at once; 0: copyBytesDefault
 }
 
 // Migrated says what Migrate has done.
 type Migrated struct {
-	From, To Kind   // if they are equal, the log was there already
-	Entries  uint64 // that the log holds
+	From, To Kind   // equal if the log was there already
+	Entries  uint64 // number of entries in the log
 }
 
-// Migrate moves the log of the store in dir from the bbolt file to segments, or back. No process may have the store open. All
-// that the store holds stays the same: the entries, and what is not in the log. Snapshots are not copied.
+// Migrate moves the log of the store in dir from the bbolt file to segments, or back. No process may have the store open. The
+// content of the store stays the same. Snapshots are not copied.
 //
-// The log is read and checked, copied, and the copy is checked. Then one transaction in the bbolt file makes the copy the log,
-// and what was the log before is not one any more. If the process ends before, the store is what it was; if it ends
-// afterwards, the store has been moved. What is left over in either case is removed by the next start, or the next call, which
-// may be repeated at any time. Memory is needed for a few MiB of entries, and for what Load returns.
+// Migrate reads and checks the log, copies it, and checks the copy. Then one transaction in the bbolt file makes the copy the
+// log. If the process ends before that transaction, the log stays where it was; if it ends afterwards, the log has moved. In
+// both cases the next start or the next call removes the left-overs. Migrate may be repeated at any time. It needs memory for a
+// few MiB of entries and for what Load returns.
 //
-// Both copies need room at the same time. The bbolt file does not become smaller: what the entries took there is free for
-// later ones.
+// The disk needs room for both copies at the same time. The bbolt file does not shrink; later entries reuse the room that the
+// moved entries took there.
 //
-// An earlier release does not open a store in segments, and does so again once the store was moved back.
+// An earlier release cannot open a store that keeps its log in segments; it can once the log is moved back.
 //
-// Its errors match fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrDiskFull,
-// ErrNotWritable, or ErrUnfinished; or are a *raft.ConfigError, an *InTheWayError, an *UnfinishedAsideError, a *ForeignFileError, a *raft.CorruptError, a *raft.LaterVersionError or a
-// *raft.EarlierVersionError, or, for a store that was marked because its member must not go on with it, the error with which its
-// node ends. After any of them the log is whole, in one of the two places: where it was, unless the error matches ErrUnfinished.
+// An error matches fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrDiskFull,
+// ErrNotWritable, or ErrUnfinished; or it is a *raft.ConfigError, an *InTheWayError, an *UnfinishedAsideError, a
+// *ForeignFileError, a *raft.CorruptError, a *raft.LaterVersionError, or a *raft.EarlierVersionError. For a marked store it is
+// the error with which the member's node ends. After an error that matches ErrUnfinished, the log is whole in one of the two
+// places; after any other error it is whole where it was.
 func Migrate(ctx context.Context, dir string, to Kind, opts MigrateOptions) (Migrated, error) {
 	return migrateOn(ctx, files.OS, dir, to, opts)
 }
 
-// migrateOn moves a log whose segments are on a disk of their own.
+// migrateOn moves a log whose segments are on the given disk.
 func migrateOn(ctx context.Context, disk files.FS, dir string, to Kind, opts MigrateOptions) (done Migrated, err error) {
 	if err := errors.Join(to.check(), checkSegmentBytes(opts.SegmentBytes)); err != nil {
 		return done, err
@@ -86,10 +87,10 @@ func (k Kind) check() error {
 	return nil
 }
 
-// migration is a store whose log is being moved. It is open, and no write can come between.
+// migration is a store whose log is being moved. The store is open, so nothing else can write to it.
 type migration struct {
 	ctx   context.Context
-	disk  files.FS // of the segments
+	disk  files.FS // holds the segments
 	dir   string
 	opts  MigrateOptions
 	from  Kind
@@ -98,7 +99,7 @@ type migration struct {
 	close func() error
 
 	meta metaRecord
-	log  raft.StoredLog // what was found
+	log  raft.StoredLog // what scan found
 }
 
 // openMigration opens the store, whatever its kind. Unlike Open, it creates none.
@@ -120,17 +121,18 @@ func openMigration(ctx context.Context, disk files.FS, dir string, opts MigrateO
 	return m, nil
 }
 
-// begin reads and checks the store, makes durable what it has found, and removes what an earlier call has left.
+// begin reads and checks the store, makes durable what it found, and removes what an earlier call left.
 func (m *migration) begin() error {
 	b := m.store
 	if err := m.scan(); err != nil {
-		return b.contradictedFirst(err)
+		return b.preferContradiction(err)
 	}
 	if mark := b.lineage.mark; mark != nil {
 		return mark.Err()
 	}
-	// The process before may have ended in a sync that failed. What is read may then not be on the disk, and only another
-	// transaction shows that it is. A second one replaces the head that the failed sync has left: heads are written in turn.
+	// The previous process may have ended in a sync that failed. What is read may then not be on the disk, and only another
+	// transaction makes it durable. The two head pages are written in turn, so a second transaction replaces the one that the
+	// failed sync left.
 	if err := b.guard("syncing", b.db.Sync); err != nil {
 		return err
 	}
@@ -172,20 +174,20 @@ func (m *migration) move(to Kind) error {
 	if to == KindBolt {
 		target = newToBolt(m)
 	}
-	err := m.room(target.needs())
+	err := m.checkRoom(target.needs())
 	if err == nil {
 		err = m.copy(target)
 	}
 	if err != nil {
 		if m.store.failed == nil {
-			_, _ = m.store.home.tidy() // or else the next start does
+			_, _ = m.store.home.tidy() // if this fails, the next start removes the copy
 		}
 		return err
 	}
 	err = m.become(target)
 	if err == nil {
 		err = target.tidy()
-	} // or else nobody knows which of the two is the log now, and both stay
+	} // after an error of become, either of the two may be the log, and both stay
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnfinished, err)
 	}
@@ -194,24 +196,24 @@ func (m *migration) move(to Kind) error {
 
 // destination is where the log goes.
 type destination interface {
-	// needs returns how many bytes may be needed where, and how many there are.
+	// needs returns where the copy is written, how many bytes it may need there, and how many are free.
 	needs() (where string, bytes, free int64, err error)
 	// append copies entries. They are not a part of any log yet.
 	append(after raft.EntryID, entries []raft.Entry) error
 	// finish makes the copy durable, and returns what a start would find in it.
 	finish() (raft.StoredLog, error)
-	// record makes the copy the log, and what was the log before nothing.
+	// record makes the copy the log in place of the former log.
 	record(tx *bbolt.Tx) error
-	// format returns that of the store from then on.
+	// format returns the format of the store after the move.
 	format() uint64
-	// tidy removes what was the log before.
+	// tidy removes the former log.
 	tidy() error
 	close() error
 }
 
-// room returns an error if the copy may not fit. A disk that is full in the middle would be full for the member, too.
-func (m *migration) room(where string, bytes, free int64, err error) error {
-	if err != nil || bytes <= free { // a file system that cannot tell is tried
+// checkRoom returns an error if the copy may not fit. If the copy filled the disk, the member could not use it, either.
+func (m *migration) checkRoom(where string, bytes, free int64, err error) error {
+	if err != nil || bytes <= free { // if the file system does not report its free room, the copy is tried
 		return nil
 	}
 	return fmt.Errorf("%w: moving the log of %s needs up to %d bytes in %s, and %d are free",
@@ -240,7 +242,7 @@ func (m *migration) copy(to destination) (err error) {
 	}
 	copied, err := to.finish()
 	if err == nil && !reflect.DeepEqual(copied, m.log) {
-		err = fmt.Errorf("storage: the copy of the log of %s differs from it: it ends with entry %v, the log with %v; nothing was done",
+		err = fmt.Errorf("storage: the copy of the log of %s differs from the log: the copy ends with entry %v, the log with %v; nothing was moved",
 			m.store.path, copied.Last, last)
 	}
 	return err

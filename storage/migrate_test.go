@@ -21,7 +21,7 @@ import (
 	"github.com/coxswain/raft/internal/golden"
 )
 
-// act is what a member does with its store.
+// act is one action of a member on its store.
 type act = func(*testing.T, raft.SnapshotStorage)
 
 var bothKinds = []Kind{KindBolt, KindSegments}
@@ -37,7 +37,7 @@ func writes(w raft.StorageWrite) act {
 	return func(t *testing.T, s raft.SnapshotStorage) { require.NoError(t, s.Write(w)) }
 }
 
-// appends so many entries behind that one.
+// appends returns an act that appends entries after the given one.
 func appends(after raft.EntryID, term raft.Term, count int) act {
 	w := &raft.LogWrite{After: after}
 	for i := after.Index + 1; i <= after.Index+raft.Index(count); i++ {
@@ -46,7 +46,7 @@ func appends(after raft.EntryID, term raft.Term, count int) act {
 	return writes(raft.StorageWrite{Log: w, Commit: after.Index})
 }
 
-// aBootstrap is the first entry, with a vote and what the member knows of another one.
+// aBootstrap writes the first entry, a vote, and a sighting of another member.
 func aBootstrap() raft.StorageWrite {
 	n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: orders.Fresh}
 	b := raft.Bootstrap{
@@ -83,7 +83,7 @@ func snapshots(id raft.EntryID, install bool) act {
 	}
 }
 
-// whole is a log of several terms, some of which were truncated, in several segments and pages.
+// whole makes a log of several terms with truncations, which takes several segments and pages.
 var whole = []act{
 	writes(aBootstrap()), appends(raft.EntryID{Index: 1}, 1, 30), appends(raft.EntryID{Term: 1, Index: 20}, 3, 9),
 	writes(aConfiguration(30)), appends(raft.EntryID{Term: 3, Index: 30}, 5, 40), appends(raft.EntryID{Term: 5, Index: 55}, 6, 1),
@@ -94,19 +94,19 @@ var histories = map[string][]act{
 	"no entries":                                   {writes(raft.StorageWrite{Hard: &raft.HardState{Term: 2, Vote: raft.Peer{ID: "n3", Incarnation: 4}}})},
 	"a whole log":                                  whole,
 	"a compacted log":                              append(whole[:len(whole):len(whole)], snapshots(raft.EntryID{Term: 3, Index: 30}, false)),
-	"nothing behind a snapshot":                    append(whole[:len(whole):len(whole)], snapshots(raft.EntryID{Term: 6, Index: 56}, false)),
+	"an empty log after a snapshot":                append(whole[:len(whole):len(whole)], snapshots(raft.EntryID{Term: 6, Index: 56}, false)),
 	"an installation that a crash has interrupted": append(whole[:len(whole):len(whole)], snapshots(raft.EntryID{Term: 7, Index: 90}, true)),
 	"a log that was reset": append(whole[:len(whole):len(whole)],
 		writes(raft.StorageWrite{Log: &raft.LogWrite{After: raft.EntryID{Term: 6, Index: 70}, Reset: true}}), appends(raft.EntryID{Term: 6, Index: 70}, 6, 12)),
 }
 
-// place is where stores of the tests are: raft.db is a real file, the segments may be on a disk that crashes.
+// place is where a test has a store: raft.db is a real file; the segments may be on a disk that crashes.
 type place struct {
 	disk files.FS
 	dir  string
 }
 
-// newPlace is in memory where possible: syncs prove nothing there.
+// newPlace returns a place in a memory file system if there is one: these tests do not depend on real syncs.
 func newPlace(t *testing.T) place {
 	dir, err := os.MkdirTemp("/dev/shm", "storage-test-")
 	if err != nil {
@@ -131,7 +131,7 @@ func (p place) open(kind Kind) (raft.SnapshotStorage, *boltStore, error) {
 	return l, &l.boltStore, nil
 }
 
-// fill makes a closed store of that kind. If its member does something, that is its second start.
+// fill makes a closed store of that kind. If does is not empty, the member performs it in a second start.
 func (p place) fill(t *testing.T, kind Kind, does []act) {
 	for start := range 2 {
 		s, _, err := p.open(kind)
@@ -151,16 +151,16 @@ func (p place) migrate(to Kind) (Migrated, error) {
 	return migrateOn(context.Background(), p.disk, p.dir, to, MigrateOptions{SegmentBytes: 4 << 10, copyBytes: 2 << 10})
 }
 
-// held is all that a store holds, wherever its log is.
+// held is the content of a store, independent of its kind.
 type held struct {
 	meta    metaRecord
 	lineage lineageRecord
 	stored  raft.Stored
 	base    raft.Base
-	records string // of all entries
+	records string // records of all entries
 }
 
-// holds reads the store without a start. Only one of the two ways to open it works, and that tells its kind.
+// holds reads the store without a start. The store can only be opened as its own kind, which holds returns.
 func (p place) holds(t testing.TB) (h held, kind Kind) {
 	t.Helper()
 	for _, k := range bothKinds {
@@ -169,12 +169,12 @@ func (p place) holds(t testing.TB) (h held, kind Kind) {
 			require.ErrorIs(t, err, ErrOtherLog)
 			continue
 		}
-		require.Empty(t, kind, "it is not of both kinds")
+		require.Empty(t, kind, "a store has only one kind")
 		kind = k
 		h = p.read(t, s, b)
 		require.NoError(t, s.Close())
 	}
-	require.NotEmpty(t, kind, "it is of one kind")
+	require.NotEmpty(t, kind, "a store has a kind")
 	return h, kind
 }
 
@@ -196,7 +196,7 @@ func (place) read(t testing.TB, s raft.SnapshotStorage, b *boltStore) (h held) {
 	return h
 }
 
-// starts has the store started and written to, and returns what its start has found.
+// starts starts the store and writes to it, and returns what the start found.
 func (p place) starts(t testing.TB, kind Kind) raft.Stored {
 	t.Helper()
 	s, _, err := p.open(kind)
@@ -212,7 +212,7 @@ func (p place) starts(t testing.TB, kind Kind) raft.Stored {
 	return stored
 }
 
-// All that a store holds is the same in its other home, and in its first one again.
+// The content of a store is the same after a move to the other kind, and after the move back.
 func TestMigrate_ThereAndBackChangesNothing(t *testing.T) {
 	for what, does := range histories {
 		for _, from := range bothKinds {
@@ -232,7 +232,7 @@ func TestMigrate_ThereAndBackChangesNothing(t *testing.T) {
 				}
 				stored := p.starts(t, other(from))
 				assert.Equal(t, before.stored.Hard, stored.Hard)
-				assert.Equal(t, before.meta.StartCount+1, stored.StartCount, "it is no start")
+				assert.Equal(t, before.meta.StartCount+1, stored.StartCount, "Migrate is not a start")
 				_, err := p.migrate(from)
 				require.NoError(t, err)
 				p.starts(t, from)
@@ -241,7 +241,7 @@ func TestMigrate_ThereAndBackChangesNothing(t *testing.T) {
 	}
 }
 
-// checkTidy requires that nothing is left where the log is not.
+// checkTidy requires that no copy of the log is left in the other place.
 func (p place) checkTidy(t testing.TB, kind Kind) {
 	t.Helper()
 	if kind == KindBolt {
@@ -260,7 +260,7 @@ func (p place) checkTidy(t testing.TB, kind Kind) {
 	}))
 }
 
-// What else is in the directory is none of the store's business, even under the name of the segments.
+// Migrate does not touch other files in the directory, even under the name of the segments' directory.
 func TestMigrate_LeavesOtherFilesAlone(t *testing.T) {
 	p := newPlace(t)
 	p.fill(t, KindBolt, whole)
@@ -281,7 +281,7 @@ func TestMigrate_LeavesOtherFilesAlone(t *testing.T) {
 	}
 }
 
-func TestMigrate_SaysHowFarItIs(t *testing.T) {
+func TestMigrate_ReportsProgress(t *testing.T) {
 	for _, from := range bothKinds {
 		p := newPlace(t)
 		p.fill(t, from, whole)
@@ -298,7 +298,7 @@ func TestMigrate_SaysHowFarItIs(t *testing.T) {
 	}
 }
 
-// A log that is there already is left there.
+// A log that is already in the requested place stays there.
 func TestMigrate_ToWhereItIsDoesNothing(t *testing.T) {
 	for _, kind := range bothKinds {
 		p := newPlace(t)
@@ -313,7 +313,7 @@ func TestMigrate_ToWhereItIsDoesNothing(t *testing.T) {
 	}
 }
 
-// It can be given up at any time.
+// The context can end Migrate at any time.
 func TestMigrate_EndsWithItsContext(t *testing.T) {
 	for _, from := range bothKinds {
 		p := newPlace(t)
@@ -333,7 +333,7 @@ func TestMigrate_EndsWithItsContext(t *testing.T) {
 	}
 }
 
-// unmovable is a store that Migrate refuses.
+// unmovable describes a store that Migrate refuses.
 type unmovable struct {
 	from   Kind
 	to     Kind // "": the other one
@@ -388,7 +388,7 @@ var unmovables = map[string]unmovable{
 	}},
 }
 
-// withAnothersSegment puts a segment of another member where those of the store will be.
+// withAnothersSegment puts a segment of another member where the store's segments will be.
 func withAnothersSegment(t *testing.T, p place) {
 	require.NoError(t, os.CopyFS(filepath.Join(p.dir, LogDir), os.DirFS(filepath.Join(logOf(t, 3), LogDir))))
 	changed(t, p.dir, metaBucket, recordKey, func(b []byte) []byte {
@@ -401,7 +401,7 @@ func withAnothersSegment(t *testing.T, p place) {
 	})
 }
 
-// Whatever cannot be moved is refused with an error that says why, and no file is changed.
+// Migrate refuses a store that it cannot move with an error that says why, and changes no file.
 func TestMigrate_Refuses(t *testing.T) {
 	for what, row := range unmovables {
 		t.Run(what, func(t *testing.T) {
@@ -424,7 +424,7 @@ func TestMigrate_Refuses(t *testing.T) {
 				require.ErrorAs(t, err, row.as)
 			}
 			after := golden.Contents(t, p.dir)
-			if strings.HasPrefix(what, "a segment of another member") { // it is found when transactions were made that change nothing
+			if strings.HasPrefix(what, "a segment of another member") { // found only after transactions that change raft.db, but not its content
 				delete(before, filepath.Join(p.dir, BoltFile))
 				delete(after, filepath.Join(p.dir, BoltFile))
 			}
@@ -448,7 +448,7 @@ func flipped(t *testing.T, path string, at int) {
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 }
 
-// A copy that may not fit is not begun. One that does not fit after all leaves nothing.
+// Migrate does not begin a copy that may not fit. If a copy does not fit after all, Migrate removes it.
 func TestMigrate_NeedsRoom(t *testing.T) {
 	p := newPlace(t)
 	p.fill(t, KindBolt, whole)
@@ -476,7 +476,7 @@ func TestMigrate_NeedsRoom(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// roomAt is a disk that has so much room in that directory.
+// roomAt is a disk with the given room in the given directory.
 type roomAt struct {
 	files.FS
 	dir  string
@@ -490,7 +490,7 @@ func (r roomAt) Free(dir string) (int64, error) {
 	return r.free, nil
 }
 
-// The directory of the segments may be a mount of its own: its room counts.
+// The directory of the segments may be a separate mount: the room of that mount counts.
 func TestMigrate_LooksForRoomWhereTheSegmentsGo(t *testing.T) {
 	dir := bootstrappedStore(t)
 	tree := crashdisk.New()

@@ -17,17 +17,18 @@ import (
 )
 
 // crashing is a store that is moved again and again from the same state. Its segments are on a disk that crashes. raft.db is a
-// real file: a transaction has happened or not.
+// real file, on which each transaction has either happened or not.
 type crashing struct {
 	place
 	t      *testing.T
 	from   Kind
-	tree   *crashdisk.Tree // with the segments
-	file   []byte          // raft.db
+	tree   *crashdisk.Tree // holds the segments
+	file   []byte          // content of raft.db
 	before held
 }
 
-// crashes returns such a store. If it is in bbolt, segments of a longer log lie there, which an earlier release has not removed.
+// crashes returns a crashing store of that kind. Beside a store in bbolt there are segments of a longer log, as if an earlier
+// release had not removed them.
 func crashes(t *testing.T, from Kind, does []act) *crashing {
 	c := &crashing{t: t, from: from, tree: crashdisk.New(), place: newPlace(t)}
 	c.disk = c.tree.FS()
@@ -46,7 +47,7 @@ func crashes(t *testing.T, from Kind, does []act) *crashing {
 	return c
 }
 
-// on is the store on another disk, with its raft.db as it is now or, if file is not nil, with that one.
+// on returns the store with another disk. If file is not nil, it becomes the content of raft.db.
 func (c *crashing) on(tree *crashdisk.Tree, file []byte) place {
 	if file != nil {
 		require.NoError(c.t, os.WriteFile(filepath.Join(c.dir, BoltFile), file, filePermissions))
@@ -54,8 +55,8 @@ func (c *crashing) on(tree *crashdisk.Tree, file []byte) place {
 	return place{tree.FS(), c.dir}
 }
 
-// check requires that the store is in one home, with all that it has held. Of some images it also requires that a start, and
-// of others that further calls of Migrate, go on from there.
+// check requires that the store is of one kind, with its whole content. For some images it also requires that a start succeeds,
+// and for others that further calls of Migrate do.
 func (c *crashing) check(image *crashdisk.Tree, number int) (kind Kind) {
 	p := c.on(image, nil)
 	after, kind := p.holds(c.t)
@@ -80,17 +81,17 @@ func (c *crashing) check(image *crashdisk.Tree, number int) (kind Kind) {
 	return kind
 }
 
-// migrateImagesMax bounds how many states are tried that one power cut may leave.
+// migrateImagesMax limits how many of the states that one power cut may leave are tried.
 const migrateImagesMax = 6
 
-// The power may go off at any call of the disk with the segments, which also comes before or after each transaction in raft.db.
-// The disk may keep any part of what was not synced. The store is whole in one of its homes.
+// The power may fail at any call of the disk with the segments; some call comes before and after each transaction in raft.db. The
+// disk may keep any part of what was not synced. The store is always whole in one of its two places.
 func TestMigrate_EachCrash(t *testing.T) {
 	for _, row := range []struct {
 		from Kind
 		of   string
 	}{
-		{KindBolt, "a compacted log"}, {KindBolt, "nothing behind a snapshot"}, {KindSegments, "a compacted log"},
+		{KindBolt, "a compacted log"}, {KindBolt, "an empty log after a snapshot"}, {KindSegments, "a compacted log"},
 	} {
 		t.Run(fmt.Sprint(row.of, ", from ", row.from), func(t *testing.T) {
 			from := row.from
@@ -117,7 +118,7 @@ func TestMigrate_EachCrash(t *testing.T) {
 	}
 }
 
-// Each call of that disk fails in turn.
+// Each call of the disk with the segments fails in turn.
 func TestMigrate_EachError(t *testing.T) {
 	for _, from := range bothKinds {
 		c := crashes(t, from, histories["a compacted log"])
@@ -145,14 +146,14 @@ func TestMigrate_EachError(t *testing.T) {
 	}
 }
 
-// Each sync of a real file system fails in turn, those of bbolt included, and then the power goes off.
+// Each sync of a real file system fails in turn, including those of bbolt, and then the power fails.
 func TestMigrate_EachSync(t *testing.T) {
 	root, disk := forgetfulDisk(t)
 	for _, from := range bothKinds {
 		all := 0
 		for _, repeated := range []bool{false, true} {
 			ended, found := false, map[Kind]int{}
-			for syncs := max(all-5, 0); !ended; syncs++ { // if repeated, only the last ones: the others come before the switch
+			for syncs := max(all-5, 0); !ended; syncs++ { // if repeated, only the last syncs: earlier ones precede the switch
 				all = syncs
 				p := place{files.OS, filepath.Join(root, fmt.Sprint(from, syncs, repeated))}
 				p.fill(t, from, []act{writes(aBootstrap()), appends(raft.EntryID{Index: 1}, 1, 8)})
@@ -162,7 +163,7 @@ func TestMigrate_EachSync(t *testing.T) {
 				ended = err == nil
 				require.NoError(t, disk.FailSyncs(-1))
 				p.requireHolds(t, before)
-				if repeated { // before the power goes off: it may rely on nothing that it has only read
+				if repeated { // before the power fails: Migrate must not rely on what it only read
 					_, err := p.migrate(other(from))
 					require.NoError(t, err)
 				}
@@ -191,7 +192,7 @@ func (p place) requireHolds(t *testing.T, want held) Kind {
 	return kind
 }
 
-// What an interrupted call has left is removed by the next start, which names it.
+// The next start removes what an interrupted call left, and names it.
 func TestMigrate_AStartNamesWhatItRemoves(t *testing.T) {
 	for _, from := range bothKinds {
 		c := crashes(t, from, whole)
@@ -212,7 +213,7 @@ func TestMigrate_AStartNamesWhatItRemoves(t *testing.T) {
 	}
 }
 
-// What was moved is known to be durable: damage is never taken for a write that had not ended.
+// The moved log is known to be durable: damage to it is never taken for an interrupted write.
 func TestMigrate_DamageToWhatWasMovedIsRefused(t *testing.T) {
 	p := newPlace(t)
 	p.fill(t, KindBolt, []act{writes(aBootstrap()), appends(raft.EntryID{Index: 1}, 1, 3)})

@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// toSegments copies a log from the bbolt file to segments. The list of them is in memory until the copy becomes the log.
+// toSegments copies a log from the bbolt file to segments. The list of segments is in memory until the copy becomes the log.
 type toSegments struct {
 	*migration
 	log     *segments.Log // nil until the first entry
@@ -30,7 +30,7 @@ func (t *toSegments) needs() (where string, bytes, free int64, err error) {
 	if t.entries() == 0 {
 		bytes = 0
 	}
-	free, err = t.disk.Free(t.segmentsDir()) // it may be a mount of its own
+	free, err = t.disk.Free(t.segmentsDir()) // it may be a separate mount
 	if errors.Is(err, fs.ErrNotExist) {
 		free, err = t.disk.Free(t.dir)
 	}
@@ -48,7 +48,7 @@ func (t *toSegments) recovered() (*segments.Log, segments.Found, error) {
 		Salt:  salt,
 		Keep:  func(c segments.Catalog) error { t.catalog = c; return nil },
 		Await: func(bytes int64) error { return log.Prepare(bytes) },
-		Rest:  func(time.Duration) {}, // nobody else writes
+		Pause: func(time.Duration) {}, // nothing else is written
 	})
 	found, err := log.Recover(t.ctx, t.store.member, t.catalog, t.store.written.base)
 	return log, found, err
@@ -56,7 +56,7 @@ func (t *toSegments) recovered() (*segments.Log, segments.Found, error) {
 
 func (t *toSegments) append(after raft.EntryID, entries []raft.Entry) (err error) {
 	if t.log == nil {
-		// Nothing of this member is in the directory any more. What else is there is refused.
+		// The directory holds no segments of this member any more. Recover refuses any others.
 		if t.log, _, err = t.recovered(); err == nil {
 			err = t.log.Begin()
 		}
@@ -68,7 +68,7 @@ func (t *toSegments) append(after raft.EntryID, entries []raft.Entry) (err error
 	return t.explain("writing to", err)
 }
 
-// inTheWay returns the error for a file that is no part of a copy of which nothing is written yet.
+// inTheWay turns an error of an empty log about an existing file into an *InTheWayError.
 func inTheWay(err error) error {
 	if there := (*raft.CorruptError)(nil); errors.As(err, &there) {
 		return &InTheWayError{File: there.File, Reason: there.Reason}
@@ -80,7 +80,7 @@ func inTheWay(err error) error {
 func (t *toSegments) finish() (raft.StoredLog, error) {
 	copied := t.log != nil
 	if copied {
-		t.catalog = t.log.Catalog() // it says that all is durable, as a mark would
+		t.catalog = t.log.Catalog() // it records that everything is durable, as a mark does
 		if err := t.close(); err != nil {
 			return raft.StoredLog{}, t.explain("writing to", err)
 		}
@@ -136,10 +136,10 @@ func newToBolt(m *migration) *toBolt {
 
 func (t *toBolt) bolt() boltHome { return boltHome{t.store, t.disk} }
 
-// needs counts what earlier entries have left in the file as free: without entries it holds little else.
+// needs counts the whole size of the bbolt file as free: without entries the file holds little.
 func (t *toBolt) needs() (where string, bytes, free int64, err error) {
 	if t.entries() > 0 {
-		bytes = t.store.written.bytes*3/2 + 64<<10 // pages are not filled
+		bytes = t.store.written.bytes*3/2 + 64<<10 // pages are not filled completely
 	}
 	if free, err = files.OS.Free(t.dir); err != nil {
 		return "", 0, 0, err
@@ -170,7 +170,7 @@ func (t *toBolt) append(after raft.EntryID, entries []raft.Entry) error {
 // finish reads the copy as a start does.
 func (t *toBolt) finish() (log raft.StoredLog, err error) {
 	if t.entries() == 0 {
-		return behind(t.copied.base), nil
+		return emptyLog(t.copied.base), nil
 	}
 	read := t.copied
 	err = t.store.guard("checking", func() error {

@@ -17,8 +17,8 @@ import (
 	"github.com/coxswain/raft/storage/storagetest"
 )
 
-// mutant is a store that forgets. It keeps its starts elsewhere and never loses them, so that only the lost
-// vote or entry can reveal it.
+// mutant is a store that forgets. It keeps its starts elsewhere and never loses them, so that only a lost vote or entry can
+// reveal it.
 type mutant struct {
 	*Bolt
 	startCount        *uint64
@@ -28,7 +28,7 @@ type mutant struct {
 	// filesForget is a part of the file system whose syncs do nothing: "files", or "names".
 	filesForget string
 	twoSteps    bool // a snapshot is recorded before term and vote
-	oneConfig   bool // Load returns no configuration but the first
+	oneConfig   bool // Load returns only the first configuration
 }
 
 // forgetful is a file system that does not sync everything.
@@ -101,7 +101,7 @@ func (m mutant) load(ctx context.Context, identity raft.Identity) (raft.Stored, 
 	return stored, m.format(meta, identity.Nonce)
 }
 
-// A suite that cannot fail proves nothing: these stores must fail it, each for the rule that it breaks.
+// A suite that cannot fail proves nothing: each of these stores must fail it, for the rule that the store breaks.
 func TestSuite_FindsStoresThatForget(t *testing.T) {
 	for _, row := range []struct {
 		what   string

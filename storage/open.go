@@ -19,8 +19,8 @@ const (
 
 // Options tunes a store of either kind. The zero value is good.
 type Options struct {
-	// New is the kind of a store that does not exist yet. Empty means KindSegments. A store that exists stays what it is;
-	// Migrate changes it.
+	// New is the kind of the store that Open creates if there is none. Empty means KindSegments. An existing store keeps its
+	// kind; Migrate changes it.
 	New Kind
 	// LockWait is how long Open waits for another process to release the store. 0 means 1 s.
 	LockWait time.Duration

@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// The kind of a store is chosen once, and recognised from then on.
+// The kind of a store is chosen when it is created, and recognised from then on.
 func TestOpen_TakesEitherKind(t *testing.T) {
 	for kind, want := range map[storage.Kind]raft.Storage{"": &storage.Log{}, storage.KindBolt: &storage.Bolt{}, storage.KindSegments: &storage.Log{}} {
 		t.Run("kind "+string(kind), func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestOpen_OneKindIsNotOpenedAsTheOther(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// written makes a bbolt file with those buckets.
+// written makes a bbolt file with the given buckets.
 func written(t *testing.T, name string, opts *bbolt.Options, buckets ...string) {
 	db, err := bbolt.Open(name, 0o600, opts)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func written(t *testing.T, name string, opts *bbolt.Options, buckets ...string) 
 	require.NoError(t, db.Close())
 }
 
-// The file of another program is no damaged store: to set it aside, or to replace the member, would be wrong.
+// A file of another program is not a damaged store: it would be wrong to set it aside, or to replace the member.
 func TestOpen_AFileOfAnotherProgram(t *testing.T) {
 	for _, row := range []struct {
 		what    string
@@ -106,7 +106,7 @@ func TestOpen_AFileOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// A store to which a tool has written is not to be trusted any more: it is damaged.
+// A store to which another program has written cannot be trusted any more: it counts as damaged.
 func TestOpen_AStoreToWhichAnotherProgramHasWrittenIsDamaged(t *testing.T) {
 	dir := t.TempDir()
 	b, _ := mustLoad(t, dir)
@@ -118,7 +118,7 @@ func TestOpen_AStoreToWhichAnotherProgramHasWrittenIsDamaged(t *testing.T) {
 	assert.ErrorContains(t, err, "a list of free pages")
 }
 
-// What somebody else has named nearly as the store names its own files stays.
+// Files whose names only resemble those of the store stay.
 func TestOpen_RemovesNoFilesOfOthers(t *testing.T) {
 	for _, kind := range []storage.Kind{storage.KindBolt, storage.KindSegments} {
 		dir := t.TempDir()

@@ -9,12 +9,11 @@ import (
 	"io"
 )
 
-// checkPages reads a whole bbolt file and checks everything that bbolt assumes. bbolt maps its file and follows
-// what it finds there: on a damaged file it panics, sometimes in goroutines that it started, where the panic
-// cannot be recovered. It also falls back to the last transaction but one when the newest head page is damaged,
-// which would forget a vote. So bbolt never sees a damaged file.
+// checkPages reads a whole bbolt file and checks everything that bbolt assumes, so that bbolt never opens a damaged file. On
+// such a file bbolt panics, sometimes in goroutines that it started, where the panic cannot be recovered. If the newest head
+// page is damaged, it falls back to the previous transaction, which would forget a vote.
 //
-// Nobody may write to the file meanwhile. where is the place of the damage.
+// No process may write to the file during the check. where is the place of the damage.
 func checkPages(file io.ReaderAt, size int64) (where string, err error) {
 	c := pageChecker{file: file}
 	if err := c.readHeads(); err != nil {
@@ -38,9 +37,8 @@ func checkPages(file io.ReaderAt, size int64) (where string, err error) {
 // errFreelist shows that another program has written to the file.
 var errFreelist = errors.New("it names a list of free pages, which no store does")
 
-// The layout of a bbolt file, version 2. Numbers are in the order of the machine.
+// The layout of a bbolt file, version 2. Numbers are in the byte order of the machine.
 const (
-	// The layout of a bbolt file, version 2. Numbers are in the byte order of the machine.
 	pageHeaderBytes  = 16 // id uint64 | kind uint16 | count uint16 | overflow uint32
 	elementBytes     = 16 // branch: pos, key size uint32, page uint64; leaf: flags, pos, key size, value size uint32
 	bucketBytes      = 16 // root page uint64 | sequence uint64; root page 0: the page follows, inline
@@ -65,9 +63,9 @@ type pageChecker struct {
 	file      io.ReaderAt
 	pageBytes int64
 	head      pageHead
-	seen      []bool   // by page: found in use already
-	at        uint64   // the page that is being checked
-	buffers   [][]byte // one for each depth
+	seen      []bool   // by page: already found in use
+	at        uint64   // page that is being checked
+	buffers   [][]byte // one for each depth of the tree
 }
 
 // pageHead is the content of a head page ("meta" in bbolt).
@@ -130,7 +128,7 @@ func (c *pageChecker) readHead(offset int64) (h pageHead, pageBytes int64, err e
 	}, pageBytes, nil
 }
 
-// walk checks the tree below a page. At the top level the values are buckets, further down they are not.
+// walk checks the tree below a page. The values in the top tree are buckets, those in a bucket's tree are not.
 func (c *pageChecker) walk(id uint64, keys keyRange, depth int, top bool) error {
 	if depth == treeDepthMax {
 		return fmt.Errorf("a tree of more than %d levels", treeDepthMax)
@@ -149,7 +147,7 @@ func (c *pageChecker) walk(id uint64, keys keyRange, depth int, top bool) error 
 	}
 }
 
-// read returns a page with its overflow pages, after checking its number and place.
+// read returns a page with its overflow pages. It checks their number and place.
 func (c *pageChecker) read(id uint64, depth int) ([]byte, error) {
 	if id >= c.head.pages {
 		return nil, fmt.Errorf("it refers to page %d; %d are in use", id, c.head.pages)
@@ -164,7 +162,7 @@ func (c *pageChecker) read(id uint64, depth int) ([]byte, error) {
 	}
 	pages := uint64(native.Uint32(header[12:])) + 1
 	if pages > c.head.pages-id {
-		return nil, fmt.Errorf("it takes %d pages; %d are in use behind it", pages, c.head.pages-id)
+		return nil, fmt.Errorf("it takes %d pages; the file has %d from there on", pages, c.head.pages-id)
 	}
 	for i := id; i < id+pages; i++ {
 		if c.seen[i] {
@@ -177,7 +175,7 @@ func (c *pageChecker) read(id uint64, depth int) ([]byte, error) {
 	return page, err
 }
 
-// buffer returns room for a page, which the next page of the same depth reuses.
+// buffer returns a buffer for a page; the next page at the same depth reuses it.
 func (c *pageChecker) buffer(depth, size int) []byte {
 	for len(c.buffers) <= depth {
 		c.buffers = append(c.buffers, nil)
@@ -287,7 +285,7 @@ func (c *pageChecker) walkBucket(bucket []byte, depth int) error {
 	return c.walkLeaf(page, keyRange{}, depth, false)
 }
 
-// keyBytesShown bounds how much of a key an error shows: a damaged size extends a key into the bytes behind it.
+// keyBytesShown bounds how much of a key an error shows: a damaged size extends a key into the bytes after it.
 const keyBytesShown = 16
 
 // shown formats a key, or its beginning, for an error.

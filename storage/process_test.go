@@ -36,7 +36,7 @@ func entry(i raft.Index, term raft.Term) raft.Entry {
 	return e
 }
 
-// logWrite appends count entries behind after.
+// logWrite appends count entries after the given one.
 func logWrite(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 	w := &raft.LogWrite{After: after}
 	for k := range count {
@@ -55,8 +55,7 @@ func mustLoad(t *testing.T, dir string) (*storage.Bolt, raft.Stored) {
 	return b, stored
 }
 
-// writerVariable makes this test binary a process that writes to the store in that directory, and prints each
-// index once it is acknowledged.
+// writerVariable makes this test binary write to the store in that directory, and print each index once it is acknowledged.
 const writerVariable = "COXSWAIN_STORAGE_WRITER"
 
 func writerMain() {
@@ -90,8 +89,8 @@ func writeForever(dir string) error {
 	}
 }
 
-// killedWriter lets a process write at least so many entries, calls during meanwhile, kills the process with
-// SIGKILL and returns the last index that it printed as acknowledged.
+// killedWriter starts a process that writes at least the given number of entries, calls during while it writes, kills the process
+// with SIGKILL, and returns the last index that the process printed as acknowledged.
 func killedWriter(t *testing.T, dir string, entries int, during func()) raft.Index {
 	t.Helper()
 	writer := exec.Command(os.Args[0])
@@ -111,7 +110,7 @@ func killedWriter(t *testing.T, dir string, entries int, during func()) raft.Ind
 		return err == nil
 	}
 	for range entries {
-		require.True(t, read(), "the writer ended by itself")
+		require.True(t, read(), "the writer ended before it was killed")
 	}
 	during()
 	require.NoError(t, writer.Process.Kill())
@@ -133,7 +132,7 @@ func TestBolt_SecondProcessIsLockedOutUntilTheFirstIsKilled(t *testing.T) {
 }
 
 // A process that comes second to a new directory gets ErrLocked, whatever the first one is doing.
-func TestBolt_OneOfSeveralMakesTheStoreTheOthersAreLockedOut(t *testing.T) {
+func TestBolt_OneOfSeveralCreatesTheStoreTheOthersAreLockedOut(t *testing.T) {
 	for range 30 {
 		dir := t.TempDir()
 		opened := make(chan *storage.Bolt, 4)
@@ -156,7 +155,7 @@ func TestBolt_OneOfSeveralMakesTheStoreTheOthersAreLockedOut(t *testing.T) {
 	}
 }
 
-// powerCuts mounts a file system that forgets what was not synced, where that is possible.
+// powerCuts mounts a file system that loses at a power cut what was not synced, or skips the test.
 func powerCuts(t *testing.T) (fs *powercut.FS, mountPoint string) {
 	mountPoint = t.TempDir()
 	fs, err := powercut.Mount(mountPoint)
@@ -229,8 +228,8 @@ func TestBolt_FileAndDirectoryAreForTheOwnerAlone(t *testing.T) {
 	assert.Len(t, names, 2, "no temporary file is left")
 }
 
-// Kills within syncs, of writes and of starts, and power cuts that keep half of what was not synced, in any
-// order: whatever was acknowledged stays, and the store is always sound.
+// The process is killed within syncs of writes and of starts, and power cuts keep half of what was not synced, in any order.
+// Acknowledged writes stay, and the store is always sound.
 func TestBolt_SurvivesAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 	fs, mountPoint := powerCuts(t)
 	l := lives{t: t, dir: filepath.Join(mountPoint, "data"), issued: []raft.EntryID{{}}}
@@ -256,7 +255,7 @@ func TestBolt_SurvivesAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 type lives struct {
 	t            *testing.T
 	dir          string
-	issued       []raft.EntryID // by term: where the log ends if that write is the last one
+	issued       []raft.EntryID // by term: end of the log if the write of that term is the last one
 	acknowledged raft.Term
 }
 
@@ -280,7 +279,7 @@ func (l *lives) live(random *rand.Rand) {
 	}
 }
 
-// load checks that the store holds one whole write, and none before the last acknowledged one.
+// load checks that the store holds the log after one whole write: the last acknowledged one, or a later one.
 func (l *lives) load(ctx context.Context) (*storage.Bolt, raft.EntryID, error) {
 	b, err := storage.OpenBolt(l.dir, storage.BoltOptions{})
 	var stored raft.Stored

@@ -51,17 +51,17 @@ func openRecord(name string, known byte, b []byte) (body []byte, err error) {
 	return record[1:], nil
 }
 
-// formatVersion is the format of a store with its entries in the bbolt file, and the oldest that this release reads. It says
-// which records exist. Each record also has its own version, so that one can change without the others. Up to
+// formatVersion is the format of a store with its entries in the bbolt file, and the oldest format that this release reads.
+// The format says which records exist. Each record also has its own version, so that one can change without the others. Up to
 // format 2 the bootstrap of the cluster was in msgpack.
 const (
 	formatVersion  = 3
-	formatSegments = 4 // with its entries in segments
+	formatSegments = 4 // a store with its entries in segments
 	formatNewest   = formatSegments
 )
 
-// metaRecord identifies the owner of a store. Fields are only ever added; those that a later version added are
-// kept as they are.
+// metaRecord identifies the owner of a store. Fields are only ever added. Fields that this release does not know are kept as
+// they are.
 type metaRecord struct {
 	Format      uint64 `codec:"format"`
 	Cluster     string `codec:"cluster"` // empty: not formatted yet
@@ -133,27 +133,25 @@ func checkFormat(record []byte) error {
 
 func metaHandle() *codec.MsgpackHandle {
 	h := &codec.MsgpackHandle{}
-	h.WriteExt = true // tells strings from bytes
+	h.WriteExt = true // distinguishes strings from bytes
 	h.RawToString = true
 	h.Canonical = true
 	h.Raw = true
 	return h
 }
 
-// hardRecord is what every write leaves besides entries: term and vote, the commit hint, and where the log
-// begins and ends, so that lost entries at its end are noticed; and which snapshot is recorded, so that a lost record of
-// it is noticed.
+// hardRecord is what every write records besides entries: term and vote, the commit hint, where the log begins and ends, and
+// which snapshot is recorded. So Load notices if entries at the end of the log, or the record of the snapshot, are lost.
 type hardRecord struct {
-	hard   raft.HardState
-	commit raft.Index
-	start  raft.EntryID // the log begins behind it
-	last   raft.EntryID
-	// snapshotIndex is that of the recorded snapshot's last entry; 0: none is recorded.
-	snapshotIndex raft.Index
+	hard          raft.HardState
+	commit        raft.Index
+	start         raft.EntryID // the log begins after this entry
+	last          raft.EntryID
+	snapshotIndex raft.Index // last entry of the recorded snapshot; 0: none is recorded
 }
 
 // A log that begins at entry 1, in a store without a snapshot, is recorded in version 1, which every release reads. A
-// release that only knows version 1 would take the rest of a compacted log for all of it.
+// release that only knows version 1 would take the remainder of a compacted log for all of it.
 const (
 	hardVersion      = 2 // the newest version that this release reads
 	hardVersionWhole = 1 // without the last number
@@ -161,7 +159,7 @@ const (
 	hardName         = "the record of term and vote"
 )
 
-// whole reports whether nothing of the log was compacted, and no snapshot stands for it.
+// whole reports whether the log begins at entry 1 and no snapshot is recorded.
 func (h hardRecord) whole() bool { return h.start == raft.EntryID{} && h.snapshotIndex == 0 }
 
 // encode returns: version uint8 | numbers uint64 | id of the vote | CRC-32C of all before. There are eight numbers, and
@@ -209,7 +207,7 @@ func decodeHard(b []byte) (hardRecord, error) {
 		snapshotIndex: raft.Index(n[7]),
 	}
 	if h.whole() != (b[0] == hardVersionWhole) {
-		return hardRecord{}, fmt.Errorf("version %d, for a log behind entry %v and a snapshot of entry %d", b[0], h.start, h.snapshotIndex)
+		return hardRecord{}, fmt.Errorf("version %d, for a log after entry %v and a snapshot of entry %d", b[0], h.start, h.snapshotIndex)
 	}
 	return h, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/internal/crashdisk"
 )
 
-// fullDisk is a store whose segments are on a small disk. The rest of it is not.
+// fullDisk is a store whose segments, and nothing else, are on a small disk.
 type fullDisk struct {
 	*Log
 	tree *crashdisk.Tree
@@ -60,8 +60,8 @@ func (f *fullDisk) awaitRoom(t *testing.T, want bool) {
 	require.Eventually(t, func() bool { return (f.Room() == nil) == want }, time.Minute, time.Millisecond)
 }
 
-// A disk that has no room for another segment stops the store, and nothing else: what was written stays, it says that it is
-// full while it can still write, and it goes on when there is room.
+// A disk without room for another segment only stops writes: the entries stay readable, Room reports the full disk while the
+// store can still write, and writes continue when there is room.
 func TestLog_WaitsForRoom(t *testing.T) {
 	f := onFullDisk(t, 9<<10)
 	require.NoError(t, f.Room())
@@ -77,7 +77,7 @@ func TestLog_WaitsForRoom(t *testing.T) {
 	assert.Equal(t, raft.EntryID{Term: 1, Index: 101}, f.open(t).Log.Last)
 }
 
-// A full disk has room in the segments that compaction has left behind, even if nobody has pruned them yet.
+// On a full disk, a write reuses the segments that compaction left behind, even before they are pruned.
 func TestLog_PrunesWhenTheDiskIsFull(t *testing.T) {
 	f := onFullDisk(t, 13<<10)
 	after := raft.EntryID{Term: 1, Index: 1}
@@ -109,13 +109,13 @@ func TestLog_GivesUpWaitingForRoom(t *testing.T) {
 			require.NoError(t, f.Close())
 			f.tree.Quota(1 << 20)
 			last := f.open(t).Log.Last.Index
-			assert.Greater(t, last, raft.Index(2), "what was acknowledged is there")
+			assert.Greater(t, last, raft.Index(2), "acknowledged entries are there")
 			assert.Less(t, last, raft.Index(101))
 		})
 	}
 }
 
-// Without room for its first segment, a store is not loaded.
+// Without room for its first segment, Load fails.
 func TestLog_IsNotLoadedWithoutRoom(t *testing.T) {
 	tree, dir := crashdisk.New(), t.TempDir()
 	require.NoError(t, tree.FS().MakeDir(dir))
@@ -133,24 +133,24 @@ func TestLog_IsNotLoadedWithoutRoom(t *testing.T) {
 	assert.EqualValues(t, 3, f.open(t).StartCount)
 }
 
-// A sync that fails ends the store, although the disk works again afterwards.
+// After a failed sync the store accepts no write, although the disk works again.
 func TestLog_AFailedSyncEndsIt(t *testing.T) {
 	f := onFullDisk(t, 0)
 	f.tree.FailSyncs(0)
 	require.ErrorIs(t, <-f.fill(1), syscall.EIO)
 	f.tree.FailSyncs(-1)
 	require.ErrorIs(t, <-f.fill(1), syscall.EIO)
-	assert.False(t, errors.Is(f.Room(), syscall.EIO), "it is not full")
+	assert.False(t, errors.Is(f.Room(), syscall.EIO), "the disk is not full")
 }
 
-// The room of a segment is taken before it is written to. If a write finds none nevertheless, as it may where writing copies,
-// the store ends with an error that says what to do, and holds what it acknowledged, and behind it a part of that write at most.
+// A write may find no room although the segment is allocated, for example on a copy-on-write file system. The store then fails
+// with an error that says what to do. It holds what it acknowledged, and at most a part of the failed write.
 func TestLog_AFullDiskInTheMiddleOfABatch(t *testing.T) {
 	failed := 0
-	for call := 10; call <= 15; call++ { // the first ones prepare a segment, which is tried again
+	for call := 10; call <= 15; call++ { // earlier calls prepare a segment, and are tried again
 		f := onFullDisk(t, 0)
 		require.NoError(t, <-f.fill(1))
-		large := raft.Entry{Index: 3, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 300<<10)} // more than is written at once
+		large := raft.Entry{Index: 3, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 300<<10)} // more than one write of the file takes
 		write := raft.StorageWrite{Log: &raft.LogWrite{After: raft.EntryID{Term: 1, Index: 2}, Entries: []raft.Entry{large}}}
 		f.tree.FailAt(call, syscall.ENOSPC)
 		err := f.Write(write)

@@ -15,21 +15,21 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// SetAside moves the store in dir, the file raft.db with the segments and the snapshots beside it, into a new directory in dir whose name
-// is aside- and the time, and returns the path of that directory. Nothing is lost, and other files in dir stay where
-// they are. Open, OpenBolt or OpenLog creates an uninitialized store in dir afterwards: its member has lost its disk, and the cluster
-// treats it so.
+// SetAside moves the store in dir into a new directory in dir, named aside- and the time, and returns the path of that
+// directory. It moves raft.db and the segments and snapshots beside it. Nothing is lost, and other files in dir stay where they
+// are. Afterwards Open, OpenBolt or OpenLog creates an uninitialized store in dir, and the cluster treats the member as one
+// that has lost its disk.
 //
-// Use it for a store with which a member cannot start again, such as an older image of its disk or a damaged one.
-// It does not look at the data. Never start a member on a store that was set aside.
+// Use it for a store with which a member cannot start again, such as an older image of its disk or a damaged one. SetAside does
+// not look at the data. Never start a member on a store that was set aside.
 //
-// If log or snapshots is a mount, or a link to one, its files are copied and synced before they are deleted there, and the mount
-// stays. So dir must have room for them.
+// If the directory log or snapshots is a mount, or a link to one, its files are copied and synced before they are deleted, and
+// the mount stays. So dir must have room for them.
 //
-// Its errors match fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrNotWritable
-// or ErrDiskFull, or are a *MountError. What can be known is checked before anything is moved. After another error, or if the process
-// ends within the call, call it again: it goes on where it was and returns the same directory. Until then a start either finds
-// the store as it was, or fails with an *UnfinishedAsideError.
+// An error matches fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrNotWritable, or
+// ErrDiskFull; or it is a *MountError. SetAside checks for these before it moves anything, as far as it can. After any other
+// error, or if the process ends within the call, call it again: it continues and returns the same directory. Until then a
+// start either finds the store as it was, or fails with an *UnfinishedAsideError.
 func SetAside(dir string) (string, error) {
 	path := filepath.Join(dir, BoltFile)
 	aside, err := setAsideLocked(dir, path)
@@ -43,7 +43,7 @@ func SetAside(dir string) (string, error) {
 	return aside, nil
 }
 
-// setAsideLocked keeps other processes out meanwhile: those that lock raft.db alone, too, as v0.3.0 does.
+// setAsideLocked keeps other processes out meanwhile, including v0.3.0, which locks raft.db alone.
 func setAsideLocked(dir, path string) (string, error) {
 	if err := unfinishedAside(dir); err == nil {
 		if _, err := os.Stat(path); err != nil {
@@ -58,22 +58,22 @@ func setAsideLocked(dir, path string) (string, error) {
 	unlock, err := lockFile(path)
 	if err == nil {
 		defer unlock()
-	} else if unfinishedAside(dir) == nil || !errors.Is(err, fs.ErrNotExist) { // raft.db may have been moved, and the record be left
+	} else if unfinishedAside(dir) == nil || !errors.Is(err, fs.ErrNotExist) { // a call that ended early may have moved raft.db
 		return "", err
 	}
 	return setAside(files.OS, dir, "aside-"+time.Now().UTC().Format("20060102T150405Z"))
 }
 
-// MountError is returned by SetAside for a file that is a mount of its own, or on another one than its directory. Such a file cannot be
-// moved. That call has moved nothing: put the file itself in that place, then repeat the call.
+// MountError is returned by SetAside for a file that is on another mount than its directory. Such a file cannot be moved. The
+// call has moved nothing: put the file itself in that place, then repeat the call.
 type MountError struct{ File string }
 
 func (e *MountError) Error() string {
-	return fmt.Sprintf("storage: %s is on a mount of its own and cannot be moved: put the file itself in its place, then repeat that", e.File)
+	return fmt.Sprintf("storage: %s is on another mount than its directory and cannot be moved: put the file itself in its place, then set the store aside again", e.File)
 }
 
-// setAside moves the store into a directory of that name, to which it adds a number if the name is taken, or finishes what an
-// earlier call has begun.
+// setAside moves the store into a directory of the given name, or finishes an earlier call. If the name is taken, it adds a
+// number to it.
 func setAside(disk files.FS, dir, name string) (string, error) {
 	a, begun, err := readAside(disk, dir)
 	if err != nil {
@@ -90,7 +90,7 @@ func setAside(disk files.FS, dir, name string) (string, error) {
 	case err != nil:
 		return "", err
 	case moved:
-		// The process before may have ended before the last of the new names was durable.
+		// The previous process may have ended before all new names were durable.
 		if err := disk.SyncDir(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -105,7 +105,7 @@ func setAside(disk files.FS, dir, name string) (string, error) {
 	return to, nil
 }
 
-// move checks first that it can move the store.
+// move moves the store, after a check that it can.
 func (a aside) move(disk files.FS, dir string, begun bool) error {
 	err := preflight(disk, dir, filepath.Join(dir, a.Name))
 	if err == nil && !begun {
@@ -120,7 +120,7 @@ func (a aside) move(disk files.FS, dir string, begun bool) error {
 // newAside chooses an unused name.
 func newAside(disk files.FS, dir, name string) (aside, error) {
 	file, err := disk.Inode(filepath.Join(dir, BoltFile))
-	if errors.Is(err, fs.ErrNotExist) { // all was moved, and no sound record says where to
+	if errors.Is(err, fs.ErrNotExist) { // everything was moved, and no sound record says where to
 		err = errors.Join(err, forgetAside(disk, dir))
 	}
 	if err != nil {
@@ -167,7 +167,7 @@ func preflight(disk files.FS, dir, to string) error {
 			err = disk.Writable(from)
 		}
 		if err == nil && at != mount {
-			var begun []files.Info // copies of an interrupted call, which make room for whole ones
+			var begun []files.Info // partial copies of an interrupted call, which are removed first
 			if begun, _, err = listed(disk, filepath.Join(to, part)); err == nil {
 				copied += bytesOf(list) - bytesOf(among(begun, list))
 				err = readable(disk, from, list)
@@ -178,26 +178,26 @@ func preflight(disk files.FS, dir, to string) error {
 		}
 	}
 	free, err := disk.Free(dir)
-	if copied > 0 && err == nil && free < copied+asideReserve { // a file system that cannot tell is tried
-		err := fmt.Errorf("%d bytes are to be copied from mounts, and %d are free: %w", copied, free, syscall.ENOSPC)
+	if copied > 0 && err == nil && free < copied+asideReserve { // if the file system does not report its free room, the copy is tried
+		err := fmt.Errorf("%d bytes are to be copied from other mounts, and %d are free: %w", copied, free, syscall.ENOSPC)
 		return &fs.PathError{Op: "copy", Path: dir, Err: err}
 	}
 	return nil
 }
 
-// among returns those of the files that have a name of the list.
+// among returns the files whose names are also in the list.
 func among(all, list []files.Info) []files.Info {
 	return slices.DeleteFunc(all, func(f files.Info) bool {
 		return !slices.ContainsFunc(list, func(of files.Info) bool { return of.Name == f.Name })
 	})
 }
 
-// asideParts are the directories of a store, in the order in which their files are moved. The snapshots go first. Without the
-// one that it has recorded, a store does not start, and it does not without a segment. Without raft.db, which goes last, an
-// earlier release would create an empty store, and delete what nothing records.
+// asideParts are the directories of a store, in the order in which their files are moved. A store without its recorded
+// snapshot, or without one of its segments, does not start. raft.db goes last: without it an earlier release would create an
+// empty store, and delete the snapshots as unrecorded.
 var asideParts = []string{snapshotDir, LogDir}
 
-// asideReserve is for names, and for the record.
+// asideReserve is the room for new names and the record, in bytes.
 const asideReserve = 1 << 20
 
 // listed returns the files in a directory, if it exists.
@@ -209,7 +209,7 @@ func listed(disk files.FS, dir string) (list []files.Info, exists bool, err erro
 	return list, err == nil, err
 }
 
-// mountOfAll returns the mount that the directory is on. All its files must be there, too.
+// mountOfAll returns the mount that holds the directory. All its files must be on the same mount.
 func mountOfAll(disk files.FS, dir string, list []files.Info) (mount uint64, err error) {
 	if mount, err = disk.Mount(dir); err != nil {
 		return 0, err
@@ -247,8 +247,8 @@ func readable(disk files.FS, dir string, list []files.Info) error {
 	return nil
 }
 
-// moveStore moves all files of the store, of which some may have been moved already. A part is durable before the next one
-// begins.
+// moveStore moves all files of the store; an earlier call may have moved some of them. Each part is durable before the next
+// one begins.
 func moveStore(disk files.FS, dir, to string) error {
 	if err := disk.MakeDir(to); err != nil {
 		return err
@@ -266,7 +266,7 @@ func moveStore(disk files.FS, dir, to string) error {
 	return moveAll(disk, dir, to, []files.Info{{Name: BoltFile}})
 }
 
-// moveAll moves the files durably. The new names are synced first, so that one of the two names is durable at any time.
+// moveAll moves the files durably. It syncs the new names first, so that one of a file's two names is durable at any time.
 func moveAll(disk files.FS, from, to string, list []files.Info) error {
 	if err := disk.MakeDir(to); err != nil {
 		return err
@@ -274,7 +274,7 @@ func moveAll(disk files.FS, from, to string, list []files.Info) error {
 	var copied []string
 	for _, info := range list {
 		old, target := filepath.Join(from, info.Name), filepath.Join(to, info.Name)
-		// As long as the old name exists, what has the new one is a part of a copy, or the same file.
+		// While the old name exists, the target is a partial copy or the same file.
 		if err := disk.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -298,8 +298,7 @@ func moveAll(disk files.FS, from, to string, list []files.Info) error {
 	return disk.SyncDir(from)
 }
 
-// copyBytes are read and written at once.
-const copyBytes = 1 << 20
+const copyBytes = 1 << 20 // read and written at once
 
 // copyFile makes a copy whose bytes are durable.
 func copyFile(disk files.FS, from, to string) (err error) {
@@ -330,8 +329,8 @@ func copyFile(disk files.FS, from, to string) (err error) {
 	return target.Sync()
 }
 
-// checkName returns an error unless the open file still has that name. Another process may have set it aside, and
-// created a new one, before this process locked it.
+// checkName returns an error unless the open file still has that name. Before this process locked the file, another process
+// may have set it aside and created a new one.
 func checkName(file *os.File, path string) error {
 	opened, err := file.Stat()
 	if err != nil {
@@ -342,7 +341,7 @@ func checkName(file *os.File, path string) error {
 		return err
 	}
 	if err != nil || !os.SameFile(opened, named) {
-		return fmt.Errorf("%w: it was set aside meanwhile", raft.ErrLocked)
+		return fmt.Errorf("%w: another process has set the store aside", raft.ErrLocked)
 	}
 	return nil
 }

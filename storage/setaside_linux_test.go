@@ -20,7 +20,7 @@ func treeOf(t *testing.T, dir string) map[string]string {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		if info, err := os.Stat(path); err != nil || info.IsDir() { // behind a link
+		if info, err := os.Stat(path); err != nil || info.IsDir() { // Stat follows links
 			return err
 		}
 		content, err := os.ReadFile(path)
@@ -53,7 +53,8 @@ func bind(t *testing.T, from, at string) {
 	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
 }
 
-// A directory of the store that is a mount, of the same file system or another one, or a link to one, is emptied and stays.
+// If a directory of the store is a mount, or a link to one, SetAside empties it and leaves it in place. The mount may be of the
+// same file system or another one.
 func TestSetAside_MountsAreEmptied(t *testing.T) {
 	for _, how := range []string{"another file system", "the same one", "a link to another one", "a link to the same one"} {
 		t.Run(how, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestSetAside_MountsAreEmptied(t *testing.T) {
 				for _, part := range asideParts {
 					require.Empty(t, treeOf(t, filepath.Join(other, part)))
 				}
-				require.DirExists(t, filepath.Join(dir, LogDir, "lost+found"), "what is no file of the store stays")
+				require.DirExists(t, filepath.Join(dir, LogDir, "lost+found"), "a directory that does not belong to the store stays")
 				_, err = loaded(t.Context(), t, dir)
 				require.NoError(t, err)
 			})
@@ -89,7 +90,7 @@ func TestSetAside_MountsAreEmptied(t *testing.T) {
 	}
 }
 
-// What is known in advance to fail changes nothing.
+// SetAside changes nothing if it knows in advance that it will fail.
 func TestSetAside_RefusesBeforeItMoves(t *testing.T) {
 	for _, c := range []struct {
 		what    string
@@ -100,12 +101,12 @@ func TestSetAside_RefusesBeforeItMoves(t *testing.T) {
 		{"raft.db is a mount", func(t *testing.T, dir, other string) {
 			require.NoError(t, os.WriteFile(filepath.Join(other, "db"), []byte(asideContent[BoltFile]), 0o600))
 			bind(t, filepath.Join(other, "db"), filepath.Join(dir, BoltFile))
-		}, nil, BoltFile + " is on a mount of its own"},
+		}, nil, BoltFile + " is on another mount than its directory"},
 		{"a segment is a mount", func(t *testing.T, dir, other string) {
 			segment := filepath.Join(dir, LogDir, "0000000000000002.seg")
 			require.NoError(t, os.WriteFile(filepath.Join(other, "segment"), []byte("more entries"), 0o600))
 			bind(t, filepath.Join(other, "segment"), segment)
-		}, nil, "0000000000000002.seg is on a mount of its own"},
+		}, nil, "0000000000000002.seg is on another mount than its directory"},
 		{"the log may not be written to", func(t *testing.T, dir, _ string) {
 			at := filepath.Join(dir, LogDir)
 			bind(t, at, at)
@@ -115,8 +116,8 @@ func TestSetAside_RefusesBeforeItMoves(t *testing.T) {
 			mountTmpfs(t, other, "size=4m")
 			require.NoError(t, os.WriteFile(filepath.Join(other, "0000000000000001.seg"), make([]byte, 3<<20), 0o600))
 			bind(t, other, filepath.Join(dir, LogDir))
-		}, ErrDiskFull, "3145728 bytes are to be copied from mounts, and 3"},
-		{"what is to be copied is no file", func(t *testing.T, dir, other string) {
+		}, ErrDiskFull, "3145728 bytes are to be copied from other mounts, and 3"},
+		{"a file to copy is not a regular file", func(t *testing.T, dir, other string) {
 			require.NoError(t, unix.Mkfifo(filepath.Join(other, "pipe"), 0o600))
 			bind(t, other, filepath.Join(dir, LogDir))
 			t.Cleanup(func() { _ = os.Remove(filepath.Join(other, "pipe")) })
@@ -144,7 +145,7 @@ func TestSetAside_RefusesBeforeItMoves(t *testing.T) {
 	}
 }
 
-// names returns the names of all that is below the directory.
+// names returns the names of everything below the directory.
 func names(t *testing.T, dir string) (found []string) {
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		found = append(found, path)

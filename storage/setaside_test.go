@@ -78,10 +78,10 @@ func exists(t *testing.T, disk files.FS, name string) bool {
 	return err == nil
 }
 
-// mounted is a disk of which some directories are mounts of their own.
+// mounted is a disk on which some directories are separate mounts.
 type mounted struct {
 	files.FS
-	at []string
+	at []string // the mounts
 }
 
 func (m mounted) Mount(name string) (uint64, error) {
@@ -106,8 +106,8 @@ func (m mounted) Rename(from, to string) error {
 
 var asideMounts = [][]string{nil, {"data/log"}, {"data/log", "data/snapshots"}}
 
-// checkSetAside calls setAside again, as one does after a crash or an error. It finishes what has begun, in one directory. If
-// nothingLost is true, every file must be there. A start in between is refused if anything was moved.
+// checkSetAside calls setAside again, as an operator does after a crash or an error. The call must finish the first one, in the
+// same directory. If nothingLost is true, every file must be there. A start in between is refused if anything was moved.
 func checkSetAside(t *testing.T, disk files.FS, nothingLost bool) {
 	begun, present := exists(t, disk, "data/"+asideRecord), exists(t, disk, "data/"+BoltFile)
 	if !begun && present {
@@ -138,7 +138,7 @@ func checkSetAside(t *testing.T, disk files.FS, nothingLost bool) {
 	}
 }
 
-// The process may die, the power may go off and the disk may fail at any call.
+// The process may die, the power may fail and the disk may fail at any call.
 func TestSetAside_EachCrash(t *testing.T) {
 	images := 0
 	for _, mounts := range asideMounts {
@@ -148,7 +148,7 @@ func TestSetAside_EachCrash(t *testing.T) {
 			_, err := setAside(mounted{tree.FS(), mounts}, "data", "aside")
 			ended = err == nil
 			images += crashdisk.EveryImage(tree, asideImagesMax, func(image *crashdisk.Tree) {
-				// Of a rename, such a disk may keep the half that takes the old name away.
+				// Such a disk may keep only the half of a rename that removes the old name.
 				checkSetAside(t, mounted{image.FS(), mounts}, false)
 			})
 			cut := tree.Clone()
@@ -161,7 +161,7 @@ func TestSetAside_EachCrash(t *testing.T) {
 	require.Greater(t, images, 20)
 }
 
-// The call that finishes may be interrupted, too.
+// The second call, which finishes the first one, may be interrupted, too.
 func TestSetAside_EachCrashOfTheNextCall(t *testing.T) {
 	for _, mounts := range asideMounts {
 		for stop, ended := 0, false; !ended; stop++ {
@@ -198,8 +198,9 @@ func TestSetAside_EachError(t *testing.T) {
 	}
 }
 
-// A release that knows no record may start in between. Where raft.db is gone it makes a new store, and deletes the snapshots that
-// nothing records; where it is damaged, it may be told to set it aside as well. Neither store is lost, and the new one stays.
+// An earlier release, which ignores the record, may start in between. If raft.db is gone, it creates a new store and deletes the
+// unrecorded snapshots; if raft.db is damaged, an operator may use that release to set the store aside as well. Neither store is
+// lost, and the new one stays.
 func TestSetAside_BesideAnEarlierRelease(t *testing.T) {
 	started := map[string]string{BoltFile: "a new store", "log/0000000000000001.seg": "its entries", "snapshots/s3.snap": "its state"}
 	for stop, ended := 0, false; !ended; stop++ {
@@ -236,7 +237,7 @@ func TestSetAside_BesideAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// A record that was damaged says nothing, and no start goes on beside it.
+// SetAside ignores a damaged record, and no start succeeds while the record is there.
 func TestSetAside_ADamagedRecord(t *testing.T) {
 	for _, text := range []string{"", "nonsense", `{"aside":"../elsewhere"}`, `{"aside":"snapshots"}`, `{"aside":"aside/../.."}`} {
 		disk := storeToSetAside(t).FS()
@@ -249,7 +250,7 @@ func TestSetAside_ADamagedRecord(t *testing.T) {
 	}
 }
 
-// A store that is being set aside is not opened, and what is left of it is set aside by the next call.
+// A store that is being set aside cannot be opened, and the next call sets the remaining files aside.
 func TestSetAside_NoStartBeforeItHasEnded(t *testing.T) {
 	dir := compactedStore(t)
 	require.NoError(t, aside{Name: "aside-1"}.record(files.OS, dir))
@@ -272,7 +273,7 @@ func TestSetAside_NoStartBeforeItHasEnded(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// Whoever sets a store aside keeps other processes from making a new one in the moment when raft.db has been moved.
+// SetAside keeps other processes from creating a new store right after it has moved raft.db.
 func TestSetAside_KeepsOthersOutUntilItsEnd(t *testing.T) {
 	dir := bootstrappedStore(t)
 	unlock, err := lockDir(dir, 0)
@@ -339,10 +340,10 @@ func TestSetAside_TheNextStartIsOfAnEmptyStore(t *testing.T) {
 		require.Equal(t, raft.Stored{File: filepath.Join(dir, BoltFile), Incarnation: orders.Fresh, StartCount: 1, Lineage: raft.Lineage{{Count: 1}}}, stored)
 	}
 	require.FileExists(t, filepath.Join(moved[0], snapshotDir, "1.snap"))
-	require.NoFileExists(t, filepath.Join(moved[1], snapshotDir), "there were no snapshots any more")
+	require.NoFileExists(t, filepath.Join(moved[1], snapshotDir), "the second store had no snapshots")
 	kept, err := loaded(t.Context(), t, moved[0])
 	require.NoError(t, err)
-	require.EqualValues(t, 4, kept.Hard.Term, "whoever examines the store finds everything")
+	require.EqualValues(t, 4, kept.Hard.Term, "the store that was set aside has everything")
 }
 
 func TestSetAside_WhereNoStoreIs(t *testing.T) {
@@ -357,8 +358,8 @@ func TestSetAside_WhereNoStoreIs(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// Open waits for a process that sets the store aside, and then makes a new one of the kind that it was told, not one of the kind
-// that it has looked for.
+// Open waits for a process that sets the store aside, and then creates a new store of the kind in its options, not of the kind
+// that it was trying to open.
 func TestSetAside_WhileOpenWaits(t *testing.T) {
 	dir := bootstrappedStore(t)
 	unlock, err := lockDir(dir, 0)
@@ -385,8 +386,8 @@ func TestSetAside_WhileOpenWaits(t *testing.T) {
 	}
 }
 
-// A process that was about to open the store while it was set aside neither creates a file without records in its place,
-// nor uses what was set aside.
+// A process that was about to open the store when it was set aside must neither create a file without records in its place nor
+// use the file that was set aside.
 func TestSetAside_BesideAProcessThatStarts(t *testing.T) {
 	dir := bootstrappedStore(t)
 	late := &boltStore{path: filepath.Join(dir, BoltFile)}
@@ -403,7 +404,7 @@ func TestSetAside_BesideAProcessThatStarts(t *testing.T) {
 	require.ErrorIs(t, checkName(waits, late.path), raft.ErrLocked)
 	_, err = loaded(t.Context(), t, dir)
 	require.NoError(t, err)
-	require.ErrorIs(t, checkName(waits, late.path), raft.ErrLocked, "another file has the name now")
+	require.ErrorIs(t, checkName(waits, late.path), raft.ErrLocked, "another file has that name now")
 }
 
 // The address of a sighting is not a new version of the record: an earlier release skips it.
@@ -431,7 +432,7 @@ func TestLineage_AnEarlierReleaseSkipsAddresses(t *testing.T) {
 	assert.Equal(t, []raft.Sighting{{Peer: peer("n2", 5), Start: raft.StartID{Count: 3, Nonce: 4}, Term: 6}}, l.memory.Seen)
 }
 
-// roomFor is a file system in which so many bytes of the copies of a log find room.
+// roomFor is a file system with room for the given number of bytes of copies of a log.
 type roomFor struct {
 	mounted
 	bytes int64
@@ -445,7 +446,7 @@ func (r roomFor) Free(string) (int64, error) {
 	return r.bytes + asideReserve - bytesOf(copies), err
 }
 
-// The copies that an interrupted call has made take room themselves. There is enough for the rest.
+// The copies that an interrupted call made take room. SetAside counts that room as available for the next call.
 func TestSetAside_AnInterruptedCopyLeavesRoomForItsEnd(t *testing.T) {
 	tree := crashdisk.New()
 	disk := tree.FS()
@@ -469,9 +470,9 @@ func TestSetAside_AnInterruptedCopyLeavesRoomForItsEnd(t *testing.T) {
 	}
 }
 
-// An earlier release may have set the store aside by itself and gone on with a new one, beside the record of an interrupted call.
-// This release goes on with that store: it is not the one that the record is about.
-func TestOpen_GoesOnWithTheStoreOfAnEarlierRelease(t *testing.T) {
+// After an interrupted call, an earlier release may have set the store aside itself and created a new one, beside the record.
+// This release uses the new store: the record is not about it.
+func TestOpen_KeepsTheStoreOfAnEarlierRelease(t *testing.T) {
 	dir := bootstrappedStore(t)
 	require.NoError(t, aside{Name: "aside-1", File: 12345}.record(files.OS, dir))
 	b, err := OpenBolt(dir, BoltOptions{})

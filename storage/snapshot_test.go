@@ -31,7 +31,7 @@ func described(id raft.EntryID, number byte, data []byte) raft.Snapshot {
 	}
 }
 
-// take writes a snapshot of that entry.
+// take writes a snapshot of the given entry.
 func take(store raft.SnapshotStorage, id raft.EntryID, number byte, data []byte) (raft.Snapshot, error) {
 	s := described(id, number, data)
 	w, err := store.CreateSnapshot(s.File)
@@ -64,8 +64,8 @@ func snapshotPath(dir string, s raft.Snapshot) string {
 	return filepath.Join(dir, "snapshots", s.File.String()+".snap")
 }
 
-// A store whose recorded snapshot is gone, or is another one, is refused and left as it is: without the snapshot its log
-// may lack committed entries.
+// Load refuses a store whose recorded snapshot is missing or replaced, and changes nothing: without the snapshot the log may
+// lack committed entries.
 func TestBolt_ASnapshotOfAnother(t *testing.T) {
 	for _, row := range []struct {
 		what  string
@@ -80,7 +80,7 @@ func TestBolt_ASnapshotOfAnother(t *testing.T) {
 			s, err := take(b, raft.EntryID{Term: 1, Index: 10}, 9, []byte("x"))
 			require.NoError(t, err)
 			require.NoError(t, os.Rename(snapshotPath(dir, s), name))
-		}, "under the name of another"},
+		}, "under the name of another snapshot"},
 		{"an older one", func(t *testing.T, name string) {
 			dir := t.TempDir()
 			b, _ := mustLoad(t, dir)
@@ -111,7 +111,7 @@ func TestBolt_ASnapshotOfAnother(t *testing.T) {
 	}
 }
 
-// Damage of the head or the end is found at the start, any other when the block is read.
+// Damage to the head or the end is found at the start, damage to a block when the block is read.
 func TestBolt_ADamagedSnapshot(t *testing.T) {
 	dir, s := recorded(t)
 	name := snapshotPath(dir, s)
@@ -236,8 +236,9 @@ func TestStores_KeepTheRecordedSnapshot(t *testing.T) {
 	}
 }
 
-// A start only reads what is left of the log: it counts entries, and checks its context once for so many.
-func TestBolt_OpensInTimeOfWhatIsLeft(t *testing.T) {
+// A start only reads what compaction left of the log. The test counts how often the start checks its context, which it does once
+// for a fixed number of entries.
+func TestBolt_LoadOnlyReadsWhatIsLeftOfTheLog(t *testing.T) {
 	const total, left = 40_000, 100
 	dir := quickDir(t)
 	b, _ := mustLoad(t, dir)
@@ -288,8 +289,8 @@ func (c *countingContext) Err() error {
 	return c.Context.Err()
 }
 
-// The file grows to what the log takes at most, and no further: later entries use the room of those that were pruned.
-func TestBolt_WhatPruneDeletesIsUsedAgain(t *testing.T) {
+// The file only grows to the maximum size of the log: later entries reuse the room of pruned ones.
+func TestBolt_TheRoomOfPrunedEntriesIsReused(t *testing.T) {
 	dir := quickDir(t)
 	b, _ := mustLoad(t, dir)
 	last := raft.EntryID{}
@@ -320,7 +321,7 @@ func TestBolt_WhatPruneDeletesIsUsedAgain(t *testing.T) {
 	assert.Equal(t, sizes[4], sizes[39])
 }
 
-// Entries of a log that was replaced may still be in the file. Prune bounds its work in bytes, too.
+// Entries of a replaced log may still be in the file. Prune also limits its work in bytes.
 func TestBolt_PruneIsBoundedInBytes(t *testing.T) {
 	b, _ := mustLoad(t, quickDir(t))
 	require.NoError(t, b.Write(logWrite(raft.EntryID{}, 0, 1)))
@@ -360,7 +361,7 @@ func TestMemory_ReopenForgetsWhatWasNotFinished(t *testing.T) {
 
 	image, again := m.Copy(), m.Reopen()
 	_, err = unfinished.Write(make([]byte, 100_000))
-	assert.Error(t, err, "the disk belongs to another life")
+	assert.Error(t, err, "the store was reopened")
 	for _, next := range []*storage.Memory{again, image} {
 		stored, err := next.Load(t.Context(), member)
 		require.NoError(t, err)
@@ -373,6 +374,6 @@ func TestMemory_ReopenForgetsWhatWasNotFinished(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "bytes", string(got))
 		_, err = take(next, raft.EntryID{Term: 1, Index: 7}, 2, []byte("again"))
-		require.NoError(t, err, "what was not finished is gone")
+		require.NoError(t, err, "the unfinished file is gone")
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// Snapshots are taken, installed and discarded, and the log is compacted and pruned, with kills within syncs and power
-// cuts that keep half of what was not synced: a start always finds what one whole write left, with its snapshot.
+// Snapshots are taken, installed and discarded, and the log is compacted and pruned. The process is killed within syncs, and
+// power cuts keep half of what was not synced. A start always finds the content after one whole write, with its snapshot.
 func TestBolt_SnapshotsSurviveAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 	fs, mountPoint := powerCuts(t)
 	l := snapshotLives{t: t, dir: filepath.Join(mountPoint, "data"), issued: []leftContent{{}}}
@@ -47,7 +47,7 @@ func TestBolt_SnapshotsSurviveAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 type snapshotLives struct {
 	t            *testing.T
 	dir          string
-	issued       []leftContent // by term: what the next start finds if that write is the last one
+	issued       []leftContent // by term: what the next start finds if the write of that term is the last one
 	acknowledged raft.Term
 	taken        uint64
 }
@@ -57,7 +57,7 @@ type leftContent struct {
 	snapshot   raft.Snapshot
 }
 
-// drawnWrite may be the first half of an installation, which a crash interrupts.
+// drawnWrite may be the first half of an installation, as if a crash interrupted it.
 type drawnWrite struct {
 	raft.StorageWrite
 	interrupted bool
@@ -94,7 +94,7 @@ func (l *snapshotLives) live(random *rand.Rand) {
 	}
 }
 
-// step draws a write, and what it leaves.
+// step draws a write, and returns the content that it leaves.
 func (l *snapshotLives) step(random *rand.Rand, b *storage.Bolt, now leftContent) (w drawnWrite, next leftContent, err error) {
 	next = now
 	term := raft.Term(len(l.issued))
@@ -145,7 +145,7 @@ func (l *snapshotLives) take(random *rand.Rand, b *storage.Bolt, id raft.EntryID
 	return s, err
 }
 
-// load checks that the store holds what one write left, and none before the last acknowledged one.
+// load checks that the store holds the content after one whole write: the last acknowledged one, or a later one.
 func (l *snapshotLives) load() (*storage.Bolt, leftContent, error) {
 	b, err := storage.OpenBolt(l.dir, storage.BoltOptions{})
 	var stored raft.Stored

@@ -15,11 +15,11 @@ import (
 // snapshotDir is the directory of the snapshots, beside BoltFile.
 const snapshotDir = "snapshots"
 
-// snapshotFiles are the files of a store's snapshots. Its methods are those of raft.SnapshotStorage that need neither the
-// log nor a lock.
+// snapshotFiles are the files of a store's snapshots. Its methods are the methods of raft.SnapshotStorage that need neither
+// the log nor a lock.
 type snapshotFiles struct {
 	dir *snapfile.Dir // set before Load
-	// recorded is the recorded snapshot, which is zero if there is none; nil before Load and after Close.
+	// recorded is the recorded snapshot; zero if there is none; nil before Load and after Close.
 	recorded atomic.Pointer[raft.Snapshot]
 }
 
@@ -62,7 +62,7 @@ func opened(r *snapfile.Reader, err error) (raft.SnapshotReader, error) {
 	return r, nil
 }
 
-// explainSnapshot leaves the errors alone that say what to do.
+// explainSnapshot wraps an error, unless it already says what to do.
 func explainSnapshot(err error) error {
 	if isTyped(err) {
 		return err
@@ -77,7 +77,7 @@ func (s *snapshotFiles) DiscardSnapshot(file raft.SnapshotID) error {
 		return err
 	}
 	if recorded := s.recorded.Load(); recorded != nil && recorded.File == file {
-		return fmt.Errorf("storage: %s is the recorded snapshot; it is not discarded", s.dir.Path(file))
+		return fmt.Errorf("storage: %s is the recorded snapshot and cannot be discarded", s.dir.Path(file))
 	}
 	if err := s.dir.Discard(file); err != nil {
 		return fmt.Errorf("storage: discarding a snapshot: %w", err)
@@ -85,7 +85,7 @@ func (s *snapshotFiles) DiscardSnapshot(file raft.SnapshotID) error {
 	return nil
 }
 
-// FreeBytes returns how many bytes this process may still write where the snapshots are.
+// FreeBytes returns how many more bytes this process may write where the snapshots are.
 func (s *snapshotFiles) FreeBytes() (int64, error) {
 	if err := s.ready(); err != nil {
 		return 0, err
@@ -97,8 +97,8 @@ func (s *snapshotFiles) FreeBytes() (int64, error) {
 	return free, nil
 }
 
-// DiskBytes returns how many bytes the store takes, and how many are free. It is not known if log or snapshots is a mount of its
-// own: its error matches errors.ErrUnsupported.
+// DiskBytes returns how many bytes the store takes on its disk, and how many are free there. If the directory log or snapshots
+// is on another mount, the error matches errors.ErrUnsupported.
 func (b *boltStore) DiskBytes() (used, free int64, err error) {
 	dir := filepath.Dir(b.path)
 	mount, err := files.OS.Mount(dir)
@@ -134,8 +134,8 @@ func (b *boltStore) DiskBytes() (used, free int64, err error) {
 	return used, free, nil
 }
 
-// check returns an error unless a start can use what the snapshot names. A snapshot without a file is no more than a
-// statement about the FSM.
+// check returns an error unless a start can use the file that the snapshot names. A snapshot without a file only says how far
+// the FSM is durable.
 func (s *snapshotFiles) check(recorded raft.Snapshot) error {
 	if recorded.File == (raft.SnapshotID{}) {
 		return nil
@@ -158,7 +158,7 @@ func (s *snapshotFiles) recordable(w raft.StorageWrite) error {
 		return nil
 	}
 	if w.Snapshot.Held {
-		return fmt.Errorf("storage: the snapshot of entry %v is in memory; only one in a file is recorded", w.Snapshot.ID)
+		return fmt.Errorf("storage: the snapshot of entry %v is in memory; only a snapshot in a file can be recorded", w.Snapshot.ID)
 	}
 	if err := w.Snapshot.Check(); err != nil {
 		return err
@@ -166,30 +166,30 @@ func (s *snapshotFiles) recordable(w raft.StorageWrite) error {
 	return s.check(*w.Snapshot)
 }
 
-// begin removes what nothing records, and lets the other methods be called. In a marked store everything is evidence: what
-// a leader has sent may hold entries that the others have lost.
+// begin removes the files that no record names, and enables the other methods. A marked store keeps all files as evidence: a
+// snapshot that a leader sent may hold entries that the other members have lost.
 func (s *snapshotFiles) begin(recorded raft.Snapshot, marked bool) (leftOver []string, err error) {
 	if marked {
 		s.recorded.Store(&recorded)
 		return nil, nil
 	}
 	if leftOver, err = s.dir.Clean(recorded.File); err != nil {
-		return nil, withRemedy(fmt.Errorf("storage: removing the snapshots that nothing records: %w", err))
+		return nil, withRemedy(fmt.Errorf("storage: removing unrecorded snapshots: %w", err))
 	}
 	s.recorded.Store(&recorded)
 	return leftOver, nil
 }
 
-// nowRecorded takes note of a snapshot that a write has recorded; nil: it recorded none.
-func (s *snapshotFiles) nowRecorded(snapshot *raft.Snapshot) {
+// noteRecorded remembers the snapshot that a write recorded; nil: the write recorded none.
+func (s *snapshotFiles) noteRecorded(snapshot *raft.Snapshot) {
 	if snapshot != nil {
 		recorded := *snapshot
 		s.recorded.Store(&recorded)
 	}
 }
 
-// baseBehind returns the base of a log that begins behind the entry because of a reset.
-func baseBehind(after raft.EntryID, w raft.StorageWrite, recorded raft.Snapshot, before raft.Base) raft.Base {
+// baseAfterReset returns the base of a log that begins after the entry because of a reset.
+func baseAfterReset(after raft.EntryID, w raft.StorageWrite, recorded raft.Snapshot, before raft.Base) raft.Base {
 	switch {
 	case after == raft.EntryID{}:
 		return raft.Base{}
@@ -203,14 +203,14 @@ func baseBehind(after raft.EntryID, w raft.StorageWrite, recorded raft.Snapshot,
 	return raft.Base{ID: after}
 }
 
-// isReset reports whether the write drops the whole log and begins one behind that entry.
+// isReset reports whether the write drops the whole log and begins one after that entry.
 func isReset(w *raft.LogWrite, after raft.EntryID) bool {
 	return w != nil && w.Reset && w.After == after
 }
 
-// lacks reports whether a crash interrupted the installation of the recorded snapshot: the log neither holds its last
-// entry nor begins at it or behind it.
-func lacks(log *raft.StoredLog, recorded raft.Snapshot) bool {
+// installInterrupted reports whether a crash interrupted the installation of the recorded snapshot: the log begins before the
+// snapshot's last entry and does not hold it.
+func installInterrupted(log *raft.StoredLog, recorded raft.Snapshot) bool {
 	if recorded.ID.Index <= log.Base.ID.Index {
 		return false
 	}
@@ -230,8 +230,8 @@ func idAt(log *raft.StoredLog, i raft.Index) (id raft.EntryID) {
 	return id
 }
 
-// behind returns an empty log behind the base, which may be zero.
-func behind(base raft.Base) (log raft.StoredLog) {
+// emptyLog returns a log without entries that begins after the base, which may be zero.
+func emptyLog(base raft.Base) (log raft.StoredLog) {
 	if base.ID != (raft.EntryID{}) {
 		log.Begin(base)
 	}

@@ -19,17 +19,17 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// troubled is a disk on which a rename fails when a test wants that, and which counts the open files.
+// troubled is a disk that fails as a test wants, and counts the open files.
 type troubled struct {
 	files.FS
 	rename atomic.Pointer[error]
 	create atomic.Pointer[error]
-	sync   atomic.Pointer[error]  // of a directory
-	opens  atomic.Pointer[error]  // for reading
-	fills  atomic.Pointer[func()] // is called before each write into a new file, which cannot be allocated then
-	open   atomic.Int64
-	free   atomic.Int64 // what is said to be free, if it is not 0
-	pause  atomic.Int64 // how long it takes to create a file
+	sync   atomic.Pointer[error]  // error of syncing a directory
+	opens  atomic.Pointer[error]  // error of opening a file for reading
+	fills  atomic.Pointer[func()] // called before each write; if it is set, Allocate is not supported
+	open   atomic.Int64           // number of open files
+	free   atomic.Int64           // bytes that Free returns; 0: those of the real disk
+	pause  atomic.Int64           // nanoseconds that Create takes
 }
 
 func (d *troubled) Free(dir string) (int64, error) {
@@ -109,7 +109,7 @@ func (f troubledFile) Close() error {
 	return f.File.Close()
 }
 
-// busy is a log to which entries were written that fill several segments.
+// busy is a log whose entries fill several segments.
 type busy struct {
 	*Log
 	disk *troubled
@@ -142,7 +142,7 @@ func (b *busy) more(entries int) error {
 	return nil
 }
 
-// compacted has the log begin behind its last entry, and prunes it.
+// compacted makes the log begin after its last entry, and prunes it.
 func (b *busy) compacted(t *testing.T) {
 	base := aSnapshot().Base
 	base.ID = b.last
@@ -160,8 +160,8 @@ func (b *busy) spares(t *testing.T) []string {
 	return names
 }
 
-// A prepared segment that is too small for the next entry makes room for a larger one.
-func TestLog_GivesAPreparedSegmentForALargerOne(t *testing.T) {
+// A prepared segment that is too small for the next entry is removed to make room for a larger one.
+func TestLog_ReplacesAPreparedSegmentThatIsTooSmall(t *testing.T) {
 	b := newBusy(t)
 	require.NoError(t, b.more(8))
 	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
@@ -175,12 +175,12 @@ func TestLog_GivesAPreparedSegmentForALargerOne(t *testing.T) {
 	case err := <-written:
 		require.NoError(t, err)
 	case <-time.After(10 * time.Second):
-		require.Fail(t, "it waits for more room")
+		require.Fail(t, "the write waits for more room")
 	}
 }
 
-// While a segment cannot be made for another reason than a full disk, a leader refuses proposals, too, before it comes to its end.
-func TestLog_SaysEarlyThatItCannotGoOn(t *testing.T) {
+// Room also reports an error other than a full disk, so that a leader refuses proposals before a write fails.
+func TestLog_ReportsEarlyThatItCannotContinue(t *testing.T) {
 	b := newBusy(t)
 	denied := error(syscall.EACCES)
 	b.disk.create.Store(&denied)
@@ -194,7 +194,7 @@ func TestLog_SaysEarlyThatItCannotGoOn(t *testing.T) {
 	b.disk.create.Store(nil)
 }
 
-// Clients may have taken all file descriptors. That is no reason to end the member: it waits, as for a full disk.
+// When clients have taken all file descriptors, the member does not end: it waits, as for a full disk.
 func TestLog_WaitsForAFileDescriptor(t *testing.T) {
 	b := newBusy(t)
 	none := error(syscall.EMFILE)
@@ -203,9 +203,9 @@ func TestLog_WaitsForAFileDescriptor(t *testing.T) {
 	go func() { written <- b.more(100) }()
 	var before uint64
 	require.Eventually(t, func() bool { // until a write waits
-		stands := before == b.writes.Load()
+		waits := before == b.writes.Load()
 		before = b.writes.Load()
-		return stands && errors.Is(b.Room(), syscall.EMFILE)
+		return waits && errors.Is(b.Room(), syscall.EMFILE)
 	}, time.Minute, 50*time.Millisecond)
 	require.Empty(t, written)
 	b.disk.create.Store(nil)
@@ -213,7 +213,7 @@ func TestLog_WaitsForAFileDescriptor(t *testing.T) {
 	assert.NoError(t, b.Room())
 }
 
-// The file of a snapshot is looked at before it is recorded. Without a file descriptor for that, nothing fails for good.
+// A write opens the file of a snapshot before it records it. Without a file descriptor for that, it waits and does not fail.
 func TestStores_WaitForAFileDescriptorToRecordASnapshot(t *testing.T) {
 	for _, kind := range []Kind{KindBolt, KindSegments} {
 		for _, closes := range []bool{false, true} {
@@ -239,8 +239,8 @@ func TestStores_WaitForAFileDescriptorToRecordASnapshot(t *testing.T) {
 			}()
 			select {
 			case err := <-written:
-				require.Fail(t, "it waits", "%v", err)
-			case <-time.After(2 * roomEvery):
+				require.Fail(t, "the write did not wait", "%v", err)
+			case <-time.After(2 * retryMin):
 			}
 			if room, ok := store.(raft.RoomStorage); ok {
 				require.ErrorContains(t, room.Room(), "raise the limit of open files")
@@ -273,7 +273,7 @@ func TestLog_KeepsItsSpareFilesWithoutAFileDescriptor(t *testing.T) {
 	require.NoError(t, <-written)
 }
 
-// The end of a member does not wait for zeros that its last Write waits for.
+// A member that ends does not wait until a segment for its last write is filled with zeros.
 func TestLog_GiveUpEndsAFill(t *testing.T) {
 	b := newBusy(t)
 	large := raft.Entry{Index: b.last.Index + 1, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 2<<20)}
@@ -283,7 +283,7 @@ func TestLog_GiveUpEndsAFill(t *testing.T) {
 	require.ErrorIs(t, err, ErrStoreClosed)
 }
 
-// A store that was opened for larger segments has files to be used again that are too small for one.
+// After a store is opened with larger segments, its spare files are too small for one.
 func TestLog_ALargerSegmentTakesNoSmallerFile(t *testing.T) {
 	b := newBusy(t)
 	b.compacted(t)
@@ -299,8 +299,8 @@ func TestLog_ALargerSegmentTakesNoSmallerFile(t *testing.T) {
 	}
 }
 
-// Whoever needs room may remove the files that wait to be used again: new ones take their place.
-func TestLog_GoesOnWithoutItsSpareFiles(t *testing.T) {
+// An operator who needs room may remove the spare files: the log creates new ones.
+func TestLog_ContinuesWithoutItsSpareFiles(t *testing.T) {
 	b := newBusy(t)
 	b.compacted(t)
 	require.NotEmpty(t, b.spares(t))
@@ -310,8 +310,8 @@ func TestLog_GoesOnWithoutItsSpareFiles(t *testing.T) {
 	require.NoError(t, b.more(100))
 }
 
-// An entry may need a larger segment than those that wait to be used again. They make room for it.
-func TestLog_GivesItsSpareFilesForALargerOne(t *testing.T) {
+// An entry may need a larger segment than the spare files. They are removed to make room for it.
+func TestLog_RemovesSpareFilesForALargerSegment(t *testing.T) {
 	b := newBusy(t)
 	b.compacted(t)
 	require.NotEmpty(t, b.spares(t))
@@ -322,7 +322,7 @@ func TestLog_GivesItsSpareFilesForALargerOne(t *testing.T) {
 	assert.LessOrEqual(t, len(b.spares(t)), 1)
 }
 
-// A disk may be so full that not even a name can be changed. What compaction has given up is removed then.
+// A disk may be so full that not even a name can be changed. Prune then removes the segments instead of keeping them as spares.
 func TestLog_PrunesWithoutRoomForAName(t *testing.T) {
 	b := newBusy(t)
 	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond) // nothing is being prepared
@@ -334,7 +334,7 @@ func TestLog_PrunesWithoutRoomForAName(t *testing.T) {
 	require.NoError(t, b.more(100))
 }
 
-// Nor may the directory be synced. What compaction has given up is no segment any more, so it is removed all the same.
+// If the directory cannot be synced, Prune also removes the segments instead of keeping them as spares.
 func TestLog_PrunesWithoutRoomForADirectory(t *testing.T) {
 	b := newBusy(t)
 	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
@@ -346,7 +346,7 @@ func TestLog_PrunesWithoutRoomForADirectory(t *testing.T) {
 	require.NoError(t, b.more(100))
 }
 
-// The background waits for long after an attempt that took long. Once a write has made the segment, it waits no more.
+// After a long attempt the background waits long. Once a write has prepared the segment, it stops waiting.
 func TestLog_PreparesSoonAfterAWriteHas(t *testing.T) {
 	b := newBusy(t)
 	full := error(syscall.EDQUOT)
@@ -359,7 +359,7 @@ func TestLog_PreparesSoonAfterAWriteHas(t *testing.T) {
 	b.disk.create.Store(nil)
 	b.disk.pause.Store(0)
 	began := time.Now()
-	for b.Room() != nil { // the write that needs the segment makes it
+	for b.Room() != nil { // the write that needs the segment prepares it
 		require.NoError(t, b.more(1))
 	}
 	for range 8 {
@@ -380,8 +380,8 @@ func TestLog_ClosesAllFilesAfterAFailure(t *testing.T) {
 	assert.Zero(t, b.disk.open.Load())
 }
 
-// slowFull is the error of a full disk about which its reader has to think until a test ends that.
-type slowFull struct{ read, goOn chan struct{} }
+// slowFull is the error of a full disk, whose text is not returned until a test allows it.
+type slowFull struct{ read, proceed chan struct{} }
 
 func (slowFull) Is(target error) bool { return target == syscall.ENOSPC }
 func (e slowFull) Error() string {
@@ -389,13 +389,13 @@ func (e slowFull) Error() string {
 	case e.read <- struct{}{}:
 	default:
 	}
-	<-e.goOn
+	<-e.proceed
 	return "no space"
 }
 
-// The background finds the disk full, and is slow to say so. Meanwhile there is room again, and a write makes a segment: the
-// later finding counts.
-func TestLog_ALateFindingDoesNotCount(t *testing.T) {
+// The background finds the disk full, and is slow to report it. Meanwhile there is room again, and a write prepares a segment.
+// The outdated report must not count.
+func TestLog_AnOutdatedReportDoesNotCount(t *testing.T) {
 	b := newBusy(t)
 	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
 	slow := slowFull{make(chan struct{}, 1), make(chan struct{})}
@@ -411,30 +411,30 @@ func TestLog_ALateFindingDoesNotCount(t *testing.T) {
 	}
 	b.disk.rename.Store(nil)
 	written := make(chan error, 1)
-	go func() { written <- b.more(12) }() // the last one or two are in the next segment, too few to look at the disk again
+	go func() { written <- b.more(12) }() // the next segment gets one or two entries, too few to prepare another one
 	select {
 	case err := <-written:
 		written <- err
 	case <-time.After(100 * time.Millisecond): // it waits for the background
 	}
-	close(slow.goOn)
+	close(slow.proceed)
 	require.NoError(t, <-written)
 	require.Never(t, func() bool { return b.Room() != nil }, 300*time.Millisecond, 10*time.Millisecond)
 }
 
-// An attempt that takes long is not repeated soon: nothing else can write to the disk while it is filled.
+// An attempt that takes long is not repeated soon: nothing else can write while an attempt fills the disk.
 func TestRetryAfter(t *testing.T) {
 	b := newBusy(t)
 	b.disk.free.Store(1 << 40)
-	assert.Equal(t, roomEvery, b.retryAfter(0, syscall.EDQUOT))
+	assert.Equal(t, retryMin, b.retryAfter(0, syscall.EDQUOT))
 	assert.Equal(t, 2*time.Second, b.retryAfter(100*time.Millisecond, syscall.EDQUOT))
 	assert.Equal(t, retryMax, b.retryAfter(time.Minute, syscall.EDQUOT))
-	assert.Equal(t, roomEvery, b.retryAfter(time.Minute, syscall.EMFILE), "what was filled is not filled again")
+	assert.Equal(t, retryMin, b.retryAfter(time.Minute, syscall.EMFILE), "the next attempt reuses the filled file")
 	b.disk.free.Store(1)
-	assert.Equal(t, roomEvery, b.retryAfter(time.Minute, syscall.ENOSPC), "the file system will say so at once")
+	assert.Equal(t, retryMin, b.retryAfter(time.Minute, syscall.ENOSPC), "the file system will report it at once")
 }
 
-func TestOpenLog_RefusesASizeOutOfItsLimits(t *testing.T) {
+func TestOpenLog_RefusesASizeOutsideItsLimits(t *testing.T) {
 	for _, size := range []int64{-1, 1, 4<<10 - 1, 1<<30 + 1} {
 		dir := t.TempDir()
 		_, err := OpenLog(dir, LogOptions{SegmentBytes: size})
@@ -451,31 +451,31 @@ func TestOpenLog_RefusesASizeOutOfItsLimits(t *testing.T) {
 	}
 }
 
-// A start that finds no file descriptor says what to do about it.
+// The error of a start without a file descriptor says what to do.
 func TestExplain_ALackOfFileDescriptors(t *testing.T) {
 	err := explain("opening", "/data/raft.db", &fs.PathError{Op: "open", Path: "/data/raft.db", Err: syscall.EMFILE})
 	assert.ErrorIs(t, err, syscall.EMFILE)
 	assert.EqualError(t, err, "storage: opening /data/raft.db: open /data/raft.db: too many open files: "+files.DescriptorRemedy)
 }
 
-// The log leaves room for twice the last snapshot, but for what the next one has taken already.
-func TestLog_LeavesRoomForTheNextSnapshot(t *testing.T) {
+// The log reserves room for twice the last snapshot, less what the next snapshot has already written.
+func TestLog_ReservesRoomForTheNextSnapshot(t *testing.T) {
 	b := newBusy(t)
-	assert.EqualValues(t, b.LogBytes(), b.leave(), "there is none")
-	assert.Greater(t, b.leave(), int64(100_000))
-	for _, row := range []struct{ size, leave int64 }{{3 << 20, 6 << 20}, {40 << 20, 64 << 20}, {64 << 20, 64 << 20}, {64<<20 + 1, 0}} {
+	assert.EqualValues(t, b.LogBytes(), b.reserve(), "there is no snapshot yet")
+	assert.Greater(t, b.reserve(), int64(100_000))
+	for _, row := range []struct{ size, reserve int64 }{{3 << 20, 6 << 20}, {40 << 20, 64 << 20}, {64 << 20, 64 << 20}, {64<<20 + 1, 0}} {
 		b.recorded.Store(&raft.Snapshot{Base: aSnapshot().Base, Size: row.size})
-		assert.Equal(t, row.leave, b.leave())
+		assert.Equal(t, row.reserve, b.reserve())
 	}
 	b.recorded.Store(&raft.Snapshot{Base: aSnapshot().Base, Size: 1 << 20})
 	w, err := b.CreateSnapshot(raft.SnapshotID{1})
 	require.NoError(t, err)
 	_, err = w.Write(make([]byte, 1<<20))
 	require.NoError(t, err)
-	assert.InDelta(t, 1<<20, b.leave(), 64<<10)
+	assert.InDelta(t, 1<<20, b.reserve(), 64<<10)
 	_, err = w.Write(make([]byte, 2<<20))
 	require.NoError(t, err)
-	assert.Zero(t, b.leave())
+	assert.Zero(t, b.reserve())
 	require.NoError(t, w.Abort())
-	assert.EqualValues(t, 2<<20, b.leave())
+	assert.EqualValues(t, 2<<20, b.reserve())
 }

@@ -41,8 +41,8 @@ func bootstrappedStore(t *testing.T) string {
 	return dir
 }
 
-// compactedStore is like bootstrappedStore, with a record of a snapshot of entry 3, behind which the log begins. The
-// snapshot has no file.
+// compactedStore is like bootstrappedStore, with a record of a snapshot of entry 3 that has no file. The log begins after
+// entry 3.
 func compactedStore(t *testing.T) string {
 	dir := bootstrappedStore(t)
 	b, err := OpenBolt(dir, BoltOptions{})
@@ -82,7 +82,7 @@ func loaded(ctx context.Context, t *testing.T, dir string) (raft.Stored, error) 
 	return b.Load(ctx, orders)
 }
 
-// resealedEntry gives a changed entry record the checksum that a release which knows it would write.
+// resealedEntry gives a changed entry record the correct checksum, as a release that knows the change would write it.
 func resealedEntry(change func([]byte)) func([]byte) []byte {
 	return func(r []byte) []byte {
 		change(r)
@@ -95,7 +95,7 @@ func resealedEntry(change func([]byte)) func([]byte) []byte {
 // laterRecord is one record as a later release may write it.
 type laterRecord struct {
 	what         string
-	compacted    bool // in a compactedStore
+	compacted    bool // the store is a compactedStore
 	bucket, key  []byte
 	change       func([]byte) []byte
 	names        string
@@ -183,8 +183,7 @@ func laterConfigurations() []laterRecord {
 	}
 }
 
-// refused returns the error with which a store is not loaded. It must not report damage, and must not change
-// the store.
+// refused returns the error of loading a store. Load must not report damage, and must not change the store.
 func refused(t *testing.T, dir string) error {
 	t.Helper()
 	file := filepath.Join(dir, BoltFile)
@@ -195,12 +194,12 @@ func refused(t *testing.T, dir string) error {
 	assert.NotErrorAs(t, refusal, &corrupt)
 	after, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Equal(t, before, after, "the disk is left alone")
+	assert.Equal(t, before, after, "nothing was changed")
 	return refusal
 }
 
-// A later release may write any record in a new form. This release must say so and leave the disk alone: if it
-// reported damage, an operator would throw away a good disk.
+// A later release may write any record in a new form. This release must report that and change nothing: if it reported damage,
+// an operator would throw away a good disk.
 func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
 	for _, row := range append(laterRecords(t), laterConfigurations()...) {
 		t.Run(row.what, func(t *testing.T) {
@@ -220,8 +219,8 @@ func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
 	}
 }
 
-// A store of an earlier format is refused unchanged, with advice on what to do; so is an entry that only an
-// earlier release can read.
+// Load refuses a store of an earlier format with advice on what to do, and changes nothing. The same holds for an entry that only
+// an earlier release can read.
 func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
 	for _, row := range []struct {
 		what          string
@@ -259,7 +258,7 @@ func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
 	}
 }
 
-// A release that knows nothing of bases must not take the rest of a compacted log for all of it. It may read everything
+// A release that does not know bases must not take the remainder of a compacted log for the whole log. It may read everything
 // that this release writes before the first snapshot.
 func TestBolt_ACompactedLogIsNotReadByAnEarlierRelease(t *testing.T) {
 	version := func(dir string) (version byte) {
@@ -275,8 +274,8 @@ func TestBolt_ACompactedLogIsNotReadByAnEarlierRelease(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The records of the snapshot and of the base are written with the record of term and vote: if one is lost, or another
-// one stands in its place, the store is damaged.
+// The records of the snapshot and of the base are written with the record of term and vote. If one of them is lost or replaced,
+// the store is damaged.
 func TestBolt_ALostRecordOfTheSnapshotIsDamage(t *testing.T) {
 	other := aSnapshot()
 	other.ID.Index--
@@ -330,8 +329,8 @@ func TestBolt_ALineageThatEndsElsewhereIsDamaged(t *testing.T) {
 	assert.ErrorContains(t, err, lineageName)
 }
 
-// A store that contradicts others may be the last witness of what was acknowledged. If it is damaged besides, whoever sets
-// damaged stores aside still learns that.
+// A store marked with a contradiction may hold the last copy of acknowledged writes. If it is also damaged, the error still
+// reports the contradiction to an operator who sets damaged stores aside.
 func TestBolt_AContradictedStoreThatIsDamagedSaysSo(t *testing.T) {
 	for kind, contradicts := range map[raft.MarkKind]bool{raft.MarkContradicted: true, raft.MarkStaleImage: false} {
 		dir := bootstrappedStore(t)
@@ -353,7 +352,7 @@ func TestBolt_AContradictedStoreThatIsDamagedSaysSo(t *testing.T) {
 		var damaged *raft.CorruptError
 		require.Equal(t, contradicts, errors.As(err, &contradicted), err)
 		require.Equal(t, !contradicts, errors.As(err, &damaged), err)
-		require.ErrorContains(t, err, "entry 3", "the damage is told in any case")
+		require.ErrorContains(t, err, "entry 3", "the damage is also reported")
 		require.NoError(t, b.Close())
 	}
 }

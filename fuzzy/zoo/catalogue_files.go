@@ -34,7 +34,7 @@ var snapshotFiles = []Mutant{
 	mutant("B08", "a member starts only with the snapshot that its store has recorded", "it starts without it", "N4",
 		value("storage/boltload.go", `b.check(stored.Snapshot)`, `error(nil)`)).arranged().outside("storage", "ASnapshotOfAnother"),
 	mutant("B09", "a start finishes an installation that a crash interrupted", "the old log stays", "N4",
-		value("storage/boltload.go", `lacks(&stored.Log, stored.Snapshot)`, `false`)).arranged().seen("camunda #4451, #4587, #10202").outside("storage", "KeepsTheContract"),
+		value("storage/boltload.go", `installInterrupted(&stored.Log, stored.Snapshot)`, `false`)).arranged().seen("camunda #4451, #4587, #10202").outside("storage", "KeepsTheContract"),
 	mutant("B10", "free is what this user may write", "the blocks that are kept for root count, too", "N56",
 		value("internal/files/free_linux.go", `s.Bavail`, `s.Bfree`)).arranged().outside("storage/storagetest/powercut", "Quota"),
 	ofFiles("D19", "an old snapshot is removed once the record of the new one is durable", "once the new file is complete", "N50",

@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// put writes a file whole, and syncs neither it nor its name.
+// put writes a whole file, and syncs neither the file nor its name.
 func put(t *testing.T, disk files.FS, name, text string) files.File {
 	t.Helper()
 	f, err := disk.Create(name)
@@ -51,7 +51,7 @@ func TestTree_ForgetsWhatWasNotSynced(t *testing.T) {
 	require.NoError(t, before.Rename("/data/kept", "/data/renamed"))
 	_, err := f.WriteAt([]byte("SYNCED and more"), 0)
 	require.NoError(t, err)
-	assert.Equal(t, "SYNCED and more", text(t, before, "data/renamed"), "a process that was killed leaves everything")
+	assert.Equal(t, "SYNCED and more", text(t, before, "data/renamed"), "a killed process loses nothing")
 
 	tree.Cut(crashdisk.KeepNothing)
 	after := tree.FS()
@@ -94,7 +94,7 @@ func TestEveryImage_TriesEveryAnswer(t *testing.T) {
 	assert.Equal(t, 4, crashdisk.EveryImage(withUnsynced(t, 20), 4, func(*crashdisk.Tree) {}), "bounded")
 }
 
-// withUnsynced returns a disk with a file of so many blocks that are not synced.
+// withUnsynced returns a disk with a file of the given number of unsynced blocks.
 func withUnsynced(t *testing.T, blocks int) *crashdisk.Tree {
 	tree := crashdisk.New()
 	put(t, tree.FS(), "f", string(make([]byte, 512*blocks)))
@@ -126,7 +126,7 @@ func TestTree_AQuotaBoundsAllFiles(t *testing.T) {
 	assert.Zero(t, free)
 }
 
-func TestTree_FailsWhenItIsTold(t *testing.T) {
+func TestTree_FailsOnRequest(t *testing.T) {
 	tree := crashdisk.New()
 	disk := tree.FS()
 	f := put(t, disk, "f", "text")
@@ -177,7 +177,7 @@ func TestTree_FailsWhenItIsTold(t *testing.T) {
 	assert.Equal(t, "text", text(t, tree.FS(), "i"))
 }
 
-func TestTree_ACloneGoesItsOwnWay(t *testing.T) {
+func TestTree_ACloneIsIndependent(t *testing.T) {
 	tree := crashdisk.New()
 	disk := tree.FS()
 	require.NoError(t, disk.MakeDir("a/b"))
@@ -190,7 +190,7 @@ func TestTree_ACloneGoesItsOwnWay(t *testing.T) {
 	require.NoError(t, disk.Remove("a/b/f"))
 	assert.Equal(t, "SYNCED", text(t, clone.FS(), "a/b/f"))
 	clone.Cut(crashdisk.KeepNothing)
-	assert.Equal(t, "synced", text(t, clone.FS(), "a/b/f"), "what is not synced was copied as such")
+	assert.Equal(t, "synced", text(t, clone.FS(), "a/b/f"), "unsynced content was copied as unsynced")
 	_, err = disk.Open("a/b/f")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
@@ -227,8 +227,8 @@ func TestTree_RefusesAsAFileSystemDoes(t *testing.T) {
 	assert.Equal(t, io.EOF, err)
 }
 
-// TestTree_CountsAFileOnceWhateverItsNames compares what counts against the quota with what is there, over renames,
-// second names, removals and cuts that keep any part of them.
+// TestTree_CountsAFileOnceWhateverItsNames compares the bytes that count against the quota with the content of the disk, after
+// renames, second names, removals and cuts that keep any part of them.
 func TestTree_CountsAFileOnceWhateverItsNames(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// ErrPowerOff is returned by every call of a Life that is over, and by the calls after those that StopAfter lets
-// through.
+// ErrPowerOff is returned by every call of a Life that is over, and by the calls beyond the limit of StopAfter.
 var ErrPowerOff = errors.New("crashdisk: the power is off")
 
 // FailSyncs lets that many more syncs succeed, and makes all later ones fail with EIO until the next cut or the next
@@ -18,32 +17,32 @@ func (t *Tree) FailSyncs(after int) {
 	t.syncsLeft = after
 }
 
-// ForgetFailed makes every sync of a file that fails take its bytes for written, as Linux does: processes go on to read
-// them, no later sync writes them, and the next cut loses them.
+// ForgetFailed makes every failed sync of a file mark the bytes as written, as Linux does: processes still read them, no later
+// sync writes them, and the next cut loses them.
 func (t *Tree) ForgetFailed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forgets = true
 }
 
-// Fill fills the disk, or makes room again. Every write to a full disk fails with ENOSPC, even over existing
-// data, as on a file system that never overwrites in place.
+// Fill fills the disk, or empties it again. Every write to a full disk fails with ENOSPC, even a write over existing data, as on
+// a file system that never overwrites in place.
 func (t *Tree) Fill(full bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.full = full
 }
 
-// FailOpens lets a file or a directory be opened that many more times, to be synced, too, and makes all later attempts fail
-// with EMFILE, until the next cut, kill or call: it is the processes that have no file descriptor left. What is open stays
-// open. A negative number ends the lack.
+// FailOpens makes the processes run out of file descriptors. It lets files and directories be opened that many more times, and
+// makes all later attempts fail with EMFILE until the next cut, kill or call. Syncing a directory opens it. Open files stay
+// open. With a negative number, opening always succeeds.
 func (t *Tree) FailOpens(after int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.opensLeft = after
 }
 
-// Quota bounds the bytes of all files that have a name, in whole blocks of 512 bytes. What would exceed it fails with
+// Quota limits the bytes of all files that have a name, in whole blocks of 512 bytes. A call that would exceed it fails with
 // ENOSPC and writes nothing. 0 means no limit.
 func (t *Tree) Quota(bytes int64) {
 	t.mu.Lock()
@@ -58,7 +57,7 @@ func (t *Tree) Used() int64 {
 	return t.used
 }
 
-// Lie makes every later sync report success without doing anything, permanently.
+// Lie makes every later sync report success and do nothing, permanently.
 func (t *Tree) Lie() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,8 +85,8 @@ func (t *Tree) resumeSyncs() {
 	t.resumed = make(chan struct{})
 }
 
-// StopAfter lets that many more calls be carried out. All later ones return ErrPowerOff and change nothing, until the
-// next cut. Closing a file is not counted. With a negative number all are carried out.
+// StopAfter carries out that many more calls. All later ones return ErrPowerOff and change nothing, until the next cut. Closing a
+// file does not count. With a negative number all calls are carried out.
 func (t *Tree) StopAfter(calls int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,8 +96,8 @@ func (t *Tree) StopAfter(calls int) {
 	}
 }
 
-// Kill ends every Life, as if all processes were killed while the power stays on: nothing is lost, and what was not synced
-// still is not.
+// Kill ends every Life, as if all processes were killed while the power stays on. Nothing is lost, and the next cut may still
+// lose what was not synced.
 func (t *Tree) Kill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,14 +106,14 @@ func (t *Tree) Kill() {
 	t.resumeSyncs()
 }
 
-// FailAt makes one call fail with that error and change nothing: the next one if k is 1, the one after it if k is 2.
+// FailAt makes the k-th call from now fail with that error and change nothing; 1 is the next call.
 func (t *Tree) FailAt(k int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failAt, t.failWith = t.calls+k, err
 }
 
-// Calls returns how many calls were made. Those that failed are counted too.
+// Calls returns how many calls were made, including those that failed.
 func (t *Tree) Calls() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,11 +131,10 @@ func KeepHalf(seed uint64) func() bool {
 	return func() bool { return random.IntN(2) == 0 }
 }
 
-// EveryImage calls look with a disk for every state that a power cut may leave of this one: for each combination of
-// what was not synced and reached the disk nevertheless, up to a maximum. It returns how many those were. This disk
-// stays as it is.
+// EveryImage calls look with a disk for every state in which a power cut may leave this disk: any part of the unsynced changes
+// may have reached it. It makes at most imagesMax calls and returns their number. This disk does not change.
 func EveryImage(t *Tree, imagesMax int, look func(image *Tree)) int {
-	var answers []bool // of the present image
+	var answers []bool // answers of keep for the present image
 	for made := 1; ; made++ {
 		asked := 0
 		image := t.Clone()

@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// FS returns the disk as a file system, until the next power cut. Names are looked up from the root, with or without
-// a slash before them.
+// FS returns the disk as a file system, until the next power cut. Names are relative to the root, with or without a leading
+// slash.
 func (t *Tree) FS() files.FS { return &lifeFS{t.Life()} }
 
 type lifeFS struct{ life *Life }
@@ -38,7 +38,7 @@ func split(name string) []string {
 	return strings.FieldsFunc(filepath.ToSlash(filepath.Clean(name)), func(r rune) bool { return r == '/' })
 }
 
-// walk returns the directory of the components. The lookups are not counted as calls of their own.
+// walk returns the directory of the components. The lookups do not count as calls.
 func (s *lifeFS) walk(components []string) (*Dir, error) {
 	t := s.life.tree
 	t.mu.Lock()
@@ -73,7 +73,7 @@ func (s *lifeFS) parent(name string) (*Dir, string, error) {
 	return dir, components[last], err
 }
 
-// mayOpen returns the error of the lookup of what is to be opened, or that there is no file descriptor for it.
+// mayOpen returns the given error of the lookup, or EMFILE if there is no file descriptor left.
 func (s *lifeFS) mayOpen(err error) error {
 	t := s.life.tree
 	t.mu.Lock()
@@ -157,7 +157,7 @@ func (s *lifeFS) List(name string) ([]files.Info, error) {
 	return list, nil
 }
 
-// MakeDir makes one directory after the other, and syncs each parent.
+// MakeDir creates one directory after another, and syncs each parent.
 func (s *lifeFS) MakeDir(name string) error {
 	components := split(name)
 	for k := range components {
@@ -231,7 +231,7 @@ func (f *lifeFile) WriteAt(p []byte, offset int64) (int, error) {
 
 func (f *lifeFile) Sync() error { return named("sync", f.name, f.life.Sync(f.file)) }
 
-// Datasync makes the size durable, too: without it, the bytes could not be found.
+// Datasync makes the size durable, too: without the size, the bytes could not be found.
 func (f *lifeFile) Datasync() error { return f.Sync() }
 
 func (f *lifeFile) Allocate(size int64) error {
@@ -240,7 +240,7 @@ func (f *lifeFile) Allocate(size int64) error {
 
 func (f *lifeFile) Size() (int64, error) { return f.life.Size(f.file), nil }
 
-// Close fails if it is called twice, as that of an *os.File does.
+// Close fails if it is called twice, as os.File.Close does.
 func (f *lifeFile) Close() error {
 	if f.closed.Swap(true) {
 		return named("close", f.name, fs.ErrClosed)

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Life is the disk from one power cut to the next, as the processes of that time see it. Its errors are those of the
-// operating system, or ErrPowerOff. Any goroutine may call its methods.
+// Life is the disk between two power cuts, as the processes of that time see it. Its errors are those of the operating system,
+// or ErrPowerOff. Any goroutine may call its methods.
 type Life struct {
 	tree   *Tree
 	number uint64
@@ -20,7 +20,7 @@ func (t *Tree) Life() *Life {
 	return &Life{t, t.life}
 }
 
-// call carries out one call, unless the power is off or the call is to fail.
+// call carries out one call, unless the power is off or FailAt makes the call fail.
 func (l *Life) call(do func(t *Tree) error) error {
 	t := l.tree
 	t.mu.Lock()
@@ -51,7 +51,7 @@ func (l *Life) Alive() error {
 	return nil
 }
 
-// Size returns the size of a file, and 0 for a directory. It is not a call that fails.
+// Size returns the size of a file, and 0 for a directory. It never fails and does not count as a call.
 func (l *Life) Size(o Object) int64 {
 	l.tree.mu.Lock()
 	defer l.tree.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *Life) Size(o Object) int64 {
 	return 0
 }
 
-// Lookup returns what has that name in the directory.
+// Lookup returns the file or directory of that name in the directory.
 func (l *Life) Lookup(d *Dir, name string) (o Object, err error) {
 	err = l.call(func(*Tree) error {
 		found, ok := d.names[name]
@@ -120,7 +120,7 @@ func (l *Life) MakeDir(d *Dir, name string) (made *Dir, err error) {
 	return made, err
 }
 
-// Link gives the file one more name.
+// Link gives the file an additional name.
 func (l *Life) Link(d *Dir, name string, f *File) error {
 	return l.call(func(t *Tree) error {
 		if _, ok := d.names[name]; ok {
@@ -210,7 +210,7 @@ func (l *Life) WriteAt(f *File, p []byte, offset int64) error {
 	})
 }
 
-// Resize cuts the file off, or adds zeros.
+// Resize truncates the file, or adds zeros.
 func (l *Life) Resize(f *File, size int64) error {
 	return l.call(func(t *Tree) error {
 		if size > int64(len(f.data)) && !t.room(f, size) {

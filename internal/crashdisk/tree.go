@@ -1,9 +1,9 @@
-// Package crashdisk is a disk in memory that forgets, at a power cut, what was not synced. It fails when it is
-// told to. The simulator and tests reach it through files.FS, and real processes through a mount of package powercut.
+// Package crashdisk is a disk in memory that loses at a power cut what was not synced, and fails on request. The simulator and
+// tests use it through files.FS, real processes through a mount of package powercut.
 //
-// A name, created or removed, is durable once its directory is synced; a file's bytes and size are durable once
-// the file is synced. The disk writes blocks of 512 bytes as a whole. Two disks on which the same calls are made
-// end with the same content, whatever was cut and whatever failed: nothing depends on time or chance.
+// That a name was created or removed is durable once its directory is synced; a file's bytes and size are durable once the
+// file is synced. The disk writes blocks of 512 bytes as a whole. The same calls, cuts and failures always lead to the same
+// content: nothing depends on time or chance.
 package crashdisk
 
 import (
@@ -24,7 +24,7 @@ type Tree struct {
 	// syncsLeft is how many more syncs succeed; if it is negative, all do.
 	syncsLeft int
 	opensLeft int   // how many more times a file can be opened; if it is negative, always
-	forgets   bool  // what a failed sync did not write, no later one writes
+	forgets   bool  // no later sync writes what a failed sync did not write
 	full      bool  // writes fail
 	lies      bool  // syncs do nothing
 	quota     int64 // bytes of all files; 0: no limit
@@ -33,10 +33,10 @@ type Tree struct {
 	syncDelay time.Duration
 	resumed   chan struct{}
 
-	calls    int   // how many were made
-	stopAt   int   // this many calls are carried out; negative: all
-	failAt   int   // this call fails; 0: none
-	failWith error // as failAt does
+	calls    int   // number of calls made
+	stopAt   int   // number of calls that are carried out; negative: all
+	failAt   int   // number of the call that fails; 0: none
+	failWith error // its error
 }
 
 const (
@@ -50,23 +50,22 @@ const (
 // Object is a *File or a *Dir.
 type Object interface{ Inode() uint64 }
 
-// File is a file, whatever its names are.
+// File is a file, independent of its names.
 type File struct {
-	ino  uint64
-	data []byte // as processes see it
-	disk []byte // as it was synced
-	// dirty holds the blocks whose data is not on the disk; resized reports that the size is not.
-	dirty   map[int64]struct{}
-	resized bool
-	links   int // how many names it has
+	ino     uint64
+	data    []byte             // content as processes see it
+	disk    []byte             // content on the disk
+	dirty   map[int64]struct{} // blocks that are not on the disk
+	resized bool               // the size is not on the disk
+	links   int                // number of names
 }
 
 // Dir is a directory.
 type Dir struct {
 	ino   uint64
-	names map[string]Object // as processes see them
-	disk  map[string]Object // as they were synced
-	// changed holds every name that may differ between the two: a sync costs what changed, however much is there.
+	names map[string]Object // names as processes see them
+	disk  map[string]Object // names on the disk
+	// changed holds every name that may differ between the two, so that the cost of a sync depends only on the changes.
 	changed map[string]struct{}
 }
 
@@ -100,7 +99,7 @@ func (t *Tree) newFile() *File {
 	return &File{ino: t.last, dirty: map[int64]struct{}{}}
 }
 
-// setName gives the object that name, and takes it from what had it.
+// setName gives the object that name, which another object may lose.
 func (t *Tree) setName(d *Dir, name string, o Object) {
 	t.dropName(d, name)
 	d.names[name] = o
@@ -207,7 +206,7 @@ func (t *Tree) free() int64 {
 	return max(t.quota-t.used, 0)
 }
 
-// stall makes a sync wait while everything else goes on. The caller does not hold the lock.
+// stall makes a sync wait while other calls continue. The caller does not hold the lock.
 func (t *Tree) stall() {
 	t.mu.Lock()
 	delay, resumed := t.syncDelay, t.resumed
@@ -223,9 +222,9 @@ func (t *Tree) stall() {
 	}
 }
 
-// Cut simulates a power cut: what was synced stays, and so does the part of the rest for which keep returns
-// true. keep is called for each block, size and name, in an order that depends on nothing but the content and the
-// earlier answers. Every Life ends, the disk is repaired, and it still has its quota.
+// Cut simulates a power cut. What was synced stays, and so does each unsynced block, size or name for which keep returns true.
+// The order of the calls of keep depends only on the content and the earlier answers. Every Life ends. The cut ends the
+// failures of syncs, opens and calls, and stalls; the quota stays.
 func (t *Tree) Cut(keep func() bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -283,7 +282,7 @@ func (f *File) settle(keep func() bool) {
 	clear(f.dirty)
 }
 
-// settle is as that of a file.
+// settle does the same as File.settle, for the names.
 func (d *Dir) settle(keep func() bool) {
 	for _, name := range sortedNames(d.changed) {
 		now, ok := d.names[name]
@@ -301,8 +300,8 @@ func (d *Dir) settle(keep func() bool) {
 
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Clone returns a disk of its own with the same content, synced and not. It is as full, has the same quota and lies
-// alike; no call on it fails or stalls yet.
+// Clone returns an independent disk with the same content, synced and not. The settings of Fill, Quota, Lie and ForgetFailed are
+// the same; no call fails or stalls yet.
 func (t *Tree) Clone() *Tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -313,7 +312,7 @@ func (t *Tree) Clone() *Tree {
 	return c
 }
 
-// cloned copies an object with all below it. An object with several names is copied once.
+// cloned copies an object and everything below it. An object with several names is copied once.
 func cloned(o Object, made map[Object]Object) Object {
 	if c, ok := made[o]; ok {
 		return c

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Datasync leaves out what no reader needs, such as the time of the last change: with it, a sync writes twice.
+// Datasync does not sync metadata that no reader needs, such as the modification time, which would take a second write.
 func (f osFile) Datasync() error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))

@@ -1,5 +1,5 @@
-// Package files is the seam between the parts that keep files and the file system. Production uses OS; tests and
-// the simulator use a disk in memory whose power can be cut (package crashdisk).
+// Package files separates the packages that keep files from the file system. Production uses OS; tests and the simulator use a
+// disk in memory whose power can be cut (package crashdisk).
 package files
 
 import (
@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// FS is what a part that keeps files may ask of a file system. Names are paths as package os takes them. Errors
-// match those of io/fs, and syscall.ENOSPC if there is no room. Several goroutines may call the methods.
+// FS is a file system. Names are paths as package os takes them. Errors match those of io/fs, and syscall.ENOSPC if there is no
+// room. Several goroutines may call the methods.
 //
-// Nothing is durable before it is synced: the bytes and the size of a file by File.Sync, its name, created,
-// renamed or removed, by SyncDir of the directory.
+// Nothing is durable before it is synced. File.Sync makes the bytes and the size of a file durable; SyncDir makes durable that
+// a name was created, renamed or removed.
 type FS interface {
 	// Create creates a file for reading and writing. The name must not exist.
 	Create(name string) (File, error)
@@ -21,22 +21,23 @@ type FS interface {
 	Open(name string) (File, error)
 	// OpenWrite opens an existing file for reading and writing.
 	OpenWrite(name string) (File, error)
-	// Rename gives the file another name in one step. It replaces a file of that name.
+	// Rename gives the file another name in one step. It replaces an existing file of that name.
 	Rename(from, to string) error
 	Remove(name string) error
-	// List returns the files in the directory, sorted by name, without the directories in it.
+	// List returns the files in the directory, sorted by name, without subdirectories.
 	List(dir string) ([]Info, error)
 	// MakeDir creates the directory and those above it, if they do not exist, and makes all of them durable.
 	MakeDir(dir string) error
 	// SyncDir makes the names in the directory durable. On Windows, which has no such call, it does nothing.
 	SyncDir(dir string) error
-	// Free returns how many bytes this user may still write to the file system that holds the directory.
+	// Free returns how many more bytes this user may write to the file system that holds the directory.
 	Free(dir string) (int64, error)
-	// Mount returns a number of the mount that holds what has that name, behind a link, too. Rename works within a mount alone.
+	// Mount returns the number of the mount that holds the named file or directory. It follows links. Rename only works within
+	// one mount.
 	Mount(name string) (uint64, error)
-	// Inode returns a number that tells a file from another one that gets its name; 0: the system has no such number.
+	// Inode returns a number that distinguishes a file from a later file of the same name; 0: the system has no such number.
 	Inode(name string) (uint64, error)
-	// Writable returns an error if this user may not create and remove files in the directory, as far as the system tells.
+	// Writable returns an error if, according to the system, this user may not create and remove files in the directory.
 	Writable(dir string) error
 }
 
@@ -50,8 +51,8 @@ type File interface {
 	// Datasync makes the bytes of the file durable. It may be quicker than Sync for a file whose size has not changed.
 	Datasync() error
 	Size() (int64, error)
-	// Allocate makes the file that long, if it is shorter: what is added reads as zeros, and has its room on the disk. The error
-	// matches errors.ErrUnsupported where the file system cannot do that.
+	// Allocate makes the file at least that long. The added bytes read as zeros, and their room on the disk is allocated. The
+	// error matches errors.ErrUnsupported where the file system cannot do that.
 	Allocate(size int64) error
 }
 
@@ -61,10 +62,10 @@ func NoDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// DescriptorRemedy says what to do about it.
-const DescriptorRemedy = "raise the limit of open files, or find out who holds so many"
+// DescriptorRemedy says what an operator can do about an error that matches NoDescriptor.
+const DescriptorRemedy = "raise the limit of open files, or find out which process holds so many"
 
-// NoRoom reports whether the disk, or a quota, has no room. Another attempt may succeed.
+// NoRoom reports whether the disk or a quota is full. Another attempt may succeed.
 func NoRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // OtherMount reports whether a file could not be renamed because the new name is on another mount than the file.
@@ -75,6 +76,6 @@ func OtherMount(err error) bool {
 
 // Info describes a file in a directory.
 type Info struct {
-	Name  string // within the directory
+	Name  string // name within the directory
 	Bytes int64
 }

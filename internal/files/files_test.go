@@ -15,7 +15,7 @@ import (
 func TestOS_CreatesWritesRenamesAndLists(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	require.NoError(t, files.OS.MakeDir(dir))
-	require.NoError(t, files.OS.MakeDir(dir), "it may exist")
+	require.NoError(t, files.OS.MakeDir(dir), "the directory may exist")
 	part, whole := filepath.Join(dir, "x.part"), filepath.Join(dir, "x")
 
 	f, err := files.OS.Create(part)
@@ -54,7 +54,7 @@ func TestOS_CreatesWritesRenamesAndLists(t *testing.T) {
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestOS_FreeIsThatOfTheFileSystem(t *testing.T) {
+func TestOS_FreeAsksTheFileSystem(t *testing.T) {
 	free, err := files.OS.Free(t.TempDir())
 	require.NoError(t, err)
 	assert.Positive(t, free)

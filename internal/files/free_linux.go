@@ -17,7 +17,7 @@ func freeBytes(dir string) (uint64, error) {
 	}
 }
 
-// times returns the product, or the largest number if the product is above it.
+// times returns the product, or the largest int64 if the product is larger.
 func times(blocks, bytes uint64) uint64 {
 	if over, product := bits.Mul64(blocks, bytes); over == 0 {
 		return product

@@ -13,7 +13,7 @@ import (
 // OS is the file system of the operating system.
 var OS FS = osFS{}
 
-// Data is for the user that runs the member alone.
+// Only the user that runs the member may read the data.
 const (
 	filePermissions      os.FileMode = 0o600
 	directoryPermissions os.FileMode = 0o700
@@ -49,8 +49,8 @@ func (osFS) OpenWrite(name string) (File, error) {
 	return opened(os.OpenFile(name, os.O_RDWR, 0))
 }
 
-// CheckRegular returns an error that matches ErrNotRegular if there is something else than a file of data under that name: to
-// open a named pipe would wait for somebody who writes to it.
+// CheckRegular returns an error that matches ErrNotRegular if the name is not that of a regular file. Opening a named pipe, for
+// example, would wait for a process that writes to it.
 func CheckRegular(name string) error {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -84,7 +84,7 @@ func (osFS) List(dir string) ([]Info, error) {
 			continue
 		}
 		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) { // removed since
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
 			continue
 		}
 		if err != nil {
@@ -102,8 +102,8 @@ func (osFS) MakeDir(dir string) error {
 	return syncAncestors(dir)
 }
 
-// syncAncestors makes the names of the directory and of all directories above it durable: each may be new. A
-// directory that we may not open was not created by us, and needs no sync.
+// syncAncestors makes the names of the directory and of all directories above it durable: each may be new. A directory that we
+// may not open is not new, and needs no sync.
 func syncAncestors(dir string) error {
 	above, err := filepath.Abs(dir)
 	if err != nil {

@@ -4,7 +4,7 @@ package files
 
 import "golang.org/x/sys/unix"
 
-// mountOf returns the number of the file system.
+// mountOf returns the number of the file system, not of the mount.
 func mountOf(name string) (uint64, error) {
 	var s unix.Stat_t
 	if err := unix.Stat(name, &s); err != nil {

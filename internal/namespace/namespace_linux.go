@@ -13,9 +13,8 @@ import (
 // insideVariable is set in a process that is in the new namespaces.
 const insideVariable = "COXSWAIN_NAMESPACE_INSIDE"
 
-// Run starts this test again in a process with new namespaces of these kinds (syscall.CLONE_NEW...), where it
-// calls body, and returns what that process printed. An error says why no namespace can be created here; then
-// nothing was run.
+// Run starts this test again in a process with new namespaces of the given kinds (syscall.CLONE_NEW...). That process calls
+// body, and Run returns what it printed. An error says why no namespace can be created here; body was not called then.
 func Run(t testing.TB, kinds uintptr, body func()) (output []byte, err error) {
 	t.Helper()
 	if os.Getenv(insideVariable) != "" {
@@ -38,7 +37,7 @@ func Run(t testing.TB, kinds uintptr, body func()) (output []byte, err error) {
 	err = inside.Wait()
 	passed, skipped := bytes.Contains(out.Bytes(), []byte("--- PASS: "+t.Name())), bytes.Contains(out.Bytes(), []byte("--- SKIP: "))
 	if err != nil || !passed && !skipped {
-		t.Fatalf("in namespaces of its own: %v\n%s", err, out.Bytes())
+		t.Fatalf("in separate namespaces: %v\n%s", err, out.Bytes())
 	}
 	return out.Bytes(), nil
 }

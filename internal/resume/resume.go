@@ -1,4 +1,4 @@
-// Package resume keeps in a file how far a campaign has come, so that the same command goes on from there after it was
+// Package resume stores the progress of a campaign in a file, so that the same command continues from there after it was
 // interrupted or killed.
 package resume
 
@@ -12,16 +12,16 @@ import (
 	"os"
 )
 
-// File is the progress of one campaign. Its methods may be called on nil, which keeps nothing.
+// File stores the progress of one campaign. A nil File stores nothing.
 type File struct {
 	path string
 	id   identity
 }
 
-// identity tells campaigns apart: results of different ones must not be mixed.
+// identity distinguishes campaigns, whose results must not be mixed.
 type identity struct {
-	Campaign string `json:"campaign"` // the command, with what determines its results
-	Build    string `json:"build"`    // a hash of the program
+	Campaign string `json:"campaign"` // the command with everything that determines its results
+	Build    string `json:"build"`    // hash of the program
 }
 
 // contents is what the file holds, as JSON.
@@ -39,13 +39,13 @@ type OtherCampaignError struct {
 }
 
 func (e *OtherCampaignError) Error() string {
-	return fmt.Sprintf("%s holds the progress of %q by build %s, and this is %q by build %s: name another file, or remove it to begin anew",
+	return fmt.Sprintf("%s holds the progress of %q by build %s, and this is %q by build %s: name another file, or remove it to start over",
 		e.Path, e.Has, e.HasMade, e.Now, e.Build)
 }
 
-// Open reads the file into the state, or begins it with this state if there is none. Without a path there is no file, and
-// Open returns nil. The campaign is the command with everything that determines its results. If the file belongs to
-// another one, the error is an *OtherCampaignError.
+// Open reads the state from the file, or creates the file with this state if there is none. If path is empty, Open returns nil.
+// campaign is the command with everything that determines its results. If the file belongs to another campaign, the error is an
+// *OtherCampaignError.
 func Open(path, campaign string, state any) (*File, error) {
 	if path == "" {
 		return nil, nil
@@ -76,7 +76,8 @@ func Open(path, campaign string, state any) (*File, error) {
 	return f, nil
 }
 
-// Save replaces the file. If the process or the machine ends meanwhile, it holds either the earlier state or this one.
+// Save replaces the file. If the process or the machine ends during the call, the file holds either the earlier state or this
+// one.
 func (f *File) Save(state any) error {
 	if f == nil {
 		return nil
@@ -101,8 +102,7 @@ func (f *File) Save(state any) error {
 	return os.Rename(f.path+".new", f.path)
 }
 
-// buildHash identifies this program, whatever it was built from. A commit would not do: go run records none, and trees
-// with changes differ.
+// buildHash returns a hash of this program. A commit would not identify it: go run records none, and uncommitted changes differ.
 func buildHash() (string, error) {
 	path, err := os.Executable()
 	if err != nil {

@@ -24,7 +24,7 @@ func TestFile_ReturnsWhatWasSavedLast(t *testing.T) {
 	}
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	assert.Len(t, left, 1, "nothing but the file")
+	assert.Len(t, left, 1, "no other file is left")
 }
 
 func TestOpen_RefusesWhatItCannotResume(t *testing.T) {
@@ -36,7 +36,7 @@ func TestOpen_RefusesWhatItCannotResume(t *testing.T) {
 	var other *OtherCampaignError
 	require.ErrorAs(t, err, &other)
 	assert.Equal(t, []string{path, "count to 3", "count to 4"}, []string{other.Path, other.Has, other.Now})
-	assert.ErrorContains(t, err, "remove it to begin anew")
+	assert.ErrorContains(t, err, "remove it to start over")
 
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -6,17 +6,17 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// writer gathers what is written at once, and what the readers may see once it is synced.
+// writer gathers the bytes of the next write, and the batches that readers may see once they are synced.
 type writer struct {
 	buffer  []byte
-	at      int64  // where the buffer begins in the last segment
-	sums    []byte // of the records of a batch
+	at      int64  // offset of the buffer in the last segment
+	sums    []byte // checksums of a batch's records
 	pending []piece
-	encoded [batchBytes + alignment]byte // of the batch, and zeros
-	dirty   bool                         // something was written to the last segment and not synced
+	encoded [batchBytes + alignment]byte // head of a batch, and zeros
+	dirty   bool                         // the last segment has bytes that are not synced
 }
 
-// piece is a batch that was written, and is not in the index yet.
+// piece is a batch that was written and is not in the index yet.
 type piece struct {
 	segment *segment
 	offset  int64
@@ -24,9 +24,9 @@ type piece struct {
 	entries []raft.Entry
 }
 
-// Append makes the entries durable, behind an entry that the log holds, before it returns; it drops those that follow that
-// one. The hint is kept as far as the log reaches. After an error, of which a prefix of the entries may be left, nothing more
-// is written.
+// Append makes the entries durable, after an entry that the log holds, before it returns. It drops the former entries after
+// that one. It keeps the hint, but never one above the end of the log. After an error, a prefix of the entries may be left, and
+// nothing more is written.
 func (l *Log) Append(after raft.EntryID, entries []raft.Entry, hint raft.Index) error {
 	if l.failed != nil {
 		return l.failed
@@ -57,7 +57,8 @@ func (l *Log) lastPending() *raft.Entry {
 	return &p.entries[len(p.entries)-1]
 }
 
-// Follows returns an error if the entries cannot be written behind that one, which the log holds unless it is reset.
+// Follows returns an error if the entries cannot be written after that one, or if the log does not hold that one and is not
+// reset.
 func (l *Log) Follows(after raft.EntryID, entries []raft.Entry, reset bool) error {
 	if !reset && !l.Holds(after) {
 		return &raft.NotInLogError{After: after, Start: l.Start(), Last: l.Last()}
@@ -73,7 +74,7 @@ func (l *Log) Follows(after raft.EntryID, entries []raft.Entry, reset bool) erro
 	return nil
 }
 
-// chunk returns how many of the entries the next batch takes, at least one if there is one, and the bytes of their records.
+// chunk returns how many of the entries the next batch takes, at least one if there are any, and the bytes of their records.
 func (l *Log) chunk(entries []raft.Entry) (n, length int) {
 	most := min(l.sizes.BatchBytes, int(l.sizes.SegmentBytes)-headBytes-batchBytes-alignment)
 	for n < len(entries) {
@@ -125,7 +126,7 @@ func (l *Log) writeBatch(after raft.EntryID, entries []raft.Entry, length int, h
 	return nil
 }
 
-// put adds bytes to the buffer, which is written whenever it is full. What does not fit into it is written by itself.
+// put adds bytes to the buffer, and writes the buffer when it is full. More bytes than the buffer holds are written directly.
 func (l *Log) put(b []byte) error {
 	w := &l.writer
 	if len(w.buffer)+len(b) > cap(w.buffer) {
@@ -170,14 +171,14 @@ func (l *Log) sync() error {
 	return nil
 }
 
-// publish shows readers what is durable.
+// publish makes the durable batches visible to readers.
 func (l *Log) publish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.writer.pending {
 		l.take(p)
 	}
-	clear(l.writer.pending) // the entries are not kept
+	clear(l.writer.pending) // do not keep the entries in memory
 	l.writer.pending = l.writer.pending[:0]
 }
 
@@ -197,8 +198,8 @@ func (l *Log) take(p piece) {
 	p.segment.limit = p.offset + roundedUp(size, alignment)
 }
 
-// Mark records that everything is durable, unless that is recorded already. Damage to what was written before is told from a
-// write that a crash has interrupted from then on.
+// Mark records that everything is durable, unless that is recorded already. From then on, Recover can distinguish damage to
+// earlier writes from an interrupted write.
 func (l *Log) Mark() error {
 	if l.failed != nil {
 		return l.failed
@@ -209,7 +210,7 @@ func (l *Log) Mark() error {
 	return l.mark()
 }
 
-// mark writes a batch without entries. If the segment has no room for one, the catalog says as much.
+// mark writes a batch without entries. If the segment has no room for one, the catalog records the same.
 func (l *Log) mark() error {
 	if empty := (&batch{}); l.end+empty.size() <= l.current().Bytes {
 		return l.Append(l.Last(), nil, l.commit)
@@ -221,8 +222,8 @@ func (l *Log) mark() error {
 	return nil
 }
 
-// Reset drops all entries: the log begins behind that one. keep makes the catalog durable, with what the owner records of
-// the new beginning in the same step.
+// Reset drops all entries, and makes the log begin after start. keep makes the catalog durable, in one step with what the owner
+// records of the new beginning.
 func (l *Log) Reset(start raft.EntryID, keep func(Catalog) error) error {
 	if l.failed != nil {
 		return l.failed

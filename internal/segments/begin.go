@@ -8,9 +8,9 @@ import (
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 
-// Begin makes durable what Recover has found, and lets the log be written to. After a sync that failed, the bytes that a
-// process reads may not be on the disk, and a sync does not write them: so all that was never known to be durable is
-// written again.
+// Begin makes durable what Recover found, and prepares the log for writing. After a sync that failed, the bytes that a process
+// reads may not be on the disk, and a second sync does not write them. So Begin writes everything again that was never known to
+// be durable.
 func (l *Log) Begin() error {
 	r := l.recovery
 	l.recovery = nil
@@ -31,10 +31,10 @@ func (l *Log) Begin() error {
 		return l.fail(err)
 	}
 	l.synced = l.end
-	return l.mark() // what was found is known to be durable from now on, and what this process writes is told apart: see errEarlier
+	return l.mark() // records that it is durable, and separates it from what this process writes: see errEarlier
 }
 
-// repair writes the end of the log again.
+// repair writes the end of the log again, and syncs it.
 func (l *Log) repair(r *recovery) error {
 	f := l.current().file
 	buffer := make([]byte, l.sizes.BufferBytes)
@@ -50,7 +50,7 @@ func (l *Log) repair(r *recovery) error {
 	return f.Sync()
 }
 
-// removeUnused removes the files that are not listed, but for those that may be used again.
+// removeUnused removes the files that are not listed, except for those to reuse.
 func (l *Log) removeUnused(r *recovery) error {
 	for _, path := range r.unused {
 		name := filepath.Base(path)

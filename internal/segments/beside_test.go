@@ -13,8 +13,8 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// Readers go through the log from its beginning, while its segments are given up and used again, and its end is dropped and
-// written anew. They find entries, all of one state of the log, or that these are not stored.
+// Readers read the log from its beginning, while its segments are pruned and reused, and its end is dropped and written again.
+// They get entries that belong to one state of the log, or the error that the entries are not stored.
 func TestEntries_BesideEverythingElse(t *testing.T) {
 	h := newHome(newTree().FS())
 	l := opened(t, h)
@@ -78,18 +78,18 @@ func readOver(done <-chan struct{}, l *segments.Log) error {
 	}
 }
 
-// oneLog checks that the entries may be those of one state of the log.
+// oneLog checks that the entries may belong to one state of the log.
 func oneLog(got []raft.Entry, span raft.Span) error {
 	for k, e := range got {
 		want := entry(span.After+1+raft.Index(k), e.Term, len(e.Data))
 		if string(want.Record()) != string(e.Record()) || k > 0 && e.Term < got[k-1].Term {
-			return fmt.Errorf("entry %v in place %d behind entry %d", e.ID(), k, span.After)
+			return fmt.Errorf("entry %v in place %d after entry %d", e.ID(), k, span.After)
 		}
 	}
 	return nil
 }
 
-// gated is a file system on which a reader waits, in the file of that name.
+// gated is a file system on which a reader of the file of that name waits.
 type gated struct {
 	files.FS
 	name    string
@@ -116,7 +116,7 @@ func (f gatedFile) ReadAt(p []byte, offset int64) (int, error) {
 	return f.File.ReadAt(p, offset)
 }
 
-// readWhile reads everything while do is done: it begins when the reader is in the second segment.
+// readWhile reads everything. It calls do when the reader is in the second segment.
 func readWhile(t *testing.T, do func(h *home, l *segments.Log, m *model)) ([]raft.Entry, *model, error) {
 	gate := &gated{FS: newTree().FS(), name: dir + "/0000000000000002.seg", entered: make(chan struct{}, 9), leave: make(chan struct{})}
 	h := newHome(gate)
@@ -139,7 +139,7 @@ func readWhile(t *testing.T, do func(h *home, l *segments.Log, m *model)) ([]raf
 	return got, m, err
 }
 
-func TestEntries_OfASegmentThatIsGivenUpMeanwhile(t *testing.T) {
+func TestEntries_OfASegmentThatIsPrunedMeanwhile(t *testing.T) {
 	before := entries(raft.EntryID{}, 1, 50)
 	got, _, err := readWhile(t, func(h *home, l *segments.Log, m *model) {
 		h.compact(l, m.last())
@@ -147,7 +147,7 @@ func TestEntries_OfASegmentThatIsGivenUpMeanwhile(t *testing.T) {
 			_, err := l.Prune()
 			require.NoError(t, err)
 		}
-		for range 9 { // the files of what was given up are used again
+		for range 9 { // reuses the files of the pruned segments
 			all := entries(m.last(), 2, 10)
 			require.NoError(t, l.Append(m.last(), all, 0))
 			m.append(m.last(), all)
@@ -168,7 +168,7 @@ func TestEntries_OfALogThatIsTruncatedMeanwhile(t *testing.T) {
 	require.NoError(t, errors.Join(err, same(got, m.entries)))
 }
 
-// What is read at once may end anywhere: in a record, in the head of a batch, or in the zeros between two batches.
+// A read may end anywhere: in a record, in the head of a batch, or in the zeros between two batches.
 func TestEntries_AReadEndsBetweenTwoBatches(t *testing.T) {
 	s := newScript(newTree().FS())
 	s.sizes.FirstBytes, s.sizes.SegmentBytes = 1<<18, 1<<18

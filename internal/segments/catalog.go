@@ -8,11 +8,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Catalog says which segments the log consists of. Its owner keeps it durably, and replaces it in one step.
+// Catalog says which segments the log consists of. Its owner keeps it durable, and replaces it in one step.
 type Catalog struct {
-	// Epoch counts the resets. What batches of an earlier epoch hold is not in the log.
+	// Epoch counts the resets. Batches of an earlier epoch are not in the log.
 	Epoch uint64
-	// Synced is the offset up to which the last segment was durable when the catalog was written. It may be lower.
+	// Synced is an offset up to which the last segment was durable when the catalog was written; more may have been durable.
 	Synced int64
 	// Commit is an index that the log has reached durably.
 	Commit raft.Index
@@ -21,10 +21,10 @@ type Catalog struct {
 
 // Listed is one segment of a catalog.
 type Listed struct {
-	Number uint64 // names the file; higher than those before it
-	Salt   uint64 // of this use of the file
-	Bytes  int64  // of the file
-	End    int64  // the segment is full up to there; 0: it is the last one, which is written to
+	Number uint64 // names the file; higher than the numbers before it
+	Salt   uint64 // random number of this use of the file
+	Bytes  int64  // size of the file
+	End    int64  // end of the last batch; 0: this is the last segment, which is still written to
 }
 
 const catalogNumbers = 3 // before the segments
@@ -43,7 +43,7 @@ func (c Catalog) Encode() []byte {
 	return b
 }
 
-// DecodeCatalog decodes what Encode has returned.
+// DecodeCatalog decodes what Encode returned.
 func DecodeCatalog(b []byte) (c Catalog, err error) {
 	if len(b) < 8*catalogNumbers || (len(b)-8*catalogNumbers)%32 != 0 {
 		return c, fmt.Errorf("a list of segments of %d bytes", len(b))
@@ -67,7 +67,7 @@ func (c Catalog) check() error {
 			return fmt.Errorf("a list of segments with %+v in place %d of %d", s, k+1, len(c.Listed))
 		}
 		if isLast && c.Synced > s.Bytes {
-			return fmt.Errorf("a list of segments that is synced up to %d, and ends with %+v", c.Synced, s)
+			return fmt.Errorf("a list of segments that calls offset %d synced, and ends with %+v", c.Synced, s)
 		}
 		before = s.Number
 	}

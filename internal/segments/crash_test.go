@@ -11,12 +11,11 @@ import (
 	"github.com/coxswain/raft/internal/crashdisk"
 )
 
-// imagesMax bounds how many states are tried that one power cut may leave: all of them, up to twelve changes that were
-// not synced.
+// imagesMax limits how many of the states that one power cut may leave are tried: all of them, up to twelve unsynced changes.
 const imagesMax = 1 << 12
 
-// The power may go off at any call, and the disk may keep any part of what was not synced. Whatever was acknowledged is
-// there, and the log can be written to. The power may go off at any call of the next start, too.
+// The power may fail at any call, and the disk may keep any part of what was not synced. Everything acknowledged is still there,
+// and the log can be written to. The power may also fail at any call of the next start.
 func TestCrash_EveryImage(t *testing.T) {
 	images, stops := 0, 0
 	for ended := false; !ended; stops++ {
@@ -30,7 +29,7 @@ func TestCrash_EveryImage(t *testing.T) {
 			}
 			after := s.on(image.FS())
 			require.NoError(t, after.resume(), "stop %d", stops)
-			require.NoError(t, after.goOn(), "stop %d", stops)
+			require.NoError(t, after.writeAndRestart(), "stop %d", stops)
 		})
 	}
 	t.Logf("%d stops, %d images", stops, images)
@@ -50,7 +49,7 @@ func interruptStart(t *testing.T, s *script, image *crashdisk.Tree) {
 	}
 }
 
-// Each call fails in turn, once. Nothing is written after that, and the next start finds what was acknowledged.
+// Each call fails once, in turn. Nothing is written after that, and the next start finds what was acknowledged.
 func TestFailures_EveryCall(t *testing.T) {
 	for _, failure := range []error{syscall.EIO, syscall.ENOSPC} {
 		for k, failed := 1, true; failed; k++ {
@@ -65,7 +64,7 @@ func TestFailures_EveryCall(t *testing.T) {
 				require.Error(t, s.log.Append(s.log.Last(), nil, 0), "call %d", k)
 			}
 			tree.FailAt(1<<30, nil)
-			require.NoError(t, errors.Join(s.resume(), s.goOn()), "call %d", k)
+			require.NoError(t, errors.Join(s.resume(), s.writeAndRestart()), "call %d", k)
 			require.NoError(t, s.log.Close())
 			tree.Cut(crashdisk.KeepNothing)
 			after := s.on(tree.FS())
@@ -74,8 +73,8 @@ func TestFailures_EveryCall(t *testing.T) {
 	}
 }
 
-// Each sync fails in turn, and takes what it could not write for written: the next start reads it, and a sync does not write
-// it. What that start has returned is there after a power cut.
+// Each sync fails in turn, and the disk counts the bytes as written: the next start reads them, and no later sync writes them.
+// What that start returned must survive a power cut.
 func TestFailures_EverySyncForgets(t *testing.T) {
 	for k, failed := 0, true; failed; k++ {
 		tree := newTree()
@@ -88,12 +87,12 @@ func TestFailures_EverySyncForgets(t *testing.T) {
 		tree.Cut(crashdisk.KeepNothing)
 		after := s.on(tree.FS())
 		require.NoError(t, after.resume(), "sync %d, and a power cut", k+1)
-		require.NoError(t, after.goOn(), "sync %d", k+1)
+		require.NoError(t, after.writeAndRestart(), "sync %d", k+1)
 	}
 }
 
-// The process, or the machine, may lack a file descriptor for a moment. Then a segment is made later, and costs nothing that
-// was acknowledged, wherever the power goes off meanwhile.
+// For a moment the process or the machine may have no file descriptor left. A segment is then prepared later, and nothing that
+// was acknowledged is lost, wherever the power fails meanwhile.
 func TestFailures_APassingLackOfDescriptors(t *testing.T) {
 	lacks, images := 0, 0
 	for k, ended := 1, false; !ended; k++ {
@@ -105,7 +104,7 @@ func TestFailures_APassingLackOfDescriptors(t *testing.T) {
 			tree.StopAfter(stop)
 			err := s.run(history)
 			if ended = err == nil; s.lacked == 0 {
-				break // it was no call that needs a descriptor
+				break // the call needs no descriptor
 			}
 			lacks++
 			images += crashdisk.EveryImage(tree, imagesMax, func(image *crashdisk.Tree) {

@@ -29,7 +29,7 @@ func closedLog(t *testing.T) (*crashdisk.Tree, *script) {
 	return tree, s
 }
 
-// closes records at both places how far the log is durable, as its owner does.
+// closes records in both places how far the log is durable, as its owner does.
 func closes() act {
 	return func(s *script) error {
 		return errors.Join(s.log.Mark(), s.keep(s.log.Catalog()), s.log.Close())
@@ -63,14 +63,14 @@ func content(t *testing.T, disk files.FS, path string) (b []byte) {
 	return b
 }
 
-// sealHead gives a head that was edited its checksum.
+// sealHead gives an edited head the correct checksum.
 func sealHead(b []byte) []byte {
 	const used = 48
 	binary.LittleEndian.PutUint32(b[used:], crc32.Checksum(b[:used], crc32.MakeTable(crc32.Castagnoli)))
 	return b
 }
 
-// A flipped bit is found, or changes nothing: no byte of a log that was closed leads to another log.
+// A flipped bit is found, or changes nothing: no damaged byte of a closed log leads to a different log.
 func TestDamage_EachByte(t *testing.T) {
 	tree, s := closedLog(t)
 	found := 0
@@ -94,7 +94,7 @@ func TestDamage_EachByte(t *testing.T) {
 	require.Greater(t, found, 3000)
 }
 
-// Bytes that are damaged while the log is open are found when they are read.
+// Damage that occurs while the log is open is found when the bytes are read.
 func TestDamage_WhenItIsRead(t *testing.T) {
 	_, s := closedLog(t)
 	require.NoError(t, s.resume())
@@ -143,15 +143,15 @@ func TestDamage_IsRefusedWithItsPlace(t *testing.T) {
 			b := content(t, s.disk, s.path(0))
 			edit(1, func([]byte) []byte { return b })(t, s)
 		}, "#1 is damaged at offset 0: it is segment"},
-		"renamed":                             {rename(1, 2), "#1 is missing"},
-		"swapped":                             {swap(1, 2), "#1 is damaged at offset 0: it is segment"},
-		"a later format":                      {edit(2, func(b []byte) []byte { b[8]++; return sealHead(b) }), "the head of the segment in #2 was written by a later release"},
-		"another use":                         {edit(2, func(b []byte) []byte { b[24]++; return sealHead(b) }), "#2 is damaged at offset 0: it is another use of the file"},
-		"zeros":                               {edit(1, zero(0)), "#1 is damaged at offset 0"},
-		"zeros behind its head":               {edit(1, zero(512)), "#1 is damaged at offset 512"},
-		"the last one, zeros behind its head": {edit(3, zero(512)), "#3 is damaged at offset 512"},
-		"cut short":                           {edit(0, func(b []byte) []byte { return b[:700] }), "#0 is damaged at offset 700: the file is cut short"},
-		"empty":                               {edit(2, func([]byte) []byte { return nil }), "#2 is damaged at offset 0: cut short: it has 0 bytes, and its head takes"},
+		"renamed":                            {rename(1, 2), "#1 is missing"},
+		"swapped":                            {swap(1, 2), "#1 is damaged at offset 0: it is segment"},
+		"a later format":                     {edit(2, func(b []byte) []byte { b[8]++; return sealHead(b) }), "the head of the segment in #2 was written by a later release"},
+		"another use":                        {edit(2, func(b []byte) []byte { b[24]++; return sealHead(b) }), "#2 is damaged at offset 0: it is another use of the file"},
+		"zeros":                              {edit(1, zero(0)), "#1 is damaged at offset 0"},
+		"zeros after its head":               {edit(1, zero(512)), "#1 is damaged at offset 512"},
+		"the last one, zeros after its head": {edit(3, zero(512)), "#3 is damaged at offset 512"},
+		"cut short":                          {edit(0, func(b []byte) []byte { return b[:700] }), "#0 is damaged at offset 700: the file is cut short"},
+		"empty":                              {edit(2, func([]byte) []byte { return nil }), "#2 is damaged at offset 0: cut short: it has 0 bytes, and its head takes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree, s := closedLog(t)
@@ -188,19 +188,19 @@ func listing(t *testing.T, disk files.FS) string {
 	return b.String()
 }
 
-// A file that the list does not name is what a crash has left, or somebody has put it there.
+// A file that is not listed was left by a crash, or an operator put it there.
 func TestDamage_UnlistedFiles(t *testing.T) {
 	for name, row := range map[string]struct {
 		number int
 		edit   func(b []byte) []byte
 		want   string
 	}{
-		"a copy":                {9, func(b []byte) []byte { return b }, ", which this store does not list under that name (if it was copied there, moving it away is enough)"},
-		"one in use":            {9, func(b []byte) []byte { b[16] = 9; return sealHead(b) }, "the list of segments lacks it: that list is an older copy"},
-		"another's":             {9, func(b []byte) []byte { b[16], b[32] = 9, 0; return sealHead(b) }, ", which this store does not list"},
-		"of no store":           {9, func([]byte) []byte { return []byte("hi") }, "and this store does not list it (if it was copied there, moving it away is enough)"},
-		"one that was given up": {1, func(b []byte) []byte { b[16] = 1; return sealHead(b) }, ""},
-		"one that is ready":     {9, func(b []byte) []byte { b[16] = 9; clear(b[512:]); return sealHead(b) }, ""},
+		"a copy":              {9, func(b []byte) []byte { return b }, ", which this store does not list under that name (if it was copied there, moving it away is enough)"},
+		"one in use":          {9, func(b []byte) []byte { b[16] = 9; return sealHead(b) }, "the list of segments lacks it: that list is an older copy"},
+		"another's":           {9, func(b []byte) []byte { b[16], b[32] = 9, 0; return sealHead(b) }, ", which this store does not list"},
+		"of no store":         {9, func([]byte) []byte { return []byte("hi") }, "and this store does not list it (if it was copied there, moving it away is enough)"},
+		"one that was pruned": {1, func(b []byte) []byte { b[16] = 1; return sealHead(b) }, ""},
+		"one that is ready":   {9, func(b []byte) []byte { b[16] = 9; clear(b[512:]); return sealHead(b) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, s := closedLog(t)
@@ -217,13 +217,12 @@ func TestDamage_UnlistedFiles(t *testing.T) {
 			}
 			require.NoError(t, s.acked.differs(s.log))
 			_, err = s.disk.Open(path)
-			require.Error(t, err, "it was removed")
+			require.Error(t, err, "the file was removed")
 		})
 	}
 }
 
-// Of the last segment, whatever is behind an offset may be lost, as a whole, without any trace in it. What the owner
-// has recorded of the log tells.
+// The last segment may lose everything after an offset without any trace in the segment. The owner's record shows the loss.
 func TestDamage_ALogThatIsCutShort(t *testing.T) {
 	tree, s := closedLog(t)
 	for offset := int64(512); offset < s.catalog.Synced; offset += 8 {
@@ -238,7 +237,7 @@ func TestDamage_ALogThatIsCutShort(t *testing.T) {
 	require.ErrorContains(t, starts()(s), "was durable and committed up to entry")
 }
 
-// Only the batch that was written last may be lost, and that is said.
+// Only the last batch may be lost, and Recover reports it.
 func TestRecover_NamesATornBatch(t *testing.T) {
 	s := newScript(newTree().FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 3), appends(0, 1, 2)}))
@@ -253,15 +252,15 @@ func TestRecover_NamesATornBatch(t *testing.T) {
 	require.NoError(t, l.Close())
 	_, found, err = s.open()
 	require.NoError(t, err)
-	assert.Empty(t, found.Torn, "it is gone")
+	assert.Empty(t, found.Torn, "the torn batch is gone")
 }
 
-// A log is marked in the catalog if the segment has no room for a mark: damage to what was written last is refused then, too.
+// If the segment has no room for a mark, the catalog holds it. Damage to the last batch is then refused, too.
 func TestDamage_WhereNoMarkFits(t *testing.T) {
 	tree := newTree()
 	s := newScript(tree.FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 20)}))
-	for range 1000 { // until nothing but the catalog takes it
+	for range 1000 { // until only the catalog has room for the mark
 		if require.NoError(t, s.log.Mark()); s.catalog.Synced > 512 {
 			break
 		}
@@ -276,7 +275,7 @@ func TestDamage_WhereNoMarkFits(t *testing.T) {
 	require.ErrorAs(t, err, &corrupt)
 }
 
-// A store that was made anew beside the segments of the one that was lost does not begin an empty log.
+// A new store beside the segments of a lost store does not begin an empty log.
 func TestDamage_TheListIsLost(t *testing.T) {
 	_, s := closedLog(t)
 	before := listing(t, s.disk)

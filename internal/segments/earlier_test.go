@@ -12,21 +12,21 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// roomy has a batch for each entry of 900 bytes or more, and room for all of a test in one segment.
+// roomy makes a batch of each entry of 900 bytes or more, and has room for all entries of a test in one segment.
 var roomy = segments.Sizes{SegmentBytes: 16 << 10, FirstBytes: 16 << 10, BatchBytes: 1000, BufferBytes: 8 << 10}
 
-// markBytes are those of a batch without entries.
+// markBytes is the size of a batch without entries.
 const markBytes = 72
 
-// interrupted returns a disk on which a log has one entry, and behind it the rest of a write of two batches: the power went
-// off, and the first block of it is lost. The second batch begins with a block.
+// interrupted returns a disk with a log of one entry, and what is left of an interrupted write of two batches after it: the
+// first block of the write is lost. The second batch begins at the start of a block.
 func interrupted(t *testing.T) (*crashdisk.Tree, *script) {
 	tree := newTree()
 	tree.ForgetFailed()
 	s := newScript(tree.FS())
 	s.sizes = roomy
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 1), marks()}))
-	tree.StopAfter(1) // the write, and not the sync
+	tree.StopAfter(1) // carries out the write, not the sync
 	require.Error(t, s.log.Append(id(1, 1), []raft.Entry{entry(2, 2, 1052), entry(3, 2, 900)}, 0))
 	blocks := 0
 	tree.Cut(func() bool { blocks++; return blocks > 1 })
@@ -34,10 +34,10 @@ func interrupted(t *testing.T) (*crashdisk.Tree, *script) {
 	return tree, s
 }
 
-// An interrupted write leaves a sound batch behind a lost one. A start cannot be sure to clear it: a sync may fail, and the
-// next start reads zeros that are not on the disk. When a batch of a later process ends where the rest begins, that is no part
-// of the log.
-func TestEarlier_TheRestOfAWriteNeverFollowsALaterOne(t *testing.T) {
+// An interrupted write leaves a sound batch after a lost one. A start cannot reliably clear it: a sync may fail, and the next
+// start reads zeros that are not on the disk. If a batch of a later process ends where the left-over begins, the left-over must
+// not count.
+func TestEarlier_ALeftOverNeverFollowsALaterWrite(t *testing.T) {
 	before, s := interrupted(t)
 	for failing := range 8 {
 		for _, less := range []int{0, markBytes} {
@@ -69,8 +69,8 @@ func flip(t *testing.T, s *script, e raft.Entry) {
 	})
 }
 
-// What a start has found is durable, and known to be, although nothing is written after it.
-func TestMark_CoversWhatAStartHasFound(t *testing.T) {
+// What a start found is durable, and recorded as durable, even if nothing is written after it.
+func TestMark_CoversWhatAStartFound(t *testing.T) {
 	s := newScript(newTree().FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 4)}))
 	require.NoError(t, s.resume())
@@ -80,8 +80,8 @@ func TestMark_CoversWhatAStartHasFound(t *testing.T) {
 	require.ErrorAs(t, err, &corrupt)
 }
 
-// A start that fails after the log was read, as at a damaged snapshot, may be repeated by the same process: the log is read anew,
-// and each of its segments is in it once.
+// A start may fail after it has read the log, for example because of a damaged snapshot. The same process may repeat it: it
+// reads the log again, which then holds each segment once.
 func TestRecover_Again(t *testing.T) {
 	s := newScript(newTree().FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 30), appends(0, 1, 30), closes()}))

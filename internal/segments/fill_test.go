@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// A sync of the log waits for what is written beside it: a segment of zeros that is synced at once would stop every caller.
+// A sync of the log waits for other writes to the disk: syncing a whole segment of zeros at once would delay every caller.
 func TestPrepare_NeverLeavesMuchToOneSync(t *testing.T) {
 	disk := &counted{FS: newTree().FS()}
 	s := newScript(disk)
@@ -25,7 +25,7 @@ func TestPrepare_NeverLeavesMuchToOneSync(t *testing.T) {
 	assert.LessOrEqual(t, disk.most, int64(5<<18))
 }
 
-// counted counts the bytes that are written to the files it creates, and the most of them between two syncs.
+// counted counts the bytes that are written to the files it creates, and the maximum between two syncs.
 type counted struct {
 	files.FS
 	written, unsynced, most int64
@@ -65,15 +65,15 @@ func (f *countedFile) Sync() error {
 	return f.File.Sync()
 }
 
-// The log comes first while a segment is filled beside it, unless it would soon have to wait for that segment.
-func TestPrepare_RestsWhileThereIsTime(t *testing.T) {
+// Filling a segment pauses for the log's own writes, unless the log would soon have to wait for that segment.
+func TestPrepare_PausesWhileThereIsTime(t *testing.T) {
 	const parts, segment = 16, 64 << 10
 	for name, row := range map[string]struct {
-		written int64 // of the present segment
-		rests   int
+		written int64 // bytes of the present segment
+		pauses  int
 	}{
-		"an idle log":                {written: 1 << 10, rests: parts - 1},
-		"half of the time is over":   {written: segment / 2, rests: parts / 2},
+		"an idle log":                {written: 1 << 10, pauses: parts - 1},
+		"half of the time is over":   {written: segment / 2, pauses: parts / 2},
 		"the segment is nearly full": {written: segment * 15 / 16},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,15 +84,15 @@ func TestPrepare_RestsWhileThereIsTime(t *testing.T) {
 			for last := l.Last(); l.Bytes() < row.written; last = l.Last() {
 				require.NoError(t, l.Append(last, entries(last, 1, 4), 0))
 			}
-			h.rests = 0
+			h.pauses = 0
 			require.NoError(t, l.Prepare(0))
-			assert.InDelta(t, row.rests, h.rests, 1)
+			assert.InDelta(t, row.pauses, h.pauses, 1)
 			require.NoError(t, l.Close())
 		})
 	}
 }
 
-// Zeros for a log that waits would take the disk from its entries, if these are many bytes.
+// While the log waits and its syncs are large, zeros would keep the disk busy that its entries need.
 func TestPrepare_WritesFewZerosInAHurry(t *testing.T) {
 	const segment, fill = 512 << 10, 8 << 10
 	for name, row := range map[string]struct {
@@ -121,21 +121,22 @@ func TestPrepare_WritesFewZerosInAHurry(t *testing.T) {
 	}
 }
 
-// The segment after the next would be made in a hurry, and if there were no room for it, a log with an empty segment would be full.
-func TestWanted_NotWhileTheLogMovesOn(t *testing.T) {
+// While Append takes the prepared segment, the log does not want the one after it: that segment would be prepared in a hurry, and
+// without room for it, a log with an empty segment would count as full.
+func TestWanted_NotWhileAppendTakesTheSegment(t *testing.T) {
 	h := newHome(newTree().FS())
 	l := opened(t, h)
-	moved := 0
+	taken := 0
 	h.kept = func() {
-		moved++
+		taken++
 		assert.False(t, l.Wanted())
 	}
-	for last := l.Last(); moved < 3; last = l.Last() {
+	for last := l.Last(); taken < 3; last = l.Last() {
 		require.NoError(t, l.Append(last, entries(last, 1, 4), 0))
 	}
 }
 
-// A leader whose log is full proposes nothing, so that nothing else comes to pass which would have it tried again.
+// A leader whose log is full proposes nothing, so no write would cause another attempt.
 func TestWanted_UntilThereIsASegment(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
@@ -150,14 +151,14 @@ func TestWanted_UntilThereIsASegment(t *testing.T) {
 	assert.False(t, l.Wanted())
 }
 
-// Whoever closes the log does not wait until a segment of zeros is written that nobody needs.
+// Close does not wait until a segment is filled with zeros.
 func TestClose_EndsAFill(t *testing.T) {
 	h := newHome(newTree().FS())
 	h.sizes = segments.Sizes{FirstBytes: 256 << 10, SegmentBytes: 256 << 10, BufferBytes: 256, FillBytes: 256}
 	l := opened(t, h)
 	closed := make(chan error, 1)
-	h.rests, h.rest = 0, func() {
-		if h.rests == 1 {
+	h.pauses, h.pause = 0, func() {
+		if h.pauses == 1 {
 			go func() { closed <- l.Close() }()
 		}
 		runtime.Gosched()
@@ -166,11 +167,11 @@ func TestClose_EndsAFill(t *testing.T) {
 	require.NoError(t, <-closed)
 	list, err := h.disk.List(h.dir)
 	require.NoError(t, err)
-	assert.Len(t, list, 1, "nothing is left of it")
+	assert.Len(t, list, 1, "the unfinished file is removed")
 }
 
-// A leader refuses proposals until there is a segment.
-func TestPrepare_DoesNotRestAfterAFullDisk(t *testing.T) {
+// After a full disk a leader refuses proposals until a segment is prepared, so there is no time for pauses.
+func TestPrepare_DoesNotPauseAfterAFullDisk(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
 	h.sizes.FirstBytes, h.sizes.SegmentBytes, h.sizes.BufferBytes, h.sizes.FillBytes = 16<<10, 16<<10, 1<<10, 1<<10
@@ -178,23 +179,23 @@ func TestPrepare_DoesNotRestAfterAFullDisk(t *testing.T) {
 	tree.Fill(true)
 	require.ErrorIs(t, l.Prepare(0), syscall.ENOSPC)
 	tree.Fill(false)
-	h.rests = 0
+	h.pauses = 0
 	require.NoError(t, l.Prepare(0))
-	assert.Zero(t, h.rests)
+	assert.Zero(t, h.pauses)
 }
 
-// A segment that is made in advance leaves room for a snapshot. One that the log waits for takes that, too.
-func TestPrepare_LeavesRoom(t *testing.T) {
+// A segment that is prepared in advance leaves room for a snapshot. A segment that the log waits for also takes that room.
+func TestPrepare_LeavesTheReserve(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
 	h.sizes.FirstBytes, h.sizes.SegmentBytes = 16<<10, 16<<10
 	l := opened(t, h)
 	used := tree.Used()
-	h.leave = 5000
+	h.reserve = 5000
 	tree.Quota(used + 16<<10 + 4999)
 	err := l.Prepare(0)
 	require.ErrorIs(t, err, syscall.ENOSPC)
-	assert.ErrorContains(t, err, "the next segment takes 16384 bytes, and 21383 are free, of which 5000 are left for the next snapshot")
+	assert.ErrorContains(t, err, "the next segment takes 16384 bytes, and 21383 are free, of which 5000 are reserved for the next snapshot")
 	require.Error(t, l.Room())
 	for tree.Used() == used { // until the log needs the next segment
 		require.NoError(t, l.Append(l.Last(), entries(l.Last(), 1, 20), 0))
@@ -206,14 +207,14 @@ func TestPrepare_LeavesRoom(t *testing.T) {
 	require.NoError(t, l.Room())
 }
 
-func TestPrepare_DoesNotRestWhileTheLogWaits(t *testing.T) {
+func TestPrepare_DoesNotPauseWhileTheLogWaits(t *testing.T) {
 	h := newHome(&counted{FS: newTree().FS()}) // which allocates nothing
 	h.sizes = segments.Sizes{FirstBytes: 16 << 10, SegmentBytes: 128 << 10, BufferBytes: 1 << 10, FillBytes: 1 << 10}
 	l := opened(t, h)
-	h.rests = 0
-	founding := entry(1, 1, 0)
-	require.NoError(t, l.Append(l.Last(), []raft.Entry{founding, entry(2, 1, 20<<10)}, 0))
-	assert.Zero(t, h.rests)
+	h.pauses = 0
+	bootstrap := entry(1, 1, 0)
+	require.NoError(t, l.Append(l.Last(), []raft.Entry{bootstrap, entry(2, 1, 20<<10)}, 0))
+	assert.Zero(t, h.pauses)
 	require.NoError(t, l.Prepare(0))
-	assert.NotZero(t, h.rests)
+	assert.NotZero(t, h.pauses)
 }

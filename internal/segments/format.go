@@ -15,18 +15,18 @@ import (
 //	         and zeros up to byte 512
 //	batches: each begins at a multiple of 8
 //
-// The head keeps its form in every format, so that a later one can be told from damage. A batch is
+// The head has the same form in every format, so that a later format can be distinguished from damage. A batch is
 //
 //	salt uint64 | offset uint64 | epoch uint64 | index and term of the entry before it, uint64 each | synced uint64 | commit uint64
 //	| length uint32 | count uint32 | CRC-32C uint32 | zero uint32 | the records of the entries, length bytes of them
 //
 // The checksum covers the numbers before it and the checksums of the records; each record has its own. Salt and offset bind
-// a batch to its place: those that a former use of the file has left have another salt. Synced is the offset up to which
-// the segment was durable when the batch was written.
+// a batch to its place: batches that a former use of the file left have another salt. Synced is the offset up to which the
+// segment was durable when the batch was written.
 const (
 	magic         = "coxslog\n"
 	formatVersion = 1
-	headBytes     = 512 // the first batch begins there
+	headBytes     = 512 // offset of the first batch
 	headUsed      = 8 + 4 + 4 + 4*8 + 4
 	batchBytes    = 7*8 + 4*4 // before the records
 	alignment     = 8
@@ -38,7 +38,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type head struct {
 	number, salt uint64
 	member       raft.Incarnation
-	bytes        int64 // of the file
+	bytes        int64 // size of the file
 }
 
 func (h head) encode() []byte {
@@ -73,7 +73,7 @@ func decodeHead(b []byte) (h head, err error) {
 	return head{number: number(0), salt: number(1), member: raft.Incarnation(number(2)), bytes: int64(number(3))}, nil
 }
 
-// batch is what precedes the records of a batch.
+// batch is the head of a batch.
 type batch struct {
 	salt   uint64
 	offset int64
@@ -81,8 +81,8 @@ type batch struct {
 	after  raft.EntryID
 	synced int64
 	commit raft.Index
-	length int // of the records
-	count  int
+	length int // bytes of the records
+	count  int // number of records
 	sum    uint32
 }
 
@@ -122,7 +122,7 @@ func decodeBatch(b []byte, salt uint64, offset int64) (h batch, ok bool) {
 	return h, h.synced >= 0 && h.synced <= offset && binary.LittleEndian.Uint32(b[68:]) == 0
 }
 
-// isBatch reports whether b begins as the batch at that offset does.
+// isBatch reports whether b begins with the salt and the offset of a batch there.
 func isBatch(b []byte, salt uint64, offset int64) bool {
 	return binary.LittleEndian.Uint64(b) == salt && binary.LittleEndian.Uint64(b[8:]) == uint64(offset)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// edit is one change to the bytes of a segment, as eight bytes of the input of a fuzz test say.
+// edit makes one change to the bytes of a segment, given by eight bytes of a fuzz input.
 func edit(b []byte, change []byte) {
 	at := int(binary.LittleEndian.Uint16(change[2:])) % len(b)
 	from := int(binary.LittleEndian.Uint16(change[4:])) % len(b)
@@ -20,15 +20,15 @@ func edit(b []byte, change []byte) {
 		b[at] ^= change[6]
 	case 1:
 		copy(b[at:], change[6:8])
-	case 2: // a block that was written at the wrong place
+	case 2: // a block is written at the wrong place
 		copy(b[at:], b[from:min(from+512, len(b))])
 	case 3:
 		clear(b[at:min(at+512, len(b))])
 	}
 }
 
-// Whatever is in the segments, a start ends: with an error that names the file, or with a log that is a prefix of what was
-// written, can be written to, and is the same after the next start.
+// Whatever is in the segments, a start returns an error that names the file, or a log. That log is a prefix of what was written,
+// can be written to, and is the same after the next start.
 func FuzzRecover(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 0, 0, 3, 0, 0, 1, 0})
@@ -54,11 +54,11 @@ func FuzzRecover(f *testing.F) {
 		require.LessOrEqual(t, last, all.last().Index)
 		s.ended(model{all.start, all.entries[:last-all.start.Index]})
 		if s.acked.differs(s.log) != nil {
-			// The batch that truncated the log may be the one that was lost.
+			// The lost batch may be the one that truncated the log.
 			s.ended(model{entries: append(all.entries[:22:22], entries(id(22, 1), 1, 2)...)})
 			require.NoError(t, s.acked.differs(s.log))
 		}
-		require.NoError(t, s.goOn())
+		require.NoError(t, s.writeAndRestart())
 	})
 }
 

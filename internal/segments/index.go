@@ -6,35 +6,33 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// index says where in the segments the entries are, and which term wrote them. The log's lock guards it.
+// index says where in the segments the entries are, and which terms they have. The log's lock guards it.
 type index struct {
-	start raft.EntryID // the log begins behind it
+	start raft.EntryID // the log begins after this entry
 	last  raft.EntryID
-	// floor is the entry behind which the runs begin; not above start.
-	floor raft.EntryID
+	floor raft.EntryID // the runs begin after this entry; not above start
 	runs  []raft.TermRun
 	marks []mark
-	jump  bool   // the next entry is not behind the last one in the file
-	cuts  uint64 // how often entries were dropped at the end
+	jump  bool   // the next entry does not directly follow the last one in the file
+	cuts  uint64 // how often entries at the end were dropped
 }
 
-// mark is the place of one entry. From there on entry follows entry in the file, up to the next mark or, if that one is a
-// jump, up to the entry before it.
+// mark is the place of one entry. The entries from there to the next mark are consecutive in the file. If the next mark is a
+// jump, dropped entries may lie before it.
 type mark struct {
 	first raft.Index
 	place
 	jump bool
 }
 
-// place is where a reader begins: at a batch if left is 0, or else at a record, of a batch with that many records from
-// there on.
+// place is where a reader begins.
 type place struct {
 	segment *segment
 	offset  int64
-	left    int
+	left    int // records of the batch from the offset on; 0: a batch begins at the offset
 }
 
-// begin makes the index that of an empty log behind an entry.
+// begin empties the index: the log begins after start.
 func (x *index) begin(start raft.EntryID) {
 	x.start, x.last, x.floor = start, start, start
 	x.runs, x.marks, x.jump = nil, nil, true
@@ -71,7 +69,7 @@ func (x *index) truncate(after raft.EntryID) {
 	x.marks = x.marks[:sort.Search(len(x.marks), func(k int) bool { return x.marks[k].first > after.Index })]
 }
 
-// add takes in a batch, whose entries follow the last one.
+// add adds a batch, whose entries follow the last one.
 func (x *index) add(s *segment, offset int64, entries []raft.Entry, markBytes int64) {
 	if len(entries) == 0 {
 		return
@@ -106,7 +104,7 @@ func (x *index) mark(first raft.Index, at place) {
 	x.jump = false
 }
 
-// forget drops what lies in a segment that is gone, all of it at or below the start.
+// forget drops the marks and runs of a segment that is gone. All its entries are at or below the start.
 func (x *index) forget(s *segment) {
 	n := 0
 	for n < len(x.marks) && x.marks[n].segment == s {
@@ -115,9 +113,9 @@ func (x *index) forget(s *segment) {
 	if n > 0 {
 		x.marks = append([]mark(nil), x.marks[n:]...)
 	}
-	behind := sort.Search(len(x.runs), func(k int) bool { return x.runs[k].First > x.start.Index })
-	if behind > 1 {
+	above := sort.Search(len(x.runs), func(k int) bool { return x.runs[k].First > x.start.Index })
+	if above > 1 {
 		x.floor = x.start
-		x.runs = append([]raft.TermRun(nil), x.runs[behind-1:]...)
+		x.runs = append([]raft.TermRun(nil), x.runs[above-1:]...)
 	}
 }

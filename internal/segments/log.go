@@ -3,10 +3,10 @@
 // written, prepare.go where they come from and where they go, recover.go how a log is read after a start, and read.go how
 // entries are read.
 //
-// A batch is written once and never over another one, so what a reader has found stays as it is. The batch that begins
-// behind an entry which is not the last one truncates the log. A reset raises the epoch in the catalog.
+// A batch is written once and never over another one, so what a reader has found does not change. A batch that follows an
+// entry before the last one truncates the log. A reset raises the epoch in the catalog.
 //
-// The package starts no goroutine. Prepare and Mark are called by its owner, when and where that is convenient.
+// The package starts no goroutine. The owner calls Prepare and Mark when and where that is convenient.
 package segments
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// Sizes are those of the parts in which a log is written. None belongs to the format. The zero value is good.
+// Sizes are the sizes of the parts in which a log is written. None belongs to the format. The zero value is good.
 type Sizes struct {
-	SegmentBytes int64 // of a segment; 0: 32 MiB
-	FirstBytes   int64 // of the first segment; each later one has twice as much, up to SegmentBytes; 0: 1 MiB
-	BatchBytes   int   // no batch has more, unless it holds a single entry; 0: 4 MiB
-	MarkBytes    int64 // of the log are between two marks of the index in memory; 0: 64 KiB
-	BufferBytes  int   // are written, or read by Recover, at once; 0: 256 KiB
-	FillBytes    int64 // of zeros are synced at once; 0: 1 MiB
+	SegmentBytes int64 // size of a segment; 0: 32 MiB
+	FirstBytes   int64 // size of the first segment; each later one is twice as large, up to SegmentBytes; 0: 1 MiB
+	BatchBytes   int   // limit of a batch that holds more than one entry; 0: 4 MiB
+	MarkBytes    int64 // distance between two marks of the index in memory; 0: 64 KiB
+	BufferBytes  int   // most that is written, or read by Recover, at once; 0: 256 KiB
+	FillBytes    int64 // zeros in a new segment between two syncs; 0: 1 MiB
 }
 
 // OrDefaults returns the sizes with defaults for those that are 0.
@@ -49,24 +49,24 @@ func (s Sizes) OrDefaults() Sizes {
 	return s
 }
 
-// Owner is what a log needs of its owner.
+// Owner holds the functions that a log calls on its owner.
 type Owner struct {
 	// Salt draws a random number.
 	Salt func() uint64
 	// Keep makes the catalog durable before it returns. Append, Begin, Reset and Prune call it.
 	Keep func(Catalog) error
-	// Await is called by an Append that needs a segment of that many bytes, when there is none. It returns nil when a
+	// Await is called by an Append that needs a segment of that many bytes, when none is prepared. It returns nil after a
 	// call of Prepare has returned nil.
 	Await func(bytes int64) error
-	// Rest is called by Prepare between two parts of a file that it fills, when there is time; the last one took so long.
-	// It may wait, for the sake of what is written beside.
-	Rest func(took time.Duration)
-	// Leave returns how many bytes a new file leaves free, unless Append waits for it. Nil: none.
-	Leave func() int64
+	// Pause is called by Prepare between two parts of a file that it fills, when there is time; took is the duration of the
+	// last part. Pause may wait, so that other writes get the disk.
+	Pause func(took time.Duration)
+	// Reserve returns how many bytes a new file must leave free, unless Append waits for the file. Nil: none.
+	Reserve func() int64
 }
 
-// Log is a log in segments. First Recover is called, then Begin. From then on any goroutine may call Entries, Prepare, Room
-// and Wanted; one at a time calls the other methods.
+// Log is a log in segments. First call Recover, then Begin. From then on any goroutine may call Entries, Prepare, Room and
+// Wanted; only one goroutine at a time may call the other methods.
 type Log struct {
 	fs     files.FS
 	dir    string
@@ -74,37 +74,37 @@ type Log struct {
 	owner  Owner
 	member raft.Incarnation
 
-	// Of the goroutine that writes.
-	failed   error // of the first call that failed; later ones return it
+	// Used only by the goroutine that writes.
+	failed   error // error of the first call that failed; later ones return it
 	catalog  Catalog
-	end      int64      // where the next batch begins in the last segment
-	synced   int64      // all before it is durable in the last segment
-	perSync  int64      // about how many bytes a sync has written lately
-	marked   bool       // a mark is the last batch
-	commit   raft.Index // the newest that a batch holds
+	end      int64      // offset of the next batch in the last segment
+	synced   int64      // offset up to which the last segment is durable
+	perSync  int64      // recent average of bytes per sync
+	marked   bool       // the last batch is a mark
+	commit   raft.Index // newest commit hint in a batch
 	writer   writer
 	recovery *recovery // between Recover and Begin
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the next four fields, and those that say so
 	segments []*segment // as listed; the last one is written to
 	index    index
 	cursors  [cursorsMax]cursor
-	turn     int // which cursor is replaced next
+	turn     int // cursor that is replaced next
 
 	closing   atomic.Bool // GiveUp or Close was called
-	large     atomic.Bool // what is synced lately is large
+	large     atomic.Bool // recent syncs were large
 	closed    bool        // guarded by mu
 	preparing sync.Mutex  // held by Prepare
-	next      uint64      // number of the next segment that is prepared
+	next      uint64      // number of the next segment to prepare
 	prepared  *segment    // guarded by mu
-	dismissed string      // a file that turned out too small for what is prepared, and is still to be removed
-	awaited   int64       // guarded by mu: the bytes of the segment that Append waits for, or gave up; 0: of none
-	moving    bool        // guarded by mu: the prepared segment is taken, and is not the last one yet
-	spares    []string    // guarded by mu: files that may be used again, of SegmentBytes each
-	room      error       // guarded by mu: of the last Prepare
+	dismissed string      // file of a prepared segment that was too small, still to be removed; empty: none
+	awaited   int64       // guarded by mu: size of the segment that Append waits for or gave up on; 0: none
+	moving    bool        // guarded by mu: Append has taken the prepared segment and not listed it yet
+	spares    []string    // guarded by mu: files to reuse, of SegmentBytes each
+	room      error       // guarded by mu: error of the last Prepare
 }
 
-// New returns the log in that directory, of which nothing is read yet.
+// New returns the log in that directory. It reads nothing yet.
 func New(fs files.FS, dir string, sizes Sizes, owner Owner) *Log {
 	l := &Log{fs: fs, dir: dir, sizes: sizes.OrDefaults(), owner: owner}
 	return l
@@ -116,50 +116,49 @@ type segment struct {
 	path string
 	file files.File
 	// Guarded by the log's lock.
-	limit   int64 // readers find nothing behind it
-	last    raft.Index
-	readers int
-	gone    bool // nobody finds it any longer: the last reader closes it
-	// unlisted reports that the last reader removes it, too.
-	unlisted bool
+	limit    int64 // end of what readers may see
+	last     raft.Index
+	readers  int
+	gone     bool // not in the log any more: the last reader closes the file
+	unlisted bool // the last reader also removes the file
 }
 
 func (l *Log) path(number uint64) string {
 	return filepath.Join(l.dir, fmt.Sprintf("%016x%s", number, suffix))
 }
 
-// current returns the segment that is written to. Only the goroutine that writes changes it.
+// current returns the segment for the next batch. Only the goroutine that writes changes it.
 func (l *Log) current() *segment { return l.segments[len(l.segments)-1] }
 
-// Last returns the last entry, or the one behind which the log begins.
+// Last returns the last entry; of an empty log, the entry after which it begins.
 func (l *Log) Last() raft.EntryID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.index.last
 }
 
-// Start returns the entry behind which the log begins.
+// Start returns the entry after which the log begins.
 func (l *Log) Start() raft.EntryID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.index.start
 }
 
-// Holds reports whether the log can go on behind the entry: whether it is in the log, or the one behind which it begins.
+// Holds reports whether the log can continue after the entry: it is in the log, or the log begins after it.
 func (l *Log) Holds(id raft.EntryID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.index.holds(id)
 }
 
-// Compact has the log begin behind the entry, which it holds. The owner has made that durable.
+// Compact makes the log begin after the entry, which the log holds. The owner has made that durable.
 func (l *Log) Compact(base raft.EntryID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.index.start = base
 }
 
-// Bytes returns about how many bytes the entries of the log take, with the segments that Prune has not given up yet.
+// Bytes returns roughly how many bytes the entries take, including the segments that Prune has not deleted yet.
 func (l *Log) Bytes() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,22 +171,22 @@ func (l *Log) Bytes() int64 {
 		return used - (x.markOf(x.start.Index+1).offset - headBytes)
 	}
 	if n := len(l.segments); n > 0 {
-		used -= l.segments[n-1].limit - headBytes // of what is above the start, nothing
+		used -= l.segments[n-1].limit - headBytes // an empty log needs nothing of its last segment
 	}
 	return used
 }
 
-// Catalog returns the catalog as it is to be kept from now on, with all that is durable.
+// Catalog returns the catalog to keep from now on, with how far the log is durable.
 func (l *Log) Catalog() Catalog {
 	c := l.catalog
 	c.Synced, c.Commit = l.synced, l.commit
 	return c
 }
 
-// Failed returns the error of the first call that failed: the log is written to no more.
+// Failed returns the error of the first call that failed, after which nothing more is written.
 func (l *Log) Failed() error { return l.failed }
 
-// fail takes note of an error after which nothing more is written.
+// fail records an error after which nothing more is written.
 func (l *Log) fail(err error) error {
 	if l.failed == nil {
 		l.failed = err
@@ -195,7 +194,7 @@ func (l *Log) fail(err error) error {
 	return err
 }
 
-// GiveUp ends a running Prepare, and every later one.
+// GiveUp makes a running Prepare, and every later one, fail.
 func (l *Log) GiveUp() { l.closing.Store(true) }
 
 // Close closes the files. It does not write: see Mark.

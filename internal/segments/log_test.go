@@ -34,7 +34,7 @@ func TestLog_KeepsWhatIsAppended(t *testing.T) {
 	assert.Equal(t, []raft.TermRun{{Term: 1, First: 1}, {Term: 2, First: m.entries[36].Index}}, found.Log.Runs[:2])
 }
 
-// It does at random what an owner may do, and opens the log again now and then.
+// The test makes random calls that an owner may make, and sometimes opens the log again.
 func TestLog_IsWhatTheModelIs(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -69,7 +69,7 @@ func TestLog_IsWhatTheModelIs(t *testing.T) {
 						more, err = l.Prune()
 						require.NoError(t, err)
 					}
-					require.Len(t, h.catalog.Listed, 1, "what was reset takes no room")
+					require.Len(t, h.catalog.Listed, 1, "a reset log takes no room")
 				}
 			case 5:
 				require.NoError(t, l.Close())
@@ -147,7 +147,7 @@ func TestLog_KeepsTheHintAsFarAsItReaches(t *testing.T) {
 	assert.EqualValues(t, 5, found.Commit)
 }
 
-func TestLog_UsesSegmentsAgain(t *testing.T) {
+func TestLog_ReusesSegmentFiles(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
 	l := opened(t, h)
@@ -172,7 +172,7 @@ func TestLog_UsesSegmentsAgain(t *testing.T) {
 	m.check(t, opened(t, h))
 }
 
-// On a full disk a write of several segments makes room of those that compaction has given up, also after its first part.
+// On a full disk a write of several segments reuses the segments that compaction left behind, also after its first part.
 func TestLog_AWriteMakesRoomForItself(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
@@ -194,12 +194,12 @@ func TestLog_AWriteMakesRoomForItself(t *testing.T) {
 	m.check(t, opened(t, h))
 }
 
-// silent is a disk that does not tell how much is free, as where a quota bounds what a user may take.
+// silent is a disk that does not report how much is free, for example because of a quota.
 type silent struct{ files.FS }
 
 func (silent) Free(string) (int64, error) { return 0, errors.ErrUnsupported }
 
-// Files that wait to be used again are too small for a large segment. They make room for it when it cannot be filled, too.
+// Spare files are too small for a large segment. They are also removed to make room when filling the segment fails.
 func TestLog_ALargeSegmentTakesTheRoomOfSpareFiles(t *testing.T) {
 	tree := newTree()
 	s := newScript(silent{tree.FS()})

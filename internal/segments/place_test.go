@@ -13,9 +13,9 @@ import (
 
 const (
 	firstBatch = 512   // its offset in a segment
-	batchHead  = 72    // the bytes before its records
-	syncedAt   = 5 * 8 // what it calls synced, in the head
-	lengthAt   = 7 * 8 // of the records
+	batchHead  = 72    // bytes before its records
+	syncedAt   = 5 * 8 // place of the synced offset in the head
+	lengthAt   = 7 * 8 // place of the length of the records
 	sumAt      = 8 * 8
 )
 
@@ -25,7 +25,7 @@ func batchAt(b []byte, offset int) []byte {
 	return b[offset : offset+(length+7)/8*8]
 }
 
-// A write may reach another place than it was meant for. A batch that is not in its own place is not in the log.
+// A disk may write a batch to the wrong place. A batch that is not in its own place is not in the log.
 func TestPlace_OfABatch(t *testing.T) {
 	s := newScript(newTree().FS())
 	s.sizes.FirstBytes, s.sizes.SegmentBytes = 1<<14, 1<<14
@@ -37,14 +37,15 @@ func TestPlace_OfABatch(t *testing.T) {
 	require.NoError(t, s.acked.differs(s.log))
 }
 
-// A command may hold a copy of a batch of the very segment that it is written to. If the write is torn, that copy is none.
+// A command may contain a copy of a batch of the segment that it is written to. If the write is torn, the copy must not count as
+// a batch.
 func TestPlace_OfABatchInACommand(t *testing.T) {
 	s := newScript(newTree().FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 1), closes()}))
 	end := s.catalog.Synced
 	change(t, s.disk, s.path(0), func(b []byte) []byte {
 		mark := bytes.Clone(b[firstBatch : firstBatch+batchHead])
-		clear(mark[lengthAt:sumAt]) // it has no records
+		clear(mark[lengthAt:sumAt]) // a mark has no records
 		binary.LittleEndian.PutUint64(mark[syncedAt:], uint64(end+8))
 		binary.LittleEndian.PutUint32(mark[sumAt:], crc32.Checksum(mark[:sumAt], crc32.MakeTable(crc32.Castagnoli)))
 		copy(b[end+64:], mark)
@@ -54,7 +55,7 @@ func TestPlace_OfABatchInACommand(t *testing.T) {
 	require.NoError(t, s.acked.differs(s.log))
 }
 
-// A sound record is in a batch only if it was written with it.
+// A sound record belongs to a batch only if the two were written together.
 func TestPlace_OfARecord(t *testing.T) {
 	s := newScript(newTree().FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 3), closes()}))

@@ -13,16 +13,15 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// A segment is named after its number, in 16 hexadecimal digits. A file that may be used again is named after its former
-// number; one that is not complete has the third name.
+// A segment is named after its number, in 16 hexadecimal digits.
 const (
 	suffix      = ".seg"
-	sparePrefix = "spare-"
-	newName     = "new" + suffix
+	sparePrefix = "spare-"       // of a file to reuse, before its former name
+	newName     = "new" + suffix // an incomplete file
 	sparesMax   = 2
 )
 
-// makeRoom moves on to the next segment if so many bytes do not fit into the last one.
+// makeRoom continues with the next segment if the bytes do not fit into the last one.
 func (l *Log) makeRoom(bytes int64) error {
 	if l.end+bytes <= l.current().Bytes {
 		return nil
@@ -33,7 +32,7 @@ func (l *Log) makeRoom(bytes int64) error {
 	return l.advance(headBytes + bytes)
 }
 
-// advance lists the next segment, of at least so many bytes, and begins to write there.
+// advance adds the next segment, of at least the given bytes, to the catalog. The next batch goes there.
 func (l *Log) advance(bytes int64) error {
 	s, err := l.awaitPrepared(bytes)
 	if err != nil {
@@ -61,7 +60,7 @@ func (l *Log) advance(bytes int64) error {
 	return nil
 }
 
-// awaitPrepared returns the next segment, of at least so many bytes, once there is one.
+// awaitPrepared returns the next segment, of at least the given bytes, once it is prepared.
 func (l *Log) awaitPrepared(bytes int64) (*segment, error) {
 	for {
 		if s := l.takePrepared(bytes); s != nil {
@@ -73,7 +72,8 @@ func (l *Log) awaitPrepared(bytes int64) (*segment, error) {
 	}
 }
 
-// takePrepared returns the next segment, or nil; then the log waits for it.
+// takePrepared returns the prepared segment. If there is none of at least the given bytes, it returns nil, and notes that the
+// log waits for one.
 func (l *Log) takePrepared(bytes int64) *segment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,8 +86,8 @@ func (l *Log) takePrepared(bytes int64) *segment {
 	return s
 }
 
-// Wanted reports whether Prepare should be called, so that the next segment is there when the present one is full. After an error
-// it should until it has succeeded: nothing else finds out that the error has passed.
+// Wanted reports whether Prepare should be called, so that the next segment is ready when the present one is full. After an
+// error it stays true until Prepare succeeds, because only Prepare finds out that the error has passed.
 func (l *Log) Wanted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,9 +105,9 @@ func (l *Log) Room() error {
 	return l.room
 }
 
-// Prepare makes the next segment ready, unless there is one already: a file of at least so many bytes, and of as many as
-// Append waits for, whose room is allocated, durably. 0: of the size that is next. It may be called again after an error, from
-// which nothing is left.
+// Prepare prepares the next segment, unless one is ready: a file whose room is durably allocated. The file has at least the
+// given bytes, and at least as many as Append waits for; 0 means the regular size. Prepare leaves nothing behind after an
+// error, and may be called again.
 func (l *Log) Prepare(bytes int64) error {
 	l.preparing.Lock()
 	defer l.preparing.Unlock()
@@ -126,7 +126,7 @@ func (l *Log) Prepare(bytes int64) error {
 	}
 	var err error
 	var s *segment
-	if before != nil { // it turned out too small, and makes room
+	if before != nil { // it is too small: removing it makes room
 		l.dismissed, err = before.path, before.file.Close()
 	}
 	if err == nil && l.dismissed != "" {
@@ -137,7 +137,7 @@ func (l *Log) Prepare(bytes int64) error {
 	if err == nil {
 		s, err = l.prepare(bytes)
 	}
-	for files.NoRoom(err) && l.dropSpare() { // it may be too small for this segment, and makes room
+	for files.NoRoom(err) && l.dropSpare() { // a spare may be too small for this segment: removing it makes room
 		s, err = l.prepare(bytes)
 	}
 	l.mu.Lock()
@@ -148,7 +148,8 @@ func (l *Log) Prepare(bytes int64) error {
 	return err
 }
 
-// Full reports whether the file system says that it has no room for the next segment: another Prepare would fail at once.
+// Full reports whether, according to the file system, there is no room for the next segment: another Prepare would fail at
+// once.
 func (l *Log) Full() bool {
 	l.preparing.Lock()
 	defer l.preparing.Unlock()
@@ -159,7 +160,7 @@ func (l *Log) Full() bool {
 	return err == nil && free < l.sizeOf(l.next, awaited)
 }
 
-// sizeOf returns the size of a segment, of at least so many bytes.
+// sizeOf returns the size of a segment, which is at least the given bytes.
 func (l *Log) sizeOf(number uint64, bytes int64) int64 {
 	size := l.sizes.FirstBytes
 	for ; number > 1 && size < l.sizes.SegmentBytes; number-- {
@@ -168,20 +169,20 @@ func (l *Log) sizeOf(number uint64, bytes int64) int64 {
 	return max(min(size, l.sizes.SegmentBytes), roundedUp(bytes, headBytes))
 }
 
-// prepare makes a segment of a spare file, or of a new one.
+// prepare makes a segment from a spare file, or from a new one.
 func (l *Log) prepare(bytes int64) (*segment, error) {
 	number := l.next
 	s := &segment{path: l.path(number)}
 	s.Listed = Listed{Number: number, Salt: l.owner.Salt(), Bytes: l.sizeOf(number, bytes)}
-	var leave int64
-	if bytes == 0 && l.owner.Leave != nil {
-		leave = l.owner.Leave()
+	var reserve int64
+	if bytes == 0 && l.owner.Reserve != nil {
+		reserve = l.owner.Reserve()
 	}
-	name, err := l.fileFor(s, leave)
+	name, err := l.fileFor(s, reserve)
 	if err != nil {
 		return nil, err
 	}
-	// The file has its name only when its head is durable.
+	// The file gets its name only when its head is durable.
 	if err := errors.Join(l.fs.Rename(name, s.path), l.fs.SyncDir(l.dir)); err != nil {
 		return nil, errors.Join(err, l.drop(name), l.setBack(s, name, err))
 	}
@@ -192,8 +193,8 @@ func (l *Log) prepare(bytes int64) (*segment, error) {
 	return s, nil
 }
 
-// setBack removes the file of a segment that could not be made, or keeps it for the next attempt if nothing but a file descriptor was
-// missing. A file that had a name before gets that name again: under another one the disk might have it twice after a power cut.
+// setBack removes the file of a segment that could not be prepared. If only a file descriptor was missing, it keeps the file for
+// the next attempt. A spare file gets its former name back: under another name it might appear twice after a power cut.
 func (l *Log) setBack(s *segment, name string, err error) error {
 	if filepath.Base(name) == newName {
 		name = l.spareOf(s)
@@ -205,13 +206,13 @@ func (l *Log) setBack(s *segment, name string, err error) error {
 	return l.drop(s.path)
 }
 
-// spareOf returns the name of the file of a segment while it waits to be used again.
+// spareOf returns the name of a segment's file while it waits to be reused.
 func (l *Log) spareOf(s *segment) string {
 	return filepath.Join(l.dir, sparePrefix+filepath.Base(s.path))
 }
 
-// fileFor returns the name of a file that holds the head of the segment, and has its room. A new one leaves so many bytes free.
-func (l *Log) fileFor(s *segment, leave int64) (name string, err error) {
+// fileFor returns the name of a file that has the size of the segment and holds its head. A new file leaves the reserve free.
+func (l *Log) fileFor(s *segment, reserve int64) (name string, err error) {
 	var f files.File
 	if name = l.takeSpare(s.Bytes); name != "" {
 		f, err = l.fs.OpenWrite(name)
@@ -220,12 +221,12 @@ func (l *Log) fileFor(s *segment, leave int64) (name string, err error) {
 			return "", err
 		}
 		if err != nil {
-			_ = l.drop(name) // somebody has removed it, perhaps, to make room
+			_ = l.drop(name) // an operator may have removed it already to make room
 		}
 	}
 	if f == nil {
 		name = filepath.Join(l.dir, newName)
-		if err := errors.Join(l.drop(name), l.enough(s.Bytes, leave)); err != nil {
+		if err := errors.Join(l.drop(name), l.checkRoom(s.Bytes, reserve)); err != nil {
 			return "", err
 		}
 		if f, err = l.fs.Create(name); err == nil {
@@ -247,30 +248,30 @@ func (l *Log) fileFor(s *segment, leave int64) (name string, err error) {
 	return name, nil
 }
 
-// enough returns an error if there is no room for so many bytes beside those that are left, as far as the file system tells.
-// Files that may be used again are too small, and make room.
-func (l *Log) enough(bytes, leave int64) error {
+// checkRoom returns an error if, according to the file system, there is no room for the bytes and the reserve. It removes spare
+// files to make room: they are too small for this segment.
+func (l *Log) checkRoom(bytes, reserve int64) error {
 	free, err := l.fs.Free(l.dir)
-	for err == nil && free-leave < bytes && l.dropSpare() {
+	for err == nil && free-reserve < bytes && l.dropSpare() {
 		free, err = l.fs.Free(l.dir)
 	}
-	if err == nil && free-leave < bytes {
-		beside := ""
-		if leave > 0 {
-			beside = fmt.Sprintf(", of which %d are left for the next snapshot", leave)
+	if err == nil && free-reserve < bytes {
+		reserved := ""
+		if reserve > 0 {
+			reserved = fmt.Sprintf(", of which %d are reserved for the next snapshot", reserve)
 		}
-		err := fmt.Errorf("the next segment takes %d bytes, and %d are free%s: %w", bytes, free, beside, syscall.ENOSPC)
+		err := fmt.Errorf("the next segment takes %d bytes, and %d are free%s: %w", bytes, free, reserved, syscall.ENOSPC)
 		return &fs.PathError{Op: "allocate", Path: l.dir, Err: err}
 	}
 	return nil
 }
 
-// largeSync is from how many bytes on a sync takes hardly longer in room that is merely allocated than in zeros.
+// largeSync is the size in bytes above which a sync into allocated room takes hardly longer than a sync into zeros.
 const largeSync = 64 << 10
 
-// fill writes zeros, so that the room is taken, and later writes change no more than bytes. The last of them are not synced.
-// A sync of the log waits for what is synced beside it, so these are a little at a time, with rests. Once that is too slow
-// and the log writes many bytes at a time, the file system takes the rest of the room: the disk is for entries then.
+// fill writes zeros, so that the room is allocated and later writes change only bytes. It leaves the last zeros unsynced. A sync
+// of the log waits for other syncs on the disk, so fill syncs a little at a time, with pauses. When that is too slow and the
+// log's own syncs are large, the file system allocates the remaining room instead, which leaves the disk to the entries.
 func (l *Log) fill(f files.File, bytes int64) error {
 	zeros := make([]byte, min(bytes, int64(l.sizes.BufferBytes)))
 	var written, synced int64
@@ -290,21 +291,21 @@ func (l *Log) fill(f files.File, bytes int64) error {
 			return err
 		}
 		if synced = written; !l.hurries(written, bytes) {
-			l.owner.Rest(time.Since(began))
+			l.owner.Pause(time.Since(began))
 		} else if l.large.Load() {
 			err := f.Allocate(bytes)
 			if err == nil || files.NoRoom(err) {
 				return err
-			} // or else it cannot allocate, and zeros show if anything is wrong
+			} // the file system cannot allocate: continue with zeros, which show any other error
 		}
 		began = time.Now()
 	}
 	return ErrClosed
 }
 
-// hurries reports whether the next segment, of which so much is filled, would come too late with rests: because the log waits
-// for it, or refuses proposals since the disk was full. Its filling begins when a quarter of the present one is written, and
-// should end when three quarters are.
+// hurries reports whether pauses would delay the next segment too much, given how much of it is filled. That is so if the log
+// waits for it, or refuses proposals because the disk was full. Filling begins when a quarter of the present segment is
+// written, and should end when three quarters are.
 func (l *Log) hurries(filled, bytes int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -323,7 +324,7 @@ func (l *Log) drop(name string) error {
 	return nil
 }
 
-// takeSpare returns the name of a file that may be used again, and "" if there is none of that size.
+// takeSpare returns the name of a file to reuse, or "" if there is none of that size.
 func (l *Log) takeSpare(bytes int64) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -335,14 +336,14 @@ func (l *Log) takeSpare(bytes int64) string {
 	return ""
 }
 
-// dropSpare removes a file that may be used again, and reports whether there was one.
+// dropSpare removes a spare file, and reports whether there was one.
 func (l *Log) dropSpare() bool {
 	name := l.takeSpare(l.sizes.SegmentBytes)
 	return name != "" && l.drop(name) == nil
 }
 
-// Prune gives up the first segment if all its entries are at or below the start, and reports whether another one may
-// follow it. Await may call it.
+// Prune drops the first segment if all its entries are at or below the start, and reports whether another call may drop more.
+// Await may call it.
 func (l *Log) Prune() (more bool, err error) {
 	if l.failed != nil {
 		return false, l.failed
@@ -364,7 +365,8 @@ func (l *Log) Prune() (more bool, err error) {
 	return l.prunable(), nil
 }
 
-// prunable reports whether the first segment is not needed any more. What a running Append has written is not in the index.
+// prunable reports whether the first segment is no longer needed. It also looks at the batches of a running Append, which are
+// not in the index yet.
 func (l *Log) prunable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -376,8 +378,8 @@ func (l *Log) prunable() bool {
 	return !written && first.last <= l.index.start.Index
 }
 
-// unlist takes the first segment out of the log, and reports whether somebody reads it. Then its last reader closes and
-// removes the file, and nobody else may.
+// unlist takes the first segment out of the log, and reports whether it has readers. If so, only its last reader may close and
+// remove the file.
 func (l *Log) unlist() (s *segment, read bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -393,7 +395,7 @@ func (l *Log) unlist() (s *segment, read bool) {
 	return s, s.readers > 0
 }
 
-// release keeps the file of a segment that is neither listed nor read for later use, or removes it.
+// release keeps the file of a segment for reuse, or removes it. The segment is neither listed nor read any more.
 func (l *Log) release(s *segment) error {
 	l.mu.Lock()
 	keep := s.Bytes == l.sizes.SegmentBytes && len(l.spares) < sparesMax
@@ -408,7 +410,7 @@ func (l *Log) release(s *segment) error {
 	if err := l.fs.Rename(s.path, spare); err != nil {
 		return l.fs.Remove(s.path) // the disk may be too full for another name
 	}
-	// The new name is durable before the file is written to: a segment is never found under its name with another head.
+	// The new name must be durable before the file gets another head, which must never appear under the segment's name.
 	if err := l.fs.SyncDir(l.dir); files.NoDescriptor(err) || files.NoRoom(err) {
 		return l.fs.Remove(spare)
 	} else if err != nil {
@@ -424,7 +426,7 @@ func (l *Log) addSpare(name string) {
 	l.spares = append(l.spares, name)
 }
 
-// isSpare reports whether a file may be used again, or is not complete.
+// isSpare reports whether the name is that of a spare or an incomplete file.
 func isSpare(name string) bool {
 	number, isSpare := strings.CutPrefix(name, sparePrefix)
 	if isSpare {

@@ -10,27 +10,26 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// cursor remembers where a read has ended, so that the next one begins there: a reader that goes through the log finds its
-// place without a search.
+// cursor remembers where a read ended, so that a reader that reads the log in order finds its next place without a search.
 type cursor struct {
-	next raft.Index
-	cuts uint64
+	next raft.Index // entry at the place
+	cuts uint64     // index.cuts at that time
 	place
 }
 
 const cursorsMax = 4
 
-// stretch is a part of one segment in which entry follows entry.
+// stretch is a contiguous run of entries in one segment.
 type stretch struct {
 	place
-	first raft.Index // the entry at the place
-	stop  raft.Index // the last entry to be read
-	limit int64      // all of them end before it
-	term  raft.Term  // of the entry before the first one to be read
-	cuts  uint64
+	first raft.Index // entry at the place
+	stop  raft.Index // last entry to read
+	limit int64      // offset before which all of them end
+	term  raft.Term  // term of the entry before the first one to read
+	cuts  uint64     // index.cuts when the run was found
 }
 
-// errCut says that entries were dropped while they were read.
+// errCut says that entries were dropped during a read.
 var errCut = errors.New("segments: the log was truncated meanwhile")
 
 // Entries returns the first entries of the span: as many as fit into bytesMax bytes of records, but at least one. It sees
@@ -67,7 +66,7 @@ func (l *Log) entries(span raft.Span, bytesMax int) (entries []raft.Entry, err e
 	return r.entries, nil
 }
 
-// acquire finds the entry, and keeps its segment from being used again until done is called.
+// acquire finds the entry, and keeps its segment from being reused until done is called.
 func (l *Log) acquire(i, last raft.Index) (s stretch, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +104,7 @@ func (l *Log) acquire(i, last raft.Index) (s stretch, err error) {
 	return s, nil
 }
 
-// done ends the use of a segment, and remembers where the next reader begins.
+// done ends the use of a segment, and remembers where the read ended.
 func (l *Log) done(r *reader, s *stretch, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,9 +115,9 @@ func (l *Log) done(r *reader, s *stretch, err error) {
 	if s.segment.readers--; s.segment.readers > 0 || !s.segment.gone {
 		return
 	}
-	_ = s.segment.file.Close() // nothing was written that counts
+	_ = s.segment.file.Close() // all writes to it are durable
 	if s.segment.unlisted {
-		_ = l.fs.Remove(s.segment.path) // or else Begin removes it
+		_ = l.fs.Remove(s.segment.path) // if this fails, Begin removes it
 	}
 }
 
@@ -132,14 +131,14 @@ type reader struct {
 	cuts     uint64
 }
 
-// next returns the index of the entry that is read next.
+// next returns the index of the next entry to read.
 func (r *reader) next() raft.Index { return r.span.After + 1 + raft.Index(len(r.entries)) }
 
-// readMost is the most that is read at once, but for a larger record.
+// readMost is the most that is read at once, except for a larger record.
 const readMost = 4 << 20
 
-// room is what the headers of batches may take beside so many bytes of records, roughly.
-func room(bytes int) int64 { return int64(bytes)/8 + 16*batchBytes }
+// headsOf returns roughly how many bytes the heads of batches may take beside the given bytes of records.
+func headsOf(bytes int) int64 { return int64(bytes)/8 + 16*batchBytes }
 
 // read reads entries of the stretch until the span ends or no more fit. It leaves the place of the next entry in s.
 func (r *reader) read(s *stretch) error {
@@ -148,7 +147,7 @@ func (r *reader) read(s *stretch) error {
 	}
 	need := int64(0)
 	for r.next() <= s.stop && !r.full {
-		want := min(int64(min(r.bytesMax, readMost))+room(min(r.bytesMax, readMost)), s.limit-s.offset)
+		want := min(int64(min(r.bytesMax, readMost))+headsOf(min(r.bytesMax, readMost)), s.limit-s.offset)
 		if want = max(want, need); want > s.limit-s.offset || want <= 0 {
 			return damaged(s.segment.path, s.offset, fmt.Errorf("entry %d reaches beyond the entries that follow it", r.next()))
 		}
@@ -179,12 +178,12 @@ func readFull(s *segment, b []byte, offset int64) error {
 	return fmt.Errorf("segments: reading %s at offset %d: %w", s.path, offset, err)
 }
 
-// take decodes the entries in the buffer, which begins at the place of s and is theirs from then on. It returns how many
-// bytes from the new place on are needed to go on.
+// take decodes the entries in the buffer, which begins at the place of s. The entries own the buffer from then on. take returns
+// how many bytes it needs, from the new place on, to continue.
 func (r *reader) take(s *stretch, b []byte) (need int64, err error) {
 	from := s.offset
 	for r.next() <= s.stop {
-		rest := b[min(s.offset-from, int64(len(b))):] // it may end before the next batch begins
+		rest := b[min(s.offset-from, int64(len(b))):] // the buffer may end before the next batch begins
 		size, isEntry, err := s.step(rest)
 		if err != nil || size > int64(len(rest)) {
 			return size, err
@@ -205,13 +204,13 @@ func (r *reader) take(s *stretch, b []byte) (need int64, err error) {
 		}
 		r.entries = append(r.entries, e)
 		r.size += int(size)
-		s.passed(size, e.Term)
+		s.advance(size, e.Term)
 	}
 	return 0, nil
 }
 
-// passed moves on behind a record.
-func (s *stretch) passed(size int64, term raft.Term) {
+// advance moves the place to the end of a record.
+func (s *stretch) advance(size int64, term raft.Term) {
 	s.offset += size
 	s.first++
 	s.term = term
@@ -220,8 +219,8 @@ func (s *stretch) passed(size int64, term raft.Term) {
 	}
 }
 
-// step looks at what is at the place: the size of a record, or, if a batch begins there, it moves on behind its head and
-// reports that this is no entry. If rest is too short for that, the size is what is needed.
+// step looks at the place. If a record begins there, step returns its size. If a batch begins there, step moves the place to the
+// end of its head, and returns false for isEntry. If rest is too short, size is how many bytes step needs.
 func (s *stretch) step(rest []byte) (size int64, isEntry bool, err error) {
 	if s.left > 0 {
 		if len(rest) < 4 {
@@ -273,7 +272,7 @@ func (r *reader) skip(s *stretch) error {
 		case err != nil:
 			return err
 		case isEntry:
-			s.passed(size, term)
+			s.advance(size, term)
 		case size > int64(len(rest)):
 			return damaged(s.segment.path, s.offset, fmt.Errorf("the segment ends before entry %d", r.next()))
 		}

@@ -17,30 +17,29 @@ import (
 // Found is what Recover has read.
 type Found struct {
 	Log    raft.StoredLog
-	Commit raft.Index // the last hint
-	// Torn says what a crash has left of a write that had not ended, and that is not in the log; empty: nothing.
-	Torn string
+	Commit raft.Index // last commit hint
+	Torn   string     // what an interrupted write left, which is not in the log; empty: nothing
 }
 
-// recovery is the state of Recover, and what Begin needs of it.
+// recovery is the state of Recover. Begin uses it, too.
 type recovery struct {
 	ctx       context.Context
 	found     Found
 	base      raft.Base
 	begun     bool // a batch of the present epoch was read
-	observing bool // the log holds the base, and found.Log what follows it
-	dropped   bool // entries of found.Log were dropped since: it is to be read again
+	observing bool // the base was read: later entries go to found.Log
+	dropped   bool // entries of found.Log were dropped since, so it must be read again
 	entries   []raft.Entry
 	buffer    []byte
 	batches   int
 
-	synced int64 // of the last segment
-	unused []string
+	synced int64    // offset up to which the last segment is known to be durable
+	unused []string // files that the catalog does not list
 }
 
-// Recover reads the log of a member that begins behind a base, and checks all of it. It changes nothing on the disk. Only
-// what a write that had not ended may have left is taken for the end of the log. It may be called again after an error, and
-// reads everything anew.
+// Recover reads and checks the whole log of a member; the log begins after the base. It changes nothing on the disk. It drops
+// a damaged end of the log only if an interrupted write may have left it. After an error it may be called again, and reads
+// everything again.
 func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Catalog, base raft.Base) (Found, error) {
 	if err := l.startOver(); err != nil {
 		return Found{}, err
@@ -50,7 +49,7 @@ func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Cata
 	l.recovery = r
 	l.next = 1
 	l.index.begin(base.ID)
-	r.found.Log = behind(base)
+	r.found.Log = emptyLog(base)
 	for k, listed := range catalog.Listed {
 		l.next = listed.Number + 1
 		s := &segment{Listed: listed, path: l.path(listed.Number)}
@@ -73,7 +72,7 @@ func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Cata
 	return r.found, nil
 }
 
-// startOver undoes what an earlier Recover has begun.
+// startOver discards the state of an earlier Recover.
 func (l *Log) startOver() (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +83,7 @@ func (l *Log) startOver() (err error) {
 	return err
 }
 
-func behind(base raft.Base) (log raft.StoredLog) {
+func emptyLog(base raft.Base) (log raft.StoredLog) {
 	if base.ID != (raft.EntryID{}) {
 		log.Begin(base)
 	}
@@ -131,7 +130,7 @@ func (l *Log) examine(s *segment) error {
 func mismatch(found, want head) error {
 	switch {
 	case found.member != want.member:
-		return fmt.Errorf("it is a segment of incarnation %v, and this store is that of incarnation %v (if files were exchanged, putting back the right one is enough)",
+		return fmt.Errorf("it is a segment of incarnation %v, and this store belongs to incarnation %v (if files were exchanged, putting back the right one is enough)",
 			found.member, want.member)
 	case found.number != want.number:
 		return fmt.Errorf("it is segment %d, and segment %d belongs there (if files were renamed, giving them their names back is enough)",
@@ -162,7 +161,7 @@ func (l *Log) scan(r *recovery, s *segment) error {
 		limit = s.Bytes
 	}
 	scan := newScanner(s, limit, l.sizes.BufferBytes, r.buffer)
-	synced, before := l.catalog.Synced, int64(0) // before: what the last batch called synced
+	synced, before := l.catalog.Synced, int64(0) // before: synced offset in the previous batch
 	offset := int64(headBytes)
 	for offset < limit {
 		if r.batches++; r.batches%batchesPerCheck == 0 && r.ctx.Err() != nil {
@@ -201,17 +200,17 @@ func (l *Log) scan(r *recovery, s *segment) error {
 	return nil
 }
 
-// errEarlier says that a batch is no part of the log. A process begins with a mark behind what it has found, and what its later
-// batches call synced includes that mark. So a batch that calls less synced than the one before it is a rest of a write that an
-// earlier process did not end. To clear such rests would not do: a sync may fail then, and the next process reads zeros that are
-// not on the disk.
-var errEarlier = errors.New("the batch there is the rest of a write that an earlier process did not end")
+// errEarlier says that a batch does not belong to the log: an earlier process left it by an interrupted write. Each process
+// begins with a mark after what it found, and the synced offset of its later batches includes that mark. So a batch with a lower
+// synced offset than the one before it is such a left-over. Clearing left-overs would not help: if that sync failed, the next
+// process could read zeros that are not on the disk.
+var errEarlier = errors.New("the batch there is left over from an interrupted write of an earlier process")
 
 // batchesPerCheck is how many batches are read between two checks of the context.
 const batchesPerCheck = 1024
 
-// scanEnd decides whether the log ends at an offset of the last segment where no sound batch begins: nothing behind it may
-// show that it was once durable.
+// scanEnd decides whether the log ends at an offset of the last segment where no sound batch begins. It does not if a later
+// batch shows that the log was durable beyond the offset.
 func (l *Log) scanEnd(r *recovery, scan *scanner, offset, synced int64, reason error) error {
 	torn, seen, err := scan.following(offset)
 	if err != nil {
@@ -226,7 +225,7 @@ func (l *Log) scanEnd(r *recovery, scan *scanner, offset, synced int64, reason e
 	return nil
 }
 
-// replay takes in one batch.
+// replay adds one batch to the log.
 func (l *Log) replay(r *recovery, s *segment, h batch, records [][]byte) error {
 	if h.epoch > l.catalog.Epoch {
 		return damaged(s.path, h.offset, fmt.Errorf("the batch is of epoch %d, and the list of segments of epoch %d: that list is an older copy",
@@ -262,14 +261,14 @@ func (l *Log) rewind(r *recovery, after raft.EntryID) error {
 	x, base := &l.index, r.base.ID
 	switch {
 	case !r.begun || after.Index < x.floor.Index:
-		// What is between the base and this entry was dropped later, if nothing is missing: see finishScan.
+		// A later batch dropped the entries between the base and this entry, unless some are missing: see finishScan.
 		x.begin(after)
 		r.begun = true
 	case after.Index > x.last.Index || x.termAt(after.Index) != after.Term:
 		return fmt.Errorf("it follows entry %v, which is not in the log up to entry %v", after, x.last)
 	}
 	if r.observing && after.Index < r.found.Log.Last.Index {
-		r.dropped = true // found.Log is read again, whatever follows
+		r.dropped = true
 	}
 	if after == base {
 		r.observing = true
@@ -281,7 +280,7 @@ func (l *Log) rewind(r *recovery, after raft.EntryID) error {
 	return nil
 }
 
-// observe takes in an entry above the base of a log that holds the base.
+// observe adds an entry to found.Log if it is above the base and the log holds the base.
 func (r *recovery) observe(e raft.Entry) (err error) {
 	if r.observing && !r.dropped && e.Index > r.base.ID.Index {
 		err = r.found.Log.Observe(e)
@@ -292,7 +291,7 @@ func (r *recovery) observe(e raft.Entry) (err error) {
 	return err
 }
 
-// finishScan checks that the log holds its base and has all that is known to be committed.
+// finishScan checks that the log holds its base and everything that is known to be committed.
 func (l *Log) finishScan(r *recovery) error {
 	x, base := &l.index, r.base.ID
 	if len(l.segments) == 0 {
@@ -300,10 +299,10 @@ func (l *Log) finishScan(r *recovery) error {
 	}
 	s := l.segments[len(l.segments)-1]
 	if base.Index < x.floor.Index {
-		return damaged(l.segments[0].path, headBytes, fmt.Errorf("the log begins behind entry %v, and the entries up to %v are missing", base, x.floor))
+		return damaged(l.segments[0].path, headBytes, fmt.Errorf("the log begins after entry %v, and the entries up to %v are missing", base, x.floor))
 	}
 	if base.Index > x.last.Index || x.termAt(base.Index) != base.Term {
-		return damaged(s.path, l.end, fmt.Errorf("the log ends with entry %v, without entry %v behind which it begins", x.last, base))
+		return damaged(s.path, l.end, fmt.Errorf("the log ends with entry %v, and does not hold entry %v, after which it begins", x.last, base))
 	}
 	x.start = base
 	if l.catalog.Commit > x.last.Index {
@@ -315,12 +314,11 @@ func (l *Log) finishScan(r *recovery) error {
 	return nil
 }
 
-// readBytes are read at once by readAgain.
-const readBytes = 1 << 20
+const readBytes = 1 << 20 // read at once by readAgain
 
-// readAgain builds the stored log anew, of the entries that were not dropped later.
+// readAgain builds found.Log again, from the entries that were not dropped.
 func (l *Log) readAgain(r *recovery) error {
-	r.found.Log = behind(r.base)
+	r.found.Log = emptyLog(r.base)
 	for at := r.base.ID.Index; at < l.index.last.Index; {
 		if err := r.ctx.Err(); err != nil {
 			return err
@@ -339,8 +337,7 @@ func (l *Log) readAgain(r *recovery) error {
 	return nil
 }
 
-// findUnlisted looks at the files that are not listed: what a crash has left is used again or removed, and anything else
-// refused.
+// findUnlisted collects the unlisted files that a crash left, which Begin reuses or removes. It refuses any others.
 func (l *Log) findUnlisted(r *recovery) error {
 	list, err := l.fs.List(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -385,7 +382,7 @@ func (l *Log) lists(number uint64) bool {
 	return false
 }
 
-// checkUnlisted refuses a file that nothing of this package can have left there.
+// checkUnlisted refuses an unlisted file that this package cannot have left there.
 func (l *Log) checkUnlisted(path string, number uint64) error {
 	f, err := l.fs.Open(path)
 	if err != nil {

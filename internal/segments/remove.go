@@ -10,8 +10,8 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// Remove removes the log of a member that nothing lists any more, and returns the names of the files. They are gone durably when
-// it returns. What belongs to another member stays, and what is no segment: Recover says what is wrong with it.
+// Remove durably removes the log of a member once no catalog lists it, and returns the names of the files. Segments of another
+// member stay, and so do files that are not segments: Recover reports what is wrong with them.
 func Remove(disk files.FS, dir string, member raft.Incarnation) (removed []string, err error) {
 	list, err := disk.List(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // a file of that name is not of this package
@@ -43,7 +43,7 @@ func Remove(disk files.FS, dir string, member raft.Incarnation) (removed []strin
 	if err := disk.SyncDir(dir); err != nil {
 		return removed, err
 	}
-	_ = disk.Remove(dir) // it fails if something else is in there, and an empty directory is no harm
+	_ = disk.Remove(dir) // it fails if something else is in there; an empty directory is harmless
 	return removed, nil
 }
 

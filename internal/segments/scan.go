@@ -11,12 +11,12 @@ import (
 // scanner reads the batches of one segment.
 type scanner struct {
 	segment *segment
-	limit   int64 // no batch reaches beyond it
+	limit   int64 // end of the batches
 	buffer  []byte
-	from    int64 // where the buffer begins
-	most    int   // bytes are read at once
-	sums    []byte
-	records [][]byte // of the last batch
+	from    int64    // offset of the buffer
+	most    int      // bytes that are read at once
+	sums    []byte   // checksums of the last batch's records
+	records [][]byte // records of the last batch
 }
 
 func newScanner(s *segment, limit int64, most int, buffer []byte) *scanner {
@@ -43,7 +43,7 @@ func (s *scanner) bytes(offset int64, n int) ([]byte, error) {
 	return s.buffer[:n], nil
 }
 
-// batch reads the batch at an offset into s.records. A reason says why there is none.
+// batch reads the batch at an offset into s.records. If there is no sound batch, reason says why.
 func (s *scanner) batch(offset int64) (h batch, reason, err error) {
 	if offset+batchBytes > s.limit {
 		return h, errors.New("the segment ends there"), nil
@@ -86,13 +86,13 @@ func (s *scanner) split(b []byte, count int) error {
 		b = b[size:]
 	}
 	if len(b) > 0 {
-		return fmt.Errorf("%d bytes behind the last record of the batch", len(b))
+		return fmt.Errorf("%d bytes after the last record of the batch", len(b))
 	}
 	return nil
 }
 
-// following reports whether something begins like a batch of this use of the file at an offset, and returns the highest offset
-// that a sound batch there or behind it calls synced.
+// following reports whether a batch of this use of the file, sound or not, begins at an offset. It also returns the highest
+// offset that a sound batch from there on calls synced.
 func (s *scanner) following(offset int64) (begins bool, synced int64, err error) {
 	for at := offset; at+batchBytes <= s.limit; at += alignment {
 		b, err := s.bytes(at, 16)

@@ -11,21 +11,21 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// script is what a member does with its log. It goes on until a call fails.
+// script is a sequence of actions on a log. It ends when a call fails.
 type script struct {
 	home
 	log   *segments.Log
-	found segments.Found // by the last start
-	acked model          // what was durable when the last call returned
-	tried model          // what the present call writes
-	kept  int            // so many entries of tried are in acked as well
+	found segments.Found // what the last start found
+	acked model          // content that was durable when the last call returned
+	tried model          // content after the present call
+	kept  int            // number of entries of tried that are also in acked
 }
 
 type act func(s *script) error
 
 func newScript(disk files.FS) *script { return &script{home: *newHome(disk)} }
 
-// history rolls over several segments, truncates within and across them, leaves marks, compacts, resets, and uses files again.
+// history fills several segments, truncates within and across them, leaves marks, compacts, resets, and reuses files.
 var history = []act{
 	starts(), appends(0, 1, 3), appends(0, 1, 12), marks(), prepares(), appends(0, 2, 9), appends(4, 3, 2), appends(2, 3, 0),
 	appends(0, 4, 1), restarts(), appends(10, 5, 14), compacts(3), prepares(), appends(0, 5, 16), appends(0, 5, 16), compacts(1),
@@ -48,7 +48,7 @@ func restarts() act {
 	}
 }
 
-// appends behind the entry that is so many before the last one.
+// appends returns an act that appends after the entry that is back entries before the last one.
 func appends(back int, term raft.Term, count int) act {
 	return func(s *script) error {
 		after := s.acked.start
@@ -75,7 +75,7 @@ func marks() act { return func(s *script) error { return s.log.Mark() } }
 
 func prepares() act { return func(s *script) error { return s.prepare(s.log, 0) } }
 
-// compacts all but so many entries, and prunes.
+// compacts returns an act that compacts all but the given number of entries, and prunes.
 func compacts(left int) act {
 	return func(s *script) error {
 		base := s.acked.entries[len(s.acked.entries)-1-left].ID()
@@ -112,14 +112,14 @@ func (s *script) run(acts []act) error {
 	return nil
 }
 
-// on returns the script as it is, with its log on another disk.
+// on returns a copy of the script with its log on another disk.
 func (s *script) on(disk files.FS) *script {
 	other := *s
 	other.log, other.disk = nil, disk
 	return &other
 }
 
-// resume starts again and checks that the log has all that was acknowledged, and otherwise a prefix of what was written.
+// resume starts again, and checks that the log holds everything acknowledged and at most a prefix of what else was written.
 func (s *script) resume() error {
 	if err := starts()(s); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *script) resume() error {
 	return s.checkFound()
 }
 
-// checkFound compares what the last start has found with what it should have found.
+// checkFound compares what the last start found with what it should have found.
 func (s *script) checkFound() error {
 	if want := s.acked.stored(s.base); !reflect.DeepEqual(s.found.Log, want) {
 		return fmt.Errorf("the start has found %+v, not %+v", s.found.Log, want)
@@ -148,8 +148,8 @@ func (s *script) checkFound() error {
 	return nil
 }
 
-// goOn writes once more, and starts again.
-func (s *script) goOn() error {
+// writeAndRestart writes once more, and starts again.
+func (s *script) writeAndRestart() error {
 	return s.run([]act{appends(1, math.MaxInt32, 5), restarts(), func(s *script) error {
 		return errors.Join(s.acked.differs(s.log), s.checkFound())
 	}})

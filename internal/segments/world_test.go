@@ -20,10 +20,10 @@ const (
 	member = raft.Incarnation(0xfeed)
 )
 
-// small makes a few entries fill a segment, and a few of these a batch.
+// small makes a few entries fill a batch, and a few batches fill a segment.
 var small = segments.Sizes{SegmentBytes: 2048, FirstBytes: 1024, BatchBytes: 400, MarkBytes: 300, BufferBytes: 256}
 
-// home is what the owner of a log keeps in a store of its own, which never fails.
+// home is the owner of a log, with a store for the catalog that never fails.
 type home struct {
 	disk    files.FS
 	dir     string
@@ -31,18 +31,18 @@ type home struct {
 	base    raft.Base
 	salt    uint64
 	sizes   segments.Sizes
-	rests   int
-	rest    func() // nil: it takes no time
-	kept    func() // is called by keep; nil: nothing is
-	prunes  bool   // whenever a segment is needed, as on a full disk
-	waits   bool   // for a file descriptor
-	lacked  int    // so many times there was none
-	leave   int64
+	pauses  int    // calls of Pause
+	pause   func() // called by Pause; nil: it takes no time
+	kept    func() // called by keep; may be nil
+	prunes  bool   // Await prunes first, as on a full disk
+	waits   bool   // Await waits for a file descriptor
+	lacked  int    // how often there was no file descriptor
+	reserve int64  // bytes that a new file leaves free
 }
 
 func newHome(disk files.FS) *home { return &home{disk: disk, dir: dir, sizes: small} }
 
-// open recovers the log as a start does.
+// open recovers the log and begins it, as a start does.
 func (h *home) open() (*segments.Log, segments.Found, error) {
 	l := h.unread()
 	found, err := l.Recover(context.Background(), member, h.catalog, h.base)
@@ -52,7 +52,7 @@ func (h *home) open() (*segments.Log, segments.Found, error) {
 	return l, found, err
 }
 
-// unread returns the log of a process that starts.
+// unread returns the log of a new process, before Recover.
 func (h *home) unread() (l *segments.Log) {
 	l = segments.New(h.disk, h.dir, h.sizes, segments.Owner{
 		Salt: func() uint64 { h.salt++; return h.salt*0x9e3779b97f4a7c15 | 1<<63 },
@@ -66,12 +66,12 @@ func (h *home) unread() (l *segments.Log) {
 			}
 			return h.prepare(l, bytes)
 		},
-		Rest: func(time.Duration) {
-			if h.rests++; h.rest != nil {
-				h.rest()
+		Pause: func(time.Duration) {
+			if h.pauses++; h.pause != nil {
+				h.pause()
 			}
 		},
-		Leave: func() int64 { return h.leave },
+		Reserve: func() int64 { return h.reserve },
 	})
 	return l
 }
@@ -86,7 +86,7 @@ func (h *home) prepare(l *segments.Log, bytes int64) error {
 	}
 }
 
-// keep stores what a file would: the encoded catalog.
+// keep encodes and decodes the catalog, as a file would.
 func (h *home) keep(c segments.Catalog) (err error) {
 	if h.kept != nil {
 		h.kept()
@@ -95,7 +95,7 @@ func (h *home) keep(c segments.Catalog) (err error) {
 	return err
 }
 
-// reset drops the log and begins one behind an entry.
+// reset drops the log and begins one after an entry.
 func (h *home) reset(l *segments.Log, start raft.EntryID) error {
 	return l.Reset(start, func(c segments.Catalog) error {
 		h.base = raft.Base{ID: start}
@@ -137,7 +137,7 @@ func bootstrap() raft.Bootstrap {
 	}
 }
 
-// entries returns so many behind an entry, of different sizes.
+// entries returns count entries of different sizes after an entry.
 func entries(after raft.EntryID, term raft.Term, count int) (all []raft.Entry) {
 	for k := range count {
 		i := after.Index + 1 + raft.Index(k)
@@ -186,7 +186,7 @@ func (m *model) stored(base raft.Base) (log raft.StoredLog) {
 // differs returns how a log differs from the model, and nil if it does not.
 func (m *model) differs(l *segments.Log) error {
 	if l.Start() != m.start || l.Last() != m.last() {
-		return fmt.Errorf("the log is from behind %v up to %v, not from behind %v up to %v", l.Start(), l.Last(), m.start, m.last())
+		return fmt.Errorf("the log is (%v, %v], not (%v, %v]", l.Start(), l.Last(), m.start, m.last())
 	}
 	if len(m.entries) == 0 {
 		return nil

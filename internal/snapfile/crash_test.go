@@ -13,12 +13,11 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// imagesMax bounds how many states are tried that one power cut may leave: all of them, up to twelve changes that were
-// not synced.
+// imagesMax limits how many of the states that one power cut may leave are tried: all of them, up to twelve unsynced changes.
 const imagesMax = 1 << 12
 
-// script is what a member does with its snapshots: it takes a new one beside an old one, records it in a store that
-// never fails, and discards the old one. recorded is what its store names.
+// script is what a member does with its snapshots: it takes a new one beside an old one, records it in a store that never fails,
+// and discards the old one. recorded is the snapshot that the store names.
 type script struct {
 	data     map[raft.SnapshotID][]byte
 	old, new raft.Snapshot
@@ -34,7 +33,7 @@ func newScript(size int) *script {
 	return s
 }
 
-// run goes on until the power goes off, or to the end.
+// run runs the script until the power fails, or to the end.
 func (s *script) run(tree *crashdisk.Tree) error {
 	d := snapfile.Open(tree.FS(), dirPath)
 	if _, err := d.Clean(s.recorded.File); err != nil {
@@ -62,7 +61,7 @@ func (s *script) run(tree *crashdisk.Tree) error {
 	return err
 }
 
-// check looks at what a power cut left, as the next start of the member does.
+// check checks what a power cut left, as the next start of the member does.
 func (s *script) check(t *testing.T, tree *crashdisk.Tree, recorded raft.Snapshot) {
 	disk := tree.FS()
 	d := openDir(t, disk)
@@ -76,7 +75,7 @@ func (s *script) check(t *testing.T, tree *crashdisk.Tree, recorded raft.Snapsho
 		for _, other := range []raft.Snapshot{s.old, s.new} {
 			if name == other.File.String()+".snap" {
 				got, err := content(d, other)
-				require.NoError(t, err, "a file that has its name is whole")
+				require.NoError(t, err, "a file under its final name is whole")
 				require.True(t, bytes.Equal(s.data[other.File], got))
 			}
 		}
@@ -100,15 +99,15 @@ func (s *script) checkInterruptedClean(t *testing.T, tree *crashdisk.Tree, recor
 	}
 }
 
-// prepared returns a disk that holds the old snapshot, durably.
+// prepared returns a disk that durably holds the old snapshot.
 func (s *script) prepared(t *testing.T) *crashdisk.Tree {
 	tree := crashdisk.New()
 	written(t, openDir(t, tree.FS()), s.old, s.data[s.old.File], 100)
 	return tree
 }
 
-// The power may go off at any call, and the disk may keep any part of what was not synced. The snapshot that the
-// member's record names can always be read back, and the next start removes all others.
+// The power may fail at any call, and the disk may keep any part of what was not synced. The snapshot that the member's record
+// names can always be read, and the next start removes all others.
 func TestCrash_EveryImage(t *testing.T) {
 	images, stops := 0, 0
 	for ended := false; !ended; stops++ {
@@ -125,7 +124,7 @@ func TestCrash_EveryImage(t *testing.T) {
 	require.Greater(t, images, 50)
 }
 
-// The same with a large file, which is synced while it is written. It has too many images, so some are drawn.
+// The same with a large file, which is synced while it is written. There are too many images, so the test draws some of them.
 func TestCrash_OfALargeFile(t *testing.T) {
 	for stops, ended := 0, false; !ended; stops++ {
 		s := newScript(1<<20 + 200_000)

@@ -26,13 +26,13 @@ type Dir struct {
 	path  string
 	sizes Sizes
 
-	underWay atomic.Int64 // bytes of the files that are being written
+	underWay atomic.Int64 // bytes written so far to unfinished files
 
 	mu        sync.Mutex
-	made      bool // the directory exists, durably
+	made      bool // the directory exists durably
 	writing   map[raft.SnapshotID]bool
-	readers   map[raft.SnapshotID]int  // how many are open
-	discarded map[raft.SnapshotID]bool // not removed yet: it has readers, or the removal failed
+	readers   map[raft.SnapshotID]int  // number of open readers
+	discarded map[raft.SnapshotID]bool // discarded but not removed: the file has readers, or the removal failed
 }
 
 // Open returns the directory. The first file creates it.
@@ -68,9 +68,8 @@ func isSnapshot(name string) bool {
 	return err == nil && len(digits) == 2*len(raft.SnapshotID{}) && digits == strings.ToLower(digits)
 }
 
-// Clean removes all files of snapshots but the complete one of this id, and returns their names. It touches no file
-// with another kind of name. It is called before any other file is open: what it removes was left over by an
-// earlier process.
+// Clean removes the snapshot files that an earlier process left over, except the complete file of this id, and returns their
+// names. It removes no file with another kind of name. Call it before any file is open.
 func (d *Dir) Clean(keep raft.SnapshotID) (removed []string, err error) {
 	list, err := d.fs.List(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,9 +91,9 @@ func (d *Dir) Clean(keep raft.SnapshotID) (removed []string, err error) {
 	return removed, err
 }
 
-// Discard removes a complete file, if there is one. If it is open for reading, it is removed when the last reader is
-// closed. After an error nobody can open it, and Create tries to remove it again. Its name may return after a power cut;
-// Clean removes it then.
+// Discard removes a complete file, if there is one. If the file is open for reading, it is removed when the last reader is
+// closed. After an error the file can no longer be opened, and Create tries to remove it again. After a power cut the file may
+// be there again; Clean then removes it.
 func (d *Dir) Discard(file raft.SnapshotID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,10 +120,10 @@ func (d *Dir) remove(path string) error {
 	return nil
 }
 
-// UnderWay returns how many bytes the files have that are being written.
+// UnderWay returns how many bytes were written so far to unfinished files.
 func (d *Dir) UnderWay() int64 { return d.underWay.Load() }
 
-// Free returns how many bytes may still be written here.
+// Free returns how many more bytes may be written here.
 func (d *Dir) Free() (int64, error) {
 	free, err := d.fs.Free(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +143,7 @@ func (d *Dir) enter(file raft.SnapshotID) error {
 	return nil
 }
 
-// leave removes a discarded file after its last reader.
+// leave uncounts a reader. After the last one it removes the file if it was discarded.
 func (d *Dir) leave(file raft.SnapshotID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,7 +157,7 @@ func (d *Dir) leave(file raft.SnapshotID) error {
 	return d.removeDiscarded(file)
 }
 
-// reserve makes sure that one writer at a time writes a file that does not exist, and that the directory is durable.
+// reserve makes the directory durable, and makes sure that the file does not exist and has no other writer.
 func (d *Dir) reserve(file raft.SnapshotID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

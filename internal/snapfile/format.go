@@ -1,9 +1,8 @@
 // Package snapfile keeps snapshots in files, each of them written once and then only read. format.go says what is in a
 // file, dir.go which files there are, writer.go and reader.go how one is written and read.
 //
-// A file gets its name only when it is complete and durable. What it is called and what it holds is checked
-// against the id in its head, and each block against the id and its own place, so that no block of another file
-// or place is taken for its own.
+// A file gets its name only when it is complete and durable. Its name and its description must agree with the id in its head.
+// The checksum of each block covers the id and the number of the block, so a block of another file or place is noticed.
 package snapfile
 
 import (
@@ -22,26 +21,25 @@ import (
 //	blocks: 64 KiB of the snapshot, the last block the rest | CRC-32C of SnapshotID, number of the block uint64, bytes
 //	end:    description of the snapshot | its length uint32 | CRC-32C of SnapshotID, description and length
 //
-// The head keeps its form in every format, so that a later one can be told from damage. The description stands at the
-// end because the size and the checksum of the snapshot are only known there.
+// The head has the same form in every format, so that a later format can be distinguished from damage. The description is at
+// the end because the size and the checksum of the snapshot are only known there.
 const (
 	magic     = "coxsnap\n"
 	version   = 1
 	versionAt = len(magic)
-	idAt      = versionAt + 2 // behind the group
+	idAt      = versionAt + 2 // after the group
 	sumBytes  = 4
 	headBytes = idAt + len(raft.SnapshotID{}) + sumBytes
-	endBytes  = 4 + sumBytes // behind the description
-
+	endBytes  = 4 + sumBytes // after the description
 )
 
-// Sizes are those of the parts in which a file is written.
+// Sizes are the sizes of the parts in which a file is written.
 type Sizes struct {
-	// BlockBytes of a snapshot have one checksum. It belongs to the format: a file is read with the value that it was
-	// written with.
+	// BlockBytes is the size of a block, which has one checksum. It belongs to the format: a file must be read with the value
+	// that it was written with.
 	BlockBytes int
-	// SyncBytes is how much a Writer writes between two syncs. A single sync of a large file would hold up the syncs of
-	// the log for as long as it takes.
+	// SyncBytes is how much a Writer writes between two syncs. A single sync of a large file would delay the syncs of the log
+	// for as long as it takes.
 	SyncBytes int
 }
 
@@ -74,7 +72,7 @@ func checkHead(b []byte, file raft.SnapshotID) error {
 	case b[versionAt] == 0:
 		return errors.New("version 0")
 	case raft.SnapshotID(b[idAt:sum]) != file:
-		return fmt.Errorf("it is snapshot %v under the name of another", raft.SnapshotID(b[idAt:sum]))
+		return fmt.Errorf("it is snapshot %v under the name of another snapshot", raft.SnapshotID(b[idAt:sum]))
 	}
 	return nil
 }
@@ -94,7 +92,7 @@ func endSum(file raft.SnapshotID, b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(file[:], castagnoli), castagnoli, b)
 }
 
-// blocksBytes returns how much of a file the blocks of a snapshot take.
+// blocksBytes returns how many bytes of a file the blocks of a snapshot take.
 func (s Sizes) blocksBytes(size int64) int64 {
 	return size + (size+int64(s.BlockBytes)-1)/int64(s.BlockBytes)*sumBytes
 }
@@ -126,7 +124,7 @@ func (s Sizes) readEnd(r io.ReaderAt, file raft.SnapshotID, size int64) (raft.Sn
 	}
 	between := size - int64(headBytes+endBytes) - length
 	if found.File != file || found.Held || found.Size > between || s.blocksBytes(found.Size) != between {
-		return found, fmt.Errorf("it describes snapshot %v of %d bytes, and %d bytes stand before it", found.File, found.Size, between)
+		return found, fmt.Errorf("it describes snapshot %v of %d bytes, and %d bytes precede it", found.File, found.Size, between)
 	}
 	return found, nil
 }
@@ -149,8 +147,8 @@ type readError struct{ err error }
 func (e *readError) Error() string { return e.err.Error() }
 func (e *readError) Unwrap() error { return e.err }
 
-// damaged returns the error for bytes of the file that are not what was written; if a later release wrote them, it is
-// that release's version error, and if they could not be read, that error.
+// damaged returns a *raft.CorruptError for bytes of the file that are not what was written there. If a later release wrote
+// them, it returns the version error in reason; if they could not be read, the error of the file system.
 func damaged(path, where string, reason error) error {
 	var later *raft.LaterVersionError
 	var unread *readError

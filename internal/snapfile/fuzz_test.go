@@ -12,9 +12,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// FuzzSnapshotFile reads arbitrary bytes as a snapshot: it never panics, it allocates in proportion to the file, and its
-// errors are typed. Half of the inputs get sound checksums of the head and the end, so that what they protect is read
-// too.
+// FuzzSnapshotFile reads arbitrary bytes as a snapshot. Reading never panics, allocates in proportion to the file, and returns
+// typed errors. Half of the inputs get correct checksums of the head and the end, so that the fields are read, too.
 func FuzzSnapshotFile(f *testing.F) {
 	data := payload(300)
 	s := described(1, data)

@@ -22,8 +22,8 @@ type Reader struct {
 
 	mu     sync.Mutex
 	closed bool
-	block  []byte // the one that was read last, with its checksum
-	number int64  // of that block; -1: none
+	block  []byte // the last block read, with its checksum
+	number int64  // number of that block; -1: none
 }
 
 // OpenRead opens a complete file. It checks the head and the end; ReadAt checks the rest. The error is a
@@ -51,8 +51,8 @@ func (d *Dir) open(file raft.SnapshotID) (*Reader, error) {
 	return r, nil
 }
 
-// OpenRecorded opens the file that a durable record names. It must hold what the record says: a file that is missing,
-// or that another one was put in the place of, is a *raft.CorruptError too.
+// OpenRecorded opens the file that a durable record names. The file must hold what the record says. If it is missing, or is
+// another file, the error is a *raft.CorruptError, too.
 func (d *Dir) OpenRecorded(want raft.Snapshot) (*Reader, error) {
 	r, err := d.OpenRead(want.File)
 	if errors.Is(err, fs.ErrNotExist) {

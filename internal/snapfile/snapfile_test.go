@@ -38,7 +38,7 @@ func described(number byte, data []byte) raft.Snapshot {
 	}
 }
 
-// payload returns bytes that differ at each place.
+// payload returns random bytes, so that no two blocks are equal.
 func payload(size int) []byte {
 	data := make([]byte, size)
 	random := rand.New(rand.NewPCG(uint64(size), 1))
@@ -65,10 +65,10 @@ func written(t testing.TB, d *snapfile.Dir, s raft.Snapshot, data []byte, piece 
 		require.Equal(t, len(p), n)
 	}
 	require.NoError(t, w.Finish(s))
-	require.NoError(t, w.Abort(), "it does nothing after Finish")
+	require.NoError(t, w.Abort(), "Abort does nothing after Finish")
 }
 
-// content reads what the record names.
+// content reads the snapshot that the record names.
 func content(d *snapfile.Dir, record raft.Snapshot) ([]byte, error) {
 	r, err := d.OpenRecorded(record)
 	if err != nil {
@@ -117,7 +117,7 @@ func TestDir_CountsTheBytesUnderWay(t *testing.T) {
 		return w
 	}
 	one, other := begin(1), begin(2)
-	assert.InDelta(t, 400_000, d.UnderWay(), 128<<10, "but for what is not a block yet")
+	assert.InDelta(t, 400_000, d.UnderWay(), 128<<10, "except for an incomplete block")
 	require.NoError(t, one.Abort())
 	assert.InDelta(t, 200_000, d.UnderWay(), 64<<10)
 	require.NoError(t, other.Finish(described(2, payload(200_000))))
@@ -202,7 +202,7 @@ func TestCreate_OneFileIsWrittenOnce(t *testing.T) {
 	written(t, d, described(2, data), data, 3)
 }
 
-// Every call of the file system may fail in turn. What failed is reported, and Abort leaves nothing.
+// Each call of the file system fails in turn. The error is reported, and Abort leaves nothing.
 func TestWriter_EveryErrorIsReported(t *testing.T) {
 	broken := errors.New("broken")
 	data := payload(3 << 19) // more than syncBytes
@@ -232,7 +232,7 @@ func TestWriter_EveryErrorIsReported(t *testing.T) {
 		require.ErrorIs(t, err, broken)
 		assert.Empty(t, names(t, tree.FS()), "call %d", failures+1)
 		assert.Zero(t, d.UnderWay())
-		require.NoError(t, write(d), "call %d: it is tried again", failures+1)
+		require.NoError(t, write(d), "call %d: another attempt succeeds", failures+1)
 		failures++
 	}
 	assert.Greater(t, failures, 28, "create, 24 blocks, head, end, syncs and names")
@@ -259,7 +259,7 @@ func TestDiscard_WaitsForTheLastReader(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.Discard(s.File))
 	_, err = d.OpenRead(s.File)
-	assert.ErrorIs(t, err, fs.ErrNotExist, "no reader opens it any more")
+	assert.ErrorIs(t, err, fs.ErrNotExist, "it can no longer be opened")
 	require.NoError(t, first.Close())
 	got := make([]byte, len(data))
 	_, err = second.ReadAt(got, 0)
@@ -274,7 +274,7 @@ func TestDiscard_WaitsForTheLastReader(t *testing.T) {
 	assert.Empty(t, names(t, disk))
 }
 
-// A file that could not be deleted is not read any more, and may be written anew: its snapshot may be sent once more.
+// A file that could not be deleted can no longer be opened, but can be written again: its snapshot may be sent once more.
 func TestDiscard_ThatFailsDoesNotKeepTheFileFromBeingWrittenAgain(t *testing.T) {
 	broken := errors.New("broken")
 	data := payload(1000)
@@ -294,7 +294,7 @@ func TestDiscard_ThatFailsDoesNotKeepTheFileFromBeingWrittenAgain(t *testing.T) 
 			require.NoError(t, err)
 			require.NoError(t, d.Discard(s.File))
 			_, err = d.Create(s.File)
-			require.ErrorIs(t, err, fs.ErrExist, "it is being read")
+			require.ErrorIs(t, err, fs.ErrExist, "the file has a reader")
 			tree.FailAt(1, broken)
 			require.ErrorIs(t, r.Close(), broken)
 		}},
@@ -303,7 +303,7 @@ func TestDiscard_ThatFailsDoesNotKeepTheFileFromBeingWrittenAgain(t *testing.T) 
 			require.NoError(t, err)
 			_, err = w.Write(data)
 			require.NoError(t, err)
-			tree.FailSyncs(1) // that of the file succeeds, that of the directory does not
+			tree.FailSyncs(1) // the sync of the file succeeds, that of the directory fails
 			require.Error(t, w.Finish(s))
 			tree.FailSyncs(-1)
 			tree.FailAt(1, broken)
@@ -319,7 +319,7 @@ func TestDiscard_ThatFailsDoesNotKeepTheFileFromBeingWrittenAgain(t *testing.T) 
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			tree.FailAt(1, broken)
 			_, err = d.Create(s.File)
-			require.ErrorIs(t, err, broken, "it cannot be deleted yet")
+			require.ErrorIs(t, err, broken, "the file cannot be deleted yet")
 			written(t, d, s, data, 100)
 			got, err := content(d, s)
 			require.NoError(t, err)
@@ -330,7 +330,7 @@ func TestDiscard_ThatFailsDoesNotKeepTheFileFromBeingWrittenAgain(t *testing.T) 
 	}
 }
 
-func TestClean_RemovesOnlySnapshotsThatNobodyNames(t *testing.T) {
+func TestClean_RemovesOnlyUnrecordedSnapshots(t *testing.T) {
 	disk := crashdisk.New().FS()
 	d := openDir(t, disk)
 	data := payload(100)
@@ -350,10 +350,10 @@ func TestClean_RemovesOnlySnapshotsThatNobodyNames(t *testing.T) {
 	assert.ElementsMatch(t, append(others, kept.File.String()+".snap"), names(t, disk))
 	removed, err = d.Clean(raft.SnapshotID{})
 	require.NoError(t, err)
-	assert.Len(t, removed, 1, "no record names a file")
+	assert.Len(t, removed, 1, "without a record, the file is removed, too")
 }
 
-// The first file creates the directory, durably.
+// The first file durably creates the directory.
 func TestOpen_ADirectoryThatIsNotThereIsEmpty(t *testing.T) {
 	tree := crashdisk.New()
 	require.NoError(t, tree.FS().MakeDir("data"))
@@ -377,7 +377,7 @@ func TestOpen_ADirectoryThatIsNotThereIsEmpty(t *testing.T) {
 	assert.Equal(t, data, got)
 }
 
-// damaged returns a directory with one file, changed.
+// damaged returns a directory with one file, which was changed.
 func damaged(t testing.TB, file raft.SnapshotID, whole []byte) *snapfile.Dir {
 	disk := crashdisk.New().FS()
 	d := openDir(t, disk)
@@ -403,8 +403,7 @@ func image(t testing.TB, s raft.Snapshot, data []byte) []byte {
 	return whole
 }
 
-// Every bit of a file matters, and so does its length: what is not read back as it was written is a *CorruptError that
-// names the file and a place in it.
+// Each bit of a file matters, and so does its length: any change is a *CorruptError that names the file and a place in it.
 func TestReader_EachDamage(t *testing.T) {
 	data := payload(300)
 	s := described(1, data)
@@ -432,7 +431,7 @@ func TestReader_EachDamage(t *testing.T) {
 	check("a byte more before the end", slices.Insert(slices.Clone(whole), 40, 0))
 }
 
-// Sound blocks in the wrong place, or of another file, are damage too.
+// Sound blocks in the wrong place, or from another file, are damage, too.
 func TestReader_ABlockBelongsToItsFileAndPlace(t *testing.T) {
 	const headBytes, blockBytes = 30, 64<<10 + 4
 	data, others := payload(3*64<<10), payload(3*64<<10+0)
@@ -457,7 +456,7 @@ func TestReader_ABlockBelongsToItsFileAndPlace(t *testing.T) {
 	}
 }
 
-func TestOpenRecorded_SaysWhatStandsInThePlaceOfTheSnapshot(t *testing.T) {
+func TestOpenRecorded_SaysWhatIsInThePlaceOfTheSnapshot(t *testing.T) {
 	data := payload(100)
 	s := described(1, data)
 	for _, row := range []struct {
@@ -490,7 +489,7 @@ func TestOpenRecorded_SaysWhatStandsInThePlaceOfTheSnapshot(t *testing.T) {
 	}
 }
 
-// resealed changes a part of the file and gives it the checksum that a release that knows it would write.
+// resealed changes a part of the file and gives it the correct checksum, as a release that knows the change would write it.
 func resealed(whole []byte, from, to int, sum func([]byte) uint32, change func([]byte)) []byte {
 	b := slices.Clone(whole)
 	change(b)
@@ -527,7 +526,7 @@ func TestReader_TellsALaterReleaseFromDamage(t *testing.T) {
 	}
 }
 
-// What the disk cannot read is not damage of what is on it.
+// A failed read says nothing about the bytes on the disk, so it is not damage.
 func TestReader_AReadThatFailsIsNotDamage(t *testing.T) {
 	broken := errors.New("broken")
 	data := payload(100)

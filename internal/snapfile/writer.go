@@ -16,18 +16,18 @@ type Writer struct {
 	dir      *Dir
 	file     raft.SnapshotID
 	f        files.File
-	block    []byte // what is not written yet, less than a block
-	blocks   int64  // how many are written
-	at       int64  // where the next one begins in the file
-	unsynced int
-	size     int64  // of the snapshot so far
-	sum      uint32 // of all its bytes
-	err      error  // the first one
+	block    []byte // bytes that are not written yet, less than a block
+	blocks   int64  // number of blocks written
+	at       int64  // offset of the next block in the file
+	unsynced int    // bytes written since the last sync
+	size     int64  // size of the snapshot so far
+	sum      uint32 // checksum of its bytes so far
+	err      error  // first error
 	renamed  bool
 	ended    bool // finished or aborted
 }
 
-// Create begins a file under a name that no reader opens and that Clean removes.
+// Create begins a file. Until Finish, the file has a name that no reader opens and that Clean removes.
 func (d *Dir) Create(file raft.SnapshotID) (*Writer, error) {
 	if file == (raft.SnapshotID{}) {
 		return nil, errors.New("snapfile: a file needs an id that is not zero")
@@ -47,7 +47,7 @@ func (d *Dir) Create(file raft.SnapshotID) (*Writer, error) {
 	return w, nil
 }
 
-// createPart replaces what a Writer left that could not remove its file.
+// createPart creates the unfinished file. It replaces one that an earlier Writer could not remove.
 func (d *Dir) createPart(file raft.SnapshotID) (files.File, error) {
 	f, err := d.fs.Create(d.partPath(file))
 	if !errors.Is(err, fs.ErrExist) {

@@ -14,11 +14,11 @@ const (
 	besideFromIndex = 10 // entries up to this index are never dropped
 )
 
-// checkBeside reads while the end of the log is dropped and written again, each time in a new term: a read that
-// mixes two of these writes would return two terms above besideFromIndex.
+// checkBeside reads while the end of the log is dropped and written again, each time in a new term. A read that mixes two of
+// these writes returns two terms above besideFromIndex.
 func checkBeside(o *opened) error {
 	after := raft.EntryID{Index: besideFromIndex}
-	err := o.write(behind(raft.EntryID{}, 0, besideFromIndex), behind(after, 1, 20))
+	err := o.write(appendAfter(raft.EntryID{}, 0, besideFromIndex), appendAfter(after, 1, 20))
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func checkBeside(o *opened) error {
 		readers.Go(func() { failures <- readUntil(done, o) })
 	}
 	for term := raft.Term(2); term < 2+besideWrites && err == nil; term++ {
-		err = o.write(behind(after, term, 20))
+		err = o.write(appendAfter(after, term, 20))
 	}
 	close(done)
 	readers.Wait()
@@ -57,7 +57,7 @@ func readUntil(done <-chan struct{}, o *opened) error {
 				want = entry(want.Index, 0)
 			}
 			if err := same([]raft.Entry{e}, []raft.Entry{want}); err != nil {
-				return fmt.Errorf("two writes at once: %w", err)
+				return fmt.Errorf("a read that mixes two writes: %w", err)
 			}
 		}
 		select {

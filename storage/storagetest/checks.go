@@ -13,7 +13,7 @@ import (
 var identityChecks = []Check{
 	{Rule: "the first Load formats an uninitialized store", Run: inStore(func(o *opened) error {
 		if o.stored.StartCount != 1 || o.stored.Incarnation != member.Fresh || o.stored.Commit != 0 {
-			return fmt.Errorf("an uninitialized store says %+v", o.stored)
+			return fmt.Errorf("an uninitialized store returns %+v", o.stored)
 		}
 		return o.check()
 	})},
@@ -30,7 +30,7 @@ var identityChecks = []Check{
 				return err
 			}
 			if stored.StartCount != startCount+1 || stored.Incarnation != member.Fresh {
-				return fmt.Errorf("start %d: start %d, incarnation %v", startCount+1, stored.StartCount, stored.Incarnation)
+				return fmt.Errorf("at start %d: start count %d, incarnation %v", startCount+1, stored.StartCount, stored.Incarnation)
 			}
 		}
 		return nil
@@ -59,7 +59,7 @@ var identityChecks = []Check{
 		}
 		defer o.Close()
 		if o.stored.StartCount != 2 {
-			return fmt.Errorf("start %d after two refused loads, not 2", o.stored.StartCount)
+			return fmt.Errorf("start count %d after two refused loads, not 2", o.stored.StartCount)
 		}
 		return nil
 	}},
@@ -74,7 +74,7 @@ func checkRefused(p Place, what string, given raft.Identity) error {
 	_, err = store.Load(context.Background(), given)
 	var refusal *raft.IdentityError
 	if !errors.As(err, &refusal) || refusal.What != what {
-		return fmt.Errorf("another %s: %v, not an *IdentityError of the %s", what, err, what)
+		return fmt.Errorf("another %s: %v, which is not an *IdentityError of the %s", what, err, what)
 	}
 	return nil
 }
@@ -82,12 +82,12 @@ func checkRefused(p Place, what string, given raft.Identity) error {
 var lineageChecks = []Check{
 	{Rule: "every Load puts its start at the end of the lineage, which keeps the last 64", Run: checkLineageGrows},
 	writes("the memory of the peers is kept, and replaced as a whole",
-		remembers(1), remembers(0), remembers(600), vote(1, "n1"), behind(raft.EntryID{}, 0, 3), remembers(3)),
+		remembers(1), remembers(0), remembers(600), vote(1, "n1"), appendAfter(raft.EntryID{}, 0, 3), remembers(3)),
 	writes("a mark is kept forever, and the first one stays",
-		mark(raft.MarkStaleImage), mark(raft.MarkContradicted), remembers(1), vote(1, "n1"), behind(raft.EntryID{}, 0, 3)),
+		mark(raft.MarkStaleImage), mark(raft.MarkContradicted), remembers(1), vote(1, "n1"), appendAfter(raft.EntryID{}, 0, 3)),
 	writes("mark, memory, term and entries of one write are one step", raft.StorageWrite{
 		Mark: mark(raft.MarkContradicted).Mark, Memory: remembers(4).Memory,
-		Hard: vote(4, "n3").Hard, Log: behind(raft.EntryID{}, 0, 3).Log,
+		Hard: vote(4, "n3").Hard, Log: appendAfter(raft.EntryID{}, 0, 3).Log,
 	}),
 }
 
@@ -112,35 +112,35 @@ func checkLineageGrows(p Place) error {
 	return nil
 }
 
-// RuleConfigurations is a rule of stores that build the StoredLog themselves, without StoredLog.Observe.
+// RuleConfigurations is the rule that a store may break if it builds the StoredLog without StoredLog.Observe.
 const RuleConfigurations = "the configurations of the log come back from Load"
 
 var logChecks = []Check{
 	writes("term and vote are kept", vote(1, "n1"), vote(2, ""), vote(3, "n2")),
-	writes("a bootstrap comes back", behind(raft.EntryID{}, 0, 1)),
+	writes("a bootstrap comes back", appendAfter(raft.EntryID{}, 0, 1)),
 	writes(RuleConfigurations,
-		behind(raft.EntryID{}, 0, 1), vote(1, "n1"), configured(behind(raft.EntryID{Index: 1}, 1, 20), 2, 3, 11, 21),
-		configured(behind(raft.EntryID{Term: 1, Index: 15}, 2, 3), 17), // drops that of entry 21
-		behind(raft.EntryID{Term: 1, Index: 11}, 3, 2),                 // and that of entry 17
-		configured(behind(raft.EntryID{Term: 1, Index: 10}, 4, 2), 11), // another one at entry 11
-		behind(raft.EntryID{}, 0, 2)),
+		appendAfter(raft.EntryID{}, 0, 1), vote(1, "n1"), configured(appendAfter(raft.EntryID{Index: 1}, 1, 20), 2, 3, 11, 21),
+		configured(appendAfter(raft.EntryID{Term: 1, Index: 15}, 2, 3), 17), // drops that of entry 21
+		appendAfter(raft.EntryID{Term: 1, Index: 11}, 3, 2),                 // and that of entry 17
+		configured(appendAfter(raft.EntryID{Term: 1, Index: 10}, 4, 2), 11), // another one at entry 11
+		appendAfter(raft.EntryID{}, 0, 2)),
 	writes("appended entries are kept, in any number",
-		behind(raft.EntryID{}, 0, 1), vote(1, "n1"), behind(raft.EntryID{Index: 1}, 1, 1),
-		behind(raft.EntryID{Term: 1, Index: 2}, 1, 300), behind(raft.EntryID{Term: 1, Index: 302}, 7, 2)),
-	writes("entries of every size and kind are kept", behind(raft.EntryID{}, 0, 1), sizes()),
+		appendAfter(raft.EntryID{}, 0, 1), vote(1, "n1"), appendAfter(raft.EntryID{Index: 1}, 1, 1),
+		appendAfter(raft.EntryID{Term: 1, Index: 2}, 1, 300), appendAfter(raft.EntryID{Term: 1, Index: 302}, 7, 2)),
+	writes("entries of every size and kind are kept", appendAfter(raft.EntryID{}, 0, 1), sizes()),
 	writes("Hard and Log of one write are one step",
-		raft.StorageWrite{Hard: vote(4, "n3").Hard, Log: behind(raft.EntryID{}, 0, 3).Log}),
+		raft.StorageWrite{Hard: vote(4, "n3").Hard, Log: appendAfter(raft.EntryID{}, 0, 3).Log}),
 	writes("entries above After are dropped",
-		behind(raft.EntryID{}, 0, 1), behind(raft.EntryID{Index: 1}, 1, 200),
-		behind(raft.EntryID{Term: 1, Index: 100}, 2, 5), behind(raft.EntryID{Term: 2, Index: 102}, 3, 0)),
+		appendAfter(raft.EntryID{}, 0, 1), appendAfter(raft.EntryID{Index: 1}, 1, 200),
+		appendAfter(raft.EntryID{Term: 1, Index: 100}, 2, 5), appendAfter(raft.EntryID{Term: 2, Index: 102}, 3, 0)),
 	writes("a write from the beginning replaces the whole log",
-		behind(raft.EntryID{}, 0, 50), behind(raft.EntryID{}, 1, 2), behind(raft.EntryID{}, 1, 0)),
-	{Rule: "without a reset, a write behind an entry that is not in the log is refused and changes nothing", Run: inStore(checkNotInLog)},
-	{Rule: "a log has no gap, and its terms never fall", Run: checkNoGap},
-	{Rule: "the commit hint rides along, and is never above the log", Run: inStore(checkCommitHint)},
+		appendAfter(raft.EntryID{}, 0, 50), appendAfter(raft.EntryID{}, 1, 2), appendAfter(raft.EntryID{}, 1, 0)),
+	{Rule: "without a reset, a write after an entry that is not in the log is refused and changes nothing", Run: inStore(checkNotInLog)},
+	{Rule: "a log has no gap, and its terms never decrease", Run: checkNoGap},
+	{Rule: "the next write stores the commit hint, which is never above the log", Run: inStore(checkCommitHint)},
 }
 
-// writes returns a check that a store keeps these writes, both at once and after it was opened again.
+// writes returns a check that a store keeps these writes, both right after each write and after it is opened again.
 func writes(rule string, all ...raft.StorageWrite) Check {
 	return Check{Rule: rule, Run: func(p Place) error {
 		o, err := begin(p)
@@ -165,7 +165,7 @@ func writes(rule string, all ...raft.StorageWrite) Check {
 
 // sizes returns a write of entries of different sizes, one of them without data and one of many pages.
 func sizes() raft.StorageWrite {
-	w := behind(raft.EntryID{Index: 1}, 1, 6)
+	w := appendAfter(raft.EntryID{Index: 1}, 1, 6)
 	for k, size := range []int{0, 1, 4096, 1 << 20, 100, 0} {
 		e := &w.Log.Entries[k]
 		e.Data = make([]byte, size)
@@ -178,53 +178,53 @@ func sizes() raft.StorageWrite {
 }
 
 func checkNotInLog(o *opened) error {
-	if err := o.write(behind(raft.EntryID{}, 0, 1), behind(raft.EntryID{Index: 1}, 3, 19)); err != nil {
+	if err := o.write(appendAfter(raft.EntryID{}, 0, 1), appendAfter(raft.EntryID{Index: 1}, 3, 19)); err != nil {
 		return err
 	}
 	return o.checkNotInLog(
-		raft.EntryID{Term: 2, Index: 15}, // another term at the place
+		raft.EntryID{Term: 2, Index: 15}, // another term at the index
 		raft.EntryID{Term: 1, Index: 21}, // beyond the end
 		raft.EntryID{Term: 1, Index: 0},  // the index where the log begins, with another term
 	)
 }
 
-// checkNotInLog writes behind entries that the log does not hold. A store that took such a write for a reset
-// would drop acknowledged entries because of a caller's mistake.
+// checkNotInLog writes after entries that the log does not hold. A store that treats such a write as a reset drops acknowledged
+// entries because of a caller's mistake.
 func (o *opened) checkNotInLog(all ...raft.EntryID) error {
 	for _, after := range all {
-		w := behind(after, 4, 2)
+		w := appendAfter(after, 4, 2)
 		w.Hard = vote(9, "n2").Hard
 		var refusal *raft.NotInLogError
 		if err := o.Write(w); !errors.As(err, &refusal) {
-			return fmt.Errorf("a write behind %v: %v, and not a *NotInLogError", after, err)
+			return fmt.Errorf("a write after %v: %v, which is not a *NotInLogError", after, err)
 		}
 		if refusal.After != after {
-			return fmt.Errorf("the refusal of a write behind %v names %v", after, refusal.After)
+			return fmt.Errorf("the refusal of a write after %v names %v", after, refusal.After)
 		}
 		if err := o.reopen(); err != nil {
-			return fmt.Errorf("a write behind %v was refused: %w", after, err)
+			return fmt.Errorf("a write after %v was refused: %w", after, err)
 		}
 	}
 	return nil
 }
 
 func checkNoGap(p Place) error {
-	gap := behind(raft.EntryID{Index: 2}, 1, 3)
+	gap := appendAfter(raft.EntryID{Index: 2}, 1, 3)
 	gap.Log.Entries = append(gap.Log.Entries[:1], gap.Log.Entries[2:]...)
-	falls := behind(raft.EntryID{Index: 2}, 5, 2)
+	falls := appendAfter(raft.EntryID{Index: 2}, 5, 2)
 	falls.Log.Entries[1].Term = 4
-	detached := behind(raft.EntryID{Index: 2}, 1, 2)
+	detached := appendAfter(raft.EntryID{Index: 2}, 1, 2)
 	detached.Log.Entries = detached.Log.Entries[1:]
 	for _, w := range []raft.StorageWrite{gap, falls, detached} {
 		o, err := begin(p)
 		if err != nil {
 			return err
 		}
-		if err := o.write(behind(raft.EntryID{}, 0, 2)); err != nil {
+		if err := o.write(appendAfter(raft.EntryID{}, 0, 2)); err != nil {
 			return errors.Join(err, o.Close())
 		}
 		if o.Write(w) == nil {
-			return errors.Join(fmt.Errorf("entries %v were taken", w.Log.Entries), o.Close())
+			return errors.Join(fmt.Errorf("entries %v were accepted", w.Log.Entries), o.Close())
 		}
 		if err := o.reopen(); err != nil {
 			return err
@@ -237,7 +237,7 @@ func checkNoGap(p Place) error {
 }
 
 func checkCommitHint(o *opened) error {
-	log := behind(raft.EntryID{}, 0, 5)
+	log := appendAfter(raft.EntryID{}, 0, 5)
 	log.Commit = 2
 	for _, step := range []struct {
 		write raft.StorageWrite
@@ -265,7 +265,7 @@ func checkCommitHint(o *opened) error {
 		return err
 	}
 	if o.stored.Commit != 5 {
-		return fmt.Errorf("a hint that waited for a write: %d, not 5", o.stored.Commit)
+		return fmt.Errorf("a hint stored by the next write: %d, not 5", o.stored.Commit)
 	}
 	return nil
 }
@@ -273,16 +273,16 @@ func checkCommitHint(o *opened) error {
 var readChecks = []Check{
 	{Rule: "Entries returns at least one entry, and no more than fit", Run: inStore(checkLimits)},
 	{Rule: "Entries of what is not stored fails with ErrNotStored", Run: inStore(func(o *opened) error {
-		if err := o.write(behind(raft.EntryID{}, 0, 15)); err != nil {
+		if err := o.write(appendAfter(raft.EntryID{}, 0, 15)); err != nil {
 			return err
 		}
-		return o.checkNoneStored(notStoredBehind15...)
+		return o.checkNoneStored(notStoredUpTo15...)
 	})},
-	{Rule: "Entries may be called beside Write, and sees it whole or not at all", Run: inStore(checkBeside)},
+	{Rule: "Entries may run concurrently with Write, and sees all of it or nothing", Run: inStore(checkBeside)},
 }
 
-// notStoredBehind15 are spans of which a log that ends at entry 15 holds nothing, or not all.
-var notStoredBehind15 = []raft.Span{
+// notStoredUpTo15 are spans of which a log that ends at entry 15 holds nothing, or not all.
+var notStoredUpTo15 = []raft.Span{
 	{After: 15, Last: 16}, {After: 12, Last: 20}, {After: 99, Last: 100}, {After: 12, Last: 12}, {After: 14, Last: 12},
 	{After: math.MaxUint64 - 1, Last: math.MaxUint64},
 }
@@ -297,7 +297,7 @@ func (o *opened) checkNoneStored(spans ...raft.Span) error {
 }
 
 func checkLimits(o *opened) error {
-	if err := o.write(behind(raft.EntryID{}, 0, 20)); err != nil {
+	if err := o.write(appendAfter(raft.EntryID{}, 0, 20)); err != nil {
 		return err
 	}
 	first := len(o.model.entries[4].Record())
@@ -322,11 +322,11 @@ var lifeChecks = []Check{
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(o.write(behind(raft.EntryID{}, 0, 1)), o.Close(), o.Close()); err != nil {
+		if err := errors.Join(o.write(appendAfter(raft.EntryID{}, 0, 1)), o.Close(), o.Close()); err != nil {
 			return err
 		}
 		if o.Write(vote(9, "n1")) == nil {
-			return errors.New("a closed store took a write")
+			return errors.New("a closed store accepted a write")
 		}
 		if _, err := o.Entries(raft.Span{After: 0, Last: 1}, 1); err == nil || errors.Is(err, raft.ErrNotStored) {
 			return fmt.Errorf("a closed store answered a read with %v", err)
@@ -340,7 +340,7 @@ var lifeChecks = []Check{
 		}
 		defer store.Close()
 		if store.Write(vote(1, "n1")) == nil {
-			return errors.New("a store took a write before Load")
+			return errors.New("a store accepted a write before Load")
 		}
 		if _, err := store.Load(context.Background(), member); err != nil {
 			return err
@@ -350,7 +350,7 @@ var lifeChecks = []Check{
 		}
 		return nil
 	}},
-	{Rule: "Load ends with its context, and changes nothing then", Run: func(p Place) error {
+	{Rule: "Load returns when its context is done, and changes nothing then", Run: func(p Place) error {
 		store, err := p.Open()
 		if err != nil {
 			return err

@@ -9,11 +9,10 @@ import (
 
 // The rules that need a PowerCut.
 const (
-	// The rules that need a PowerCut.
-	RuleWriteDurable  = "what Write has returned for survives a power cut"
-	RuleLoadDurable   = "what Load has returned survives a power cut right after it"
+	RuleWriteDurable  = "a write survives a power cut once Write has returned"
+	RuleLoadDurable   = "what Load returns survives a power cut right after it"
 	RuleFormatDurable = "an incarnation and a start count survive a power cut once Load has returned them"
-	RuleFailedWrite   = "a write that failed leaves a prefix of itself, and is the last one"
+	RuleFailedWrite   = "a failed write leaves a prefix of itself, and is the last write"
 )
 
 // syncsPerWriteMax bounds how many syncs one write may need. The suite makes each of them fail in turn.
@@ -31,12 +30,12 @@ var durabilityChecks = []Check{
 // history returns a sequence of writes that append entries, some of which hold configurations, truncate the log and change
 // term and vote.
 func history() []raft.StorageWrite {
-	both := raft.StorageWrite{Hard: vote(3, "n2").Hard, Log: configured(behind(raft.EntryID{Term: 2, Index: 30}, 3, 10), 33).Log}
+	both := raft.StorageWrite{Hard: vote(3, "n2").Hard, Log: configured(appendAfter(raft.EntryID{Term: 2, Index: 30}, 3, 10), 33).Log}
 	return []raft.StorageWrite{
-		behind(raft.EntryID{}, 0, 1), vote(1, "n1"), behind(raft.EntryID{Index: 1}, 1, 1),
-		configured(behind(raft.EntryID{Term: 1, Index: 2}, 1, 40), 5, 19, 30), vote(2, "n3"),
-		remembers(3), configured(behind(raft.EntryID{Term: 1, Index: 20}, 2, 100), 25, 110), remembers(5), both,
-		mark(raft.MarkStaleImage), behind(raft.EntryID{Term: 3, Index: 40}, 3, 1),
+		appendAfter(raft.EntryID{}, 0, 1), vote(1, "n1"), appendAfter(raft.EntryID{Index: 1}, 1, 1),
+		configured(appendAfter(raft.EntryID{Term: 1, Index: 2}, 1, 40), 5, 19, 30), vote(2, "n3"),
+		remembers(3), configured(appendAfter(raft.EntryID{Term: 1, Index: 20}, 2, 100), 25, 110), remembers(5), both,
+		mark(raft.MarkStaleImage), appendAfter(raft.EntryID{Term: 3, Index: 40}, 3, 1),
 	}
 }
 
@@ -52,15 +51,15 @@ func checkWriteDurable(o *opened) error {
 	return nil
 }
 
-// checkLoadDurable leaves what a process leaves that was killed within a sync, in turn within each sync of a
-// write: bytes that were written but are not on the disk. What Load returns from them must stay.
+// checkLoadDurable leaves bytes that were written but are not on the disk, like a process that was killed within a sync. It
+// does so for each sync of a write in turn. What Load returns of these bytes must stay.
 func checkLoadDurable(o *opened) error {
-	if err := o.write(behind(raft.EntryID{}, 0, 1), configured(behind(raft.EntryID{Index: 1}, 1, 30), 2, 20)); err != nil {
+	if err := o.write(appendAfter(raft.EntryID{}, 0, 1), configured(appendAfter(raft.EntryID{Index: 1}, 1, 30), 2, 20)); err != nil {
 		return err
 	}
 	for failing := range syncsPerWriteMax {
 		term := raft.Term(failing) + 2
-		w := configured(behind(raft.EntryID{Index: 1}, term, 30), 15)
+		w := configured(appendAfter(raft.EntryID{Index: 1}, term, 30), 15)
 		w.Hard = vote(term, "n1").Hard
 		failed, err := writeWithin(o, w, failing)
 		if err != nil {
@@ -76,10 +75,10 @@ func checkLoadDurable(o *opened) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
+	return fmt.Errorf("a write fails even if its first %d syncs succeed", syncsPerWriteMax)
 }
 
-// writeWithin writes to a disk that fails after so many syncs, closes the store and repairs the disk.
+// writeWithin writes to a disk that fails after the given number of syncs, closes the store and repairs the disk.
 func writeWithin(o *opened, w raft.StorageWrite, syncs int) (failed bool, err error) {
 	if err := o.place.FailSyncs(syncs); err != nil {
 		return false, err
@@ -111,12 +110,12 @@ func (o *opened) reload() error {
 
 // checkFailedWrite checks the order of the contract: Hard, then Log, of which a prefix may be written.
 func checkFailedWrite(o *opened) error {
-	if err := o.write(behind(raft.EntryID{}, 0, 1), vote(1, "n1")); err != nil {
+	if err := o.write(appendAfter(raft.EntryID{}, 0, 1), vote(1, "n1")); err != nil {
 		return err
 	}
 	for failing := range syncsPerWriteMax {
 		before := o.model
-		w := configured(behind(before.last(), 2, 3), before.last().Index+2)
+		w := configured(appendAfter(before.last(), 2, 3), before.last().Index+2)
 		w.Hard = vote(raft.Term(failing)+2, "n2").Hard
 		if err := o.place.FailSyncs(failing); err != nil {
 			return err
@@ -138,7 +137,7 @@ func checkFailedWrite(o *opened) error {
 			return fmt.Errorf("sync %d failed: %w", failing+1, err)
 		}
 	}
-	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
+	return fmt.Errorf("a write fails even if its first %d syncs succeed", syncsPerWriteMax)
 }
 
 // checkPrefix checks that the store holds its earlier content plus a prefix of w.

@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/storage/storagetest"
 )
 
-// shelf is a store from outside this module: records in memory, made with only the raft package.
+// shelf is a store as another module may have it: records in memory, made with only the raft package.
 type shelf struct {
 	*shelved
 	loaded, closed bool

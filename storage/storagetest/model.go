@@ -17,11 +17,11 @@ var member = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 0xfeed, Nonce: 0x
 // model is the expected content of a store, in the simplest form.
 type model struct {
 	hard    raft.HardState
-	start   raft.EntryID // the log begins behind it
+	start   raft.EntryID // the log begins after this entry
 	entries []raft.Entry
 	memory  raft.Sightings
 	mark    *raft.Mark
-	// The rest is of stores that are a raft.SnapshotStorage.
+	// Only for stores that are a raft.SnapshotStorage.
 	base     raft.Base     // its ID is start
 	snapshot raft.Snapshot // the recorded one
 	files    map[raft.SnapshotID][]byte
@@ -89,8 +89,7 @@ func configured(w raft.StorageWrite, at ...raft.Index) raft.StorageWrite {
 	return w
 }
 
-// configuration returns the one that the entry holds: its members are those of the bootstrap, and one of them names the
-// entry.
+// configuration returns the configuration that the entry holds: the members of the bootstrap, one of which names the entry.
 func configuration(id raft.EntryID) raft.Configuration {
 	c := raft.NewConfiguration(bootstrap().Configuration.Members)
 	c.Members[1].Meta, c.Level = id.String(), 1
@@ -99,8 +98,8 @@ func configuration(id raft.EntryID) raft.Configuration {
 
 func sameRun(a, b raft.ConfigRun) bool { return a.Index == b.Index && a.Config.Equal(b.Config) }
 
-// behind returns a write of count entries of the term that follow after.
-func behind(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
+// appendAfter returns a write that appends count entries of the term after the given one.
+func appendAfter(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 	w := &raft.LogWrite{After: after}
 	for k := range count {
 		w.Entries = append(w.Entries, entry(after.Index+raft.Index(k)+1, term))
@@ -112,7 +111,7 @@ func vote(term raft.Term, id raft.NodeID) raft.StorageWrite {
 	return raft.StorageWrite{Hard: &raft.HardState{Term: term, Vote: raft.Peer{ID: id, Incarnation: 0xbeef}}}
 }
 
-// remembers returns a write of a memory of that many peers.
+// remembers returns a write of a memory with that many peers.
 func remembers(peers int) raft.StorageWrite {
 	m := &raft.Sightings{}
 	for k := range peers {
@@ -152,7 +151,7 @@ func begin(p Place) (*opened, error) {
 	return o, o.open()
 }
 
-// inStore is a check of a store that was opened and loaded; it is closed then.
+// inStore returns a check that opens and loads a store, and closes it at the end.
 func inStore(check func(*opened) error) func(Place) error {
 	return func(p Place) error {
 		o, err := begin(p)
@@ -176,10 +175,11 @@ func (o *opened) open() error {
 	return nil
 }
 
-// Write writes what a core may write: it resets the log in a write of the snapshot alone that takes its place.
+// Write makes sure that the suite only writes what a core may write: a write that resets the log must record the snapshot that
+// replaces it.
 func (o *opened) Write(w raft.StorageWrite) error {
 	if w.Log != nil && w.Log.Reset && (w.Snapshot == nil || w.Snapshot.ID != w.Log.After) {
-		return fmt.Errorf("the suite is wrong: it resets the log behind %v, and records %+v", w.Log.After, w.Snapshot)
+		return fmt.Errorf("the suite is wrong: it resets the log after %v, and records %+v", w.Log.After, w.Snapshot)
 	}
 	return o.Storage.Write(w)
 }

@@ -50,7 +50,7 @@ func checkRecordOneStep(o *opened) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
+	return fmt.Errorf("a write fails even if its first %d syncs succeed", syncsPerWriteMax)
 }
 
 func checkCompactDurable(o *opened) error {
@@ -81,10 +81,10 @@ func checkCompactDurable(o *opened) error {
 			return o.powerCut()
 		}
 	}
-	return fmt.Errorf("a write and Prune failed with their first %d syncs let through", syncsPerWriteMax)
+	return fmt.Errorf("a write and Prune fail even if their first %d syncs succeed", syncsPerWriteMax)
 }
 
-// checkInstallDurable also leaves a recorded snapshot and the former log, which Load takes for an installation to finish.
+// checkInstallDurable also leaves a recorded snapshot with the former log: an interrupted installation, which Load finishes.
 func checkInstallDurable(o *opened) error {
 	for failing := range syncsPerWriteMax {
 		s, err := o.take(raft.EntryID{Term: 4, Index: raft.Index(failing)*10 + 100}, byte(failing+1), 100)
@@ -92,7 +92,7 @@ func checkInstallDurable(o *opened) error {
 			return err
 		}
 		w := install(s)
-		w.Hard, w.Log.Entries = vote(raft.Term(failing)+10, "n1").Hard, behind(s.ID, 5, 3).Log.Entries
+		w.Hard, w.Log.Entries = vote(raft.Term(failing)+10, "n1").Hard, appendAfter(s.ID, 5, 3).Log.Entries
 		old, next := o.model, o.model
 		next.apply(w)
 		if err := o.place.FailSyncs(failing); err != nil {
@@ -118,5 +118,5 @@ func checkInstallDurable(o *opened) error {
 			return o.powerCut()
 		}
 	}
-	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
+	return fmt.Errorf("a write fails even if its first %d syncs succeed", syncsPerWriteMax)
 }

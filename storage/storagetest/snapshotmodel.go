@@ -10,14 +10,14 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// withLog is a check of a store with a log of entries of terms 1 to 3, the last of which has that index.
+// withLog returns a check of a store whose log holds entries of terms 1 to 3, up to the given index.
 func withLog(last raft.Index, check func(o *opened) error) func(Place) error {
 	return inStore(func(o *opened) error {
 		third := int(last) / 3
 		if err := o.write(
-			behind(raft.EntryID{}, 0, 1), behind(raft.EntryID{Index: 1}, 1, third-1),
-			behind(raft.EntryID{Term: 1, Index: raft.Index(third)}, 2, third),
-			behind(raft.EntryID{Term: 2, Index: raft.Index(2 * third)}, 3, int(last)-2*third), vote(3, "n2")); err != nil {
+			appendAfter(raft.EntryID{}, 0, 1), appendAfter(raft.EntryID{Index: 1}, 1, third-1),
+			appendAfter(raft.EntryID{Term: 1, Index: raft.Index(third)}, 2, third),
+			appendAfter(raft.EntryID{Term: 2, Index: raft.Index(2 * third)}, 3, int(last)-2*third), vote(3, "n2")); err != nil {
 			return err
 		}
 		return check(o)
@@ -36,7 +36,7 @@ func baseAt(id raft.EntryID) raft.Base {
 	}
 }
 
-// described returns a snapshot of that entry and its bytes, which differ for each number.
+// described returns a snapshot of that entry, and its bytes, which are different for each number.
 func described(id raft.EntryID, number byte, size int) (raft.Snapshot, []byte) {
 	data := make([]byte, size)
 	for i := range data {
@@ -84,7 +84,7 @@ func compact(id raft.EntryID) raft.StorageWrite {
 	return raft.StorageWrite{Base: &b}
 }
 
-// install returns the write that replaces the log by a snapshot.
+// install returns the write that replaces the log with a snapshot.
 func install(s raft.Snapshot) raft.StorageWrite {
 	return raft.StorageWrite{Snapshot: &s, Log: &raft.LogWrite{After: s.ID, Reset: true}}
 }

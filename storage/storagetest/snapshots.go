@@ -19,21 +19,21 @@ const (
 // snapshotChecks are for stores that are a raft.SnapshotStorage.
 var snapshotChecks = []Check{
 	{Rule: "a recorded snapshot and its bytes come back", Run: withLog(30, checkRecorded)},
-	{Rule: "no Load counts a snapshot that was not finished, or is not recorded", Run: withLog(9, checkUnrecorded)},
-	{Rule: "Finish refuses another size, checksum or file than that of the bytes written", Run: withLog(9, checkFinishRefuses)},
-	{Rule: "a log begins behind its base, and Prune changes nothing that can be seen", Run: withLog(9_000, checkCompact)},
-	{Rule: "bases and snapshots keep the configuration, and the log those behind it", Run: withLog(30, checkConfigurationsBehind)},
+	{Rule: "Load ignores a snapshot that was not finished, or is not recorded", Run: withLog(9, checkUnrecorded)},
+	{Rule: "Finish refuses a size, checksum or file that differs from what was written", Run: withLog(9, checkFinishRefuses)},
+	{Rule: "a log begins after its base, and Prune changes nothing that can be seen", Run: withLog(9_000, checkCompact)},
+	{Rule: "bases and snapshots keep their configuration, and the log keeps the later ones", Run: withLog(30, checkLaterConfigurations)},
 	{Rule: "a base that is not in the log is refused and changes nothing", Run: withLog(30, checkBaseNotInLog)},
-	{Rule: "a snapshot that replaces the log is installed by one write", Run: withLog(30, checkInstall)},
-	{Rule: "that write may append entries, and drops a log that holds the snapshot's entry, too", Run: withLog(30, checkInstallAndAppend)},
-	{Rule: "behind a snapshot, too, a write behind an entry that is not in the log is refused and changes nothing", Run: withLog(9, checkNotInLogBehind)},
-	{Rule: "behind a snapshot, too, Entries of what is not stored fails with ErrNotStored", Run: withLog(9, checkNotStoredBehind)},
+	{Rule: "one write installs a snapshot that replaces the log", Run: withLog(30, checkInstall)},
+	{Rule: "the write of an installation may append entries, and also drops a log that holds the snapshot's entry", Run: withLog(30, checkInstallAndAppend)},
+	{Rule: "in a log after a snapshot, a write after an entry that is not in the log is refused and changes nothing", Run: withLog(9, checkNotInCompacted)},
+	{Rule: "in a log after a snapshot, Entries of what is not stored fails with ErrNotStored", Run: withLog(9, checkNotStoredInCompacted)},
 	{Rule: "Load finishes an installation that was interrupted", Run: withLog(30, checkInterruptedInstall)},
-	{Rule: "a log that holds the recorded snapshot's entry, or begins behind it, is kept", Run: withLog(30, checkLogKept)},
+	{Rule: "a log that holds the recorded snapshot's entry, or begins after it, is kept", Run: withLog(30, checkLogKept)},
 	{Rule: "a record without a file is kept", Run: withLog(30, checkRecordWithoutFile)},
-	{Rule: "Load of a marked store deletes no snapshot: it is evidence", Run: withLog(30, checkMarkedKept)},
-	{Rule: "a discarded snapshot is read to its end, and then gone", Run: withLog(9, checkDiscard)},
-	{Rule: "snapshots are written, read and discarded beside Write and Prune", Run: withLog(9, checkSnapshotsBeside)},
+	{Rule: "Load of a marked store deletes no snapshot: each is evidence", Run: withLog(30, checkMarkedKept)},
+	{Rule: "an open reader can read a discarded snapshot to its end; then the snapshot is gone", Run: withLog(9, checkDiscard)},
+	{Rule: "snapshots are written, read and discarded concurrently with Write and Prune", Run: withLog(9, checkSnapshotsBeside)},
 	{Rule: RuleFinishDurable, NeedsPowerCut: true, Run: withLog(30, checkFinishDurable)},
 	{Rule: RuleRecordOneStep, NeedsPowerCut: true, Run: withLog(30, checkRecordOneStep)},
 	{Rule: RuleInstallDurable, NeedsPowerCut: true, Run: withLog(30, checkInstallDurable)},
@@ -82,7 +82,7 @@ func checkUnrecorded(o *opened) error {
 			return err
 		}
 		if _, err := o.snapshots().OpenSnapshot(s.File); err == nil {
-			return errors.New("an unfinished snapshot was opened")
+			return errors.New("an unfinished snapshot could be opened")
 		}
 		if number == 3 {
 			if err := errors.Join(w.Abort(), w.Abort()); err != nil {
@@ -95,7 +95,7 @@ func checkUnrecorded(o *opened) error {
 	}
 	for _, number := range []byte{finished.File[0], 3, 4} {
 		if _, err := o.snapshots().OpenSnapshot(raft.SnapshotID{number, 1}); err == nil {
-			return fmt.Errorf("snapshot %d, which nothing records, was opened after Load", number)
+			return fmt.Errorf("the unrecorded snapshot %d could be opened after Load", number)
 		}
 	}
 	_, err = o.take(o.id(6), 4, 10)
@@ -118,19 +118,19 @@ func checkFinishRefuses(o *opened) error {
 		}
 		other := s
 		if change(&other); w.Finish(other) == nil {
-			return fmt.Errorf("a call of Finish took another %s", what)
+			return fmt.Errorf("another %s was accepted by Finish", what)
 		}
 		if err := w.Abort(); err != nil {
 			return err
 		}
 		if _, err := o.snapshots().OpenSnapshot(s.File); err == nil {
-			return fmt.Errorf("a snapshot with another %s was opened", what)
+			return fmt.Errorf("a snapshot with another %s could be opened", what)
 		}
 	}
 	return nil
 }
 
-// pruneAll prunes to the end, and checks after each step.
+// pruneAll calls Prune until nothing is left to prune, and checks the store after each call.
 func (o *opened) pruneAll() error {
 	for range 10_000 {
 		before := o.snapshots().LogBytes()
@@ -139,7 +139,7 @@ func (o *opened) pruneAll() error {
 			return fmt.Errorf("pruning: %w", err)
 		}
 		if after := o.snapshots().LogBytes(); more && after >= before {
-			return fmt.Errorf("there is more to prune, but LogBytes says %d, and before this call it said %d", after, before)
+			return fmt.Errorf("there is more to prune, but LogBytes says %d, and said %d before the call", after, before)
 		}
 		if err := o.checkEntries(); err != nil {
 			return fmt.Errorf("after Prune: %w", err)
@@ -172,14 +172,14 @@ func checkCompact(o *opened) error {
 	if left := o.snapshots().LogBytes(); left > full/100 {
 		return fmt.Errorf("LogBytes says %d of an empty log, and said %d before", left, full)
 	}
-	if err := o.write(behind(o.model.start, 4, 5)); err != nil {
+	if err := o.write(appendAfter(o.model.start, 4, 5)); err != nil {
 		return err
 	}
 	return o.reopen()
 }
 
-func checkConfigurationsBehind(o *opened) error {
-	if err := errors.Join(o.write(configured(behind(o.model.last(), 4, 10), 32, 35, 38)), o.reopen()); err != nil {
+func checkLaterConfigurations(o *opened) error {
+	if err := errors.Join(o.write(configured(appendAfter(o.model.last(), 4, 10), 32, 35, 38)), o.reopen()); err != nil {
 		return err
 	}
 	b := baseAt(o.id(36))
@@ -187,15 +187,15 @@ func checkConfigurationsBehind(o *opened) error {
 	if err := errors.Join(o.write(raft.StorageWrite{Base: &b}), o.reopen(), o.pruneAll(), o.reopen()); err != nil {
 		return fmt.Errorf("a base: %w", err)
 	}
-	if err := errors.Join(o.write(behind(o.id(37), 5, 3)), o.reopen()); err != nil {
-		return fmt.Errorf("a truncation behind the base: %w", err)
+	if err := errors.Join(o.write(appendAfter(o.id(37), 5, 3)), o.reopen()); err != nil {
+		return fmt.Errorf("a truncation after the base: %w", err)
 	}
 	s, data := described(raft.EntryID{Term: 6, Index: 100}, 1, 1000)
 	s.ConfigIndex, s.Config = 90, configuration(raft.EntryID{Term: 6, Index: 90})
 	if err := errors.Join(o.finish(s, data), o.write(install(s)), o.reopen()); err != nil {
 		return fmt.Errorf("an installation: %w", err)
 	}
-	return errors.Join(o.write(configured(behind(s.ID, 6, 5), 101, 104)), o.reopen())
+	return errors.Join(o.write(configured(appendAfter(s.ID, 6, 5), 101, 104)), o.reopen())
 }
 
 func checkBaseNotInLog(o *opened) error {
@@ -205,7 +205,7 @@ func checkBaseNotInLog(o *opened) error {
 	for _, id := range []raft.EntryID{{Term: 9, Index: 5}, {Term: 3, Index: 31}, {Term: 1, Index: 3}} {
 		var refusal *raft.NotInLogError
 		if err := o.Write(compact(id)); !errors.As(err, &refusal) {
-			return fmt.Errorf("a base %v: %v, and not a *NotInLogError", id, err)
+			return fmt.Errorf("a base %v: %v, which is not a *NotInLogError", id, err)
 		}
 		if err := o.reopen(); err != nil {
 			return fmt.Errorf("a base %v was refused: %w", id, err)
@@ -214,14 +214,14 @@ func checkBaseNotInLog(o *opened) error {
 	return nil
 }
 
-// checkNotInLogBehind is checkNotInLog for a log that begins behind a snapshot.
-func checkNotInLogBehind(o *opened) error {
+// checkNotInCompacted is checkNotInLog for a log that begins after a snapshot.
+func checkNotInCompacted(o *opened) error {
 	id := raft.EntryID{Term: 3, Index: 10}
 	s, err := o.take(id, 1, 100)
 	if err != nil {
 		return err
 	}
-	if err := o.write(install(s), behind(id, 3, 10)); err != nil {
+	if err := o.write(install(s), appendAfter(id, 3, 10)); err != nil {
 		return err
 	}
 	return o.checkNotInLog(
@@ -233,29 +233,29 @@ func checkNotInLogBehind(o *opened) error {
 	)
 }
 
-func checkNotStoredBehind(o *opened) error {
+func checkNotStoredInCompacted(o *opened) error {
 	id := raft.EntryID{Term: 1, Index: 10}
 	s, err := o.take(id, 1, 100)
 	if err != nil {
 		return err
 	}
-	if err := o.write(install(s), behind(id, 2, 5)); err != nil {
+	if err := o.write(install(s), appendAfter(id, 2, 5)); err != nil {
 		return err
 	}
-	return errors.Join(o.checkNoneStored(raft.Span{After: 9, Last: 11}, raft.Span{After: 0, Last: 1}), o.checkNoneStored(notStoredBehind15...))
+	return errors.Join(o.checkNoneStored(raft.Span{After: 9, Last: 11}, raft.Span{After: 0, Last: 1}), o.checkNoneStored(notStoredUpTo15...))
 }
 
-// checkInstallAndAppend has the write of an installation append entries, too.
+// checkInstallAndAppend appends entries in the write of an installation.
 func checkInstallAndAppend(o *opened) error {
 	for number, at := range []struct {
 		id    func() raft.EntryID
 		count int
 	}{
-		{func() raft.EntryID { return o.id(20) }, 3}, // the log holds it
-		{func() raft.EntryID { return o.id(22) }, 0}, // and drops what follows
-		{o.model.last, 0}, // it is the end of the log
+		{func() raft.EntryID { return o.id(20) }, 3}, // in the log
+		{func() raft.EntryID { return o.id(22) }, 0}, // in the log; the entries after it are dropped
+		{o.model.last, 0}, // the last entry of the log
 		{func() raft.EntryID { return raft.EntryID{Term: 9, Index: 100} }, 3},  // beyond the log
-		{func() raft.EntryID { return raft.EntryID{Term: 10, Index: 102} }, 2}, // in the place of another entry
+		{func() raft.EntryID { return raft.EntryID{Term: 10, Index: 102} }, 2}, // at the index of an entry of another term
 	} {
 		id := at.id()
 		s, err := o.take(id, byte(number+1), 1000)
@@ -263,12 +263,12 @@ func checkInstallAndAppend(o *opened) error {
 			return err
 		}
 		w := install(s)
-		w.Log.Entries = behind(id, id.Term+1, at.count).Log.Entries
+		w.Log.Entries = appendAfter(id, id.Term+1, at.count).Log.Entries
 		if err := errors.Join(o.write(w), o.checkEntries(), o.reopen()); err != nil {
 			return fmt.Errorf("snapshot of %v: %w", id, err)
 		}
-		if err := errors.Join(o.write(behind(o.model.last(), id.Term+2, 1)), o.reopen()); err != nil {
-			return fmt.Errorf("an entry behind the snapshot of %v: %w", id, err)
+		if err := errors.Join(o.write(appendAfter(o.model.last(), id.Term+2, 1)), o.reopen()); err != nil {
+			return fmt.Errorf("an entry after the snapshot of %v: %w", id, err)
 		}
 	}
 	return nil
@@ -277,7 +277,7 @@ func checkInstallAndAppend(o *opened) error {
 func checkInstall(o *opened) error {
 	for number, id := range []raft.EntryID{
 		{Term: 4, Index: 100}, // beyond the log
-		{Term: 5, Index: 103}, // in the place of another entry
+		{Term: 5, Index: 103}, // at the index of an entry of another term
 		{Term: 6, Index: 103}, // the same index again
 	} {
 		s, err := o.take(id, byte(number+1), 1000)
@@ -286,7 +286,7 @@ func checkInstall(o *opened) error {
 		}
 		w := install(s)
 		w.Hard = vote(id.Term, "").Hard
-		if number == 2 { // the step of an install may be that of a mark
+		if number == 2 { // the write of an install may also hold a mark
 			w.Mark = mark(raft.MarkContradicted).Mark
 		}
 		if err := o.write(w); err != nil {
@@ -297,7 +297,7 @@ func checkInstall(o *opened) error {
 				return err
 			}
 		}
-		if err := errors.Join(o.reopen(), o.write(behind(id, id.Term, 5)), o.reopen(), o.pruneAll(), o.reopen()); err != nil {
+		if err := errors.Join(o.reopen(), o.write(appendAfter(id, id.Term, 5)), o.reopen(), o.pruneAll(), o.reopen()); err != nil {
 			return fmt.Errorf("snapshot of %v: %w", id, err)
 		}
 	}
@@ -314,7 +314,7 @@ func checkInterruptedInstall(o *opened) error {
 			return err
 		}
 		o.model.apply(install(s)) // by Load
-		if err := errors.Join(o.reopen(), o.reopen(), o.write(behind(id, 9, 3)), o.pruneAll(), o.reopen()); err != nil {
+		if err := errors.Join(o.reopen(), o.reopen(), o.write(appendAfter(id, 9, 3)), o.pruneAll(), o.reopen()); err != nil {
 			return fmt.Errorf("snapshot of %v: %w", id, err)
 		}
 	}
@@ -341,12 +341,12 @@ func checkRecordWithoutFile(o *opened) error {
 		return err
 	}
 	if _, err := o.snapshots().OpenSnapshot(s.File); err == nil {
-		return errors.New("a file that nothing records any longer was opened after Load")
+		return errors.New("a file that is no longer recorded could be opened after Load")
 	}
 	return nil
 }
 
-// checkMarkedKept leaves a file that nothing records on a marked store, whose member had an install under way.
+// checkMarkedKept leaves an unrecorded file in a marked store, as if its member had been installing a snapshot.
 func checkMarkedKept(o *opened) error {
 	s, err := o.take(raft.EntryID{Term: 4, Index: 100}, 1, 1000)
 	if err != nil {
@@ -368,16 +368,16 @@ func checkDiscard(o *opened) error {
 		return err
 	}
 	if err := o.snapshots().DiscardSnapshot(s.File); err != nil {
-		return fmt.Errorf("discarding a snapshot that is read: %w", err)
+		return fmt.Errorf("discarding a snapshot with an open reader: %w", err)
 	}
 	if err := errors.Join(sameBytes(r, o.model.files[s.File]), r.Close()); err != nil {
 		return fmt.Errorf("a discarded snapshot: %w", err)
 	}
 	if _, err := o.snapshots().OpenSnapshot(s.File); err == nil {
-		return errors.New("a discarded snapshot was opened after its last reader")
+		return errors.New("a discarded snapshot could be opened after its last reader")
 	}
 	if err := o.snapshots().DiscardSnapshot(s.File); err != nil {
-		return fmt.Errorf("discarding what is gone: %w", err)
+		return fmt.Errorf("discarding a snapshot again: %w", err)
 	}
 	_, err = o.take(o.id(5), 1, 10)
 	return err
@@ -400,7 +400,7 @@ func checkSnapshotsBeside(o *opened) error {
 	others.Go(func() { failures <- takeAgain(store, s.ID) })
 	for range besideWrites / 4 {
 		last := o.model.last()
-		if err = o.write(behind(last, last.Term, 50), compact(last)); err != nil {
+		if err = o.write(appendAfter(last, last.Term, 50), compact(last)); err != nil {
 			break
 		}
 		if _, err = store.Prune(); err != nil {

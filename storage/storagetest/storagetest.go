@@ -1,4 +1,4 @@
-// Package storagetest tests that a raft.Storage keeps the contract. Run it on your own store:
+// Package storagetest tests that a raft.Storage keeps its contract. Run it on your own store:
 //
 //	func TestStore(t *testing.T) {
 //		storagetest.Run(t, storagetest.Harness{New: func(t testing.TB) storagetest.Place {
@@ -7,8 +7,8 @@
 //		}})
 //	}
 //
-// A store on a disk must also give the Place a PowerCut: kill -9 alone proves nothing about syncs,
-// since the kernel keeps what a dead process wrote. OnDisk makes one from package powercut.
+// A store on a disk must also give the Place a PowerCut: kill -9 proves nothing about syncs, since the kernel keeps what a
+// dead process wrote. OnDisk makes a Place with power cuts from package powercut.
 package storagetest
 
 import (
@@ -31,19 +31,19 @@ type Place struct {
 	// Open opens the store in this place: an uninitialized one the first time; later, after Close or PowerCut,
 	// the one with the same data.
 	Open func() (raft.Storage, error)
-	// PowerCut loses everything that was not synced. A store that is open does not work any longer; the suite
-	// closes it and ignores the error. Nil: for stores that are not on a disk.
+	// PowerCut loses everything that was not synced. An open store no longer works afterwards; the suite closes it and ignores
+	// the error. Nil for a store that is not on a disk.
 	PowerCut func() error
-	// FailSyncs lets that many more syncs of the disk succeed and makes all later ones fail until the power is
-	// cut or FailSyncs is called again; a negative number repairs the disk. Required if PowerCut is set.
+	// FailSyncs lets that many more syncs of the disk succeed. Later ones fail until the power is cut or FailSyncs is called
+	// again; a negative number repairs the disk. Required if PowerCut is set.
 	FailSyncs func(after int) error
-	// NoPowerCut says why there is no PowerCut; skipped tests print it.
+	// NoPowerCut says why PowerCut is nil; skipped tests print it.
 	NoPowerCut string
 }
 
 // Check is one rule of the contract.
 type Check struct {
-	Rule string
+	Rule string // one sentence
 	// NeedsPowerCut marks a check for stores on a disk.
 	NeedsPowerCut bool
 	// NeedsSnapshots marks a check for stores that are a raft.SnapshotStorage.
@@ -70,7 +70,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// keepsSnapshots opens a store in a place of its own, because the checks need an empty one.
+// keepsSnapshots opens a store in another place, because the checks need an empty one.
 func keepsSnapshots(t *testing.T, h Harness) bool {
 	store, err := h.New(t).Open()
 	if err != nil {
@@ -94,9 +94,9 @@ func Checks() []Check {
 	return all
 }
 
-// OnDisk returns a place in a directory of a file system that forgets what was not synced. open opens the store
-// in that directory. Where such a file system is not possible, the directory is a plain one, and the checks
-// that need a power cut are skipped and say why. The test binary must call powercut.Main in its TestMain.
+// OnDisk returns a place in a directory of a file system that loses at a power cut what was not synced. open opens the store in
+// that directory. Where such a file system cannot be mounted, the directory is a plain one, and the checks that need a power cut
+// are skipped with the reason. The test binary must call powercut.Main in its TestMain.
 func OnDisk(t testing.TB, open func(dir string) (raft.Storage, error)) Place {
 	root := t.TempDir()
 	dir := filepath.Join(root, "data", "n1")

@@ -49,9 +49,9 @@ var (
 const (
 	dirMode  = syscall.S_IFDIR | 0o700
 	fileMode = syscall.S_IFREG | 0o600
-	// statBlockBytes is the unit in which the space of the disk is told.
+	// statBlockBytes is the unit in which statfs reports the space of the disk.
 	statBlockBytes = 512
-	// rootBlocks are said to be free, but only for root, as on many file systems.
+	// rootBlocks is how many blocks statfs reports as free for root only, as many file systems do.
 	rootBlocks = 2048
 )
 

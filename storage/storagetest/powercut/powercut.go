@@ -1,13 +1,13 @@
-// Package powercut mounts a small file system that forgets everything that was not synced. It is for tests with
-// real files and real processes of what survives a power cut. Killing a process proves little, because the
-// kernel keeps what it wrote.
+// Package powercut mounts a small file system that loses at a power cut everything that was not synced. Use it to test with
+// real files and real processes what survives a power cut. Killing a process proves little, because the kernel keeps what the
+// process wrote.
 //
-// A name, created or removed, is durable once its directory is synced; a file's bytes and size are durable once
-// the file is synced. The disk writes blocks of 512 bytes as a whole. Everything is held in memory, twice.
+// That a name was created or removed is durable once its directory is synced; a file's bytes and size are durable once the
+// file is synced. The disk writes blocks of 512 bytes as a whole. It keeps everything in memory, twice.
 //
-// A separate process serves the file system, since a process that maps a file which it serves itself can
-// deadlock. This program starts itself again for that, so call Main first in main or TestMain. It needs Linux
-// on a 64-bit machine, /dev/fuse and the right to mount.
+// A separate process serves the file system, since a process can deadlock when it maps a file that it serves itself. The test
+// program starts itself again for that, so call Main first in main or TestMain. Mount needs Linux on a 64-bit machine,
+// /dev/fuse and the right to mount.
 package powercut
 
 import (
@@ -27,17 +27,17 @@ import (
 // dirVariable tells the serving process where to mount.
 const dirVariable = "COXSWAIN_POWERCUT_DIR"
 
-// replyWait is how long the serving process may take to answer a command.
+// replyWait is the limit for the serving process to answer a command.
 const replyWait = 30 * time.Second
 
-// Main serves a file system and never returns if Mount started this process for that. Otherwise it returns at
-// once.
+// Main serves the file system and never returns, if Mount started this process for that. Otherwise it returns at once.
 func Main() {
 	dir := os.Getenv(dirVariable)
 	if dir == "" {
 		return
 	}
-	// It ends, and unmounts, when its parent does. Signals that a terminal or a supervisor sends to both are for the parent.
+	// This process unmounts and ends when its parent ends. Signals that a terminal or a supervisor sends to both are for the
+	// parent.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	if err := serve(dir, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stdout, err)
@@ -56,8 +56,8 @@ type FS struct {
 	closed   bool
 }
 
-// Mount mounts an empty file system on the directory, which must exist. The error says why that is not possible
-// here: a test that gets one should skip and print it.
+// Mount mounts an empty file system on the directory, which must exist. An error says why that is not possible here; the test
+// should then skip and print it.
 func Mount(dir string) (*FS, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -86,25 +86,25 @@ func Mount(dir string) (*FS, error) {
 	return f, nil
 }
 
-// PowerCut makes everything that was not synced disappear, and mounts the rest again. For a process that still
-// has files open, every call fails with EIO from then on: end the process and start a new one.
+// PowerCut loses everything that was not synced, and mounts the remaining content again. In a process that still has files open,
+// every call on them fails with EIO from then on: end the process and start a new one.
 func (f *FS) PowerCut() error { return f.command("cut") }
 
-// PowerCutKeeping is like PowerCut, but about half of what was not synced, block by block and name by name,
-// reached the disk. The seed decides which half.
+// PowerCutKeeping is like PowerCut, but keeps about half of what was not synced, block by block and name by name. The seed
+// decides which half.
 func (f *FS) PowerCutKeeping(seed uint64) error { return f.command(fmt.Sprintf("cut %d", seed)) }
 
-// FailSyncs lets that many more syncs succeed, and makes all later ones fail with EIO until the next power cut
-// or the next call. A failed sync writes nothing. A negative number repairs the disk. A process that ends at a
-// failed sync leaves the same as one that was killed within the sync.
+// FailSyncs lets that many more syncs succeed, and makes all later ones fail with EIO until the next power cut or the next call.
+// A failed sync writes nothing, so a process that ends there leaves the same content as one that was killed within the sync. A
+// negative number repairs the disk.
 func (f *FS) FailSyncs(after int) error { return f.command(fmt.Sprintf("syncs %d", after)) }
 
-// ForgetFailed makes every sync of a file that fails take its bytes for written, as Linux does: processes go on to read them,
-// no later sync writes them, and the next power cut loses them.
+// ForgetFailed makes every failed sync of a file mark the bytes as written, as Linux does: processes still read them, no later
+// sync writes them, and the next power cut loses them.
 func (f *FS) ForgetFailed() error { return f.command("forget") }
 
-// Fill fills the disk, or makes room again. Every write to a full disk fails with ENOSPC, even over existing
-// data, as on a file system that never overwrites in place.
+// Fill fills the disk, or empties it again. Every write to a full disk fails with ENOSPC, even a write over existing data, as on
+// a file system that never overwrites in place.
 func (f *FS) Fill(full bool) error {
 	if full {
 		return f.command("fill")
@@ -112,21 +112,20 @@ func (f *FS) Fill(full bool) error {
 	return f.command("free")
 }
 
-// Quota bounds the bytes of all files, in whole blocks. What would exceed it fails with ENOSPC, and statfs reports what
-// is left. 0 means no limit.
+// Quota limits the bytes of all files, in whole blocks. A call that would exceed it fails with ENOSPC, and statfs reports what is
+// left. 0 means no limit.
 func (f *FS) Quota(bytes int64) error { return f.command(fmt.Sprintf("quota %d", bytes)) }
 
-// Lie makes every later sync report success without doing anything, permanently: a disk that does not keep its
-// promises. A store on it loses what it acknowledged, and a test of the store should notice.
+// Lie makes every later sync report success and do nothing, permanently. A store on such a disk loses what it acknowledged, and
+// a test of the store should notice.
 func (f *FS) Lie() error { return f.command("lie") }
 
-// StallSyncs makes every sync that begins from now on wait that long first, as on a stalled or slow disk. Reads
-// and writes go on, but a write waits behind a sync of the same file. The stall lasts until ResumeSyncs, the
-// next power cut or Close. As with a real disk, a process that is killed within a sync only disappears once the
-// sync has ended.
+// StallSyncs makes every sync that begins from now on wait that long first, as on a stalled or slow disk. Reads and writes
+// continue, but a write waits for a sync of the same file. The stall lasts until ResumeSyncs, the next power cut or Close. As
+// with a real disk, a process that is killed within a sync ends only after the sync.
 func (f *FS) StallSyncs(each time.Duration) error {
 	if each <= 0 {
-		return fmt.Errorf("powercut: syncs stall for %v; it takes more than 0", each)
+		return fmt.Errorf("powercut: a stall of syncs of %v; it takes more than 0", each)
 	}
 	return f.command(fmt.Sprintf("stall %d", each))
 }

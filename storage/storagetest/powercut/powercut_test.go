@@ -60,7 +60,7 @@ func TestPowerCut_ForgetsWhatWasNotSynced(t *testing.T) {
 	syncDir(t, dir)
 	write(t, name, "SYNCED and more", 0)
 	write(t, filepath.Join(dir, "g"), "its name was never synced", 0)
-	assert.Equal(t, "SYNCED and more", read(t, name), "a process that was killed leaves everything")
+	assert.Equal(t, "SYNCED and more", read(t, name), "a killed process loses nothing")
 
 	require.NoError(t, fs.PowerCut())
 
@@ -125,7 +125,7 @@ func TestFailSyncs_LeavesWhatAKillWithinASyncLeaves(t *testing.T) {
 
 	require.NoError(t, fs.FailSyncs(1))
 	write(t, name, "again", 0)
-	require.NoError(t, f.Sync(), "one more is let through")
+	require.NoError(t, f.Sync(), "one more sync succeeds")
 	write(t, name, "later", 0)
 	assert.Error(t, f.Sync())
 	assert.Equal(t, "later", read(t, name))
@@ -133,7 +133,7 @@ func TestFailSyncs_LeavesWhatAKillWithinASyncLeaves(t *testing.T) {
 	assert.Equal(t, "again", read(t, name))
 }
 
-func TestFill_LeavesNoRoomUntilThereIsAgain(t *testing.T) {
+func TestFill_FailsWritesUntilThereIsRoomAgain(t *testing.T) {
 	fs, dir := mount(t)
 	f := write(t, filepath.Join(dir, "f"), "first", 0)
 	require.NoError(t, fs.Fill(true))
@@ -233,8 +233,8 @@ func TestStallSyncs_EndsWithAPowerCutWhichTheSyncDoesNotSurvive(t *testing.T) {
 	require.NoError(t, write(t, name, "again", 0).Sync(), "the disk works again")
 }
 
-// A terminal or a supervisor signals all processes of a group. The disk must outlive the processes that use it.
-func TestMain_IsDeafToSignalsThatAreItsParents(t *testing.T) {
+// A terminal or a supervisor signals all processes of a group. The serving process must outlive the processes that use the disk.
+func TestMain_IgnoresSignalsToTheProcessGroup(t *testing.T) {
 	fs, dir := mount(t)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		require.NoError(t, fs.Signal(s))

@@ -91,7 +91,7 @@ func (s *server) obey(command []string) error {
 	return nil
 }
 
-// cut ends the present life. Files that are still open keep the old mount, detached, and get EIO.
+// cut ends the present life. Files that are still open keep the old, detached mount, and get EIO.
 func (s *server) cut(keep func() bool) error {
 	s.tree.Cut(keep)
 	if err := unix.Unmount(s.dir, unix.MNT_DETACH); err != nil {

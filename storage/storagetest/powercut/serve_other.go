@@ -8,5 +8,5 @@ import (
 )
 
 func serve(string, io.Reader, io.Writer) error {
-	return errors.New("powercut: needs Linux on a machine of 64 bits")
+	return errors.New("powercut: needs Linux on a 64-bit machine")
 }
