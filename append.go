@@ -7,18 +7,18 @@ import "errors"
 // follower is the state of a member that does not lead, whether it campaigns or not.
 type follower struct {
 	deadline Time // of the election timeout
-	// roomUntil limits how far other members' elections may delay the deadline; 0: none has since it was drawn.
-	roomUntil Time
+	// deferUntil bounds how far other members' elections may delay the deadline; 0: none has since it was drawn.
+	deferUntil Time
 	// needed: since the deadline was drawn this member has denied a candidate for its log, so perhaps only it can win.
-	needed   bool
-	heard    Time     // when a message of a leader last came; 0: never since the start
-	graced   bool     // the process woke late, the timer was restarted, and no leader has been heard since
-	attempts attempts // to be elected
-	reads    followerReads
+	needed          bool
+	heard           Time     // when a message of a leader last came; 0: never since the start
+	gracePeriodUsed bool     // the process woke late and restarted the timer; no leader has been heard since
+	attempts        attempts // to be elected
+	reads           followerReads
 	// transferOutcome is the transfer that was under way when this member last stepped down, until its outcome is
-	// known; nil: there is none.
+	// known; nil: none.
 	transferOutcome *transferOutcome
-	offer           *offer // the snapshot that it has asked for last; nil: none
+	offer           *offer // the snapshot that this member asked for last; nil: none
 	// suspicion is non-nil exactly while a leader that the configuration does not name has shown a loss.
 	suspicion *suspicion
 }
@@ -54,7 +54,7 @@ func (c *Core) hear(leader Peer) {
 		c.compact() // what it has held for others while it led, which may fill its disk
 	}
 	c.follower.heard = c.now.Mono
-	c.follower.graced = false
+	c.follower.gracePeriodUsed = false
 	if c.follower.attempts.any() && c.committedOwn() {
 		c.calm() // in an idle cluster no new commit would do it
 	}

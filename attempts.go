@@ -192,8 +192,8 @@ func (c *Core) wokeLate(by Time) {
 		return
 	}
 	c.follower.attempts.pause = max(c.follower.attempts.pause, by)
-	if !c.follower.graced {
-		c.follower.graced = true
+	if !c.follower.gracePeriodUsed {
+		c.follower.gracePeriodUsed = true
 		c.resetElectionDeadline()
 	}
 }

@@ -355,21 +355,16 @@ func (f *bootstrapper) lacks(a probeAnswer) string {
 	return ""
 }
 
-// Initialize makes an uninitialized store that of a member of a new cluster, without the bootstrap that
-// node.Config.Initial begins. It is for tests, and for programs that create many groups and know all members of
-// each. It changes s to what a Load would return afterwards, and returns a write: make that durable before you
-// pass s to NewCore. The member begins in term 1, in which nobody leads.
+// Initialize makes an uninitialized store that of a member of a new cluster, without node.Config.Initial: for programs that
+// create many groups and know all members of each. Make the returned write durable, then pass s to NewCore. The member
+// begins in term 1, without a leader. After a crash before the write is durable, do it again.
 //
-// It is safe only if
-//   - every member of the configuration does it, with the same cluster id and the same configuration, incarnations
-//     included. The store must have been loaded with this member's incarnation: see Identity.Fresh;
-//   - the cluster id and the incarnations were drawn at random for this cluster, and no other cluster has had them;
-//   - no member does it again once its core has run. A member with an emptied disk has forgotten votes and entries
-//     that others rely on, and with the same incarnation it would still count. Such a member is lost, like its disk.
+// It is safe only if every member of c does it with the same arguments, before its core runs, and never again. The cluster
+// id and the incarnations must be random and new: see Identity.Fresh. A member whose disk was emptied has forgotten votes
+// and entries that others rely on: replace it instead.
 //
-// If the process ends before the write is durable, do it again: a store that has a part of the write gets all of
-// it, and a store that belongs to this cluster already needs no write. Any other initialized store is refused with
-// ErrInitialized, and a bad argument with a *ConfigError.
+// A store of this cluster needs no write. Another initialized store is refused with ErrInitialized, and a bad argument with
+// a *ConfigError.
 func (s *Stored) Initialize(id NodeID, cluster ClusterID, c Configuration) (StorageWrite, error) {
 	hard := HardState{Term: 1}
 	if s.Mark != nil {

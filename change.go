@@ -6,41 +6,35 @@ import (
 	"time"
 )
 
-// Change is what a caller wants to change about the members. New learners, addresses and Metas take effect first. If a
-// member is to become a voter, it joins as a learner, and everything else waits until all such members have caught up.
-// Then all roles change together, or the change is given up and none does.
+// Change changes the members. New learners, addresses and Metas take effect first. A member that is to become a voter joins
+// as a learner; all other edits wait until every such member has caught up. Then all roles change together, or the change is
+// given up and no role changes.
 //
-// A Peer with Incarnation 0 names the voter of its id or, if the id has no voter, its only member.
-// In Remove it names the only member of its id: if there are two, the same request made again would remove the other one.
+// A Peer with Incarnation 0 names the voter with its id or, if no voter has it, the only member. In Remove it must be the only
+// member with its id: otherwise the same request, repeated, would remove the other one.
 type Change struct {
-	Add     []Member // to join as a Voter or as a Learner; as a Voter, a learner that is there already is promoted
+	Add     []Member // to join as Voter or Learner; a present learner that is added as Voter is promoted
 	Promote []Peer   // learners that become voters
 	Demote  []Peer   // voters that become learners
 	Remove  []Peer
 	Replace []Replacement
 	Update  []Update
-	// Cancel gives up a change that waits for members to catch up. It comes alone.
-	Cancel bool
-	// Despite names voters of the new configuration that may be silent. Without it a change is refused if those that are
-	// heard are no majority of the new voters.
-	Despite []NodeID
-	// Patience is how long a member that is to become a voter may make no progress before the change is given up.
-	// Default 1 min, at most 24 h.
+	Cancel  bool     // gives up a change that waits for members to catch up; must come alone
+	Despite []NodeID // future voters that may be silent; without it, most of the new voters must be heard
+	// Patience is how long a future voter may make no progress before the change is given up. Default 1 min, at most 24 h.
 	Patience time.Duration
 }
 
-// Replacement lets New take the role of Old, which is removed. Both may have one id, with different incarnations.
-// New.Kind is not read.
+// Replacement removes Old and gives its role to New, whose Kind is not read. They may differ in the incarnation alone.
 type Replacement struct {
 	Old Peer
 	New Member
 }
 
-// Update changes the address of a member, its Meta, or both; nil means no change.
+// Update changes the address of a member, its Meta, or both; nil leaves them.
 type Update struct {
-	Peer    Peer
-	Address *string
-	Meta    *string
+	Peer          Peer
+	Address, Meta *string
 }
 
 const (

@@ -37,7 +37,7 @@ func (b *ballot) grant(from Peer) bool {
 //	resolved quickly." (§5.2)
 func (c *Core) resetElectionDeadline() {
 	c.follower.deadline = c.now.Mono + c.wait() + Time(c.rng.Int64N(int64(c.wait())+1))
-	c.follower.roomUntil = 0
+	c.follower.deferUntil = 0
 	c.follower.needed = false
 }
 
@@ -204,7 +204,7 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 		}
 	} else {
 		if !r.FSMHangs || c.fsmHangs() {
-			c.giveRoom()
+			c.deferCampaign()
 		}
 		c.trace(TraceEvent{Kind: TracePreVoteGranted, Peer: m.From.ID, ID: r.Last})
 	}
@@ -310,16 +310,16 @@ func (c *Core) room() Time {
 	return c.electionTimeout() / 15
 }
 
-// giveRoom delays this member's next attempt, so that it does not split the vote of the election that
-// follows a pre-vote. All delays together are limited by roomUntil: otherwise a member that keeps asking
+// deferCampaign delays this member's next attempt, so that it does not split the vote of the election that
+// follows a pre-vote. All delays together are limited by deferUntil: otherwise a member that keeps asking
 // without hearing the answers would prevent every other campaign.
-func (c *Core) giveRoom() {
+func (c *Core) deferCampaign() {
 	f, room := &c.follower, c.room()
 	late := c.standsAt() - f.deadline // by which a member whose FSM hangs campaigns later anyway
-	if f.roomUntil == 0 {
-		f.roomUntil = max(c.now.Mono, f.deadline+late) + room
+	if f.deferUntil == 0 {
+		f.deferUntil = max(c.now.Mono, f.deadline+late) + room
 	}
-	f.deadline = max(f.deadline, min(c.now.Mono+room, f.roomUntil)-late)
+	f.deadline = max(f.deadline, min(c.now.Mono+room, f.deferUntil)-late)
 }
 
 // mayStand reports whether this member may start an election now. It may not while its term or vote is being

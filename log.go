@@ -191,25 +191,25 @@ func (c *Core) logWrite() *LogWrite {
 	return w.Log
 }
 
-// StoredLog is what the core knows about the entries of a log, without their payloads. Build it with Observe, after
-// Begin if the log does not begin at entry 1.
+// StoredLog is what the core knows about the entries of a log, without their payloads. Build it with Observe, after Begin if
+// the log does not begin at entry 1.
 type StoredLog struct {
 	Base      Base        // the log begins behind it; zero: at entry 1
 	Last      EntryID     // Base.ID if the log holds no entry
-	LastTime  int64       // no entry has a higher stamp
-	Runs      []TermRun   // which term wrote which of the log's indexes, in order
-	Sizes     []sizeMark  // where in the log its bytes are, roughly
-	Configs   []ConfigRun // which configuration is in force from which of the log's indexes on, in order
+	LastTime  int64       // the highest stamp
+	Runs      []TermRun   // which term wrote which indexes, in order
+	Sizes     []sizeMark  // roughly where in the log its bytes are
+	Configs   []ConfigRun // the configurations, in order
 	Bootstrap *Bootstrap  // the content of entry 1; nil if the log does not hold it
 }
 
-// TermRun says that the entries from First up to the next run's First carry Term.
+// TermRun says that the entries from First up to the next run's First have the term.
 type TermRun struct {
 	Term  Term
 	First Index
 }
 
-// ConfigRun says that the entry at Index holds Config, which is in force from there up to the next run's Index.
+// ConfigRun says that the entry at Index holds Config, which is in force up to the next run's Index.
 type ConfigRun struct {
 	Index  Index
 	Config Configuration
@@ -230,8 +230,7 @@ func (s *StoredLog) Begin(b Base) {
 	*s = StoredLog{Base: b, Last: b.ID, LastTime: b.Time}
 }
 
-// Observe adds the next entry of a log; call it for every entry in order. It returns an error if the entry cannot
-// follow the ones before it.
+// Observe adds the next entry. Call it for every entry in order. The error says why the entry cannot follow.
 func (s *StoredLog) Observe(e Entry) error {
 	if e.Index != s.Last.Index+1 || e.Term < s.Last.Term {
 		return fmt.Errorf("raft: entry %v follows entry %v", e.ID(), s.Last)

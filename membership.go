@@ -115,9 +115,8 @@ func (c *Core) configCommitted(run ConfigRun) {
 	c.step.out.Config = &config
 }
 
-// Removed returns the index of the entry that has removed this member from its cluster, once that is known to be
-// committed; 0: none, or one behind which it has joined again. A loop reads it after each Step, and ends the member about an
-// election timeout later, so that what the member still has to say leaves, unless it is 0 again by then. It allocates nothing.
+// Removed returns the committed entry that removed this member; 0: none, or the member has joined again. A loop reads it after
+// each Step. It ends the member about an election timeout later, so that last messages leave, unless it is 0 by then.
 func (c *Core) Removed() Index {
 	removal, removed := c.log.configAt(c.log.commit).Config.removal(c.self)
 	if !removed || c.joinsAgain(removal) {

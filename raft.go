@@ -30,10 +30,8 @@ func (r Role) String() string {
 	return fmt.Sprintf("role %d", uint8(r))
 }
 
-// Core is Raft: a deterministic state machine in memory, without clock, I/O, goroutine or lock. The
-// same events give the same outputs. One goroutine at a time may call its methods.
-//
-// It keeps the terms of its log's entries, but not their payloads.
+// Core is Raft: a deterministic state machine in memory, without clock, I/O, goroutine or lock. The same events give the same
+// outputs. It keeps no payloads of entries. One goroutine at a time may call its methods.
 type Core struct {
 	cfg  CoreConfig
 	self Peer
@@ -52,15 +50,13 @@ type Core struct {
 	bootstrapper *bootstrapper // non-nil exactly while this member bootstraps a cluster
 	snaps        snapshots     // of this member's own state
 	clocks       clocks        // of the other voters, for the stamps of entries
-	step         step          // the Output that the running Step builds up
+	step         step          // the state of the running Step
 }
 
-// NewCore returns a core that continues from the stored state, and its first Output. It returns all
-// problems of cfg joined, each a *ConfigError; a *StaleImageError or a *ContradictedError if the store
-// is marked; a *RemovedError if this member was removed from its cluster; a *LaterVersionError if the cluster has a higher feature level than this release knows; an
-// *AppliedBeyondLogError if the log does not hold the entry that the FSM has applied last; an
-// *AppliedBelowBaseError if the log no longer holds the entry behind that; and a *CorruptError if the log
-// holds a term above the stored one.
+// NewCore returns a core that continues from the stored state, and its first Output. It returns all problems of cfg, joined,
+// each a *ConfigError. A store is refused with a *StaleImageError or *ContradictedError (marked), *RemovedError,
+// *LaterVersionError (feature level), *AppliedBeyondLogError, *AppliedBelowBaseError, or *CorruptError (a term in the log
+// above the stored one).
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, Output{}, err
@@ -100,8 +96,8 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	return c, c.finish(), nil
 }
 
-// Step handles the events in order, then checks the deadlines, and returns what the caller must do. It
-// panics with an *InvariantError if the core is in an impossible state; the core cannot be used after that.
+// Step handles the events in order, then checks the deadlines, and returns what the caller must do. After a panic with an
+// *InvariantError, an impossible state, the core cannot be used any more.
 func (c *Core) Step(now Now, events ...Event) Output {
 	c.begin(now)
 	for _, e := range events {

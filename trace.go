@@ -6,19 +6,17 @@ import (
 	"time"
 )
 
-// TraceEvent is a decision of the core, as data; String renders it. Nothing depends on trace events. Which fields
-// are set depends on the kind.
+// TraceEvent is a decision of the core, rendered by String. Nothing depends on it. Kind says which other fields are set.
 type TraceEvent struct {
-	Kind   TraceEventKind
-	Term   Term // the member's term at the time
-	Peer   NodeID
-	Newer  Term // the term of a message
-	ID     EntryID
-	Hint   EntryID
-	Index  Index
-	Reason DenyReason
-	Text   string
-	Took   Time
+	Kind     TraceEventKind
+	Term     Term // the member's term at the time
+	Peer     NodeID
+	Newer    Term // the term of a message
+	ID, Hint EntryID
+	Index    Index
+	Reason   DenyReason
+	Text     string
+	Took     Time
 }
 
 // TraceEventKind says what was decided.
