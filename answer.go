@@ -5,9 +5,9 @@ type Answer struct {
 	RequestID RequestID
 	Kind      AnswerKind
 	ID        EntryID     // AnswerAccepted; AnswerReadSafe: the index alone; AnswerSnapshot
-	Refusal   RefusalKind // AnswerRefused
+	Refusal   RefusalKind // AnswerRefused, AnswerGivenUp
 	Leader    NodeID      // the member to ask instead, if known; AnswerTransferred: the new leader
-	Err       error       // of RefusedTooLarge, and of a change: values and remedy; else nil
+	Err       error       // values and remedy, of RefusedTooLarge and of a change that is refused or given up; else nil
 }
 
 // AnswerKind is the outcome of a request. An accepted proposal is applied here, or gets a second answer: AnswerNotApplied or
@@ -15,7 +15,6 @@ type Answer struct {
 // AnswerGivenUp.
 type AnswerKind uint8
 
-// The answers to a request.
 const (
 	AnswerAccepted    AnswerKind = 1 // the proposal is in the leader's log at ID; a change begins with that entry
 	AnswerRefused     AnswerKind = 2 // not applied, and never will be, or a read or a transfer failed: see Refusal, Leader
@@ -24,7 +23,7 @@ const (
 	AnswerReadSafe    AnswerKind = 5 // a read is linearizable once ID.Index is applied here
 	AnswerTransferred AnswerKind = 6 // the transfer has succeeded: Leader leads now
 	AnswerSnapshot    AnswerKind = 7 // a snapshot of ID is durable, and covers what was applied at the request
-	AnswerChanged     AnswerKind = 8 // the members are as asked, by the committed entry ID; of no effect: its index alone
+	AnswerChanged     AnswerKind = 8 // the members are as asked, by the committed entry ID; if they were before, by ID.Index
 	AnswerGivenUp     AnswerKind = 9 // the change was given up by the committed entry ID: see Refusal, Err
 )
 

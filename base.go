@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Base replaces the entries at the beginning of a log once they are deleted. All of them are committed.
+// Base replaces the committed entries that were deleted at a log's beginning.
 type Base struct {
 	ID           EntryID       // of the last deleted entry: the paper's last included index and term (§7)
 	Time         int64         // the highest stamp up to ID
@@ -31,9 +31,6 @@ type Snapshot struct {
 	Sum  uint32     // CRC-32C of all bytes; 0 while Size is -1
 	Held bool       // the sender reads the bytes from a frozen state in its memory, not from a file
 }
-
-// SnapshotRecordBytesMax bounds what Base.Encode and Snapshot.Encode return. The largest configuration needs most of it.
-const SnapshotRecordBytesMax = bootstrapBytesMax
 
 // The versions of a base or snapshot. Releases that cannot change members know the first alone. It is written until the
 // members of a cluster have been changed, so that these releases can still read what an upgraded member writes.

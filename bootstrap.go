@@ -355,16 +355,14 @@ func (f *bootstrapper) lacks(a probeAnswer) string {
 	return ""
 }
 
-// Initialize makes an uninitialized store that of a member of a new cluster, without node.Config.Initial: for programs that
-// create many groups and know all members of each. Make the returned write durable, then pass s to NewCore. The member
-// begins in term 1, without a leader. After a crash before the write is durable, do it again.
+// Initialize makes an uninitialized store that of a member of a new cluster, without node.Config.Initial, for programs that
+// create many groups and know their members. Make the returned write durable, or after a crash do it all again, then pass s to
+// NewCore. The member begins in term 1, without a leader.
 //
-// It is safe only if every member of c does it with the same arguments, before its core runs, and never again. The cluster
-// id and the incarnations must be random and new: see Identity.Fresh. A member whose disk was emptied has forgotten votes
-// and entries that others rely on: replace it instead.
-//
-// A store of this cluster needs no write. Another initialized store is refused with ErrInitialized, and a bad argument with
-// a *ConfigError.
+// It is safe only if all members of c do it with the same arguments, before their cores run, and never again. The cluster id
+// and the incarnations must be random and new: see Identity.Fresh. Never do it for an emptied disk, which has forgotten votes
+// and entries that others rely on: replace its member. A store of this cluster needs no write. Another initialized store
+// is refused with ErrInitialized, and a bad argument with a *ConfigError.
 func (s *Stored) Initialize(id NodeID, cluster ClusterID, c Configuration) (StorageWrite, error) {
 	hard := HardState{Term: 1}
 	if s.Mark != nil {

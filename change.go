@@ -8,21 +8,18 @@ import (
 
 // Change changes the members. New learners, addresses and Metas take effect first. A member that is to become a voter joins
 // as a learner; all other edits wait until every such member has caught up. Then all roles change together, or the change is
-// given up and no role changes.
-//
-// A Peer with Incarnation 0 names the voter with its id or, if no voter has it, the only member. In Remove it must be the only
-// member with its id: otherwise the same request, repeated, would remove the other one.
+// given up and no role changes. A Peer with Incarnation 0 names the voter with its id or, if no voter has it, the only member.
+// In Remove it must be the only member with its id, or the same request, repeated, would remove the other one.
 type Change struct {
-	Add     []Member // to join as Voter or Learner; a present learner that is added as Voter is promoted
-	Promote []Peer   // learners that become voters
-	Demote  []Peer   // voters that become learners
-	Remove  []Peer
-	Replace []Replacement
-	Update  []Update
-	Cancel  bool     // gives up a change that waits for members to catch up; must come alone
-	Despite []NodeID // future voters that may be silent; without it, most of the new voters must be heard
-	// Patience is how long a future voter may make no progress before the change is given up. Default 1 min, at most 24 h.
-	Patience time.Duration
+	Add      []Member // to join as Voter or Learner; a present learner that is added as Voter is promoted
+	Promote  []Peer   // learners that become voters
+	Demote   []Peer   // voters that become learners
+	Remove   []Peer
+	Replace  []Replacement
+	Update   []Update
+	Cancel   bool          // gives up a change that waits for members to catch up; must come alone
+	Despite  []NodeID      // future voters that may be silent; a majority of them must be heard otherwise
+	Patience time.Duration // for a future voter that makes no progress, then gives up; default 1 min, at most 24 h
 }
 
 // Replacement removes Old and gives its role to New, whose Kind is not read. They may differ in the incarnation alone.

@@ -25,7 +25,7 @@ func (e *ConfigChangedError) Error() string {
 	return fmt.Sprintf(notChanged+"the configuration is %d now, not %d: look at it and decide again", e.Index, e.IfIndex)
 }
 
-// ChangePendingError refuses a change while another one is running. Wait until that has ended, or cancel it.
+// ChangePendingError refuses a change while another one runs: wait, or cancel it.
 type ChangePendingError struct {
 	Index Index         // of the entry of the configuration in force
 	Joint bool          // the voters are changing: that cannot be canceled, and the next leader finishes it, too
@@ -46,7 +46,7 @@ func (e *ChangePendingError) Error() string {
 	return s
 }
 
-// UnknownMemberError refuses a change that names a member that the configuration does not have.
+// UnknownMemberError refuses a change that names an unknown member.
 type UnknownMemberError struct {
 	ID      NodeID
 	Known   []NodeID // the members, each once
@@ -96,8 +96,8 @@ func (e *AddressInUseError) Error() string {
 	return fmt.Sprintf(notChanged+"%s cannot be at %s: that is the address of %s", e.ID, e.Address, e.By)
 }
 
-// QuorumLossError refuses or ends a change: too few of the voters that it leads to are heard. Bring the silent ones back, or
-// name them in Change.Despite if enough of them will return.
+// QuorumLossError refuses or ends a change: too few of the future voters are heard. Bring the silent ones back, or name them
+// in Change.Despite if enough of them will return.
 type QuorumLossError struct{ Silent, Voters []NodeID }
 
 func (e *QuorumLossError) Error() string {
@@ -117,8 +117,7 @@ func (e *EarlierReleaseError) Error() string {
 	return fmt.Sprintf(notChanged+"%s speak%s protocol %d, and this needs %d: upgrade first", idList(e.IDs), singular(len(e.IDs)), e.Speaks, e.Needs)
 }
 
-// WasRemovedError refuses to add an incarnation that the entry at Index removed. Empty its store or set it aside, so that
-// the member gets another incarnation.
+// WasRemovedError refuses to add an incarnation that the entry at Index removed. Set its store aside to get another one.
 type WasRemovedError struct {
 	ID    NodeID
 	Index Index
@@ -141,7 +140,6 @@ func (e *CatchUpError) Error() string {
 	return fmt.Sprintf("%v: %s has made no progress for %v, at entry %d of %d", ErrChangeGivenUp, e.ID, e.Patience, e.Match, e.Last)
 }
 
-// Unwrap returns ErrChangeGivenUp.
 func (e *CatchUpError) Unwrap() error { return ErrChangeGivenUp }
 
 // RemovedError ended a node, or refused its start: the committed entry at Index removed this member. To let it join again,
@@ -152,7 +150,6 @@ func (e *RemovedError) Error() string {
 	return fmt.Sprintf("%v, by configuration %d: to let it join again, empty its store and add it", ErrRemoved, e.Index)
 }
 
-// Unwrap returns ErrRemoved.
 func (e *RemovedError) Unwrap() error { return ErrRemoved }
 
 func idList(ids []NodeID) string {
@@ -177,8 +174,8 @@ func singular(n int) string {
 	return ""
 }
 
-// NotEmptyError refuses to add a member whose store belongs to another cluster, or may belong to a removed incarnation. Set
-// the store aside (storage.SetAside), or name another address.
+// NotEmptyError refuses to add a member whose store belongs to another cluster, or perhaps to a removed incarnation. Set it
+// aside (storage.SetAside), or name another address.
 type NotEmptyError struct {
 	ID      NodeID
 	Address string    // as advertised
@@ -201,8 +198,8 @@ func (e *NotEmptyError) Error() string {
 		e.ID, e.Address, e.Cluster)
 }
 
-// ValidateFor returns the error with which a leader of this configuration would refuse the change even if it heard every
-// member; nil: none. A leader may have more reasons to refuse it.
+// ValidateFor returns the error with which a leader of this configuration that hears all members refuses the change. nil: a
+// leader may still refuse it.
 func (ch Change) ValidateFor(run ConfigRun) error {
 	at := run.Index
 	for _, r := range run.Config.Removed {

@@ -89,8 +89,8 @@ func (f Bootstrap) Encode() []byte {
 	return data
 }
 
-// DecodeBootstrap decodes and checks the data of entry 1. It returns a *LaterVersionError or an *EarlierVersionError if only
-// another release can read it.
+// DecodeBootstrap decodes and checks the data of entry 1. The error is a *LaterVersionError or *EarlierVersionError for
+// another release's version.
 func DecodeBootstrap(data []byte) (Bootstrap, error) {
 	if len(data) > bootstrapBytesMax {
 		return Bootstrap{}, fmt.Errorf("raft: the bootstrap entry has %d bytes; the limit is %d", len(data), bootstrapBytesMax)

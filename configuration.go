@@ -8,15 +8,20 @@ import (
 	"time"
 )
 
-// Limits of a configuration.
+// Limits of what is stored and sent.
 const (
-	NodeIDBytesMax  = 64             // bytes of a NodeID
-	AddressBytesMax = 256            // bytes of a Member's Address
-	MetaBytesMax    = 1024           // bytes of a Member's Meta
-	MembersMax      = 255            // members of a cluster, voters and learners together
-	RemovedMax      = 64             // removals that a configuration remembers
-	patienceMax     = 24 * time.Hour // a Configuration's Patience
+	NodeIDBytesMax         = 64                // bytes of a NodeID
+	AddressBytesMax        = 256               // bytes of a Member's Address
+	MetaBytesMax           = 1024              // bytes of a Member's Meta
+	ReleaseBytesMax        = 64                // bytes of Hello.Release, printable ASCII
+	MembersMax             = 255               // members of a cluster, voters and learners together
+	RemovedMax             = 64                // removals that a configuration remembers
+	LineageStartsMax       = 64                // of its own starts that a store remembers
+	SnapshotRecordBytesMax = bootstrapBytesMax // bytes of Base.Encode and Snapshot.Encode, mostly of the configuration
 )
+
+// patienceMax bounds a Configuration's Patience.
+const patienceMax = 24 * time.Hour
 
 // featureLevelMembers is the feature level of a cluster whose members have been changed.
 const featureLevelMembers = 1
@@ -24,10 +29,9 @@ const featureLevelMembers = 1
 // featureLevelMax is the highest feature level that this release knows.
 const featureLevelMax = featureLevelMembers
 
-// MemberKind says what a member may do.
+// MemberKind says what a member may do. Its numbers are in the log's format.
 type MemberKind uint8
 
-// The kinds of members. The numbers are part of the log's format.
 const (
 	Voter   MemberKind = 0 // votes, may lead, counts towards every quorum
 	Learner MemberKind = 1 // receives the log; has no vote unless a joint configuration's outgoing half gives it one
@@ -49,7 +53,6 @@ func (k MemberKind) String() string {
 // NextRole says what a member becomes once all future voters have caught up. The numbers are part of the log's format.
 type NextRole uint8
 
-// The roles that a change gives.
 const (
 	NextSame    NextRole = 0 // the member keeps its role
 	NextVoter   NextRole = 1 // of a learner: it becomes a voter
@@ -109,17 +112,14 @@ type Removal struct {
 // Halves says in which halves of a configuration a peer votes. Only a joint configuration has an outgoing half.
 type Halves uint8
 
-// The halves of a configuration.
 const (
 	IncomingHalf Halves = 1 << 0 // the members whose kind is Voter
 	OutgoingHalf Halves = 1 << 1 // Configuration.Outgoing
 )
 
 // Configuration names the members of a cluster, and the state of a change of them. It is immutable. While one incarnation
-// replaces another, their id stands twice.
-//
-// In a joint configuration, the paper's C_old,new, both the Outgoing voters (C_old) and the members of kind Voter (C_new)
-// must agree. A Voter outside Outgoing is being promoted, a Learner in it demoted, and a Leaving member removed.
+// replaces another, both are in it. In a joint configuration, the paper's C_old,new, the Outgoing voters (C_old) and the
+// members of kind Voter (C_new) must agree. A Voter outside Outgoing is being promoted, and a Learner in it demoted.
 type Configuration struct {
 	Members  []Member      // sorted by id, then by incarnation
 	Outgoing []Peer        // the voters of the configuration that a joint one replaces, sorted; else empty
@@ -128,7 +128,7 @@ type Configuration struct {
 	Level    uint64        // the cluster's feature level: 0 as bootstrapped, 1 once its members were changed
 }
 
-// NewConfiguration returns a configuration of the members, sorted but not checked: see Validate.
+// NewConfiguration returns a configuration of the members, sorted, not validated.
 func NewConfiguration(members []Member) Configuration {
 	sorted := slices.Clone(members)
 	slices.SortFunc(sorted, func(a, b Member) int { return a.Peer().compare(b.Peer()) })
@@ -153,7 +153,7 @@ func (c Configuration) position(p Peer) (int, bool) {
 	return slices.BinarySearchFunc(c.Members, p, func(m Member, p Peer) int { return m.Peer().compare(p) })
 }
 
-// Member returns the member with this id; of two, in this order, the Voter, a Learner, the first.
+// Member returns the member with this id. Of two, it prefers a Voter to a Learner to a Leaving member, and then the first.
 func (c Configuration) Member(id NodeID) (Member, bool) {
 	of := c.withID(id)
 	if len(of) == 0 {
@@ -212,7 +212,7 @@ func (c Configuration) needs(p Peer) bool {
 	return ok && m.Next == NextVoter || c.VotesIn(p) != 0
 }
 
-// Joint reports whether the voters are changing, so that two sets of them must agree.
+// Joint reports whether the voters are changing: two sets of them must agree.
 func (c Configuration) Joint() bool { return len(c.Outgoing) > 0 }
 
 // Changing reports whether a change waits for members to catch up.
@@ -226,7 +226,7 @@ func (c Configuration) Equal(other Configuration) bool {
 		slices.Equal(c.Removed, other.Removed) && c.Patience == other.Patience && c.Level == other.Level
 }
 
-// SameList reports whether both name the same members, whatever their incarnations.
+// SameList reports whether both name the same members, of any incarnation.
 func (c Configuration) SameList(other Configuration) bool {
 	return slices.EqualFunc(c.Members, other.Members, func(a, b Member) bool {
 		a.Incarnation, b.Incarnation = 0, 0

@@ -9,7 +9,7 @@ import (
 
 // This file holds the settings of a core: their meaning, defaults and limits.
 
-// CoreConfig configures a Core. The zero value of a time or of a limit means its default.
+// CoreConfig configures a Core. A time or limit of zero means its default.
 type CoreConfig struct {
 	ID                NodeID        // required
 	Initial           Configuration // node.Config.Initial; empty: none
@@ -24,7 +24,7 @@ type CoreConfig struct {
 	Limits
 }
 
-// WithDefaults returns the configuration with its defaults filled in, as NewCore does.
+// WithDefaults returns the configuration with the defaults of NewCore.
 func (c CoreConfig) WithDefaults() CoreConfig {
 	setDefault(&c.ElectionTimeout, electionTimeoutDefault)
 	setDefault(&c.HeartbeatInterval, c.ElectionTimeout/3)
@@ -133,31 +133,27 @@ func (p configProblems) joined() error {
 
 // Limits bound what a member keeps and sends. node.Config and CoreConfig share them. A zero value means the default.
 //
-// SnapshotEntries and SnapshotLogBytes say when a snapshot is taken, SnapshotTailBytes and SnapshotHoldBytes how much of the
-// log stays then. A member shortens its log by itself only if that drops an eighth of SnapshotEntries or SnapshotLogBytes,
-// since it costs a write. A requested snapshot (Node.Snapshot, SnapshotRequested) always shortens it to the tail and what
-// followers need.
+// The first two Snapshot limits say when a snapshot is taken, the others how much of the log stays. By itself, a member
+// shortens its log only if that drops an eighth of SnapshotEntries or SnapshotLogBytes, since it costs a write. A requested
+// snapshot shortens it to the tail and what followers need.
 type Limits struct {
-	CommandBytesMax  int // of one command; default 1 MiB, at most EntryDataBytesMax
-	ProposalsMax     int // proposals, and reads, that wait for an answer; default 16,384 each
-	ProposalBytesMax int // of waiting proposals; the last may exceed it, so that large ones have a chance; default 64 MiB
-	UnappliedMax     int // entries in the log that are not applied; default 65,536
-	AppendBytesMax   int // of the entries of one append message, which carries at least one entry; default 1 MiB
-	InflightMax      int // unanswered append messages to one follower; default 256
-	InflightBytesMax int // of those messages; the last may exceed it; default 8 MiB
-	// SnapshotEntries is the number of applied entries after which a snapshot is taken. Default 65,536.
-	SnapshotEntries int
-	// SnapshotLogBytes is the same in bytes, or the size of the last snapshot if that is larger. Default 64 MiB.
-	SnapshotLogBytes int
-	// SnapshotTailBytes is about how many bytes of entries always stay, for followers that lag a little. Default 16 MiB.
-	SnapshotTailBytes int
+	CommandBytesMax   int // of one command; default 1 MiB, at most EntryDataBytesMax
+	ProposalsMax      int // proposals, and reads, that wait for an answer; default 16,384 each
+	ProposalBytesMax  int // of waiting proposals; the last may exceed it, so that large ones have a chance; default 64 MiB
+	UnappliedMax      int // entries in the log that are not applied; default 65,536
+	AppendBytesMax    int // of the entries of one append message, which carries at least one entry; default 1 MiB
+	InflightMax       int // unanswered append messages to one follower; default 256
+	InflightBytesMax  int // of those messages; the last may exceed it; default 8 MiB
+	SnapshotEntries   int // applied entries after which a snapshot is taken; default 65,536
+	SnapshotLogBytes  int // the same in bytes, or the size of the last snapshot if that is larger; default 64 MiB
+	SnapshotTailBytes int // about how many bytes of entries always stay, for followers that lag a little; default 16 MiB
 	// SnapshotHoldBytes bounds the entries beyond the tail that a leader keeps for a live follower that needs them next.
 	// A larger snapshot that is sent to the follower raises it to its size, and a frozen state of a DurableFSM to as much
 	// as the follower has of it. Default 256 MiB.
 	SnapshotHoldBytes int
 }
 
-// LimitBytesMax bounds every limit in bytes. On 32-bit machines no sum of two overflows.
+// LimitBytesMax bounds limits in bytes, so that two of them can be added.
 const LimitBytesMax = min(1<<40, math.MaxInt/2)
 
 func (l Limits) withDefaults() Limits {

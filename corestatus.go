@@ -13,8 +13,8 @@ func (c *Core) Leadership() Leadership {
 	return Leadership{c.hard.Term, c.termLeader.peer.ID, c.termLeader.peer.Incarnation, c.role()}
 }
 
-// FSMHangs reports whether the FSM has been applying one batch for longer than ApplyStallMax. A loop may then answer accepted
-// proposals with an unknown outcome. It allocates nothing.
+// FSMHangs reports whether the FSM has applied one batch for ApplyStallMax: a loop may then report outcomes as unknown. It
+// allocates nothing.
 func (c *Core) FSMHangs() bool { return c.fsmHangs() }
 
 // CoreStatus is a core's state for operators.
@@ -24,24 +24,21 @@ type CoreStatus struct {
 	StartCount  uint64
 	Cluster     ClusterID // zero while uninitialized
 	Leadership
-	Bootstrapper    Peer // zero while uninitialized
-	Uninitialized   bool
-	Config          Configuration   // in force
-	ConfigIndex     Index           // of the entry that holds Config; 0 while uninitialized
-	ConfigCommitted Index           // of the newest committed configuration; below ConfigIndex, Config may be rolled back
-	Removals        []Removal       // the latest committed ones, oldest first, at most RemovedMax
-	Removed         Index           // see Core.Removed
-	Change          *ChangeProgress // of a leader: what a change of the members waits for; nil: none
-	Base            EntryID         // the log begins behind it; zero: at entry 1
-	Last            EntryID         // of the log
-	Persisted       Index           // the end of the durable log
-	Durable         HardState       // while it is behind, the member does not campaign, and promises wait
-	Commit          Index
-	Applied         Index
-	// Suspected is a leader that Config does not name and that has shown a loss here; zero: none. This member neither votes
-	// nor campaigns until Config names that leader, a leader of a later term appends here, or another leader of its term
-	// proves it false.
-	Suspected         Peer
+	Bootstrapper      Peer // zero while uninitialized
+	Uninitialized     bool
+	Config            Configuration   // in force
+	ConfigIndex       Index           // of the entry that holds Config; 0 while uninitialized
+	ConfigCommitted   Index           // of the newest committed configuration; below ConfigIndex, Config may be rolled back
+	Removals          []Removal       // the latest committed ones, oldest first, at most RemovedMax
+	Removed           Index           // see Core.Removed
+	Change            *ChangeProgress // of a leader: what a change of the members waits for; nil: none
+	Base              EntryID         // the log begins behind it; zero: at entry 1
+	Last              EntryID         // of the log
+	Persisted         Index           // the end of the durable log
+	Durable           HardState       // while it is behind, the member does not campaign, and promises wait
+	Commit            Index
+	Applied           Index
+	Suspected         Peer           // a leader outside Config that has shown a loss here, so no votes or campaigns yet; zero: none
 	DiskStalled       bool           // the oldest write takes longer than DiskStallMax: a leader refuses proposals
 	FSMHangs          bool           // a batch takes longer than ApplyStallMax: a leader refuses proposals
 	Snapshot          EntryID        // the last entry that the newest snapshot or DurableFSM.Sync covers; zero: none
@@ -62,12 +59,11 @@ type CoreStatus struct {
 // ChangeStage says how far a change of the members is.
 type ChangeStage string
 
-// The stages of a change.
 const (
 	ChangeCommits   ChangeStage = "commits"    // its entry is not committed yet
-	ChangeCatchesUp ChangeStage = "catches up" // members that are to vote have to catch up first
+	ChangeCatchesUp ChangeStage = "catches up" // future voters must catch up first
 	ChangeJoint     ChangeStage = "joint"      // the former and the new voters must agree
-	ChangeTransfers ChangeStage = "transfers"  // it is done, and the leader, which has no vote any more, transfers its leadership
+	ChangeTransfers ChangeStage = "transfers"  // it is done, and the leader, which lost its vote, transfers its leadership
 )
 
 // ChangeProgress says what a change of the members waits for.
@@ -88,7 +84,7 @@ type CatchUpRound struct {
 	MovedAt Time  // when it last made progress; initially, when the leader began with it
 }
 
-// ElectionStatus describes a member's attempts to be elected since a term last committed.
+// ElectionStatus describes a member's elections since a term last committed.
 type ElectionStatus struct {
 	Attempts int  // election timeouts, each of which began a pre-vote
 	Wait     Time // the present wait: the election timeout, or more after slow answers or writes
@@ -97,7 +93,7 @@ type ElectionStatus struct {
 	Pause    Time // the longest time that its process slept beyond a deadline
 }
 
-// Slowest returns the longest of Write, Answer and Pause, and its name as part of a sentence.
+// Slowest returns the longest of Write, Answer and Pause, with words for it.
 func (e ElectionStatus) Slowest() (what string, took Time) {
 	switch longest := max(e.Write, e.Answer, e.Pause); longest {
 	case e.Write:

@@ -11,7 +11,7 @@ import (
 // Term numbers elections; each has at most one leader (paper §5.1). Term 0 is before a cluster's first election.
 type Term uint64
 
-// Index is the position of an entry in the log, from 1; 0 means "before the log".
+// Index is the position of an entry in the log, from 1; 0: before the log.
 type Index uint64
 
 // NodeID names a member: 1 to NodeIDBytesMax bytes of printable ASCII without spaces. Do not reuse it for another member.
@@ -36,10 +36,9 @@ type EntryID struct {
 
 func (e EntryID) String() string { return fmt.Sprintf("%d@%d", e.Index, e.Term) }
 
-// EntryKind says what an entry is for.
+// EntryKind says what an entry is for. Its numbers are in the record format.
 type EntryKind uint8
 
-// The kinds of entries. The numbers are part of the record format.
 const (
 	EntryCommand       EntryKind = 1 // a command of the application: the only kind that an FSM sees
 	EntryNoop          EntryKind = 2 // begins a leader's term, and carries Barrier
@@ -104,11 +103,7 @@ const (
 // the connection.
 var ErrBadRecord = errors.New("raft: bad entry record")
 
-// Record returns the entry as the bytes that are stored and sent, little endian:
-//
-//	length of the data uint32 | group uint24 (0) | version uint8 (0) | index uint64 | term uint64 | time int64 | kind uint8 | data | CRC-32C of all before
-//
-// The result is shared: it must not be changed.
+// Record returns the shared bytes that are stored and sent, little endian:
 func (e Entry) Record() []byte {
 	if e.record == nil {
 		e.Seal()
@@ -125,8 +120,8 @@ func recordBuffer(data []byte) (record, within []byte) {
 	return record, within
 }
 
-// Seal encodes the entry's record unless it is encoded already. An entry from NewProposal is encoded in place. A loop seals
-// the entries of each Output.Write before it passes them on; from then on the Record is shared.
+// Seal encodes the entry's record, in place after NewProposal, unless it is encoded already. A loop seals the entries of each
+// Output.Write before it passes them on; from then on the Record is shared.
 func (e *Entry) Seal() {
 	if e.sealed() {
 		return

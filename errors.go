@@ -27,11 +27,11 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// TooLargeError refuses a command; it was not applied. Propose less at once, or raise the limit: that of Member's transport,
-// or the leader's Config.CommandBytesMax if Member is "".
+// TooLargeError refuses a command; it was not applied. Propose less at once, or raise the limit: in Member's transport, or
+// the leader's Config.CommandBytesMax.
 type TooLargeError struct {
 	Bytes, Limit int
-	Member       NodeID // takes no larger command in an append
+	Member       NodeID // takes no larger command in an append; "": the leader does not
 }
 
 func (e *TooLargeError) Error() string {
@@ -53,7 +53,7 @@ func (e *NoRoomError) Error() string {
 func (e *NoRoomError) Unwrap() []error { return []error{ErrOverloaded, e.Err} }
 
 // InvariantError ended the node: its core was in an impossible state, by a bug or a failure of memory. Report it with the
-// trace events that the node logged at level INFO.
+// trace events in the log (INFO).
 type InvariantError struct {
 	Rule  string // the sentence that does not hold
 	State string // of the core; "": not available

@@ -11,7 +11,7 @@ type Now struct {
 	Wall int64 // nanoseconds since 1970, for the stamps of entries
 }
 
-// RequestID matches an Answer to its request. Use each only once with one Core.
+// RequestID matches an Answer to its request. One Core gets each only once.
 type RequestID uint64
 
 // Seq numbers the writes of one Core from 1.
@@ -20,17 +20,17 @@ type Seq uint64
 // Event is one of the event types of this package. docs/architecture.md says which of them a loop may leave out.
 type Event interface{ event() }
 
-// Received is a message that has arrived. The loop has checked that it came from Message.From.ID.
+// Received is a message. The loop has checked that Message.From.ID sent it.
 type Received struct{ Message Message }
 
-// Persisted says that all writes up to Seq are durable, and that their Then has left.
+// Persisted says that all writes up to Seq are durable and their Then is sent.
 type Persisted struct{ Seq Seq }
 
 // Applied says that the FSM has applied the log up to ID.
 type Applied struct{ ID EntryID }
 
-// Applying says that the FSM was given the batch that ends at ID at the time Since, and has not returned. A loop must report
-// it before CoreConfig.ApplyStallMax has passed. Then the FSM counts as hanging until Applied covers ID.
+// Applying says that the FSM got the batch that ends at ID at Since, and has not returned. A loop must report it before
+// ApplyStallMax has passed. Then the FSM counts as hanging until Applied covers ID.
 type Applying struct {
 	ID    EntryID
 	Since Time
@@ -45,8 +45,8 @@ type Proposal struct {
 	record []byte // the recordBuffer around Data, or nil
 }
 
-// NewProposal returns a proposal with a copy of data in the buffer of the entry's record, so that a command is copied only
-// once on its way to the disk and the network. Propose it only once, because the entry takes over the buffer.
+// NewProposal returns a proposal with a copy of data in the buffer of the entry's record: the only copy on the way to disk
+// and network. Propose it only once, because the entry takes over the buffer.
 func NewProposal(requestID RequestID, kind EntryKind, data []byte) Proposal {
 	record, within := recordBuffer(data)
 	return Proposal{RequestID: requestID, Kind: kind, Data: within, record: record}
@@ -74,7 +74,7 @@ type ChangeRequested struct {
 	Change    Change
 }
 
-// PeerUp says that a connection to the peer is up, and what the peer's handshake said.
+// PeerUp says that the peer is connected, and what its handshake said.
 type PeerUp struct {
 	ID             NodeID
 	Incarnation    Incarnation
@@ -103,37 +103,36 @@ type SendDropped struct {
 // a snapshot that covers everything applied is durable.
 type SnapshotRequested struct{ RequestID RequestID }
 
-// SnapshotTaken answers the Take of an entry.
+// SnapshotTaken answers the Take of an entry. Snapshot is zero with Err. After Take.Sync, its File is zero, and its ID is what
+// DurableFSM.Applied returns: the last command at or before Take, or the restored entry.
 type SnapshotTaken struct {
-	Take EntryID
-	// Snapshot describes a complete and synced file; Held is set after Take.Hold. After Take.Sync its File is zero and its ID
-	// is what DurableFSM.Applied returns: the last command at or before Take, or the restored entry. Zero with Err.
-	Snapshot Snapshot
-	Err      error // only appears in the trace
+	Take     EntryID
+	Snapshot Snapshot // its file complete and synced; Held after Take.Hold
+	Err      error    // only appears in the trace
 }
 
-// SnapshotArrived says that the whole stream of a Receive is here: checked, and synced in Snapshot.File.
+// SnapshotArrived says that a stream is complete, checked and synced.
 type SnapshotArrived struct {
 	From     Peer
 	Snapshot Snapshot
 }
 
-// SnapshotSending says how many Bytes of an offered snapshot the peer has. The leader keeps as much of its log for the peer,
-// which matters for a frozen state of unknown size. Report it at any rate.
+// SnapshotSending says how many Bytes of an offered snapshot the peer has. The leader keeps as many of its log for it, which
+// matters for a frozen state of unknown size.
 type SnapshotSending struct {
 	To    Peer
 	File  SnapshotID
 	Bytes int64
 }
 
-// SnapshotSent says that the stream of an offered snapshot has ended. A frozen state ends with its stream.
+// SnapshotSent says that an offered stream, with its frozen state, has ended.
 type SnapshotSent struct {
 	To   Peer
 	File SnapshotID
 	Err  error // why it was given up, for the trace; nil: the peer has all of it
 }
 
-// Closing: the node is about to stop. The core answers every open request and refuses new ones.
+// Closing: the core answers every open request, and refuses later ones.
 type Closing struct{}
 
 // Span is the entries (After, Last].

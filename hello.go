@@ -32,11 +32,10 @@ type Hello struct {
 	Protocol        uint16        // * of the connection, the highest that both sides know; set for Check and Up
 }
 
-// Limits of a Hello, and the protocol versions that Hello.Protocol and PeerUp.Protocol distinguish.
+// Protocol versions for Hello.Protocol and PeerUp.Protocol.
 const (
-	ReleaseBytesMax           = 64 // of Hello.Release, in printable ASCII characters
-	ProtocolSnapshots  uint16 = 2  // the first version with snapshots
-	ProtocolMembership uint16 = 3  // the first version with membership changes
+	ProtocolSnapshots  uint16 = 2 // the first version with snapshots
+	ProtocolMembership uint16 = 3 // the first version with membership changes
 )
 
 // Uninitialized reports whether the sender belongs to no cluster yet.
@@ -57,30 +56,28 @@ type Rejection struct {
 	Detail      string
 }
 
-// RejectReason says why a connection was rejected. The numbers are part of the wire format; 6 is not in use.
+// RejectReason says why a connection was rejected. The numbers are part of the wire format; 6 is not in use. Members below
+// ProtocolMembership give RejectNamedOther after term 1, too.
 type RejectReason uint8
 
-// The reasons of a Rejection.
 const (
 	RejectClusterName      RejectReason = 1 // another node.Config.Cluster
 	RejectWrongID          RejectReason = 2 // the connection is for another member id
 	RejectWrongIncarnation RejectReason = 3 // the connection is for another incarnation of this member
 	RejectOtherCluster     RejectReason = 4 // another cluster id
-	// RejectNamedOther: From's configuration names another incarnation of the caller, whose disk was emptied. A member says so
-	// before its cluster has a term; below ProtocolMembership also later.
-	RejectNamedOther   RejectReason = 5
-	RejectListDiffers  RejectReason = 7 // both uninitialized, with unequal lists
-	RejectStaleStart   RejectReason = 8 // a later start of the caller has been seen: its disk is an older image
-	RejectVersion      RejectReason = 9 // no protocol version in common
-	RejectMalformed    RejectReason = 10
-	RejectCertificate  RejectReason = 11 // the certificate names another member
-	RejectUnknownStart RejectReason = 12 // a remembered start is older than the lineage: an older image cannot be ruled out
-	RejectTwin         RejectReason = 13 // an earlier start of the caller is still connected
-	RejectOwnImage     RejectReason = 14 // the caller has shown that this member's disk is an older image
-	RejectSlowDisk     RejectReason = 15 // this member's disk has not stored the caller's start in time
-	RejectRemoved      RejectReason = 16 // the caller was removed by a committed entry
-	RejectLate         RejectReason = 17 // this start was seen in a later term: a delayed handshake, or a copied machine
-	RejectReasons                   = 18 // above all of them: the length of an array of counts
+	RejectNamedOther       RejectReason = 5 // before term 1: the configuration names another incarnation: an emptied disk
+	RejectListDiffers      RejectReason = 7 // both uninitialized, with unequal lists
+	RejectStaleStart       RejectReason = 8 // a later start of the caller has been seen: its disk is an older image
+	RejectVersion          RejectReason = 9 // no protocol version in common
+	RejectMalformed        RejectReason = 10
+	RejectCertificate      RejectReason = 11 // the certificate names another member
+	RejectUnknownStart     RejectReason = 12 // the remembered start is older than the lineage: perhaps an older image
+	RejectTwin             RejectReason = 13 // an earlier start of the caller is still connected
+	RejectOwnImage         RejectReason = 14 // the caller has shown that this member's disk is an older image
+	RejectSlowDisk         RejectReason = 15 // this member's disk has not stored the caller's start in time
+	RejectRemoved          RejectReason = 16 // the caller was removed by a committed entry
+	RejectLate             RejectReason = 17 // this start was seen in a later term: a delayed handshake, or a copied machine
+	RejectReasons                       = 18 // above all of them: the length of an array of counts
 )
 
 // texts returns what is wrong and what to do about it; "" for a number that this release does not know.
@@ -139,13 +136,12 @@ func (r RejectReason) texts() (wrong, remedy string) {
 	return "", ""
 }
 
-// Known reports whether this release uses the reason. The numbers below RejectReasons have gaps.
+// Known reports whether this release uses the number, which may be in a gap.
 func (r RejectReason) Known() bool {
 	wrong, _ := r.texts()
 	return wrong != ""
 }
 
-// String returns the reason in a few words.
 func (r RejectReason) String() string {
 	if wrong, _ := r.texts(); wrong != "" {
 		return wrong
@@ -153,7 +149,6 @@ func (r RejectReason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// Error says who rejected the connection, why, and what to do about it.
 func (r *Rejection) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "raft: member %q refuses the connection: %v", r.From.ID, r.Reason)
@@ -183,5 +178,5 @@ func (r *Rejection) OfEmptiedDisk() bool {
 	return r.Reason == RejectWrongIncarnation && r.Cluster == ClusterID{}
 }
 
-// Asked reports whether the caller knows both incarnations, and only asked which of them is there.
+// Asked reports whether the caller knows both incarnations, and asked for one.
 func (r *Rejection) Asked() bool { return r.Reason == RejectWrongIncarnation && r.Named != 0 }

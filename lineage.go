@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// LineageStartsMax is how many of its own starts a store keeps.
-const LineageStartsMax = 64
-
 // StartID names one start of one store. An older image of a disk repeats a Count; the random Nonce tells the starts apart.
 type StartID struct{ Count, Nonce uint64 }
 
@@ -17,7 +14,7 @@ func (b StartID) String() string { return fmt.Sprintf("start %d (%x)", b.Count, 
 // older image.
 type Lineage []StartID
 
-// Begin returns the lineage with the next start at its end. A Storage makes it durable before Load returns.
+// Begin returns the lineage with the next start, which Load must make durable.
 func (l Lineage) Begin(nonce uint64) Lineage {
 	l = append(slices.Clone(l), StartID{Count: l.Last().Count + 1, Nonce: nonce})
 	return l[max(0, len(l)-LineageStartsMax):]
@@ -31,7 +28,7 @@ func (l Lineage) Last() StartID {
 	return l[len(l)-1]
 }
 
-// Check returns an error if the counts of a lineage do not rise one by one, or if it is too long.
+// Check returns an error if the counts do not rise one by one or are too many.
 func (l Lineage) Check() error {
 	if len(l) > LineageStartsMax {
 		return fmt.Errorf("raft: the lineage has %d starts; the limit is %d", len(l), LineageStartsMax)
@@ -52,18 +49,17 @@ type Sighting struct {
 	Address string // in Seen: where that start of the peer said it is reached; "": not known
 }
 
-// Sightings is what a member durably remembers about its peers, latest last, to detect older images of disks.
+// Sightings is what a member durably remembers about its peers, latest last, to detect older images of disks. It keeps every
+// peer in the configuration, and forgets the oldest of the peers whose removal is committed, for want of room.
 type Sightings struct {
-	Seen []Sighting // the newest start of each peer that a handshake has shown, whichever side dialed
-	// Confirmed is, by peer, the newest start of this store that the peer remembers. It is kept for all members of the
-	// configuration; for want of room, the oldest of committed removals are forgotten first.
-	Confirmed []Sighting
+	Seen      []Sighting // the newest start of each peer that a handshake has shown, whichever side dialed
+	Confirmed []Sighting // by peer: the newest start of this store that the peer has said it remembers
 }
 
 // SeenOf returns the newest remembered start of the peer; zero: none.
 func (m *Sightings) SeenOf(p Peer) Sighting { return find(m.Seen, p) }
 
-// ConfirmedBy returns the newest start of this store that the peer remembers; zero: none.
+// ConfirmedBy returns our newest start that the peer remembers; zero: none.
 func (m *Sightings) ConfirmedBy(p Peer) Sighting { return find(m.Confirmed, p) }
 
 func find(all []Sighting, p Peer) Sighting {
@@ -88,10 +84,9 @@ type Mark struct {
 // MarkKind says what a Mark means. The numbers are part of the stored format.
 type MarkKind uint8
 
-// The kinds.
 const (
 	MarkStaleImage   MarkKind = 1 // the store is an older image of this member's disk, or a copy of it
-	MarkContradicted MarkKind = 2 // a newer term's leader, or a committed removal by a peer's account, contradicts our log
+	MarkContradicted MarkKind = 2 // a newer term's leader, or a removal that a member reports, contradicts what is committed
 )
 
 func (k MarkKind) String() string {

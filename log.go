@@ -203,13 +203,13 @@ type StoredLog struct {
 	Bootstrap *Bootstrap  // the content of entry 1; nil if the log does not hold it
 }
 
-// TermRun says that the entries from First up to the next run's First have the term.
+// TermRun gives the entries from First up to the next run's First their term.
 type TermRun struct {
 	Term  Term
 	First Index
 }
 
-// ConfigRun says that the entry at Index holds Config, which is in force up to the next run's Index.
+// ConfigRun is the configuration of entry Index, in force up to the next run.
 type ConfigRun struct {
 	Index  Index
 	Config Configuration
@@ -230,7 +230,7 @@ func (s *StoredLog) Begin(b Base) {
 	*s = StoredLog{Base: b, Last: b.ID, LastTime: b.Time}
 }
 
-// Observe adds the next entry. Call it for every entry in order. The error says why the entry cannot follow.
+// Observe adds the next entry, in order. The error says why it cannot follow.
 func (s *StoredLog) Observe(e Entry) error {
 	if e.Index != s.Last.Index+1 || e.Term < s.Last.Term {
 		return fmt.Errorf("raft: entry %v follows entry %v", e.ID(), s.Last)

@@ -116,7 +116,8 @@ func (c *Core) configCommitted(run ConfigRun) {
 }
 
 // Removed returns the committed entry that removed this member; 0: none, or the member has joined again. A loop reads it after
-// each Step. It ends the member about an election timeout later, so that last messages leave, unless it is 0 by then.
+// each Step, and ends the member an election timeout later, when its last messages have left, if it is still removed. Removed
+// allocates nothing.
 func (c *Core) Removed() Index {
 	removal, removed := c.log.configAt(c.log.commit).Config.removal(c.self)
 	if !removed || c.joinsAgain(removal) {

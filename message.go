@@ -4,8 +4,8 @@ import "fmt"
 
 // This file holds the RPCs, in the names of the paper, and the rules for who may send them and raise the term.
 
-// RPCID pairs a reply with its request by the asker's start count, which each start durably raises before its first message,
-// and a counter. No id is used twice.
+// RPCID pairs a reply with its request: the asker's start count, durably raised before its first message, and a counter. No id
+// is used twice.
 type RPCID struct{ StartCount, Counter uint64 }
 
 // Less reports whether the asker made r before other.
@@ -24,7 +24,7 @@ type Message struct {
 	Body    Body
 }
 
-// Body is the content of a message: one of the types of this package. transport/wire.go has its compatible form on the wire.
+// Body is one of the message types of this package; see transport/wire.go.
 type Body interface{ class() bodyClass }
 
 // bodyClass is what the rules for senders and terms need to know about a body.
@@ -38,7 +38,7 @@ const (
 	ofStream                     // part of a snapshot's stream: the host handles it, no core sees it
 )
 
-// BootstrapProbe asks an initial member whether it is uninitialized and has the same list.
+// BootstrapProbe asks whether a member is uninitialized, with the same list.
 type BootstrapProbe struct {
 	ID   RPCID
 	List Configuration // the caller's node.Config.Initial
@@ -47,7 +47,6 @@ type BootstrapProbe struct {
 // ProbeResult is a member's answer to the probe.
 type ProbeResult uint8
 
-// The results of a probe.
 const (
 	ProbeUninitialized ProbeResult = 1 // uninitialized, with the caller's list: ready to be bootstrapped
 	ProbeListDiffers   ProbeResult = 2 // uninitialized, but with another list
@@ -78,13 +77,13 @@ type BootstrapProbeReply struct {
 	Wall         int64         // the sender's wall clock, for the stamp of entry 1; 0: not given
 }
 
-// BootstrapRequest carries entry 1, durable at the bootstrapper, to every member.
+// BootstrapRequest carries entry 1 once it is durable at the bootstrapper.
 type BootstrapRequest struct{ Entry Entry }
 
 // BootstrapReply says that entry 1 of this probe is durable at the sender.
 type BootstrapReply struct{ ID RPCID }
 
-// PreVoteRequest asks whether a vote would be granted in term Message.Term + 1 (dissertation §9.6).
+// PreVoteRequest asks for a vote in term Message.Term + 1 (dissertation §9.6).
 type PreVoteRequest struct {
 	ID       RPCID
 	Last     EntryID // of the candidate's log
@@ -105,20 +104,18 @@ type VoteRequest struct {
 	Transfer bool    // the leader asked for it with TimeoutNow: stickiness does not apply (dissertation §4.2.3)
 }
 
-// VoteReply is the answer of Figure 2. A grant leaves once the vote is durable.
+// VoteReply is the answer of Figure 2. A grant leaves once it is durable.
 type VoteReply struct {
 	Granted bool
 	Wall    int64 // with a grant: the voter's wall clock, for the stamps of entries; 0: not given
 }
 
-// AppendRequest is AppendEntries of Figure 2 with the entries of the span (Prev, Last].
+// AppendRequest is AppendEntries of Figure 2. Its span is (Prev, Last].
 type AppendRequest struct {
-	Prev   EntryID // prevLogIndex, prevLogTerm
-	Last   EntryID // the last entry carried; Prev if there is none
-	Commit Index   // leaderCommit
-	// Acknowledged is the leader's matchIndex for the receiver, at most Prev. A receiver that lacks an entry up to it has
-	// lost what it acknowledged in this term.
-	Acknowledged Index
+	Prev         EntryID // prevLogIndex, prevLogTerm
+	Last         EntryID // the last entry carried; Prev if there is none
+	Commit       Index   // leaderCommit
+	Acknowledged Index   // matchIndex of the receiver, at most Prev: a receiver that lacks it has lost entries
 	Entries      []Entry // empty when the message leaves the core: the sender fills it in from the span
 	Generation   uint64  // of the log; only for the sender, which drops a request of an earlier one: see SendDropped
 }
@@ -126,16 +123,15 @@ type AppendRequest struct {
 // AppendReply says that the sender durably holds the leader's log up to Match.
 type AppendReply struct{ Match Index }
 
-// AppendConflict says that the consistency check at Prev failed (Figure 2, AppendEntries rule 2).
+// AppendConflict says that the consistency check at Prev failed (Figure 2, AppendEntries rule 2): the logs agree at most up to
+// Hint (dissertation §3.5).
 type AppendConflict struct {
-	Prev Index
-	// Hint is the follower's last entry at or below Prev whose term is at most the term of the leader's Prev: the logs agree
-	// at most up to it (dissertation §3.5).
-	Hint         EntryID
-	Acknowledged Index // of the request: shows that the answer was given after that acknowledgement
+	Prev         Index
+	Hint         EntryID // the follower's last entry up to Prev with a term of at most Prev's
+	Acknowledged Index   // of the request: shows that the answer was given after that acknowledgement
 }
 
-// Heartbeat prevents election timeouts between appends. It has its own, urgent connection.
+// Heartbeat prevents election timeouts between appends, on the urgent lane.
 type Heartbeat struct {
 	Round  RPCID // a quorum of replies proves leadership at its beginning; zero: no reply wanted
 	Commit Index // leaderCommit, but at most what the follower has acknowledged
@@ -150,11 +146,10 @@ type HeartbeatReply struct {
 	Hindered Hindrance // at present; the core leaves HinderedNoRoom to the host
 }
 
-// Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. Unknown bits
-// are those of a later release.
+// Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. The
+// numbers are part of the wire format; unknown bits are of a later release.
 type Hindrance uint8
 
-// The reasons. The numbers are part of the wire format.
 const (
 	HinderedNoRoom    Hindrance = 1 << iota // its disk has no room for more entries of the log: the host fills this in
 	HinderedStalled                         // its disk has stalled, see CoreStatus.DiskStalled
@@ -163,10 +158,10 @@ const (
 	HinderedFSM                             // its FSM hangs, see CoreStatus.FSMHangs
 )
 
-// ReadRequest asks the leader for a read index on behalf of a follower (dissertation §6.4).
+// ReadRequest asks the leader for a follower's read index (dissertation §6.4).
 type ReadRequest struct{ ID RPCID }
 
-// ReadReply answers a ReadRequest. All writes acknowledged before the request are at or below Index.
+// ReadReply says that all writes acknowledged before the request are up to Index.
 type ReadReply struct {
 	ID      RPCID
 	OK      bool // false: see Refusal
@@ -174,20 +169,20 @@ type ReadReply struct {
 	Refusal RefusalKind // RefusedNotLeader or RefusedOverloaded; a receiver takes others for the latter
 }
 
-// TimeoutNow orders a voter to campaign at once, if still in its term (dissertation §3.10).
+// TimeoutNow orders a voter of its term to campaign at once (dissertation §3.10).
 type TimeoutNow struct{}
 
-// SteppedDown: this term's leader has stepped down because it heard no quorum. Followers may still hear it.
+// SteppedDown: this term's leader has heard no quorum, but may be heard itself.
 type SteppedDown struct{}
 
-// InstallSnapshot is that of Figure 13 without data: it offers a snapshot. Its bytes follow in SnapshotChunks when the receiver
-// asks for them. An AppendReply up to the snapshot's entry acknowledges it.
+// InstallSnapshot is that of Figure 13, but offers a snapshot whose bytes follow in SnapshotChunks when the receiver asks for
+// them. An AppendReply up to its entry acknowledges it.
 type InstallSnapshot struct {
 	Snapshot     Snapshot
 	Acknowledged Index // as in AppendRequest
 }
 
-// SnapshotChunk carries bytes of an offered snapshot. The sender, the receiver and the file name the stream.
+// SnapshotChunk carries bytes of a stream, named by sender, receiver and File.
 type SnapshotChunk struct {
 	File SnapshotID
 	At   int64 // the offset of Data
@@ -206,10 +201,9 @@ type SnapshotProgress struct {
 	Refusal StreamRefusal // why it takes no more; 0: it does
 }
 
-// StreamRefusal says why a member takes no more of a snapshot's stream. It is an error.
+// StreamRefusal is the error of a member that takes no more of a snapshot's stream. The numbers are part of the wire format.
 type StreamRefusal uint8
 
-// The reasons of a StreamRefusal. The numbers are part of the wire format.
 const (
 	StreamUnknown     StreamRefusal = 1 // the receiver knows no such stream
 	StreamSuperseded  StreamRefusal = 2 // another stream has taken its place
@@ -265,8 +259,8 @@ func (InstallSnapshot) class() bodyClass     { return ofLeader }
 func (SnapshotChunk) class() bodyClass       { return ofStream }
 func (SnapshotProgress) class() bodyClass    { return ofStream }
 
-// Lane returns the lane of the message: LaneSnapshot for a snapshot's bytes, LaneBulk for other messages that may be large and
-// would delay heartbeats and votes, and for their answers.
+// Lane returns LaneSnapshot for a snapshot's bytes, LaneBulk for other messages that may be large and would delay heartbeats
+// and votes, and for their answers.
 func (m Message) Lane() Lane {
 	switch m.Body.(type) {
 	case AppendRequest, AppendReply, AppendConflict, InstallSnapshot, SnapshotProgress:

@@ -4,20 +4,15 @@ import "slices"
 
 // This file holds what a Step asks its caller to do, and what is durable here, on which its messages depend.
 
-// Output is what the caller must do after a Step, in this order unless a field says what may overlap. The caller owns its
-// slices. docs/architecture.md has the whole contract.
+// Output is what the caller must do after a Step, in this order unless docs/architecture.md, which has the whole contract, says
+// what may overlap. The caller owns its slices.
 type Output struct {
-	Send []Message // may leave at once, and be lost, duplicated or reordered
-	// Write is one durable step; empty iff its Seq is 0.
-	Write Write
-	// Config is the configuration in force, given when it changes or becomes committed; nil: neither. It says whom to dial.
-	Config *Configuration
-	// Restore names a durably recorded snapshot that the FSM must become before Apply, then Applied{Restore.ID} is stepped.
-	// No entry up to it is applied any more. Nil: nothing to restore.
-	Restore *Snapshot
-	// Apply names a committed and durable entry: apply the log up to it, in order, once. Zero: nothing new.
-	Apply   EntryID
-	Keep    *Keep // what to do with snapshots; nil: nothing
+	Send    []Message      // may leave at once, and be lost, duplicated or reordered
+	Write   Write          // one durable step; empty iff its Seq is 0
+	Config  *Configuration // in force, which says whom to dial; given when it changes or is committed; nil: neither
+	Restore *Snapshot      // durably recorded: restore it before Apply, skip entries up to it, step Applied{ID}; nil: none
+	Apply   EntryID        // committed and durable: apply the log up to it, in order, once; zero: nothing new
+	Keep    *Keep          // what to do with snapshots; nil: nothing
 	Answers []Answer
 	WakeAt  Time         // the latest time for the next Step, with or without events
 	Trace   []TraceEvent // the decisions of this Step; nothing depends on them
@@ -65,19 +60,18 @@ func (w *Write) ChangesStore() bool {
 	return w.Mark != nil || w.Hard != nil || w.Snapshot != nil || w.Base != nil || w.Log != nil
 }
 
-// HardState is the persistent state of Figure 2 besides the log: currentTerm and votedFor.
+// HardState is Figure 2's persistent state besides the log.
 type HardState struct {
-	Term Term
-	Vote Peer // zero: none in this term
+	Term Term // currentTerm
+	Vote Peer // votedFor; zero: none in this term
 }
 
-// LogWrite drops every entry above After.Index, then appends Entries.
+// LogWrite drops every entry above After.Index, then appends Entries. A Reset, only for a SnapshotStorage, first drops the
+// whole log, which then begins behind After, the entry of the Write's Snapshot. It voids earlier Applies and Takes that have
+// not begun: see docs/architecture.md.
 type LogWrite struct {
-	After   EntryID // in the log, or the start of the log
-	Entries []Entry
-	// Reset drops the whole log first: it then begins behind After, the entry of the same Write's Snapshot. Only a
-	// SnapshotStorage gets one. On getting this Output, before the write, the loop drops earlier Applies and Takes that have
-	// not begun, without a report. Restore follows once the write is durable.
+	After      EntryID // in the log, or the start of the log
+	Entries    []Entry
 	Reset      bool
 	Generation uint64 // of the log from now on, raised by every truncation; not stored
 }

@@ -8,7 +8,6 @@ import (
 // Role is a member's present role (paper §5.1).
 type Role uint8
 
-// The roles.
 const (
 	Follower Role = iota
 	PreCandidate
@@ -53,10 +52,9 @@ type Core struct {
 	step         step          // the state of the running Step
 }
 
-// NewCore returns a core that continues from the stored state, and its first Output. It returns all problems of cfg, joined,
-// each a *ConfigError. A store is refused with a *StaleImageError or *ContradictedError (marked), *RemovedError,
-// *LaterVersionError (feature level), *AppliedBeyondLogError, *AppliedBelowBaseError, or *CorruptError (a term in the log
-// above the stored one).
+// NewCore returns a core that continues from the stored state, and its first Output. The error joins all problems of cfg,
+// each a *ConfigError. Or it refuses the store with a *StaleImageError or *ContradictedError (marked), *RemovedError,
+// *LaterVersionError (feature level), *AppliedBeyondLogError, *AppliedBelowBaseError, or *CorruptError (a term above Hard.Term).
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, Output{}, err

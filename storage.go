@@ -11,7 +11,6 @@ import (
 // This file holds the contract of a store, and the check of what a member starts from.
 
 // Storage keeps what a member must not forget. Package storage has three; storage/storagetest tests another one's contract.
-//
 // Load is called once, first. One goroutine calls Write, and several call Entries at the same time. The node owns the Storage
 // once node.Start has returned nil, and closes it.
 type Storage interface {
@@ -79,7 +78,7 @@ type SnapshotWriter interface {
 	Abort() error
 }
 
-// SnapshotReader reads one snapshot and checks it: damaged bytes are a *CorruptError.
+// SnapshotReader reads one snapshot; damaged bytes are a *CorruptError.
 type SnapshotReader interface {
 	io.ReaderAt
 	Size() int64
@@ -133,7 +132,7 @@ func (e *NotInLogError) Error() string {
 		"this is a bug, report it", e.After, e.Start, e.Last)
 }
 
-// ErrLocked: another process has the store open. Stop that process; do not remove the lock.
+// ErrLocked: another process has the store open. End it, but keep the lock.
 var ErrLocked = errors.New("raft: data directory is in use by another process: end it, or name another directory")
 
 // IdentityError refuses a store of another member or cluster. Nothing was changed. Correct the directory or the identity.

@@ -22,7 +22,6 @@ type TraceEvent struct {
 // TraceEventKind says what was decided.
 type TraceEventKind uint8
 
-// The kinds of trace events.
 const (
 	TraceTimeout             TraceEventKind = iota + 1 // the election timeout ran out
 	TracePreCampaign                                   // asks for pre-votes
@@ -76,7 +75,6 @@ const (
 // DenyReason says why a vote was denied.
 type DenyReason uint8
 
-// The reasons.
 const (
 	Granted           DenyReason = iota
 	DeniedOldTerm                // it is of an earlier term
@@ -171,7 +169,6 @@ func (k TraceEventKind) text() string {
 	return ""
 }
 
-// String renders the trace event as part of a sentence.
 func (n TraceEvent) String() string {
 	text := n.Kind.text()
 	switch {

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Lane separates messages that may be large from messages that must not wait.
+// Lane separates messages that may be large from urgent ones, by connections.
 type Lane uint8
 
-// The lanes. Each is a separate connection.
 const (
 	LaneUrgent   Lane = 0 // heartbeats, votes, rounds, bootstrap
 	LaneBulk     Lane = 1 // appends and their replies, offers of snapshots and the progress of their streams
@@ -59,9 +58,7 @@ type Transport interface {
 // incarnation at once: their connections would replace each other.
 type Contact struct {
 	Member
-	// Addresses are the "host:port" to dial, in order instead of Member.Address. One that has worked is tried first until
-	// Connect names another one first.
-	Addresses []string
+	Addresses []string // "host:port" to dial, in order, but the last that worked first until Connect puts another in front
 }
 
 // SnapshotCarrier is a Transport with a separate lane for snapshots, so that they delay no append; without it, chunks of up to
