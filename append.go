@@ -56,7 +56,7 @@ func (c *Core) hear(leader Peer) {
 	c.follower.heard = c.now.Mono
 	c.follower.gracePeriodUsed = false
 	if c.follower.attempts.any() && c.committedOwn() {
-		c.calm() // in an idle cluster no new commit would do it
+		c.resetBackoff() // in an idle cluster no new commit would do it
 	}
 	c.resetElectionDeadline()
 }

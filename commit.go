@@ -25,7 +25,7 @@ func (c *Core) committedOwn() bool { return c.log.term(c.log.commit) == c.hard.T
 
 // commitTo raises commitIndex. It never falls.
 func (c *Core) commitTo(i Index) {
-	c.log.told = max(c.log.told, min(i, c.log.Last.Index))
+	c.log.provenCommit = max(c.log.provenCommit, min(i, c.log.Last.Index))
 	if i <= c.log.commit {
 		return
 	}
@@ -36,7 +36,7 @@ func (c *Core) commitTo(i Index) {
 	c.log.commit = i
 	c.endCampaign()
 	if c.follower.attempts.any() && c.committedOwn() {
-		c.calm()
+		c.resetBackoff()
 	}
 }
 

@@ -108,7 +108,7 @@ func (c *Core) refuseSnapshotRequests(why RefusalKind) {
 func (c *Core) takeSnapshot() {
 	s, to := &c.snaps, c.log.applying
 	if !c.cfg.Snapshots || c.marked() || c.step.closing || s.taking != nil || s.writing != nil || s.restoring != nil ||
-		to > c.log.told || c.log.term(to) == 0 || c.now.Mono < s.retryAt && len(s.asked) == 0 {
+		to > c.log.provenCommit || c.log.term(to) == 0 || c.now.Mono < s.retryAt && len(s.asked) == 0 {
 		return
 	}
 	hold := c.wantsHeld()

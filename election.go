@@ -44,9 +44,9 @@ func (c *Core) resetElectionDeadline() {
 // hangDelayWaits is by how many waits a member whose FSM hangs campaigns later than others.
 const hangDelayWaits = 3
 
-// standsAt returns when this member campaigns, unless it hears a leader before. One whose FSM hangs leaves the election
+// campaignsAt returns when this member campaigns, unless it hears a leader before. One whose FSM hangs leaves the election
 // to the others, which may be able to answer clients, unless it has had to deny one of them for its log.
-func (c *Core) standsAt() Time {
+func (c *Core) campaignsAt() Time {
 	if c.fsmHangs() && !c.follower.needed {
 		return c.follower.deadline + hangDelayWaits*c.wait()
 	}
@@ -64,7 +64,7 @@ func (c *Core) onOlderLog(candidate Peer) {
 	}
 	f.needed = true
 	if c.candidate == nil && !c.boundByVote(candidate) {
-		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.room())+1)) // often it has passed, since such a member waits longer
+		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.campaignDelay())+1)) // often it has passed, since such a member waits longer
 	}
 }
 
@@ -297,13 +297,13 @@ func (c *Core) onSteppedDown(from Peer) {
 	c.termLeader.resigned = true
 	c.trace(TraceEvent{Kind: TraceSteppedDown, Peer: from.ID})
 	c.becomeFollower(c.hard.Term, Peer{})
-	spread := min(c.room()*Time(1+len(c.otherVoters())), c.wait())
+	spread := min(c.campaignDelay()*Time(1+len(c.otherVoters())), c.wait())
 	c.follower.deadline = c.now.Mono + Time(c.rng.Int64N(int64(spread)+1))
 }
 
-// room returns how long this member lets another member's election run before it campaigns itself: a
+// campaignDelay returns how long this member lets another member's election run before it campaigns itself: a
 // fifteenth of the election timeout, or a whole wait if attempts have been slow.
-func (c *Core) room() Time {
+func (c *Core) campaignDelay() Time {
 	if c.follower.attempts.doublings > 0 {
 		return c.wait()
 	}
@@ -314,15 +314,15 @@ func (c *Core) room() Time {
 // follows a pre-vote. All delays together are limited by deferUntil: otherwise a member that keeps asking
 // without hearing the answers would prevent every other campaign.
 func (c *Core) deferCampaign() {
-	f, room := &c.follower, c.room()
-	late := c.standsAt() - f.deadline // by which a member whose FSM hangs campaigns later anyway
+	f, delay := &c.follower, c.campaignDelay()
+	late := c.campaignsAt() - f.deadline // by which a member whose FSM hangs campaigns later anyway
 	if f.deferUntil == 0 {
-		f.deferUntil = max(c.now.Mono, f.deadline+late) + room
+		f.deferUntil = max(c.now.Mono, f.deadline+late) + delay
 	}
-	f.deadline = max(f.deadline, min(c.now.Mono+room, f.deferUntil)-late)
+	f.deadline = max(f.deadline, min(c.now.Mono+delay, f.deferUntil)-late)
 }
 
-// mayStand reports whether this member may start an election now. It may not while its term or vote is being
+// mayCampaignNow reports whether this member may start an election now. It may not while its term or vote is being
 // written: its requests could not leave before that write is durable, and another attempt would only queue
 // more writes.
-func (c *Core) mayStand() bool { return c.mayCampaign() && c.disk.hard == c.hard }
+func (c *Core) mayCampaignNow() bool { return c.mayCampaign() && c.disk.hard == c.hard }

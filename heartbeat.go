@@ -52,8 +52,8 @@ func (c *Core) sendHeartbeat(p *progress) {
 	commit := min(c.log.commit, p.match)
 	p.sentCommit = max(p.sentCommit, commit)
 	p.beats.sent(c.leader.round, p.match, c.now.Mono)
-	if p.departs > 0 && commit >= p.departs && p.told == (RPCID{}) {
-		p.told = c.leader.round
+	if p.departs > 0 && commit >= p.departs && p.removalRound == (RPCID{}) {
+		p.removalRound = c.leader.round
 	}
 	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit})
 }

@@ -14,11 +14,11 @@ import (
 // payloads.
 type log struct {
 	StoredLog
-	commit   Index // commitIndex
-	told     Index // commitIndex without what only a DurableFSM reports as committed; a leader trusts that, too
-	applying Index // the entries up to here have been handed to the FSM
-	applied  Index // lastApplied, as the FSM reported it
-	batch    batch // that the FSM is applying, as far as the host has reported
+	commit       Index // commitIndex
+	provenCommit Index // commitIndex without what only a DurableFSM reports as committed; a leader trusts that, too
+	applying     Index // the entries up to here have been handed to the FSM
+	applied      Index // lastApplied, as the FSM reported it
+	batch        batch // that the FSM is applying, as far as the host has reported
 	// generation is raised by every truncation, so that spans from before a truncation can be recognised.
 	generation uint64
 }

@@ -116,7 +116,7 @@ func (c *Core) onLostLog(leader Peer, answer AppendConflict) {
 // committed in a term that this member has forgotten in a crash, and of which an earlier leader that is still
 // running has never heard (Figure 8).
 func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool) {
-	commit := c.log.id(c.log.told)
+	commit := c.log.id(c.log.provenCommit)
 	if r.Prev.Index > commit.Index {
 		return commit, r.Prev, r.Prev.Term < commit.Term
 	}

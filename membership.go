@@ -202,7 +202,7 @@ func (l *leader) slowestRoundTrip() (slowest Time) {
 func (c *Core) depart(l *leader, p *progress, by Index) {
 	c.endOffer(p)
 	c.refuseReadsOf(l, p.peer)
-	p.departs, p.departsUntil, p.told = by, 0, RPCID{}
+	p.departs, p.departsUntil, p.removalRound = by, 0, RPCID{}
 	p.next = min(p.next, by+1)
 }
 
@@ -232,7 +232,9 @@ func (c *Core) dropDeparted() {
 }
 
 // knowsItsRemoval reports whether the member has answered a heartbeat that told it that its removal is committed.
-func (p *progress) knowsItsRemoval() bool { return p.told != RPCID{} && !p.beats.echoed.Less(p.told) }
+func (p *progress) knowsItsRemoval() bool {
+	return p.removalRound != RPCID{} && !p.beats.echoed.Less(p.removalRound)
+}
 
 // catchUp is what a leader knows of how a member without a vote catches up, in rounds:
 //

@@ -164,7 +164,7 @@ func (c *Core) issueWrite() {
 	// The hint only covers entries that earlier writes made durable, so that it is right whatever prefix of this
 	// write a crash leaves. It excludes what only a DurableFSM reports as committed, because after a restart the
 	// two could not be told apart (see contradiction).
-	w.Commit = min(c.log.told, c.disk.persisted)
+	w.Commit = min(c.log.provenCommit, c.disk.persisted)
 	w.Seq = c.disk.issue(c.now.Mono, w, mark)
 }
 

@@ -77,7 +77,7 @@ type progress struct {
 
 	departs      Index // the entry that has removed it; 0: it is a member
 	departsUntil Time  // once the removal is committed: until when it is served at most
-	told         RPCID // the first heartbeat round that has told it so
+	removalRound RPCID // the first heartbeat round that has shown it the committed removal; zero: none yet
 }
 
 // lag measures for how long a member has lacked entries.

@@ -81,7 +81,7 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	c.step.hard = stored.Hard
 	covered := c.startSnapshots(stored.Snapshot)
 	c.commitTo(min(max(stored.Commit, stored.Applied.Index, covered), c.log.Last.Index))
-	c.log.told = max(min(stored.Commit, c.log.Last.Index), covered)
+	c.log.provenCommit = max(min(stored.Commit, c.log.Last.Index), covered)
 	c.compact() // the earlier life may have held entries for followers
 	if by := c.Removed(); by > 0 {
 		return nil, Output{}, &RemovedError{by}
@@ -169,7 +169,7 @@ func (c *Core) onDeadlines() {
 		c.onLeaderDeadlines()
 	case c.bootstrapper != nil:
 		c.onBootstrapperDeadline()
-	case c.mayStand() && now >= c.standsAt():
+	case c.mayCampaignNow() && now >= c.campaignsAt():
 		c.onElectionTimeout()
 	}
 	c.onReadDeadlines()
@@ -187,8 +187,8 @@ func (c *Core) wakeAt() Time {
 		at = min(at, c.leader.wakeAt(c))
 	case c.bootstrapper != nil:
 		at = min(at, c.bootstrapper.wakeAt())
-	case c.mayStand():
-		at = min(at, c.standsAt())
+	case c.mayCampaignNow():
+		at = min(at, c.campaignsAt())
 	}
 	if o := c.follower.transferOutcome; o != nil {
 		at = min(at, o.deadline)
@@ -417,7 +417,7 @@ func (c *Core) becomeLeader() {
 	roundTrip := c.now.Mono - c.follower.attempts.ballot.asked
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 	c.termLeader.elected = c.self
-	c.log.told = c.log.commit
+	c.log.provenCommit = c.log.commit
 	c.setRole(c.self, nil, c.newLeader(roundTrip))
 	c.trace(TraceEvent{Kind: TraceLeader})
 	c.appendOwn(Entry{Kind: EntryNoop})

@@ -20,8 +20,8 @@ type changing struct {
 	readyAt Time
 	// unfinished says that the configuration in force is not the last step: another one must follow, or this leader has no
 	// vote in it and must end.
-	unfinished bool
-	handsOver  bool // this leader has no vote any more, and has begun to transfer its leadership
+	unfinished   bool
+	transferring bool // this leader has no vote any more, and has begun to transfer its leadership
 }
 
 // acceptedChange is a request whose first entry has been appended.
@@ -151,16 +151,16 @@ func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, re
 	if why.kind != 0 || cancels || next.Equal(run.Config) {
 		return next, why
 	}
-	if earlier, speak := c.speakingEarlier(next); len(earlier) > 0 { // which is also why they may not count as live
+	if earlier, speak := c.membersOnOlderProtocol(next); len(earlier) > 0 { // which is also why they may not count as live
 		return run.Config, refusal{kind: RefusedEarlierRelease, concerns: earlier, protocol: speak}
 	}
 	return run.Config.plan(e.Change, at, c.isLive)
 }
 
-// speakingEarlier returns the members that stay in a configuration and whose connections speak a protocol that cannot
+// membersOnOlderProtocol returns the members that stay in a configuration and whose connections speak a protocol that cannot
 // carry it, and the lowest version that one of them speaks. Their releases could not read its entry, nor any behind it.
 // A member of which nothing is known does not count: it may have lost its disk, and be what the change is to replace.
-func (c *Core) speakingEarlier(next Configuration) (ids []NodeID, lowest uint16) {
+func (c *Core) membersOnOlderProtocol(next Configuration) (ids []NodeID, lowest uint16) {
 	lowest = ProtocolMembership
 	for _, m := range next.Members {
 		if speaks := c.spokenBy(m.Peer()).protocol; m.Kind != Leaving && m.Next != NextRemoved && speaks < ProtocolMembership {
@@ -288,9 +288,9 @@ func (c *Core) leaveOffice() bool {
 	if l.votes != 0 || l.transfer != nil || c.log.config().Index > c.log.commit {
 		return false
 	}
-	if p := c.transferTarget(""); p != nil && !l.change.handsOver && !c.step.closing {
-		l.change.handsOver = true
-		c.trace(TraceEvent{Kind: TraceHandOver, Peer: p.peer.ID})
+	if p := c.transferTarget(""); p != nil && !l.change.transferring && !c.step.closing {
+		l.change.transferring = true
+		c.trace(TraceEvent{Kind: TraceVotelessTransfer, Peer: p.peer.ID})
 		c.beginTransfer(&transfer{own: true, to: p.peer})
 		return false
 	}

@@ -64,7 +64,7 @@ const (
 	TraceConfigRolledBack                              // the entry that held it is dropped: the configuration of entry Index is in force again
 	TraceConfigCommitted                               // the configuration of entry Index is committed
 	TraceChangeGivenUp                                 // a leader gives up a change of the members, because of Text
-	TraceHandOver                                      // a leader without a vote transfers its leadership to Peer
+	TraceVotelessTransfer                              // a leader without a vote transfers its leadership to Peer
 	TraceRemoved                                       // this member was removed, by the committed entry Index
 	TraceSuspected                                     // Peer, which is no member here, has shown a loss: no votes until that is settled: Text
 	TraceFSMHangs                                      // a leader's FSM hangs in the batch that ends at Index
@@ -156,7 +156,7 @@ func (k TraceEventKind) text() string {
 		TraceConfigRolledBack: "go back to the configuration of entry {index}",
 		TraceConfigCommitted:  "the configuration of entry {index} is committed",
 		TraceChangeGivenUp:    "give up the change: {text}",
-		TraceHandOver:         "no vote any more: transfer leadership to {peer}",
+		TraceVotelessTransfer: "no vote any more: transfer leadership to {peer}",
 		TraceRemoved:          "was removed by entry {index}",
 		TraceSuspected:        "{peer}, which is no member here, shows that our disk may be an older image, so vote no more: {text}",
 		TraceFSMHangs:         "the FSM hangs in the batch that ends at entry {index}: take no proposals",

@@ -37,13 +37,13 @@ func removalOf(all []raft.Removal, p raft.Peer) (raft.Removal, bool) {
 // entries that are not known to be committed here. Of the others this member knows itself what they have done
 // (raft.Core.Removed), and whether it has joined again since.
 func (v *View) ToldRemoval(r raft.Rejection) raft.Index {
-	if !v.heedsRemoval(r) || r.Index <= v.Commit {
+	if !v.trustsRemoval(r) || r.Index <= v.Commit {
 		return 0
 	}
 	return r.Index
 }
 
-func (v *View) heedsRemoval(r raft.Rejection) bool {
+func (v *View) trustsRemoval(r raft.Rejection) bool {
 	return r.Reason == raft.RejectRemoved && r.Cluster == v.Cluster && v.names(r.From)
 }
 
@@ -54,7 +54,7 @@ func (v *View) heedsRemoval(r raft.Rejection) bool {
 func (v *View) contradictedBy(r raft.Rejection) *raft.Mark {
 	_, removed := removalOf(v.Removed, v.Self)
 	forgotten := len(v.Removed) == raft.RemovedMax && r.Index <= v.Removed[0].Index
-	if !v.heedsRemoval(r) || r.Index == 0 || r.Index > v.Commit || removed || forgotten {
+	if !v.trustsRemoval(r) || r.Index == 0 || r.Index > v.Commit || removed || forgotten {
 		return nil
 	}
 	return &raft.Mark{
