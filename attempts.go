@@ -17,7 +17,7 @@ type attempts struct {
 	asked     [askedMax]question
 	next      int     // the index in asked of the next question
 	ballot    *ballot // non-nil while votes for this member in the present term count
-	// boundUntil is until when this member's vote of the present term binds it; 0: it does not.
+	// boundUntil is when this member's vote of the present term ceases to bind it; 0: it does not bind it.
 	boundUntil Time
 	// The longest of each kind, for CoreStatus.Election.
 	write, answer, pause Time
@@ -167,9 +167,9 @@ func (c *Core) onVoteDurable() {
 	c.countVotes()
 }
 
-// wokeLate handles a process that slept through its deadline: messages of the leader or of the followers may
-// have arrived meanwhile and wait to be handled. A leader does not count that time as silence of its
-// followers, nor as time in which they made no progress. A follower restarts its election timeout, but only once until it hears a leader again.
+// wokeLate handles a process that slept through its deadline: messages of the leader or of the followers may be waiting to be
+// handled. A leader does not count that time as silence of its followers, nor as time in which they made no progress. A
+// follower restarts its election timeout, but only once until it hears a leader again.
 func (c *Core) wokeLate(by Time) {
 	if by > c.electionTimeout()/2 {
 		c.log.batch.woke(c.now.Mono, by)

@@ -40,8 +40,8 @@ const (
 	snapshotVersion        = snapshotVersionConfig // the newest that this release reads
 )
 
-// baseRecord is Base as it is stored and sent, in JSON. As in bootstrapRecord, later releases may add fields, and a
-// field that must not be ignored raises the version.
+// baseRecord is Base as it is stored and sent, in JSON. Later releases may add fields. A field that must not be ignored raises
+// the version.
 type baseRecord struct {
 	Version       uint64          `json:"version"`
 	Index         uint64          `json:"index"`

@@ -18,23 +18,23 @@ type bootstrapper struct {
 	replies  []probeAnswer // one for each other member, in the list's order
 	holding  bool          // entry 1 has been issued to this member's disk
 	resendAt Time
-	redoAt   Time // holding: when to probe the members again; 0 until entry 1 is durable here
-	redone   int  // how often redoAt was reached
+	redoAt   Time // holding: when to probe the members again; 0: entry 1 is not durable here yet
+	redone   int  // repeated probes because of redoAt
 }
 
 // probeAnswer is what the bootstrapper knows about one member in the present probe.
 type probeAnswer struct {
 	id           NodeID
-	peer         Peer // as it answered
+	peer         Peer // as in its answer
 	result       ProbeResult
 	bootstrapper Peer // ProbeInitialized
 	term         Term // ProbeInitialized
 	holds        bool // entry 1 is durable there
 }
 
-// redoTimeouts is how many election timeouts a bootstrapper that holds entry 1 waits for the others to hold it
-// before it probes the members again: the disk of one may have been emptied. The time doubles with each
-// repetition, since the disks may only be slow.
+// redoTimeouts is the number of election timeouts for which a bootstrapper that holds entry 1 waits for the others to hold it.
+// Then it probes the members again, because a disk may have been emptied. The time doubles with each repetition, because the
+// disks may only be slow.
 const redoTimeouts = 10
 
 // startBootstrap makes this member the bootstrapper if it is the first voter of the list, its durable term is 0,

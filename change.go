@@ -112,10 +112,9 @@ type refusal struct {
 	invalid  error    // RefusedMalformed: what is wrong with the first configuration of the change
 }
 
-// plan returns the configuration that a change begins with, as the entry at the given index; c itself if the change has
-// no effect. If members are to become voters, that is one in which they are learners, and which waits for them.
-// Otherwise it is a joint one or, if the voters stay, the one that the change ends with. live reports whether a voter is
-// heard.
+// plan returns the first configuration of a change, as the entry at the given index; c itself if the change has no effect. If
+// members are to become voters, they are learners in that configuration, which waits for them. Otherwise it is joint or, if
+// the voters stay, the last one of the change. live reports whether a voter is heard.
 func (c Configuration) plan(ch Change, at Index, live func(Peer) bool) (Configuration, refusal) {
 	if ch.validate() != nil {
 		return c, refusal{kind: RefusedMalformed}
@@ -238,8 +237,8 @@ func (d *draft) once(p Peer) bool {
 	return true
 }
 
-// remove removes a member. If two have its id, the change must say which: a caller that does not know the outcome asks again,
-// and must not remove the other one by that.
+// remove removes a member. If two members have its id, the change must say which one. Otherwise a caller that repeats the
+// change, because it did not learn the outcome, would remove the other one too.
 func (d *draft) remove(p Peer) {
 	if p.Incarnation == 0 && len(d.before.withID(p.ID)) > 1 {
 		d.refuse(RefusedMalformed, p.ID)
@@ -281,14 +280,14 @@ func (d *draft) replace(r Replacement) {
 	d.join(r.New, old.Peer())
 }
 
-// join adds a member. One that is to vote begins as a learner:
+// join adds a member. A future voter begins as a learner:
 //
 //	"In order to avoid availability gaps, Raft introduces an additional phase before the configuration change, in which
 //	the new servers join the cluster as non-voting members (the leader replicates log entries to them, but they are not
 //	considered for majorities)." (§6)
 //
-// If the id stands there with another incarnation, that must be the member that is replaced. If the member is a learner
-// already and is to vote, it is promoted: a change that was given up leaves such learners.
+// A member with the same id but another incarnation must be the one that is replaced. A present learner that is added as a
+// voter is promoted: a change that was given up leaves such learners.
 func (d *draft) join(m Member, replaced Peer) {
 	if r, removed := d.before.removal(m.Peer()); removed {
 		if d.why.kind == 0 {

@@ -233,7 +233,7 @@ func (c *Core) refuseChange(e *ChangeRequested, why refusal) {
 }
 
 // aboutConfiguration reports whether the reason says what the configuration is. A caller that did not learn the outcome of
-// a change asks again, and takes such an answer as proof that the change was made.
+// a change repeats it, and takes such an answer as proof that the change was made.
 func (k RefusalKind) aboutConfiguration() bool {
 	switch k {
 	case RefusedConfigIndex, RefusedUnknownMember, RefusedMemberExists, RefusedLastVoter, RefusedAddressInUse, RefusedWasRemoved:
@@ -271,8 +271,8 @@ func (r ConfigRun) refusalError(ch Change, why refusal) error {
 	return nil
 }
 
-// malformed says what is wrong with a change that was refused as malformed; id is the member that it names twice, or of which
-// there are two, if that is the reason; else invalid is what is wrong with its first configuration.
+// malformed says what is wrong with a change that was refused as malformed. The change names the member id twice, or without
+// saying which of the members in of it means. If id is "", invalid is what is wrong with the change's first configuration.
 func (ch Change) malformed(of []Member, id NodeID, invalid error) error {
 	if err := ch.validate(); err != nil {
 		return err

@@ -82,13 +82,13 @@ func (c *Core) onApplying(a Applying) {
 	b, since := &c.log.batch, a.Since
 	b.yielded = b.yielded && b.last == a.ID.Index
 	if since < b.wokeAt {
-		since += b.slept // it was not told of the batch yet, see woke
+		since += b.slept // woke did not know the batch yet
 	}
 	b.last, b.since = a.ID.Index, min(since, c.now.Mono)
 }
 
-// applied ends the batch if what is applied covers it. One that was never reported was quick, and one that hung is no measure
-// of how slow the FSM may be.
+// applied ends the batch if what is applied covers it. A batch that was never reported was quick. One that hung counts as
+// ApplyStallMax, because it is no measure of how slow the FSM may be.
 func (b *batch) applied(to Index, now, stallMax Time) {
 	var took Time
 	switch {

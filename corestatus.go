@@ -4,7 +4,7 @@ package raft
 type Leadership struct {
 	Term              Term
 	Leader            NodeID      // "": none is known
-	LeaderIncarnation Incarnation // tells it from the member that it replaces; 0: none is known
+	LeaderIncarnation Incarnation // of Leader, which may replace another one with its id; 0: none is known
 	Role              Role        // this member's own
 }
 

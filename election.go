@@ -41,10 +41,10 @@ func (c *Core) resetElectionDeadline() {
 	c.follower.needed = false
 }
 
-// hangDelayWaits is by how many waits a member whose FSM hangs campaigns later than others.
+// hangDelayWaits is the number of waits by which a member whose FSM hangs delays its campaign.
 const hangDelayWaits = 3
 
-// campaignsAt returns when this member campaigns, unless it hears a leader before. One whose FSM hangs leaves the election
+// campaignsAt returns when this member campaigns unless it hears a leader first. A member whose FSM hangs leaves the election
 // to the others, which may be able to answer clients, unless it has had to deny one of them for its log.
 func (c *Core) campaignsAt() Time {
 	if c.fsmHangs() && !c.follower.needed {
@@ -53,10 +53,9 @@ func (c *Core) campaignsAt() Time {
 	return c.follower.deadline
 }
 
-// onOlderLog makes a member whose FSM hangs campaign soon, because it had to deny a candidate for its log: perhaps only it
-// can win. Several such members draw their times, so that they do not split the vote.
-//
-// An attempt that is under way, or a candidate that it has voted for, has its time first.
+// onOlderLog makes a member whose FSM hangs campaign soon after it had to deny a candidate for its log: perhaps only this
+// member can win. Several such members draw random times, so that they do not split the vote. A running attempt, or a
+// candidate that has this member's vote, is given its time first.
 func (c *Core) onOlderLog(candidate Peer) {
 	f := &c.follower
 	if !c.fsmHangs() || f.needed {
@@ -93,8 +92,8 @@ func (c *Core) hearsLeader() bool {
 	return c.termLeader.isHeard() && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
-// disturbs reports whether a message asks for a vote although this member hears a leader. A candidate that
-// the leader itself has told to campaign does not disturb.
+// disturbs reports whether a message asks for a vote although this member hears a leader. A candidate to which the leader has
+// sent TimeoutNow does not disturb.
 func (c *Core) disturbs(m Message) bool {
 	r, asks := m.Body.(VoteRequest)
 	return asks && !r.Transfer && c.hearsLeader()
@@ -274,11 +273,11 @@ func (c *Core) countVotes() {
 	}
 }
 
-// onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The caller has checked that the
-// message is of the present term, so only the vote requests of the next term are marked as a transfer.
+// onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The message is of the present term, as the caller
+// has checked, so only the vote requests of the next term are marked as a transfer.
 //
-// The leader that was elected in this term decides, and not whom this member follows: a pre-candidate, whose election
-// timeout is shorter than the leader's heartbeat interval, say, follows nobody.
+// It counts if it comes from the leader that was elected in this term, even if this member does not follow that leader: a
+// pre-candidate, for example one with an election timeout below the leader's heartbeat interval, follows nobody.
 func (c *Core) onTimeoutNow(from Peer) {
 	if c.leader != nil || c.termLeader.elected != from || !c.mayCampaign() {
 		return

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// StartID names one start of one store. An older image of a disk repeats a Count; the random Nonce tells the starts apart.
+// StartID names one start of one store. An older image of a disk repeats a Count, but not the random Nonce.
 type StartID struct{ Count, Nonce uint64 }
 
 func (b StartID) String() string { return fmt.Sprintf("start %d (%x)", b.Count, b.Nonce) }
 
-// Lineage holds the latest starts of a store, the present one last. A store that lacks a start which a peer has seen is an
-// older image.
+// Lineage holds the latest starts of a store, the present one last. If a peer has seen a start that is missing here, this
+// store is an older image.
 type Lineage []StartID
 
 // Begin returns the lineage with the next start, which Load must make durable.

@@ -51,8 +51,8 @@ func (l *log) run(i Index) int {
 
 func (l *log) id(i Index) EntryID { return EntryID{l.term(i), i} }
 
-// known returns the entry at i or, if that was compacted, the base. Terms never fall along the log, so no entry below
-// the base has a higher term.
+// known returns the entry at i or, if that was compacted, the base. Terms never fall along the log, so no entry below the base
+// has a higher term.
 func (l *log) known(i Index) EntryID { return l.id(max(i, l.Base.ID.Index)) }
 
 // has is the consistency check:
@@ -169,8 +169,7 @@ func (c *Core) truncate(after Index) {
 	c.disk.truncated(after)
 }
 
-// replaceLog drops the whole log. It begins behind base from now on, and nothing of it is durable before the write of
-// this step is.
+// replaceLog drops the whole log. The log then begins behind base, and nothing of it is durable before this step's write is.
 func (c *Core) replaceLog(base Base) {
 	assert(base.ID.Index > c.log.commit, "no committed entry is dropped that a snapshot does not cover")
 	assert(c.leader == nil, "a leader never deletes entries of its log (§5.3, Leader Append-Only)")

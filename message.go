@@ -271,8 +271,8 @@ func (m Message) Lane() Lane {
 	return LaneUrgent
 }
 
-// termJumpMax bounds how far one message may raise the term. No correct peer is further ahead, and one forged
-// term near 2^64 would prevent all later elections.
+// termJumpMax bounds how far one message may raise the term. No correct peer is further ahead. A forged term near 2^64 would
+// prevent all later elections.
 const termJumpMax = 1 << 32
 
 // misaddressed says what is wrong with the envelope of a message; "" if nothing is.
@@ -322,13 +322,12 @@ func (c *Core) untimely(m Message) string {
 	return ""
 }
 
-// mayRaiseTerm reports whether a message of a newer term may raise this member's term. Every message of a member
-// of our configuration may, as Figure 2 says.
+// mayRaiseTerm reports whether a message of a newer term may raise this member's term. Every message of a member of our
+// configuration may, as Figure 2 says.
 //
-// A sender that our configuration does not name may belong to a newer configuration, of which this member has
-// not heard yet. So it may raise our term as a leader, or with a request for a vote that we would grant. No
-// other message of it may, such as an answer: nobody asked it, and each term that it invents would depose a
-// leader.
+// Another sender may belong to a newer configuration that this member does not know yet. So it may raise our term as a leader,
+// or with a request for a vote that we would grant, but not with an answer: nobody asked it, and each term that it invents
+// would depose a leader.
 func (c *Core) mayRaiseTerm(m Message) bool {
 	if c.names(m.From) {
 		return true

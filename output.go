@@ -163,7 +163,7 @@ func (c *Core) issueWrite() {
 	}
 	// The hint only covers entries that earlier writes made durable, so that it is right whatever prefix of this
 	// write a crash leaves. It excludes what only a DurableFSM reports as committed, because after a restart the
-	// two could not be told apart (see contradiction).
+	// two could not be distinguished (see contradiction).
 	w.Commit = min(c.log.provenCommit, c.disk.persisted)
 	w.Seq = c.disk.issue(c.now.Mono, w, mark)
 }
@@ -174,11 +174,11 @@ type disk struct {
 	// persisted is the end of the longest prefix of the present log that is durable here.
 	persisted Index
 	mark      *Mark // nil: none. It may not be durable yet
-	// lossReport, with MarkStaleImage, is the answer that tells the leader that acknowledged entries are lost.
+	// lossReport, with MarkStaleImage, is the reply that reports to the leader that acknowledged entries are lost.
 	lossReport AppendConflict
 	snapshot   Snapshot     // the recorded one; zero: none
 	replaced   []SnapshotID // files whose record is gone; they may still be on their way to a follower
-	seq        Seq          // of the last write issued
+	seq        Seq          // last write issued
 	pending    []pendingWrite
 	endedAt    Time   // when a write last ended; 0: none has
 	took       recent // how long the latest writes kept the disk busy

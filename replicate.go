@@ -39,9 +39,8 @@ func (c *Core) sendProbe(p *progress) {
 	p.sentProbe(c.now.Mono)
 }
 
-// sendStaleRefusal sends a stale follower an append without entries that begins at the last entry that it
-// acknowledged. It repeats it once per heartbeat interval. By it the follower notices that its store is an
-// older image (see onLostLog).
+// sendStaleRefusal sends a stale follower an append without entries that begins at the last entry that it acknowledged, once
+// per heartbeat interval. The append shows the follower that its store is an older image (see onLostLog).
 func (c *Core) sendStaleRefusal(p *progress) {
 	if p.probe.out && !p.probe.overdue(c.now.Mono, Time(c.cfg.HeartbeatInterval)) {
 		return
@@ -182,9 +181,8 @@ func (c *Core) carriesAgain(p *progress) bool {
 	return p.oversized.id.Index > c.log.Base.ID.Index && (limit == 0 || limit >= p.oversized.bytes)
 }
 
-// onSendDropped repeats what was dropped. An entry that is too large for the follower never gets to it in an append: the
-// follower needs a snapshot that covers it. The event names the entry by its term, too, because it may be older than this
-// leadership.
+// onSendDropped repeats a dropped append. No append can bring a follower an entry that is too large for it: the follower needs
+// a snapshot that covers the entry. The event names the entry with its term, because it may be older than this leadership.
 func (c *Core) onSendDropped(e SendDropped) {
 	if c.leader == nil {
 		return

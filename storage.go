@@ -245,7 +245,7 @@ func (s *Stored) checkSnapshot() error {
 	return nil
 }
 
-// restores reports whether the FSM has to become the recorded snapshot, and can go on from there.
+// restores reports whether the FSM must restore the recorded snapshot, and can continue from there.
 func (s *Stored) restores() bool {
 	return s.Snapshot.File != SnapshotID{} && s.Snapshot.ID.Index > s.Applied.Index && s.Snapshot.ID.Index >= s.Log.Base.ID.Index
 }

@@ -26,7 +26,7 @@ const (
 	TraceTimeout             TraceEventKind = iota + 1 // the election timeout ran out
 	TracePreCampaign                                   // asks for pre-votes
 	TraceCampaign                                      // asks for votes
-	TraceTimeoutNow                                    // was told to campaign
+	TraceTimeoutNow                                    // Peer, the leader, wants this member to campaign at once
 	TraceLeader                                        // won the election
 	TraceFollower                                      // follows Peer, or nobody
 	TraceNewerTerm                                     // Peer is in a newer term
@@ -45,7 +45,7 @@ const (
 	TraceBootstrapped                                  // took entry 1, written by Peer
 	TraceRefused                                       // a message of Peer was refused, for Text
 	TraceStaleMember                                   // Peer has acknowledged up to Index and holds less: the logs agree at most up to Hint
-	TraceMarked                                        // this store must not go on, as Peer has shown: Text
+	TraceMarked                                        // Peer has shown that this store must no longer be used: Text
 	TraceDiskStalled                                   // a leader's disk has stalled, its log durable up to Index
 	TraceLaterVersion                                  // Peer sent entry ID, which only a later release can read
 	TraceSteppedDown                                   // Peer, the leader, says that it has stepped down
@@ -68,7 +68,7 @@ const (
 	TraceRemoved                                       // this member was removed, by the committed entry Index
 	TraceSuspected                                     // Peer, which is no member here, has shown a loss: no votes until that is settled: Text
 	TraceFSMHangs                                      // a leader's FSM hangs in the batch that ends at Index
-	TraceTrusted                                       // it votes again, since another leader shows that what Peer has shown does no harm
+	TraceTrusted                                       // votes again: another leader shows that Peer's report is harmless
 	TraceOversized                                     // the entry ID is too large for an append to Peer
 )
 
@@ -136,11 +136,11 @@ func (k TraceEventKind) text() string {
 		TraceBootstrapped:        "hold entry {id}, the bootstrap by {peer}",
 		TraceRefused:             "refuse a message of {peer}: {text}",
 		TraceStaleMember: "{peer} has acknowledged up to {index}, and agrees at most up to {hint}: " +
-			"it has lost that, and counts no more",
-		TraceMarked:           "{peer} shows that this store must not go on: {text}",
+			"it has lost entries, and no longer counts",
+		TraceMarked:           "{peer} shows that this store must no longer be used: {text}",
 		TraceDiskStalled:      "the disk has stalled, with the log durable up to {index}: take no proposals",
 		TraceLaterVersion:     "refuse entry {id} of {peer}: a later release wrote it: start that release here",
-		TraceSteppedDown:      "{peer} says that it leads no more",
+		TraceSteppedDown:      "{peer} says that it no longer leads",
 		TraceSlowElection:     "elections need more than two attempts: {text} took {took}",
 		TraceTake:             "take a snapshot of entry {id}",
 		TraceTakeFailed:       "no snapshot of entry {id} was taken: {text}",
@@ -149,9 +149,9 @@ func (k TraceEventKind) text() string {
 		TraceOffer:            "offer {peer} the snapshot of entry {id}",
 		TraceOfferAccepted:    "ask {peer} for the snapshot of entry {id}",
 		TraceInstalled:        "install the snapshot of entry {id} from {peer}: it replaces the log",
-		TraceSnapshotStale:    "leave the snapshot of entry {id} from {peer}: {text}",
+		TraceSnapshotStale:    "discard the snapshot of entry {id} from {peer}: {text}",
 		TraceStreamEnded:      "the stream of the snapshot of entry {id} to {peer} has ended: {text}",
-		TraceRestored:         "the state is that of the snapshot of entry {id}",
+		TraceRestored:         "the FSM has restored the snapshot of entry {id}",
 		TraceConfigAppended:   "use the configuration of entry {id}",
 		TraceConfigRolledBack: "go back to the configuration of entry {index}",
 		TraceConfigCommitted:  "the configuration of entry {index} is committed",
@@ -160,7 +160,7 @@ func (k TraceEventKind) text() string {
 		TraceRemoved:          "was removed by entry {index}",
 		TraceSuspected:        "{peer}, which is no member here, shows that our disk may be an older image, so vote no more: {text}",
 		TraceFSMHangs:         "the FSM hangs in the batch that ends at entry {index}: take no proposals",
-		TraceTrusted:          "another leader shows that what {peer} has shown does no harm: vote again",
+		TraceTrusted:          "another leader proves that this member has lost nothing that {peer} claims: vote again",
 		TraceOversized:        "entry {id} is too large for an append to {peer}: it needs a snapshot",
 	}
 	if int(k) < len(texts) {
