@@ -17,8 +17,8 @@ type AnswerKind uint8
 
 const (
 	AnswerAccepted    AnswerKind = 1 // the proposal is in the leader's log at ID; a change begins with that entry
-	AnswerRefused     AnswerKind = 2 // not applied, and never will be, or a read or a transfer failed: see Refusal, Leader
-	AnswerNotApplied  AnswerKind = 3 // another entry is committed at the index of the accepted one, which never will be
+	AnswerRefused     AnswerKind = 2 // a proposal is never applied, or a read or a transfer failed: see Refusal, Leader
+	AnswerNotApplied  AnswerKind = 3 // another entry is committed at the index of the accepted one, which is never applied
 	AnswerUnknown     AnswerKind = 4 // leadership ended first: it may be applied; the next leader continues a change
 	AnswerReadSafe    AnswerKind = 5 // a read is linearizable once ID.Index is applied here
 	AnswerTransferred AnswerKind = 6 // the transfer has succeeded: Leader leads now

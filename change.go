@@ -18,8 +18,8 @@ type Change struct {
 	Replace  []Replacement
 	Update   []Update
 	Cancel   bool          // gives up a change that waits for members to catch up; must come alone
-	Despite  []NodeID      // future voters that may be silent; a majority of them must be heard otherwise
-	Patience time.Duration // for a future voter that makes no progress, then gives up; default 1 min, at most 24 h
+	Despite  []NodeID      // future voters that may be silent; without it, a majority of future voters must be heard
+	Patience time.Duration // longest time without progress of a future voter; default 1 min, at most 24 h
 }
 
 // Replacement removes Old and gives its role to New, whose Kind is not read. They may differ in the incarnation alone.

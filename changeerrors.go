@@ -105,7 +105,7 @@ func (e *QuorumLossError) Error() string {
 		idList(e.Voters), idList(e.Silent)+areOrIs(len(e.Silent)))
 }
 
-// EarlierReleaseError refuses a change that members of an earlier release cannot carry. Upgrade them first, or remove them
+// EarlierReleaseError refuses a change that members of an earlier release cannot read. Upgrade them first, or remove them
 // with the same change.
 type EarlierReleaseError struct {
 	IDs    []NodeID

@@ -13,8 +13,8 @@ func (c *Core) Leadership() Leadership {
 	return Leadership{c.hard.Term, c.termLeader.peer.ID, c.termLeader.peer.Incarnation, c.role()}
 }
 
-// FSMHangs reports whether the FSM has applied one batch for ApplyStallMax: a loop may then report outcomes as unknown. It
-// allocates nothing.
+// FSMHangs reports whether the FSM applies one batch for too long (see ApplyStallMax). A loop may then report outcomes as
+// unknown. It allocates nothing.
 func (c *Core) FSMHangs() bool { return c.fsmHangs() }
 
 // CoreStatus is a core's state for operators.
@@ -39,8 +39,8 @@ type CoreStatus struct {
 	Commit            Index
 	Applied           Index
 	Suspected         Peer           // a leader outside Config that has shown a loss here, so no votes or campaigns yet; zero: none
-	DiskStalled       bool           // the oldest write takes longer than DiskStallMax: a leader refuses proposals
-	FSMHangs          bool           // a batch takes longer than ApplyStallMax: a leader refuses proposals
+	DiskStalled       bool           // the oldest write takes too long (see DiskStallMax): a leader refuses proposals
+	FSMHangs          bool           // a batch takes too long (see ApplyStallMax): a leader refuses proposals
 	Snapshot          EntryID        // the last entry that the newest snapshot or DurableFSM.Sync covers; zero: none
 	SnapshotBytes     int64          // of the recorded snapshot; 0: none
 	Taking            EntryID        // the last entry of the snapshot that is being taken; zero: none
@@ -121,7 +121,7 @@ type PeerProgress struct {
 	SnapshotSince  Time         // when that snapshot was first offered
 	EarlierRelease bool         // its protocol has no snapshots: it must be upgraded before it is offered one
 	Hindered       Hindrance    // what keeps it from counting, by its own report; 0: nothing, or an earlier release
-	LagsSince      Time         // the latest time since when it has lacked an entry; 0: it lacks none
+	LagsSince      Time         // the latest possible time since when it has lacked an entry; 0: it lacks none
 	Votes          Halves       // the halves of the configuration in which it votes
 	CatchUp        CatchUpRound // zero if it votes
 	Departing      bool         // it was removed, and is served until it knows

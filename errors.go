@@ -27,11 +27,10 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// TooLargeError refuses a command; it was not applied. Propose less at once, or raise the limit: in Member's transport, or
-// the leader's Config.CommandBytesMax.
+// TooLargeError refuses a command; it was not applied. Propose less at once, or raise the limit if it is not intended.
 type TooLargeError struct {
 	Bytes, Limit int
-	Member       NodeID // takes no larger command in an append; "": the leader does not
+	Member       NodeID // whose transport has the limit; "": it is the leader's node.Config.CommandBytesMax
 }
 
 func (e *TooLargeError) Error() string {

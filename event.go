@@ -95,7 +95,7 @@ type PeerLost struct {
 type SendDropped struct {
 	To             Peer
 	Span           Span
-	Oversized      EntryID // the first entry, if no append carries it: the peer needs a snapshot that covers it; zero: not so
+	Oversized      EntryID // the first entry, if no append carries it: the peer needs a snapshot that covers it; zero: another reason
 	OversizedBytes int     // of that entry's record
 }
 

@@ -65,7 +65,7 @@ const (
 	RejectWrongID          RejectReason = 2 // the connection is for another member id
 	RejectWrongIncarnation RejectReason = 3 // the connection is for another incarnation of this member
 	RejectOtherCluster     RejectReason = 4 // another cluster id
-	RejectNamedOther       RejectReason = 5 // before term 1: the configuration names another incarnation: an emptied disk
+	RejectNamedOther       RejectReason = 5 // before term 1, From's configuration has another incarnation of the caller: its disk was emptied
 	RejectListDiffers      RejectReason = 7 // both uninitialized, with unequal lists
 	RejectStaleStart       RejectReason = 8 // a later start of the caller has been seen: its disk is an older image
 	RejectVersion          RejectReason = 9 // no protocol version in common

@@ -62,7 +62,7 @@ func (c *Core) mayName(p Peer) bool {
 	return c.names(p) || slices.ContainsFunc(c.log.configsFrom(c.log.commit), names)
 }
 
-// adoptConfig puts the configuration of an entry in force that has just been appended:
+// adoptConfig puts the configuration of a newly appended entry in force:
 //
 //	"Once a given server adds the new configuration entry to its log, it uses that configuration for all future
 //	decisions" (§6)

@@ -24,7 +24,7 @@ type Message struct {
 	Body    Body
 }
 
-// Body is one of the message types of this package; see transport/wire.go.
+// Body is one of the message types of this package; transport/wire.go encodes it.
 type Body interface{ class() bodyClass }
 
 // bodyClass is what the rules for senders and terms need to know about a body.
@@ -83,7 +83,7 @@ type BootstrapRequest struct{ Entry Entry }
 // BootstrapReply says that entry 1 of this probe is durable at the sender.
 type BootstrapReply struct{ ID RPCID }
 
-// PreVoteRequest asks for a vote in term Message.Term + 1 (dissertation §9.6).
+// PreVoteRequest asks for a pre-vote for Message.Term + 1 (dissertation §9.6).
 type PreVoteRequest struct {
 	ID       RPCID
 	Last     EntryID // of the candidate's log
@@ -172,10 +172,10 @@ type ReadReply struct {
 // TimeoutNow orders a voter of its term to campaign at once (dissertation §3.10).
 type TimeoutNow struct{}
 
-// SteppedDown: this term's leader has heard no quorum, but may be heard itself.
+// SteppedDown: the leader gave up for lack of a quorum, but may still be heard.
 type SteppedDown struct{}
 
-// InstallSnapshot is that of Figure 13, but offers a snapshot whose bytes follow in SnapshotChunks when the receiver asks for
+// InstallSnapshot of Figure 13, without data, offers a snapshot. Its bytes follow in SnapshotChunks when the receiver asks for
 // them. An AppendReply up to its entry acknowledges it.
 type InstallSnapshot struct {
 	Snapshot     Snapshot

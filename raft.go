@@ -94,8 +94,8 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	return c, c.finish(), nil
 }
 
-// Step handles the events in order, then checks the deadlines, and returns what the caller must do. After a panic with an
-// *InvariantError, an impossible state, the core cannot be used any more.
+// Step handles the events in order, then checks the deadlines, and returns what the caller must do. In an impossible state it
+// panics with an *InvariantError, and the core cannot be used any more.
 func (c *Core) Step(now Now, events ...Event) Output {
 	c.begin(now)
 	for _, e := range events {

@@ -33,7 +33,7 @@ func (l Lane) String() string {
 type Transport interface {
 	// Start begins to accept and to dial. It is called once.
 	Start(e Handler) error
-	// Connect replaces the list of peers to dial, again and again, with growing, jittered pauses. Two incarnations of one id
+	// Connect replaces the list of peers, which are dialed repeatedly, with growing, jittered pauses. Two incarnations of one id
 	// are two peers, with a connection each. A contact that names the incarnation to which an open contact of its id is
 	// connected takes over that connection, which does not break.
 	Connect(contacts []Contact)
@@ -58,7 +58,7 @@ type Transport interface {
 // incarnation at once: their connections would replace each other.
 type Contact struct {
 	Member
-	Addresses []string // "host:port" to dial, in order, but the last that worked first until Connect puts another in front
+	Addresses []string // "host:port" to dial, in order; one that has worked comes first until Connect puts another in front
 }
 
 // SnapshotCarrier is a Transport with a separate lane for snapshots, so that they delay no append; without it, chunks of up to
@@ -78,8 +78,8 @@ type PeerStatus struct {
 	RoundTrip time.Duration // of the last handshake; 0: none
 }
 
-// Handler receives what a Transport reports; the node implements it. Any goroutine may call it. Only Check may block. It keeps
-// only messages and the lineage of its arguments, but no bytes of a SnapshotChunk, which a transport may reuse.
+// Handler receives what a Transport reports; the node implements it. Any goroutine may call it. Only Check may block. A Handler
+// keeps only the messages and the lineage of its arguments, and no bytes of a SnapshotChunk, which a transport may reuse.
 //
 // Up, Lost and Rejected for one contact come in order: between two Ups, even of different incarnations behind an open contact,
 // comes a Lost of the first. Those for different contacts may come in any order, and at the same time. When Connect replaces

@@ -1,6 +1,6 @@
 // Package handshake decides which peers a member talks to, and detects a store that is an older
 // image of a disk. Package node and the simulator use it; the core in package raft does not. A loop
-// of your own needs it, unless no disk can go back: see [raft.Output].
+// of your own needs it, unless no disk can go back: see docs/architecture.md.
 //
 // A [View] is what one member knows. [View.Hello] returns what it says first on a connection,
 // [View.Judge] decides about the Hello of the peer, and [View.Told] and [View.ToldRemoval] say what
