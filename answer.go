@@ -107,11 +107,10 @@ func (c *Core) endLeadership(l *leader) {
 	}
 }
 
-// settle answers the pending proposals of a leader that stepped down or was closed in this step. Truncating
-// an entry here does not decide its outcome: another member may still hold it, win the next election and
-// commit it; so may this one, if it crashes before the truncation is durable. The outcome is only known once
-// another entry is committed at its index, and not even then if a leader has contradicted what is committed
-// here. Proposals that are being applied are answered by the applier.
+// settle answers the pending proposals of a leader that stepped down or was closed in this step. Truncating an entry here does
+// not decide its outcome. Another member may still hold it, win the next election and commit it; so may this one, if it
+// crashes before the truncation is durable. The outcome is known once another entry is committed at its index, unless a leader
+// has contradicted what is committed here. The applier answers the proposals that are being applied.
 func (c *Core) settle() {
 	for _, o := range c.step.lost {
 		switch {

@@ -117,8 +117,8 @@ func (c *Core) rejectAppend(m Message, r AppendRequest) {
 //	4. Append any new entries not already in the log." (Figure 2, AppendEntries)
 //
 // Entries that the log already has are left alone, so that an old or duplicated append never shortens the
-// log. adopt changes nothing, and says why, if the append would replace an entry that is committed, or that this term's
-// leader itself has proved to match, and if no correct leader would have appended one of its configurations.
+// log. If the append is impossible, adopt changes nothing and says why: the append would replace an entry that is committed, or
+// that this term's leader has proved to match, or no correct leader would have appended one of its configurations.
 func (c *Core) adopt(entries []Entry) (why string) {
 	for i, e := range entries {
 		if c.log.has(e.ID()) {

@@ -130,9 +130,8 @@ func (c *Core) linkReturned() {
 	}
 }
 
-// boundByVote reports whether a pre-vote must be denied because of this member's vote of this term: the
-// vote is still being written, or it left for another candidate so recently that it may still decide the
-// election.
+// boundByVote reports whether a pre-vote must be denied because of this member's vote of this term. The vote may still be on its
+// way to the disk, or have left for another candidate so recently that it may still decide the election.
 func (c *Core) boundByVote(asker Peer) bool {
 	switch {
 	case c.hard.Vote == Peer{} || c.leader != nil:

@@ -32,8 +32,8 @@ type Snapshot struct {
 	Held bool       // the sender reads the bytes from a frozen state in its memory, not from a file
 }
 
-// The versions of a base or snapshot. Releases that cannot change members know the first alone. It is written until the
-// members of a cluster have been changed, so that these releases can still read what an upgraded member writes.
+// The versions of a base or snapshot. Releases that cannot change members know only the first. It is written until the members
+// of a cluster have been changed, so that these releases can read what an upgraded member writes.
 const (
 	snapshotVersionMembers = 1                     // has a list of members
 	snapshotVersionConfig  = 2                     // has a configurationRecord

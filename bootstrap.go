@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// bootstrapper is the state of the member that bootstraps the cluster, the voter of node.Config.Initial with the
-// lowest id, from its start until it campaigns:
+// bootstrapper is the state of the member that bootstraps the cluster, from its start until it campaigns. That member is the
+// voter of node.Config.Initial with the lowest id.
 //
 //	calling ──all others are uninitialized, with our list──► holding ──all hold entry 1──► campaign in term 1
 //
-// The answers to a probe promise nothing, so the bootstrapper may probe as often as necessary. The cluster only
-// exists once entry 1 is durable on every member, so any member with a term proves that all had it.
+// The answers to a probe promise nothing, so the bootstrapper may probe as often as necessary. The cluster only exists once
+// entry 1 is durable on every member. So a member with a term proves that all members had entry 1.
 type bootstrapper struct {
 	list     Configuration
 	probe    RPCID

@@ -205,8 +205,8 @@ func (d *draft) edit(ch Change) {
 	d.refuseAddresses()
 }
 
-// find returns the member of the draft that the change names by p, so that it can be edited. If there is no such
-// member, or the change has edited it before, find refuses the change and returns nil.
+// find returns the member of the draft that the change names by p, for editing. If there is no such member, or the change has
+// edited it before, find refuses the change and returns nil.
 func (d *draft) find(p Peer) *Member {
 	if p.Incarnation == 0 {
 		m, _ := d.before.Member(p.ID)
@@ -341,8 +341,8 @@ func (d *draft) refuseAddresses() {
 	}
 }
 
-// refuseResult refuses a change that leaves no voter or makes two incarnations of one id vote, and one whose first
-// configuration is over a limit.
+// refuseResult refuses a change that leaves no voter, that gives two incarnations of one id a vote, or whose first configuration
+// is over a limit.
 func (d *draft) refuseResult(next Configuration) {
 	if !slices.ContainsFunc(d.Members, Member.willVote) {
 		d.refuse(RefusedLastVoter, d.before.Voters()[0].ID)

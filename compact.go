@@ -31,8 +31,9 @@ type snapshotRequest struct {
 // snapshotPausesMax bounds, in election timeouts, the pause after a snapshot that failed.
 const snapshotPausesMax = 64
 
-// startSnapshots continues from the recorded snapshot, and returns up to where the log is known to be committed. What no
-// file holds is covered only as far as the FSM reports: it may have lost what it had synced, and needs the entries again.
+// startSnapshots continues from the recorded snapshot, and returns the index up to which the log is known to be committed.
+// Entries that are in no file are covered only as far as the FSM reports them. The FSM may have lost what it had synced, and
+// then needs these entries again.
 func (c *Core) startSnapshots(recorded Snapshot) Index {
 	s := &c.snaps
 	s.covered = c.log.Base.ID
@@ -55,7 +56,7 @@ func (c *Core) startSnapshots(recorded Snapshot) Index {
 	return committed
 }
 
-// keepSnapshots does at the end of each step what has to be done about snapshots.
+// keepSnapshots does a step's remaining work on snapshots.
 func (c *Core) keepSnapshots() {
 	c.answerSnapshots()
 	c.takeSnapshot()
@@ -192,8 +193,7 @@ func (c *Core) onTakeFailed(take Take, err error) {
 	c.refuseSnapshotRequests(RefusedSnapshotFailed)
 }
 
-// record writes the record that makes a snapshot count, whose file is complete; or, without a file, the record that no
-// file counts any longer.
+// record writes the record that makes a complete file count or, without a file, the record that no file counts any longer.
 func (c *Core) record(s Snapshot) {
 	before, written := c.step.out.Write.Snapshot, s
 	c.snaps.writing, c.step.out.Write.Snapshot = &s, &written
@@ -247,9 +247,9 @@ func (c *Core) compact() {
 	c.trace(TraceEvent{Kind: TraceCompacted, ID: base.ID})
 }
 
-// compactable returns up to where the log may be compacted. It keeps SnapshotTailBytes and, within bounds, what
-// followers that are heard need next. For a DurableFSM it keeps what the FSM does not report: only commands are
-// applied to it, so it does not know the entries behind the last one, and no log begins behind what its FSM reports.
+// compactable returns the index up to which the log may be compacted. It keeps SnapshotTailBytes and, within bounds, what
+// followers that are heard need next. With a DurableFSM it keeps everything behind the last entry that the FSM reports,
+// because no log may begin behind that; the FSM knows only commands, so other entries may follow.
 func (c *Core) compactable() Index {
 	covered := c.snaps.covered.Index
 	if c.cfg.DurableFSM {

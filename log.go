@@ -102,7 +102,7 @@ func (l *log) cut(after Index, bytesMax int) (last Index, bytes int) {
 	return last, int(l.bytesUpTo(last) - from)
 }
 
-// keeping returns the last index above which about the given bytes of entries stay in the log; the base if the log
+// keeping returns the last index above which about the given number of bytes of entries stay in the log; the base if the log
 // has fewer.
 func (l *log) keeping(bytes uint64) Index {
 	base, end := l.Base.ID.Index, l.bytesUpTo(l.Last.Index)
@@ -214,8 +214,8 @@ type ConfigRun struct {
 	Config Configuration
 }
 
-// sizeMark says that the records up to Index take Bytes bytes. There is one about every sizeMarkBytes bytes, which is
-// enough to limit the size of appends without a number for each entry.
+// sizeMark says that the records up to Index take Bytes bytes. There is about one per sizeMarkBytes bytes, which is enough to
+// limit the size of appends without a number for each entry.
 type sizeMark struct {
 	Index Index
 	Bytes uint64
@@ -371,9 +371,8 @@ func (s *StoredLog) compact(b Base) {
 	s.Base, s.Bootstrap = b, nil
 }
 
-// bytesUpTo estimates how many bytes the records up to i take, to within the distance of two marks. Entries that were
-// compacted count, too, so only differences mean something. Each truncation adds as much again to the error of later
-// estimates.
+// bytesUpTo estimates how many bytes the records up to i take, to within the distance of two marks. It includes compacted
+// entries, so only differences are meaningful. Each truncation adds the same error again to later estimates.
 func (s *StoredLog) bytesUpTo(i Index) uint64 {
 	at := sort.Search(len(s.Sizes), func(k int) bool { return s.Sizes[k].Index >= i })
 	if at == len(s.Sizes) {

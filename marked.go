@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// This file takes a member out of service whose store must not be used any longer, and keeps one from voting that only may be in
-// that state (suspicion). The reason is written to the store as a mark, which no restart clears. As soon as the core has the mark, before it is durable, the member neither
-// votes nor acknowledges, applies nothing more, and serves neither reads nor writes.
+// This file takes a member out of service if its store must no longer be used, and keeps a member from voting if its store may be
+// in that state (suspicion). A mark in the store holds the reason; no restart clears it. As soon as the core has the mark,
+// before it is durable, the member neither votes nor acknowledges, applies nothing more, and serves neither reads nor writes.
 
 // marked reports whether this store has a mark, durable or not.
 func (c *Core) marked() bool { return c.disk.mark != nil }
@@ -108,13 +108,12 @@ func (c *Core) onLostLog(leader Peer, answer AppendConflict) {
 //	"Leader Completeness: if a log entry is committed in a given term, then that entry will be present
 //	in the logs of the leaders for all higher-numbered terms." (Figure 3)
 //
-// It returns that entry, and the entry of the leader's log that proves it: one at the same index, or one at a
-// higher index with a lower term, since terms never fall along a log. For the same reason the base proves it
-// against an entry at a lower index with a higher term.
+// It returns that entry and the entry of the leader's log that proves it: one at the same index, or one at a
+// higher index with a lower term, since terms never fall along a log. For the same reason an entry at a lower index with a
+// higher term proves that the base is missing.
 //
-// Entries that only a DurableFSM reports as committed do not count: the FSM may remember an entry that was
-// committed in a term that this member has forgotten in a crash, and of which an earlier leader that is still
-// running has never heard (Figure 8).
+// Entries that only a DurableFSM reports as committed do not count. The FSM may remember an entry that was committed in a term
+// that this member has forgotten in a crash. An earlier leader that is still running may never have heard of it (Figure 8).
 func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool) {
 	commit := c.log.id(c.log.provenCommit)
 	if r.Prev.Index > commit.Index {

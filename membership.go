@@ -32,18 +32,18 @@ func (c *Core) otherVoters() []Peer {
 	return others
 }
 
-// mayBeNeeded reports whether this member has a vote, or had one in the newest configuration that it knows to be committed
-// or in one behind that, or is to get one by what such a configuration says:
+// mayBeNeeded reports whether this member has a vote, or is to get one, in the newest configuration that it knows to be
+// committed or in a later one:
 //
 //	"a server that is not part of its own latest configuration should still start new elections, as it might still be
 //	needed until the C_new entry is committed" (dissertation §4.2.2)
 //
-// For example, the members that C_new removes may be the only ones that hold it. Then their logs are longer than those of
-// all members that have a vote, whom they would not elect. One of them can lead: it needs the votes of the new voters, and
+// For example, the members that C_new removes may be the only ones that hold it. Their logs are then longer than those of all
+// members with a vote, so they would not elect one of those. One of them can lead: it needs the votes of the new voters, and
 // its own does not count.
 //
-// The same holds for a learner that is to become a voter. A member that has C_old,new needs its vote, and the learner may
-// have a longer log from a later leader that did not know of C_old,new, and is gone.
+// The same holds for a future voter. A member that has C_old,new needs its vote, and the learner may have a longer log, from a
+// later leader that did not know C_old,new and is gone.
 func (c *Core) mayBeNeeded() bool {
 	if c.config().needs(c.self) {
 		return true
@@ -235,7 +235,7 @@ func (p *progress) knowsItsRemoval() bool {
 	return p.removalRound != RPCID{} && !p.beats.echoed.Less(p.removalRound)
 }
 
-// catchUp is what a leader knows of how a member without a vote catches up, in rounds:
+// catchUp records how a member without a vote catches up, in rounds:
 //
 //	"The algorithm divides replication of entries to the new server into rounds. Each round replicates all the log
 //	entries present in the leader's log at the start of the round to the new server's log." (dissertation §4.2.1)
@@ -289,7 +289,7 @@ func (p *progress) measure(now Time) { p.joins.from, p.joins.fromAt = p.match, n
 //	assumption that there are not enough unreplicated entries to create a significant availability gap."
 //	(dissertation §4.2.1)
 //
-// With slow disks it may be longer, as every acknowledgement is: twice the slowest recent one.
+// With slow disks it is twice the slowest recent acknowledgement, if that is longer.
 func (c *Core) roundMax(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.acks.max(), c.electionTimeout()<<doublingsMax))
 }

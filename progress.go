@@ -238,8 +238,8 @@ func (p *progress) becomeProbe(next, base Index) {
 	p.sentCommit, p.oversized = 0, oversized{}
 }
 
-// becomeSnapshot handles a follower that lacks the entry at to, which no append brings it: it is compacted here, or too
-// large for the follower.
+// becomeSnapshot handles a follower that lacks the entry at to, which no append can bring it: the entry is compacted here, or
+// too large for the follower.
 func (p *progress) becomeSnapshot(to, base Index) {
 	p.becomeProbe(to+1, base)
 	p.state, p.snap = snapshot, installing{}
@@ -328,9 +328,9 @@ func (p *progress) forgot(round RPCID, match, base Index) {
 	}
 }
 
-// retransmit repeats an append that seems to be lost, because the follower answers heartbeats but not appends.
-// The follower may only be slow, so it is asked about the last append without entries: if it has received
-// that, it acknowledges once its disk has it; if not, it reports a conflict at once.
+// retransmit repeats an append that seems to be lost, because the follower answers heartbeats but not appends. The follower
+// may only be slow, so the repetition has no entries. A follower that has received them acknowledges once they are durable;
+// otherwise it reports a conflict at once.
 func (p *progress) retransmit(now, patience, silence Time, base Index) {
 	switch {
 	case p.state == probe && p.probe.overdue(now, patience):

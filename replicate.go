@@ -128,12 +128,11 @@ func (c *Core) replaced(p *progress, r AppendConflict) bool {
 	return r.Acknowledged == acknowledged.Index && r.Hint.Index >= acknowledged.Index && r.Hint.Term < acknowledged.Term
 }
 
-// silenceTimeoutsMax bounds, in election timeouts, how long a lost append may wait to be repeated because the
-// follower's disk was slow before.
+// silenceTimeoutsMax bounds, in election timeouts, the wait before a lost append is repeated to a follower whose disk was slow.
 const silenceTimeoutsMax = 8
 
-// silence returns how long a follower may answer heartbeats without acknowledging an append before it is asked
-// about the last append again: an election timeout, or twice its slowest recent acknowledgement.
+// silence returns the time without an acknowledgement after which the last append to a follower that answers heartbeats is
+// repeated: an election timeout, or twice its slowest recent acknowledgement.
 func (c *Core) silence(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.acks.max(), silenceTimeoutsMax*c.electionTimeout()))
 }

@@ -220,9 +220,9 @@ type spoken struct {
 	appendBytesMax int    // see PeerUp
 }
 
-// onPeerSpeaks records what a peer's connection has said, if that is less than what members of this release take. A member
-// of a release that cannot take snapshots is sent none: a stream to it ends. A peer that is not named yet may be about to
-// join, and the connections of the first members are up before entry 1 names their incarnations.
+// onPeerSpeaks records what a peer's connection has said, if the peer takes less than members of this release. A peer that takes
+// no snapshots is sent none, and a stream to it ends. Peers that the configuration does not name count too: they may be about
+// to join, and the connections of the first members are up before entry 1 names their incarnations.
 func (c *Core) onPeerSpeaks(e PeerUp) {
 	peer, s := Peer{e.ID, e.Incarnation}, &c.snaps
 	said := spoken{peer, cmp.Or(e.Protocol, ProtocolMembership), e.AppendBytesMax} // 0: the host does not say
@@ -256,8 +256,8 @@ func (c *Core) spokenBy(peer Peer) spoken {
 	return spoken{peer: peer, protocol: ProtocolMembership}
 }
 
-// takesSnapshots reports whether a member can be offered a snapshot, as far as is known. Once the members have been
-// changed, only a release that can change members reads the description of one.
+// takesSnapshots reports whether a member can be offered a snapshot, as far as is known. Once the members have been changed,
+// only a release that can change members can read a snapshot's description.
 func (c *Core) takesSnapshots(peer Peer) bool {
 	if c.log.configAt(c.log.commit).Config.Level >= featureLevelMembers {
 		return c.spokenBy(peer).protocol >= ProtocolMembership
@@ -374,9 +374,9 @@ func (c *Core) acceptOffer(m Message, s Snapshot) {
 	c.keep().Receive = &Receive{m.From, s}
 }
 
-// onSnapshotArrived installs a snapshot that is here as a whole, unless it is not needed any more. It does not matter
-// who leads now: what a snapshot holds is committed. Nor does it matter who sent these bytes: a leader may offer the file
-// that it has got from the leader before.
+// onSnapshotArrived installs a complete snapshot, unless it is no longer needed. It does not matter who leads now: what a
+// snapshot holds is committed. Nor does it matter which member sent the bytes: a leader may offer the file that it received
+// from the leader before.
 func (c *Core) onSnapshotArrived(e SnapshotArrived) {
 	o, file := c.follower.offer, e.Snapshot.File
 	if o == nil || o.snapshot.File != file || o.snapshot.ID != e.Snapshot.ID {

@@ -111,8 +111,8 @@ func (c *Core) diskStalled() bool {
 	return !c.disk.idle() && c.now.Mono >= c.stallsAt()
 }
 
-// diskHoldsLog reports whether the whole log is durable here. If such a disk stalls, it does so at the record of
-// a snapshot, or when it is tried.
+// diskHoldsLog reports whether the whole log is durable here. If such a disk stalls, it does so while it writes the record of a
+// snapshot or the hard state (tryDisk).
 func (c *Core) diskHoldsLog() bool { return c.disk.persisted == c.log.Last.Index }
 
 // tryDisk makes a leader write its hard state again if it has entries that are not committed or not applied, and a disk that has
@@ -140,10 +140,10 @@ func (c *Core) stallsAt() Time {
 	return c.disk.busySince() + max(Time(c.cfg.DiskStallMax), slow)
 }
 
-// mayBeOutrun reports whether a quorum of the other voters may have persisted more of the log than this
-// leader, or may do so under another one. A silent voter may have: only its link to this leader may be cut, and
-// the other voters deny it pre-votes as long as they hear this leader. One that needs a snapshot may: a disk that
-// has stalled may be as unable to read the snapshot as it is to write. A stale member does not count.
+// mayBeOutrun reports whether a quorum of the other voters may have persisted more of the log than this leader, or may do so
+// under another leader. A silent voter may have: perhaps only its link to this leader is cut, and the other voters deny it
+// pre-votes as long as they hear this leader. A voter that needs a snapshot may have, too, because the stalled disk may be
+// unable to read the snapshot. A stale member does not count.
 func (c *Core) mayBeOutrun() bool {
 	ahead := func(p *progress) Index {
 		if p.state == snapshot || c.unheard(p) {

@@ -110,8 +110,8 @@ func (t *transfer) wakeAt(interval Time) Time {
 	return t.deadline
 }
 
-// onTransferDisobeyed ends a transfer whose target answers, in this term, a heartbeat that left after TimeoutNow:
-// if it had campaigned, its answer would carry the next term. Before catchUp TimeoutNow is repeated instead.
+// onTransferDisobeyed ends a transfer whose target answers, in this term, a heartbeat that left after TimeoutNow. A target that
+// had campaigned would answer in the next term. Before catchUp, TimeoutNow is repeated instead.
 func (c *Core) onTransferDisobeyed(from Peer, round RPCID) {
 	t := c.leader.transfer
 	if t != nil && t.sent && t.to == from && t.round.Less(round) && c.now.Mono >= t.catchUp {

@@ -7,12 +7,12 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// This file says what a change of the members means for handshakes: whether a store may become that of a new member,
-// and how a member learns that it was removed, or that another incarnation of it is the member.
+// This file says what a membership change means for handshakes: whether a store may become that of a new member, and how a
+// member learns that it was removed, or that another incarnation of it is the member.
 //
-// A member that lags knows earlier configurations. Its vote may be the one that a newer configuration needs, so it
-// rejects nobody for what its own configuration says: two exceptions are a removal that is committed, which stays true,
-// and a cluster without a term, which is still being bootstrapped (checkIdentity).
+// A member that lags knows only earlier configurations, and a newer one may need its vote. So it rejects nobody because of its
+// own configuration, with two exceptions: a committed removal, which stays true, and a cluster without a term, which is still
+// being bootstrapped (checkIdentity).
 
 // checkRemoved rejects a caller whose removal is committed. A removal in an uncommitted configuration may still be rolled
 // back, so it does not count.
@@ -75,8 +75,8 @@ func (v *View) Misnames(h raft.Hello) bool {
 		len(named) > 0 && !slices.Contains(named, v.Self.Incarnation)
 }
 
-// namedBy returns the incarnations under which the sender's configuration names the receiver. An earlier release shows
-// nothing but the one that it expects.
+// namedBy returns the incarnations under which the sender's configuration names the receiver. An earlier release says only which
+// one it expects.
 func namedBy(h raft.Hello) []raft.Incarnation {
 	if h.NamedIndex == 0 && h.Expected.Incarnation != 0 {
 		return []raft.Incarnation{h.Expected.Incarnation}

@@ -77,7 +77,7 @@ func (v *View) names(p raft.Peer) bool {
 	return p.Incarnation != 0 && (included || removed && !slices.Contains(v.Removed, r))
 }
 
-// checkOwnStart checks that the peer has not seen a later start of this member than the present one.
+// checkOwnStart checks that the peer has not seen a later start of this member.
 func (v *View) checkOwnStart(h raft.Hello) (verdict Verdict) {
 	d, detail := v.ownDescent(h.From, h.Remembers)
 	switch d {
@@ -92,8 +92,7 @@ func (v *View) checkOwnStart(h raft.Hello) (verdict Verdict) {
 	return verdict
 }
 
-// checkLineage checks that this member has not seen a later start of the peer than the present one, and that no other
-// start of the peer is connected.
+// checkLineage checks that this member has not seen a later start of the peer, and that no other start of the peer is connected.
 func (v *View) checkLineage(h raft.Hello) (verdict Verdict) {
 	now, seen := h.Lineage.Last(), v.Memory.SeenOf(h.From)
 	if now.Count != h.StartCount || now.Count == 0 || h.Lineage.Check() != nil {
