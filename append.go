@@ -201,8 +201,8 @@ func ofLaterRelease(entries []Entry) (Entry, bool) {
 	return Entry{}, false
 }
 
-// malformedKind checks that entry 1, and no other entry, bootstraps the cluster that the message names, and that a
-// configuration is one. It says what is wrong; "" if nothing is.
+// malformedKind checks that entry 1, and no other entry, bootstraps the cluster that the message names, and that the data of a
+// configuration entry is a valid configuration. It says what is wrong; "" if nothing is.
 func (c *Core) malformedKind(m Message, e Entry) string {
 	switch {
 	case e.Index == 1:

@@ -87,8 +87,8 @@ func (c *Core) onApplying(a Applying) {
 	b.last, b.since = a.ID.Index, min(since, c.now.Mono)
 }
 
-// applied ends the batch if what is applied covers it. A batch that was never reported was quick. One that hung counts as
-// ApplyStallMax, because it is no measure of how slow the FSM may be.
+// applied ends the batch if what is applied covers it. A batch that was never reported was quick. Of a batch that hung, only
+// the time before it counted as hanging is recorded, because the rest is no measure of how slow the FSM may be.
 func (b *batch) applied(to Index, now, stallMax Time) {
 	var took Time
 	switch {

@@ -9,7 +9,7 @@ import (
 // any leader can finish what another one has begun. A leader itself only knows whom to answer, and how far the members
 // that join have caught up.
 
-// changing is what a leader knows of a change besides the configuration in force.
+// changing is what a leader knows about a change besides the configuration in force.
 type changing struct {
 	asked    *ChangeRequested // to decide at the end of this step or, in a new term, after its first commit; nil: none
 	accepted []acceptedChange // to answer once the change has ended

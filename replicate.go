@@ -137,8 +137,8 @@ func (c *Core) silence(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.acks.max(), silenceTimeoutsMax*c.electionTimeout()))
 }
 
-// onPeerUp and onPeerLost handle the transport's reports. Safety does not depend on them, nor on SendDropped, but a lost
-// append is repeated sooner.
+// onPeerUp and onPeerLost handle the transport's reports. Safety does not depend on them, nor on SendDropped. They only make
+// a leader repeat lost appends sooner.
 func (c *Core) onPeerUp(e PeerUp) {
 	c.onBootstrapperPeerUp(e)
 	c.onPeerSpeaks(e)

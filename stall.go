@@ -124,7 +124,7 @@ func (c *Core) tryDisk() {
 	}
 }
 
-// triesDiskAt returns when the leader tries a disk that is idle until then.
+// triesDiskAt returns when the leader tries its disk, unless the disk has work before.
 func (c *Core) triesDiskAt() Time {
 	if c.log.applied >= c.log.Last.Index {
 		return c.now.Mono + idleMax
