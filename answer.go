@@ -5,42 +5,26 @@ type Answer struct {
 	RequestID RequestID
 	Kind      AnswerKind
 	ID        EntryID     // AnswerAccepted; AnswerReadSafe: the index alone; AnswerSnapshot
-	Refusal   RefusalKind // AnswerRefused
+	Refusal   RefusalKind // AnswerRefused, AnswerGivenUp
 	Leader    NodeID      // the member to ask instead, if known; AnswerTransferred: the new leader
-	// Err says with the values and the remedy why a proposal is too large, or why a change of the members is refused or
-	// given up: see RefusedTooLarge, and the reasons from RefusedConfigIndex on. Nil for all other requests.
-	Err error
+	Err       error       // values and remedy, of RefusedTooLarge and of a change that is refused or given up; else nil
 }
 
-// AnswerKind is the outcome of a request.
+// AnswerKind is the outcome of a request. An accepted proposal is applied here, or gets a second answer: AnswerNotApplied or
+// AnswerUnknown. An accepted change of the members always gets a second answer: one of these two, AnswerChanged or
+// AnswerGivenUp.
 type AnswerKind uint8
 
-// The answers to a request.
 const (
-	// AnswerAccepted: the proposal is in the leader's log at ID. Either that entry is applied here, or a
-	// second answer follows: AnswerNotApplied or AnswerUnknown. Of a change of the members, ID is the entry that it
-	// begins with, and a second answer follows always: AnswerChanged, AnswerGivenUp, AnswerNotApplied or AnswerUnknown.
-	AnswerAccepted AnswerKind = 1
-	// AnswerRefused: a proposal is not applied and never will be; a read or a transfer did not succeed. Refusal
-	// says why, Leader whom to ask.
-	AnswerRefused AnswerKind = 2
-	// AnswerNotApplied: another entry was committed at the index of the accepted one, which will never be
-	// committed.
-	AnswerNotApplied AnswerKind = 3
-	// AnswerUnknown: leadership ended while the entry was pending; it may or may not be applied. A change of the members
-	// that has begun goes on under the next leader: the configuration shows it.
-	AnswerUnknown AnswerKind = 4
-	// AnswerReadSafe: a read is linearizable once ID.Index is applied here.
-	AnswerReadSafe AnswerKind = 5
-	// AnswerTransferred: the transfer has succeeded; Leader leads now.
-	AnswerTransferred AnswerKind = 6
-	// AnswerSnapshot: a snapshot of ID is durable, and covers everything that was applied when it was requested.
-	AnswerSnapshot AnswerKind = 7
-	// AnswerChanged: the members are as asked. ID is the entry of the configuration that ends the change, which is
-	// committed. If nothing had to change, it is that of the configuration in force, and only its index is given.
-	AnswerChanged AnswerKind = 8
-	// AnswerGivenUp: the change has begun and was given up, by the committed entry ID. Refusal and Err say why.
-	AnswerGivenUp AnswerKind = 9
+	AnswerAccepted    AnswerKind = 1 // the proposal is in the leader's log at ID; a change begins with that entry
+	AnswerRefused     AnswerKind = 2 // a proposal is never applied, or a read or a transfer failed: see Refusal, Leader
+	AnswerNotApplied  AnswerKind = 3 // another entry is committed at the index of the accepted one, which is never applied
+	AnswerUnknown     AnswerKind = 4 // leadership ended first: it may be applied; the next leader continues a change
+	AnswerReadSafe    AnswerKind = 5 // a read is linearizable once ID.Index is applied here
+	AnswerTransferred AnswerKind = 6 // the transfer has succeeded: Leader leads now
+	AnswerSnapshot    AnswerKind = 7 // a snapshot of ID is durable, and covers what was applied at the request
+	AnswerChanged     AnswerKind = 8 // the members are as asked, by the committed entry ID; if they were before, by ID.Index
+	AnswerGivenUp     AnswerKind = 9 // the change was given up by the committed entry ID: see Refusal, Err
 )
 
 // RefusalKind says why a request was refused.
@@ -102,8 +86,8 @@ func (c *Core) refuseRequest(t RequestID) {
 	c.answer(a)
 }
 
-// endLeadership ends the requests of a leader that steps down: it refuses the local reads and a change that has not
-// begun, leaves the pending proposals and a change that has begun to settle, and keeps waiting for the outcome of a transfer.
+// endLeadership ends the requests of a leader that steps down. It refuses the local reads and a change that has not begun.
+// Pending proposals and a change that has begun are settled at the end of the step. The outcome of a transfer is awaited.
 func (c *Core) endLeadership(l *leader) {
 	for _, reads := range [][]read{l.reads.now, l.reads.next} {
 		for _, r := range reads {
@@ -123,11 +107,10 @@ func (c *Core) endLeadership(l *leader) {
 	}
 }
 
-// settle answers the pending proposals of a leader that stepped down or was closed in this step. Truncating
-// an entry here does not decide its outcome: another member may still hold it, win the next election and
-// commit it; so may this one, if it crashes before the truncation is durable. The outcome is only known once
-// another entry is committed at its index, and not even then if a leader has contradicted what is committed
-// here. Proposals that are being applied are answered by the applier.
+// settle answers the pending proposals of a leader that stepped down or was closed in this step. Truncating an entry here does
+// not decide its outcome. Another member may still hold it, win the next election and commit it; so may this one, if it
+// crashes before the truncation is durable. The outcome is known once another entry is committed at its index, unless a leader
+// has contradicted what is committed here. The applier answers the proposals that are being applied.
 func (c *Core) settle() {
 	for _, o := range c.step.lost {
 		switch {

@@ -7,18 +7,18 @@ import "errors"
 // follower is the state of a member that does not lead, whether it campaigns or not.
 type follower struct {
 	deadline Time // of the election timeout
-	// roomUntil limits how far other members' elections may delay the deadline; 0: none has since it was drawn.
-	roomUntil Time
+	// deferUntil bounds how far other members' elections may delay the deadline; 0: none has since it was drawn.
+	deferUntil Time
 	// needed: since the deadline was drawn this member has denied a candidate for its log, so perhaps only it can win.
-	needed   bool
-	heard    Time     // when a message of a leader last came; 0: never since the start
-	graced   bool     // the process woke late, the timer was restarted, and no leader has been heard since
-	attempts attempts // to be elected
-	reads    followerReads
+	needed          bool
+	heard           Time     // when a message of a leader last came; 0: never since the start
+	gracePeriodUsed bool     // the process woke late and restarted the timer; no leader has been heard since
+	attempts        attempts // to be elected
+	reads           followerReads
 	// transferOutcome is the transfer that was under way when this member last stepped down, until its outcome is
-	// known; nil: there is none.
+	// known; nil: none.
 	transferOutcome *transferOutcome
-	offer           *offer // the snapshot that it has asked for last; nil: none
+	offer           *offer // the snapshot that this member asked for last; nil: none
 	// suspicion is non-nil exactly while a leader that the configuration does not name has shown a loss.
 	suspicion *suspicion
 }
@@ -54,9 +54,9 @@ func (c *Core) hear(leader Peer) {
 		c.compact() // what it has held for others while it led, which may fill its disk
 	}
 	c.follower.heard = c.now.Mono
-	c.follower.graced = false
+	c.follower.gracePeriodUsed = false
 	if c.follower.attempts.any() && c.committedOwn() {
-		c.calm() // in an idle cluster no new commit would do it
+		c.resetBackoff() // in an idle cluster no new commit would do it
 	}
 	c.resetElectionDeadline()
 }
@@ -117,8 +117,8 @@ func (c *Core) rejectAppend(m Message, r AppendRequest) {
 //	4. Append any new entries not already in the log." (Figure 2, AppendEntries)
 //
 // Entries that the log already has are left alone, so that an old or duplicated append never shortens the
-// log. adopt changes nothing, and says why, if the append would replace an entry that is committed, or that this term's
-// leader itself has proved to match, and if no correct leader would have appended one of its configurations.
+// log. If the append is impossible, adopt changes nothing and says why: the append would replace an entry that is committed, or
+// that this term's leader has proved to match, or no correct leader would have appended one of its configurations.
 func (c *Core) adopt(entries []Entry) (why string) {
 	for i, e := range entries {
 		if c.log.has(e.ID()) {
@@ -201,8 +201,8 @@ func ofLaterRelease(entries []Entry) (Entry, bool) {
 	return Entry{}, false
 }
 
-// malformedKind checks that entry 1, and no other entry, bootstraps the cluster that the message names, and that a
-// configuration is one. It says what is wrong; "" if nothing is.
+// malformedKind checks that entry 1, and no other entry, bootstraps the cluster that the message names, and that the data of a
+// configuration entry is a valid configuration. It says what is wrong; "" if nothing is.
 func (c *Core) malformedKind(m Message, e Entry) string {
 	switch {
 	case e.Index == 1:

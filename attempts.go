@@ -17,11 +17,11 @@ type attempts struct {
 	asked     [askedMax]question
 	next      int     // the index in asked of the next question
 	ballot    *ballot // non-nil while votes for this member in the present term count
-	// boundUntil is until when this member's vote of the present term binds it; 0: it does not.
+	// boundUntil is when this member's vote of the present term ceases to bind it; 0: it does not bind it.
 	boundUntil Time
 	// The longest of each kind, for CoreStatus.Election.
 	write, answer, pause Time
-	told                 bool // a trace event has reported that one of them exceeds the election timeout
+	slownessTraced       bool // a trace event has reported that one of them exceeds the election timeout
 }
 
 // doublingsMax bounds the wait to 64 election timeouts; deadlines are drawn between one and two waits.
@@ -71,11 +71,11 @@ func (c *Core) onAnswer(from Peer, at Time) {
 	}
 	took := c.now.Mono - at
 	c.follower.attempts.answer = max(c.follower.attempts.answer, took)
-	c.outgrow(took)
+	c.raiseWait(took)
 }
 
-// outgrow raises the wait to at least the time that this member's latest attempt took.
-func (c *Core) outgrow(took Time) {
+// raiseWait raises the wait to at least the time that this member's latest attempt took.
+func (c *Core) raiseWait(took Time) {
 	a := &c.follower.attempts
 	if c.leader != nil || took <= c.wait() || a.doublings == doublingsMax {
 		return // at the longest wait, each later answer would only delay the next attempt
@@ -106,11 +106,11 @@ func (c *Core) onPromptVote(from Peer) {
 	a.boundUntil = min(a.boundUntil, c.follower.deadline)
 }
 
-// any reports whether calm would change anything.
+// any reports whether resetBackoff would change anything.
 func (a *attempts) any() bool { return a.made+a.doublings > 0 || a.asked[0].at > 0 }
 
-// calm resets the wait and the records of attempts, because a term has committed.
-func (c *Core) calm() {
+// resetBackoff resets the wait and the records of attempts, because a term has committed.
+func (c *Core) resetBackoff() {
 	ballot, until, grown := c.follower.attempts.ballot, c.follower.attempts.boundUntil, c.follower.attempts.doublings > 0
 	c.follower.attempts = attempts{ballot: ballot, boundUntil: until}
 	if grown && c.leader == nil {
@@ -130,9 +130,8 @@ func (c *Core) linkReturned() {
 	}
 }
 
-// boundByVote reports whether a pre-vote must be denied because of this member's vote of this term: the
-// vote is still being written, or it left for another candidate so recently that it may still decide the
-// election.
+// boundByVote reports whether a pre-vote must be denied because of this member's vote of this term. The vote may still be on its
+// way to the disk, or have left for another candidate so recently that it may still decide the election.
 func (c *Core) boundByVote(asker Peer) bool {
 	switch {
 	case c.hard.Vote == Peer{} || c.leader != nil:
@@ -157,7 +156,7 @@ func (c *Core) onVoteDurable() {
 		b.asked = c.now.Mono
 		a.write = max(a.write, took)
 		a.remember(question{term: c.hard.Term, at: c.now.Mono})
-		c.outgrow(took)
+		c.raiseWait(took)
 	}
 	c.resetElectionDeadline()
 	a.boundUntil = c.follower.deadline
@@ -167,9 +166,9 @@ func (c *Core) onVoteDurable() {
 	c.countVotes()
 }
 
-// wokeLate handles a process that slept through its deadline: messages of the leader or of the followers may
-// have arrived meanwhile and wait to be handled. A leader does not count that time as silence of its
-// followers, nor as time in which they made no progress. A follower restarts its election timeout, but only once until it hears a leader again.
+// wokeLate handles a process that slept through its deadline: messages of the leader or of the followers may be waiting to be
+// handled. A leader does not count that time as silence of its followers, nor as time in which they made no progress. A
+// follower restarts its election timeout, but only once until it hears a leader again.
 func (c *Core) wokeLate(by Time) {
 	if by > c.electionTimeout()/2 {
 		c.log.batch.woke(c.now.Mono, by)
@@ -192,8 +191,8 @@ func (c *Core) wokeLate(by Time) {
 		return
 	}
 	c.follower.attempts.pause = max(c.follower.attempts.pause, by)
-	if !c.follower.graced {
-		c.follower.graced = true
+	if !c.follower.gracePeriodUsed {
+		c.follower.gracePeriodUsed = true
 		c.resetElectionDeadline()
 	}
 }
@@ -201,11 +200,11 @@ func (c *Core) wokeLate(by Time) {
 // traceSlowness reports once, from the third attempt on, what takes longer than the election timeout.
 func (c *Core) traceSlowness() {
 	a := &c.follower.attempts
-	if a.told || a.made <= 2 {
+	if a.slownessTraced || a.made <= 2 {
 		return
 	}
 	if what, took := a.status(0).Slowest(); took > c.electionTimeout() {
-		a.told = true
+		a.slownessTraced = true
 		c.trace(TraceEvent{Kind: TraceSlowElection, Text: what, Took: took})
 	}
 }

@@ -7,19 +7,18 @@ import (
 	"fmt"
 )
 
-// Base is what a member keeps of the entries at the beginning of its log once they are deleted. All of them are
-// committed.
+// Base replaces the committed entries that were deleted at a log's beginning.
 type Base struct {
-	ID           EntryID   // of the last of them: the paper's last included index and term (§7)
-	Time         int64     // no entry up to ID has a higher stamp
-	Cluster      ClusterID // entry 1 says it, like Bootstrapper
-	Bootstrapper Peer
+	ID           EntryID       // of the last deleted entry: the paper's last included index and term (§7)
+	Time         int64         // the highest stamp up to ID
+	Cluster      ClusterID     // from entry 1, like Bootstrapper
+	Bootstrapper Peer          // see Bootstrap
 	ConfigIndex  Index         // of the entry that holds Config
-	Config       Configuration // the newest one that the entries up to ID hold
+	Config       Configuration // the newest one in the entries up to ID
 }
 
-// SnapshotID names the bytes of one snapshot. The member that takes the snapshot draws it at random, because two
-// snapshots of the same entry need not have the same bytes. The zero value names no bytes.
+// SnapshotID names the bytes of one snapshot. The member that takes it draws the id at random, because two snapshots of
+// one entry need not have the same bytes. The zero value names no bytes.
 type SnapshotID [16]byte
 
 func (s SnapshotID) String() string { return hex.EncodeToString(s[:]) }
@@ -27,27 +26,22 @@ func (s SnapshotID) String() string { return hex.EncodeToString(s[:]) }
 // Snapshot describes the state of the FSM once the entries up to Base.ID are applied, and the bytes that hold it.
 type Snapshot struct {
 	Base
-	File SnapshotID // zero: there are no bytes, because a DurableFSM holds the state itself
-	Size int64      // of the bytes; -1: not known yet, which is only so while Held
+	File SnapshotID // zero: no bytes, because a DurableFSM holds the state itself
+	Size int64      // in bytes; -1: not known yet, only while Held
 	Sum  uint32     // CRC-32C of all bytes; 0 while Size is -1
-	// Held says that the bytes are in no file: their sender reads them from a frozen state in its memory.
-	Held bool
+	Held bool       // the sender reads the bytes from a frozen state in its memory, not from a file
 }
 
-// SnapshotRecordBytesMax bounds what Encode of a Base or of a Snapshot returns. The largest configuration needs most
-// of it.
-const SnapshotRecordBytesMax = bootstrapBytesMax
-
-// The versions of a base or snapshot. Releases that cannot change members know the first alone. It is written until the
-// members of a cluster have been changed, so that these releases can still read what an upgraded member writes.
+// The versions of a base or snapshot. Releases that cannot change members know only the first. It is written until the members
+// of a cluster have been changed, so that these releases can read what an upgraded member writes.
 const (
 	snapshotVersionMembers = 1                     // has a list of members
 	snapshotVersionConfig  = 2                     // has a configurationRecord
 	snapshotVersion        = snapshotVersionConfig // the newest that this release reads
 )
 
-// baseRecord is Base as it is stored and sent, in JSON. As in bootstrapRecord, later releases may add fields, and a
-// field that must not be ignored raises the version.
+// baseRecord is Base as it is stored and sent, in JSON. Later releases may add fields. A field that must not be ignored raises
+// the version.
 type baseRecord struct {
 	Version       uint64          `json:"version"`
 	Index         uint64          `json:"index"`
@@ -96,8 +90,7 @@ func (b Base) record() baseRecord {
 	return r
 }
 
-// DecodeBase decodes and checks what Base.Encode returned. If a later release wrote it in a version that this one
-// does not know, the error is a *LaterVersionError.
+// DecodeBase decodes and checks what Base.Encode returned. For a version of a later release it returns a *LaterVersionError.
 func DecodeBase(data []byte) (Base, error) {
 	var r baseRecord
 	if err := decodeRecord("the base of the log", data, &r); err != nil {
@@ -106,8 +99,8 @@ func DecodeBase(data []byte) (Base, error) {
 	return r.base()
 }
 
-// DecodeSnapshot decodes and checks what Snapshot.Encode returned. If a later release wrote it in a version that this
-// one does not know, the error is a *LaterVersionError.
+// DecodeSnapshot decodes and checks what Snapshot.Encode returned. For a version of a later release it returns a
+// *LaterVersionError.
 func DecodeSnapshot(data []byte) (Snapshot, error) {
 	var r snapshotRecord
 	if err := decodeRecord("the description of a snapshot", data, &r); err != nil {

@@ -5,36 +5,36 @@ import (
 	"fmt"
 )
 
-// bootstrapper is the state of the member that bootstraps the cluster, the voter of node.Config.Initial with the
-// lowest id, from its start until it campaigns:
+// bootstrapper is the state of the member that bootstraps the cluster, from its start until it campaigns. That member is the
+// voter of node.Config.Initial with the lowest id.
 //
 //	calling ──all others are uninitialized, with our list──► holding ──all hold entry 1──► campaign in term 1
 //
-// The answers to a probe promise nothing, so the bootstrapper may probe as often as necessary. The cluster only
-// exists once entry 1 is durable on every member, so any member with a term proves that all had it.
+// The answers to a probe promise nothing, so the bootstrapper may probe as often as necessary. The cluster only exists once
+// entry 1 is durable on every member. So a member with a term proves that all members had entry 1.
 type bootstrapper struct {
 	list     Configuration
 	probe    RPCID
 	replies  []probeAnswer // one for each other member, in the list's order
 	holding  bool          // entry 1 has been issued to this member's disk
 	resendAt Time
-	redoAt   Time // holding: when to probe the members again; 0 until entry 1 is durable here
-	redone   int  // how often redoAt was reached
+	redoAt   Time // holding: when to probe the members again; 0: entry 1 is not durable here yet
+	redone   int  // repeated probes because of redoAt
 }
 
 // probeAnswer is what the bootstrapper knows about one member in the present probe.
 type probeAnswer struct {
 	id           NodeID
-	peer         Peer // as it answered
+	peer         Peer // as in its answer
 	result       ProbeResult
 	bootstrapper Peer // ProbeInitialized
 	term         Term // ProbeInitialized
 	holds        bool // entry 1 is durable there
 }
 
-// redoTimeouts is how many election timeouts a bootstrapper that holds entry 1 waits for the others to hold it
-// before it probes the members again: the disk of one may have been emptied. The time doubles with each
-// repetition, since the disks may only be slow.
+// redoTimeouts is the number of election timeouts for which a bootstrapper that holds entry 1 waits for the others to hold it.
+// Then it probes the members again, because a disk may have been emptied. The time doubles with each repetition, because the
+// disks may only be slow.
 const redoTimeouts = 10
 
 // startBootstrap makes this member the bootstrapper if it is the first voter of the list, its durable term is 0,
@@ -355,21 +355,14 @@ func (f *bootstrapper) lacks(a probeAnswer) string {
 	return ""
 }
 
-// Initialize makes an uninitialized store that of a member of a new cluster, without the bootstrap that
-// node.Config.Initial begins. It is for tests, and for programs that create many groups and know all members of
-// each. It changes s to what a Load would return afterwards, and returns a write: make that durable before you
-// pass s to NewCore. The member begins in term 1, in which nobody leads.
+// Initialize makes an uninitialized store that of a member of a new cluster, without node.Config.Initial, for programs that
+// create many groups and know their members. Make the returned write durable, or after a crash do it all again, then pass s to
+// NewCore. The member begins in term 1, without a leader.
 //
-// It is safe only if
-//   - every member of the configuration does it, with the same cluster id and the same configuration, incarnations
-//     included. The store must have been loaded with this member's incarnation: see Identity.Fresh;
-//   - the cluster id and the incarnations were drawn at random for this cluster, and no other cluster has had them;
-//   - no member does it again once its core has run. A member with an emptied disk has forgotten votes and entries
-//     that others rely on, and with the same incarnation it would still count. Such a member is lost, like its disk.
-//
-// If the process ends before the write is durable, do it again: a store that has a part of the write gets all of
-// it, and a store that belongs to this cluster already needs no write. Any other initialized store is refused with
-// ErrInitialized, and a bad argument with a *ConfigError.
+// It is safe only if all members of c do it with the same arguments, before their cores run, and never again. The cluster id
+// and the incarnations must be random and new: see Identity.Fresh. Never do it for an emptied disk, which has forgotten votes
+// and entries that others rely on: replace its member. A store of this cluster needs no write. Another initialized store
+// is refused with ErrInitialized, and a bad argument with a *ConfigError.
 func (s *Stored) Initialize(id NodeID, cluster ClusterID, c Configuration) (StorageWrite, error) {
 	hard := HardState{Term: 1}
 	if s.Mark != nil {

@@ -6,41 +6,32 @@ import (
 	"time"
 )
 
-// Change is what a caller wants to change about the members. New learners, addresses and Metas take effect first. If a
-// member is to become a voter, it joins as a learner, and everything else waits until all such members have caught up.
-// Then all roles change together, or the change is given up and none does.
-//
-// A Peer with Incarnation 0 names the voter of its id or, if the id has no voter, its only member.
-// In Remove it names the only member of its id: if there are two, the same request made again would remove the other one.
+// Change changes the members. New learners, addresses and Metas take effect first. A member that is to become a voter joins
+// as a learner; all other edits wait until every such member has caught up. Then all roles change together, or the change is
+// given up and no role changes. A Peer with Incarnation 0 names the voter with its id or, if no voter has it, the only member.
+// In Remove it must be the only member with its id, or the same request, repeated, would remove the other one.
 type Change struct {
-	Add     []Member // to join as a Voter or as a Learner; as a Voter, a learner that is there already is promoted
-	Promote []Peer   // learners that become voters
-	Demote  []Peer   // voters that become learners
-	Remove  []Peer
-	Replace []Replacement
-	Update  []Update
-	// Cancel gives up a change that waits for members to catch up. It comes alone.
-	Cancel bool
-	// Despite names voters of the new configuration that may be silent. Without it a change is refused if those that are
-	// heard are no majority of the new voters.
-	Despite []NodeID
-	// Patience is how long a member that is to become a voter may make no progress before the change is given up.
-	// Default 1 min, at most 24 h.
-	Patience time.Duration
+	Add      []Member // to join as Voter or Learner; a present learner that is added as Voter is promoted
+	Promote  []Peer   // learners that become voters
+	Demote   []Peer   // voters that become learners
+	Remove   []Peer
+	Replace  []Replacement
+	Update   []Update
+	Cancel   bool          // gives up a change that waits for members to catch up; must come alone
+	Despite  []NodeID      // future voters that may be silent; without it, a majority of future voters must be heard
+	Patience time.Duration // longest time without progress of a future voter; default 1 min, at most 24 h
 }
 
-// Replacement lets New take the role of Old, which is removed. Both may have one id, with different incarnations.
-// New.Kind is not read.
+// Replacement removes Old and gives its role to New, whose Kind is not read. They may differ in the incarnation alone.
 type Replacement struct {
 	Old Peer
 	New Member
 }
 
-// Update changes the address of a member, its Meta, or both; nil means no change.
+// Update changes the address of a member, its Meta, or both; nil leaves them.
 type Update struct {
-	Peer    Peer
-	Address *string
-	Meta    *string
+	Peer          Peer
+	Address, Meta *string
 }
 
 const (
@@ -121,10 +112,9 @@ type refusal struct {
 	invalid  error    // RefusedMalformed: what is wrong with the first configuration of the change
 }
 
-// plan returns the configuration that a change begins with, as the entry at the given index; c itself if the change has
-// no effect. If members are to become voters, that is one in which they are learners, and which waits for them.
-// Otherwise it is a joint one or, if the voters stay, the one that the change ends with. live reports whether a voter is
-// heard.
+// plan returns the first configuration of a change, as the entry at the given index; c itself if the change has no effect. If
+// members are to become voters, they are learners in that configuration, which waits for them. Otherwise it is joint or, if
+// the voters stay, the last one of the change. live reports whether a voter is heard.
 func (c Configuration) plan(ch Change, at Index, live func(Peer) bool) (Configuration, refusal) {
 	if ch.validate() != nil {
 		return c, refusal{kind: RefusedMalformed}
@@ -215,8 +205,8 @@ func (d *draft) edit(ch Change) {
 	d.refuseAddresses()
 }
 
-// find returns the member of the draft that the change names by p, so that it can be edited. If there is no such
-// member, or the change has edited it before, find refuses the change and returns nil.
+// find returns the member of the draft that the change names by p, for editing. If there is no such member, or the change has
+// edited it before, find refuses the change and returns nil.
 func (d *draft) find(p Peer) *Member {
 	if p.Incarnation == 0 {
 		m, _ := d.before.Member(p.ID)
@@ -247,8 +237,8 @@ func (d *draft) once(p Peer) bool {
 	return true
 }
 
-// remove removes a member. If two have its id, the change must say which: a caller that does not know the outcome asks again,
-// and must not remove the other one by that.
+// remove removes a member. If two members have its id, the change must say which one. Otherwise a caller that repeats the
+// change, because it did not learn the outcome, would remove the other one too.
 func (d *draft) remove(p Peer) {
 	if p.Incarnation == 0 && len(d.before.withID(p.ID)) > 1 {
 		d.refuse(RefusedMalformed, p.ID)
@@ -290,14 +280,14 @@ func (d *draft) replace(r Replacement) {
 	d.join(r.New, old.Peer())
 }
 
-// join adds a member. One that is to vote begins as a learner:
+// join adds a member. A future voter begins as a learner:
 //
 //	"In order to avoid availability gaps, Raft introduces an additional phase before the configuration change, in which
 //	the new servers join the cluster as non-voting members (the leader replicates log entries to them, but they are not
 //	considered for majorities)." (§6)
 //
-// If the id stands there with another incarnation, that must be the member that is replaced. If the member is a learner
-// already and is to vote, it is promoted: a change that was given up leaves such learners.
+// A member with the same id but another incarnation must be the one that is replaced. A present learner that is added as a
+// voter is promoted: a change that was given up leaves such learners.
 func (d *draft) join(m Member, replaced Peer) {
 	if r, removed := d.before.removal(m.Peer()); removed {
 		if d.why.kind == 0 {
@@ -351,8 +341,8 @@ func (d *draft) refuseAddresses() {
 	}
 }
 
-// refuseResult refuses a change that leaves no voter or makes two incarnations of one id vote, and one whose first
-// configuration is over a limit.
+// refuseResult refuses a change that leaves no voter, that gives two incarnations of one id a vote, or whose first configuration
+// is over a limit.
 func (d *draft) refuseResult(next Configuration) {
 	if !slices.ContainsFunc(d.Members, Member.willVote) {
 		d.refuse(RefusedLastVoter, d.before.Voters()[0].ID)

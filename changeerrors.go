@@ -7,33 +7,30 @@ import (
 	"time"
 )
 
-// ErrChangeGivenUp: a change of the members has begun and was given up, on request or because it could not go on. No
-// member has been demoted or removed. Those that have joined stay learners: adding one of them as a voter again goes on
-// from there. The error may also match *CatchUpError or *QuorumLossError, which say why.
+// ErrChangeGivenUp: a change of the members has begun and was given up, on request or because of the *CatchUpError or
+// *QuorumLossError that the error also matches. No member was demoted or removed. Those that have joined stay learners: add
+// them as voters again to continue.
 var ErrChangeGivenUp = errors.New("raft: the change of the members was given up; members that have joined stay learners")
 
-// ErrRemoved: this member was removed from the cluster. See RemovedError.
+// ErrRemoved: this member was removed from the cluster, see RemovedError.
 var ErrRemoved = errors.New("raft: this member was removed from the cluster")
 
 const notChanged = "raft: the members were not changed: "
 
-// ConfigChangedError refuses a change: the configuration in force is not the one that the caller has named. Look at it,
-// and decide again.
-type ConfigChangedError struct {
-	IfIndex Index // as asked
-	Index   Index // of the entry of the configuration in force
-}
+// ConfigChangedError refuses a change: the configuration in force is that of entry Index, not of IfIndex as asked. Look at
+// it and decide again.
+type ConfigChangedError struct{ IfIndex, Index Index }
 
 func (e *ConfigChangedError) Error() string {
 	return fmt.Sprintf(notChanged+"the configuration is %d now, not %d: look at it and decide again", e.Index, e.IfIndex)
 }
 
-// ChangePendingError refuses a change: another one is running, or waits. Wait until it has ended, or cancel it.
+// ChangePendingError refuses a change while another one runs: wait, or cancel it.
 type ChangePendingError struct {
-	Index Index    // of the entry of the configuration in force
-	Joint bool     // the voters are changing: that cannot be canceled, and the next leader finishes it, too
-	Waits []NodeID // the members that have to catch up before they vote
-	Since time.Duration
+	Index Index         // of the entry of the configuration in force
+	Joint bool          // the voters are changing: that cannot be canceled, and the next leader finishes it, too
+	Waits []NodeID      // the members that must catch up before they vote
+	Since time.Duration // how long the change has been waiting
 }
 
 func (e *ChangePendingError) Error() string {
@@ -49,11 +46,11 @@ func (e *ChangePendingError) Error() string {
 	return s
 }
 
-// UnknownMemberError refuses a change that names a member that the configuration does not have.
+// UnknownMemberError refuses a change that names an unknown member.
 type UnknownMemberError struct {
 	ID      NodeID
 	Known   []NodeID // the members, each once
-	Removed Index    // the entry that removed a member with this id last; 0: none that is remembered
+	Removed Index    // the entry that last removed a member with this id; 0: none is remembered
 }
 
 func (e *UnknownMemberError) Error() string {
@@ -64,13 +61,12 @@ func (e *UnknownMemberError) Error() string {
 	return s + fmt.Sprintf("; there are %s", idList(e.Known))
 }
 
-// MemberExistsError refuses to add a member. Its id is there already: change its address with Change.Update, and put
-// another store in its place with Change.Replace.
+// MemberExistsError refuses to add a member whose id is present. Change its address with Change.Update, or its store with
+// Change.Replace. If it Answers at the address of its replacement, its own store runs there: to replace that, end its
+// process and start the other one first.
 type MemberExistsError struct {
-	Member Member // as it is
-	// Answers says that it was to be replaced, and that it has answered itself where another store was to take its place: so
-	// its own store is in use there. If that is to be replaced, end its process, and start the other one first.
-	Answers bool
+	Member  Member // as it is
+	Answers bool   // the member itself answered where its replacement was to be
 }
 
 func (e *MemberExistsError) Error() string {
@@ -82,11 +78,8 @@ func (e *MemberExistsError) Error() string {
 		e.Member.ID, e.Member.Kind, e.Member.Address)
 }
 
-// LastVoterError refuses a change after which no voter would be left. Add another voter first; to end the cluster, close
-// its nodes.
-type LastVoterError struct {
-	ID NodeID
-}
+// LastVoterError refuses to remove or demote the last voter. Add another one first; to end the cluster, close its nodes.
+type LastVoterError struct{ ID NodeID }
 
 func (e *LastVoterError) Error() string {
 	return fmt.Sprintf(notChanged+"%s is the last voter: add another one first; to end the cluster, close its nodes", e.ID)
@@ -103,46 +96,42 @@ func (e *AddressInUseError) Error() string {
 	return fmt.Sprintf(notChanged+"%s cannot be at %s: that is the address of %s", e.ID, e.Address, e.By)
 }
 
-// QuorumLossError refuses a change, or says why one was given up: of the voters that it would lead to, too few are heard
-// to decide anything. Bring the silent ones back, or name them in Change.Despite if enough of them will return.
-type QuorumLossError struct {
-	Silent []NodeID // the voters of the new configuration that are not heard
-	Voters []NodeID // all of them
-}
+// QuorumLossError refuses or ends a change: too few of the future voters are heard. Bring the silent ones back, or name them
+// in Change.Despite if enough of them will return.
+type QuorumLossError struct{ Silent, Voters []NodeID }
 
 func (e *QuorumLossError) Error() string {
 	return fmt.Sprintf(notChanged+"of the voters %s, %s not heard, and the others would be no majority: bring them back, or name them in Despite",
 		idList(e.Voters), idList(e.Silent)+areOrIs(len(e.Silent)))
 }
 
-// EarlierReleaseError refuses a change: a member that stays speaks a protocol that cannot carry it. Upgrade that member
-// first, or remove it with the same change.
+// EarlierReleaseError refuses a change that members of an earlier release cannot read. Upgrade them first, or remove them
+// with the same change.
 type EarlierReleaseError struct {
 	IDs    []NodeID
-	Speaks uint16 // the lowest protocol version that one of them speaks
-	Needs  uint16
+	Speaks uint16 // the lowest of their protocol versions
+	Needs  uint16 // the protocol version that the change needs
 }
 
 func (e *EarlierReleaseError) Error() string {
 	return fmt.Sprintf(notChanged+"%s speak%s protocol %d, and this needs %d: upgrade first", idList(e.IDs), singular(len(e.IDs)), e.Speaks, e.Needs)
 }
 
-// WasRemovedError refuses to add an incarnation of a member that was removed before. Its store still answers for its
-// former membership: empty it, or set it aside, so that the member gets another incarnation.
+// WasRemovedError refuses to add an incarnation that the entry at Index removed. Set its store aside to get another one.
 type WasRemovedError struct {
 	ID    NodeID
-	Index Index // the entry that removed it
+	Index Index
 }
 
 func (e *WasRemovedError) Error() string {
 	return fmt.Sprintf(notChanged+"%s, with this store, was removed by configuration %d: empty its store first", e.ID, e.Index)
 }
 
-// CatchUpError says why a change was given up: a member that was to become a voter has made no progress for Patience. It
-// matches ErrChangeGivenUp.
+// CatchUpError says that a change was given up because a future voter made no progress for Patience. It matches
+// ErrChangeGivenUp.
 type CatchUpError struct {
 	ID       NodeID
-	Match    Index // it holds the log up to here, as far as is known
+	Match    Index // as far as is known, the member holds the log up to here
 	Last     Index // where the log ended
 	Patience time.Duration
 }
@@ -151,21 +140,16 @@ func (e *CatchUpError) Error() string {
 	return fmt.Sprintf("%v: %s has made no progress for %v, at entry %d of %d", ErrChangeGivenUp, e.ID, e.Patience, e.Match, e.Last)
 }
 
-// Unwrap returns ErrChangeGivenUp.
 func (e *CatchUpError) Unwrap() error { return ErrChangeGivenUp }
 
-// RemovedError ended a node, or refused its start: the entry at Index has removed this member from its cluster, and is
-// committed. Its store is of no use any more. To let the member join again, empty the store, and add the member. It
-// matches ErrRemoved.
-type RemovedError struct {
-	Index Index
-}
+// RemovedError ended a node, or refused its start: the committed entry at Index removed this member. To let it join again,
+// empty its store and add it. It matches ErrRemoved.
+type RemovedError struct{ Index Index }
 
 func (e *RemovedError) Error() string {
 	return fmt.Sprintf("%v, by configuration %d: to let it join again, empty its store and add it", ErrRemoved, e.Index)
 }
 
-// Unwrap returns ErrRemoved.
 func (e *RemovedError) Unwrap() error { return ErrRemoved }
 
 func idList(ids []NodeID) string {
@@ -190,16 +174,14 @@ func singular(n int) string {
 	return ""
 }
 
-// NotEmptyError refuses to add a member, because its store belongs to another cluster, or to an incarnation that was, or
-// may have been, removed from this one. Nothing was changed.
+// NotEmptyError refuses to add a member whose store belongs to another cluster, or perhaps to a removed incarnation. Set it
+// aside (storage.SetAside), or name another address.
 type NotEmptyError struct {
 	ID      NodeID
-	Address string    // that it advertises
+	Address string    // as advertised
 	Cluster ClusterID // to which the store belongs
-	Removed Index     // the entry that has removed the incarnation from this cluster; 0: none that is remembered
-	// Before is the oldest removal that is remembered, if the store is of this cluster and older: its incarnation may have
-	// been removed, too. Else 0.
-	Before Index
+	Removed Index     // the entry that removed the store's incarnation; 0: none is remembered
+	Before  Index     // the oldest remembered removal, if the store is older and of this cluster; else 0
 }
 
 func (e *NotEmptyError) Error() string {
@@ -216,8 +198,8 @@ func (e *NotEmptyError) Error() string {
 		e.ID, e.Address, e.Cluster)
 }
 
-// ValidateFor returns the error with which a leader would refuse the change if this configuration was in force and every
-// member was heard; nil if there is none. A leader may have more reasons to refuse it.
+// ValidateFor returns the error with which a leader of this configuration that hears all members refuses the change. nil: a
+// leader may still refuse it.
 func (ch Change) ValidateFor(run ConfigRun) error {
 	at := run.Index
 	for _, r := range run.Config.Removed {
@@ -251,7 +233,7 @@ func (c *Core) refuseChange(e *ChangeRequested, why refusal) {
 }
 
 // aboutConfiguration reports whether the reason says what the configuration is. A caller that did not learn the outcome of
-// a change asks again, and takes such an answer as proof that the change was made.
+// a change repeats it, and takes such an answer as proof that the change was made.
 func (k RefusalKind) aboutConfiguration() bool {
 	switch k {
 	case RefusedConfigIndex, RefusedUnknownMember, RefusedMemberExists, RefusedLastVoter, RefusedAddressInUse, RefusedWasRemoved:
@@ -289,8 +271,8 @@ func (r ConfigRun) refusalError(ch Change, why refusal) error {
 	return nil
 }
 
-// malformed says what is wrong with a change that was refused as malformed; id is the member that it names twice, or of which
-// there are two, if that is the reason; else invalid is what is wrong with its first configuration.
+// malformed says what is wrong with a change that was refused as malformed. The change names the member id twice, or without
+// saying which of the members in of it means. If id is "", invalid is what is wrong with the change's first configuration.
 func (ch Change) malformed(of []Member, id NodeID, invalid error) error {
 	if err := ch.validate(); err != nil {
 		return err

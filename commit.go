@@ -25,7 +25,7 @@ func (c *Core) committedOwn() bool { return c.log.term(c.log.commit) == c.hard.T
 
 // commitTo raises commitIndex. It never falls.
 func (c *Core) commitTo(i Index) {
-	c.log.told = max(c.log.told, min(i, c.log.Last.Index))
+	c.log.provenCommit = max(c.log.provenCommit, min(i, c.log.Last.Index))
 	if i <= c.log.commit {
 		return
 	}
@@ -36,7 +36,7 @@ func (c *Core) commitTo(i Index) {
 	c.log.commit = i
 	c.endCampaign()
 	if c.follower.attempts.any() && c.committedOwn() {
-		c.calm()
+		c.resetBackoff()
 	}
 }
 
@@ -82,13 +82,13 @@ func (c *Core) onApplying(a Applying) {
 	b, since := &c.log.batch, a.Since
 	b.yielded = b.yielded && b.last == a.ID.Index
 	if since < b.wokeAt {
-		since += b.slept // it was not told of the batch yet, see woke
+		since += b.slept // woke did not know the batch yet
 	}
 	b.last, b.since = a.ID.Index, min(since, c.now.Mono)
 }
 
-// applied ends the batch if what is applied covers it. One that was never reported was quick, and one that hung is no measure
-// of how slow the FSM may be.
+// applied ends the batch if what is applied covers it. A batch that was never reported was quick. Of a batch that hung, only
+// the time before it counted as hanging is recorded, because the rest is no measure of how slow the FSM may be.
 func (b *batch) applied(to Index, now, stallMax Time) {
 	var took Time
 	switch {

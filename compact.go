@@ -7,19 +7,19 @@ package raft
 // The core names the exact entry, so that it can describe the snapshot. A snapshot counts once its record is durable;
 // every other file is a left-over.
 
-// snapshots is what a member knows of its own snapshots.
+// snapshots is what a member knows about its own snapshots.
 type snapshots struct {
 	covered    EntryID           // the newest recorded snapshot covers the log up to here, or the DurableFSM has synced it
 	reported   Index             // of a DurableFSM: the last entry that it says it has synced
 	taking     *Take             // asked for and not answered
 	writing    *Snapshot         // the last record issued, as long as it is not durable
-	retryAt    Time              // after a failure: not before, unless a caller asks
-	pause      Time              // the last one after a failure
+	retryAt    Time              // earliest next attempt after a failure, unless a caller asks
+	pause      Time              // the last pause after a failure
 	asked      []snapshotRequest // of callers
 	held       *held             // of a DurableFSM on a leader: the frozen state that is being sent
 	spoken     []spoken          // the peers whose connections speak an earlier protocol, or carry smaller appends
-	restoring  *Snapshot         // the FSM has yet to become this one
-	restoreOut bool              // it has been told to
+	restoring  *Snapshot         // the FSM has yet to restore this one
+	restoreOut bool              // the Output has asked it to
 }
 
 // snapshotRequest is a caller that waits for a snapshot.
@@ -31,8 +31,9 @@ type snapshotRequest struct {
 // snapshotPausesMax bounds, in election timeouts, the pause after a snapshot that failed.
 const snapshotPausesMax = 64
 
-// startSnapshots continues from the recorded snapshot, and returns up to where the log is known to be committed. What no
-// file holds is covered only as far as the FSM reports: it may have lost what it had synced, and needs the entries again.
+// startSnapshots continues from the recorded snapshot, and returns the index up to which the log is known to be committed.
+// Entries that are in no file are covered only as far as the FSM reports them. The FSM may have lost what it had synced, and
+// then needs these entries again.
 func (c *Core) startSnapshots(recorded Snapshot) Index {
 	s := &c.snaps
 	s.covered = c.log.Base.ID
@@ -55,7 +56,7 @@ func (c *Core) startSnapshots(recorded Snapshot) Index {
 	return committed
 }
 
-// keepSnapshots does at the end of each step what has to be done about snapshots.
+// keepSnapshots does a step's remaining work on snapshots.
 func (c *Core) keepSnapshots() {
 	c.answerSnapshots()
 	c.takeSnapshot()
@@ -102,13 +103,13 @@ func (c *Core) refuseSnapshotRequests(why RefusalKind) {
 	c.snaps.asked = nil
 }
 
-// takeSnapshot asks for a snapshot of what is being applied, if one is due. It must be known as committed by what a
-// leader has said, not only by what a DurableFSM reports: the base may be held against a leader (see contradiction).
-// After a failure it waits, unless a caller asks: whoever has made room need not wait for the end of the pause.
+// takeSnapshot asks for a snapshot of what is being applied, if one is due. A leader must have said that this is committed: a
+// DurableFSM's report is not enough, because the base may be held against a leader (see contradiction). After a failure it
+// pauses, unless a caller asks: the caller may have made room.
 func (c *Core) takeSnapshot() {
 	s, to := &c.snaps, c.log.applying
 	if !c.cfg.Snapshots || c.marked() || c.step.closing || s.taking != nil || s.writing != nil || s.restoring != nil ||
-		to > c.log.told || c.log.term(to) == 0 || c.now.Mono < s.retryAt && len(s.asked) == 0 {
+		to > c.log.provenCommit || c.log.term(to) == 0 || c.now.Mono < s.retryAt && len(s.asked) == 0 {
 		return
 	}
 	hold := c.wantsHeld()
@@ -176,8 +177,8 @@ func (c *Core) onSnapshotTaken(e SnapshotTaken) {
 	}
 }
 
-// onTakeFailed tries again after a pause, which doubles each time. Callers are told at once. A state that could not be
-// frozen only delays the follower that needs it: the FSM may still be able to sync, so that the log can be compacted.
+// onTakeFailed tries again after a pause, which doubles each time, and reports the failure to the callers at once. A state
+// that could not be frozen only delays the follower that needs it: the FSM may still sync, so that the log can be compacted.
 func (c *Core) onTakeFailed(take Take, err error) {
 	c.trace(TraceEvent{Kind: TraceTakeFailed, ID: take.ID, Text: err.Error()})
 	if take.Hold {
@@ -192,8 +193,7 @@ func (c *Core) onTakeFailed(take Take, err error) {
 	c.refuseSnapshotRequests(RefusedSnapshotFailed)
 }
 
-// record writes the record that makes a snapshot count, whose file is complete; or, without a file, the record that no
-// file counts any longer.
+// record writes the record that makes a complete file count or, without a file, the record that no file counts any longer.
 func (c *Core) record(s Snapshot) {
 	before, written := c.step.out.Write.Snapshot, s
 	c.snaps.writing, c.step.out.Write.Snapshot = &s, &written
@@ -247,9 +247,9 @@ func (c *Core) compact() {
 	c.trace(TraceEvent{Kind: TraceCompacted, ID: base.ID})
 }
 
-// compactable returns up to where the log may be compacted. It keeps SnapshotTailBytes and, within bounds, what
-// followers that are heard need next. For a DurableFSM it keeps what the FSM does not report: only commands are
-// applied to it, so it does not know the entries behind the last one, and no log begins behind what its FSM reports.
+// compactable returns the index up to which the log may be compacted. It keeps SnapshotTailBytes and, within bounds, what
+// followers that are heard need next. With a DurableFSM it keeps everything behind the last entry that the FSM reports,
+// because no log may begin behind that; the FSM knows only commands, so other entries may follow.
 func (c *Core) compactable() Index {
 	covered := c.snaps.covered.Index
 	if c.cfg.DurableFSM {
@@ -269,8 +269,8 @@ func (c *Core) compactable() Index {
 	return to
 }
 
-// holdBytes returns how many bytes of entries are kept for a follower at most. One that was brought a larger snapshot may
-// need as many to catch up.
+// holdBytes bounds the bytes of entries that are kept for a follower. A follower that received a larger snapshot may need as
+// many bytes of entries to catch up.
 func (c *Core) holdBytes(p *progress) uint64 {
 	usual := uint64(c.cfg.SnapshotHoldBytes)
 	if p.state != snapshot && c.log.bytesUpTo(c.log.Last.Index)-c.log.bytesUpTo(p.match) <= usual {
@@ -279,14 +279,15 @@ func (c *Core) holdBytes(p *progress) uint64 {
 	return max(usual, uint64(p.brought))
 }
 
-// holdTimeoutsMax is for how many election timeouts a leader keeps entries for a follower that acknowledges nothing.
+// holdTimeoutsMax is the number of election timeouts for which a leader keeps entries for a follower that acknowledges
+// nothing.
 const holdTimeoutsMax = 64
 
 // heldFor returns the entry before the first one that is kept for a follower.
 func (c *Core) heldFor(p *progress) Index {
 	switch {
 	case p.state == snapshot && p.snap.snapshot.ID.Index > 0:
-		return p.snap.snapshot.ID.Index // also while the link is broken: a stream that stands still ends by itself
+		return p.snap.snapshot.ID.Index // also while the link is broken: a stalled stream ends by itself
 	case p.state == snapshot, p.state == stale, p.departs > 0, !c.heardLately(p):
 	case c.now.Mono-p.matchedAt < holdTimeoutsMax*c.electionTimeout():
 		return p.match
@@ -294,8 +295,8 @@ func (c *Core) heldFor(p *progress) Index {
 	return c.log.Last.Index
 }
 
-// worthCompacting reports whether enough entries lie below to, since each compaction costs a write, or whether a caller has asked
-// for the snapshot: it may need the room.
+// worthCompacting reports whether enough entries lie below to, since each compaction costs a write. If a caller has asked for
+// the snapshot, any number is enough, because the caller may need the room.
 func (c *Core) worthCompacting(to Index) bool {
 	for _, r := range c.snaps.asked {
 		if r.at <= c.snaps.covered.Index {
@@ -332,13 +333,13 @@ func (c *Core) acknowledgedEntry(p *progress) EntryID {
 	return c.log.known(p.match)
 }
 
-// restoresFirst reports whether the FSM must be told to become a snapshot before it applies anything.
+// restoresFirst reports whether the FSM must restore a snapshot before it applies anything.
 func (c *Core) restoresFirst() bool {
 	return c.snaps.restoring != nil && !c.snaps.restoreOut
 }
 
-// issueRestore tells the FSM to become a snapshot, once its record is durable: a crash while it does so is followed by
-// another attempt.
+// issueRestore makes the FSM restore a snapshot once the snapshot's record is durable. After a crash during the restoration
+// the next start repeats it.
 func (c *Core) issueRestore() {
 	s := &c.snaps
 	if !c.restoresFirst() || c.marked() || c.disk.snapshot.File != s.restoring.File {
@@ -350,7 +351,7 @@ func (c *Core) issueRestore() {
 	c.step.out.Restore = &restore
 }
 
-// onRestored ends a restoration. A DurableFSM has synced the state, so the file counts no longer.
+// onRestored ends a restoration. A DurableFSM has synced the state, so the snapshot's file no longer counts.
 func (c *Core) onRestored() {
 	s := &c.snaps
 	if s.restoring == nil || c.log.applied < s.restoring.ID.Index {
@@ -404,8 +405,8 @@ func (c *Core) snapshotWakeAt() Time {
 	return c.now.Mono + idleMax
 }
 
-// takeBackSnapshots drops what a step wanted to do with snapshots when the store is marked: the log is evidence. An install
-// stays: the mark may be about what this member has committed by it.
+// takeBackSnapshots drops what the step wanted to do with snapshots when the store is marked, because the log is evidence.
+// An installation stays: the mark may be about what this member has committed by it.
 func (c *Core) takeBackSnapshots() {
 	w := &c.step.out.Write
 	w.Base, c.step.out.Keep = nil, nil

@@ -12,7 +12,7 @@ import (
 type Bootstrap struct {
 	Cluster       ClusterID
 	Bootstrapper  Peer
-	Probe         RPCID // the probe after which it was written; a repeated bootstrap has a higher one
+	Probe         RPCID // the probe that preceded it; a repeated bootstrap has a higher one
 	Configuration Configuration
 }
 
@@ -89,8 +89,8 @@ func (f Bootstrap) Encode() []byte {
 	return data
 }
 
-// DecodeBootstrap decodes the data of entry 1 and checks it. If another release wrote it in a version that this one
-// cannot read, the error is a *LaterVersionError or an *EarlierVersionError.
+// DecodeBootstrap decodes and checks the data of entry 1. The error is a *LaterVersionError or *EarlierVersionError for
+// another release's version.
 func DecodeBootstrap(data []byte) (Bootstrap, error) {
 	if len(data) > bootstrapBytesMax {
 		return Bootstrap{}, fmt.Errorf("raft: the bootstrap entry has %d bytes; the limit is %d", len(data), bootstrapBytesMax)
@@ -191,9 +191,8 @@ func (c Configuration) Encode() []byte {
 	return data
 }
 
-// DecodeConfiguration decodes the data of an EntryConfiguration and checks it. Only the bytes that Encode returns are
-// accepted. If a later release wrote them in a version, or at a feature level, that this one does not know, the error
-// is a *LaterVersionError.
+// DecodeConfiguration decodes and checks the data of an EntryConfiguration. It accepts only bytes that Encode returns. For a
+// version or a feature level of a later release it returns a *LaterVersionError.
 func DecodeConfiguration(data []byte) (Configuration, error) {
 	if len(data) > bootstrapBytesMax {
 		return Configuration{}, fmt.Errorf("raft: the configuration entry has %d bytes; the limit is %d", len(data), bootstrapBytesMax)

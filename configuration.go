@@ -8,15 +8,20 @@ import (
 	"time"
 )
 
-// Limits of a configuration.
+// Limits of what is stored and sent.
 const (
-	NodeIDBytesMax  = 64             // bytes of a NodeID
-	AddressBytesMax = 256            // bytes of a Member's Address
-	MetaBytesMax    = 1024           // bytes of a Member's Meta
-	MembersMax      = 255            // members of a cluster, voters and learners together
-	RemovedMax      = 64             // removals that a configuration remembers
-	patienceMax     = 24 * time.Hour // a Configuration's Patience
+	NodeIDBytesMax         = 64                // bytes of a NodeID
+	AddressBytesMax        = 256               // bytes of a Member's Address
+	MetaBytesMax           = 1024              // bytes of a Member's Meta
+	ReleaseBytesMax        = 64                // bytes of Hello.Release, printable ASCII
+	MembersMax             = 255               // members of a cluster, voters and learners together
+	RemovedMax             = 64                // removals that a configuration remembers
+	LineageStartsMax       = 64                // of its own starts that a store remembers
+	SnapshotRecordBytesMax = bootstrapBytesMax // bytes of Base.Encode and Snapshot.Encode, mostly of the configuration
 )
+
+// patienceMax bounds a Configuration's Patience.
+const patienceMax = 24 * time.Hour
 
 // featureLevelMembers is the feature level of a cluster whose members have been changed.
 const featureLevelMembers = 1
@@ -24,10 +29,9 @@ const featureLevelMembers = 1
 // featureLevelMax is the highest feature level that this release knows.
 const featureLevelMax = featureLevelMembers
 
-// MemberKind says what a member may do.
+// MemberKind says what a member may do. Its numbers are in the log's format.
 type MemberKind uint8
 
-// The kinds of members. The numbers are part of the log's format.
 const (
 	Voter   MemberKind = 0 // votes, may lead, counts towards every quorum
 	Learner MemberKind = 1 // receives the log; has no vote unless a joint configuration's outgoing half gives it one
@@ -46,11 +50,9 @@ func (k MemberKind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// NextRole says what the running change of the configuration will make of a member once all members that are to vote
-// have caught up. The numbers are part of the log's format.
+// NextRole says what a member becomes once all future voters have caught up. The numbers are part of the log's format.
 type NextRole uint8
 
-// The roles that a change gives.
 const (
 	NextSame    NextRole = 0 // the member keeps its role
 	NextVoter   NextRole = 1 // of a learner: it becomes a voter
@@ -74,17 +76,12 @@ func (n NextRole) String() string {
 
 // Member is one member of a cluster as its configuration names it.
 type Member struct {
-	ID NodeID
-	// Address is the "host:port" that other members dial. A host name is resolved again on every dial.
-	Address string
-	// Meta is text of the application, at most MetaBytesMax bytes. It is replicated with the configuration and
-	// returned in *node.NotLeaderError; a client URL belongs here.
-	Meta string
-	Kind MemberKind
-	// Incarnation is set by the bootstrap; it is 0 in node.Config.Initial.
-	Incarnation Incarnation
-	// Next is what the running change will make of the member. It is 0 in node.Config.Initial.
-	Next NextRole
+	ID          NodeID
+	Address     string // "host:port" that other members dial; a host name is resolved on every dial
+	Meta        string // the application's text, such as a client URL: in the configuration and in *node.NotLeaderError
+	Kind        MemberKind
+	Incarnation Incarnation // set by the bootstrap; 0 in node.Config.Initial
+	Next        NextRole    // set by a running change; 0 in node.Config.Initial
 }
 
 // Peer names one incarnation of one member. Votes and acknowledgements count by Peer, never by id alone.
@@ -112,37 +109,26 @@ type Removal struct {
 	Index Index
 }
 
-// Halves is the set of halves of a configuration in which a peer votes. A configuration that is not joint has only the
-// incoming half.
+// Halves says in which halves of a configuration a peer votes. Only a joint configuration has an outgoing half.
 type Halves uint8
 
-// The halves of a configuration.
 const (
 	IncomingHalf Halves = 1 << 0 // the members whose kind is Voter
 	OutgoingHalf Halves = 1 << 1 // Configuration.Outgoing
 )
 
-// Configuration names the members of a cluster, and the state of a change of them. Configurations are immutable: share
-// them, never change them.
-//
-// An id may stand twice, with different incarnations, while one takes the place of the other.
-//
-// In a joint configuration, the paper's C_old,new, both the outgoing voters (C_old) and the members whose kind is Voter
-// (C_new) must agree. A Voter in Outgoing stays one, a Voter that is not in it is being promoted, a Learner in it is
-// being demoted, and a Leaving member is being removed.
+// Configuration names the members of a cluster, and the state of a change of them. It is immutable. While one incarnation
+// replaces another, both are in it. In a joint configuration, the paper's C_old,new, the Outgoing voters (C_old) and the
+// members of kind Voter (C_new) must agree. A Voter outside Outgoing is being promoted, and a Learner in it demoted.
 type Configuration struct {
-	Members  []Member  // sorted by id, then by incarnation
-	Outgoing []Peer    // of a joint configuration: the voters of the configuration that is being left, sorted; else empty
-	Removed  []Removal // the latest removals, at most RemovedMax, sorted by index and peer
-	// Patience is how long a member that is to become a voter may make no progress before the running change is given
-	// up. 0: no change waits for a member.
-	Patience time.Duration
-	// Level is the cluster's feature level: 0 as bootstrapped, 1 once its members have been changed.
-	Level uint64
+	Members  []Member      // sorted by id, then by incarnation
+	Outgoing []Peer        // the voters of the configuration that a joint one replaces, sorted; else empty
+	Removed  []Removal     // the latest removals, at most RemovedMax, sorted by index and peer
+	Patience time.Duration // Change.Patience of a change that waits for members; 0: none waits
+	Level    uint64        // the cluster's feature level: 0 as bootstrapped, 1 once its members were changed
 }
 
-// NewConfiguration returns a configuration of the members, sorted by id and incarnation. It does not check them: see
-// Validate.
+// NewConfiguration returns a configuration of the members, sorted, not validated.
 func NewConfiguration(members []Member) Configuration {
 	sorted := slices.Clone(members)
 	slices.SortFunc(sorted, func(a, b Member) int { return a.Peer().compare(b.Peer()) })
@@ -167,8 +153,7 @@ func (c Configuration) position(p Peer) (int, bool) {
 	return slices.BinarySearchFunc(c.Members, p, func(m Member, p Peer) int { return m.Peer().compare(p) })
 }
 
-// Member returns the member with this id. If the id stands twice, it returns the voter; if neither votes in the
-// incoming half, a learner before a leaving member, and of two learners the first.
+// Member returns the member with this id. Of two, it prefers a Voter to a Learner to a Leaving member, and then the first.
 func (c Configuration) Member(id NodeID) (Member, bool) {
 	of := c.withID(id)
 	if len(of) == 0 {
@@ -198,7 +183,7 @@ func (c Configuration) ids() []NodeID {
 	return ids
 }
 
-// Voters returns the voters, sorted by id; of a joint configuration, those of the incoming half.
+// Voters returns the members of kind Voter, sorted by id.
 func (c Configuration) Voters() []Member {
 	voters := make([]Member, 0, len(c.Members))
 	for _, m := range c.Members {
@@ -227,10 +212,10 @@ func (c Configuration) needs(p Peer) bool {
 	return ok && m.Next == NextVoter || c.VotesIn(p) != 0
 }
 
-// Joint reports whether two sets of voters must agree, because the voters are being changed.
+// Joint reports whether the voters are changing: two sets of them must agree.
 func (c Configuration) Joint() bool { return len(c.Outgoing) > 0 }
 
-// Changing reports whether a change waits for members to catch up before it takes effect.
+// Changing reports whether a change waits for members to catch up.
 func (c Configuration) Changing() bool {
 	return slices.ContainsFunc(c.Members, func(m Member) bool { return m.Next != NextSame })
 }
@@ -241,8 +226,7 @@ func (c Configuration) Equal(other Configuration) bool {
 		slices.Equal(c.Removed, other.Removed) && c.Patience == other.Patience && c.Level == other.Level
 }
 
-// SameList reports whether both name the same members, whatever their incarnations. The bootstrap compares the
-// members' node.Config.Initial with it.
+// SameList reports whether both name the same members, of any incarnation.
 func (c Configuration) SameList(other Configuration) bool {
 	return slices.EqualFunc(c.Members, other.Members, func(a, b Member) bool {
 		a.Incarnation, b.Incarnation = 0, 0
@@ -255,7 +239,7 @@ type problems []error
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
 
-// Validate returns all problems of the configuration, joined; nil if there are none.
+// Validate returns all problems of the configuration, joined; nil: none.
 func (c Configuration) Validate() error {
 	var p problems
 	c.listProblems(&p)

@@ -9,29 +9,22 @@ import (
 
 // This file holds the settings of a core: their meaning, defaults and limits.
 
-// CoreConfig configures a Core. The zero value of a time or of a limit means its default.
+// CoreConfig configures a Core. A time or limit of zero means its default.
 type CoreConfig struct {
-	ID      NodeID        // required
-	Initial Configuration // node.Config.Initial; empty if there is none
-	// NewCluster is a fresh random id, which the cluster gets if this member bootstraps it. Required with Initial.
-	NewCluster ClusterID
-	// ElectionTimeout is node.Config.ElectionTimeout. HeartbeatInterval is by default a third of it, and at
-	// most half.
-	ElectionTimeout   time.Duration
-	HeartbeatInterval time.Duration
-	DiskStallMax      time.Duration // see Config
-	ApplyStallMax     time.Duration // see Config
+	ID                NodeID        // required
+	Initial           Configuration // node.Config.Initial; empty: none
+	NewCluster        ClusterID     // fresh and random, for the cluster that this member may bootstrap; required with Initial
+	ElectionTimeout   time.Duration // see node.Config
+	HeartbeatInterval time.Duration // default a third of ElectionTimeout, at most half of it
+	DiskStallMax      time.Duration // see node.Config
+	ApplyStallMax     time.Duration // see node.Config
 	Seed              uint64        // of the random election timeouts; 0 is a seed like any other
-	// Snapshots says that the storage is a SnapshotStorage: the core takes snapshots, compacts its log, and exchanges
-	// snapshots with the other members. Without it the log only grows.
-	Snapshots bool
-	// DurableFSM says that the FSM is a DurableFSM: the log is compacted up to what the FSM has synced, without a file.
-	DurableFSM bool
-
+	Snapshots         bool          // the storage is a SnapshotStorage: take and exchange snapshots; false: the log only grows
+	DurableFSM        bool          // the FSM is a DurableFSM: compact the log up to what it has synced, without a file
 	Limits
 }
 
-// WithDefaults returns the configuration with every zero value replaced by its default, as NewCore does.
+// WithDefaults returns the configuration with the defaults of NewCore.
 func (c CoreConfig) WithDefaults() CoreConfig {
 	setDefault(&c.ElectionTimeout, electionTimeoutDefault)
 	setDefault(&c.HeartbeatInterval, c.ElectionTimeout/3)
@@ -41,8 +34,7 @@ func (c CoreConfig) WithDefaults() CoreConfig {
 	return c
 }
 
-// Validate returns all problems of the configuration, joined, each a *ConfigError; nil if there are none. NewCore
-// calls it.
+// Validate returns all problems of the configuration, joined, each a *ConfigError; nil: none. NewCore calls it.
 func (c CoreConfig) Validate() error {
 	c = c.WithDefaults()
 	var p configProblems
@@ -139,48 +131,29 @@ func (p configProblems) joined() error {
 	return fmt.Errorf("raft: invalid configuration: %w", errors.Join(p...))
 }
 
-// Limits bound what a member keeps and sends. node.Config and CoreConfig share them. A zero value means the default
-// that the field documents.
+// Limits bound what a member keeps and sends. node.Config and CoreConfig share them. A zero value means the default.
+//
+// The first two Snapshot limits say when a snapshot is taken, the others how much of the log stays. By itself, a member
+// shortens its log only if that drops an eighth of SnapshotEntries or SnapshotLogBytes, since it costs a write. A requested
+// snapshot shortens it to the tail and what followers need.
 type Limits struct {
-	// CommandBytesMax bounds one command. Default 1 MiB, at most EntryDataBytesMax.
-	CommandBytesMax int
-	// ProposalsMax bounds the proposals and reads, each, that wait for an answer. Default 16,384.
-	ProposalsMax int
-	// ProposalBytesMax bounds the bytes of the proposals that wait for an answer: once they have reached it, new
-	// proposals are refused. The last one may exceed it, so that a large command has the same chance as small
-	// ones. Default 64 MiB.
-	ProposalBytesMax int
-	// UnappliedMax bounds the entries in the log that are not applied yet. Default 65,536.
-	UnappliedMax int
-	// AppendBytesMax bounds the entries of one append message, which carries at least one entry
-	// whatever its size. Default 1 MiB.
-	AppendBytesMax int
-	// InflightMax bounds the append messages to one follower that are not answered yet. Default 256.
-	InflightMax int
-	// InflightBytesMax bounds the bytes of those appends; the last one may exceed it. Default 8 MiB.
-	InflightBytesMax int
-	// SnapshotEntries is after how many applied entries a snapshot is taken. Default 65,536.
-	//
-	// This limit and the next one say how often snapshots are taken; the two after them, how much of the log stays when one
-	// is taken. In between the log grows. A snapshot that a member takes by itself shortens the log if that drops an eighth of
-	// SnapshotEntries or of SnapshotLogBytes at least, since it costs a write. One that was asked for (Node.Snapshot, SnapshotRequested)
-	// drops all but the tail and what followers need, however little that is.
-	SnapshotEntries int
-	// SnapshotLogBytes is after how many bytes of applied entries a snapshot is taken, if that is sooner; if the
-	// last snapshot was larger, after as many bytes as it has. Default 64 MiB.
-	SnapshotLogBytes int
-	// SnapshotTailBytes is how many bytes of entries stay in the log when it is compacted, for followers that lag a
-	// little. It is an estimate. A log that has fewer is not compacted, even on request. Default 16 MiB.
-	SnapshotTailBytes int
-	// SnapshotHoldBytes bounds the bytes of entries that a leader keeps beyond that for a follower that it hears,
-	// because the follower needs them next. If the snapshot that is sent to the follower is larger, its size is the
-	// bound until the follower has caught up; of a DurableFSM's frozen state, as much as the follower has of it. Default
-	// 256 MiB.
+	CommandBytesMax   int // of one command; default 1 MiB, at most EntryDataBytesMax
+	ProposalsMax      int // proposals, and reads, that wait for an answer; default 16,384 each
+	ProposalBytesMax  int // of waiting proposals; the last may exceed it, so that large ones have a chance; default 64 MiB
+	UnappliedMax      int // entries in the log that are not applied; default 65,536
+	AppendBytesMax    int // of the entries of one append message, which carries at least one entry; default 1 MiB
+	InflightMax       int // unanswered append messages to one follower; default 256
+	InflightBytesMax  int // of those messages; the last may exceed it; default 8 MiB
+	SnapshotEntries   int // applied entries after which a snapshot is taken; default 65,536
+	SnapshotLogBytes  int // the same in bytes, or the size of the last snapshot if that is larger; default 64 MiB
+	SnapshotTailBytes int // about how many bytes of entries always stay, for followers that lag a little; default 16 MiB
+	// SnapshotHoldBytes bounds the entries beyond the tail that a leader keeps for a live follower that needs them next.
+	// A larger snapshot that is sent to the follower raises it to its size, and a frozen state of a DurableFSM to as much
+	// as the follower has of it. Default 256 MiB.
 	SnapshotHoldBytes int
 }
 
-// LimitBytesMax bounds every limit of bytes in memory. On 32-bit machines it is half of the largest int, so that no
-// sum of two overflows.
+// LimitBytesMax bounds limits in bytes, so that two of them can be added.
 const LimitBytesMax = min(1<<40, math.MaxInt/2)
 
 func (l Limits) withDefaults() Limits {

@@ -6,12 +6,11 @@
 // Most programs start a node.Node, and of this package need only these types:
 //
 //   - [FSM] is your application: it applies the same commands in the same order on every member. A [DurableFSM] keeps its
-//     own state on disk. An FSM is given each [Entry] of its commands, and freezes its state as an [FSMSnapshot].
+//     own state on disk. Commands come as [Entry], and an [FSMSnapshot] is the frozen state.
 //   - [Storage] keeps what a member must not forget, and [Transport] moves messages. Packages storage and transport have
 //     implementations of both.
-//   - [Configuration] is the list of each [Member] of the cluster; [NodeID], [Incarnation], [Peer], [ClusterID] and
-//     [MemberKind] name them, and [Removal] those that have left. [Change] changes the list, with [Update], [Replacement]
-//     and [NextRole].
+//   - [Configuration] lists each [Member] of the cluster; [NodeID], [Incarnation], [Peer], [ClusterID] and [MemberKind] name
+//     them, and [Removal] those that have left. [Change] changes it, with [Update], [Replacement] and [NextRole].
 //   - [Limits] bound what a member keeps and sends. [Index], [Term] and [EntryID] name places in the log, and [Leadership]
 //     says who leads.
 //
@@ -35,10 +34,9 @@
 // Package node is one loop around a [Core]. Of this package it uses only what is exported, so you can write another loop:
 // for a simulator, or for many groups. [NewCore] makes a core from a [CoreConfig] and the [Stored] state. [Core.Step] takes
 // events ([Event]) and returns an [Output]: messages to send, a [Write] to make durable, how far to apply, when to step
-// again. The example of [Core.Step] is a complete loop, and states the rules that a loop must keep. What node shares with
-// the simulator beyond that, such as merging writes and caching recent entries, is in internal/pipeline; a loop can do
-// without. Package handshake decides which peers a member talks to. [Stored.Initialize] creates a group whose members are
-// known beforehand. Until version 1.0 this part changes more often than package node.
+// again. The example of [Core.Step] is a complete loop. Package handshake decides which peers a member talks to;
+// internal/pipeline merges writes and caches entries, which a loop can do without. Until version 1.0 this part changes more
+// often than package node.
 //
 // docs/architecture.md has the contract of Step and the map of files, docs/reading-order.md leads from the paper to the
 // code, and docs/divergence.md says where they differ.

@@ -37,26 +37,25 @@ func (b *ballot) grant(from Peer) bool {
 //	resolved quickly." (§5.2)
 func (c *Core) resetElectionDeadline() {
 	c.follower.deadline = c.now.Mono + c.wait() + Time(c.rng.Int64N(int64(c.wait())+1))
-	c.follower.roomUntil = 0
+	c.follower.deferUntil = 0
 	c.follower.needed = false
 }
 
-// hangDelayWaits is by how many waits a member whose FSM hangs campaigns later than others.
+// hangDelayWaits is the number of waits by which a member whose FSM hangs delays its campaign.
 const hangDelayWaits = 3
 
-// standsAt returns when this member campaigns, unless it hears a leader before. One whose FSM hangs leaves the election
+// campaignsAt returns when this member campaigns unless it hears a leader first. A member whose FSM hangs leaves the election
 // to the others, which may be able to answer clients, unless it has had to deny one of them for its log.
-func (c *Core) standsAt() Time {
+func (c *Core) campaignsAt() Time {
 	if c.fsmHangs() && !c.follower.needed {
 		return c.follower.deadline + hangDelayWaits*c.wait()
 	}
 	return c.follower.deadline
 }
 
-// onOlderLog makes a member whose FSM hangs campaign soon, because it had to deny a candidate for its log: perhaps only it
-// can win. Several such members draw their times, so that they do not split the vote.
-//
-// An attempt that is under way, or a candidate that it has voted for, has its time first.
+// onOlderLog makes a member whose FSM hangs campaign soon after it had to deny a candidate for its log: perhaps only this
+// member can win. Several such members draw random times, so that they do not split the vote. A running attempt, or a
+// candidate that has this member's vote, is given its time first.
 func (c *Core) onOlderLog(candidate Peer) {
 	f := &c.follower
 	if !c.fsmHangs() || f.needed {
@@ -64,7 +63,7 @@ func (c *Core) onOlderLog(candidate Peer) {
 	}
 	f.needed = true
 	if c.candidate == nil && !c.boundByVote(candidate) {
-		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.room())+1)) // often it has passed, since such a member waits longer
+		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.campaignDelay())+1)) // often it has passed, since such a member waits longer
 	}
 }
 
@@ -93,8 +92,8 @@ func (c *Core) hearsLeader() bool {
 	return c.termLeader.isHeard() && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
-// disturbs reports whether a message asks for a vote although this member hears a leader. A candidate that
-// the leader itself has told to campaign does not disturb.
+// disturbs reports whether a message asks for a vote although this member hears a leader. A candidate to which the leader has
+// sent TimeoutNow does not disturb.
 func (c *Core) disturbs(m Message) bool {
 	r, asks := m.Body.(VoteRequest)
 	return asks && !r.Transfer && c.hearsLeader()
@@ -204,7 +203,7 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 		}
 	} else {
 		if !r.FSMHangs || c.fsmHangs() {
-			c.giveRoom()
+			c.deferCampaign()
 		}
 		c.trace(TraceEvent{Kind: TracePreVoteGranted, Peer: m.From.ID, ID: r.Last})
 	}
@@ -274,11 +273,11 @@ func (c *Core) countVotes() {
 	}
 }
 
-// onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The caller has checked that the
-// message is of the present term, so only the vote requests of the next term are marked as a transfer.
+// onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The message is of the present term, as the caller
+// has checked, so only the vote requests of the next term are marked as a transfer.
 //
-// The leader that was elected in this term decides, and not whom this member follows: a pre-candidate, whose election
-// timeout is shorter than the leader's heartbeat interval, say, follows nobody.
+// It counts if it comes from the leader that was elected in this term, even if this member does not follow that leader: a
+// pre-candidate, for example one with an election timeout below the leader's heartbeat interval, follows nobody.
 func (c *Core) onTimeoutNow(from Peer) {
 	if c.leader != nil || c.termLeader.elected != from || !c.mayCampaign() {
 		return
@@ -297,32 +296,32 @@ func (c *Core) onSteppedDown(from Peer) {
 	c.termLeader.resigned = true
 	c.trace(TraceEvent{Kind: TraceSteppedDown, Peer: from.ID})
 	c.becomeFollower(c.hard.Term, Peer{})
-	spread := min(c.room()*Time(1+len(c.otherVoters())), c.wait())
+	spread := min(c.campaignDelay()*Time(1+len(c.otherVoters())), c.wait())
 	c.follower.deadline = c.now.Mono + Time(c.rng.Int64N(int64(spread)+1))
 }
 
-// room returns how long this member lets another member's election run before it campaigns itself: a
+// campaignDelay returns how long this member lets another member's election run before it campaigns itself: a
 // fifteenth of the election timeout, or a whole wait if attempts have been slow.
-func (c *Core) room() Time {
+func (c *Core) campaignDelay() Time {
 	if c.follower.attempts.doublings > 0 {
 		return c.wait()
 	}
 	return c.electionTimeout() / 15
 }
 
-// giveRoom delays this member's next attempt, so that it does not split the vote of the election that
-// follows a pre-vote. All delays together are limited by roomUntil: otherwise a member that keeps asking
+// deferCampaign delays this member's next attempt, so that it does not split the vote of the election that
+// follows a pre-vote. All delays together are limited by deferUntil: otherwise a member that keeps asking
 // without hearing the answers would prevent every other campaign.
-func (c *Core) giveRoom() {
-	f, room := &c.follower, c.room()
-	late := c.standsAt() - f.deadline // by which a member whose FSM hangs campaigns later anyway
-	if f.roomUntil == 0 {
-		f.roomUntil = max(c.now.Mono, f.deadline+late) + room
+func (c *Core) deferCampaign() {
+	f, delay := &c.follower, c.campaignDelay()
+	late := c.campaignsAt() - f.deadline // by which a member whose FSM hangs campaigns later anyway
+	if f.deferUntil == 0 {
+		f.deferUntil = max(c.now.Mono, f.deadline+late) + delay
 	}
-	f.deadline = max(f.deadline, min(c.now.Mono+room, f.roomUntil)-late)
+	f.deadline = max(f.deadline, min(c.now.Mono+delay, f.deferUntil)-late)
 }
 
-// mayStand reports whether this member may start an election now. It may not while its term or vote is being
+// mayCampaignNow reports whether this member may start an election now. It may not while its term or vote is being
 // written: its requests could not leave before that write is durable, and another attempt would only queue
 // more writes.
-func (c *Core) mayStand() bool { return c.mayCampaign() && c.disk.hard == c.hard }
+func (c *Core) mayCampaignNow() bool { return c.mayCampaign() && c.disk.hard == c.hard }

@@ -8,31 +8,27 @@ import (
 	"hash/crc32"
 )
 
-// Term counts elections; at most one leader exists in each (paper §5.1). Term 0 is the time before a
-// cluster's first election.
+// Term numbers elections; each has at most one leader (paper §5.1). Term 0 is before a cluster's first election.
 type Term uint64
 
-// Index is the position of an entry in the log. The first entry has index 1; 0 means "before the log".
+// Index is the position of an entry in the log, from 1; 0: before the log.
 type Index uint64
 
-// NodeID names a member of a cluster. It is chosen by the operator, 1 to NodeIDBytesMax bytes of
-// printable ASCII without spaces, and never reused for another member.
+// NodeID names a member: 1 to NodeIDBytesMax bytes of printable ASCII without spaces. Do not reuse it for another member.
 type NodeID string
 
-// Incarnation is a random number that a store draws when it is formatted, so that a member whose disk was emptied
-// returns as another incarnation of its NodeID. 0 means "unknown".
+// Incarnation is a random number that a store draws when it is formatted, so that a member whose disk was emptied returns as
+// another incarnation of its NodeID. 0 means "unknown".
 type Incarnation uint64
 
 func (i Incarnation) String() string { return fmt.Sprintf("%016x", uint64(i)) }
 
-// ClusterID is drawn at random when a cluster is bootstrapped and is part of its first entry. The zero
-// value is "no cluster yet".
+// ClusterID is drawn at random when a cluster is bootstrapped. Its first entry holds it. Zero means "no cluster yet".
 type ClusterID [16]byte
 
 func (c ClusterID) String() string { return hex.EncodeToString(c[:]) }
 
-// EntryID names an entry: by the Log Matching property (Figure 3) two logs that hold an entry with
-// the same id are identical up to it.
+// EntryID names an entry. Two logs that hold an entry with one id are identical up to it (Log Matching, Figure 3).
 type EntryID struct {
 	Term  Term
 	Index Index
@@ -40,10 +36,9 @@ type EntryID struct {
 
 func (e EntryID) String() string { return fmt.Sprintf("%d@%d", e.Index, e.Term) }
 
-// EntryKind says what an entry is for.
+// EntryKind says what an entry is for. Its numbers are in the record format.
 type EntryKind uint8
 
-// The kinds of entries. The numbers are part of the record format.
 const (
 	EntryCommand       EntryKind = 1 // a command of the application: the only kind that an FSM sees
 	EntryNoop          EntryKind = 2 // begins a leader's term, and carries Barrier
@@ -68,17 +63,13 @@ func (k EntryKind) String() string {
 // known reports whether this release accepts entries of the kind.
 func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntryConfiguration }
 
-// Entry is one entry of the log. Entries are immutable once they have left Step, because all copies share their
-// bytes.
+// Entry is one entry of the log. It is immutable once it has left Step, because all copies share its bytes.
 type Entry struct {
 	Index Index
 	Term  Term
 	Kind  EntryKind
-	// Time is the leader's wall clock when it appended the entry, in nanoseconds since 1970, but at most a
-	// minute ahead of the median of the voters' clocks. Times never fall along the log. No rule of Raft reads
-	// them.
-	Time int64
-	Data []byte
+	Time  int64 // leader's wall clock in ns since 1970, at most a minute ahead of the voters' median; never falls
+	Data  []byte
 
 	// record is the buffer of the encoded record, with Data within; see Seal. Nil: there is none yet.
 	record []byte
@@ -89,12 +80,10 @@ func (e Entry) ID() EntryID { return EntryID{e.Term, e.Index} }
 
 // Limits of an entry record, in bytes.
 const (
-	recordHeaderBytes  = 4 + 4 + 8 + 8 + 8 + 1
-	recordTrailerBytes = 4
-	// RecordOverheadBytes is what a record adds to the entry's data.
-	RecordOverheadBytes = recordHeaderBytes + recordTrailerBytes
-	// EntryDataBytesMax bounds the data of one entry, whatever the configuration says.
-	EntryDataBytesMax = 64 << 20
+	recordHeaderBytes   = 4 + 4 + 8 + 8 + 8 + 1
+	recordTrailerBytes  = 4
+	RecordOverheadBytes = recordHeaderBytes + recordTrailerBytes // of a record, beside the entry's data
+	EntryDataBytesMax   = 64 << 20                               // of the data of one entry, whatever the configuration
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -110,15 +99,11 @@ const (
 	versionAt = 7
 )
 
-// ErrBadRecord is matched by the error of DecodeEntry for bytes that are not exactly one undamaged record. A store
-// then returns a *CorruptError; a transport drops the connection.
+// ErrBadRecord: the bytes are not exactly one undamaged record. A store returns a *CorruptError for them; a transport drops
+// the connection.
 var ErrBadRecord = errors.New("raft: bad entry record")
 
-// Record returns the entry as the bytes that are stored and sent, little endian:
-//
-//	length of the data uint32 | group uint24 (0) | version uint8 (0) | index uint64 | term uint64 | time int64 | kind uint8 | data | CRC-32C of all before
-//
-// The result is shared: it must not be changed.
+// Record returns the shared bytes that are stored and sent, little endian:
 func (e Entry) Record() []byte {
 	if e.record == nil {
 		e.Seal()
@@ -135,9 +120,8 @@ func recordBuffer(data []byte) (record, within []byte) {
 	return record, within
 }
 
-// Seal encodes the entry's record unless it is encoded already, as that of an entry from a peer or from the disk. If
-// the entry comes from NewProposal, it encodes in place. A loop calls it on the entries of each Output's Write before
-// it passes them on; after that the Record is shared.
+// Seal encodes the entry's record, in place after NewProposal, unless it is encoded already. A loop seals the entries of each
+// Output.Write before it passes them on; from then on the Record is shared.
 func (e *Entry) Seal() {
 	if e.sealed() {
 		return
@@ -162,11 +146,10 @@ func (e *Entry) sealed() bool {
 	return e.record != nil && Index(binary.LittleEndian.Uint64(e.record[8:])) == e.Index
 }
 
-// DecodeEntry decodes and checks the one record that record consists of. The entry shares the bytes of record, which
-// must not be changed afterwards.
+// DecodeEntry decodes and checks the one record in record, which the entry shares: do not change it afterwards.
 //
-// The error matches ErrBadRecord or is a *LaterVersionError. With the latter the entry has its index and term and, if
-// only its kind is unknown, that kind. Such an entry must not be stored or acknowledged.
+// The error matches ErrBadRecord or is a *LaterVersionError. The latter comes with the entry's index and term, and with its
+// kind if only that is unknown. Do not store or acknowledge such an entry.
 func DecodeEntry(record []byte) (Entry, error) {
 	n, err := RecordSize(record)
 	if err != nil {
@@ -205,8 +188,8 @@ func DecodeEntry(record []byte) (Entry, error) {
 	return e, nil
 }
 
-// RecordSize returns the size of the record that begins with prefix, header and checksum included, so that a reader
-// of a stream can check it before it allocates. It needs the first four bytes.
+// RecordSize returns the size of the record that begins with prefix, header and checksum included. It needs the first four
+// bytes. A reader of a stream checks the size before it allocates.
 func RecordSize(prefix []byte) (int, error) {
 	if len(prefix) < 4 {
 		return 0, fmt.Errorf("%w: cut short at %d bytes", ErrBadRecord, len(prefix))

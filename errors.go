@@ -11,13 +11,11 @@ var (
 	ErrOverloaded = errors.New("raft: overloaded: too much is waiting; not applied, try again later")
 	// ErrClosed: the node was closed, or ended because of an error (see Node.Err); not applied.
 	ErrClosed = errors.New("raft: node is closed; not applied")
-	// ErrInitialized: Stored.Initialize was called for a store that something was written to. Nothing changed. If
-	// the store is this member's, use it as it is.
+	// ErrInitialized: Stored.Initialize refuses a store that was written to. If it is this member's, use it as it is.
 	ErrInitialized = errors.New("raft: the store is already initialized: use it as it is, or name another one")
 )
 
-// ConfigError is one problem that node.Config.Validate or CoreConfig.Validate has found. It names the field, so that
-// a program can tell its users which of its own settings to change.
+// ConfigError is one problem in a node.Config, a CoreConfig or a Change. Field names the setting to change.
 type ConfigError struct {
 	Field string
 	Err   error
@@ -29,12 +27,10 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// TooLargeError says that a command is larger than the leader's node.Config.CommandBytesMax, or larger than what an append
-// to some member carries; it was not applied. Propose less at once. If Member is set and the limit is not intended, give
-// that member the same limit as the others.
+// TooLargeError refuses a command; it was not applied. Propose less at once, or raise the limit if it is not intended.
 type TooLargeError struct {
 	Bytes, Limit int
-	Member       NodeID // the member that takes no larger command; "": the limit is Config.CommandBytesMax
+	Member       NodeID // whose transport has the limit; "": it is the leader's node.Config.CommandBytesMax
 }
 
 func (e *TooLargeError) Error() string {
@@ -45,62 +41,47 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("raft: a command of %d bytes is over the limit of %d (Config.CommandBytesMax)", e.Bytes, e.Limit)
 }
 
-// NoRoomError says that the leader could not take room for more entries, mostly because its disk is full; not applied. It is an
-// ErrOverloaded: try again later. The leader goes on once there is room, and need not be restarted.
-type NoRoomError struct {
-	Err error // of RoomStorage.Room
-}
+// NoRoomError: the leader cannot take room for more entries, mostly because its disk is full; not applied. It matches
+// ErrOverloaded: try again later. The leader continues by itself once there is room.
+type NoRoomError struct{ Err error }
 
 func (e *NoRoomError) Error() string {
 	return fmt.Sprintf("raft: the leader cannot make room for more entries of its log; not applied, try again later: %v", e.Err)
 }
 
-// Unwrap returns ErrOverloaded and the error of the storage.
 func (e *NoRoomError) Unwrap() []error { return []error{ErrOverloaded, e.Err} }
 
-// InvariantError ended the node: its core was in an impossible state. That is a bug, or memory has failed. Report
-// it with the state and the trace events that the node logged at level INFO.
+// InvariantError ended the node: its core was in an impossible state, by a bug or a failure of memory. Report it with the
+// trace events in the log (INFO).
 type InvariantError struct {
 	Rule  string // the sentence that does not hold
-	State string // of the core, as text; empty if it was not available
+	State string // of the core; "": not available
 }
 
 func (e *InvariantError) Error() string {
 	return "raft: broken invariant: " + e.Rule
 }
 
-// AppliedBeyondLogError refuses a start: the DurableFSM has applied an entry that the log does not hold. The log
-// and the state do not belong together. If the log is the member's newest, empty the state: applying the log
-// builds it again.
-type AppliedBeyondLogError struct {
-	Applied EntryID
-	Last    EntryID
-}
+// AppliedBeyondLogError refuses a start: the DurableFSM has Applied an entry that the log, up to Last, does not hold. If the
+// log is the member's newest, empty the state: the log builds it again.
+type AppliedBeyondLogError struct{ Applied, Last EntryID }
 
 func (e *AppliedBeyondLogError) Error() string {
 	return fmt.Sprintf("raft: the FSM has applied entry %v, which is not in the stored log, whose last entry is %v: the two do not belong together", e.Applied, e.Last)
 }
 
-// AppliedBelowBaseError refuses a start: the DurableFSM has applied less than what the log begins behind, and there is
-// no snapshot to restore. The entries in between are gone here, so the FSM's state is older than the one that the log
-// was compacted for.
-type AppliedBelowBaseError struct {
-	Applied EntryID
-	Base    EntryID
-}
+// AppliedBelowBaseError refuses a start: the log begins behind Base, the DurableFSM has Applied less, and no snapshot is
+// between. Put the FSM's newer state back, or replace the member.
+type AppliedBelowBaseError struct{ Applied, Base EntryID }
 
 func (e *AppliedBelowBaseError) Error() string {
 	return fmt.Sprintf("raft: the FSM has applied entry %v, and the log begins behind entry %v, with no snapshot in between: "+
 		"put the FSM's newer state back, or replace this member like one whose disk was lost", e.Applied, e.Base)
 }
 
-// SpaceError says that there is not enough room on the disk for a snapshot. Make room, or lower
-// node.Config.SnapshotReserveBytes.
-type SpaceError struct {
-	Need    int64 // bytes of the snapshot, as far as they are known
-	Free    int64 // bytes on the disk of the snapshots
-	Reserve int64 // of which as many stay free
-}
+// SpaceError: a snapshot of Need bytes, as far as known, does not fit on a disk with Free bytes, of which Reserve stay free.
+// Make room, or lower node.Config.SnapshotReserveBytes.
+type SpaceError struct{ Need, Free, Reserve int64 }
 
 func (e *SpaceError) Error() string {
 	return fmt.Sprintf("raft: no room for a snapshot of %d bytes: %d bytes are free where the data is, and %d of them stay free for the log "+

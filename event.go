@@ -2,48 +2,41 @@ package raft
 
 import "time"
 
-// Time is a reading of a monotonic clock, in nanoseconds since an arbitrary start. Deadlines are Times. A Time
-// has no meaning outside the process.
+// Time is a reading of a monotonic clock, in nanoseconds since a start that only this process knows. Deadlines are Times.
 type Time time.Duration
 
-// Now is the time at which Step is called. Mono drives deadlines; it must be above 0, which stands for "never",
-// and must not fall from one Step to the next. Wall, in nanoseconds since 1970, only stamps entries; no rule of
-// Raft reads it.
+// Now is the time of a Step. No rule of Raft depends on Wall.
 type Now struct {
-	Mono Time
-	Wall int64
+	Mono Time  // above 0, which means "never", and never below that of the previous Step
+	Wall int64 // nanoseconds since 1970, for the stamps of entries
 }
 
-// RequestID is the number by which a caller recognises the Answer to its request. It must not be used twice with
-// one Core.
+// RequestID matches an Answer to its request. One Core gets each only once.
 type RequestID uint64
 
 // Seq numbers the writes of one Core from 1.
 type Seq uint64
 
-// Event is something that happened: one of the types of this file, and no other. Output says which of them a loop may
-// leave out, and what that costs.
+// Event is one of the event types of this package. docs/architecture.md says which of them a loop may leave out.
 type Event interface{ event() }
 
-// Received is a message that has arrived. The caller has checked that it came from Message.From.ID.
+// Received is a message. The loop has checked that Message.From.ID sent it.
 type Received struct{ Message Message }
 
-// Persisted says that the write Seq, and all before it, are durable, and that their Then has left.
+// Persisted says that all writes up to Seq are durable and their Then is sent.
 type Persisted struct{ Seq Seq }
 
 // Applied says that the FSM has applied the log up to ID.
 type Applied struct{ ID EntryID }
 
-// Applying says that the FSM was given a batch of entries, the last of which is ID, at Since, and has not returned from
-// Apply. It need not be reported for a batch that ends soon, but must be before CoreConfig.ApplyStallMax has passed: then
-// the FSM counts as hanging, until an Applied that covers ID. A host that never reports it keeps a leader whose FSM hangs.
+// Applying says that the FSM got the batch that ends at ID at Since, and has not returned. A loop must report it before
+// ApplyStallMax has passed. Then the FSM counts as hanging until Applied covers ID.
 type Applying struct {
 	ID    EntryID
 	Since Time
 }
 
-// Proposal is one entry that a caller wants in the log: EntryCommand or EntryNoop. NewProposal copies the data
-// into the buffer of the later record, which saves a copy then. A literal Proposal uses Data as it is.
+// Proposal is one EntryCommand or EntryNoop for the log. A literal one uses Data as it is; see NewProposal.
 type Proposal struct {
 	RequestID RequestID
 	Kind      EntryKind
@@ -52,9 +45,8 @@ type Proposal struct {
 	record []byte // the recordBuffer around Data, or nil
 }
 
-// NewProposal returns a proposal of a copy of data. The copy is made in the buffer of the entry's record, so that
-// a command is copied only once between the caller and the disk or the network. It may only be proposed once,
-// because the entry takes over the buffer.
+// NewProposal returns a proposal with a copy of data in the buffer of the entry's record: the only copy on the way to disk
+// and network. Propose it only once, because the entry takes over the buffer.
 func NewProposal(requestID RequestID, kind EntryKind, data []byte) Proposal {
 	record, within := recordBuffer(data)
 	return Proposal{RequestID: requestID, Kind: kind, Data: within, record: record}
@@ -66,92 +58,81 @@ type Proposed struct{ Proposals []Proposal }
 // ReadRequested asks for an index at which a read is linearizable.
 type ReadRequested struct{ RequestID RequestID }
 
-// TransferRequested asks the leader to transfer its leadership to To or, if To is empty, to the voter with the
-// longest log.
+// TransferRequested asks the leader to transfer its leadership.
 type TransferRequested struct {
 	RequestID RequestID
-	To        NodeID
+	To        NodeID // "": the voter with the longest log
 }
 
-// ChangeRequested asks the leader to change the members. It is answered by AnswerAccepted and, once the change has ended,
-// by a second answer; or by AnswerRefused, or by AnswerChanged alone if the change has no effect. An answer that says what the
-// configuration is waits for a round of heartbeats, as a read does. In a new term the first
-// answer may take as long as it takes to commit an entry. The core keeps the slices of Change until the last answer.
+// ChangeRequested asks the leader to change the members. It is answered by AnswerRefused, by AnswerChanged alone if it has no
+// effect, or by AnswerAccepted and a second answer when the change ends. An answer about the present configuration waits for
+// a round of heartbeats, like a read; in a new term, the first answer waits for a committed entry. The core keeps the slices
+// of Change until the last answer.
 type ChangeRequested struct {
 	RequestID RequestID
-	IfIndex   Index // the configuration in force must be that of this entry; 0: whatever it is
+	IfIndex   Index // refuse unless the configuration in force is that of this entry; 0: any
 	Change    Change
 }
 
-// PeerUp says that a connection to the peer is up, and what the peer's handshake said.
+// PeerUp says that the peer is connected, and what its handshake said.
 type PeerUp struct {
-	ID            NodeID
-	Incarnation   Incarnation
-	StartCount    uint64
-	Uninitialized bool
-	Protocol      uint16 // the version that the connection speaks, see Hello
-	// AppendBytesMax is how many bytes of entry records one append to the peer carries; 0: as many as any CoreConfig
-	// allows. It is the smaller of Hello.AppendBytesMax and what this member's own transport carries.
-	AppendBytesMax int
+	ID             NodeID
+	Incarnation    Incarnation
+	StartCount     uint64
+	Uninitialized  bool
+	Protocol       uint16 // of the connection, see Hello
+	AppendBytesMax int    // of the records in one append, the lower of both sides' limits; 0: any CoreConfig's
 }
 
-// PeerLost says that the connection to the peer broke. Refused says that the peer's host answered, but no process
-// listens there.
+// PeerLost says that the connection to the peer broke.
 type PeerLost struct {
 	Peer    Peer
-	Refused bool
+	Refused bool // the peer's host answered, but no process listens there
 }
 
-// SendDropped says that an append for the span (After, Last] to the peer was not sent: its queue was full, the log has
-// been truncated since, or the first entry of the span is too large for the peer.
+// SendDropped says that an append for the span was not sent: the queue was full, the log was truncated, or its first entry is
+// too large for the peer.
 type SendDropped struct {
-	To   Peer
-	Span Span
-	// Oversized is the first entry of the span if an append to the peer cannot carry even this one alone; the leader then
-	// brings the peer a snapshot that covers it. OversizedBytes is the size of its record. Zero: there was another reason.
-	Oversized      EntryID
-	OversizedBytes int
+	To             Peer
+	Span           Span
+	Oversized      EntryID // the first entry, if no append carries it: the peer needs a snapshot that covers it; zero: another reason
+	OversizedBytes int     // of that entry's record
 }
 
-// SnapshotRequested asks for a snapshot of what is applied, and for a log that is as short as SnapshotTailBytes and
-// SnapshotHoldBytes allow. It is answered once the snapshot is durable; if one covers all that is applied already, at once.
+// SnapshotRequested asks for a snapshot of what is applied, and for a log as short as the Limits allow. It is answered once
+// a snapshot that covers everything applied is durable.
 type SnapshotRequested struct{ RequestID RequestID }
 
-// SnapshotTaken answers Keep.Take of the entry Take. The snapshot's bytes are complete and synced, in the file
-// Snapshot.File. If the Take says Sync, the file is zero, the DurableFSM has synced, and Snapshot.ID is what its Applied
-// returns: the last command at or before Take, or the entry of the snapshot that it was restored from. If the Take says
-// Hold, Snapshot.Held is set.
+// SnapshotTaken answers the Take of an entry. Snapshot is zero with Err. After Take.Sync, its File is zero, and its ID is what
+// DurableFSM.Applied returns: the last command at or before Take, or the restored entry.
 type SnapshotTaken struct {
 	Take     EntryID
-	Snapshot Snapshot // zero if Err is not nil
-	Err      error    // it only appears in the trace
+	Snapshot Snapshot // its file complete and synced; Held after Take.Hold
+	Err      error    // only appears in the trace
 }
 
-// SnapshotArrived says that the stream of Keep.Receive is here as a whole: checked, and synced in the file
-// Snapshot.File.
+// SnapshotArrived says that a stream is complete, checked and synced.
 type SnapshotArrived struct {
 	From     Peer
 	Snapshot Snapshot
 }
 
-// SnapshotSending says how many bytes of an offered snapshot the peer has so far. The leader keeps as many bytes of its log
-// for the peer (see Limits.SnapshotHoldBytes), which matters for a frozen state, because its size is not known. A loop
-// reports it as often as it likes.
+// SnapshotSending says how many Bytes of an offered snapshot the peer has. The leader keeps as many of its log for it, which
+// matters for a frozen state of unknown size.
 type SnapshotSending struct {
 	To    Peer
 	File  SnapshotID
 	Bytes int64
 }
 
-// SnapshotSent says that the stream of an offered snapshot has ended: the peer has it as a whole or, if Err is not nil,
-// the stream was given up. A frozen state ends with its stream.
+// SnapshotSent says that an offered stream, with its frozen state, has ended.
 type SnapshotSent struct {
 	To   Peer
 	File SnapshotID
-	Err  error // it only appears in the trace
+	Err  error // why it was given up, for the trace; nil: the peer has all of it
 }
 
-// Closing says that the node is about to stop: the core answers every open request and refuses new ones.
+// Closing: the core answers every open request, and refuses later ones.
 type Closing struct{}
 
 // Span is the entries (After, Last].

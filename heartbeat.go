@@ -1,8 +1,8 @@
 package raft
 
-// heartbeat sends the heartbeats that prevent election timeouts during idle periods (§5.2). It skips a
-// follower that has acknowledged an append that was sent since the last heartbeat was due, unless a read is
-// waiting, or the follower has to say that it counts again. Such an acknowledgement also bounds the round trip.
+// heartbeat sends the heartbeats that prevent election timeouts during idle periods (§5.2). It skips a follower that has
+// acknowledged an append sent since the last heartbeat was due; that acknowledgement also bounds the round trip. It does not
+// skip the follower while a read is waiting, or while the follower has to report that it counts again.
 func (c *Core) heartbeat() {
 	l := c.leader
 	since := c.now.Mono - l.beatAt
@@ -29,8 +29,8 @@ func (c *Core) heartbeat() {
 	}
 }
 
-// mayBeUninitialized reports whether a member may belong to no cluster yet, and may not have got its first append. Such a
-// member answers no heartbeat, whose answers otherwise show that an append is lost.
+// mayBeUninitialized reports whether a member may belong to no cluster yet, and may have missed its first append. Such a
+// member answers no heartbeats, so they do not show that the append is lost.
 func (c *Core) mayBeUninitialized(p *progress) bool {
 	return p.learns() && p.state == probe && p.match == 0 && p.beats.echoed == RPCID{}
 }
@@ -43,8 +43,8 @@ func (c *Core) beginRound() {
 	}
 }
 
-// beatsSkippedMax bounds the heartbeats in a row that are skipped for a busy follower: only an answer to one says what it has
-// applied, and what hinders it.
+// beatsSkippedMax bounds how many heartbeats in a row are skipped for a busy follower: only its answers to heartbeats report
+// what it has applied and what hinders it.
 const beatsSkippedMax = 15
 
 func (c *Core) sendHeartbeat(p *progress) {
@@ -52,8 +52,8 @@ func (c *Core) sendHeartbeat(p *progress) {
 	commit := min(c.log.commit, p.match)
 	p.sentCommit = max(p.sentCommit, commit)
 	p.beats.sent(c.leader.round, p.match, c.now.Mono)
-	if p.departs > 0 && commit >= p.departs && p.told == (RPCID{}) {
-		p.told = c.leader.round
+	if p.departs > 0 && commit >= p.departs && p.removalRound == (RPCID{}) {
+		p.removalRound = c.leader.round
 	}
 	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit})
 }
@@ -164,7 +164,7 @@ func (c *Core) window(p *progress) Time {
 //	"a leader steps down if an election timeout elapses without a successful round of heartbeats to
 //	a majority of its cluster" (dissertation §6.2)
 //
-// A leader that has told another member to campaign waits until the transfer's deadline. After a change of the members, the
+// A leader that has sent TimeoutNow to another member waits until the transfer's deadline. After a change of the members, the
 // voters have an election timeout to be heard: those that Change.Despite names need not have been heard before.
 func (c *Core) quorumUntil() Time {
 	always := c.now.Mono + idleMax // the leader hears itself

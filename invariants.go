@@ -62,7 +62,7 @@ func (c *Core) checkState() {
 // checkBase checks how the log begins.
 func (c *Core) checkBase() {
 	l, base, s := &c.log, c.log.Base.ID, &c.snaps
-	assert(base.Index <= l.told && l.told <= l.commit, "what is compacted is committed")
+	assert(base.Index <= l.provenCommit && l.provenCommit <= l.commit, "what is compacted is committed")
 	assert(base.Index <= l.applying || s.restoring != nil, "what is compacted is being applied")
 	assert(base.Index <= c.disk.persisted || s.writing != nil, "the log is durable from its base on")
 	assert(base.Index <= s.covered.Index || s.restoring != nil, "what is compacted is covered by a snapshot, or synced by the FSM")

@@ -41,7 +41,7 @@ func TestInvariants_CheckState(t *testing.T) {
 		"only what is in the log is durable":                               func(c *Core) { c.disk.persisted = c.log.Last.Index + 1 },
 		"no entry is newer than the current term":                          func(c *Core) { c.hard.Term-- },
 		"entry 1 is the bootstrap of the cluster":                          func(c *Core) { c.log.Bootstrap = nil },
-		"what is compacted is committed":                                   func(c *Core) { c.log.told = c.log.commit + 1 },
+		"what is compacted is committed":                                   func(c *Core) { c.log.provenCommit = c.log.commit + 1 },
 		"what is compacted is being applied":                               func(c *Core) { c.log.Base.ID.Index, c.log.applying, c.log.applied = 1, 0, 0 },
 		"the log is durable from its base on":                              func(c *Core) { c.log.Base.ID.Index, c.disk.persisted = 1, 0 },
 		"a member with an entry knows its cluster":                         func(c *Core) { c.log.Bootstrap.Cluster = ClusterID{} },

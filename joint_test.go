@@ -167,7 +167,7 @@ func TestPaper_Section6_ALeaderRemovesItself(t *testing.T) {
 	assert.Equal(t, c.Status().ConfigIndex, c.Status().Commit)
 	assert.Equal(t, []raft.AnswerKind{raft.AnswerChanged}, c.answered())
 	assert.Contains(t, traced(out), raft.TraceRemoved)
-	assert.Contains(t, traced(out), raft.TraceHandOver)
+	assert.Contains(t, traced(out), raft.TraceVotelessTransfer)
 	assert.Contains(t, bodies(out.Send, "b"), raft.TimeoutNow{})
 	assert.Equal(t, c.Status().ConfigIndex, c.Removed())
 	assert.Equal(t, raft.ChangeTransfers, c.Status().Change.Stage)

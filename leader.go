@@ -16,19 +16,19 @@ type leader struct {
 	bytes       int // of the pending proposals
 	reads       leaderReads
 	transfer    *transfer
-	stalled     bool    // the disk was stalled when it was last checked
-	fsmHung     bool    // the FSM hung when it was last checked
-	hangRetryAt Time    // it does not transfer its leadership because of that before
+	stalled     bool    // the disk had stalled at the last check
+	fsmHung     bool    // the FSM hung at the last check
+	hangRetryAt Time    // earliest next transfer because the FSM hangs
 	triesDisk   bool    // write the hard state again in this step: does the disk work?
-	staysUntil  Time    // it does not step down before, although its disk has stalled
+	staysUntil  Time    // earliest time to step down because the disk has stalled
 	indexes     []Index // reused by quorumValue
 	times       []Time  // likewise
 }
 
-// newLeader begins with the members of the newest configuration that is known to be committed, and takes in those behind it
-// one after another: a member that one of them has removed is served until it knows.
+// newLeader begins with the members of the newest configuration that is known to be committed, then follows the later
+// configurations one by one: a member that one of them has removed is served until it knows.
 //
-// roundTrip is the time from the vote requests to the election: the first estimate of how long an answer takes.
+// roundTrip is the time from the vote requests to the election, the first estimate of how long an answer takes.
 func (c *Core) newLeader(roundTrip Time) *leader {
 	l := &leader{since: c.now.Mono, beatAt: c.now.Mono}
 	for _, run := range c.log.configsFrom(c.log.commit) {
@@ -94,7 +94,7 @@ func (c *Core) onLeaderDeadlines() {
 	c.onHangingFSM()
 }
 
-// stepDown ends the leadership of this member, and tells its followers so.
+// stepDown ends the leadership of this member, and reports that to its followers.
 func (c *Core) stepDown() {
 	for i := range c.leader.peers {
 		c.send(c.leader.peers[i].peer, SteppedDown{})
@@ -163,8 +163,8 @@ func (c *Core) propose(proposals []Proposal) {
 	}
 }
 
-// largestCommand returns the limit of a command, and whose limit it is: that of this member, or of one of the
-// configuration that is known to take no larger append. A larger entry would keep that member from all later ones.
+// largestCommand returns the limit of a command, and the member to which the limit belongs if it is not this one: the member
+// of the configuration with the smallest known limit of an append. A larger entry would keep that member from all later ones.
 func (c *Core) largestCommand() TooLargeError {
 	limit := TooLargeError{Limit: c.cfg.CommandBytesMax}
 	for _, m := range c.snaps.spoken {

@@ -5,23 +5,16 @@ import (
 	"slices"
 )
 
-// LineageStartsMax is how many of its own starts a store keeps.
-const LineageStartsMax = 64
-
-// StartID names one start of one store. If an older image of the disk is started, its count continues from
-// the older number, so two starts may have the same count; the random nonce tells them apart.
-type StartID struct {
-	Count uint64
-	Nonce uint64
-}
+// StartID names one start of one store. An older image of a disk repeats a Count, but not the random Nonce.
+type StartID struct{ Count, Nonce uint64 }
 
 func (b StartID) String() string { return fmt.Sprintf("start %d (%x)", b.Count, b.Nonce) }
 
-// Lineage holds the latest starts of a store, at most LineageStartsMax, with the present one last. If a peer
-// has seen a start that is missing here, this store is an older image of that one.
+// Lineage holds the latest starts of a store, the present one last. If a peer has seen a start that is missing here, this
+// store is an older image.
 type Lineage []StartID
 
-// Begin returns the lineage with the next start at its end. A Storage makes it durable before Load returns.
+// Begin returns the lineage with the next start, which Load must make durable.
 func (l Lineage) Begin(nonce uint64) Lineage {
 	l = append(slices.Clone(l), StartID{Count: l.Last().Count + 1, Nonce: nonce})
 	return l[max(0, len(l)-LineageStartsMax):]
@@ -35,7 +28,7 @@ func (l Lineage) Last() StartID {
 	return l[len(l)-1]
 }
 
-// Check returns an error if the counts of a lineage do not rise one by one, or if it is too long.
+// Check returns an error if the counts do not rise one by one or are too many.
 func (l Lineage) Check() error {
 	if len(l) > LineageStartsMax {
 		return fmt.Errorf("raft: the lineage has %d starts; the limit is %d", len(l), LineageStartsMax)
@@ -50,28 +43,23 @@ func (l Lineage) Check() error {
 
 // Sighting is a start of a peer that this member has seen, or a start of this member that the peer has seen.
 type Sighting struct {
-	Peer  Peer
-	Start StartID
-	Term  Term // of Sightings.Seen: the highest durable term that the peer has shown in a handshake
-	// Address, of Sightings.Seen: where that start of the peer said it is reached; empty if that is not known.
-	Address string
+	Peer    Peer
+	Start   StartID
+	Term    Term   // in Seen: the highest durable term that the peer has shown in a handshake
+	Address string // in Seen: where that start of the peer said it is reached; "": not known
 }
 
-// Sightings is what a member durably remembers about its peers. It serves to detect older images of disks. The
-// latest sightings are at the end.
+// Sightings is what a member durably remembers about its peers, latest last, to detect older images of disks. It keeps every
+// peer in the configuration, and forgets the oldest of the peers whose removal is committed, for want of room.
 type Sightings struct {
-	// Seen is the newest start of each peer that a handshake has shown, whichever side dialed.
-	Seen []Sighting
-	// Confirmed is, for each member, the newest start of this store that the member has said it remembers. It is kept
-	// as long as the configuration names the member, even if the lineage no longer reaches back to it. Of the peers
-	// that it does not name, and whose removal is committed, the oldest are forgotten first, when there is no room for more.
-	Confirmed []Sighting
+	Seen      []Sighting // the newest start of each peer that a handshake has shown, whichever side dialed
+	Confirmed []Sighting // by peer: the newest start of this store that the peer has said it remembers
 }
 
-// SeenOf returns the newest start of the peer that is remembered; zero if none is.
+// SeenOf returns the newest remembered start of the peer; zero: none.
 func (m *Sightings) SeenOf(p Peer) Sighting { return find(m.Seen, p) }
 
-// ConfirmedBy returns the newest start of this store that the peer has said it remembers; zero if there is none.
+// ConfirmedBy returns our newest start that the peer remembers; zero: none.
 func (m *Sightings) ConfirmedBy(p Peer) Sighting { return find(m.Confirmed, p) }
 
 func find(all []Sighting, p Peer) Sighting {
@@ -83,8 +71,7 @@ func find(all []Sighting, p Peer) Sighting {
 	return Sighting{}
 }
 
-// Mark is a durable statement in a store that its member must not go on, and why. No restart clears it, and a
-// later mark does not replace it.
+// Mark durably says that a store's member must not continue, and why. Neither a restart nor a later mark changes it.
 type Mark struct {
 	Kind   MarkKind
 	By     Peer    // the member that has shown the proof
@@ -97,13 +84,9 @@ type Mark struct {
 // MarkKind says what a Mark means. The numbers are part of the stored format.
 type MarkKind uint8
 
-// The kinds.
 const (
-	// MarkStaleImage: the store is an older image of this member's disk, or a copy of it.
-	MarkStaleImage MarkKind = 1
-	// MarkContradicted: a leader of a newer term showed a log that contradicts what is committed here, or a member said in
-	// a handshake that an entry has removed this one, which is committed here and has not.
-	MarkContradicted MarkKind = 2
+	MarkStaleImage   MarkKind = 1 // the store is an older image of this member's disk, or a copy of it
+	MarkContradicted MarkKind = 2 // a newer term's leader, or a removal that a member reports, contradicts what is committed
 )
 
 func (k MarkKind) String() string {
@@ -116,7 +99,7 @@ func (k MarkKind) String() string {
 	return fmt.Sprintf("mark %d", uint8(k))
 }
 
-// Err returns the error that ends the member, and with which every later start of it fails.
+// Err returns the *ContradictedError or *StaleImageError that ends the member, and fails every later start of it.
 func (m *Mark) Err() error {
 	if m.Kind == MarkContradicted {
 		return &ContradictedError{*m}
@@ -124,10 +107,9 @@ func (m *Mark) Err() error {
 	return &StaleImageError{*m}
 }
 
-// StaleImageError ended the node, or refuses its start: its store is an older image of this member's disk,
-// or a copy that ran beside it, and lacks what the newer one acknowledged. No restart clears that. Put the
-// newest store back in place. If it is lost, set this one aside (storage.SetAside), start the member with an empty store,
-// and let the leader replace it (Node.ReplaceMember).
+// StaleImageError ended the node, or refuses its start: its store is an older image of the member's disk, or ran beside it,
+// and lacks what the newer one acknowledged. Put the newest store back. If it is lost, set this one aside (storage.SetAside),
+// start with an empty store, and replace the member (Node.ReplaceMember).
 type StaleImageError struct{ Mark Mark }
 
 func (e *StaleImageError) Error() string {
@@ -136,11 +118,9 @@ func (e *StaleImageError) Error() string {
 		"(storage.SetAside), start with an empty store and replace the member (Node.ReplaceMember)", e.Mark.By.ID, e.Mark.Detail)
 }
 
-// ContradictedError ended the node, or refuses its start: a leader of a newer term has shown a log that
-// contradicts what is committed here, or a member has said that an entry has removed this one which is committed here as
-// another one. The rest of the cluster has lost acknowledged writes, and this store may
-// be the last that holds them. Keep a copy of it and recover them (the Mark names the entries at which the
-// logs differ) before you replace the member: see StaleImageError.
+// ContradictedError ended the node, or refuses its start: a leader, or a member's account of a removal, contradicts what is
+// committed here. The cluster has lost acknowledged writes, and this store may be the last that holds them. Keep a copy and
+// recover them (Mark names where the logs differ), then replace the member as for StaleImageError.
 type ContradictedError struct{ Mark Mark }
 
 func (e *ContradictedError) Error() string {

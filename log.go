@@ -14,11 +14,11 @@ import (
 // payloads.
 type log struct {
 	StoredLog
-	commit   Index // commitIndex
-	told     Index // commitIndex without what only a DurableFSM reports as committed; a leader trusts that, too
-	applying Index // the entries up to here have been handed to the FSM
-	applied  Index // lastApplied, as the FSM reported it
-	batch    batch // that the FSM is applying, as far as the host has reported
+	commit       Index // commitIndex
+	provenCommit Index // commitIndex without what only a DurableFSM reports as committed; a leader trusts that, too
+	applying     Index // the entries up to here have been handed to the FSM
+	applied      Index // lastApplied, as the FSM reported it
+	batch        batch // that the FSM is applying, as far as the host has reported
 	// generation is raised by every truncation, so that spans from before a truncation can be recognised.
 	generation uint64
 }
@@ -51,8 +51,8 @@ func (l *log) run(i Index) int {
 
 func (l *log) id(i Index) EntryID { return EntryID{l.term(i), i} }
 
-// known returns the entry at i or, if that was compacted, the base. Terms never fall along the log, so no entry below
-// the base has a higher term.
+// known returns the entry at i or, if that was compacted, the base. Terms never fall along the log, so no entry below the base
+// has a higher term.
 func (l *log) known(i Index) EntryID { return l.id(max(i, l.Base.ID.Index)) }
 
 // has is the consistency check:
@@ -102,7 +102,7 @@ func (l *log) cut(after Index, bytesMax int) (last Index, bytes int) {
 	return last, int(l.bytesUpTo(last) - from)
 }
 
-// keeping returns the last index above which about the given bytes of entries stay in the log; the base if the log
+// keeping returns the last index above which about the given number of bytes of entries stay in the log; the base if the log
 // has fewer.
 func (l *log) keeping(bytes uint64) Index {
 	base, end := l.Base.ID.Index, l.bytesUpTo(l.Last.Index)
@@ -169,8 +169,7 @@ func (c *Core) truncate(after Index) {
 	c.disk.truncated(after)
 }
 
-// replaceLog drops the whole log. It begins behind base from now on, and nothing of it is durable before the write of
-// this step is.
+// replaceLog drops the whole log. The log then begins behind base, and nothing of it is durable before this step's write is.
 func (c *Core) replaceLog(base Base) {
 	assert(base.ID.Index > c.log.commit, "no committed entry is dropped that a snapshot does not cover")
 	assert(c.leader == nil, "a leader never deletes entries of its log (§5.3, Leader Append-Only)")
@@ -191,32 +190,32 @@ func (c *Core) logWrite() *LogWrite {
 	return w.Log
 }
 
-// StoredLog is what the core knows about the entries of a log, without their payloads. Build it with Observe, after
-// Begin if the log does not begin at entry 1.
+// StoredLog is what the core knows about the entries of a log, without their payloads. Build it with Observe, after Begin if
+// the log does not begin at entry 1.
 type StoredLog struct {
 	Base      Base        // the log begins behind it; zero: at entry 1
 	Last      EntryID     // Base.ID if the log holds no entry
-	LastTime  int64       // no entry has a higher stamp
-	Runs      []TermRun   // which term wrote which of the log's indexes, in order
-	Sizes     []sizeMark  // where in the log its bytes are, roughly
-	Configs   []ConfigRun // which configuration is in force from which of the log's indexes on, in order
+	LastTime  int64       // the highest stamp
+	Runs      []TermRun   // which term wrote which indexes, in order
+	Sizes     []sizeMark  // roughly where in the log its bytes are
+	Configs   []ConfigRun // the configurations, in order
 	Bootstrap *Bootstrap  // the content of entry 1; nil if the log does not hold it
 }
 
-// TermRun says that the entries from First up to the next run's First carry Term.
+// TermRun gives the entries from First up to the next run's First their term.
 type TermRun struct {
 	Term  Term
 	First Index
 }
 
-// ConfigRun says that the entry at Index holds Config, which is in force from there up to the next run's Index.
+// ConfigRun is the configuration of entry Index, in force up to the next run.
 type ConfigRun struct {
 	Index  Index
 	Config Configuration
 }
 
-// sizeMark says that the records up to Index take Bytes bytes. There is one about every sizeMarkBytes bytes, which is
-// enough to limit the size of appends without a number for each entry.
+// sizeMark says that the records up to Index take Bytes bytes. There is about one per sizeMarkBytes bytes, which is enough to
+// limit the size of appends without a number for each entry.
 type sizeMark struct {
 	Index Index
 	Bytes uint64
@@ -230,8 +229,7 @@ func (s *StoredLog) Begin(b Base) {
 	*s = StoredLog{Base: b, Last: b.ID, LastTime: b.Time}
 }
 
-// Observe adds the next entry of a log; call it for every entry in order. It returns an error if the entry cannot
-// follow the ones before it.
+// Observe adds the next entry, in order. The error says why it cannot follow.
 func (s *StoredLog) Observe(e Entry) error {
 	if e.Index != s.Last.Index+1 || e.Term < s.Last.Term {
 		return fmt.Errorf("raft: entry %v follows entry %v", e.ID(), s.Last)
@@ -373,9 +371,8 @@ func (s *StoredLog) compact(b Base) {
 	s.Base, s.Bootstrap = b, nil
 }
 
-// bytesUpTo estimates how many bytes the records up to i take, to within the distance of two marks. Entries that were
-// compacted count, too, so only differences mean something. Each truncation adds as much again to the error of later
-// estimates.
+// bytesUpTo estimates how many bytes the records up to i take, to within the distance of two marks. It includes compacted
+// entries, so only differences are meaningful. Each truncation adds the same error again to later estimates.
 func (s *StoredLog) bytesUpTo(i Index) uint64 {
 	at := sort.Search(len(s.Sizes), func(k int) bool { return s.Sizes[k].Index >= i })
 	if at == len(s.Sizes) {

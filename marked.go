@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// This file takes a member out of service whose store must not be used any longer, and keeps one from voting that only may be in
-// that state (suspicion). The reason is written to the store as a mark, which no restart clears. As soon as the core has the mark, before it is durable, the member neither
-// votes nor acknowledges, applies nothing more, and serves neither reads nor writes.
+// This file takes a member out of service if its store must no longer be used, and keeps a member from voting if its store may be
+// in that state (suspicion). A mark in the store holds the reason; no restart clears it. As soon as the core has the mark,
+// before it is durable, the member neither votes nor acknowledges, applies nothing more, and serves neither reads nor writes.
 
 // marked reports whether this store has a mark, durable or not.
 func (c *Core) marked() bool { return c.disk.mark != nil }
@@ -64,16 +64,16 @@ func (c *Core) onEventOfMarked(e Event) {
 	}
 }
 
-// onMessageToMarked repeats the report of lost entries to the leader that it was sent to, on that leader's
-// heartbeats, because the first report may have been lost.
+// onMessageToMarked repeats the report of lost entries on each heartbeat of the leader to which it was sent, because the first
+// report may have been lost.
 func (c *Core) onMessageToMarked(m Message) {
 	if why := c.misaddressed(m); why != "" {
 		c.refuse(m, why)
 		return
 	}
 	_, beats := m.Body.(Heartbeat)
-	told := m.From == c.disk.mark.By && m.Term == c.disk.mark.Term && m.Term == c.hard.Term
-	if beats && c.disk.mark.Kind == MarkStaleImage && told {
+	reported := m.From == c.disk.mark.By && m.Term == c.disk.mark.Term && m.Term == c.hard.Term
+	if beats && c.disk.mark.Kind == MarkStaleImage && reported {
 		c.send(m.From, c.disk.lossReport)
 	}
 }
@@ -108,15 +108,14 @@ func (c *Core) onLostLog(leader Peer, answer AppendConflict) {
 //	"Leader Completeness: if a log entry is committed in a given term, then that entry will be present
 //	in the logs of the leaders for all higher-numbered terms." (Figure 3)
 //
-// It returns that entry, and the entry of the leader's log that proves it: one at the same index, or one at a
-// higher index with a lower term, since terms never fall along a log. For the same reason the base proves it
-// against an entry at a lower index with a higher term.
+// It returns that entry and the entry of the leader's log that proves it: one at the same index, or one at a
+// higher index with a lower term, since terms never fall along a log. For the same reason an entry at a lower index with a
+// higher term proves that the base is missing.
 //
-// Entries that only a DurableFSM reports as committed do not count: the FSM may remember an entry that was
-// committed in a term that this member has forgotten in a crash, and of which an earlier leader that is still
-// running has never heard (Figure 8).
+// Entries that only a DurableFSM reports as committed do not count. The FSM may remember an entry that was committed in a term
+// that this member has forgotten in a crash. An earlier leader that is still running may never have heard of it (Figure 8).
 func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool) {
-	commit := c.log.id(c.log.told)
+	commit := c.log.id(c.log.provenCommit)
 	if r.Prev.Index > commit.Index {
 		return commit, r.Prev, r.Prev.Term < commit.Term
 	}
@@ -152,10 +151,10 @@ func (c *Core) contradicted(leader Peer, r AppendRequest) bool {
 	return true
 }
 
-// suspicion is what a member keeps of a leader that its configuration does not name, and that has shown that it lacks entries
-// which it has acknowledged. One message of a stranger must not end a member, so the store is not marked. But the leader may
-// belong to a newer configuration, and then this member's acknowledgement may be all that keeps a candidate without committed
-// entries from being elected. So until the suspicion ends, the member neither votes nor campaigns. It is in memory alone.
+// suspicion records that a leader which the configuration does not name has shown that this member lacks entries which it has
+// acknowledged. One message of a stranger must not end a member, so the store is not marked. But the leader may belong to a
+// newer configuration. Then this member's acknowledgement may be all that prevents the election of a candidate without
+// committed entries. So the member neither votes nor campaigns until the suspicion ends. It is kept in memory only.
 type suspicion struct {
 	mark   Mark           // what the store gets once the configuration names that leader
 	report AppendConflict // the answer to that leader
@@ -203,12 +202,12 @@ func (c *Core) settleSuspicion() {
 	}
 }
 
-// doubtSuspicion ends a suspicion if a member that the configuration names leads the term, too. A term has one leader, so the
-// one that is unknown here is none:
+// doubtSuspicion ends a suspicion if a member that the configuration names leads the same term. A term has one leader, so the
+// unknown one is none:
 //
 //	"Election Safety: at most one leader can be elected in a given term." (Figure 3)
 //
-// Unless it is this member's own vote that has made a second one: on an older image, it may have voted twice.
+// This does not hold if this member's own vote has elected the second leader: on an older image, it may have voted twice.
 func (c *Core) doubtSuspicion(m Message) {
 	claims := m.Body.class() == ofLeader && c.names(m.From) && m.From != c.hard.Vote
 	if c.suspects() && claims && m.From != c.follower.suspicion.mark.By {

@@ -32,18 +32,18 @@ func (c *Core) otherVoters() []Peer {
 	return others
 }
 
-// mayBeNeeded reports whether this member has a vote, or had one in the newest configuration that it knows to be committed
-// or in one behind that, or is to get one by what such a configuration says:
+// mayBeNeeded reports whether this member has a vote, or is to get one, in the newest configuration that it knows to be
+// committed or in a later one:
 //
 //	"a server that is not part of its own latest configuration should still start new elections, as it might still be
 //	needed until the C_new entry is committed" (dissertation §4.2.2)
 //
-// For example, the members that C_new removes may be the only ones that hold it. Then their logs are longer than those of
-// all members that have a vote, whom they would not elect. One of them can lead: it needs the votes of the new voters, and
+// For example, the members that C_new removes may be the only ones that hold it. Their logs are then longer than those of all
+// members with a vote, so they would not elect one of those. One of them can lead: it needs the votes of the new voters, and
 // its own does not count.
 //
-// The same holds for a learner that is to become a voter. A member that has C_old,new needs its vote, and the learner may
-// have a longer log from a later leader that did not know of C_old,new, and is gone.
+// The same holds for a future voter. A member that has C_old,new needs its vote, and the learner may have a longer log, from a
+// later leader that did not know C_old,new and is gone.
 func (c *Core) mayBeNeeded() bool {
 	if c.config().needs(c.self) {
 		return true
@@ -62,7 +62,7 @@ func (c *Core) mayName(p Peer) bool {
 	return c.names(p) || slices.ContainsFunc(c.log.configsFrom(c.log.commit), names)
 }
 
-// adoptConfig puts the configuration of an entry in force that has just been appended:
+// adoptConfig puts the configuration of a newly appended entry in force:
 //
 //	"Once a given server adds the new configuration entry to its log, it uses that configuration for all future
 //	decisions" (§6)
@@ -76,9 +76,9 @@ func (c *Core) adoptConfig(e Entry) {
 	c.configChanged(needed)
 }
 
-// configChanged puts the configuration that is in force from now on into the output; needed says whether the one
-// before needed this member. A member that is not needed lets its election timeout run out. Once it is, it draws a new one,
-// so that it does not campaign at once.
+// configChanged reports the configuration that has come into force. needed says whether the previous one needed this member. A
+// member that is not needed lets its election timeout run out. When it is needed again, it draws a new timeout, so that it
+// does not campaign at once.
 func (c *Core) configChanged(needed bool) {
 	assert(c.follower.attempts.ballot == nil, "the configuration does not change while votes are counted")
 	config := c.config()
@@ -93,17 +93,16 @@ func (c *Core) configChanged(needed bool) {
 	c.endCampaign()
 }
 
-// endCampaign makes a follower of a member that asks for pre-votes and may be needed no longer, by what it has just
-// learned. It may learn that from a leader that it does not follow any more: from a late append of one that has stepped
-// down.
+// endCampaign makes this member a follower if it asks for pre-votes but has just learned that it is needed no longer. It may
+// learn that from a leader that it does not follow any more, by a late append of one that has stepped down.
 func (c *Core) endCampaign() {
 	if c.candidate != nil && !c.mayBeNeeded() {
 		c.becomeFollower(c.hard.Term, Peer{})
 	}
 }
 
-// configCommitted notes that a configuration is committed. It puts the one in force into the output
-// again, because a caller acts on some of what a configuration says, such as removals, only once it is committed.
+// configCommitted notes that a configuration is committed. It reports the one in force again, because a caller acts on parts
+// of it, such as removals, only once they are committed.
 func (c *Core) configCommitted(run ConfigRun) {
 	if run.Index > 1 { // every cluster begins with that of entry 1
 		c.trace(TraceEvent{Kind: TraceConfigCommitted, Index: run.Index})
@@ -115,9 +114,9 @@ func (c *Core) configCommitted(run ConfigRun) {
 	c.step.out.Config = &config
 }
 
-// Removed returns the index of the entry that has removed this member from its cluster, once that is known to be
-// committed; 0: none, or one behind which it has joined again. A loop reads it after each Step, and ends the member about an
-// election timeout later, so that what the member still has to say leaves, unless it is 0 again by then. It allocates nothing.
+// Removed returns the committed entry that removed this member; 0: none, or the member has joined again. A loop reads it after
+// each Step, and ends the member an election timeout later, when its last messages have left, if it is still removed. Removed
+// allocates nothing.
 func (c *Core) Removed() Index {
 	removal, removed := c.log.configAt(c.log.commit).Config.removal(c.self)
 	if !removed || c.joinsAgain(removal) {
@@ -126,15 +125,15 @@ func (c *Core) Removed() Index {
 	return removal.Index
 }
 
-// joinsAgain reports whether this member was added again after its removal: one that had received nothing may be, once the
-// leader has forgotten the removal. It learns of the removal first. The configuration in force names it, or this term's
-// leader has shown it entries behind the removal, which those that are removed do not get.
+// joinsAgain reports whether this member was added again after its removal. That happens to a member that had received
+// nothing, once the leader has forgotten the removal; it learns of the removal first. Either the configuration in force names
+// it, or this term's leader has shown it entries behind the removal, which removed members do not get.
 func (c *Core) joinsAgain(removal Removal) bool {
 	return c.names(c.self) || c.termLeader.proved > removal.Index
 }
 
-// wasRemoved reports whether a peer asks for a vote although its removal is committed. It cannot know that yet, and would
-// never be elected: only members of later configurations could elect it.
+// wasRemoved reports whether a peer asks for a vote although its removal is committed. The peer cannot know that yet, and
+// could not win: it would need the votes of members in later configurations.
 func (c *Core) wasRemoved(m Message) bool {
 	if m.Body.class() != ofCandidate {
 		return false
@@ -143,10 +142,10 @@ func (c *Core) wasRemoved(m Message) bool {
 	return removed
 }
 
-// departTimeouts is for how many election timeouts a leader serves a member whose removal is committed.
+// departTimeouts is the number of election timeouts for which a leader serves a member whose removal is committed.
 const departTimeouts = 10
 
-// newProgress is what a leader knows of a member at first: "for each server, nextIndex to leader last log index + 1,
+// newProgress is a leader's initial knowledge of a member: "for each server, nextIndex to leader last log index + 1,
 // matchIndex to 0" (Figure 2). roundTrip is an estimate of how long an answer takes.
 func (c *Core) newProgress(peer Peer, roundTrip Time) progress {
 	p := progress{peer: peer, next: c.log.Last.Index + 1, heard: c.now.Mono, matchedAt: c.now.Mono}
@@ -155,9 +154,9 @@ func (c *Core) newProgress(peer Peer, roundTrip Time) progress {
 	return p
 }
 
-// follow makes the list that of a configuration that has come into force. What is known of a member stays, whatever it
-// votes in now. It belongs to one incarnation: a member that takes another one's place under the same id begins anew.
-// roundTrip is the estimate for the members that join.
+// follow adapts the list of members to a configuration that has come into force. What is known of a member stays, whatever its
+// new vote. An incarnation that replaces another one under the same id begins anew. roundTrip is the estimate for members
+// that join.
 func (c *Core) follow(l *leader, run ConfigRun, roundTrip Time) {
 	assert(l.transfer == nil, "the members do not change during a transfer")
 	config := run.Config
@@ -197,12 +196,12 @@ func (l *leader) slowestRoundTrip() (slowest Time) {
 	return slowest
 }
 
-// depart handles a member that the entry at the given index has removed. It is served until it knows, so that it can end
-// instead of campaigning. It gets no entry behind that one and no snapshot, and nothing is kept for it.
+// depart handles a member that the entry at the given index has removed. The leader serves it until it knows, so that it ends
+// instead of campaigning. It receives no entry behind that one and no snapshot, and nothing is kept for it.
 func (c *Core) depart(l *leader, p *progress, by Index) {
 	c.endOffer(p)
 	c.refuseReadsOf(l, p.peer)
-	p.departs, p.departsUntil, p.told = by, 0, RPCID{}
+	p.departs, p.departsUntil, p.removalRound = by, 0, RPCID{}
 	p.next = min(p.next, by+1)
 }
 
@@ -217,8 +216,8 @@ func (p *progress) lastFor(log *log) Index {
 	return log.Last.Index
 }
 
-// dropDeparted ends the service of removed members that know that their removal is committed, and of those that have had
-// time enough to learn it.
+// dropDeparted ends the service of removed members that know that their removal is committed, or have had enough time to
+// learn it.
 func (c *Core) dropDeparted() {
 	l := c.leader
 	l.peers = slices.DeleteFunc(l.peers, func(p progress) bool {
@@ -231,10 +230,12 @@ func (c *Core) dropDeparted() {
 	}
 }
 
-// knowsItsRemoval reports whether the member has answered a heartbeat that told it that its removal is committed.
-func (p *progress) knowsItsRemoval() bool { return p.told != RPCID{} && !p.beats.echoed.Less(p.told) }
+// knowsItsRemoval reports whether the member has answered a heartbeat that showed it its committed removal.
+func (p *progress) knowsItsRemoval() bool {
+	return p.removalRound != RPCID{} && !p.beats.echoed.Less(p.removalRound)
+}
 
-// catchUp is what a leader knows of how a member without a vote catches up, in rounds:
+// catchUp records how a member without a vote catches up, in rounds:
 //
 //	"The algorithm divides replication of entries to the new server into rounds. Each round replicates all the log
 //	entries present in the leader's log at the start of the round to the new server's log." (dissertation §4.2.1)
@@ -243,14 +244,14 @@ type catchUp struct {
 	target  Index // the last entry of the log when it began
 	since   Time  // when it began
 	running bool  // not every entry up to target is acknowledged
-	prompt  bool  // the round before took no longer than it may before a member becomes a voter
-	bytes   int64 // the most that it had of the snapshot that it is sent, or of one whose stream has failed before
-	movedAt Time  // when it last made progress; at first when the leader began with it
-	from    Index // match when it was last sent entries anew: at the beginning of the round, or later
+	prompt  bool  // the previous round took at most roundMax
+	bytes   int64 // the most that it had of its present snapshot, or of an earlier one whose stream failed
+	movedAt Time  // when it last made progress; initially, when the leader began with it
+	from    Index // match when entries were last sent to it anew: in this round
 	fromAt  Time  // when that was
 }
 
-// advanceRounds goes on with the rounds of all members without a vote.
+// advanceRounds continues the rounds of all members without a vote.
 func (c *Core) advanceRounds() {
 	if c.leader.learners == 0 {
 		return
@@ -288,13 +289,13 @@ func (p *progress) measure(now Time) { p.joins.from, p.joins.fromAt = p.match, n
 //	assumption that there are not enough unreplicated entries to create a significant availability gap."
 //	(dissertation §4.2.1)
 //
-// With slow disks it may be longer, as every acknowledgement is: twice the slowest recent one.
+// With slow disks it is twice the slowest recent acknowledgement, if that is longer.
 func (c *Core) roundMax(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.acks.max(), c.electionTimeout()<<doublingsMax))
 }
 
-// caughtUp reports whether a member without a vote could have one now. It holds no longer once the present round takes
-// too long, or the member is silent, or has lost what it acknowledged.
+// caughtUp reports whether a member without a vote could get one now. That ends when the present round takes too long, and
+// when the member is silent or has lost what it acknowledged.
 func (c *Core) caughtUp(p *progress) bool {
 	r := &p.joins
 	return p.state == replicate && c.heardLately(p) && r.prompt && (!r.running || c.now.Mono-r.since <= c.roundMax(p))

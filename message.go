@@ -4,14 +4,11 @@ import "fmt"
 
 // This file holds the RPCs, in the names of the paper, and the rules for who may send them and raise the term.
 
-// RPCID pairs a reply with its request: the start count of the asker, which is raised durably before
-// the first message of each start, and a counter within it. No id is ever used twice.
-type RPCID struct {
-	StartCount uint64
-	Counter    uint64
-}
+// RPCID pairs a reply with its request: the asker's start count, durably raised before its first message, and a counter. No id
+// is used twice.
+type RPCID struct{ StartCount, Counter uint64 }
 
-// Less orders the ids of one asker by when they were made.
+// Less reports whether the asker made r before other.
 func (r RPCID) Less(other RPCID) bool {
 	return r.StartCount < other.StartCount || r.StartCount == other.StartCount && r.Counter < other.Counter
 }
@@ -20,20 +17,17 @@ func (r RPCID) String() string { return fmt.Sprintf("%d.%d", r.StartCount, r.Cou
 
 // Message is one RPC, or the reply to one, from one member to another.
 type Message struct {
-	From Peer
-	To   Peer // the incarnation is only 0, not known yet, in a BootstrapProbe
-	// Cluster is zero while the sender is uninitialized.
-	Cluster ClusterID
-	// Term is the sender's term. It is durable before the message leaves.
-	Term Term
-	Body Body
+	From    Peer
+	To      Peer      // incarnation 0 only in a BootstrapProbe, when it is not known yet
+	Cluster ClusterID // zero while the sender is uninitialized
+	Term    Term      // the sender's, durable before the message leaves
+	Body    Body
 }
 
-// Body is the content of a message: one of the types of this file, and no other. Its form on the wire, and what must
-// stay compatible, is in transport/wire.go.
+// Body is one of the message types of this package; transport/wire.go encodes it.
 type Body interface{ class() bodyClass }
 
-// bodyClass is what the rules of envelope.go need to know about a body.
+// bodyClass is what the rules for senders and terms need to know about a body.
 type bodyClass uint8
 
 const (
@@ -44,8 +38,7 @@ const (
 	ofStream                     // part of a snapshot's stream: the host handles it, no core sees it
 )
 
-// BootstrapProbe asks an initial member, before the cluster exists, whether it is uninitialized and has the same
-// list.
+// BootstrapProbe asks whether a member is uninitialized, with the same list.
 type BootstrapProbe struct {
 	ID   RPCID
 	List Configuration // the caller's node.Config.Initial
@@ -54,7 +47,6 @@ type BootstrapProbe struct {
 // ProbeResult is a member's answer to the probe.
 type ProbeResult uint8
 
-// The results of a probe.
 const (
 	ProbeUninitialized ProbeResult = 1 // uninitialized, with the caller's list: ready to be bootstrapped
 	ProbeListDiffers   ProbeResult = 2 // uninitialized, but with another list
@@ -80,36 +72,30 @@ func (v ProbeResult) String() string {
 type BootstrapProbeReply struct {
 	ID           RPCID
 	Result       ProbeResult
-	List         Configuration // the sender's own list
-	Bootstrapper Peer          // ProbeInitialized: the bootstrapper of the sender's cluster, if known
+	List         Configuration // the sender's own
+	Bootstrapper Peer          // ProbeInitialized: of the sender's cluster, if known
 	Wall         int64         // the sender's wall clock, for the stamp of entry 1; 0: not given
 }
 
-// BootstrapRequest carries entry 1 to every member once it is durable at the bootstrapper.
-type BootstrapRequest struct {
-	Entry Entry
-}
+// BootstrapRequest carries entry 1 once it is durable at the bootstrapper.
+type BootstrapRequest struct{ Entry Entry }
 
 // BootstrapReply says that entry 1 of this probe is durable at the sender.
-type BootstrapReply struct {
-	ID RPCID
-}
+type BootstrapReply struct{ ID RPCID }
 
-// PreVoteRequest asks whether a vote would be granted in term Message.Term + 1 (dissertation §9.6).
+// PreVoteRequest asks for a pre-vote for Message.Term + 1 (dissertation §9.6).
 type PreVoteRequest struct {
 	ID       RPCID
 	Last     EntryID // of the candidate's log
 	FSMHangs bool    // the candidate's FSM hangs: another voter would be a better leader
 }
 
-// PreVoteReply answers a PreVoteRequest and promises nothing. A refusal by a member that hears a leader names
-// the leader, so that a member that returns finds it at once.
+// PreVoteReply answers a PreVoteRequest and promises nothing. A refusal names the leader that the sender hears.
 type PreVoteReply struct {
-	ID      RPCID
-	Granted bool
-	Leader  NodeID
-	// LeaderIncarnation is 0 if an earlier release has sent the reply: the leader is then the member with that id.
-	LeaderIncarnation Incarnation
+	ID                RPCID
+	Granted           bool
+	Leader            NodeID
+	LeaderIncarnation Incarnation // 0 in the reply of an earlier release: the leader is the member with that id
 }
 
 // VoteRequest is RequestVote of Figure 2 for term Message.Term.
@@ -118,72 +104,52 @@ type VoteRequest struct {
 	Transfer bool    // the leader asked for it with TimeoutNow: stickiness does not apply (dissertation §4.2.3)
 }
 
-// VoteReply is the answer of Figure 2. A grant leaves once the vote is durable.
+// VoteReply is the answer of Figure 2. A grant leaves once it is durable.
 type VoteReply struct {
 	Granted bool
 	Wall    int64 // with a grant: the voter's wall clock, for the stamps of entries; 0: not given
 }
 
-// AppendRequest is AppendEntries of Figure 2 with the entries of the span (Prev, Last].
+// AppendRequest is AppendEntries of Figure 2. Its span is (Prev, Last].
 type AppendRequest struct {
-	Prev   EntryID // prevLogIndex, prevLogTerm
-	Last   EntryID // of the last entry carried; Prev if there is none
-	Commit Index   // leaderCommit
-	// Acknowledged is the leader's matchIndex for the receiver when the request was made, never above Prev. A
-	// receiver that lacks an entry up to it has lost what it acknowledged in this term.
-	Acknowledged Index
-	// Entries is empty when the message leaves the core, which keeps no payloads: the sender fills
-	// it in from the span, and the receiver's core finds it filled.
-	Entries []Entry
-	// Generation is the log's generation when the core created the request. It never leaves the node: the
-	// sender drops a request of an earlier generation, see SendDropped.
-	Generation uint64
+	Prev         EntryID // prevLogIndex, prevLogTerm
+	Last         EntryID // the last entry carried; Prev if there is none
+	Commit       Index   // leaderCommit
+	Acknowledged Index   // matchIndex of the receiver, at most Prev: a receiver that lacks it has lost entries
+	Entries      []Entry // empty when the message leaves the core: the sender fills it in from the span
+	Generation   uint64  // of the log; only for the sender, which drops a request of an earlier one: see SendDropped
 }
 
 // AppendReply says that the sender durably holds the leader's log up to Match.
-type AppendReply struct {
-	Match Index
-}
+type AppendReply struct{ Match Index }
 
-// AppendConflict says that the consistency check at Prev failed (Figure 2, AppendEntries rule 2).
+// AppendConflict says that the consistency check at Prev failed (Figure 2, AppendEntries rule 2): the logs agree at most up to
+// Hint (dissertation §3.5).
 type AppendConflict struct {
-	Prev Index
-	// Hint is the last entry of the follower's log, at or below Prev, whose term is at most that of
-	// the leader's Prev: the logs agree at most up to it (dissertation §3.5).
-	Hint EntryID
-	// Acknowledged is copied from the request. It tells the leader that this answer was given after that
-	// acknowledgement, and is not an older answer that arrives late.
-	Acknowledged Index
+	Prev         Index
+	Hint         EntryID // the follower's last entry up to Prev with a term of at most Prev's
+	Acknowledged Index   // of the request: shows that the answer was given after that acknowledgement
 }
 
-// Heartbeat prevents election timeouts between appends. It is sent on the urgent connection, apart from
-// appends.
+// Heartbeat prevents election timeouts between appends, on the urgent lane.
 type Heartbeat struct {
-	// Round is echoed by the reply; a quorum of replies proves that the leader still led when the
-	// round began. The zero Round asks for no reply: the heartbeat only carries the commit index.
-	Round RPCID
-	// Commit is the leader's commitIndex, but not above what the follower has acknowledged.
-	Commit Index
+	Round  RPCID // a quorum of replies proves leadership at its beginning; zero: no reply wanted
+	Commit Index // leaderCommit, but at most what the follower has acknowledged
 }
 
 // HeartbeatReply echoes the round.
 type HeartbeatReply struct {
-	Round RPCID
-	// Match is the last index that the sender has persisted and that this term's leader has proved to
-	// match; 0 if it has proved nothing yet.
-	Match Index
-	Wall  int64 // the sender's wall clock, for the stamps of entries; 0: not given
-	// Applied is the last index that the sender's FSM has applied; 0 if an earlier release has sent the reply.
-	Applied Index
-	// Hindered says what keeps the sender from counting towards a quorum at present. The core leaves HinderedNoRoom to the host.
-	Hindered Hindrance
+	Round    RPCID
+	Match    Index     // the last index that is durable and that this term's leader has proved to match; 0: none
+	Wall     int64     // the sender's wall clock, for the stamps of entries; 0: not given
+	Applied  Index     // by the sender's FSM; 0 in the reply of an earlier release
+	Hindered Hindrance // at present; the core leaves HinderedNoRoom to the host
 }
 
-// Hindrance is a set of reasons why a member does not count at present although it answers heartbeats. The leader only
-// reports them. A bit that this release does not know is one of a later release.
+// Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. The
+// numbers are part of the wire format; unknown bits are of a later release.
 type Hindrance uint8
 
-// The reasons. The numbers are part of the wire format.
 const (
 	HinderedNoRoom    Hindrance = 1 << iota // its disk has no room for more entries of the log: the host fills this in
 	HinderedStalled                         // its disk has stalled, see CoreStatus.DiskStalled
@@ -192,39 +158,34 @@ const (
 	HinderedFSM                             // its FSM hangs, see CoreStatus.FSMHangs
 )
 
-// ReadRequest asks the leader for a read index on behalf of a follower (dissertation §6.4).
-type ReadRequest struct {
-	ID RPCID
-}
+// ReadRequest asks the leader for a follower's read index (dissertation §6.4).
+type ReadRequest struct{ ID RPCID }
 
-// ReadReply answers a ReadRequest: every write that was acknowledged before the request is at or below Index.
+// ReadReply says that all writes acknowledged before the request are up to Index.
 type ReadReply struct {
-	ID    RPCID
-	OK    bool // false: see Refusal
-	Index Index
-	// Refusal says why not: RefusedNotLeader or RefusedOverloaded. A receiver treats any other value as
-	// RefusedOverloaded.
-	Refusal RefusalKind
+	ID      RPCID
+	OK      bool // false: see Refusal
+	Index   Index
+	Refusal RefusalKind // RefusedNotLeader or RefusedOverloaded; a receiver takes others for the latter
 }
 
-// TimeoutNow tells a voter to campaign at once (dissertation §3.10). It only counts in its own term.
+// TimeoutNow orders a voter of its term to campaign at once (dissertation §3.10).
 type TimeoutNow struct{}
 
-// SteppedDown tells the followers that this term's leader has stepped down because it has heard no quorum: they
-// may be able to hear it although it cannot hear them.
+// SteppedDown: the leader gave up for lack of a quorum, but may still be heard.
 type SteppedDown struct{}
 
-// InstallSnapshot is that of Figure 13, without data: it offers a snapshot, whose bytes follow in SnapshotChunks once
-// the receiver asks for them. The receiver acknowledges with an AppendReply up to the snapshot's entry.
+// InstallSnapshot of Figure 13, without data, offers a snapshot. Its bytes follow in SnapshotChunks when the receiver asks for
+// them. An AppendReply up to its entry acknowledges it.
 type InstallSnapshot struct {
 	Snapshot     Snapshot
 	Acknowledged Index // as in AppendRequest
 }
 
-// SnapshotChunk carries bytes of an offered snapshot. The sender, the receiver and the file name the stream.
+// SnapshotChunk carries bytes of a stream, named by sender, receiver and File.
 type SnapshotChunk struct {
 	File SnapshotID
-	At   int64 // the place of the first byte
+	At   int64 // the offset of Data
 	Data []byte
 	Last bool   // the snapshot ends with this chunk
 	Size int64  // with Last: of the whole snapshot
@@ -234,16 +195,15 @@ type SnapshotChunk struct {
 // SnapshotProgress says how much of a stream the receiver has.
 type SnapshotProgress struct {
 	File    SnapshotID
-	At      int64         // it has all bytes before this place
+	At      int64         // it has all bytes before this offset
 	Begin   bool          // it answers the offer: send from At on
 	Done    bool          // it has the whole snapshot, checked and synced
-	Refusal StreamRefusal // it takes no more of this stream; 0: it does
+	Refusal StreamRefusal // why it takes no more; 0: it does
 }
 
-// StreamRefusal says why a member takes no more of a snapshot's stream. It is an error.
+// StreamRefusal is the error of a member that takes no more of a snapshot's stream. The numbers are part of the wire format.
 type StreamRefusal uint8
 
-// The reasons of a StreamRefusal. The numbers are part of the wire format.
 const (
 	StreamUnknown     StreamRefusal = 1 // the receiver knows no such stream
 	StreamSuperseded  StreamRefusal = 2 // another stream has taken its place
@@ -255,7 +215,6 @@ const (
 	StreamFailed      StreamRefusal = 8 // the receiver could not write it
 )
 
-// Error returns the reason as a sentence.
 func (r StreamRefusal) Error() string {
 	why := fmt.Sprintf("reason %d", uint8(r))
 	switch r {
@@ -300,8 +259,8 @@ func (InstallSnapshot) class() bodyClass     { return ofLeader }
 func (SnapshotChunk) class() bodyClass       { return ofStream }
 func (SnapshotProgress) class() bodyClass    { return ofStream }
 
-// Lane returns the lane on which the message belongs: LaneSnapshot for the bytes of a snapshot, LaneBulk if it may be
-// large otherwise, or answers a large message, and would delay heartbeats and votes.
+// Lane returns LaneSnapshot for a snapshot's bytes, LaneBulk for other messages that may be large and would delay heartbeats
+// and votes, and for their answers.
 func (m Message) Lane() Lane {
 	switch m.Body.(type) {
 	case AppendRequest, AppendReply, AppendConflict, InstallSnapshot, SnapshotProgress:
@@ -312,8 +271,8 @@ func (m Message) Lane() Lane {
 	return LaneUrgent
 }
 
-// termJumpMax bounds how far one message may raise the term. No correct peer is further ahead, and one forged
-// term near 2^64 would prevent all later elections.
+// termJumpMax bounds how far one message may raise the term. No correct peer is further ahead. A forged term near 2^64 would
+// prevent all later elections.
 const termJumpMax = 1 << 32
 
 // misaddressed says what is wrong with the envelope of a message; "" if nothing is.
@@ -363,13 +322,12 @@ func (c *Core) untimely(m Message) string {
 	return ""
 }
 
-// mayRaiseTerm reports whether a message of a newer term may raise this member's term. Every message of a member
-// of our configuration may, as Figure 2 says.
+// mayRaiseTerm reports whether a message of a newer term may raise this member's term. Every message of a member of our
+// configuration may, as Figure 2 says.
 //
-// A sender that our configuration does not name may belong to a newer configuration, of which this member has
-// not heard yet. So it may raise our term as a leader, or with a request for a vote that we would grant. No
-// other message of it may, such as an answer: nobody asked it, and each term that it invents would depose a
-// leader.
+// Another sender may belong to a newer configuration that this member does not know yet. So it may raise our term as a leader,
+// or with a request for a vote that we would grant, but not with an answer: nobody asked it, and each term that it invents
+// would depose a leader.
 func (c *Core) mayRaiseTerm(m Message) bool {
 	if c.names(m.From) {
 		return true

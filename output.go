@@ -4,129 +4,76 @@ import "slices"
 
 // This file holds what a Step asks its caller to do, and what is durable here, on which its messages depend.
 
-// Output is what the caller must do after a Step. A loop may process the fields in this order; each says what may
-// overlap. Slices in an Output belong to the receiver.
-//
-// Requests are the caller's choice. Of the other events, a loop may leave out these: nothing that is acknowledged is lost
-// without them, and no read is stale. What it costs is time:
-//
-//   - PeerUp: what was lost with the connection is repeated only when heartbeats are answered again. A member that waits
-//     longer between elections, because answers were late, goes on doing so, for up to 128 election timeouts. Do not
-//     leave it out while members run an earlier release: without its Protocol, all of them are taken to speak the newest one, and
-//     are sent snapshots, and changes of the members, that they cannot read.
-//   - PeerLost, SendDropped: an append that was lost is repeated only once the follower has answered heartbeats for an
-//     election timeout, or for up to eight if its disk was slow, and has not acknowledged it. A transfer whose
-//     TimeoutNow was lost ends at its deadline.
-//   - SnapshotSent: an acknowledgement that was lost is asked for an election timeout later. After a stream that has failed,
-//     the same file is offered every election timeout, even if it is damaged, instead of the newest one after growing
-//     pauses. Do not leave it out if the FSM is a DurableFSM: a frozen state ends with it, and until then no other
-//     follower is sent one.
-//   - SnapshotSending: a leader drops entries that the follower of a frozen state needs next, and has to begin again. A
-//     change of the members gives up a new member whose stream takes longer than the change's patience.
-//   - Applying: a leader whose FSM hangs leads on, and nobody takes over.
-//
-// What package handshake decides is no event, and is needed for safety: without its rules, nobody notices that a disk is an
-// older image of itself. Such a member may vote twice in one term, and lacks what it has acknowledged. A loop may do without
-// only where no disk can go back, as in a simulation. An emptied disk shows without them: it has another incarnation, and
-// messages for the former one do not count.
+// Output is what the caller must do after a Step, in this order unless docs/architecture.md, which has the whole contract, says
+// what may overlap. The caller owns its slices.
 type Output struct {
-	// Send holds messages that may leave at once, and may be lost, duplicated or reordered.
-	Send []Message
-	// Write is one durable step; empty iff its Seq is 0.
-	Write Write
-	// Config is the configuration in force. It is given when it changes, because one was loaded, appended or installed
-	// with a snapshot, or because a truncation has restored the one before; and again when a configuration becomes
-	// committed. It says whom to dial. Nil: neither.
-	Config *Configuration
-	// Restore names a snapshot whose record is durable here: the FSM becomes this one, before Apply. No entry at or
-	// below it is applied any more. Applied{Restore.ID} reports that it is done. Nil: nothing to restore.
-	Restore *Snapshot
-	// Apply names an entry that is committed and durable here: apply the log up to it, in order, once. Zero:
-	// nothing new.
-	Apply EntryID
-	// Keep says what to do with snapshots. Nil: nothing.
-	Keep *Keep
-	// Answers answer requests.
+	Send    []Message      // may leave at once, and be lost, duplicated or reordered
+	Write   Write          // one durable step; empty iff its Seq is 0
+	Config  *Configuration // in force, which says whom to dial; given when it changes or is committed; nil: neither
+	Restore *Snapshot      // durably recorded: restore it before Apply, skip entries up to it, step Applied{ID}; nil: none
+	Apply   EntryID        // committed and durable: apply the log up to it, in order, once; zero: nothing new
+	Keep    *Keep          // what to do with snapshots; nil: nothing
 	Answers []Answer
-	// WakeAt is the latest time for the next Step, with or without events.
-	WakeAt Time
-	// Trace holds the decisions of this Step, as data. Nothing depends on them.
-	Trace []TraceEvent
+	WakeAt  Time         // the latest time for the next Step, with or without events
+	Trace   []TraceEvent // the decisions of this Step; nothing depends on them
 }
 
 // Keep says what to do with snapshots besides writing and restoring them.
 type Keep struct {
-	Take    *Take    // answered by SnapshotTaken; nil: take none
-	Receive *Receive // take in this stream, instead of an earlier one; nil: go on as before
-	Stop    []Peer   // end the streams to these peers
-	// Discard names files to delete: no record names them, and no offer of this member. Give back a frozen state among them
-	// before a Take of the same Output freezes another one.
-	Discard []SnapshotID
+	Take    *Take        // answered by SnapshotTaken; nil: none
+	Receive *Receive     // a stream to take instead of any earlier one; nil: as before
+	Stop    []Peer       // end the streams to these peers
+	Discard []SnapshotID // delete these files, which nothing names; release frozen states before another Take freezes one
 }
 
-// Take asks for a snapshot of the state in which Base.ID is the last entry applied, neither more nor less. That entry
-// is the Apply of this Output, or was that of an earlier one and is the last entry that was ever named. A reset of the log
-// voids a Take that has not begun: see LogWrite.Reset.
+// Take asks for a snapshot of the state with exactly the entries up to Base.ID applied: the last entry that an Apply ever named.
+// LogWrite.Reset voids a Take that has not begun.
 type Take struct {
 	Base
 	Sync bool // call DurableFSM.Sync instead: there are no bytes
-	Hold bool // freeze the state and keep it in memory for one stream: there is no file
+	Hold bool // keep the frozen state in memory for one stream: there is no file
 }
 
-// Receive says that the peer offers this snapshot, and will stream its bytes.
+// Receive says that the peer offers this snapshot and will stream its bytes.
 type Receive struct {
 	From     Peer
 	Snapshot Snapshot
 }
 
-// Write is one durable step. Writes are made in the order issued. A crash may leave any prefix of a write, in the
-// order Mark, then Hard and Snapshot together, then Base, then Log, and of Log any prefix of its entries; every such
-// prefix is a legal state. Once a write is durable its Then is sent, and after that Persisted{Seq} is stepped, which
-// acknowledges all earlier writes too. Queued writes may be merged as long as no later one carries Mark, Hard, Snapshot
-// or Base.
+// Write is one durable step. Writes are made in the order issued. A crash may leave any prefix of one, in the order Mark, Hard
+// with Snapshot, Base, Log by entries; each prefix is legal. Once a Write is durable, its Then is sent, and then
+// Persisted{Seq} is stepped, which acknowledges all earlier writes too. Queued writes may be merged as long as no later one
+// has Mark, Hard, Snapshot or Base.
 type Write struct {
-	Seq  Seq
-	Mark *Mark      // comes first; nil = none. The member ends once it is durable
-	Hard *HardState // term and vote, together or not at all; nil = untouched
-	// Snapshot replaces the recorded snapshot, whose bytes are complete and synced before. A zero File records that
-	// no bytes count any longer. Nil = untouched.
-	Snapshot *Snapshot
-	// Base says that the log begins behind it from now on. The entries up to it may be deleted later. Nil = untouched.
-	Base *Base
-	Log  *LogWrite // nil = untouched
-	// Commit is a hint that is stored along with the rest. It is never a reason to sync.
-	Commit Index
-	// Then holds messages that promise what this write makes durable: their term, a vote, or the log. They may only
-	// leave after it. A write that has nothing but Then keeps its place in the order, and needs no sync.
-	Then []Message
+	Seq      Seq
+	Mark     *Mark      // nil: none; the member ends once it is durable
+	Hard     *HardState // term and vote, together or not at all; nil: untouched
+	Snapshot *Snapshot  // the new recorded snapshot, its bytes synced before; zero File: no bytes count; nil: untouched
+	Base     *Base      // the log begins behind it now, and the entries up to it may be deleted; nil: untouched
+	Log      *LogWrite  // nil: untouched
+	Commit   Index      // a hint to store with the rest, never a reason to sync
+	Then     []Message  // promises of what this write makes durable; a write of Then alone keeps its turn, without a sync
 }
 
-// ChangesStore reports whether anything in the write must become durable.
+// ChangesStore reports whether the write must become durable.
 func (w *Write) ChangesStore() bool {
 	return w.Mark != nil || w.Hard != nil || w.Snapshot != nil || w.Base != nil || w.Log != nil
 }
 
-// HardState is what Figure 2 calls persistent state, besides the log: currentTerm and votedFor.
+// HardState is Figure 2's persistent state besides the log.
 type HardState struct {
-	Term Term
-	Vote Peer // zero: none in this term
+	Term Term // currentTerm
+	Vote Peer // votedFor; zero: none in this term
 }
 
-// LogWrite drops every entry above After.Index, then appends Entries. After is an entry of the log or, before the
-// first entry, the log's start.
+// LogWrite drops every entry above After.Index, then appends Entries. A Reset, only for a SnapshotStorage, first drops the
+// whole log, which then begins behind After, the entry of the Write's Snapshot. It voids earlier Applies and Takes that have
+// not begun: see docs/architecture.md.
 type LogWrite struct {
-	After   EntryID
-	Entries []Entry
-	// Reset drops the whole log first. The log then begins behind After, which need not be an entry of it. A core only
-	// resets the log in a Write whose Snapshot has After as its last entry: the Base of that snapshot is then the log's. So a
-	// Storage that is no SnapshotStorage has no log to reset.
-	//
-	// A reset voids every Apply and every Take of earlier Outputs that is not done yet: their entries are gone. A loop that
-	// does them later must drop them, and reports nothing about them, when it gets this Output, before the write. What
-	// it has done, or has begun, it may still report. Restore follows once the write is durable.
-	Reset bool
-	// Generation is the log's generation from now on. Every truncation raises it. It is not stored.
-	Generation uint64
+	After      EntryID // in the log, or the start of the log
+	Entries    []Entry
+	Reset      bool
+	Generation uint64 // of the log from now on, raised by every truncation; not stored
 }
 
 // step is the state of the running Step, from which its Output is built, and what the next Step needs of it.
@@ -216,8 +163,8 @@ func (c *Core) issueWrite() {
 	}
 	// The hint only covers entries that earlier writes made durable, so that it is right whatever prefix of this
 	// write a crash leaves. It excludes what only a DurableFSM reports as committed, because after a restart the
-	// two could not be told apart (see contradiction).
-	w.Commit = min(c.log.told, c.disk.persisted)
+	// two could not be distinguished (see contradiction).
+	w.Commit = min(c.log.provenCommit, c.disk.persisted)
 	w.Seq = c.disk.issue(c.now.Mono, w, mark)
 }
 
@@ -227,11 +174,11 @@ type disk struct {
 	// persisted is the end of the longest prefix of the present log that is durable here.
 	persisted Index
 	mark      *Mark // nil: none. It may not be durable yet
-	// lossReport, with MarkStaleImage, is the answer that tells the leader that acknowledged entries are lost.
+	// lossReport, with MarkStaleImage, is the reply that reports to the leader that acknowledged entries are lost.
 	lossReport AppendConflict
 	snapshot   Snapshot     // the recorded one; zero: none
 	replaced   []SnapshotID // files whose record is gone; they may still be on their way to a follower
-	seq        Seq          // of the last write issued
+	seq        Seq          // last write issued
 	pending    []pendingWrite
 	endedAt    Time   // when a write last ended; 0: none has
 	took       recent // how long the latest writes kept the disk busy

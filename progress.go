@@ -52,9 +52,9 @@ type progress struct {
 
 	probe probing    // the one append of a probe, or what a stale member is sent
 	flow  flow       // the appends in flight, while it is replicated to
-	snap  installing // the snapshot that it is offered, in that state
+	snap  installing // in state snapshot: the offered snapshot
 
-	oversized oversized // in that state: the entry that is too large for it; zero: it needs the snapshot for another reason
+	oversized oversized // in state snapshot: the entry that is too large for it; zero: another reason for the snapshot
 
 	beats heartbeats // what the heartbeats show
 
@@ -69,15 +69,15 @@ type progress struct {
 	sentCommit Index // the highest commit index sent to it
 	applied    Index // the last index that its FSM has applied, as it has reported in this term
 
-	matchedAt Time    // when match last rose, or nothing was missing; at first the election
+	matchedAt Time    // when match last rose, or nothing was missing; initially, the election
 	brought   int64   // bytes of the snapshot that it is sent or catches up from, as far as is known; 0: it needs none
 	compacted EntryID // the entry at match, if that was compacted since it was acknowledged
 	lost      EntryID // stale: the entry at lostMatch or, if it is not known, the base
 	lostMatch Index   // stale: it acknowledged entries up to here, and has lost some of them
 
 	departs      Index // the entry that has removed it; 0: it is a member
-	departsUntil Time  // once the removal is committed: until when it is served at most
-	told         RPCID // the first heartbeat round that has told it so
+	departsUntil Time  // the latest end of its service once the removal is committed; 0: not committed
+	removalRound RPCID // the first heartbeat round that has shown it the committed removal; zero: none yet
 }
 
 // lag measures for how long a member has lacked entries.
@@ -93,8 +93,8 @@ func (l *lag) measure(match, last Index, now Time) {
 	}
 }
 
-// lags returns since when the leader's log has held an entry that the member lacks, at the latest; 0: it lacks none, or only
-// later ones.
+// lags returns the latest possible time since when the leader's log has held an entry that the member lacks; 0: the member
+// lacks none, or only later ones.
 func (p *progress) lags() Time {
 	if p.match >= p.lag.target {
 		return 0
@@ -110,7 +110,7 @@ type oversized struct {
 
 // probing is the state of sending one append at a time, and of repeating it.
 type probing struct {
-	out     bool // an append has been sent and is not answered
+	out     bool // an append is unanswered
 	sentAt  Time // when it was last sent
 	bare    bool // it was sent before: repeat it without entries
 	askedAt Time // when it was first sent, before any repetition
@@ -238,8 +238,8 @@ func (p *progress) becomeProbe(next, base Index) {
 	p.sentCommit, p.oversized = 0, oversized{}
 }
 
-// becomeSnapshot handles a follower that lacks the entry at to, which no append brings it: it is compacted here, or too
-// large for the follower.
+// becomeSnapshot handles a follower that lacks the entry at to, which no append can bring it: the entry is compacted here, or
+// too large for the follower.
 func (p *progress) becomeSnapshot(to, base Index) {
 	p.becomeProbe(to+1, base)
 	p.state, p.snap = snapshot, installing{}
@@ -328,9 +328,9 @@ func (p *progress) forgot(round RPCID, match, base Index) {
 	}
 }
 
-// retransmit repeats an append that seems to be lost, because the follower answers heartbeats but not appends.
-// The follower may only be slow, so it is asked about the last append without entries: if it has received
-// that, it acknowledges once its disk has it; if not, it reports a conflict at once.
+// retransmit repeats an append that seems to be lost, because the follower answers heartbeats but not appends. The follower
+// may only be slow, so the repetition has no entries. A follower that has received them acknowledges once they are durable;
+// otherwise it reports a conflict at once.
 func (p *progress) retransmit(now, patience, silence Time, base Index) {
 	switch {
 	case p.state == probe && p.probe.overdue(now, patience):

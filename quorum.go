@@ -42,9 +42,8 @@ func (c Configuration) hasQuorum(in func(Peer) bool) bool {
 	return granted >= majority(voters) && (!c.Joint() || agreed >= majority(len(c.Outgoing)))
 }
 
-// quorumValue returns the largest value that a quorum has reached: own is the leader's value, and of returns a peer's.
-// values is memory that it reuses. The leader counts itself only in the halves in which it votes. While it removes
-// itself from the cluster, there is none at the end:
+// quorumValue returns the largest value that a quorum has reached. own is the leader's value, of returns a peer's, and values is
+// reused memory. The leader counts itself only in the halves in which it votes: in none at the end, if it removes itself:
 //
 //	"it replicates log entries but does not count itself in majorities." (§6)
 func quorumValue[T Index | Time](l *leader, values *[]T, own T, of func(*progress) T) T {

@@ -8,7 +8,6 @@ import (
 // Role is a member's present role (paper §5.1).
 type Role uint8
 
-// The roles.
 const (
 	Follower Role = iota
 	PreCandidate
@@ -30,10 +29,8 @@ func (r Role) String() string {
 	return fmt.Sprintf("role %d", uint8(r))
 }
 
-// Core is Raft: a deterministic state machine in memory, without clock, I/O, goroutine or lock. The
-// same events give the same outputs. One goroutine at a time may call its methods.
-//
-// It keeps the terms of its log's entries, but not their payloads.
+// Core is Raft: a deterministic state machine in memory, without clock, I/O, goroutine or lock. The same events give the same
+// outputs. It keeps no payloads of entries. One goroutine at a time may call its methods.
 type Core struct {
 	cfg  CoreConfig
 	self Peer
@@ -52,15 +49,12 @@ type Core struct {
 	bootstrapper *bootstrapper // non-nil exactly while this member bootstraps a cluster
 	snaps        snapshots     // of this member's own state
 	clocks       clocks        // of the other voters, for the stamps of entries
-	step         step          // the Output that the running Step builds up
+	step         step          // the state of the running Step
 }
 
-// NewCore returns a core that continues from the stored state, and its first Output. It returns all
-// problems of cfg joined, each a *ConfigError; a *StaleImageError or a *ContradictedError if the store
-// is marked; a *RemovedError if this member was removed from its cluster; a *LaterVersionError if the cluster has a higher feature level than this release knows; an
-// *AppliedBeyondLogError if the log does not hold the entry that the FSM has applied last; an
-// *AppliedBelowBaseError if the log no longer holds the entry behind that; and a *CorruptError if the log
-// holds a term above the stored one.
+// NewCore returns a core that continues from the stored state, and its first Output. The error joins all problems of cfg,
+// each a *ConfigError. Or it refuses the store with a *StaleImageError or *ContradictedError (marked), *RemovedError,
+// *LaterVersionError (feature level), *AppliedBeyondLogError, *AppliedBelowBaseError, or *CorruptError (a term above Hard.Term).
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, Output{}, err
@@ -87,7 +81,7 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	c.step.hard = stored.Hard
 	covered := c.startSnapshots(stored.Snapshot)
 	c.commitTo(min(max(stored.Commit, stored.Applied.Index, covered), c.log.Last.Index))
-	c.log.told = max(min(stored.Commit, c.log.Last.Index), covered)
+	c.log.provenCommit = max(min(stored.Commit, c.log.Last.Index), covered)
 	c.compact() // the earlier life may have held entries for followers
 	if by := c.Removed(); by > 0 {
 		return nil, Output{}, &RemovedError{by}
@@ -100,8 +94,8 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	return c, c.finish(), nil
 }
 
-// Step handles the events in order, then checks the deadlines, and returns what the caller must do. It
-// panics with an *InvariantError if the core is in an impossible state; the core cannot be used after that.
+// Step handles the events in order, then checks the deadlines, and returns what the caller must do. In an impossible state it
+// panics with an *InvariantError, and the core cannot be used any more.
 func (c *Core) Step(now Now, events ...Event) Output {
 	c.begin(now)
 	for _, e := range events {
@@ -175,7 +169,7 @@ func (c *Core) onDeadlines() {
 		c.onLeaderDeadlines()
 	case c.bootstrapper != nil:
 		c.onBootstrapperDeadline()
-	case c.mayStand() && now >= c.standsAt():
+	case c.mayCampaignNow() && now >= c.campaignsAt():
 		c.onElectionTimeout()
 	}
 	c.onReadDeadlines()
@@ -193,8 +187,8 @@ func (c *Core) wakeAt() Time {
 		at = min(at, c.leader.wakeAt(c))
 	case c.bootstrapper != nil:
 		at = min(at, c.bootstrapper.wakeAt())
-	case c.mayStand():
-		at = min(at, c.standsAt())
+	case c.mayCampaignNow():
+		at = min(at, c.campaignsAt())
 	}
 	if o := c.follower.transferOutcome; o != nil {
 		at = min(at, o.deadline)
@@ -423,7 +417,7 @@ func (c *Core) becomeLeader() {
 	roundTrip := c.now.Mono - c.follower.attempts.ballot.asked
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 	c.termLeader.elected = c.self
-	c.log.told = c.log.commit
+	c.log.provenCommit = c.log.commit
 	c.setRole(c.self, nil, c.newLeader(roundTrip))
 	c.trace(TraceEvent{Kind: TraceLeader})
 	c.appendOwn(Entry{Kind: EntryNoop})

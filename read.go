@@ -9,7 +9,7 @@ type followerReads struct {
 	request  RPCID
 	askedAt  Time
 	resendAt Time
-	pause    Time // before it is sent again; doubles each time
+	pause    Time // before the next repetition; doubles each time
 	deadline Time // of the request
 }
 
@@ -17,8 +17,8 @@ type followerReads struct {
 type leaderReads struct {
 	next    []read  // for the next round
 	now     []read  // of the present round
-	changes int     // of both: answers to changes, which have a limit of their own
-	round   RPCID   // the present round
+	changes int     // answers to changes in next and now, which have a separate limit
+	round   RPCID   // of now
 	id      EntryID // at commitIndex when it began
 }
 

@@ -9,19 +9,19 @@ import (
 // any leader can finish what another one has begun. A leader itself only knows whom to answer, and how far the members
 // that join have caught up.
 
-// changing is what a leader knows of a change besides the configuration in force.
+// changing is what a leader knows about a change besides the configuration in force.
 type changing struct {
-	asked    *ChangeRequested // is decided at the end of this step or, in a new term, once an entry of it is committed
-	accepted []acceptedChange // to be answered once the change has ended
+	asked    *ChangeRequested // to decide at the end of this step or, in a new term, after its first commit; nil: none
+	accepted []acceptedChange // to answer once the change has ended
 	despite  []NodeID         // voters that may be silent, because the caller has named them
 	since    Time             // when the configuration in force came into force here
-	// readyAt is when all members had caught up first while too few of the new voters were heard; 0: they had not, or
+	// readyAt is when all members had caught up while too few of the new voters were heard; 0: they had not, or
 	// enough have been heard since.
 	readyAt Time
 	// unfinished says that the configuration in force is not the last step: another one must follow, or this leader has no
 	// vote in it and must end.
-	unfinished bool
-	handsOver  bool // this leader has no vote any more, and has begun to transfer its leadership
+	unfinished   bool
+	transferring bool // this leader has lost its vote, and has begun to transfer its leadership
 }
 
 // acceptedChange is a request whose first entry has been appended.
@@ -68,14 +68,13 @@ func (c *Core) advanceMembers() {
 	}
 }
 
-// mayChange reports whether a configuration may be appended now: the one in force must be committed, so that at most one
-// is not. There is no transfer under way, whose target must get the whole log. And the disk of this leader is not in the
-// way.
+// mayChange reports whether a configuration may be appended now. The one in force must be committed, so that at most one is
+// not. No transfer may be under way, because its target must get the whole log. The disk of this leader must not block.
 func (c *Core) mayChange() bool {
 	return c.log.config().Index <= c.log.commit && c.leader.transfer == nil && !c.step.closing && !c.diskBlocks()
 }
 
-// diskBlocks reports whether the disk stands still and does not hold the whole log, so that another member should lead.
+// diskBlocks reports whether the disk has stalled and lacks a part of the log, so that another member should lead.
 func (c *Core) diskBlocks() bool { return c.diskStalled() && !c.diskHoldsLog() }
 
 // nextConfig appends the configuration that follows one which is not the last step of its change:
@@ -123,9 +122,9 @@ func (c *Core) decideChange() {
 	}
 }
 
-// answerConfirmed gives an answer to a change that says what the configuration is, such as that it is as asked, or that it
-// does not have the member. A leader that has been deposed without its knowledge may have an earlier one in force, so the
-// answer waits like a read (requestRead).
+// answerConfirmed gives an answer that says what the configuration is, for example that it is as asked or lacks the member. A
+// leader that was deposed without its knowledge may have an earlier configuration in force, so the answer waits like a read
+// (requestRead).
 func (c *Core) answerConfirmed(a Answer) {
 	reads := &c.leader.reads
 	if reads.changes >= c.cfg.ProposalsMax {
@@ -151,16 +150,16 @@ func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, re
 	if why.kind != 0 || cancels || next.Equal(run.Config) {
 		return next, why
 	}
-	if earlier, speak := c.speakingEarlier(next); len(earlier) > 0 { // which is also why they may not count as live
+	if earlier, speak := c.membersOnOlderProtocol(next); len(earlier) > 0 { // which is also why they may not count as live
 		return run.Config, refusal{kind: RefusedEarlierRelease, concerns: earlier, protocol: speak}
 	}
 	return run.Config.plan(e.Change, at, c.isLive)
 }
 
-// speakingEarlier returns the members that stay in a configuration and whose connections speak a protocol that cannot
-// carry it, and the lowest version that one of them speaks. Their releases could not read its entry, nor any behind it.
-// A member of which nothing is known does not count: it may have lost its disk, and be what the change is to replace.
-func (c *Core) speakingEarlier(next Configuration) (ids []NodeID, lowest uint16) {
+// membersOnOlderProtocol returns the members that stay in a configuration but whose connections speak a protocol that cannot
+// carry it, and the lowest version among them. Their releases could read neither its entry nor any behind it. A member of
+// which nothing is known does not count: it may have lost its disk, and be the one that the change replaces.
+func (c *Core) membersOnOlderProtocol(next Configuration) (ids []NodeID, lowest uint16) {
 	lowest = ProtocolMembership
 	for _, m := range next.Members {
 		if speaks := c.spokenBy(m.Peer()).protocol; m.Kind != Leaving && m.Next != NextRemoved && speaks < ProtocolMembership {
@@ -185,13 +184,13 @@ func (c *Core) beginChange(e *ChangeRequested, next Configuration) {
 	c.answer(Answer{RequestID: e.RequestID, Kind: AnswerAccepted, ID: first})
 }
 
-// advanceChange goes on with a change that waits for members to catch up. Once all have, and a majority of the new voters
-// is heard, their roles change:
+// advanceChange continues a change that waits for members to catch up. Once all have, and a majority of the new voters is
+// heard, their roles change:
 //
 //	"Once the new servers have caught up with the rest of the cluster, the reconfiguration can proceed as described
 //	above." (§6)
 //
-// Whether a member has caught up, and is heard, is judged in the very step in which it becomes a voter.
+// A member must have caught up, and be heard, in the very step in which it becomes a voter.
 func (c *Core) advanceChange(config Configuration) {
 	ch := &c.leader.change
 	waits := false
@@ -231,14 +230,14 @@ func (c *Core) advanceChange(config Configuration) {
 	}
 }
 
-// giveUpChange ends a change that cannot go on. The members that have joined stay learners.
+// giveUpChange ends a change that cannot be completed. The members that have joined stay learners.
 func (c *Core) giveUpChange(config Configuration, why RefusalKind, err error) {
 	c.trace(TraceEvent{Kind: TraceChangeGivenUp, Text: err.Error()})
 	c.leader.change.giveUp(why, err)
 	c.appendConfig(config.giveUp())
 }
 
-// giveUp notes what the callers that wait will be told.
+// giveUp notes the reason for the callers that wait.
 func (ch *changing) giveUp(why RefusalKind, err error) {
 	for i := range ch.accepted {
 		ch.accepted[i].gaveUp, ch.accepted[i].err = why, err
@@ -278,19 +277,19 @@ func (c *Core) answerChange() {
 	ch.accepted, ch.despite = nil, nil
 }
 
-// leaveOffice ends the leadership of a member that has no vote any more, and reports whether it has:
+// leaveOffice ends the leadership of a member that no longer has a vote, and reports whether it has:
 //
 //	"In this case, the leader steps down (returns to follower state) once it has committed the C_new log entry." (§6)
 //
-// Before, it transfers its leadership, so that the others need not wait for an election timeout.
+// First it transfers its leadership, so that the others need not wait for an election timeout.
 func (c *Core) leaveOffice() bool {
 	l := c.leader
 	if l.votes != 0 || l.transfer != nil || c.log.config().Index > c.log.commit {
 		return false
 	}
-	if p := c.transferTarget(""); p != nil && !l.change.handsOver && !c.step.closing {
-		l.change.handsOver = true
-		c.trace(TraceEvent{Kind: TraceHandOver, Peer: p.peer.ID})
+	if p := c.transferTarget(""); p != nil && !l.change.transferring && !c.step.closing {
+		l.change.transferring = true
+		c.trace(TraceEvent{Kind: TraceVotelessTransfer, Peer: p.peer.ID})
 		c.beginTransfer(&transfer{own: true, to: p.peer})
 		return false
 	}

@@ -39,9 +39,8 @@ func (c *Core) sendProbe(p *progress) {
 	p.sentProbe(c.now.Mono)
 }
 
-// sendStaleRefusal sends a stale follower an append without entries that begins at the last entry that it
-// acknowledged. It repeats it once per heartbeat interval. By it the follower notices that its store is an
-// older image (see onLostLog).
+// sendStaleRefusal sends a stale follower an append without entries that begins at the last entry that it acknowledged, once
+// per heartbeat interval. The append shows the follower that its store is an older image (see onLostLog).
 func (c *Core) sendStaleRefusal(p *progress) {
 	if p.probe.out && !p.probe.overdue(c.now.Mono, Time(c.cfg.HeartbeatInterval)) {
 		return
@@ -129,18 +128,17 @@ func (c *Core) replaced(p *progress, r AppendConflict) bool {
 	return r.Acknowledged == acknowledged.Index && r.Hint.Index >= acknowledged.Index && r.Hint.Term < acknowledged.Term
 }
 
-// silenceTimeoutsMax bounds, in election timeouts, how long a lost append may wait to be repeated because the
-// follower's disk was slow before.
+// silenceTimeoutsMax bounds, in election timeouts, the wait before a lost append is repeated to a follower whose disk was slow.
 const silenceTimeoutsMax = 8
 
-// silence returns how long a follower may answer heartbeats without acknowledging an append before it is asked
-// about the last append again: an election timeout, or twice its slowest recent acknowledgement.
+// silence returns the time without an acknowledgement after which the last append to a follower that answers heartbeats is
+// repeated: an election timeout, or twice its slowest recent acknowledgement.
 func (c *Core) silence(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.acks.max(), silenceTimeoutsMax*c.electionTimeout()))
 }
 
-// onPeerUp and onPeerLost handle the transport's reports. Safety does not depend on them, nor on SendDropped, but a lost
-// append is repeated sooner.
+// onPeerUp and onPeerLost handle the transport's reports. Safety does not depend on them, nor on SendDropped. They only make
+// a leader repeat lost appends sooner.
 func (c *Core) onPeerUp(e PeerUp) {
 	c.onBootstrapperPeerUp(e)
 	c.onPeerSpeaks(e)
@@ -182,9 +180,8 @@ func (c *Core) carriesAgain(p *progress) bool {
 	return p.oversized.id.Index > c.log.Base.ID.Index && (limit == 0 || limit >= p.oversized.bytes)
 }
 
-// onSendDropped repeats what was dropped. An entry that is too large for the follower never gets to it in an append: the
-// follower needs a snapshot that covers it. The event names the entry by its term, too, because it may be older than this
-// leadership.
+// onSendDropped repeats a dropped append. No append can bring a follower an entry that is too large for it: the follower needs
+// a snapshot that covers the entry. The event names the entry with its term, because it may be older than this leadership.
 func (c *Core) onSendDropped(e SendDropped) {
 	if c.leader == nil {
 		return

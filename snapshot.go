@@ -8,7 +8,7 @@ import (
 // This file brings a snapshot from a leader to a follower (InstallSnapshot of Figure 13). The cores agree on the
 // snapshot by an offer, and the hosts move its bytes.
 
-// installing is what a leader knows of bringing a snapshot to a follower.
+// installing is what a leader knows about bringing a snapshot to a follower.
 type installing struct {
 	snapshot    Snapshot // offered; zero: none yet
 	offer       probing
@@ -30,9 +30,9 @@ type offer struct {
 	snapshot Snapshot
 }
 
-// offerSnapshot offers a follower the snapshot that it needs. It repeats the offer every election timeout, because the
-// offer or the acknowledgement may be lost, and because the receiver may have been restarted. A stream that broke goes
-// on with the same snapshot, although there may be a newer one.
+// offerSnapshot offers a follower the snapshot that it needs. It repeats the offer every election timeout, because the offer or
+// the acknowledgement may be lost, and because the receiver may have been restarted. After an interruption a stream continues
+// with the same snapshot, although there may be a newer one.
 func (c *Core) offerSnapshot(p *progress) {
 	s := &p.snap
 	if !c.cfg.Snapshots || c.step.closing || p.departs > 0 || !c.takesSnapshots(p.peer) ||
@@ -72,7 +72,7 @@ func (c *Core) snapshotFor(p *progress) (Snapshot, bool) {
 	return Snapshot{}, false
 }
 
-// coveredBy reports whether a snapshot brings a follower in state snapshot all that it is sent in no append.
+// coveredBy reports whether a snapshot covers everything that no append brings to this follower.
 func (p *progress) coveredBy(s Snapshot) bool { return s.ID.Index >= p.next-1 }
 
 // wantsFile reports whether a follower waits for a snapshot of an entry that is too large for it, up to the given index.
@@ -89,7 +89,7 @@ func (c *Core) wantsFile(to Index) bool {
 	return false
 }
 
-// wantsHeld reports whether a follower needs a snapshot, and a DurableFSM has to be frozen for it. One at a time is.
+// wantsHeld reports whether a DurableFSM must be frozen for a follower that needs a snapshot. Only one state is frozen at a time.
 func (c *Core) wantsHeld() bool { return c.waitsForHeld() != nil }
 
 func (c *Core) waitsForHeld() *progress {
@@ -108,7 +108,7 @@ func (c *Core) waitsForHeld() *progress {
 	return nil
 }
 
-// waitsForTurn reports whether a member that is heard needs a snapshot, and the state is frozen for another one.
+// waitsForTurn reports whether a member that is heard needs a snapshot while the state is frozen for another member.
 func (c *Core) waitsForTurn(p *progress) bool {
 	h := c.snaps.held
 	return h != nil && h.to != p.peer && p.state == snapshot && !c.offerable(p) && c.heardLately(p)
@@ -124,8 +124,8 @@ func (c *Core) onHeld(s Snapshot) {
 	c.snaps.held = &held{s, p.peer}
 }
 
-// onSnapshotSending records how much of a snapshot its follower has. The log may grow as much until the follower has
-// caught up, and no more: so a stream that is faster than the log grows comes to its end, whatever the snapshot's size.
+// onSnapshotSending records how much of a snapshot its follower has. Until the follower has caught up, the log may grow by as
+// much, but not more. So a stream that is faster than the log grows completes, whatever the snapshot's size.
 func (c *Core) onSnapshotSending(e SnapshotSending) {
 	if c.leader == nil {
 		return
@@ -138,13 +138,13 @@ func (c *Core) onSnapshotSending(e SnapshotSending) {
 	}
 }
 
-// installTimeouts is how many election timeouts a follower that has the whole of a frozen state may take to install it.
+// installTimeouts is the number of election timeouts in which a follower must install a frozen state that it has received.
 const installTimeouts = 8
 
 // onSnapshotSent handles the end of a stream. If the follower has the whole snapshot, the leader asks for a lost
-// acknowledgement. It cannot offer a frozen state again, which ends with its stream: the follower's answers to
-// heartbeats acknowledge it, and if they do not, because the follower has lost it in a crash, another one is frozen. If
-// the stream was given up, the leader offers its newest snapshot after a pause.
+// acknowledgement. It cannot offer a frozen state again, which ends with its stream. The follower's heartbeat replies
+// acknowledge the state; if it has lost the state in a crash, another one is frozen. If the stream was given up, the leader
+// offers its newest snapshot after a pause.
 func (c *Core) onSnapshotSent(e SnapshotSent) {
 	h := c.snaps.held
 	ended := h != nil && h.snapshot.File == e.File
@@ -213,16 +213,16 @@ func (c *Core) endOffers(l *leader) {
 	}
 }
 
-// spoken is what a peer's last connection has said of what the peer can be sent.
+// spoken is what a peer's last connection has said about what the peer can receive.
 type spoken struct {
 	peer           Peer
 	protocol       uint16 // that the connection speaks
 	appendBytesMax int    // see PeerUp
 }
 
-// onPeerSpeaks records what a peer's connection has said, if that is less than what members of this release take. A member
-// of a release that cannot take snapshots is sent none: a stream to it ends. A peer that is not named yet may be about to
-// join, and the connections of the first members are up before entry 1 names their incarnations.
+// onPeerSpeaks records what a peer's connection has said, if the peer takes less than members of this release. A peer that takes
+// no snapshots is sent none, and a stream to it ends. Peers that the configuration does not name count too: they may be about
+// to join, and the connections of the first members are up before entry 1 names their incarnations.
 func (c *Core) onPeerSpeaks(e PeerUp) {
 	peer, s := Peer{e.ID, e.Incarnation}, &c.snaps
 	said := spoken{peer, cmp.Or(e.Protocol, ProtocolMembership), e.AppendBytesMax} // 0: the host does not say
@@ -246,7 +246,7 @@ func (c *Core) onPeerSpeaks(e PeerUp) {
 	}
 }
 
-// spokenBy returns what a member's connection has said last; what this release says if that is not known.
+// spokenBy returns what a member's last connection has said; this release's own values if that is not known.
 func (c *Core) spokenBy(peer Peer) spoken {
 	for _, m := range c.snaps.spoken {
 		if m.peer == peer {
@@ -256,8 +256,8 @@ func (c *Core) spokenBy(peer Peer) spoken {
 	return spoken{peer: peer, protocol: ProtocolMembership}
 }
 
-// takesSnapshots reports whether a member can be offered a snapshot, as far as is known. Once the members have been
-// changed, only a release that can change members reads the description of one.
+// takesSnapshots reports whether a member can be offered a snapshot, as far as is known. Once the members have been changed,
+// only a release that can change members can read a snapshot's description.
 func (c *Core) takesSnapshots(peer Peer) bool {
 	if c.log.configAt(c.log.commit).Config.Level >= featureLevelMembers {
 		return c.spokenBy(peer).protocol >= ProtocolMembership
@@ -352,7 +352,7 @@ func (c *Core) acknowledgeSnapshot(leader Peer, last EntryID) {
 	c.promiseLog(leader, AppendReply{Match: last.Index}, last.Index)
 }
 
-// acceptOffer asks for the bytes of an offered snapshot. If this member has asked already, the host goes on where it is.
+// acceptOffer asks for the bytes of an offered snapshot. If this member has asked already, the host continues where it is.
 func (c *Core) acceptOffer(m Message, s Snapshot) {
 	why := ""
 	switch {
@@ -374,9 +374,9 @@ func (c *Core) acceptOffer(m Message, s Snapshot) {
 	c.keep().Receive = &Receive{m.From, s}
 }
 
-// onSnapshotArrived installs a snapshot that is here as a whole, unless it is not needed any more. It does not matter
-// who leads now: what a snapshot holds is committed. Nor does it matter who sent these bytes: a leader may offer the file
-// that it has got from the leader before.
+// onSnapshotArrived installs a complete snapshot, unless it is no longer needed. It does not matter who leads now: what a
+// snapshot holds is committed. Nor does it matter which member sent the bytes: a leader may offer the file that it received
+// from the leader before.
 func (c *Core) onSnapshotArrived(e SnapshotArrived) {
 	o, file := c.follower.offer, e.Snapshot.File
 	if o == nil || o.snapshot.File != file || o.snapshot.ID != e.Snapshot.ID {

@@ -13,7 +13,7 @@ import "slices"
 //	but finishes its writes, has not stalled." (docs/divergence.md)
 //
 // Nobody can be ahead of a disk that holds the whole log. If such a disk stalls, the leader appends a no-op: if the
-// others persist it, they can go on without this disk. No limit on proposals can be in the way of a no-op. Then it does
+// others persist it, they can continue without this disk. No limit on proposals can be in the way of a no-op. Then it does
 // not step down before the others had an election timeout to persist it.
 //
 // If such a quorum needs both a member that is not heard and one that needs a snapshot, and nobody that is heard is
@@ -44,7 +44,7 @@ func (c *Core) onStalledDisk() {
 	p := c.ownTarget(func(p *progress) bool { return p.match > c.disk.persisted })
 	if p == nil { // no disk that is heard is known to work
 		if c.now.Mono >= l.staysUntil && slices.ContainsFunc(l.peers, func(p progress) bool { return p.votes != 0 && c.unheard(&p) }) {
-			c.stepDown() // who is not heard may be elected, and bring a snapshot to who needs one
+			c.stepDown() // an unheard voter may be elected, and bring a snapshot to a member that needs one
 		}
 		return
 	}
@@ -52,7 +52,7 @@ func (c *Core) onStalledDisk() {
 	c.beginTransfer(&transfer{own: true, to: p.peer})
 }
 
-// onHangingFSM makes a leader whose FSM hangs transfer its leadership. It would go on to commit, and none of its clients
+// onHangingFSM makes a leader whose FSM hangs transfer its leadership. It would continue to commit, and none of its clients
 // would get an answer.
 //
 //	"A leader whose FSM has been applying one batch for ApplyStallMax transfers its leadership to a voter that it hears,
@@ -63,7 +63,7 @@ func (c *Core) onStalledDisk() {
 // transfer, and any other at most one successful transfer for each member. If nobody that it hears is fit, it steps down in
 // favour of a voter that it does not hear, once in each batch: only the link between the two may be cut, and those that hear
 // this leader deny the other one their votes. A target that holds the whole log, which does not
-// grow meanwhile, is told to campaign at once. If it does not win, there is a pause before the next attempt, in which requests
+// grow meanwhile, gets its TimeoutNow at once. If it does not win, there is a pause before the next attempt, in which requests
 // and changes of the members have their turn.
 func (c *Core) onHangingFSM() {
 	l, b := c.leader, &c.log.batch
@@ -92,12 +92,12 @@ func (c *Core) onHangingFSM() {
 	}
 }
 
-// hangPatience is for how many election timeouts a leader whose FSM hangs waits for a voter that it hears to be fit, before it
-// steps down in favour of one that it does not hear.
+// hangPatience is the number of election timeouts for which a leader whose FSM hangs waits for a fit voter among those that it
+// hears, before it steps down in favour of one that it does not hear.
 const hangPatience = 4
 
-// ownTarget returns the fit voter with the longest log to which a leader transfers its leadership that cannot do its work;
-// nil if there is none. While the voters change, one that is leaving may lead, too, if no other one is fit.
+// ownTarget returns the fit voter with the longest log, for a leader that transfers its leadership because it cannot do its
+// work; nil if there is none. While the voters change, a leaving voter may lead if no other one is fit.
 func (c *Core) ownTarget(fit func(*progress) bool) *progress {
 	if p := c.targetAmong(IncomingHalf, fit); p != nil {
 		return p
@@ -111,21 +111,20 @@ func (c *Core) diskStalled() bool {
 	return !c.disk.idle() && c.now.Mono >= c.stallsAt()
 }
 
-// diskHoldsLog reports whether the whole log is durable here. If such a disk stalls, it does so at the record of
-// a snapshot, or when it is tried.
+// diskHoldsLog reports whether the whole log is durable here. If such a disk stalls, it does so while it writes the record of a
+// snapshot or the hard state (tryDisk).
 func (c *Core) diskHoldsLog() bool { return c.disk.persisted == c.log.Last.Index }
 
-// tryDisk makes a leader write its hard state again if it has entries that are not committed or not applied, and a disk
-// that has had nothing to write for DiskStallMax. Such a disk may be what they wait for: if it hangs, a follower may wait
-// for a snapshot that cannot be read from it, or the FSM may hang with it. New proposals, which would show that it hangs,
-// may be over a limit.
+// tryDisk makes a leader write its hard state again if it has entries that are not committed or not applied, and a disk that has
+// been idle for DiskStallMax. The entries may be waiting for that disk: a follower may wait for a snapshot that cannot be
+// read from it, or the FSM may hang with it. New proposals would show that it hangs, but may be over a limit.
 func (c *Core) tryDisk() {
 	if c.disk.idle() && c.step.out.Write.Log == nil && c.now.Mono >= c.triesDiskAt() {
 		c.leader.triesDisk = true
 	}
 }
 
-// triesDiskAt returns when the leader tries a disk that is idle until then.
+// triesDiskAt returns when the leader tries its disk, unless the disk has work before.
 func (c *Core) triesDiskAt() Time {
 	if c.log.applied >= c.log.Last.Index {
 		return c.now.Mono + idleMax
@@ -141,10 +140,10 @@ func (c *Core) stallsAt() Time {
 	return c.disk.busySince() + max(Time(c.cfg.DiskStallMax), slow)
 }
 
-// mayBeOutrun reports whether a quorum of the other voters may have persisted more of the log than this
-// leader, or may do so under another one. A silent voter may have: only its link to this leader may be cut, and
-// the other voters deny it pre-votes as long as they hear this leader. One that needs a snapshot may: a disk that
-// has stalled may be as unable to read the snapshot as it is to write. A stale member does not count.
+// mayBeOutrun reports whether a quorum of the other voters may have persisted more of the log than this leader, or may do so
+// under another leader. A silent voter may have: perhaps only its link to this leader is cut, and the other voters deny it
+// pre-votes as long as they hear this leader. A voter that needs a snapshot may have, too, because the stalled disk may be
+// unable to read the snapshot. A stale member does not count.
 func (c *Core) mayBeOutrun() bool {
 	ahead := func(p *progress) Index {
 		if p.state == snapshot || c.unheard(p) {

@@ -10,95 +10,75 @@ import (
 
 // This file holds the contract of a store, and the check of what a member starts from.
 
-// Storage keeps what a member must not forget. Package storage has three: with the log in segments, in bbolt,
-// and in memory; package storage/storagetest tests whether another one keeps the contract.
-//
-// Load is called once, before the other methods. Write is called by one goroutine; Entries by several, at the same
-// time as Write. The node owns the Storage once node.Start has returned nil, and closes it.
+// Storage keeps what a member must not forget. Package storage has three; storage/storagetest tests another one's contract.
+// Load is called once, first. One goroutine calls Write, and several call Entries at the same time. The node owns the Storage
+// once node.Start has returned nil, and closes it.
 type Storage interface {
-	// Load formats an uninitialized store with the identity, or checks that the store carries it (else a
-	// *IdentityError). It raises the start count and adds the new start to the lineage. Then it syncs everything
-	// that the store holds, term and vote included, and returns it: without that sync, what a killed process left
-	// in the page cache would not be on the disk.
+	// Load formats an uninitialized store with the identity, or returns an *IdentityError if the store has another one. It
+	// raises the start count and extends the lineage. It syncs the whole store before it returns the state: a killed
+	// process may have left parts in the page cache only.
 	Load(ctx context.Context, identity Identity) (Stored, error)
-	// Write makes the parts of w durable, in the order Mark, Memory, then Hard and Snapshot together, then Base, then
-	// Log, before it returns. Snapshot and Base are only given to a SnapshotStorage. If Log.After is
-	// not in the log, it returns a *NotInLogError and writes nothing, unless the write is a reset. After an error
-	// the store is not written to again: the kernel may have dropped the pages that it could not write.
+	// Write makes w durable in the order Mark, Memory, Hard with Snapshot, Base, Log. Unless w is a reset, it returns a
+	// *NotInLogError and writes nothing if Log.After is not in the log. After another error the store is not written to
+	// again: the kernel may have dropped the pages.
 	Write(w StorageWrite) error
-	// Entries returns the first entries of the span, in order: as many as fit into bytesMax bytes of records, but
-	// at least one. The error matches ErrNotStored if an entry is missing; it is a *CorruptError if one is
-	// damaged, a *LaterVersionError or an *EarlierVersionError if only such a release can read it.
+	// Entries returns the first entries of the span, in order: those that fit into bytesMax bytes of records, at least one.
+	// The error matches ErrNotStored, or is a *CorruptError, a *LaterVersionError or an *EarlierVersionError.
 	Entries(span Span, bytesMax int) ([]Entry, error)
 	// Close releases the store. It is idempotent.
 	Close() error
 }
 
-// SnapshotStorage is a Storage that also keeps snapshots, so that the log can begin anywhere. A node whose Storage is
-// not one takes no snapshots, and its log only grows. A type that wraps a Storage must pass these methods on.
-//
-// Load then also returns the recorded snapshot, after it has checked that its file is complete: a *CorruptError if not.
-// The record alone counts, and Load deletes every other file of a snapshot, unless the store is marked: then they are
-// evidence. If the log neither holds the entry of the
-// recorded snapshot nor begins at it or behind it, a crash has interrupted the installation of that snapshot: Load then
-// drops the whole log durably, and returns one that begins behind the snapshot's Base.
-//
-// Write also makes StorageWrite.Snapshot and Base durable. Once a Base is durable, the log begins behind it: Entries
-// treats what lies at or below it as not stored, and Prune may delete it.
+// SnapshotStorage is a Storage with snapshots, so that the log can begin anywhere. With another Storage the log only grows. A
+// wrapper must pass these methods on. docs/architecture.md says what else Load and Write do.
 type SnapshotStorage interface {
 	Storage
-	// CreateSnapshot begins a file, of which no Load counts anything before a Write records it. Several goroutines may
-	// write different files, at the same time as Write.
+	// CreateSnapshot begins a file, which counts once a Write records it. Several goroutines may write different files.
 	CreateSnapshot(file SnapshotID) (SnapshotWriter, error)
 	// OpenSnapshot opens a finished file.
 	OpenSnapshot(file SnapshotID) (SnapshotReader, error)
-	// DiscardSnapshot deletes a finished file, or none if there is no such file. A file that is open for reading is
-	// deleted when its last reader is closed. After an error nobody needs the file, and CreateSnapshot may replace it.
+	// DiscardSnapshot deletes a finished file, if there is one, when its last reader is closed. After an error nobody needs
+	// the file, and CreateSnapshot may replace it.
 	DiscardSnapshot(file SnapshotID) error
 	// FreeBytes returns how many bytes this process may still write where the snapshots are.
 	FreeBytes() (int64, error)
-	// LogBytes returns about how many bytes the entries of the log take, with those that Prune has not deleted yet.
+	// LogBytes returns about how many bytes the log takes, with entries that Prune has yet to delete.
 	LogBytes() int64
-	// Prune deletes some of the entries at or below the base, a bounded number of them, and reports whether more are
-	// left. The goroutine of Write calls it.
+	// Prune deletes a bounded number of the entries up to the base. more: some are left. Write's goroutine calls it.
 	Prune() (more bool, err error)
 }
 
-// RoomStorage is a Storage that takes the room for entries before they are written, so that it knows of a full disk in time.
-// A type that wraps a Storage must pass these methods on.
-//
-// When it cannot take more room, Write goes on as long as there is some left. Then it waits until the disk has room again:
-// nothing is lost, and the node need not be restarted.
+// RoomStorage is a Storage that takes room for entries in advance, to notice a full disk in time. When it can take no more,
+// Write uses what is left, then waits for room: nothing is lost, and no restart is needed. A wrapper must pass the methods on.
 type RoomStorage interface {
 	Storage
-	// Room returns an error while no more room can be taken. A leader accepts no proposals then. Any goroutine may call it; it
-	// is called for each proposal.
+	// Room returns an error while no more room can be taken: a leader then accepts no proposals. Any goroutine may call it,
+	// for each proposal.
 	Room() error
-	// GiveUp ends a Write that waits for room, with an error, and every later one that would wait. The node calls it when it
-	// ends, also of a Storage that has only this one of the two methods.
+	// GiveUp fails a Write that waits for room, and later ones that would. The node calls it when it ends, also of a Storage
+	// without Room.
 	GiveUp()
 }
 
-// DiskStorage is a Storage that knows how large its disk is, so that the node can say that it is too small. A type that wraps a
-// Storage should pass this method on.
+// DiskStorage is a Storage that knows the size of its disk, so that the node can warn of a small one. A wrapper should pass
+// the method on.
 type DiskStorage interface {
 	Storage
-	// DiskBytes returns how many bytes the files of the store take, and how many more this process may write there. The
-	// error says why that is not known. The node calls it when it starts, and after each snapshot.
+	// DiskBytes returns the size of the store's files, and how many bytes more this process may write there. The error says
+	// why that is not known. The node calls it at the start and after each snapshot.
 	DiskBytes() (used, free int64, err error)
 }
 
 // SnapshotWriter writes the bytes of one snapshot. One goroutine uses it.
 type SnapshotWriter interface {
 	io.Writer
-	// Finish checks that s.Size and s.Sum are those of the bytes written, and makes the file durable, its name included,
-	// before it returns.
+	// Finish checks s.Size and s.Sum, and makes the file and its name durable before it returns.
 	Finish(s Snapshot) error
 	// Abort deletes the unfinished file. It is idempotent, and does nothing after Finish has returned nil.
 	Abort() error
 }
 
-// SnapshotReader reads the bytes of one snapshot. It checks what it reads: damaged bytes are a *CorruptError.
+// SnapshotReader reads one snapshot; damaged bytes are a *CorruptError.
 type SnapshotReader interface {
 	io.ReaderAt
 	Size() int64
@@ -109,25 +89,24 @@ type SnapshotReader interface {
 type Identity struct {
 	Cluster string // node.Config.Cluster
 	ID      NodeID
-	// Fresh is the incarnation that an uninitialized store is formatted with; a formatted store keeps its own.
-	Fresh Incarnation
-	Nonce uint64 // of this start, random: see StartID
+	Fresh   Incarnation // for an uninitialized store; a formatted one keeps its own
+	Nonce   uint64      // of this start, random: see StartID
 }
 
-// StorageWrite is the part of a Write, or of several merged ones, that a Storage makes durable.
+// StorageWrite is the part of one or several merged Writes that a Storage makes durable. Nil or 0 leaves a part unchanged.
 type StorageWrite struct {
 	Hard     *HardState
-	Snapshot *Snapshot // see Write.Snapshot; recorded in one step with Hard. Nil = unchanged
-	Base     *Base     // see Write.Base; nil = unchanged
+	Snapshot *Snapshot // see Write.Snapshot; recorded in one step with Hard
+	Base     *Base     // see Write.Base
 	Log      *LogWrite
-	Commit   Index      // a hint, never a reason to sync; 0 = unchanged
-	Memory   *Sightings // replaces the stored one; nil = unchanged
+	Commit   Index      // a hint, never a reason to sync
+	Memory   *Sightings // replaces the stored one
 	Mark     *Mark      // kept forever; ignored if there is one already
 }
 
 // Stored is the stored state from which a member starts.
 type Stored struct {
-	File        string // which holds Hard, for errors; "" if there is none
+	File        string // which holds Hard, for errors; "": none
 	Incarnation Incarnation
 	StartCount  uint64  // raised durably by every Load; 1 at the first
 	Lineage     Lineage // the latest starts; StartCount is the count of the last one
@@ -136,40 +115,30 @@ type Stored struct {
 	Hard        HardState
 	Commit      Index // the last hint that became durable; at least Applied
 	Applied     EntryID
-	Snapshot    Snapshot // the recorded one; zero if there is none
+	Snapshot    Snapshot // the recorded one; zero: none
 	Log         StoredLog
-	// LeftOver names what a crash has left and Load has removed: files of snapshots that nothing recorded, a write at
-	// the end of the log that had not ended, and a copy of the log that was not complete, or is not needed any more.
-	LeftOver []string
+	LeftOver    []string // what Load removed after a crash: unrecorded snapshots, unfinished writes, copies of the log
 }
 
-// ErrNotStored is matched by the error of Entries for an entry that the log does not hold: it was
-// truncated, or never written.
+// ErrNotStored: Entries was asked for an entry that the log does not hold, because it was truncated or never written.
 var ErrNotStored = errors.New("raft: entry not in the log")
 
-// NotInLogError refuses a write behind an entry that the log does not hold. Nothing was written. It is a bug in the
-// caller: report it with all three fields.
-type NotInLogError struct {
-	After EntryID // of the write
-	Start EntryID // the log begins behind it
-	Last  EntryID
-}
+// NotInLogError refuses a write behind After, which the log from behind Start up to Last does not hold. Nothing was written.
+// It is a bug in the caller: report it with all fields.
+type NotInLogError struct{ After, Start, Last EntryID }
 
 func (e *NotInLogError) Error() string {
 	return fmt.Sprintf("raft: cannot write behind entry %v, which is not in the log (from behind %v up to %v); nothing was written: "+
 		"this is a bug, report it", e.After, e.Start, e.Last)
 }
 
-// ErrLocked is matched by the error of opening a store that another process has open. Stop that
-// process; do not remove the lock.
+// ErrLocked: another process has the store open. End it, but keep the lock.
 var ErrLocked = errors.New("raft: data directory is in use by another process: end it, or name another directory")
 
-// IdentityError says that a store belongs to another member or another cluster: the configuration names the wrong
-// directory, or the wrong member. Nothing was changed.
+// IdentityError refuses a store of another member or cluster. Nothing was changed. Correct the directory or the identity.
 type IdentityError struct {
-	What   string // "cluster" or "member id"
-	Stored string
-	Given  string
+	What          string // "cluster" or "member id"
+	Stored, Given string
 }
 
 func (e *IdentityError) Error() string {
@@ -177,13 +146,12 @@ func (e *IdentityError) Error() string {
 		e.What, e.Stored, e.Given)
 }
 
-// LaterVersionError says that a record was written by a later release, in a version that this one does
-// not know. It is not damage. Start the newer release; nothing was changed on the disk.
+// LaterVersionError says that only a later release can read a record. It is not damage, and nothing was changed on the disk.
+// Start the later release.
 type LaterVersionError struct {
-	File   string // of the store; empty if the record came from a peer
-	Record string // names the record and, of an entry, the part
-	Found  uint64 // its version
-	Known  uint64 // the newest that this release knows
+	File         string // of the store; "": the record came from a peer
+	Record       string // its name and, of an entry, the part
+	Found, Known uint64 // its version, and the newest that this release knows
 }
 
 func (e *LaterVersionError) Error() string {
@@ -195,14 +163,13 @@ func (e *LaterVersionError) Error() string {
 		"start the newer release; nothing was changed on the disk", e.Record, in, e.Found, e.Known)
 }
 
-// EarlierVersionError says that a record was written by an earlier release, in a version that this one no
-// longer reads. It is not damage; nothing was changed on the disk. Start the earlier release. If the data of
-// the whole cluster may be lost, empty the data directories of all its members and start them again.
+// EarlierVersionError says that this release no longer reads a record of an earlier one. It is not damage, and nothing was
+// changed on the disk. Start the earlier release or, if all data of the cluster may be lost, empty the directories of all
+// members.
 type EarlierVersionError struct {
-	File   string // of the store; empty if the record came from a peer
-	Record string // names the record and, of an entry, the part
-	Found  uint64 // its version
-	Oldest uint64 // the oldest that this release reads
+	File          string // of the store; "": the record came from a peer
+	Record        string // its name and, of an entry, the part
+	Found, Oldest uint64 // its version, and the oldest that this release reads
 }
 
 func (e *EarlierVersionError) Error() string {
@@ -215,12 +182,11 @@ func (e *EarlierVersionError) Error() string {
 		"nothing was changed on the disk", e.Record, in, e.Found, e.Oldest)
 }
 
-// CorruptError says that stored bytes are damaged. The member must not run on them: it may have forgotten
-// promises, and so has an older copy of the file. Set the store aside (storage.SetAside), start the member with an
-// empty one, and let the leader replace it (Node.ReplaceMember).
+// CorruptError says that stored bytes are damaged. The member must not run on them, or on an older copy: it may have forgotten
+// promises. Set the store aside (storage.SetAside), start with an empty one, and replace the member (Node.ReplaceMember).
 type CorruptError struct {
 	File   string
-	Where  string // the record, or the offset in the file; empty: the file is missing
+	Where  string // the record, or the offset in the file; "": the file is missing
 	Reason error
 }
 
@@ -279,7 +245,7 @@ func (s *Stored) checkSnapshot() error {
 	return nil
 }
 
-// restores reports whether the FSM has to become the recorded snapshot, and can go on from there.
+// restores reports whether the FSM must restore the recorded snapshot, and can continue from there.
 func (s *Stored) restores() bool {
 	return s.Snapshot.File != SnapshotID{} && s.Snapshot.ID.Index > s.Applied.Index && s.Snapshot.ID.Index >= s.Log.Base.ID.Index
 }

@@ -6,30 +6,27 @@ import (
 	"time"
 )
 
-// TraceEvent is a decision of the core, as data; String renders it. Nothing depends on trace events. Which fields
-// are set depends on the kind.
+// TraceEvent is a decision of the core, rendered by String. Nothing depends on it. Kind says which other fields are set.
 type TraceEvent struct {
-	Kind   TraceEventKind
-	Term   Term // the member's term at the time
-	Peer   NodeID
-	Newer  Term // the term of a message
-	ID     EntryID
-	Hint   EntryID
-	Index  Index
-	Reason DenyReason
-	Text   string
-	Took   Time
+	Kind     TraceEventKind
+	Term     Term // the member's term at the time
+	Peer     NodeID
+	Newer    Term // the term of a message
+	ID, Hint EntryID
+	Index    Index
+	Reason   DenyReason
+	Text     string
+	Took     Time
 }
 
 // TraceEventKind says what was decided.
 type TraceEventKind uint8
 
-// The kinds of trace events.
 const (
 	TraceTimeout             TraceEventKind = iota + 1 // the election timeout ran out
 	TracePreCampaign                                   // asks for pre-votes
 	TraceCampaign                                      // asks for votes
-	TraceTimeoutNow                                    // was told to campaign
+	TraceTimeoutNow                                    // Peer, the leader, wants this member to campaign at once
 	TraceLeader                                        // won the election
 	TraceFollower                                      // follows Peer, or nobody
 	TraceNewerTerm                                     // Peer is in a newer term
@@ -48,7 +45,7 @@ const (
 	TraceBootstrapped                                  // took entry 1, written by Peer
 	TraceRefused                                       // a message of Peer was refused, for Text
 	TraceStaleMember                                   // Peer has acknowledged up to Index and holds less: the logs agree at most up to Hint
-	TraceMarked                                        // this store must not go on, as Peer has shown: Text
+	TraceMarked                                        // Peer has shown that this store must no longer be used: Text
 	TraceDiskStalled                                   // a leader's disk has stalled, its log durable up to Index
 	TraceLaterVersion                                  // Peer sent entry ID, which only a later release can read
 	TraceSteppedDown                                   // Peer, the leader, says that it has stepped down
@@ -67,18 +64,17 @@ const (
 	TraceConfigRolledBack                              // the entry that held it is dropped: the configuration of entry Index is in force again
 	TraceConfigCommitted                               // the configuration of entry Index is committed
 	TraceChangeGivenUp                                 // a leader gives up a change of the members, because of Text
-	TraceHandOver                                      // a leader without a vote transfers its leadership to Peer
+	TraceVotelessTransfer                              // a leader without a vote transfers its leadership to Peer
 	TraceRemoved                                       // this member was removed, by the committed entry Index
 	TraceSuspected                                     // Peer, which is no member here, has shown a loss: no votes until that is settled: Text
 	TraceFSMHangs                                      // a leader's FSM hangs in the batch that ends at Index
-	TraceTrusted                                       // it votes again, since another leader shows that what Peer has shown does no harm
+	TraceTrusted                                       // votes again: another leader shows that Peer's report is harmless
 	TraceOversized                                     // the entry ID is too large for an append to Peer
 )
 
 // DenyReason says why a vote was denied.
 type DenyReason uint8
 
-// The reasons.
 const (
 	Granted           DenyReason = iota
 	DeniedOldTerm                // it is of an earlier term
@@ -140,11 +136,11 @@ func (k TraceEventKind) text() string {
 		TraceBootstrapped:        "hold entry {id}, the bootstrap by {peer}",
 		TraceRefused:             "refuse a message of {peer}: {text}",
 		TraceStaleMember: "{peer} has acknowledged up to {index}, and agrees at most up to {hint}: " +
-			"it has lost that, and counts no more",
-		TraceMarked:           "{peer} shows that this store must not go on: {text}",
+			"it has lost entries, and no longer counts",
+		TraceMarked:           "{peer} shows that this store must no longer be used: {text}",
 		TraceDiskStalled:      "the disk has stalled, with the log durable up to {index}: take no proposals",
 		TraceLaterVersion:     "refuse entry {id} of {peer}: a later release wrote it: start that release here",
-		TraceSteppedDown:      "{peer} says that it leads no more",
+		TraceSteppedDown:      "{peer} says that it no longer leads",
 		TraceSlowElection:     "elections need more than two attempts: {text} took {took}",
 		TraceTake:             "take a snapshot of entry {id}",
 		TraceTakeFailed:       "no snapshot of entry {id} was taken: {text}",
@@ -153,18 +149,18 @@ func (k TraceEventKind) text() string {
 		TraceOffer:            "offer {peer} the snapshot of entry {id}",
 		TraceOfferAccepted:    "ask {peer} for the snapshot of entry {id}",
 		TraceInstalled:        "install the snapshot of entry {id} from {peer}: it replaces the log",
-		TraceSnapshotStale:    "leave the snapshot of entry {id} from {peer}: {text}",
+		TraceSnapshotStale:    "discard the snapshot of entry {id} from {peer}: {text}",
 		TraceStreamEnded:      "the stream of the snapshot of entry {id} to {peer} has ended: {text}",
-		TraceRestored:         "the state is that of the snapshot of entry {id}",
+		TraceRestored:         "the FSM has restored the snapshot of entry {id}",
 		TraceConfigAppended:   "use the configuration of entry {id}",
 		TraceConfigRolledBack: "go back to the configuration of entry {index}",
 		TraceConfigCommitted:  "the configuration of entry {index} is committed",
 		TraceChangeGivenUp:    "give up the change: {text}",
-		TraceHandOver:         "no vote any more: transfer leadership to {peer}",
+		TraceVotelessTransfer: "no vote any more: transfer leadership to {peer}",
 		TraceRemoved:          "was removed by entry {index}",
 		TraceSuspected:        "{peer}, which is no member here, shows that our disk may be an older image, so vote no more: {text}",
 		TraceFSMHangs:         "the FSM hangs in the batch that ends at entry {index}: take no proposals",
-		TraceTrusted:          "another leader shows that what {peer} has shown does no harm: vote again",
+		TraceTrusted:          "another leader proves that this member has lost nothing that {peer} claims: vote again",
 		TraceOversized:        "entry {id} is too large for an append to {peer}: it needs a snapshot",
 	}
 	if int(k) < len(texts) {
@@ -173,7 +169,6 @@ func (k TraceEventKind) text() string {
 	return ""
 }
 
-// String renders the trace event as part of a sentence.
 func (n TraceEvent) String() string {
 	text := n.Kind.text()
 	switch {

@@ -9,7 +9,7 @@ type transfer struct {
 	own       bool // begun by this leader itself: there is no request
 	named     bool // the caller named the target
 	to        Peer
-	catchUp   Time // until when the target may catch up, and TimeoutNow is repeated
+	catchUp   Time // end of the time in which the target may catch up and TimeoutNow is repeated
 	deadline  Time // when the transfer ends: catchUp or, once TimeoutNow has left, the end of outcomeTime
 	sent      bool // TimeoutNow has been sent, last at sentAt
 	sentAt    Time
@@ -57,15 +57,16 @@ func (c *Core) outcomeTime(l *leader, target Peer) Time {
 	return 2*c.electionTimeout() + 4*c.slowestAck(l, target)
 }
 
-// transferTarget returns the voter to transfer leadership to: the one named, or the one with the longest log, of
-// equals the first by id. It must have been heard lately. It returns nil if there is no such voter.
+// transferTarget returns the voter to transfer leadership to: the one named, or the one with the longest log, of equals the
+// first by id. It must have been heard lately. It returns nil if there is no such voter.
 //
-// While the voters change, it votes in the new configuration: one that is leaving would have to hand over itself.
+// While the voters change, the target votes in the new configuration, because a leaving voter would have to transfer its
+// leadership in turn.
 func (c *Core) transferTarget(to NodeID) *progress {
 	return c.targetAmong(IncomingHalf, func(p *progress) bool { return to == "" || p.peer.ID == to })
 }
 
-// targetAmong is transferTarget for those voters of one half or of both that are fit.
+// targetAmong is transferTarget among the fit voters of the given halves.
 func (c *Core) targetAmong(halves Halves, fit func(*progress) bool) *progress {
 	var best *progress
 	for i := range c.leader.peers {
@@ -109,8 +110,8 @@ func (t *transfer) wakeAt(interval Time) Time {
 	return t.deadline
 }
 
-// onTransferDisobeyed ends a transfer whose target answers, in this term, a heartbeat that left after TimeoutNow:
-// if it had campaigned, its answer would carry the next term. Before catchUp TimeoutNow is repeated instead.
+// onTransferDisobeyed ends a transfer whose target answers, in this term, a heartbeat that left after TimeoutNow. A target that
+// had campaigned would answer in the next term. Before catchUp, TimeoutNow is repeated instead.
 func (c *Core) onTransferDisobeyed(from Peer, round RPCID) {
 	t := c.leader.transfer
 	if t != nil && t.sent && t.to == from && t.round.Less(round) && c.now.Mono >= t.catchUp {

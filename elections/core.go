@@ -22,13 +22,13 @@ type CoreLack struct {
 // What the core has. Every algorithm with a similar feature names the part.
 var (
 	coreBounded = &CorePart{
-		"A member makes one attempt per wait, and the wait doubles while answers take longer.", "attempts.go", "outgrow",
+		"A member makes one attempt per wait, and the wait doubles while answers take longer.", "attempts.go", "raiseWait",
 	}
 	coreRedraw = &CorePart{
 		"Timeouts are random, and drawn anew for each attempt: a vote that is split is held again.", "election.go", "resetElectionDeadline",
 	}
 	coreRoom = &CorePart{
-		"A member that grants a pre-vote puts off its own attempt, but only once.", "election.go", "giveRoom",
+		"A member that grants a pre-vote puts off its own attempt, but only once.", "election.go", "deferCampaign",
 	}
 	coreOnlyVoters = &CorePart{
 		"Only members that vote, or may still be needed as leader, campaign: a learner that stays one never leads.", "election.go", "mayCampaign",

@@ -67,7 +67,7 @@ var decisions = [...]Decision{
 	{Name: "go back to an earlier configuration", kind: raft.TraceConfigRolledBack},
 	{Name: "commit a configuration", kind: raft.TraceConfigCommitted},
 	{Name: "give up a change of the members", kind: raft.TraceChangeGivenUp},
-	{Name: "hand over without a vote", kind: raft.TraceHandOver},
+	{Name: "hand over without a vote", kind: raft.TraceVotelessTransfer},
 	{Name: "have been removed", kind: raft.TraceRemoved},
 }
 

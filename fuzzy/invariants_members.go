@@ -93,7 +93,7 @@ func (k *checker) members(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 	o.stepped = [2]raft.Time{w.now, o.stepped[0]}
 	for i := range out.Trace {
-		if out.Trace[i].Kind == raft.TraceHandOver && l.index > s.Commit {
+		if out.Trace[i].Kind == raft.TraceVotelessTransfer && l.index > s.Commit {
 			k.broken("N66", "%s hands over in term %d because of the configuration of entry %d, which is not committed", n, s.Term, l.index)
 		}
 	}

@@ -223,7 +223,7 @@ func tell(n raft.TraceEvent, r *Record) (kind sentenceKind, text string) {
 		return tellsMembers, fmt.Sprintf("knows that the members of entry %d are committed", n.Index)
 	case raft.TraceChangeGivenUp:
 		return tellsMembers, "gives up the change of members: " + n.Text
-	case raft.TraceHandOver:
+	case raft.TraceVotelessTransfer:
 		return tellsMembers, fmt.Sprintf("has no vote any more, and hands over to %s", n.Peer)
 	case raft.TraceRemoved:
 		return tellsMembers, fmt.Sprintf("learns that entry %d has removed it", n.Index)

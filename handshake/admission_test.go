@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A member that was removed is told so, once nothing can restore the configuration that named it.
+// A removed member is rejected once nothing can restore the configuration that named it.
 func TestCheckRemoved_OnlyACommittedRemovalRejects(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -23,7 +23,7 @@ func TestCheckRemoved_OnlyACommittedRemovalRejects(t *testing.T) {
 			h.Lineage = starts(1, 8)
 		}, true},
 		{"a removal that may be rolled back", func(v *View, _ *raft.Hello) { v.Removed = v.Removed[:1] }, false},
-		{"another life than the one that was removed", func(_ *View, h *raft.Hello) { h.From.Incarnation = 34 }, false},
+		{"another incarnation than the removed one", func(_ *View, h *raft.Hello) { h.From.Incarnation = 34 }, false},
 		{"a stranger", func(_ *View, h *raft.Hello) { h.From = peer("n4", 44) }, false},
 	} {
 		v, h := aMeeting()
@@ -41,7 +41,7 @@ func TestCheckRemoved_OnlyACommittedRemovalRejects(t *testing.T) {
 	}
 }
 
-// A removed member believes only those that it knows, and a removal is not a mark: the store stays as it is.
+// A removed member believes only members that it knows. A removal is no mark: the store stays as it is.
 func TestToldRemoval_IsBelievedFromMembersOfItsOwnConfiguration(t *testing.T) {
 	v, _ := aMeeting()
 	r := raft.Rejection{Reason: raft.RejectRemoved, From: n3, Cluster: ours, Term: 9, Index: 12}
@@ -52,11 +52,11 @@ func TestToldRemoval_IsBelievedFromMembersOfItsOwnConfiguration(t *testing.T) {
 	}{
 		{"a member says so", func(*View, *raft.Rejection) {}, 12},
 		{"a stranger says so", func(_ *View, r *raft.Rejection) { r.From = peer("n4", 44) }, 0},
-		{"another life of a member says so", func(_ *View, r *raft.Rejection) { r.From.Incarnation = 34 }, 0},
+		{"another incarnation of a member says so", func(_ *View, r *raft.Rejection) { r.From.Incarnation = 34 }, 0},
 		{"a member of another cluster says so", func(_ *View, r *raft.Rejection) { r.Cluster = theirs }, 0},
 		{"a member has another reason", func(_ *View, r *raft.Rejection) { r.Reason = raft.RejectOtherCluster }, 0},
-		{"it knows all entries but that one to be committed", func(v *View, _ *raft.Rejection) { v.Commit = 11 }, 12},
-		{"it knows itself what that entry has done", func(v *View, _ *raft.Rejection) { v.Commit, v.Removed = 12, []raft.Removal{removal(n2, 12)} }, 0},
+		{"it knows all earlier entries to be committed", func(v *View, _ *raft.Rejection) { v.Commit = 11 }, 12},
+		{"it knows what that entry has done", func(v *View, _ *raft.Rejection) { v.Commit, v.Removed = 12, []raft.Removal{removal(n2, 12)} }, 0},
 		{"this member belongs to no cluster", func(v *View, _ *raft.Rejection) {
 			v.Cluster, v.Config, v.Term = raft.ClusterID{}, raft.Configuration{}, 0
 		}, 0},
@@ -71,7 +71,7 @@ func TestToldRemoval_IsBelievedFromMembersOfItsOwnConfiguration(t *testing.T) {
 	}
 }
 
-// Who knows the entry to be committed that is said to have removed it, and was not removed, has what the others have lost.
+// If the entry that is said to have removed a member is committed here and has not, the others have lost what it holds.
 func TestTold_ARemovalThatContradictsWhatIsCommittedMarksTheStore(t *testing.T) {
 	many := func(from raft.Index) (all []raft.Removal) {
 		for i := range raft.RemovedMax {
@@ -94,7 +94,7 @@ func TestTold_ARemovalThatContradictsWhatIsCommittedMarksTheStore(t *testing.T) 
 		{"a stranger says so", func(_ *View, r *raft.Rejection) { r.From = peer("n4", 44) }, false},
 		{"a member of another cluster says so", func(_ *View, r *raft.Rejection) { r.Cluster = theirs }, false},
 		{"a member rejects it for another reason", func(_ *View, r *raft.Rejection) { r.Reason = raft.RejectSlowDisk }, false},
-		{"an entry that cannot be", func(_ *View, r *raft.Rejection) { r.Index = 0 }, false},
+		{"an impossible entry", func(_ *View, r *raft.Rejection) { r.Index = 0 }, false},
 	} {
 		v, _ := aMeeting()
 		v.Commit = 12
@@ -109,7 +109,7 @@ func TestTold_ARemovalThatContradictsWhatIsCommittedMarksTheStore(t *testing.T) 
 	}
 }
 
-// While one incarnation takes the place of another, the id stands twice, and both are named.
+// While one incarnation replaces another, both are in the configuration, and both are named.
 func TestHello_NamesBothIncarnations(t *testing.T) {
 	v, _ := aMeeting()
 	v.ConfigIndex = 7
@@ -128,8 +128,8 @@ func TestHello_NamesBothIncarnations(t *testing.T) {
 	expect.Zero(t, h.NamedIndex)
 }
 
-// A store that was emptied under the id of a member is no longer that member. Nothing but the word of a cluster that it
-// may belong to proves it.
+// A member whose store was emptied is no longer that member. Only a Hello from a cluster to which it
+// may belong proves that.
 func TestMisnames_TellsAnEmptiedDiskFromANewMember(t *testing.T) {
 	emptied := View{Self: n2, ClusterName: "blue", Lineage: starts(1, 1), Initial: threeMembers()}
 	member := raft.Hello{ClusterName: "blue", Cluster: ours, From: n3, Expected: raft.Peer{ID: "n2"}, StartCount: 7, Lineage: starts(1, 7), Term: 5,
@@ -142,11 +142,11 @@ func TestMisnames_TellsAnEmptiedDiskFromANewMember(t *testing.T) {
 		{"the configuration names another incarnation", func(*View, *raft.Hello) {}, true},
 		{"the same, and this member has no list", func(v *View, _ *raft.Hello) { v.Initial = raft.Configuration{} }, true},
 		{"it names two others", func(_ *View, h *raft.Hello) { h.Named = []raft.Incarnation{20, 21} }, true},
-		{"it names this one, too: it takes the place of the other", func(_ *View, h *raft.Hello) { h.Named = []raft.Incarnation{21, 22} }, false},
+		{"it names this incarnation, too, which replaces the other", func(_ *View, h *raft.Hello) { h.Named = []raft.Incarnation{21, 22} }, false},
 		{"it does not name the id", func(_ *View, h *raft.Hello) { h.Named = nil }, false},
 		{"an earlier release says nothing", func(_ *View, h *raft.Hello) { h.Named, h.NamedIndex = nil, 0 }, false},
 		{"a bootstrap may be redone while there is no term", func(_ *View, h *raft.Hello) { h.Term = 0 }, false},
-		{"whoever says so is of an earlier cluster", func(_ *View, h *raft.Hello) { h.From = peer("n4", 44) }, false},
+		{"the sender is of an earlier cluster", func(_ *View, h *raft.Hello) { h.From = peer("n4", 44) }, false},
 		{"a member of a cluster is never misnamed", func(v *View, _ *raft.Hello) { v.Cluster, v.Term, v.Config = ours, 5, threeMembers(11, 22, 33) }, false},
 		{"a leader has counted on it already", func(v *View, _ *raft.Hello) { v.Term = 4 }, false},
 	} {
@@ -181,7 +181,7 @@ func TestMayJoin_TakesEmptyStoresAndThoseOfAnAdditionThatWasRolledBack(t *testin
 			"raft: the store of n4 at h4:1 belongs to cluster " + theirs.String() + ": empty its directory, or name another address"},
 		{"a member that was removed", func(h *raft.Hello) { h.From.Incarnation, h.Cluster, h.Term = 43, ours, 5 },
 			"raft: the store of n4 at h4:1 was that of a member which entry 9 has removed: set it aside (storage.SetAside), so that the member gets another incarnation"},
-		{"one that was removed before it held anything", func(h *raft.Hello) { h.From.Incarnation = 43 },
+		{"a member that was removed before it held anything", func(h *raft.Hello) { h.From.Incarnation = 43 },
 			"raft: the store of n4 at h4:1 was that of a member which entry 9 has removed: set it aside (storage.SetAside), so that the member gets another incarnation"},
 	} {
 		h := empty
@@ -197,7 +197,7 @@ func TestMayJoin_TakesEmptyStoresAndThoseOfAnAdditionThatWasRolledBack(t *testin
 	}
 }
 
-// A removal that is forgotten cannot be named any more. The member that it removed would read of it in the log once it has
+// A forgotten removal cannot be reported. The member that it removed would find it in the log after it has
 // joined again, and end.
 func TestMayJoin_AStoreOlderThanAllRemovalsThatAreRemembered(t *testing.T) {
 	v, _ := aMeeting()
@@ -219,7 +219,7 @@ func TestMayJoin_AStoreOlderThanAllRemovalsThatAreRemembered(t *testing.T) {
 	expect.NoError(t, v.MayJoin(h), "nothing is forgotten")
 }
 
-// What a peer has confirmed is still known after its addition was rolled back and made again, however often this store was
+// What a peer has confirmed is still known after its addition was rolled back and repeated, however often this store was
 // started meanwhile; but not without limit.
 func TestHandshake_KeepsWhatWasConfirmedOverARollBack(t *testing.T) {
 	v, h := aMeeting()

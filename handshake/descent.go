@@ -7,14 +7,14 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// This file finds out in handshakes that a store is an older image of a disk. A member that is told so by a peer of its
+// This file finds out in handshakes that a store is an older image of a disk. A member that learns this from a peer of its
 // configuration, in a Hello (checkOwnStart) or a Rejection (Told), gets a Mark: setMark (node/identity.go) keeps it for the
 // writer (node/writer.go), which writes it to the store (StorageWrite.Mark) and then ends the node. Start refuses a store
 // with a mark. The other way to find an older image is onLostLog (marked.go of package raft), by an append of the leader;
 // its mark is part of Output.Write.
 
-// sightingsMax bounds what a member remembers of its peers: all that a configuration can name, and as
-// many more that no configuration names any longer, or not yet.
+// sightingsMax bounds what a member remembers about its peers: as many as a configuration can name, and the same number of
+// others, which it names no longer or not yet.
 const sightingsMax = 2 * raft.MembersMax
 
 // descent says how a lineage relates to a start that a peer has seen.
@@ -58,7 +58,7 @@ func parting(d descent) string {
 	if d == untold {
 		return "whose record of its starts does not reach back so far"
 	}
-	return "which does not go on from there"
+	return "which does not continue from there"
 }
 
 // Told judges a rejection by a peer. It returns a mark if the rejection shows that this member's store is an older
@@ -70,15 +70,14 @@ func (v *View) Told(r raft.Rejection) *raft.Mark {
 	return v.contradictedBy(r)
 }
 
-// names reports whether the configuration names the peer with its incarnation, or removed it and may be rolled back to one
-// that does.
+// names reports whether the configuration names the peer with its incarnation, or removed the peer but may be rolled back.
 func (v *View) names(p raft.Peer) bool {
 	_, included := v.Config.Peer(p)
 	r, removed := removalOf(v.Config.Removed, p)
 	return p.Incarnation != 0 && (included || removed && !slices.Contains(v.Removed, r))
 }
 
-// checkOwnStart checks that the peer has not seen a later start of this member than the present one.
+// checkOwnStart checks that the peer has not seen a later start of this member.
 func (v *View) checkOwnStart(h raft.Hello) (verdict Verdict) {
 	d, detail := v.ownDescent(h.From, h.Remembers)
 	switch d {
@@ -93,8 +92,7 @@ func (v *View) checkOwnStart(h raft.Hello) (verdict Verdict) {
 	return verdict
 }
 
-// checkLineage checks that this member has not seen a later start of the peer than the present one, and that no other
-// start of the peer is connected.
+// checkLineage checks that this member has not seen a later start of the peer, and that no other start of the peer is connected.
 func (v *View) checkLineage(h raft.Hello) (verdict Verdict) {
 	now, seen := h.Lineage.Last(), v.Memory.SeenOf(h.From)
 	if now.Count != h.StartCount || now.Count == 0 || h.Lineage.Check() != nil {
@@ -122,9 +120,9 @@ func (v *View) checkLineage(h raft.Hello) (verdict Verdict) {
 	return verdict
 }
 
-// remember returns the memory with what the Hello of an accepted peer adds to it; nil if that is nothing. It keeps what
-// peers have confirmed that the configuration does not name any longer: the configuration may be rolled back to one that
-// does, and the peer could not tell this store from an older image then.
+// remember returns the memory with what the Hello of an accepted peer adds to it; nil if that is nothing. It keeps what peers
+// have confirmed even if the configuration no longer names them: after a rollback to a configuration that does, such a peer
+// could not distinguish this store from an older image.
 func (v *View) remember(h raft.Hello) *raft.Sightings {
 	m, changed := v.Memory, false
 	now := raft.Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term, Address: h.Address}

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// start returns a start of the store of these tests; copied returns a start of a copy of it.
+// start returns a start of the store in these tests; copied returns a start of a copy of that store.
 func start(n uint64) raft.StartID  { return raft.StartID{Count: n, Nonce: 1000 + n} }
 func copied(n uint64) raft.StartID { return raft.StartID{Count: n, Nonce: 2000 + n} }
 
@@ -21,9 +21,9 @@ func starts(from, to uint64) (l raft.Lineage) {
 	return l
 }
 
-// The store continues from a start that was seen, or that start proves that it does not, or it is too old to tell.
+// A start that was seen proves that the store continues from it, or that it does not, or is too old to decide.
 func TestLineage_TellsADescendantFromAnOlderImage(t *testing.T) {
-	kept := starts(41, 104) // of 104 starts the last 64
+	kept := starts(41, 104) // the last 64 of 104 starts
 	for _, row := range []struct {
 		rule            string
 		lineage         raft.Lineage
@@ -48,7 +48,7 @@ func TestLineage_TellsADescendantFromAnOlderImage(t *testing.T) {
 	}
 }
 
-// aMeeting is n2, which knows n3, and a Hello of n3 that is accepted.
+// aMeeting returns the view of n2, which knows n3, and a Hello of n3 that n2 accepts.
 func aMeeting() (View, raft.Hello) {
 	v := View{
 		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Bootstrapper: n1, Config: threeMembers(11, 22, 33),
@@ -69,7 +69,7 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 		mark   bool
 	}{
 		{"a restarted member is accepted", func(*View, *raft.Hello) {}, 0, false},
-		{"so is one that comes back in the same start", func(v *View, h *raft.Hello) { v.Memory.Seen[0].Start = start(8) }, 0, false},
+		{"a member that returns in the same start is accepted", func(v *View, h *raft.Hello) { v.Memory.Seen[0].Start = start(8) }, 0, false},
 		{"a peer that has gone back", func(v *View, h *raft.Hello) { h.StartCount, h.Lineage = 6, starts(1, 6) }, raft.RejectStaleStart, false},
 		{"a peer that has gone back by one start, and counted on", func(v *View, h *raft.Hello) {
 			h.StartCount, h.Lineage = 7, append(starts(1, 6), copied(7))
@@ -79,7 +79,7 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 		}, raft.RejectStaleStart, false},
 		{"a peer whose term has fallen", func(v *View, h *raft.Hello) { h.Term = 3 }, raft.RejectStaleStart, false},
 		{"its Hello was late", func(v *View, h *raft.Hello) { v.Memory.Seen[0].Start, h.Term = start(8), 3 }, raft.RejectLate, false},
-		{"a peer that was started too often", func(v *View, h *raft.Hello) { h.StartCount, h.Lineage = 80, starts(17, 80) }, raft.RejectUnknownStart, false},
+		{"a peer that was restarted too often since", func(v *View, h *raft.Hello) { h.StartCount, h.Lineage = 80, starts(17, 80) }, raft.RejectUnknownStart, false},
 		{"a peer that was started as often, and knows what we remember", func(v *View, h *raft.Hello) {
 			h.StartCount, h.Lineage, h.Confirmed = 80, starts(17, 80), start(7)
 		}, 0, false},
@@ -93,7 +93,7 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 		{"it has seen another start of ours with this number", func(v *View, h *raft.Hello) { h.Remembers.Start = copied(9) }, raft.RejectOwnImage, true},
 		{"it has seen a term here that is not on our disk", func(v *View, h *raft.Hello) { h.Remembers.Term = 6 }, raft.RejectOwnImage, true},
 		{"it has seen an earlier start of ours", func(v *View, h *raft.Hello) { h.Remembers.Start = start(2) }, 0, false},
-		{"it remembers another life of ours", func(v *View, h *raft.Hello) {
+		{"it remembers another incarnation of ours", func(v *View, h *raft.Hello) {
 			h.Remembers = raft.Sighting{Peer: peer("n2", 21), Start: start(50), Term: 50}
 		}, 0, false},
 		{"a stranger that says so is not believed", func(v *View, h *raft.Hello) { h.From, h.Remembers.Start = peer("n4", 44), start(10) }, raft.RejectOwnImage, false},
@@ -131,7 +131,7 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 	}
 }
 
-// Both sides remember the other's start, and which of their own starts the other remembers.
+// Both sides remember the other's start, and which of their starts the other remembers.
 func TestHandshake_RemembersBothWays(t *testing.T) {
 	v, h := aMeeting()
 	v.Memory.Confirmed = []raft.Sighting{{Peer: n1, Start: start(3)}, {Peer: peer("n9", 99), Start: start(3)}}

@@ -57,10 +57,10 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 		{"a member of the configuration is accepted", bootstrapped, member, 0},
 		{"another cluster name", bootstrapped, with(member, func(h *raft.Hello) { h.ClusterName = "green" }), raft.RejectClusterName},
 		{"for another member", bootstrapped, with(member, func(h *raft.Hello) { h.Expected.ID = "n9" }), raft.RejectWrongID},
-		{"for another life of this member", bootstrapped, with(member, func(h *raft.Hello) { h.Expected.Incarnation = 21 }), raft.RejectWrongIncarnation},
+		{"for another incarnation of this member", bootstrapped, with(member, func(h *raft.Hello) { h.Expected.Incarnation = 21 }), raft.RejectWrongIncarnation},
 		{"a caller that does not know our incarnation yet is accepted", bootstrapped, with(member, func(h *raft.Hello) { h.Expected.Incarnation = 0 }), 0},
-		{"another life than the configuration names may be what a newer one names", bootstrapped, with(member, func(h *raft.Hello) { h.From.Incarnation = 34 }), 0},
-		{"so may that of an emptied disk", bootstrapped, with(starter, func(h *raft.Hello) { h.From.Incarnation = 34 }), 0},
+		{"a newer configuration may name another incarnation", bootstrapped, with(member, func(h *raft.Hello) { h.From.Incarnation = 34 }), 0},
+		{"a newer configuration may name the incarnation of an emptied disk", bootstrapped, with(starter, func(h *raft.Hello) { h.From.Incarnation = 34 }), 0},
 		{"a stranger may be a voter already", bootstrapped, with(member, func(h *raft.Hello) { h.From = peer("n4", 44) }), 0},
 		{"an uninitialized stranger may be about to be added", bootstrapped, with(starter, func(h *raft.Hello) { h.From = peer("n4", 44) }), 0},
 		{"an older image of a disk", bootstrapped, with(member, func(h *raft.Hello) { h.StartCount, h.Lineage = 6, starts(1, 6) }), raft.RejectStaleStart},
@@ -70,14 +70,14 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 			with(member, func(h *raft.Hello) { h.From, h.Cluster, h.Term = n1, theirs, 0 }), raft.RejectOtherCluster},
 
 		{"at term 0 a follower that was emptied may be bootstrapped anew", holding, with(starter, func(h *raft.Hello) { h.From.Incarnation = 34 }), 0},
-		{"at term 0 another life than the configuration names", holding, with(member, func(h *raft.Hello) { h.From.Incarnation, h.Term = 34, 0 }), raft.RejectNamedOther},
+		{"at term 0 another incarnation than the configuration names", holding, with(member, func(h *raft.Hello) { h.From.Incarnation, h.Term = 34, 0 }), raft.RejectNamedOther},
 		{"at term 0 the bootstrapper that was emptied may not", holding,
 			with(starter, func(h *raft.Hello) { h.From = peer("n1", 12) }), raft.RejectNamedOther},
-		{"at term 0 the bootstrapper may do its bootstrap over", holding,
+		{"at term 0 the bootstrapper may repeat its bootstrap", holding,
 			with(member, func(h *raft.Hello) { h.From, h.Cluster, h.Term, h.Bootstrapper = n1, theirs, 0, n1 }), 0},
 		{"at term 0 nobody else brings another cluster", holding,
 			with(member, func(h *raft.Hello) { h.Cluster, h.Term = theirs, 0 }), raft.RejectOtherCluster},
-		{"a bootstrapper that has a term does not do it over", holding,
+		{"a bootstrapper that has a term does not repeat its bootstrap", holding,
 			with(member, func(h *raft.Hello) { h.From, h.Cluster, h.Term = n1, theirs, 1 }), raft.RejectOtherCluster},
 		{"the bootstrapper meets a holder of its earlier bootstrap",
 			View{Self: n2, ClusterName: "blue", Cluster: ours, Lineage: starts(1, 3), Bootstrapper: n2, Config: threeMembers(11, 22, 33)},
@@ -106,7 +106,7 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	}
 }
 
-// Before a member is replaced, its leader asks under another incarnation who is there.
+// Before a member is replaced, its leader calls another incarnation to learn which one answers.
 func TestHandshake_ACallerThatKnowsUsIsNotToldThatOurDiskIsLost(t *testing.T) {
 	v := View{Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Config: threeMembers(11, 22, 33)}
 	asks := raft.Hello{ClusterName: "blue", Cluster: ours, From: n3, Expected: peer("n2", 21), StartCount: 7, Lineage: starts(1, 7), Term: 5}
@@ -121,8 +121,8 @@ func TestHandshake_ACallerThatKnowsUsIsNotToldThatOurDiskIsLost(t *testing.T) {
 	expect.ErrorContains(t, r, "the caller knows this one, too, and nothing is to be done")
 }
 
-// A member that holds entry 1 in term 0 may have missed everything since. It takes another life than the one that entry 1
-// names if that knows of a term of this very cluster: it may have joined since, and need this member's vote.
+// A member that holds entry 1 in term 0 may have missed everything since. It accepts another incarnation than the one that
+// entry 1 names if that incarnation knows a term of this very cluster: it may have joined since, and need this member's vote.
 func TestHandshake_AtTermZeroAReplacementIsTaken(t *testing.T) {
 	v := View{Self: n2, ClusterName: "blue", Cluster: ours, Lineage: starts(1, 3), Bootstrapper: n1, Config: threeMembers(11, 22, 33)}
 	h := raft.Hello{ClusterName: "blue", Cluster: ours, Expected: n2, StartCount: 7, Lineage: starts(1, 7), Term: 5, Bootstrapper: n1}

@@ -63,7 +63,7 @@ var transfers = []Mutant{
 	mutant("T14", "a member that needs a snapshot may go on under another leader", "a leader whose disk stalls keeps it waiting", "L12, L3",
 		value("stall.go", `p.state == snapshot`, `false`)).arranged().profiles("durable").or("TestStall"),
 	mutant("T15", "a stalled leader steps down if only who is not heard can help who needs a snapshot", "it leads on", "L12",
-		instead("stall.go", "c.stepDown() // who is not heard may be elected, and bring a snapshot to who needs one", `_ = c`)).arranged().profiles("durable").or("TestStall"),
+		instead("stall.go", "c.stepDown() // an unheard voter may be elected, and bring a snapshot to a member that needs one", `_ = c`)).arranged().profiles("durable").or("TestStall"),
 	mutant("T16", "a leader whose log waits to be applied tries a disk that is idle", "a disk that hangs with nothing to write is never noticed", "S2, L3",
 		instead("stall.go", `c.leader.triesDisk = true`, `_ = c`)).arranged().profiles("durable").or("TestStall"),
 	mutant("T17", "a disk is tried only while nothing else is written", "it is tried beside other writes", "N73",

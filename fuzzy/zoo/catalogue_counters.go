@@ -25,7 +25,7 @@ var counters = []Mutant{
 // early: what comes before its time, or after it was told to stop.
 var early = []Mutant{
 	mutant("W01", "a member that hears a leader restarts its timer", "it campaigns after one round trip", "N25",
-		before("append.go", `c.follower.graced = false`, `defer func() { c.follower.deadline -= c.electionTimeout() * 2 / 3 }()`)).arranged().must(),
+		before("append.go", `c.follower.gracePeriodUsed = false`, `defer func() { c.follower.deadline -= c.electionTimeout() * 2 / 3 }()`)).arranged().must(),
 	mutant("W02", "a pre-vote is denied to an older log", "it is granted", "N26",
 		before("election.go", `reply := PreVoteReply{ID: r.ID, Granted: why == Granted}`, `if why == DeniedOldLog { why = Granted }`)).arranged().must(),
 	mutant("W03", "a member that hears a leader grants no pre-vote", "it grants one", "N26",

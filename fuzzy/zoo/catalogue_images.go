@@ -56,7 +56,7 @@ var images = []Mutant{
 	mutant("I21", "a member that marks its store processes no more messages", "it goes on until the mark is durable", "N24",
 		value("raft.go", `c.marked()`, `false`)).profiles("images").or("Mark").must(),
 	mutant("I22", "only entries that a leader reported as committed contradict a leader", "entries that a durable state machine applied do, too", "I2",
-		value("marked.go", `c.log.id(c.log.told)`, `c.log.id(c.log.commit)`)).profiles("crash", "swarm", "images").or("Mark|Contradict"),
+		value("marked.go", `c.log.id(c.log.provenCommit)`, `c.log.id(c.log.commit)`)).profiles("crash", "swarm", "images").or("Mark|Contradict"),
 	mutant("I23", "a log is lost if its end was acknowledged in this term", "also if a later append was lost on the way", "I2",
 		value("marked.go", `acknowledged == 0 || answer.Prev != acknowledged && c.log.Last.Index >= acknowledged`, `acknowledged == 0`)).profiles("network", "images").or("Mark"),
 	mutant("I24", "the start counts of a lineage rise one by one", "any lineage is accepted", "I5",

@@ -20,7 +20,7 @@ var marks = []Mutant{
 	mutant("Y08", "a member that marks its store serves nobody from then on", "it serves until the mark is durable", "N24",
 		value("marked.go", `c.disk.mark != nil`, `false`)).arranged().profiles("images").or("TestMarked").must(),
 	mutant("Y09", "only entries that leaders reported as committed count as such", "entries that only the FSM remembers do, too", "N22",
-		value("marked.go", `c.log.id(c.log.told)`, `c.log.id(c.log.commit)`)).arranged().outside(".", "TestMarked"),
+		value("marked.go", `c.log.id(c.log.provenCommit)`, `c.log.id(c.log.commit)`)).arranged().outside(".", "TestMarked"),
 	mutant("Y10", "only a member of its configuration can make a member mark its store", "anybody can", "N22",
 		value("raft.go", `c.config().includes(p)`, `true`)).arranged().outside(".", "TestMarked"),
 	mutant("Y11", "a marked member tells its leader before it ends", "it ends at once", "-",

@@ -42,7 +42,7 @@ var slowness = []Mutant{
 	mutant("S15", "a leader does not take its own sleep for its followers' silence", "it steps down", "N37",
 		instead("attempts.go", `p.heard = min(p.heard+by, c.now.Mono)`, `_ = p`)).arranged().profiles(slowly...).must(),
 	mutant("S16", "a sleep restarts a follower's timer once, until it hears a leader", "each sleep does", "N15",
-		value("attempts.go", `!c.follower.graced`, `true`)).profiles("slow").or("TestAttempts_AFollowerThatSlept").must(),
+		value("attempts.go", `!c.follower.gracePeriodUsed`, `true`)).profiles("slow").or("TestAttempts_AFollowerThatSlept").must(),
 	mutant("S17", "late replies are measured, too", "only those in time are", "L1, L11",
 		value("raft.go", `c.follower.attempts.sinceTerm(m.Term)`, `Time(0)`),
 		value("election.go", `c.follower.attempts.sinceRound(r.ID)`, `func() Time {
