@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/fuzzy/processes"
 )
 
-// patience is for what must happen.
+// patience is the limit of each wait for something that must happen.
 const patience = time.Minute
 
 // programs builds raftlab and raftkv.
@@ -32,7 +32,7 @@ func programs(t *testing.T) (dir string) {
 	return dir
 }
 
-// builtChaos returns the built "raftlab chaos", with a temporary directory of its own.
+// builtChaos returns the built "raftlab chaos", with a new temporary directory.
 func builtChaos(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, out *bytes.Buffer, temp string) {
 	t.Helper()
 	temp = t.TempDir()
@@ -43,7 +43,7 @@ func builtChaos(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, out *b
 	return cmd, out, temp
 }
 
-// left returns the processes and mounts that have to do with the directory.
+// left returns the processes and mounts that name the directory.
 func left(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/mounts")
@@ -53,7 +53,7 @@ func left(t *testing.T, dir string) (all []string) {
 			all = append(all, line)
 		}
 	}
-	for _, file := range []string{"cmdline", "environ"} { // a member has it in the one, who serves a disk in the other
+	for _, file := range []string{"cmdline", "environ"} { // a member's command line names it, and the environment of a disk's server
 		processes, err := filepath.Glob("/proc/[0-9]*/" + file)
 		require.NoError(t, err)
 		for _, process := range processes {
@@ -65,7 +65,7 @@ func left(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// inFullSwing waits until the members of a run have begun.
+// inFullSwing waits until the members of a run have started.
 func inFullSwing(t *testing.T, temp string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
