@@ -1,6 +1,6 @@
 package zoo
 
-// sizes: what is done about entries that are too large for a member.
+// sizes: entries that are too large for a member.
 var sizes = []Mutant{
 	mutant("A01", "no append leaves that is larger than its receiver takes", "it leaves", "N44",
 		value("internal/pipeline/log.go", `takes > 0 && Records(piece) > takes`, `false`)).arranged().profiles("swarm").must(),

@@ -1,6 +1,6 @@
 package zoo
 
-// verdicts: what a status says of members, and who counts.
+// verdicts: what a status reports about members, and which members count.
 var verdicts = []Mutant{
 	testedFile("O01", "a member that did not count is asked until it says that it does", "its heartbeats are skipped under load", "tests", ".", "TestHeartbeat_ReplySaysWhatHinders",
 		value("heartbeat.go", `p.hindered == 0`, `true`)),
