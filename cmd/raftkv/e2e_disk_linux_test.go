@@ -81,7 +81,7 @@ func TestEndToEnd_AFullDiskEndsAMemberWithItsLogInBbolt(t *testing.T) {
 			assert.Equal(t, 1, code, full.ID)
 			assert.Contains(t, log, "the node has ended: ", full.ID)
 			assert.Contains(t, log, "no space left on the disk: make room and start again", full.ID)
-			assert.Contains(t, log, "the last decisions are not kept", full.ID)
+			assert.Contains(t, log, "the last decisions could not be written", full.ID)
 			writes(t, w, 20) // two of three go on
 
 			require.NoError(t, os.Remove(filler))

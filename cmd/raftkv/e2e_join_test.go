@@ -66,7 +66,7 @@ func TestEndToEnd_AMemberJoinsByItselfWhateverBecameOfItsDisk(t *testing.T) {
 
 	c.Kill(n4.ID) // the flag may stay on its command line
 	require.NoError(t, c.Start(n4.ID))
-	require.Eventually(t, func() bool { return bytes.Count([]byte(c.LogTail(n4.ID)), []byte("is one of the cluster")) > 0 }, patience, poll)
+	require.Eventually(t, func() bool { return bytes.Count([]byte(c.LogTail(n4.ID)), []byte("belongs to the cluster")) > 0 }, patience, poll)
 	again, same := c.joined(n4, "")
 	assert.Equal(t, []any{first, index}, []any{again, same}, "nothing changes")
 
@@ -110,7 +110,7 @@ func TestEndToEnd_AMemberThatWasRemovedJoinsAgainWhenItIsStarted(t *testing.T) {
 	w, verify := c.work()
 	require.NoError(t, c.Start(n4.ID))
 	first, _ := c.joined(n4, "")
-	require.Eventually(t, func() bool { return bytes.Contains([]byte(c.LogTail(n4.ID)), []byte("is one of the cluster")) }, patience, poll)
+	require.Eventually(t, func() bool { return bytes.Contains([]byte(c.LogTail(n4.ID)), []byte("belongs to the cluster")) }, patience, poll)
 	c.members(c.Nodes[0], 0, "remove", n4.ID)
 	c.ends(n4, 9)
 	writes(t, w, 20)
