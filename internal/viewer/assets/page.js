@@ -7,8 +7,8 @@ const keys = {
 };
 const shifted = { ArrowLeft: "stopBack", ArrowUp: "stopBack", ArrowRight: "stopOn", ArrowDown: "stopOn" };
 
-// addReader adds a function that gets files ([{name, text}]) and returns a list of diagrams, or null if it does not know
-// such files. It throws an error whose message the page shows.
+// addReader adds a function that receives files ([{name, text}]) and returns a list of diagrams, or null for files of an unknown
+// kind. The page shows the message of an error that it throws.
 function addReader(read) { readers.push(read); }
 
 class Page {
@@ -82,8 +82,8 @@ class Page {
 
   places(axis) { return [...new Set(this.diagrams.map((d) => d.at[axis]))]; }
 
-  // agree returns the diagram that a pane shows instead of the given one, so that it has the same value on the shared axis
-  // as the diagram of the first pane.
+  // agree returns the diagram to show in a pane instead of the given one, with the same value on the shared axis as the diagram of
+  // the first pane.
   agree(pane, diagram) {
     if (this.shared < 0 || pane === 0) return diagram;
     const place = this.diagrams[this.chosen[0]].at[this.shared];
@@ -145,7 +145,7 @@ class Page {
     this.quiet = before;
   }
 
-  // nearest returns the diagram with that value on the axis that agrees with the current one on most other axes.
+  // nearest returns, of the diagrams with this value on the axis, the one that agrees with the current one on most other axes.
   nearest(current, axis, value) {
     const agrees = (d) => d.at[axis] !== value ? -1 : d.at.filter((v, i) => v === current.at[i]).length;
     const scores = this.diagrams.map(agrees);
@@ -159,7 +159,7 @@ class Page {
     this.noting = setTimeout(() => this.note(), 150);
   }
 
-  // note writes the place to the hash, unless a link has changed it and follow is about to be called.
+  // note writes the place to the hash, unless a link has just changed the hash and follow is about to be called.
   note() {
     if (location.hash !== this.hash) return;
     const place = this.panes.map((viewer, i) => writePlace(i, this.diagrams.length > 1 ? this.chosen[i] : undefined, viewer.row));
@@ -243,7 +243,7 @@ class Page {
     problem.hidden = true;
     try {
       const diagrams = readers.reduce((found, read) => found || read(files), null);
-      if (!diagrams) throw new Error(files.map((f) => f.name).join(", ") + ": this page knows no such files");
+      if (!diagrams) throw new Error(files.map((f) => f.name).join(", ") + ": this page cannot show files of this kind");
       this.diagrams = diagrams;
       this.axes = [];
       this.begin();
@@ -285,19 +285,19 @@ function setTheme(theme) {
 
 // helpText returns the explanation of the page, in the terms of the diagram that it shows.
 const helpText = (model, several) => `<form method="dialog"><h2>How to read this</h2>
-  <p>Time runs down. Each column is a member; the broad line is its role, the thin one beside it its ${model?.number || "term"}. Each row is one step of
-  one member, or something that happened in the world; rows are evenly spaced, whatever time lies between. An arrow is a message,
-  from the step that sent it to the step that took it. A dashed one with a cross was never received.</p>
-  <p>The strip on top is the whole run. Choose a row, and the panel says what acted there${model?.steps.some((step) => step.log) ? ", how every member is, and what its log holds" : " and how every member is"}.</p>
+  <p>Time runs down. Each column is a member; the broad line shows its role, the thin line beside it its ${model?.number || "term"}. Each row is one step of
+  one member, or an event outside the members; rows are evenly spaced, regardless of the time between them. An arrow is a message,
+  from the step that sent it to the step that received it. A dashed arrow with a cross was never received.</p>
+  <p>The strip on top shows the whole run. Choose a row, and the panel shows what happened there${model?.steps.some((step) => step.log) ? ", the state of every member, and its log" : " and the state of every member"}.</p>
   <table>
-  <tr><td><kbd>←</kbd> <kbd>→</kbd></td><td>one row back, one row on</td></tr>
-  <tr><td><kbd>Shift</kbd> <kbd>←</kbd> <kbd>→</kbd></td><td>to the last, the next decision or fault</td></tr>
+  <tr><td><kbd>←</kbd> <kbd>→</kbd></td><td>one row back, one row forward</td></tr>
+  <tr><td><kbd>Shift</kbd> <kbd>←</kbd> <kbd>→</kbd></td><td>to the previous, the next decision or fault</td></tr>
   <tr><td><kbd>Page up</kbd> <kbd>Page down</kbd> <kbd>Home</kbd> <kbd>End</kbd></td><td>a screen, the ends</td></tr>
   <tr><td><kbd>f</kbd></td><td>to what went wrong, or the beginning</td></tr>
   <tr><td><kbd>space</kbd></td><td>play, pause</td></tr>
   <tr><td><kbd>+</kbd> <kbd>−</kbd></td><td>larger, smaller rows</td></tr>
   <tr><td><kbd>/</kbd> <kbd>Enter</kbd></td><td>filter the decisions, go to the next of them</td></tr>
-  ${several ? "<tr><td><kbd>o</kbd></td><td>the keys move the other side: the one with the bar on top</td></tr>" : ""}
+  ${several ? "<tr><td><kbd>o</kbd></td><td>the keys control the other side; the bar on top marks the active side</td></tr>" : ""}
   <tr><td><kbd>d</kbd></td><td>dark or light</td></tr></table>
   <p>The address of the page names the row: share it as a link.</p><button autofocus>Close</button></form>`;
 
