@@ -114,7 +114,7 @@ func TestEndToEnd_AMemberOfAnotherClusterIsKeptOut(t *testing.T) {
 		}
 		return false
 	})
-	c.write() // two of three go on
+	c.write() // two of three members continue
 }
 
 func TestEndToEnd_APeerThatDoesNotResolveIsNamedInTheStatus(t *testing.T) {

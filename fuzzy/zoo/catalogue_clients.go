@@ -90,7 +90,7 @@ var clients = []Mutant{
 		value("answer.go", `!c.log.has(id) && id.Index <= c.log.commit`, `!c.log.has(id)`)).profiles("elections", "swarm").must(),
 	mutant("C11", "an entry that is being applied is answered by the applier", "the deposed leader answers it, too", "N11",
 		value("answer.go", `c.log.has(o.id) && o.id.Index <= c.log.applying`, `false`)).profiles("elections").or("TestReplicate"),
-	mutant("C12", "a reader that the leader forgot is told so", "it waits forever", "L9",
+	mutant("C12", "a reader that the leader forgot gets an error", "it waits forever", "L9",
 		value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.deadline && c.mayBeAnswered()`, `false`),
 		before("read.go", "if len(f.asked) > 0 && c.now.Mono >= f.deadline {", `if len(f.asked) > 0 { return }`)).arranged().must(),
 	outsideOf("C13", "a proposal that the loop has taken is not withdrawn", "its caller is told that it was never accepted",

@@ -23,7 +23,7 @@ var marks = []Mutant{
 		value("marked.go", `c.log.id(c.log.told)`, `c.log.id(c.log.commit)`)).arranged().outside(".", "TestMarked"),
 	mutant("Y10", "only a member of its configuration can make a member mark its store", "anybody can", "N22",
 		value("raft.go", `c.config().includes(p)`, `true`)).arranged().outside(".", "TestMarked"),
-	mutant("Y11", "a marked member tells its leader before it ends", "it ends at once", "-",
+	mutant("Y11", "a marked member reports to its leader before it ends", "it ends at once", "-",
 		before("node/marks.go", `time.AfterFunc(n.cfg.ElectionTimeout, func() { n.fail(m.Err()) })`, `n.fail(m.Err())`)).arranged().outside("node", "TestMark_"),
 	mutant("Y12", "a leader is ready while its entries get through", "it is ready while heartbeats are answered", "-",
 		value("node/client.go", `n.WaitApplied(limited, s.Last.Index) == nil`, `true`)).arranged().outside("node", "TestReady"),

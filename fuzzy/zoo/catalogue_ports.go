@@ -38,9 +38,9 @@ var ports = []Mutant{
 	mutant("X32", "a long append is written in parts", "the bytes that are gathered after a part are sent twice", "N10",
 		instead("transport/conn.go", `o.pieces, o.uncut, o.buf = o.pieces[:0], 0, o.buf[:0]`, `o.pieces, o.uncut = o.pieces[:0], 0`)).
 		arranged().outside("transport", "ALongAppend"),
-	mutant("X41", "a configuration that GetConfigForClient returns enforces what Options.TLS does", "it is used as it is", "N10",
+	mutant("X41", "a configuration that GetConfigForClient returns is checked like Options.TLS", "it is used as it is", "N10",
 		value("transport/tls.go", `inboundTLS(chosen, c.ClientCAs)`, `chosen`)).
 		arranged().seen("our own transport: a certificate of another authority was accepted").outside("transport", "NoFieldLetsAStrangerIn"),
-	mutant("X42", "a member is asked under its own names", "it answers under any", "N10",
+	mutant("X42", "a member answers only requests for its own names", "it answers requests for any name", "N10",
 		value("internal/demo/server/browsers.go", `s.isOwn(hostname(r.Host))`, `true`)).arranged().outside("internal/demo/server", "HeadersDecide"),
 }

@@ -100,7 +100,7 @@ var snapshots = []Mutant{
 		instead("node/restore.go", `a.at = s.ID`, `a.at = raft.EntryID{Term: s.ID.Term, Index: s.ID.Index - 1}`)).arranged().outside("node", "AFollowerBehindTheBase"),
 	ofSnapshots("P30", "a leader that steps down stops its streams", "they continue", "N48",
 		instead("snapshot.go", `keep.Stop = append(keep.Stop, p.peer)`, `_ = keep`)),
-	ofSnapshots("P32", "a stale follower is told that it is", "it is offered a snapshot", "N23",
+	ofSnapshots("P32", "a stale follower learns that it is stale", "it is offered a snapshot", "N23",
 		instead("replicate.go", `p.becomeStale(c.acknowledgedEntry(p))`, `if c.cfg.Snapshots { p.becomeSnapshot(base, base) } else { p.becomeStale(c.acknowledgedEntry(p)) }`)).profiles("images").or("Stale"),
 	ofSnapshots("P82", "the step of a mark keeps the whole log: it is evidence", "a base that is written in it stays", "N42",
 		instead("compact.go", `w.Base, c.step.out.Keep = nil, nil`, `c.step.out.Keep = nil`)).profiles("images").or("Compact_NotInTheStepOfAMark"),

@@ -108,7 +108,7 @@ func (r *request) campaign(ids []string) string {
 		o.Seeds, o.Budget, o.Ranges, o.First, r.mustKill, strings.Join(ids, " ")))
 }
 
-// hunt hunts the mutants that are left. It saves each report as soon as it is there, and returns them with those that were
+// hunt hunts the remaining mutants. It saves each report as soon as it is complete, and returns them with those that were
 // done before.
 func (r *request) hunt(cmd *cobra.Command, b *Binary, left []Mutant, file *resume.File, done []Report) ([]Report, error) {
 	ctx, cancel := context.WithCancelCause(cmd.Context())

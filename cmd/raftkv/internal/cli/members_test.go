@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// steward answers like a server whose members are changed: each request for a change gets the next of the answers, and each
-// answer shows the next configurations, the last one again and again.
+// steward acts as a server whose members are changed: each request for a change gets the next answer. After that answer, the
+// server shows the next configurations in order, and repeats the last one.
 type steward struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -28,7 +28,7 @@ type steward struct {
 	views   []api.Members
 }
 
-// reply is the answer to one request, and what the members are from then on.
+// reply is the answer to one request, with the configurations that follow.
 type reply struct {
 	status int
 	body   any // an api.Error, or nil: an api.Changed of the first configuration
@@ -67,7 +67,7 @@ func (s *steward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(next.body)
 }
 
-// refuses is an answer that refuses the change.
+// refuses returns an answer that refuses the change.
 func refuses(code api.Code) reply {
 	e := api.Errorf(code, "a remedy", "because")
 	return reply{status: e.Status(), body: e}
@@ -153,7 +153,7 @@ func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 	}
 }
 
-// The leader's answer may be lost, it may come before the change is done, and another change may be running.
+// The leader's answer may be lost or come before the change is done, and another change may be running.
 func TestMembers_WaitsUntilTheChangeIsDone(t *testing.T) {
 	joins, enters := at(10, "n1 voter", "n4 joins"), joint(at(12, "n1 voter", "n4 enters"), "joint: n1 → n1 n4")
 	joins.Members[1].CatchUp = &api.CatchUp{Match: 41, Last: 100}
@@ -237,7 +237,7 @@ func TestMembers_ExitCodes(t *testing.T) {
 	assert.Equal(t, "done: configuration 6, voters n1\n", out)
 }
 
-// Who interrupts a command hears that, and what to do.
+// An interrupted command says so, and what to do.
 func TestMembers_Interrupted(t *testing.T) {
 	joins := at(10, "n1 voter", "n4 joins")
 	s := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []api.Members{joins}})
@@ -284,7 +284,7 @@ func TestMembers_NoWaitEndsOnceTheChangeIsAccepted(t *testing.T) {
 	}
 }
 
-// A command that is run again, because it was killed or its answer was lost, finds its change made.
+// A command that is run again, because it was killed or its answer was lost, finds that its change was made.
 func TestMembers_NothingToDo(t *testing.T) {
 	lost := at(9, "n1 voter", "n4 voter")
 	lost.Members[1].Replace = true
@@ -319,7 +319,7 @@ func TestMembers_NothingToDo(t *testing.T) {
 	}
 }
 
-// A member that is to be replaced has answered itself.
+// The member to be replaced has answered itself.
 func TestMembers_NothingToReplace(t *testing.T) {
 	runs := reply{409, api.Errorf(api.MemberRuns, "a remedy", "the members were not changed: n4 itself answers"), nil}
 	now, lacks := at(9, "n1 voter", "n4.00000000000000ab voter"), at(9, "n1 voter", "n4.00000000000000ab voter")
@@ -334,7 +334,7 @@ func TestMembers_NothingToReplace(t *testing.T) {
 	assert.Contains(t, errs, "n4 itself answers")
 }
 
-// A server says that the change was made. The command looks at what the members are, and which incarnations.
+// A server reports that the change was made. The command checks the members and their incarnations.
 func TestMembers_ReadsBackWhatWasDone(t *testing.T) {
 	now := at(9, "n1.1 voter", "n3.3 voter")
 	later := at(12, "n1.1 voter", "n3.4 voter")
@@ -356,7 +356,7 @@ func TestMembers_ReadsBackWhatWasDone(t *testing.T) {
 	}
 }
 
-// The outcome of a request is not known, and the member with the same id that is there may be the old one.
+// The outcome of a request is not known, and the present member with the same id may be the old one.
 func TestMembers_AReplacementIsDoneOnceTheOldIncarnationIsGone(t *testing.T) {
 	before, after := at(5, "n1.1 voter", "n3.3 voter"), at(9, "n1.1 voter", "n3.4 voter")
 	unknown := api.Errorf(api.OutcomeUnknown, "", "because")
@@ -439,7 +439,7 @@ func TestMembers_SeveralAddressesChangeTogether(t *testing.T) {
 	}
 }
 
-// What to do about a lost disk depends on whether another one is about to take its place.
+// The remedy for a lost disk depends on whether another disk is about to replace it.
 func TestMembers_SaysHowToReplaceALostDisk(t *testing.T) {
 	for _, row := range []struct {
 		twin, hint string
@@ -455,7 +455,7 @@ func TestMembers_SaysHowToReplaceALostDisk(t *testing.T) {
 	}
 }
 
-// After a replacement that was given up an id stands twice. Either member may be meant, and the other one's address is no news.
+// After a replacement that was given up, two members have one id. A command may name either; the address of the other does not count.
 func TestMembers_TheAddressOfOneOfTwoWithAnID(t *testing.T) {
 	const voter, learner = "n3.00000000000000a1", "n3.00000000000000a2"
 	moved := func(which int) api.Members {

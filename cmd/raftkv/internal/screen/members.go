@@ -42,7 +42,7 @@ func (d *demo) mayChange() bool {
 	case !d.hasQuorum(): // they could not agree on a change
 		d.screen.say("nobody leads: %s", d.quorum())
 	case d.changing:
-		d.screen.say("wait for the last change of the members to end")
+		d.screen.say("wait for the last membership change to end")
 	default:
 		return true
 	}
