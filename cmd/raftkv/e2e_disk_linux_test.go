@@ -92,8 +92,8 @@ func TestEndToEnd_AFullDiskEndsAMemberWithItsLogInBbolt(t *testing.T) {
 	})
 }
 
-// A leader with its log in segments transfers its leadership when its disk is full. It continues without a restart when there is
-// room.
+// A leader with its log in segments transfers its leadership when its disk is full. It continues without a restart when
+// there is room.
 func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
 	namespace.WithMounts(t, func() {
 		c, full := startOnSmallDisks(t, storage.KindSegments)

@@ -63,8 +63,8 @@ func (a *acks) between(from, to time.Time) (g gaps) {
 	return g
 }
 
-// longestGap returns the longest gap between two times of a sorted list that overlaps the window. Before the first and after the
-// last time of the list, the gap counts to the end of the window.
+// longestGap returns the longest gap between two times of a sorted list that overlaps the window. Before the first and
+// after the last time of the list, the gap counts to the end of the window.
 func longestGap(times []time.Time, from, to time.Time) (longest time.Duration) {
 	first, found := slices.BinarySearchFunc(times, from, time.Time.Compare)
 	before := from

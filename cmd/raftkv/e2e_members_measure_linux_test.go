@@ -23,8 +23,8 @@ import (
 	"github.com/coxswain/raft/internal/size"
 )
 
-// RAFTKV_MEMBERS=64MiB measures membership changes of a cluster with a state of this size, in RAFTKV_ROUNDS rounds. Measure on a
-// machine without other load: see "make measure-members".
+// RAFTKV_MEMBERS=64MiB measures membership changes of a cluster with a state of this size, in RAFTKV_ROUNDS rounds. Measure
+// on a machine without other load: see "make measure-members".
 const (
 	membersVariable = "RAFTKV_MEMBERS"
 	roundsVariable  = "RAFTKV_ROUNDS"

@@ -25,8 +25,8 @@ import (
 	"github.com/coxswain/raft/internal/size"
 )
 
-// RAFTKV_SNAPSHOTS=1GiB measures snapshots of a state of this size, and RAFTKV_HOURS=1 measures a cluster under load for an hour.
-// Measure on a machine without other load: see "make measure-snapshots".
+// RAFTKV_SNAPSHOTS=1GiB measures snapshots of a state of this size, and RAFTKV_HOURS=1 measures a cluster under load for an
+// hour. Measure on a machine without other load: see "make measure-snapshots".
 const (
 	snapshotsVariable = "RAFTKV_SNAPSHOTS"
 	hoursVariable     = "RAFTKV_HOURS"
@@ -47,7 +47,8 @@ func TestMeasure_Snapshots(t *testing.T) {
 	}
 	whole, err := size.Parse(text)
 	require.NoError(t, err)
-	// With a large state, hardly any snapshot is taken without a command, so each window has only the snapshots that it asks for.
+	// With a large state, hardly any snapshot is taken without a command, so each window has only the snapshots that it
+	// asks for.
 	c, _ := startSnapshotting(t, "--snapshot-entries", "1000000000", "--snapshot-log-bytes", "8MiB", "--snapshot-tail-bytes", "64KiB",
 		"--snapshot-rate", strconv.Itoa(measuredRate))
 	c.patience = measuredMax

@@ -16,8 +16,8 @@ import (
 // second, and a machine under load may not send one in that time.
 const stopTries = 5
 
-// A leader that stops transfers its leadership before it waits for its requests to end. Otherwise one request whose body arrives
-// slowly would delay all writes.
+// A leader that stops transfers its leadership before it waits for its requests to end. Otherwise one request whose body
+// arrives slowly would delay all writes.
 func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T) {
 	c, leader := startCluster(t)
 	var err error

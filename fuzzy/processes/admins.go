@@ -70,7 +70,7 @@ func (w *world) meddle(ctx context.Context, f Fault, how meddling) {
 	if !how.leader && !how.other && !how.cancel {
 		return
 	}
-	for ; ctx.Err() == nil; rest(ctx, aimPause) {
+	for ; ctx.Err() == nil; pause(ctx, aimPause) {
 		now, err := w.seen.Look(ctx)
 		if err != nil || now.Change == nil || !now.Leads() {
 			continue
@@ -104,7 +104,7 @@ func (w *world) killAmid(ctx context.Context, f Fault, m *member, leads bool, st
 			r.Membership.OthersKilled++
 		}
 	})
-	rest(ctx, time.Duration(50+f.Random>>36%450)*time.Millisecond)
+	pause(ctx, time.Duration(50+f.Random>>36%450)*time.Millisecond)
 	w.disks.Lock()
 	defer w.disks.Unlock()
 	if err := w.start(m); err != nil {

@@ -83,7 +83,7 @@ func (w *world) resize(ctx context.Context, f Fault, now api.Members) error {
 	if !reached || size != 1 {
 		return err
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	if err := w.enlist(f, shrunkMin-len(now.Voters())); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (w *world) demote(ctx context.Context, f Fault, now api.Members) error {
 	if !reached {
 		return err
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	_, _, err = w.reach(ctx, f, hangMax)
 	return err
 }
@@ -173,7 +173,7 @@ func (w *world) move(ctx context.Context, f Fault, now api.Members) error {
 		return err
 	}
 	w.count(f, "%s, led: %v, from %s to %s", m.ID, m.ID == now.Leader, m.addresses[1-m.now().slot], m.address())
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	_, _, err = w.reach(ctx, f, hangMax)
 	return err
 }
@@ -183,7 +183,7 @@ func (w *world) move(ctx context.Context, f Fault, now api.Members) error {
 func (w *world) reach(ctx context.Context, f Fault, most time.Duration) (now api.Members, reached bool, err error) {
 	began, idle := time.Now(), time.Now()
 	var done []string // commands that reported success
-	for ; ctx.Err() == nil; rest(ctx, lookPause) {
+	for ; ctx.Err() == nil; pause(ctx, lookPause) {
 		if time.Since(began) > most {
 			w.hang(ctx, most, now)
 			return now, false, nil

@@ -87,7 +87,7 @@ func (w *world) await(ctx context.Context, rule, otherwise string, happened func
 			w.fail(fuzzy.Liveness, rule, "%v", err)
 			return false
 		}
-		rest(ctx, healPause)
+		pause(ctx, healPause)
 	}
 	return false
 }
@@ -113,7 +113,7 @@ func (w *world) settle(ctx context.Context) error {
 	ending, stop := context.WithCancel(ctx)
 	var starting sync.WaitGroup
 	starting.Go(func() {
-		for ; ending.Err() == nil; rest(ending, healPause) { // some members end late because of an earlier disk failure
+		for ; ending.Err() == nil; pause(ending, healPause) { // some members end late because of an earlier disk failure
 			if err := w.startAll(); err != nil {
 				w.fail(fuzzy.Liveness, "no change hangs", "%v", err)
 			}

@@ -24,8 +24,8 @@
 //
 // # What is never exceeded
 //
-// Raft survives any number of crashes and power cuts, at once or not, as long as synced data survives. It also survives the loss
-// of a minority's synced data. So every fault may happen to all members, except the loss of a disk: an emptied or damaged disk,
-// or an older image. Disks are lost only when all earlier losses have been repaired, the leader's configuration is committed,
-// and no change runs. Never more than a minority of the voters loses its disks.
+// Raft survives any number of crashes and power cuts, at once or not, as long as synced data survives. It also survives the
+// loss of a minority's synced data. So every fault may happen to all members, except the loss of a disk: an emptied or
+// damaged disk, or an older image. Disks are lost only when all earlier losses have been repaired, the leader's
+// configuration is committed, and no change runs. Never more than a minority of the voters loses its disks.
 package processes

@@ -47,7 +47,7 @@ func (w *world) storm(ctx context.Context) error {
 // injectAll injects the faults one after another; a late one is injected at once.
 func (w *world) injectAll(ctx context.Context, faults []Fault) error {
 	for _, f := range faults {
-		rest(ctx, time.Until(w.began.Add(f.At)))
+		pause(ctx, time.Until(w.began.Add(f.At)))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -136,7 +136,7 @@ func (w *world) inject(ctx context.Context, f Fault) error {
 	if f.Kind == PowerCut {
 		err = m.disk.cut(w.cutHow(f.Random))
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	return err
 }
 
@@ -163,12 +163,12 @@ func (w *world) injectEach(ctx context.Context, f Fault) error {
 			err = errors.Join(err, m.disk.cut(w.cutHow(f.Random>>i)))
 		}
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	return err
 }
 
-// cutHow returns the number that decides what survives a power cut. On a disk that lies about syncs, no unsynced write survives:
-// if half of them did, the member would only find a damaged file, which does not show lost writes.
+// cutHow returns the number that decides what survives a power cut. On a disk that lies about syncs, no unsynced write
+// survives: if half of them did, the member would only find a damaged file, which does not show lost writes.
 func (w *world) cutHow(random uint64) uint64 {
 	if w.Lie {
 		return 0
@@ -186,7 +186,7 @@ func (w *world) pause(ctx context.Context, f Fault, m *member) error {
 	if err != nil && p.Running() {
 		return err
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	if err := p.Resume(); err != nil && p.Running() {
 		return err
 	}
@@ -217,6 +217,6 @@ func (w *world) stall(ctx context.Context, f Fault, m *member) error {
 	}
 	err := m.disk.fs.StallSyncs(each)
 	w.count(f, "%s, each for %v, for %v", m.ID, each, f.For)
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	return errors.Join(err, m.disk.heal())
 }

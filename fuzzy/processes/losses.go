@@ -45,7 +45,7 @@ func (w *world) lose(ctx context.Context, f Fault, now api.Members) error {
 			return err
 		}
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	_, _, err := w.reach(ctx, f, hangMax)
 	return err
 }
@@ -92,7 +92,7 @@ func (w *world) older(ctx context.Context, f Fault, m *member, lost loss) error 
 		return err
 	}
 	calm := w.blackouts.Load()
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	newer, seen := w.awaitSeen(ctx, m)
 	if !seen || calm != w.blackouts.Load() {
 		w.miss(f.Kind)
@@ -115,7 +115,7 @@ func (w *world) status(ctx context.Context, m *member) api.Status {
 func (w *world) awaitSeen(ctx context.Context, m *member) (status api.Status, seen bool) {
 	ctx, cancel := context.WithTimeout(ctx, refusalMax)
 	defer cancel()
-	for ; ctx.Err() == nil; rest(ctx, lookPause) {
+	for ; ctx.Err() == nil; pause(ctx, lookPause) {
 		status := w.status(ctx, m)
 		lacks := func(other api.Member) bool { return !other.Connected }
 		if len(status.Members) > 1 && !slices.ContainsFunc(status.Members, lacks) {
@@ -125,12 +125,12 @@ func (w *world) awaitSeen(ctx context.Context, m *member) (status api.Status, se
 	return api.Status{}, false
 }
 
-// awaitRefusal waits until the member has ended, or for refusalMax, because it may be cut off. Meanwhile no member may accept it;
-// if one does, it knows a leader or a later term. Nothing is judged if all members were down in that time.
+// awaitRefusal waits until the member has ended, or for refusalMax, because it may be cut off. Meanwhile no member may
+// accept it; if one does, it knows a leader or a later term. Nothing is judged if all members were down in that time.
 func (w *world) awaitRefusal(ctx context.Context, m *member, before api.Status, calm int64) {
 	ctx, cancel := context.WithTimeout(ctx, refusalMax)
 	defer cancel()
-	for p := w.cluster.Process(m.ID); p.Running() && ctx.Err() == nil; rest(ctx, lookPause) {
+	for p := w.cluster.Process(m.ID); p.Running() && ctx.Err() == nil; pause(ctx, lookPause) {
 		now := w.status(ctx, m)
 		if (now.Leader != "" || now.Term > before.Term) && calm == w.blackouts.Load() {
 			w.fail(fuzzy.Safety, "a spoiled store is kept out", "%s came back with a damaged store, or with an older copy of its disk, all "+

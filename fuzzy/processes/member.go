@@ -118,8 +118,8 @@ func (m *member) empty() error {
 	return m.disk.wipe()
 }
 
-// thin reports whether the cluster can hardly spare a member: there are only a few, or one has lost its disk.
-func (w *world) thin() bool {
+// cannotSpareOne reports whether the cluster can hardly spare a member: there are only a few, or one has lost its disk.
+func (w *world) cannotSpareOne() bool {
 	lost := func(m *member) bool { return m.now().loss.incarnation != "" }
 	return slices.ContainsFunc(w.members, lost) || w.voters.Load() < NodesMin
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// breath is a pause without a network fault.
-const breath = 3 * time.Second
+// networkPause is a pause without a network fault.
+const networkPause = 3 * time.Second
 
 // disturb runs a network fault from beginning to end.
 func (w *world) disturb(ctx context.Context, f Fault) error {
@@ -42,10 +42,10 @@ func (w *world) disturb(ctx context.Context, f Fault) error {
 		treat(w.between(side), treatment{mode: f.severed()})
 	}
 	w.count(f, "%s, for %v", who, f.For)
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	w.calm()
-	if w.thin() {
-		rest(ctx, breath) // changes can end only if a majority is connected from time to time
+	if w.cannotSpareOne() {
+		pause(ctx, networkPause) // changes can end only if a majority is connected from time to time
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ type Snapshots struct {
 func newReport(o Options) Report {
 	return Report{
 		Seed: fmt.Sprintf("%x", o.Seed), Origin: o.Origin, Nodes: o.Nodes, Faults: map[Kind]int{}, Missed: map[Kind]int{},
-		Membership: Membership{Spares: crowd(o.Nodes) - o.Nodes, Smallest: o.Nodes, Replaced: map[Kind]int{}},
+		Membership: Membership{Spares: memberCount(o.Nodes) - o.Nodes, Smallest: o.Nodes, Replaced: map[Kind]int{}},
 	}
 }
 

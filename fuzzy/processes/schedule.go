@@ -26,8 +26,8 @@ type budget struct {
 	noDisks bool // our own file system is not available
 }
 
-// crowd returns the number of members including the spare ones. They suffice for a cluster of five and a replacement.
-func crowd(nodes int) int { return min(max(nodes+1, grownMax), local.NodesMax) }
+// memberCount returns the number of members including the spare ones. They suffice for a cluster of five and a replacement.
+func memberCount(nodes int) int { return min(max(nodes+1, grownMax), local.NodesMax) }
 
 // mayLose returns the number of disks that this many voters may lose at once: the rest must be a majority.
 func mayLose(voters int) int { return max(voters-1, 0) / 2 }
@@ -46,8 +46,8 @@ func (b budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
 	return kinds, left
 }
 
-// draw returns the faults of a run, sorted by time. Each kind has its own random stream, so leaving out one kind does not change
-// the others. Each kind occurs at least once.
+// draw returns the faults of a run, sorted by time. Each kind has its own random stream, so leaving out one kind does not
+// change the others. Each kind occurs at least once.
 func draw(seed uint64, b budget, kinds []Kind, duration time.Duration) (faults []Fault) {
 	for i, h := range habits {
 		if !slices.Contains(kinds, h.kind) {

@@ -72,7 +72,7 @@ func TestBudget_NeverTheDisksOfMoreThanAMinorityAreLost(t *testing.T) {
 
 func TestBudget_SpareMembersLetTheClusterGrowToFiveAndSwap(t *testing.T) {
 	for nodes, members := range map[int]int{3: 5, 4: 5, 5: 6, 8: 9, 9: 9} {
-		assert.Equal(t, members, crowd(nodes), "%d nodes", nodes)
+		assert.Equal(t, members, memberCount(nodes), "%d nodes", nodes)
 	}
 }
 

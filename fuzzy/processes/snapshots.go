@@ -29,8 +29,8 @@ const (
 	ballastKeys  = 64
 	ballastBytes = 32 << 10 // size of each value
 	ballastPause = 100 * time.Millisecond
-	// logBytesMax bounds the log of every member, however much is written. A segment is removed a moment after a snapshot covers
-	// it. Until then LogBytes counts the whole segment, so the log may be longer by one segment.
+	// logBytesMax bounds the log of every member, however much is written. A segment is removed a moment after a snapshot
+	// covers it. Until then LogBytes counts the whole segment, so the log may be longer by one segment.
 	logBytesMax     = 32<<20 + segmentBytesMax
 	segmentBytesMax = 32 << 20 // the default of storage.LogOptions
 	// awayMax bounds the time for which a member is kept down until the leader's log no longer holds what it lacks.
@@ -89,7 +89,7 @@ func (w *world) startBallast(ctx context.Context) (stop func(), loaded bool) {
 		defer closeIdle()
 		for ctx.Err() == nil {
 			b.write(ctx)
-			rest(ctx, ballastPause)
+			pause(ctx, ballastPause)
 		}
 	})
 	return func() { cancel(); working.Wait() }, true
@@ -124,7 +124,7 @@ func (w *world) away(ctx context.Context, f Fault, m *member) error {
 // sendAway keeps the member down until the log of a leader begins behind everything that the member can have, and starts it
 // again. It returns false if that takes too long, or if the others have no leader, because they may not be a majority.
 func (w *world) sendAway(ctx context.Context, m *member) (behind bool, err error) {
-	if w.thin() {
+	if w.cannotSpareOne() {
 		w.miss(Away) // without it nothing is written
 		return false, nil
 	}
@@ -132,7 +132,7 @@ func (w *world) sendAway(ctx context.Context, m *member) (behind bool, err error
 	defer cancel()
 	w.kill(m)
 	began, led, last := time.Now(), time.Now(), uint64(0)
-	for ; !behind && ctx.Err() == nil && time.Since(led) < leaderWait; rest(ctx, lookPause) {
+	for ; !behind && ctx.Err() == nil && time.Since(led) < leaderWait; pause(ctx, lookPause) {
 		var end, base uint64
 		for _, s := range w.cluster.Statuses(ctx) {
 			end = max(end, s.Last)
@@ -171,7 +171,7 @@ func writes(s api.Snapshot) bool   { return takes(s) || receives(s) }
 func (w *world) aim(ctx context.Context, preferred *member, does func(api.Snapshot) bool) (found *member) {
 	ctx, cancel := context.WithTimeout(ctx, aimMax)
 	defer cancel()
-	for ; found == nil && ctx.Err() == nil; rest(ctx, aimPause) {
+	for ; found == nil && ctx.Err() == nil; pause(ctx, aimPause) {
 		for i, s := range w.cluster.Statuses(ctx) {
 			if does(s.Snapshot) && (found == nil || w.members[i] == preferred) {
 				found = w.members[i]
@@ -196,7 +196,7 @@ func (w *world) killAimed(ctx context.Context, f Fault, m *member) error {
 	}
 	w.kill(victim)
 	w.count(f, "%s, for %v", victim.ID, f.For)
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	return nil
 }
 

@@ -148,7 +148,7 @@ func (w *world) observe(ctx context.Context) {
 		w.report.Elections, w.report.Checks.Statuses = len(look.leaders), look.count
 		w.mu.Unlock()
 		w.progress()
-		rest(ctx, lookPause)
+		pause(ctx, lookPause)
 	}
 }
 
@@ -213,9 +213,9 @@ func (l *look) at(s api.Status) (rule, text string) {
 	return "", ""
 }
 
-// rest waits, unless the context ends.
-func rest(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause)
+// pause waits, unless the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

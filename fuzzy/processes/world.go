@@ -41,8 +41,8 @@ type world struct {
 	tasks   sync.WaitGroup // the goroutines that watch processes
 	cancel  context.CancelCauseFunc
 	stats   stats
-	// disks is held during a disk fault, and while a member's disk is replaced: a process that started meanwhile would end for a
-	// reason that the harness does not know.
+	// disks is held during a disk fault, and while a member's disk is replaced: a process that started meanwhile would end
+	// for a reason that the harness does not know.
 	disks     sync.Mutex
 	blackouts atomic.Int64 // number of times that all members were killed at once
 	voters    atomic.Int64 // number of voters in the newest configuration that was seen
@@ -110,7 +110,7 @@ func (w *world) open(program string) (err error) {
 	w.cluster.More, w.cluster.Emptied = w.arguments, w.emptied
 	w.binary = program
 	w.voters.Store(int64(w.Nodes))
-	if err := w.people(); err != nil {
+	if err := w.createMembers(); err != nil {
 		return err
 	}
 	var dirs []string
@@ -130,8 +130,8 @@ func (w *world) open(program string) (err error) {
 	return w.link()
 }
 
-// people creates the initial members, and the spare ones that join later.
-func (w *world) people() error {
+// createMembers creates the initial members, and the spare ones that join later.
+func (w *world) createMembers() error {
 	var urls []string
 	for i := range w.budget("").members {
 		n, err := local.Node{}, error(nil)
@@ -197,7 +197,7 @@ func (w *world) choose(reason string) error {
 }
 
 func (w *world) budget(reason string) budget {
-	return budget{members: crowd(w.Nodes), noDisks: reason != ""}
+	return budget{members: memberCount(w.Nodes), noDisks: reason != ""}
 }
 
 func join(kinds []Kind) string {

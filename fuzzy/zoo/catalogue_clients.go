@@ -65,11 +65,11 @@ var transfers = []Mutant{
 		value("stall.go", `p.state == snapshot`, `false`)).arranged().profiles("durable").or("TestStall"),
 	mutant("T15", "a stalled leader steps down if only members that it does not hear can help a member that needs a snapshot", "it keeps leading", "L12",
 		instead("stall.go", "c.stepDown() // who is not heard may be elected, and bring a snapshot to who needs one", `_ = c`)).arranged().profiles("durable").or("TestStall"),
-	mutant("T16", "a leader whose log waits to be applied probes an idle disk", "a disk that hangs with nothing to write is never noticed", "S2, L3",
+	mutant("T16", "a leader whose log waits to be applied tests an idle disk with a write", "a disk that hangs with nothing to write is never noticed", "S2, L3",
 		instead("stall.go", `c.leader.triesDisk = true`, `_ = c`)).arranged().profiles("durable").or("TestStall"),
-	mutant("T17", "a disk is probed only while nothing else is written", "it is probed beside other writes", "N73",
+	mutant("T17", "a disk is tested only while nothing else is written", "it is tested beside other writes", "N73",
 		value("stall.go", `c.disk.idle() && c.step.out.Write.Log == nil`, `true`)).arranged().profiles("disk", "durable", "slow").or("TestStall"),
-	mutant("T18", "a probe of the disk is one write", "every write after it carries the hard state again", "N73",
+	mutant("T18", "a test of the disk is one write", "every write after it carries the hard state again", "N73",
 		instead("output.go", `c.leader.triesDisk = false`, `_ = c`)).arranged().profiles("disk", "durable", "slow").or("TestStall"),
 }
 

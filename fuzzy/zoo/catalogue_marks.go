@@ -61,7 +61,8 @@ var marks = []Mutant{
 		value("marked.go", `o.vote`, `false`)),
 }
 
-// stranger returns a mutant of suspicion: a leader that the member's configuration does not name has shown that it lost something.
+// stranger returns a mutant of suspicion: a leader that the member's configuration does not name has shown that it lost
+// something.
 func stranger(id, rule, bug, expect string, edit Edit) Mutant {
 	return Mutant{
 		ID: id, Rule: rule, Bug: bug, Edits: []Edit{edit}, Expect: expect, Before: true,

@@ -22,8 +22,8 @@ import (
 // pure are the packages that keep the rules of the core: the root package, which is the core, and the rules of handshakes.
 var pure = []string{".", "./handshake"}
 
-// coreImports lists the packages that the pure packages may import; of some, only the listed names may be used. None of them can
-// read a clock, do I/O, start a goroutine or share state.
+// coreImports lists the packages that the pure packages may import; of some, only the listed names may be used. None of
+// them can read a clock, do I/O, start a goroutine or share state.
 var coreImports = map[string][]string{
 	"cmp": nil, "errors": nil, "maps": {"Clone"}, "math": nil, "math/bits": nil, "slices": nil, "sort": nil,
 	"strconv": nil, "strings": nil, "encoding/binary": nil, "encoding/hex": nil, "hash/crc32": nil,

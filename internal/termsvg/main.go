@@ -1,5 +1,5 @@
-// Command termsvg draws a terminal. It reads the output that a program has written to a terminal, and writes the final screen as
-// an SVG picture. It knows only the control sequences that the demo uses.
+// Command termsvg draws a terminal. It reads the output that a program has written to a terminal, and writes the final
+// screen as an SVG picture. It knows only the control sequences that the demo uses.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package tracepage makes a viewer page from a trace of a simulated run, or from the trace events that nodes wrote to files. The
-// page can open other such files. Only reader.js turns them into diagrams.
+// Package tracepage makes a viewer page from a trace of a simulated run, or from the trace events that nodes wrote to
+// files. The page can open other such files. Only reader.js turns them into diagrams.
 package tracepage
 
 import (

@@ -91,8 +91,8 @@ type release struct {
 	snapshots bool
 }
 
-// setSnapshots lets both releases take snapshots, so that they also send them to each other. If the previous release cannot read
-// snapshots, this one takes none, so that the way back stays possible.
+// setSnapshots lets both releases take snapshots, so that they also send them to each other. If the previous release cannot
+// read snapshots, this one takes none, so that the way back stays possible.
 func setSnapshots(t *testing.T, previous, here *release) {
 	const flag = "--snapshot-entries"
 	help, err := exec.CommandContext(t.Context(), previous.program, "serve", "--help").CombinedOutput()

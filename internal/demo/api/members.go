@@ -61,8 +61,8 @@ type CatchUp struct {
 	Match    uint64    `json:"match"`              // last entry that it holds
 	Last     uint64    `json:"last"`               // last entry of the leader
 	Snapshot *Transfer `json:"snapshot,omitempty"` // the snapshot that is sent to it, if any
-	// Rate is the number of entries that it acknowledges per second, and LeftMS the time until it holds the leader's log at this
-	// rate. Both are absent until they are known; LeftMS also while the log grows as fast.
+	// Rate is the number of entries that it acknowledges per second, and LeftMS the time until it holds the leader's log at
+	// this rate. Both are absent until they are known; LeftMS also while the log grows as fast.
 	Rate   float64 `json:"entries_per_second,omitempty"`
 	LeftMS float64 `json:"left_ms,omitempty"`
 	IdleMS float64 `json:"idle_ms,omitempty"` // time without progress; absent if it could vote now

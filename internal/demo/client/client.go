@@ -106,7 +106,8 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return request[api.Status](ctx, c, http.MethodGet, api.StatusPath, nil, nil)
 }
 
-// Ready returns nil if the member serves: it has a leader, and writes and reads finish. An api.Error of code api.NotReady says why not.
+// Ready returns nil if the member serves: it has a leader, and writes and reads finish. An api.Error of code api.NotReady
+// says why not.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := c.do(ctx, http.MethodGet, api.ReadyPath, nil, nil)
 	return err

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Place says where a running demo is. Each demo publishes it for the other commands in a small file, in a directory of this user
-// below the temporary directory.
+// Place says where a running demo is. Each demo publishes it for the other commands in a small file, in a directory of this
+// user below the temporary directory.
 type Place struct {
 	PID     int      `json:"pid"`     // of the demo
 	Servers []string `json:"servers"` // base URLs
@@ -36,8 +36,8 @@ func (p Place) file() string {
 	return filepath.Join(placeDir(), "demo-"+strconv.Itoa(p.PID)+".json")
 }
 
-// FindPlace returns the place of the running demo that was started last. A forged file could redirect this user's writes, so the
-// file must be in a directory that only this user can write to.
+// FindPlace returns the place of the running demo that was started last. A forged file could redirect this user's writes,
+// so the file must be in a directory that only this user can write to.
 func FindPlace() (Place, error) {
 	files, err := placeFiles()
 	if err != nil {

@@ -145,8 +145,8 @@ func (j *joiner) ask(now api.Members, at time.Time) (change *api.Change, reason 
 			others = append(others, m)
 		}
 	}
-	// Somebody may have demoted this member to a learner on purpose. But if this joiner has asked for a vote, or another disk has
-	// the id, the learner is left over from a change that was given up.
+	// Somebody may have demoted this member to a learner on purpose. But if this joiner has asked for a vote, or another
+	// disk has the id, the learner is left over from a change that was given up.
 	waits := mine != nil && mine.Kind == learner && j.self.Kind != learner && (j.asked || len(others) > 0)
 	switch {
 	case mine != nil && !waits:

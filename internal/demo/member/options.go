@@ -103,8 +103,8 @@ func (o Options) resolve() (func(context.Context, raft.Member) (string, error), 
 	}, nil
 }
 
-// checkListener returns an error if the text is not a "host:port" to listen on. The host may be empty, and port 0 lets the system
-// choose. For addresses to dial, see api.CheckAddress.
+// checkListener returns an error if the text is not a "host:port" to listen on. The host may be empty, and port 0 lets the
+// system choose. For addresses to dial, see api.CheckAddress.
 func checkListener(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -8,9 +8,10 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// unusedPeers says for which members --peers has other addresses than the configuration in the store; "" if there are none. Only
-// the configuration counts once there is one. The addresses in --peers are not tried as well: they may be from before a move and
-// belong to another process by now, and hopeless dials would delay the notice that a member has ended. The operator knows better.
+// unusedPeers says for which members --peers has other addresses than the configuration in the store; "" if there are none.
+// Only the configuration counts once there is one. The addresses in --peers are not tried as well: they may be from before
+// a move and belong to another process by now, and hopeless dials would delay the notice that a member has ended. The
+// operator knows better.
 func (o Options) unusedPeers(peers []raft.Member, now node.Members) string {
 	via, _ := o.via() // Validate has checked it
 	var differ, flags []string

@@ -13,8 +13,8 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// addressesFile is the name of a file in the data directory. It holds the address flags that were equal to the member's entry in
-// the configuration.
+// addressesFile is the name of a file in the data directory. It holds the address flags that were equal to the member's
+// entry in the configuration.
 const addressesFile = "addresses.json"
 
 // addresses are those at which the other members and clients reach a member; "" means unknown.

@@ -28,9 +28,9 @@ func (s *Server) checkBrowser(r *http.Request) error {
 	return nil
 }
 
-// isEmbedded reports whether a page of another site requests a part of itself: an image, a script or a frame. Such a page cannot
-// read the answer, but it learns whether the request succeeded, and so whether a key exists. A link that a user follows does not
-// count.
+// isEmbedded reports whether a page of another site requests a part of itself: an image, a script or a frame. Such a page
+// cannot read the answer, but it learns whether the request succeeded, and so whether a key exists. A link that a user
+// follows does not count.
 func isEmbedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":

@@ -211,7 +211,8 @@ func TestBrowser_PagesOfOtherSitesDoNotLearnWhichKeysExist(t *testing.T) {
 	}
 }
 
-// A browser that does not say which site asks gets answers that it keeps from pages of other sites. A link that a user follows is answered.
+// A browser that does not say which site asks gets answers that it keeps from pages of other sites. A link that a user
+// follows is answered.
 func TestBrowser_AnswersAreForNoPage(t *testing.T) {
 	m := newMember(t, "n1")
 	for _, path := range []string{"/status", "/nosuch", "/kv/none"} {

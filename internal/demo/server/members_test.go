@@ -259,7 +259,8 @@ func TestChange_NoTwoMembersHaveOneURL(t *testing.T) {
 	}
 }
 
-// After a replacement that was given up, two members have one id. The server decides which one is meant, or explains the problem.
+// After a replacement that was given up, two members have one id. The server decides which one is meant, or explains the
+// problem.
 func TestChange_OneOfTwoMembersWithAnID(t *testing.T) {
 	n := &changing{Fake: rafttest.NewFake("n1", &kv.Store{})}
 	n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Term: 3, Leader: "n1", Role: raft.Leader}})

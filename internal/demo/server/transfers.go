@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// transfers holds the bodies that are being read from clients, or the replies that are being written to them. Clients may be
-// slow, so both are bounded in number and in bytes. If there is no room for another one, the oldest is cut off: an honest client
-// finishes within moments, so slow clients cannot keep it out.
+// transfers holds the bodies that are being read from clients, or the replies that are being written to them. Clients may
+// be slow, so both are bounded in number and in bytes. If there is no room for another one, the oldest is cut off: an
+// honest client finishes within moments, so slow clients cannot keep it out.
 type transfers struct {
 	countMax, bytesMax int
 

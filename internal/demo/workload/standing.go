@@ -56,8 +56,8 @@ func (s standing) judge(found output) error {
 		s.key, s.value, s.revision, found.value, found.revision)
 }
 
-// scan reads every kept key, and counts a violation for each key with a wrong value. It fails if a key cannot be read before the
-// context ends.
+// scan reads every kept key, and counts a violation for each key with a wrong value. It fails if a key cannot be read
+// before the context ends.
 func (w *Workload) scan(ctx context.Context) error {
 	for _, s := range w.kept {
 		found, err := w.look(ctx, s.key)

@@ -40,7 +40,8 @@ type Config struct {
 	Timeout time.Duration
 	// Dir is the directory for a picture of a history that is not linearizable.
 	Dir string
-	// Keep keeps all keys, so that Verify can read them again. Memory then grows by some hundred bytes for every 400 operations.
+	// Keep keeps all keys, so that Verify can read them again. Memory then grows by some hundred bytes for every 400
+	// operations.
 	Keep bool
 	// History is a file for the whole history, one operation per line; "" means none.
 	History string
@@ -205,8 +206,8 @@ func (w *Workload) Verdict() Verdict {
 	return v
 }
 
-// Verify reads the keys of all chains again, and with Config.Keep all other keys, too. It returns the final verdict. It fails if
-// the context ends first, for example because there is no leader. Call it after Run has returned.
+// Verify reads the keys of all chains again, and with Config.Keep all other keys, too. It returns the final verdict. It
+// fails if the context ends first, for example because there is no leader. Call it after Run has returned.
 func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
 	defer w.http.CloseIdleConnections()
 	if err := w.journal.close(); err != nil {

@@ -7,8 +7,8 @@ const keys = {
 };
 const shifted = { ArrowLeft: "stopBack", ArrowUp: "stopBack", ArrowRight: "stopOn", ArrowDown: "stopOn" };
 
-// addReader adds a function that receives files ([{name, text}]) and returns a list of diagrams, or null for files of an unknown
-// kind. The page shows the message of an error that it throws.
+// addReader adds a function that receives files ([{name, text}]) and returns a list of diagrams, or null for files of an
+// unknown kind. The page shows the message of an error that it throws.
 function addReader(read) { readers.push(read); }
 
 class Page {
@@ -82,8 +82,8 @@ class Page {
 
   places(axis) { return [...new Set(this.diagrams.map((d) => d.at[axis]))]; }
 
-  // agree returns the diagram to show in a pane instead of the given one, with the same value on the shared axis as the diagram of
-  // the first pane.
+  // agree returns the diagram to show in a pane instead of the given one, with the same value on the shared axis as the
+  // diagram of the first pane.
   agree(pane, diagram) {
     if (this.shared < 0 || pane === 0) return diagram;
     const place = this.diagrams[this.chosen[0]].at[this.shared];

@@ -255,7 +255,8 @@ func TestStatus_ShowsWhatTheLeaderSaysOfAMember(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(out, `"problem":"n1 says: it lags"`), out)
 }
 
-// A server that does not answer, or that reports a problem itself, also appears in the leader's status: its problem is shown once.
+// A server that does not answer, or that reports a problem itself, also appears in the leader's status: its problem is
+// shown once.
 func TestStatus_SaysOnceWhatIsWrongWithAMember(t *testing.T) {
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()

@@ -455,7 +455,8 @@ func TestMembers_SaysHowToReplaceALostDisk(t *testing.T) {
 	}
 }
 
-// After a replacement that was given up, two members have one id. A command may name either; the address of the other does not count.
+// After a replacement that was given up, two members have one id. A command may name either; the address of the other does
+// not count.
 func TestMembers_TheAddressOfOneOfTwoWithAnID(t *testing.T) {
 	const voter, learner = "n3.00000000000000a1", "n3.00000000000000a2"
 	moved := func(which int) api.Members {
@@ -516,7 +517,8 @@ func TestStatus_SaysWhoDoesNotVoteAndHowTheVotersChange(t *testing.T) {
 	assert.Contains(t, out, "the voters change, joint: n1 n2 → n1\n")
 }
 
-// Any server that knows the releases reports a rolling upgrade: the leader may be upgraded last, and its release may not know them.
+// Any server that knows the releases reports a rolling upgrade: the leader may be upgraded last, and its release may not
+// know them.
 func TestStatus_SaysWhoRunsWhichReleaseWhileTheyDiffer(t *testing.T) {
 	leader := says(t, "", `{"id":"n1","role":"leader","bootstrapped":true,"members":[{"id":"n1","connected":true},{"id":"n2","connected":true}]}`)
 	status := func(n1 string) string {

@@ -201,7 +201,8 @@ func askAll(ctx context.Context, r *reach, urls []string) []report {
 	return reports
 }
 
-// askReady asks a leader that reports no problem whether its reads and writes finish: its quorum may be lost or have full disks.
+// askReady asks a leader that reports no problem whether its reads and writes finish: its quorum may be lost or have full
+// disks.
 func (r *report) askReady(ctx context.Context, server *client.Client) {
 	if r.Problem != "" || rank(r.Status) != leads {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/local"
 )
 
-// obey carries out the command of a key, and returns false if the demo is to end.
-func (d *demo) obey(ctx context.Context, key byte) bool {
+// handleKey carries out the command of a key, and returns false if the demo is to end.
+func (d *demo) handleKey(ctx context.Context, key byte) bool {
 	const ctrlC, ctrlD = 3, 4
 	switch key {
 	case 'q', 'Q', ctrlC, ctrlD:

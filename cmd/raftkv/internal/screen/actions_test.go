@@ -50,7 +50,7 @@ func TestKeys_WithoutAQuorumSayWhatHelps(t *testing.T) {
 	d.watching = true
 	for _, key := range "kzaxw" {
 		out.Reset()
-		assert.True(t, d.obey(t.Context(), byte(key)))
+		assert.True(t, d.handleKey(t.Context(), byte(key)))
 		assert.Equal(t, "nobody leads: 0 of 3 nodes run, and 2 are needed; r restarts the others\n", out.String(), string(key))
 	}
 }

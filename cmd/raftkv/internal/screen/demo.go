@@ -242,7 +242,7 @@ func (d *demo) interact(ctx context.Context, leader string) {
 		case <-ctx.Done():
 			return
 		case key := <-keys.keys:
-			if !d.obey(ctx, key) {
+			if !d.handleKey(ctx, key) {
 				return
 			}
 		case <-kills:
