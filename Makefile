@@ -1,9 +1,9 @@
-# make alone lists what there is. Only `make fix` writes to the tree.
+# make alone lists the targets. Of the checks, only `make fix` changes the tree.
 
 GO       ?= go
 TOOL      = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 FUZZTIME ?= 30s
-# Each commit has seeds of its own, and they stay the same for it.
+# The seeds depend on the commit: each commit has other seeds, and always the same.
 SEED     ?= $(shell git -c safe.directory='*' rev-parse HEAD 2>/dev/null || echo 0)
 CHAOS    ?= 5m
 SNAPSHOT ?= 1GiB
@@ -13,8 +13,8 @@ HOURS    ?= 1
 SET      ?= core
 RANGES   ?= 5
 REPORTS   = docs/results/reliability
-# The reports of make reliability and its progress, until all reports are there. Git ignores bin: the tree stays as it is, and
-# so does the build, without which no campaign is resumed.
+# The reports of make reliability and its progress, until all reports are complete. Git ignores bin, so the tree stays unchanged.
+# The build stays the same, too, which a campaign needs to be resumed.
 CAMPAIGN  = bin/reliability
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
@@ -27,7 +27,7 @@ PROCESSES = cmd/raftkv|cmd/raftkv/upgrade
 TEST      = RAFTKV_PROGRAM='$(CURDIR)/bin/raftkv' $(GO) test -vet=off
 # Commands that need not be in the main module are in modules of their own.
 MODULES   = . elections bench
-# What must build on every system; tests and benchmarks need not.
+# The packages that must build on every system; tests and benchmarks need not.
 PORTABLE  = . ./handshake ./node ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
 # No file of theirs is for one architecture: one with 32 bits stands for them all.
 SYSTEMS   = darwin/arm64 windows/amd64 linux/386
@@ -98,7 +98,7 @@ fix: ## format, and rewrite golden lists, scenarios and the README's example: re
 	cd elections && $(GO) test . -run Golden -update
 	@if grep -ql datadriven *_test.go; then $(GO) test . -run Scenario -rewrite; fi
 
-bench: ## measure our own part of SET (core; full takes hours), and go on where it was interrupted: figures, no gate
+bench: ## measure our own part of SET (core; full takes hours), and continue where it was interrupted: figures, not a gate
 	cd bench && $(GO) run . run --set $(SET) --contestants coxswain
 
 bench-peers: ## the same with the other libraries, in turns: 45 minutes for SET=core on a quiet machine
@@ -118,11 +118,11 @@ measure: ## what the tests with real processes measure: failover, slow disks, li
 	@out=$$(RAFTKV_MEASURE=1 $(GO) test -count=1 -parallel 1 -timeout 30m -v -run '$(MEASURED)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
 	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
 
-measure-snapshots: ## 1 GiB of snapshots taken, sent and restored under load (SNAPSHOT=64MiB is quick to try), and HOURS (1) of steady load
+measure-snapshots: ## measure 1 GiB of snapshots taken, sent and restored under load (SNAPSHOT=64MiB is quick to try), and HOURS (1) of steady load
 	@out=$$(RAFTKV_SNAPSHOTS=$(SNAPSHOT) RAFTKV_HOURS=$(HOURS) $(GO) test -count=1 -timeout 180m -v -run 'TestMeasure_(Snapshots|ASteadyHour)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
 	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
 
-measure-members: ## writes while a dead member is replaced (MEMBERS=64MiB of state) and voters are added and removed, ROUNDS (6) of each
+measure-members: ## measure writes while a dead member is replaced (MEMBERS=64MiB of state) and voters are added and removed, ROUNDS (6) of each
 	@out=$$(RAFTKV_MEMBERS=$(MEMBERS) RAFTKV_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 60m -v -run 'TestMeasure_Members' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
 	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
 
@@ -130,7 +130,7 @@ elections: ## write docs/results/elections.md from the whole matrix: a quarter o
 	$(GO) run -C elections ./cmd/electionlab compare --seeds 500 --markdown > docs/results/elections.md.new
 	mv docs/results/elections.md.new docs/results/elections.md
 
-fuzz: ## every fuzz target for FUZZTIME (30s) each
+fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@$(GO) list ./... | while read -r package; do \
 		$(GO) test -list '^Fuzz' $$package | grep '^Fuzz' | while read -r target; do \
 			echo "fuzz $$package $$target"; \
@@ -142,7 +142,7 @@ simulate: ## the simulator's share of the gate: SEEDS (2000) of this commit, and
 	GOGC=400 $(GO) run ./cmd/raftlab fuzz --profile all --seed $(SEED) --seeds $(or $(SEEDS),2000)
 	$(GO) run ./cmd/raftlab zoo --must-kill
 
-reliability: ## once a release: write docs/results/reliability.md anew from SEEDS (200000) seeds, the whole zoo in RANGES (5) ranges and CHAOS (5m) of real processes; after an interrupt it goes on where it was
+reliability: ## once a release: write docs/results/reliability.md anew from SEEDS (200000) seeds, the whole zoo in RANGES (5) ranges and CHAOS (5m) of real processes; after an interrupt it continues where it stopped
 	mkdir -p $(CAMPAIGN)
 	$(GO) build -buildvcs=true -o bin/raftlab ./cmd/raftlab
 	bin/raftlab fuzz --profile all --seed $(SEED) --seeds $(or $(SEEDS),200000) --resume $(CAMPAIGN)/fuzz.progress --json > $(CAMPAIGN)/campaign.json
@@ -153,7 +153,7 @@ reliability: ## once a release: write docs/results/reliability.md anew from SEED
 	mv $(CAMPAIGN)/reliability.md docs/results/reliability.md
 	rm -r $(CAMPAIGN)
 
-govulncheck: ## known vulnerabilities in what we compile, where their database can be reached
+govulncheck: ## look for known vulnerabilities in what we compile, if their database can be reached
 	@out=$$($(TOOL) govulncheck ./... 2>&1 && cd elections && $(TOOL) govulncheck ./... 2>&1); code=$$?; echo "$$out"; \
 	if [ $$code -ne 0 ] && echo "$$out" | grep -q 'vuln\.go\.dev'; then \
 		echo "govulncheck: its database cannot be reached from here; nothing was checked"; exit 0; \

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 )
 
-// Whoever asks for what cannot be done gets one line that names it and what helps, and nothing has changed.
+// A change that cannot be made is refused with one line that names the problem and the remedy, and nothing changes.
 func TestEndToEnd_BadChangesChangeNothing(t *testing.T) {
 	t.Parallel()
 	c := newClusterOf(t, 3, 1)

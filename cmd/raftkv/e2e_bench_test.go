@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bench may start a cluster for itself, and leaves nothing behind.
+// bench can start a cluster of its own, and leaves nothing behind.
 func TestBench_OnAClusterOfItsOwn(t *testing.T) {
 	temporary := t.TempDir()
 	cmd := exec.Command(program, "bench", "--nodes", "3", "--callers", "4",

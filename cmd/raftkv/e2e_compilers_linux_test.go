@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/local"
 )
 
-// minutesVariable is how many minutes an idle cluster runs beside compilers.
+// minutesVariable sets the number of minutes for which an idle cluster runs beside compilers.
 const minutesVariable = "RAFTKV_MINUTES"
 
 // compile builds the standard library again and again until the context ends.
@@ -24,7 +24,7 @@ func compile(ctx context.Context, cache string) {
 	for ctx.Err() == nil {
 		build := exec.CommandContext(ctx, "go", "build", "-a", "std")
 		build.Env = append(os.Environ(), "GOCACHE="+cache)
-		_ = build.Run() // the context kills the last one
+		_ = build.Run() // the context kills the last build
 	}
 }
 
@@ -73,7 +73,7 @@ func TestMeasure_NoNeedlessChangeBesideCompilers(t *testing.T) {
 	c.write()
 }
 
-// lines counts the lines of all logs that contain a text.
+// lines counts the lines with a text in the logs of all members.
 func (c cluster) lines(text string) (count int) {
 	for _, n := range c.Nodes {
 		log, err := os.ReadFile(filepath.Join(c.dir, n.ID+".log"))

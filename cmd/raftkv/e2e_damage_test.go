@@ -26,18 +26,18 @@ func TestEndToEnd_ADamagedFileIsRefusedAndTheOthersGoOn(t *testing.T) {
 			damaged := c.others(c.leader("").ID)[0]
 			needle := bytes.Repeat([]byte("needle"), 100)
 			c.writeValue(needle)
-			c.write() // what is behind an entry shows that it was durable
+			c.write() // the entries behind one show that it was durable
 			c.caughtUp()
 			c.Kill(damaged.ID)
 			c.refusesDamage(damaged, filepath.Join(c.DataDir(damaged.ID), holdsEntries), needle)
-			c.write() // two of three go on
+			c.write() // two of three members continue
 			require.NoError(t, c.Start(damaged.ID))
 			c.caughtUp()
 		})
 	}
 }
 
-// refusesDamage damages a file of a member that does not run, in several ways, and puts it back.
+// refusesDamage damages a file of a stopped member in several ways, and restores it at the end.
 func (c cluster) refusesDamage(n local.Node, file string, needle []byte) {
 	t := c.t
 	t.Helper()
@@ -63,7 +63,7 @@ func (c cluster) refusesDamage(n local.Node, file string, needle []byte) {
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(row.data, kept), "%s: the file is unchanged", row.rule)
 	}
-	if filepath.Base(file) != storage.BoltFile { // without that one the directory has no store
+	if filepath.Base(file) != storage.BoltFile { // without raft.db the directory has no store
 		require.NoError(t, os.Remove(file))
 		code, says := runServe(t, c.ServeArgs(n))
 		assert.Equal(t, 1, code)

@@ -92,7 +92,7 @@ func TestEndToEnd_NothingOutlivesAKilledDemo(t *testing.T) {
 	readUntil(t, stdout.Read, "8 clients write and read")
 	require.NoError(t, demo.Process.Kill())
 	assert.Error(t, demo.Wait())
-	require.Eventually(t, func() bool { // once the ports and the data are free again
+	require.Eventually(t, func() bool { // retry until the ports and the data are free again
 		out, err := exec.CommandContext(t.Context(), program, "demo", "--data", data, "--duration", "100ms").CombinedOutput()
 		return err == nil && strings.Contains(string(out), "linearizable")
 	}, patience, poll)

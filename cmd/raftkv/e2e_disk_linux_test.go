@@ -20,7 +20,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// startOnSmallDisks returns a cluster with a leader, whose members each have a disk of 8 MiB, and keep their logs as given.
+// startOnSmallDisks returns a cluster with a leader. Each member has a disk of 8 MiB, and keeps its log as given.
 func startOnSmallDisks(t *testing.T, log storage.Kind) (c cluster, leader local.Node) {
 	t.Helper()
 	c = newCluster(t)
@@ -35,7 +35,7 @@ func startOnSmallDisks(t *testing.T, log storage.Kind) (c cluster, leader local.
 	return c, c.leader("")
 }
 
-// fillDisk fills the disk of a member. It returns the file whose removal makes room again.
+// fillDisk fills the disk of a member. It returns the file that has to be removed to make room again.
 func fillDisk(t *testing.T, dir string) (filler string) {
 	t.Helper()
 	filler = filepath.Join(dir, "filler")
@@ -69,7 +69,7 @@ func (c cluster) awaitEnd(id string) (code int, log string) {
 	return exit.ExitCode(), string(all)
 }
 
-// A member with its log in bbolt ends when its disk is full, and is started again when there is room.
+// A member with its log in bbolt ends when its disk is full, and can be restarted when there is room.
 func TestEndToEnd_AFullDiskEndsAMemberWithItsLogInBbolt(t *testing.T) {
 	t.Parallel()
 	namespace.WithMounts(t, func() {
@@ -82,8 +82,8 @@ func TestEndToEnd_AFullDiskEndsAMemberWithItsLogInBbolt(t *testing.T) {
 			assert.Equal(t, 1, code, full.ID)
 			assert.Contains(t, log, "the node has ended: ", full.ID)
 			assert.Contains(t, log, "no space left on the disk: make room and start again", full.ID)
-			assert.Contains(t, log, "the last decisions are not kept", full.ID)
-			writes(t, w, 20) // two of three go on
+			assert.Contains(t, log, "the last decisions could not be written", full.ID)
+			writes(t, w, 20) // two of three members continue
 
 			require.NoError(t, os.Remove(filler))
 			require.NoError(t, c.Start(full.ID))
@@ -93,7 +93,8 @@ func TestEndToEnd_AFullDiskEndsAMemberWithItsLogInBbolt(t *testing.T) {
 	})
 }
 
-// A leader with its log in segments hands over when its disk is full. It goes on, without a restart, when there is room.
+// A leader with its log in segments transfers its leadership when its disk is full. It continues without a restart when
+// there is room.
 func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	namespace.WithMounts(t, func() {
@@ -101,7 +102,7 @@ func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
 		_, verify := c.work()
 		filler := fillDisk(t, c.DataDir(full.ID))
 		value := make([]byte, 40<<10)
-		require.Eventually(t, func() bool { // the first segment has 1 MiB, and the next one is made when a quarter is full
+		require.Eventually(t, func() bool { // the first segment has 1 MiB, and the next one is made when a quarter of it is full
 			c.writeValue(value)
 			return c.leader("").ID != full.ID
 		}, patience, poll)
@@ -109,7 +110,7 @@ func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
 			return strings.HasPrefix(s.Tolerance, "none: 2 of 3 voters count, ") &&
 				strings.Contains(s.Tolerance, full.ID+" does not count: its disk has no room")
 		})
-		for range 30 { // two of three go on when the segment of the third is full
+		for range 30 { // two of three members continue when the segment of the third is full
 			c.writeValue(value)
 		}
 		c.awaitLine(full.ID, "the disk has no room for more entries of the log: make room")
@@ -140,7 +141,7 @@ func TestEndToEnd_AReadOnlyDiskIsRefusedAndTheOthersGoOn(t *testing.T) {
 		assert.Equal(t, 1, code)
 		assert.Contains(t, log, "--data: storage: data directory is not writable: check the mount and the permissions")
 		assert.Contains(t, log, dir)
-		writes(t, w, 20) // two of three go on
+		writes(t, w, 20) // two of three members continue
 
 		require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT, ""))
 		require.NoError(t, c.Start(leader.ID))

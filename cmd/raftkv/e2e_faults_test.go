@@ -60,7 +60,7 @@ func replaced(args []string, flag string, change func(string) string) []string {
 	return changed
 }
 
-// startApart starts a process that is not one of the cluster's. It ends with the test.
+// startApart starts a process outside of the cluster. It ends with the test.
 func startApart(t *testing.T, args []string) *local.Process {
 	t.Helper()
 	p, err := local.StartProcess(program, args, filepath.Join(t.TempDir(), "log"))
@@ -117,7 +117,7 @@ func TestEndToEnd_AMemberOfAnotherClusterIsKeptOut(t *testing.T) {
 		}
 		return false
 	})
-	c.write() // two of three go on
+	c.write() // two of three members continue
 }
 
 func TestEndToEnd_APeerThatDoesNotResolveIsNamedInTheStatus(t *testing.T) {
@@ -161,7 +161,7 @@ func TestEndToEnd_AStrangerOnTheRaftPortIsLoggedAndChangesNothing(t *testing.T) 
 	defer stranger.Close()
 	_, err = stranger.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 	require.NoError(t, err)
-	_, _ = io.Copy(io.Discard, stranger) // until the server closes or resets it
+	_, _ = io.Copy(io.Discard, stranger) // until the server closes or resets the connection
 	require.Eventually(t, func() bool {
 		return strings.Contains(c.LogTail(leader.ID), "inbound connection was not let in")
 	}, patience, poll)

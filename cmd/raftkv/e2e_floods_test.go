@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// floodTime is how long a flood lasts.
+// floodTime is the duration of a flood.
 const floodTime = 8 * time.Second
 
-// flood keeps that many connections to the address busy: it calls do with each, and with a new connection as soon as do
-// has returned. They end with the test, or with stop.
+// flood keeps n connections to the address busy: it calls do with each, and with a new connection as soon as do has returned.
+// The connections end with the test, or with stop.
 func flood(t *testing.T, address string, connections int, do func(ctx context.Context, conn net.Conn)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var callers sync.WaitGroup
@@ -65,7 +65,7 @@ func (y *tally) String() string {
 		y.done.Load(), y.refused.Load(), y.failed.Load(), 100*float64(all-y.done.Load())/float64(max(all, 1)))
 }
 
-// honest writes to the member with 8 well-behaved clients for that time.
+// honest writes to the member with 8 well-behaved clients for this time.
 func honest(t *testing.T, n local.Node, d time.Duration) *tally {
 	t.Helper()
 	shared := client.NewHTTP(16, 5*time.Second)

@@ -18,15 +18,15 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 )
 
-// gapClients write one after the other each, with a pause: a steady load that two cores can carry.
+// gapClients is the number of clients. Each makes one write at a time, with pauses: a steady load that two cores can carry.
 const (
 	gapClients = 8
 	gapPause   = 4 * time.Millisecond
-	gapRetry   = 2 * time.Millisecond // after an error, before the next server is asked
-	gapTimeout = 2 * time.Second      // of one write
+	gapRetry   = 2 * time.Millisecond // pause after an error, before the next server is asked
+	gapTimeout = 2 * time.Second      // limit of one write
 )
 
-// acks are the times at which each client's writes were acknowledged, in order.
+// acks holds the times at which each client's writes were acknowledged, in order.
 type acks struct {
 	mu    sync.Mutex
 	times [][]time.Time // by client
@@ -38,10 +38,10 @@ func (a *acks) add(client int, at time.Time) {
 	a.times[client] = append(a.times[client], at)
 }
 
-// gaps are the longest times without an acknowledgement in a window.
+// gaps holds the longest times without an acknowledgement in a window.
 type gaps struct {
-	all time.Duration // without one of any client
-	one time.Duration // without one of some client
+	all time.Duration // without an acknowledgement to any client
+	one time.Duration // without an acknowledgement to some client
 }
 
 func (g gaps) String() string {
@@ -50,7 +50,7 @@ func (g gaps) String() string {
 
 func tenths(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
 
-// between returns the longest gaps that overlap the window: one that began before it, or ended after it, counts in full.
+// between returns the longest gaps that overlap the window. A gap that begins before it, or ends after it, counts in full.
 func (a *acks) between(from, to time.Time) (g gaps) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,8 +63,8 @@ func (a *acks) between(from, to time.Time) (g gaps) {
 	return g
 }
 
-// longestGap returns the longest time between two moments of a sorted list that overlaps the window. Beyond the ends of the
-// list, the gap counts to the end of the window.
+// longestGap returns the longest gap between two times of a sorted list that overlaps the window. Before the first and
+// after the last time of the list, the gap counts to the end of the window.
 func longestGap(times []time.Time, from, to time.Time) (longest time.Duration) {
 	first, found := slices.BinarySearchFunc(times, from, time.Time.Compare)
 	before := from
@@ -109,15 +109,15 @@ func TestLongestGap_CountsWhatOverlapsTheWindow(t *testing.T) {
 	}
 }
 
-// probe looks at the machine beside the members: how long a small synced write takes on the same disk, and how late a
-// goroutine wakes up. A gap that is as long as these is the machine's.
+// probe measures the machine beside the members: the duration of small synced writes on the same disk, and the delay of a
+// goroutine's wake-ups. A gap that is no longer than these is due to the machine.
 type probe struct {
 	mu    sync.Mutex
 	disk  []took
 	sleep []took
 }
 
-// took is something that took a while.
+// took is a measured duration.
 type took struct {
 	began time.Time
 	long  time.Duration
@@ -154,7 +154,7 @@ func startProbe(t *testing.T) *probe {
 	return p
 }
 
-// between describes the worst that overlapped the window.
+// between describes the worst measurements that overlap the window.
 func (p *probe) between(from, to time.Time) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,8 +170,8 @@ func (p *probe) between(from, to time.Time) string {
 		tenths(worst(p.disk)), tenths(worst(p.sleep)))
 }
 
-// steadyLoad lets clients write until the function that it returns is called. A client stays with one server until it gets an
-// error, and then asks the next one.
+// steadyLoad lets clients write until the returned function is called. A client stays with one server until it gets an error,
+// and then asks the next one.
 func (c cluster) steadyLoad(keys, valueBytes int) (a *acks, stop func()) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

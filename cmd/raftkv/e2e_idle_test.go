@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// heartbeatRole makes this test binary one of the processes that an idle cluster is compared with. Its value is the address
-// to listen on, or the two addresses to send to.
+// heartbeatRole makes this test binary act as one of the processes with which an idle cluster is compared. Its value is the
+// address to listen on, or the two addresses to send to.
 const heartbeatRole = "RAFTKV_HEARTBEAT"
 
 const heartbeatInterval = 50 * time.Millisecond
 
-// heartbeat does the least that a leader and its followers must do: one process sends a few bytes to each of the two
-// others every 50 ms, and they answer. It runs until it is killed.
+// heartbeat does the minimum work of a leader and its followers: one process sends a few bytes to each of the two others every
+// 50 ms, and they answer. It runs until it is killed.
 func heartbeat(addresses string) {
 	if all := strings.Split(addresses, ","); len(all) > 1 {
 		lead(all)
@@ -62,7 +62,7 @@ func lead(followers []string) {
 	}
 }
 
-// cpu returns the processor time of the process.
+// cpu returns the CPU time of the process.
 func cpu(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task/*/schedstat"))

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// joiningCluster returns three members that serve, and a fourth one that joins them when it is started.
+// joiningCluster returns three serving members, and a fourth one that joins them when it is started.
 func joiningCluster(t *testing.T) (c cluster, joins local.Node) {
 	t.Helper()
 	c = newClusterOf(t, 3, 1)
@@ -31,7 +31,7 @@ func joiningCluster(t *testing.T) (c cluster, joins local.Node) {
 	return c, c.Nodes[3]
 }
 
-// joined waits until the node is a voter with an incarnation other than the one given, and returns its own.
+// joined waits until the node is a voter with an incarnation other than the given one, and returns the new incarnation.
 func (c cluster) joined(n local.Node, other string) (incarnation string, index uint64) {
 	c.t.Helper()
 	shared := c.clients()
@@ -65,9 +65,9 @@ func TestEndToEnd_AMemberJoinsByItselfWhateverBecameOfItsDisk(t *testing.T) {
 	require.NoError(t, c.Start(n4.ID))
 	first, index := c.joined(n4, "")
 
-	c.Kill(n4.ID) // the flag may stay on its command line
+	c.Kill(n4.ID) // --join may stay on its command line
 	require.NoError(t, c.Start(n4.ID))
-	require.Eventually(t, func() bool { return bytes.Count([]byte(c.LogTail(n4.ID)), []byte("is one of the cluster")) > 0 }, patience, poll)
+	require.Eventually(t, func() bool { return bytes.Count([]byte(c.LogTail(n4.ID)), []byte("belongs to the cluster")) > 0 }, patience, poll)
 	again, same := c.joined(n4, "")
 	assert.Equal(t, []any{first, index}, []any{again, same}, "nothing changes")
 
@@ -112,7 +112,7 @@ func TestEndToEnd_AMemberThatWasRemovedJoinsAgainWhenItIsStarted(t *testing.T) {
 	w, verify := c.work()
 	require.NoError(t, c.Start(n4.ID))
 	first, _ := c.joined(n4, "")
-	require.Eventually(t, func() bool { return bytes.Contains([]byte(c.LogTail(n4.ID)), []byte("is one of the cluster")) }, patience, poll)
+	require.Eventually(t, func() bool { return bytes.Contains([]byte(c.LogTail(n4.ID)), []byte("belongs to the cluster")) }, patience, poll)
 	c.members(c.Nodes[0], 0, "remove", n4.ID)
 	c.ends(n4, 9)
 	writes(t, w, 20)
@@ -122,7 +122,7 @@ func TestEndToEnd_AMemberThatWasRemovedJoinsAgainWhenItIsStarted(t *testing.T) {
 	verify()
 }
 
-// A command line that was copied to another machine must not drive out the member that runs.
+// A command line that was copied to another machine must not replace the running member.
 func TestEndToEnd_ACopiedCommandLineTakesNobodysPlace(t *testing.T) {
 	t.Parallel()
 	c, n4 := joiningCluster(t)

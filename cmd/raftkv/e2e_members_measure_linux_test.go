@@ -23,22 +23,22 @@ import (
 	"github.com/coxswain/raft/internal/size"
 )
 
-// RAFTKV_MEMBERS=64MiB measures changes of the members of a cluster with a state of that size, and RAFTKV_ROUNDS says how often.
-// Measure on a machine that does nothing else: see "make measure-members".
+// RAFTKV_MEMBERS=64MiB measures membership changes of a cluster with a state of this size, in RAFTKV_ROUNDS rounds. Measure
+// on a machine without other load: see "make measure-members".
 const (
 	membersVariable = "RAFTKV_MEMBERS"
 	roundsVariable  = "RAFTKV_ROUNDS"
 	roundsDefault   = 6
 	timeoutMeasured = 150 * ms        // the default of --election-timeout
-	afterReplaced   = 5 * time.Second // how long writes are watched after a replacement
-	afterChanged    = time.Second     // and how long a change may go on to be felt
-	aroundChange    = 250 * ms        // how long writes are watched after another change is done
+	afterReplaced   = 5 * time.Second // time for which writes are watched after a replacement
+	afterChanged    = time.Second     // time for which a change may still affect writes
+	aroundChange    = 250 * ms        // time for which writes are watched before and after a change
 	ordinaryWindows = 2               // before a change, and after it
 	probes          = 200
 	smallState      = 1 << 20
 )
 
-// measuredMembers returns how many bytes the state is to have, and the number of rounds, or skips the test.
+// measuredMembers returns the wanted size of the state and the number of rounds, or skips the test.
 func measuredMembers(t *testing.T) (bytes, rounds int) {
 	t.Helper()
 	text := os.Getenv(membersVariable)
@@ -50,7 +50,7 @@ func measuredMembers(t *testing.T) (bytes, rounds int) {
 	return bytes, number(t, roundsVariable, roundsDefault)
 }
 
-// conditions starts the load, prints what the figures depend on, and returns the medians of a round trip and of a synced
+// conditions starts the load, prints the conditions of the measurement, and returns the medians of a round trip and of a synced
 // write under the load.
 func (c cluster) conditions(t *testing.T, state int) (a *acks, trip, synced time.Duration) {
 	t.Helper()
@@ -72,13 +72,14 @@ func (c cluster) conditions(t *testing.T, state int) (a *acks, trip, synced time
 	return a, busyTrip, busySynced
 }
 
-// median returns the same as spread prints: of an even number, the lower one of the two in the middle. It sorts the figures.
+// median returns the median as spread prints it: of an even number of figures, the lower of the two in the middle. It sorts the
+// figures.
 func median(figures []time.Duration) time.Duration {
 	slices.Sort(figures)
 	return figures[(len(figures)-1)/2]
 }
 
-// roundTrips returns how long one byte takes to a process on this machine and back.
+// roundTrips returns round-trip times of one byte between two processes of this machine.
 func roundTrips(t *testing.T) (took []time.Duration) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -103,7 +104,7 @@ func roundTrips(t *testing.T) (took []time.Duration) {
 	return took
 }
 
-// syncedWrites returns how long a write of a page and its fdatasync take, on the disk of the members.
+// syncedWrites returns durations of a write of a page with its fdatasync, on the disk of the members.
 func syncedWrites(t *testing.T) (took []time.Duration) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "probe"))
@@ -119,7 +120,7 @@ func syncedWrites(t *testing.T) (took []time.Duration) {
 	return took
 }
 
-// emptied are the members that lost their disks, and are started without the initial members.
+// emptied holds the members that lost their disks, and are started without the list of initial members.
 type emptied struct {
 	mu  sync.Mutex
 	ids map[string]bool
@@ -133,14 +134,14 @@ func (e *emptied) has(n local.Node) bool {
 	return e.ids[n.ID]
 }
 
-// set says that a member has lost its disk, and whether it is to join by itself.
+// set records that a member has lost its disk, and whether it is to join by itself.
 func (e *emptied) set(id string, joins bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ids[id], e.joins = true, joins
 }
 
-// replacing are the figures of the replacements of one kind.
+// replacing holds the figures of replacements of one kind.
 type replacing struct {
 	gaps, without         []gaps
 	done, caughtUp, after []time.Duration
@@ -177,7 +178,7 @@ func TestMeasure_MembersReplaced(t *testing.T) {
 	}
 }
 
-// replaceOne kills a member, empties its disk, starts it and replaces it. Before, it looks at writes without all that.
+// replaceOne kills a member, empties its disk, starts it and replaces it. Before that, it measures writes without a loss.
 func (c cluster) replaceOne(a *acks, p *probe, lost *emptied, r *replacing, joins, leads bool) {
 	t := c.t
 	c.caughtUp()
@@ -195,7 +196,7 @@ func (c cluster) replaceOne(a *acks, p *probe, lost *emptied, r *replacing, join
 	require.NoError(t, err)
 	killed := time.Now()
 	c.Kill(n.ID)
-	// The old store goes with the test: to delete it would occupy the disk that the others share.
+	// The old store is deleted after the test: deleting it now would occupy the disk that the others share.
 	require.NoError(t, os.Rename(c.DataDir(n.ID), filepath.Join(c.dir, fmt.Sprint("lost-", killed.UnixNano()))))
 	lost.set(n.ID, joins)
 	began := time.Now()
@@ -219,7 +220,7 @@ func (c cluster) replaceOne(a *acks, p *probe, lost *emptied, r *replacing, join
 		tenths(w.began.Sub(began)), tenths(w.ended.Sub(began)), p.between(killed, time.Now()))
 }
 
-// replacedAt waits until a member with that id has another incarnation, and nothing is left to do.
+// replacedAt waits until the member with this id has another incarnation, and nothing is left to do.
 func (c cluster) replacedAt(through, n local.Node, old string) {
 	c.t.Helper()
 	shared := client.NewHTTP(1, patience)
@@ -232,10 +233,10 @@ func (c cluster) replacedAt(through, n local.Node, old string) {
 	}, c.patience, 20*ms, "%s is replaced", n.ID)
 }
 
-// caughtUp says from when until when a member that was empty received what the cluster had.
+// caughtUp holds the times at which an empty member began to receive the cluster's data, and had received it.
 type caughtUp struct{ began, ended time.Time }
 
-// watchCatchUp waits until the member has applied what had been committed before.
+// watchCatchUp waits until the member has applied everything that was committed before the call.
 func (c cluster) watchCatchUp(n local.Node, target uint64) (w caughtUp) {
 	shared := client.NewHTTP(1, patience)
 	defer shared.CloseIdleConnections()
@@ -276,7 +277,7 @@ func gapsOf(figures []gaps) (all, one []time.Duration) {
 	return all, one
 }
 
-// changing are the figures of the changes of one kind, and of equally long windows without one.
+// changing holds the figures of changes of one kind, and of equally long windows without a change.
 type changing struct {
 	with, without []gaps
 	took          []time.Duration
@@ -287,7 +288,7 @@ func TestMeasure_MembersAddedAndRemoved(t *testing.T) {
 	c := newClusterOf(t, 3, 2)
 	lost := &emptied{ids: map[string]bool{}}
 	c.Emptied = lost.has
-	// The log stays short: MembersReplaced measures what it costs to bring a member up.
+	// The log stays short: MembersReplaced measures the cost of catching up.
 	c.More = func(local.Node) []string {
 		return []string{"--snapshot-log-bytes", "4MiB", "--snapshot-tail-bytes", "64KiB"}
 	}
@@ -343,7 +344,7 @@ func (c cluster) aVoter(leader local.Node) local.Node {
 	return leader
 }
 
-// changeOnce makes a change, and looks at the writes around it and in an equally long window after it.
+// changeOnce makes a change, and measures the writes around it and in an equally long window after it.
 func (c cluster) changeOnce(a *acks, p *probe, f *changing, of local.Node, change api.Change) {
 	t := c.t
 	shared := client.NewHTTP(1, patience)
@@ -365,7 +366,7 @@ func (c cluster) changeOnce(a *acks, p *probe, f *changing, of local.Node, chang
 	<-time.After(aroundChange)
 	ended := time.Now()
 	with := a.between(began, ended)
-	<-time.After(afterChanged) // it is over
+	<-time.After(afterChanged) // the effects of the change are over
 	without := append(before, ordinary(a, ended.Sub(began))...)
 	f.with, f.without, f.took = append(f.with, with), append(f.without, without...), append(f.took, took)
 	all, _ := gapsOf(without)
@@ -373,7 +374,7 @@ func (c cluster) changeOnce(a *acks, p *probe, f *changing, of local.Node, chang
 		tenths(took), with, spread(all), p.between(began, ended))
 }
 
-// window returns how long the windows around the changes were so far.
+// window returns the durations of the windows around the changes so far.
 func (f *changing) window() time.Duration {
 	if len(f.took) == 0 {
 		return 2 * aroundChange
@@ -381,7 +382,7 @@ func (f *changing) window() time.Duration {
 	return median(slices.Clone(f.took)) + aroundChange
 }
 
-// ordinary returns the gaps of a few windows of that length without a change.
+// ordinary returns the gaps of a few windows of this length without a change.
 func ordinary(a *acks, long time.Duration) (without []gaps) {
 	for range ordinaryWindows {
 		began := time.Now()
@@ -398,7 +399,7 @@ func describe(c api.Change) string {
 	return fmt.Sprint("removing ", c.Remove[0].ID)
 }
 
-// print compares the gaps with the ordinary ones, which a change may exceed by this much.
+// print compares the gaps with the ordinary ones. A change may exceed them by the given duration.
 func (f *changing) print(t *testing.T, what string, allowed time.Duration) {
 	t.Helper()
 	with, one := gapsOf(f.with)

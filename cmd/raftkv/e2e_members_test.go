@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// members runs "raftkv members" with the arguments, through the server of one node. It must exit with the code.
+// members runs "raftkv members" with the arguments, through the server of one node. The exit code must be the given one.
 func (c cluster) members(through local.Node, code int, args ...string) (out, errs string) {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), program, append(append([]string{"members"}, args...), "--server", through.URL())...)
@@ -35,7 +35,7 @@ func (c cluster) members(through local.Node, code int, args ...string) (out, err
 	return stdout.String(), stderr.String()
 }
 
-// voters waits until a member knows that these are the voters, and that no change is running.
+// voters waits until a member reports these voters, and that no change is running.
 func (c cluster) voters(through local.Node, want ...string) {
 	c.t.Helper()
 	shared := client.NewHTTP(1, patience)
@@ -46,7 +46,7 @@ func (c cluster) voters(through local.Node, want ...string) {
 	}, c.patience, poll, "%s: voters %v", through.ID, want)
 }
 
-// ends waits until the process of a member ends with the exit code.
+// ends waits until the process of a member has ended with this exit code.
 func (c cluster) ends(n local.Node, code int) {
 	c.t.Helper()
 	select {
@@ -76,7 +76,7 @@ func TestEndToEnd_GrowsFromOneToThreeAndBack(t *testing.T) {
 	out, _ := c.members(n2, 0, "add", n3.ID, n3.RaftAddr, n3.URL())
 	assert.Contains(t, out, "nothing to do: configuration ")
 
-	c.Kill(n1.ID) // each of the three is as good as the others
+	c.Kill(n1.ID) // any one of the three may fail
 	c.leader(n1.ID)
 	writes(t, w, 20)
 	require.NoError(t, c.Start(n1.ID))
@@ -96,7 +96,7 @@ func TestEndToEnd_GrowsFromOneToThreeAndBack(t *testing.T) {
 	_, errs := c.members(others[0], 1, "remove", others[0].ID)
 	assert.Contains(t, errs, "last_voter")
 	require.NoError(t, c.Start(first.ID))
-	c.ends(first, 9) // its log, or the others, still know that it was removed
+	c.ends(first, 9) // its log or the other members know that it was removed
 	verify()
 }
 
@@ -112,12 +112,12 @@ func TestEndToEnd_AMemberWhoseDiskIsLostIsReplaced(t *testing.T) {
 	_, errs := c.members(other, 1, "replace", lost.ID)
 	assert.Contains(t, errs, "member_unreachable", "it does not run")
 	require.NoError(t, c.Start(lost.ID))
-	c.members(other, 0, "replace", lost.ID) // whether the leader has noticed yet or not
+	c.members(other, 0, "replace", lost.ID) // even if the leader has not noticed the loss yet
 	c.voters(leader, "n1", "n2", "n3")
 	out, _ := c.members(other, 0, "replace", lost.ID)
 	assert.Regexp(t, "nothing to do: configuration .*; at the address of its replacement, "+lost.ID+" itself answers", out)
 	c.caughtUp()
-	c.Kill(other.ID) // so that nothing is committed without the new one
+	c.Kill(other.ID) // now nothing is committed without the new member
 	writes(t, w, 20)
 	c.await(lost, "serves", func(s api.Status) bool { return s.Leader != "" && !s.Wiped })
 	require.NoError(t, c.Start(other.ID))

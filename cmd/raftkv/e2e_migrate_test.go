@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A member is killed while clients write, its log is moved, with a kill in the middle of that as well, and it goes on with what it
-// had; and the same again on the way back.
+// A member is killed while clients write, and its log is moved; the move itself is killed, too, and repeated. Then the member
+// continues with all its data. The way back is the same.
 func TestEndToEnd_AMemberGoesOnWithItsLogMoved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -53,7 +53,7 @@ func migrateArgs(dir string, to storage.Kind) []string {
 	return []string{"migrate", "--data", dir, "--to", string(to)}
 }
 
-// migrate runs the command to its end.
+// migrate runs the command until it ends.
 func (c cluster) migrate(n local.Node, to storage.Kind) (code int, says string) {
 	c.t.Helper()
 	out, err := exec.CommandContext(c.t.Context(), program, migrateArgs(c.DataDir(n.ID), to)...).CombinedOutput()
@@ -65,7 +65,7 @@ func (c cluster) migrate(n local.Node, to storage.Kind) (code int, says string) 
 	return code, string(out)
 }
 
-// killedMigrate kills the command when it begins to copy, if it does not end before.
+// killedMigrate kills the command when it begins to copy, unless it ends before.
 func (c cluster) killedMigrate(n local.Node, to storage.Kind) {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), program, migrateArgs(c.DataDir(n.ID), to)...)
@@ -77,7 +77,7 @@ func (c cluster) killedMigrate(n local.Node, to storage.Kind) {
 	lines := bufio.NewScanner(said)
 	require.True(c.t, lines.Scan(), "it says that it begins")
 	require.Contains(c.t, lines.Text(), "copied 0 of ")
-	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Process.Kill() // the command may have ended
 	_ = cmd.Wait()
 	c.t.Logf("%s to %s, killed: %q", n.ID, to, out.String())
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told waits until every member says that the members are where they listen, and that no change is running.
+// told waits until every member reports the present addresses of all members, and that no change is running.
 func (c cluster) told() {
 	c.t.Helper()
 	clients := c.clients()
@@ -31,7 +31,7 @@ func (c cluster) told() {
 	}
 }
 
-// remembered waits until every member has noted that its flags are its entry: it may move from then on.
+// remembered waits until every member has recorded that its flags are equal to its entry: from then on it may move.
 func (c cluster) remembered() {
 	c.t.Helper()
 	for _, n := range c.Nodes {
@@ -42,7 +42,7 @@ func (c cluster) remembered() {
 	}
 }
 
-// moved returns the member as it is after a move. It must not run.
+// moved gives a stopped member other addresses, and returns it.
 func (c cluster) moved(id string) (n local.Node) {
 	c.t.Helper()
 	require.NoError(c.t, c.Move(id))
@@ -74,7 +74,7 @@ func TestEndToEnd_AMemberThatHasMovedCorrectsItsEntry(t *testing.T) {
 		assert.Contains(t, out, n.RaftAddr)
 	}
 	c.Kill()
-	require.NoError(t, c.Start()) // nobody needs the former addresses
+	require.NoError(t, c.Start()) // the former addresses are not needed
 	c.leader("")
 	c.write()
 	c.told()
@@ -89,14 +89,14 @@ func TestEndToEnd_AllMembersMoveAtOnce(t *testing.T) {
 	for _, id := range []string{"n1", "n2", "n3"} {
 		c.moved(id)
 	}
-	require.NoError(t, c.Start()) // with the new addresses in --peers alone
+	require.NoError(t, c.Start()) // with the new addresses only in --peers
 	for _, n := range c.Nodes {
 		c.await(n, "what it does with --peers", func(s api.Status) bool {
 			return slices.ContainsFunc(s.Missing, func(m string) bool { return strings.Contains(m, "start each with --via n1="+c.Nodes[0].RaftAddr) })
 		})
 	}
 	c.Kill()
-	c.More = func(local.Node) (via []string) { // the same on each of them
+	c.More = func(local.Node) (via []string) { // the same for each member
 		for _, n := range c.Nodes {
 			via = append(via, "--via", n.ID+"="+n.RaftAddr)
 		}

@@ -13,13 +13,13 @@ import (
 	"github.com/coxswain/raft/internal/demo/workload"
 )
 
-// linked is a cluster whose members reach each other through links that a test can break.
+// linked is a cluster whose members communicate through links that a test can break.
 type linked struct {
 	cluster
 	net *testnet.Net
 }
 
-// onLinks runs body with a cluster of which no member runs yet.
+// onLinks runs body with a cluster whose members are not started yet.
 func onLinks(t *testing.T, body func(linked)) {
 	testnet.Inside(t, func(n *testnet.Net) {
 		c := linked{newCluster(t), n}
@@ -43,7 +43,7 @@ func onLinks(t *testing.T, body func(linked)) {
 
 func (c linked) place(n local.Node) int { return slices.Index(c.Nodes, n) }
 
-// treat sets how all links behave.
+// treat sets the behaviour of all links.
 func (c linked) treat(how testnet.Link) {
 	for from := range c.Nodes {
 		for to := range c.Nodes {
@@ -67,8 +67,8 @@ func (c linked) cutOff(n local.Node) {
 	}
 }
 
-// stops harms one leader after the other. It returns how long after the harm each time the first write was acknowledged
-// that was called after it.
+// stops harms one leader after another. For each, it returns the time from the harm until the first later write was
+// acknowledged.
 func (c linked) stops(w *workload.Workload, rounds int, harm func(leader local.Node)) (stops []time.Duration) {
 	c.t.Helper()
 	for range rounds {
@@ -78,7 +78,7 @@ func (c linked) stops(w *workload.Workload, rounds int, harm func(leader local.N
 		began := time.Now()
 		stops = append(stops, nextWrite(c.t, w, began).Sub(began))
 		c.treat(testnet.Link{})
-		require.NoError(c.t, c.Start(leader.ID)) // if harm has killed it
+		require.NoError(c.t, c.Start(leader.ID)) // in case harm has killed the leader
 		c.caughtUp()
 	}
 	return stops
@@ -117,7 +117,7 @@ func TestMeasure_LongWays(t *testing.T) {
 				load.measureElection("%v one way, and nobody leads", delay)
 			}
 			c.treat(testnet.Link{})
-			require.NoError(t, c.Start()) // the member that was killed
+			require.NoError(t, c.Start()) // start the member that was killed
 			c.caughtUp()
 			load.verify()
 		}

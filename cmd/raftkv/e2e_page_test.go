@@ -19,12 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// page runs the commands of docs/membership.md as they stand, in a directory of its own and on free ports.
+// page runs the commands of docs/membership.md literally, but in a new directory and on free ports.
 type page struct {
 	t         *testing.T
 	dir       string
-	blocks    [][]string        // of commands
-	ports     map[string]string // on the page -> in the test
+	blocks    [][]string        // blocks of commands
+	ports     map[string]string // port on the page -> port in the test
 	processes map[string]*local.Process
 }
 
@@ -65,7 +65,7 @@ func openPage(t *testing.T) *page {
 
 func (p *page) log(id string) string { return filepath.Join(p.dir, id+".log") }
 
-// here returns a text of the page with the ports of the test.
+// here replaces the ports in a text of the page by those of the test.
 func (p *page) here(text string) string {
 	return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllStringFunc(text, func(address string) string {
 		require.Contains(p.t, p.ports, address, "the page uses a port that the test does not know")
@@ -73,7 +73,7 @@ func (p *page) here(text string) string {
 	})
 }
 
-// run runs a command of the page, and returns what it prints.
+// run runs a command of the page, and returns its output.
 func (p *page) run(line string) string {
 	p.t.Helper()
 	words := strings.Fields(p.here(line))
@@ -113,7 +113,7 @@ func (p *page) serve(words []string) {
 	p.processes[id] = process
 }
 
-// voters waits until the servers, one of which must answer, say that these are the voters.
+// voters waits until the servers report these voters. One of the servers must answer.
 func (p *page) voters(server string, want ...string) {
 	p.t.Helper()
 	l := client.NewLookout([]string{p.here(server)})
@@ -124,7 +124,7 @@ func (p *page) voters(server string, want ...string) {
 	}, patience, poll, "voters %v", want)
 }
 
-// ended waits until the process of a member has ended with the exit code.
+// ended waits until the process of a member has ended with this exit code.
 func (p *page) ended(id string, code int) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
@@ -148,7 +148,7 @@ func TestEndToEnd_ThePageOfMembershipSaysWhatIsTrue(t *testing.T) {
 	grow, replace, move, shrink := p.blocks[0], p.blocks[1], p.blocks[2], p.blocks[3]
 
 	for i, line := range grow {
-		if i == 3 { // it shows what is so, and here they join first
+		if i == 3 { // this block shows a state that is reached only once the members have joined
 			p.voters(n1, "n1", "n2", "n3")
 		}
 		out := p.run(line)
@@ -161,7 +161,7 @@ func TestEndToEnd_ThePageOfMembershipSaysWhatIsTrue(t *testing.T) {
 	}
 	p.run("raftkv put color blue --server " + n1)
 
-	p.processes["n3"].Kill() // the machine is lost
+	p.processes["n3"].Kill() // as if the machine were lost
 	require.NoError(t, os.RemoveAll(filepath.Join(p.dir, "n3")))
 	for _, line := range replace {
 		p.run(line)
@@ -187,7 +187,7 @@ func TestEndToEnd_ThePageOfMembershipSaysWhatIsTrue(t *testing.T) {
 	assert.Equal(t, "blue", p.run("raftkv get color --server "+moved))
 }
 
-// remember waits until every member knows that its flags are its entry, which takes it a moment.
+// remember waits until every member has recorded that its flags are equal to its entry, which takes a moment.
 func (p *page) remember() {
 	p.t.Helper()
 	for id := range p.processes {

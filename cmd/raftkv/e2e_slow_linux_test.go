@@ -22,9 +22,9 @@ import (
 const (
 	// longTimeout is the timeout of clients whose writes may take seconds.
 	longTimeout = 10 * time.Second
-	// electionPatience is how long a row waits for a leader. A row without one by then reports that.
+	// electionPatience is the time for which a row waits for a leader. A row without a leader by then reports that.
 	electionPatience = 30 * time.Second
-	// syncsPerWrite is how many syncs bbolt makes for a transaction.
+	// syncsPerWrite is the number of syncs of a bbolt transaction.
 	syncsPerWrite = 2
 )
 
@@ -34,7 +34,7 @@ func fullOnly(t *testing.T) {
 	}
 }
 
-// load is a workload whose requests are all recorded.
+// load is a workload that records all its requests.
 type load struct {
 	*workload.Workload
 	verify  func()
@@ -56,7 +56,7 @@ func (c cluster) load(clients int, timeout time.Duration) *load {
 	return l
 }
 
-// since returns the requests that were called at that moment or later, in the order in which they ended.
+// since returns the requests that were called at the given time or later, in the order in which they ended.
 func (l *load) since(began time.Time) (all []workload.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *load) measure(during time.Duration, what string, args ...any) {
 		unknown, refused, slices.Max(gaps).Round(time.Millisecond), elections, l.c.writeTime().since(slow))
 }
 
-// measureElection logs how long it takes from now on until a write is acknowledged.
+// measureElection logs the time from now until a write is acknowledged.
 func (l *load) measureElection(what string, args ...any) (elected bool) {
 	l.c.t.Helper()
 	began, terms := time.Now(), l.c.term()
@@ -112,7 +112,7 @@ func (l *load) measureElection(what string, args ...any) (elected bool) {
 	return err == nil
 }
 
-// term returns the highest term that a member knows.
+// term returns the highest term of all members.
 func (c cluster) term() (term uint64) {
 	for _, s := range c.Statuses(c.t.Context()) {
 		term = max(term, s.Term)
@@ -155,8 +155,8 @@ func (c cluster) writeTime() (sum writeTime) {
 	return sum
 }
 
-// slow makes each write of the disks take that long: of the first disk a sixth less, of the third a sixth more. 0 makes
-// them fast again.
+// slow sets the duration of each disk write. It is a sixth less on the first disk, and a sixth more on the third. 0 makes the
+// disks fast again.
 func (c cluster) slow(disks map[string]*powercut.FS, write time.Duration) {
 	c.t.Helper()
 	each := []time.Duration{write * 5 / 6, write, write * 7 / 6}
@@ -222,7 +222,7 @@ func TestMeasure_BootstrapOnSlowDisks(t *testing.T) {
 			elected := load.measureElection("bootstrap where each disk write takes %v", write)
 			c.slow(disks, 0)
 			if !elected {
-				nextWrite(t, load.Workload, time.Now()) // fails the test if there is none
+				nextWrite(t, load.Workload, time.Now()) // fails the test without a leader
 			}
 			load.verify()
 		})
@@ -275,7 +275,7 @@ func TestMeasure_TransfersOnSlowDisks(t *testing.T) {
 	}
 }
 
-// longestPause returns the longest time between two acknowledged writes since a moment.
+// longestPause returns the longest time between two acknowledged writes after a given time.
 func (l *load) longestPause(began time.Time) (longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

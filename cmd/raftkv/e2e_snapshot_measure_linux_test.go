@@ -25,19 +25,19 @@ import (
 	"github.com/coxswain/raft/internal/size"
 )
 
-// RAFTKV_SNAPSHOTS=1GiB measures snapshots of a state of that size, RAFTKV_HOURS=1 a cluster under load for that long.
-// Measure on a machine that does nothing else: see "make measure-snapshots".
+// RAFTKV_SNAPSHOTS=1GiB measures snapshots of a state of this size, and RAFTKV_HOURS=1 measures a cluster under load for an
+// hour. Measure on a machine without other load: see "make measure-snapshots".
 const (
 	snapshotsVariable = "RAFTKV_SNAPSHOTS"
 	hoursVariable     = "RAFTKV_HOURS"
 	measuredValue     = 1 << 10 // bytes of each value
 	measuredRate      = 32 << 20
-	measuredRounds    = 3 // of two pairs each
+	measuredRounds    = 3 // rounds of two pairs each
 	windowMax         = 10 * time.Second
 	loadClients       = 8
 	loadPause         = 5 * time.Millisecond
-	sendingMax        = 20 * time.Second // until the leader sends a snapshot
-	measuredMax       = 10 * time.Minute // for what takes long with a large state, and longer on a slow disk
+	sendingMax        = 20 * time.Second // limit of the wait until the leader sends a snapshot
+	measuredMax       = 10 * time.Minute // limit of each wait, which may be long with a large state on a slow disk
 )
 
 func TestMeasure_Snapshots(t *testing.T) {
@@ -47,7 +47,8 @@ func TestMeasure_Snapshots(t *testing.T) {
 	}
 	whole, err := size.Parse(text)
 	require.NoError(t, err)
-	// Of a large state, hardly any snapshot is taken by itself: each window has the ones that it is to have.
+	// With a large state, hardly any snapshot is taken without a command, so each window has only the snapshots that it
+	// asks for.
 	c, _ := startSnapshotting(t, "--snapshot-entries", "1000000000", "--snapshot-log-bytes", "8MiB", "--snapshot-tail-bytes", "64KiB",
 		"--snapshot-rate", strconv.Itoa(measuredRate))
 	c.patience = measuredMax
@@ -64,7 +65,7 @@ func TestMeasure_Snapshots(t *testing.T) {
 	t.Run("sent", c.measureSending)
 }
 
-// measureRestart prints how long a restart with a snapshot and a short log takes.
+// measureRestart prints the duration of a restart with a snapshot and a short log.
 func (c cluster) measureRestart(t *testing.T) {
 	t.Helper()
 	restarted := c.others(c.leader("").ID)[0]
@@ -85,12 +86,12 @@ func (c cluster) measureRestart(t *testing.T) {
 		size.Format(before.LogBytes), took, took[1].Seconds()*float64(1<<30)/float64(before.Snapshot.Bytes))
 }
 
-// window is what was seen of a cluster under load for a while.
+// window holds the observations of a cluster under load for some time.
 type window struct {
 	p50, p99, max time.Duration
 	writes        int
-	resident      map[string]int64 // bytes of each member, the most that was seen
-	moved         bool             // something went on until the end
+	resident      map[string]int64 // maximum resident bytes of each member
+	moved         bool             // the measured operation lasted until the end
 }
 
 func (w window) String() string {
@@ -99,7 +100,7 @@ func (w window) String() string {
 
 const ms = time.Millisecond
 
-// look writes to the leader for the length of a window. goesOn is asked at the end.
+// look writes to the leader for the length of a window. goesOn says at the end whether the measured operation still runs.
 func (c cluster) look(leader local.Node, length time.Duration, keys int, goesOn func() bool) window {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), length)
@@ -135,8 +136,8 @@ func (c cluster) look(leader local.Node, length time.Duration, keys int, goesOn 
 	return w
 }
 
-// resident returns the resident memory of a member's process, in bytes, without the pages of its files that the system
-// keeps, such as those of raft.db: it can have these back at any time.
+// resident returns the resident memory of a member's process in bytes. It leaves out cached pages of files such as raft.db,
+// because the system can reclaim these at any time.
 func (c cluster) resident(id string) int64 {
 	p := c.Process(id)
 	if p == nil || !p.Running() {
@@ -152,10 +153,10 @@ func (c cluster) resident(id string) int64 {
 	return 0
 }
 
-// pairs compares windows with and without something, in pairs.
+// pairs compares windows with and without an operation, in pairs.
 type pairs struct {
 	ratios []float64
-	extra  []int64 // bytes of the leader
+	extra  []int64 // extra bytes of the leader
 }
 
 func (p *pairs) add(t *testing.T, leader string, without, with window) {
@@ -186,12 +187,12 @@ func signed(bytes int64) string {
 	return size.Format(bytes)
 }
 
-// windowOf returns how long a window is, of which two fit into the time that the bytes take.
+// windowOf returns the length of a window, so that two fit into the time that the bytes take.
 func windowOf(bytes int64) time.Duration {
 	return min(windowMax, time.Duration(float64(bytes)/measuredRate*0.4*float64(time.Second)))
 }
 
-// measureTaking compares the leader while it takes a snapshot with itself while it takes none: A B B A.
+// measureTaking compares the leader while it takes a snapshot with the leader without a snapshot, in the order A B B A.
 func (c cluster) measureTaking(t *testing.T) {
 	leader := c.leader("")
 	before, err := c.Status(t.Context(), leader)
@@ -225,8 +226,8 @@ func (c cluster) measureTaking(t *testing.T) {
 	assert.Equal(t, before.Term, after.Term, "nobody else had to lead")
 }
 
-// measureSending compares the leader while it sends a snapshot to a member that was away with itself while that member is
-// away: A B B A.
+// measureSending compares the leader while it sends a snapshot to a member that was away with the leader while that member is
+// away, in the order A B B A.
 func (c cluster) measureSending(t *testing.T) {
 	var p pairs
 	before, err := c.Status(t.Context(), c.leader(""))
@@ -243,7 +244,7 @@ func (c cluster) measureSending(t *testing.T) {
 	assert.Equal(t, before.Term, after.Term, "nobody else had to lead")
 }
 
-// sendOnce measures two pairs. It leaves the member that was away running.
+// sendOnce measures two pairs. At the end, the member that was away runs again.
 func (c cluster) sendOnce(t *testing.T, p *pairs, leader, away local.Node, keys int) {
 	always := func() bool { return true }
 	sends := func() bool {
@@ -279,7 +280,7 @@ func (c cluster) sendOnce(t *testing.T, p *pairs, leader, away local.Node, keys 
 	p.add(t, leader.ID, fourth, third)
 }
 
-// footprint is what a member takes at one moment.
+// footprint is the use of resources by a member at one moment.
 type footprint struct{ resident, disk, log, descriptors, goroutines int64 }
 
 func (f footprint) String() string {
@@ -298,7 +299,7 @@ func (c cluster) footprint(n local.Node) (f footprint) {
 		if info, gone := os.Lstat(path); err == nil && gone == nil && !entry.IsDir() {
 			f.disk += info.Size()
 		}
-		return nil // a snapshot may have gone meanwhile
+		return nil // a snapshot file may have been deleted meanwhile
 	})
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.Process(n.ID).PID()))
 	require.NoError(c.t, err)
@@ -331,7 +332,7 @@ func (c cluster) metric(n local.Node, name string) (value int64) {
 const (
 	steadyKeys    = 20_000
 	steadySamples = 60
-	steadyGrowth  = 1.1 // how much more the second half may take than the first, since the garbage collector is not steady
+	steadyGrowth  = 1.1 // allowed ratio of the second half to the first, because the garbage collector is not steady
 )
 
 func TestMeasure_ASteadyHour(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startSnapshotting returns a cluster with a leader, whose members are started with these flags as well.
+// startSnapshotting returns a cluster with a leader, whose members have these additional flags.
 func startSnapshotting(t *testing.T, flags ...string) (c cluster, leader local.Node) {
 	t.Helper()
 	c = newCluster(t)
@@ -23,7 +23,7 @@ func startSnapshotting(t *testing.T, flags ...string) (c cluster, leader local.N
 	return c, c.leader("")
 }
 
-// fill writes the keys from first to before limit, each with a value of that many bytes, with several clients.
+// fill writes the keys from first to limit-1 with several clients, each with a value of this many bytes.
 func (c cluster) fill(first, limit, valueBytes int) {
 	c.t.Helper()
 	const writers = 32
@@ -46,7 +46,7 @@ func (c cluster) fill(first, limit, valueBytes int) {
 
 func fillKey(i int) string { return fmt.Sprintf("fill/%07d", i) }
 
-// snapshot makes a member take a snapshot, and waits until it has.
+// snapshot makes a member take a snapshot, and waits until it is taken.
 func (c cluster) snapshot(n local.Node) {
 	c.t.Helper()
 	shared := client.NewHTTP(1, patience)
@@ -58,7 +58,7 @@ func (c cluster) snapshot(n local.Node) {
 	c.await(n, "takes a snapshot", func(s api.Status) bool { return s.Snapshot.Last >= before.Applied })
 }
 
-// sendAway kills a member, and lets the leader's log begin behind what the member has.
+// sendAway kills a member, and writes until the leader's log no longer holds what the member lacks.
 func (c cluster) sendAway(away, leader local.Node) {
 	c.t.Helper()
 	before, err := c.Status(c.t.Context(), leader)
@@ -103,10 +103,10 @@ func TestEndToEnd_AMemberThatWasAwayIsSentASnapshotWhateverIsKilled(t *testing.T
 	require.NoError(t, c.Start(away.ID))
 	c.await(away, "receives a snapshot", receives)
 	c.await(leader, "sends it", func(s api.Status) bool { return s.Snapshot.Sending != nil && s.Snapshot.Sending.Peer == away.ID })
-	c.Kill(away.ID) // the receiver, in the middle of it
+	c.Kill(away.ID) // the receiver, during the transfer
 	require.NoError(t, c.Start(away.ID))
 	c.await(away, "receives a snapshot again", receives)
-	c.Kill(leader.ID) // the sender, in the middle of it
+	c.Kill(leader.ID) // the sender, during the transfer
 	require.NoError(t, c.Start(leader.ID))
 	began := time.Now()
 	c.caughtUp()

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopTries is how often a test stops a member before it fails. A member that stops waits a second for its requests, and
-// a machine under load may not send one in that time.
+// stopTries is the number of attempts to stop a member before a test fails. A stopping member waits for its requests for a
+// second, and a machine under load may not send one in that time.
 const stopTries = 5
 
-// A leader that is told to stop transfers its leadership before it waits for its requests to end. Otherwise one request
-// whose body arrives slowly would keep all writes waiting for as long.
+// A leader that stops transfers its leadership before it waits for its requests to end. Otherwise one request whose body
+// arrives slowly would delay all writes.
 func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T) {
 	t.Parallel()
 	c, leader := startCluster(t)
@@ -41,7 +41,7 @@ func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T
 	require.NoError(t, err, "the request is carried out by the next leader")
 }
 
-// heldRequest is a write whose body the server waits for.
+// heldRequest is a write for whose body the server waits.
 type heldRequest struct {
 	conn   net.Conn
 	answer *bufio.Reader

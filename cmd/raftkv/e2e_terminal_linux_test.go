@@ -32,7 +32,7 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 	return user, program
 }
 
-// status returns what "raftkv status" prints of the demo, whatever its exit code.
+// status returns the output of "raftkv status" about the demo, with any exit code.
 func status(t *testing.T) string {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), program, "status").CombinedOutput()
@@ -56,7 +56,7 @@ func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 		}
 	}()
 	press := func(key, until string) string {
-		for { // again if there was no leader, or a failover was under way
+		for { // repeat if there was no leader, or a failover was under way
 			_, err := user.WriteString(key)
 			require.NoError(t, err)
 			got := readUntil(t, user.Read, until, "nobody leads: ", "wait for the last ", "now: ")
@@ -84,7 +84,7 @@ func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 	assert.NotContains(t, status(t), "n4")
 	press("a", "n4 joined after ")
 	assert.Contains(t, press("q", "linearizable"), "verdict: ")
-	rest, _ := io.ReadAll(user) // until the program has closed its end
+	rest, _ := io.ReadAll(user) // read until the program has closed its end
 	shown.Write(rest)
 	require.NoError(t, demo.Wait())
 }

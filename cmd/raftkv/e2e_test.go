@@ -74,7 +74,7 @@ func number(t *testing.T, variable string, standard int) int {
 	return n
 }
 
-// cluster is three processes.
+// cluster is a cluster of processes, three by default.
 type cluster struct {
 	*local.Cluster
 	t   *testing.T
@@ -83,13 +83,13 @@ type cluster struct {
 	patience time.Duration
 }
 
-// newCluster returns a cluster of which no member runs yet. Its processes end with the test.
+// newCluster returns a cluster whose members are not started yet. Its processes end with the test.
 func newCluster(t *testing.T) cluster {
 	t.Helper()
 	return newClusterOf(t, 3, 0)
 }
 
-// newClusterOf is newCluster with another number of initial members, and with spares that join later.
+// newClusterOf is newCluster with a given number of initial members, and with spares that join later.
 func newClusterOf(t *testing.T, initial, spares int) cluster {
 	t.Helper()
 	dir := t.TempDir()
@@ -162,7 +162,7 @@ func (c cluster) await(n local.Node, what string, as func(api.Status) bool) {
 	}, c.patience, poll, "%s: %s", n.ID, what)
 }
 
-// caughtUp waits until all have applied what the leader has committed by now.
+// caughtUp waits until all members have applied what the leader has committed at the time of the call.
 func (c cluster) caughtUp() {
 	c.t.Helper()
 	leader, err := c.Status(c.t.Context(), c.leader(""))
@@ -207,7 +207,7 @@ func (c cluster) work() (w *workload.Workload, verify func()) {
 // works counts the calls of workAs.
 var works atomic.Uint64
 
-// workAs is work with other settings of the clients.
+// workAs is work with the given settings of the clients.
 func (c cluster) workAs(cfg workload.Config) (w *workload.Workload, verify func()) {
 	c.t.Helper()
 	for _, n := range c.Nodes {
@@ -233,7 +233,7 @@ func (c cluster) workAs(cfg workload.Config) (w *workload.Workload, verify func(
 	}
 }
 
-// nextWrite returns when the first write that was called after the moment was acknowledged.
+// nextWrite returns the time of the acknowledgement of the first write that was called after the given time.
 func nextWrite(t *testing.T, w *workload.Workload, after time.Time) time.Time {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -243,7 +243,7 @@ func nextWrite(t *testing.T, w *workload.Workload, after time.Time) time.Time {
 	return at
 }
 
-// writes waits until that many writes have been acknowledged, one after the other.
+// writes waits until this many writes have been acknowledged, one after another.
 func writes(t *testing.T, w *workload.Workload, count int) {
 	t.Helper()
 	for range count {

@@ -18,7 +18,7 @@ import (
 	"github.com/coxswain/raft/internal/built"
 )
 
-// patience is for what must happen.
+// patience is the limit of each wait for something that must happen.
 const patience = time.Minute
 
 // program builds raftlab.
@@ -49,7 +49,7 @@ func builtChaos(t *testing.T, program string, args ...string) (cmd *exec.Cmd, ou
 	return cmd, out, temp
 }
 
-// left returns the processes and mounts that have to do with the directory.
+// left returns the processes and mounts that name the directory.
 func left(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/mounts")
@@ -59,7 +59,7 @@ func left(t *testing.T, dir string) (all []string) {
 			all = append(all, line)
 		}
 	}
-	for _, file := range []string{"cmdline", "environ"} { // a member has it in the one, who serves a disk in the other
+	for _, file := range []string{"cmdline", "environ"} { // a member's command line names it, and the environment of a disk's server
 		processes, err := filepath.Glob("/proc/[0-9]*/" + file)
 		require.NoError(t, err)
 		for _, process := range processes {
@@ -71,7 +71,7 @@ func left(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// inFullSwing waits until the members of a run have begun.
+// inFullSwing waits until the members of a run have started.
 func inFullSwing(t *testing.T, temp string) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -6,5 +6,5 @@ import "time"
 
 var started = time.Now()
 
-// cpuTime is the time on the wall where the system does not tell better.
+// cpuTime returns the elapsed time, because this system does not report CPU time.
 func cpuTime() time.Duration { return time.Since(started) }

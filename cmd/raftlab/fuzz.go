@@ -27,7 +27,7 @@ import (
 const (
 	workersMax    = 1024
 	seedsDefault  = 1000
-	repeatedEvery = 50 // one seed in this many is run twice, and must give the same run
+	repeatedEvery = 50 // of this many seeds, one is run twice and must give the same run
 	saveEvery     = time.Second
 )
 
@@ -39,30 +39,30 @@ type campaign struct {
 	base     uint64
 	profiles []string
 	asJSON   bool
-	onward   bool   // go on after a failure
-	resume   string // the path of file, if any
+	onward   bool   // continue after a failure
+	resume   string // path of the file with the progress, if any
 
 	mu sync.Mutex
 	progress
-	again    []int // of Running: to be run again, since an earlier process ended meanwhile
+	again    []int // seeds of Running that an earlier process began and did not finish
 	file     *resume.File
 	saved    time.Time
-	unsaved  error // why the progress could not be saved
+	unsaved  error // error of saving the progress
 	stop     bool
 	bar      *progressbar.ProgressBar
-	began    time.Time     // minus the time that earlier processes took
-	computed time.Duration // before it began, minus what earlier processes have computed
+	began    time.Time     // start, moved back by the time that earlier processes took
+	computed time.Duration // CPU time at the start, minus the CPU time of earlier processes
 }
 
-// progress is how far a campaign has come. Seeds are named by their distance from the first.
+// progress is the progress of a campaign. A seed is numbered by its distance from the first one.
 type progress struct {
-	Taken   int    `json:"taken"`   // the seeds below have been begun
-	Running []int  `json:"running"` // of these: not finished yet
-	Report  report `json:"report"`  // of the others
+	Taken   int    `json:"taken"`   // seeds with smaller numbers have been begun
+	Running []int  `json:"running"` // seeds that have been begun and not finished
+	Report  report `json:"report"`  // report on the finished seeds
 }
 
-// report is what fuzz prints, as text or as JSON. Rates are per core: by the processor time of all workers together,
-// including garbage collection.
+// report is the output of fuzz, as text or as JSON. Rates are per core: they are divided by the CPU time of all workers
+// together, including garbage collection.
 type report struct {
 	Seeds        int     `json:"seeds"`
 	Profiles     string  `json:"profiles"`
@@ -70,15 +70,15 @@ type report struct {
 	Seconds      float64 `json:"seconds"`
 	CoreSeconds  float64 `json:"core_seconds"`
 	Events       int     `json:"events"`
-	Again        int     `json:"events_again"` // of seeds that were run twice
+	Again        int     `json:"events_again"` // events of the second runs of seeds that were run twice
 	VirtualHours float64 `json:"virtual_hours"`
 	Faults       int     `json:"faults"`
 	Crashes      int     `json:"crashes"`
 	Elections    int     `json:"elections"`
 	Proposals    int     `json:"proposals"`
 	Commits      int     `json:"commits"`
-	Changes      int     `json:"changes"` // of the members, that were asked for
-	Changed      int     `json:"changed"` // answered as made
+	Changes      int     `json:"changes"` // membership changes that clients asked for
+	Changed      int     `json:"changed"` // membership changes that were reported as made
 	Histories    int     `json:"histories"`
 	Repeated     int     `json:"repeated"`
 	Excused      int     `json:"excused"`
@@ -86,7 +86,7 @@ type report struct {
 
 	Origin string `json:"origin"` // commit, machine and day
 
-	Decisions map[string]int `json:"decisions"` // how often cores decided what
+	Decisions map[string]int `json:"decisions"` // number of times that cores took each decision
 	ByFault   map[string]int `json:"by_fault"`
 
 	Handed fuzzy.Handed `json:"handed_down"` // configurations that leaders left unfinished
@@ -118,12 +118,12 @@ func newFuzz() *cobra.Command {
 	var base, profile string
 	cmd := &cobra.Command{
 		Use: "fuzz", Short: "Run many seeds, and stop at the first that fails", Args: usage.Args(cobra.NoArgs),
-		Long: `Runs seeds, the profiles in turn, and reports what happened in them. The seeds before a merge are those of
+		Long: `Runs seeds, with the profiles in turn, and reports what happened. The seeds before a merge are those of
 make simulate; make reliability runs 200,000 for a release.
 
 With --resume FILE, fuzz saves its progress in FILE every second and when it ends. After an interrupt, a kill or a crash
-the same command goes on from there: every seed counts once. The file belongs to one build of raftlab, one set of
-profiles, one first seed and one number of seeds; another campaign is refused. Remove it to begin anew.
+the same command continues from there: every seed counts once. The file belongs to one build of raftlab, one set of
+profiles, one first seed and one number of seeds; another campaign is refused. Remove the file to begin anew.
 
 ` + exitHelp,
 		Example: `  raftlab fuzz --profile all --seeds 200000 --keep-going --resume progress.json --json > campaign.json`,
@@ -137,14 +137,14 @@ profiles, one first seed and one number of seeds; another campaign is refused. R
 			return c.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().IntVar(&c.workers, "workers", runtime.NumCPU(), "runs at the same time")
-	cmd.Flags().IntVar(&c.seeds, "seeds", 0, "how many seeds; default: 1000, or as many as --duration allows")
+	cmd.Flags().IntVar(&c.workers, "workers", runtime.NumCPU(), "number of runs at the same time")
+	cmd.Flags().IntVar(&c.seeds, "seeds", 0, "number of seeds; default: 1000, or as many as --duration allows")
 	cmd.Flags().DurationVar(&c.duration, "duration", 0, "how long")
 	cmd.Flags().StringVar(&base, "seed", "0", "the first seed, in hexadecimal; of a commit's hash, the first 16 digits count")
 	cmd.Flags().StringVar(&profile, "profile", "swarm", "profiles, separated by commas, or all")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the report as JSON")
-	cmd.Flags().BoolVar(&c.onward, "keep-going", false, "go on after a failure")
-	cmd.Flags().StringVar(&c.resume, "resume", "", "save the progress in this file, and go on from what it holds")
+	cmd.Flags().BoolVar(&c.onward, "keep-going", false, "continue after a failure")
+	cmd.Flags().StringVar(&c.resume, "resume", "", "save the progress in this file, and continue from what it holds")
 	return cmd
 }
 
@@ -180,7 +180,7 @@ func (c *campaign) prepare(base, profile string) error {
 	return nil
 }
 
-// goOn reads what earlier processes have done of this campaign.
+// goOn loads the progress that earlier processes of this campaign saved.
 func (c *campaign) goOn() (err error) {
 	what := fmt.Sprintf("fuzz --profile %s --seed %s --seeds %d", c.Report.Profiles, c.Report.Base, c.seeds)
 	c.file, err = resume.Open(c.resume, what, &c.progress)
@@ -206,7 +206,7 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 		c.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(errOut), progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(), progressbar.OptionSetDescription("seeds"), progressbar.OptionClearOnFinish(),
 			progressbar.OptionThrottle(100*time.Millisecond))
-		_ = c.bar.Set(c.Report.Seeds) // it is only a picture
+		_ = c.bar.Set(c.Report.Seeds) // the bar is decoration
 	}
 	var workers sync.WaitGroup
 	for range c.workers {
@@ -214,7 +214,7 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 	}
 	workers.Wait()
 	if c.bar != nil {
-		_ = c.bar.Finish() // it is only a picture
+		_ = c.bar.Finish() // the bar is decoration
 	}
 	c.save()
 	if err := errors.Join(c.unsaved, c.print(out)); err != nil {
@@ -224,7 +224,7 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 		return c.Report.Failures[0].err()
 	}
 	if asked.Err() != nil && c.file != nil {
-		return fmt.Errorf("interrupted after %d seeds; the same command goes on from there", c.Report.Seeds)
+		return fmt.Errorf("interrupted after %d seeds; the same command continues from there", c.Report.Seeds)
 	}
 	if asked.Err() != nil {
 		return fmt.Errorf("interrupted after %d seeds", c.Report.Seeds)
@@ -235,7 +235,7 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 	return nil
 }
 
-// parseSeedNumber reads --seed.
+// parseSeedNumber parses --seed.
 func parseSeedNumber(text string) (uint64, error) {
 	number, err := strconv.ParseUint(text[:min(len(text), 16)], 16, 64)
 	if err != nil || strings.Trim(text, "0123456789abcdefABCDEF") != "" {
@@ -249,7 +249,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// work runs one seed after the other.
+// work runs one seed after another.
 func (c *campaign) work(ctx context.Context) {
 	for {
 		n, ok := c.take(ctx)
@@ -262,7 +262,7 @@ func (c *campaign) work(ctx context.Context) {
 		if repeated {
 			again, _ := fuzzy.Run(seed, nil)
 			if again.Hash != result.Hash {
-				result.Failure = &fuzzy.Failure{Class: fuzzy.Safety, Rule: "T1", Text: "the same seed did something else"}
+				result.Failure = &fuzzy.Failure{Class: fuzzy.Safety, Rule: "T1", Text: "a second run of the same seed differs"}
 			}
 		}
 		c.add(n, result, repeated)
@@ -326,7 +326,7 @@ func (c *campaign) add(n int, result fuzzy.Result, repeated bool) {
 		r.ByFault[fuzzy.FaultKind(kind).String()] += injections
 	}
 	if c.bar != nil {
-		_ = c.bar.Add(1) // it is only a picture
+		_ = c.bar.Add(1) // the bar is decoration
 	}
 	if f := result.Failure; f != nil {
 		seed := result.Seed.String()
@@ -340,7 +340,7 @@ func (c *campaign) add(n int, result fuzzy.Result, repeated bool) {
 	}
 }
 
-// save writes down how far the campaign has come. If it cannot, the campaign ends, since it could not be resumed.
+// save stores the progress of the campaign. If that fails, the campaign ends, because it could not be resumed.
 func (c *campaign) save() {
 	c.rate()
 	if err := c.file.Save(&c.progress); err != nil {
@@ -369,13 +369,13 @@ func printJSON(out io.Writer, report any) error {
 	return e.Encode(report)
 }
 
-// members tells of changes of the members; "" if there was none.
+// members describes the membership changes; "" if there were none.
 func (r *report) members() string {
 	h := &r.Handed
 	if r.Changes == 0 {
 		return ""
 	}
-	return fmt.Sprintf(`  %.1f virtual hours, %d of %d changes of the members made, %d leaders, of which L20 has judged %d
+	return fmt.Sprintf(`  %.1f virtual hours, %d of %d membership changes made, %d leaders, of which L20 has judged %d
   %d configurations (%d of them joint) were left unfinished by a leader: the next one finished %d and gave up %d, the longest after %v;
   %d were left by the next one, too, %d were not in its log, and %d were open at the end of a run
 `, r.VirtualHours, r.Changed, r.Changes, h.Offices, h.Undisturbed, h.Left, h.Joint, h.Finished, h.GivenUp, time.Duration(h.Longest).Round(time.Millisecond),

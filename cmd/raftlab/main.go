@@ -1,5 +1,5 @@
-// Command raftlab runs clusters of the real core in a simulated world full of faults: thousands of runs, or one run
-// again from its seed.
+// Command raftlab runs clusters of the real core in a simulated world full of faults: it runs thousands of seeds, or replays
+// one.
 package main
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// Runs produce much garbage and keep little, so collecting it less often costs memory but saves time. Beyond memoryMax it
-// is collected as often as necessary. GOGC and GOMEMLIMIT in the environment override these values.
+// Runs produce much garbage and keep little, so collecting it less often saves time and costs memory. Beyond memoryMax,
+// garbage is collected as often as necessary. GOGC and GOMEMLIMIT in the environment override these values.
 const (
 	garbagePercent = 1600
 	memoryMax      = 4 << 30 // bytes
 )
 
 func main() {
-	powercut.Main() // chaos starts this program again, to serve the disks
+	powercut.Main() // chaos starts this program again as the server of the disks
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}

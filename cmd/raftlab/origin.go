@@ -15,7 +15,7 @@ func origin() string {
 	return fmt.Sprintf("commit %s, %s, %s", commit(), machine(), time.Now().UTC().Format(time.DateOnly))
 }
 
-// commit returns the commit that the program was built from, as far as the build records it.
+// commit returns the commit that the program was built from, if the build has recorded it.
 func commit() string {
 	info, _ := debug.ReadBuildInfo()
 	revision, changed := "unknown", ""

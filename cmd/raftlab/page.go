@@ -23,7 +23,7 @@ import (
 //go:embed reliability.md.tmpl
 var reliabilityTemplate string
 
-// The reports that the page is made from, in one directory.
+// The files of the reports that the page is made from.
 const (
 	campaignFile = "campaign.json" // raftlab fuzz --json
 	zooFile      = "zoo.json"      // raftlab zoo --json
@@ -38,14 +38,14 @@ type page struct {
 	Decisions []counted
 	Reached   int
 	Rules     []fuzzy.Rule
-	Summary   string // of the zoo
+	Summary   string // summary of the zoo
 	Zoo       string
-	Verdict   string // of chaos
+	Verdict   string // verdict of chaos
 	Chaos     string
-	Case      string // a case file
+	Case      string // text of a case file
 }
 
-// counted is how often something happened.
+// counted is the number of times that something happened.
 type counted struct {
 	Name  string
 	Count int
@@ -58,7 +58,7 @@ func newPage() *cobra.Command {
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return writePage(cmd.OutOrStdout(), reports) },
 	}
-	cmd.Flags().StringVar(&reports, "reports", "docs/results/reliability", "the directory that the reports are in")
+	cmd.Flags().StringVar(&reports, "reports", "docs/results/reliability", "directory of the reports")
 	return cmd
 }
 
@@ -73,7 +73,7 @@ func writePage(w io.Writer, reports string) error {
 		}
 	}
 	if p.Campaign.Seeds == 0 || len(mutants) == 0 || chaotic.Verdict == "" {
-		return fmt.Errorf("%s: a report that holds no result; `make reliability` makes the reports", reports)
+		return fmt.Errorf("%s: a report holds no result; `make reliability` makes the reports", reports)
 	}
 	var table strings.Builder
 	if err := zoo.WriteMarkdown(&table, mutants); err != nil {
@@ -111,7 +111,7 @@ func readReport(path string, into any) error {
 		return fmt.Errorf("%w; `make reliability` makes the reports", err)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("%s is no report: %w", path, err)
+		return fmt.Errorf("%s is not a report: %w", path, err)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ const (
 	someChaos   = `{"verdict":"clean","nodes":5}`
 )
 
-// What failed is on the page, too.
+// The page shows failures, too.
 func TestPage_ShowsWhatTheReportsSay(t *testing.T) {
 	code, out, errOut := lab("page", "--reports", reportsOf(t, someSeeds, someMutants, someChaos))
 	require.Equal(t, exitClean, code, errOut)
@@ -53,10 +53,10 @@ func TestPage_RefusesReportsThatHoldNothing(t *testing.T) {
 	}
 	code, _, errOut := lab("page", "--reports", reportsOf(t, `[]`, someMutants, someChaos))
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, errOut, "is no report")
+	assert.Contains(t, errOut, "is not a report")
 }
 
-// The page is what the reports, the invariants and the case say, and nothing else.
+// The page in docs follows from the reports, the invariants and the case alone.
 func TestPage_InTheDocumentsIsWhatTheReportsSay(t *testing.T) {
 	written, err := os.ReadFile("../../docs/results/reliability.md")
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ func TestFuzz_ReportsWhatItRan(t *testing.T) {
 	assert.Empty(t, r.Failures)
 }
 
-// Not all that was asked for ran: that is no success.
+// An interrupted campaign, which ran fewer seeds than asked for, does not count as a success.
 func TestFuzz_AnInterruptedOneReportsWhatItRanAndIsNotClean(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -55,7 +55,7 @@ func TestReplay_TellsHowItEnds(t *testing.T) {
 	assert.Contains(t, out, `"Voters"`)
 }
 
-// full is an output that takes nothing any more, such as a full disk.
+// full is an output whose writes fail, as on a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
@@ -96,7 +96,7 @@ func TestTrace_WritesEachFormat(t *testing.T) {
 
 	code, again, errOut := lab("trace", "--from", path)
 	require.Equal(t, exitClean, code, errOut)
-	assert.Equal(t, out, again, "the file tells the same story")
+	assert.Equal(t, out, again, "the file shows the same trace")
 	page := t.TempDir() + "/page.html"
 	for _, source := range [][]string{{"f9.history.3"}, {"--from", path}} {
 		code, _, errOut = lab(append([]string{"trace", "--format", "html", "--out", page}, source...)...)
@@ -140,7 +140,7 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"trace", "f9.swarm.1", "--from", "x"}, exitUsage, "one of them"},
 		{[]string{"trace", "--from", "x", "--mutant", "E01"}, exitUsage, "--mutant E01: --from runs nothing"},
 		{[]string{"trace", "--from", "/nonexistent/x"}, exitFailed, "--from: open /nonexistent/x"},
-		{[]string{"elections"}, exitUsage, "the election lab is a command of its own: in a checkout, run go run -C elections ./cmd/electionlab compare"},
+		{[]string{"elections"}, exitUsage, "the election lab is a separate command: in a checkout, run go run -C elections ./cmd/electionlab compare"},
 		{[]string{"elections", "--sizes", "5"}, exitUsage, "go run -C elections ./cmd/electionlab compare"},
 		{[]string{"trace", "f9.history.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
 	} {

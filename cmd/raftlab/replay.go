@@ -12,8 +12,8 @@ import (
 	"github.com/coxswain/raft/internal/usage"
 )
 
-// newReplay returns the command that runs one seed or case again and prints how it ended, with the last lines of its
-// trace if it failed.
+// newReplay returns the command that runs one seed or case again and prints how it ended. If the run fails, it prints the last
+// lines of the trace.
 func newReplay() *cobra.Command {
 	var lines int
 	var profile bool
@@ -30,7 +30,7 @@ func newReplay() *cobra.Command {
 			}
 			last := &lastLines{max: lines}
 			result := fuzzy.RunCase(&t.Case, fuzzy.Text(last, false))
-			out := bufio.NewWriter(cmd.OutOrStdout()) // it keeps its own error
+			out := bufio.NewWriter(cmd.OutOrStdout()) // Flush returns its error
 			if profile {
 				text, _ := json.MarshalIndent(result.Profile, "", "  ") // plain data
 				_, _ = fmt.Fprintln(out, string(text))
@@ -50,8 +50,8 @@ func newReplay() *cobra.Command {
 		},
 	}
 	mutantFlag(cmd, &mutant)
-	cmd.Flags().IntVar(&lines, "lines", 60, "lines of the story that a failure ends with")
-	cmd.Flags().BoolVar(&profile, "show-profile", false, "print what the seed draws")
+	cmd.Flags().IntVar(&lines, "lines", 60, "number of trace lines to print before a failure")
+	cmd.Flags().BoolVar(&profile, "show-profile", false, "print the profile that the seed draws")
 	return cmd
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asRaftlab makes a process of this test program raftlab: a campaign goes on only in the build that began it.
+// asRaftlab makes this test program act as raftlab: a campaign continues only in the build that began it.
 const asRaftlab = "RAFTLAB_TEST_IS_RAFTLAB"
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// counts runs a campaign to its end and returns what depends on the seeds alone.
+// counts runs a campaign to its end and returns the figures that depend on the seeds alone.
 func counts(t *testing.T, args ...string) report {
 	t.Helper()
 	code, out, errOut := lab(append(args, "--json")...)
@@ -37,7 +37,7 @@ func counts(t *testing.T, args ...string) report {
 	return r
 }
 
-// A process that is killed and one that is interrupted lose nothing, and no seed counts twice.
+// A campaign whose process is killed or interrupted loses nothing, and no seed counts twice.
 func TestFuzz_GoesOnWhereItWasKilledAndInterrupted(t *testing.T) {
 	args := []string{"fuzz", "--profile", "history,calm", "--seed", "2f", "--seeds", "40", "--workers", "2"}
 	path := filepath.Join(t.TempDir(), "progress.json")
@@ -65,13 +65,13 @@ func TestFuzz_GoesOnWhereItWasKilledAndInterrupted(t *testing.T) {
 	interrupt()
 	var out, errOut bytes.Buffer
 	assert.Equal(t, exitFailed, run(ctx, resumed, &out, &errOut))
-	assert.Contains(t, errOut.String(), "the same command goes on from there")
+	assert.Contains(t, errOut.String(), "the same command continues from there")
 	assert.Equal(t, killed.Report.Seeds, so().Report.Seeds)
 
 	whole := counts(t, args...)
 	assert.Equal(t, 40, whole.Seeds)
 	assert.Equal(t, whole, counts(t, resumed...))
-	assert.Equal(t, whole, counts(t, resumed...), "one that has ended reports again")
+	assert.Equal(t, whole, counts(t, resumed...), "a campaign that has ended prints its report again")
 
 	code, _, refused := lab(append(resumed, "--seeds", "41")...)
 	assert.Equal(t, exitFailed, code)
@@ -97,7 +97,7 @@ func TestFuzz_AResumedCampaignHasItsFailures(t *testing.T) {
 	assert.Contains(t, out, "9 seeds of history from 2f")
 }
 
-// What cannot be saved could not be resumed either.
+// A campaign whose progress cannot be saved could not be resumed, so it ends.
 func TestFuzz_EndsIfItsProgressCannotBeSaved(t *testing.T) {
 	code, _, errOut := lab("fuzz", "--seeds", "3", "--resume", "/nonexistent/progress.json")
 	assert.Equal(t, exitFailed, code)

@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	var told *childError
 	if err != nil && !errors.As(err, &told) {
-		_, _ = fmt.Fprintln(errOut, "raftlab:", err) // nobody to tell
+		_, _ = fmt.Fprintln(errOut, "raftlab:", err) // there is nowhere to report a failure
 	}
 	return exitCode(err)
 }
@@ -77,18 +77,18 @@ func newRoot() *cobra.Command {
 		Use:   "raftlab",
 		Short: "Simulated disasters by the thousand, each replayed from one seed",
 		Long: `raftlab runs whole clusters of the real Raft core in a simulated world whose network, disks, clocks and
-processes fail, and checks all invariants after every event. A seed fixes everything that happens. Only chaos is
-not simulated: it breaks real processes, their disks and their links.
+processes fail, and checks all invariants after every event. A seed determines everything that happens. Only chaos does
+not simulate: it breaks real processes, their disks and their links.
 
 The profiles are
   ` + strings.Join(fuzzy.Profiles(), "\n  ") + "\n\n" + exitHelp,
 		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
-  raftlab replay f9.swarm.2a             # one seed again, and how it ends
+  raftlab replay f9.swarm.2a             # run one seed again, and print how it ends
   raftlab replay scenario:figure-8-d     # a directed scenario; raftlab scenarios lists them
   raftlab trace f9.swarm.2a --format html --out page.html
-  raftlab shrink SEED --out case.txt     # a seed that fails: make its run small
-  raftlab shrink --mutant R01            # a known bug: find it, and make its run small`,
+  raftlab shrink SEED --out case.txt     # shrink the run of a failing seed
+  raftlab shrink --mutant R01            # find a known bug, and shrink its run`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usage.Args(cobra.NoArgs),
@@ -100,12 +100,12 @@ The profiles are
 	return root
 }
 
-// newElections tells where the election lab is.
+// newElections returns a command that says where the election lab is.
 func newElections() *cobra.Command {
 	return &cobra.Command{
 		Use: "elections", Hidden: true, DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
-			return fmt.Errorf("the election lab is a command of its own: in a checkout, run %s compare; %w", tracepage.ElectionLab, usage.Err)
+			return fmt.Errorf("the election lab is a separate command: in a checkout, run %s compare; %w", tracepage.ElectionLab, usage.Err)
 		},
 	}
 }

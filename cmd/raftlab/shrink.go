@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/internal/usage"
 )
 
-// huntMax is how many seeds shrink tries in search of one that a mutant fails.
+// huntMax bounds the seeds that shrink tries to find one that a mutant fails.
 const huntMax = 20_000
 
 // shrinking is one call of shrink.
@@ -34,8 +34,8 @@ func newShrink() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "shrink [SEED|FILE]", Short: "Make a failing run as small as possible, and write it as a case",
 		Long: `Removes faults, settings, nodes, requests and time from a run as long as the same rule fails, until nothing
-more can be removed; then writes a case file, which ends with the story of the failure in at most 40 lines. The same
-run always becomes the same case. With --mutant and no seed, it first looks for a seed that the mutant fails.`,
+more can be removed; then writes a case file, which ends with the trace of the failure in at most 40 lines. The same
+run always shrinks to the same case. With --mutant and no seed, it first looks for a seed that the mutant fails.`,
 		Args: usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.attempts < 1 || s.rolls < 1 || s.duration <= 0 {
@@ -45,7 +45,7 @@ run always becomes the same case. With --mutant and no seed, it first looks for 
 				return fmt.Errorf("--ignore: %w; %w", err, usage.Err)
 			}
 			if len(args) == 0 && s.mutant == "" {
-				return fmt.Errorf("it takes a seed or a case file, or --mutant to find one; %w", usage.Err)
+				return fmt.Errorf("shrink takes a seed or a case file, or --mutant to find one; %w", usage.Err)
 			}
 			if err := writable(s.out); err != nil {
 				return err
@@ -55,14 +55,14 @@ run always becomes the same case. With --mutant and no seed, it first looks for 
 	}
 	mutantFlag(cmd, &s.mutant)
 	cmd.Flags().StringVar(&s.out, "out", "", "the case file to write; default: standard output")
-	cmd.Flags().StringSliceVar(&s.ignored, "ignore", nil, "rules that may fail: look for what comes of it")
-	cmd.Flags().IntVar(&s.attempts, "attempts", 200_000, "runs, at most")
-	cmd.Flags().IntVar(&s.rolls, "rolls", 128, "other random runs that each reduction is tried with")
-	cmd.Flags().DurationVar(&s.duration, "duration", 10*time.Minute, "after which the smallest case so far is written")
+	cmd.Flags().StringSliceVar(&s.ignored, "ignore", nil, "rules that may fail, to show the consequences")
+	cmd.Flags().IntVar(&s.attempts, "attempts", 200_000, "maximum number of runs")
+	cmd.Flags().IntVar(&s.rolls, "rolls", 128, "number of other random runs that each reduction is tried with")
+	cmd.Flags().DurationVar(&s.duration, "duration", 10*time.Minute, "time after which the smallest case so far is written")
 	return cmd
 }
 
-// writable checks that a file can be written, before minutes are spent on its contents.
+// writable checks that a file can be written, before shrink spends minutes on its contents.
 func writable(path string) error {
 	if path == "" {
 		return nil
@@ -110,9 +110,9 @@ func (s *shrinking) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s %w", t.name, err)
 	}
 	bar("")
-	bounded := "nothing more can go"
+	bounded := "nothing more can be removed"
 	if !small.Minimal {
-		bounded = "a bound ended the search"
+		bounded = "a limit ended the search"
 	}
 	cmd.PrintErrf("%s fails %s. %d reductions in %d runs and %.1f s; %s\n  from %s\n  to   %s\n", t.name, small.Failure.Rule,
 		small.Taken, small.Attempts, time.Since(began).Seconds(), bounded, small.Before, small.Size())
@@ -120,7 +120,7 @@ func (s *shrinking) run(cmd *cobra.Command, args []string) error {
 	return s.write(cmd.OutOrStdout(), &small.Case)
 }
 
-// about says which bug a case shows, if its comments do not.
+// about returns comments that describe the bug of a case that has no comments.
 func about(t *target) []string {
 	mutants, err := zoo.Choose([]string{t.Mutant})
 	if len(t.About) > 0 || t.Mutant == "" || err != nil {
@@ -129,14 +129,14 @@ func about(t *target) []string {
 	m := &mutants[0]
 	text := []string{upper(m.Rule) + ".", fmt.Sprintf("Mutant %s breaks this: %s.", m.ID, m.Bug)}
 	if len(t.Ignored) > 0 {
-		text = append(text, "The rules that notice it first are ignored, to show what comes of it.")
+		text = append(text, "The rules that notice it first are ignored, to show its consequences.")
 	}
 	return text
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// hunt looks for a seed that the mutant, which this process is, fails.
+// hunt looks for a seed that fails in this process, which is a build with the mutant.
 func (s *shrinking) hunt(ctx context.Context) (string, error) {
 	mutants, err := zoo.Choose([]string{s.mutant})
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *shrinking) soundWithout() error {
 	}
 	c, err := fuzzy.LoadCase(s.out)
 	if err != nil {
-		return nil // the child has said why there is none
+		return nil // the child has printed why there is no case
 	}
 	if r := fuzzy.RunCase(&c, nil); r.Failure != nil {
 		return fmt.Errorf("%s fails without the mutant, too: %w", s.out, r.Failure)
@@ -184,8 +184,8 @@ func (s *shrinking) write(out io.Writer, c *fuzzy.Case) (err error) {
 	return c.Write(out)
 }
 
-// newBar returns a function that updates a progress bar without an end; an empty text removes the bar. Without a terminal
-// it does nothing.
+// newBar returns a function that updates a progress bar of unknown length; an empty text removes the bar. Without a terminal,
+// the function does nothing.
 func newBar(errOut io.Writer, unit string) func(text string) {
 	if !isTerminal(errOut) {
 		return func(string) {}
@@ -195,7 +195,7 @@ func newBar(errOut io.Writer, unit string) func(text string) {
 		progressbar.OptionThrottle(100*time.Millisecond))
 	return func(text string) {
 		if text == "" {
-			_ = bar.Finish() // it is only a picture
+			_ = bar.Finish() // the bar is decoration
 			return
 		}
 		bar.Describe(text)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A known bug is found, made small, written down, and replayed: with it the case fails, without it it does
-// not. All of that runs in another build, which the command makes.
+// A known bug is found, shrunk, written as a case, and replayed: the case fails with the bug and passes without it. All of
+// that runs in another build, which the command makes.
 func TestShrink_WritesACaseOfAMutant(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds raftlab with the mutants in it")
@@ -20,7 +20,7 @@ func TestShrink_WritesACaseOfAMutant(t *testing.T) {
 	code, out, errOut := lab("shrink", "--mutant", "R01", "--rolls", "4", "--out", path)
 	require.Equal(t, exitClean, code, errOut)
 	assert.Empty(t, out)
-	assert.Contains(t, errOut, "nothing more can go")
+	assert.Contains(t, errOut, "nothing more can be removed")
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, want := range []string{"raftlab case 1\n", "\nmutant R01\n", "\nexpect G6\n", "\nvoters 1\n", "\nstory\n", "\nend\n"} {
@@ -29,7 +29,7 @@ func TestShrink_WritesACaseOfAMutant(t *testing.T) {
 	assert.Less(t, strings.Count(string(text), "\n"), 60)
 
 	code, out, _ = lab("replay", path)
-	assert.Equal(t, exitSafety, code, "it names its mutant")
+	assert.Equal(t, exitSafety, code, "the case names its mutant")
 	assert.Contains(t, out, "lead term 1")
 	code, out, errOut = lab("replay", path, "--mutant", "no-op")
 	assert.Equal(t, exitClean, code, out+errOut)

@@ -17,11 +17,11 @@ import (
 	"github.com/coxswain/raft/internal/usage"
 )
 
-// target is the run that a command works on: of a seed, or of a case file.
+// target is the run that a command works on: the run of a seed or of a case file.
 type target struct {
 	fuzzy.Case
 	name     string
-	expected bool // the case says how it ends
+	expected bool // the case says how its run ends
 }
 
 // verdict returns nil if the run ended as expected: clean, or as the case says.
@@ -36,7 +36,7 @@ func (t *target) verdict(r fuzzy.Result) error {
 }
 
 func mutantFlag(cmd *cobra.Command, mutant *string) {
-	cmd.Flags().StringVar(mutant, "mutant", "", "run it with this bug of the zoo in the core, see raftlab zoo --list; default: the one that the case names")
+	cmd.Flags().StringVar(mutant, "mutant", "", "run with this bug of the zoo in the core, see raftlab zoo --list; default: the one that the case names")
 }
 
 // aim finds the run for a command. If the run needs a mutant, which is another build, aim runs the command in that build
@@ -77,12 +77,12 @@ func parseTarget(text string) (t target, err error) {
 	return t, nil
 }
 
-// childError is the exit code of a child process, which has printed the reason.
+// childError holds the exit code of a child process, which has printed the reason.
 type childError struct{ code int }
 
 func (e *childError) Error() string { return fmt.Sprintf("the mutant's process ended with %d", e.code) }
 
-// elsewhereAs runs a command in a build with the mutants.
+// elsewhereAs runs a command in a build that contains the mutants.
 func elsewhereAs(cmd *cobra.Command, mutant string, args ...string) error {
 	if _, err := zoo.Choose([]string{mutant}); err != nil {
 		return fmt.Errorf("%w; %w", err, usage.Err)
@@ -100,12 +100,12 @@ func elsewhereAs(cmd *cobra.Command, mutant string, args ...string) error {
 	flags := []string{cmd.Name(), "--mutant=" + mutant}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name != "mutant" {
-			flags = append(flags, "--"+f.Name+"="+strings.Trim(f.Value.String(), "[]")) // of a list
+			flags = append(flags, "--"+f.Name+"="+strings.Trim(f.Value.String(), "[]")) // a list is printed in brackets
 		}
 	})
 	child := exec.CommandContext(cmd.Context(), program, append(flags, args...)...)
 	child.Env, child.Stdout, child.Stderr = env, cmd.OutOrStdout(), cmd.ErrOrStderr()
-	child.Cancel = func() error { return child.Process.Signal(os.Interrupt) } // it writes what it has
+	child.Cancel = func() error { return child.Process.Signal(os.Interrupt) } // on an interrupt, the child writes what it has
 	child.WaitDelay = 10 * time.Second
 	err = child.Run()
 	var exit *exec.ExitError

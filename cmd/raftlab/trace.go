@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/internal/usage"
 )
 
-// trace is the command of that name.
+// trace is the command "raftlab trace".
 type trace struct {
 	format, path, mutant string
 	from                 []string
@@ -41,7 +41,7 @@ written as NDJSON, or the trace events of nodes (trace.ndjson in a raftkv member
 	cmd.Flags().StringVar(&t.format, "format", "text", "text, ndjson, or html")
 	cmd.Flags().StringVar(&t.path, "out", "", "the file to write; default: standard output")
 	cmd.Flags().StringSliceVar(&t.from, "from", nil, "files to show instead of running a seed: traces, or trace events")
-	cmd.Flags().BoolVar(&t.all, "all", false, "text: every step and every message, not only decisions")
+	cmd.Flags().BoolVar(&t.all, "all", false, "in text, show every step and every message, not only decisions")
 	return cmd
 }
 
@@ -70,7 +70,7 @@ func (t *trace) run(cmd *cobra.Command, args []string) error {
 	return t.write(out, func(w io.Writer) error { return t.trace(w, &run) })
 }
 
-// write lets a function write to the file, or to out.
+// write calls a function that writes to the file, or to out.
 func (t *trace) write(out io.Writer, write func(io.Writer) error) (err error) {
 	if t.path != "" {
 		file, failed := os.Create(t.path)
@@ -115,7 +115,7 @@ func readFiles(paths []string) ([]*tracepage.File, error) {
 	return files, nil
 }
 
-// show writes files in another form.
+// show writes files in another format.
 func (t *trace) show(w io.Writer, files []*tracepage.File) error {
 	for _, file := range files {
 		var err error

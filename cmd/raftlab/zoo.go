@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/internal/usage"
 )
 
-// newZoo is the zoo's own command, with this program's exit codes.
+// newZoo returns the command of package zoo, with this program's exit codes.
 func newZoo() *cobra.Command {
 	cmd := zoo.Command()
 	hunt := cmd.RunE

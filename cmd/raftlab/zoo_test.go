@@ -9,7 +9,7 @@ import (
 func TestZoo_ListsItsMutantsAndRefusesUnknownOnes(t *testing.T) {
 	code, out, _ := lab("zoo", "--list", "E01")
 	assert.Equal(t, exitClean, code)
-	assert.Contains(t, out, "E01     one vote a term: grant whenever the log is good enough")
+	assert.Contains(t, out, "E01     one vote a term: a member votes for any candidate whose log is good enough")
 
 	code, _, errOut := lab("zoo", "E999")
 	assert.Equal(t, exitUsage, code)

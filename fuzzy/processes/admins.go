@@ -16,16 +16,16 @@ import (
 	"github.com/coxswain/raft/internal/demo/local"
 )
 
-// commandMax is the --timeout of a command. What it began goes on, and is asked for again.
+// commandMax is the --timeout of a command. The change that it began continues, and is asked for again.
 const commandMax = 20 * time.Second
 
-// meddling is what happens in the midst of a change.
+// meddling lists the disturbances of a change.
 type meddling struct {
 	leader    bool // the leader is killed
 	other     bool // another member is killed
 	interrupt bool // the command is killed, and run again
 	twice     bool // two commands run at once
-	impatient bool // the change is given up soon if a member makes no progress
+	impatient bool // the change has a short patience with members that make no progress
 	cancel    bool // somebody cancels the change
 }
 
@@ -39,7 +39,7 @@ func (f Fault) meddling() meddling {
 	}
 }
 
-// command runs the first of the orders that are left, or the first two at once. It returns those that were done.
+// command runs the first of the remaining orders, or the first two at once. It returns those that were done.
 func (w *world) command(ctx context.Context, f Fault, left []order) (done []string) {
 	how, orders := f.meddling(), left[:1:1]
 	if how.twice {
@@ -65,12 +65,12 @@ func (w *world) command(ctx context.Context, f Fault, left []order) (done []stri
 	return done
 }
 
-// meddle kills the leader or another member once a change runs, or cancels the change.
+// meddle kills the leader or another member once a change is running, or cancels the change.
 func (w *world) meddle(ctx context.Context, f Fault, how meddling) {
 	if !how.leader && !how.other && !how.cancel {
 		return
 	}
-	for ; ctx.Err() == nil; rest(ctx, aimPause) {
+	for ; ctx.Err() == nil; pause(ctx, aimPause) {
 		now, err := w.seen.Look(ctx)
 		if err != nil || now.Change == nil || !now.Leads() {
 			continue
@@ -104,25 +104,25 @@ func (w *world) killAmid(ctx context.Context, f Fault, m *member, leads bool, st
 			r.Membership.OthersKilled++
 		}
 	})
-	rest(ctx, time.Duration(50+f.Random>>36%450)*time.Millisecond)
+	pause(ctx, time.Duration(50+f.Random>>36%450)*time.Millisecond)
 	w.disks.Lock()
 	defer w.disks.Unlock()
 	if err := w.start(m); err != nil {
-		w.note("%s: %v", m.ID, err) // it is started again later
+		w.note("%s: %v", m.ID, err) // the member is started again later
 	}
 }
 
-// result is how a command ended.
+// result describes how a command ended.
 type result struct {
 	code  int
-	index uint64 // of the configuration that it names
+	index uint64 // index of the configuration that the command names
 	says  string
 }
 
-// finished is what a command says that was done.
+// finished matches the report of a successful command.
 var finished = regexp.MustCompile(`(?:done|nothing to do): configuration (\d+)`)
 
-// refusals are the codes of errors with which a command may end while faults go on. It is run again.
+// refusals are the codes of errors with which a command may end under faults. The command is then run again.
 var refusals = []api.Code{
 	api.QuorumLoss, api.MemberUnreachable, api.MemberRuns, api.GivenUp, api.ChangePending, api.OutcomeUnknown, api.NoLeader, api.NotLeader,
 	api.LeaderUnreachable, api.Unreachable, api.Overloaded, api.NotReady, api.Restoring, api.Closed, api.RemovedMember,
@@ -135,7 +135,7 @@ const (
 	exitUnanswered = 8
 )
 
-// admin runs a command as a person would: if it is killed, they run it again.
+// admin runs a command like a person, who runs it again if it is killed.
 func (w *world) admin(ctx context.Context, f Fault, how meddling, o order) (r result) {
 	if how.impatient {
 		o = append(slices.Clone(o), "--patience", "2s")
@@ -158,12 +158,12 @@ func (w *world) admin(ctx context.Context, f Fault, how meddling, o order) (r re
 	case r.code == exitRefused && slices.ContainsFunc(refusals, refused), r.code == exitUnknown, r.code == exitUnanswered:
 		w.tell(func(r *Report) { r.Membership.Refused++ })
 	default:
-		w.broken("%q ended with code %d, and its reason is none that faults explain: %s", o, r.code, r.says)
+		w.broken("%q ended with code %d, and faults do not explain its reason: %s", o, r.code, r.says)
 	}
 	return r
 }
 
-// raftkv runs "raftkv members" with the order. It is killed after the given time, unless that is 0.
+// raftkv runs "raftkv members" with the order, and kills it after the given time, unless that is 0.
 func (w *world) raftkv(ctx context.Context, o order, killAfter time.Duration) result {
 	w.mu.Lock()
 	w.admins++
@@ -198,21 +198,21 @@ func (w *world) outcome(o order, p *local.Process, log string) (r result) {
 	}
 	r = result{code: endedWith(p), says: string(text)}
 	if found := finished.FindStringSubmatch(r.says); r.code == 0 && found != nil {
-		r.index, _ = strconv.ParseUint(found[1], 10, 64) // digits; too many of them would be 0
+		r.index, _ = strconv.ParseUint(found[1], 10, 64) // only digits; too many of them yield 0
 	}
 	w.note("members %v ended with code %d: %s", o, r.code, r.says)
 	return r
 }
 
-// broken fails the run because of a change of the members.
+// broken fails the run because a membership change broke its promise.
 func (w *world) broken(format string, args ...any) {
 	w.fail(fuzzy.Safety, "a change that was reported done is in the configuration", format, args...)
 }
 
-// hang fails the run because the members are not those that are wanted.
+// hang fails the run because the wanted members were not reached in time.
 func (w *world) hang(ctx context.Context, most time.Duration, now api.Members) {
 	left, waits := w.left(now)
-	w.fail(fuzzy.Liveness, "no change hangs", "after %v %v is left to do (a member has to join by itself: %v; whoever was removed "+
+	w.fail(fuzzy.Liveness, "no change hangs", "after %v %v is left to do (a member has to join by itself: %v; each removed member "+
 		"has ended: %v); the change %+v runs in configuration %d, %s%s", most, left, waits, w.gone(), now.Change, now.Index, now.Phase,
 		w.describe(ctx))
 }

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	grownMax  = 5 // members that the cluster grows to, unless it has more from the beginning
-	shrunkMin = 3 // that it shrinks to, unless it shrinks to one and grows again
-	// hangMax bounds the time until the members are those that were asked for, while faults go on.
+	grownMax  = 5 // number of members to which the cluster grows, unless it begins with more
+	shrunkMin = 3 // number of members to which it shrinks, unless it shrinks to one and grows again
+	// hangMax bounds the time until the wanted members are reached under faults.
 	hangMax = 3 * time.Minute
 )
 
-// reshape changes what is wanted of the members, and sees to it. If the run ends meanwhile, conclude goes on.
+// reshape changes the wanted membership, and runs commands until it is reached. If the run ends meanwhile, conclude continues.
 func (w *world) reshape(ctx context.Context, f Fault) error {
 	now, reached, err := w.reach(ctx, Fault{}, hangMax)
 	if !reached {
@@ -36,7 +36,7 @@ func (w *world) reshape(ctx context.Context, f Fault) error {
 	return w.lose(ctx, f, now)
 }
 
-// pick returns voters for a fault, the one that it is aimed at first.
+// pick returns voters for a fault, beginning with the one that the fault is aimed at.
 func (w *world) pick(f Fault, now api.Members) (all []*member) {
 	for _, id := range now.Voters() {
 		all = append(all, w.members[w.index(id)])
@@ -48,7 +48,7 @@ func (w *world) pick(f Fault, now api.Members) (all []*member) {
 	return append(all[first:len(all):len(all)], all[:first]...)
 }
 
-// spares returns the members without a place.
+// spares returns the members that are not wanted in the cluster.
 func (w *world) spares(f Fault) (all []*member) {
 	for i := range w.members {
 		if m := w.members[(f.Other+i)%len(w.members)]; m.now().out {
@@ -83,7 +83,7 @@ func (w *world) resize(ctx context.Context, f Fault, now api.Members) error {
 	if !reached || size != 1 {
 		return err
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	if err := w.enlist(f, shrunkMin-len(now.Voters())); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (w *world) resize(ctx context.Context, f Fault, now api.Members) error {
 	return err
 }
 
-// enlist starts spare members that are to join: some by themselves, the others by a command.
+// enlist starts spare members that are to join. Some join by themselves, the others by a command.
 func (w *world) enlist(f Fault, count int) error {
 	spares := w.spares(f)
 	for i, m := range spares[:min(count, len(spares))] {
@@ -112,8 +112,8 @@ func (w *world) prepare(m *member, joins bool) error {
 	})
 }
 
-// dismiss makes the member one that is to be removed. One that asks for its place by itself is started anew, as it could
-// take its removal for a reason to ask again.
+// dismiss marks the member as one to be removed. A member that joins by itself is restarted without --join, because it could
+// ask to join again after its removal.
 func (w *world) dismiss(m *member) error {
 	m.becomes(func(p *place) { p.role, p.leaves = "", true })
 	if !m.joining() {
@@ -155,12 +155,12 @@ func (w *world) demote(ctx context.Context, f Fault, now api.Members) error {
 	if !reached {
 		return err
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	_, _, err = w.reach(ctx, f, hangMax)
 	return err
 }
 
-// move restarts a member at its other address. The others find it before the configuration says where it is.
+// move restarts a member at its other address. The others must find it before the configuration has the new address.
 func (w *world) move(ctx context.Context, f Fault, now api.Members) error {
 	m := w.pick(f, now)[0]
 	w.disks.Lock()
@@ -173,17 +173,17 @@ func (w *world) move(ctx context.Context, f Fault, now api.Members) error {
 		return err
 	}
 	w.count(f, "%s, led: %v, from %s to %s", m.ID, m.ID == now.Leader, m.addresses[1-m.now().slot], m.address())
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	_, _, err = w.reach(ctx, f, hangMax)
 	return err
 }
 
-// reach runs commands until the members are those that are wanted, and whoever was removed has ended. The fault says what
-// happens in the midst of that. It reports false if the context ends before, or the run has failed.
+// reach runs commands until the members are the wanted ones, and each removed member has ended. The fault says how these
+// changes are disturbed. It returns false if the context ends before, or if the run has failed.
 func (w *world) reach(ctx context.Context, f Fault, most time.Duration) (now api.Members, reached bool, err error) {
 	began, idle := time.Now(), time.Now()
-	var done []string // the commands that have said so
-	for ; ctx.Err() == nil; rest(ctx, lookPause) {
+	var done []string // commands that reported success
+	for ; ctx.Err() == nil; pause(ctx, lookPause) {
 		if time.Since(began) > most {
 			w.hang(ctx, most, now)
 			return now, false, nil
@@ -198,7 +198,7 @@ func (w *world) reach(ctx context.Context, f Fault, most time.Duration) (now api
 		left, waits := w.left(now)
 		for _, c := range left {
 			if slices.Contains(done, c.String()) {
-				w.broken("%q was done, and configuration %d is without it", c, now.Index)
+				w.broken("%q was reported as done, but configuration %d does not show it", c, now.Index)
 				return now, false, nil
 			}
 		}
@@ -215,7 +215,7 @@ func (w *world) reach(ctx context.Context, f Fault, most time.Duration) (now api
 	return now, false, nil
 }
 
-// look returns the configuration as the leader knows it, unless it is older than one that is known to be committed.
+// look returns the leader's configuration, unless it is older than one that is known to be committed.
 func (w *world) look(ctx context.Context) (now api.Members, known bool) {
 	now, err := w.seen.Look(ctx)
 	if err != nil || !now.Leads() || !now.Committed || now.Index < w.floor {
@@ -226,7 +226,7 @@ func (w *world) look(ctx context.Context) (now api.Members, known bool) {
 	return now, true
 }
 
-// gone reports whether every member that was removed has ended.
+// gone reports whether every removed member has ended.
 func (w *world) gone() bool {
 	for _, m := range w.members {
 		if p := m.now(); p.role == "" && !p.out {
@@ -236,13 +236,13 @@ func (w *world) gone() bool {
 	return true
 }
 
-// order is a command that is left to run, after "raftkv members".
+// order holds the arguments of a command that is still to run, after "raftkv members".
 type order []string
 
 func (o order) String() string { return fmt.Sprint([]string(o)) }
 
-// left returns the commands that make the members those that are wanted. It reports whether a member still has to join by
-// itself.
+// left returns the commands that are still needed for the wanted membership. It also reports whether a member still has to
+// join by itself.
 func (w *world) left(now api.Members) (orders []order, waits bool) {
 	var removals []order
 	replaces := map[string]bool{}
@@ -269,7 +269,7 @@ func (w *world) left(now api.Members) (orders []order, waits bool) {
 	return append(orders, removals...), waits
 }
 
-// wants returns the command that is left to run for the member; nil if there is none.
+// wants returns the command that is still to run for the member; nil if there is none.
 func (m *member) wants(p place, of []api.ClusterMember) order {
 	lost := func(c api.ClusterMember) bool { return c.Incarnation == p.loss.incarnation }
 	switch {
@@ -287,10 +287,10 @@ func (m *member) wants(p place, of []api.ClusterMember) order {
 	return nil
 }
 
-// joinMax bounds how long a member may take to join by itself before somebody helps it with a command.
+// joinMax is the time that a member has to join by itself before a command helps it.
 const joinMax = 20 * time.Second
 
-// takeOver lets commands do what members have not done by themselves.
+// takeOver runs commands for members that have not joined by themselves.
 func (w *world) takeOver() {
 	for _, m := range w.members {
 		if m.now().joins {

@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/local"
 )
 
-// someone returns a member of a world, with the place that it is wanted in.
+// someone returns a member of a world, with its wanted place.
 func someone(id string, p place) *member {
 	return &member{Node: local.Node{ID: id, HTTPAddr: id + ":80"}, addresses: []string{id + ":1", id + ":2"}, place: p}
 }
@@ -22,24 +22,24 @@ func TestLeft_IsWhatMakesTheMembersThoseThatAreWanted(t *testing.T) {
 	gone := loss{incarnation: "b"}
 	for _, row := range []struct {
 		rule   string
-		wanted place // of n2
+		wanted place // wanted place of n2
 		now    []api.ClusterMember
 		left   []order
 		waits  bool
 	}{
-		{"all is as it is wanted", place{role: voter}, []api.ClusterMember{n1, n2}, nil, false},
-		{"one is missing", place{role: voter}, []api.ClusterMember{n1}, []order{{"add", "n2", "n2:1", "http://n2:80"}}, false},
-		{"one joins by itself", place{role: voter, joins: true}, []api.ClusterMember{n1}, nil, true},
-		{"one is to leave", place{}, []api.ClusterMember{n1, n2}, []order{{"remove", "n2"}}, false},
-		{"one has left", place{}, []api.ClusterMember{n1}, nil, false},
+		{"everything is as wanted", place{role: voter}, []api.ClusterMember{n1, n2}, nil, false},
+		{"a member is missing", place{role: voter}, []api.ClusterMember{n1}, []order{{"add", "n2", "n2:1", "http://n2:80"}}, false},
+		{"a member joins by itself", place{role: voter, joins: true}, []api.ClusterMember{n1}, nil, true},
+		{"a member is to leave", place{}, []api.ClusterMember{n1, n2}, []order{{"remove", "n2"}}, false},
+		{"a member has left", place{}, []api.ClusterMember{n1}, nil, false},
 		{"a disk is lost", place{role: voter, loss: gone}, []api.ClusterMember{n1, n2}, []order{{"replace", "n2"}}, false},
 		{"a replacement was given up", place{role: voter, loss: gone}, []api.ClusterMember{n1, n2, at("n2", "c", learner)},
 			[]order{{"replace", "n2"}}, false},
 		{"the disk is replaced", place{role: voter, loss: gone}, []api.ClusterMember{n1, at("n2", "c", voter)}, nil, false},
 		{"a vote is to be taken", place{role: learner}, []api.ClusterMember{n1, n2}, []order{{"demote", "n2"}}, false},
 		{"a vote is to be given", place{role: voter}, []api.ClusterMember{n1, at("n2", "b", learner)}, []order{{"add", "n2"}}, false},
-		{"it has moved", place{role: voter, slot: 1}, []api.ClusterMember{n1, n2}, []order{{"address", "n2", "n2:2"}}, false},
-		{"another is to take its place", place{by: "n3"}, []api.ClusterMember{n1, n2},
+		{"a member has moved", place{role: voter, slot: 1}, []api.ClusterMember{n1, n2}, []order{{"address", "n2", "n2:2"}}, false},
+		{"another member is to take its place", place{by: "n3"}, []api.ClusterMember{n1, n2},
 			[]order{{"replace", "n2", "n3", "n3:1", "http://n3:80"}}, false},
 	} {
 		w := &world{members: []*member{someone("n1", place{role: voter}), someone("n2", row.wanted), someone("n3", place{out: true})}}

@@ -15,12 +15,12 @@ import (
 
 const (
 	judgeTimeout = 10 * time.Minute // enough to read everything on a slow machine
-	readTimeout  = 10 * time.Second // of one request
+	readTimeout  = 10 * time.Second // limit of one request
 	healPause    = 20 * time.Millisecond
-	settleMax    = 3 // times the patience for one thing, as several changes may be left
+	settleMax    = 3 // as a multiple of patience, because several changes may be left
 )
 
-// conclude heals everything and judges the run: the cluster must serve again and agree, and hold every acknowledged write.
+// conclude heals everything and judges the run: the cluster must serve again, agree, and hold every acknowledged write.
 func (w *world) conclude(ctx context.Context, stopWork func()) error {
 	healed := time.Now()
 	w.note("everything is healed")
@@ -50,7 +50,7 @@ func (w *world) conclude(ctx context.Context, stopWork func()) error {
 	if wrong := verdict.Err(); wrong != nil {
 		w.fail(fuzzy.Safety, "linearizability and durability", "%v", wrong)
 	}
-	if ctx.Err() != nil { // by a failure, an interrupt, or judgeTimeout
+	if ctx.Err() != nil { // because of a failure, an interrupt, or judgeTimeout
 		return context.Cause(ctx)
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (w *world) heal() (err error) {
 	return errors.Join(err, w.startAll())
 }
 
-// await waits for something that must happen in a cluster without faults, and reports whether it did. It restarts members
+// await waits for a condition that a cluster without faults must reach, and reports whether it was reached. It restarts members
 // that end late because of an earlier disk failure.
 func (w *world) await(ctx context.Context, rule, otherwise string, happened func() bool) bool {
 	for deadline := time.Now().Add(w.patience); ctx.Err() == nil; {
@@ -80,14 +80,14 @@ func (w *world) await(ctx context.Context, rule, otherwise string, happened func
 			return true
 		}
 		if time.Now().After(deadline) {
-			w.fail(fuzzy.Liveness, rule, "%v without a fault, and %s: %s", w.patience, otherwise, w.describe(ctx))
+			w.fail(fuzzy.Liveness, rule, "after %v without a fault, %s: %s", w.patience, otherwise, w.describe(ctx))
 			return false
 		}
 		if err := w.startAll(); err != nil {
 			w.fail(fuzzy.Liveness, rule, "%v", err)
 			return false
 		}
-		rest(ctx, healPause)
+		pause(ctx, healPause)
 	}
 	return false
 }
@@ -107,13 +107,13 @@ func (w *world) describe(ctx context.Context) (text string) {
 	return text
 }
 
-// settle waits until the members are those that were wanted last.
+// settle waits until the wanted membership is reached.
 func (w *world) settle(ctx context.Context) error {
 	began := time.Now()
 	ending, stop := context.WithCancel(ctx)
 	var starting sync.WaitGroup
 	starting.Go(func() {
-		for ; ending.Err() == nil; rest(ending, healPause) { // some end late because of an earlier disk failure
+		for ; ending.Err() == nil; pause(ending, healPause) { // some members end late because of an earlier disk failure
 			if err := w.startAll(); err != nil {
 				w.fail(fuzzy.Liveness, "no change hangs", "%v", err)
 			}
@@ -128,8 +128,8 @@ func (w *world) settle(ctx context.Context) error {
 	return err
 }
 
-// agreed reports whether all members have applied everything that is committed, and know the same configuration, in which
-// none of them has a problem.
+// agreed reports whether all members have applied everything that is committed, know the same configuration, and have no
+// problem.
 func (w *world) agreed(ctx context.Context) bool {
 	statuses := w.cluster.Statuses(ctx)
 	var commit uint64

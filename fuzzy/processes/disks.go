@@ -13,14 +13,13 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// disk holds a member's data: a mounted file system that forgets what was not synced, or a plain directory if there is
-// none.
+// disk holds a member's data. It is a mounted file system that forgets unsynced writes in a power cut, or a plain directory.
 type disk struct {
 	dir string
-	fs  *powercut.FS // nil: a plain directory
+	fs  *powercut.FS // nil for a plain directory
 }
 
-// openDisks makes a disk for each directory. If they are plain directories, reason says why.
+// openDisks makes a disk for each directory. If the disks are plain directories, reason says why.
 func openDisks(dirs []string, plain bool) (disks []*disk, reason string, err error) {
 	for _, dir := range dirs {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -127,15 +126,15 @@ func (d *disk) heal() error {
 	return errors.Join(d.fs.Fill(false), d.fs.FailSyncs(-1), d.fs.ResumeSyncs())
 }
 
-// cut cuts the disk's power. An odd number keeps a random part of what was not synced.
+// cut cuts the disk's power. If random is odd, a random part of the unsynced writes survives.
 func (d *disk) cut(random uint64) error {
 	if random&1 == 0 {
 		return d.fs.PowerCut()
 	}
-	return d.fs.PowerCutKeeping(random >> 2) // the commands take numbers of 63 bits
+	return d.fs.PowerCutKeeping(random >> 2) // the commands accept numbers of 63 bits
 }
 
-// salvage copies the disk's contents to a plain directory, because our file system vanishes with its mount.
+// salvage copies the disk's contents to a plain directory, because they vanish when the file system is unmounted.
 func (d *disk) salvage() error {
 	if d.fs == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/local"
 )
 
-// leaderWait is how long a fault that is meant for the leader waits for one.
+// leaderWait is the time for which a fault that is aimed at the leader waits for one.
 const leaderWait = 5 * time.Second
 
 // storm injects the faults of the schedule until the duration is over or the context ends.
@@ -44,10 +44,10 @@ func (w *world) storm(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// injectAll injects the faults one after the other; one that is late is injected at once.
+// injectAll injects the faults one after another; a late one is injected at once.
 func (w *world) injectAll(ctx context.Context, faults []Fault) error {
 	for _, f := range faults {
-		rest(ctx, time.Until(w.began.Add(f.At)))
+		pause(ctx, time.Until(w.began.Add(f.At)))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -76,7 +76,7 @@ func (w *world) count(f Fault, format string, args ...any) {
 	w.report.Faults[f.Kind]++
 }
 
-// victim returns the member that the fault is injected into, and whether it leads.
+// victim returns the member that the fault is aimed at, and whether it leads.
 func (w *world) victim(ctx context.Context, f Fault, wait time.Duration) (m *member, leads bool) {
 	if f.Leader {
 		ctx, cancel := context.WithTimeout(ctx, wait)
@@ -91,7 +91,7 @@ func (w *world) victim(ctx context.Context, f Fault, wait time.Duration) (m *mem
 	return m, found && leader.ID == m.ID
 }
 
-// harm runs a fault of a process or its disk, and starts whoever has ended.
+// harm runs a fault of a process or its disk, and then starts all members that have ended.
 func (w *world) harm(ctx context.Context, f Fault, disk bool) error {
 	if disk {
 		w.disks.Lock()
@@ -100,8 +100,7 @@ func (w *world) harm(ctx context.Context, f Fault, disk bool) error {
 	return errors.Join(w.inject(ctx, f), w.startAll())
 }
 
-// inject runs a fault of a process or its disk from its beginning to its end. Afterwards the member may still have to be
-// started.
+// inject runs a fault of a process or its disk from beginning to end. It may leave the member stopped.
 func (w *world) inject(ctx context.Context, f Fault) error {
 	switch f.Kind {
 	case KillAll, PowerCutAll:
@@ -137,15 +136,15 @@ func (w *world) inject(ctx context.Context, f Fault) error {
 	if f.Kind == PowerCut {
 		err = m.disk.cut(w.cutHow(f.Random))
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	return err
 }
 
-// kill kills the members, all at the same moment.
+// kill kills the members, all at the same time.
 func (w *world) kill(members ...*member) {
 	var ids []string
 	for _, m := range members {
-		m.starting.Lock() // a process that starts now would not be known to be doomed
+		m.starting.Lock() // otherwise a process that starts now would not be marked as doomed
 		defer m.starting.Unlock()
 		m.doom()
 		ids = append(ids, m.ID)
@@ -153,7 +152,7 @@ func (w *world) kill(members ...*member) {
 	w.cluster.Kill(ids...)
 }
 
-// injectEach kills all members at once, and for PowerCutAll cuts the power of their disks.
+// injectEach kills all members at once. For PowerCutAll it also cuts the power of their disks.
 func (w *world) injectEach(ctx context.Context, f Fault) error {
 	w.blackouts.Add(1)
 	w.kill(w.members...)
@@ -164,12 +163,12 @@ func (w *world) injectEach(ctx context.Context, f Fault) error {
 			err = errors.Join(err, m.disk.cut(w.cutHow(f.Random>>i)))
 		}
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	return err
 }
 
-// cutHow returns the number that decides what a power cut keeps. A disk that lies about syncs keeps nothing of what it
-// has not synced: with half of it the member would only find a damaged file, which does not show lost writes.
+// cutHow returns the number that decides what survives a power cut. On a disk that lies about syncs, no unsynced write
+// survives: if half of them did, the member would only find a damaged file, which does not show lost writes.
 func (w *world) cutHow(random uint64) uint64 {
 	if w.Lie {
 		return 0
@@ -181,20 +180,20 @@ func (w *world) pause(ctx context.Context, f Fault, m *member) error {
 	p := w.cluster.Process(m.ID)
 	err := p.Freeze()
 	if errors.Is(err, local.ErrNoFreeze) {
-		return nil // this system cannot pause processes: nothing to count
+		return nil // this system cannot pause processes, so nothing is counted
 	}
 	w.count(f, "%s, for %v", m.ID, f.For)
 	if err != nil && p.Running() {
 		return err
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	if err := p.Resume(); err != nil && p.Running() {
 		return err
 	}
 	return nil
 }
 
-// failDisk makes a member's disk fail until the member has ended by itself, or the fault's time is over.
+// failDisk makes a member's disk fail until the member has ended by itself, or until the fault's time is over.
 func (w *world) failDisk(ctx context.Context, f Fault, m *member, begin func() error) error {
 	p := w.cluster.Process(m.ID)
 	m.ail()
@@ -210,7 +209,7 @@ func (w *world) failDisk(ctx context.Context, f Fault, m *member, begin func() e
 	return errors.Join(err, m.disk.heal())
 }
 
-// stall delays the syncs of a disk: each for a moment, or all until the fault is over.
+// stall delays the syncs of a disk: each one briefly, or all until the fault is over.
 func (w *world) stall(ctx context.Context, f Fault, m *member) error {
 	each := time.Duration(1+f.Random>>1%100) * time.Millisecond
 	if f.Random&1 == 0 {
@@ -218,6 +217,6 @@ func (w *world) stall(ctx context.Context, f Fault, m *member) error {
 	}
 	err := m.disk.fs.StallSyncs(each)
 	w.count(f, "%s, each for %v, for %v", m.ID, each, f.For)
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	return errors.Join(err, m.disk.heal())
 }

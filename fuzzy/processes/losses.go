@@ -12,11 +12,12 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// refusalMax bounds the wait until all members have seen one, and until a member with a store of no use has ended.
+// refusalMax bounds two waits: until all members have seen the start of a member, and until a member with a spoiled store has
+// ended.
 const refusalMax = 10 * time.Second
 
-// lose takes the disks of members, so that they must be replaced. Never is more than a minority of the voters without
-// its disk: a loss begins only when all are replaced that were lost before.
+// lose destroys the disks of members, so that the members must be replaced. At most a minority of the voters is without its
+// disk at a time: a loss begins only when all earlier ones have been repaired.
 func (w *world) lose(ctx context.Context, f Fault, now api.Members) error {
 	most := mayLose(len(now.Voters()))
 	if most == 0 {
@@ -44,12 +45,12 @@ func (w *world) lose(ctx context.Context, f Fault, now api.Members) error {
 			return err
 		}
 	}
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	_, _, err := w.reach(ctx, f, hangMax)
 	return err
 }
 
-// ruin takes the member's disk and starts it.
+// ruin destroys the member's disk and starts the member.
 func (w *world) ruin(m *member, lost loss, do func() error) error {
 	w.disks.Lock()
 	defer w.disks.Unlock()
@@ -75,8 +76,8 @@ func (w *world) spoil(ctx context.Context, m *member, lost loss, before api.Stat
 }
 
 // older restarts a member with an older copy of its disk, after all others have seen its newer start. The member must end
-// with a *StaleImageError or be kept out. If a link is cut for so long that not all members have seen the newer start,
-// nothing is lost: a member that has not seen it may accept the older image.
+// with a *StaleImageError or be kept out. If a link is cut for so long that some member has not seen the newer start, the fault
+// is left out: such a member may accept the older image.
 func (w *world) older(ctx context.Context, f Fault, m *member, lost loss) error {
 	dir, err := os.MkdirTemp(w.dir, "images-")
 	if err != nil {
@@ -91,7 +92,7 @@ func (w *world) older(ctx context.Context, f Fault, m *member, lost loss) error 
 		return err
 	}
 	calm := w.blackouts.Load()
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	newer, seen := w.awaitSeen(ctx, m)
 	if !seen || calm != w.blackouts.Load() {
 		w.miss(f.Kind)
@@ -110,11 +111,11 @@ func (w *world) status(ctx context.Context, m *member) api.Status {
 	return status
 }
 
-// awaitSeen waits until the member is connected to all others: then they have seen its present start.
+// awaitSeen waits until the member is connected to all others, which then have seen its present start.
 func (w *world) awaitSeen(ctx context.Context, m *member) (status api.Status, seen bool) {
 	ctx, cancel := context.WithTimeout(ctx, refusalMax)
 	defer cancel()
-	for ; ctx.Err() == nil; rest(ctx, lookPause) {
+	for ; ctx.Err() == nil; pause(ctx, lookPause) {
 		status := w.status(ctx, m)
 		lacks := func(other api.Member) bool { return !other.Connected }
 		if len(status.Members) > 1 && !slices.ContainsFunc(status.Members, lacks) {
@@ -124,15 +125,15 @@ func (w *world) awaitSeen(ctx context.Context, m *member) (status api.Status, se
 	return api.Status{}, false
 }
 
-// awaitRefusal waits until the member has ended, or until refusalMax is over, since it may be cut off. No member may accept
-// it meanwhile: then it would know a leader, or a term above the one before. Nothing is judged if all were down meanwhile.
+// awaitRefusal waits until the member has ended, or for refusalMax, because it may be cut off. Meanwhile no member may
+// accept it; if one does, it knows a leader or a later term. Nothing is judged if all members were down in that time.
 func (w *world) awaitRefusal(ctx context.Context, m *member, before api.Status, calm int64) {
 	ctx, cancel := context.WithTimeout(ctx, refusalMax)
 	defer cancel()
-	for p := w.cluster.Process(m.ID); p.Running() && ctx.Err() == nil; rest(ctx, lookPause) {
+	for p := w.cluster.Process(m.ID); p.Running() && ctx.Err() == nil; pause(ctx, lookPause) {
 		now := w.status(ctx, m)
 		if (now.Leader != "" || now.Term > before.Term) && calm == w.blackouts.Load() {
-			w.fail(fuzzy.Safety, "a store of no use is kept out", "%s came back with a damaged store, or with an older copy of its disk, all "+
+			w.fail(fuzzy.Safety, "a spoiled store is kept out", "%s came back with a damaged store, or with an older copy of its disk, all "+
 				"others having seen its newer start, and was let in: it is at start %d, follows %q in term %d",
 				m.ID, now.StartCount, now.Leader, now.Term)
 			return
@@ -140,7 +141,7 @@ func (w *world) awaitRefusal(ctx context.Context, m *member, before api.Status, 
 	}
 }
 
-// repairAll starts every member that has lost its disk in a way in which it can be replaced.
+// repairAll starts every member that has lost its disk so that it can be replaced.
 func (w *world) repairAll(f Fault) (err error) {
 	for _, m := range w.members {
 		if p := m.now(); p.loss.incarnation != "" && !p.loss.repaired {
@@ -176,7 +177,7 @@ func (w *world) repair(f Fault, m *member, how repair) error {
 	})
 }
 
-// settled records that the members are those that are wanted.
+// settled records that the wanted membership is reached.
 func (w *world) settled(took time.Duration) (err error) {
 	w.tell(func(r *Report) { r.Membership.longest = max(r.Membership.longest, took) })
 	for _, m := range w.members {

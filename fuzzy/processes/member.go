@@ -12,52 +12,52 @@ import (
 // member is one member of the cluster, or a spare one, with its disk and its history.
 type member struct {
 	local.Node
-	addresses []string // at which it can run; the first is that of Node
+	addresses []string // addresses at which it can run; the first is that of Node
 	disk      *disk
 
-	images atomic.Int64 // how often its disk was replaced while it was down
+	images atomic.Int64 // number of times that its disk was replaced
 
-	starting sync.Mutex // held while it is started, and while nobody may start it
+	starting sync.Mutex // held while the member is started, and while it must not be started
 
 	mu    sync.Mutex
 	place place
-	fates map[*local.Process]fate // of the running processes
+	fates map[*local.Process]fate // fates of the running processes
 }
 
-// The roles that a member may be wanted in; "" is none.
+// The roles that a member may be wanted in; "" means not in the cluster.
 const (
 	voter   = "voter"
 	learner = "learner"
 )
 
-// place is what is wanted of a member, and what became of its disk.
+// place is the wanted role of a member and the state of its disk.
 type place struct {
-	role    string // what it is wanted as
-	by      string // the member that is wanted in its place
-	slot    int    // of member.addresses
-	moved   bool   // it says where it is
-	joins   bool   // it asks for its place by itself
+	role    string // wanted role
+	by      string // member that is to replace it
+	slot    int    // index into member.addresses
+	moved   bool   // it corrects its address by itself
+	joins   bool   // it joins by itself
 	emptied bool   // its first disk is gone
-	held    bool   // its disk is being exchanged
-	out     bool   // it has no place, and does not run
-	leaves  bool   // its removal was asked for: it is to end
-	spoiled bool   // its store is of no use
+	held    bool   // its disk is being replaced, and it must not be started
+	out     bool   // it is not wanted, and does not run
+	leaves  bool   // its removal was asked for, and it must end
+	spoiled bool   // its store cannot be used again
 	loss    loss
 }
 
 // loss is a lost disk whose member has to be replaced.
 type loss struct {
-	incarnation string // what was lost; "" is nothing
+	incarnation string // the lost incarnation; "": none
 	how         Kind
 	repair      repair
-	repaired    bool      // the member runs on a disk with which it can be replaced
-	since       time.Time // when that was
+	repaired    bool      // the member runs on a disk on which it can be replaced
+	since       time.Time // time of the repair
 }
 
 // repair is a way to replace a lost disk.
 type repair int
 
-// The ways.
+// The ways to replace a lost disk.
 const (
 	byCommand repair = iota // an empty disk, and members replace
 	byItself                // serve --join
@@ -72,17 +72,17 @@ func (m *member) now() place {
 	return m.place
 }
 
-// becomes changes the member's place.
+// becomes updates the member's place.
 func (m *member) becomes(how func(*place)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	how(&m.place)
 }
 
-// address returns where the member runs.
+// address returns the member's present address.
 func (m *member) address() string { return m.addresses[m.now().slot] }
 
-// joining reports whether a process of the member runs that asks for its place by itself.
+// joining reports whether a process of the member runs that joins by itself.
 func (m *member) joining() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +94,8 @@ func (m *member) joining() bool {
 	return false
 }
 
-// exchange kills the member, changes its disk or its place while nobody can start it, and starts it again. The caller
-// holds w.disks.
+// exchange kills the member, changes its disk or its place, and starts it again. No other goroutine can start it meanwhile. The
+// caller holds w.disks.
 func (w *world) exchange(m *member, do func() error) error {
 	m.starting.Lock()
 	m.becomes(func(p *place) { p.held = true })
@@ -111,20 +111,20 @@ func (w *world) exchange(m *member, do func() error) error {
 	return w.start(m)
 }
 
-// empty removes everything on the disk of a member that does not run.
+// empty removes everything from the disk of a stopped member.
 func (m *member) empty() error {
 	m.images.Add(1)
 	m.becomes(func(p *place) { p.emptied = true })
 	return m.disk.wipe()
 }
 
-// thin reports whether the cluster can hardly spare a member: there are few, or one has lost its disk.
-func (w *world) thin() bool {
+// cannotSpareOne reports whether the cluster can hardly spare a member: there are only a few, or one has lost its disk.
+func (w *world) cannotSpareOne() bool {
 	lost := func(m *member) bool { return m.now().loss.incarnation != "" }
 	return slices.ContainsFunc(w.members, lost) || w.voters.Load() < NodesMin
 }
 
-// inside returns the members that have a place, or had one and still run. One that was never started is not among them.
+// inside returns the members that are wanted, or were wanted and still run. It leaves out members that were never started.
 func (w *world) inside() (some []*member) {
 	for _, m := range w.members {
 		if !m.now().out && w.cluster.Process(m.ID) != nil {

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Membership counts changes of the members.
+// Membership counts membership changes.
 type Membership struct {
-	Spares      int `json:"spares"`      // members that are in no configuration at first
-	Smallest    int `json:"smallest"`    // voters that there were to be
-	Commands    int `json:"commands"`    // that were run
-	Done        int `json:"done"`        // that said so
-	Refused     int `json:"refused"`     // or given up, or out of time, because of faults; they were run again
-	Interrupted int `json:"interrupted"` // killed, and run again
-	Twice       int `json:"twice"`       // how often two ran at once
-	Canceled    int `json:"canceled"`    // changes, by somebody else; they were asked for again
-	Helped      int `json:"helped"`      // members that have not joined by themselves in time
+	Spares      int `json:"spares"`      // members that are initially in no configuration
+	Smallest    int `json:"smallest"`    // smallest wanted number of voters
+	Commands    int `json:"commands"`    // commands that were run
+	Done        int `json:"done"`        // commands that reported success
+	Refused     int `json:"refused"`     // commands that were refused, given up or out of time because of faults; they were run again
+	Interrupted int `json:"interrupted"` // commands that were killed, and run again
+	Twice       int `json:"twice"`       // number of times that two commands ran at once
+	Canceled    int `json:"canceled"`    // changes that another command canceled; they were asked for again
+	Helped      int `json:"helped"`      // members that did not join by themselves in time
 	// LeadersKilled and OthersKilled count members that were killed while a change ran.
 	LeadersKilled int `json:"leaders_killed"`
 	OthersKilled  int `json:"others_killed"`
-	// Removed counts members that ended with their exit code because they were removed.
+	// Removed counts members that ended with the exit code for removals.
 	Removed int `json:"removed"`
-	// Replaced counts the members whose disk was lost, by how it was lost.
+	// Replaced counts the members whose disk was lost, by kind of loss.
 	Replaced map[Kind]int `json:"replaced"`
-	// ReplacedWithin is how long replacing took, from the start of the member that takes the place, in seconds.
+	// ReplacedWithin is the duration of replacements in seconds, from the start of the new member.
 	ReplacedWithin Seconds `json:"replaced_within_seconds"`
-	// Longest is the longest time until the members were those that were asked for, in seconds.
+	// Longest is the longest time until the wanted membership was reached, in seconds.
 	Longest float64 `json:"longest_seconds"`
-	// Settled is how long that took at the end, without faults, in seconds.
+	// Settled is that time at the end, without faults, in seconds.
 	Settled float64 `json:"settled_seconds"`
 
 	longest   time.Duration
@@ -42,7 +42,7 @@ type Seconds struct {
 	Max float64 `json:"max"`
 }
 
-// conclude fills in what is known at the end.
+// conclude fills in the figures that are known only at the end.
 func (m *Membership) conclude() {
 	m.Longest = m.longest.Seconds()
 	slices.Sort(m.replacing)
@@ -51,18 +51,18 @@ func (m *Membership) conclude() {
 	}
 }
 
-// lines returns what was done, as names and texts.
+// lines returns rows of a report, as names and texts.
 func (m Membership) lines() (lines [][2]string) {
 	if m.Commands+m.total() == 0 {
 		return nil
 	}
-	lines = append(lines, [2]string{"changes of the members", fmt.Sprintf("%d commands done, %d refused or given up and run again, "+
-		"%d killed in the midst and run again, %d canceled; %d times two at once; %d leaders and %d others killed in the midst of a "+
-		"change; down to %d voters; as asked within %.1f s at most, and within %.1f s at the end",
+	lines = append(lines, [2]string{"membership changes", fmt.Sprintf("%d commands done, %d refused or given up and run again, "+
+		"%d killed and run again, %d canceled; %d times two at once; %d leaders and %d others killed during a "+
+		"change; down to %d voters; the wanted members were reached within %.1f s at most, and within %.1f s at the end",
 		m.Done, m.Refused, m.Interrupted, m.Canceled, m.Twice, m.LeadersKilled, m.OthersKilled, m.Smallest, m.Longest, m.Settled)})
 	lines = append(lines, [2]string{"members removed", fmt.Sprintf("%d, each ended with code %d", m.Removed, exitRemoved)})
 	if m.total() > 0 {
-		lines = append(lines, [2]string{"members replaced", fmt.Sprintf("%s, within %.1f s (p50), %.1f s (max); %d needed a command's help",
+		lines = append(lines, [2]string{"members replaced", fmt.Sprintf("%s, within %.1f s (p50), %.1f s (max); %d needed the help of a command",
 			m.replaced(), m.ReplacedWithin.P50, m.ReplacedWithin.Max, m.Helped)})
 	}
 	return lines

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// breath is a time without a fault of the network.
-const breath = 3 * time.Second
+// networkPause is a pause without a network fault.
+const networkPause = 3 * time.Second
 
-// disturb runs a fault of the network from its beginning to its end.
+// disturb runs a network fault from beginning to end.
 func (w *world) disturb(ctx context.Context, f Fault) error {
 	m, leads := w.victim(ctx, f, time.Millisecond) // the present leader
 	if ctx.Err() != nil {
@@ -32,7 +32,7 @@ func (w *world) disturb(ctx context.Context, f Fault) error {
 		treat(w.around(at, f), treatment{mode: halfOpen})
 	case DeadConn:
 		for _, p := range w.from(at) {
-			p.deafen(f.Random%3 != 0) // mostly the bulk one, which is dialed last
+			p.deafen(f.Random%3 != 0) // mostly the bulk lane's connection, which is dialed last
 		}
 	case Hold:
 		treat(w.around(at, f), treatment{mode: hold})
@@ -42,15 +42,15 @@ func (w *world) disturb(ctx context.Context, f Fault) error {
 		treat(w.between(side), treatment{mode: f.severed()})
 	}
 	w.count(f, "%s, for %v", who, f.For)
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	w.calm()
-	if w.thin() {
-		rest(ctx, breath) // a majority must be whole from time to time, or no change ends
+	if w.cannotSpareOne() {
+		pause(ctx, networkPause) // changes can end only if a majority is connected from time to time
 	}
 	return nil
 }
 
-// calm ends all faults of the network.
+// calm ends all network faults.
 func (w *world) calm() {
 	for at := range w.links {
 		treat(w.from(at), treatment{})
@@ -78,8 +78,8 @@ func (w *world) to(at int) (links []*proxy) {
 	return links
 }
 
-// around returns the links that a fault in one direction affects: a single one, all on which the member sends, or all on
-// which it receives.
+// around returns the links that a one-way fault affects: a single link, all links on which the member sends, or all on which it
+// receives.
 func (w *world) around(at int, f Fault) []*proxy {
 	other := f.Other
 	if other == at {
@@ -105,7 +105,7 @@ func (f Fault) side(nodes int) (side uint64) {
 	return side
 }
 
-// severed returns how the links between two groups fail.
+// severed returns the treatment of the links between two groups.
 func (f Fault) severed() mode { return []mode{cut, halfOpen, hold}[f.Random%3] }
 
 // between returns the links between the two groups, in both directions.

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// mode is what a proxy does to the bytes that its caller sends.
+// mode says what a proxy does with the bytes that its caller sends.
 type mode int
 
-// The modes. All but pass concern one direction: from the caller on.
+// The modes. All but pass affect only the direction from the caller.
 const (
 	pass     mode = iota
 	cut           // connections are reset, new ones too
-	halfOpen      // connections stay open and their bytes vanish; new ones are accepted, and never answered
-	hold          // nothing arrives now; all of it arrives later
+	halfOpen      // connections stay open and their bytes vanish; new ones are accepted but never answered
+	hold          // nothing arrives now, everything arrives later
 )
 
-// treatment is how a proxy treats its connections.
+// treatment says what a proxy does with its connections.
 type treatment struct {
 	mode  mode
-	delay time.Duration // of the bytes that pass
+	delay time.Duration // delay of the bytes that pass
 }
 
 const (
-	proxyConnsMax    = 64 // at the same time; more are reset
+	proxyConnsMax    = 64 // connections at the same time; further ones are reset
 	proxyBufferBytes = 64 << 10
 	proxyDialTimeout = time.Second
 )
@@ -39,9 +39,9 @@ type proxy struct {
 
 	mu      sync.Mutex
 	how     treatment
-	changed chan struct{} // closed at the next change of how
+	changed chan struct{} // closed when how changes
 	conns   map[*piped]struct{}
-	opened  int // connections so far
+	opened  int // number of connections so far
 	closed  bool
 }
 
@@ -50,7 +50,7 @@ type piped struct {
 	caller *net.TCPConn
 	target net.Conn // nil until it was dialed
 	torn   bool     // bytes are missing: the connection is unusable
-	number int      // in the order in which they were opened
+	number int      // position in the order of opening
 }
 
 // newProxy listens on a port of this machine for callers that want to reach the target.
@@ -70,7 +70,7 @@ func (p *proxy) addr() string { return p.listener.Addr().String() }
 func (p *proxy) close() {
 	p.mu.Lock()
 	p.closed = true
-	_ = p.listener.Close() // its error does not matter
+	_ = p.listener.Close() // the error does not matter
 	p.reset(func(*piped) bool { return true })
 	p.alter(treatment{mode: cut})
 	p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *proxy) treat(how treatment) {
 	p.alter(how)
 }
 
-// drop resets every connection once. Bytes in transit are lost.
+// drop resets every present connection. Bytes in transit are lost.
 func (p *proxy) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +126,7 @@ func (p *proxy) reset(which func(*piped) bool) {
 
 // reset closes both sides at once. The caller gets an error instead of a regular end.
 func (c *piped) reset() {
-	_ = c.caller.SetLinger(0) // errors do not matter: it may be closed already
+	_ = c.caller.SetLinger(0) // errors do not matter: the connection may be closed already
 	_ = c.caller.Close()
 	if c.target != nil {
 		_ = c.target.Close()
@@ -144,7 +144,7 @@ func (p *proxy) accept() {
 	for {
 		conn, err := p.listener.Accept()
 		if err != nil {
-			return // it is closed
+			return // the listener is closed
 		}
 		c := &piped{caller: conn.(*net.TCPConn)}
 		if p.enter(c) {
@@ -162,7 +162,7 @@ func (p *proxy) enter(c *piped) bool {
 	if p.closed || p.how.mode == cut || len(p.conns) >= proxyConnsMax {
 		return false
 	}
-	c.torn = p.how.mode == halfOpen // it never reaches its target
+	c.torn = p.how.mode == halfOpen // the connection never reaches its target
 	p.opened++
 	c.number = p.opened
 	p.conns[c] = struct{}{}
@@ -177,7 +177,7 @@ func (p *proxy) serve(c *piped) {
 	}
 	var back sync.WaitGroup
 	back.Go(func() {
-		_, _ = io.Copy(c.caller, c.target) // its end is the end of the connection
+		_, _ = io.Copy(c.caller, c.target) // the copy ends with the connection
 		p.leave(c)
 	})
 	p.forward(c)
@@ -191,7 +191,7 @@ func (p *proxy) dial(c *piped) bool {
 	unanswered := c.torn
 	p.mu.Unlock()
 	if unanswered {
-		_, _ = io.Copy(io.Discard, c.caller) // until it is reset, or the caller closes it
+		_, _ = io.Copy(io.Discard, c.caller) // until the connection is reset, or the caller closes it
 		return false
 	}
 	target, err := net.DialTimeout("tcp", p.target, proxyDialTimeout)
@@ -215,7 +215,7 @@ func (p *proxy) leave(c *piped) {
 	delete(p.conns, c)
 }
 
-// forward passes on what the caller sends, according to the present treatment.
+// forward passes on the caller's bytes, according to the present treatment.
 func (p *proxy) forward(c *piped) {
 	buffer := make([]byte, proxyBufferBytes)
 	for {

@@ -15,7 +15,7 @@ import (
 
 const patience = time.Minute
 
-// far is the server behind a proxy. It reports the lines that arrive, and can answer.
+// far is the server behind a proxy. It reports the lines that it receives, and can answer.
 type far struct {
 	conns chan net.Conn
 	lines chan string
@@ -171,7 +171,7 @@ func TestProxy_AHalfOpenLinkStaysOpenAndSwallowsOneDirection(t *testing.T) {
 	say(t, fresh, "never answered")
 	require.NoError(t, fresh.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
 	_, err := fresh.Read(make([]byte, 1))
-	assert.ErrorIs(t, err, os.ErrDeadlineExceeded, "it is open, and silent")
+	assert.ErrorIs(t, err, os.ErrDeadlineExceeded, "the connection is open and silent")
 	require.Eventually(t, func() bool { return p.torn() == 2 }, patience, time.Millisecond)
 	f.hearsNothing(t)
 

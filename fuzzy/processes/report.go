@@ -15,24 +15,24 @@ type Report struct {
 	Seed   string `json:"seed"`
 	Origin string `json:"origin"` // commit, machine and day
 	Nodes  int    `json:"nodes"`
-	// Seconds is how long faults were injected. It does not include healing and judging.
+	// Seconds is the time during which faults were injected. It does not include healing and judging.
 	Seconds       float64      `json:"seconds"`
 	Faults        map[Kind]int `json:"faults"`
 	LeftOut       []Kind       `json:"left_out,omitempty"`
 	LeftOutReason string       `json:"left_out_reason,omitempty"`
 	LeaderKills   int          `json:"leader_kills"`
 	Elections     int          `json:"elections"` // terms in which a leader was seen
-	LoudEnds      int          `json:"loud_ends"` // members that ended because of a failed, a damaged or an older disk
+	LoudEnds      int          `json:"loud_ends"` // members that ended because of a failed or damaged disk, or an older image
 	Operations    Operations   `json:"operations"`
 	Latency       Latency      `json:"latency_ms"`
 	// Unavailable is the longest time without an acknowledged write.
 	Unavailable float64 `json:"longest_unavailability_seconds"`
-	Converged   float64 `json:"converged_seconds"` // the time until the members agreed, after the last fault
+	Converged   float64 `json:"converged_seconds"` // time from the last fault until the members agreed
 	Checks      Checks  `json:"checks"`
-	// Missed counts faults that were not injected because the moment they were aimed at did not come.
+	// Missed counts faults that were not injected because the moment that they were aimed at did not come.
 	Missed    map[Kind]int `json:"missed,omitempty"`
 	Snapshots Snapshots    `json:"snapshots"`
-	// Membership is empty in the reports of releases whose members could not be changed.
+	// Membership is empty in reports of releases without membership changes.
 	Membership Membership `json:"membership,omitzero"`
 	Verdict    string     `json:"verdict"` // clean, crash, safety, liveness, or not judged
 	Failure    string     `json:"failure,omitempty"`
@@ -45,7 +45,7 @@ const notJudged = "not judged"
 // Operations counts requests of clients.
 type Operations struct {
 	Answered uint64 `json:"answered"`
-	Refused  uint64 `json:"refused"` // without effect
+	Refused  uint64 `json:"refused"` // had no effect
 	Unknown  uint64 `json:"unknown"` // may or may not have taken effect
 	Writes   uint64 `json:"acknowledged_writes"`
 }
@@ -57,42 +57,42 @@ type Latency struct {
 	Max float64 `json:"max"`
 }
 
-// Checks counts what was checked.
+// Checks counts the checks of a run.
 type Checks struct {
-	Histories  int `json:"histories"`  // given to porcupine
-	Operations int `json:"operations"` // in them
+	Histories  int `json:"histories"`  // histories checked by porcupine
+	Operations int `json:"operations"` // operations in them
 	Undecided  int `json:"undecided"`  // histories that porcupine did not finish
-	Scanned    int `json:"scanned"`    // keys read once more at the end
-	Members    int `json:"members"`    // whose whole state was compared
-	Statuses   int `json:"statuses"`   // answers of members about themselves
+	Scanned    int `json:"scanned"`    // keys read again at the end
+	Members    int `json:"members"`    // members whose whole state was compared
+	Statuses   int `json:"statuses"`   // statuses of members
 }
 
-// Snapshots counts what the members did with snapshots.
+// Snapshots counts the members' work on snapshots.
 type Snapshots struct {
 	Taken       int   `json:"taken"`
-	Failed      int   `json:"failed"` // not taken
+	Failed      int   `json:"failed"` // snapshots that could not be taken
 	Sent        int   `json:"sent"`
-	Resumed     int   `json:"resumed"` // how often the sending of one went on after a break
+	Resumed     int   `json:"resumed"` // number of times that the sending of a snapshot was resumed
 	Received    int   `json:"received"`
-	Refused     int   `json:"refused"`      // not received
-	Restored    int   `json:"restored"`     // received ones, and those of starts
-	DisksFailed int   `json:"disks_failed"` // while a snapshot was written
-	LogBytes    int64 `json:"log_bytes"`    // of the longest log that was seen
+	Refused     int   `json:"refused"`      // snapshots that could not be received
+	Restored    int   `json:"restored"`     // restorations, after receipt and at starts
+	DisksFailed int   `json:"disks_failed"` // disks that failed while a snapshot was written
+	LogBytes    int64 `json:"log_bytes"`    // size of the longest log that was seen
 	Written     int64 `json:"written"`      // bytes of the values that make logs long
 }
 
 func newReport(o Options) Report {
 	return Report{
 		Seed: fmt.Sprintf("%x", o.Seed), Origin: o.Origin, Nodes: o.Nodes, Faults: map[Kind]int{}, Missed: map[Kind]int{},
-		Membership: Membership{Spares: crowd(o.Nodes) - o.Nodes, Smallest: o.Nodes, Replaced: map[Kind]int{}},
+		Membership: Membership{Spares: memberCount(o.Nodes) - o.Nodes, Smallest: o.Nodes, Replaced: map[Kind]int{}},
 	}
 }
 
-// snapshots returns what was done with snapshots, and what the run proved nothing about.
+// snapshots describes the work on snapshots, and what the run did not exercise.
 func (r Report) snapshots() (done, unproved string) {
 	s := r.Snapshots
-	done = fmt.Sprintf("%d taken (%d failed), %d sent (%d times on after a break), %d received (%d refused), %d restored; %d disks failed "+
-		"under one; the longest log had %s, and %s were written", s.Taken, s.Failed, s.Sent, s.Resumed, s.Received, s.Refused, s.Restored,
+	done = fmt.Sprintf("%d taken (%d failed), %d sent (%d times resumed), %d received (%d refused), %d restored; %d disks failed "+
+		"during a snapshot; the longest log had %s, and %s were written", s.Taken, s.Failed, s.Sent, s.Resumed, s.Received, s.Refused, s.Restored,
 		s.DisksFailed, size.Format(s.LogBytes), size.Format(s.Written))
 	var nothing []string
 	for _, row := range []struct {
@@ -113,7 +113,7 @@ func (r Report) snapshots() (done, unproved string) {
 	return done, strings.Join(nothing, ", ")
 }
 
-// conclude fills in what is known at the end; err is the run's error.
+// conclude fills in the figures that are known only at the end; err is the run's error.
 func (r *Report) conclude(w *world, err error) {
 	w.stats.mu.Lock()
 	s := &w.stats
@@ -170,7 +170,7 @@ func (r Report) Markdown() string {
 		row("left out", "%s (%s)", join(r.LeftOut), r.LeftOutReason)
 	}
 	row("leaders killed; elections seen", "%d; %d", r.LeaderKills, r.Elections)
-	row("members that a disk ended, failed, damaged or older", "%d, each with its reason in the log", r.LoudEnds)
+	row("members ended by a failed or damaged disk or an older image", "%d, each with its reason in the log", r.LoudEnds)
 	row("requests", "%d answered, %d refused, %d of unknown outcome; %d writes acknowledged",
 		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
 	row("answered within", "%.1f ms (p50), %.0f ms (p99), %.0f ms (max)", r.Latency.P50, r.Latency.P99, r.Latency.Max)
@@ -181,7 +181,7 @@ func (r Report) Markdown() string {
 	done, unproved := r.snapshots()
 	row("snapshots", "%s", done)
 	if unproved != "" {
-		row("of snapshots, this run proved nothing about", "%s", unproved)
+		row("work on snapshots that this run did not exercise", "%s", unproved)
 	}
 	for _, line := range r.Membership.lines() {
 		row(line[0], "%s", line[1])
@@ -202,7 +202,7 @@ func (r Report) String() string {
 	if len(r.LeftOut) > 0 {
 		fmt.Fprintf(&b, "  left out: %s (%s)\n", join(r.LeftOut), r.LeftOutReason)
 	}
-	fmt.Fprintf(&b, "  %d leaders killed, %d elections, %d members ended by a failed, a damaged or an older disk\n", r.LeaderKills, r.Elections, r.LoudEnds)
+	fmt.Fprintf(&b, "  %d leaders killed, %d elections, %d members ended by a failed or damaged disk or an older image\n", r.LeaderKills, r.Elections, r.LoudEnds)
 	fmt.Fprintf(&b, "  %d requests answered, %d refused, %d of unknown outcome; %d writes acknowledged\n",
 		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
 	fmt.Fprintf(&b, "  answered within %.1f ms (p50), %.0f ms (p99), %.0f ms (max); no write for %.1f s at most\n",
@@ -210,7 +210,7 @@ func (r Report) String() string {
 	done, unproved := r.snapshots()
 	fmt.Fprintf(&b, "  snapshots: %s\n", done)
 	if unproved != "" {
-		fmt.Fprintf(&b, "  of snapshots, this run proved nothing about: %s\n", unproved)
+		fmt.Fprintf(&b, "  work on snapshots that this run did not exercise: %s\n", unproved)
 	}
 	for _, line := range r.Membership.lines() {
 		fmt.Fprintf(&b, "  %s: %s\n", line[0], line[1])

@@ -25,36 +25,36 @@ const (
 
 // Options are the settings of a run.
 type Options struct {
-	Seed     uint64 // of the schedule
+	Seed     uint64 // seed of the schedule
 	Duration time.Duration
 	Nodes    int
-	Faults   []Kind // empty: all that the budget allows
-	Binary   string // the raftkv to run; "" builds it, which needs Go and the source
-	Keep     bool   // keeps data and logs even of a clean run
+	Faults   []Kind // kinds of faults; empty: all that the budget allows
+	Binary   string // path of the raftkv to run; "" builds it, which needs Go and the source
+	Keep     bool   // keep data and logs even of a clean run
 	// PlainDisks uses plain directories instead of our own file system, and leaves out the faults that need it.
 	PlainDisks bool
 	// Lie makes every disk report syncs that it does not make, so that a power cut of all members loses
 	// acknowledged writes: a clean run would then prove that nothing is checked.
 	Lie    bool
 	Origin string // commit, machine and day, for the report
-	// Progress is called several times a second, unless nil.
+	// Progress, if not nil, is called several times a second.
 	Progress func(Progress)
-	// Say is called with each line that the user should see before the end, unless nil.
+	// Say, if not nil, is called with each line that the user should see before the end.
 	Say func(line string)
 
 	patience time.Duration // healthyMax, except in tests
 	temp     string        // where the directory of the run is made; the system's, except in tests
 }
 
-// Progress describes how far a run has come.
+// Progress describes the progress of a run.
 type Progress struct {
-	Elapsed     time.Duration // of Options.Duration
+	Elapsed     time.Duration // elapsed part of Options.Duration
 	Faults      int
 	LeaderKills int
 	Operations  uint64
 }
 
-// Validate returns what is wrong with the options, or nil.
+// Validate returns an error if the options cannot be used.
 func (o Options) Validate() error {
 	switch {
 	case o.Nodes < NodesMin || o.Nodes > NodesMax:
@@ -62,7 +62,7 @@ func (o Options) Validate() error {
 	case o.Duration <= 0 || o.Duration > DurationMax:
 		return fmt.Errorf("--duration %v: it takes more than 0, and at most %v", o.Duration, DurationMax)
 	case o.PlainDisks && o.Lie:
-		return errors.New("--plain-disks and --lying-disks: give one of them; a disk that lies is one of ours")
+		return errors.New("--plain-disks and --lying-disks: give one of them; plain directories cannot lie about syncs")
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	err = w.guard(func() error { return w.run(ctx) })
 	if failed := w.failed(); failed != nil {
 		if errors.Is(err, failed) {
-			err = nil // a consequence of the failure
+			err = nil // the error is a consequence of the failure
 		}
 		err = errors.Join(failed, err)
 	} else if ctx.Err() != nil {
@@ -146,7 +146,7 @@ func (w *world) run(ctx context.Context) error {
 	return w.conclude(ctx, func() { stopBallast(); stopWork() })
 }
 
-// guard turns a panic of the harness into an error, so that it cleans up.
+// guard turns a panic of the harness into an error, so that the harness cleans up.
 func (w *world) guard(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -157,7 +157,7 @@ func (w *world) guard(do func() error) (err error) {
 	return do()
 }
 
-// program returns the raftkv to run, and builds it if none was named.
+// program returns the path of the raftkv to run, and builds it if none was given.
 func (w *world) program(ctx context.Context) (string, error) {
 	if w.Binary != "" {
 		path, err := exec.LookPath(w.Binary)

@@ -18,7 +18,7 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// memberRole makes this test binary stand in for raftkv, as a member that misbehaves.
+// memberRole makes this test binary act as raftkv, as a member that misbehaves.
 const memberRole = "CHAOS_TEST_MEMBER"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("panic: this is how it ends")
 		os.Exit(2)
 	case "silent":
-		_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent ends
+		_, _ = os.Stdin.Read(make([]byte, 1)) // block until the parent ends
 		os.Exit(0)
 	}
 	code := m.Run()
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // storm is how long the longer runs of the tests last. With -race, as "make verify" runs them, it is 20 seconds.
 var storm = 12 * time.Second
 
-// run runs a cluster in chaos, in a temporary directory that must be empty again after a clean run.
+// run runs a cluster under faults, in a temporary directory that must be empty again after a clean run.
 func run(t *testing.T, o Options) (Report, error) {
 	t.Helper()
 	if o.Binary == "" {
@@ -55,7 +55,7 @@ func run(t *testing.T, o Options) (Report, error) {
 	assert.NotContains(t, string(mounts), o.temp, "nothing is mounted any longer")
 	left, readErr := os.ReadDir(o.temp)
 	require.NoError(t, readErr)
-	assert.Equal(t, r.Kept != "", len(left) > 0, "%v is left", left)
+	assert.Equal(t, r.Kept != "", len(left) > 0, "left over: %v", left)
 	return r, err
 }
 
@@ -80,7 +80,7 @@ func TestRun_IsCleanWhileLeadersAreKilledAndPowerIsCut(t *testing.T) {
 	assert.Positive(t, r.Operations.Writes)
 	assert.Equal(t, int(r.Operations.Answered+r.Operations.Unknown), r.Checks.Operations, "every operation was checked")
 	assert.Equal(t, 3, r.Checks.Members)
-	assert.Equal(t, r.Checks.Histories, r.Checks.Scanned, "every key is looked at again")
+	assert.Equal(t, r.Checks.Histories, r.Checks.Scanned, "every key is read again")
 	assert.Empty(t, r.Kept)
 }
 
@@ -99,7 +99,7 @@ func TestRun_MembersComeGoMoveAndAreReplaced(t *testing.T) {
 	assert.Positive(t, r.Checks.Members)
 }
 
-// This shows that a run can fail: with disks that lie about syncs, a power cut loses acknowledged writes.
+// A run can fail: on disks that lie about syncs, a power cut loses acknowledged writes.
 func TestRun_FindsTheWritesThatLyingDisksLose(t *testing.T) {
 	beside(t)
 	o := Options{Duration: 5 * time.Second, Nodes: 3, Faults: []Kind{PowerCutAll}, Lie: true}
@@ -114,7 +114,7 @@ func TestRun_FindsTheWritesThatLyingDisksLose(t *testing.T) {
 	assert.Equal(t, "safety", r.Verdict)
 	history, err := os.ReadFile(filepath.Join(r.Kept, "history.ndjson"))
 	require.NoError(t, err)
-	assert.Equal(t, r.Checks.Operations, strings.Count(string(history), "\n"), "the whole history is written down")
+	assert.Equal(t, r.Checks.Operations, strings.Count(string(history), "\n"), "the whole history is saved")
 	assert.FileExists(t, filepath.Join(r.Kept, "n1.kept", "raft.db"), "the data outlives its mount")
 	pages, err := filepath.Glob(filepath.Join(r.Kept, "violation-*.html"))
 	require.NoError(t, err)

@@ -11,30 +11,28 @@ import (
 
 // Fault is one fault of a schedule.
 type Fault struct {
-	At     time.Duration // since the beginning; it begins later if the fault before it took longer
+	At     time.Duration // time since the start; the fault begins later if the one before it took longer
 	Kind   Kind
-	Leader bool          // it affects the leader, if there is one then; otherwise Node
-	Node   int           // the number of a member, from 0
-	Other  int           // the other end of a link, or the first of some members in a row
-	For    time.Duration // how long it lasts
+	Leader bool          // aimed at the leader, if there is one; otherwise at Node
+	Node   int           // number of a member, from 0
+	Other  int           // number of the member at the other end of a link, or of the first of several members in a row
+	For    time.Duration // duration
 	Random uint64        // decides the rest
 }
 
-// budget limits a schedule, besides the kinds that are wanted.
+// budget limits the faults of a schedule.
 type budget struct {
-	members int  // with the spare ones
+	members int  // number of members, including the spare ones
 	noDisks bool // our own file system is not available
 }
 
-// crowd returns how many members there are with the spare ones: the cluster can grow to five, and another member can take
-// the place of one.
-func crowd(nodes int) int { return min(max(nodes+1, grownMax), local.NodesMax) }
+// memberCount returns the number of members including the spare ones. They suffice for a cluster of five and a replacement.
+func memberCount(nodes int) int { return min(max(nodes+1, grownMax), local.NodesMax) }
 
-// mayLose returns how many disks may be lost at once while there are so many voters: never so many that the rest is no
-// majority.
+// mayLose returns the number of disks that this many voters may lose at once: the rest must be a majority.
 func mayLose(voters int) int { return max(voters-1, 0) / 2 }
 
-// choose returns the wanted kinds, or all, as far as the budget allows them, and the kinds that were left out.
+// choose returns the wanted kinds (by default all) that the budget allows, and the kinds that it leaves out.
 func (b budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
 	for _, h := range habits {
 		switch {
@@ -48,8 +46,8 @@ func (b budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
 	return kinds, left
 }
 
-// draw returns the faults of a run, sorted by time. Each kind has its own random stream, so leaving one out does not move
-// the others. Each kind occurs at least once.
+// draw returns the faults of a run, sorted by time. Each kind has its own random stream, so leaving out one kind does not
+// change the others. Each kind occurs at least once.
 func draw(seed uint64, b budget, kinds []Kind, duration time.Duration) (faults []Fault) {
 	for i, h := range habits {
 		if !slices.Contains(kinds, h.kind) {

@@ -72,7 +72,7 @@ func TestBudget_NeverTheDisksOfMoreThanAMinorityAreLost(t *testing.T) {
 
 func TestBudget_SpareMembersLetTheClusterGrowToFiveAndSwap(t *testing.T) {
 	for nodes, members := range map[int]int{3: 5, 4: 5, 5: 6, 8: 9, 9: 9} {
-		assert.Equal(t, members, crowd(nodes), "%d nodes", nodes)
+		assert.Equal(t, members, memberCount(nodes), "%d nodes", nodes)
 	}
 }
 
@@ -112,10 +112,10 @@ func TestLook_FindsWhatMembersMustNotSay(t *testing.T) {
 	}{
 		{"terms have leaders", []api.Status{leads("n1", 1), leads("n2", 2), leads("n1", 1), {}}, ""},
 		{"two of one term", []api.Status{leads("n1", 1), leads("n2", 1)}, "one leader a term"},
-		{"things go on", []api.Status{at("n1", 1, 1, 5, 4), at("n1", 1, 2, 5, 5)}, ""},
+		{"everything advances", []api.Status{at("n1", 1, 1, 5, 4), at("n1", 1, 2, 5, 5)}, ""},
 		{"a term falls", []api.Status{at("n1", 1, 2, 5, 4), at("n1", 1, 1, 5, 5)}, "nothing goes back"},
 		{"a commit index falls", []api.Status{at("n1", 1, 1, 5, 4), at("n1", 1, 1, 4, 4)}, "nothing goes back"},
-		{"what is applied falls", []api.Status{at("n1", 1, 1, 5, 4), at("n1", 1, 1, 5, 3)}, "nothing goes back"},
+		{"an applied index falls", []api.Status{at("n1", 1, 1, 5, 4), at("n1", 1, 1, 5, 3)}, "nothing goes back"},
 		{"a base falls", []api.Status{based(1, 5, 6), based(1, 4, 6)}, "nothing goes back"},
 		{"the newest snapshot gets older", []api.Status{based(1, 5, 6), based(1, 5, 5)}, "nothing goes back"},
 		{"a restart may know less of its snapshots", []api.Status{based(1, 5, 6), based(2, 4, 5)}, ""},

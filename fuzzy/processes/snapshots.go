@@ -27,13 +27,13 @@ var snapshotPolicy = []string{
 
 const (
 	ballastKeys  = 64
-	ballastBytes = 32 << 10 // of each value
+	ballastBytes = 32 << 10 // size of each value
 	ballastPause = 100 * time.Millisecond
-	// logBytesMax bounds the log of every member, however much was written. A segment is removed a moment after a snapshot has
-	// covered it. Until then LogBytes counts the whole segment, so the log may be that much longer.
+	// logBytesMax bounds the log of every member, however much is written. A segment is removed a moment after a snapshot
+	// covers it. Until then LogBytes counts the whole segment, so the log may be longer by one segment.
 	logBytesMax     = 32<<20 + segmentBytesMax
 	segmentBytesMax = 32 << 20 // the default of storage.LogOptions
-	// awayMax bounds how long a member is kept down until the leader's log begins behind what it has.
+	// awayMax bounds the time for which a member is kept down until the leader's log no longer holds what it lacks.
 	awayMax = 20 * time.Second
 	// aimMax bounds the wait for a moment at which a snapshot is taken, sent or received.
 	aimMax   = 3 * time.Second
@@ -43,8 +43,8 @@ const (
 // ballast writes values that make snapshots and the log large. Its keys are compared at the end, like those of the workload.
 type ballast struct {
 	members []*client.Client
-	written atomic.Int64 // bytes of values, acknowledged
-	number  int          // of the next write
+	written atomic.Int64 // bytes of acknowledged values
+	number  int          // number of the next write
 }
 
 func (w *world) newBallast() (b *ballast, closeIdle func()) {
@@ -72,7 +72,7 @@ func (b *ballast) write(ctx context.Context) bool {
 	return true
 }
 
-// startBallast writes every key of the ballast once, and then goes on more slowly until stop is called.
+// startBallast writes every key of the ballast once, and then continues more slowly until stop is called.
 func (w *world) startBallast(ctx context.Context) (stop func(), loaded bool) {
 	b, closeIdle := w.newBallast()
 	w.ballast = b
@@ -89,7 +89,7 @@ func (w *world) startBallast(ctx context.Context) (stop func(), loaded bool) {
 		defer closeIdle()
 		for ctx.Err() == nil {
 			b.write(ctx)
-			rest(ctx, ballastPause)
+			pause(ctx, ballastPause)
 		}
 	})
 	return func() { cancel(); working.Wait() }, true
@@ -104,8 +104,8 @@ func (w *world) keys() []string {
 	return keys
 }
 
-// away keeps a member down until it needs a snapshot. In half of the cases the connections to the member are reset in the
-// middle of that, so that its leader goes on where it stopped.
+// away keeps a member down until it needs a snapshot. In half of the cases the connections to the member are reset while it
+// receives the snapshot, so that the leader must resume the stream.
 func (w *world) away(ctx context.Context, f Fault, m *member) error {
 	behind, err := w.sendAway(ctx, m)
 	if err != nil || !behind || f.Random>>16&1 != 0 {
@@ -121,10 +121,10 @@ func (w *world) away(ctx context.Context, f Fault, m *member) error {
 	return nil
 }
 
-// sendAway kills the member until the log of a leader begins behind everything that the member can have, and starts it
-// again. It reports false if that took too long, or if the others have no leader: they may be no majority without the member.
+// sendAway keeps the member down until the log of a leader begins behind everything that the member can have, and starts it
+// again. It returns false if that takes too long, or if the others have no leader, because they may not be a majority.
 func (w *world) sendAway(ctx context.Context, m *member) (behind bool, err error) {
-	if w.thin() {
+	if w.cannotSpareOne() {
 		w.miss(Away) // without it nothing is written
 		return false, nil
 	}
@@ -132,7 +132,7 @@ func (w *world) sendAway(ctx context.Context, m *member) (behind bool, err error
 	defer cancel()
 	w.kill(m)
 	began, led, last := time.Now(), time.Now(), uint64(0)
-	for ; !behind && ctx.Err() == nil && time.Since(led) < leaderWait; rest(ctx, lookPause) {
+	for ; !behind && ctx.Err() == nil && time.Since(led) < leaderWait; pause(ctx, lookPause) {
 		var end, base uint64
 		for _, s := range w.cluster.Statuses(ctx) {
 			end = max(end, s.Last)
@@ -141,7 +141,7 @@ func (w *world) sendAway(ctx context.Context, m *member) (behind bool, err error
 			}
 		}
 		if last == 0 {
-			last = end // the member has nothing beyond: it is down
+			last = end // the member is down, so it has nothing beyond
 		}
 		if behind = last > 0 && base > last; behind {
 			w.count(Fault{Kind: Away}, "%s, for %v, until a log began behind entry %d", m.ID, time.Since(began), base)
@@ -153,7 +153,7 @@ func (w *world) sendAway(ctx context.Context, m *member) (behind bool, err error
 	return behind, w.start(m)
 }
 
-// miss records that the moment for a fault did not come.
+// miss records that the moment that a fault was aimed at did not come.
 func (w *world) miss(k Kind) {
 	w.note("%-14s its moment did not come", k)
 	w.mu.Lock()
@@ -167,11 +167,11 @@ func sends(s api.Snapshot) bool    { return s.Sending != nil }
 func receives(s api.Snapshot) bool { return s.Receiving != nil }
 func writes(s api.Snapshot) bool   { return takes(s) || receives(s) }
 
-// aim waits for a member that does what is wanted, preferably this one; nil if there is none for aimMax.
+// aim waits for a member, preferably this one, that is at the given moment; nil if there is none within aimMax.
 func (w *world) aim(ctx context.Context, preferred *member, does func(api.Snapshot) bool) (found *member) {
 	ctx, cancel := context.WithTimeout(ctx, aimMax)
 	defer cancel()
-	for ; found == nil && ctx.Err() == nil; rest(ctx, aimPause) {
+	for ; found == nil && ctx.Err() == nil; pause(ctx, aimPause) {
 		for i, s := range w.cluster.Statuses(ctx) {
 			if does(s.Snapshot) && (found == nil || w.members[i] == preferred) {
 				found = w.members[i]
@@ -196,16 +196,16 @@ func (w *world) killAimed(ctx context.Context, f Fault, m *member) error {
 	}
 	w.kill(victim)
 	w.count(f, "%s, for %v", victim.ID, f.For)
-	rest(ctx, f.For)
+	pause(ctx, f.For)
 	return nil
 }
 
-// aimed reports whether a fault of a disk waits for a snapshot that is being written.
+// aimed reports whether a disk fault waits until a snapshot is being written.
 func (f Fault) aimed() bool {
 	return (f.Kind == FullDisk || f.Kind == PowerCut) && f.Random>>16&1 == 0
 }
 
-// whileWriting returns the member whose disk fails: one that writes a snapshot, if there is one.
+// whileWriting returns the member whose disk is to fail: one that writes a snapshot, if there is one.
 func (w *world) whileWriting(ctx context.Context, f Fault, m *member) *member {
 	found := w.aim(ctx, m, writes)
 	if found == nil {
@@ -218,7 +218,7 @@ func (w *world) whileWriting(ctx context.Context, f Fault, m *member) *member {
 	return found
 }
 
-// snapshotLines are what the members log about snapshots.
+// snapshotLines are the members' log lines about snapshots.
 var snapshotLines = []struct {
 	text  string
 	count func(*Snapshots) *int
@@ -232,12 +232,12 @@ var snapshotLines = []struct {
 	{"the FSM was restored:", func(s *Snapshots) *int { return &s.Restored }},
 }
 
-// countSnapshots counts what the logs of all members say, whatever became of the members.
+// countSnapshots counts the log lines about snapshots of all members, including members that were removed.
 func (w *world) countSnapshots() (err error) {
 	for _, m := range w.members {
 		log, openErr := os.Open(filepath.Join(w.dir, m.ID+".log"))
 		if errors.Is(openErr, os.ErrNotExist) {
-			continue // it was never started
+			continue // the member was never started
 		}
 		if openErr != nil {
 			return openErr
@@ -262,7 +262,7 @@ func (s *Snapshots) countLines(lines *bufio.Scanner) error {
 	return lines.Err()
 }
 
-// checkLog fails the run if the log of a member is longer than snapshots should leave it.
+// checkLog fails the run if the log of a member is longer than snapshots should allow.
 func (w *world) checkLog(s api.Status) {
 	if s.LogBytes > logBytesMax {
 		w.fail(fuzzy.Liveness, "the log stays bounded", "%s has a log of %d bytes, over %d: it begins behind entry %d, and its newest "+

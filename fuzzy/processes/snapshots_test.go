@@ -36,9 +36,9 @@ func TestReport_SaysWhatItProvedNothingAbout(t *testing.T) {
 	}
 	require.NoError(t, r.Snapshots.countLines(bufio.NewScanner(strings.NewReader(log))))
 	for _, text := range []string{r.String(), r.Markdown()} {
-		assert.Contains(t, text, "2 taken (1 failed), 1 sent (0 times on after a break), 0 received (0 refused), 1 restored")
+		assert.Contains(t, text, "2 taken (1 failed), 1 sent (0 times resumed), 0 received (0 refused), 1 restored")
 		assert.Contains(t, text, "the longest log had 1.0 MiB, and 4.0 MiB were written")
-		assert.Regexp(t, "proved nothing about.* resuming, receiving, kill-sending", text)
+		assert.Regexp(t, "did not exercise.* resuming, receiving, kill-sending", text)
 	}
 	r.Snapshots.Resumed, r.Snapshots.Received, r.Missed = 1, 1, nil
 	assert.NotContains(t, r.String(), "proved nothing")

@@ -12,8 +12,8 @@ import (
 type stats struct {
 	mu        sync.Mutex
 	results   [workload.Unknown + 1]uint64
-	latencies histogram // of the requests that were answered
-	lastWrite time.Time // when the last write was acknowledged
+	latencies histogram // latencies of the answered requests
+	lastWrite time.Time // time of the last acknowledgement of a write
 	gap       time.Duration
 }
 
@@ -37,7 +37,7 @@ func (s *stats) observe(r workload.Request) {
 	}
 }
 
-// writtenAfter reports whether a write was acknowledged after the moment.
+// writtenAfter reports whether a write was acknowledged after the given time.
 func (s *stats) writtenAfter(moment time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *histogram) add(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
-// at returns the quantile of a share in thousandths: the upper end of its bucket.
+// at returns the quantile for a share in thousandths, as the upper end of its bucket.
 func (h *histogram) at(share uint64) time.Duration {
 	rank := (h.count*share + 999) / 1000
 	for i, n := range h.buckets {

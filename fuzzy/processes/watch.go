@@ -16,10 +16,10 @@ import (
 
 // fate records what was done to a process, which explains its end.
 type fate struct {
-	doomed  bool // it was killed, or is about to be
+	doomed  bool // killed, or about to be killed
 	ailing  bool // its disk has failed
-	spoiled bool // its store is of no use
-	joins   bool // it asks for its place by itself
+	spoiled bool // its store cannot be used again
+	joins   bool // it joins by itself
 }
 
 // doom marks the member's running processes as about to be killed.
@@ -37,7 +37,7 @@ func (m *member) mark(as func(*fate)) {
 	}
 }
 
-// start starts the member, unless it is running, or has no place, or its disk is being exchanged.
+// start starts the member, unless it runs, is not wanted, or its disk is being replaced.
 func (w *world) start(m *member) error {
 	m.starting.Lock()
 	defer m.starting.Unlock()
@@ -69,9 +69,9 @@ var diskTroubles = []string{"no space left on the disk", "input/output error"}
 // exitRemoved is the exit code of a member that was removed.
 const exitRemoved = 9
 
-// awaitEnd waits for the end of a process and judges it. A killed process may end; so may one whose disk has failed or whose
-// store is of no use, with code 1 and the reason in its log; one that was removed ends with a code of its own. Every other
-// end is a crash.
+// awaitEnd waits for the end of a process and judges it. A killed process may end. A process whose disk has failed or whose
+// store is spoiled may end with code 1 and the reason in its log. A removed member ends with exitRemoved. Every other end is a
+// crash.
 func (w *world) awaitEnd(m *member, p *local.Process) {
 	<-p.Done()
 	m.mu.Lock()
@@ -92,7 +92,7 @@ func (w *world) awaitEnd(m *member, p *local.Process) {
 		w.note("%s ended by itself: its disk has failed", m.ID)
 		w.tell(func(r *Report) { r.LoudEnds++ })
 	case f.spoiled && code == 1 && contains(says, spoiltStores):
-		w.note("%s ended by itself: its store is of no use", m.ID)
+		w.note("%s ended by itself: its store cannot be used again", m.ID)
 		w.tell(func(r *Report) { r.LoudEnds++ })
 	default:
 		w.fail(fuzzy.Panic, "a process ends for a reason", "%s ended by itself (%v), with a sound disk; its log ends: %s",
@@ -109,7 +109,7 @@ func endedWith(p *local.Process) int {
 	return 0
 }
 
-// tell changes the report.
+// tell updates the report.
 func (w *world) tell(how func(*Report)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +133,7 @@ func (w *world) observe(ctx context.Context) {
 		for i, s := range w.cluster.Statuses(ctx) {
 			if now := w.members[i].images.Load(); now != images[i] || now != before[i] {
 				images[i] = now
-				delete(look.lives, w.members[i].ID) // another disk: earlier answers no longer count
+				delete(look.lives, w.members[i].ID) // after a change of the disk, earlier answers no longer count
 				continue
 			}
 			if rule, text := look.at(s); text != "" {
@@ -148,11 +148,11 @@ func (w *world) observe(ctx context.Context) {
 		w.report.Elections, w.report.Checks.Statuses = len(look.leaders), look.count
 		w.mu.Unlock()
 		w.progress()
-		rest(ctx, lookPause)
+		pause(ctx, lookPause)
 	}
 }
 
-// images returns how often the disk of each member was replaced.
+// images returns the number of times that the disk of each member was replaced.
 func (w *world) images() (all []int64) {
 	for _, m := range w.members {
 		all = append(all, m.images.Load())
@@ -175,7 +175,7 @@ func (w *world) progress() {
 
 // look holds the answers of the members so far.
 type look struct {
-	leaders map[uint64]string // by term
+	leaders map[uint64]string // leaders by term
 	lives   map[string]api.Status
 	count   int
 }
@@ -200,9 +200,9 @@ func (l *look) at(s api.Status) (rule, text string) {
 	if !found || before.StartCount != s.StartCount || before.Incarnation != s.Incarnation {
 		return "", ""
 	}
-	if s.Base > s.Snapshot.Last && before.Applied >= s.Base { // until it is applied, a received snapshot may be on its way to the disk
+	if s.Base > s.Snapshot.Last && before.Applied >= s.Base { // a received snapshot may not be recorded on disk until it is applied
 		return "a snapshot covers what the log lacks",
-			fmt.Sprintf("the log of %s begins behind entry %d, and its snapshot covers entry %d", s.ID, s.Base, s.Snapshot.Last)
+			fmt.Sprintf("the log of %s begins behind entry %d, but its snapshot covers only entry %d", s.ID, s.Base, s.Snapshot.Last)
 	}
 	if s.Term < before.Term || s.Commit < before.Commit || s.Applied < before.Applied {
 		return "nothing goes back", s.ID + " went back in its term, its commit index or what it has applied"
@@ -213,9 +213,9 @@ func (l *look) at(s api.Status) (rule, text string) {
 	return "", ""
 }
 
-// rest waits, unless the context ends.
-func rest(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause)
+// pause waits, unless the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

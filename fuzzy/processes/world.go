@@ -21,7 +21,7 @@ import (
 const (
 	clients     = 8
 	clientPause = 5 * time.Millisecond
-	// healthyMax bounds the time for something that must happen in a healthy cluster.
+	// healthyMax bounds the time for each thing that must happen in a healthy cluster.
 	healthyMax = time.Minute
 )
 
@@ -29,25 +29,25 @@ const (
 type world struct {
 	Options
 	dir     string
-	binary  string    // the raftkv that runs
-	began   time.Time // of the storm
+	binary  string    // path of the raftkv to run
+	began   time.Time // start of the storm
 	kinds   []Kind
 	cluster *local.Cluster
 	members []*member
-	links   [][][]*proxy // from, to, and one for each address of the other; nil from a member to itself
+	links   [][][]*proxy // indexed by from, to, and address of the target; nil from a member to itself
 	seen    *client.Lookout
 	work    *workload.Workload
 	ballast *ballast
 	tasks   sync.WaitGroup // the goroutines that watch processes
 	cancel  context.CancelCauseFunc
 	stats   stats
-	// disks is held while a fault of a disk lasts, and while a member's disk is exchanged: a process that starts in the
-	// midst would end for a reason that nobody has noted.
+	// disks is held during a disk fault, and while a member's disk is replaced: a process that started meanwhile would end
+	// for a reason that the harness does not know.
 	disks     sync.Mutex
-	blackouts atomic.Int64 // how often all were killed at once
-	voters    atomic.Int64 // in the newest configuration that was seen
-	floor     uint64       // a configuration that is known to be committed
-	admins    int          // commands that were run
+	blackouts atomic.Int64 // number of times that all members were killed at once
+	voters    atomic.Int64 // number of voters in the newest configuration that was seen
+	floor     uint64       // index of a configuration that is known to be committed
+	admins    int          // number of commands that were run
 
 	mu      sync.Mutex
 	failure *Failure
@@ -110,7 +110,7 @@ func (w *world) open(program string) (err error) {
 	w.cluster.More, w.cluster.Emptied = w.arguments, w.emptied
 	w.binary = program
 	w.voters.Store(int64(w.Nodes))
-	if err := w.people(); err != nil {
+	if err := w.createMembers(); err != nil {
 		return err
 	}
 	var dirs []string
@@ -130,8 +130,8 @@ func (w *world) open(program string) (err error) {
 	return w.link()
 }
 
-// people creates the members: the initial ones, and the spare ones that join later.
-func (w *world) people() error {
+// createMembers creates the initial members, and the spare ones that join later.
+func (w *world) createMembers() error {
 	var urls []string
 	for i := range w.budget("").members {
 		n, err := local.Node{}, error(nil)
@@ -178,7 +178,7 @@ func (w *world) link() error {
 	return nil
 }
 
-// choose decides which kinds of faults are injected; reason says why our own file system is not available, if so.
+// choose decides which kinds of faults are injected. reason says why our own file system is not available; "" if it is.
 func (w *world) choose(reason string) error {
 	b := w.budget(reason)
 	kinds, left := b.choose(w.Faults)
@@ -197,7 +197,7 @@ func (w *world) choose(reason string) error {
 }
 
 func (w *world) budget(reason string) budget {
-	return budget{members: crowd(w.Nodes), noDisks: reason != ""}
+	return budget{members: memberCount(w.Nodes), noDisks: reason != ""}
 }
 
 func join(kinds []Kind) string {
@@ -221,7 +221,7 @@ func (w *world) arguments(n local.Node) (args []string) {
 	now := w.members[at].now()
 	if now.moved {
 		address := w.members[at].addresses[now.slot]
-		args = append(args, "--raft-addr", address, "--advertise", address) // of a flag that is given twice the last one counts
+		args = append(args, "--raft-addr", address, "--advertise", address) // the last occurrence of a flag counts
 	}
 	if now.joins {
 		for _, m := range w.members {
@@ -248,7 +248,7 @@ func (w *world) found(ctx context.Context) error {
 	defer cancel()
 	_, err := w.cluster.AwaitLeader(waiting, "")
 	if ctx.Err() != nil {
-		return nil // the run has failed already, or was interrupted
+		return nil // the run has failed or was interrupted
 	}
 	if err != nil {
 		w.fail(fuzzy.Liveness, "bootstrap", "%d members without a fault have no leader after %v: %s",
@@ -263,7 +263,7 @@ func (w *world) found(ctx context.Context) error {
 	return err
 }
 
-// startWork starts the clients, and returns a function that stops them; it may be called more than once.
+// startWork starts the clients, and returns a function that stops them. The function may be called more than once.
 func (w *world) startWork() (stop func()) {
 	var servers []string
 	for _, m := range w.members {
@@ -283,7 +283,7 @@ func (w *world) startWork() (stop func()) {
 	}
 }
 
-// close ends everything. With keep, the data is copied to where it outlives the mounts.
+// close ends everything. With keep, it copies the data to a directory that survives the unmounting.
 func (w *world) close(keep bool) (err error) {
 	if w.cluster != nil {
 		for _, m := range w.members {

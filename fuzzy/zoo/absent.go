@@ -1,7 +1,7 @@
 package zoo
 
 // absence lists the ids of known bugs that the zoo does not have: the library lacks the features that they would break,
-// or they are still to be written.
+// or another mutant covers them.
 type absence struct {
 	ids     []string
 	because string

@@ -21,7 +21,7 @@ type Binary struct {
 	hunter             string
 
 	mu    sync.Mutex
-	tests map[string]string // by package: its test program, once built
+	tests map[string]string // path of the built test program, by package
 }
 
 // Build makes, below dir, the program that hunts mutants. It needs the go command, and the working directory
@@ -74,10 +74,10 @@ func (b *Binary) compile(ctx context.Context, verb, target, pkg string) error {
 	return nil
 }
 
-// testPatience is how long tests may take. Tests that are only slow, on a busy machine, must not count as hung.
+// testPatience is the time limit of tests. It is long: tests that are slow on a busy machine must not count as hung.
 const testPatience = "3m"
 
-// test runs a test of the module as a mutant, and returns the name of the first that fails, or "".
+// test runs tests of the module with a mutant, and returns the name of the first one that fails, or "".
 func (b *Binary) test(ctx context.Context, id string, t *Test) (failed string, err error) {
 	program, err := b.testProgram(ctx, t.Package)
 	if err != nil {
@@ -99,10 +99,10 @@ func (b *Binary) test(ctx context.Context, id string, t *Test) (failed string, e
 	return failedTest(string(out)), nil
 }
 
-// hungTest is the name for a test that ended without reporting a failure.
+// hungTest is reported as the name of a test that ended without a report of failure.
 const hungTest = "a test that panicked or hung"
 
-// failedTest finds the name of a test in the output of one that failed.
+// failedTest finds the name of the failed test in an output.
 func failedTest(out string) string {
 	if _, rest, ok := strings.Cut(out, "--- FAIL: "); ok {
 		name, _, _ := strings.Cut(rest, " ")

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// theBuild is shared by the tests that need it: it takes seconds.
+// theBuild is shared by the tests, because a build takes seconds.
 var theBuild struct {
 	once sync.Once
 	dir  string
@@ -43,8 +43,8 @@ func built(t *testing.T) *Binary {
 	return theBuild.b
 }
 
-// The cases that were made of mutants still show them, as their stories tell. (That they are clean without
-// the mutant is tested in package fuzzy.)
+// The cases that were made from mutants still fail with them, with the recorded traces. (Package fuzzy tests that they pass
+// without the mutant.)
 func TestCases_FailAsTheirStoriesTell(t *testing.T) {
 	b := built(t)
 	files, err := filepath.Glob("../testdata/cases/*.txt")

@@ -1,13 +1,13 @@
 package zoo
 
-// bootstrap: how a cluster is born, and what an emptied disk may do. The numbers name the schedules that the
-// model checks of the design found.
+// bootstrap: how a cluster begins, and what an emptied disk may do. The numbers name schedules found by model checking the
+// design.
 var bootstrap = []Mutant{
 	mutant("F01", "an uninitialized member does not vote", "an uninitialized member grants votes", "N7, G3",
 		value("message.go", `c.uninitialized() && !isAppend`, `false`)).seen("model check, bootstrap 1").profiles("bootstrap", "swarm", "disk").or("TestBootstrap"),
 	mutant("F02", "a bootstrapper campaigns only once all hold entry 1", "it campaigns once it holds entry 1 itself", "G16, L1",
 		before("bootstrap.go", checkHeldAnchor, `c.bootstrapper.replies = nil`)).arranged().seen("model check, bootstrap 2 and 5").profiles("bootstrap", "swarm", "disk"),
-	mutant("F03", "F01 and F02", "both", "G16, G2",
+	mutant("F03", "F01 and F02", "both bugs together", "G16, G2",
 		value("message.go", `c.uninitialized() && !isAppend`, `false`),
 		before("bootstrap.go", checkHeldAnchor, `c.bootstrapper.replies = nil`)).arranged().seen("model check, bootstrap 1").profiles("bootstrap", "swarm", "disk").must(),
 	mutant("F04", "a bootstrap is not repeated after a campaign", "a bootstrapper that restarts probes the members again", "N8, G4",
@@ -21,7 +21,7 @@ var bootstrap = []Mutant{
 	mutant("F06", "only a member of term 0 accepts a repeated bootstrap", "a member that has voted accepts it, too", "G4, L1",
 		value("bootstrap.go", `f != nil && c.hard == HardState{} && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)`,
 			`f != nil && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)`)).seen("model check, bootstrap 6"),
-	mutant("F07", "F04 and F06", "both: a bootstrap is repeated on both sides although there was a term", "N8, G4",
+	mutant("F07", "F04 and F06", "both bugs together: a bootstrap is repeated on both sides although there was a term", "N8, G4",
 		value("bootstrap.go", `c.hard.Term > 0 || !isBootstrapper(list, c.self.ID)`, `!isBootstrapper(list, c.self.ID)`),
 		value("bootstrap.go", `f != nil && c.hard == HardState{} && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)`,
 			`f != nil && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)`)).seen("model check, bootstrap 3 and 6").profiles("bootstrap", "swarm", "disk").must(),
@@ -34,10 +34,10 @@ var bootstrap = []Mutant{
 		before("output.go", releaseAnchor, `if _, ok := o.message.Body.(BootstrapReply); ok { durable = true }`)).profiles("bootstrap", "swarm", "disk").must(),
 	mutant("F13", "a bootstrapper sends entry 1 only once it is durable", "it sends it at once", "L1",
 		value("bootstrap.go", `f.holding && !a.holds && c.disk.persisted >= 1`, `f.holding && !a.holds`)).
-		profiles("bootstrap", "swarm", "disk").lives("a bootstrapper that lost entry 1 probes the members again, and who holds it at term 0 takes the new one: the rule saves a round, no more"),
+		profiles("bootstrap", "swarm", "disk").lives("a bootstrapper that lost entry 1 probes the members again, and members that hold it at term 0 accept the new one: the rule only saves a round"),
 	mutant("F14", "holders of entry 1 are counted by incarnation", "they are counted by id", "L1",
 		value("bootstrap.go", `a != nil && a.peer == from`, `a != nil`)).
-		profiles("bootstrap", "swarm", "disk").lives("only the incarnation that answered the probe is sent entry 1, so that no other can acknowledge it: the check guards against what is impossible today"),
+		profiles("bootstrap", "swarm", "disk").lives("only the incarnation that answered the probe is sent entry 1, so no other can acknowledge it: the check guards against what is impossible today"),
 	mutant("F15", "all members are probed before a cluster is bootstrapped", "a majority is enough", "G16, L1",
 		before("bootstrap.go", bootstrapAnchor, `
 			uninitialized := 1

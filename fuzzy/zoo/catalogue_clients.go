@@ -10,7 +10,7 @@ var reads = []Mutant{
 		before("heartbeat.go", `p.beats.answered(r.Round, c.now.Mono)`, `p.beats.echoed = c.leader.round`)).seen("etcd #20418").must(),
 	mutant("Q04", "a read waits until its index is applied", "it does not wait", "H1",
 		instead("node/client.go", `return o.index, n.WaitApplied(ctx, o.index)`, `return o.index, nil`)).outside("node", "Node"),
-	mutant("Q12", "a follower asks the leader", "it serves what it knows to be committed", "G13, H1",
+	mutant("Q12", "a follower that is to serve a read asks the leader", "it serves what it knows to be committed", "G13, H1",
 		before("read.go", "switch {\n\tcase c.step.closing || c.leader == nil", `
 			if c.leader == nil && c.log.commit > 0 {
 				c.answer(Answer{RequestID: t, Kind: AnswerReadSafe, ID: c.log.id(c.log.commit)})
@@ -28,14 +28,14 @@ var reads = []Mutant{
 		value("raft.go", `RPCID{StartCount: stored.StartCount}`, `RPCID{StartCount: 1}`)).arranged().seen("class of etcd #20418").profiles("swarm").must(),
 }
 
-// transfers: leadership that is transferred (dissertation §3.10).
+// transfers: leadership transfers (dissertation §3.10).
 var transfers = []Mutant{
-	mutant("T01", "the target is brought up to date first", "it is asked to campaign at once", "G15",
+	mutant("T01", "the target of a transfer is brought up to date first", "it is asked to campaign at once", "G15",
 		value("transfer.go", `p.match != c.log.Last.Index`, `false`)).seen("hashicorp/raft #487").profiles("elections", "swarm").must(),
 	mutant("T02", "no proposals during a transfer", "they are accepted", "G15",
 		value("leader.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`, `c.leader == nil || c.step.closing`)).
 		seen("hashicorp/raft GH-581").profiles("elections", "swarm").must(),
-	mutant("T03", "a transfer that fails is given up", "it goes on forever", "G15, L9",
+	mutant("T03", "a transfer that fails is given up", "it continues forever", "G15, L9",
 		value("transfer.go", `t != nil && c.now.Mono >= t.deadline`, `false`)).seen("class of hashicorp/raft GH-413").profiles("elections", "swarm").must(),
 	mutant("T04", "TimeoutNow is obeyed only in its own term", "an old one is obeyed, too", "N12, L4",
 		before("raft.go", staleAnchor, `
@@ -54,29 +54,30 @@ var transfers = []Mutant{
 		value("transfer.go", `best == nil || p.match > best.match`, `best == nil`)).or("TestStall"),
 	mutant("T10", "a leader with a stalled disk accepts no proposals", "it accepts them without limit", "N10",
 		instead("leader.go", `return RefusedStalled`, `return 0`)).or("TestStall"),
-	mutant("T11", "members that a stalled leader does not hear may be able to go on without it", "only members that it hears count", "S2, L12",
+	mutant("T11", "members that a stalled leader does not hear may be able to continue without it", "only members that it hears count", "S2, L12",
 		value("stall.go", `c.silent(p)`, `false`)).arranged().profiles("elections", "swarm", "network", "crash", "disk").or("TestStall").must(),
-	mutant("T12", "a member that has lost what it acknowledged does not count as able to go on", "a stalled leader transfers its leadership because of it", "N46",
+	mutant("T12", "a member that lost what it acknowledged does not count as able to continue", "a stalled leader transfers its leadership because of it",
+		"N46",
 		value("stall.go", `p.state != stale`, `true`)).arranged().profiles("images").or("TestStall"),
 	mutant("T13", "a leader whose disk stalls while it holds the whole log appends a no-op", "it appends nothing", "S2, L12",
 		value("stall.go", `c.diskHoldsLog()`, `false`)).profiles("snapshots").or("TestStall"),
-	mutant("T14", "a member that needs a snapshot may go on under another leader", "a leader whose disk stalls keeps it waiting", "L12, L3",
+	mutant("T14", "a member that needs a snapshot may continue under another leader", "a leader whose disk stalls keeps it waiting", "L12, L3",
 		value("stall.go", `p.state == snapshot`, `false`)).arranged().profiles("durable").or("TestStall"),
-	mutant("T15", "a stalled leader steps down if only who is not heard can help who needs a snapshot", "it leads on", "L12",
+	mutant("T15", "a stalled leader steps down if only members that it does not hear can help a member that needs a snapshot", "it keeps leading", "L12",
 		instead("stall.go", "c.stepDown() // an unheard voter may be elected, and bring a snapshot to a member that needs one", `_ = c`)).arranged().profiles("durable").or("TestStall"),
-	mutant("T16", "a leader whose log waits to be applied tries a disk that is idle", "a disk that hangs with nothing to write is never noticed", "S2, L3",
+	mutant("T16", "a leader whose log waits to be applied tests an idle disk with a write", "a disk that hangs with nothing to write is never noticed", "S2, L3",
 		instead("stall.go", `c.leader.triesDisk = true`, `_ = c`)).arranged().profiles("durable").or("TestStall"),
-	mutant("T17", "a disk is tried only while nothing else is written", "it is tried beside other writes", "N73",
+	mutant("T17", "a disk is tested only while nothing else is written", "it is tested beside other writes", "N73",
 		value("stall.go", `c.disk.idle() && c.step.out.Write.Log == nil`, `true`)).arranged().profiles("disk", "durable", "slow").or("TestStall"),
-	mutant("T18", "a try is one write", "every write after it carries the hard state again", "N73",
+	mutant("T18", "a test of the disk is one write", "every write after it carries the hard state again", "N73",
 		instead("output.go", `c.leader.triesDisk = false`, `_ = c`)).arranged().profiles("disk", "durable", "slow").or("TestStall"),
 }
 
-// clients: every request is answered, and truly.
+// clients: every request gets a true answer.
 var clients = []Mutant{
 	mutant("C05", "an answer belongs to the entry that was proposed", "it belongs to whatever entry is at its index", "G11, H1",
 		value("node/requests.go", `req.id == entries[i].ID()`, `true`)).seen("common in stores on top of Raft").outside("node", "Node|Requests|Outcome"),
-	mutant("C06", "an unknown outcome is not a failure", "a deposed leader reports that the entry is not applied", "H4",
+	mutant("C06", "an unknown outcome is not reported as a failure", "a deposed leader reports that the entry is not applied", "H4",
 		instead("answer.go", `c.answer(Answer{RequestID: o.requestID, Kind: AnswerUnknown, ID: o.id})`,
 			`c.answer(Answer{RequestID: o.requestID, Kind: AnswerNotApplied, ID: o.id})`)).seen("RedisRaft (Jepsen)").must(),
 	mutant("C07", "a deposed leader answers its proposals", "they wait forever", "L9",
@@ -89,7 +90,7 @@ var clients = []Mutant{
 		value("answer.go", `!c.log.has(id) && id.Index <= c.log.commit`, `!c.log.has(id)`)).profiles("elections", "swarm").must(),
 	mutant("C11", "an entry that is being applied is answered by the applier", "the deposed leader answers it, too", "N11",
 		value("answer.go", `c.log.has(o.id) && o.id.Index <= c.log.applying`, `false`)).profiles("elections").or("TestReplicate"),
-	mutant("C12", "a reader that the leader forgot is told so", "it waits forever", "L9",
+	mutant("C12", "a reader that the leader forgot gets an error", "it waits forever", "L9",
 		value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.deadline && c.mayBeAnswered()`, `false`),
 		before("read.go", "if len(f.asked) > 0 && c.now.Mono >= f.deadline {", `if len(f.asked) > 0 { return }`)).arranged().must(),
 	outsideOf("C13", "a proposal that the loop has taken is not withdrawn", "its caller is told that it was never accepted",
@@ -98,16 +99,16 @@ var clients = []Mutant{
 		"TestAsync", instead("node/requests.go", `r.callbacks.add(req, o) // which releases it`, `r.callbacks.add(req, o); r.callbacks.add(req, o)`)).arranged(),
 	outsideOf("C15", "the end of the node answers every accepted proposal", "the last outcomes are lost",
 		"TestAsync", value("node/async.go", `len(waiting) > 0`, `len(waiting) > 0 && !c.ended`)).arranged(),
-	outsideOf("C16", "an outcome counts until its function has returned", "the functions that wait are without limit",
+	outsideOf("C16", "an outcome occupies its place in the limit until its function has returned", "the functions that wait are without limit",
 		"TestAsync_Limits", instead("node/async.go", `defer c.release(a.req)`, `c.release(a.req)`)).arranged(),
-	outsideOf("C17", "a function of ProposeAsync that closes its node is told", "it waits forever",
+	outsideOf("C17", "a function of ProposeAsync that closes its node gets an error", "it waits forever",
 		"TestAsync_AFunctionMay", value("node/async.go", `c.goroutine.Load() == id`, `false`)).arranged(),
-	outsideOf("C18", "a function that ends its goroutine costs no other its outcome", "all others are lost",
+	outsideOf("C18", "a function that ends its goroutine costs no other caller its outcome", "all other outcomes are lost",
 		"TestAsync_AFunctionThatEnds", value("node/async.go", `!finished`, `false`)).arranged(),
 	outsideOf("C19", "a function of Read runs between two calls of the FSM", "it runs beside Apply",
 		"TestRead_Sees", before("node/read.go", `ended, err := n.fsmCalls.beginRead(ctx, n.stop)`, `f(); return nil`)).arranged(),
-	outsideOf("C20", "nobody reads what a failed Apply has left", "half a batch is read",
+	outsideOf("C20", "no function of Read sees what a failed Apply has left", "it reads half a batch",
 		"TestRead_Nobody", value("node/fsmcall.go", `f.closed || !succeeded`, `f.closed`)).arranged(),
-	outsideOf("C21", "Close waits for the function of Read that runs", "its caller takes the FSM apart too early",
+	outsideOf("C21", "Close waits for a running function of Read", "its caller takes the FSM apart too early",
 		"TestRead_Close", instead("node/node.go", `n.fsmCalls.end()`, ``)).arranged(),
 }

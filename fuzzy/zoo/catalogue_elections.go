@@ -1,8 +1,8 @@
 package zoo
 
-// elections: who may lead, and who may vote for whom (paper §5.1, §5.2, §5.4.1).
+// elections: which members may lead, and which votes they may give (paper §5.1, §5.2, §5.4.1).
 var elections = []Mutant{
-	mutant("E01", "one vote a term", "grant whenever the log is good enough", "N2, G1",
+	mutant("E01", "one vote a term", "a member votes for any candidate whose log is good enough", "N2, G1",
 		value("election.go", `vote != Peer{} && vote != candidate`, `false`)).must(),
 	mutant("E02", "a vote is durable before it is given", "the reply leaves before the write", "N6",
 		before("output.go", releaseAnchor, `if r, ok := o.message.Body.(VoteReply); ok && r.Granted { durable = true }`)).seen("classic").must(),
@@ -13,22 +13,23 @@ var elections = []Mutant{
 			w.Hard, c.step.hard = &torn, hard`)).arranged().seen("hashicorp/raft persistVote writes two keys").must(),
 	mutant("E04", "a vote is forgotten only with its term", "it is cleared when a leader is heard in the term", "N2, G1",
 		before("append.go", `c.termLeader.elected = leader`, `c.hard.Vote = Peer{}`)).seen("camunda #5356").must(),
-	mutant("E21", "who has heard the leader of a term votes for nobody else in it", "for another, if its disk forgot its vote", "N16",
+	mutant("E21", "a member that has heard the leader of a term votes for nobody else in it", "it votes for another candidate, if its disk forgot its vote",
+		"N16",
 		value("election.go", `why == Granted && c.otherLeads(from)`, `false`)).arranged().profiles("elections", "network").or("TestElection"),
 	mutant("E05", "a candidate's own vote is durable before it asks", "the request leaves before the write", "N6",
 		before("output.go", releaseAnchor, `if _, ok := o.message.Body.(VoteRequest); ok { durable = true }`)).must(),
 	mutant("E06", "logs are compared by the last term first", "by the last index first", "N16, G3",
 		value("log.go", upToDateAnchor, `theirs.Index > ours.Index || theirs.Index == ours.Index && theirs.Term >= ours.Term`)).arranged().seen("student code").must(),
-	mutant("E07", "a candidate's log is compared with the end of ours", "with the last committed entry", "N16, G3",
+	mutant("E07", "a candidate's log is compared with the end of the voter's log", "it is compared with the voter's last committed entry", "N16, G3",
 		value("election.go", `!upToDate(last, c.log.Last)`, `!upToDate(last, c.log.id(c.log.commit))`)).arranged().must(),
-	mutant("E08", "an equal log is good enough", "a candidate's log must be longer than ours", "L1",
+	mutant("E08", "an equal log is good enough", "a candidate's log must be longer than the voter's", "L1",
 		value("election.go", `!upToDate(last, c.log.Last)`, `!upToDate(last, c.log.Last) || last == c.log.Last`)).arranged().must(),
 	mutant("E09", "a vote counts in its own term", "replies of an earlier term count", "G8, G1",
 		before("raft.go", staleAnchor, `if r, ok := m.Body.(VoteReply); ok { c.onVoteReply(m.From, r); return }`)).profiles("elections", "swarm").or("TestElection"),
 	mutant("E10", "one member, one vote", "replies are counted, not members", "G8, G1",
 		value("election.go", `slices.Contains(b.granted, from)`, `false`),
 		before("quorum.go", `return c.config().hasQuorum(`, `if len(peers) >= majority(len(c.config().Voters())) { return true }`)).must(),
-	mutant("E11", "a candidate or leader votes for nobody else in its term", "it does", "N2, G1",
+	mutant("E11", "a candidate or leader votes for nobody else in its term", "it votes for others", "N2, G1",
 		before("election.go", voteDeniedAnchor, `if c.leader != nil || c.candidate != nil { why = c.grants(c.hard.Term, Peer{}, from, r.Last) }`)).
 		seen("daos-stack/raft #70").must(),
 	mutant("E12", "only voters count", "learners are asked, and their votes count", "G8",
@@ -59,7 +60,7 @@ var elections = []Mutant{
 	mutant("E18", "a candidate yields to the leader of its term", "it stays a candidate", "L1",
 		before("append.go", hearAppendAnchor, `if c.candidate != nil { return }`),
 		before("heartbeat.go", hearBeatAnchor, `if c.candidate != nil { return }`)).arranged().profiles("swarm").must(),
-	mutant("E19", "the term outlives a restart", "the term of the last entry is taken for it", "N1",
+	mutant("E19", "the term survives a restart", "the term of the last entry is taken for it", "N1",
 		before("raft.go", `c.step.hard = stored.Hard`,
 			`c.hard = HardState{Term: min(c.log.Last.Term, stored.Hard.Term)}; stored.Hard = c.hard; c.disk.hard = c.hard`)).seen("camunda #19290; WRaft (SandTable)").must(),
 	mutant("E20", "a leader that steps down does not lead again in that term", "it campaigns again without a new term", "G1, N8",
@@ -74,7 +75,7 @@ var elections = []Mutant{
 			return`)).seen("xraft #33 (SandTable)").must(),
 }
 
-// Anchors that more than one mutant uses, or that are long.
+// Anchors that are long, or that more than one mutant uses.
 const (
 	releaseAnchor     = "switch {\n\t\tcase o.message.Term < c.hard.Term:"
 	upToDateAnchor    = `theirs.Term > ours.Term || theirs.Term == ours.Term && theirs.Index >= ours.Index`
@@ -105,7 +106,7 @@ var preVotes = []Mutant{
 		before("heartbeat.go", `return p.heard + c.window(p)`, `if (p.beats.echoed != RPCID{}) { p.heard = c.now.Mono }`)).arranged().must(),
 	mutant("V05", "a leader that hears no quorum steps down", "it stays leader", "N13, L6",
 		value("leader.go", `c.now.Mono >= c.quorumUntil()`, `false`)).arranged().seen("Howard & Abraham 2020; openraft #2080").must(),
-	mutant("V06", "stickiness ends an election timeout after the leader was heard", "it never ends", "N14, L1",
+	mutant("V06", "stickiness ends one election timeout after the leader was last heard", "it never ends", "N14, L1",
 		value("election.go", `c.now.Mono-c.follower.heard < c.electionTimeout()`, `true`)).arranged().seen("hashicorp/raft #605, #606; openraft #2080").must(),
 	mutant("V07", "a member that hears a leader ignores vote requests", "it does not ignore them", "N12, L5",
 		value("election.go", `asks && !r.Transfer && c.hearsLeader()`, `false`)).arranged().profiles("elections", "swarm").must(),

@@ -2,34 +2,35 @@ package zoo
 
 // hangs: state machines that hang, and members with different election timeouts.
 var hangs = []Mutant{
-	mutant("H01", "a leader whose FSM hangs transfers its leadership", "it leads on", "L12",
+	mutant("H01", "a leader whose FSM hangs transfers its leadership", "it keeps leading", "L12",
 		value("stall.go", `!hangs || l.transfer != nil || c.step.closing || l.votes == 0 || c.now.Mono < l.hangRetryAt`, `true`)).arranged().profiles("hangs").must(),
-	mutant("H13", "or steps down once for a voter that it does not hear", "it stays", "L12",
+	mutant("H13", "a leader whose FSM hangs steps down once if only a voter that it does not hear can take over", "it stays leader", "L12",
 		value("stall.go", `unheard && !b.yielded && c.now.Mono >= b.hangsAt(Time(c.cfg.ApplyStallMax))+hangPatience*c.electionTimeout()`, `false`)).
 		arranged().profiles("hangs").or("TestHangingFSM_StepsDownOnceForWhoIsNotHeard"),
-	mutant("H02", "to a voter that is beyond its batch", "to anyone", "N85",
+	mutant("H02", "a leader whose FSM hangs transfers only to a voter that has applied more than its own hanging batch", "it transfers to any voter",
+		"N85",
 		value("stall.go", `p.applied >= b.last && p.hindered == 0 && p.match == c.log.Last.Index`, `p.hindered == 0 && p.match == c.log.Last.Index`)).
 		arranged().profiles("hangs").must(),
 	mutant("H03", "a leader whose FSM hangs refuses proposals", "it accepts them", "N84",
 		instead("leader.go", `return RefusedFSMHangs`, `return 0`)).arranged().profiles("hangs").must(),
-	mutant("H04", "each batch has the limit for itself", "the first one's beginning counts", "N84",
+	mutant("H04", "the time limit applies to each batch separately", "it begins with the first batch", "N84",
 		instead("commit.go", `b.last, b.since = a.ID.Index, min(since, c.now.Mono)`, `if b.last = a.ID.Index; b.since == 0 { b.since = since }`)).arranged().profiles("hangs"),
-	mutant("H05", "an FSM that has ended its batch does not hang", "any later one must be beyond it", "N84",
+	mutant("H05", "an FSM that has ended its batch does not hang", "it does until a later entry is applied", "N84",
 		value("commit.go", `b.last > to`, `b.last >= to`)).arranged().profiles("hangs"),
 	mutant("H06", "a member whose FSM hangs campaigns later", "it does not", "N86",
 		value("election.go", `c.follower.deadline + hangDelayWaits*c.wait()`, `c.follower.deadline`)).arranged().profiles("hangs").must(),
-	mutant("H07", "but soon if it had to deny a candidate for its log", "it waits nevertheless", "tests",
+	mutant("H07", "a member whose FSM hangs campaigns soon if it had to deny a candidate because of its log", "it waits nevertheless", "tests",
 		value("election.go", `c.fsmHangs() && !c.follower.needed`, `c.fsmHangs()`)).profiles("hangs").or("TestHangingFSM_CampaignsLater"),
-	mutant("H08", "only the reply to the latest heartbeat says what is applied", "the highest that was ever heard counts", "tests",
+	mutant("H08", "only the reply to the latest heartbeat counts as the applied index of a member", "the highest that was ever reported counts", "tests",
 		instead("heartbeat.go", `p.applied, p.hindered = r.Applied, r.Hindered`, `p.applied, p.hindered = max(p.applied, r.Applied), r.Hindered`)).
 		profiles("hangs").or("TestHangingFSM_ARestartedMemberAppliesAgain"),
-	mutant("H09", "a member says that its FSM hangs", "it does not", "tests",
+	mutant("H09", "a member reports that its FSM hangs", "it does not", "tests",
 		value("heartbeat.go", `c.fsmHangs()`, `false`)).profiles("hangs").or("TestHangingFSM_CampaignsLater"),
-	mutant("H10", "nobody gives room to a candidate whose FSM hangs", "all do", "tests",
+	mutant("H10", "no voter defers its campaign for a candidate whose FSM hangs", "all voters do", "tests",
 		value("election.go", `!r.FSMHangs || c.fsmHangs()`, `true`)).profiles("hangs").or("TestHangingFSM_IsGivenNoRoom"),
-	mutant("H11", "TimeoutNow counts for a pre-candidate, too", "only for a follower", "L13",
+	mutant("H11", "a pre-candidate, too, obeys TimeoutNow", "only a follower does", "L13",
 		value("election.go", `c.termLeader.elected != from || !c.mayCampaign()`, `c.termLeader.peer != from || !c.mayCampaign()`)).arranged().profiles("unequal").must(),
-	mutant("H12", "a pre-candidate remembers that its leader has stepped down", "it does not", "tests",
+	mutant("H12", "a pre-candidate remembers that its leader has stepped down", "it forgets that", "tests",
 		value("election.go", `c.termLeader.elected != from || c.termLeader.resigned`, `c.termLeader.elected != from || c.termLeader.peer != from`)).
 		profiles("unequal").or("TestTransfer_ReachesAPreCandidate"),
 }

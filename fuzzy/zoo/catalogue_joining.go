@@ -1,41 +1,44 @@
 package zoo
 
-// joining: whom a member dials while members change, how contact is made before a change, how a member joins by itself, and
-// how it sets its store aside.
+// joining: which peers a member dials while the membership changes, how contact is made before a change, how a member joins by
+// itself, and how it sets its store aside.
 var joining = []Mutant{
-	tested("M128", "who left is dialed until it had time to hear so", "it is dropped at once", "internal/pipeline", "Contacts_Union",
+	tested("M128", "a member that left is dialed until it had time to learn so", "it is dropped at once", "internal/pipeline", "Contacts_Union",
 		instead("internal/pipeline/contacts.go", `c.leave(leaver{m, now + c.patience})`, `_ = m`)),
 	tested("M129", "a member that is named again has not left", "it is dialed twice", "internal/pipeline", "Contacts_Union",
 		instead("internal/pipeline/contacts.go", `delete(c.leavers, m.Peer())`, `_ = m`)),
-	testedFirst("M130", "a member that is to join is dialed once", "its call makes it a caller besides", "internal/pipeline", "AnInvitedMemberIsDialedOnce",
+	testedFirst("M130", "a member that is to join is dialed once", "its call makes it a caller as well",
+		"internal/pipeline", "AnInvitedMemberIsDialedOnce",
 		value("internal/pipeline/contacts.go", `!leaves && !joins`, `!leaves`)),
-	tested("M131", "of too many callers the one that was silent longest is let go", "the latest one is", "internal/pipeline", "CallersAreBounded",
+	tested("M131", "of too many callers, the one that was silent longest is dropped", "the latest one is", "internal/pipeline", "CallersAreBounded",
 		value("internal/pipeline/contacts.go", `cmp.Compare(a.heard, b.heard)`, `cmp.Compare(b.heard, a.heard)`)),
 	tested("M132", "strangers of other clusters are not dialed back", "they are", "internal/pipeline", "NotEveryCaller",
 		value("internal/pipeline/contacts.go", `h.Cluster != raft.ClusterID{} && (cluster == raft.ClusterID{} || cluster == h.Cluster)`, `h.Cluster != raft.ClusterID{}`)),
 	testedFirst("M133", "an invitation ends once a configuration names the member", "it is dialed twice", "internal/pipeline", "AnInvitedMemberIsDialedOnce",
 		value("internal/pipeline/contacts.go", `!before`, `false`)),
-	tested("M134", "who was let go is dialed again once it speaks", "it is forgotten", "internal/pipeline", "ARemovedMemberIsLetGo",
+	tested("M134", "a member that was dropped is dialed again once it speaks", "it is forgotten", "internal/pipeline", "ARemovedMemberIsLetGo",
 		instead("internal/pipeline/contacts.go", `c.call(caller{peer: p, address: l.member.Address})`, `_ = l`)),
-	tested("M135", "a member does not dial its own place for another incarnation of it", "it does", "internal/pipeline", "DoesNotDialItself",
+	tested("M135", "a member does not dial its own address for another incarnation of itself", "it does", "internal/pipeline", "DoesNotDialItself",
 		value("internal/pipeline/contacts.go", `!ownPlace`, `true`)),
-	tested("M202", "two members of one id may change places", "neither finds the other", "fuzzy", "TwinsChangePlaces",
+	tested("M202", "two members of one id may swap addresses", "neither finds the other", "fuzzy", "TwinsChangePlaces",
 		instead("internal/pipeline/contacts.go", `all = append(all, former)`, `_ = former`)),
-	testedFirst("M136", "a member that restarts dials the members of the configuration before the newest, too", "only of the newest", "node", "Contacts_ARestart",
+	testedFirst("M136", "a member that restarts also dials the members of the previous configuration", "it dials only those of the newest",
+		"node", "Contacts_ARestart",
 		value("internal/pipeline/contacts.go", `len(configs) > 1`, `false`)),
-	testedFirst("M137", "a member that is named does not count as one that answers an invitation", "it does", "node", "Invitations_TheFormerSelf",
+	testedFirst("M137", "a configured member does not count as one that answers an invitation", "it does", "node", "Invitations_TheFormerSelf",
 		value("node/invite.go", `inv != nil && !named`, `inv != nil`)),
 	testedFirst("M138", "one change makes contact at a time", "several do", "node", "ContactIsMade",
 		value("node/invite.go", `len(v.open) > 0`, `false`)),
-	testedFirst("M139", "a leader that is one no longer makes no contact", "it goes on until the time is over", "node", "ContactIsMade",
+	testedFirst("M139", "a deposed leader stops making contact", "it continues until the time is over", "node", "ContactIsMade",
 		instead("node/invite.go", `return 0, v.node.notLeader(now.Leader, "")`, `_ = now`)),
 	testedFirst("M140", "the process at the address of a replacement is asked who it is", "any incarnation is dialed", "node", "Change_ReplacesNobody",
 		instead("node/invite.go", `inv.asks = unheard(in.Configuration, m.ID, 0)`, `_ = in`)),
-	testedFirst("M141", "a rejection that passes by itself is waited for", "it ends the contact", "node", "Invitations_WhatPasses",
+	testedFirst("M141", "a temporary rejection is waited out", "it ends the contact", "node", "Invitations_WhatPasses",
 		value("node/invite.go", `r == nil || passes(r.Reason)`, `r == nil`)),
 	tested("M142", "contact that was not made leaves nothing behind", "no other change can make contact any more", "node", "Change_AnUnreachable",
 		instead("node/invite.go", `v.end()`, `_ = v`)),
-	testedFirst("M143", "a failed dial of another incarnation says nothing about who is to join", "its refusal counts", "node", "Invitations_TheFormerSelf",
+	testedFirst("M143", "a failed dial of another incarnation says nothing about the member that is to join", "its refusal counts",
+		"node", "Invitations_TheFormerSelf",
 		value("node/invite.go", `p != inv.peer()`, `false`)),
 	tested("M144", "the leader judges a change before it makes contact", "it dials first", "node", "Change_AnUnknownMember",
 		instead("node/invite.go", `if err := v.refused(c, joining, m, ifIndex); err != nil {
@@ -49,55 +52,59 @@ var joining = []Mutant{
 		instead("storage/setaside.go", `if err := disk.SyncDir(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}`, `_ = to`)),
-	tested("M241", "a second call finishes what the first has begun", "it begins anew", "storage", "SetAside_EachCrash",
+	tested("M241", "a second call finishes a set-aside that the first has begun", "it begins anew", "storage", "SetAside_EachCrash",
 		instead("storage/asiderecord.go", `return a, sound, nil`, `return a, sound && false, nil`)),
-	testedFirst("M242", "a process locks the directory of its store", "it locks raft.db alone", "storage", "SetAside_KeepsOthers",
+	testedFirst("M242", "a process locks the directory of its store", "it locks only raft.db", "storage", "SetAside_KeepsOthers",
 		value("storage/lock.go", `tryLock(file)`, `error(nil)`)),
-	tested("M243", "a copy is durable before what was copied is deleted", "it is not synced", "storage", "SetAside_EachCrash",
+	tested("M243", "a copy is durable before the original is deleted", "it is not synced", "storage", "SetAside_EachCrash",
 		instead("storage/setaside.go", `return target.Sync()`, `return nil`)),
-	testedFirst("M244", "a store that an earlier release has made beside the record is not set aside", "it is moved over the former one", "storage", "SetAside_BesideAnEarlier",
+	testedFirst("M244", "a store that an earlier release has made beside the record is not set aside", "it replaces the former one",
+		"storage", "SetAside_BesideAnEarlier",
 		value("storage/asiderecord.go", `present != a.File`, `false`)),
-	testedFirst("M245", "no start goes on beside a set-aside that has not ended", "it does", "storage", "SetAside_NoStart",
+	testedFirst("M245", "no start continues beside a set-aside that has not ended", "it does", "storage", "SetAside_NoStart",
 		value("storage/boltstore.go", `unfinishedAside(dir)`, `error(nil)`)),
-	tested("M147", "a store that is set aside gets a directory of its own", "that of a store set aside in the same second", "storage", "SetAside_EachCrash|SetAside_TheNextStart",
+	tested("M147", "each store that is set aside gets a new directory", "it gets that of a store set aside in the same second",
+		"storage", "SetAside_EachCrash|SetAside_TheNextStart",
 		before("storage/setaside.go", `for candidate, number := name, 2; ; number++ {`, `if true { return name, nil }`)),
 	tested("M148", "a store that was set aside while it was opened is not used", "it is", "storage", "SetAside_Beside",
 		before("storage/setaside.go", `opened, err := file.Stat()`, `if true { return nil }`)),
-	tested("M149", "somebody may have made a voter a learner", "it asks for its vote again", "internal/demo/member", "Join_AsksFor",
+	tested("M149", "a member does not undo its demotion to a learner", "it asks for its vote again", "internal/demo/member", "Join_AsksFor",
 		value("internal/demo/member/join.go", `j.self.Kind != learner && (j.asked || len(others) > 0)`,
 			`j.self.Kind != learner`)),
-	tested("M150", "a copied command line drives out nobody", "a member that is heard is replaced", "internal/demo/member", "Join_TakesNobody",
+	tested("M150", "a copied command line replaces no running member", "a member that is heard is replaced", "internal/demo/member", "Join_TakesNobody",
 		value("internal/demo/member/join.go", `at.Sub(since) >= joinSilence`, `at.Sub(since) >= 0`)),
 	tested("M151", "a member that was never heard is silent", "it counts as heard just now", "internal/demo/member", "Join_TakesNobody",
 		value("internal/demo/member/join.go", `m.LastContactMS >= 0`, `true`)),
 	tested("M152", "a member that is removed while it runs ends", "it sets its store aside and joins again", "internal/demo/member", "Join_SetsAsideOnly",
 		value("internal/demo/member/join.go", `errors.Is(err, raft.ErrRemoved) && !wasMember`, `errors.Is(err, raft.ErrRemoved)`)),
-	tested("M153", "a store is set aside once a leader of its cluster has answered", "once anybody has", "internal/demo/member", "Join_SetsNothing",
+	tested("M153", "a store is set aside once a leader of its cluster has answered", "it is once anybody has",
+		"internal/demo/member", "Join_SetsNothing",
 		value("internal/demo/member/join.go", `err == nil && now.Leads() && now.Cluster == o.Cluster`, `err == nil`)),
-	testedFirst("M154", "of two incarnations the voter is replaced", "the first one listed is", "internal/demo/member", "Join_AsksFor",
+	testedFirst("M154", "of two incarnations, the voter is replaced", "the first one listed is", "internal/demo/member", "Join_AsksFor",
 		value("internal/demo/member/join.go", `m.Kind == raft.Voter.String()`, `false`)),
 	tested("M155", "a store that contradicts others is never set aside", "it is, like any other", "internal/demo/member", "Join_SetsAsideOnly",
 		before("internal/demo/member/join.go", `var older *raft.StaleImageError`,
 			`{ var c *raft.ContradictedError; if errors.As(err, &c) { return true } }`)),
-	tested("M156", "a member joins the cluster of its name", "any that answers", "internal/demo/member", "Join_AsksFor",
+	tested("M156", "a member joins only the cluster of its name", "it joins any that answers", "internal/demo/member", "Join_AsksFor",
 		value("internal/demo/member/join.go", `now.Cluster != j.cluster`, `false`)),
-	testedFirst("M158", "a member that is invited again is dialed anew", "the connection of the former invitation stays, and shows nothing", "node", "ContactIsMadeAgain",
+	testedFirst("M158", "a member that is invited again is dialed anew", "the connection of the former invitation stays, and proves nothing",
+		"node", "ContactIsMadeAgain",
 		instead("node/invite.go", `if err := v.node.contacts.settled(ctx); err != nil {
 		return c, nil, err
 	}`, `_ = ctx`)),
 	{
-		ID: "M157", Rule: "the senders to members that are to join stay", Bug: "they are ended with those to strangers", Outside: true,
+		ID: "M157", Rule: "the senders to members that are to join stay", Bug: "they end with those to strangers", Outside: true,
 		Edits:  []Edit{value("node/contacts.go", `k.Peer() == p || k.Peer() == raft.Peer{ID: p.ID}`, `k.Peer() == p`)},
-		Expect: "tests", Alive: "the next message begins another sender, and what was queued may be lost on any link and is sent again",
+		Expect: "tests", Alive: "the next message starts another sender, and queued messages may be lost on any link and are sent again",
 	},
 }
 
-// tested is a mutant outside of what the simulator runs, newer than the tests that kill it.
+// tested returns a mutant in code that the simulator does not run. It is newer than the tests that kill it.
 func tested(id, rule, bug, where, run string, edits ...Edit) Mutant {
 	return Mutant{ID: id, Rule: rule, Bug: bug, Edits: edits, Expect: "tests", Test: &Test{where, run}, Outside: true}
 }
 
-// testedFirst is the same for a mutant whose test was written for it.
+// testedFirst returns the same for a mutant whose test was written for it.
 func testedFirst(id, rule, bug, where, run string, edits ...Edit) Mutant {
 	m := tested(id, rule, bug, where, run, edits...)
 	m.Before = true

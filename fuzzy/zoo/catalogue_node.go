@@ -1,7 +1,7 @@
 package zoo
 
-// surroundings: the node, the store and the transport around the core, which the simulator replaces by its
-// own; their tests catch these.
+// surroundings: the node, the store and the transport around the core. The simulator has its own, so their tests catch these
+// mutants.
 var surroundings = []Mutant{
 	mutant("D05", "a truncation and the entries after it are one write", "they are two writes", "N4, G2",
 		before("storage/bolt.go", `return b.update("writing to", func(tx *bbolt.Tx) error { return b.put(tx, next, lineage, w) })`, `
@@ -26,7 +26,7 @@ var surroundings = []Mutant{
 		before("node/applier.go", `a := applier{calls: newFSMCalls()}`, `return raft.EntryID{}, nil`)).seen("etcd v3.5 (#13766, #14685)").outside("node", "DurableFSM"),
 	mutant("D25", "a write with a new term is not merged into the one before it", "it is, and its term is lost", "N42",
 		value("internal/pipeline/merge.go", `queue[n].Hard == nil`, `true`)).test("internal/pipeline", "Merge").must(),
-	mutant("R29", "an old write makes nothing of the new log durable", "the log cache drops entries that are not stored", "N43",
+	mutant("R29", "the completion of an old write makes nothing of the new log durable", "the log cache drops entries that are not stored", "N43",
 		value("internal/pipeline/cache.go", `generation != c.generation`, `false`)).profiles("slow", "elections", "disk").test("internal/pipeline", "Cache"),
 	mutant("X05", "heartbeats do not wait behind entries", "they share a connection", "L4",
 		before("message.go", `switch m.Body.(type) {
@@ -37,13 +37,13 @@ var surroundings = []Mutant{
 		value("transport/frame.go", `uint64(body) > uint64(bodyMax)`, `false`)).seen("etcd #5386, #21874; cubefs #4095").outside("transport", ""),
 	mutant("X07", "a length is compared as an unsigned number", "it is converted to a signed one first", "N10",
 		value("transport/frame.go", `uint64(body) > uint64(bodyMax)`, `int32(body) > int32(bodyMax)`)).seen("etcd #21874").outside("transport", ""),
-	outsideOf("F17", "an uninitialized member that is called for another incarnation was emptied", "it waits to be added forever",
+	outsideOf("F17", "an uninitialized member was emptied if a peer calls it as another incarnation", "it waits to be added forever",
 		"TestWiped_AMember", value("node/identity.go", `v.Misnames(h)`, `false`)).arranged(),
-	outsideOf("F18", "a member of the cluster serves, even if a peer calls for another incarnation of it", "any peer stops it",
+	outsideOf("F18", "a member that has a term serves, even if a peer calls it as another incarnation", "any peer stops it",
 		"TestWiped_AConfused", value("handshake/admission.go", `v.uninitialized()`, `true`),
 		value("node/identity.go", `i.cluster == (raft.ClusterID{}) && i.term.Load() == 0`, `true`)).arranged(),
-	outsideOf("F19", "a call by a member without a term proves nothing", "a bootstrap that is begun anew is stopped",
+	outsideOf("F19", "a call by a member without a term proves nothing", "it stops a bootstrap that is begun anew",
 		"TestWiped_AConfused", value("handshake/admission.go", `h.Term > 0`, `true`)).arranged(),
-	outsideOf("F20", "a peer that the list does not name proves nothing", "an earlier cluster's member stops a new one",
+	outsideOf("F20", "a call by a peer that the list does not name proves nothing", "a member of an earlier cluster stops a new one",
 		"TestWiped_AConfused", value("handshake/admission.go", `(listed || len(v.Initial.Members) == 0)`, `true`)).arranged(),
 }

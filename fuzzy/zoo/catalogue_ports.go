@@ -1,6 +1,6 @@
 package zoo
 
-// ports: what strangers can reach, a member's port and the demo store's; tests with real sockets catch these.
+// ports: the ports of members and of the demo store, which strangers can reach. Tests with real sockets catch these mutants.
 var ports = []Mutant{
 	mutant("X20", "a request takes a place only once its body has arrived", "a slow client holds a place as long as it likes", "N10",
 		before("internal/demo/server/server.go", `body, x, err := s.readBody(w, r)`, `
@@ -11,11 +11,11 @@ var ports = []Mutant{
 				s.deliver(w, r, fail(api.Errorf(api.Overloaded, "try again", "full")))
 				return
 			}`)).seen("our own demo store: 1,700 bodies that trickled kept out every other write").outside("internal/demo/server", "Body_ThatTrickles"),
-	mutant("X21", "a body has a deadline", "each byte extends it", "N10",
+	mutant("X21", "a body has a deadline", "each byte extends the deadline", "N10",
 		value("internal/demo/server/answer.go", `time.Now().Add(BodyTimeout)`, `time.Now().Add(time.Hour)`)).outside("internal/demo/server", "Body_HasADeadline"),
 	mutant("X22", "a reply that makes no progress is given up", "it waits for its client", "N10",
 		value("internal/demo/server/answer.go", `time.Now().Add(ReplyTimeout)`, `time.Now().Add(time.Hour)`)).
-		seen("our own demo store: clients that never read cost the leader its office").outside("internal/demo/server", "Reply_ThatIsNotRead"),
+		seen("our own demo store: clients that never read cost the leader its leadership").outside("internal/demo/server", "Reply_ThatIsNotRead"),
 	mutant("X23", "the bytes of bodies and replies under way are bounded", "they are not", "N10",
 		value("internal/demo/server/transfers.go", `t.bytes+bytes > t.bytesMax`, `false`)).outside("internal/demo/server", "Transfers"),
 	mutant("X24", "the number of bodies and replies under way is bounded", "it is not", "N10",
@@ -25,22 +25,22 @@ var ports = []Mutant{
 	mutant("X26", "a caller that makes progress with its handshake stays", "the oldest caller is dropped, whatever it has sent", "N10",
 		instead("transport/waiting.go", `c.class += stage - c.class%stages`, `_ = stage`)).
 		seen("our own transport: 3,000 silent callers kept a member out").outside("transport", "Waiting"),
-	mutant("X27", "a caller from a member's address stays", "it is treated like any other", "N10",
+	mutant("X27", "a caller from a member's address is not dropped to make room", "it is treated like any other", "N10",
 		value("transport/waiting.go", `w.isHome(conn.RemoteAddr())`, `false`)).outside("transport", "Waiting"),
-	mutant("X28", "few TLS handshakes are computed at the same time", "all of them are", "N10",
+	mutant("X28", "only a few TLS handshakes are computed at the same time", "all of them are", "N10",
 		value("transport/waiting.go", `t.free > 0`, `true`)).outside("transport", "Turns"),
 	mutant("X29", "members find a place among strangers", "the first callers keep their places", "N10",
 		value("transport/accept.go", `!t.isNamed(in.peer) || !t.closeStranger()`, `true`)).outside("transport", "Strangers"),
-	mutant("X30", "a member that waits for a bootstrap reports whom it waits for", "it reports that it bootstraps", "L1",
+	mutant("X30", "a member that waits for a bootstrap names the members that it waits for", "it reports that it bootstraps", "L1",
 		value("node/status.go", `string(s.ID) == bootstrapper`, `true`)).outside("node", "WhoWaitsSays|SaysWhy|LeaderReason"),
 	mutant("X31", "entries keep the bytes of the frame they came in", "later frames are read over them", "N10",
 		value("transport/frame.go", `size <= growBytes`, `false`)).arranged().outside("transport", "LongFramesShareNothing"),
-	mutant("X32", "a long append is written in parts", "what is gathered after a part is sent twice", "N10",
+	mutant("X32", "a long append is written in parts", "the bytes that are gathered after a part are sent twice", "N10",
 		instead("transport/conn.go", `o.pieces, o.uncut, o.buf = o.pieces[:0], 0, o.buf[:0]`, `o.pieces, o.uncut = o.pieces[:0], 0`)).
 		arranged().outside("transport", "ALongAppend"),
-	mutant("X41", "a configuration that GetConfigForClient returns enforces what Options.TLS does", "it is used as it is", "N10",
+	mutant("X41", "a configuration that GetConfigForClient returns is checked like Options.TLS", "it is used as it is", "N10",
 		value("transport/tls.go", `inboundTLS(chosen, c.ClientCAs)`, `chosen`)).
 		arranged().seen("our own transport: a certificate of another authority was accepted").outside("transport", "NoFieldLetsAStrangerIn"),
-	mutant("X42", "a member is asked under its own names", "it answers under any", "N10",
+	mutant("X42", "a member answers only requests for its own names", "it answers requests for any name", "N10",
 		value("internal/demo/server/browsers.go", `s.isOwn(hostname(r.Host))`, `true`)).arranged().outside("internal/demo/server", "HeadersDecide"),
 }

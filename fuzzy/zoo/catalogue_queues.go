@@ -1,6 +1,6 @@
 package zoo
 
-// outsideOf is a mutant of the node around the core, with the test of package node that catches it.
+// outsideOf returns a mutant of the node around the core, with the test of package node that catches it.
 func outsideOf(id, rule, bug, test string, edits ...Edit) Mutant {
 	return Mutant{
 		ID: id, Rule: rule, Bug: bug, Edits: edits, Expect: "tests",
@@ -8,7 +8,7 @@ func outsideOf(id, rule, bug, test string, edits ...Edit) Mutant {
 	}
 }
 
-// inside is a mutant of what the node and the simulator share, with the invariant and the test that catch it.
+// inside returns a mutant of code that the node and the simulator share, with the invariant and the test that catch it.
 func inside(id, rule, bug, expect string, profiles []string, test string, edit Edit) Mutant {
 	in := "internal/pipeline"
 	if test == "Sender" {
@@ -20,43 +20,43 @@ func inside(id, rule, bug, expect string, profiles []string, test string, edit E
 	}
 }
 
-// queues: who waits for what in the node, how long, and how many may.
+// queues: waits inside the node, their limits and their ends.
 var queues = []Mutant{
-	outsideOf("J01", "an index is published once the FSM has it", "it is before, and a read is stale",
+	outsideOf("J01", "an index is published once the FSM has applied it", "it is published before, and a read is stale",
 		"AnIndexIsPublished", before("node/applier.go", `began := time.Now()`, `n.applied.advance(entries[len(entries)-1].Index)`)),
 	outsideOf("J02", "an outcome that crosses with a cancellation is taken out of the call", "the next caller gets it",
 		"CrossesWithACancellation", instead("node/requests.go", `return <-req.outcome // the outcome arrived at the same moment`, `return outcome{err: cause}`)),
 	outsideOf("J03", "a write that is queued wakes the writer", "one with a new term does not",
 		"EveryWriteOfTheQueue", before("node/writer.go", `w.queue.add(write)`, `if write.Hard != nil { w.queue.items = append(w.queue.items, write); return nil }`)),
-	outsideOf("J04", "what a step does not take wakes the loop again", "proposals beyond a batch wait for the next call",
+	outsideOf("J04", "proposals that a step does not take wake the loop again", "proposals beyond a batch wait for the next call",
 		"DoesNotTakeWakes", value("node/queue.go", `q.len() > 0`, `false`)),
 	outsideOf("J05", "the promises that wait for the disk are bounded", "they are not",
 		"PromisesOverTheLimit", value("node/writer.go", `w.node.cfg.ReceivedMax`, `1<<30`)),
-	outsideOf("J20", "appends are dropped while the disk has as many writes as it may", "they pile up",
+	outsideOf("J20", "appends are dropped while the disk has the maximum number of writes", "they pile up",
 		"AppendsAreDropped", value("node/handler.go", `entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax`, `false`)),
 	outsideOf("J06", "the messages that wait for the loop are bounded", "they are not",
 		"Mailbox", value("node/mailbox.go", `m.received >= cfg.ReceivedMax`, `false`)),
-	outsideOf("J07", "their bytes are bounded", "they are not",
+	outsideOf("J07", "the bytes of the messages that wait for the loop are bounded", "they are not",
 		"Mailbox", value("node/mailbox.go", `queued+size > cfg.ReceivedBytesMax`, `false`)),
 	outsideOf("J08", "events about connections are bounded", "they are not",
 		"Mailbox", value("node/mailbox.go", `postedMax+m.received`, `1<<30`)),
 	outsideOf("J09", "callers that wait are bounded", "they are not",
 		"Requests", value("node/requests.go", `waiting >= limit`, `false`)),
-	outsideOf("J10", "the bytes of their commands are bounded", "they are not",
+	outsideOf("J10", "the bytes of waiting callers' commands are bounded", "they are not",
 		"Requests", value("node/requests.go", `r.bytes >= r.cfg.ProposalBytesMax`, `false`)),
-	outsideOf("J11", "what is let in does not depend on its size", "small commands starve the largest",
+	outsideOf("J11", "the size of a command does not decide whether it is let in", "small commands starve the largest",
 		"Starve", value("node/requests.go", `r.bytes >= r.cfg.ProposalBytesMax`, `r.bytes > 0 && r.bytes+bytes > r.cfg.ProposalBytesMax`)),
-	outsideOf("J12", "those who wait for an index are bounded", "they are not",
+	outsideOf("J12", "the callers that wait for an index are bounded", "they are not",
 		"NumberOfWaiters", value("node/applied.go", `len(p.waiting) >= limit`, `false`)),
-	outsideOf("J13", "the peers that are talked to are bounded", "they are not",
+	outsideOf("J13", "the number of peers that a member talks to is bounded", "it is not",
 		"SendersAre|Senders_", value("node/sender.go", `len(s.peers) >= sendersMax`, `false`)),
 	inside("J14", "the log cache is bounded", "it is not", "N43", nil,
 		"Cache", value("internal/pipeline/cache.go", `c.memory > bytes`, `false`)).must(),
-	inside("J15", "the log cache counts what its entries take", "it counts their records", "N43", nil,
+	inside("J15", "the log cache counts the memory of its entries", "it counts their records", "N43", nil,
 		"TakesNoMoreMemory", value("internal/pipeline/cache.go", `chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `bytes`)).must(),
-	outsideOf("J16", "an FSM that waits for its own node is told", "it waits forever",
+	outsideOf("J16", "an FSM that waits for its own node gets an error", "it waits forever",
 		"ThatWaitsForItself", value("node/fsmcall.go", `call.goroutine == id`, `false`)),
-	outsideOf("J17", "a logger that panics is not called again", "it is, with what it left locked",
+	outsideOf("J17", "a logger that panics is not called again", "it is called again, with what it left locked",
 		"ALoggerThatPanics", instead("node/guard.go", `g.broken.Store(true)`, `_ = err`)),
 	outsideOf("J18", "a transport that panics ends the node", "it ends the process",
 		"ATransportThatPanics", instead("node/contacts.go", `c.node.connect(dialed)`, `c.node.transport.Connect(dialed)`)),
@@ -65,42 +65,45 @@ var queues = []Mutant{
 	inside("J22", "a write with a mark is not merged into the one before it", "it is, and the mark is lost", "N42", []string{"images"},
 		"AMarkIsAWrite", value("internal/pipeline/merge.go", `queue[n].Mark == nil`, `true`)),
 	// as J30
-	mutant("J23", "a merged write has the last generation in it", "it has the first, and the log cache keeps all of it", "tests",
+	mutant("J23", "a merged write has the last generation of its parts", "it has the first, and the log cache keeps everything", "tests",
 		instead("internal/pipeline/merge.go", `m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: next.Generation}`,
 			`m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: m.log.Generation}`)).outside("internal/pipeline", "Merge"),
-	// a core cuts behind a new term alone, which is not merged
+	// a core truncates only with a new term, and such a write is not merged
 	mutant("J30", "a truncation within merged writes drops the entries after it", "they stay", "tests",
 		value("internal/pipeline/merge.go", `int(after.Index - m.log.After.Index)`, `len(m.log.Entries)`)).arranged().outside("internal/pipeline", "Merge"),
-	inside("J31", "the promises of all merged writes leave", "those of the first alone", "N42", nil,
+	inside("J31", "the promises of all merged writes leave", "only those of the first one leave", "N42", nil,
 		"Merge", value("internal/pipeline/merge.go", `n > 1 && then > 0`, `false`)).must(),
-	inside("J32", "a merged write acknowledges the last one in it", "one more", "N6", nil,
+	inside("J32", "a merged write acknowledges the last write in it", "it acknowledges one more", "N6", nil,
 		"Merge", instead("internal/pipeline/merge.go", `merged.Seq = queue[n].Seq`, `merged.Seq = queue[n].Seq + 1`)).must(),
-	inside("J33", "the entries of an append are those of its own generation", "of any", "N44", nil,
+	inside("J33", "the entries of an append belong to its generation", "they may be of any generation", "N44", nil,
 		"Sender", value("internal/pipeline/log.go", `l.Cache.Generation() != a.Generation`, `false`)).must(),
-	inside("J34", "appends are joined where one goes on where the other ends", "wherever one follows", "N45", nil,
+	inside("J34", "appends are joined only if the second one begins where the first one ends", "they are joined even with a gap between them",
+		"N45", nil,
 		"Sender", value("internal/pipeline/log.go", `next.Prev == joined.Last`, `true`)).must(),
-	inside("J35", "joined appends are of one term", "of any", "N45", []string{"elections"},
+	inside("J35", "joined appends are of one term", "they may be of different terms", "N45", []string{"elections"},
 		"Sender", value("internal/pipeline/log.go", `!sameButBody(messages[n], first)`, `false`)),
-	mutant("J39", "joined appends say what was acknowledged before the first of them", "before the last: the receiver refuses them", "tests",
+	mutant("J39", "joined appends name the acknowledgement before the first of them", "they name the one before the last: the receiver refuses them",
+		"tests",
 		before("internal/pipeline/log.go", `joined.Commit = max(joined.Commit, next.Commit)`, `joined.Acknowledged = next.Acknowledged`)).test("node", "Sender"),
-	inside("J36", "what is left of a span leaves in a message of its own", "it never leaves", "N45", nil,
+	inside("J36", "the rest of a span leaves in a further message", "it never leaves", "N45", nil,
 		"Sender", instead("internal/pipeline/log.go", `m, more = rest, goesOn`, `m, more = rest, false`)).must(),
-	inside("J37", "a cut drops the entries behind it from the log cache", "it drops whole writes alone", "N44", nil,
+	inside("J37", "a truncation drops the entries behind it from the log cache", "it drops only whole writes", "N44", nil,
 		"Cache", value("internal/pipeline/cache.go", `c.chunks[keep].entries[:after-c.chunks[keep].first()+1]`, `c.chunks[keep].entries`)).must(),
-	inside("J38", "below the log cache the storage is read, and no further", "further, where it may have an older log", "N44", nil,
+	inside("J38", "entries below the log cache are read from storage, and only those", "later ones are read, too, where storage may have an older log",
+		"N44", nil,
 		"Sender", value("internal/pipeline/log.go", `min(span.Last, first-1)`, `span.Last`)).must(),
-	mutant("J24", "what is applied is what was committed", "any entry in its place is", "tests",
+	mutant("J24", "the applied entry is the committed one", "it is any entry in its place", "tests",
 		value("node/applier.go", `last.Index == target.Index && last != target`, `false`)).arranged().outside("node", "AppliesNothingElse"),
 	outsideOf("J25", "an abandoned proposal takes its place until the loop drops it", "its bytes are given back twice",
 		"Requests|Abandon|Bytes", instead("node/requests.go", `r.bytes += req.bytes // the proposal stays in the queue until the loop takes it, see take`, `_ = req`)),
-	inside("J26", "a cut takes back what is on the disk", "the log cache forgets entries that are not stored", "N43", nil,
+	inside("J26", "a truncation withdraws what is on the disk", "the log cache forgets entries that are not stored", "N43", nil,
 		"Cache", instead("internal/pipeline/cache.go", `c.persisted = min(c.persisted, after)`, `_ = after`)).must(),
-	outsideOf("J27", "what reached the core may be applied, also when the node ends", "its caller is told that it never will be",
+	outsideOf("J27", "a command that reached the core may be applied, even if the node ends", "its caller is told that it never will be",
 		"Node|Requests|Close", instead("node/requests.go", `r.finish(req, outcome{err: req.unknown()})`, `r.finish(req, outcome{err: err})`)),
 	mutant("J28", "the commit index of merged writes never falls", "that of the last write is kept", "tests",
 		instead("storage/boltstore.go", `b.commit = max(b.commit, w.Commit)`, `b.commit = w.Commit`)).outside("storage", "KeepsTheContract"),
-	mutant("J29", "a reset moves the beginning of the log", "only its end", "tests",
+	mutant("J29", "a reset moves the beginning of the log", "it moves only the end", "tests",
 		instead("storage/bolt.go", `record.start, record.last = w.After, w.After`, `record.last = w.After`)).outside("storage", "KeepsTheContract"),
-	mutant("J21", "a store writes nothing after a write that failed", "it goes on", "tests",
+	mutant("J21", "a store writes nothing after a write that failed", "it continues to write", "tests",
 		value("storage/boltstore.go", `b.failed != nil`, `false`)).outside("storage", "NothingIsWrittenAfter"),
 }

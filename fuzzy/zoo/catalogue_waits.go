@@ -1,6 +1,6 @@
 package zoo
 
-// waits: a slow cluster that is not dead. The profile slow hunts them.
+// waits: a cluster that is slow but not dead. They are hunted with the profile slow.
 var waits = []Mutant{
 	mutant("G01", "the election wait grows with slow attempts", "it does not grow", "L1, L11, N31",
 		value("attempts.go", `a.doublings < doublingsMax && c.wait() < took`, `false`)).arranged().profiles(slowly...).must(),
@@ -14,13 +14,13 @@ var waits = []Mutant{
 		before("leader.go", `c.trace(TraceEvent{Kind: TraceQuorumLost})`, `defer func() { c.termLeader.elected = Peer{} }()`),
 		value("election.go", `b != nil && c.disk.hard == c.hard && c.hasQuorum(b.granted)`, `b != nil && c.leader == nil && c.disk.hard == c.hard && c.hasQuorum(b.granted)`)).
 		arranged().profiles(slowly...),
-	mutant("G05", "a grant of the present term counts, however late", "only while its candidate waits for it", "L1, L11",
+	mutant("G05", "a grant of the present term counts, however late", "it counts only while its candidate waits for it", "L1, L11",
 		before("raft.go", `c.setRole(Peer{}, &candidate{pre: true, round: c.nextID()}, nil)`, `c.follower.attempts.ballot = nil`)).
 		arranged().profiles(slowly...).or("TestElection|TestAttempt|TestSlow"),
-	mutant("G06", "a voter gives its candidate time to win", "it supports another one at once", "L1, L11",
+	mutant("G06", "a voter gives its candidate time to win", "it supports another candidate at once", "L1, L11",
 		before("attempts.go", "switch {\n\tcase c.hard.Vote == Peer{} || c.leader != nil:", `if asker != c.self { return false }`)).
 		arranged().profiles(slowly...).or("TestElection|TestAttempt|TestSlow"),
-	mutant("G07", "a vote of a term that was won binds nobody", "it does once it is durable", "N63",
+	mutant("G07", "a vote in a term that was won no longer binds its voter", "it does once it is durable", "N63",
 		value("attempts.go", `c.hard.Vote == (Peer{}) || c.termLeader.elected != (Peer{})`, `c.hard.Vote == (Peer{}) || c.leader != nil`)).
 		arranged().profiles(slowly...).or("TestAttempts_AVote"),
 }

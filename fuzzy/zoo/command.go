@@ -45,7 +45,7 @@ notices. It runs in a checkout of the module and needs the go command. The exit 
 was killed or lives for a reason that the scoreboard gives, the canary died, and the no-op did not.
 
 With --resume FILE, zoo saves its progress in FILE after each mutant. After an interrupt, a kill or a crash the same
-command goes on from there. The file belongs to one build of the program, one choice of mutants and one set of limits;
+command continues from there. The file belongs to one build of the program, one choice of mutants and one set of limits;
 another hunt is refused. Remove it to begin anew.`,
 		Example: `  raftlab zoo E01 R11
   raftlab zoo --ranges 5 --resume progress.json --json > zoo.json`,
@@ -61,7 +61,7 @@ another hunt is refused. Remove it to begin anew.`,
 	flags.BoolVar(&r.mustKill, "must-kill", false, "only the ones that every change is checked with, each until it dies by a scenario, a test or a seed")
 	flags.BoolVar(&r.list, "list", false, "print the mutants and hunt none")
 	flags.BoolVar(&r.asJSON, "json", false, "print the scoreboard as JSON")
-	flags.StringVar(&r.resume, "resume", "", "save the progress in this file, and go on from what it holds")
+	flags.StringVar(&r.resume, "resume", "", "save the progress in this file, and continue from what it holds")
 	flags.BoolVar(&r.markdown, "markdown", false, "print the scoreboard as a Markdown table")
 	return cmd
 }
@@ -115,7 +115,7 @@ func (r *request) campaign(ids []string) string {
 		o.Seeds, o.Budget, o.Ranges, o.First, r.mustKill, strings.Join(ids, " ")))
 }
 
-// hunt hunts the mutants that are left. It saves each report as soon as it is there, and returns them with those that were
+// hunt hunts the remaining mutants. It saves each report as soon as it is complete, and returns them with those that were
 // done before.
 func (r *request) hunt(cmd *cobra.Command, b *Binary, left []Mutant, file *resume.File, done []Report) ([]Report, error) {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
@@ -130,7 +130,7 @@ func (r *request) hunt(cmd *cobra.Command, b *Binary, left []Mutant, file *resum
 	}
 	_, err := b.Hunt(ctx, left, r.options)
 	if err != nil && file != nil {
-		err = fmt.Errorf("%w; %d of %d mutants are done, and the same command goes on from there", err, len(done), all)
+		err = fmt.Errorf("%w; %d of %d mutants are done, and the same command continues from there", err, len(done), all)
 	}
 	return done, err
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/coxswain/raft/fuzzy"
 )
 
-// Hung is the rule of a run that does not come to an end.
+// Hung is the rule that a run breaks if it does not end.
 const Hung = "hung"
 
 // Options bound a hunt. Zero values mean the defaults in parentheses.
 type Options struct {
-	Seeds   int           // a mutant's, at most (2000)
-	Budget  time.Duration // a mutant's wall time, at most (30 s)
+	Seeds   int           // seeds per mutant, at most (2000)
+	Budget  time.Duration // elapsed time per mutant, at most (30 s)
 	First   uint64        // number of the first seed
 	Workers int           // mutants hunted at once (1)
 	Ranges  int           // of seeds, each hunted in to the first kill (1)
@@ -37,11 +37,11 @@ type Options struct {
 // Find is the result of a hunt.
 type Find struct {
 	Killed  bool          `json:"killed"`
-	Rule    string        `json:"rule,omitempty"` // the invariant, or the test, that noticed
+	Rule    string        `json:"rule,omitempty"` // invariant or test that noticed the mutant
 	Text    string        `json:"text,omitempty"`
-	Seed    string        `json:"seed,omitempty"` // the last one
-	Seeds   int           `json:"seeds"`          // run until then
-	Virtual time.Duration `json:"virtual_ns"`     // time that passed in them
+	Seed    string        `json:"seed,omitempty"` // last seed that was run
+	Seeds   int           `json:"seeds"`          // number of seeds that were run
+	Virtual time.Duration `json:"virtual_ns"`     // virtual time of these runs
 }
 
 // Take adds the result of a run. A scenario whose preconditions did not hold is not a kill. Nor is a panic of the
@@ -65,29 +65,29 @@ type Report struct {
 	Expect   string        `json:"expected,omitempty"`
 	Seen     string        `json:"seen,omitempty"`
 	Before   bool          `json:"before_its_check,omitempty"`
-	ByTest   bool          `json:"by_test,omitempty"` // killed by a test: no seed did
-	Outside  bool          `json:"outside,omitempty"` // of what the simulator runs
+	ByTest   bool          `json:"by_test,omitempty"` // killed by a test, and by no seed
+	Outside  bool          `json:"outside,omitempty"` // in code that the simulator does not run
 	MustKill bool          `json:"must_kill,omitempty"`
 	Excuse   string        `json:"excuse,omitempty"`
-	Unsound  int           `json:"unsound,omitempty"` // seeds that failed without any mutant too
+	Unsound  int           `json:"unsound,omitempty"` // seeds that also failed without a mutant
 	Wall     time.Duration `json:"wall_ns"`
 	Find
-	// Scenario is the directed scenario that notices the mutant, if one does, and ByScenario that no seed did.
+	// Scenario is the directed scenario that notices the mutant, if any. ByScenario says that no seed did.
 	Scenario   string `json:"scenario,omitempty"`
 	ByScenario bool   `json:"by_scenario,omitempty"`
-	// Ranges is what each range of seeds took, the first one's included; only of mutants that the simulator kills.
+	// Ranges are the results of all ranges of seeds, the first one included; only for mutants that the simulator kills.
 	Ranges []Range `json:"ranges,omitempty"`
 }
 
-// Range is a hunt in one range of seeds.
+// Range is the result of a hunt in one range of seeds.
 type Range struct {
 	Killed  bool          `json:"killed"`
 	Seeds   int           `json:"seeds"`
 	Virtual time.Duration `json:"virtual_ns"`
 }
 
-// Median returns the range in the middle by seeds, the later one of two. A range that the mutant survived counts as the
-// longest.
+// Median returns the median range by number of seeds; of two middle ones, the later. A range that the mutant survived counts as
+// the longest.
 func (r *Report) Median() Range {
 	sorted := slices.SortedFunc(slices.Values(r.Ranges), func(a, b Range) int {
 		if a.Killed != b.Killed {
@@ -104,7 +104,7 @@ func (r *Report) Median() Range {
 	return sorted[len(sorted)/2]
 }
 
-// Hunt hunts each mutant, and returns the reports in their order. Survivors are in their reports; an error means that
+// Hunt hunts each mutant, and returns the reports in the order of the mutants. A survivor is no error: an error means that
 // the hunt itself is invalid.
 func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Report, error) {
 	o.Seeds = cmp.Or(o.Seeds, 2000)
@@ -141,7 +141,7 @@ func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Repor
 	return reports, context.Cause(ctx)
 }
 
-// defaultProfiles take turns in a hunt that names none.
+// defaultProfiles are used in turn in a hunt that names no profile.
 var defaultProfiles = []string{"swarm", "elections", "network", "crash", "disk", "clock"}
 
 // hunt hunts one mutant.
@@ -188,13 +188,13 @@ func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err 
 	return r, b.control(ctx, m.Test, failed)
 }
 
-// aliveSeeds is how many seeds are spent on a mutant that nothing is expected to kill.
+// aliveSeeds is the number of seeds for a mutant that nothing is expected to kill.
 const aliveSeeds = 100
 
-// rangeSeeds is how far apart the ranges of seeds are.
+// rangeSeeds is the distance between the starts of two ranges of seeds.
 const rangeSeeds = 1 << 32
 
-// ranges hunts in the other ranges a mutant that is killed in the first.
+// ranges hunts a mutant that was killed in the first range in the other ranges.
 func (b *Binary) ranges(ctx context.Context, m *Mutant, o Options, r *Report) error {
 	if m.ID == Noop {
 		return nil
@@ -212,7 +212,7 @@ func (b *Binary) ranges(ctx context.Context, m *Mutant, o Options, r *Report) er
 	return nil
 }
 
-// control runs a test that has failed without any mutant.
+// control runs a failed test again without any mutant, and returns an error if it fails there, too.
 func (b *Binary) control(ctx context.Context, t *Test, failed string) error {
 	alone := Test{t.Package, "^" + failed + "$"}
 	if failed == hungTest {
@@ -225,10 +225,10 @@ func (b *Binary) control(ctx context.Context, t *Test, failed string) error {
 	return err
 }
 
-// stagings is how many numbers each directed scenario is played with.
+// stagings is the number of variants of each directed scenario that are run.
 const stagings = 2
 
-// stage plays the directed scenarios until one kills the mutant.
+// stage runs the directed scenarios until one kills the mutant.
 func (b *Binary) stage(ctx context.Context, m *Mutant, r *Report) (Find, error) {
 	var profiles []string
 	for _, line := range fuzzy.Scenarios() {
@@ -250,7 +250,7 @@ func (b *Binary) stage(ctx context.Context, m *Mutant, r *Report) (Find, error) 
 	return find, err
 }
 
-// chase runs seeds until one fails because of the mutant, and not without it.
+// chase runs seeds until one fails with the mutant and passes without it.
 func (b *Binary) chase(ctx context.Context, m *Mutant, o Options, r *Report) error {
 	profiles := m.Hunted()
 	over := time.Now().Add(o.Budget)
@@ -274,7 +274,7 @@ func (b *Binary) chase(ctx context.Context, m *Mutant, o Options, r *Report) err
 	return nil
 }
 
-// sound runs a seed without any mutant: one that fails anyway proves nothing.
+// sound runs a seed without any mutant: a seed that fails anyway proves nothing.
 func (b *Binary) sound(ctx context.Context, text string) (bool, error) {
 	seed, err := fuzzy.ParseSeed(text)
 	if err != nil {

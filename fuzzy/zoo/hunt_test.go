@@ -15,8 +15,8 @@ import (
 	"github.com/coxswain/raft/internal/resume"
 )
 
-// The build holds every mutant: the canary dies, the no-op does not, and a handful of the rest die. By which
-// invariant they do first depends on the seeds; the scoreboard tells.
+// The build contains every mutant: the canary dies, the no-op does not, and a handful of others die. Which invariant kills
+// one first depends on the seeds; the scoreboard shows it.
 func TestHunt_KillsWhatItMust(t *testing.T) {
 	b := built(t)
 	ids := []string{Canary, Noop, "E01", "E05", "E13", "R09", "R11", "R15", "D21", "F12"}
@@ -111,7 +111,7 @@ func TestFind_APanicOfACheckerIsAnErrorAndNoKill(t *testing.T) {
 	assert.False(t, find.Killed)
 }
 
-// The hunter says so on its way out; the hunt then ends with what it said, instead of a scoreboard.
+// The hunter reports the failure when it ends. The hunt then returns its message instead of a scoreboard.
 func TestHunt_EndsWithWhatTheHunterCouldNotDo(t *testing.T) {
 	hunter := filepath.Join(t.TempDir(), "hunter")
 	require.NoError(t, os.WriteFile(hunter, []byte("#!/bin/sh\necho 'seed f9.calm.2: the simulation itself failed' >&2\nexit 2\n"), 0o700))
@@ -119,7 +119,7 @@ func TestHunt_EndsWithWhatTheHunterCouldNotDo(t *testing.T) {
 	assert.ErrorContains(t, err, "mutant E01: the hunter: exit status 2: seed f9.calm.2: the simulation itself failed")
 }
 
-// A hunt that ended early, for whatever reason, goes on with the mutants that it has no report of.
+// A hunt that ended early, for any reason, continues with the mutants that it has no report of.
 func TestCommand_GoesOnWithTheMutantsThatAreLeft(t *testing.T) {
 	dir := t.TempDir()
 	hunter, hunted, path := filepath.Join(dir, "hunter"), filepath.Join(dir, "hunted"), filepath.Join(dir, "progress.json")
@@ -145,7 +145,7 @@ func TestCommand_GoesOnWithTheMutantsThatAreLeft(t *testing.T) {
 	}
 
 	huntWith("E01")
-	require.ErrorContains(t, hunt(), "3 of 5 mutants are done, and the same command goes on from there")
+	require.ErrorContains(t, hunt(), "3 of 5 mutants are done, and the same command continues from there")
 	done = nil
 	require.NoError(t, os.Remove(hunted))
 	huntWith("nobody")
@@ -156,7 +156,7 @@ func TestCommand_GoesOnWithTheMutantsThatAreLeft(t *testing.T) {
 	assert.Contains(t, string(again), "E01")
 	assert.NotContains(t, string(again), "R11")
 
-	// A hunt that has ended tells its results again, and needs no build for that.
+	// A hunt that has ended prints its results again without another build.
 	t.Chdir(dir)
 	for line, other := range map[string]bool{
 		"--seeds 9 R11 E01 E02": false, "--seeds 9 R11 E01": true, "--seeds 10 R11 E01 E02": true, "--seeds 9 --must-kill R11 E01 E02": true,

@@ -11,10 +11,10 @@ import (
 	"slices"
 )
 
-// Lab is a build of raftlab that holds every mutant.
+// Lab is a build of raftlab that contains every mutant.
 type Lab struct{ program string }
 
-// BuildLab makes it below dir, as Build makes the program that hunts.
+// BuildLab builds it below dir, as Build does with the program that hunts.
 func BuildLab(ctx context.Context, dir string) (*Lab, error) {
 	b, err := prepare(ctx, dir)
 	if err != nil {
@@ -33,10 +33,10 @@ func environment(id string) []string {
 	return []string{mutantVariable + "=" + id, assertsVariable + "=off"}
 }
 
-// Living is the mutant that this process is, if its build holds them; "" is none.
+// Living returns the id of the active mutant of this process; "" if there is none.
 func Living() string { return os.Getenv(mutantVariable) }
 
-// Hunted returns the profiles that a mutant is hunted with.
+// Hunted returns the profiles with which a mutant is hunted.
 func (m *Mutant) Hunted() []string {
 	if len(m.Profiles) > 0 {
 		return slices.Clone(m.Profiles)
@@ -44,9 +44,9 @@ func (m *Mutant) Hunted() []string {
 	return slices.Clone(defaultProfiles)
 }
 
-// Replayed is how a case ended.
+// Replayed says how the run of a case ended.
 type Replayed struct {
-	Rule  string   `json:"rule"` // that failed; empty if none did
+	Rule  string   `json:"rule"` // rule that failed; empty if none did
 	Text  string   `json:"text"`
 	Story []string `json:"story"`
 }

@@ -10,41 +10,41 @@ import (
 // Mutant is one bug.
 type Mutant struct {
 	ID     string
-	Rule   string // what holds without the bug
-	Bug    string // what happens with it
+	Rule   string // statement that holds without the bug
+	Bug    string // what happens with the bug
 	Edits  []Edit
 	Expect string // the invariants that should catch it
-	Seen   string // the incident it is modelled on, if there was one
+	Seen   string // real incident behind it, if any
 
-	// Before reports that the bug was known when the check that kills it was written, or was made together with it, so
-	// that its death was arranged. All other mutants are newer than the checks that kill them.
+	// Before reports that the bug was known when the check that kills it was written, so that its death was arranged. All other
+	// mutants are newer than the checks that kill them.
 	Before bool
 
-	Profiles []string // of the simulator, to hunt it with; none: defaultProfiles
+	Profiles []string // profiles of the simulator to hunt it with; none: defaultProfiles
 	Outside  bool     // the bug is in code that the simulator does not run
 	Test     *Test    // the test that catches it, if no seed did
-	MustKill bool     // every change must be able to kill it
+	MustKill bool     // each change of the library must leave it killable
 	Alive    string   // why nothing catches it, if nothing does
 }
 
 // Test names tests of the module by package and by the pattern of -run.
 type Test struct {
-	Package string // the directory, below the module's root
+	Package string // directory, relative to the module's root
 	Run     string
 }
 
-// Edit is a change of one place in a file. Its anchor is a text that occurs there exactly once.
+// Edit is a change of one place in a file. Its anchor is a text that occurs in the file exactly once.
 type Edit struct {
-	File   string // below the module's root
+	File   string // path relative to the module's root
 	Kind   EditKind
 	Anchor string
 	Code   string
 }
 
-// EditKind says how the code changes the anchor.
+// EditKind says how the code of the mutant changes the anchor.
 type EditKind uint8
 
-// The kinds. Several mutants may change the same anchor; anchors that overlap otherwise are refused.
+// The kinds of edits. Several mutants may share an anchor; anchors that overlap otherwise are refused.
 const (
 	Before  EditKind = iota // the code runs before the anchor, a statement
 	Instead                 // the code runs instead of the anchor, a statement
@@ -52,7 +52,7 @@ const (
 )
 
 const (
-	// Canary fails every run, Noop none; otherwise the reports on all other mutants are invalid.
+	// Canary must fail every run, and Noop none; otherwise the reports on all other mutants are invalid.
 	Canary = "canary"
 	Noop   = "no-op"
 )
@@ -61,64 +61,64 @@ func before(file, anchor, code string) Edit  { return Edit{file, Before, anchor,
 func instead(file, anchor, code string) Edit { return Edit{file, Instead, anchor, code} }
 func value(file, anchor, code string) Edit   { return Edit{file, Value, anchor, code} }
 
-// mutant returns one that seeds of the default profiles hunt, and that is newer than the checks which kill it. Its methods
-// return it with what is different about it.
+// mutant returns a mutant that is hunted with the default profiles, and that is newer than the checks that kill it. Its methods
+// return it with one property changed.
 func mutant(id, rule, bug, expect string, edits ...Edit) Mutant {
 	return Mutant{ID: id, Rule: rule, Bug: bug, Edits: edits, Expect: expect}
 }
 
-// arranged says that it was made together with the check that kills it.
+// arranged sets Before: the mutant was known when the check that kills it was written.
 func (m Mutant) arranged() Mutant {
 	m.Before = true
 	return m
 }
 
-// seen names the incident that it is modelled on.
+// seen sets the incident that the mutant is modelled on.
 func (m Mutant) seen(incident string) Mutant {
 	m.Seen = incident
 	return m
 }
 
-// profiles names the ones to hunt it with.
+// profiles sets the profiles with which the mutant is hunted.
 func (m Mutant) profiles(names ...string) Mutant {
 	m.Profiles = names
 	return m
 }
 
-// or names the test of the core that catches it if no seed does.
+// or sets the test of the core that catches the mutant if no seed does.
 func (m Mutant) or(run string) Mutant { return m.test(".", run) }
 
-// test names the test of a package that catches it if no seed does.
+// test sets the test of a package that catches the mutant if no seed does.
 func (m Mutant) test(where, run string) Mutant {
 	m.Test = &Test{where, run}
 	return m
 }
 
-// outside says that it is in code that the simulator does not run, and which test catches it.
+// outside says that the mutant is in code that the simulator does not run, and sets the test that catches it.
 func (m Mutant) outside(where, run string) Mutant {
 	m.Outside = true
 	return m.test(where, run)
 }
 
-// lives says why nothing catches it.
+// lives sets the reason why nothing catches the mutant.
 func (m Mutant) lives(why string) Mutant {
 	m.Alive = why
 	return m
 }
 
-// must says that every change must be able to kill it.
+// must sets MustKill.
 func (m Mutant) must() Mutant {
 	m.MustKill = true
 	return m
 }
 
-// All returns every mutant, the canary and the no-op included.
+// All returns every mutant, including the canary and the no-op.
 func All() []Mutant {
 	return slices.Concat(keepers, elections, preVotes, replication, persistence, reads, transfers, bootstrap, images, marks, clients,
 		surroundings, ports, contacts, invitations, admissions, waits, slowness, counters, early, queues, formats, snapshotFiles, snapshots, freezes, takers, memberships, memberChanges, joining, segmentLogs, hangs, verdicts, sizes)
 }
 
-// keepers keep the zoo itself honest.
+// keepers are the mutants that test the zoo itself.
 var keepers = []Mutant{
 	{
 		ID: Canary, Rule: "the zoo notices a bug", Bug: "a member panics when it is elected",
@@ -132,7 +132,7 @@ var keepers = []Mutant{
 	},
 }
 
-// ErrUsage is matched by errors about what was asked for.
+// ErrUsage is matched by errors of the caller's arguments.
 var ErrUsage = errors.New("zoo")
 
 // Choose returns the mutants with the given ids; all of them if there are none.

@@ -14,8 +14,8 @@ import (
 
 // Environment variables that a build of the zoo obeys.
 const (
-	mutantVariable  = "COXSWAIN_MUTANT"     // the id of the active mutant
-	assertsVariable = "COXSWAIN_ASSERTIONS" // "off": the library's assertions hold nothing
+	mutantVariable  = "COXSWAIN_MUTANT"     // id of the active mutant
+	assertsVariable = "COXSWAIN_ASSERTIONS" // "off" disables the library's assertions
 )
 
 // switchFile is added to each patched package, and selects the mutant.
@@ -25,7 +25,7 @@ const switchSource = `package %s
 
 import "os"
 
-// zooMutant is the mutant that this process is.
+// zooMutant is the id of the active mutant.
 var zooMutant = os.Getenv("COXSWAIN_MUTANT")
 
 var zooAssertionsOff = os.Getenv("COXSWAIN_ASSERTIONS") == "off"
@@ -43,7 +43,7 @@ var _ = zooAssertionsOff && zooValue("", false, false)
 // assertions switches off the assertions of the core. It belongs to no mutant.
 var assertions = Edit{"invariants.go", Value, `!holds`, `false`}
 
-// change is an edit with the mutant that it belongs to.
+// change is an edit and the mutant that it belongs to.
 type change struct {
 	id string
 	Edit
@@ -55,8 +55,7 @@ type place struct {
 	changes  []change
 }
 
-// patch returns the source with every change in it. An anchor that is not there exactly once is an error
-// that names its mutant.
+// patch returns the source with every change in it. If an anchor does not occur exactly once, the error names its mutant.
 func patch(source string, changes []change) (string, error) {
 	places, err := locate(source, changes)
 	if err != nil {
@@ -105,7 +104,7 @@ func locate(source string, changes []change) ([]*place, error) {
 	return places, errors.Join(errs...)
 }
 
-// rewrite nests the changes around the anchor: at most one of them is live.
+// rewrite nests the changes around the anchor. At most one of them is active.
 func (p *place) rewrite(anchor string) string {
 	text := anchor
 	for _, c := range p.changes {
@@ -126,8 +125,8 @@ func (p *place) rewrite(anchor string) string {
 	return text
 }
 
-// overlay writes the patched sources below dir, and the file that the -overlay flag of the go command
-// wants; it returns the name of the latter.
+// overlay writes the patched sources below dir, with a file for the -overlay flag of the go command, and returns the name of
+// that file.
 func overlay(root, dir string, mutants []Mutant) (string, error) {
 	replace := map[string]string{}
 	write := func(name, text string) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A change of the library that a mutant no longer fits is noticed at once.
+// A change of the library that breaks an anchor fails here at once.
 func TestOverlay_EveryAnchorIsThereOnce(t *testing.T) {
 	root, err := moduleRoot(t.Context())
 	require.NoError(t, err)
@@ -22,10 +22,10 @@ func TestOverlay_EveryAnchorIsThereOnce(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A pattern that no test matches any more would be noticed only once nothing else kills its mutant.
+// Each pattern matches a test. Otherwise the fault would be noticed only when nothing else kills the mutant.
 func TestMutants_NameTestsThatExist(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	tests := map[string][]string{} // by package
+	tests := map[string][]string{} // names of tests, by package
 	for _, m := range All() {
 		if m.Test == nil {
 			continue
@@ -60,7 +60,7 @@ func TestMutants_AreTold(t *testing.T) {
 	}
 }
 
-// Every row of the research that the catalogues follow is a mutant, or is said to be absent.
+// Every bug of the research behind the catalogues is a mutant or is listed as absent.
 func TestMutants_NoneIsForgotten(t *testing.T) {
 	known := map[string]bool{}
 	for _, m := range All() {
@@ -100,7 +100,7 @@ func vote(first, second int) int {
 }
 `
 
-// Mutants of the same place do not get in each other's way.
+// Mutants of the same place do not interfere with each other.
 func TestPatch_ComposesMutants(t *testing.T) {
 	got, err := patch(sample, []change{
 		{"A", value("", `sum(first)`, "1")}, {"B", value("", `sum(first)`, "2")},

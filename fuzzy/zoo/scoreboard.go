@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Verdict returns in a word how a mutant was killed: by the simulator, by a test, or not at all.
+// Verdict says in a few words how a mutant was killed: by the simulator, by a test, or not at all.
 func (r *Report) Verdict() string {
 	switch {
 	case r.ID == Noop && !r.Killed:
@@ -49,7 +49,7 @@ func Survivors(reports []Report) (ids []string) {
 	return ids
 }
 
-// grouped is the reports of a scoreboard by what their result shows. Each report is in one group.
+// grouped holds the reports of a scoreboard in groups by result. Each report is in one group.
 type grouped struct {
 	newer   []Report // killed by a check that is older than the bug
 	alive   []Report // killed by nothing
@@ -73,7 +73,7 @@ func group(reports []Report) (g grouped) {
 	return g
 }
 
-// Summary counts the results, first of the mutants whose death proves more than that their own check works.
+// Summary counts the results. It begins with mutants that are newer than the check that kills them.
 func Summary(reports []Report) string {
 	g, survivors := group(reports), len(Survivors(reports))
 	return fmt.Sprintf("Of %d mutants, %d were killed by a check that is older than they are (%s), and %d by a check that was "+
@@ -82,7 +82,7 @@ func Summary(reports []Report) string {
 		len(g.alive)-survivors, survivors)
 }
 
-// killers counts by what mutants were killed.
+// killers counts the mutants by what killed them.
 func killers(killed []Report) string {
 	byScenario, byTest := 0, 0
 	for i := range killed {
@@ -97,7 +97,7 @@ func killers(killed []Report) string {
 		len(killed)-byScenario-byTest, byScenario, byTest)
 }
 
-// medians says what the figures of killed mutants are.
+// medians returns the sentence that explains the figures of killed mutants.
 func medians(reports []Report) string {
 	ranges := 1
 	for i := range reports {
@@ -183,7 +183,7 @@ func writeTable(b *strings.Builder, reports []Report) {
 	b.WriteString("\n")
 }
 
-// written returns whether the mutant was known when the check that kills it was written.
+// written says whether the mutant was known before or after the check that kills it was written.
 func (r *Report) written() string {
 	switch {
 	case !r.Killed || r.ID == Canary:
@@ -212,7 +212,7 @@ func (r *Report) virtual() string {
 	return r.Median().Virtual.Round(100 * time.Millisecond).String()
 }
 
-// by is the rule that noticed, and the scenario that does.
+// by returns the rule that noticed the mutant, and the scenario that does.
 func (r *Report) by() string {
 	switch {
 	case r.ByScenario:

@@ -22,7 +22,7 @@ const (
 	remedy = "make fix, and say it in CHANGELOG.md"
 )
 
-// The modules that an importer compiles are a promise: a dependency is only added on purpose, with a line in
+// The modules that an importer compiles are a promise: each new dependency needs a line in
 // docs/decisions/0001-dependencies.md.
 func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
 	atRoot(t)
@@ -47,7 +47,7 @@ func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
 	golden.Check(t, "testdata/golden/modules.txt", b.String(), remedy)
 }
 
-// The exported API changes on purpose: the diff of api.txt is the first thing to read in a change.
+// The exported API changes only on purpose: read the diff of api.txt first when you review a change.
 func TestGolden_TheExportedAPI(t *testing.T) {
 	atRoot(t)
 	paths := []string{module, module + "/handshake", module + "/node", module + "/storage", module + "/transport", module + "/rafttest", module + "/metrics"}
@@ -139,7 +139,7 @@ func kindOrder(obj types.Object) int {
 	return 3
 }
 
-// api prints names as seen from one package.
+// api prints names relative to one package.
 type api struct{ from types.Qualifier }
 
 func (a api) object(obj types.Object) []string {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Commands build in a module of somebody else, as with `go install github.com/coxswain/raft/cmd/raftkv@latest`: all that they
-// import is in the main module, whatever other modules a checkout has.
+// Commands build in another module, as with `go install github.com/coxswain/raft/cmd/raftkv@latest`: everything that they
+// import is in the main module, although a checkout contains other modules.
 func TestInstall_TheCommandsBuildOutsideOfTheCheckout(t *testing.T) {
 	atRoot(t)
 	root, err := os.Getwd()
@@ -37,7 +37,7 @@ func TestInstall_TheCommandsBuildOutsideOfTheCheckout(t *testing.T) {
 	}
 }
 
-// Modules inside the checkout are for those who work on it: the main module imports none of them.
+// The other modules in the checkout are for development: the main module imports none of them.
 func TestInstall_TheMainModuleImportsNoneOfTheOthers(t *testing.T) {
 	atRoot(t)
 	files, err := filepath.Glob("*/go.mod")

@@ -42,14 +42,14 @@ type change struct{ version, commit string }
 
 var changeHeading = regexp.MustCompile(`(?m)^## (Unreleased|v[0-9.]+)(?: \((?:\d{4}-\d\d-\d\d)?(?:, )?(?:commit ([0-9a-f]{40}))?\))?$`)
 
-// releasedLast returns the newest release that is out. A release at the head of the changes is about to be made, and
-// the one below it is the newest; below "Unreleased" every release is out.
+// releasedLast returns the newest published release. If the first heading of CHANGELOG.md is a release, that one is about to be
+// published, and the next one is returned. If it is "Unreleased", all releases below it are published.
 func releasedLast(changes string) (change, error) {
 	var found []change
 	for _, heading := range regexp.MustCompile(`(?m)^## .*$`).FindAllString(changes, -1) {
 		parts := changeHeading.FindStringSubmatch(heading)
 		if parts == nil {
-			return change{}, fmt.Errorf("CHANGELOG.md: the heading %q is no release", heading)
+			return change{}, fmt.Errorf("CHANGELOG.md: the heading %q is not a release", heading)
 		}
 		found = append(found, change{parts[1], parts[2]})
 	}
@@ -57,7 +57,7 @@ func releasedLast(changes string) (change, error) {
 		found = found[1:]
 	}
 	if len(found) == 0 || found[0].commit == "" {
-		return change{}, fmt.Errorf("CHANGELOG.md does not name the commit of the newest release; once it is out, run: " +
+		return change{}, fmt.Errorf("CHANGELOG.md does not name the commit of the newest release; once it is published, run: " +
 			"make previous VERSION=<its version> COMMIT=<its commit>")
 	}
 	return found[0], nil
@@ -70,11 +70,11 @@ func TestPrevious_TheNewestReleaseIsWhatTheHeadingsSay(t *testing.T) {
 		what, changes string
 		want          change
 	}{
-		{"work goes on", "## Unreleased\n## v0.2.0 (2026-12-01, commit " + two + ")\n## v0.1.0 (2026-11-23, commit " + one + ")\n", change{"v0.2.0", two}},
+		{"work continues", "## Unreleased\n## v0.2.0 (2026-12-01, commit " + two + ")\n## v0.1.0 (2026-11-23, commit " + one + ")\n", change{"v0.2.0", two}},
 		{"a release is being made", "## v0.2.0 (2026-12-01)\n## v0.1.0 (2026-11-23, commit " + one + ")\n", change{"v0.1.0", one}},
-		{"it is out, and nothing is new", "## v0.2.0 (2026-12-01, commit " + two + ")\n## v0.1.0\n", change{"v0.2.0", two}},
+		{"it is published, and nothing is new", "## v0.2.0 (2026-12-01, commit " + two + ")\n## v0.1.0\n", change{"v0.2.0", two}},
 		{"without a date", "## Unreleased\n## v0.2.0 (commit " + two + ")\n", change{"v0.2.0", two}},
-		{"it is out, and not named", "## Unreleased\n## v0.2.0 (2026-12-01)\n## v0.1.0 (2026-11-23, commit " + one + ")\n", change{}},
+		{"it is published, but not named", "## Unreleased\n## v0.2.0 (2026-12-01)\n## v0.1.0 (2026-11-23, commit " + one + ")\n", change{}},
 		{"two are not named", "## v0.2.0\n## v0.1.0 (2026-11-23)\n", change{}},
 		{"something else", "## Soon\n## v0.1.0 (commit " + one + ")\n", change{}},
 		{"half a commit", "## v0.1.0 (commit 1234)\n", change{}},
@@ -86,7 +86,7 @@ func TestPrevious_TheNewestReleaseIsWhatTheHeadingsSay(t *testing.T) {
 	}
 }
 
-// What is upgraded in the test is the newest release, and not an older one.
+// The upgrade test starts from the newest release, not from an older one.
 func TestPrevious_IsTheNewestRelease(t *testing.T) {
 	atRoot(t)
 	changes, err := os.ReadFile("CHANGELOG.md")
@@ -130,7 +130,7 @@ func TestPrevious_TheArchiveIsWhole(t *testing.T) {
 	assert.Len(t, left, 1, "one release is kept")
 }
 
-// Each file is what the release has, wherever git can tell.
+// Each file is identical to that of the release, if git has the release.
 func TestPrevious_EachFileIsThatOfTheCommit(t *testing.T) {
 	atRoot(t)
 	r := readPrevious(t)
@@ -145,6 +145,6 @@ func TestPrevious_EachFileIsThatOfTheCommit(t *testing.T) {
 	}
 	for name, content := range previousFiles(t) {
 		hash := sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(content)), content...))
-		assert.Equal(t, blobs[name], fmt.Sprintf("%x", hash), "%s is not that of commit %s", name, r.Commit)
+		assert.Equal(t, blobs[name], fmt.Sprintf("%x", hash), "%s differs from that of commit %s", name, r.Commit)
 	}
 }

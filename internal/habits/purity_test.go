@@ -22,8 +22,8 @@ import (
 // pure are the packages that keep the rules of the core: the root package, which is the core, and the rules of handshakes.
 var pure = []string{".", "./handshake"}
 
-// coreImports is what the pure packages may import, and of which packages they may use only the names listed. None of it
-// can tell the time, do I/O, start a goroutine or share state.
+// coreImports lists the packages that the pure packages may import; of some, only the listed names may be used. None of
+// them can read a clock, do I/O, start a goroutine or share state.
 var coreImports = map[string][]string{
 	"cmp": nil, "errors": nil, "maps": {"Clone"}, "math": nil, "math/bits": nil, "slices": nil, "sort": nil,
 	"strconv": nil, "strings": nil, "encoding/binary": nil, "encoding/hex": nil, "hash/crc32": nil,
@@ -37,7 +37,7 @@ var coreImports = map[string][]string{
 	module: nil,
 }
 
-// Budgets: above them a struct does too many things, and a function is too long to read.
+// Budgets: a larger struct does too many things, and a longer function is hard to read.
 const (
 	coreFieldsMax    = 16
 	outputFieldsMax  = 10
@@ -186,7 +186,7 @@ func (s source) imports() []string {
 	return slices.Compact(paths)
 }
 
-// checkPurity returns every breach of the core's rules, as "file:line: sentence".
+// checkPurity returns every violation of the core's rules, as "file:line: sentence".
 func checkPurity(t *testing.T, s source) []string {
 	t.Helper()
 	_, info, problems := s.check(t)
@@ -283,7 +283,7 @@ func checkNode(info *types.Info, n ast.Node, report report) {
 	}
 }
 
-// checkUse holds names of other packages, and built-in functions, against the lists.
+// checkUse checks names of other packages, and built-in functions, against the lists.
 func checkUse(info *types.Info, id *ast.Ident, report report) {
 	obj := info.Uses[id]
 	if obj == nil {
@@ -303,7 +303,7 @@ func checkUse(info *types.Info, id *ast.Ident, report report) {
 	}
 }
 
-// lineCount returns how many lines the node takes.
+// lineCount returns the number of lines of a node.
 func lineCount(fset *token.FileSet, n ast.Node) int {
 	return fset.Position(n.End()).Line - fset.Position(n.Pos()).Line + 1
 }
@@ -314,8 +314,7 @@ func packageFiles(t *testing.T, dir string) []string {
 	return strings.Fields(goCommand(t, dir, "list", "-f", `{{join .GoFiles " "}}`, "."))
 }
 
-// exportImporter imports packages from the export data in the build cache, which is quick and what the compiler
-// uses.
+// exportImporter imports packages from the export data in the build cache. This is quick, and the compiler does the same.
 func exportImporter(t *testing.T, fset *token.FileSet, paths []string) types.Importer {
 	t.Helper()
 	files := map[string]string{}
@@ -341,7 +340,7 @@ func exportImporter(t *testing.T, fset *token.FileSet, paths []string) types.Imp
 	})
 }
 
-// goCommand runs the go command in dir and returns what it prints.
+// goCommand runs the go command in dir and returns its output.
 func goCommand(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", args...)

@@ -1,4 +1,4 @@
-// Package size reads and writes numbers of bytes with their unit.
+// Package size parses and formats numbers of bytes with their unit.
 package size
 
 import (
@@ -16,7 +16,7 @@ var units = []struct {
 	bytes int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// Format writes a number of bytes in three or four digits: "512 B", "1.5 MiB", "412 MiB".
+// Format formats a number of bytes with three or four digits: "512 B", "1.5 MiB", "412 MiB".
 func Format(bytes int64) string {
 	for _, u := range units {
 		if bytes < u.bytes && u.bytes > 1 {
@@ -30,7 +30,7 @@ func Format(bytes int64) string {
 	return "" // every number has the last unit
 }
 
-// Parse reads a whole number of bytes with or without a unit: "4096", "64KiB", "16 MiB", "1GiB".
+// Parse parses a whole number of bytes with or without a unit: "4096", "64KiB", "16 MiB", "1GiB".
 func Parse(text string) (int, error) {
 	digits, factor := strings.TrimSpace(text), int64(1)
 	for _, u := range units {
@@ -41,7 +41,7 @@ func Parse(text string) (int, error) {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt/factor {
-		return 0, fmt.Errorf("%q is no number of bytes; write it as in 4096, 64KiB, 16MiB or 1GiB", text)
+		return 0, fmt.Errorf("%q is not a number of bytes; write it as in 4096, 64KiB, 16MiB or 1GiB", text)
 	}
 	return int(n * factor), nil
 }
@@ -66,5 +66,5 @@ func (v *value) Set(text string) error {
 	return err
 }
 
-// Type names the values; usage.Flag describes them by it.
+// Type returns the name of the type, from which usage.Flag derives a description of the values.
 func (v *value) Type() string { return "bytes" }

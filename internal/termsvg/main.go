@@ -1,5 +1,5 @@
-// Command termsvg draws a terminal. It reads what a program has written to a terminal, and writes the screen as it looks in
-// the end as an SVG picture. It knows the control sequences that the demo uses, and no others.
+// Command termsvg draws a terminal. It reads the output that a program has written to a terminal, and writes the final
+// screen as an SVG picture. It knows only the control sequences that the demo uses.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const (
 	columnsMax  = 160 // longer rows are cut
-	columnWidth = 7.5 // in pixels, of a font of 12.5 pixels
+	columnWidth = 7.5 // in pixels, for a font of 12.5 pixels
 	rowHeight   = 18  // in pixels
 	margin      = 14  // in pixels
 )
@@ -25,14 +25,14 @@ const (
 // control matches a control sequence, a line feed, or a carriage return.
 var control = regexp.MustCompile("\x1b\\[([0-9;?]*)([A-Za-z])|\r?\n|\r")
 
-// screen is a terminal without a size: its rows, and the row that the cursor is in. The demo writes whole rows, so the column
-// never matters.
+// screen is a terminal of unlimited size: its rows, and the row of the cursor. The demo writes whole rows, so the column does
+// not matter.
 type screen struct {
 	rows []string
 	at   int
 }
 
-// write shows one text without control sequences.
+// write shows a text without control sequences.
 func (s *screen) write(text string) {
 	for len(s.rows) <= s.at {
 		s.rows = append(s.rows, "")
@@ -62,7 +62,7 @@ func (s *screen) obey(argument, command string) error {
 	return nil
 }
 
-// show returns the rows that a terminal shows after it was sent the text, without empty ones at either end.
+// show returns the rows that a terminal shows after it has received the text, without empty rows at either end.
 func show(text string) ([]string, error) {
 	var s screen
 	for text != "" {
@@ -79,7 +79,7 @@ func show(text string) ([]string, error) {
 			if err := s.obey(text[at[2]:at[3]], text[at[4]:at[5]]); err != nil {
 				return nil, err
 			}
-		case sequence != "\r": // a row that begins again is written anew by the demo
+		case sequence != "\r": // after a carriage return, the demo writes the whole row again
 			s.at++
 		}
 		text = text[at[1]:]
@@ -94,7 +94,7 @@ func show(text string) ([]string, error) {
 	return slices.Clone(rows), nil
 }
 
-// picture writes the rows as an SVG.
+// picture writes the rows as an SVG picture.
 func picture(w io.Writer, title string, rows []string) error {
 	columns := 0
 	for i, row := range rows {
@@ -115,7 +115,7 @@ func picture(w io.Writer, title string, rows []string) error {
 		if row == "" {
 			continue
 		}
-		// The length keeps columns under each other in any font. Not every viewer keeps spaces that could break.
+		// textLength aligns the columns in any font. Some viewers drop ordinary spaces.
 		fmt.Fprintf(&b, `<text x="%d" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs">%s</text>`+"\n",
 			margin, margin+i*rowHeight+13, float64(utf8.RuneCountInString(row))*columnWidth, html.EscapeString(strings.ReplaceAll(row, " ", "\u00a0")))
 	}

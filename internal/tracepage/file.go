@@ -17,16 +17,16 @@ import (
 // fileBytesMax bounds the size of a file, which is read into memory.
 const fileBytesMax = 256 << 20
 
-// ElectionLab is the command of the election lab, in a checkout.
+// ElectionLab is the command line of the election lab in a checkout.
 const ElectionLab = "go run -C elections ./cmd/electionlab"
 
-// known is the end of every FormatError.
+// known ends the text of every FormatError.
 var known = fmt.Sprintf("there are traces of version %d and trace events of version %d", fuzzy.TraceFormat, node.TraceFormat)
 
 // FormatError reports why a file cannot be shown as a trace or as trace events.
 type FormatError struct {
 	File    string
-	Line    int // from 1; 0: the whole file
+	Line    int // line number from 1; 0: the whole file
 	Problem string
 }
 
@@ -60,7 +60,7 @@ func Read(path string) (*File, error) {
 	return f, f.check()
 }
 
-// record is a line of a trace, or of trace events, which have only some of its fields. The profile is not
+// record is a line of a trace, or of trace events, which have only some of the fields. The profile is not
 // decoded.
 type record struct {
 	fuzzy.Record
@@ -76,13 +76,13 @@ func (f *File) parse(number int, text string) (*record, error) {
 		if number > 1 && strings.HasSuffix(f.Text, text) {
 			return nil, &FormatError{f.Name, number, "it breaks off: the file was cut short"}
 		}
-		return nil, &FormatError{f.Name, number, "it is no JSON object of this kind: " + unlike(err)}
+		return nil, &FormatError{f.Name, number, "it is not a JSON object of this kind: " + unlike(err)}
 	}
 	return r, nil
 }
 
-// electionIn returns which run a trace of the election lab holds, as its command takes it, if a line is the first of such a
-// trace: unlike other traces, those have seeds that are numbers.
+// electionIn returns the arguments with which the election lab prints this trace, if the line begins a trace of the lab. Unlike
+// in other traces, the seeds of the lab are numbers.
 func electionIn(text string) string {
 	var first struct {
 		Kind, Text string
@@ -119,7 +119,7 @@ func (f *File) check() error {
 		case r.Kind == "":
 			err = &FormatError{f.Name, number, "it has no kind"}
 		case last.Kind == "end":
-			err = &FormatError{f.Name, number, "it stands behind the end: one file holds one trace, or the trace events of one node"}
+			err = &FormatError{f.Name, number, "it follows the end: one file holds one trace, or the trace events of one node"}
 		case first.Kind == "begin":
 			err = f.checkNodes(number, first.Nodes, r)
 		}
@@ -137,7 +137,7 @@ func (f *File) check() error {
 	return nil
 }
 
-// checkFirst checks that the first line announces a trace or trace events of a known version.
+// checkFirst checks that the first line begins a trace or trace events of a known version.
 func (f *File) checkFirst(first *record) error {
 	version, what := 0, "a trace"
 	switch first.Kind {
@@ -205,5 +205,5 @@ func printNote(w io.Writer, n string, r *fuzzy.Record) {
 		text = "the node ended: " + r.Text
 	}
 	at := time.Unix(0, int64(r.Time)).UTC().Format("2006-01-02 15:04:05.000000")
-	_, _ = fmt.Fprintf(w, "%s %-2s %s\n", at, n, text) // the writer keeps its error
+	_, _ = fmt.Fprintf(w, "%s %-2s %s\n", at, n, text) // the writer returns its error from Flush
 }

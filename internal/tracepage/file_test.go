@@ -15,10 +15,10 @@ import (
 
 const known = "; there are traces of version 1 and trace events of version 1"
 
-// refused are files that nobody can show, and what is said of them.
+// refused lists files that cannot be shown, and the errors about them.
 var refused = []struct{ rule, text, want string }{
 	{"an empty file", "", "it is empty"},
-	{"no JSON", "hello\n", "line 1: it is no JSON object of this kind: "},
+	{"no JSON", "hello\n", "line 1: it is not a JSON object of this kind: "},
 	{"a run of elections", `{"kind":"begin","text":"raft leader-crash","n":5,"seed":1}` + "\n", "line 1: it is a trace of the election lab, which go run -C elections ./cmd/electionlab trace raft leader-crash 5 1 prints; "},
 	{"JSON of something else", `{"hello":1}` + "\n", `line 1: it is of kind "": this is neither a trace nor trace events`},
 	{"a trace of a later version", `{"kind":"begin","format":2,"nodes":["a"]}` + "\n", "line 1: a trace of version 2"},
@@ -27,7 +27,7 @@ var refused = []struct{ rule, text, want string }{
 	{"a trace without its end", `{"kind":"begin","format":1,"nodes":["a"]}` + "\n", `line 1: the last line is not of kind "end": the file was cut short`},
 	{"a trace cut within a line", `{"kind":"begin","format":1,"nodes":["a"]}` + "\n" + `{"kind":"st`, "line 2: it breaks off: the file was cut short"},
 	{"a step of a stranger", `{"kind":"begin","format":1,"nodes":["a"]}` + "\n" + `{"kind":"step","node":"b"}` + "\n", `line 2: there is no node "b"`},
-	{"two traces in one", strings.Repeat(`{"kind":"begin","format":1,"nodes":["a"]}`+"\n"+`{"kind":"end"}`+"\n", 2), "line 3: it stands behind the end"},
+	{"two traces in one", strings.Repeat(`{"kind":"begin","format":1,"nodes":["a"]}`+"\n"+`{"kind":"end"}`+"\n", 2), "line 3: it follows the end"},
 	{"a line that says nothing", `{"kind":"begin","format":1,"nodes":["a"]}` + "\nnull\n" + `{"kind":"end"}` + "\n", "line 2: it has no kind"},
 }
 
@@ -43,7 +43,7 @@ func TestRead_SaysWhatIsWrongAndWhichVersionsThereAre(t *testing.T) {
 	}
 }
 
-// nodeTrace is what a node that ran into a full disk may have left.
+// nodeTrace is a file that a node with a full disk may leave behind.
 func nodeTrace(node string) string {
 	return `{"kind":"notes","format":1,"node":"` + node + `"}
 {"kind":"note","time":1700000000000000000,"role":"pre-candidate","text":"ask for pre-votes for term 1"}

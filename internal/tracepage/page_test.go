@@ -155,7 +155,7 @@ func TestPage_SaysWhatItLeavesOut(t *testing.T) {
 	}
 	text.WriteString(`{"kind":"end"}` + "\n")
 	p := open(t, "", "light", &tracepage.File{Name: "long", Text: text.String()})
-	assert.Contains(t, p.Text(".warning"), "The trace has 60,004 lines. Drawn are the last 60,000")
+	assert.Contains(t, p.Text(".warning"), "The trace has 60,004 lines. The page draws the last 60,000")
 	assert.Equal(t, 7, browsertest.Eval[int](p, `document.querySelectorAll(".cell:not(.absent)").length - 3`),
 		"the log is whole, though its beginning is left out; three cells are the legend's")
 	p.Keys(kb.End)
@@ -167,7 +167,7 @@ func TestPage_FiltersDecisions(t *testing.T) {
 	p := open(t, "", "light", &tracepage.File{Name: "seed", Text: text})
 	p.Keys("/")
 	require.Equal(t, "find", browsertest.Eval[string](p, `document.activeElement.className`))
-	p.Run(`document.activeElement.value = ""`) // a key that the page takes types nothing, but here it does
+	p.Run(`document.activeElement.value = ""`) // the page uses this key, so it should type nothing, but in a headless browser it does
 	p.Keys("lead term")
 	want := 0
 	for _, r := range records {
@@ -283,6 +283,6 @@ func TestPage_SaysWhatIsWrongWithAFile(t *testing.T) {
 			assert.Contains(t, said, row.want)
 		}
 		assert.Contains(t, said, strings.TrimPrefix(known, "; "), row.rule)
-		assert.Equal(t, 1, browsertest.Eval[int](p, `document.querySelectorAll(".viewer").length`), "what was open stays so")
+		assert.Equal(t, 1, browsertest.Eval[int](p, `document.querySelectorAll(".viewer").length`), "the open diagram stays")
 	}
 }

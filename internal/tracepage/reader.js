@@ -4,7 +4,7 @@
 const traceFormats = [1];
 const notesFormats = [1];
 const electionLab = "go run -C elections ./cmd/electionlab"; // in a checkout
-const linesMax = 60_000; // lines to draw; of a longer trace, the last ones
+const linesMax = 60_000; // maximum number of lines to draw; of a longer trace, the last ones are drawn
 const formats = "there are traces of version " + traceFormats.join(", ") + " and trace events of version " + notesFormats.join(", ");
 const raftStates = [
   { name: "follower", letter: "F", tone: "calm" },
@@ -33,7 +33,7 @@ function readLines({ name, text }) {
   const records = lines.map((line, i) => {
     const record = parse(line);
     if (record && typeof record === "object") return record;
-    return refuse(`line ${i + 1}: ` + (i && i === lines.length - 1 ? "it breaks off: the file was cut short" : "it is no JSON object"));
+    return refuse(`line ${i + 1}: ` + (i && i === lines.length - 1 ? "it breaks off: the file was cut short" : "it is not a JSON object"));
   });
   const [first] = records;
   if (first.kind === "begin" && first.n) {
@@ -47,7 +47,7 @@ function readLines({ name, text }) {
   if (first.kind === "begin" && !first.nodes?.length) refuse("line 1: a trace that names no nodes");
   records.slice(1).forEach((record, i) => {
     if (!record.kind) refuse(`line ${i + 2}: it has no kind`);
-    if (records[i].kind === "end") refuse(`line ${i + 2}: it stands behind the end: one file holds one trace, or the trace events of one node`);
+    if (records[i].kind === "end") refuse(`line ${i + 2}: it follows the end: one file holds one trace, or the trace events of one node`);
   });
   if (records[records.length - 1].kind !== "end") {
     refuse(`line ${lines.length}: the last line is not of kind "end": the file was cut short`);
@@ -70,7 +70,7 @@ function diagramOfTrace({ name, first, records }) {
   const skipped = Math.max(0, records.length - linesMax);
   records.forEach((record, i) => trace.add(record, i < skipped));
   if (skipped) {
-    d.warnings.push(`The trace has ${records.length.toLocaleString("en")} lines. Drawn are the last ${linesMax.toLocaleString("en")}, ` +
+    d.warnings.push(`The trace has ${records.length.toLocaleString("en")} lines. The page draws the last ${linesMax.toLocaleString("en")}, ` +
       `from ${showTime(records[skipped].time)} on; use --format text to read the rest.`);
   }
   const last = records[records.length - 1];
@@ -155,7 +155,7 @@ class TraceDrawing {
     this.d.messages.push(m);
   }
 
-  // receive records that a step takes a message. The network may deliver a message twice.
+  // receive records that a step receives a message. The network may deliver a message twice.
   receive(id, step) {
     const m = this.sends.get(id);
     if (!m) return; // it was sent before the first line that is drawn
@@ -163,7 +163,7 @@ class TraceDrawing {
     else this.d.messages.push({ ...m, s: step, x: m.x + " (delivered again)" });
   }
 
-  // fault adds a mark for a fault, and sets the end of one that lasts.
+  // fault adds a mark for a fault. For the end of a fault, it sets the end of its mark.
   fault(r) {
     const mark = { t: r.time, c: "warn", x: r.text };
     if (r.cut) {
@@ -195,10 +195,10 @@ function summary(events) {
 function diagramOfNotes(files) {
   const d = { title: files.map((file) => file.first.node).join(", "), wall: true, number: "term",
     lanes: files.map((file) => ({ name: file.first.node })), states: raftStates, steps: [], messages: [], marks: [],
-    text: files.length > 1 ? "Each node noted these decisions by its own clock: clocks that differ shift a column against the others." : "",
+    text: files.length > 1 ? "Each node noted these decisions with the time of its own clock: if the clocks differ, the columns are shifted against each other." : "",
     warnings: [] };
   files.forEach(({ name, first, records }, lane) => {
-    if (first.dropped) d.warnings.push(`${name} begins late: ${first.node} kept its latest trace events only.`);
+    if (first.dropped) d.warnings.push(`${name} begins late: ${first.node} kept only its latest trace events.`);
     if (files.some((other, i) => i < lane && other.first.node === first.node)) {
       throw new Error(`${name}: another file has trace events of ${first.node}, too`);
     }

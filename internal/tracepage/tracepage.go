@@ -1,5 +1,5 @@
-// Package tracepage makes a page of the viewer from a trace of a simulated run, or from the trace events that
-// nodes dumped. The page opens other such files, too. Only reader.js turns them into diagrams.
+// Package tracepage makes a viewer page from a trace of a simulated run, or from the trace events that nodes wrote to
+// files. The page can open other such files. Only reader.js turns them into diagrams.
 package tracepage
 
 import (
@@ -16,7 +16,7 @@ var reader string
 func Write(w io.Writer, title string, files ...*File) error {
 	p := viewer.Page{
 		Title:   title,
-		Text:    "Step through it with the arrow keys, or drag the slider; Help tells the rest.",
+		Text:    "Step through it with the arrow keys, or drag the slider; Help explains the rest.",
 		Readers: []string{reader},
 	}
 	for _, f := range files {

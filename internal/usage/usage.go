@@ -1,4 +1,4 @@
-// Package usage reports what is wrong with a command line.
+// Package usage reports errors of a command line.
 package usage
 
 import (
@@ -12,14 +12,14 @@ import (
 // Err is matched by errors about the command line itself.
 var Err = errors.New("see --help")
 
-// Args marks errors about arguments as errors of usage, and adds how to write the command.
+// Args marks errors about arguments as usage errors, and adds the correct form of the command.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
 		switch {
 		case err == nil:
 			return nil
-		case cmd.HasSubCommands(): // it was meant to be one of them
+		case cmd.HasSubCommands(): // the argument was meant as a subcommand
 			return fmt.Errorf("%w; %w", err, Err)
 		}
 		return fmt.Errorf("%w: write %s; %w", err, cmd.UseLine(), Err)
@@ -35,7 +35,7 @@ var taken = map[string]string{
 	"duration": "it takes a time with its unit, as in 150ms, 2s or 1m30s",
 }
 
-// Flag is a command's FlagErrorFunc: it marks the error as one of usage, and says which values the flag takes.
+// Flag is a command's FlagErrorFunc. It marks the error as a usage error, and says which values the flag takes.
 func Flag(_ *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) && taken[bad.GetFlag().Value.Type()] != "" {

@@ -1,8 +1,8 @@
 // Package viewer draws what happened between a few nodes: a space-time diagram with a slider over its steps, in
-// one self-contained HTML page that needs no network. It knows nothing about Raft. A caller builds a Diagram; a
-// caller with diagrams in files supplies a reader in JavaScript.
+// one self-contained HTML page that needs no network. It knows nothing about Raft. A caller builds a Diagram, or
+// supplies a reader in JavaScript for diagrams in files.
 //
-//	model.go     Diagram: lanes, steps, messages, marks; what a page is told
+//	model.go     Diagram, the input of a page: lanes, steps, messages, marks
 //	page.go      Write: the page around the diagrams
 //	assets/      the viewer itself: parts of one ES module, joined in the order of page.go
 //	  model.js     rows, and what holds at a row
@@ -11,12 +11,11 @@
 //	  viewer.js    one viewer: slider, keys, zoom, hash; page.js the page around one or two of them
 //
 // The data model, in short: a Lane is a node. A Step is what a node did at one moment; after it the node is in
-// a State (a role: follower, leader, crashed), with a number (a term, an epoch), a few values, and, if there is
-// one, a log. The sentence of a step is the rule that acted. A Message goes from a lane to the step that took
-// it, or is lost. A Mark is an event of the world: a fault, a phase, a failure. A mark that lasts is drawn as a
-// band: split brain, for one, is a mark with ToneBad and an end.
+// a State (a role: follower, leader, crashed), with a number (a term, an epoch), a few values, and possibly
+// a log. The sentence of a step names the rule that acted. A Message goes from a lane to the step that received
+// it, or is lost. A Mark is an event outside the nodes: a fault, a phase, a failure. A mark that lasts is drawn
+// as a band: split brain, for example, is a mark with ToneBad and an end.
 //
-// A page shows one diagram, or several side by side (Page.Panes). If it holds more, each pane lets
-// the reader choose one: Page.Axes names the choices ("algorithm", "scenario"), and Diagram.At says
-// where on each axis a diagram stands.
+// A page shows one diagram, or several side by side (Page.Panes). If it holds more, the reader can choose one for each pane:
+// Page.Axes names the choices ("algorithm", "scenario"), and Diagram.At gives the value of a diagram on each axis.
 package viewer

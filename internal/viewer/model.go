@@ -5,16 +5,16 @@ package viewer
 type Diagram struct {
 	Title    string    `json:"title"`
 	Text     string    `json:"text,omitempty"`   // a sentence or two: what to look at
-	At       []string  `json:"at,omitempty"`     // the place on each of Page.Axes
+	At       []string  `json:"at,omitempty"`     // its value on each of Page.Axes
 	Number   string    `json:"number,omitempty"` // what Step.Number counts: "term"
 	Values   []string  `json:"values,omitempty"` // names of Step.Values
 	Lanes    []Lane    `json:"lanes"`
 	States   []State   `json:"states"`
-	Start    []Step    `json:"start,omitempty"` // the state of lanes before their first step, if the story begins later
+	Start    []Step    `json:"start,omitempty"` // states of lanes before their first step, if the diagram begins later
 	Steps    []Step    `json:"steps"`
 	Messages []Message `json:"messages"`
 	Marks    []Mark    `json:"marks,omitempty"`
-	Warnings []string  `json:"warnings,omitempty"` // such as what is left out; shown on top
+	Warnings []string  `json:"warnings,omitempty"` // shown on top, for example about parts that are left out
 	Wall     bool      `json:"wall,omitempty"`     // times are wall-clock times, since 1970
 }
 
@@ -38,14 +38,14 @@ type Lane struct {
 	Text string `json:"text,omitempty"` // one word about it: "learner", "priority 3"
 }
 
-// State is a state of a node, as the legend explains it. The letter shows it without colour.
+// State is a state of a node, as explained in the legend. Its letter is readable without colours.
 type State struct {
 	Name   string `json:"name"`
 	Letter string `json:"letter"`
 	Tone   Tone   `json:"tone"`
 }
 
-// Tone is a meaning with a colour. Colours tell states apart, so there are only these few.
+// Tone is a meaning that has a colour. There are only a few, so that the colours are easy to distinguish.
 type Tone string
 
 // The tones.
@@ -60,16 +60,16 @@ const (
 	ToneBad  Tone = "bad"  // something that must not happen
 )
 
-// Step is what a node did at one moment, and how it was afterwards.
+// Step is what a node did at one moment, and its state afterwards.
 type Step struct {
 	Time    int64    `json:"t"`
 	Lane    int      `json:"l"`
 	State   int      `json:"s"`
 	Number  uint64   `json:"n,omitempty"`
 	Text    string   `json:"x,omitempty"` // the rule that acted, in one sentence
-	Details []string `json:"d,omitempty"` // more, shown when the step is selected
+	Details []string `json:"d,omitempty"` // more sentences, shown when the step is selected
 	Major   bool     `json:"m,omitempty"` // a decision: listed, and a stop when jumping
-	Values  []string `json:"v,omitempty"` // the node's values now, named by Diagram.Values; absent: as before
+	Values  []string `json:"v,omitempty"` // present values of the node, named by Diagram.Values; absent: unchanged
 	Log     *Log     `json:"log,omitempty"`
 }
 
@@ -82,28 +82,28 @@ type Log struct {
 	Committed uint64 `json:"c,omitempty"`
 }
 
-// Run is a number of entries of one term and kind.
+// Run is a sequence of entries of one term and kind.
 type Run struct {
 	Term  uint64 `json:"t"`
 	Count uint64 `json:"n"`
 	Kind  string `json:"k,omitempty"` // absent: the ordinary kind
 }
 
-// Message is in flight from Sent until the step that receives it.
+// Message is a message, in flight from Sent until the step that receives it.
 type Message struct {
 	From int    `json:"f"`
 	To   int    `json:"o"`
 	Sent int64  `json:"t"`
-	Step int    `json:"s,omitempty"` // which of Diagram.Steps received it, from 1; 0: none, it was lost
+	Step int    `json:"s,omitempty"` // number in Diagram.Steps of the step that received it, from 1; 0: it was lost
 	Kind string `json:"k"`
 	Text string `json:"x,omitempty"`
 	Tone Tone   `json:"c,omitempty"` // absent: ordinary; ToneLead, ToneAsk and ToneBad stand out
 }
 
-// Mark is an event of the world, or a remark about it.
+// Mark is an event outside the nodes, or a remark about it.
 type Mark struct {
 	Time  int64    `json:"t"`
-	Until int64    `json:"u,omitempty"` // the end, if it lasts
+	Until int64    `json:"u,omitempty"` // end, if the event lasts
 	Lanes []int    `json:"l,omitempty"` // the lanes that it concerns; absent: all
 	Tone  Tone     `json:"c"`           // ToneInfo, ToneWarn or ToneBad
 	Text  string   `json:"x"`

@@ -16,13 +16,13 @@ type Page struct {
 	Title    string
 	Text     string   // a sentence below the title
 	Axes     []string // the criteria by which the reader chooses a diagram; see Diagram.At
-	Shared   string   // the axis on which all panes show the same value, if there is one
-	Start    string   // the fragment of the place where a reader without a link begins
-	Panes    int      // how many diagrams are side by side; 0 is 1
+	Shared   string   // axis on which all panes show the same value, if any
+	Start    string   // URL fragment of the initial place, without a link to another one
+	Panes    int      // number of diagrams side by side; 0 means 1
 	Diagrams []Diagram
-	Files    []File            // opened by one of the readers together with the page
+	Files    []File            // files that one of the readers opens together with the page
 	Readers  []string          // scripts that make diagrams of files: see addReader in assets/page.js
-	About    map[string][]Fact // facts about the diagrams, by a value of an axis
+	About    map[string][]Fact // facts about the diagrams, by value on an axis
 	Lead     template.HTML     // shown before the diagrams: a tour
 	Body     template.HTML     // shown after them: charts, tables
 }
@@ -33,7 +33,7 @@ type Fact struct {
 	Text string `json:"text"`
 }
 
-// File is a file that a reader understands.
+// File is a file for one of the readers.
 type File struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
@@ -79,7 +79,7 @@ func Write(w io.Writer, p Page) error {
 	})
 }
 
-// asset returns a file that is compiled in.
+// asset returns an embedded file.
 func asset(name string) string {
 	text, err := assets.ReadFile("assets/" + name)
 	if err != nil {

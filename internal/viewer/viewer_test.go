@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 
 const ms = 1_000_000
 
-// rounds is a story of an algorithm that is not Raft: each node in turn asks, and two end up leading.
+// rounds is a diagram of an algorithm other than Raft: each node asks in turn, and in the end two of them lead.
 func rounds(algorithm, scenario string) viewer.Diagram {
 	d := viewer.Diagram{
 		Title: algorithm + ", " + scenario, At: []string{algorithm, scenario}, Number: "epoch", Text: "About " + algorithm + ".",
@@ -139,11 +139,11 @@ func TestStart_SaysHowANodeIsBeforeItsFirstStep(t *testing.T) {
 
 func TestDiagram_ShowsSplitBrainAndTheRuleThatActs(t *testing.T) {
 	p := openPage(t, "")
-	assert.Contains(t, p.Text(".sentence"), "split brain: 2 and 3 lead", "a reader begins at what went wrong")
+	assert.Contains(t, p.Text(".sentence"), "split brain: 2 and 3 lead", "the page begins at the failure")
 	p.Keys(kb.Home)
 	assert.Contains(t, p.Text(".sentence"), "bully acts")
 	assert.Contains(t, p.Text(".now"), "ordinary · epoch 1")
-	assert.Contains(t, p.Text(".now"), "never received", "of a message that is lost")
+	assert.Contains(t, p.Text(".now"), "never received", "a message is lost")
 	assert.Contains(t, p.Text(".nodes"), "not started yet")
 	tinted := browsertest.Eval[bool](p, `(() => {
 		const view = window.viewerPage.panes[0].canvas;
@@ -160,5 +160,5 @@ func TestKeys_AreTheDiagramsAsSoonAsTheHelpIsClosed(t *testing.T) {
 	p.Run(`const help = document.getElementById("helptext"), button = help.querySelector("button");
 		help.close();
 		button.dispatchEvent(new KeyboardEvent("keydown", { key: " ", bubbles: true }))`)
-	assert.Contains(t, p.Text(".play"), "Pause", "a button of the closed help takes no key")
+	assert.Contains(t, p.Text(".play"), "Pause", "a button of the closed help gets no keys")
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "github.com/coxswain/raft/cmd/raftkv/internal/cli" // a change of the program runs the test again
+	_ "github.com/coxswain/raft/cmd/raftkv/internal/cli" // so that a change of the program invalidates cached test results
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 	previousVariable = "RAFTKV_PREVIOUS"
 )
 
-// previousProgram builds raftkv of the previous release, and returns its version as well.
+// previousProgram builds raftkv of the previous release, and returns its path and version.
 func previousProgram(ctx context.Context, t *testing.T) (program, version string) {
 	text, err := os.ReadFile(filepath.Join(previousDir, "release.json"))
 	require.NoError(t, err)
@@ -45,8 +45,8 @@ func previousProgram(ctx context.Context, t *testing.T) (program, version string
 	return build(ctx, t, source), release.Version
 }
 
-// sourceDir returns where the source is unpacked. It is the same place in every run, because the build cache knows
-// packages by their directories.
+// sourceDir returns the directory for the source. It is the same in every run, because the build cache identifies packages by
+// their directories.
 func sourceDir(t *testing.T, sum string) string {
 	name := "previous-" + sum[:16]
 	if cache, err := os.UserCacheDir(); err == nil {
@@ -84,8 +84,7 @@ func unpack(t *testing.T, archive, dir string) {
 	}
 }
 
-// build builds raftkv from the module in that directory. The modules that it needs come from the module cache, or from
-// where go downloads modules.
+// build builds raftkv from the module in this directory. Its dependencies come from the module cache, or are downloaded by go.
 func build(ctx context.Context, t *testing.T, module string) (program string) {
 	ctx, cancel := context.WithTimeoutCause(ctx, buildMax, fmt.Errorf("building took longer than %v", buildMax))
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 type joiner struct {
 	*rolling
 	node    local.Node
-	process *local.Process // the latest one
+	process *local.Process // the latest process
 	servers []string       // flags that name the servers of the cluster
 }
 
@@ -41,7 +41,7 @@ func (r *rolling) newJoiner() *joiner {
 	return j
 }
 
-// start starts it with that release on an empty directory.
+// start starts the joiner as this release on an empty directory.
 func (j *joiner) start(as release) {
 	j.t.Helper()
 	if j.process != nil {
@@ -51,7 +51,7 @@ func (j *joiner) start(as release) {
 	j.run(as)
 }
 
-// run starts it with that release on the directory that it has.
+// run starts the joiner as this release on its present directory.
 func (j *joiner) run(as release) {
 	j.t.Helper()
 	j.running[j.node.ID] = as
@@ -62,7 +62,7 @@ func (j *joiner) run(as release) {
 
 func (j *joiner) log() string { return j.DataDir(j.node.ID) + ".log" }
 
-// add runs the command of this release that adds it to the cluster.
+// add runs the command of the tested release that adds the joiner to the cluster.
 func (j *joiner) add() (code int, out, errs string) {
 	j.t.Helper()
 	args := append([]string{"members", "add", j.node.ID, j.node.RaftAddr, j.node.URL()}, j.servers...)
@@ -80,7 +80,7 @@ func (j *joiner) newest() release {
 	return release{}
 }
 
-// runs runs a program to its end. Its standard input stays open, since some of them end with it.
+// runs runs a program until it ends. Its standard input stays open, because some programs end when it is closed.
 func runs(ctx context.Context, t *testing.T, program string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	stdin, open, err := os.Pipe()
@@ -99,7 +99,7 @@ func runs(ctx context.Context, t *testing.T, program string, args ...string) (co
 	return code, stdout.String(), stderr.String()
 }
 
-// otherThan returns a member that was there from the beginning, and is not that one.
+// otherThan returns an initial member other than this one.
 func (j *joiner) otherThan(n local.Node) local.Node {
 	if j.Nodes[0].ID == n.ID {
 		return j.Nodes[1]
@@ -116,12 +116,12 @@ func (j *joiner) transfer(to local.Node) api.Status {
 		if s, err := j.Status(j.ctx, to); err == nil && s.Role == "leader" {
 			return s
 		}
-		_, err := j.leader().Client(shared).Transfer(j.ctx, to.ID) // it may fail; the next one may not
+		_, err := j.leader().Client(shared).Transfer(j.ctx, to.ID) // a transfer may fail; the next one may succeed
 		require.NoError(j.t, context.Cause(j.ctx), "%s does not become the leader: %v", to.ID, err)
 	}
 }
 
-// members returns the members as the member of this release sees them that knows most.
+// members returns the members as the best informed member of the tested release reports them.
 func (j *joiner) members() api.Members {
 	j.t.Helper()
 	var urls []string
@@ -135,7 +135,7 @@ func (j *joiner) members() api.Members {
 	return now
 }
 
-// joinsUnder adds it while leads leads.
+// joinsUnder adds the joiner under a given leader.
 func (j *joiner) joinsUnder(leads local.Node) {
 	j.t.Helper()
 	j.transfer(leads)
@@ -145,7 +145,7 @@ func (j *joiner) joinsUnder(leads local.Node) {
 	assert.Equal(j.t, []string{"n1", "n2", "n3", j.node.ID}, j.members().Voters())
 }
 
-// leaves removes it; its process learns that, and ends.
+// leaves removes the joiner. Its process learns of the removal, and ends.
 func (j *joiner) leaves() {
 	j.t.Helper()
 	args := append([]string{"members", "remove", j.node.ID}, j.servers...)
@@ -159,17 +159,17 @@ func (j *joiner) leaves() {
 	}
 }
 
-// goesTo starts that release on its store.
+// goesTo starts the joiner as this release on its store.
 func (j *joiner) goesTo(to release) {
 	j.t.Helper()
 	j.process.Stop(stopMax)
 	j.Nodes = append(j.Nodes, j.node)
 	j.running[j.node.ID] = to
 	require.NoError(j.t, j.Start(j.node.ID))
-	j.settle("n4 goes on as this release")
+	j.settle("n4 continues as this release")
 }
 
-// movesItsLog moves its log to bbolt and back to segments. Each time both releases go on with it.
+// movesItsLog moves the joiner's log to bbolt and back to segments. After each move, both releases run on it.
 func (j *joiner) movesItsLog(previous, here release) {
 	j.t.Helper()
 	for _, to := range []string{"bbolt", "segments"} {
@@ -178,7 +178,7 @@ func (j *joiner) movesItsLog(previous, here release) {
 		for _, as := range []release{previous, here} {
 			j.running[j.node.ID] = as
 			require.NoError(j.t, j.Start(j.node.ID))
-			j.settle("n4 goes on as " + as.name + " with its log moved to " + to)
+			j.settle("n4 continues as " + as.name + " with its log moved to " + to)
 			if as.name == previous.name {
 				j.Process(j.node.ID).Stop(stopMax)
 			}

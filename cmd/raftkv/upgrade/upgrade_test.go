@@ -32,7 +32,7 @@ import (
 const (
 	// rollMax bounds the test without the builds.
 	rollMax = 5 * time.Minute
-	// stopMax is how long a member may take to end after it was asked to.
+	// stopMax is the time that a member has to end after a request.
 	stopMax = 10 * time.Second
 	poll    = 20 * time.Millisecond
 	// ballastKeys keys of ballastBytes each are part of every snapshot, which is thus sent in several chunks.
@@ -47,8 +47,8 @@ const thisRelease = "this release"
 // way there and on the way back. Nothing that was acknowledged is lost, what clients see is linearizable, and all members
 // end with the same content.
 //
-// While the last member is of the previous release, one that is of it, too, is added, under a leader of each release; it is
-// removed and added again in between. Then it goes to this release as well, and moves its log to bbolt and back.
+// While the last member runs the previous release, a further member of that release is added, removed, and added again, under a
+// leader of each release. Then this member, too, is upgraded, and its log is moved to bbolt and back.
 func TestUpgrade_RollsThereAndBack(t *testing.T) {
 	program, version := previousProgram(t.Context(), t)
 	this, err := built.Raftkv()
@@ -84,13 +84,13 @@ func TestUpgrade_RollsThereAndBack(t *testing.T) {
 type release struct {
 	name    string
 	program string
-	flags   []string // of serve
-	// snapshots reports that both take snapshots.
+	flags   []string // flags of serve
+	// snapshots says that both releases take snapshots.
 	snapshots bool
 }
 
-// setSnapshots lets both releases take snapshots, so that they also send them to each other. If the previous one cannot
-// read snapshots, this one takes none, which keeps the way back open.
+// setSnapshots lets both releases take snapshots, so that they also send them to each other. If the previous release cannot
+// read snapshots, this one takes none, so that the way back stays possible.
 func setSnapshots(t *testing.T, previous, here *release) {
 	const flag = "--snapshot-entries"
 	help, err := exec.CommandContext(t.Context(), previous.program, "serve", "--help").CombinedOutput()
@@ -105,12 +105,12 @@ func setSnapshots(t *testing.T, previous, here *release) {
 	previous.snapshots, here.snapshots = true, true
 }
 
-// rolling is a cluster whose members are of different releases.
+// rolling is a cluster whose members run different releases.
 type rolling struct {
 	*local.Cluster
 	t       *testing.T
 	ctx     context.Context
-	running map[string]release // by the member's id
+	running map[string]release // release of each member, by id
 	gaps    gaps
 	load    *workload.Workload
 }
@@ -182,9 +182,9 @@ func (r *rolling) work() (verify func()) {
 	}
 }
 
-// roll restarts every member as another release: followers first, as far as possible. The first one stays away until it
-// needs a snapshot, if they take any. If killed is true, the leader is killed in the mixed state as well, and goes on as the
-// release that it was. mixed is called before the last one is restarted, unless it is nil.
+// roll restarts every member as another release, followers first if possible. If the releases take snapshots, the first member
+// stays away until it needs one. If killed is true, the leader is also killed in the mixed state, and restarted as the same
+// release. mixed, if not nil, is called before the last member is restarted.
 func (r *rolling) roll(to release, killed bool, mixed func(last local.Node)) {
 	r.t.Helper()
 	for i := range r.Nodes {
@@ -205,7 +205,7 @@ func (r *rolling) roll(to release, killed bool, mixed func(last local.Node)) {
 	}
 }
 
-// leaveBehind waits until the leader has compacted everything that it had when this was called.
+// leaveBehind waits until the leader has compacted everything that it had at the time of the call.
 func (r *rolling) leaveBehind() {
 	r.t.Helper()
 	last := uint64(0)
@@ -218,7 +218,7 @@ func (r *rolling) leaveBehind() {
 	})
 }
 
-// next returns a member that is not of that release: the leader only if it is the last one.
+// next returns a member that does not run this release. It returns the leader only if all others run it.
 func (r *rolling) next(to release) (next local.Node) {
 	r.t.Helper()
 	leader := r.leader()
@@ -238,8 +238,8 @@ func (r *rolling) leader() local.Node {
 	return leader
 }
 
-// disturb ends a member and starts it as the given release, and waits until the cluster is as before. It prints the
-// longest time in which no write was acknowledged.
+// disturb ends a member, starts it as the given release, and waits until the cluster has recovered. It prints the longest time
+// without an acknowledged write.
 func (r *rolling) disturb(n local.Node, how string, as release, end func()) {
 	r.t.Helper()
 	role, before := "follower", r.running[n.ID].name
@@ -270,7 +270,7 @@ func (r *rolling) settle(what string) {
 	})
 }
 
-// await waits until nothing is missing of what the statuses of all members are to show.
+// await waits until the given function finds nothing missing in the statuses of all members.
 func (r *rolling) await(what string, missing func(all []api.Status, leader api.Status) string) {
 	r.t.Helper()
 	for why := "no status"; why != ""; {
@@ -287,7 +287,7 @@ func (r *rolling) await(what string, missing func(all []api.Status, leader api.S
 	}
 }
 
-// unsettled returns what is still missing.
+// unsettled returns a description of what is still missing; "" if nothing is.
 func unsettled(statuses []api.Status, leader api.Status, commit uint64) string {
 	for _, s := range statuses {
 		switch {
@@ -318,7 +318,7 @@ func (r *rolling) compare() {
 		var first string
 		for i, c := range all {
 			value, err := client.Try(r.ctx, []*client.Client{c}, func(c *client.Client) (client.Value, error) {
-				return c.Get(r.ctx, key, api.Stale) // one try may take too long on a busy machine
+				return c.Get(r.ctx, key, api.Stale) // one attempt may take too long on a busy machine
 			})
 			if api.CodeOf(err) != api.NotFound {
 				require.NoError(r.t, err)
@@ -338,7 +338,7 @@ func (r *rolling) compare() {
 // gaps measures the longest time between two acknowledged writes.
 type gaps struct {
 	mu   sync.Mutex
-	last time.Time // when a write was acknowledged last, or when the measurement began
+	last time.Time // time of the last acknowledgement, or start of the measurement
 	most time.Duration
 }
 

@@ -23,16 +23,16 @@ const (
 
 // Headers.
 const (
-	// NodeHeader of a response names the member that carried the request out.
+	// NodeHeader is a response header that names the member that carried out the request.
 	NodeHeader = "Raftkv-Node"
 	// ForwardedHeader names the member that forwarded the request to the leader. A request that has it is not forwarded
 	// again; a response that has it was forwarded.
 	ForwardedHeader = "Raftkv-Forwarded-By"
-	// AppliedHeader of a read is the raft index up to which the answering member had applied the log.
+	// AppliedHeader is a response header of reads: the raft index up to which the answering member had applied the log.
 	AppliedHeader = "Raftkv-Applied"
 )
 
-// JSONType is the Content-Type of all bodies but values and metrics.
+// JSONType is the Content-Type of all bodies except values and metrics.
 const JSONType = "application/json"
 
 // Values of the query parameter "consistency" of reads.
@@ -54,13 +54,13 @@ func KeyPath(key string) string {
 	return KeysPath + "/" + strings.ReplaceAll(escaped, ".", "%2E")
 }
 
-// IsURL reports whether the text is the base URL of a server.
+// IsURL reports whether the text is a base URL of a server.
 func IsURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// CheckAddress returns what is wrong with the address at which others are told to dial a member. A listener takes more, such as
+// CheckAddress returns an error if others cannot dial a member at this address. It refuses some addresses to listen on, such as
 // 0.0.0.0.
 func CheckAddress(text string) error {
 	host, port, err := net.SplitHostPort(text)
@@ -72,31 +72,31 @@ func CheckAddress(text string) error {
 	return fmt.Errorf("others cannot dial %q; write host:port, as in 10.0.0.4:5001", text)
 }
 
-// CheckURL returns what is wrong with the URL at which clients are told to ask a server.
+// CheckURL returns an error if clients cannot ask a server at this URL.
 func CheckURL(text string) error {
 	if u, err := url.Parse(text); err == nil && IsURL(text) && u.Hostname() != "" && !net.ParseIP(u.Hostname()).IsUnspecified() {
 		return nil
 	}
-	return fmt.Errorf("%q is no URL of a server that others can ask; write http://host:port", text)
+	return fmt.Errorf("%q is not a URL at which others can reach a server; write http://host:port", text)
 }
 
 // ETag returns the entity tag of a revision.
 func ETag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
 
-// ParseETag reads one entity tag as ETag writes it.
+// ParseETag parses one entity tag, as written by ETag.
 func ParseETag(tag string) (uint64, error) {
 	inner, ok := strings.CutPrefix(tag, `"`)
 	inner, ok2 := strings.CutSuffix(inner, `"`)
 	revision, err := strconv.ParseUint(inner, 10, 64)
 	if !ok || !ok2 || err != nil {
-		return 0, fmt.Errorf("%q is not an entity tag of this store, which look like %s", tag, ETag(42))
+		return 0, fmt.Errorf("%q is not an entity tag of this store; they look like %s", tag, ETag(42))
 	}
 	return revision, nil
 }
 
 // Written is the body of the answer to PUT and DELETE.
 type Written struct {
-	Revision uint64 `json:"revision"` // the raft index of this change
+	Revision uint64 `json:"revision"` // raft index of this change
 	Existed  bool   `json:"existed"`  // whether the key existed before
 }
 
@@ -111,23 +111,23 @@ type Listing struct {
 type Listed struct {
 	Key      string `json:"key"`
 	Revision uint64 `json:"revision"`
-	Bytes    int    `json:"bytes"` // of the value
+	Bytes    int    `json:"bytes"` // size of the value
 }
 
 // Transferred is the body of the answer to POST /transfer.
 type Transferred struct {
-	Leader string `json:"leader"` // the new leader, as far as the former leader knows
+	Leader string `json:"leader"` // the new leader, as the former leader reports
 }
 
 // Snapshotted is the body of the answer to POST /snapshot.
 type Snapshotted struct {
-	ID string `json:"id"` // of the member
-	// Taken is false in an answer with status 202: the member is still taking the snapshot, and /status says how far it is.
+	ID string `json:"id"` // the answering member
+	// Taken is false in an answer with status 202: the member is still taking the snapshot, and /status shows its progress.
 	Taken bool `json:"taken"`
-	// Last is the last entry that the newest snapshot covers; while it is being taken, an entry that it will cover.
+	// Last is the last entry that the newest snapshot covers; while one is being taken, an entry that it will cover.
 	Last  uint64 `json:"last"`
-	Term  uint64 `json:"term,omitempty"`  // of that entry
-	Bytes int64  `json:"bytes,omitempty"` // of the newest snapshot
+	Term  uint64 `json:"term,omitempty"`  // term of entry Last
+	Bytes int64  `json:"bytes,omitempty"` // size of the newest snapshot
 }
 
 // Status is the body of the answer to GET /status.
@@ -144,7 +144,7 @@ type Status struct {
 	Leader       string   `json:"leader,omitempty"`
 	LeaderURL    string   `json:"leader_url,omitempty"`
 	LeaderReason string   `json:"leader_reason,omitempty"`
-	SlowElection string   `json:"slow_election,omitempty"` // what takes longer than the election timeout, or that leaders change too often
+	SlowElection string   `json:"slow_election,omitempty"` // a sentence: what takes longer than the election timeout, or that leaders change too often
 	MajorityLost string   `json:"majority_lost,omitempty"` // a sentence: so many disks are lost that no command helps
 	DiskStalled  bool     `json:"disk_stalled,omitempty"`
 	FSMHangs     bool     `json:"fsm_hangs,omitempty"`
@@ -152,44 +152,44 @@ type Status struct {
 	SmallDisk    string   `json:"small_disk,omitempty"` // a sentence: the disk is smaller than the member may need
 	Tolerance    string   `json:"tolerance,omitempty"`
 	Missing      []string `json:"missing,omitempty"`
-	Base         uint64   `json:"base"` // the log begins behind this entry
+	Base         uint64   `json:"base"` // index of the entry before the first one of the log
 	Last         uint64   `json:"last"`
-	LogBytes     int64    `json:"log_bytes"` // on the disk
+	LogBytes     int64    `json:"log_bytes"` // size of the log on disk
 	Snapshot     Snapshot `json:"snapshot"`
 	Persisted    uint64   `json:"persisted"`
 	Commit       uint64   `json:"commit"`
 	Applied      uint64   `json:"applied"`
-	ApplyingMS   float64  `json:"applying_ms,omitempty"` // how long the running call of the state machine has taken
+	ApplyingMS   float64  `json:"applying_ms,omitempty"` // duration of the running call of the state machine, so far
 	Pending      int      `json:"pending"`
-	Keys         int      `json:"keys"` // 0 while a snapshot is restored
+	Keys         int      `json:"keys"` // number of keys; 0 while a snapshot is restored
 	Members      []Member `json:"members"`
 	Phase        string   `json:"phase,omitempty"` // as in Members
 	Error        string   `json:"error,omitempty"` // why the node ended
 }
 
-// Snapshot describes a member's newest snapshot, and what it does with snapshots.
+// Snapshot describes a member's newest snapshot and its work on snapshots.
 type Snapshot struct {
-	Last      uint64    `json:"last"`   // the last entry that it covers; 0: there is none
-	Bytes     int64     `json:"bytes"`  // of it
-	AgeMS     float64   `json:"age_ms"` // -1: there is none, it was received, or it was taken before this start
+	Last      uint64    `json:"last"`   // last entry that it covers; 0: no snapshot
+	Bytes     int64     `json:"bytes"`  // its size
+	AgeMS     float64   `json:"age_ms"` // -1: there is no snapshot, or it was received, or taken before this start
 	Taking    *Transfer `json:"taking,omitempty"`
 	Restoring *Transfer `json:"restoring,omitempty"`
 	Receiving *Transfer `json:"receiving,omitempty"`
 	Sending   *Transfer `json:"sending,omitempty"`
-	Error     string    `json:"error,omitempty"`         // why the last attempt to take one failed
-	SendErr   string    `json:"send_error,omitempty"`    // why the last one that it sent did not arrive
-	RecvErr   string    `json:"receive_error,omitempty"` // why the last one that a leader sent did not arrive here
-	None      string    `json:"unsupported,omitempty"`   // why this member takes none
+	Error     string    `json:"error,omitempty"`         // why the last attempt to take a snapshot failed
+	SendErr   string    `json:"send_error,omitempty"`    // why the last snapshot that it sent did not arrive
+	RecvErr   string    `json:"receive_error,omitempty"` // why the last snapshot from a leader did not arrive here
+	None      string    `json:"unsupported,omitempty"`   // why this member takes no snapshots
 }
 
-// Transfer describes how far a snapshot is that is being taken, restored, received or sent.
+// Transfer describes the progress of a snapshot that is being taken, restored, received or sent.
 type Transfer struct {
-	Last  uint64  `json:"last"`           // the last entry that the snapshot covers
-	Peer  string  `json:"peer,omitempty"` // that sends or receives it
+	Last  uint64  `json:"last"`           // last entry that the snapshot covers
+	Peer  string  `json:"peer,omitempty"` // member that sends or receives it
 	Done  int64   `json:"done"`           // bytes
 	Total int64   `json:"total"`          // bytes; -1: not known
 	ForMS float64 `json:"for_ms"`
-	// LeftMS is how long it takes at its present rate; left out if that is not known, and by v0.3.0.
+	// LeftMS is the remaining time at the present rate; absent if it is not known, and from v0.3.0.
 	LeftMS float64 `json:"left_ms,omitempty"`
 }
 
@@ -208,16 +208,16 @@ type Member struct {
 	ConnectionErr string  `json:"connection_error,omitempty"`
 	LastContactMS float64 `json:"last_contact_ms"` // -1: never
 	RoundTripMS   float64 `json:"round_trip_ms,omitempty"`
-	Problem       string  `json:"problem,omitempty"`  // why it does not count or does not serve; empty if it does
-	Verdict       string  `json:"verdict,omitempty"`  // the name of Problem, for programs: see node.MemberStatus
-	Replace       bool    `json:"replace,omitempty"`  // it will not count again by itself
+	Problem       string  `json:"problem,omitempty"`  // why it does not count or does not serve; empty if there is no problem
+	Verdict       string  `json:"verdict,omitempty"`  // the kind of Problem, for programs: see node.MemberStatus
+	Replace       bool    `json:"replace,omitempty"`  // it will not count again until it is replaced
 	Protocol      uint16  `json:"protocol,omitempty"` // as in ClusterMember
 	Release       string  `json:"release,omitempty"`
-	// Differs says, a sentence for each, which settings it has that differ from the answering member's, and should not.
+	// Differs holds a sentence for each setting that should be the same as the answering member's and differs.
 	Differs []string `json:"differs,omitempty"`
 }
 
-// ReplaceHint is what to do about a member that will not count again by itself.
+// ReplaceHint says what to do about a member that will not count again until it is replaced.
 func ReplaceHint(id string) string {
 	return "start it with an empty --data directory, and run: raftkv members replace " + id
 }

@@ -21,7 +21,7 @@ const (
 	HeaderTooLarge    Code = "header_too_large"
 	BodyTimedOut      Code = "body_timed_out"
 	NotJSON           Code = "not_json"
-	CrossSite         Code = "cross_site" // a page of another site made a browser send it
+	CrossSite         Code = "cross_site" // a browser sent it for a page of another site
 	WrongHost         Code = "wrong_host" // the Host header names no member
 	NotFound          Code = "not_found"
 	MethodNotAllowed  Code = "method_not_allowed"
@@ -32,19 +32,19 @@ const (
 	LeaderUnreachable Code = "leader_unreachable"
 	ReadTimedOut      Code = "read_timed_out"
 	TransferFailed    Code = "transfer_failed"
-	NoRoom            Code = "no_room"         // on the member's disk, for a snapshot
+	NoRoom            Code = "no_room"         // no room on the member's disk for a snapshot
 	SnapshotFailed    Code = "snapshot_failed" // the member tries again by itself
 	Unsupported       Code = "unsupported"
 	NotReady          Code = "not_ready"
-	Restoring         Code = "restoring" // a snapshot, so that there is nothing to read
+	Restoring         Code = "restoring" // a snapshot is being restored, so there is nothing to read
 	Closed            Code = "closed"
 	OutcomeUnknown    Code = "outcome_unknown"
-	// Of POST /members.
+	// The codes of POST /members.
 	UnknownMember     Code = "unknown_member"
 	MemberExists      Code = "member_exists"
-	MemberRuns        Code = "member_runs" // the member that is to be replaced has answered where its replacement is to be
+	MemberRuns        Code = "member_runs" // the member to replace has answered at the address of its replacement
 	MemberUnreachable Code = "member_unreachable"
-	NotEmpty          Code = "not_empty" // the store of a member that is to join
+	NotEmpty          Code = "not_empty" // the store of the joining member is not empty
 	WasRemoved        Code = "was_removed"
 	AddressInUse      Code = "address_in_use"
 	ChangePending     Code = "change_pending" // another change is running
@@ -52,13 +52,13 @@ const (
 	LastVoter         Code = "last_voter"
 	QuorumLoss        Code = "quorum_loss" // too few of the new voters are heard
 	EarlierRelease    Code = "earlier_release"
-	GivenUp           Code = "given_up" // the change had begun; no member was demoted or removed
+	GivenUp           Code = "given_up" // the change began and was given up; no member was demoted or removed
 	// RemovedMember: the answering member was removed from the cluster.
 	RemovedMember Code = "removed"
 	Internal      Code = "internal"
 	// Unreachable is created by the client: the request did not reach the server, or a read was not answered.
 	Unreachable Code = "unreachable"
-	// BadResponse is created by the client: the answer is not one of this store's server.
+	// BadResponse is created by the client: the answer does not come from a server of this store.
 	BadResponse Code = "bad_response"
 )
 
@@ -119,7 +119,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Status returns the HTTP status that goes with the code.
+// Status returns the HTTP status of the code.
 func (e *Error) Status() int {
 	if status, ok := statuses[e.Code]; ok {
 		return status
@@ -138,7 +138,7 @@ func (e *Error) Transient() bool {
 	return false
 }
 
-// Errorf returns an error with that code and remedy.
+// Errorf returns an error with this code and remedy.
 func Errorf(code Code, remedy, format string, args ...any) *Error {
 	return &Error{code, fmt.Sprintf(format, args...), remedy}
 }

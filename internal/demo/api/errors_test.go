@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/internal/enums"
 )
 
-// Each code has a status of its own choice: one that was forgotten would be told as an error of the server.
+// Each code has an explicit status. A forgotten code would be reported as a server error.
 func TestCode_EachHasAStatus(t *testing.T) {
 	others := []Code{Internal, Unreachable, BadResponse} // the server never answers with the last two
 	for name, code := range enums.Texts(t, ".", "Code") {

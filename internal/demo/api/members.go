@@ -4,20 +4,20 @@ import "strings"
 
 // Members is the body of the answer to GET /members: the configuration in force, as the answering member knows it.
 type Members struct {
-	ID        string `json:"id"` // of the member that answers
+	ID        string `json:"id"` // the answering member
 	Cluster   string `json:"cluster_name"`
-	ClusterID string `json:"cluster_id,omitempty"` // of the cluster itself, since two may have one name; "" while it knows none
-	Term      uint64 `json:"term"`                 // its term
-	Leader    string `json:"leader,omitempty"`     // whom it knows as the leader
+	ClusterID string `json:"cluster_id,omitempty"` // identifies the cluster, because two may have the same name; "" before the bootstrap
+	Term      uint64 `json:"term"`                 // term of the answering member
+	Leader    string `json:"leader,omitempty"`     // the leader, as it knows
 	Tolerance string `json:"tolerance,omitempty"`  // how many more failures the cluster survives
-	Index     uint64 `json:"index"`                // of the entry of the configuration; 0: no cluster is known here yet
+	Index     uint64 `json:"index"`                // index of the configuration's entry; 0: the member knows no cluster yet
 	Committed bool   `json:"committed"`
 	Level     uint64 `json:"level"` // the cluster's feature level: 1 once its members have been changed
-	// Phase says in words which voters are replaced by which while both must agree: "joint: n1 n2 n3 → n1 n2 n4".
+	// Phase describes a joint configuration, with the former and the new voters: "joint: n1 n2 n3 → n1 n2 n4".
 	Phase   string          `json:"phase,omitempty"`
 	Members []ClusterMember `json:"members"`
 	Removed []Removed       `json:"removed,omitempty"` // the latest removals, oldest first
-	// Departing are removed members that the leader still serves; empty if the answering member does not lead.
+	// Departing lists removed members that the leader still informs; empty if the answering member does not lead.
 	Departing []Departing `json:"departing,omitempty"`
 	Change    *Changing   `json:"change,omitempty"` // nil if no change is running
 }
@@ -28,20 +28,20 @@ type ClusterMember struct {
 	Incarnation string `json:"incarnation"`
 	Address     string `json:"address"`
 	URL         string `json:"url,omitempty"`
-	Kind        string `json:"kind"` // voter, learner, or leaving: it votes until the running change is done
-	// Standing is what the running change makes of the member: voter and learner stay as they are; one that joins becomes a
-	// voter once it has caught up; one that enters or leaves votes in the new or in the old half of a joint configuration;
-	// one that will be demoted or removed votes until the members that join have caught up.
+	Kind        string `json:"kind"` // voter, learner, or leaving, which votes until the running change is done
+	// Standing is the member's role in the running change. "voter" and "learner" do not change. A member that joins becomes a
+	// voter once it has caught up. A member that enters or leaves votes in the new or in the old half of a joint configuration.
+	// A member that will be demoted or removed votes until the joining members have caught up.
 	Standing string `json:"standing"`
-	// CatchUp says how far a member is that does not vote yet; nil if the answering member does not lead.
+	// CatchUp is the progress of a member that does not vote yet; nil if the answering member does not lead.
 	CatchUp *CatchUp `json:"catch_up,omitempty"`
-	// LastContactMS is how long the answering member has not heard it; -1: never. It does not hear itself.
+	// LastContactMS is the time since the answering member last heard it; -1: never, as for the answering member itself.
 	LastContactMS float64 `json:"last_contact_ms"`
-	Problem       string  `json:"problem,omitempty"` // why it does not count or does not serve; empty if it does
-	// Protocol is the protocol version of its connection, or of the last one; 0: not known.
+	Problem       string  `json:"problem,omitempty"` // why it does not count or does not serve; empty if there is no problem
+	// Protocol is the protocol version of its present or last connection; 0: not known.
 	Protocol uint16 `json:"protocol,omitempty"`
-	Release  string `json:"release,omitempty"` // as the member says itself; empty if it does not, or runs v0.1.0
-	// Replace says that it will not count again by itself: its disk was emptied, or came back older.
+	Release  string `json:"release,omitempty"` // as the member itself reports; empty if it does not, as v0.1.0
+	// Replace says that it will not count again until it is replaced: its disk was emptied, or is an older image.
 	Replace bool `json:"replace,omitempty"`
 }
 
@@ -56,25 +56,25 @@ const (
 	StandingRemoved = "to be removed"
 )
 
-// CatchUp says how far a member is behind the leader.
+// CatchUp is the progress of a member that catches up with the leader.
 type CatchUp struct {
-	Match    uint64    `json:"match"`              // it holds the log up to this entry
-	Last     uint64    `json:"last"`               // where the leader's log ends
-	Snapshot *Transfer `json:"snapshot,omitempty"` // that it is sent
-	// Rate and LeftMS are how fast it acknowledges entries, and how long that takes until it holds the leader's log. Rate is left
-	// out until it is known; LeftMS, too, and for as long as the log grows as fast.
+	Match    uint64    `json:"match"`              // last entry that it holds
+	Last     uint64    `json:"last"`               // last entry of the leader
+	Snapshot *Transfer `json:"snapshot,omitempty"` // the snapshot that is sent to it, if any
+	// Rate is the number of entries that it acknowledges per second, and LeftMS the time until it holds the leader's log at
+	// this rate. Both are absent until they are known; LeftMS also while the log grows as fast.
 	Rate   float64 `json:"entries_per_second,omitempty"`
 	LeftMS float64 `json:"left_ms,omitempty"`
-	IdleMS float64 `json:"idle_ms,omitempty"` // how long it has made no progress, unless it could vote now
+	IdleMS float64 `json:"idle_ms,omitempty"` // time without progress; absent if it could vote now
 }
 
-// Departing is a removed member that the leader serves until it knows that.
+// Departing is a removed member that the leader serves until the member knows of its removal.
 type Departing struct {
 	ID          string  `json:"id"`
 	Incarnation string  `json:"incarnation"`
-	Index       uint64  `json:"index"`             // of the entry that has removed it
-	LeftMS      float64 `json:"left_ms,omitempty"` // how long it is served at most; left out until its removal is known to be committed
-	Address     string  `json:"address,omitempty"` // of its connection, or where it was dialed last
+	Index       uint64  `json:"index"`             // index of the entry that removed it
+	LeftMS      float64 `json:"left_ms,omitempty"` // maximum time for which it is still served; absent until its removal is known to be committed
+	Address     string  `json:"address,omitempty"` // address of its connection, or where it was dialed last
 	Connected   bool    `json:"connected"`
 }
 
@@ -88,20 +88,20 @@ type Removed struct {
 // Changing describes a change that is running.
 type Changing struct {
 	Stage   string   `json:"stage"`
-	Waiting []string `json:"waiting,omitempty"` // the members that must catch up first
+	Waiting []string `json:"waiting,omitempty"` // members that must catch up first
 }
 
 // The stages of a change.
 const (
 	StageCommits   = "commits"    // its entry is not committed yet
-	StageCatchesUp = "catches up" // members that are to vote have to catch up first
+	StageCatchesUp = "catches up" // new voters must catch up first
 	StageJoint     = "joint"      // the former and the new voters must agree
 )
 
 // Leads reports whether the answering member leads.
 func (m Members) Leads() bool { return m.Index > 0 && m.Leader == m.ID }
 
-// Voters returns the ids of the members that vote, of a joint configuration those that will.
+// Voters returns the ids of the voters; in a joint configuration, of the new voters.
 func (m Members) Voters() (ids []string) {
 	for _, member := range m.Members {
 		if member.Kind == StandingVoter {
@@ -111,7 +111,7 @@ func (m Members) Voters() (ids []string) {
 	return ids
 }
 
-// Of returns the members with that id: two while one takes the place of the other.
+// Of returns the members with this id: two while one of them replaces the other.
 func (m Members) Of(id string) (of []ClusterMember) {
 	for _, member := range m.Members {
 		if member.ID == id {
@@ -121,7 +121,7 @@ func (m Members) Of(id string) (of []ClusterMember) {
 	return of
 }
 
-// Member returns the member with that id and incarnation; the zero value if there is none.
+// Member returns the member with this id and incarnation; the zero value if there is none.
 func (m Members) Member(p Peer) ClusterMember {
 	for _, member := range m.Of(p.ID) {
 		if member.Incarnation == p.Incarnation {
@@ -131,7 +131,7 @@ func (m Members) Member(p Peer) ClusterMember {
 	return ClusterMember{}
 }
 
-// Change is the body of POST /members: a raft.Change. All of it takes effect together, or nothing does.
+// Change is the body of POST /members: a raft.Change. It takes effect as a whole or not at all.
 type Change struct {
 	Add      []NewMember   `json:"add,omitempty"`
 	Promote  []Peer        `json:"promote,omitempty"`
@@ -145,16 +145,16 @@ type Change struct {
 	IfIndex  uint64        `json:"if_index,omitempty"` // only if the configuration in force has this index
 }
 
-// NewMember is a member that is to join. Of a Replacement, its address and URL may be left out if a member has its id
-// already, and also its id if that is the member that is replaced.
+// NewMember is a member that is to join. In a Replacement, address and URL may be absent if a member already has its id. The id
+// may be absent, too, if it is that of the replaced member.
 type NewMember struct {
 	ID      string `json:"id,omitempty"`
 	Address string `json:"address,omitempty"`
 	URL     string `json:"url,omitempty"`
-	Kind    string `json:"kind,omitempty"` // voter, the default, or learner; of a Replacement the role is that of the old one
+	Kind    string `json:"kind,omitempty"` // voter (the default) or learner; a Replacement takes the role of the old member
 }
 
-// Peer names a member, and one of its incarnations if two are members.
+// Peer names a member by its id, and by its incarnation if two members have the id.
 type Peer struct {
 	ID          string `json:"id"`
 	Incarnation string `json:"incarnation,omitempty"`
@@ -166,7 +166,7 @@ type Replacement struct {
 	New NewMember `json:"new"`
 }
 
-// Update changes what is given; nil leaves it as it is.
+// Update changes the fields that are not nil.
 type Update struct {
 	Peer
 	Address *string `json:"address,omitempty"`
@@ -175,10 +175,10 @@ type Update struct {
 
 // Changed is the body of the answer to POST /members.
 type Changed struct {
-	// Done is false in an answer with status 202: the change goes on, and GET /members shows how far it is.
+	// Done is false in an answer with status 202: the change continues, and GET /members shows its progress.
 	Done bool `json:"done"`
 	Members
 }
 
-// List writes ids with spaces between them.
+// List joins ids with spaces.
 func List(ids []string) string { return strings.Join(ids, " ") }

@@ -20,20 +20,19 @@ import (
 // answerBytesMax bounds the body of any answer: a value, or a page of keys.
 const answerBytesMax = 8 << 20
 
-// Client sends requests to one member, each only once. Its methods may be called from any goroutine. They return an
+// Client sends requests to one member, without retries. Its methods may be called from any goroutine. They return an
 // *api.Error; api.Uncertain reports whether a failed write may have been carried out nevertheless.
 type Client struct {
 	base string
 	http *http.Client
 }
 
-// New returns a client of the member with that base URL. Clients with the same http.Client share connections.
+// New returns a client of the member with this base URL. Clients with the same http.Client share connections.
 func New(base string, shared *http.Client) *Client {
 	return &Client{strings.TrimSuffix(base, "/"), shared}
 }
 
-// NewHTTP returns an http.Client that keeps up to that many idle connections to each member. A request ends after the
-// timeout.
+// NewHTTP returns an http.Client that keeps up to idle connections to each member. A request ends after the timeout.
 func NewHTTP(parallel int, timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
@@ -54,7 +53,7 @@ type Value struct {
 // Condition makes a write conditional. The zero value always holds.
 type Condition struct {
 	Absent   bool   // the key does not exist
-	Revision uint64 // the key has this revision, unless 0
+	Revision uint64 // the key has this revision; 0: any
 }
 
 func (c Condition) header() http.Header {
@@ -107,13 +106,14 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return request[api.Status](ctx, c, http.MethodGet, api.StatusPath, nil, nil)
 }
 
-// Ready returns nil if the member serves: it has a leader, and writes and reads finish. An api.Error of code api.NotReady says why not.
+// Ready returns nil if the member serves: it has a leader, and writes and reads finish. An api.Error of code api.NotReady
+// says why not.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := c.do(ctx, http.MethodGet, api.ReadyPath, nil, nil)
 	return err
 }
 
-// Transfer transfers the leadership to that member, or to the one that is best placed if to is "".
+// Transfer transfers the leadership to the named member; if to is "", the leader chooses the best candidate.
 func (c *Client) Transfer(ctx context.Context, to string) (api.Transferred, error) {
 	path := api.TransferPath + "?to=" + url.QueryEscape(to)
 	return request[api.Transferred](ctx, c, http.MethodPost, path, nil, nil)
@@ -140,7 +140,7 @@ func (c *Client) ChangeMembers(ctx context.Context, change api.Change) (api.Chan
 	return changed, c.ofEarlierRelease(err)
 }
 
-// ofEarlierRelease says what it means that a server has no such path as that of the members.
+// ofEarlierRelease explains the error of a server that does not have the path of the members.
 func (c *Client) ofEarlierRelease(err error) error {
 	if api.CodeOf(err) != api.NotFound {
 		return err
@@ -211,12 +211,11 @@ func (c *Client) badResponse(err error) error {
 // retryPause is the pause between two rounds of requests to all members.
 const retryPause = 20 * time.Millisecond
 
-// Try calls do with one member after the other, until it succeeds, fails with an error that another member would return
-// as well, or the context ends: then Try returns the most informative error. An operation with an unknown outcome is not
-// retried.
+// Try calls do with one member after another until it succeeds, fails with an error that another member would return as well,
+// or the context ends. Then Try returns the most informative error. It does not retry an operation with an unknown outcome.
 func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, error)) (T, error) {
 	var none T
-	var why *api.Error // the latest of the most informative ones
+	var why *api.Error // the most informative error; of several, the latest
 	if len(members) == 0 {
 		return none, errors.New("no server to ask: use --server URL")
 	}
@@ -240,7 +239,7 @@ func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, err
 	}
 }
 
-// after adds what the members said before to an error that only says that the last request was not answered.
+// after adds the former answers of members to an error that only says that the last request was not answered.
 func after(why, last *api.Error, err error) error {
 	if why == nil || last == nil || last.Code != api.OutcomeUnknown {
 		return err
@@ -248,7 +247,7 @@ func after(why, last *api.Error, err error) error {
 	return &api.Error{Code: last.Code, Message: last.Message + "; before that: " + why.Message, Remedy: last.Remedy}
 }
 
-// telling returns how much an error tells about the cluster: nothing if a member does not answer, little if the member
+// telling ranks an error by its information about the cluster: none if a member does not answer, little if the member
 // itself is the problem.
 func telling(e *api.Error) int {
 	switch e.Code {

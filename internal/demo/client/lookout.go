@@ -12,22 +12,22 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// lookTimeout bounds the wait for the servers that are asked for the members.
+// lookTimeout bounds one Look.
 const lookTimeout = 2 * time.Second
 
-// Lookout asks servers for the members of the cluster. It also asks those that it learns of, since the ones that it was
-// given may be removed. Any goroutine may call its methods.
+// Lookout asks servers for the members of the cluster. It also asks servers that it learns of, because the given ones may be
+// removed. Its methods may be called from any goroutine.
 type Lookout struct {
 	http *http.Client
 
 	given []string
 
 	mu   sync.Mutex
-	urls []string // of who has told last, those that were given, and those of the members in last
+	urls []string // the server that answered last, the given ones, and those of the members in last
 	last api.Members
 }
 
-// NewLookout returns a Lookout that asks the servers with these base URLs at first.
+// NewLookout returns a Lookout that initially asks the servers with these base URLs.
 func NewLookout(urls []string) *Lookout {
 	return &Lookout{http: NewHTTP(2, lookTimeout), given: slices.Clone(urls), urls: slices.Clone(urls)}
 }
@@ -35,14 +35,14 @@ func NewLookout(urls []string) *Lookout {
 // Close closes its connections.
 func (l *Lookout) Close() { l.http.CloseIdleConnections() }
 
-// Last returns what Look has returned last; the zero value at first.
+// Last returns the latest result of Look; the zero value before the first.
 func (l *Lookout) Last() api.Members {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
 }
 
-// Clients returns a client of each server that is known, as Try takes them.
+// Clients returns a client of each known server, for use with Try.
 func (l *Lookout) Clients(shared *http.Client) (all []*Client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +52,7 @@ func (l *Lookout) Clients(shared *http.Client) (all []*Client) {
 	return all
 }
 
-// Look asks all servers at the same time, and returns the answer of the one that knows most: of the leader, if it
-// answers.
+// Look asks all servers at the same time, and returns the answer of the best informed one: of the leader, if it answers.
 func (l *Lookout) Look(ctx context.Context) (api.Members, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -80,19 +79,19 @@ func (l *Lookout) Look(ctx context.Context) (api.Members, error) {
 	return views[best], nil
 }
 
-// OtherClusterError says that two servers which were given belong to different clusters.
+// OtherClusterError says that two of the given servers belong to different clusters.
 type OtherClusterError struct {
 	URLs, IDs [2]string // base URLs, and ids of clusters
 }
 
 func (e *OtherClusterError) Error() string {
 	return fmt.Sprintf("%s and %s belong to different clusters: the id of the first one's cluster is %s, that of the other's %s; "+
-		"name servers of one cluster alone", e.URLs[0], e.URLs[1], e.IDs[0], e.IDs[1])
+		"name only servers of one cluster", e.URLs[0], e.URLs[1], e.IDs[0], e.IDs[1])
 }
 
-// keepCluster leaves out the answers of servers that belong to another cluster than those that were given: another cluster may
-// run where a member did once. The error is an *OtherClusterError if those that were given differ. A server that knows no
-// cluster yet, or runs an earlier release, says no id.
+// keepCluster drops the answers of servers of another cluster than that of the given ones: another cluster may now run where a
+// member ran before. If the given servers differ, the error is an *OtherClusterError. A server that knows no cluster yet, or
+// that runs an earlier release, reports no id.
 func (l *Lookout) keepCluster(servers []*Client, views []api.Members, errs []error) error {
 	first := -1
 	for i, server := range servers {
@@ -121,7 +120,7 @@ func (l *Lookout) isGiven(base string) bool {
 	return slices.ContainsFunc(l.given, func(url string) bool { return strings.TrimSuffix(url, "/") == base })
 }
 
-// lookError is what went wrong at each server, on one line.
+// lookError joins the errors of the servers on one line.
 type lookError []error
 
 func (e lookError) Error() string {
@@ -134,7 +133,7 @@ func (e lookError) Error() string {
 
 func (e lookError) Unwrap() []error { return e }
 
-// knowsMore reports whether a is later than b: of a later term, of the leader, or of a later entry.
+// knowsMore reports whether a is better informed than b: it has a later term, comes from the leader, or has a later entry.
 func knowsMore(a, b api.Members) bool {
 	switch {
 	case (a.Index > 0) != (b.Index > 0):
@@ -147,8 +146,8 @@ func knowsMore(a, b api.Members) bool {
 	return a.Index > b.Index
 }
 
-// learn keeps what a server has said. That server is asked for changes first: another one may be of an earlier release,
-// which knows of none.
+// learn stores the answer of a server. This server is asked for changes first, because another one may run an earlier release
+// that cannot make them.
 func (l *Lookout) learn(from string, m api.Members) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,7 @@ func answers(t *testing.T, m *api.Members) string {
 	return server.URL
 }
 
-// Two clusters may have one name. Whoever names servers of both is told so, and joins neither.
+// Two clusters may have the same name. A caller that names servers of both gets an error, and joins neither.
 func TestLookout_AsksServersOfOneClusterAlone(t *testing.T) {
 	one := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "1", Term: 3, Index: 7}
 	other := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "2", Term: 9, Index: 8}
@@ -36,11 +36,11 @@ func TestLookout_AsksServersOfOneClusterAlone(t *testing.T) {
 	assert.Equal(t, client.OtherClusterError{URLs: [2]string{oneURL, otherURL}, IDs: [2]string{"1", "2"}}, *differ)
 
 	m, err := look(answers(t, blank), oneURL, answers(t, earlier))
-	require.NoError(t, err, "who waits to join, or runs an earlier release, says no id")
+	require.NoError(t, err, "a server that waits to join, or that runs an earlier release, reports no id")
 	assert.Equal(t, *one, m)
 }
 
-// The URL of a member may have become that of another cluster. Nobody named it, so it is not asked.
+// The URL of a former member may belong to another cluster now. It was not given, so its answer is dropped.
 func TestLookout_LeavesOutAnotherClusterAtAMembersURL(t *testing.T) {
 	other := &api.Members{ID: "n2", Leader: "n2", Cluster: "c", ClusterID: "2", Term: 9, Index: 8}
 	one := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "1", Term: 3, Index: 7}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Place tells the commands where a running demo is. Each demo has a small file with it, in a directory of this user below
-// the temporary directory.
+// Place says where a running demo is. Each demo publishes it for the other commands in a small file, in a directory of this
+// user below the temporary directory.
 type Place struct {
 	PID     int      `json:"pid"`     // of the demo
 	Servers []string `json:"servers"` // base URLs
@@ -36,8 +36,8 @@ func (p Place) file() string {
 	return filepath.Join(placeDir(), "demo-"+strconv.Itoa(p.PID)+".json")
 }
 
-// FindPlace returns the place of the running demo that was started last. Somebody who could forge a file could redirect
-// this user's writes, so the file must be in a directory that only this user can write to.
+// FindPlace returns the place of the running demo that was started last. A forged file could redirect this user's writes,
+// so the file must be in a directory that only this user can write to.
 func FindPlace() (Place, error) {
 	files, err := placeFiles()
 	if err != nil {
@@ -70,7 +70,7 @@ func placeFiles() ([]string, error) {
 	}
 	began := map[string]time.Time{}
 	for _, file := range files {
-		if info, err := os.Stat(file); err == nil { // otherwise its demo has just ended
+		if info, err := os.Stat(file); err == nil { // an error means that its demo has just ended
 			began[file] = info.ModTime()
 		}
 	}
@@ -100,13 +100,13 @@ func (p Place) check() error {
 	}
 	for _, server := range p.Servers {
 		if u, err := url.Parse(server); err != nil || u.Scheme != "http" || u.Hostname() != "127.0.0.1" {
-			return fmt.Errorf("%q is no server on this machine", server)
+			return fmt.Errorf("%q is not a server on this machine", server)
 		}
 	}
 	return nil
 }
 
-// Save makes FindPlace return this place until its demo ends or saves another one, and removes the files of demos that were killed.
+// Save publishes this place until its demo ends or saves another one. It also removes the files of demos that were killed.
 func (p Place) Save() error {
 	if err := os.Mkdir(placeDir(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -117,7 +117,7 @@ func (p Place) Save() error {
 	}
 	for _, file := range files {
 		if other, err := readPlace(file); err != nil || !running(other.PID) {
-			_ = os.Remove(file) // FindPlace skips it anyway
+			_ = os.Remove(file) // if that fails, FindPlace skips the file
 		}
 	}
 	data, err := json.Marshal(p)
@@ -128,7 +128,7 @@ func (p Place) Save() error {
 	if err := os.WriteFile(fresh, data, 0o600); err != nil {
 		return err
 	}
-	if before, err := os.Stat(p.file()); err == nil { // its servers have changed, and not when it began
+	if before, err := os.Stat(p.file()); err == nil { // keep the time: the servers have changed, the start has not
 		_ = os.Chtimes(fresh, time.Time{}, before.ModTime())
 	}
 	return os.Rename(fresh, p.file())

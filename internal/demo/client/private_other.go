@@ -4,10 +4,10 @@ package client
 
 import "os"
 
-// checkPrivate checks nothing, because each user has a temporary directory of their own on these systems.
+// checkPrivate checks nothing, because on these systems each user has a private temporary directory.
 func checkPrivate(string) error { return nil }
 
-// running reports whether there is a process with that id.
+// running reports whether a process with this id exists.
 func running(pid int) bool {
 	process, err := os.FindProcess(pid)
 	if err != nil {

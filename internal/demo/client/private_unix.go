@@ -22,10 +22,10 @@ func checkPrivate(dir string) error {
 	return nil
 }
 
-// running reports whether there is a process with that id, even another user's.
+// running reports whether a process with this id exists, even if it belongs to another user.
 func running(pid int) bool {
 	if pid <= 0 {
-		return false // it would name a group of processes
+		return false // such a number names a group of processes
 	}
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)

@@ -70,7 +70,7 @@ type Answer struct {
 	// Revision is the key's revision after the command. After a Delete, it is the index of the deletion; after a failed
 	// command on an absent key, 0.
 	Revision raft.Index
-	// Existed says that the key existed before the command.
+	// Existed reports whether the key existed before the command.
 	Existed bool
 	// Refused says why the bytes are not a valid command; empty if they are.
 	Refused string

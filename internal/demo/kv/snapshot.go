@@ -26,11 +26,11 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// wholeSum is the CRC-32C of any bytes that are followed by their own CRC-32C. The CRC-32C of no bytes is 0.
+// wholeSum is the CRC-32C of any bytes followed by their own CRC-32C. The CRC-32C of no bytes is 0.
 var wholeSum = crc32.Checksum([]byte{0, 0, 0, 0}, castagnoli)
 
 var (
-	// ErrBadSnapshot is matched by the errors of Restore for bytes that no WriteTo wrote, or that cannot be read.
+	// ErrBadSnapshot is matched by the errors of Restore for bytes that WriteTo did not write, or that cannot be read.
 	ErrBadSnapshot = errors.New("raftkv: bad snapshot")
 	// ErrRestoring is returned by the other methods while Restore runs, and after it has failed.
 	ErrRestoring = errors.New("raftkv: a snapshot is being restored, or could not be")
@@ -47,7 +47,7 @@ func (s *Store) Snapshot() (raft.FSMSnapshot, error) {
 	return &snapshot{now.tree}, nil
 }
 
-// snapshotBytes returns how many bytes the item takes in a snapshot.
+// snapshotBytes returns the size of the item in a snapshot.
 func (i Item) snapshotBytes() int64 {
 	key, value := len(i.Key), len(i.Value)
 	return int64(varintBytes(uint64(key)) + key + varintBytes(uint64(value)) + value + varintBytes(uint64(i.Revision)))
@@ -55,7 +55,7 @@ func (i Item) snapshotBytes() int64 {
 
 func varintBytes(n uint64) int { return max(1, (bits.Len64(n)+6)/7) }
 
-// Size returns how many bytes WriteTo writes.
+// Size returns the number of bytes that WriteTo writes.
 func (s *snapshot) Size() int64 {
 	head := fmt.Sprintf("%s%d\n", snapshotMagic, snapshotVersion)
 	return int64(len(head)+varintBytes(uint64(s.tree.size))+crc32.Size) + s.tree.bytes
@@ -97,7 +97,7 @@ func (s *snapshot) Close() error {
 }
 
 // Restore replaces the state. It drops the old state first, so that memory never has to hold both. Until it succeeds,
-// the other methods fail with ErrRestoring. The error matches ErrBadSnapshot, is a *raft.LaterVersionError, or is that of
+// the other methods fail with ErrRestoring. The error matches ErrBadSnapshot, is a *raft.LaterVersionError, or comes from
 // the context.
 func (s *Store) Restore(ctx context.Context, id raft.EntryID, r io.Reader) error {
 	s.state.Store(&state{restoring: true})
@@ -109,7 +109,7 @@ func (s *Store) Restore(ctx context.Context, id raft.EntryID, r io.Reader) error
 	return nil
 }
 
-// readSnapshot reads what WriteTo wrote, to its end.
+// readSnapshot reads a whole snapshot, as written by WriteTo.
 func readSnapshot(ctx context.Context, r io.Reader) (tree, error) {
 	sum := crc32.New(castagnoli)
 	in := bufio.NewReaderSize(io.TeeReader(r, sum), snapshotBufferBytes)

@@ -56,7 +56,7 @@ func contents(t *testing.T, s *kv.Store) map[string]string {
 	return got
 }
 
-// change is a random put or delete of one of the keys 0 ... keys-1. It is made to the model, too.
+// change is a random put or delete of one of the keys 0 ... keys-1. It is applied to the model, too.
 func change(random *rand.Rand, keys int, model map[string]string) kv.Command {
 	c := put(fmt.Sprint(random.IntN(keys)), fmt.Sprint(random.Uint32()))
 	if random.IntN(3) == 0 {
@@ -68,8 +68,8 @@ func change(random *rand.Rand, keys int, model map[string]string) kv.Command {
 	return c
 }
 
-// The store is compared with Go's map over random commands. Each frozen version stays as it was, a restored store equals
-// it, and goes on like the original.
+// The store is compared with Go's map over random commands. Each frozen version stays unchanged, and a restored store behaves
+// like the original.
 func TestStore_AgreesWithAMap(t *testing.T) {
 	type version struct {
 		frozen raft.FSMSnapshot
@@ -141,7 +141,7 @@ func TestSnapshot_IsNotChangedByLaterCommands(t *testing.T) {
 	assert.Equal(t, model, contents(t, &s))
 }
 
-// filled returns a store with that many keys, which have values of so many bytes.
+// filled returns a store with this many keys, and values of this many bytes.
 func filled(t *testing.T, keys, bytes int) *kv.Store {
 	t.Helper()
 	s := &kv.Store{}
@@ -158,7 +158,7 @@ func TestSnapshot_CostsTheSameWhateverTheSize(t *testing.T) {
 	assert.Equal(t, cost(filled(t, 1, 1)), cost(filled(t, 1000, 1)))
 }
 
-// allocated returns how many bytes the function allocates.
+// allocated returns the number of bytes that the function allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -175,7 +175,7 @@ func TestSnapshot_IsWrittenWithinABuffer(t *testing.T) {
 	}
 }
 
-// Restore allocates what the state takes: a node, its key and its value for each item.
+// Restore allocates only the state: a node, its key and its value for each item.
 func TestRestore_AllocatesTheStateAndNothingElse(t *testing.T) {
 	const keys = 2000
 	file := written(t, freeze(t, filled(t, keys, 100)))
@@ -186,7 +186,7 @@ func TestRestore_AllocatesTheStateAndNothingElse(t *testing.T) {
 	assert.Less(t, allocations, 3.1*keys)
 }
 
-// summed appends the checksum of a snapshot, so that the test is about what is before it.
+// summed appends the checksum of a snapshot, so that the test is about the bytes before it.
 func summed(data string) []byte {
 	return binary.LittleEndian.AppendUint32([]byte(data), crc32.Checksum([]byte(data), crc32.MakeTable(crc32.Castagnoli)))
 }
@@ -239,7 +239,7 @@ func TestRestore_RefusesWhatNobodyWrote(t *testing.T) {
 	}
 }
 
-// requireRestoring checks that nothing can be done with the store.
+// requireRestoring checks that every method of the store fails.
 func requireRestoring(t *testing.T, s *kv.Store) {
 	t.Helper()
 	_, err := s.View()

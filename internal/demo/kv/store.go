@@ -18,7 +18,7 @@ type Store struct {
 // state is one version of the map; it never changes.
 type state struct {
 	tree      tree
-	applied   raft.Index // of the last entry whose effects are in the tree
+	applied   raft.Index // index of the last entry whose effects are in the tree
 	restoring bool       // Restore runs or has failed, and the tree is empty
 }
 
@@ -77,10 +77,10 @@ func applyEntry(t tree, e raft.Entry) (tree, Answer) {
 // Get returns the item with this key.
 func (v View) Get(key string) (Item, bool) { return v.tree.get(key) }
 
-// Applied returns the raft index of the last command in it.
+// Applied returns the raft index of the last command of this version.
 func (v View) Applied() raft.Index { return v.applied }
 
-// Len returns how many keys there are.
+// Len returns the number of keys.
 func (v View) Len() int { return v.tree.size }
 
 // List returns up to limit items whose keys begin with prefix and are above after, in the order of their keys, and whether

@@ -202,7 +202,7 @@ func TestStore_KeepsTheContractOfAnFSM(t *testing.T) {
 	rafttest.CheckFSM(t, func() raft.FSM { return &kv.Store{} }, append(commands, []byte("no command")))
 }
 
-// randomCommand returns a command on one of few keys; one in twenty is no command.
+// randomCommand returns a command on one of a few keys; one in twenty is invalid.
 func randomCommand(r *rand.Rand) []byte {
 	c := put(fmt.Sprint("k", r.IntN(8)), fmt.Sprint(r.IntN(100)))
 	if r.IntN(3) == 0 {

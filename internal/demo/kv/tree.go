@@ -140,7 +140,7 @@ func merge(below, above *node) *node {
 	return &c
 }
 
-// visit yields the items at or above from, in order. It returns false if yield has.
+// visit yields the items at or above from, in order. It returns false if yield did.
 func (n *node) visit(from string, yield func(Item) bool) bool {
 	if n == nil {
 		return true

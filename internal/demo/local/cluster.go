@@ -15,7 +15,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 )
 
-// Limits of asking members for their status.
+// Limits of status requests.
 const (
 	statusTimeout = 500 * time.Millisecond
 	statusPause   = 10 * time.Millisecond
@@ -30,20 +30,19 @@ type Cluster struct {
 	program string
 	dir     string
 	http    *http.Client
-	// More returns further arguments for a member, unless nil. Set it before Start.
+	// More, if not nil, returns further arguments for a member. Set it before Start.
 	More func(Node) []string
-	// Emptied reports that a member has lost the disk of its first start, so that it must not get the initial members
-	// again, unless nil. Set it before Start.
+	// Emptied, if not nil, reports whether a member has lost the disk of its first start, so that it must not get the initial
+	// members again. Set it before Start.
 	Emptied func(Node) bool
-	// Program returns the program of a member, unless nil: then all run that of NewCluster. Set it before Start.
+	// Program, if not nil, returns the program of a member; by default all run that of NewCluster. Set it before Start.
 	Program func(Node) string
 
 	mu        sync.Mutex
-	processes map[string]*Process // the latest of each member
+	processes map[string]*Process // the latest process of each member
 }
 
-// NewCluster returns a cluster whose members run the program's command "serve". It starts none, and owns the layout from
-// now on.
+// NewCluster returns a cluster whose members run the program's command "serve". It starts no member, and takes over the layout.
 func NewCluster(program, dir string, layout *Layout) *Cluster {
 	return &Cluster{
 		Layout: layout, program: program, dir: dir,
@@ -51,11 +50,11 @@ func NewCluster(program, dir string, layout *Layout) *Cluster {
 	}
 }
 
-// Spare adds a node to the layout that is no initial member, and returns it. It is not started, and no other method may run
+// Spare adds a node that is not an initial member to the layout, and returns it without a start. No other method may run
 // meanwhile.
 func (c *Cluster) Spare() (Node, error) {
 	if len(c.Nodes) == NodesMax {
-		return Node{}, fmt.Errorf("there are %d nodes; this takes up to %d", len(c.Nodes), NodesMax)
+		return Node{}, fmt.Errorf("there are %d nodes; the maximum is %d", len(c.Nodes), NodesMax)
 	}
 	if err := c.choose(nil, true); err != nil {
 		return Node{}, err
@@ -63,7 +62,7 @@ func (c *Cluster) Spare() (Node, error) {
 	return c.Nodes[len(c.Nodes)-1], c.save(c.dir)
 }
 
-// Join starts a member that does not run, without the list of initial members from now on. No other method may run meanwhile.
+// Join starts a stopped member, from now on without the list of initial members. No other method may run meanwhile.
 func (c *Cluster) Join(id string) error {
 	for i := range c.Nodes {
 		if c.Nodes[i].ID == id {
@@ -76,8 +75,7 @@ func (c *Cluster) Join(id string) error {
 	return c.Start(id)
 }
 
-// Move gives a member that does not run other addresses, at which it is started from now on. No other method may run
-// meanwhile.
+// Move gives a stopped member other addresses for its next starts. No other method may run meanwhile.
 func (c *Cluster) Move(id string) error {
 	if err := c.move(id); err != nil {
 		return err
@@ -90,7 +88,7 @@ func (c *Cluster) DataDir(id string) string { return filepath.Join(c.dir, id) }
 
 func (c *Cluster) logFile(id string) string { return filepath.Join(c.dir, id+".log") }
 
-// ServeArgs returns the arguments that a member is started with, including those of More.
+// ServeArgs returns the arguments of a member's start, including those of More.
 func (c *Cluster) ServeArgs(n Node) []string {
 	args := []string{
 		"serve", "--stop-with-stdin", "--id", n.ID, "--cluster", "demo", "--data", c.DataDir(n.ID),
@@ -105,7 +103,7 @@ func (c *Cluster) ServeArgs(n Node) []string {
 	return args
 }
 
-// peersOf returns the initial members, unless the node joins them later, or again.
+// peersOf returns the initial members; none for a node that joins the running cluster.
 func (c *Cluster) peersOf(n Node) []string {
 	if n.Joins || c.Emptied != nil && c.Emptied(n) {
 		return nil
@@ -113,7 +111,7 @@ func (c *Cluster) peersOf(n Node) []string {
 	return c.Peers()
 }
 
-// Start starts the members with these ids, or all, except those that are running.
+// Start starts the members with these ids, or all, except those that run already.
 func (c *Cluster) Start(ids ...string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +148,7 @@ func (c *Cluster) Process(id string) *Process {
 	return c.processes[id]
 }
 
-// Kill kills the members with these ids, or all, at the same moment.
+// Kill kills the members with these ids, or all, at the same time.
 func (c *Cluster) Kill(ids ...string) {
 	c.each(ids, (*Process).Kill)
 }
@@ -203,7 +201,7 @@ func (c *Cluster) Statuses(ctx context.Context) []api.Status {
 		if p := c.Process(n.ID); p == nil || !p.Running() || p.Frozen() {
 			continue
 		}
-		all.Go(func() { statuses[i], _ = c.Status(ctx, n) }) // no answer, no leader
+		all.Go(func() { statuses[i], _ = c.Status(ctx, n) }) // a member without an answer is no leader
 	}
 	all.Wait()
 	return statuses
@@ -224,7 +222,7 @@ func (c *Cluster) AwaitLeader(ctx context.Context, other string) (Node, error) {
 	}
 }
 
-// Ended returns an error with the end of its log if the process of a member has ended by itself.
+// Ended returns an error if the process of a member has ended by itself. The error contains the end of its log.
 func (c *Cluster) Ended(id string) error {
 	p := c.Process(id)
 	if p == nil || p.Running() {
@@ -245,7 +243,7 @@ func (c *Cluster) LogTail(id string) string {
 		_, err = file.Seek(-logTailBytes, io.SeekEnd) // if that fails, read from the beginning
 		cut = err == nil
 	}
-	tail, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // returns what could be read
+	tail, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // an error leaves what could be read
 	if _, lines, found := strings.Cut(string(tail), "\n"); cut && found && lines != "" {
 		return lines // without the first line, which is incomplete
 	}

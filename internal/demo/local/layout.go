@@ -27,14 +27,14 @@ type Node struct {
 	ID       string `json:"id"`
 	RaftAddr string `json:"raft"`
 	HTTPAddr string `json:"http"`
-	// Joins says that it is no initial member of the cluster: it starts without a list of them, and waits to be added.
+	// Joins says that it is not an initial member: it starts without their list, and waits to be added.
 	Joins bool `json:"joins,omitempty"`
 }
 
 // URL returns the base URL of the member.
 func (n Node) URL() string { return "http://" + n.HTTPAddr }
 
-// Peer returns the member as --peers takes it.
+// Peer returns the member in the form of --peers.
 func (n Node) Peer() string {
 	return member.FormatPeer(raft.Member{ID: raft.NodeID(n.ID), Address: n.RaftAddr, Meta: n.URL()})
 }
@@ -48,7 +48,7 @@ type Layout struct {
 	held []net.PacketConn
 }
 
-// Peers returns the list of the initial members as --peers takes it.
+// Peers returns the initial members in the form of --peers.
 func (l *Layout) Peers() (peers []string) {
 	for _, n := range l.Nodes {
 		if !n.Joins {
@@ -61,12 +61,12 @@ func (l *Layout) Peers() (peers []string) {
 // Close releases the ports.
 func (l *Layout) Close() {
 	for _, held := range l.held {
-		_ = held.Close() // nothing was written
+		_ = held.Close() // nothing was written, so nothing can be lost
 	}
 	l.held = nil
 }
 
-// hold reserves a port, if it is free.
+// hold reserves a port if it is free.
 func (l *Layout) hold(addr string) error {
 	held, err := net.ListenPacket("udp", addr)
 	if err != nil {
@@ -80,14 +80,14 @@ func (l *Layout) hold(addr string) error {
 	return listener.Close()
 }
 
-// Reserve returns one more address of this machine, and holds its port.
+// Reserve returns another address of this machine, and holds its port.
 func (l *Layout) Reserve() (addr string, err error) { return l.holdAny(nil) }
 
-// OpenLayout returns the layout of the directory, or creates one of count members in it. A new one uses the preferred HTTP
-// ports as far as they are free. Count 0 means the number in an existing layout, or 3.
+// OpenLayout returns the layout of the directory, or creates one of count members in it. A new layout uses the preferred HTTP
+// ports that are free. Count 0 means the number in an existing layout, or 3.
 func OpenLayout(dir string, count int, preferred []int) (*Layout, error) {
 	if count < 0 || count > NodesMax {
-		return nil, fmt.Errorf("%d nodes; this takes 1 to %d", count, NodesMax)
+		return nil, fmt.Errorf("%d nodes; use 1 to %d", count, NodesMax)
 	}
 	l := &Layout{}
 	data, err := os.ReadFile(filepath.Join(dir, layoutFile))
@@ -104,7 +104,7 @@ func OpenLayout(dir string, count int, preferred []int) (*Layout, error) {
 	return l, nil
 }
 
-// resume reads the layout and holds its ports.
+// resume loads the layout and holds its ports.
 func (l *Layout) resume(dir string, count int, data []byte) error {
 	if err := json.Unmarshal(data, l); err != nil || l.check() != nil {
 		return fmt.Errorf("%s: %w; use another directory", filepath.Join(dir, layoutFile), errors.Join(err, l.check()))
@@ -116,7 +116,7 @@ func (l *Layout) resume(dir string, count int, data []byte) error {
 	for _, n := range l.Nodes {
 		for _, addr := range []string{n.RaftAddr, n.HTTPAddr} {
 			if err := l.hold(addr); err != nil {
-				return fmt.Errorf("%s is in use: end the process that has it, perhaps a demo on the same data: %w", n.ID, err)
+				return fmt.Errorf("%s is in use: end the process that uses its port, perhaps a demo on the same data: %w", n.ID, err)
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func (l *Layout) choose(preferred []int, joins bool) error {
 	return nil
 }
 
-// move gives a node other ports. Its former ones stay held.
+// move gives a node other ports. The former ones stay reserved.
 func (l *Layout) move(id string) error {
 	http, err := l.holdAny(nil)
 	if err != nil {
@@ -190,7 +190,7 @@ const (
 	portTries = 1000
 )
 
-// holdAny reserves one of the preferred ports, or another one if none is free.
+// holdAny reserves one of the preferred ports, or another port if none of them is free.
 func (l *Layout) holdAny(preferred []int) (addr string, err error) {
 	for i := range len(preferred) + portTries {
 		port := portMin + rand.IntN(portMax-portMin)

@@ -25,14 +25,14 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(helperRole) {
 	case "":
 		os.Exit(m.Run())
-	case "obedient": // ends with its input
+	case "obedient": // ends when its input ends
 		fmt.Println("began")
 		<-local.UntilInputEnds(context.Background(), os.Stdin).Done()
 		fmt.Println("ended")
 	case "stubborn":
 		fmt.Println("began")
 		select {}
-	case "parent": // has a stubborn child, and dies
+	case "parent": // starts a stubborn child, and dies
 		os.Setenv(helperRole, "stubborn")
 		p, err := local.StartProcess(os.Args[0], nil, os.Args[1])
 		if err != nil {
@@ -101,7 +101,7 @@ func TestProcess_DiesWithItsParentEvenIfFrozen(t *testing.T) {
 	require.Eventually(t, func() bool { return gone(stat) }, time.Minute, time.Millisecond)
 }
 
-// gone reports whether a process has ended. A zombie has.
+// gone reports whether a process has ended. A zombie counts as ended.
 func gone(stat string) bool {
 	data, err := os.ReadFile(stat)
 	return err != nil || strings.Contains(string(data), ") Z ")
@@ -120,7 +120,7 @@ func TestLayout_IsKeptByItsDirectory(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, layout.Nodes, 3)
 	_, err = local.OpenLayout(dir, 0, nil)
-	assert.ErrorContains(t, err, "n1 is in use", "it is held, though nobody listens")
+	assert.ErrorContains(t, err, "n1 is in use", "the port is held, although nobody listens")
 	layout.Close()
 	again, err := local.OpenLayout(dir, 0, []int{4001})
 	require.NoError(t, err)

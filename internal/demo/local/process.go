@@ -20,14 +20,14 @@ const logBytesMax = 16 << 20
 // ErrNoFreeze is returned on systems that cannot stop a process and continue it later.
 var ErrNoFreeze = errors.New("freezing a process is not available on this system")
 
-// Process is a child process. It ends when this process ends, whatever the reason: it watches the pipe that is its standard
-// input, and on Linux the kernel kills it, even if it is frozen. Its methods may be called from any goroutine.
+// Process is a child process. It ends when this process ends for any reason: it watches the pipe that is its standard input,
+// and on Linux the kernel kills it, even if it is frozen. Its methods may be called from any goroutine.
 type Process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	frozen atomic.Bool
 	done   chan struct{}
-	err    error // of Wait; read after done
+	err    error // result of Wait; read after done
 }
 
 // StartProcess starts the program and appends its output to the log file.
@@ -36,7 +36,7 @@ func StartProcess(program string, args []string, logFile string) (*Process, erro
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child has a descriptor of its own
+	defer log.Close() // the child has its own descriptor
 	p := &Process{cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = detached()
@@ -100,13 +100,13 @@ func (p *Process) Err() error {
 // Frozen reports whether Freeze has stopped the process.
 func (p *Process) Frozen() bool { return p.frozen.Load() }
 
-// Kill kills the process as SIGKILL does, and waits for its end.
+// Kill kills the process, with SIGKILL on Unix, and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // fails only if it has ended already
 	<-p.done
 }
 
-// Freeze pauses the process, as SIGSTOP does.
+// Freeze pauses the process with SIGSTOP.
 func (p *Process) Freeze() error {
 	if err := freeze(p.cmd.Process); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (p *Process) Resume() error {
 	return nil
 }
 
-// Stop asks the process to end, and kills it after the given time.
+// Stop asks the process to end, and kills it if it has not ended after the given time.
 func (p *Process) Stop(within time.Duration) {
 	if p.Frozen() {
 		_ = p.Resume() // fails only if it has ended already
@@ -139,12 +139,12 @@ func (p *Process) Stop(within time.Duration) {
 	}
 }
 
-// UntilInputEnds returns a context that ends with the input. The child uses it with the pipe from its parent.
+// UntilInputEnds returns a context that ends when the input ends. The child uses it with the pipe from its parent.
 func UntilInputEnds(ctx context.Context, in io.Reader) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		_, err := io.Copy(io.Discard, in)
-		cancel(fmt.Errorf("the parent process has gone (%v)", err))
+		cancel(fmt.Errorf("the parent process has ended (%v)", err))
 	}()
 	return ctx
 }

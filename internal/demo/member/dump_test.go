@@ -31,5 +31,5 @@ func TestDumpNotes_KeepsWhatRaftlabShows(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 	log.Reset()
 	dumpTrace(node, filepath.Join(path, "no", "such", "directory"), hclog.New(&hclog.LoggerOptions{Output: &log}))
-	assert.Contains(t, log.String(), "the last decisions are not kept: error=")
+	assert.Contains(t, log.String(), "the last decisions could not be written to a file: error=")
 }

@@ -17,36 +17,36 @@ import (
 
 // Times of joining a cluster.
 const (
-	joinPause   = time.Second      // between two looks, at most
-	joinHaste   = joinPause >> 4   // after the first look; it doubles. A leader notices an empty disk within a few of these.
+	joinPause   = time.Second      // maximum pause between two looks
+	joinHaste   = joinPause >> 4   // pause after the first look; it doubles. A leader notices an empty disk within a few of these.
 	joinTimeout = 15 * time.Second // of one request
-	// joinSilence is how long the leader must not have heard the member whose place this one wants. A copied command line must
-	// not drive out a member that runs.
+	// joinSilence is the time for which the leader must not have heard a member that this one is to replace. Otherwise a copied
+	// command line could replace a running member.
 	joinSilence = 10 * time.Second
 )
 
-// joiner asks the leader of a running cluster to let this member join. It has no state of its own: when the process is
-// started again, it finds out what is left to do.
+// joiner asks the leader of a running cluster to let this member join. It stores no state: after a restart of the process, it
+// finds out what is left to do.
 type joiner struct {
 	self        api.NewMember
 	incarnation string
-	cluster     string // the name
+	cluster     string // name of the cluster
 	seen        *client.Lookout
 	log         hclog.Logger
 
-	asked  bool                 // for a change: what is left of it is this joiner's
+	asked  bool                 // this joiner has asked for a change, so the remains of that change are its own
 	member bool                 // this incarnation was seen to be a member
-	silent map[string]time.Time // since when the leader has not heard an incarnation with this id; absent: it hears it
-	said   map[string]string    // the latest reason of each line of the log
+	silent map[string]time.Time // start of the leader's silence about an incarnation of this id; absent: the leader hears it
+	said   map[string]string    // the latest reason of each log line
 }
 
-// newJoiner returns the joiner of a member, whose options are valid.
+// newJoiner returns the joiner of a member. The options must be valid.
 func newJoiner(o Options, incarnation raft.Incarnation, log hclog.Logger) *joiner {
 	self, _ := o.self()
 	return &joiner{self: self, incarnation: incarnation.String(), cluster: o.Cluster, seen: client.NewLookout(o.Join), log: log}
 }
 
-// run asks until this member is one of the cluster, or the context ends.
+// run asks until this member belongs to the cluster, or the context ends.
 func (j *joiner) run(ctx context.Context) {
 	defer j.seen.Close()
 	for pause := joinHaste; !j.step(ctx, time.Now()); pause = min(2*pause, joinPause) {
@@ -58,7 +58,7 @@ func (j *joiner) run(ctx context.Context) {
 	}
 }
 
-// step looks at the members and asks for what is left to do. It reports whether this member is one.
+// step looks at the members and asks for the next change. It reports whether this member belongs to the cluster.
 func (j *joiner) step(ctx context.Context, at time.Time) (done bool) {
 	now, err := j.seen.Look(ctx)
 	if err != nil {
@@ -68,9 +68,9 @@ func (j *joiner) step(ctx context.Context, at time.Time) (done bool) {
 	change, reason := j.decide(now, at)
 	switch {
 	case j.member && change == nil:
-		j.log.Info("this member is one of the cluster", "configuration", now.Index)
+		j.log.Info("this member belongs to the cluster", "configuration", now.Index)
 		if j.isLearner(now) {
-			j.log.Warn("this member is a learner, and was to vote: unless somebody has made it one, a change was given up",
+			j.log.Warn("this member is a learner, although it was to vote: a change was given up, unless somebody demoted it",
 				"remedy", "raftkv members add "+j.self.ID)
 		}
 		return true
@@ -92,14 +92,14 @@ func (j *joiner) step(ctx context.Context, at time.Time) (done bool) {
 	return false
 }
 
-// isLearner reports whether this member, which is to vote, is a learner, and no running change makes it a voter.
+// isLearner reports whether this member is a learner although it is to vote, and no running change makes it a voter.
 func (j *joiner) isLearner(now api.Members) bool {
 	return j.self.Kind != learner && now.Change == nil && slices.ContainsFunc(now.Members, func(m api.ClusterMember) bool {
 		return m.Incarnation == j.incarnation && m.Kind == learner
 	})
 }
 
-// say logs a line unless its reason is the same as last time.
+// say logs a line, unless its reason is the same as last time.
 func (j *joiner) say(what, reason string) {
 	if j.said[what] == reason {
 		return
@@ -111,18 +111,18 @@ func (j *joiner) say(what, reason string) {
 	j.log.Info(what, "reason", reason)
 }
 
-// decide returns the change that makes this member one of the cluster; nil if it waits, for the reason, or is one. The
-// change is made only if the members are still those that were looked at.
+// decide returns the change that makes this member join, and the reason. The change is nil if the member has to wait, or if it
+// has joined. The change takes effect only if the members are still those that the joiner has seen.
 func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reason string) {
 	switch {
 	case now.Cluster != j.cluster:
 		return nil, fmt.Sprintf("%s is of cluster %q, not of %q: correct --join or --cluster", now.ID, now.Cluster, j.cluster)
 	case now.Index == 0 && now.ID == j.self.ID:
-		return nil, "only this member itself answers: --join takes the URLs of other servers"
+		return nil, "only this member itself answers: give --join the URLs of other servers"
 	case now.Index == 0:
-		return nil, fmt.Sprintf("%s answers, and knows no cluster yet", now.ID)
+		return nil, fmt.Sprintf("%s answers, but knows no cluster yet", now.ID)
 	case now.Leader == "":
-		return nil, fmt.Sprintf("%s answers, and knows no leader", now.ID)
+		return nil, fmt.Sprintf("%s answers, but knows no leader", now.ID)
 	case !now.Leads():
 		return nil, fmt.Sprintf("%s answers, and %s, which leads, does not", now.ID, now.Leader)
 	case !now.Committed:
@@ -134,7 +134,7 @@ func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reas
 	return change, reason
 }
 
-// ask is decide for a configuration that a leader says is committed.
+// ask is decide for a configuration that a leader reports as committed.
 func (j *joiner) ask(now api.Members, at time.Time) (change *api.Change, reason string) {
 	var others []api.ClusterMember // incarnations with the same id
 	var mine *api.ClusterMember
@@ -145,19 +145,19 @@ func (j *joiner) ask(now api.Members, at time.Time) (change *api.Change, reason 
 			others = append(others, m)
 		}
 	}
-	// Somebody may have made a voter a learner. If this joiner has asked for a vote, or another disk has the id, it is what a
-	// change that was given up has left.
+	// Somebody may have demoted this member to a learner on purpose. But if this joiner has asked for a vote, or another
+	// disk has the id, the learner is left over from a change that was given up.
 	waits := mine != nil && mine.Kind == learner && j.self.Kind != learner && (j.asked || len(others) > 0)
 	switch {
 	case mine != nil && !waits:
 		j.member = true
 		return nil, ""
 	case now.Change != nil:
-		return nil, "a change of the members is running"
+		return nil, "another membership change is running"
 	case len(others) > 0:
 		return j.replace(others, at)
 	case waits:
-		return &api.Change{Promote: []api.Peer{{ID: j.self.ID}}}, "it is a learner, and is to vote"
+		return &api.Change{Promote: []api.Peer{{ID: j.self.ID}}}, "it is a learner, but is to vote"
 	}
 	return &api.Change{Add: []api.NewMember{j.self}}, fmt.Sprintf("configuration %d does not name it", now.Index)
 }
@@ -165,8 +165,8 @@ func (j *joiner) ask(now api.Members, at time.Time) (change *api.Change, reason 
 // learner is the kind of a member without a vote, in JSON.
 var learner = raft.Learner.String()
 
-// replace returns the change that puts this member in the place of the one that has its id, if that one is lost. An id
-// stands twice at most: if another disk began to take that place, and was lost too, that one goes first.
+// replace returns the change that replaces the member with this member's id, if that one is lost. Two members have the id at
+// most: if a further disk began to replace the lost one and was lost, too, that disk is removed first.
 func (j *joiner) replace(of []api.ClusterMember, at time.Time) (change *api.Change, reason string) {
 	old, runs := of[0], false
 	for _, m := range of {
@@ -176,13 +176,13 @@ func (j *joiner) replace(of []api.ClusterMember, at time.Time) (change *api.Chan
 		runs = !j.lost(m, at) || runs
 	}
 	if runs {
-		return nil, fmt.Sprintf("%s is a member already, at %s: if its disk was lost, this one takes its place when the leader has not "+
-			"heard it for %v, or at once by: raftkv members replace %s; else choose another --id", j.self.ID, old.Address, joinSilence, j.self.ID)
+		return nil, fmt.Sprintf("%s is a member already, at %s. If its disk was lost, this member replaces it when the leader has not "+
+			"heard it for %v, or at once by: raftkv members replace %s. Otherwise choose another --id", j.self.ID, old.Address, joinSilence, j.self.ID)
 	}
 	for _, m := range of {
 		if m.Incarnation != old.Incarnation {
 			return &api.Change{Remove: []api.Peer{{ID: m.ID, Incarnation: m.Incarnation}}},
-				fmt.Sprintf("the disk %s, which was to take the place of %s, is lost, too", m.Incarnation, m.ID)
+				fmt.Sprintf("the disk %s, which was to replace %s, is lost, too", m.Incarnation, m.ID)
 		}
 	}
 	by := api.NewMember{ID: j.self.ID, Address: j.self.Address, URL: j.self.URL}
@@ -190,7 +190,7 @@ func (j *joiner) replace(of []api.ClusterMember, at time.Time) (change *api.Chan
 		fmt.Sprintf("the member %s at %s is lost", old.ID, old.Address)
 }
 
-// lost reports whether the leader knows the disk of the member to be lost, or has not heard the member for long.
+// lost reports whether the leader knows that the member's disk is lost, or has not heard the member for joinSilence.
 func (j *joiner) lost(m api.ClusterMember, at time.Time) bool {
 	if j.silent == nil {
 		j.silent = map[string]time.Time{}
@@ -207,12 +207,12 @@ func (j *joiner) lost(m api.ClusterMember, at time.Time) bool {
 	return m.Replace || at.Sub(since) >= joinSilence
 }
 
-// serves waits until the member is ready, which only one of the cluster becomes: a leader has answered it. The joiner may not
-// learn that, if it reaches no more than the URL of a follower.
+// serves waits until the member is ready. Only a member of the cluster becomes ready, because a leader has answered it. The
+// joiner may not learn this from the servers if it can reach only a follower.
 func serves(ctx context.Context, ready func(context.Context) error) bool {
 	for {
 		err := ready(ctx)
-		if err == nil || !errors.Is(err, node.ErrWiped) { // a wiped member may join meanwhile
+		if err == nil || !errors.Is(err, node.ErrWiped) { // a wiped member may still join
 			return err == nil
 		}
 		select {
@@ -223,26 +223,26 @@ func serves(ctx context.Context, ready func(context.Context) error) bool {
 	}
 }
 
-// spent reports whether the store with which a member ended, or did not start, is of no use for it, so that it may be set
-// aside to join anew. A store that contradicts others is not among them: it may be the last witness of what was
-// acknowledged. wasMember says that the member was one of the cluster in this run: then it was removed meanwhile, and ends.
+// spent reports whether a store with which a member ended, or did not start, cannot be used again, so that it may be set
+// aside. A store that contradicts others is never set aside: it may be the last witness of acknowledged writes. wasMember says
+// that the member belonged to the cluster in this run: then it was removed meanwhile, and ends.
 func spent(err error, wasMember bool) bool {
 	var older *raft.StaleImageError
 	var damaged *raft.CorruptError
-	var unfinished *storage.UnfinishedAsideError // what an interrupted call has begun goes on
+	var unfinished *storage.UnfinishedAsideError // an interrupted call is completed
 	return errors.As(err, &older) || errors.As(err, &damaged) || errors.As(err, &unfinished) || errors.Is(err, raft.ErrRemoved) && !wasMember
 }
 
-// WithRemedy adds what raftkv can do about a store with which a member cannot start again.
+// WithRemedy adds the remedy for a store with which a member cannot start again.
 func WithRemedy(err error) error {
 	if !spent(err, false) {
 		return err
 	}
-	return fmt.Errorf("%w\nraftkv serve --join URL sets this store aside, deletes nothing, and lets the member join again with an empty one", err)
+	return fmt.Errorf("%w\nraftkv serve --join URL sets this store aside without deleting anything, and lets the member join again with an empty one", err)
 }
 
-// setAside sets the store aside once a leader of the cluster has answered: otherwise a power failure that damages the
-// stores of a majority would make all of them set theirs aside.
+// setAside sets the store aside once a leader of the cluster has answered. Otherwise, after a power failure that damages the
+// stores of a majority, all of these members would set their stores aside.
 func setAside(ctx context.Context, o Options, why error, log hclog.Logger) error {
 	j := joiner{cluster: o.Cluster, seen: client.NewLookout(o.Join), log: log}
 	defer j.seen.Close()
@@ -251,16 +251,16 @@ func setAside(ctx context.Context, o Options, why error, log hclog.Logger) error
 		if err == nil && now.Leads() && now.Cluster == o.Cluster {
 			break
 		}
-		j.say("the store cannot be used, and is set aside once a leader answers", errors.Join(why, err).Error())
+		j.say("the store cannot be used, and will be set aside once a leader answers", errors.Join(why, err).Error())
 		select {
 		case <-ctx.Done():
 			return why
 		case <-time.After(joinPause):
 		}
 	}
-	// If the process ends in between, the next one repeats both. The other way round, it would not.
+	// In this order, a process that ends between the two repeats both at the next start.
 	if err := forgetAddresses(o.Data); err != nil {
-		log.Warn("the member keeps to addresses of its former store; --advertise and --url say others", "error", err)
+		log.Warn("the member keeps the addresses of its former store; --advertise and --url change them", "error", err)
 	}
 	aside, err := storage.SetAside(o.Data)
 	if err != nil {

@@ -61,12 +61,12 @@ func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
 		{"… in a configuration that may be rolled back", true, uncommitted, nil, false, "configuration 7 is not committed yet"},
 		{"somebody has made it a learner", false, led(mine), nil, true, ""},
 		{"a change that was given up has left a learner", true, led(mine), promotes, false, "is to vote"},
-		{"another change is running", false, changes, nil, false, "a change of the members is running"},
+		{"another change is running", false, changes, nil, false, "another membership change is running"},
 		{"another cluster", false, other, nil, false, `n1 is of cluster "d", not of "c": correct --join or --cluster`},
 		{"only a follower answers", false, follower, nil, false, "n2 answers, and n1, which leads, does not"},
-		{"nobody leads", false, leaderless, nil, false, "n1 answers, and knows no leader"},
-		{"a URL of another one that waits", false, blank, nil, false, "n9 answers, and knows no cluster yet"},
-		{"its own URL", false, itself, nil, false, "only this member itself answers: --join takes the URLs of other servers"},
+		{"nobody leads", false, leaderless, nil, false, "n1 answers, but knows no leader"},
+		{"a URL of another one that waits", false, blank, nil, false, "n9 answers, but knows no cluster yet"},
+		{"its own URL", false, itself, nil, false, "only this member itself answers: give --join the URLs of other servers"},
 		{"the disk of its id was lost", false, led(lost), replaces, false, "is lost"},
 		{"… and a replacement was given up", true, led(lost, mine), replaces, false, "is lost"},
 		{"… and this member was started again since", false, led(lost, mine), replaces, false, "is lost"},
@@ -83,8 +83,8 @@ func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
 	}
 }
 
-// The disk of n3 was lost, and so was the first one that was to take its place. What the third disk asks for one after the
-// other is what the cluster can do.
+// The disk of n3 was lost, and so was the first disk that was to replace it. The cluster can carry out each change that the
+// third disk asks for.
 func TestJoin_AfterTheDiskWasLostTwice(t *testing.T) {
 	config := raft.NewConfiguration([]raft.Member{
 		{ID: "n1", Address: "h:1", Incarnation: 1}, {ID: "n2", Address: "h:2", Incarnation: 2},
@@ -95,7 +95,7 @@ func TestJoin_AfterTheDiskWasLostTwice(t *testing.T) {
 	run := raft.ConfigRun{Index: 7, Config: config}
 	old := raft.Peer{ID: "n3", Incarnation: 8}
 	third := raft.Change{Replace: []raft.Replacement{{Old: old, New: raft.Member{ID: "n3", Address: "h:3", Incarnation: 9}}}}
-	assert.Error(t, third.ValidateFor(run), "an id stands twice at most")
+	assert.Error(t, third.ValidateFor(run), "at most two members have one id")
 
 	second := api.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", Replace: true}
 	first := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Replace: true}
@@ -137,7 +137,7 @@ func TestJoin_SetsAsideOnlyWhatIsOfNoUse(t *testing.T) {
 		{&raft.CorruptError{}, false, true},
 		{&storage.UnfinishedAsideError{}, false, true},
 		{&raft.RemovedError{}, false, true},
-		{&raft.RemovedError{}, true, false}, // it was removed while it ran
+		{&raft.RemovedError{}, true, false}, // removed while it ran
 		{&raft.ContradictedError{}, false, false},
 		{&raft.LaterVersionError{}, false, false},
 		{&raft.IdentityError{}, false, false},
@@ -153,7 +153,7 @@ func TestJoin_SetsAsideOnlyWhatIsOfNoUse(t *testing.T) {
 	}
 }
 
-// The joiner reaches only a follower, which may be behind. That the member was one of the cluster shows in that it serves.
+// The joiner reaches only a follower, which may lag. The member knows that it has joined because it becomes ready.
 func TestJoin_WhoServesIsAMember(t *testing.T) {
 	j := joiner{self: self, incarnation: "9", cluster: "c"}
 	follower := led(api.ClusterMember{ID: "n3", Incarnation: "9", Kind: "voter"})
@@ -165,7 +165,7 @@ func TestJoin_WhoServesIsAMember(t *testing.T) {
 	assert.True(t, serves(t.Context(), func(context.Context) (err error) {
 		err, answers = answers[0], answers[1:]
 		return err
-	}), "it was empty at first")
+	}), "the store was empty initially")
 	assert.Empty(t, answers)
 	assert.False(t, serves(t.Context(), func(context.Context) error { return &raft.RemovedError{} }))
 	ended, cancel := context.WithCancel(t.Context())
@@ -179,20 +179,20 @@ func TestJoin_SetsNothingAsideAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, writeAddresses(dir, addresses{Raft: "h:3"}))
 	leads := make(chan string, 4)
-	leads <- "n1" // of the call that fails
+	leads <- "n1" // for the call that fails
 	leads <- ""   // no leader is known
 	leads <- "n2"
 	leads <- "n1"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, err := os.Stat(filepath.Join(dir, storage.BoltFile))
-		assert.NoError(t, err, "it is still there")
+		assert.NoError(t, err, "the store is still there")
 		_, _ = fmt.Fprintf(w, `{"id":"n1","cluster_name":"c","index":1,"leader":%q}`, <-leads)
 	}))
 	defer server.Close()
 	o := Options{Data: dir, Cluster: "c", Join: []string{server.URL}}
 	require.ErrorIs(t, setAside(t.Context(), o, &raft.StaleImageError{}, hclog.NewNullLogger()), raft.ErrLocked)
 	_, known := readAddresses(dir)
-	assert.False(t, known, "whatever is interrupted: a new store does not come to the addresses of the former one")
+	assert.False(t, known, "after any interruption, a new store does not take the addresses of the former one")
 	require.NoError(t, store.Close())
 	require.NoError(t, writeAddresses(dir, addresses{Raft: "h:3"}))
 	require.NoError(t, setAside(t.Context(), o, &raft.StaleImageError{}, hclog.NewNullLogger()))
@@ -200,7 +200,7 @@ func TestJoin_SetsNothingAsideAlone(t *testing.T) {
 	_, err = os.Stat(filepath.Join(dir, storage.BoltFile))
 	assert.ErrorIs(t, err, os.ErrNotExist)
 	_, known = readAddresses(dir)
-	assert.False(t, known, "the member that joins says its addresses again")
+	assert.False(t, known, "the member that joins states its addresses again")
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -209,11 +209,11 @@ func TestJoin_SetsNothingAsideAlone(t *testing.T) {
 	assert.Equal(t, error(why), setAside(ended, Options{Data: dir, Cluster: "c", Join: []string{server.URL}}, why, hclog.NewNullLogger()))
 }
 
-// Two clusters may have one name, and the leader of each would let it join.
+// Two clusters may have the same name, and the leader of each would let the member join.
 func TestJoin_JoinsNeitherOfTwoClusters(t *testing.T) {
 	serve := func(id string) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			assert.Equal(t, http.MethodGet, r.Method, "it asks for no change")
+			assert.Equal(t, http.MethodGet, r.Method, "the joiner asks for no change")
 			_, _ = fmt.Fprintf(w, `{"id":"n1","leader":"n1","cluster_name":"c","cluster_id":%q,"index":1,"committed":true}`, id)
 		}))
 		t.Cleanup(server.Close)
@@ -227,8 +227,8 @@ func TestJoin_JoinsNeitherOfTwoClusters(t *testing.T) {
 	assert.Contains(t, log.String(), one+" and "+other+" belong to different clusters")
 }
 
-// Somebody may have made a voter a learner, or it was started again while the change that added it was given up. It cannot
-// tell which, so it asks for nothing, and says what to do.
+// Either somebody has demoted the member to a learner, or it was restarted while the change that added it was given up. It
+// cannot tell which, so it asks for nothing, and logs what to do.
 func TestJoin_ALearnerThatWasToVoteSaysSo(t *testing.T) {
 	for _, row := range []struct {
 		kind, as string
@@ -248,7 +248,7 @@ func TestJoin_ALearnerThatWasToVoteSaysSo(t *testing.T) {
 	}
 }
 
-// It asks once per second, for as long as it takes.
+// The joiner asks once a second until it succeeds, and logs each reason once.
 func TestJoin_SaysTheSameOnce(t *testing.T) {
 	var log bytes.Buffer
 	j := joiner{log: hclog.New(&hclog.LoggerOptions{Output: &log})}

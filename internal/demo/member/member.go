@@ -29,15 +29,14 @@ import (
 
 const (
 	loadPatience    = 10 * time.Second
-	transferTimeout = time.Second // of the leadership, before requests are refused
-	shutdownTimeout = time.Second // of the requests that are being carried out
-	readyPatience   = time.Second // until the member logs what it waits for
-	readyPause      = time.Minute // until it logs that again
+	transferTimeout = time.Second // limit of the transfer of leadership, before requests are refused
+	shutdownTimeout = time.Second // limit of the requests that are being carried out
+	readyPatience   = time.Second // time until the member logs what it waits for
+	readyPause      = time.Minute // time until it logs that again
 )
 
 // Run runs a member until the context ends, the node ends, or the HTTP server fails. The end of the context is not an error.
-// Log lines go to log. A member that joins a running cluster, and whose store is of no use any more, joins it with an empty
-// one.
+// Log lines go to log. With Join, a member whose store can no longer be used joins with an empty one.
 func Run(ctx context.Context, o Options, log io.Writer) error {
 	cfg, err := o.config()
 	if err != nil {
@@ -55,7 +54,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	}
 }
 
-// runOnce runs a member on its store. wasMember says that the member joins, and that the cluster has named it.
+// runOnce runs a member on its store. wasMember says that the member joins, and that it belonged to the cluster in this run.
 func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, err error) {
 	listener, err := net.Listen("tcp", o.HTTPAddr)
 	if err != nil {
@@ -95,31 +94,31 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 	return j.member || served, err
 }
 
-// traceFile is the file in the data directory with the last decisions of a member that ended by itself.
+// traceFile is the name of the file with the last decisions of a member that ended by itself, in the data directory.
 const traceFile = "trace.ndjson"
 
-// dumpTrace writes the trace events of a node that ended by itself to a file. If the disk was the reason for the end, that
-// may fail.
+// dumpTrace writes the trace events of a node that ended by itself to a file. It may fail if the disk was the reason for the
+// end.
 func dumpTrace(n *node.Node, path string, log hclog.Logger) {
 	var events bytes.Buffer
 	err := n.WriteTrace(&events)
 	if err = errors.Join(err, writeAnew(path, events.Bytes())); err != nil {
-		log.Warn("the last decisions are not kept", "error", err)
-		_ = os.Remove(path) // an incomplete file is of no use
+		log.Warn("the last decisions could not be written to a file", "error", err)
+		_ = os.Remove(path) // an incomplete file would not help
 		return
 	}
 	log.Info("the last decisions are kept: raftlab trace --from FILE --format html shows them", "file", path)
 }
 
 // reportReady logs what the member waits for, and finally that it is ready. Otherwise a first start would wait silently for
-// members that do not run, or forever if none were named.
+// members that do not run.
 func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 	for patience := readyPatience; ; patience = readyPause {
 		waiting, cancel := context.WithTimeout(ctx, patience)
 		err := n.Ready(waiting)
 		var leader raft.Member
 		if err == nil {
-			leader, err = n.WaitLeader(waiting) // it may have been lost since
+			leader, err = n.WaitLeader(waiting) // the leader may be lost again
 		}
 		cancel()
 		switch {
@@ -129,8 +128,8 @@ func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 		case ctx.Err() != nil || errors.Is(err, raft.ErrClosed):
 			return
 		case errors.Is(err, node.ErrWiped):
-			if n.Status().MajorityLost == "" { // or else the node has logged that
-				log.Error("this member cannot go on", "error", asCommand(err))
+			if n.Status().MajorityLost == "" { // otherwise the node has logged the reason
+				log.Error("this member cannot continue", "error", asCommand(err))
 			}
 			return
 		}
@@ -138,7 +137,7 @@ func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 	}
 }
 
-// reasonOf returns what a member that is not ready waits for.
+// reasonOf returns the reason why a member is not ready.
 func reasonOf(err error) string {
 	var waiting *node.NotReadyError
 	if errors.As(err, &waiting) {
@@ -167,7 +166,7 @@ func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*n
 		return nil, nil, errors.Join(fmt.Errorf("--data: %w", err), connections.Close())
 	}
 	loading := time.AfterFunc(loadPatience, func() {
-		cfg.Logger.Info("still reads its store: that takes the longer the larger its log is, and the slower its disk", "data", o.Data)
+		cfg.Logger.Info("still reading the store: a large log on a slow disk takes long", "data", o.Data)
 	})
 	n, err := node.Start(ctx, cfg, store, data, connections)
 	loading.Stop()
@@ -180,21 +179,21 @@ func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*n
 	return n, connections, nil
 }
 
-// addressRemedy says what to do if nobody can listen on an address.
+// addressRemedy says what to do if an address cannot be listened on.
 func addressRemedy(err error) string {
 	if files.NoDescriptor(err) {
 		return files.DescriptorRemedy
 	}
-	return "choose an address of this machine and a free port, or end the process that has it"
+	return "choose an address of this machine and a free port, or end the process that uses it"
 }
 
-// explainListen adds the flags to use to an error of transport.Listen.
+// explainListen adds the flags that help to an error of transport.Listen.
 func explainListen(err error) error {
 	var insecure *transport.InsecureError
 	var listen *transport.ListenError
 	switch {
 	case errors.As(err, &insecure):
-		return fmt.Errorf("--raft-addr %s: other machines reach it, and it has no TLS: "+
+		return fmt.Errorf("--raft-addr %s: other machines can reach it, and it has no TLS: "+
 			"give --tls-cert, --tls-key and --tls-ca, or --insecure on a private network", insecure.Address)
 	case errors.As(err, &listen):
 		return fmt.Errorf("--raft-addr: %w: %s", err, addressRemedy(err))
@@ -233,20 +232,20 @@ func serve(ctx context.Context, n *node.Node, handler *server.Server, listener n
 	ending, stop := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer stop()
 	if web.Shutdown(ending) != nil {
-		_ = web.Close() // the requests that are left have had their time
+		_ = web.Close() // the remaining requests have had their time
 	}
 	return err
 }
 
-// transferBeforeStop transfers leadership while requests are still answered, so that the cluster need not wait for slow
-// requests before it has its next leader. If it fails, closing the node tries again.
+// transferBeforeStop transfers leadership while requests are still answered, so that the next leader does not have to wait for
+// slow requests. If it fails, closing the node tries again.
 func transferBeforeStop(n *node.Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
 	defer cancel()
 	_ = n.TransferLeadership(ctx, "")
 }
 
-// closeNode closes the node. It returns no error of a node that had ended before, because serve has returned that one.
+// closeNode closes the node. It returns no error if the node had ended before, because serve has returned that error.
 func closeNode(n *node.Node) error {
 	ended := n.Err() != nil
 	if err := n.Close(); !ended {

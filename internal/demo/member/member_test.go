@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// logged runs a member and returns the first line of its log with the text.
+// logged runs a member and returns the first log line that contains the text.
 func logged(t *testing.T, text string, peers ...string) string {
 	t.Helper()
 	return loggedIn(t, t.TempDir(), "segments", text, peers...)
@@ -53,7 +53,7 @@ func TestRun_LogsWhatItWaitsForUntilItIsReady(t *testing.T) {
 	assert.Contains(t, logged(t, "n1: ready", "n1=127.0.0.1:1=http://h"), "leader=n1")
 }
 
-// Before a configuration names it, a member knows its names from its flags.
+// Before a configuration names the member, its flags say under which names it answers.
 func TestRun_AnswersUnderItsOwnNamesAlone(t *testing.T) {
 	machine, err := os.Hostname()
 	require.NoError(t, err)

@@ -14,16 +14,16 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Times of correcting the own entry.
+// Times for corrections of the member's entry.
 const (
-	lookPause    = 100 * time.Millisecond // between two looks at what this member knows
-	movePause    = time.Second            // between two requests, on average: members that moved together should not ask together
-	movePauseMax = 30 * time.Second       // likewise, after several that failed
-	moveTimeout  = 15 * time.Second       // of one request
+	lookPause    = 100 * time.Millisecond // pause between two looks at the configuration
+	movePause    = time.Second            // average pause between two requests; it varies, so that members that moved together do not ask together
+	movePauseMax = 30 * time.Second       // the same, after several failed requests
+	moveTimeout  = 15 * time.Second       // limit of one request
 )
 
-// mover corrects the entry of this member in the configuration once after a start, if the member has moved. Afterwards it
-// leaves the entry alone: somebody may change it before the next move.
+// mover corrects the entry of this member in the configuration after a start, if the member has moved. Once the entry is right,
+// the mover leaves it alone: somebody may change it before the next move.
 type mover struct {
 	self   raft.Peer
 	stated addresses
@@ -31,17 +31,17 @@ type mover struct {
 	leader  func(context.Context) error
 	members func() node.Members
 	change  func(context.Context, raft.Change, raft.Index) error
-	// right is told the entry once it is right.
+	// right is called with the entry once it is right.
 	right func(raft.Member)
 	log   hclog.Logger
 
-	first  *raft.Member // the entry at the first request that was refused for another reason than a later configuration
-	asked  bool         // in the latest step
-	failed int          // requests, in a row
-	said   string       // the latest line of the log
+	first  *raft.Member // the entry at the first refused request, unless the configuration had changed
+	asked  bool         // the latest step made a request
+	failed int          // failed requests in a row
+	said   string       // the latest log line
 }
 
-// newMover returns the mover of a member that runs.
+// newMover returns the mover of a running member.
 func newMover(o Options, stated addresses, n *node.Node, log hclog.Logger) *mover {
 	m := &mover{
 		self: raft.Peer{ID: raft.NodeID(o.ID), Incarnation: n.Status().Incarnation}, stated: stated, members: n.Members, log: log,
@@ -64,7 +64,7 @@ func newMover(o Options, stated addresses, n *node.Node, log hclog.Logger) *move
 	return m
 }
 
-// changeThrough makes a change, or asks the leader for it.
+// changeThrough makes a change on this node, or asks the leader for it.
 func changeThrough(ctx context.Context, n *node.Node, c raft.Change, ifIndex raft.Index) error {
 	_, err := n.ChangeMembers(ctx, c, ifIndex)
 	var other *node.NotLeaderError
@@ -72,7 +72,7 @@ func changeThrough(ctx context.Context, n *node.Node, c raft.Change, ifIndex raf
 		return err
 	}
 	if !api.IsURL(other.Leader.Meta) {
-		return fmt.Errorf("%s leads, and its URL is not known", other.Leader.ID)
+		return fmt.Errorf("%s leads, but its URL is not known", other.Leader.ID)
 	}
 	shared := client.NewHTTP(1, moveTimeout)
 	defer shared.CloseIdleConnections()
@@ -87,7 +87,7 @@ func changeThrough(ctx context.Context, n *node.Node, c raft.Change, ifIndex raf
 // run asks until the entry of this member is right, or the context ends.
 func (m *mover) run(ctx context.Context) {
 	for {
-		// A wiped member has no leader, but may join meanwhile.
+		// A wiped member has no leader, but may still join.
 		if err := m.leader(ctx); (err == nil || errors.Is(err, node.ErrWiped)) && m.step(ctx) || errors.Is(err, raft.ErrClosed) {
 			return
 		}
@@ -99,7 +99,7 @@ func (m *mover) run(ctx context.Context) {
 	}
 }
 
-// pause returns how long to wait before the next step: about movePause after a request, and longer while they fail.
+// pause returns the wait before the next step: about movePause after a request, and longer while requests fail.
 func (m *mover) pause() time.Duration {
 	if !m.asked {
 		return lookPause
@@ -108,7 +108,7 @@ func (m *mover) pause() time.Duration {
 	return pause/2 + rand.N(pause)
 }
 
-// step compares the entry with what the command line says, and asks for the correction. It reports whether nothing is left
+// step compares the entry with the command line, and asks for a correction if they differ. It reports whether nothing is left
 // to do.
 func (m *mover) step(ctx context.Context) (done bool) {
 	now := m.members()
@@ -119,16 +119,16 @@ func (m *mover) step(ctx context.Context) (done bool) {
 	update, wrong := m.correction(entry)
 	m.asked = false
 	switch {
-	case now.Index == 0 || !named || !now.Committed || now.Joint() || now.Changing(): // it joins, or a change is running
+	case now.Index == 0 || !named || !now.Committed || now.Joint() || now.Changing(): // this member is joining, or a change is running
 		return false
 	case !wrong:
 		if m.said != "" {
-			m.log.Info("the configuration says where this member is now", "configuration", now.Index, "address", entry.Address, "url", entry.Meta)
+			m.log.Info("the configuration has the present addresses of this member", "configuration", now.Index, "address", entry.Address, "url", entry.Meta)
 		}
 		m.right(entry)
 		return true
 	}
-	m.say("this member has moved; asks to correct the configuration", "configuration", now.Index,
+	m.say("this member has moved; asking to correct the configuration", "configuration", now.Index,
 		"was", entry.Address+" "+entry.Meta, "is", fmt.Sprint(m.stated.Raft, " ", m.stated.URL))
 	m.asked = true
 	asking, cancel := context.WithTimeout(ctx, moveTimeout)
@@ -138,14 +138,14 @@ func (m *mover) step(ctx context.Context) (done bool) {
 		if later := (*raft.ConfigChangedError)(nil); m.first == nil && !errors.As(err, &later) && api.CodeOf(err) != api.ConfigChanged {
 			m.first = &entry
 		}
-		m.say("the configuration does not say yet where this member is", "error", err)
+		m.say("the configuration does not have the present addresses of this member yet", "error", err)
 		return false
 	}
 	m.failed = 0
 	return false // the next step sees it
 }
 
-// yield leaves alone what somebody else has changed since the first request: the later word counts.
+// yield gives up corrections of fields that somebody else has changed since the first request: the later change wins.
 func (m *mover) yield(entry raft.Member) {
 	if m.first == nil {
 		return
@@ -170,7 +170,7 @@ func (m *mover) correction(entry raft.Member) (u raft.Update, wrong bool) {
 	return u, u.Address != nil || u.Meta != nil
 }
 
-// say logs a line unless it was the latest one.
+// say logs a line, unless it repeats the latest one.
 func (m *mover) say(what string, args ...any) {
 	if line := what + fmt.Sprint(args...); line != m.said {
 		m.said = line

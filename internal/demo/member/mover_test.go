@@ -29,14 +29,14 @@ func TestMove_WhatTheCommandLineSays(t *testing.T) {
 		was, want addresses
 		known     bool
 	}{
-		{"a listening address alone says nothing", at, addresses{}, addresses{}, false},
-		{"nor one that has not been changed", at, same, addresses{}, true},
-		{"one that was the entry and has been changed says where it is", at, other, same, true},
-		{"each for itself", at, addresses{URL: other.URL}, addresses{URL: same.URL}, true},
-		{"unless nobody could dial it", any, other, addresses{}, true},
-		{"--advertise and --url say it", told, addresses{}, addresses{"n2.example:5001", "http://n2.example"}, false},
+		{"a listening address alone states nothing", at, addresses{}, addresses{}, false},
+		{"nor does one that has not been changed", at, same, addresses{}, true},
+		{"one that was the entry and has been changed states the address", at, other, same, true},
+		{"each address separately", at, addresses{URL: other.URL}, addresses{URL: same.URL}, true},
+		{"unless it cannot be dialed", any, other, addresses{}, true},
+		{"--advertise and --url state it", told, addresses{}, addresses{"n2.example:5001", "http://n2.example"}, false},
 		{"in any case", told, other, addresses{"n2.example:5001", "http://n2.example"}, true},
-		{"a member that joins says it to the cluster", joins, addresses{}, same, false},
+		{"a member that joins states it", joins, addresses{}, same, false},
 		{"… once", joins, same, addresses{}, true},
 		{"… and not again after somebody has corrected it", joins, addresses{}, addresses{}, true},
 		{"… unless it has moved since", joins, other, same, true},
@@ -62,7 +62,7 @@ func TestMove_TheFileSaysWhichFlagsWereTheEntry(t *testing.T) {
 	assert.False(t, known, "a torn file is none")
 }
 
-// A member asks for what is wrong, at the configuration that it has seen, and never while another change is running.
+// A member asks for a correction of the configuration that it has seen, and never while another change is running.
 func TestMove_AsksForWhatIsWrong(t *testing.T) {
 	self := raft.Peer{ID: "n2", Incarnation: 9}
 	now := func(edit func(*node.Members)) node.Members {
@@ -117,9 +117,9 @@ func TestMove_LeavesALaterCorrectionAlone(t *testing.T) {
 		asks    *raft.Update // at the second step
 	}{
 		{"both", &raft.EarlierReleaseError{}, raft.Member{Address: "gateway:2", Meta: "http://gateway:3"}, nil},
-		{"each for itself", &raft.EarlierReleaseError{}, raft.Member{Address: "gateway:2", Meta: "http://h:1"},
+		{"each field separately", &raft.EarlierReleaseError{}, raft.Member{Address: "gateway:2", Meta: "http://h:1"},
 			&raft.Update{Peer: entry.Peer(), Meta: ptr("http://h:2")}},
-		{"what it had not seen yet is no later word", &raft.ConfigChangedError{}, raft.Member{Address: "gateway:2", Meta: "http://h:2"},
+		{"a change that it had not seen yet is not a later change", &raft.ConfigChangedError{}, raft.Member{Address: "gateway:2", Meta: "http://h:2"},
 			&raft.Update{Peer: entry.Peer(), Address: ptr("h:2")}},
 		{"likewise, from the leader's server", &api.Error{Code: api.ConfigChanged}, raft.Member{Address: "gateway:2", Meta: "http://h:2"},
 			&raft.Update{Peer: entry.Peer(), Address: ptr("h:2")}},

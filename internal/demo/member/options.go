@@ -24,25 +24,25 @@ import (
 // Options are the settings of a member, as the flags of "raftkv serve" give them.
 type Options struct {
 	ID       string
-	Cluster  string   // the cluster's name
-	Data     string   // directory
-	Log      string   // where a store that is new keeps its log: segments, which "" means, or bbolt
+	Cluster  string   // name of the cluster
+	Data     string   // data directory
+	Log      string   // where a new store keeps its log: segments (also "") or bbolt
 	RaftAddr string   // "host:port" to listen on for the other members
 	HTTPAddr string   // "host:port" to listen on for clients
-	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the initial members, this one included
-	// Via are addresses to dial members at instead of their own, as "id=host:port", or as "host:port=host:port" for whoever
-	// has the first address.
+	Peers    []string // initial members, including this one, as "id=host:port=http://host:port"; see ParsePeer
+	// Via are addresses to dial members at instead of their own, as "id=host:port", or as "host:port=host:port" for a member
+	// that has the first address.
 	Via []string
-	// Join are base URLs of servers of a running cluster. This member asks it to take it in, instead of having Peers.
+	// Join are base URLs of servers of a running cluster that this member asks to join. It excludes Peers.
 	Join []string
-	// As is what it joins as: voter, which "" means, or learner.
+	// As is the role in which it joins: voter (also "") or learner.
 	As string
-	// Advertise is the "host:port" for the other members, and URL the base URL for clients. Both are needed to join unless
-	// RaftAddr and HTTPAddr name a host. A member whose entry in the configuration says something else has it corrected.
+	// Advertise is the "host:port" for the other members, and URL the base URL for clients. Both are needed to join, unless
+	// RaftAddr and HTTPAddr name a host. A member whose entry in the configuration differs has it corrected.
 	Advertise, URL string
-	// ElectionTimeout is node.Config's.
+	// ElectionTimeout is that of node.Config.
 	ElectionTimeout time.Duration
-	// These are node.Config's. SnapshotRate is its SnapshotBytesPerSecond.
+	// These are fields of node.Config. SnapshotRate is SnapshotBytesPerSecond.
 	SnapshotEntries, SnapshotLogBytes, SnapshotTailBytes, SnapshotHoldBytes int
 	SnapshotRate, SnapshotReserveBytes                                      int
 	SnapshotStallMax                                                        time.Duration
@@ -60,7 +60,7 @@ func (o *Options) checkLog() error {
 	return nil
 }
 
-// ParsePeer reads "id=host:port=url": a member's id, its address for the other members, and its URL for clients.
+// ParsePeer parses "id=host:port=url": a member's id, its address for the other members, and its URL for clients.
 func ParsePeer(text string) (raft.Member, error) {
 	parts := strings.SplitN(text, "=", 3)
 	if len(parts) != 3 {
@@ -76,7 +76,7 @@ func ParsePeer(text string) (raft.Member, error) {
 // FormatPeer is the inverse of ParsePeer.
 func FormatPeer(m raft.Member) string { return fmt.Sprintf("%s=%s=%s", m.ID, m.Address, m.Meta) }
 
-// via returns where to dial the members that Via names, by id or by address.
+// via returns the addresses to dial for the members in Via, by id or by address.
 func (o Options) via() (map[string]string, error) {
 	addresses := map[string]string{}
 	for _, text := range o.Via {
@@ -103,8 +103,8 @@ func (o Options) resolve() (func(context.Context, raft.Member) (string, error), 
 	}, nil
 }
 
-// checkListener returns what is wrong with a "host:port" to listen on, or nil. It may leave out the host, or let the system
-// choose the port; see api.CheckAddress for one to dial.
+// checkListener returns an error if the text is not a "host:port" to listen on. The host may be empty, and port 0 lets the
+// system choose. For addresses to dial, see api.CheckAddress.
 func checkListener(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -157,7 +157,7 @@ func (o Options) config() (node.Config, error) {
 	} else if errs = append(errs, o.joinFlags()); o.Advertise != "" {
 		cfg.Advertise = o.Advertise
 	}
-	readable := o.ID != "" && o.Cluster != "" // otherwise the node's own checks would only repeat these errors
+	readable := o.ID != "" && o.Cluster != "" // if they are missing, the node's checks would only repeat these errors
 	for _, text := range o.Peers {
 		peer, err := ParsePeer(text)
 		readable = readable && err == nil
@@ -183,7 +183,7 @@ func (o Options) config() (node.Config, error) {
 	return cfg, errors.Join(errs...)
 }
 
-// joinFlags returns an error if flags are given that only a member takes that joins.
+// joinFlags returns an error if flags for joining are given without --join.
 func (o Options) joinFlags() error {
 	if o.As != "" {
 		return errors.New("--as goes with --join; the initial members are voters")
@@ -191,7 +191,7 @@ func (o Options) joinFlags() error {
 	return o.checkPlace(addresses{o.Advertise, o.URL})
 }
 
-// checkPlace returns what is wrong with where this member says that it is reached.
+// checkPlace returns an error if the addresses in Advertise and URL cannot be used by others.
 func (o Options) checkPlace(at addresses) error {
 	var errs []error
 	if err := api.CheckAddress(at.Raft); at.Raft != "" && err != nil {
@@ -203,12 +203,12 @@ func (o Options) checkPlace(at addresses) error {
 	return errors.Join(errs...)
 }
 
-// self returns this member as it asks to join, or all errors in the options that say that.
+// self returns this member as it asks to join, or all errors in the options for that.
 func (o Options) self() (api.NewMember, error) {
 	var errs []error
 	self := api.NewMember{ID: o.ID, Address: cmp.Or(o.Advertise, o.RaftAddr), URL: cmp.Or(o.URL, "http://"+o.HTTPAddr), Kind: o.As}
 	if len(o.Peers) > 0 {
-		errs = append(errs, errors.New("--join and --peers: give --peers for the first start of a cluster, and --join for one that runs"))
+		errs = append(errs, errors.New("--join and --peers: give --peers for the first start of a cluster, or --join for a running cluster"))
 	}
 	for _, server := range o.Join {
 		if !api.IsURL(server) {
@@ -222,9 +222,9 @@ func (o Options) self() (api.NewMember, error) {
 	return self, errors.Join(errs...)
 }
 
-// urls returns the URLs at which clients may reach this member before a configuration names it, and beside that.
+// urls returns URLs at which clients may reach this member, in addition to the one in the configuration.
 func (o Options) urls() []string {
-	urls := append([]string{o.URL, "http://" + o.HTTPAddr}, o.Join...) // --join may have one name for all members
+	urls := append([]string{o.URL, "http://" + o.HTTPAddr}, o.Join...) // --join may contain one name for all members
 	if name, err := os.Hostname(); err == nil {
 		urls = append(urls, "http://"+name)
 	}

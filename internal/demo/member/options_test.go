@@ -23,16 +23,17 @@ func TestPeer_IsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// Members may listen on all interfaces, but no other member can dial that, and no client ask it, wherever it is given.
+// Members may listen on all interfaces. But no other member and no client can dial such an address, in whatever flag it is
+// given.
 func TestOptions_NobodyIsToldTheAddressOfAllInterfaces(t *testing.T) {
 	for _, any := range []string{"0.0.0.0:1", "[::]:1", ":1"} {
-		dial, ask := `others cannot dial "`+any+`"`, `"http://`+any+`" is no URL of a server that others can ask`
+		dial, ask := `others cannot dial "`+any+`"`, `"http://`+any+`" is not a URL at which others can reach a server`
 		of := func(edit func(*member.Options)) error {
 			o := member.Options{ID: "n1", Cluster: "test", Data: "d", RaftAddr: any, HTTPAddr: any, LogLevel: "info"}
 			edit(&o)
 			return o.Validate()
 		}
-		assert.NoError(t, of(func(o *member.Options) { o.Peers = []string{"n1=h:1=http://h"} }), "it may listen there")
+		assert.NoError(t, of(func(o *member.Options) { o.Peers = []string{"n1=h:1=http://h"} }), "the member may listen there")
 		for text, edit := range map[string]func(*member.Options){
 			`--peers "n1=` + any + `=http://h": ` + dial:  func(o *member.Options) { o.Peers = []string{"n1=" + any + "=http://h"} },
 			`--peers "n1=h:1=http://` + any + `": ` + ask: func(o *member.Options) { o.Peers = []string{"n1=h:1=http://" + any} },

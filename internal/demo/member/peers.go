@@ -8,11 +8,12 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// unusedPeers says which members --peers has at other addresses than the configuration in the store, which alone counts once
-// there is one; "" if there are none. Those addresses are not dialed besides: they may be from before a move, and somebody
-// else's by now, and a dial that waits for nobody would delay the notice that a member has ended. The operator knows which.
+// unusedPeers says for which members --peers has other addresses than the configuration in the store; "" if there are none.
+// Only the configuration counts once there is one. The addresses in --peers are not tried as well: they may be from before
+// a move and belong to another process by now, and hopeless dials would delay the notice that a member has ended. The
+// operator knows better.
 func (o Options) unusedPeers(peers []raft.Member, now node.Members) string {
-	via, _ := o.via() // it was checked
+	via, _ := o.via() // Validate has checked it
 	var differ, flags []string
 	for _, p := range peers {
 		m, named := now.Member(p.ID)
@@ -20,7 +21,7 @@ func (o Options) unusedPeers(peers []raft.Member, now node.Members) string {
 			continue
 		}
 		if via[string(p.ID)] == "" && via[m.Address] == "" {
-			differ = append(differ, fmt.Sprintf("%s at %s and not %s", p.ID, m.Address, p.Address))
+			differ = append(differ, fmt.Sprintf("%s at %s instead of %s", p.ID, m.Address, p.Address))
 		}
 		flags = append(flags, fmt.Sprintf("%s=%s", p.ID, p.Address))
 	}
@@ -31,7 +32,7 @@ func (o Options) unusedPeers(peers []raft.Member, now node.Members) string {
 		"until raftkv members shows them there", now.Index, strings.Join(differ, ", "), strings.Join(flags, ","))
 }
 
-// withPeers is a node whose status says, while it knows no leader, that --peers has other addresses than its configuration.
+// withPeers is a node that knows no leader. Its status says that --peers has other addresses than its configuration.
 type withPeers struct {
 	*node.Node
 	unused func() string

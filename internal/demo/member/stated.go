@@ -13,29 +13,31 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// addressesFile is the file in the data directory with the address flags that were the member's entry in the configuration.
+// addressesFile is the name of a file in the data directory. It holds the address flags that were equal to the member's
+// entry in the configuration.
 const addressesFile = "addresses.json"
 
-// addresses say where a member is reached: by the other members, and by clients. What is "" is not known.
+// addresses are those at which the other members and clients reach a member; "" means unknown.
 type addresses struct {
 	Raft string `json:"raft"`
 	URL  string `json:"url"`
 }
 
-// readAddresses returns the flags that were right when the member ran last. known is false if it has not said that yet.
+// readAddresses returns the flags that were equal to the entry when the member last ran. known is false if there is no such
+// record.
 func readAddresses(dir string) (was addresses, known bool) {
 	file := filepath.Join(dir, addressesFile)
-	if files.CheckRegular(file) != nil { // to read a named pipe would wait for somebody who writes to it
+	if files.CheckRegular(file) != nil { // reading a named pipe would wait for a writer
 		return addresses{}, false
 	}
 	text, err := os.ReadFile(file)
-	if err != nil || json.Unmarshal(text, &was) != nil { // then it has to be told by --advertise and --url
+	if err != nil || json.Unmarshal(text, &was) != nil { // then only --advertise and --url state the addresses
 		return addresses{}, false
 	}
 	return was, true
 }
 
-// forgetAddresses deletes the file: the next member in the directory has told nothing yet.
+// forgetAddresses deletes the file: the next member in the directory has not stated its addresses yet.
 func forgetAddresses(dir string) error {
 	if err := os.Remove(filepath.Join(dir, addressesFile)); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -43,7 +45,7 @@ func forgetAddresses(dir string) error {
 	return nil
 }
 
-// writeAddresses replaces the file. It need not survive a power failure.
+// writeAddresses replaces the file. The file need not survive a power failure.
 func writeAddresses(dir string, now addresses) error {
 	text, err := json.Marshal(now)
 	if err != nil {
@@ -56,20 +58,20 @@ func writeAddresses(dir string, now addresses) error {
 	return os.Rename(file+".new", file)
 }
 
-// writeAnew writes a file in the place of what has its name. It does not open that: to open a named pipe would wait for
-// somebody who reads from it, and the member would not end.
+// writeAnew replaces whatever has the name by a new file. It does not open the old one: to open a named pipe would wait for a
+// reader, and the member would not end.
 func writeAnew(name string, text []byte) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if err := os.WriteFile(name, text, 0o600); err != nil {
-		_ = os.Remove(name) // a full disk leaves an empty one
+		_ = os.Remove(name) // a full disk leaves an empty file
 		return err
 	}
 	return nil
 }
 
-// listens returns what the other members and clients dial if nothing stands between: what --raft-addr and --http-addr say.
+// listens returns the addresses in --raft-addr and --http-addr, which others dial if there is no gateway between.
 func (o Options) listens() (at addresses) {
 	if api.CheckAddress(o.RaftAddr) == nil {
 		at.Raft = o.RaftAddr
@@ -80,10 +82,11 @@ func (o Options) listens() (at addresses) {
 	return at
 }
 
-// stated returns where this member is reached as far as its command line says it: "" leaves the configuration as it is. A
-// listening address alone says nothing, because others may reach it at another one, through a name or a gateway. But
-// one that was the entry of the member when it ran last, and has been changed since, says that the member has moved. So does
-// that of a member that joins, until it is known to have told it: later somebody may correct the entry.
+// stated returns the addresses of this member that its command line states; "" leaves the entry in the configuration as it is.
+// --advertise and --url state them. A listening address alone does not, because others may reach the member at another one,
+// through a name or a gateway. But if a listening address was equal to the entry when the member last ran, and has been changed
+// since, then the member has moved. The listening addresses of a joining member count, too, until they are recorded: later,
+// somebody may correct the entry.
 func (o Options) stated(was addresses, known bool) addresses {
 	listens := o.listens()
 	moved := func(was, now string) string {
@@ -98,7 +101,7 @@ func (o Options) stated(was addresses, known bool) addresses {
 	return addresses{cmp.Or(o.Advertise, moved(was.Raft, listens.Raft)), cmp.Or(o.URL, moved(was.URL, listens.URL))}
 }
 
-// proven returns the listening addresses that are the member's entry.
+// proven returns the listening addresses that are equal to the member's entry.
 func (a addresses) proven(entry raft.Member) (p addresses) {
 	if a.Raft == entry.Address {
 		p.Raft = a.Raft

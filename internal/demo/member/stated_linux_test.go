@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// A start does not wait for somebody who writes to a named pipe.
+// A start does not wait for a writer of a named pipe.
 func TestReadAddresses_OfANamedPipe(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, unix.Mkfifo(filepath.Join(dir, addressesFile), 0o600))
@@ -28,7 +28,7 @@ func TestReadAddresses_OfANamedPipe(t *testing.T) {
 	assert.Equal(t, addresses{"h:1", "http://h:2"}, was)
 }
 
-// Nor does the end of a member wait for somebody who reads from one.
+// The end of a member does not wait for a reader of a named pipe.
 func TestWriteAddresses_InThePlaceOfANamedPipe(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, unix.Mkfifo(filepath.Join(dir, addressesFile+".new"), 0o600))

@@ -9,16 +9,16 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// webWarnEvery is how much time passes at least between two lines of http.Server that begin alike. Without file descriptors it
-// would write one for each attempt to accept a connection.
+// webWarnEvery is the minimum interval between two lines of http.Server that begin alike. Without file descriptors, http.Server
+// writes one for each attempt to accept a connection.
 const webWarnEvery = 10 * time.Second
 
-// webLog takes what http.Server itself logs to the log of the member.
+// webLog writes the log lines of http.Server to the log of the member.
 type webLog struct {
 	to hclog.Logger
 
 	mu   sync.Mutex
-	seen map[string]*webWarned // by the first words: http.Server has a handful of texts
+	seen map[string]*webWarned // by the first words; http.Server has a handful of texts
 }
 
 type webWarned struct {
@@ -30,7 +30,7 @@ func newWebLog(to hclog.Logger) *log.Logger {
 	return log.New(&webLog{to: to, seen: map[string]*webWarned{}}, "", 0)
 }
 
-// Write is called for each line. It drops a line if one that begins alike was written lately.
+// Write is called for each line. It drops a line if one that begins alike was written within webWarnEvery.
 func (w *webLog) Write(line []byte) (int, error) {
 	text := strings.TrimPrefix(strings.TrimSpace(string(line)), "http: ")
 	first, rest, _ := strings.Cut(text, " ")
@@ -46,7 +46,7 @@ func (w *webLog) Write(line []byte) (int, error) {
 		s.leftOut++
 		return len(line), nil
 	}
-	w.to.Warn("the server for clients", "error", text, "left_out", s.leftOut)
+	w.to.Warn("the HTTP server for clients", "error", text, "left_out", s.leftOut)
 	*s = webWarned{at: time.Now()}
 	return len(line), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A server without file descriptors fails to accept again and again.
+// A server without file descriptors fails again and again to accept.
 func TestWebLog_LinesThatBeginAlikeAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -22,7 +22,7 @@ func TestWebLog_LinesThatBeginAlikeAreLimited(t *testing.T) {
 		}
 		l.Printf("http: panic serving 127.0.0.1:1: oh")
 		assert.Equal(t, 2, strings.Count(out.String(), "\n"), out.String())
-		assert.Contains(t, out.String(), `[WARN]  n1: the server for clients: error="Accept error: too many open files; retrying in 5ms" left_out=0`)
+		assert.Contains(t, out.String(), `[WARN]  n1: the HTTP server for clients: error="Accept error: too many open files; retrying in 5ms" left_out=0`)
 		assert.Contains(t, out.String(), `error="panic serving 127.0.0.1:1: oh" left_out=0`)
 		out.Reset()
 		time.Sleep(webWarnEvery)

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// commandWords is a logger that names flags and commands where the library's errors name its functions and fields.
+// commandWords is a logger that names flags and commands where the library's errors name functions and fields.
 type commandWords struct{ hclog.Logger }
 
 func (w commandWords) Log(level hclog.Level, message string, args ...any) {
@@ -29,20 +29,20 @@ func inCommands(args []any) []any {
 	return said
 }
 
-// asCommand returns what to say of an error.
+// asCommand returns the text to log for an error.
 func asCommand(err error) any {
 	var refused *raft.Rejection
 	switch {
 	case errors.As(err, &refused) && !refused.Asked():
 		return refusal(refused)
 	case errors.Is(err, node.ErrWiped):
-		return "the cluster knows this member with another disk, so this one is empty or was emptied: " +
-			"raftkv members replace puts it in that one's place, as --join does"
+		return "the cluster knows this member with another disk, so this disk is empty or was emptied: " +
+			"raftkv members replace, or --join, puts it in the place of the other"
 	}
 	return err
 }
 
-// refusal says who refuses a connection, why, and which flag or command helps.
+// refusal says which member refuses a connection, why, and which flag or command helps.
 func refusal(r *raft.Rejection) string {
 	remedy := map[raft.RejectReason]string{
 		raft.RejectClusterName: "give all members the same --cluster",
@@ -53,15 +53,15 @@ func refusal(r *raft.Rejection) string {
 		raft.RejectNamedOther:       "the disk of the caller was emptied: raftkv members replace, with its id",
 		raft.RejectListDiffers:      "give all members the same --peers",
 		raft.RejectStaleStart: "the caller runs on an older image of its disk: put the newest one back, or start the caller with --join, " +
-			"which sets this one aside",
-		raft.RejectLate: "this passes by itself if the handshake has waited somewhere; if not, the caller is a machine that was set back " +
-			"while it ran: put its newest disk back, or start the caller with --join, which sets this one aside",
+			"which sets this disk aside",
+		raft.RejectLate: "if the handshake was delayed, this passes by itself; if not, the caller is a machine that was set back " +
+			"while it ran: put its newest disk back, or start the caller with --join, which sets this disk aside",
 		raft.RejectUnknownStart: "the caller was started too often since the two last met: if its disk is an older image, put the newest one " +
-			"back; else start it with an empty --data and --join",
-		raft.RejectTwin: "if this does not pass by itself, two processes run on copies of one disk: end one, and start it with an empty " +
+			"back; otherwise start it with an empty --data and --join",
+		raft.RejectTwin: "if this does not pass by itself, two processes run on copies of one disk: end one of them, and start it with an empty " +
 			"--data and --join",
 		raft.RejectOwnImage: fmt.Sprintf("%s runs on an older image of its disk: put the newest one back, or start %s with --join, "+
-			"which sets this one aside", r.From.ID, r.From.ID),
+			"which sets this disk aside", r.From.ID, r.From.ID),
 		raft.RejectRemoved: fmt.Sprintf("the caller was removed by configuration %d: end it, or start it with --join, which sets its store "+
 			"aside and joins anew", r.Index),
 		raft.RejectCertificate: "--tls-cert must be a certificate for the member's own --cluster and --id",

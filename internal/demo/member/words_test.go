@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Whoever runs raftkv knows no Go: each refusal names a flag or a command, and none names a function or a field.
+// Users of raftkv need not know Go: each refusal names a flag or a command, and none names a function or a field.
 func TestWords_RefusalsNameWhatHelps(t *testing.T) {
 	for _, row := range []struct {
 		reason raft.RejectReason

@@ -15,8 +15,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/kv"
 )
 
-// answer is a complete answer. Handlers return it instead of writing it, so that a client that reads slowly does not occupy
-// their resources.
+// answer is a complete answer. Handlers return it instead of writing it, so that a slow client does not occupy their
+// resources.
 type answer struct {
 	status int
 	header http.Header
@@ -35,7 +35,7 @@ func reply(status int, value any) answer {
 	return answer{status, http.Header{"Content-Type": {api.JSONType}}, append(body, '\n')}
 }
 
-// fail returns an answer with the error.
+// fail returns an answer that reports the error.
 func fail(err *api.Error) answer {
 	a := reply(err.Status(), err)
 	switch err.Code {
@@ -55,7 +55,7 @@ func (c *captured) Header() http.Header         { return c.header }
 func (c *captured) WriteHeader(status int)      { c.status = status }
 func (c *captured) Write(b []byte) (int, error) { return c.buf.Write(b) }
 
-// capture makes a handler from an http.Handler, and turns its errors into errors of the API.
+// capture turns an http.Handler into a handler, and its errors into errors of the API.
 func capture(inner http.Handler) handler {
 	return func(r *http.Request, _ []byte) answer {
 		c := captured{answer: answer{status: http.StatusOK, header: http.Header{}}}
@@ -107,7 +107,7 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, a answer) {
 	}
 }
 
-// readBody reads the whole body of the request within BodyTimeout. The error is an *api.Error. The caller must end the
+// readBody reads the whole body of the request within BodyTimeout. The error is an *api.Error. The caller must call done of the
 // transfer when it no longer needs the bytes.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, x *transfer, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
@@ -122,7 +122,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 				"too many bodies are being read, and this one did not arrive soon enough")
 		}
 		if err == nil {
-			_ = control.SetReadDeadline(time.Time{}) // otherwise it would end the request while it is carried out
+			_ = control.SetReadDeadline(time.Time{}) // otherwise the deadline would end the request while it is carried out
 		}
 	}()
 	in := http.MaxBytesReader(w, r.Body, kv.ValueBytesMax)
@@ -142,7 +142,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	}
 }
 
-// explainBody returns the API's error for an error of reading the body; nil for its end.
+// explainBody returns the API's error for a failure to read the body; nil for the end of the body.
 func explainBody(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {

@@ -10,27 +10,27 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// Every page that somebody opens makes their browser send requests from where it runs: also to a member that listens on
-// loopback or behind a firewall. Such a page must neither change nor read anything. A browser sends on its own: which
-// site a request is for, in Host, and which site has asked for it, in Sec-Fetch-Site and Origin. Other programs send the
-// first alone, and need nothing more.
+// A web page can make a browser send requests from the machine that the browser runs on, even to a member that listens on
+// loopback or behind a firewall. Such a page must neither change nor read anything. A browser always sends the site that a
+// request is for, in Host, and the site that has asked for it, in Sec-Fetch-Site and Origin. Other programs send only Host,
+// which is enough.
 
-// checkBrowser refuses a request that a browser sends on behalf of a page of another site. The error is an *api.Error.
+// checkBrowser refuses a request that a browser sends for a page of another site. The error is an *api.Error.
 func (s *Server) checkBrowser(r *http.Request) error {
 	if !s.isOwn(hostname(r.Host)) {
 		return api.Errorf(api.WrongHost, "use an IP address of this member, or the name in its URL, which --url and raftkv members address set",
-			"the request is for %q, which is no name of %s", r.Host, s.id)
+			"the request is for %q, which is not a name of %s", r.Host, s.id)
 	}
 	if err := s.origins.Check(r); err != nil || isEmbedded(r) {
-		return api.Errorf(api.CrossSite, "send it with another program than a browser, or from a page of this member",
-			"a browser sent this on behalf of a page of another site")
+		return api.Errorf(api.CrossSite, "send it with a program that is not a browser, or from a page of this member",
+			"a browser sent this for a page of another site")
 	}
 	return nil
 }
 
-// isEmbedded reports whether a page of another site has this request sent for a part of itself: an image, a script, a frame.
-// Such a page cannot read the answer, but it is told whether there was one, and so whether a key exists. A link that somebody
-// follows is none.
+// isEmbedded reports whether a page of another site requests a part of itself: an image, a script or a frame. Such a page
+// cannot read the answer, but it learns whether the request succeeded, and so whether a key exists. A link that a user
+// follows does not count.
 func isEmbedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
@@ -39,20 +39,20 @@ func isEmbedded(r *http.Request) bool {
 	return false
 }
 
-// keepToItself has browsers give an answer to no page of another site. It counts where they do not say which site asks: on
-// connections without TLS to other machines.
+// keepToItself forbids browsers to give an answer to a page of another site. This matters on connections without TLS to other
+// machines, where browsers do not say which site asks.
 func keepToItself(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Content-Security-Policy", "frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// isOwn reports whether this member may be asked under a name. If it answered under any, a page could give its own name
-// this member's address (DNS rebinding): then the browser would take both for one site. No page can do that with an
-// address, with a name of this machine, or with that of a member's URL.
+// isOwn reports whether this member answers requests for this name. If it answered for every name, a page could give its own
+// name the address of this member (DNS rebinding), and the browser would take both for one site. No page can do that with an
+// address, with a name of this machine, or with the name in a member's URL.
 func (s *Server) isOwn(name string) bool {
 	if name == "" || net.ParseIP(name) != nil || name == "localhost" || strings.HasSuffix(name, ".localhost") || s.names[name] {
-		return true // HTTP/1.0 names no host; browsers do
+		return true // HTTP/1.0 names no host, but browsers always do
 	}
 	for _, m := range s.node.Members().Configuration.Members {
 		if name == nameIn(m.Meta) {
@@ -85,8 +85,8 @@ func hostname(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// checkJSON refuses a body that says it is something else than JSON, as that of a form does. Earlier releases, and members of them
-// that forward a request, do not say what it is.
+// checkJSON refuses a body with a Content-Type other than JSON, such as a form. A body without a Content-Type is accepted,
+// because earlier releases send none.
 func checkJSON(h http.Header) error {
 	given := h.Values("Content-Type")
 	if len(given) == 0 {

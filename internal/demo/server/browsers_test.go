@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 
-// touched counts what requests have had done.
+// touched counts the requests that reached the node.
 type touched struct {
 	*rafttest.Fake[*kv.Store]
 	count atomic.Int32
@@ -51,13 +51,13 @@ func (n *touched) ChangeMembers(context.Context, raft.Change, raft.Index) (node.
 	return threeVoters(), nil
 }
 
-// changes are all requests that change something.
+// changes lists all requests that change something.
 var changes = []struct{ method, path, body string }{
 	{"PUT", "/kv/k", "v"}, {"DELETE", "/kv/k", ""}, {"POST", "/transfer", ""}, {"POST", "/snapshot", ""},
 	{"POST", "/members", `{"remove":[{"id":"n2"}]}`},
 }
 
-// browsed is a server that remembers how it answered.
+// browsed returns a server that records its answers.
 func browsed(t *testing.T) (n *touched, port string, answers chan string) {
 	t.Helper()
 	n = &touched{Fake: rafttest.NewFake("n1", &kv.Store{})}
@@ -82,7 +82,7 @@ func browsed(t *testing.T) (n *touched, port string, answers chan string) {
 	return n, port, answers
 }
 
-// asks sends a request from the page as JavaScript can, and waits for the answer.
+// asks sends a request from the page with JavaScript, and waits for the answer.
 func asks(p *browsertest.Page, url, options string) {
 	p.Run("window.over = ''; fetch(`" + url + "`, " + options + ").then(r => { window.over = 'status ' + r.status }, e => { window.over = 'failed: ' + e })")
 	p.Wait("window.over !== ''")
@@ -96,11 +96,11 @@ func TestBrowser_PagesOfOtherSitesChangeNothing(t *testing.T) {
 			<input name='{"remove":[{"id":"n2' value='"}]}'></form><iframe name="aside"></iframe>`, port)
 	}))
 	defer site.Close()
-	for _, from := range []string{"evil.example", "127.0.0.1"} { // the other port of this machine is the same site to a browser
+	for _, from := range []string{"evil.example", "127.0.0.1"} { // to a browser, another port of this machine is the same site
 		p := browsertest.Visit(t, strings.Replace(site.URL, "127.0.0.1", from, 1))
 		for _, as := range []string{"`%s`", "new TextEncoder().encode(`%s`)", "new Blob([`%s`], {type: 'text/plain'})"} {
 			for _, c := range changes {
-				if c.method != http.MethodPost { // without leave, browsers send no other methods
+				if c.method != http.MethodPost { // browsers send no other methods without permission
 					continue
 				}
 				asks(p, "http://127.0.0.1:"+port+c.path, "{method: 'POST', mode: 'no-cors', body: "+fmt.Sprintf(as, c.body)+"}")
@@ -117,7 +117,7 @@ func TestBrowser_PagesOfOtherSitesChangeNothing(t *testing.T) {
 
 func TestBrowser_NamesOfOtherSitesReadNothing(t *testing.T) {
 	n, port, answers := browsed(t)
-	p := browsertest.Visit(t, "http://evil.example:"+port+"/status") // the name has this member's address by now
+	p := browsertest.Visit(t, "http://evil.example:"+port+"/status") // by now, the name has this member's address
 	assert.Contains(t, browsertest.Eval[string](p, "document.body.innerText"), api.WrongHost)
 	assert.Equal(t, "GET /status: 403", <-answers)
 	for _, c := range append(changes[:len(changes):len(changes)], struct{ method, path, body string }{"GET", "/kv/k", ""}) {
@@ -146,7 +146,7 @@ func TestBrowser_ItsOwnPagesWork(t *testing.T) {
 	}
 }
 
-// What browsers say in their headers is enough: this needs none.
+// The headers of browsers decide, so this test needs no browser.
 func TestBrowser_HeadersDecide(t *testing.T) {
 	n := &touched{Fake: rafttest.NewFake("n1", &kv.Store{})}
 	members := threeVoters()
@@ -157,7 +157,7 @@ func TestBrowser_HeadersDecide(t *testing.T) {
 		rule   string
 		host   string
 		header http.Header
-		want   api.Code // "": none
+		want   api.Code // "": no error
 	}{
 		{"no browser", "127.0.0.1:4001", nil, ""},
 		{"no name", "", nil, ""},
@@ -194,7 +194,7 @@ func TestBrowser_HeadersDecide(t *testing.T) {
 	}
 }
 
-// A page cannot read the answer to an image, a script or a frame of another site, but it is told whether it came.
+// A page cannot read the answer to a request for an image, a script or a frame of another site, but it learns whether it came.
 func TestBrowser_PagesOfOtherSitesDoNotLearnWhichKeysExist(t *testing.T) {
 	_, port, answers := browsed(t)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -211,7 +211,8 @@ func TestBrowser_PagesOfOtherSitesDoNotLearnWhichKeysExist(t *testing.T) {
 	}
 }
 
-// A browser that does not say which site asks gets answers that it keeps to itself. A link that somebody follows is answered.
+// A browser that does not say which site asks gets answers that it keeps from pages of other sites. A link that a user
+// follows is answered.
 func TestBrowser_AnswersAreForNoPage(t *testing.T) {
 	m := newMember(t, "n1")
 	for _, path := range []string{"/status", "/nosuch", "/kv/none"} {

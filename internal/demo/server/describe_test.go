@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// fill gives every field that is exported a value, down to the elements.
+// fill gives every exported field a value, including those of elements.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -44,7 +44,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// filled checks that every field has a value, and names those that have none.
+// filled checks that every field has a value, and names the fields that have none.
 func filled(t *testing.T, v reflect.Value, at string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -63,7 +63,7 @@ func filled(t *testing.T, v reflect.Value, at string) {
 	}
 }
 
-// The answers of the server say what the node's status says. A field that is forgotten would be empty.
+// The answers of the server contain all of the node's status. A forgotten field would be empty.
 func TestDescribe_LeavesNothingOut(t *testing.T) {
 	var status node.Status
 	fill(reflect.ValueOf(&status).Elem())

@@ -175,7 +175,7 @@ func TestReply_ThatIsNotReadEndsItsConnection(t *testing.T) {
 	})
 }
 
-// Replies that nobody reads use up RepliesBytesMax. The server cuts off the oldest ones, and other replies arrive.
+// Replies that are not read use up RepliesBytesMax. The server cuts off the oldest ones, so that other replies arrive.
 func TestReply_TheOneThatIsWrittenLongestMakesRoom(t *testing.T) {
 	m := newMember(t, "n1")
 	value := strings.Repeat("v", kv.ValueBytesMax)
@@ -195,5 +195,5 @@ func TestReply_TheOneThatIsWrittenLongestMakesRoom(t *testing.T) {
 			whole++
 		}
 	}
-	assert.Less(t, whole, len(silent)*3/4) // a request may be read only when there is room again
+	assert.Less(t, whole, len(silent)*3/4) // some requests may be read only when there is room again
 }

@@ -22,10 +22,10 @@ import (
 const (
 	forwardDialTimeout   = time.Second
 	forwardIdleMax       = 64      // idle connections to the leader
-	forwardResponseBytes = 1 << 20 // of a forwarded answer
+	forwardResponseBytes = 1 << 20 // maximum size of a forwarded answer
 )
 
-// forwarder forwards requests to the leader. A forwarded request is never forwarded again: a member that gets one and does
+// forwarder forwards requests to the leader. A forwarded request is never forwarded again: a member that receives one and does
 // not lead answers "not_leader".
 type forwarder struct {
 	client *http.Client
@@ -34,7 +34,7 @@ type forwarder struct {
 	waiting map[*waiter]struct{} // at most RequestsMax
 }
 
-// waiter is a forwarded request that has no answer yet.
+// waiter is a forwarded request without an answer yet.
 type waiter struct {
 	leader raft.NodeID
 	cancel context.CancelCauseFunc
@@ -56,8 +56,8 @@ func newForwarder() forwarder {
 	}
 }
 
-// Run follows the leadership until the context or the node ends. A request that was forwarded to a former leader is given
-// up at once, with an unknown outcome: that member may be frozen or cut off, and never answer.
+// Run follows the leadership until the context or the node ends. It gives up a request to a former leader at once, with an
+// unknown outcome: that member may be frozen or cut off, and never answer.
 func (s *Server) Run(ctx context.Context) {
 	defer s.forward.client.CloseIdleConnections()
 	for now := range s.node.Watch(ctx) {
@@ -77,7 +77,7 @@ func (f *forwarder) giveUpUnless(leader raft.NodeID) {
 	}
 }
 
-// wait registers a request to the leader; call done when it has ended.
+// wait registers a request to the leader. The caller must call done when the request has ended.
 func (f *forwarder) wait(ctx context.Context, leader raft.NodeID) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &waiter{leader, cancel}
@@ -120,8 +120,8 @@ func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	return a
 }
 
-// checkRelease returns an error if the leader answered that there is no such path: the releases before this one cannot
-// change the members.
+// checkRelease returns an error if the leader answered that the path does not exist: earlier releases cannot change the
+// members.
 func checkRelease(there answer, leader raft.Member) error {
 	var failure api.Error
 	if there.status != http.StatusNotFound || json.Unmarshal(there.body, &failure) != nil || failure.Code != api.NotFound {
@@ -136,7 +136,7 @@ func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by st
 	target, err := url.Parse(leader.Meta)
 	if err != nil || !api.IsURL(leader.Meta) {
 		return answer{}, api.Errorf(api.LeaderUnreachable, "set its URL in --peers",
-			"%s leads, and its URL is %q", leader.ID, leader.Meta)
+			"%s leads, but its URL is %q", leader.ID, leader.Meta)
 	}
 	ctx := r.Context()
 	if r.URL.Path != api.TransferPath { // a transfer succeeds when another member leads

@@ -49,7 +49,7 @@ func TestForward_NeverLoops(t *testing.T) {
 	assert.Equal(t, "1", r.Header.Get("Retry-After"))
 
 	a.Fail(leaderIs("n1", a.URL))
-	assert.Equal(t, api.NotLeader, a.do(t, "PUT", "/kv/k", "v").failure(t).Code, "a leader that does not know it yet")
+	assert.Equal(t, api.NotLeader, a.do(t, "PUT", "/kv/k", "v").failure(t).Code, "a leader that does not know yet that it leads")
 }
 
 func TestForward_ALeaderThatCannotBeReachedHasSeenNothing(t *testing.T) {
@@ -95,10 +95,10 @@ func TestForward_IsGivenUpWhenAnotherMemberLeads(t *testing.T) {
 	go func() { answered <- follower.do(t, "PUT", "/kv/k", "v") }()
 	<-arrived
 	follower.Leader <- raft.Leadership{Term: 1, Leader: "n1"}
-	follower.Leader <- raft.Leadership{Term: 1} // no leader is known: the former one may come back
+	follower.Leader <- raft.Leadership{Term: 1} // no leader is known, and the former one may return
 	select {
 	case <-answered:
-		require.Fail(t, "given up though nobody else leads")
+		require.Fail(t, "given up although nobody else leads")
 	default:
 	}
 	follower.Leader <- raft.Leadership{Term: 2, Leader: "n3"}
@@ -150,5 +150,5 @@ func TestServer_RefusesMoreRequestsThanItsLimit(t *testing.T) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, direct(t.Context(), "GET", "/nope", ""))
 		return w.Code
-	}(), "and goes on when there is room")
+	}(), "and continues when there is room")
 }

@@ -68,7 +68,7 @@ func (s *Server) view(r *http.Request) (kv.View, error) {
 	return s.store.View()
 }
 
-// awaitConsistency returns when the store may be read for the request.
+// awaitConsistency waits until the store may be read for the request.
 func (s *Server) awaitConsistency(r *http.Request) error {
 	switch level := r.URL.Query().Get("consistency"); level {
 	case "", api.Linearizable:
@@ -136,7 +136,7 @@ func (s *Server) propose(ctx context.Context, c kv.Command) (node.Result, error)
 	return s.node.Propose(ctx, data)
 }
 
-// written returns the answer to a request whose command was applied with that result.
+// written returns the answer to a request whose command was applied with this result.
 func written(c kv.Command, result node.Result) answer {
 	said, err := kv.DecodeAnswer(result.Data)
 	switch {
@@ -161,7 +161,7 @@ func written(c kv.Command, result node.Result) answer {
 	return a
 }
 
-// condition reads If-Match and If-None-Match.
+// condition parses If-Match and If-None-Match.
 func condition(h http.Header) (kv.Condition, error) {
 	const remedy = `use one of If-Match: "revision", If-Match: * (it exists) and If-None-Match: * (it does not)`
 	match, noneMatch := h.Values("If-Match"), h.Values("If-None-Match")

@@ -13,8 +13,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// Listener wraps the listener for the http.Server of HTTP. On its connections, the kernel buffers little of what a client
-// does not read, and the errors of http.Server itself are in JSON.
+// Listener wraps the listener for the http.Server of HTTP. On its connections, the kernel buffers little that a client does not
+// read, and the errors of http.Server itself are in JSON.
 func Listener(inner net.Listener) net.Listener { return listener{inner} }
 
 type listener struct{ net.Listener }
@@ -25,7 +25,7 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil || !ok {
 		return accepted, err
 	}
-	_ = tcp.SetWriteBuffer(replyBufferBytes) // if it fails, the connection keeps the system's default
+	_ = tcp.SetWriteBuffer(replyBufferBytes) // if this fails, the connection keeps the system's default
 	return &conn{TCPConn: tcp}, nil
 }
 
@@ -35,8 +35,8 @@ type conn struct {
 	answering atomic.Bool // the handler is answering a request
 }
 
-// Write turns the errors of http.Server itself into JSON: when it cannot read a request, it writes its error as text, and
-// no handler sees it.
+// Write turns the errors of http.Server itself into JSON. When http.Server cannot read a request, it writes an error as text,
+// and no handler sees it.
 func (c *conn) Write(b []byte) (int, error) {
 	if c.answering.Load() {
 		return c.TCPConn.Write(b)
@@ -77,7 +77,7 @@ func inJSON(response []byte) ([]byte, bool) {
 		failure.Status(), http.StatusText(failure.Status()), len(body), body), true
 }
 
-// reset ends the connection at once. The kernel drops what the client has not read.
+// reset ends the connection at once. The kernel drops the bytes that the client has not read.
 func (c *conn) reset() {
 	_ = c.SetLinger(0)
 	_ = c.Close()

@@ -23,14 +23,14 @@ func (s *Server) members(*http.Request, []byte) answer { return reply(http.Statu
 
 func (s *Server) membersNow() api.Members { return describeMembers(s.node.Members(), s.node.Status()) }
 
-// changeMembers changes the members. A change often takes longer than a request may: then the answer has status 202, and
-// GET /members says how far it is.
+// changeMembers changes the members. If the change takes longer than a request may, the answer has status 202, and GET /members
+// shows the progress.
 func (s *Server) changeMembers(r *http.Request, body []byte) answer {
 	select {
 	case s.changing <- struct{}{}:
 		defer func() { <-s.changing }()
 	default:
-		return fail(api.Errorf(api.Overloaded, "try again in a second", "%d requests wait for a change of the members", ChangesMax))
+		return fail(api.Errorf(api.Overloaded, "try again in a second", "%d requests wait for a membership change", ChangesMax))
 	}
 	if err := checkJSON(r.Header); err != nil {
 		return fail(explain(err))
@@ -44,7 +44,7 @@ func (s *Server) changeMembers(r *http.Request, body []byte) answer {
 		return s.failOrForward(r, body, err)
 	}
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
-	if r.Header.Get(api.ForwardedHeader) != "" { // so that the member that forwarded it hears the answer before it gives up
+	if r.Header.Get(api.ForwardedHeader) != "" { // the member that forwarded it must get the answer before it gives up
 		ctx, cancel = context.WithTimeout(ctx, ChangeTimeout-forwardDialTimeout)
 	}
 	defer cancel()
@@ -58,13 +58,13 @@ func (s *Server) changeMembers(r *http.Request, body []byte) answer {
 	return reply(http.StatusOK, api.Changed{Done: true, Members: describeMembers(now, s.node.Status())})
 }
 
-// parseChange reads the body of POST /members. The error is an *api.Error.
+// parseChange parses the body of POST /members. The error is an *api.Error.
 func parseChange(body []byte) (api.Change, error) {
 	var c api.Change
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.DisallowUnknownFields()
 	if err := in.Decode(&c); err != nil {
-		return c, badChange("it is no change in JSON: %v", err)
+		return c, badChange("it is not a change in JSON: %v", err)
 	}
 	if in.More() {
 		return c, badChange("something follows the change")
@@ -73,10 +73,10 @@ func parseChange(body []byte) (api.Change, error) {
 }
 
 func badChange(format string, args ...any) error {
-	return api.Errorf(api.BadRequest, "raftkv members --help shows the commands that write it", format, args...)
+	return api.Errorf(api.BadRequest, "raftkv members --help shows the commands that send changes", format, args...)
 }
 
-// asChange returns the change as the library takes it.
+// asChange converts the change for the library.
 func (s *Server) asChange(c api.Change) (raft.Change, error) {
 	out := raft.Change{Cancel: c.Cancel}
 	var errs []error
@@ -116,7 +116,7 @@ func (s *Server) asChange(c api.Change) (raft.Change, error) {
 		}
 	}
 	kept(s.checkURLs(out))
-	if c.IfIndex == 0 { // or else the library says first whether that is still the configuration
+	if c.IfIndex == 0 { // with IfIndex, the library checks first whether that configuration is in force
 		kept(s.checkIncarnations(out))
 	}
 	return out, errors.Join(errs...)
@@ -129,25 +129,25 @@ func newMember(m api.NewMember) (raft.Member, error) {
 	case raft.Learner.String():
 		out.Kind = raft.Learner
 	default:
-		return out, badChange("member %q: its kind is %q; it is voter or learner", m.ID, m.Kind)
+		return out, badChange("member %q: its kind is %q; use voter or learner", m.ID, m.Kind)
 	}
 	return out, checkPlace(m.ID, m.Address, m.URL)
 }
 
-// asPeer returns the peer; without an incarnation the library chooses, see raft.Change.
+// asPeer converts the peer. Without an incarnation the library chooses, see raft.Change.
 func asPeer(p api.Peer) (raft.Peer, error) {
 	if p.Incarnation == "" {
 		return raft.Peer{ID: raft.NodeID(p.ID)}, nil
 	}
 	incarnation, err := strconv.ParseUint(p.Incarnation, 16, 64)
 	if err != nil {
-		err = badChange("member %q: %q is no incarnation; write 16 hexadecimal digits, as GET /members does", p.ID, p.Incarnation)
+		err = badChange("member %q: %q is not an incarnation; write 16 hexadecimal digits, as GET /members does", p.ID, p.Incarnation)
 	}
 	return raft.Peer{ID: raft.NodeID(p.ID), Incarnation: raft.Incarnation(incarnation)}, err
 }
 
-// asReplacement fills in what the body leaves out: the new member's id is that of the old one, and its address and URL
-// are those of the member with its id. If this member does not know that one, the leader has to say what it is.
+// asReplacement fills in what the body leaves out: the id of the old member, and the address and URL of the member with the new
+// id. If this member does not know them, it leaves them to the leader.
 func (s *Server) asReplacement(r api.Replacement) (raft.Replacement, error) {
 	old, err := asPeer(r.Old)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Server) asReplacement(r api.Replacement) (raft.Replacement, error) {
 	return raft.Replacement{Old: old, New: by}, nil
 }
 
-// standsIn returns the member with an id that is to take the place of the old one: if two have the id, the other one than that.
+// standsIn returns the member with this id that is to replace the old one: if two have the id, the one that is not old.
 func standsIn(c raft.Configuration, old raft.Peer, id raft.NodeID) (raft.Member, bool) {
 	if old.Incarnation == 0 {
 		m, _ := c.Member(old.ID)
@@ -198,8 +198,8 @@ func idsOf(m node.Members) (ids []raft.NodeID) {
 	return ids
 }
 
-// explainChange returns the API's error for an error about a change of the members, with the command that helps; nil for
-// any other error. Some of these errors also match the error of a context that has ended.
+// explainChange returns the API's error for an error of a membership change, with the command that helps; nil for any other
+// error. Some of these errors also match the error of a context that has ended.
 func explainChange(err error) *api.Error {
 	if e := explainMember(err); e != nil {
 		return e
@@ -224,7 +224,7 @@ func explainChange(err error) *api.Error {
 	case errors.As(err, &earlier):
 		return api.Errorf(api.EarlierRelease, "upgrade "+joined(earlier.IDs, ", ")+" first, then try again", "%v", err)
 	case errors.As(err, &field):
-		return api.Errorf(api.BadRequest, "raftkv members --help says what it takes", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return api.Errorf(api.BadRequest, "see raftkv members --help", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return nil
 }
@@ -241,11 +241,11 @@ func explainMember(err error) *api.Error {
 	var used *raft.AddressInUseError
 	switch {
 	case errors.As(err, &late):
-		return api.Errorf(api.GivenUp, "the same command goes on from there; --patience waits longer", "%v", err)
+		return api.Errorf(api.GivenUp, "run the same command again: it continues from there; --patience waits longer", "%v", err)
 	case errors.Is(err, raft.ErrChangeGivenUp):
-		return api.Errorf(api.GivenUp, "raftkv members shows what is left of it; the same command goes on from there", "%v", err)
+		return api.Errorf(api.GivenUp, "raftkv members shows what is left of it; run the same command again: it continues from there", "%v", err)
 	case errors.As(err, &unknown):
-		return api.Errorf(api.UnknownMember, "raftkv members shows who there is", "%v", err)
+		return api.Errorf(api.UnknownMember, "raftkv members shows the members", "%v", err)
 	case errors.As(err, &exists) && exists.Answers:
 		return api.Errorf(api.MemberRuns, "raftkv members --json shows the incarnations", "%v", err)
 	case errors.As(err, &exists):

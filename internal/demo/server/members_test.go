@@ -93,7 +93,7 @@ func TestMembers_SaysHowFarAChangeIs(t *testing.T) {
 	assert.Equal(t, &api.CatchUp{Match: 7, Last: 90, Snapshot: &api.Transfer{Last: 6, Peer: "n4", Done: 10, Total: 40}}, now.Members[3].CatchUp)
 	assert.Equal(t, &api.CatchUp{Match: 89, Last: 90, Rate: 2.5, LeftMS: 400, IdleMS: 1000}, now.Members[4].CatchUp)
 	m.SetStatus(node.Status{ID: "n1", Members: []node.MemberStatus{{Member: c.Configuration.Members[3]}}})
-	assert.Nil(t, get(c).Members[3].CatchUp, "only the leader knows")
+	assert.Nil(t, get(c).Members[3].CatchUp, "only the leader knows the progress")
 
 	c = threeVoters()
 	for _, member := range c.Configuration.Members {
@@ -107,7 +107,7 @@ func TestMembers_SaysHowFarAChangeIs(t *testing.T) {
 	assert.Equal(t, []string{"n1 leaves", "n2 leaves", "n3 voter", "n4 enters"}, standings(now))
 }
 
-// changing records the changes that it is asked for.
+// changing is a node that records the changes that it is asked for.
 type changing struct {
 	*rafttest.Fake[*kv.Store]
 	asked   raft.Change
@@ -160,19 +160,19 @@ func TestChange_SaysAllThatAChangeCan(t *testing.T) {
 func TestChange_BadBodies(t *testing.T) {
 	m := newMember(t, "n1")
 	for body, says := range map[string]string{
-		"":                                     "no change in JSON",
+		"":                                     "not a change in JSON",
 		"{}{}":                                 "something follows",
 		`{"ad":[]}`:                            `unknown field "ad"`,
 		`{"add":[{"id":"n4","kind":"x"}]}`:     `its kind is "x"`,
-		`{"add":[{"id":"n4","url":"h:4"}]}`:    `"h:4" is no URL of a server`,
+		`{"add":[{"id":"n4","url":"h:4"}]}`:    `"h:4" is not a URL`,
 		`{"add":[{"id":"n4","address":"h"}]}`:  `member "n4": others cannot dial "h"; write host:port`,
 		`{"add":[{"id":"n4","address":":4"}]}`: `cannot dial ":4"`,
 		`{"update":[{"id":"n1","address":"h:0"}]}`:                           `cannot dial "h:0"`,
 		`{"update":[{"id":"n1","address":"h:99999"}]}`:                       `cannot dial "h:99999"`,
-		`{"update":[{"id":"n1","url":"h"}]}`:                                 `"h" is no URL of a server`,
+		`{"update":[{"id":"n1","url":"h"}]}`:                                 `"h" is not a URL`,
 		`{"replace":[{"old":{"id":"n1"},"new":{"address":"0.0.0.0:5001"}}]}`: `cannot dial "0.0.0.0:5001"`,
 		`{"patience":"1"}`:                          `patience "1"`,
-		`{"remove":[{"id":"n","incarnation":"x"}]}`: `"x" is no incarnation`,
+		`{"remove":[{"id":"n","incarnation":"x"}]}`: `"x" is not an incarnation`,
 	} {
 		r := m.do(t, "POST", "/members", body)
 		failure := r.failure(t)
@@ -207,7 +207,7 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 		{&raft.WasRemovedError{ID: "n4"}, api.WasRemoved, 409, "start n4 with an empty --data"},
 		{&raft.AddressInUseError{ID: "n4"}, api.AddressInUse, 409, "its own address"},
 		{&raft.EarlierReleaseError{IDs: []raft.NodeID{"n2"}}, api.EarlierRelease, 409, "upgrade n2 first"},
-		{&raft.CatchUpError{ID: "n4"}, api.GivenUp, 504, "the same command goes on"},
+		{&raft.CatchUpError{ID: "n4"}, api.GivenUp, 504, "run the same command again"},
 		{raft.ErrChangeGivenUp, api.GivenUp, 504, "raftkv members shows"},
 		{&raft.RemovedError{Index: 7}, api.RemovedMember, 410, "ask another member"},
 		{&raft.ConfigError{Field: "Change", Err: errors.New("because")}, api.BadRequest, 400, "--help"},
@@ -224,7 +224,7 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 		failure := r.failure(t)
 		assert.Equal(t, row.code, failure.Code, row.err)
 		assert.Equal(t, row.status, r.StatusCode, row.err)
-		if insecure := (*transport.InsecureError)(nil); !errors.As(row.err, &insecure) { // that one names fields, not flags
+		if insecure := (*transport.InsecureError)(nil); !errors.As(row.err, &insecure) { // that error names fields, not flags
 			assert.Contains(t, failure.Message, strings.ReplaceAll(row.err.Error(), "\n", "; "))
 		}
 		assert.NotContains(t, failure.Message, "\n", "it is printed on one line")
@@ -252,14 +252,15 @@ func TestChange_NoTwoMembersHaveOneURL(t *testing.T) {
 		if leadsTo == 409 {
 			failure := r.failure(t)
 			assert.Equal(t, api.AddressInUse, failure.Code)
-			assert.Contains(t, failure.Message, "cannot have the URL "+two+": that is the one of n2")
+			assert.Contains(t, failure.Message, "cannot have the URL "+two+": it is the URL of n2")
 		}
 		m.SetStatus(node.Status{ID: "n1"})
 		assert.Equal(t, 200, m.do(t, "POST", "/members", body).StatusCode, "a follower may know a former configuration")
 	}
 }
 
-// After a replacement that was given up an id stands twice. The change says which member is meant, or what is wrong with it.
+// After a replacement that was given up, two members have one id. The server decides which one is meant, or explains the
+// problem.
 func TestChange_OneOfTwoMembersWithAnID(t *testing.T) {
 	n := &changing{Fake: rafttest.NewFake("n1", &kv.Store{})}
 	n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Term: 3, Leader: "n1", Role: raft.Leader}})
@@ -331,7 +332,7 @@ func TestChange_ALeaderOfAnEarlierReleaseIsNamed(t *testing.T) {
 	assert.Equal(t, "upgrade n1 first, then try again", r.failure(t).Remedy)
 }
 
-// lasting makes changes that take longer than the caller waits.
+// lasting is a node whose changes take longer than the caller waits.
 type lasting struct{ *rafttest.Fake[*kv.Store] }
 
 func (lasting) ChangeMembers(ctx context.Context, _ raft.Change, _ raft.Index) (node.Members, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// describeMembers returns the configuration, and what the node knows of its members.
+// describeMembers returns the configuration, and the node's knowledge of its members.
 func describeMembers(c node.Members, n node.Status) api.Members {
 	out := api.Members{
 		ID: string(n.ID), Cluster: n.ClusterName, Term: uint64(n.Term), Leader: string(n.Leader), Tolerance: n.Tolerance,
@@ -48,7 +48,7 @@ func describeMembers(c node.Members, n node.Status) api.Members {
 	return out
 }
 
-// phaseOf says in words which voters are replaced by which; "" unless both must agree.
+// phaseOf describes a joint configuration, with the former and the new voters; "" if the configuration is not joint.
 func phaseOf(c raft.Configuration) string {
 	if !c.Joint() {
 		return ""
@@ -63,7 +63,7 @@ func phaseOf(c raft.Configuration) string {
 	return "joint: " + api.List(before) + " → " + api.List(after)
 }
 
-// changeOf describes the change that is running; nil if none is.
+// changeOf describes the running change; nil if there is none.
 func changeOf(c node.Members) *api.Changing {
 	switch {
 	case c.Index == 0:
@@ -84,7 +84,7 @@ func changeOf(c node.Members) *api.Changing {
 	return nil
 }
 
-// standingOf says what the running change makes of the member.
+// standingOf returns the role of a member in the running change.
 func standingOf(c raft.Configuration, m raft.Member) string {
 	was := slices.Contains(c.Outgoing, m.Peer())
 	switch {
@@ -104,7 +104,7 @@ func standingOf(c raft.Configuration, m raft.Member) string {
 	return api.StandingVoter
 }
 
-// catchUpOf says how far a member is that does not vote yet; nil if this node does not lead.
+// catchUpOf returns the progress of a member that does not vote yet; nil if this node does not lead.
 func catchUpOf(n node.Status, m node.MemberStatus) *api.CatchUp {
 	if n.Role != raft.Leader || m.Kind != raft.Learner {
 		return nil
@@ -119,8 +119,8 @@ func catchUpOf(n node.Status, m node.MemberStatus) *api.CatchUp {
 	return c
 }
 
-// checkPlace returns what is wrong with the address and the URL of a member; either may be "". The library dials whatever
-// it is told, since a resolver may know more; this store has none.
+// checkPlace returns an error if the address or the URL of a member cannot be used; either may be "". The library accepts any
+// address, because a program may have a resolver; this store has none.
 func checkPlace(id, address, url string) error {
 	var wrong error
 	if address != "" {
@@ -142,9 +142,9 @@ func valueOf(s *string) string {
 	return *s
 }
 
-// checkIncarnations refuses a change that names an incarnation which no member has, although one has its id, and one that is to
-// give a vote to an id that has one already, and a learner besides. Only the leader does, as below, and while a change is under
-// way the library judges: it may be the same change, asked for again.
+// checkIncarnations refuses a change that names an unknown incarnation of a known id. It also refuses to give a vote to an id
+// that belongs to both a voter and a learner. Only the leader checks this, as below. While a change is under way, the library
+// judges instead: it may be the same change, asked for again.
 func (s *Server) checkIncarnations(c raft.Change) error {
 	members := s.node.Members()
 	known := members.Configuration
@@ -178,13 +178,13 @@ func (s *Server) checkIncarnations(c raft.Change) error {
 	return nil
 }
 
-// checkURLs refuses to give a member the URL of another one: requests that are forwarded to it would go there. Only the
-// leader does, since others may know a former configuration.
+// checkURLs refuses to give a member the URL of another one, because requests would be forwarded to the wrong member. Only the
+// leader checks this, because others may know a former configuration.
 func (s *Server) checkURLs(c raft.Change) error {
 	if s.node.Status().Role != raft.Leader {
 		return nil
 	}
-	given := map[raft.NodeID]string{} // of the members that the change names
+	given := map[raft.NodeID]string{} // URLs that the change gives, by member
 	for _, m := range c.Add {
 		given[m.ID] = m.Meta
 	}
@@ -202,7 +202,7 @@ func (s *Server) checkURLs(c raft.Change) error {
 		for _, m := range s.node.Members().Configuration.Members {
 			if _, changes := given[m.ID]; url != "" && m.Meta == url && !changes {
 				return api.Errorf(api.AddressInUse, "give each member its own URL; raftkv members shows them",
-					"%s cannot have the URL %s: that is the one of %s", id, url, m.ID)
+					"%s cannot have the URL %s: it is the URL of %s", id, url, m.ID)
 			}
 		}
 	}

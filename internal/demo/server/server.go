@@ -21,29 +21,29 @@ import (
 
 // Limits of the server.
 const (
-	RequestTimeout    = 5 * time.Second // of carrying out one request
+	RequestTimeout    = 5 * time.Second // limit for carrying out one request
 	readyTimeout      = time.Second
 	ReadHeaderTimeout = 5 * time.Second
 	ReadTimeout       = 30 * time.Second
 	WriteTimeout      = 30 * time.Second
 	IdleTimeout       = 2 * time.Minute
 	HeaderBytesMax    = 16 << 10
-	RequestsMax       = 512              // carried out at the same time; more are answered "overloaded"
-	SnapshotsMax      = 16               // of them, that wait for a snapshot
-	ChangesMax        = 16               // of them, that wait for a change of the members
-	ChangeTimeout     = 10 * time.Second // of a request that changes the members: longer than the search for a new one
+	RequestsMax       = 512              // requests carried out at the same time; the answer to others is "overloaded"
+	SnapshotsMax      = 16               // requests that wait for a snapshot
+	ChangesMax        = 16               // requests that wait for a membership change
+	ChangeTimeout     = 10 * time.Second // limit of a request that changes the members: longer than the contact with a new member takes
 
 	// Limits of the bodies and replies under way, and of the bodies whose requests are carried out. See transfers.
 	BodiesMax      = 4096
 	BodiesBytesMax = 128 << 20
 	BodyTimeout    = 10 * time.Second // for a whole body
-	bodyGrowBytes  = 4 << 10          // reserved for a body at first, whatever length it declares
+	bodyGrowBytes  = 4 << 10          // reserved for a body initially, whatever length it declares
 
 	RepliesMax       = 4096
 	RepliesBytesMax  = 64 << 20
 	ReplyTimeout     = 5 * time.Second // for each replyPieceBytes
 	replyPieceBytes  = 64 << 10
-	replyBufferBytes = 128 << 10 // in the kernel for each connection; the kernel uses up to twice that
+	replyBufferBytes = 128 << 10 // buffer in the kernel for each connection; the kernel uses up to twice that
 )
 
 // Node is the part of *node.Node that the server needs.
@@ -67,9 +67,9 @@ type Server struct {
 	node     Node
 	store    *kv.Store
 	id       string
-	names    map[string]bool // beside those in the configuration, see isOwn
+	names    map[string]bool // names in addition to those in the configuration, see isOwn
 	origins  http.CrossOriginProtection
-	routes   map[string]handler // by path; a ServeMux would answer some requests itself, in text
+	routes   map[string]handler // by path; a ServeMux would answer some requests itself, as text
 	running  chan struct{}      // a semaphore of RequestsMax
 	waiting  chan struct{}      // a semaphore of SnapshotsMax
 	changing chan struct{}      // a semaphore of ChangesMax
@@ -78,8 +78,8 @@ type Server struct {
 	forward  forwarder
 }
 
-// New returns the server of a member. The handler metrics answers /metrics. It answers requests for IP addresses, names of
-// loopback, and the names in the URLs of the configuration and in the given ones.
+// New returns the server of a member. The handler metrics answers /metrics. The server answers requests for IP addresses, names
+// of loopback, and the names in the URLs of the configuration and in the given URLs.
 func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server {
 	s := &Server{
 		node: n, store: store, id: string(n.Status().ID), names: map[string]bool{},
@@ -104,7 +104,7 @@ func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server 
 	return s
 }
 
-// HTTP returns an http.Server around the handler, with all limits set. Serve it with a Listener.
+// HTTP returns an http.Server for the handler, with all limits set. Use it with a Listener.
 func (s *Server) HTTP() *http.Server {
 	return &http.Server{
 		Handler:                      s,
@@ -137,11 +137,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := s.carryOut(r, body)
-	x.done() // a client may be slow to read the answer
+	x.done() // a client may read the answer slowly
 	s.deliver(w, r, a)
 }
 
-// prompt are the paths whose requests never wait, and must work under load. POST /members is not among them.
+// prompt lists the paths whose requests never wait, and must work under load. POST /members is an exception.
 var prompt = []string{api.HealthPath, api.StatusPath, api.MetricsPath, api.MembersPath}
 
 // carryOut returns the answer to a request.
@@ -190,20 +190,21 @@ func methods(table methodTable) handler {
 		}
 		allowed := slices.Sorted(maps.Keys(table))
 		a := fail(api.Errorf(api.MethodNotAllowed, "use "+strings.Join(allowed, " or "),
-			"%s is not for %s", r.Method, r.URL.Path))
+			"%s is not allowed for %s", r.Method, r.URL.Path))
 		a.header.Set("Allow", strings.Join(allowed, ", "))
 		return a
 	}
 }
 
-// explain returns the API's error for an error of the node. Its code tells the caller what to do.
+// explain returns the API's error for an error of the node. The code tells the caller what to do.
 func explain(err error) *api.Error {
 	e := *explained(err)
 	e.Message = strings.TrimPrefix(e.Message, "raft: ")
 	return &e
 }
 
-// explain is the function explain, for an error of this member itself: without a majority, neither time nor a command helps.
+// explain is the function explain for an error of this member itself: after a loss of the majority, neither waiting nor a
+// command helps.
 func (s *Server) explain(err error) *api.Error {
 	e := explain(err)
 	if e.Code == api.NoLeader || errors.Is(err, node.ErrWiped) {
@@ -228,16 +229,16 @@ func explained(err error) *api.Error {
 	case errors.As(err, &mine):
 		return mine
 	case errors.Is(err, node.ErrOutcomeUnknown):
-		return api.Errorf(api.OutcomeUnknown, "it may or may not be carried out: read before you try again", "%v", err)
+		return api.Errorf(api.OutcomeUnknown, "the request may or may not be carried out: read before you try again", "%v", err)
 	case errors.As(err, &full):
-		return api.Errorf(api.Overloaded, "try again; if that lasts, raftkv status says which disk needs room", "%v", err)
+		return api.Errorf(api.Overloaded, "try again; if this persists, raftkv status says which disk needs room", "%v", err)
 	case errors.Is(err, raft.ErrOverloaded):
 		return api.Errorf(api.Overloaded, "try again in a second", "%v", err)
 	case errors.Is(err, raft.ErrRemoved):
 		return api.Errorf(api.RemovedMember, "ask another member", "%v", err)
 	case errors.Is(err, node.ErrWiped):
 		return api.Errorf(api.Closed, "ask another member; raftkv members replace puts this one in its former place", "%v", err)
-	case ofNoUse(err):
+	case servesNothing(err):
 		return api.Errorf(api.Closed, "ask another member", "%v", err)
 	case errors.Is(err, kv.ErrRestoring):
 		return api.Errorf(api.Restoring, "ask another member", "%v", err)
@@ -256,25 +257,25 @@ func explained(err error) *api.Error {
 	case errors.Is(err, node.ErrSnapshotUnsupported):
 		return api.Errorf(api.Unsupported, "ask another member", "%v", err)
 	case errors.As(err, &notLeader) && notLeader.Leader != nil:
-		return api.Errorf(api.NotLeader, "ask the leader, or try again", "%v", err)
+		return api.Errorf(api.NotLeader, "ask the leader, or try again later", "%v", err)
 	case errors.As(err, &notLeader):
 		return api.Errorf(api.NoLeader, "try again in a second; /status says why there is none", "%v", err)
 	case errors.As(err, &tooLarge):
 		return api.Errorf(api.ValueTooLarge, "store less under one key", "%v", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return api.Errorf(api.NoLeader, "try again; /status says why it took so long", "it did not begin in time: %v", err)
+		return api.Errorf(api.NoLeader, "try again; /status says why it took so long", "the request did not begin in time: %v", err)
 	}
 	return api.Errorf(api.Internal, "look at the log of this member", "%v", err)
 }
 
-// ofNoUse reports whether this member serves no requests any longer. The request was not carried out.
-func ofNoUse(err error) bool {
+// servesNothing reports whether this member serves no requests any longer. The request was not carried out.
+func servesNothing(err error) bool {
 	var stale *raft.StaleImageError
 	var contradicted *raft.ContradictedError
 	return errors.Is(err, raft.ErrClosed) || errors.Is(err, node.ErrWiped) || errors.Is(err, raft.ErrRemoved) || errors.As(err, &stale) || errors.As(err, &contradicted)
 }
 
-// health answers whether the node runs.
+// health reports whether the node runs.
 func (s *Server) health(*http.Request, []byte) answer {
 	if err := s.node.Err(); err != nil {
 		return fail(api.Errorf(api.Closed, "restart this member; its log says more", "the node has ended: %v", err))
@@ -282,13 +283,13 @@ func (s *Server) health(*http.Request, []byte) answer {
 	return reply(http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// ready answers whether the log is replayed and a leader is known.
+// ready reports whether the log is replayed and a leader is known.
 func (s *Server) ready(r *http.Request, _ []byte) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	err := s.node.Ready(ctx)
 	switch {
-	case ofNoUse(err): // waiting would not help
+	case servesNothing(err): // waiting would not help
 		e := s.explain(err)
 		return fail(api.Errorf(api.NotReady, e.Remedy, "%s", e.Message))
 	case err != nil:
@@ -297,7 +298,7 @@ func (s *Server) ready(r *http.Request, _ []byte) answer {
 	return reply(http.StatusOK, map[string]string{"status": "ready"})
 }
 
-// applied returns the header of an answer that was read from this version of the store.
+// applied returns the header of an answer from this version of the store.
 func applied(v kv.View) http.Header {
 	h := http.Header{}
 	h.Set(api.AppliedHeader, strconv.FormatUint(uint64(v.Applied()), 10))

@@ -10,8 +10,8 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// snapshot makes this member take a snapshot. A large one takes longer than a request may: then the answer has status 202,
-// and /status says how far it is.
+// snapshot makes this member take a snapshot. If that takes longer than a request may, the answer has status 202, and /status
+// shows the progress.
 func (s *Server) snapshot(r *http.Request, _ []byte) answer {
 	select {
 	case s.waiting <- struct{}{}:

@@ -55,7 +55,7 @@ func TestSnapshot_IsTakenOnRequest(t *testing.T) {
 	}
 }
 
-// slow takes snapshots for as long as the caller waits.
+// slow is a node whose snapshots take as long as the caller waits.
 type slow struct{ *rafttest.Fake[*kv.Store] }
 
 func (slow) Snapshot(ctx context.Context) (raft.EntryID, error) {
@@ -63,7 +63,7 @@ func (slow) Snapshot(ctx context.Context) (raft.EntryID, error) {
 	return raft.EntryID{}, ctx.Err()
 }
 
-// post sends POST /snapshot with a context to the handler itself.
+// post sends POST /snapshot with a context directly to the handler.
 func post(ctx context.Context, h http.Handler) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, direct(ctx, http.MethodPost, api.SnapshotPath, ""))

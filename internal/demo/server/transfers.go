@@ -5,27 +5,27 @@ import (
 	"sync"
 )
 
-// transfers holds the bodies that are being read from clients, or the replies that are being written to them. A client may
-// be slow with either, so both are bounded in number and in bytes. If there is no room for another one, the oldest is cut
-// off: an honest client finishes within moments, so slow clients cannot keep it out.
+// transfers holds the bodies that are being read from clients, or the replies that are being written to them. Clients may
+// be slow, so both are bounded in number and in bytes. If there is no room for another one, the oldest is cut off: an
+// honest client finishes within moments, so slow clients cannot keep it out.
 type transfers struct {
 	countMax, bytesMax int
 
 	mu       sync.Mutex
 	underWay list.List // of *transfer, oldest first
-	bytes    int       // of all of them, and of those that have arrived
+	bytes    int       // bytes of all of them, and of bodies that have arrived
 }
 
 // transfer is one body or reply.
 type transfer struct {
 	of    *transfers
-	cut   func() // interrupts it; called at most once
+	cut   func() // interrupts the transfer; called at most once
 	bytes int
-	at    *list.Element // nil once it has arrived, was cut off or has ended
-	gone  bool          // it was cut off or has ended
+	at    *list.Element // nil once the transfer has arrived, was cut off or has ended
+	gone  bool          // the transfer was cut off or has ended
 }
 
-// begin registers a transfer of no bytes yet.
+// begin registers a transfer, which has no bytes yet.
 func (t *transfers) begin(cut func()) *transfer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,9 +37,9 @@ func (t *transfers) begin(cut func()) *transfer {
 	return x
 }
 
-// take reserves that many more bytes. To make room, it cuts off the oldest other transfers that hold more than their share
-// of bytesMax; smaller ones cannot fill it. If the transfer was cut off meanwhile, or there is still no room, take ends
-// the transfer and returns false.
+// take reserves n more bytes. To make room, it cuts off the oldest other transfers that hold more than their share of bytesMax;
+// smaller ones together cannot exhaust it. If the transfer was cut off meanwhile, or if there is still no room, take ends the
+// transfer and returns false.
 func (x *transfer) take(bytes int) bool {
 	t := x.of
 	t.mu.Lock()

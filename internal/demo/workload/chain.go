@@ -19,18 +19,18 @@ type chain struct {
 	client int
 	prefix string
 	now    func() int64
-	count  int // keys so far
+	count  int // number of keys so far
 
-	*round        // of the present key
-	next   uint64 // the number of the latest write
+	*round        // history of the present key
+	next   uint64 // number of the latest write
 	last   link
-	// pending are the writes of unknown outcome since last. All of them are conditional on the revision of last: at most
-	// one takes effect, and none after another link was written.
+	// pending are the writes of unknown outcome after last. All of them are conditional on the revision of last, so at most one
+	// takes effect, and none does once another link was written.
 	pending []uint64
-	// look says that the key must be read before the next write; moved, that a write was refused because the key had
+	// look says that the key must be read before the next write; moved says that a write was refused because the key had
 	// changed.
 	look, moved bool
-	// ending says that nothing more is written to the key, and that it is read once more.
+	// ending says that the key is not written any more, but must be read once more.
 	ending bool
 }
 
@@ -40,7 +40,7 @@ func newChain(client int, prefix string, now func() int64) *chain {
 	return ch
 }
 
-// begin continues with a new key.
+// begin continues the chain with a new key.
 func (ch *chain) begin() {
 	ch.count++
 	ch.round = &round{key: fmt.Sprintf("%s/%d", ch.prefix, ch.count)}
@@ -113,7 +113,7 @@ func text(number uint64) string {
 	return strconv.FormatUint(number, 10)
 }
 
-// lookup reads the key and checks that it holds the last link, or one that may have followed it.
+// lookup reads the key and checks that it holds the last link or one of the pending ones.
 func (ch *chain) lookup(ctx context.Context, c *client.Client) (outcome, error) {
 	var found link
 	call := ch.now()
@@ -136,16 +136,16 @@ func (ch *chain) lookup(ctx context.Context, c *client.Client) (outcome, error) 
 	ch.stand(found)
 	switch {
 	case found == last:
-		return violated, fmt.Errorf("%s: a write on condition of revision %d was refused, and nothing has changed",
+		return violated, fmt.Errorf("%s: a write on condition of revision %d was refused, although nothing has changed",
 			ch.key, last.revision)
 	case !slices.Contains(pending, found.number) || found.revision <= last.revision:
-		return violated, fmt.Errorf("%s: write %d at revision %d was acknowledged, and write %d at revision %d is there",
+		return violated, fmt.Errorf("%s: write %d at revision %d was acknowledged, but write %d at revision %d is there",
 			ch.key, last.number, last.revision, found.number, found.revision)
 	}
 	return stepped, nil
 }
 
-// stand makes the link the last one.
+// stand sets the last link.
 func (ch *chain) stand(l link) {
 	ch.last, ch.pending, ch.look, ch.moved = l, nil, false, false
 }

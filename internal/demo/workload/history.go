@@ -20,9 +20,9 @@ type line struct {
 	Key      string `json:"key"`
 	Client   int    `json:"client"`
 	Op       string `json:"op"`
-	Value    string `json:"value,omitempty"`    // written or read; empty: absent
-	Expected string `json:"expected,omitempty"` // of a swap; empty: absent
-	Revision uint64 `json:"revision,omitempty"` // in the answer
+	Value    string `json:"value,omitempty"`    // value written or read; empty: absent
+	Expected string `json:"expected,omitempty"` // expected value of a swap; empty: absent
+	Revision uint64 `json:"revision,omitempty"` // revision in the answer
 	Failed   bool   `json:"failed,omitempty"`   // a swap whose condition did not hold
 	Call     int64  `json:"call"`
 	Return   int64  `json:"return,omitempty"` // 0: the outcome is unknown
@@ -70,7 +70,7 @@ type journal struct {
 	path string
 	file *os.File
 	out  *bufio.Writer
-	err  error // the first one
+	err  error // the first error
 }
 
 // openJournal returns nil if the path is empty. close returns the error of a file that cannot be created.
@@ -141,7 +141,7 @@ func (j *journal) read(key string) (*round, error) {
 	}
 }
 
-// document saves the round and a picture of it, and returns where they are, or the error.
+// document saves the round and a picture of it, and returns a text that says where they are or why they are missing.
 func (r *round) document(dir string, info porcupine.LinearizationInfo) string {
 	picture, err := drawPicture(dir, info)
 	if err == nil {

@@ -14,22 +14,22 @@ const (
 	opGet opKind = iota
 	opPut
 	opDelete
-	opSwap // a Put on condition that the register holds the expected value; "" is absence
+	opSwap // a Put if the register holds the expected value; "" means absent
 )
 
 // input is an operation on one register. No value is written twice, so a value identifies its write.
 type input struct {
 	kind     opKind
-	value    string // to be written
-	expected string // of opSwap
+	value    string // value to be written
+	expected string // expected value of an opSwap
 }
 
 // output is the outcome of an operation.
 type output struct {
-	unknown  bool   // the outcome of a write; it may take effect at any time after its call, or never
+	unknown  bool   // the outcome of a write is unknown: it may take effect at any time after its call, or never
 	failed   bool   // the condition of an opSwap did not hold
-	value    string // the result of an opGet; "" is absence
-	revision uint64 // of the register after the operation; 0 if it is absent
+	value    string // result of an opGet; "" means absent
+	revision uint64 // revision of the register after the operation; 0 if it is absent
 }
 
 // forever is the return time of an operation with an unknown outcome: it stays concurrent with all later operations.
@@ -39,11 +39,11 @@ const forever = math.MaxInt64
 // revision must rise with every change, and equal the one in the answer.
 type register struct {
 	value    string
-	revision uint64 // of the last change; if not exact, a lower bound of it
+	revision uint64 // revision of the last change; a lower bound if not exact
 	exact    bool
 }
 
-// registerModel describes how one key must behave for all clients together.
+// registerModel defines how one key must behave for all clients together.
 var registerModel = porcupine.Model{
 	Init: func() any { return register{exact: true} },
 	Step: func(state, in, out any) (bool, any) {
@@ -78,8 +78,7 @@ func (r register) step(in input, out output) (bool, register) {
 	return out.revision > r.revision, register{value, out.revision, true}
 }
 
-// seen is the step of a read. A present value must have the revision of its write; if that was unknown, the read makes it
-// known.
+// seen is the step of a read. A present value must have the revision of its write; if that was unknown, the read determines it.
 func (r register) seen(out output) (bool, register) {
 	switch {
 	case out.value != r.value:

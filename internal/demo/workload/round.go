@@ -12,9 +12,9 @@ import (
 // Limits of a round.
 const (
 	roundOpsMax     = 400 // operations
-	roundUnknownMax = 6   // of them with unknown outcome: each may double the work of the check
+	roundUnknownMax = 6   // operations with unknown outcome; each may double the work of the check
 	checkTimeout    = 20 * time.Second
-	checksMax       = 8 // rounds that wait for their check; with more, clients wait
+	checksMax       = 8 // rounds that may wait for their check; beyond that, clients wait
 )
 
 // round is the history of one register, which all clients use for a while and then never again, or of one chain. A
@@ -24,8 +24,8 @@ type round struct {
 	key     string
 	ops     []porcupine.Operation
 	unknown int
-	active  int  // clients in it
-	stays   bool // its key is read once more at the end
+	active  int  // number of clients in the round
+	stays   bool // the key is read once more at the end
 }
 
 func (r *round) full() bool { return len(r.ops) >= roundOpsMax || r.unknown >= roundUnknownMax }
@@ -40,7 +40,7 @@ func (r *round) add(client int, call, ret int64, in input, out output) {
 	r.ops = append(r.ops, op)
 }
 
-// rounds hands out the current round. Its methods may be called from any goroutine.
+// rounds gives clients the current round. Its methods may be called from any goroutine.
 type rounds struct {
 	prefix string
 	start  time.Time
@@ -67,14 +67,15 @@ func (s *rounds) enter() (*round, int64) {
 	return s.current, s.now()
 }
 
-// leave records the operation. A nil out means that it did not happen. It waits while too many rounds wait to be checked.
+// leave records the operation. A nil out means that the operation did not happen. leave waits while too many rounds wait for
+// their check.
 func (s *rounds) leave(r *round, client int, call int64, in input, out *output) {
 	if s.record(r, client, call, in, out) {
 		s.ended <- r
 	}
 }
 
-// record is leave without the wait. It reports whether the round is over.
+// record is leave without the wait, and reports whether the round is over.
 func (s *rounds) record(r *round, client int, call int64, in input, out *output) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +106,7 @@ func (s *rounds) finish() {
 
 func (s *rounds) now() int64 { return int64(time.Since(s.start)) }
 
-// check checks a round, and saves a picture of one that is not linearizable.
+// check checks a round. It saves a picture of a round that is not linearizable.
 func (r *round) check(pictureDir string) (porcupine.CheckResult, string) {
 	result := porcupine.CheckOperationsTimeout(registerModel, r.ops, checkTimeout)
 	if result != porcupine.Illegal {

@@ -15,9 +15,9 @@ import (
 // the last known change is enough, together with the writes of unknown outcome, which may take effect later.
 type standing struct {
 	key      string
-	value    string   // "" is absence
-	revision uint64   // of the last known change
-	maybe    []string // the values of writes of unknown outcome; "" is absence
+	value    string   // last known value; "" means absent
+	revision uint64   // revision of the last known change
+	maybe    []string // values of writes of unknown outcome; "" means absent
 }
 
 // standing returns the values that the round's key may have at the end.
@@ -42,7 +42,7 @@ func (r *round) standing() standing {
 	return s
 }
 
-// judge returns an error if the key must not hold what was found.
+// judge returns an error if the key must not hold the value that was found.
 func (s standing) judge(found output) error {
 	switch {
 	case found.value == "" && s.value == "":
@@ -52,17 +52,17 @@ func (s standing) judge(found output) error {
 	case (found.value == "" || found.revision > s.revision) && slices.Contains(s.maybe, found.value):
 		return nil
 	}
-	return fmt.Errorf("%s: %q of revision %d was acknowledged or read, and at the end %q of revision %d is there",
+	return fmt.Errorf("%s: %q of revision %d was acknowledged or read, but at the end %q of revision %d is there",
 		s.key, s.value, s.revision, found.value, found.revision)
 }
 
-// scan reads every key that was kept, and counts a violation for each that holds a wrong value. It fails if a key cannot be
-// read before the context ends.
+// scan reads every kept key, and counts a violation for each key with a wrong value. It fails if a key cannot be read
+// before the context ends.
 func (w *Workload) scan(ctx context.Context) error {
 	for _, s := range w.kept {
 		found, err := w.look(ctx, s.key)
 		if err != nil {
-			return fmt.Errorf("the last look at %s: %w", s.key, err)
+			return fmt.Errorf("the final read of %s: %w", s.key, err)
 		}
 		w.mu.Lock()
 		w.verdict.Scanned++
@@ -74,7 +74,7 @@ func (w *Workload) scan(ctx context.Context) error {
 	return nil
 }
 
-// look reads a key linearizably, from any member that answers.
+// look reads a key linearizably from any member that answers.
 func (w *Workload) look(ctx context.Context, key string) (output, error) {
 	return client.Try(ctx, w.clients(), func(c *client.Client) (output, error) {
 		value, err := c.Get(ctx, key, api.Linearizable)
@@ -85,13 +85,14 @@ func (w *Workload) look(ctx context.Context, key string) (output, error) {
 	})
 }
 
-// illustrate saves a picture of the history of a key and of its final read, and returns where it is, or why there is none.
+// illustrate saves a picture of the history of a key with its final read, and returns a text that says where the picture is, or
+// why there is none.
 func (w *Workload) illustrate(key string, found output) string {
 	switch {
 	case w.journal == nil:
-		return "its history was not written down"
+		return "its history was not saved"
 	case w.Verdict().Lost >= violationsMax:
-		return "there are pictures of others"
+		return "pictures of other keys were saved"
 	}
 	r, err := w.journal.read(key)
 	if err != nil {
@@ -105,7 +106,7 @@ func (w *Workload) illustrate(key string, found output) string {
 	return r.document(w.cfg.Dir, info)
 }
 
-// Keys returns the keys of all histories that were kept, see Config.Keep. Call it after Verify.
+// Keys returns all kept keys, see Config.Keep. Call it after Verify.
 func (w *Workload) Keys() (keys []string) {
 	for _, s := range w.kept {
 		keys = append(keys, s.key)

@@ -1,5 +1,5 @@
 // Package workload writes to and reads from a running cluster and checks the answers: no acknowledged write is lost, and
-// all clients together have seen one store (it is linearizable). Memory stays bounded however long it runs.
+// the history of all clients together is linearizable. Its memory is bounded, however long it runs.
 package workload
 
 import (
@@ -19,33 +19,33 @@ import (
 )
 
 const (
-	// DefaultTimeout is Config.Timeout where that is 0.
+	// DefaultTimeout replaces a Config.Timeout of 0.
 	DefaultTimeout = time.Second
 	// One in registerEvery operations of a client is on the shared register.
 	registerEvery = 4
-	// failurePause is a client's pause after an error, beside Config.Pause.
+	// failurePause is a client's pause after an error, in addition to Config.Pause.
 	failurePause  = 5 * time.Millisecond
-	violationsMax = 16 // kept as text; all are counted
+	violationsMax = 16 // violations that are kept as text; all are counted
 )
 
 // Config holds the settings of a workload.
 type Config struct {
 	Servers []string // base URLs
 	Clients int
-	// Prefix of all keys; it must be new to the store.
+	// Prefix begins all keys; the store must not have any key with it.
 	Prefix string
-	// Pause of each client between two operations.
+	// Pause is each client's pause between two operations.
 	Pause time.Duration
-	// Timeout ends a request; a write then has an unknown outcome. 0 is DefaultTimeout.
+	// Timeout ends a request; a write then has an unknown outcome. 0 means DefaultTimeout.
 	Timeout time.Duration
-	// Dir gets a picture of a history that is not linearizable.
+	// Dir is the directory for a picture of a history that is not linearizable.
 	Dir string
-	// Keep deletes no key, so that Verify can read all of them again. Memory then grows by some hundred bytes for every 400
+	// Keep keeps all keys, so that Verify can read them again. Memory then grows by some hundred bytes for every 400
 	// operations.
 	Keep bool
 	// History is a file for the whole history, one operation per line; "" means none.
 	History string
-	// Observe is called at the end of each request, unless nil, from any goroutine.
+	// Observe, if not nil, is called at the end of each request, from any goroutine.
 	Observe func(Request)
 }
 
@@ -53,7 +53,7 @@ type Config struct {
 type Request struct {
 	Called, Ended time.Time
 	Result        Result
-	Write         bool // an acknowledged write, if it was answered
+	Write         bool // the request was a write; if it was answered, the write is acknowledged
 }
 
 // Result is the outcome of a request.
@@ -68,13 +68,13 @@ const (
 
 // Verdict holds the findings so far.
 type Verdict struct {
-	Acknowledged uint64 // writes
+	Acknowledged uint64 // acknowledged writes
 	Unknown      uint64 // writes whose outcome is unknown
 	Lost         uint64 // acknowledged writes that are known to be lost
-	Operations   int    // in the histories that have been checked
+	Operations   int    // operations in the checked histories
 	Histories    int
 	Undecided    int // histories that the checker did not finish in time
-	Scanned      int // keys that were read once more at the end, with Config.Keep
+	Scanned      int // keys that were read again at the end, with Config.Keep
 	Violations   []string
 }
 
@@ -107,20 +107,20 @@ type Workload struct {
 	chains  []*chain
 	rounds  *rounds
 	journal *journal
-	kept    []standing // written by the checker, read after Run
+	kept    []standing // appended by the checker, read after Run
 
 	mu      sync.Mutex
 	verdict Verdict
 	waiting map[*waiter]struct{}
 }
 
-// waiter waits for the acknowledgement of a write that was called after a moment.
+// waiter waits for the acknowledgement of a write that was called after a given time.
 type waiter struct {
 	after time.Time
-	at    chan time.Time // the time of the acknowledgement; has room for one
+	at    chan time.Time // receives the time of the acknowledgement; has room for one
 }
 
-// New returns a workload. It does nothing before Run.
+// New returns a workload, which does nothing before Run.
 func New(cfg Config) *Workload {
 	w := &Workload{
 		cfg: cfg, http: client.NewHTTP(cfg.Clients, cmp.Or(cfg.Timeout, DefaultTimeout)),
@@ -133,8 +133,7 @@ func New(cfg Config) *Workload {
 	return w
 }
 
-// Run works until the context ends, and returns when every request has ended and every history has
-// been checked. It is called once.
+// Run works until the context ends. It returns when every request has ended and every history has been checked. Call it once.
 func (w *Workload) Run(ctx context.Context) {
 	defer w.http.CloseIdleConnections()
 	var clients, checker sync.WaitGroup
@@ -175,7 +174,7 @@ func (w *Workload) checkRounds() {
 	}
 }
 
-// discard tries to delete a register that is not read again. It does not retry.
+// discard tries once to delete a register that is not read again.
 func (w *Workload) discard(key string) {
 	for _, c := range w.clients() {
 		if _, err := c.Delete(context.Background(), key, client.Condition{}); err == nil {
@@ -207,7 +206,7 @@ func (w *Workload) Verdict() Verdict {
 	return v
 }
 
-// Verify reads the keys of all chains once more, and with Config.Keep all other keys too. It returns the final verdict. It
+// Verify reads the keys of all chains again, and with Config.Keep all other keys, too. It returns the final verdict. It
 // fails if the context ends first, for example because there is no leader. Call it after Run has returned.
 func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
 	defer w.http.CloseIdleConnections()
@@ -224,14 +223,15 @@ func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
 			return struct{}{}, nil
 		})
 		if err != nil {
-			return w.Verdict(), fmt.Errorf("the last look at %s: %w", ch.key, err)
+			return w.Verdict(), fmt.Errorf("the final read of %s: %w", ch.key, err)
 		}
 	}
 	err := w.scan(ctx)
 	return w.Verdict(), err
 }
 
-// NextAcknowledged waits until a write that was called after the given moment is acknowledged, and returns when that was.
+// NextAcknowledged waits until a write that was called after the given time is acknowledged, and returns the time of the
+// acknowledgement.
 func (w *Workload) NextAcknowledged(ctx context.Context, after time.Time) (time.Time, error) {
 	waiting := &waiter{after, make(chan time.Time, 1)}
 	w.mu.Lock()
@@ -250,7 +250,7 @@ func (w *Workload) NextAcknowledged(ctx context.Context, after time.Time) (time.
 	}
 }
 
-// noTime stands for the time of a step that no client called.
+// noTime is the time of a step that no client called.
 var noTime time.Time
 
 // count records the outcome of a step and the time at which it was called.
@@ -280,14 +280,14 @@ func (w *Workload) count(result outcome, err error, called time.Time) {
 
 var results = [...]Result{stepped: Answered, acked: Answered, violated: Answered, unknown: Unknown, nowhere: Refused}
 
-// worker is one client.
+// worker is one client of the workload.
 type worker struct {
 	w       *Workload
 	id      int
 	servers []*client.Client
-	at      int // the index of the present server
+	at      int // index of the present server
 	chain   *chain
-	// What this client last read from the register in the present round.
+	// The value that this client last read from the register in the present round.
 	round    *round
 	value    string
 	revision uint64

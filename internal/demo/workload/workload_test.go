@@ -24,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// store is a correct server with a function of the test between it and the clients.
+// store is a correct server. A function of the test may intercept the requests of clients.
 type store struct {
 	*rafttest.Fake[*kv.Store]
 	real     http.Handler
@@ -81,7 +81,7 @@ func TestWorkload_TakesUnknownOutcomesAndRefusalsAsTheyAre(t *testing.T) {
 		switch {
 		case r.Method == http.MethodGet:
 			s.real.ServeHTTP(w, r)
-		case n%20 == 0: // carried out, and not answered
+		case n%20 == 0: // carried out, but not answered
 			s.real.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
 		case n%20 == 1: // neither carried out nor answered
@@ -98,7 +98,7 @@ func TestWorkload_TakesUnknownOutcomesAndRefusalsAsTheyAre(t *testing.T) {
 	assert.Positive(t, verdict.Acknowledged)
 }
 
-// rollBack restores a former state of the store: every later write is lost.
+// rollBack restores a former state of the store, so that every later write is lost.
 func rollBack(t *testing.T, s *store, former []byte) {
 	assert.NoError(t, s.FSM.Restore(context.Background(), raft.EntryID{}, bytes.NewReader(former)))
 }
@@ -115,7 +115,7 @@ func TestWorkload_FindsLostWrites(t *testing.T) {
 	var mu sync.Mutex
 	var former []byte
 	verdict, _ := run(t, func(s *store, n int64, w http.ResponseWriter, r *http.Request) {
-		mu.Lock() // one request at a time, so that each write is either answered already or comes later
+		mu.Lock() // one request at a time, so that each write is either answered already or begins later
 		defer mu.Unlock()
 		switch n {
 		case 500:
@@ -159,7 +159,7 @@ func TestWorkload_LooksOnceMoreAtEveryKeyThatItKeeps(t *testing.T) {
 	assert.Greater(t, verdict.Scanned, 6, "chains continue with new keys, too")
 	assert.Len(t, w.Keys(), verdict.Scanned)
 
-	rollBack(t, s, former) // everything is lost, and no client runs that could notice
+	rollBack(t, s, former) // everything is lost, and no running client could notice that
 	verdict, err = w.Verify(t.Context())
 	require.NoError(t, err)
 	assert.Greater(t, verdict.Lost, uint64(6))

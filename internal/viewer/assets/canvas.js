@@ -90,7 +90,7 @@ class Canvas {
     this.later();
   }
 
-  // later draws once before the next frame, however often it is called.
+  // later schedules one drawing before the next frame, however often it is called.
   later() {
     if (this.planned || !this.model) return;
     this.planned = true;
@@ -189,7 +189,7 @@ class Canvas {
     this.pen.textAlign = "left";
   }
 
-  // drawLane draws the state of a node from step to step: a stripe for its role beside one for its term.
+  // drawLane draws the state of a node from step to step: a stripe for its role and one for its term.
   drawLane(lane, view) {
     let step = this.model.stepOf(lane, view.from);
     let top = this.y(view.from) - this.rowHeight;
@@ -290,7 +290,7 @@ class Canvas {
     for (const arrow of this.bold) this.drawArrow(arrow, true);
   }
 
-  // arrow returns the ends of a message's arrow. That of a lost message ends half way.
+  // arrow returns the ends of a message's arrow. The arrow of a lost message ends half way.
   arrow(m) {
     const from = { x: this.x(m.f), y: this.y(m.from) };
     const to = { x: this.x(m.o), y: m.taken ? this.y(m.to) : from.y + 2 * this.rowHeight };
@@ -326,7 +326,7 @@ class Canvas {
     this.line(x - size, y + size, x + size, y - size, color, 1.75);
   }
 
-  // labelArrows draws the names of the messages of the chosen step, each where it covers no badge and no other name.
+  // labelArrows draws the names of the messages of the chosen step, without covering badges or each other.
   labelArrows() {
     const taken = this.badges;
     this.font(11, "bold");

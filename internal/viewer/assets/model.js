@@ -66,7 +66,7 @@ class Model {
     while (i > 0 && m.taken && rows[i] >= m.to && this.rows[rows[i - 1]].t === m.t) i--;
     const own = i < 0 ? 0 : rows[i];
     if (i >= 0 && this.rows[own].t === m.t) return own;
-    const last = countUpTo(this.rows, m.t, (row) => row.t) - 1; // it left later than the step that created it
+    const last = countUpTo(this.rows, m.t, (row) => row.t) - 1; // the message left later than the step that created it
     return Math.max(own, Math.min(last, m.taken ? m.to - 1 : last));
   }
 
@@ -106,7 +106,7 @@ class Model {
     return found;
   }
 
-  // touching returns the messages that a row sends or takes.
+  // touching returns the messages that a row sends or receives.
   touching(row) {
     const step = this.rows[row].step;
     if (!step) return { sent: [], taken: [] };

@@ -7,8 +7,8 @@ const keys = {
 };
 const shifted = { ArrowLeft: "stopBack", ArrowUp: "stopBack", ArrowRight: "stopOn", ArrowDown: "stopOn" };
 
-// addReader adds a function that gets files ([{name, text}]) and returns a list of diagrams, or null if it does not know
-// such files. It throws an error whose message the page shows.
+// addReader adds a function that receives files ([{name, text}]) and returns a list of diagrams, or null for files of an
+// unknown kind. The page shows the message of an error that it throws.
 function addReader(read) { readers.push(read); }
 
 class Page {
@@ -91,8 +91,8 @@ class Page {
 
   places(axis) { return [...new Set(this.diagrams.map((d) => d.at[axis]))]; }
 
-  // agree returns the diagram that a pane shows instead of the given one, so that it has the same value on the shared axis
-  // as the diagram of the first pane.
+  // agree returns the diagram to show in a pane instead of the given one, with the same value on the shared axis as the
+  // diagram of the first pane.
   agree(pane, diagram) {
     if (this.shared < 0 || pane === 0) return diagram;
     const place = this.diagrams[this.chosen[0]].at[this.shared];
@@ -165,7 +165,7 @@ class Page {
     this.quiet = before;
   }
 
-  // nearest returns the diagram with that value on the axis that agrees with the current one on most other axes.
+  // nearest returns, of the diagrams with this value on the axis, the one that agrees with the current one on most other axes.
   nearest(current, axis, value) {
     const agrees = (d) => d.at[axis] !== value ? -1 : d.at.filter((v, i) => v === current.at[i]).length;
     const scores = this.diagrams.map(agrees);
@@ -179,7 +179,7 @@ class Page {
     this.noting = setTimeout(() => this.note(), 150);
   }
 
-  // note writes the place to the hash, unless a link has changed it and follow is about to be called.
+  // note writes the place to the hash, unless a link has just changed the hash and follow is about to be called.
   note() {
     if (location.hash !== this.hash) return;
     const place = this.panes.map((viewer, i) => writePlace(i, this.diagrams.length > 1 ? this.chosen[i] : undefined, viewer.row));
@@ -264,7 +264,7 @@ class Page {
     problem.hidden = true;
     try {
       const diagrams = readers.reduce((found, read) => found || read(files), null);
-      if (!diagrams) throw new Error(files.map((f) => f.name).join(", ") + ": this page knows no such files");
+      if (!diagrams) throw new Error(files.map((f) => f.name).join(", ") + ": this page cannot show files of this kind");
       this.diagrams = diagrams;
       this.axes = [];
       this.begin();
@@ -312,14 +312,14 @@ const helpText = (model, several) => `<form method="dialog"><h2>How to read this
   <p>The strip on top is the whole run, a bar for each member, in the colours of the roles; dashes: it is down. Below it are the
   times. Choose a row, and the panel says what acted there${model?.steps.some((step) => step.log) ? ", how every member is, and what its log holds" : " and how every member is"}.</p>
   <table>
-  <tr><td><kbd>←</kbd> <kbd>→</kbd></td><td>one row back, one row on</td></tr>
-  <tr><td><kbd>Shift</kbd> <kbd>←</kbd> <kbd>→</kbd></td><td>to the last, the next decision or fault</td></tr>
+  <tr><td><kbd>←</kbd> <kbd>→</kbd></td><td>one row back, one row forward</td></tr>
+  <tr><td><kbd>Shift</kbd> <kbd>←</kbd> <kbd>→</kbd></td><td>to the previous, the next decision or fault</td></tr>
   <tr><td><kbd>Page up</kbd> <kbd>Page down</kbd> <kbd>Home</kbd> <kbd>End</kbd></td><td>a screen, the ends</td></tr>
   <tr><td><kbd>f</kbd></td><td>to what went wrong, or the beginning</td></tr>
   <tr><td><kbd>space</kbd></td><td>play, pause</td></tr>
   <tr><td><kbd>+</kbd> <kbd>−</kbd></td><td>larger, smaller rows</td></tr>
   <tr><td><kbd>/</kbd> <kbd>Enter</kbd></td><td>filter the decisions, go to the next of them</td></tr>
-  ${several ? "<tr><td><kbd>o</kbd></td><td>the keys move the other side: the one with the bar on top</td></tr>" : ""}
+  ${several ? "<tr><td><kbd>o</kbd></td><td>the keys control the other side; the bar on top marks the active side</td></tr>" : ""}
   <tr><td><kbd>d</kbd></td><td>dark or light</td></tr></table>
   <p>The address of the page names the row: share it as a link.</p><button autofocus>Close</button></form>`;
 

@@ -139,7 +139,7 @@ class Panel {
     this.fillList(true);
   }
 
-  // next goes to the next row that the filter found, and from the last one to the first.
+  // next goes to the next row that the filter found; after the last one it begins again at the first.
   next() {
     const row = this.found.find((r) => r > this.row) ?? this.found[0];
     if (row !== undefined) this.select(row);
@@ -161,7 +161,7 @@ class Panel {
     const lines = this.found.slice(from, from + Math.ceil(height / listHeight) + 4).map((row, i) => this.line(row, from + i));
     const inner = this.list.firstElementChild;
     inner.style.height = `${Math.max(this.found.length, 1) * listHeight}px`;
-    inner.replaceChildren(...(this.found.length ? lines : [make("p.none", "nothing here says that")]));
+    inner.replaceChildren(...(this.found.length ? lines : [make("p.none", "no decision matches")]));
   }
 
   line(row, position) {

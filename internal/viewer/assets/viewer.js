@@ -11,10 +11,10 @@ const frame = `
     <input class="slider" type="range" min="0" step="1" aria-label="Row">
     <div class="controls">
       <button data-go="first" aria-label="First row" title="First row (Home)">|◀</button>
-      <button data-go="stopBack" aria-label="Decision or fault before" title="Decision or fault before (Shift ←)">◀◀</button>
+      <button data-go="stopBack" aria-label="Previous decision or fault" title="Previous decision or fault (Shift ←)">◀◀</button>
       <button data-go="back" aria-label="One row back" title="One row back (←)">◀</button>
       <button data-go="play" class="play" title="Play (space)">▶ Play</button>
-      <button data-go="on" aria-label="One row on" title="One row on (→)">▶</button>
+      <button data-go="on" aria-label="One row forward" title="One row forward (→)">▶</button>
       <button data-go="stopOn" aria-label="Next decision or fault" title="Next decision or fault (Shift →)">▶▶</button>
       <button data-go="last" aria-label="Last row" title="Last row (End)">▶|</button>
       <button data-go="speed" class="speed" aria-label="Speed: normal" title="How fast it plays">1×</button>
@@ -40,7 +40,7 @@ const frame = `
   </div>`;
 
 class Viewer {
-  // moved is called when another row is chosen.
+  // moved is called when the reader chooses another row.
   constructor(moved) {
     this.moved = moved;
     this.root = make("section.viewer");

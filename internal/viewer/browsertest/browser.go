@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is the time limit of a test of a page. It is ample, for a slow and busy machine.
+// patience is the time limit of a test of a page. It is ample for a slow and busy machine.
 const patience = 4 * time.Minute
 
 // Page is an open page.
@@ -45,7 +45,7 @@ func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Pa
 			t.Errorf("the page failed: %+v", e.ExceptionDetails)
 		case *runtime.EventConsoleAPICalled:
 			if e.Type == runtime.ConsoleAPICalledTypeError {
-				t.Errorf("the page complains: %+v", e)
+				t.Errorf("the page logs an error: %+v", e)
 			}
 		}
 	})
@@ -61,7 +61,7 @@ func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Pa
 	return p
 }
 
-// Visit opens the page of a URL. Hosts in the domain example are this machine. Without Chromium the test is skipped.
+// Visit opens the page of a URL. Hosts in the domain "example" resolve to this machine. Without Chromium the test is skipped.
 func Visit(t *testing.T, url string) *Page {
 	t.Helper()
 	p := &Page{t, tab(t)}
@@ -69,7 +69,7 @@ func Visit(t *testing.T, url string) *Page {
 	return p
 }
 
-// browser is shared by all tests of a package: its start takes longer than a test.
+// browser is shared by all tests of a package, because its start takes longer than a test.
 var browser struct {
 	once sync.Once
 	ctx  context.Context
@@ -79,7 +79,7 @@ var browser struct {
 
 var errNone = errors.New("there is no Chromium on this machine: the page is not tested")
 
-// Main runs the tests of a package, then ends the browser. It is for TestMain.
+// Main runs the tests of a package, and then ends the browser. Call it from TestMain.
 func Main(m *testing.M) int {
 	defer func() {
 		if browser.end != nil {
@@ -145,7 +145,7 @@ func (p *Page) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// polling is by time and not, as by default, with each frame: a hidden page may draw no frames.
+// polling is timed. The default, once per frame, fails for a hidden page, which may draw no frames.
 var polling = []chromedp.PollOption{chromedp.WithPollingInterval(20 * time.Millisecond), chromedp.WithPollingTimeout(patience)}
 
 // Wait waits until an expression of JavaScript is true.

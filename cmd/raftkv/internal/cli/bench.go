@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	benchPrefix    = "bench/"    // of all keys that are written
-	benchStart     = time.Minute // for a cluster that bench starts itself
+	benchPrefix    = "bench/"    // the start of each key that is written
+	benchStart     = time.Minute // limit for the start of a cluster by bench
 	benchTick      = 100 * time.Millisecond
 	valueBytesMax  = 1 << 20
 	callersMax     = 16 << 10
 	rateMax        = 1e6
-	callersInOpen  = 1024 // unless the user says another number
+	callersInOpen  = 1024 // default with --rate
 	callersDefault = 64
 )
 
@@ -39,8 +39,8 @@ type bench struct {
 	reach       *reach
 	load        load.Load
 	bytes, keys int
-	nodes       int    // of a cluster of its own; 0: there is one
-	log         string // of that cluster
+	nodes       int    // size of the cluster to start; 0: use a running one
+	log         string // where its members keep their log
 	asJSON      bool
 }
 
@@ -48,15 +48,15 @@ func newBench(r *reach) *cobra.Command {
 	b := bench{reach: r, bytes: 128}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Write as fast as the cluster takes it, or at a rate, and show the latencies",
-		Long: `bench puts random values under keys that begin with "` + benchPrefix + `", and leaves them there. It asks the leader
-first.
+		Short: "Write at full speed or at a fixed rate, and show the latencies",
+		Long: `bench puts random values under keys that begin with "` + benchPrefix + `", and leaves them there. It sends its
+requests to the leader first.
 
-In a closed loop, each of --callers begins its next write when its last one is acknowledged: that shows the throughput. With
---rate, writes begin at that rate whether or not earlier ones have ended, and their latency counts from the moment at which
-they were due: that shows what users would see.`,
+In a closed loop, each of --callers begins its next write when its last one is acknowledged: this measures throughput. With
+--rate, writes begin at that rate whether or not earlier ones have ended, and latency is measured from the moment at which
+a write was due: this is the latency that users would see.`,
 		Example: `  raftkv bench                            # on the demo that runs on this machine
-  raftkv bench --nodes 3 --log bbolt      # on a cluster of its own, which is removed afterwards
+  raftkv bench --nodes 3 --log bbolt      # on a new cluster, which is removed afterwards
   raftkv bench --rate 2000 --duration 30s --server http://127.0.0.1:4001,http://127.0.0.1:4002`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,11 +80,11 @@ they were due: that shows what users would see.`,
 		"writers in a closed loop; with --rate, how many writes may run at once")
 	flags.Float64Var(&b.load.Rate, "rate", 0, "writes a second, instead of a closed loop")
 	size.Var(flags, &b.bytes, "bytes", "size of a value")
-	flags.IntVar(&b.keys, "keys", 10_000, "how many different keys are written")
+	flags.IntVar(&b.keys, "keys", 10_000, "number of different keys")
 	flags.DurationVar(&b.load.Warmup, "warmup", time.Second, "time before the measurement")
 	flags.DurationVar(&b.load.Measure, "duration", 10*time.Second, "length of the measurement")
-	flags.IntVar(&b.nodes, "nodes", 0, "start a cluster of that many nodes in a temporary directory, and remove it afterwards")
-	flags.StringVar(&b.log, "log", "", "where its members keep their log, as serve takes it")
+	flags.IntVar(&b.nodes, "nodes", 0, "start a cluster of this many nodes in a temporary directory, and remove it afterwards")
+	flags.StringVar(&b.log, "log", "", "where the members of that cluster keep their log: segments or bbolt")
 	flags.BoolVar(&b.asJSON, "json", false, "print the figures as JSON")
 	return cmd
 }
@@ -108,7 +108,7 @@ func (b *bench) check() error {
 	case b.nodes > 0 && len(b.reach.urls) > 0:
 		return errors.New("--nodes starts a cluster, and --server names one: use one of them")
 	case b.nodes == 0 && b.log != "":
-		return errors.New("--log is for the cluster of --nodes")
+		return errors.New("--log goes with --nodes")
 	case b.log != "" && storage.Kind(b.log) != storage.KindSegments && storage.Kind(b.log) != storage.KindBolt:
 		return fmt.Errorf("--log %q: use %s or %s", b.log, storage.KindBolt, storage.KindSegments)
 	}
@@ -139,7 +139,7 @@ func (b *bench) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		})
 		return err
 	}
-	if b.load.Rate > 0 { // otherwise a cluster that does not keep up would get all that were due, however long that takes
+	if b.load.Rate > 0 { // otherwise a slow cluster would be sent all writes that were due, however long that takes
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, b.load.Warmup+b.load.Measure+b.reach.timeout, errBehind)
 		defer cancel()
@@ -151,11 +151,11 @@ func (b *bench) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	case report.Operations == 0 && report.Failed == 0 && early == nil:
 		return errors.New("nothing was measured: no write was due within --duration; use a longer one, or a higher --rate")
 	case report.Operations == 0 && report.Failed == 0:
-		return fmt.Errorf("nothing was measured, the warm-up was not over: %w", early)
+		return fmt.Errorf("nothing was measured: the run ended during the warm-up: %w", early)
 	case report.Operations == 0:
 		return fmt.Errorf("nothing was written: %w", errors.Join(report.Err, early))
 	case early != nil && !behind:
-		_, _ = fmt.Fprintf(errOut, "ended early: %v\n", early) // the figures are true all the same
+		_, _ = fmt.Fprintf(errOut, "ended early: %v\n", early) // the figures are valid nevertheless
 	}
 	show := func() error { return b.print(out, report) }
 	if b.asJSON {
@@ -167,10 +167,10 @@ func (b *bench) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	return early
 }
 
-// errBehind ends an open loop. What was due and has not begun is in no figure, so the latencies look better than they are.
+// errBehind ends an open loop. The figures leave out writes that were due but never began, so latencies look too good.
 var errBehind = errors.New("the cluster does not keep up with --rate: use a lower one; the figures leave out the writes that never began")
 
-// servers returns the URLs of the cluster, which it starts if it is asked to.
+// servers returns the URLs of the cluster; with --nodes it starts the cluster first.
 func (b *bench) servers(ctx context.Context) (urls []string, stop func() error, err error) {
 	if b.nodes == 0 {
 		urls, err := b.reach.servers()
@@ -237,7 +237,7 @@ func awaitLeader(ctx context.Context, cluster *local.Cluster) error {
 	return err
 }
 
-// leaderFirst puts the member that leads before the others, which would forward each request to it.
+// leaderFirst puts the leader before the followers, which would forward each request to it.
 func leaderFirst(ctx context.Context, members []*client.Client) []*client.Client {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -249,7 +249,7 @@ func leaderFirst(ctx context.Context, members []*client.Client) []*client.Client
 	return members
 }
 
-// watch runs the load, with a bar on a terminal.
+// watch runs the load, with a progress bar on a terminal.
 func (b *bench) watch(ctx context.Context, errOut io.Writer) load.Report {
 	if !isTerminal(errOut) {
 		return b.load.Run(ctx)
@@ -264,7 +264,7 @@ func (b *bench) watch(ctx context.Context, errOut io.Writer) load.Report {
 	for began, before := time.Now(), int64(0); ; {
 		select {
 		case report := <-done:
-			_ = bar.Finish() // it is only a picture
+			_ = bar.Finish() // the bar is decoration
 			return report
 		case <-ticks.C:
 			ended := b.load.Ended()

@@ -13,21 +13,21 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 )
 
-// Times of a change of the members.
+// Times of a membership change.
 const (
 	lookPause     = 200 * time.Millisecond
-	postTimeout   = 15 * time.Second // of one request, which a server ends earlier
-	progressPause = 5 * time.Second  // until a line is repeated with new figures
+	postTimeout   = 15 * time.Second // limit of one request; a server ends it earlier
+	progressPause = 5 * time.Second  // before a line is repeated with new figures
 )
 
-// changer makes one change of the members.
+// changer makes one membership change.
 type changer struct {
 	*client.Lookout
-	change api.Change
-	goal   goal
-	first  api.Members // before the change
-	told   narrator
-	goesOn bool // the change was accepted, and nobody waits until it is done
+	change    api.Change
+	goal      goal
+	first     api.Members // the members before the change
+	told      narrator
+	continues bool // the change was accepted, and this command does not wait until it is done
 }
 
 func newChanger(urls []string, change api.Change, goal goal, progress io.Writer) *changer {
@@ -51,14 +51,14 @@ func (c *changer) run(ctx context.Context, timeout time.Duration) (string, error
 	return c.repeat(ctx)
 }
 
-// narrate tells how far the change is, until the context ends.
+// narrate reports progress until the context ends.
 func (c *changer) narrate(ctx context.Context) {
 	for wait(ctx, lookPause) == nil {
 		_, _ = c.lookAndTell(ctx) // the next look may succeed
 	}
 }
 
-// lookAndTell is Look, and tells how far the change is.
+// lookAndTell is Look, and reports progress.
 func (c *changer) lookAndTell(ctx context.Context) (api.Members, error) {
 	now, err := c.Look(ctx)
 	if err == nil {
@@ -85,10 +85,10 @@ func (c *changer) repeat(ctx context.Context) (string, error) {
 		switch {
 		case ended != nil:
 			return "", ended
-		case c.first.Leads() && c.goal.reached(c.first, now): // or else that view may have been out of date
+		case c.first.Leads() && c.goal.reached(c.first, now): // without a leader, the first view may have been out of date
 			return done("done", now), nil
-		case reply.Change != nil && now.Index > reply.Index: // what this request had begun has ended
-			return "", api.Errorf(api.GivenUp, "the same command goes on from there",
+		case reply.Change != nil && now.Index > reply.Index: // the change that this request began has ended
+			return "", api.Errorf(api.GivenUp, "run the same command again: it continues from there",
 				"the change that began with configuration %d was given up by configuration %d", reply.Index, now.Index)
 		}
 	}
@@ -106,7 +106,7 @@ func (c *changer) post(ctx context.Context) (api.Changed, error) {
 	}
 	said, err := client.Try(trying, c.Clients(shared), func(cl *client.Client) (outcome, error) {
 		reply, err := cl.ChangeMembers(trying, c.change)
-		if api.CodeOf(err) == api.ChangePending { // asking another server would not help
+		if api.CodeOf(err) == api.ChangePending { // another server would say the same
 			return outcome{pending: err}, nil
 		}
 		return outcome{Changed: reply}, err
@@ -114,7 +114,7 @@ func (c *changer) post(ctx context.Context) (api.Changed, error) {
 	return said.Changed, errors.Join(said.pending, err)
 }
 
-// readBack returns the outcome of a change that a server has called done: the members must be as was asked for.
+// readBack returns the outcome of a change that a server reports as done. It checks that the members are those asked for.
 func (c *changer) readBack(ctx context.Context, now api.Members) (string, error) {
 	if !now.Committed || now.Change != nil { // another change has followed
 		var ended error
@@ -123,8 +123,8 @@ func (c *changer) readBack(ctx context.Context, now api.Members) (string, error)
 		}
 	}
 	if !c.goal.reached(c.first, now) {
-		return "", &exitError{exitUnknown, fmt.Errorf("%s says that the change was made, and configuration %d does not show it: "+
-			"raftkv members shows what there is", now.ID, now.Index)}
+		return "", &exitError{exitUnknown, fmt.Errorf("%s says that the change was made, but configuration %d does not show it: "+
+			"run raftkv members to see the present one", now.ID, now.Index)}
 	}
 	return done("done", now), nil
 }
@@ -142,7 +142,7 @@ func (c *changer) refused(ctx context.Context, err error) (string, error) {
 	return line, nil
 }
 
-// settle waits until no change is running. The error says what the command ends with if its time is over before.
+// settle waits until no change is running. If the time runs out before that, it returns the error that ends the command.
 func (c *changer) settle(ctx context.Context, latest error) (api.Members, error) {
 	for {
 		if err := wait(ctx, lookPause); err != nil {
@@ -150,7 +150,7 @@ func (c *changer) settle(ctx context.Context, latest error) (api.Members, error)
 		}
 		now, err := c.lookAndTell(ctx)
 		switch {
-		case ctx.Err() != nil: // what the look says of that is not news
+		case ctx.Err() != nil: // the error of the look would only repeat that
 			return api.Members{}, c.outOfTime(ctx, latest)
 		case err != nil:
 			latest = err
@@ -160,15 +160,15 @@ func (c *changer) settle(ctx context.Context, latest error) (api.Members, error)
 	}
 }
 
-// isOld reports whether a view is older than the one before the change, so that it shows nothing of it.
+// isOld reports whether a view is older than the one before the change, so that it cannot show the change.
 func (c *changer) isOld(now api.Members) bool { return c.first.Committed && now.Index < c.first.Index }
 
-// outOfTime returns the error of a command whose time is over, or that was interrupted.
+// outOfTime returns the error of a command that ran out of time or was interrupted.
 func (c *changer) outOfTime(ctx context.Context, latest error) error {
 	if c.Last().Change == nil && !api.Uncertain(latest) && latest != nil {
 		return latest
 	}
-	outcome := "the change goes on"
+	outcome := "the change continues"
 	if c.Last().Change == nil {
 		outcome = "it is not known whether the change has begun"
 	}
@@ -177,10 +177,10 @@ func (c *changer) outOfTime(ctx context.Context, latest error) error {
 		why = cause.Error()
 	}
 	return &exitError{exitUnknown, fmt.Errorf(
-		"%s, and %s: raftkv members shows it, and the same command waits for it again", why, outcome)}
+		"%s, and %s: raftkv members shows it; run the same command to wait for it again", why, outcome)}
 }
 
-// done says what the members are at the end.
+// done returns the sentence about the members at the end.
 func done(how string, m api.Members) string {
 	s := fmt.Sprintf("%s: configuration %d, voters %s", how, m.Index, api.List(m.Voters()))
 	if m.Tolerance != "" {
@@ -189,7 +189,7 @@ func done(how string, m api.Members) string {
 	return s
 }
 
-// wait waits for the pause, or returns the error of a context that ends before.
+// wait waits for the pause. If the context ends first, it returns the context's error.
 func wait(ctx context.Context, pause time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A command that runs out of time says why nothing was begun, if it knows that.
+// A command that runs out of time says why nothing began, if it knows.
 func TestChanger_OutOfTime(t *testing.T) {
 	refused, unanswered := api.Errorf(api.NoLeader, "", "because"), api.Errorf(api.OutcomeUnknown, "", "because")
 	for _, row := range []struct {
@@ -25,7 +25,7 @@ func TestChanger_OutOfTime(t *testing.T) {
 	}{
 		{"each request was refused", nil, refused, exitFailed, "because"},
 		{"the last one has no answer", nil, unanswered, exitUnknown, "not known whether the change has begun"},
-		{"a change is running", &api.Changing{Stage: api.StageCatchesUp}, refused, exitUnknown, "the change goes on"},
+		{"a change is running", &api.Changing{Stage: api.StageCatchesUp}, refused, exitUnknown, "the change continues"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_ = json.NewEncoder(w).Encode(api.Members{ID: "n1", Index: 5, Committed: true, Change: row.change})

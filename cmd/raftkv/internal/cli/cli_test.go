@@ -92,32 +92,32 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	assert.Equal(t, 5, code)
 }
 
-// Exit code 1 says that nothing was changed, and only what is done is said to be done.
+// Exit code 1 means that nothing was changed. A command reports as done only what is done.
 func TestCommands_HaveChangedSomethingEvenIfTheyCannotSaySo(t *testing.T) {
 	n := newDemo(t)
 	n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Term: 1, Leader: "n1", Role: raft.Leader}})
 	joins, joined := at(6, "n1 voter", "n4 joins"), at(7, "n1 voter", "n4 voter")
-	goesOn := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []api.Members{joins}})
+	continues := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []api.Members{joins}})
 	ends := newSteward(t, at(5, "n1 voter"), reply{status: 200, views: []api.Members{joined}})
 	const add = "members add n4 n4:1 " + anyURL + " --server "
 	for _, row := range []struct{ args, says string }{
-		{"put greeting hello", "it is done"},
-		{"delete greeting", "it is done"},
-		{"transfer n1", "it is done"},
-		{"snapshot", "it is done"},
-		{"snapshot --server " + says(t, waiting, none, half, whole), "it is done"},
-		{add + ends.URL, "it is done"},
-		{add + ends.URL + " --no-wait", "it is done"},
-		{add + goesOn.URL + " --no-wait", "it is accepted, and may still be given up"},
+		{"put greeting hello", "the command succeeded"},
+		{"delete greeting", "the command succeeded"},
+		{"transfer n1", "the command succeeded"},
+		{"snapshot", "the command succeeded"},
+		{"snapshot --server " + says(t, waiting, none, half, whole), "the command succeeded"},
+		{add + ends.URL, "the command succeeded"},
+		{add + ends.URL + " --no-wait", "the command succeeded"},
+		{add + continues.URL + " --no-wait", "the change is accepted, and may still be given up"},
 	} {
 		var errs strings.Builder
 		code := cli.Run(t.Context(), strings.Fields(row.args), cli.Streams{Out: unwritable{}, Err: &errs})
 		assert.Equal(t, 5, code, row.args)
-		assert.Contains(t, errs.String(), "raftkv: "+row.says+", but what to say of it could not be written: no space left on device\n", row.args)
+		assert.Contains(t, errs.String(), "raftkv: "+row.says+", but its output could not be written: no space left on device\n", row.args)
 	}
 }
 
-// A disk that is too small serves, until it does not.
+// A member whose disk is too small still serves, but status says so.
 func TestStatus_NamesSmallDisks(t *testing.T) {
 	server := func(id, more string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -132,7 +132,7 @@ func TestStatus_NamesSmallDisks(t *testing.T) {
 	assert.Contains(t, out, "\nn1: its disk is small\nn2: its disk is tiny\n")
 }
 
-// Otherwise only the leader's log would say why a member is kept out.
+// status reports why a member is kept out, which otherwise only the leader's log would say.
 func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
 	bootstrapped := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -150,7 +150,7 @@ func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
 
 	bootstrapped = false
 	_, out, _ = run(t, "", "status", "--server", server.URL)
-	assert.NotContains(t, out, "too old", "until there is a cluster, the other sentences say whom it waits for, and why")
+	assert.NotContains(t, out, "too old", "before the bootstrap, the other sentences say whom it waits for, and why")
 }
 
 func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *testing.T) {
@@ -175,16 +175,16 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 			"0 keys  7 leaders", "degraded: n2: 7 leaders"},
 		{"no leader", []string{`{"id":"n2","role":"candidate","leader_reason":"no leader: because","members":[]}`, ""}, 7,
 			"no leader: because", "does not serve: n2 says: no leader: because"},
-		{"the leader's disk stands still", []string{`{"id":"n1","role":"leader","leader":"n1","disk_stalled":true,"leader_reason":"its disk",
-			"members":[{"id":"n1","problem":"its disk stands still"}]}`}, 7, "its disk stands still", "does not serve: n1 says: its disk"},
+		{"the leader's disk has stalled", []string{`{"id":"n1","role":"leader","leader":"n1","disk_stalled":true,"leader_reason":"its disk",
+			"members":[{"id":"n1","problem":"its disk has stalled"}]}`}, 7, "its disk has stalled", "does not serve: n1 says: its disk"},
 		{"the leader's disk is full", []string{`{"id":"n1","role":"leader","leader":"n1","no_room":"make room","leader_reason":"n1 leads, but: make room",
 			"members":[{"id":"n1","problem":"make room"}]}`}, 7, "make room", "does not serve: n1 says: n1 leads, but: make room"},
-		{"the leader's disk stands still, and others follow it", []string{follows, `{"id":"n1","role":"leader","leader":"n1","term":2,
-			"disk_stalled":true,"leader_reason":"its disk","members":[{"id":"n1","problem":"its disk stands still"}]}`}, 7,
-			"its disk stands still", "does not serve: n1 says: its disk"},
-		{"a leader whose disk stands still was followed by another", []string{follows, `{"id":"n3","role":"leader","leader":"n3","term":1,
-			"disk_stalled":true,"leader_reason":"its disk","members":[{"id":"n3","problem":"its disk stands still"}]}`}, 6,
-			"its disk stands still", "degraded: n3: its disk stands still"},
+		{"the leader's disk has stalled, and others follow it", []string{follows, `{"id":"n1","role":"leader","leader":"n1","term":2,
+			"disk_stalled":true,"leader_reason":"its disk","members":[{"id":"n1","problem":"its disk has stalled"}]}`}, 7,
+			"its disk has stalled", "does not serve: n1 says: its disk"},
+		{"a leader whose disk stalled was followed by another", []string{follows, `{"id":"n3","role":"leader","leader":"n3","term":1,
+			"disk_stalled":true,"leader_reason":"its disk","members":[{"id":"n3","problem":"its disk has stalled"}]}`}, 6,
+			"its disk has stalled", "degraded: n3: its disk has stalled"},
 		{"the emptied member alone answers", []string{`{"id":"n2","wiped":true,"members":[]}`, ""}, 8, "its disk was emptied",
 			"no server that answers knows the cluster: n2: its disk was emptied; http://127.0.0.1"},
 		{"an emptied member, and one without a leader", []string{`{"id":"n2","wiped":true,"members":[]}`,
@@ -221,7 +221,7 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 	assert.Equal(t, 8, code, "there is no demo to ask")
 }
 
-// A leader that has lost its quorum, or whose followers' disks are full, sees no problem of its own.
+// A leader that has lost its quorum, or whose followers' disks are full, reports no problem itself.
 func TestStatus_ALeaderThatIsNotReadyDoesNotServe(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == api.ReadyPath {
@@ -238,7 +238,7 @@ func TestStatus_ALeaderThatIsNotReadyDoesNotServe(t *testing.T) {
 	assert.Contains(t, errs, "does not serve: n1: the entries from 26 to 28 do not get to a quorum")
 }
 
-// What the leader says of a member that answers is on the line of that member, even if the member itself sees no problem.
+// What the leader says of a member is on that member's line, even if the member answers and reports no problem itself.
 func TestStatus_ShowsWhatTheLeaderSaysOfAMember(t *testing.T) {
 	leader := says(t, "", `{"id":"n1","role":"leader","bootstrapped":true,"members":[{"id":"n1"},{"id":"n2","connected":true,"problem":"it lags"},
 		{"id":"n3","connected":true}]}`)
@@ -255,7 +255,8 @@ func TestStatus_ShowsWhatTheLeaderSaysOfAMember(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(out, `"problem":"n1 says: it lags"`), out)
 }
 
-// A server that does not answer, or reports a problem itself, is also one of the members in the leader's status.
+// A server that does not answer, or that reports a problem itself, also appears in the leader's status: its problem is
+// shown once.
 func TestStatus_SaysOnceWhatIsWrongWithAMember(t *testing.T) {
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
@@ -277,7 +278,7 @@ func TestStatus_SaysOnceWhatIsWrongWithAMember(t *testing.T) {
 	assert.NotContains(t, out, "unreachable: ", "a code for programs")
 }
 
-// A frozen server must not delay the answers of the others, nor make them differ in age.
+// A frozen server must neither delay the answers of the others nor make them differ in age.
 func TestStatus_AsksAllServersAtTheSameTime(t *testing.T) {
 	var asked sync.WaitGroup
 	asked.Add(2)
@@ -322,10 +323,10 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 0s", 2, []string{"--election-timeout 0s: use 10ms to 1h"}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join nonsense", 2, []string{`--join "nonsense": write http://host:port`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --peers n1=h:1=http://h", 2,
-			[]string{"give --peers for the first start of a cluster, and --join for one that runs"}},
+			[]string{"give --peers for the first start of a cluster, or --join for a running cluster"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr 0.0.0.0:2 --join http://h:3", 2,
-			[]string{`--advertise: others cannot dial ":1"`, `--url: "http://0.0.0.0:2" is no URL of a server that others can ask`}},
-		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --url h:2", 2, []string{`--url: "h:2" is no URL of a server`}},
+			[]string{`--advertise: others cannot dial ":1"`, `--url: "http://0.0.0.0:2" is not a URL at which others can reach a server`}},
+		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --url h:2", 2, []string{`--url: "h:2" is not a URL`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --as king", 2, []string{`--as "king": use voter or learner`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --as learner", 2, []string{"--as goes with --join"}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --advertise h", 2, []string{`--advertise: others cannot dial "h"; write host:port`}},
@@ -336,7 +337,7 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"delete k --if-revision -1", 2, []string{`--if-revision "-1": it takes a whole number`}},
 		{"get k --timeout 1", 2, []string{`--timeout "1": it takes a time with its unit`}},
 		{"demo --data /dev/null --duration 1s", 1, []string{"--data: "}},
-		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=ftp://h", 2, []string{"no URL of a server"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=ftp://h", 2, []string{"is not a URL"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=:1=http://h", 2, []string{`others cannot dial ":1"`}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --via n2", 2, []string{"--via \"n2\": write id=host:port"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --via n2=h", 2, []string{"--via \"n2=h\""}},

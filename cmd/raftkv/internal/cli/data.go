@@ -25,7 +25,7 @@ func newGet(r *reach) *cobra.Command {
 		Long:  "get writes the unchanged value to standard output, followed by a new line if that is a terminal.",
 		Example: `  raftkv get greeting
   raftkv get --revision greeting       # its revision, for --if-revision
-  raftkv get --stale greeting          # what the server has, even without a leader`,
+  raftkv get --stale greeting          # what this server has, even without a leader`,
 		Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			value, err := ask(cmd, r, func(ctx context.Context, c *client.Client) (client.Value, error) {
@@ -51,7 +51,7 @@ func newGet(r *reach) *cobra.Command {
 }
 
 func staleFlag(cmd *cobra.Command, stale *bool) {
-	cmd.Flags().BoolVar(stale, "stale", false, "read what the server has, however old, even without a leader")
+	cmd.Flags().BoolVar(stale, "stale", false, "read what this server has, however old, even without a leader")
 }
 
 func consistency(stale bool) string {
@@ -112,7 +112,7 @@ input.`,
 	return cmd
 }
 
-// readValue returns the value of the arguments or of the input. It leaves it to the server to refuse one that is too large.
+// readValue returns the value from the arguments or from the input. The server refuses one that is too large.
 func readValue(in io.Reader, args []string) ([]byte, error) {
 	if len(args) == 2 && args[1] != "-" {
 		return []byte(args[1]), nil
@@ -160,7 +160,7 @@ func newList(r *reach) *cobra.Command {
 		Example: `  raftkv list
   raftkv list users/ --limit 10
   raftkv list users/ --limit 10 --after users/kim
-  raftkv list --stale                  # what the server has, even without a leader`,
+  raftkv list --stale                  # what this server has, even without a leader`,
 		Args: usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
@@ -170,12 +170,12 @@ func newList(r *reach) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&after, "after", "", "begin after this key")
-	cmd.Flags().IntVar(&limit, "limit", 0, "print no more than this; 0: all")
+	cmd.Flags().IntVar(&limit, "limit", 0, "print at most this many keys; 0: all")
 	staleFlag(cmd, &stale)
 	return cmd
 }
 
-// list prints page by page, at most limit keys; 0 means all.
+// list prints the keys page by page, at most limit; 0 means all.
 func list(cmd *cobra.Command, r *reach, prefix, after string, limit int, consistency string) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	for printed := 0; ; {
@@ -203,7 +203,7 @@ func newTransfer(r *reach) *cobra.Command {
 	return &cobra.Command{
 		Use:     "transfer [NODE]",
 		Short:   "Transfer leadership",
-		Long:    "transfer makes the node the leader, or the one that is best placed.",
+		Long:    "transfer makes the named node the leader; without a name, the leader chooses the best candidate.",
 		Example: "  raftkv transfer n2\n  raftkv transfer",
 		Args:    usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

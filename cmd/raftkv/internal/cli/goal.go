@@ -7,16 +7,16 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// goal says when a change of the members is done. A command keeps no state of its own: it compares the configuration that
-// it found at first with the present one.
+// goal says when a membership change is done. A command keeps no state: it compares the configuration that it found initially
+// with the present one.
 type goal struct {
-	// reached reports whether nothing is left to do, once no change is running.
+	// reached reports whether nothing is left to do; it is asked while no change runs.
 	reached func(first, now api.Members) bool
-	// already reports whether a change that is refused, because a member is there or is not, was made before.
+	// already reports whether a change was made before, when it is refused because a member is there, or is not.
 	already func(now api.Members) bool
 	joins   string // the id of the member that is to become a voter; "" if there is none
-	// sameID says that a member is to be replaced by one with its id. That its id is there shows nothing: only a member that has
-	// answered itself may be the new one already.
+	// sameID says that the new member has the id of the one that it replaces. So the id alone does not show that the change was
+	// made; only a member that has answered itself may be the new one.
 	sameID bool
 }
 
@@ -36,8 +36,8 @@ func (g goal) shows(now api.Members) bool {
 	return now.Change == nil && now.Committed && g.already(now)
 }
 
-// state returns the goal that the member is the only one with its id, of this kind and at this address and URL, and its disk
-// is not lost. What is "" may be anything. If its incarnation is named, there may be another one with its id.
+// state returns the goal that the member is the only one with its id, has this kind, address and URL, and its disk is not lost.
+// An argument "" matches anything. If the incarnation is named, another member may have the same id.
 func state(p api.Peer, kind, address, url string) goal {
 	is := func(now api.Members) bool {
 		of := slices.DeleteFunc(now.Of(p.ID), func(m api.ClusterMember) bool { return !isMember(p, m) })
@@ -62,7 +62,7 @@ func voting(p api.Peer, address, url string) goal {
 	return g
 }
 
-// demoted returns the goal that the member has no vote. Without an incarnation, that is any with the id.
+// demoted returns the goal that the member has no vote. Without an incarnation, any member with the id is meant.
 func demoted(p api.Peer) goal {
 	is := func(now api.Members) bool {
 		of := slices.DeleteFunc(now.Of(p.ID), func(m api.ClusterMember) bool { return !isMember(p, m) })
@@ -71,13 +71,13 @@ func demoted(p api.Peer) goal {
 	return goal{reached: func(_, now api.Members) bool { return is(now) }, already: is}
 }
 
-// isMember reports whether a peer names the member, as any with its id does if no incarnation is named.
+// isMember reports whether a peer names the member. Without an incarnation, the id suffices.
 func isMember(p api.Peer, m api.ClusterMember) bool {
 	return m.ID == p.ID && (p.Incarnation == "" || m.Incarnation == p.Incarnation)
 }
 
-// located returns the goal that the member has this address and, unless it is "", this URL. Without an incarnation it is the
-// voter with that id, or the only member.
+// located returns the goal that the member has this address and, unless it is "", this URL. Without an incarnation, the voter
+// with that id is meant, or the only member with it.
 func located(p api.Peer, address, url string) goal {
 	is := func(now api.Members) bool {
 		member := roleOf(now, p.ID)
@@ -89,7 +89,7 @@ func located(p api.Peer, address, url string) goal {
 	return goal{reached: func(_, now api.Members) bool { return is(now) }, already: is}
 }
 
-// gone returns the goal that there is no such member. Without an incarnation, that is any with the id.
+// gone returns the goal that there is no such member. Without an incarnation, any member with the id is meant.
 func gone(p api.Peer) goal {
 	isThere := func(now api.Members) bool {
 		return slices.ContainsFunc(now.Members, func(m api.ClusterMember) bool { return isMember(p, m) })
@@ -125,7 +125,7 @@ func replaced(old api.Peer, by api.NewMember) goal {
 	}
 }
 
-// roleOf returns the member whose role a member with that id has or, if the id stands twice, is to take over: the voter.
+// roleOf returns the member with that id; if there are two, the voter, whose role the other one is to take.
 func roleOf(m api.Members, id string) (member api.ClusterMember) {
 	for i, of := range m.Of(id) {
 		if i == 0 || of.Kind == api.StandingVoter {

@@ -52,10 +52,10 @@ func (b *bench) print(out io.Writer, r load.Report) error {
 	return err
 }
 
-// barWidth is the length of a bar that stands for all values.
+// barWidth is the length of a bar that represents all values.
 const barWidth = 50
 
-// bars draws a histogram, a line for each step of 1, 2, 5, 10 and so on that has values or lies between such.
+// bars draws a histogram: one line for each step (1, 2, 5, 10 and so on), from the first that has values to the last.
 func bars(h *hdrhistogram.Histogram) (lines []string) {
 	parts := h.Distribution()
 	below := int64(0)
@@ -78,7 +78,7 @@ func bars(h *hdrhistogram.Histogram) (lines []string) {
 	return lines
 }
 
-// steps yields first, twice and five times that, and so on with ten times first.
+// steps yields first, 2×first and 5×first, and then the same from 10×first on.
 func steps(first time.Duration) func(func(time.Duration) bool) {
 	return func(yield func(time.Duration) bool) {
 		for ; first < time.Hour; first *= 10 {

@@ -16,21 +16,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const membersHelp = `members shows who the members are, and its subcommands change them: any number of times, while the cluster serves. A new
-member is one that runs "raftkv serve" without --peers on an empty directory. It receives what the cluster holds first,
-and votes only then. The commands wait until the change is done, and print on standard error how far it is. A change
-outlives the command and the leader: to wait for it again, or to make sure that it was made, run the same command again. With
---no-wait, a command only waits until the change is accepted; a change that was accepted may still be given up.
+const membersHelp = `members shows the members. Its subcommands change them while the cluster serves, as often as you like. To add a member,
+start "raftkv serve" without --peers on an empty directory first. The new member receives the cluster's data before it gets
+a vote. The commands wait until the change is done, and print its progress on standard error. A change outlives the command
+and the leader: to wait for it again, or to make sure that it was made, run the same command again. With --no-wait, a
+command waits only until the change is accepted; an accepted change may still be given up.
 
-After a replacement that was given up, two members have one id. raftkv members shows each with its incarnation, as in
-n3.8c504d9cfcb417cf, and the other commands take that name.
+After a replacement that was given up, two members have the same id. raftkv members shows each with its incarnation, as in
+n3.8c504d9cfcb417cf, and the other commands accept that name.
 
 Exit codes: 0 done, or nothing to do, or accepted with --no-wait; 1 refused or given up, and no voter has changed; 2 bad
-usage; 4 --if-index no longer holds; 5 --timeout ended, and the change goes on or may have begun; 8 no server could be asked.
-It is 5, too, if a command cannot write its output: then the change is done or, with --no-wait, perhaps only accepted, and may
-still be given up.`
+usage; 4 --if-index no longer holds; 5 --timeout ended, and the change continues or may have begun; 8 no server could be asked.
+The code is also 5 if a command cannot write its output: then the change is done or, with --no-wait, accepted.`
 
-// changeFlags are the flags that all changes take.
+// changeFlags are the flags that all changes accept.
 type changeFlags struct {
 	reach
 	ifIndex  uint64
@@ -53,17 +52,17 @@ func newMembers() *cobra.Command {
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return showMembers(cmd, &f.reach, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the best informed server says, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer of the best informed server as JSON")
 	flags := cmd.PersistentFlags()
 	flags.StringSliceVar(&f.urls, "server", nil, "base URLs of servers to ask; default: the demo that runs on this machine")
-	flags.DurationVar(&f.timeout, "timeout", 10*time.Minute, "time to wait for the change; it goes on afterwards")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Minute, "time to wait for the change, which continues afterwards")
 	for _, c := range changeCommands() {
 		cmd.AddCommand(c.command(&f))
 	}
 	return cmd
 }
 
-// showMembers prints the members as the server sees them that knows most.
+// showMembers prints the members as the best informed server sees them.
 func showMembers(cmd *cobra.Command, r *reach, asJSON bool) error {
 	urls, err := r.found()
 	if err != nil {
@@ -87,7 +86,7 @@ type changeCommand struct {
 	use, short, long, example string
 	args                      cobra.PositionalArgs
 	flags                     func(*cobra.Command)
-	// build returns what to ask for and what shows that it is done.
+	// build returns the change to ask for, and the goal that shows that it is done.
 	build func(args []string) (api.Change, goal)
 }
 
@@ -101,20 +100,20 @@ func (c changeCommand) command(f *changeFlags) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.Uint64Var(&f.ifIndex, "if-index", 0, "only if the configuration has this index, which raftkv members shows")
-	flags.StringSliceVar(&f.despite, "despite", nil, "voters that may be silent although the others would be no majority")
-	flags.DurationVar(&f.patience, "patience", time.Minute, "give up if a new voter makes no progress for that long")
-	flags.BoolVar(&f.noWait, "no-wait", false, "end as soon as the change is accepted, and goes on by itself")
+	flags.StringSliceVar(&f.despite, "despite", nil, "voters that may be silent, although the others would not be a majority")
+	flags.DurationVar(&f.patience, "patience", time.Minute, "give up if a new voter makes no progress for this long")
+	flags.BoolVar(&f.noWait, "no-wait", false, "end as soon as the change is accepted; it continues by itself")
 	if c.flags != nil {
 		c.flags(cmd)
 	}
 	return cmd
 }
 
-// runChange changes the members and waits until that is done.
+// runChange changes the members and waits until the change is done.
 func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal) error {
 	timeout := f.reach
 	if timeout.timeout == 0 {
-		timeout.timeout = time.Duration(1<<63 - 1) // until it is done
+		timeout.timeout = time.Duration(1<<63 - 1) // wait until the change is done
 	}
 	if f.patience <= 0 {
 		return fmt.Errorf("--patience %v: use more than 0; %w", f.patience, usage.Err)
@@ -136,13 +135,13 @@ func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal)
 	if err != nil {
 		return addsWhere(change, err)
 	}
-	if c.goesOn {
-		return sayOutcome(cmd.OutOrStdout(), "it is accepted, and may still be given up", done)
+	if c.continues {
+		return sayOutcome(cmd.OutOrStdout(), "the change is accepted, and may still be given up", done)
 	}
 	return sayDone(cmd.OutOrStdout(), "%s", done)
 }
 
-// addsWhere says what to do if a member is to get a vote that is not there.
+// addsWhere says what to do if the member that is to get a vote does not exist.
 func addsWhere(change api.Change, err error) error {
 	var unknown *api.Error
 	if len(change.Promote) == 1 && change.Promote[0].Incarnation == "" && api.CodeOf(err) == api.UnknownMember && errors.As(err, &unknown) {
@@ -154,9 +153,9 @@ func addsWhere(change api.Change, err error) error {
 func changeCommands() []changeCommand {
 	return append(joiningCommands(), changeCommand{
 		use: "remove ID[.INCARNATION]", short: "Remove a member",
-		long: `remove removes the member; its process ends with exit code 9 when it learns of that. If it leads, it makes another
-member the leader first. Its store is of no use any more: to let it join again, empty its directory and add it.`,
-		example: "  raftkv members remove n4\n  raftkv members remove n3.8c504d9cfcb417cf     # the one of two that has this incarnation",
+		long: `remove removes the member; its process ends with exit code 9 when it learns of that. A leader transfers its leadership
+first. The removed member's store cannot be used again: to let it join again, empty its directory and add it.`,
+		example: "  raftkv members remove n4\n  raftkv members remove n3.8c504d9cfcb417cf     # of two members n3, the one with this incarnation",
 		args:    cobra.ExactArgs(1),
 		build: func(args []string) (api.Change, goal) {
 			peer := peerOf(args[0])
@@ -172,20 +171,20 @@ member the leader first. Its store is of no use any more: to let it join again, 
 			return api.Change{Demote: []api.Peer{peer}}, demoted(peer)
 		},
 	}, changeCommand{
-		use: "address ID[.INCARNATION] ADDRESS [URL] | ID[.INCARNATION]=ADDRESS[=URL]...", short: "Say where a member is now",
+		use: "address ID[.INCARNATION] ADDRESS [URL] | ID[.INCARNATION]=ADDRESS[=URL]...", short: "Change the address of a member",
 		long: `address changes where the other members dial a member, and its URL for clients. A member that is started at another address
-asks for that by itself. This is for one that cannot know it, behind a gateway, or to say it before the move: its connections
-stand until they break. Several members, written as in --peers, change together, so that two may swap their addresses. If two
-members have one id, as after a replacement that was given up, the id alone is the voter.`,
+asks for this by itself. Use the command for a member that does not know its address, behind a gateway say, or before a move:
+existing connections stay until they break. Several members, written as in --peers, change together, so that two may swap
+their addresses. If two members have the same id, after a replacement that was given up, the id alone means the voter.`,
 		example: "  raftkv members address n2 10.0.1.2:5001 http://10.0.1.2:4001\n" +
-			"  raftkv members address n2=10.0.1.3:5001 n3=10.0.1.2:5001     # they have swapped them\n" +
-			"  raftkv members address n3.8c504d9cfcb417cf 10.0.1.4:5001     # the one of two that has this incarnation",
+			"  raftkv members address n2=10.0.1.3:5001 n3=10.0.1.2:5001     # they have swapped addresses\n" +
+			"  raftkv members address n3.8c504d9cfcb417cf 10.0.1.4:5001     # of two members n3, the one with this incarnation",
 		args:  placesOnly,
 		build: moved,
 	}, changeCommand{
 		use: "cancel", short: "End a change that waits for members to catch up",
 		long: `cancel ends a change that still waits for new members: they stay learners, and no voter changes. A change of the voters
-that has begun cannot be canceled; it is done as soon as a majority of the former and of the new voters answers.`,
+that has begun cannot be canceled; it is done as soon as a majority of the former voters and a majority of the new ones answer.`,
 		example: "  raftkv members cancel",
 		args:    cobra.NoArgs,
 		build: func([]string) (api.Change, goal) {
@@ -200,9 +199,9 @@ that has begun cannot be canceled; it is done as soon as a majority of the forme
 func joiningCommands() []changeCommand {
 	return []changeCommand{{
 		use: "add ID [ADDRESS URL] | ID.INCARNATION", short: "Add a voter",
-		long: `add adds a member that runs at ADDRESS, for the other members, and at URL, for clients. It votes once it has caught up.
-Without ADDRESS and URL it makes a learner a voter.`,
-		example: "  raftkv members add n4 10.0.0.4:5001 http://10.0.0.4:4001\n  raftkv members add n4     # it is a learner",
+		long: `add adds a member. The other members reach it at ADDRESS, clients at URL. It votes once it has caught up.
+Without ADDRESS and URL, add makes a learner a voter.`,
+		example: "  raftkv members add n4 10.0.0.4:5001 http://10.0.0.4:4001\n  raftkv members add n4     # n4 is a learner",
 		args:    either(1, 3),
 		build: func(args []string) (api.Change, goal) {
 			if len(args) == 1 {
@@ -222,7 +221,7 @@ Without ADDRESS and URL it makes a learner a voter.`,
 				state(api.Peer{ID: args[0]}, "learner", args[1], args[2])
 		},
 	}, {
-		use: "replace ID[.INCARNATION] [WITH-ID] [ADDRESS URL]", short: "Put another machine, or an empty disk, in the place of a member",
+		use: "replace ID[.INCARNATION] [WITH-ID] [ADDRESS URL]", short: "Replace a member by another machine, or by an empty disk",
 		long: `replace lets a new member take the place of one that is lost. Without WITH-ID the new one has the same id: the member
 runs again on an empty directory. Without ADDRESS and URL it runs where the old one did; after WITH-ID they may be left out
 only if that is a learner. Until the new one has caught up, the old one still counts as a voter.`,
@@ -244,10 +243,10 @@ only if that is a learner. Until the new one has caught up, the old one still co
 	}}
 }
 
-// incarnated is an id with an incarnation, as raftkv members shows it if an id stands twice.
+// incarnated matches an id with an incarnation, as raftkv members shows it if two members have the id.
 var incarnated = regexp.MustCompile(`^(.+)\.([0-9a-f]{16})$`)
 
-// peerOf reads an id, or an id with an incarnation.
+// peerOf parses an id, or an id with an incarnation.
 func peerOf(text string) api.Peer {
 	if parts := incarnated.FindStringSubmatch(text); parts != nil {
 		return api.Peer{ID: parts[1], Incarnation: parts[2]}
@@ -262,13 +261,13 @@ func placesOnly(cmd *cobra.Command, args []string) error {
 	}
 	for _, arg := range args {
 		if place := strings.SplitN(arg, "=", 3); len(place) < 2 || slices.Contains(place, "") {
-			return fmt.Errorf("%q is no ID=ADDRESS or ID=ADDRESS=URL, as n2=10.0.1.2:5001", arg)
+			return fmt.Errorf("%q is not ID=ADDRESS or ID=ADDRESS=URL, as in n2=10.0.1.2:5001", arg)
 		}
 	}
 	return nil
 }
 
-// moved returns the change that gives members other addresses, all of them together.
+// moved returns the change that gives one or more members other addresses, all together.
 func moved(args []string) (change api.Change, all goal) {
 	places := [][]string{args}
 	if strings.Contains(args[0], "=") {

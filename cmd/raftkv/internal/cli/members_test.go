@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// steward answers like a server whose members are changed: each request for a change gets the next of the answers, and each
-// answer shows the next configurations, the last one again and again.
+// steward acts as a server whose members are changed: each request for a change gets the next answer. After that answer, the
+// server shows the next configurations in order, and repeats the last one.
 type steward struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -28,7 +28,7 @@ type steward struct {
 	views   []api.Members
 }
 
-// reply is the answer to one request, and what the members are from then on.
+// reply is the answer to one request, with the configurations that follow.
 type reply struct {
 	status int
 	body   any // an api.Error, or nil: an api.Changed of the first configuration
@@ -67,7 +67,7 @@ func (s *steward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(next.body)
 }
 
-// refuses is an answer that refuses the change.
+// refuses returns an answer that refuses the change.
 func refuses(code api.Code) reply {
 	e := api.Errorf(code, "a remedy", "because")
 	return reply{status: e.Status(), body: e}
@@ -153,27 +153,27 @@ func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 	}
 }
 
-// The leader's answer may be lost, it may come before the change is done, and another change may be running.
+// The leader's answer may be lost or come before the change is done, and another change may be running.
 func TestMembers_WaitsUntilTheChangeIsDone(t *testing.T) {
 	joins, enters := at(10, "n1 voter", "n4 joins"), joint(at(12, "n1 voter", "n4 enters"), "joint: n1 → n1 n4")
 	joins.Members[1].CatchUp = &api.CatchUp{Match: 41, Last: 100}
 	done := at(14, "n1 voter", "n4 voter")
-	goesOn := []api.Members{joins, joins, joins, enters, enters, done}
+	continues := []api.Members{joins, joins, joins, enters, enters, done}
 	const wait, told = "n4 catches up: entry 41 of 100\n", "voters: n1 → n1 n4\n"
 	for _, row := range []struct {
 		rule    string
 		answers []reply
 		asks    int
 	}{
-		{"a long change goes on after the answer", []reply{{status: 202, views: goesOn}}, 1},
-		{"the leader changes within the request", []reply{{504, api.Errorf(api.OutcomeUnknown, "", "because"), goesOn}}, 1},
-		{"another change is running, and is the same", []reply{{409, api.Errorf(api.ChangePending, "", "because"), goesOn}}, 1},
-		{"there is no leader for a moment", []reply{refuses(api.NoLeader), {status: 202, views: goesOn}}, 2},
+		{"a long change continues after the answer", []reply{{status: 202, views: continues}}, 1},
+		{"the leader changes within the request", []reply{{504, api.Errorf(api.OutcomeUnknown, "", "because"), continues}}, 1},
+		{"another change is running, and is the same", []reply{{409, api.Errorf(api.ChangePending, "", "because"), continues}}, 1},
+		{"there is no leader for a moment", []reply{refuses(api.NoLeader), {status: 202, views: continues}}, 2},
 		{"what was asked for is rolled back", []reply{
-			{status: 202, views: []api.Members{joins, at(5, "n1 voter")}}, {status: 202, views: goesOn}}, 2},
+			{status: 202, views: []api.Members{joins, at(5, "n1 voter")}}, {status: 202, views: continues}}, 2},
 		{"another change is running", []reply{
 			{409, api.Errorf(api.ChangePending, "", "because"), []api.Members{joint(at(6, "n1 voter"), "joint: n1 n3 → n1"), at(7, "n1 voter")}},
-			{status: 202, views: goesOn}}, 2},
+			{status: 202, views: continues}}, 2},
 	} {
 		s := newSteward(t, at(5, "n1 voter"), row.answers...)
 		code, out, errs := s.run(t, "members add n4 n4:1 http://127.0.0.1:1 --timeout 1m")
@@ -202,7 +202,7 @@ func TestMembers_ExitCodes(t *testing.T) {
 		{"the index has changed", "remove n3 --if-index 4", refuses(api.ConfigChanged), 4, "config_changed"},
 		{"given up while the request waits", "replace n3", refuses(api.GivenUp), 1, "given_up"},
 		{"given up later", "replace n3", reply{status: 202, views: []api.Members{joins, joins, left}}, 1,
-			"given_up: the change that began with configuration 10 was given up by configuration 11 (the same command goes on from there)"},
+			"given_up: the change that began with configuration 10 was given up by configuration 11 (run the same command again: it continues from there)"},
 		{"it takes longer than --timeout", "replace n3 --timeout 2s", reply{status: 202, views: []api.Members{joins}}, 5,
 			"--timeout ended"},
 		{"a change of the voters cannot be canceled", "cancel", refuses(api.ChangePending), 1, "change_pending"},
@@ -237,7 +237,7 @@ func TestMembers_ExitCodes(t *testing.T) {
 	assert.Equal(t, "done: configuration 6, voters n1\n", out)
 }
 
-// Who interrupts a command hears that, and what to do.
+// An interrupted command says so, and what to do.
 func TestMembers_Interrupted(t *testing.T) {
 	joins := at(10, "n1 voter", "n4 joins")
 	s := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []api.Members{joins}})
@@ -258,7 +258,7 @@ func TestMembers_Interrupted(t *testing.T) {
 	code := cli.Run(ctx, []string{"members", "add", "n4", "n4:1", anyURL, "--server", server.URL}, cli.Streams{Out: io.Discard, Err: &errs})
 	assert.Equal(t, 5, code)
 	assert.Contains(t, errs.String(), "raftkv: interrupt signal received, and ")
-	assert.Contains(t, errs.String(), ": raftkv members shows it, and the same command waits for it again\n")
+	assert.Contains(t, errs.String(), ": raftkv members shows it; run the same command to wait for it again\n")
 }
 
 func TestMembers_NoWaitEndsOnceTheChangeIsAccepted(t *testing.T) {
@@ -271,7 +271,7 @@ func TestMembers_NoWaitEndsOnceTheChangeIsAccepted(t *testing.T) {
 		code   int
 		says   string
 	}{
-		{"it goes on", reply{status: 202, views: []api.Members{joins}}, 0, "accepted: configuration 6; it goes on by itself: raftkv members shows"},
+		{"it continues", reply{status: 202, views: []api.Members{joins}}, 0, "accepted: configuration 6; it continues by itself: raftkv members shows"},
 		{"it is done at once", reply{status: 200, views: []api.Members{at(6, "n1 voter", "n4 voter")}}, 0, "done: configuration 6"},
 		{"another change is running", reply{409, api.Errorf(api.ChangePending, "", "because"), []api.Members{other}}, 1, "change_pending"},
 		{"it was made before", reply{409, api.Errorf(api.MemberExists, "", "because"), []api.Members{at(6, "n4 voter")}}, 0, "nothing to do"},
@@ -284,7 +284,7 @@ func TestMembers_NoWaitEndsOnceTheChangeIsAccepted(t *testing.T) {
 	}
 }
 
-// A command that is run again, because it was killed or its answer was lost, finds its change made.
+// A command that is run again, because it was killed or its answer was lost, finds that its change was made.
 func TestMembers_NothingToDo(t *testing.T) {
 	lost := at(9, "n1 voter", "n4 voter")
 	lost.Members[1].Replace = true
@@ -319,7 +319,7 @@ func TestMembers_NothingToDo(t *testing.T) {
 	}
 }
 
-// A member that is to be replaced has answered itself.
+// The member to be replaced has answered itself.
 func TestMembers_NothingToReplace(t *testing.T) {
 	runs := reply{409, api.Errorf(api.MemberRuns, "a remedy", "the members were not changed: n4 itself answers"), nil}
 	now, lacks := at(9, "n1 voter", "n4.00000000000000ab voter"), at(9, "n1 voter", "n4.00000000000000ab voter")
@@ -334,7 +334,7 @@ func TestMembers_NothingToReplace(t *testing.T) {
 	assert.Contains(t, errs, "n4 itself answers")
 }
 
-// A server says that the change was made. The command looks at what the members are, and which incarnations.
+// A server reports that the change was made. The command checks the members and their incarnations.
 func TestMembers_ReadsBackWhatWasDone(t *testing.T) {
 	now := at(9, "n1.1 voter", "n3.3 voter")
 	later := at(12, "n1.1 voter", "n3.4 voter")
@@ -356,7 +356,7 @@ func TestMembers_ReadsBackWhatWasDone(t *testing.T) {
 	}
 }
 
-// The outcome of a request is not known, and the member with the same id that is there may be the old one.
+// The outcome of a request is not known, and the present member with the same id may be the old one.
 func TestMembers_AReplacementIsDoneOnceTheOldIncarnationIsGone(t *testing.T) {
 	before, after := at(5, "n1.1 voter", "n3.3 voter"), at(9, "n1.1 voter", "n3.4 voter")
 	unknown := api.Errorf(api.OutcomeUnknown, "", "because")
@@ -373,7 +373,7 @@ func TestMembers_FindsTheOtherServersAndTheLeaderThatTheyFollow(t *testing.T) {
 	stale.ID, stale.Members[0].URL = "n2", leader.URL
 	follower := newSteward(t, stale, refuses(api.LeaderUnreachable))
 	_, out, _ := follower.run(t, "members")
-	assert.Contains(t, out, "configuration 7\n", "the only one that is known at first")
+	assert.Contains(t, out, "configuration 7\n", "the only one that is known initially")
 	code, out, errs := follower.run(t, "members remove n3")
 	assert.Equal(t, 0, code, errs)
 	assert.Equal(t, "done: configuration 9, voters n1 n2\n", out)
@@ -401,7 +401,7 @@ n2    voter          n2:1  -                      it is not connected
 n3.3  to be removed  n3:1  -                      its disk was emptied
 n3.4  joins          n3:1  -                      40.0 MiB of 100 MiB, 40 %, 3s left
 n5    learner        n5:1  -                      entry 41 of 1000, 3.1 entries/s, 1m1s left
-n9    removed        n9:1  -                      by configuration 9; it is told so until it answers, for 1.2s at most
+n9    removed        n9:1  -                      by configuration 9; the leader tells it so until it answers, for 1.2s at most
 n2.7  removed        -     -                      by configuration 10
 configuration 10
 the cluster survives 1 failure more
@@ -435,18 +435,18 @@ func TestMembers_SeveralAddressesChangeTogether(t *testing.T) {
 	for _, args := range []string{"n1=", "=h:1", "n1=h:1=", "n1=h:1 n2"} {
 		code, _, errs := s.run(t, "members address "+args)
 		assert.Equal(t, 2, code)
-		assert.Contains(t, errs, "is no ID=ADDRESS or ID=ADDRESS=URL")
+		assert.Contains(t, errs, "is not ID=ADDRESS or ID=ADDRESS=URL")
 	}
 }
 
-// What to do about a lost disk depends on whether another one is about to take its place.
+// The remedy for a lost disk depends on whether another disk is about to replace it.
 func TestMembers_SaysHowToReplaceALostDisk(t *testing.T) {
 	for _, row := range []struct {
 		twin, hint string
 	}{
 		{"", "it is lost; start it with an empty --data directory, and run: raftkv members replace n3"},
 		{"n3.4 joins", "it is lost\n"},
-		{"n3.4 learner", "it is lost; the learner is to take its place: start that, and run: raftkv members replace n3"},
+		{"n3.4 learner", "it is lost; the learner is to take its place: start the learner, and run: raftkv members replace n3"},
 	} {
 		m := at(5, "n1 voter", "n3.3 voter", row.twin)
 		m.Members[1].Problem, m.Members[1].Replace = "it is lost", true
@@ -455,7 +455,8 @@ func TestMembers_SaysHowToReplaceALostDisk(t *testing.T) {
 	}
 }
 
-// After a replacement that was given up an id stands twice. Either member may be meant, and the other one's address is no news.
+// After a replacement that was given up, two members have one id. A command may name either; the address of the other does
+// not count.
 func TestMembers_TheAddressOfOneOfTwoWithAnID(t *testing.T) {
 	const voter, learner = "n3.00000000000000a1", "n3.00000000000000a2"
 	moved := func(which int) api.Members {
@@ -516,7 +517,8 @@ func TestStatus_SaysWhoDoesNotVoteAndHowTheVotersChange(t *testing.T) {
 	assert.Contains(t, out, "the voters change, joint: n1 n2 → n1\n")
 }
 
-// A rolling upgrade is seen by whoever can tell: the leader may be the last one to be upgraded, and of a release that says nothing.
+// Any server that knows the releases reports a rolling upgrade: the leader may be upgraded last, and its release may not
+// know them.
 func TestStatus_SaysWhoRunsWhichReleaseWhileTheyDiffer(t *testing.T) {
 	leader := says(t, "", `{"id":"n1","role":"leader","bootstrapped":true,"members":[{"id":"n1","connected":true},{"id":"n2","connected":true}]}`)
 	status := func(n1 string) string {

@@ -18,13 +18,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const migrateHelp = `migrate moves the log of a member that does not run to segments, or to bbolt: the file raft.db in its
-directory. "raftkv serve --log" chooses only for a member that is new. All that the member has stored stays the same, and the others notice
-nothing: stop one member, move its log, start it again, and go on with the next one when "raftkv status" says that all is
+const migrateHelp = `migrate moves the log of a stopped member to segments, or back to bbolt (the file raft.db in its directory).
+"raftkv serve --log" chooses only for a new member. Nothing that the member has stored changes, and the other members notice
+nothing: stop one member, move its log, start it again, and continue with the next one when "raftkv status" says that all is
 well.
 
-The log is checked, copied, and the copy is checked before it counts. If the command is interrupted, or the machine is, the
-log is still in one of the two places, whole: start the member, or repeat the command. Both copies need room at the same time.
+The log is checked, copied, and the copy is checked before it counts. If the command or the machine is interrupted, the whole
+log is still in one of the two places: start the member, or repeat the command. Both copies need room at the same time.
 raft.db does not become smaller; what the log took there is free for what comes.
 
 An earlier release does not open a store in segments. Go back to bbolt before you go back to that release.`
@@ -49,7 +49,7 @@ func newMigrate() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", "", "directory of the member's data (required)")
-	cmd.Flags().StringVar(&to, "to", "", "where its log is to be: segments or bbolt (required)")
+	cmd.Flags().StringVar(&to, "to", "", "where to move its log: segments or bbolt (required)")
 	return cmd
 }
 
@@ -67,7 +67,7 @@ func migrate(ctx context.Context, dir string, to storage.Kind, out, errOut io.Wr
 	return sayDone(out, "moved the log from %s to %s: %d entries", done.From, done.To, done.Entries)
 }
 
-// explainMigrate names the flag, and what helps.
+// explainMigrate names the flag and the remedy.
 func explainMigrate(dir string, err error) error {
 	info, statErr := os.Stat(dir)
 	switch {
@@ -78,7 +78,7 @@ func explainMigrate(dir string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("--data %q: interrupted: the log is where it was", dir)
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("--data %q: there is no store, which would be the file %s: name the directory of a member",
+		return fmt.Errorf("--data %q: there is no store (no file %s): name the directory of a member",
 			dir, storage.BoltFile)
 	case errors.Is(err, raft.ErrLocked):
 		return fmt.Errorf("--data %q: a process has the store open: stop the member first", dir)
@@ -86,7 +86,7 @@ func explainMigrate(dir string, err error) error {
 	return fmt.Errorf("--data %q: %w", dir, member.WithRemedy(err))
 }
 
-// movePause is how often a line says how far it is, where there is no terminal.
+// movePause is the interval between lines of progress, without a terminal.
 const movePause = 5 * time.Second
 
 // moveProgress shows how far a log has been copied.
@@ -102,12 +102,12 @@ func newMoveProgress(out io.Writer) *moveProgress {
 		p.bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(out), progressbar.OptionClearOnFinish(),
 			progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(benchTick),
 			progressbar.OptionSetDescription("checking the log"))
-		_ = p.bar.RenderBlank() // it is only a picture
+		_ = p.bar.RenderBlank() // the bar is decoration
 	}
 	return p
 }
 
-// report is called when the log was checked, and from then on.
+// report is called once the log has been checked, and again as the copy grows.
 func (p *moveProgress) report(copied, all uint64) {
 	what := fmt.Sprintf("copied %d of %d entries", copied, all)
 	if copied == all {
@@ -116,11 +116,11 @@ func (p *moveProgress) report(copied, all uint64) {
 	if p.bar == nil {
 		if now := time.Now(); !now.Before(p.next) || copied == all {
 			p.next = now.Add(movePause)
-			_, _ = fmt.Fprintln(p.out, what) // the command does not fail for it
+			_, _ = fmt.Fprintln(p.out, what) // a lost line of progress is no failure
 		}
 		return
 	}
-	p.bar.ChangeMax64(int64(min(all, math.MaxInt64-1)) + 1) // the end comes when the copy was checked
+	p.bar.ChangeMax64(int64(min(all, math.MaxInt64-1)) + 1) // the last step is the check of the copy
 	p.bar.Describe(what)
 	_ = p.bar.Set64(int64(min(copied, math.MaxInt64-1))) // as above
 }

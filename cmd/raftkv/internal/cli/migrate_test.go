@@ -51,14 +51,14 @@ type unwritable struct{}
 
 func (unwritable) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// Exit code 1 says that nothing was changed.
+// Exit code 1 means that nothing was changed.
 func TestMigrate_IsDoneEvenIfItCannotSaySo(t *testing.T) {
 	dir := storeOf(t, storage.KindBolt)
 	for _, row := range []struct {
 		code int
 		says string
 	}{
-		{5, "it is done, but what to say of it could not be written: no space left on device"},
+		{5, "the command succeeded, but its output could not be written: no space left on device"},
 		{1, "no space left on device"}, // it was done already
 	} {
 		var errs strings.Builder
@@ -102,7 +102,7 @@ func TestMigrate_SaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"--data d", 2, `--to "": use segments or bbolt`},
 		{"--data d --to paper", 2, `--to "paper": use segments or bbolt`},
 		{"d --to bbolt", 2, `unknown command "d"`},
-		{"--data /nonexistent --to bbolt", 1, `--data "/nonexistent": there is no store, which would be the file raft.db`},
+		{"--data /nonexistent --to bbolt", 1, `--data "/nonexistent": there is no store (no file raft.db)`},
 	} {
 		code, out, errs := run(t, "", strings.Fields("migrate "+row.args)...)
 		assert.Equal(t, row.code, code, row.args)

@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// accept asks for the change once, and returns as soon as it is done, refused, or in force as a change that goes on.
+// accept asks for the change once, and returns as soon as it is done, refused, or accepted and under way.
 func (c *changer) accept(ctx context.Context, timeout time.Duration) (string, error) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -49,13 +49,13 @@ func (c *changer) accept(ctx context.Context, timeout time.Duration) (string, er
 	}
 }
 
-// accepted notes and says that the change goes on by itself.
+// accepted records that the change continues by itself, and returns the sentence that says so.
 func (c *changer) accepted(m api.Members) string {
-	c.goesOn = true
-	return fmt.Sprintf("accepted: configuration %d; it goes on by itself: raftkv members shows how far it is", m.Index)
+	c.continues = true
+	return fmt.Sprintf("accepted: configuration %d; it continues by itself: raftkv members shows its progress", m.Index)
 }
 
-// begun reports whether a change is running that has made something else of a member which this one names.
+// begun reports whether the running change gives another role to a member that this change names.
 func (c *changer) begun(now api.Members) bool {
 	if now.Change == nil || now.Index <= c.first.Index {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// narrator prints how far a change is: a line when something new happens, and every progressPause with new figures. Any
+// narrator prints the progress of a change: a line for each new stage, and a line with new figures every progressPause. Any
 // goroutine may call it.
 type narrator struct {
 	out io.Writer
@@ -23,7 +23,7 @@ type narrator struct {
 	at    time.Time
 }
 
-// tell prints what is new.
+// tell prints the news since the last call.
 func (n *narrator) tell(now api.Members, at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -33,12 +33,12 @@ func (n *narrator) tell(now api.Members, at time.Time) {
 	}
 	n.topic, n.at = topic, at
 	for _, line := range lines {
-		_, _ = fmt.Fprintln(n.out, line) // progress only: the command does not fail for it
+		_, _ = fmt.Fprintln(n.out, line) // a lost line of progress is no failure
 	}
 }
 
-// progressOf returns what the running change waits for, and lines that say how far that is. The topic is "" if nothing is
-// worth a line.
+// progressOf returns a topic, which is what the running change waits for, and lines about its progress. The topic is "" if
+// there is nothing to report.
 func progressOf(m api.Members) (topic string, lines []string) {
 	switch {
 	case m.Change == nil:
@@ -59,7 +59,7 @@ func progressOf(m api.Members) (topic string, lines []string) {
 	return "", nil
 }
 
-// howFar says how far a member has caught up; "" if it is not known.
+// howFar describes how far a member has caught up; "" if that is not known.
 func howFar(c *api.CatchUp) string {
 	switch {
 	case c == nil:
@@ -83,13 +83,13 @@ func howFar(c *api.CatchUp) string {
 }
 
 const (
-	idleAfter = 2 * time.Second // without progress, a rate says nothing of the time left
+	idleAfter = 2 * time.Second // after this long without progress, a rate predicts nothing
 	leftMax   = 24 * time.Hour  // the longest that the library predicts
 )
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// perSecond writes a rate with two digits, or with all before the point.
+// perSecond formats a rate with two significant digits, or with all digits before the point.
 func perSecond(rate float64) string {
 	if rate < 10 {
 		return fmt.Sprintf("%.2g", rate)
@@ -101,7 +101,7 @@ func leftText(left time.Duration) string {
 	return fmt.Sprintf("%v left", max(left.Round(time.Second), time.Second))
 }
 
-// timeLeft returns how long a transfer takes at its present rate; "" if that is not known.
+// timeLeft returns the remaining time of a transfer at its present rate; "" if that is not known.
 func timeLeft(t api.Transfer) string {
 	if t.LeftMS <= 0 {
 		return ""
@@ -116,7 +116,7 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// printMembers prints a line for each member, and what holds for all.
+// printMembers prints a line for each member, and then what concerns the whole cluster.
 func printMembers(out io.Writer, m api.Members) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var shown []string
@@ -124,15 +124,15 @@ func printMembers(out io.Writer, m api.Members) error {
 		name := member.ID
 		condition := conditionOf(m, member)
 		shown = append(shown, member.ID+" catches up: "+condition)
-		if len(m.Of(name)) > 1 { // as remove and address take it
+		if len(m.Of(name)) > 1 { // the name that remove and address accept
 			name += "." + member.Incarnation
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", // Flush tells
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", // Flush returns the error
 			name, member.Standing, member.Address, cmp.Or(member.URL, "-"), condition)
 	}
 	for _, d := range m.Departing {
 		name := d.ID
-		if len(m.Of(name)) > 0 { // another disk has its place
+		if len(m.Of(name)) > 0 { // another incarnation has its place
 			name += "." + d.Incarnation
 		}
 		_, _ = fmt.Fprintf(table, "%s\tremoved\t%s\t-\t%s\n", name, cmp.Or(d.Address, "-"), departs(d)) // as above
@@ -154,10 +154,10 @@ func printMembers(out io.Writer, m api.Members) error {
 	return nil
 }
 
-// tolerance returns the sentence that says how many more failures the cluster survives.
+// tolerance returns the sentence about how many more failures the cluster survives.
 func tolerance(text string) string { return strings.TrimPrefix(text, "none: ") }
 
-// conditionOf returns the last column of a member: what is wrong with it, or how far it is.
+// conditionOf returns the last column of a member: its problem or its progress.
 func conditionOf(m api.Members, member api.ClusterMember) string {
 	switch {
 	case member.Replace:
@@ -172,7 +172,7 @@ func conditionOf(m api.Members, member api.ClusterMember) string {
 	return "ok"
 }
 
-// replaceHint says what to do about a member that is lost, unless another one is taking its place.
+// replaceHint says what to do about a lost member, unless another one is taking its place.
 func replaceHint(m api.Members, lost api.ClusterMember) string {
 	for _, other := range m.Of(lost.ID) {
 		switch {
@@ -180,13 +180,13 @@ func replaceHint(m api.Members, lost api.ClusterMember) string {
 		case other.Standing == api.StandingJoins || other.Standing == api.StandingEnters:
 			return ""
 		case other.Standing == api.StandingLearner:
-			return "; the learner is to take its place: start that, and run: raftkv members replace " + lost.ID
+			return "; the learner is to take its place: start the learner, and run: raftkv members replace " + lost.ID
 		}
 	}
 	return "; " + api.ReplaceHint(lost.ID)
 }
 
-// configurationLine says which configuration is in force, and whether it will stay.
+// configurationLine names the configuration in force, and says whether it is committed and final.
 func configurationLine(m api.Members) string {
 	line := fmt.Sprintf("configuration %d", m.Index)
 	switch {
@@ -200,11 +200,11 @@ func configurationLine(m api.Members) string {
 	return line
 }
 
-// departs says how long a removed member is still served.
+// departs says for how long the leader still informs a removed member.
 func departs(d api.Departing) string {
 	text := fmt.Sprintf("by configuration %d", d.Index)
 	if d.LeftMS > 0 {
-		text += fmt.Sprintf("; it is told so until it answers, for %v at most", max(milliseconds(d.LeftMS).Round(100*time.Millisecond), 100*time.Millisecond))
+		text += fmt.Sprintf("; the leader tells it so until it answers, for %v at most", max(milliseconds(d.LeftMS).Round(100*time.Millisecond), 100*time.Millisecond))
 	}
 	return text
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// runs is what a member runs, as others see it.
+// runs describes the release that a member runs, as others see it.
 type runs struct {
 	protocol uint16
 	release  string
 }
 
-// String names the release, with the protocol version.
+// String returns the release with its protocol version.
 func (r runs) String() string {
 	switch {
 	case r.protocol == 0:
@@ -26,8 +26,8 @@ func (r runs) String() string {
 	return fmt.Sprintf("%s (protocol %d)", r.release, r.protocol)
 }
 
-// releases says which release each member runs, the newest protocol first: "releases: n1 n2 v0.2.0 (protocol 3); n3 protocol
-// 2". It is "" if no server says so.
+// releases lists the release of each member, the newest protocol first: "releases: n1 n2 v0.2.0 (protocol 3); n3 protocol 2".
+// It is "" if no server reports any.
 func releases(members []api.ClusterMember) string {
 	of := map[runs][]string{}
 	for _, m := range members {
@@ -51,7 +51,7 @@ func releases(members []api.ClusterMember) string {
 	return "releases: " + strings.Join(parts, "; ")
 }
 
-// mixture is releases as the first of these servers sees it that sees members run different ones; "" if none does.
+// mixture lists the releases in use, as reported by the first server that sees more than one; "" if none does.
 func mixture(servers ...*api.Status) string {
 	for _, server := range servers {
 		var all []api.ClusterMember

@@ -61,7 +61,7 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 	root.SetErr(streams.Err)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintln(streams.Err, "raftkv:", err) // if that fails, nobody can be told
+		_, _ = fmt.Fprintln(streams.Err, "raftkv:", err) // there is nowhere to report a failure
 	}
 	return exitCode(err)
 }
@@ -87,15 +87,15 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// sayDone writes what a command has changed. If that fails, the exit code is not the one that says that nothing was changed.
+// sayDone prints what a command has changed. If that fails, the exit code differs from the one for "nothing was changed".
 func sayDone(out io.Writer, format string, args ...any) error {
-	return sayOutcome(out, "it is done", fmt.Sprintf(format, args...))
+	return sayOutcome(out, "the command succeeded", fmt.Sprintf(format, args...))
 }
 
-// sayOutcome is sayDone for a command that may have done less. The outcome is what the error says of the change.
+// sayOutcome is sayDone for a command that may have done less. The error begins with outcome, a sentence about the change.
 func sayOutcome(out io.Writer, outcome, line string) error {
 	if _, err := fmt.Fprintln(out, line); err != nil {
-		return &exitError{exitUnknown, fmt.Errorf("%s, but what to say of it could not be written: %w", outcome, err)}
+		return &exitError{exitUnknown, fmt.Errorf("%s, but its output could not be written: %w", outcome, err)}
 	}
 	return nil
 }
@@ -108,9 +108,9 @@ func isAPIError(err error) bool {
 func newRoot(streams Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "raftkv",
-		Short: "A small replicated key-value store, to see the raft library at work",
-		Long: `raftkv is a key-value store that several processes replicate: every write is on the disks of a majority
-before it is acknowledged, and the store works as long as a majority runs.
+		Short: "A small replicated key-value store that shows the raft library at work",
+		Long: `raftkv is a key-value store that several processes replicate. A write is acknowledged only when it is on the
+disks of a majority, and the store works as long as a majority runs.
 
 ` + exitHelp,
 		Example: `  raftkv demo                      # three nodes on this machine; k kills the leader
@@ -130,19 +130,19 @@ before it is acknowledged, and the store works as long as a majority runs.
 		cmd := asks(&servers)
 		cmd.Flags().StringSliceVar(&servers.urls, "server", nil,
 			"base URLs of servers to ask; default: the demo that runs on this machine")
-		cmd.Flags().DurationVar(&servers.timeout, "timeout", 10*time.Second, "time to try")
+		cmd.Flags().DurationVar(&servers.timeout, "timeout", 10*time.Second, "how long to try")
 		root.AddCommand(cmd)
 	}
 	root.AddCommand(newMembers())
 	return root
 }
 
-// version says which release this program is, as far as its build has recorded that.
+// version returns the release of this program, if its build has recorded it.
 func version() string {
 	return runs{raft.ProtocolMembership, cmp.Or(node.Release(), "built without a version")}.String()
 }
 
-// reach holds the servers' URLs and how long to try them.
+// reach holds the URLs of the servers and how long to try them.
 type reach struct {
 	urls    []string
 	timeout time.Duration
@@ -164,7 +164,7 @@ func (r *reach) servers() ([]string, error) {
 	return place.Servers, err
 }
 
-// found is servers for commands that say with their exit code that no server could be asked.
+// found is servers for commands that have an exit code for "no server could be asked".
 func (r *reach) found() ([]string, error) {
 	urls, err := r.servers()
 	if err != nil && !errors.Is(err, usage.Err) {
@@ -173,7 +173,7 @@ func (r *reach) found() ([]string, error) {
 	return urls, err
 }
 
-// ask calls do with one server after the other until it succeeds; see client.Try.
+// ask calls do with one server after another until it succeeds; see client.Try.
 func ask[T any](cmd *cobra.Command, r *reach, do func(context.Context, *client.Client) (T, error)) (T, error) {
 	var none T
 	urls, err := r.servers()

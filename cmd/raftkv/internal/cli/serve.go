@@ -16,28 +16,29 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const serveHelp = `serve runs one member. The first start of a cluster needs --peers, the same list on every member, which
+const serveHelp = `serve runs one member. The first start of a cluster needs --peers, the same list on every member. The list
 names all initial members, each as id=host:port=url: its id, its address for the other members, and its URL for
-clients. The cluster serves requests once all of them have run at the same time: until then the log and
+clients. The cluster serves requests once all of them have run at the same time. Until then, the log and
 "raftkv status" name the missing members.
 
-A member that joins a running cluster needs --join instead, with the URLs of some of its servers: it asks the leader to add
-it or, if a member with its --id has lost its disk, to put it in that one's place. --join may stay on the command line: a
-member that has joined does not ask again. If its store is of no use any more, because it is damaged, an older image of
-the disk, or that of a member that was removed, --join moves it into a directory aside-TIME beside it, and joins with an
-empty one. A member that is removed while it runs ends with exit code 9; do not have it restarted then.
+A member that joins a running cluster needs --join instead, with the URLs of some of its servers: it asks the leader to
+add it or, if a member with its --id has lost its disk, to replace that member by it. --join may stay on the command line: a
+member that has joined does not ask again. If its store is unusable (damaged, from an older image of the disk, or from a member
+that was removed), --join moves the store into a directory aside-TIME beside it, and joins with an empty store. A member that
+is removed while it runs ends with exit code 9; do not restart it then.
 
-A member may move: started with another --raft-addr, --http-addr, --advertise or --url, it asks the leader to correct the
-configuration. If all members move at once, give each --via with the new addresses of all, until "raftkv members" shows them.
+A member may move: if it is started with another --raft-addr, --http-addr, --advertise or --url, it asks the leader to
+change its addresses in the configuration. If all members move at once, give each of them --via with the new addresses of all,
+until "raftkv members" shows them.
 
 HTTP has neither authentication nor encryption: use it only on a network
-that you trust. It is for programs, and refuses what a browser sends on behalf of a page of another site. A member answers
+that you trust. It is for programs: a member refuses requests that a browser sends for a page of another site. It answers
 requests for IP addresses, localhost, the name of its machine, and the names in --http-addr, --url, --peers, --join and the URLs
-that "raftkv members" shows; a server that is reached under another name needs that in its --url.
+that "raftkv members" shows. If clients use another name, put that name in its --url.
 
-Members take snapshots of what they hold, and drop the log that a snapshot covers, so that the log stays bounded and
-a restart reads a snapshot and what follows it. A member that was away for longer than the leader's log goes back is
-sent a snapshot. "raftkv status" shows how far all that is, and "raftkv snapshot" takes one at once.`
+Members take snapshots of their data, and drop the part of the log that a snapshot covers. So the log stays bounded, and a
+restart reads a snapshot and the entries after it. If the leader's log no longer holds what a member lacks, the leader sends it
+a snapshot. "raftkv status" shows the progress of snapshots, and "raftkv snapshot" takes one at once.`
 
 func newServe(streams Streams) *cobra.Command {
 	var o member.Options
@@ -72,7 +73,7 @@ func newServe(streams Streams) *cobra.Command {
 	flags.StringVar(&o.Cluster, "cluster", "raftkv", "the cluster's name, the same on all members")
 	flags.StringVar(&o.Data, "data", "", "directory of this member's data (required)")
 	flags.StringVar(&o.Log, "log", string(storage.KindSegments),
-		"where a new member keeps its log: segments, or bbolt, which is slower and takes less room; raftkv migrate moves the log of a member that exists")
+		"where a new member keeps its log: segments, or bbolt, which is slower and takes less room; raftkv migrate moves the log of an existing member")
 	flags.StringVar(&o.RaftAddr, "raft-addr", "", "host:port to listen on for the other members (required)")
 	flags.StringVar(&o.HTTPAddr, "http-addr", "", "host:port to listen on for clients (required)")
 	flags.StringSliceVar(&o.Peers, "peers", nil, "initial members, this one included, as id=host:port=url")
@@ -80,16 +81,16 @@ func newServe(streams Streams) *cobra.Command {
 	flags.StringSliceVar(&o.Via, "via", nil,
 		"addresses to dial members at instead of their own, as id=host:port or host:port=host:port: a proxy or a tunnel")
 	flags.DurationVar(&o.ElectionTimeout, "election-timeout", 150*time.Millisecond,
-		"silence of the leader before another one is elected; the same on all members: ten times the slowest usual "+
-			"round trip or synced write, whichever is more (1s or more between regions); shorter loses leaders, longer "+
-			"makes writes wait longer for the next one")
+		"silence of the leader before another one is elected, the same on all members: ten times the slowest usual "+
+			"round trip or synced write, whichever is more (1s or more between regions). If it is shorter, leaders are lost; if "+
+			"longer, writes wait longer for the next leader")
 	snapshotFlags(flags, &o)
 	flags.StringVar(&o.TLSCert, "tls-cert", "", "this member's certificate for raft connections, PEM")
 	flags.StringVar(&o.TLSKey, "tls-key", "", "its key, PEM")
-	flags.StringVar(&o.TLSCA, "tls-ca", "", "the authorities that sign the members' certificates, PEM")
+	flags.StringVar(&o.TLSCA, "tls-ca", "", "certificates of the authorities that sign the members' certificates, PEM")
 	flags.BoolVar(&o.Insecure, "insecure", false, "allow raft connections without TLS beyond this machine")
 	flags.StringVar(&o.LogLevel, "log-level", "info", "trace, debug, info, warn, error or off")
-	flags.BoolVar(&stopWithStdin, "stop-with-stdin", false, "end when standard input does")
+	flags.BoolVar(&stopWithStdin, "stop-with-stdin", false, "end when standard input ends")
 	_ = flags.MarkHidden("stop-with-stdin") // fails only for an unknown flag
 	return cmd
 }
@@ -109,22 +110,22 @@ func snapshotFlags(flags *pflag.FlagSet, o *member.Options) {
 	o.SnapshotLogBytes, o.SnapshotTailBytes = standard.SnapshotLogBytes, standard.SnapshotTailBytes
 	o.SnapshotHoldBytes, o.SnapshotRate = standard.SnapshotHoldBytes, 32<<20
 	flags.IntVar(&o.SnapshotEntries, "snapshot-entries", standard.SnapshotEntries,
-		"take a snapshot after that many applied entries")
+		"take a snapshot after this many applied entries")
 	size.Var(flags, &o.SnapshotLogBytes, "snapshot-log-bytes",
-		"or after that many bytes of them, or as many as the last snapshot has, whichever is more")
+		"or after this many bytes of them, or as many as the last snapshot has, whichever is more")
 	size.Var(flags, &o.SnapshotTailBytes, "snapshot-tail-bytes",
 		"entries that stay in the log behind a snapshot, for members that lag a little")
 	size.Var(flags, &o.SnapshotHoldBytes, "snapshot-hold-bytes",
 		"entries that the leader keeps beyond that for a member that needs them next")
 	size.Var(flags, &o.SnapshotRate, "snapshot-rate",
-		"bytes of a snapshot that are written or sent in a second, at most")
+		"bytes of a snapshot that are written or sent a second, at most")
 	size.Var(flags, &o.SnapshotReserveBytes, "snapshot-reserve-bytes",
-		"room on the disk that snapshots leave free; 0: 1MiB with the log in segments; with bbolt as much as the log takes, 1MiB to 64MiB")
+		"bytes that snapshots leave free on the disk; 0: 1MiB with the log in segments; with bbolt as much as the log takes, 1MiB to 64MiB")
 	flags.DurationVar(&o.SnapshotStallMax, "snapshot-stall-max", time.Minute,
-		"give a snapshot up if nothing of it was written for that long")
+		"give up a snapshot if none of its bytes could be written for this long")
 }
 
-// checkZeros refuses zeros that node.Config would take for its defaults.
+// checkZeros refuses zeros, because node.Config would replace them by its defaults.
 func checkZeros(cmd *cobra.Command) error {
 	for _, row := range []struct{ flag, zero, takes string }{
 		{"election-timeout", "0s", "10ms to 1h, as in 150ms"},
@@ -148,13 +149,13 @@ func newDemo(streams Streams) *cobra.Command {
 		Use:   "demo",
 		Short: "Run a cluster on this machine, and break it",
 		Long: `demo starts a cluster of processes on this machine, writes to it and reads from it all the time, and
-checks all answers. Press k to kill the leader, z to freeze it and again to resume it, r to restart the members
-that are down; a to add a member, x to remove one, and w to empty the disk of one, which is replaced; and q to quit and see
-the verdict on the whole history. Freezing is not available on Windows.
+checks all answers. Press k to kill the leader, z to freeze it and z again to resume it, r to restart the members
+that are down, a to add a member, x to remove one, w to empty the disk of a member, which is then replaced, and q to quit and
+see the verdict on the whole history. Freezing is not available on Windows.
 Without a terminal it prints plain lines.`,
 		Example: `  raftkv demo
-  raftkv demo --data ./demo                       # keeps the data; a second run goes on with it
-  raftkv demo --duration 10s --kill-every 3s      # by itself`,
+  raftkv demo --data ./demo                       # keeps the data, and a second run continues with it
+  raftkv demo --duration 10s --kill-every 3s      # without keys to press`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := checkDemo(cmd, o); err != nil {
@@ -170,7 +171,7 @@ Without a terminal it prints plain lines.`,
 	flags.StringVar(&o.Dir, "data", "", "directory of the data; default: a temporary one, which is removed at the end")
 	flags.IntVar(&o.Nodes, "nodes", 0, fmt.Sprintf("how many, 1 to %d; default: 3, or what --data holds", local.NodesMax))
 	flags.DurationVar(&o.Duration, "duration", 0, "end after this time")
-	flags.DurationVar(&o.KillEvery, "kill-every", 0, "kill the leader that often, and restart it")
+	flags.DurationVar(&o.KillEvery, "kill-every", 0, "kill and restart the leader at this interval")
 	return cmd
 }
 

@@ -17,18 +17,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// snapshotPoll is the pause between two looks at a snapshot that is being taken.
+// snapshotPoll is the interval between checks of a snapshot that is being taken.
 const snapshotPoll = 100 * time.Millisecond
 
 func newSnapshot(r *reach) *cobra.Command {
 	return &cobra.Command{
 		Use:   "snapshot [NODE]",
 		Short: "Make a member take a snapshot",
-		Long: `snapshot makes the named member, or the first server that answers, take a snapshot of its state, and prints the last
+		Long: `snapshot makes the named member, or the first server that answers, take a snapshot of its state. It prints the last
 entry that the newest snapshot covers. If that covers everything already, none is taken. Either way the log is shortened to
---snapshot-tail-bytes and what followers need. One --server is enough to name any member. Members take snapshots by themselves, see
-"raftkv serve --help"; use this before you stop a member, so that it starts faster, or to see how long a snapshot takes. If --timeout is shorter than that, the member goes on, and
-"raftkv status" shows how far it is.`,
+--snapshot-tail-bytes and what followers need. One --server is enough to name any member. Members take snapshots by
+themselves, see "raftkv serve --help". Use this command before you stop a member, so that it starts faster, or to see how long a
+snapshot takes. If --timeout is shorter than that, the member continues, and "raftkv status" shows its progress.`,
 		Example: "  raftkv snapshot n2\n  raftkv snapshot --timeout 5m",
 		Args:    usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,8 +54,8 @@ entry that the newest snapshot covers. If that covers everything already, none i
 	}
 }
 
-// urlOf returns the URL of the member with that id, as itself or the other servers know it, or of the first server that
-// answers.
+// urlOf returns the URL of the member with this id, as that member or another server reports it. Without an id, it returns the
+// URL of the first server that answers.
 func urlOf(reports []report, id string) (string, error) {
 	var ids []string
 	var members []api.Member
@@ -89,26 +89,26 @@ func urlOf(reports []report, id string) (string, error) {
 	return "", fmt.Errorf("no member is called %q: there are %s", id, strings.Join(slices.Compact(ids), ", "))
 }
 
-// takeSnapshot makes a member take a snapshot, and waits until it has.
+// takeSnapshot makes a member take a snapshot, and waits until it is taken.
 func takeSnapshot(ctx context.Context, c *client.Client) (api.Snapshotted, error) {
 	taken, err := c.Snapshot(ctx)
 	switch {
 	case api.CodeOf(err) == api.NotFound:
 		return taken, errors.New("this member runs an earlier release, which takes no snapshots: upgrade it")
 	case err != nil && ctx.Err() != nil:
-		return taken, errors.New("no answer within --timeout; the member may be taking it: raftkv status shows how far it is")
+		return taken, errors.New("no answer within --timeout; the member may be taking it: raftkv status shows its progress")
 	case err != nil || taken.Taken:
 		return taken, err
 	}
 	for last := (api.Snapshot{}); ; {
 		select {
 		case <-ctx.Done():
-			return taken, fmt.Errorf("%s is still taking it%s: raftkv status shows how far it is", taken.ID, progress(last.Taking))
+			return taken, fmt.Errorf("%s is still taking it%s: raftkv status shows its progress", taken.ID, progress(last.Taking))
 		case <-time.After(snapshotPoll):
 		}
 		status, err := c.Status(ctx)
 		if err != nil {
-			continue // the member may be busy; ctx bounds that
+			continue // the member may be busy; ctx bounds the wait
 		}
 		last = status.Snapshot
 		switch {
@@ -121,7 +121,7 @@ func takeSnapshot(ctx context.Context, c *client.Client) (api.Snapshotted, error
 	}
 }
 
-// progress returns how far a transfer is, as ", 412 MiB of 1.0 GiB, 40 %"; "" for none.
+// progress returns the progress of a transfer, as in ", 412 MiB of 1.0 GiB, 40 %"; "" without a transfer.
 func progress(t *api.Transfer) string {
 	switch {
 	case t == nil:
@@ -139,13 +139,13 @@ func printSnapshots(out io.Writer, reports []report) error {
 		if r.Status == nil || r.Snapshot.None != "" || r.LogBytes == 0 {
 			continue
 		}
-		_, _ = fmt.Fprintf(table, "%s\tlog of %s behind entry %d\t%s\n", // Flush tells
+		_, _ = fmt.Fprintf(table, "%s\tlog of %s behind entry %d\t%s\n", // Flush returns the error
 			r.ID, size.Format(r.LogBytes), r.Base, strings.Join(describeSnapshot(r.Snapshot), "; "))
 	}
 	return table.Flush()
 }
 
-// describeSnapshot says which snapshot a member has, and what it does with snapshots.
+// describeSnapshot describes the snapshot of a member, and what the member is doing with snapshots.
 func describeSnapshot(s api.Snapshot) (parts []string) {
 	newest := "no snapshot"
 	if s.Last > 0 {
@@ -157,7 +157,7 @@ func describeSnapshot(s api.Snapshot) (parts []string) {
 	parts = append(parts, newest)
 	for _, row := range []struct {
 		transfer *api.Transfer
-		does     string // with the peer
+		does     string // followed by the peer
 	}{
 		{s.Taking, "takes a snapshot"}, {s.Restoring, "restores a snapshot"},
 		{s.Receiving, "receives a snapshot from "}, {s.Sending, "sends a snapshot to "},

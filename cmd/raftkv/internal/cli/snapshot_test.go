@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// says serves the statuses one after the other, the last one again and again, and an answer to POST /snapshot.
+// says serves the statuses in order, repeating the last one, and an answer to POST /snapshot.
 func says(t *testing.T, taken string, statuses ...string) (url string) {
 	t.Helper()
 	next := make(chan string, len(statuses))

@@ -23,11 +23,11 @@ func newStatus(r *reach) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say how each node is",
+		Short: "Show the health of each node",
 		Long: `status asks every server and prints a line for each, which ends with "ok" or with what is wrong with it.
 
-Exit codes: 0 healthy; 2 bad usage; 6 degraded: the cluster serves, and a member is down, cannot be reached, or does
-not count; 7 not serving: no leader, or one whose writes do not finish; 8 no server that knows the cluster could be asked.`,
+Exit codes: 0 healthy; 2 bad usage; 6 degraded: the cluster serves, but a member is down, cannot be reached, or does
+not count; 7 not serving: no leader, or its writes do not finish; 8 no server that knows the cluster could be asked.`,
 		Example: "  raftkv status\n  raftkv status --json\n  raftkv status >/dev/null || page-somebody",
 		Args:    usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,21 +46,21 @@ not count; 7 not serving: no leader, or one whose writes do not finish; 8 no ser
 			return health(reports)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print all that the servers say, a JSON object for each server")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything that the servers report, a JSON object for each server")
 	return cmd
 }
 
 // report holds the status of a server, or why there is none.
 type report struct {
 	URL     string `json:"url"`
-	Problem string `json:"problem,omitempty"` // what is wrong with this member, as it or the leader says; empty: nothing
+	Problem string `json:"problem,omitempty"` // what is wrong with this member, as it or the leader reports; empty: nothing
 	*api.Status
-	failure error  // Status is nil
-	unready bool   // it leads, and Problem says why it does not serve
-	called  string // the id that the others know a silent server by; "" if they do not know it
+	failure error  // why Status is nil
+	unready bool   // it leads but does not serve, and Problem says why
+	called  string // the id of a silent server, as the others report it; "" if they do not know it
 }
 
-// name returns the name of the member in the sentences.
+// name returns the name of the member for use in sentences.
 func (r report) name() string {
 	if r.Status != nil {
 		return r.ID
@@ -103,12 +103,12 @@ func health(reports []report) error {
 	return nil
 }
 
-// said returns a function that reports whether a report names a problem of that member.
+// said returns a function that reports whether a report names a problem of this member.
 func said(id string) func(report) bool {
 	return func(r report) bool { return r.Problem != "" && r.name() == id }
 }
 
-// bestView returns the status that tells most about the cluster; nil if no server answers.
+// bestView returns the best informed status of the cluster; nil if no server answers.
 func bestView(reports []report) (view *api.Status) {
 	for _, r := range reports {
 		if r.Status != nil && (view == nil || tellsMore(r.Status, view)) {
@@ -118,12 +118,12 @@ func bestView(reports []report) (view *api.Status) {
 	return view
 }
 
-// tellsMore reports whether a tells more about the cluster than b: it knows of a later leader, or is that leader.
+// tellsMore reports whether a is better informed about the cluster than b: it knows of a later leader, or is that leader.
 func tellsMore(a, b *api.Status) bool {
 	return cmp.Or(cmp.Compare(min(rank(a), follows), min(rank(b), follows)), cmp.Compare(a.Term, b.Term), cmp.Compare(rank(a), rank(b))) > 0
 }
 
-// How much the status of a member tells about the cluster.
+// How well informed a member is about the cluster.
 const (
 	knowsNothing  = iota // it has ended, or its disk was emptied
 	knowsNoLeader        // it waits for one
@@ -175,7 +175,7 @@ func ownProblem(s api.Status) string {
 // statusTimeout bounds the wait for a server that is frozen or cut off. Other servers answer status requests at once.
 const statusTimeout = 2 * time.Second
 
-// askAll asks all servers at the same time, so that their answers fit together.
+// askAll asks all servers at the same time, so that their answers are consistent.
 func askAll(ctx context.Context, r *reach, urls []string) []report {
 	shared := client.NewHTTP(1, min(r.timeout, statusTimeout))
 	defer shared.CloseIdleConnections()
@@ -201,7 +201,8 @@ func askAll(ctx context.Context, r *reach, urls []string) []report {
 	return reports
 }
 
-// askReady asks a leader that sees no problem whether its reads and writes finish: a quorum may be lost, or have full disks.
+// askReady asks a leader that reports no problem whether its reads and writes finish: its quorum may be lost or have full
+// disks.
 func (r *report) askReady(ctx context.Context, server *client.Client) {
 	if r.Problem != "" || rank(r.Status) != leads {
 		return
@@ -212,7 +213,7 @@ func (r *report) askReady(ctx context.Context, server *client.Client) {
 	}
 }
 
-// addProblems adds what the others see and the member itself does not: that it lags too far, say, or does not count.
+// addProblems adds the problems of a member that only the others see: that it lags too far, say, or does not count.
 func addProblems(reports []report) {
 	view := bestView(reports)
 	if view == nil || rank(view) < follows {
@@ -220,7 +221,7 @@ func addProblems(reports []report) {
 	}
 	for i, r := range reports {
 		if r.Status == view && r.Problem == "" {
-			reports[i].Problem = view.SlowElection // one line is enough for what all of them see
+			reports[i].Problem = view.SlowElection // all servers see it, and one line is enough
 		}
 		if r.Status == nil || r.Problem != "" || r.ID == view.ID {
 			continue
@@ -242,7 +243,7 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// calledBy returns the id of the member with that URL, as the servers that answer know it.
+// calledBy returns the id of the member with this URL, as the servers that answer report it.
 func calledBy(reports []report, url string) string {
 	for _, r := range reports {
 		if r.Status == nil {
@@ -273,7 +274,7 @@ func printTable(out io.Writer, reports []report) error {
 	var last *api.Status
 	for _, r := range reports {
 		if r.Status == nil {
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", cmp.Or(r.called, "-"), r.URL, r.Problem) // Flush tells
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", cmp.Or(r.called, "-"), r.URL, r.Problem) // Flush returns the error
 			continue
 		}
 		role := cmp.Or(standingOf(r), r.Role)
@@ -292,7 +293,7 @@ func printTable(out io.Writer, reports []report) error {
 	return printSentences(out, *last, reports)
 }
 
-// standingOf returns what a server is if it is no voter, or will not stay one; "" if it is one and stays one.
+// standingOf returns the role of a server that is not a voter, or that will not stay one; "" for other voters.
 func standingOf(r report) string {
 	if r.Wiped {
 		return "emptied disk"
@@ -305,7 +306,7 @@ func standingOf(r report) string {
 	return ""
 }
 
-// printSentences prints the sentences of a status, and its problems with members that no line above names.
+// printSentences prints the sentences of a status, and problems of members that no line above shows.
 func printSentences(out io.Writer, status api.Status, reports []report) error {
 	sentences := append([]string{prefixed("the voters change, ", status.Phase), tolerance(status.Tolerance), status.LeaderReason, status.Error},
 		status.Missing...)

@@ -8,8 +8,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/local"
 )
 
-// obey carries out the command of a key, and returns false if the demo shall end.
-func (d *demo) obey(ctx context.Context, key byte) bool {
+// handleKey carries out the command of a key, and returns false if the demo is to end.
+func (d *demo) handleKey(ctx context.Context, key byte) bool {
 	const ctrlC, ctrlD = 3, 4
 	switch key {
 	case 'q', 'Q', ctrlC, ctrlD:
@@ -35,7 +35,7 @@ func (d *demo) obey(ctx context.Context, key byte) bool {
 	return true
 }
 
-// breakLeader kills or freezes the leader and watches the failover. With again, it restarts the member afterwards.
+// breakLeader kills or freezes the leader and watches the failover. If again is set, it restarts the member afterwards.
 func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +60,7 @@ func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 		d.cluster.Kill(leader.ID)
 		d.down[leader.ID] = true
 	}
-	if !d.hasQuorum() { // no failover ends this: members must be restarted
+	if !d.hasQuorum() { // no leader can be elected before members are restarted
 		d.screen.say("%s %s → nobody leads: %s", leader.ID, how, d.quorum())
 		if again {
 			d.watches.Go(d.heal)
@@ -77,7 +77,7 @@ func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 	})
 }
 
-// waits reports whether a failover is being watched, and says what is to be done. d.mu is held.
+// waits reports whether a failover is being watched, and if so asks the user to wait. d.mu is held.
 func (d *demo) waits() bool {
 	switch {
 	case !d.watching:
@@ -90,22 +90,22 @@ func (d *demo) waits() bool {
 	return true
 }
 
-// watch waits for the end of a failover, and shows how long writes stopped and which member leads. restarts is how many members
-// had been restarted or resumed when it began.
+// watch waits for the end of a failover, and shows how long writes stopped and which member leads. restarts is the count of
+// members that had been restarted or resumed when the failover began.
 func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Time, restarts int) {
 	limited, cancel := context.WithTimeout(ctx, failoverTimeout)
 	defer cancel()
 	acknowledged, err := d.workload.NextAcknowledged(limited, broken)
 	var leader local.Node
 	if err == nil {
-		leader, err = d.cluster.AwaitLeader(limited, "") // the same one again, if it was restarted and won
+		leader, err = d.cluster.AwaitLeader(limited, "") // the same member, if it was restarted and won
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watching = false
 	switch {
 	case err == nil:
-	case ctx.Err() != nil: // the demo ends, which says nothing about the cluster
+	case ctx.Err() != nil: // the end of the demo says nothing about the cluster
 		d.screen.say("%s %s → the demo ended before another one led", id, how)
 		return
 	default:
@@ -120,7 +120,7 @@ func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Tim
 		id, how, leader.ID, acknowledged.Sub(began).Milliseconds(), grouped(v.Acknowledged), v.Lost)
 }
 
-// running counts the members, and those of them that run and are not frozen. d.mu is held.
+// running counts the members, and the members that run and are not frozen. d.mu is held.
 func (d *demo) running() (up, all int) {
 	for _, n := range d.cluster.Nodes {
 		if d.removed[n.ID] {
@@ -144,12 +144,12 @@ func (d *demo) hasQuorum() bool {
 func (d *demo) quorum() string {
 	up, all := d.running()
 	if up > all/2 {
-		return fmt.Sprintf("%d of %d nodes run, which is enough; give them a moment", up, all)
+		return fmt.Sprintf("%d of %d nodes run, which is a majority; wait a moment", up, all)
 	}
 	return fmt.Sprintf("%d of %d nodes run, and %d are needed; r restarts the others", up, all, all/2+1)
 }
 
-// resume resumes frozen members, and reports whether there was one. d.mu is held.
+// resume resumes the frozen members, and reports whether there were any. d.mu is held.
 func (d *demo) resume() (resumed bool) {
 	for _, n := range d.cluster.Nodes {
 		p := d.cluster.Process(n.ID)
@@ -167,7 +167,7 @@ func (d *demo) resume() (resumed bool) {
 	return resumed
 }
 
-// heal resumes the frozen members and restarts those that have ended, unless they were removed.
+// heal resumes the frozen members, and restarts those that have ended and were not removed.
 func (d *demo) heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,7 +223,7 @@ func (d *demo) summary() string {
 		grouped(uint64(rate)), grouped(v.Acknowledged), v.Lost, v.Unknown, v.Histories)
 }
 
-// reportEnd shows, once, that a member has ended by itself.
+// reportEnd shows once that a member has ended by itself.
 func (d *demo) reportEnd(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

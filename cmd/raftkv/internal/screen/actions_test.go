@@ -26,7 +26,7 @@ func newDemo() (*demo, *bytes.Buffer) {
 	}, out
 }
 
-// A failover that is cut short by the end of the demo says nothing about the cluster.
+// If the demo ends during a failover, it does not report that nobody leads.
 func TestEnd_IsNotTakenForTheLossOfALeader(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -42,7 +42,7 @@ func TestEnd_IsNotTakenForTheLossOfALeader(t *testing.T) {
 	}
 }
 
-// Nobody need wait for a failover that cannot end.
+// Without a majority the demo says so at once: the failover cannot end.
 func TestKeys_WithoutAQuorumSayWhatHelps(t *testing.T) {
 	d, out := newDemo()
 	d.cluster = local.NewCluster("", "", &local.Layout{Nodes: []local.Node{{ID: "n1"}, {ID: "n2"}, {ID: "n3"}, {ID: "n4"}}})
@@ -50,7 +50,7 @@ func TestKeys_WithoutAQuorumSayWhatHelps(t *testing.T) {
 	d.watching = true
 	for _, key := range "kzaxw" {
 		out.Reset()
-		assert.True(t, d.obey(t.Context(), byte(key)))
+		assert.True(t, d.handleKey(t.Context(), byte(key)))
 		assert.Equal(t, "nobody leads: 0 of 3 nodes run, and 2 are needed; r restarts the others\n", out.String(), string(key))
 	}
 }
@@ -73,7 +73,7 @@ func TestStart_AMemberThatEndsAtOnceSaysWhyAndNothingElse(t *testing.T) {
 	// The go command has no "serve", so each member ends at once.
 	err := Run(t.Context(), Options{Program: "go", Dir: t.TempDir(), Out: io.Discard})
 	require.ErrorContains(t, err, " has ended (")
-	assert.NotContains(t, err.Error(), "context canceled", "the reason is the end of the members")
+	assert.NotContains(t, err.Error(), "context canceled", "the reason is that the members ended")
 }
 
 func TestIntroduction_NamesCommandsThatWork(t *testing.T) {
@@ -82,8 +82,8 @@ func TestIntroduction_NamesCommandsThatWork(t *testing.T) {
 	require.NoError(t, os.WriteFile(installed, nil, 0o755))
 	t.Setenv("PATH", dir)
 	assert.Equal(t, "go run ./cmd/raftkv", command("/tmp/go-build2779522485/b001/exe/raftkv"))
-	assert.Equal(t, "/opt/raftkv", command("/opt/raftkv"), "the raftkv in the PATH is another one")
-	if runtime.GOOS != "windows" { // where programs have other names
+	assert.Equal(t, "/opt/raftkv", command("/opt/raftkv"), "the raftkv in the PATH may be another one")
+	if runtime.GOOS != "windows" { // where programs end with .exe
 		assert.Equal(t, "raftkv", command(installed))
 	}
 }

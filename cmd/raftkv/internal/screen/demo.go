@@ -25,11 +25,11 @@ const (
 	clients         = 8
 	clientPause     = 5 * time.Millisecond
 	startTimeout    = 30 * time.Second
-	failoverTimeout = 15 * time.Second // then the demo says that nobody leads
+	failoverTimeout = 15 * time.Second // after which the demo says that nobody leads
 	verifyTimeout   = 30 * time.Second
-	livePause       = 250 * time.Millisecond // between two looks at the members
-	plainPause      = 5 * time.Second        // likewise, without a terminal
-	firstPort       = 4001                   // of HTTP
+	livePause       = 250 * time.Millisecond // interval between updates
+	plainPause      = 5 * time.Second        // the same, without a terminal
+	firstPort       = 4001                   // of HTTP, if it is free
 )
 
 // snapshotPolicy makes the members take snapshots every few seconds, so that the user sees them.
@@ -37,18 +37,18 @@ var snapshotPolicy = []string{"--snapshot-entries", "4096", "--snapshot-tail-byt
 
 // Options are the settings of a demo, as the flags of "raftkv demo" give them.
 type Options struct {
-	Dir   string // of the data; "" is a temporary one, which is removed at the end
-	Nodes int    // 0: 3, or what Dir holds
-	// Duration ends the demo by itself, unless 0.
+	Dir   string // data directory; "": a temporary one, which is removed at the end
+	Nodes int    // 0: as many as Dir holds, or 3
+	// Duration ends the demo by itself; 0: the user ends it.
 	Duration time.Duration
-	// KillEvery kills the leader that often and restarts it, unless 0.
+	// KillEvery is the interval at which the leader is killed and restarted; 0: never.
 	KillEvery time.Duration
-	Program   string // the raftkv to run
+	Program   string // path of the raftkv to run
 	In        io.Reader
 	Out       io.Writer
 }
 
-// demo is a running demo. Its loop is one goroutine; failovers are watched by others.
+// demo is a running demo. One goroutine runs its loop; others watch failovers and changes.
 type demo struct {
 	Options
 	cluster  *local.Cluster
@@ -56,19 +56,19 @@ type demo struct {
 	screen   *screen
 
 	mu       sync.Mutex
-	down     map[string]bool // members that are known to have ended
-	removed  map[string]bool // members that are no longer of the cluster, or soon will not be
+	down     map[string]bool // members whose end was shown
+	removed  map[string]bool // members that left the cluster, or are leaving it
 	watching bool            // a failover is being watched
-	restarts int             // of members, and how often one was resumed
-	changing bool            // a change of the members is being watched; the nodes stay the same
+	restarts int             // count of members that were restarted or resumed
+	changing bool            // a membership change is being watched; no other may begin
 	watches  sync.WaitGroup
 
-	lastLook         time.Time // for the rate of writes
+	lastLook         time.Time // to compute the rate of writes
 	lastAcknowledged uint64    // at lastLook
 }
 
-// Run runs a demo until its user quits, its duration is over, or the context ends. It fails if the cluster cannot be
-// started or breaks a promise.
+// Run runs a demo until the user quits, its duration is over, or the context ends. It fails if the cluster cannot be
+// started, or if it breaks a promise.
 func Run(ctx context.Context, o Options) error {
 	dir, remove, err := openDir(o.Dir)
 	if err != nil {
@@ -112,7 +112,7 @@ func openDir(dir string) (_ string, remove func() error, _ error) {
 
 func (d *demo) run(ctx context.Context) error {
 	leader, err := d.start(ctx)
-	if ctx.Err() != nil { // the user ended it, and needs neither data nor logs
+	if ctx.Err() != nil { // the user ended the demo, and needs neither data nor logs
 		_, err = fmt.Fprintln(d.Out, "ended before there was a leader")
 		return err
 	}
@@ -120,7 +120,7 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	if err := d.announce(); err != nil {
-		return fmt.Errorf("the commands could not find the demo: %w", err)
+		return fmt.Errorf("this demo could not be announced to the other commands: %w", err)
 	}
 	defer client.Place{PID: os.Getpid()}.Remove()
 	d.workload = workload.New(workload.Config{
@@ -159,7 +159,7 @@ func (d *demo) start(ctx context.Context) (string, error) {
 	return leader.ID, err
 }
 
-// failIfEnded ends the wait for a leader when a member ends.
+// failIfEnded cancels the wait for a leader when a member ends.
 func (d *demo) failIfEnded(ctx context.Context, cancel context.CancelFunc, id string) {
 	select {
 	case <-d.cluster.Process(id).Done():
@@ -187,14 +187,14 @@ In another terminal:
   %[1]s status
   curl -X PUT --data-binary hello %[2]s/kv/greeting
   curl -i %[2]s/kv/greeting
-  kill -9 PID     # which a node has now, as shown below
+  kill -9 PID     # the PID of a node is shown below
 
-%[3]d clients write and read, and check everything that they are told.`, raftkv, url, clients)
+%[3]d clients write and read, and check every answer.`, raftkv, url, clients)
 	return b.String()
 }
 
-// command returns what the user types to run the program. A program of "go run" is removed when the demo ends, so its path
-// is of no use.
+// command returns what the user types to run the program. The path of a program of "go run" is no help to the user, because
+// the file is removed when the demo ends.
 func command(program string) string {
 	if found, err := exec.LookPath("raftkv"); err == nil && sameFile(found, program) {
 		return "raftkv"
@@ -211,7 +211,7 @@ func sameFile(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(first, second)
 }
 
-const keysHelp = "k kill the leader   z freeze it, again to resume   r restart\n" +
+const keysHelp = "k kill the leader   z freeze or resume it          r restart\n" +
 	"a add a member      x remove one                  w lose a disk      q quit"
 
 // interact shows the state and handles keys and timers until the demo ends.
@@ -242,7 +242,7 @@ func (d *demo) interact(ctx context.Context, leader string) {
 		case <-ctx.Done():
 			return
 		case key := <-keys.keys:
-			if !d.obey(ctx, key) {
+			if !d.handleKey(ctx, key) {
 				return
 			}
 		case <-kills:
@@ -253,7 +253,7 @@ func (d *demo) interact(ctx context.Context, leader string) {
 	}
 }
 
-// ticks returns a channel that ticks that often; it never ticks if every is 0.
+// ticks returns a channel that ticks at this interval; never if it is 0.
 func ticks(every time.Duration) <-chan time.Time {
 	if every <= 0 {
 		return nil
@@ -265,7 +265,7 @@ func ticks(every time.Duration) <-chan time.Time {
 func (d *demo) conclude() error {
 	ctx, cancel := context.WithTimeout(context.Background(), verifyTimeout)
 	defer cancel()
-	d.screen.say("the last look at everything that was acknowledged ...")
+	d.screen.say("reading back everything that was acknowledged ...")
 	d.heal()
 	verdict, err := d.workload.Verify(ctx)
 	d.screen.say("verdict: %s", verdict)

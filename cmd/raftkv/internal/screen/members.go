@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	changeTimeout = 30 * time.Second // then the demo says that the change goes on
+	changeTimeout = 30 * time.Second // after which the demo says that the change continues
 	changePause   = 100 * time.Millisecond
 )
 
@@ -24,7 +24,7 @@ func (d *demo) servers() (urls []string) {
 	return urls
 }
 
-// announce tells the commands which nodes there are. Nobody else calls it at the same time.
+// announce publishes the nodes to the other commands. Calls must not overlap.
 func (d *demo) announce() error {
 	place := client.Place{PID: os.Getpid()}
 	for _, n := range d.cluster.Nodes {
@@ -35,21 +35,21 @@ func (d *demo) announce() error {
 	return place.Save()
 }
 
-// mayChange reports whether the nodes may be changed now, and says so if they may not. d.mu is held.
+// mayChange reports whether the nodes may be changed now, and tells the user if they may not. d.mu is held.
 func (d *demo) mayChange() bool {
 	switch {
 	case d.waits():
 	case !d.hasQuorum(): // they could not agree on a change
 		d.screen.say("nobody leads: %s", d.quorum())
 	case d.changing:
-		d.screen.say("wait for the last change of the members to end")
+		d.screen.say("wait for the last membership change to end")
 	default:
 		return true
 	}
 	return false
 }
 
-// addMember starts a further member, or one that was removed, which joins by itself.
+// addMember starts a new member, or one that was removed. It joins by itself.
 func (d *demo) addMember(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,7 +73,7 @@ func (d *demo) addMember(ctx context.Context) {
 	d.join(ctx, n, "joins", "joined")
 }
 
-// loseDisk empties the disk of a follower and starts it again. It asks to be put in its former place.
+// loseDisk empties the disk of a follower and restarts it. The follower asks for its former place.
 func (d *demo) loseDisk(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,7 +89,7 @@ func (d *demo) loseDisk(ctx context.Context) {
 		return n.ID != now.Leader && slices.Contains(now.Voters(), n.ID) && d.cluster.Process(n.ID).Running()
 	})
 	if i < 0 || len(now.Voters()) < 3 || now.Change != nil {
-		d.screen.say("no disk is emptied now: that takes three voters, and no change under way")
+		d.screen.say("no disk is emptied now: that requires three voters, and no change under way")
 		return
 	}
 	n := d.cluster.Nodes[i]
@@ -120,7 +120,7 @@ func (d *demo) join(ctx context.Context, n local.Node, begins, ended string) {
 	})
 }
 
-// removeMember removes the voter that is last in the list.
+// removeMember removes the last voter of the list.
 func (d *demo) removeMember(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,7 +158,7 @@ func (d *demo) removeMember(ctx context.Context) {
 	d.follow(ctx, id+" was removed", func(now api.Members) bool { return now.Change == nil && len(now.Of(id)) == 0 })
 }
 
-// stays notes that a member was not removed: the next one that is added must not take its data.
+// stays notes that a member was not removed: the next member that is added must not take its data.
 func (d *demo) stays(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,21 +167,21 @@ func (d *demo) stays(id string) {
 	d.reannounce()
 }
 
-// reannounce is announce after the nodes have changed. d.mu is held.
+// reannounce calls announce after the nodes have changed. d.mu is held.
 func (d *demo) reannounce() {
 	if err := d.announce(); err != nil {
-		d.screen.say("the commands know only the former nodes: %v", err)
+		d.screen.say("the other commands know only the former nodes: %v", err)
 	}
 }
 
-// members returns what the best informed node says of the members.
+// members returns the members as the best informed node reports them.
 func (d *demo) members(ctx context.Context) (api.Members, error) {
 	l := client.NewLookout(d.servers())
 	defer l.Close()
 	return l.Look(ctx)
 }
 
-// follow says so when the goal is reached. d.mu is held.
+// follow watches a change, and says so when its goal is reached. d.mu is held.
 func (d *demo) follow(ctx context.Context, what string, reached func(api.Members) bool) {
 	d.changing = true
 	began := time.Now()
@@ -202,7 +202,7 @@ func (d *demo) follow(ctx context.Context, what string, reached func(api.Members
 			case <-limited.Done():
 			}
 			if ctx.Err() == nil {
-				d.screen.say("%s? not yet; raftkv members shows how far it is", what)
+				d.screen.say("%s? not yet; raftkv members shows the progress", what)
 			}
 			break
 		}

@@ -8,24 +8,24 @@ import (
 	"sync"
 )
 
-// saidMax bounds the permanent lines that are kept to draw them again: no terminal shows more.
+// saidMax bounds the permanent lines that are kept for redrawing; no terminal shows more.
 const saidMax = 200
 
-// screen prints permanent lines above live lines, which are replaced again and again. Without a terminal, live lines are
-// printed like others. Its methods may be called from any goroutine.
+// screen prints permanent lines above live lines, which it replaces at each update. Without a terminal, live lines are printed
+// like others. Its methods may be called from any goroutine.
 type screen struct {
 	out  io.Writer
 	live bool        // out is a terminal in raw mode
-	size func() size // of the terminal
+	size func() size // measures the terminal
 
 	mu    sync.Mutex
-	drawn size     // of the terminal when the live lines were drawn
+	drawn size     // size of the terminal when the live lines were drawn
 	lines []string // the live lines
-	shown int      // rows that they take on the screen
-	said  []string // the latest permanent lines, as they were before they were wrapped
+	shown int      // rows that the live lines take on the screen
+	said  []string // the latest permanent lines, unwrapped
 }
 
-// size is that of a terminal, in characters.
+// size is the size of a terminal in characters.
 type size struct{ width, height int }
 
 // say prints permanent lines.
@@ -35,7 +35,7 @@ func (s *screen) say(format string, args ...any) {
 	said := strings.Split(fmt.Sprintf(format, args...), "\n")
 	if !s.live {
 		for _, line := range said {
-			_, _ = io.WriteString(s.out, line+"\n") // if nobody reads it, nobody can be told
+			_, _ = io.WriteString(s.out, line+"\n") // there is nowhere to report a failure
 		}
 		return
 	}
@@ -60,14 +60,14 @@ func (s *screen) show(lines []string) {
 	s.draw()
 }
 
-// leave ends the use of the terminal's raw mode: from now on, lines are plain.
+// leave ends the raw mode: from now on, lines are plain.
 func (s *screen) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live, s.lines = false, nil
 }
 
-// draw prints the live lines, each in one row, and no more of them than the terminal has.
+// draw prints the live lines, each in one row, and at most as many as the terminal has rows.
 func (s *screen) draw() {
 	rows := s.lines[max(0, len(s.lines)-max(1, s.drawn.height-1)):]
 	for _, line := range rows {
@@ -76,14 +76,14 @@ func (s *screen) draw() {
 	s.shown = len(rows)
 }
 
-// erase removes the live lines. Terminals differ in what they do to lines when their size changes, so that then it is not known
-// which rows to erase: all is drawn anew, and erase returns false, since what was said is there already.
+// erase removes the live lines. When the size changes, some terminals wrap lines and others cut them, so it is not known which
+// rows to erase. Then erase redraws the whole screen, including the permanent lines, and returns false.
 func (s *screen) erase() bool {
 	now, before := s.size(), s.drawn
 	s.drawn = now
 	if now == before || before == (size{}) {
 		if s.shown > 0 {
-			_, _ = fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.shown) // if the terminal is gone, nobody can be told
+			_, _ = fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.shown) // there is nowhere to report a failure
 		}
 		return true
 	}
@@ -110,8 +110,8 @@ func (s *screen) row(text string) {
 	_, _ = io.WriteString(s.out, text+"\r\n") // raw mode does not add the carriage return
 }
 
-// wrap returns the rows of a line, which ends between words where it can. A line that begins with a space is a command to copy:
-// the terminal wraps it, so that it stays one line.
+// wrap splits a line into rows, between words if possible. A line that begins with a space is a command to copy: it is left to
+// the terminal to wrap, so that it is copied as one line.
 func wrap(line string, width int) (rows []string) {
 	if strings.HasPrefix(line, " ") {
 		return []string{line}
@@ -124,7 +124,7 @@ func wrap(line string, width int) (rows []string) {
 		for end > 0 && text[end] != ' ' {
 			end--
 		}
-		if end == 0 { // one word is longer
+		if end == 0 { // the word is longer than a row
 			end = width
 		}
 		rows = append(rows, strings.TrimRight(string(text[:end]), " "))

@@ -4,5 +4,5 @@ package screen
 
 import "os"
 
-// enableSequences does nothing: every terminal of these systems understands the sequences that move the cursor.
+// enableSequences does nothing: every terminal of these systems understands the escape sequences that move the cursor.
 func enableSequences(*os.File) error { return nil }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// enableSequences makes the console understand the sequences that move the cursor.
+// enableSequences makes the console understand the escape sequences that move the cursor.
 func enableSequences(out *os.File) error {
 	var mode uint32
 	console := windows.Handle(out.Fd())

@@ -10,13 +10,13 @@ import (
 
 var sizeDefault = size{120, 40}
 
-// keyboard delivers the keys that are pressed, one by one, without waiting for the end of a line.
+// keyboard delivers pressed keys one by one, without waiting for the end of a line.
 type keyboard struct {
 	keys    chan byte // nil without a terminal
 	restore func()
 }
 
-// openTerminal puts the terminal into raw mode if both in and out are one.
+// openTerminal puts the terminal into raw mode if both in and out are terminals.
 func openTerminal(ctx context.Context, in io.Reader, out io.Writer) (*screen, keyboard) {
 	plain := &screen{out: out}
 	keys, ok := in.(*os.File)
