@@ -12,7 +12,7 @@ const (
 	testSilence  = Time(150)
 )
 
-// replicatingProgress matches up to 5 and has appends up to 6, 8 and 9 in flight.
+// replicatingProgress returns a progress that matches up to 5 and has appends up to 6, 8 and 9 in flight.
 func replicatingProgress() *progress {
 	p := &progress{next: 6}
 	p.sentProbe(0)
@@ -23,7 +23,7 @@ func replicatingProgress() *progress {
 	return p
 }
 
-// probing has a probe out whose entries begin at next.
+// probingProgress returns a progress with a probe in flight whose entries begin at next.
 func probingProgress(match, next Index) *progress {
 	p := &progress{match: match, next: next}
 	p.sentProbe(0)
@@ -97,8 +97,8 @@ func TestProgress_Transitions(t *testing.T) {
 	}
 }
 
-// How long acknowledgements take is measured from when the append left, however often it was repeated since. Time in
-// which the follower lacked the append, or was silent, does not count.
+// The duration of an acknowledgement is measured from the first sending of the append, however often it was
+// repeated. The time in which the follower lacked the append, or was silent, does not count.
 func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 	probed := func() *progress { return probingProgress(0, 6) }
 	repeat := func(p *progress, at Time) {
@@ -156,25 +156,25 @@ func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 
 func TestProgress_BreaksItsRulesLoudly(t *testing.T) {
 	require.Panics(t, func() { probingProgress(0, 6).sentProbe(1) }, "one probe at a time")
-	require.Panics(t, func() { probingProgress(0, 6).sentAppend(7, 1, 1) }, "a probe is no stream")
+	require.Panics(t, func() { probingProgress(0, 6).sentAppend(7, 1, 1) }, "no append is sent while probing")
 	require.Panics(t, func() { replicatingProgress().sentAppend(5, 1, 1) }, "replication only goes forward")
 }
 
-// If the answer to a round that measures the round trip is lost, a later round measures it.
+// If the answer that measures the round trip is lost, a later round measures it.
 func TestHeartbeats_ALostAnswerIsNotWaitedForForEver(t *testing.T) {
 	round := func(i uint64) RPCID { return RPCID{StartCount: 1, Counter: i} }
 	h := &heartbeats{}
 	h.sent(round(1), 0, 10)
 	h.sent(round(2), 0, 20)
 	h.answered(round(2), 25)
-	require.Zero(t, h.roundTrip.max(), "it says nothing of how long the way is")
+	require.Zero(t, h.roundTrip.max(), "it does not measure the round trip")
 	h.sent(round(3), 0, 30)
 	h.answered(round(3), 37)
 	require.EqualValues(t, 7, h.roundTrip.max())
 }
 
-// familyOfLogs is what leaders of several terms may have left behind: each extends a prefix of an earlier
-// log, so that Log Matching (Figure 3) holds.
+// familyOfLogs returns logs that leaders of several terms may have left behind: each extends a prefix of an
+// earlier log, so that Log Matching (Figure 3) holds.
 func familyOfLogs(rng *rand.Rand, members int) [][]Term {
 	logs := [][]Term{{}}
 	for term := Term(1); term <= Term(3+rng.IntN(8)); term++ {
@@ -193,7 +193,7 @@ func familyOfLogs(rng *rand.Rand, members int) [][]Term {
 	return family
 }
 
-// differingTerms counts the terms that either log holds behind the last entry that they share.
+// differingTerms counts the terms in either log after the last entry that they share.
 func differingTerms(a, b []Term) int {
 	same := 0
 	for same < min(len(a), len(b)) && a[same] == b[same] {
