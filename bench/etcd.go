@@ -25,7 +25,7 @@ func etcdArguments(m storeMember) []string {
 	return []string{"etcd", m.Name, m.Dir, m.peer(), m.host(), strings.Join(initial, ",")}
 }
 
-// newEtcd is the command that a member of etcd runs. All settings are etcd's defaults, but for the log level.
+// newEtcd returns the command that a member of etcd runs. All settings but the log level are etcd's defaults.
 func newEtcd() *cobra.Command {
 	return &cobra.Command{
 		Use: "etcd NAME DIR PEER HOST INITIAL", Hidden: true, Args: cobra.ExactArgs(5),
@@ -48,7 +48,7 @@ func newEtcd() *cobra.Command {
 	}
 }
 
-// callersPerConnection of etcd's client, whose connections carry many calls at once.
+// callersPerConnection bounds the callers of one connection of etcd's client, which carries many calls at once.
 const callersPerConnection = 16
 
 // connectEtcd waits for a leader.
