@@ -255,9 +255,9 @@ func TestBase_AppendsAtTheBorder(t *testing.T) {
 		reply   raft.Body // nil: none
 		last    raft.EntryID
 	}{
-		{"behind the base", appendOf(id(4, 3), 0), match(4), id(6, 5)},
+		{"after the base", appendOf(id(4, 3), 0), match(4), id(6, 5)},
 		{"after the entry before the base", appendOf(id(3, 1), 0), match(3), id(6, 5)},
-		{"behind nothing", appendOf(id(0, 0), 0), match(0), id(6, 5)},
+		{"after index 0", appendOf(id(0, 0), 0), match(0), id(6, 5)},
 		{"after the first entry", appendOf(id(5, 3), 0), match(5), id(6, 5)},
 		{"up to the base", appendOf(id(2, 1), 0, 1, 3), match(4), id(6, 5)},
 		{"across the base", appendOf(id(2, 1), 0, 1, 3, 3, 5), match(6), id(6, 5)},
@@ -354,7 +354,7 @@ func TestBase_WhatAMemberStartsFrom(t *testing.T) {
 		want   error
 	}{
 		{"the FSM is at the base", func(*raft.Stored) {}, nil},
-		{"it is behind the first entry", func(s *raft.Stored) { s.Applied = id(5, 3) }, nil},
+		{"it is at the first entry", func(s *raft.Stored) { s.Applied = id(5, 3) }, nil},
 		{"it is at the end", func(s *raft.Stored) { s.Applied = id(6, 5) }, nil},
 		{"it is below the base", func(s *raft.Stored) { s.Applied = id(3, 1) }, &raft.AppliedBelowBaseError{Applied: id(3, 1), Base: id(4, 3)}},
 		{"it is empty", func(s *raft.Stored) { s.Applied = id(0, 0) }, &raft.AppliedBelowBaseError{Base: id(4, 3)}},

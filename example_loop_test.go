@@ -90,7 +90,7 @@ func (h *host) process(out raft.Output) (events []raft.Event, err error) {
 	for _, a := range out.Answers { // Before Apply: an accepted proposal gets its id before it is applied.
 		h.answer(a)
 	}
-	if out.Restore != nil { // Before Apply, which goes on behind it.
+	if out.Restore != nil { // Before Apply, which continues after it.
 		if err := h.restore(*out.Restore); err != nil {
 			return nil, err
 		}

@@ -71,8 +71,8 @@ func TestHangingFSM_WhoGetsTheLeadership(t *testing.T) {
 	}{
 		{"the voter that has applied the batch", "abc", applied{"c": 4}, []raft.NodeID{"c"}},
 		{"the first of several", "abc", applied{"b": 4, "c": 4}, []raft.NodeID{"b"}},
-		{"nobody who may hang at the same entry", "abc", nil, nil},
-		{"nobody whose FSM hangs", "abc", applied{"b": hangsAt3, "c": hangsAt3}, nil},
+		{"no voter that may hang at the same entry", "abc", nil, nil},
+		{"no voter whose FSM hangs", "abc", applied{"b": hangsAt3, "c": hangsAt3}, nil},
 		{"nobody is there", "a", nil, nil},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
@@ -283,7 +283,7 @@ func TestHangingFSM_CampaignsLater(t *testing.T) {
 		c.receive("b", 2, raft.Heartbeat{})
 		require.GreaterOrEqual(t, c.out.WakeAt-c.now, 4*electionTimeout)
 	})
-	t.Run("nor later once its FSM goes on", func(t *testing.T) {
+	t.Run("nor later once its FSM works again", func(t *testing.T) {
 		c := hungFollower(t)
 		c.step(raft.Applied{ID: id(3, 1)})
 		c.after(2 * electionTimeout)

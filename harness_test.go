@@ -190,7 +190,7 @@ func (w *world) ledSince(term Term) bool {
 func cutAbove(log []Entry, after EntryID) []Entry {
 	n := int(after.Index)
 	if n > len(log) || n > 0 && log[n-1].ID() != after {
-		panic("a write begins behind an entry that is not there")
+		panic("a write begins after an entry that does not exist")
 	}
 	return slices.Clip(log[:n])
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A change of the voters waits while a majority of the new ones would be silent: the cluster would stall at
+// The voters do not change while a majority of the new ones is silent: otherwise the cluster would stall at
 // once.
 func TestLiveMajority_IsNeeded(t *testing.T) {
 	silent := func(t *testing.T) *core { // c is not heard

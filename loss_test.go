@@ -150,7 +150,7 @@ func TestSuspected_UntilAMemberLeadsTheSameTerm(t *testing.T) {
 	out := c.receive("b", 6, raft.Heartbeat{})
 	assert.Contains(t, traced(out), raft.TraceTrusted)
 	assert.Zero(t, c.Status().Suspected)
-	assert.EqualValues(t, "e", c.Leadership().Leader, "it cannot tell who leads, but it may vote in the next term")
+	assert.EqualValues(t, "e", c.Leadership().Leader, "it does not know who leads, but it may vote in the next term")
 }
 
 // Appends of the leader that has shown the loss do not end the suspicion.

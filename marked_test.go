@@ -39,7 +39,7 @@ func TestMarked_ALeaderThatContradictsWhatIsCommitted(t *testing.T) {
 		ours   raft.EntryID // zero: no contradiction
 		theirs raft.EntryID
 	}{
-		{"its no-op is in the place of a committed entry", 5, appendOf(id(3, 1), 0, 6), id(4, 3), id(4, 6)},
+		{"its no-op has the index of a committed entry", 5, appendOf(id(3, 1), 0, 6), id(4, 3), id(4, 6)},
 		{"the last committed entry is another", 5, appendOf(id(4, 3), 0, 6), id(5, 3), id(5, 6)},
 		{"a later one of its entries is another", 5, appendOf(id(2, 1), 0, 1, 3, 6), id(5, 3), id(5, 6)},
 		{"the entry before is another, of an earlier term", 5, appendOf(id(4, 2), 0, 6), id(4, 3), id(4, 2)},

@@ -307,10 +307,10 @@ func TestConfig_ThatNoLeaderAppends(t *testing.T) {
 		entries      []raft.Entry
 	}{
 		{"garbage", "configuration entry", id(4, 5), []raft.Entry{{Index: 5, Term: 5, Kind: raft.EntryConfiguration, Data: []byte("garbage")}}},
-		{"one in which nobody could lead", "no voter", id(4, 5), []raft.Entry{configEntry(id(5, 5), raft.Configuration{Level: 1})}},
+		{"one without a voter", "no voter", id(4, 5), []raft.Entry{configEntry(id(5, 5), raft.Configuration{Level: 1})}},
 		{"one as entry 1", "does not bootstrap", id(0, 0), []raft.Entry{configEntry(id(1, 0), moved("abc", "b"))}},
 		{"other voters at once", "voters change", id(4, 5), []raft.Entry{configEntry(id(5, 5), moved("abd", "b"))}},
-		{"other voters at once, in the place of other entries", "voters change", id(2, 1), []raft.Entry{configEntry(id(3, 5), moved("abd", "b"))}},
+		{"other voters at once, at the index of another entry", "voters change", id(2, 1), []raft.Entry{configEntry(id(3, 5), moved("abd", "b"))}},
 		{"other voters at once, after a change of an address", "entry 6@5 may not follow", id(4, 5), []raft.Entry{
 			configEntry(id(5, 5), moved("abc", "b")), configEntry(id(6, 5), moved("ab", "b")),
 		}},

@@ -150,7 +150,7 @@ func TestHostile_IsRefusedWithAReason(t *testing.T) {
 		{"its appends", following, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(4, 5)}, change(func(m *raft.Message) { m.From = peer("c") })},
 		{"another incarnation of the leader", following, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.From.Incarnation++ })},
 		{"a leader that contradicts itself", following, 5, raft.AppendRequest{Prev: id(3, 3), Last: id(4, 4), Entries: entries(4, 4)}, nil},
-		{"a leader that contradicts what it has proved, and is committed", following, 5, raft.AppendRequest{Prev: id(1, 0), Last: id(2, 4), Entries: entries(2, 4)}, nil},
+		{"a leader that contradicts a committed entry that it has proved", following, 5, raft.AppendRequest{Prev: id(1, 0), Last: id(2, 4), Entries: entries(2, 4)}, nil},
 		{"an append before the acknowledgement that it names", plain, 5, raft.AppendRequest{Prev: id(3, 3), Last: id(3, 3), Acknowledged: 4}, nil},
 		{"a conflict after an acknowledgement that never came", leader, 5, raft.AppendConflict{Prev: 4, Hint: id(1, 0), Acknowledged: 5}, nil},
 		{"a second leader, to a leader", leader, 5, raft.Heartbeat{}, nil},

@@ -18,7 +18,7 @@ func TestOutput_ReleasesWhatIsDurable(t *testing.T) {
 		{"a plain message in a durable term", disk{hard: HardState{Term: 2}}, func(c *Core) { c.send(b, HeartbeatReply{}) }, true},
 		{"a plain message in a newer term", disk{hard: HardState{Term: 1}}, func(c *Core) { c.send(b, HeartbeatReply{}) }, false},
 		{"a vote that is not durable", disk{hard: HardState{Term: 2}}, func(c *Core) { c.promiseVote(b, VoteReply{Granted: true}) }, false},
-		{"a vote that is", disk{hard: HardState{Term: 2, Vote: b}}, func(c *Core) { c.promiseVote(b, VoteReply{Granted: true}) }, true},
+		{"a vote that is durable", disk{hard: HardState{Term: 2, Vote: b}}, func(c *Core) { c.promiseVote(b, VoteReply{Granted: true}) }, true},
 		{"entries that are not durable", disk{hard: HardState{Term: 2}, persisted: 4}, func(c *Core) { c.promiseLog(b, AppendReply{Match: 5}, 5) }, false},
 		{"entries that are", disk{hard: HardState{Term: 2}, persisted: 5}, func(c *Core) { c.promiseLog(b, AppendReply{Match: 5}, 5) }, true},
 	} {

@@ -45,21 +45,21 @@ func TestProgress_Transitions(t *testing.T) {
 		do   func(p *progress)
 		want want
 	}{
-		{"probe: its answer starts replication", probingProgress(0, 6), func(p *progress) { p.acknowledged(5, 1) },
+		{"probe: an acknowledgement starts replication", probingProgress(0, 6), func(p *progress) { p.acknowledged(5, 1) },
 			want{replicate, 5, 6, 0, 0, false, false}},
-		{"probe: an answer beyond it, too", probingProgress(0, 6), func(p *progress) { p.acknowledged(9, 1) },
+		{"probe: an acknowledgement beyond the probe starts it, too", probingProgress(0, 6), func(p *progress) { p.acknowledged(9, 1) },
 			want{replicate, 9, 10, 0, 0, false, false}},
-		{"probe: an answer below it says nothing of what is between", probingProgress(0, 6), func(p *progress) { p.acknowledged(3, 1) },
+		{"probe: an acknowledgement below the probe proves nothing in between", probingProgress(0, 6), func(p *progress) { p.acknowledged(3, 1) },
 			want{probe, 3, 6, 0, 0, true, false}},
 		{"probe: match never falls", probingProgress(4, 6), func(p *progress) { p.acknowledged(2, 1) },
 			want{probe, 4, 6, 0, 0, true, false}},
 		{"probe: a conflict goes back", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 3, 0) },
 			want{probe, 0, 4, 0, 0, false, false}},
-		{"probe: at least one back", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 5, 0) },
+		{"probe: a conflict goes back at least one entry", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 5, 0) },
 			want{probe, 0, 5, 0, 0, false, false}},
-		{"probe: never to what matches", probingProgress(4, 6), func(p *progress) { p.conflicted(5, 1, 0) },
+		{"probe: a conflict never goes back below the match", probingProgress(4, 6), func(p *progress) { p.conflicted(5, 1, 0) },
 			want{probe, 4, 5, 0, 0, false, false}},
-		{"probe: a conflict elsewhere is an old one", probingProgress(0, 6), func(p *progress) { p.conflicted(7, 3, 0) },
+		{"probe: a conflict at another index is an old one", probingProgress(0, 6), func(p *progress) { p.conflicted(7, 3, 0) },
 			want{probe, 0, 6, 0, 0, true, false}},
 		{"probe: repeated after a while, without entries", probingProgress(0, 6), func(p *progress) { p.retransmit(50, testPatience, testSilence, 0) },
 			want{probe, 0, 6, 0, 0, false, true}},
@@ -67,25 +67,25 @@ func TestProgress_Transitions(t *testing.T) {
 			want{probe, 0, 6, 0, 0, true, false}},
 		{"replicate: an answer frees the window", replicatingProgress(), func(p *progress) { p.acknowledged(8, 1) },
 			want{replicate, 8, 10, 1, 30, false, false}},
-		{"replicate: half a flight frees nothing", replicatingProgress(), func(p *progress) { p.acknowledged(7, 1) },
+		{"replicate: an acknowledgement within an append frees nothing", replicatingProgress(), func(p *progress) { p.acknowledged(7, 1) },
 			want{replicate, 7, 10, 2, 50, false, false}},
 		{"replicate: an old answer changes nothing", replicatingProgress(), func(p *progress) { p.acknowledged(4, 1) },
 			want{replicate, 5, 10, 3, 60, false, false}},
-		{"replicate: an answer beyond what was sent moves next", replicatingProgress(), func(p *progress) { p.acknowledged(12, 1) },
+		{"replicate: an acknowledgement beyond the last append moves next", replicatingProgress(), func(p *progress) { p.acknowledged(12, 1) },
 			want{replicate, 12, 13, 0, 0, false, false}},
 		{"replicate: a conflict leads back to probing", replicatingProgress(), func(p *progress) { p.conflicted(8, 6, 0) },
 			want{probe, 5, 7, 0, 0, false, false}},
-		{"replicate: a conflict at what matches is an old one", replicatingProgress(), func(p *progress) { p.conflicted(5, 2, 0) },
+		{"replicate: a conflict at the match is an old one", replicatingProgress(), func(p *progress) { p.conflicted(5, 2, 0) },
 			want{replicate, 5, 10, 3, 60, false, false}},
-		{"replicate: silence asks about the last append, without entries", replicatingProgress(), func(p *progress) { p.retransmit(150, testPatience, testSilence, 0) },
+		{"replicate: after silence the last append is repeated without entries", replicatingProgress(), func(p *progress) { p.retransmit(150, testPatience, testSilence, 0) },
 			want{probe, 5, 10, 0, 0, false, true}},
-		{"replicate: an answer below what it had acknowledged: it restarted", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 5; p.forgot(RPCID{}, 0, 0) },
+		{"replicate: an answer below the acknowledged index shows a restart", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 5; p.forgot(RPCID{}, 0, 0) },
 			want{probe, 5, 6, 0, 0, false, false}},
 		{"replicate: an answer to an earlier heartbeat says nothing", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 3; p.forgot(RPCID{}, 3, 0) },
 			want{replicate, 5, 10, 3, 60, false, false}},
-		{"replicate: a little silence does not", replicatingProgress(), func(p *progress) { p.retransmit(149, testPatience, testSilence, 0) },
+		{"replicate: after a short silence it is not repeated", replicatingProgress(), func(p *progress) { p.retransmit(149, testPatience, testSilence, 0) },
 			want{replicate, 5, 10, 3, 60, false, false}},
-		{"replicate: nothing in flight, nothing to miss", func() *progress { p := replicatingProgress(); p.acknowledged(9, 1); return p }(),
+		{"replicate: with nothing in flight, nothing is overdue", func() *progress { p := replicatingProgress(); p.acknowledged(9, 1); return p }(),
 			func(p *progress) { p.retransmit(1000, testPatience, testSilence, 0) },
 			want{replicate, 9, 10, 0, 0, false, false}},
 	} {
@@ -123,7 +123,7 @@ func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 			p.sentProbe(60)
 			p.acknowledged(3, 100)
 		}, 40},
-		{"of a follower that was away", probed(), func(p *progress) {
+		{"a probe to a follower that was away", probed(), func(p *progress) {
 			p.backAt = 900
 			repeat(p, 900)
 			p.acknowledged(5, 920)

@@ -102,16 +102,16 @@ func TestQuorum_Halves(t *testing.T) {
 		want                bool
 	}{
 		{"a majority of the voters", "a:v b:v c:v", "a b", true},
-		{"half of them is none", "a:v b:v c:v d:v", "a b", false},
+		{"half of the voters is no quorum", "a:v b:v c:v d:v", "a b", false},
 		{"learners do not count", "a:v b:v c:l d:l", "a c d", false},
-		{"nobody is asked for a learner", "a:v b:l c:l", "a", true},
+		{"a single voter needs no learner", "a:v b:l c:l", "a", true},
 		{"another incarnation does not count", "a:v b:v c:v", "a b2", false},
-		{"joint: the old half alone is none", "a:o b:o c:v d:v", "a b", false},
-		{"joint: the new half alone is none", "a:o b:o c:v d:v", "c d", false},
+		{"joint: the old half alone is no quorum", "a:o b:o c:v d:v", "a b", false},
+		{"joint: the new half alone is no quorum", "a:o b:o c:v d:v", "c d", false},
 		{"joint: a majority of all, but not of each", "a:o b:o c:v d:v e:v", "c d e a", false},
 		{"joint: both", "a:o b:o c:v d:v e:v", "a b c d", true},
 		{"joint: a voter of both halves counts in both", "a:vo b:o c:v", "a b c", true},
-		{"joint: one that stays is not enough", "a:vo b:o c:v", "a", false},
+		{"joint: a voter that stays is not enough", "a:vo b:o c:v", "a", false},
 		{"joint: a single voter of each half", "a:o b:v", "a b", true},
 		{"joint: a demoted voter still counts", "a:vo b:lo c:lo", "a b", true},
 		{"joint: a promoted one does not count in the old half", "a:vo b:vo c:v d:v", "a c d", false},
@@ -224,7 +224,7 @@ func TestLeave(t *testing.T) {
 		{"a demoted one is a learner", "a:vo b:lo", "a:v b:l"},
 		{"a leaving one is removed by this entry", "a:vo b:o", "a:v -b@9"},
 		{"its incarnation alone", "a:vo b:o b2:v", "a:v b2:v -b@9"},
-		{"all at once, behind earlier removals", "a:vo b:lo c:o d:v e:l f:o -x@3", "a:v b:l d:v e:l -x@3 -c@9 -f@9"},
+		{"all at once, after earlier removals", "a:vo b:lo c:o d:v e:l f:o -x@3", "a:v b:l d:v e:l -x@3 -c@9 -f@9"},
 	} {
 		from := conf(row.from)
 		got := from.leave(9)
@@ -236,7 +236,7 @@ func TestLeave(t *testing.T) {
 
 func TestGiveUp(t *testing.T) {
 	for _, row := range []struct{ rule, from, want string }{
-		{"who has joined stays a learner", "a:v b:l>v", "a:v b:l"},
+		{"a new member stays a learner", "a:v b:l>v", "a:v b:l"},
 		{"nobody is demoted or removed", "a:v b:v>l c:v>- d:l>v e:l>-", "a:v b:v c:v d:l e:l"},
 		{"both incarnations stay", "a:v c:v>- c2:l>v", "a:v c:v c2:l"},
 		{"removals stay", "a:v b:l>v -x@3", "a:v b:l -x@3"},
@@ -291,9 +291,9 @@ func TestFollows(t *testing.T) {
 		{"another incarnation votes", "a:v b:v", "a:v b2:v", false},
 		{"the outgoing half lacks a voter", "a:v b:v c:v", "a:vo b:vo c:l", false},
 		{"the outgoing half has one more", "a:v b:v c:l", "a:vo b:o c:lo", false},
-		{"a removal is not told", "a:v b:l", "a:v", false},
-		{"a removal is told with another index", "a:v b:l", "a:v -b@8", false},
-		{"a removal is made up", "a:v", "a:v -b@9", false},
+		{"a removal is not recorded", "a:v b:l", "a:v", false},
+		{"a removal is recorded with another index", "a:v b:l", "a:v -b@8", false},
+		{"a removal is recorded of a member that did not exist", "a:v", "a:v -b@9", false},
 		{"a removal is forgotten", "a:v -b@3", "a:v", false},
 		{"a removed incarnation returns", "a:v -b@3", "a:v b:l", false},
 		{"a removed incarnation returns, and is forgotten", "a:v -b@3", "a:v b:l -c@9", false},

@@ -115,8 +115,8 @@ func TestReplicate_ConflictGoesBackAndRetries(t *testing.T) {
 		prev raft.EntryID // Prev of the next append
 	}{
 		{"a shorter log: to its end", id(5, 4), id(5, 4)},
-		{"a term that we lack: to our last entry before it", id(6, 3), id(3, 1)},
-		{"a term of ours that ends earlier here: to our end of it", id(6, 4), id(5, 4)},
+		{"a term that we lack: to our last entry of an earlier term", id(6, 3), id(3, 1)},
+		{"a term that ends earlier here: to our last entry of that term", id(6, 4), id(5, 4)},
 		{"nothing in common but entry 1", id(1, 0), id(1, 0)},
 		{"nothing at all", id(0, 0), id(0, 0)},
 	} {
@@ -271,7 +271,7 @@ func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 	}{
 		{"a quick disk", heartbeatPace, electionTimeout},
 		{"a slow disk", 3 * electionTimeout, 6 * electionTimeout},
-		{"a disk that stood still", 100 * electionTimeout, 8 * electionTimeout},
+		{"a disk that stalled", 100 * electionTimeout, 8 * electionTimeout},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := replicating(t, 2, 1)

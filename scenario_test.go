@@ -154,7 +154,7 @@ func answerSentence(a Answer) string {
 	why := map[RefusalKind]string{
 		RefusedNotLeader: "not the leader", RefusedTransferring: "transferring the leadership", RefusedOverloaded: "overloaded",
 		RefusedClosing: "closing", RefusedNoTarget: "no such target", RefusedTimedOut: "not in time", RefusedTooLarge: "too large",
-		RefusedStalled: "the disk stands still",
+		RefusedStalled: "the disk has stalled",
 	}[a.Refusal]
 	if a.Leader == "" {
 		return "refused, " + why

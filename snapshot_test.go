@@ -36,11 +36,11 @@ func TestInstall_TheOffer(t *testing.T) {
 		ack     bool // it acknowledges at once: the log holds the entry
 	}{
 		{"beyond the log", id(9, 4), true, false},
-		{"right behind it", id(5, 3), true, false},
+		{"right after the log", id(5, 3), true, false},
 		{"its last entry is another", id(4, 4), true, false},
 		{"a prefix of the log", id(4, 3), false, true},
 		{"a shorter prefix", id(3, 1), false, true},
-		{"what is committed", id(2, 1), false, true},
+		{"a committed prefix", id(2, 1), false, true},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := snapFollower(t)
@@ -128,9 +128,9 @@ func TestInstall_WhatIsNotNeededIsLeft(t *testing.T) {
 	}{
 		{"the log has grown beyond it", func(c *core) { c.append("b", 5, id(4, 3), 0, 4, 4, 4, 4, 4, 4); c.persist() },
 			raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)}, 9},
-		{"it was not asked for", func(*core) {}, raft.SnapshotArrived{From: peer("c"), Snapshot: offered(id(9, 4), 3)}, 0},
+		{"it was not requested", func(*core) {}, raft.SnapshotArrived{From: peer("c"), Snapshot: offered(id(9, 4), 3)}, 0},
 		{"it has other bytes", func(*core) {}, raft.SnapshotArrived{From: peer("b"), Snapshot: other}, 0},
-		{"another one was asked for since", func(c *core) { c.offer(other, 0) },
+		{"another snapshot was requested meanwhile", func(c *core) { c.offer(other, 0) },
 			raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)}, 0},
 		{"its sender has proved another entry there", func(c *core) { c.append("b", 5, id(4, 3), 0, 3, 3, 3, 3, 3); c.persist() },
 			raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)}, 0},
@@ -291,8 +291,8 @@ func TestInstall_AnOfferThatNoLeaderSends(t *testing.T) {
 		{"of no entry", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Snapshot.ID.Index = 0 }},
 		{"newer than its term", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Snapshot.ID.Term = 6 }},
 		{"of another cluster", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Snapshot.Cluster[0]++ }},
-		{"that ends below what was acknowledged", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Acknowledged = 10 }},
-		{"without a member that could lead", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Snapshot.Config = raft.Configuration{} }},
+		{"that ends below an acknowledged index", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Acknowledged = 10 }},
+		{"without a voter", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Snapshot.Config = raft.Configuration{} }},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := snapFollower(t)

@@ -65,13 +65,13 @@ func TestStall_WhoGetsTheLeadership(t *testing.T) {
 	}{
 		{"a quorum without it is ahead", "abc", acks{"b": 3, "c": 3}, []raft.NodeID{"b"}},
 		{"it does not count itself", "abc", acks{"b": 3, "c": 2}, nil},
-		{"as far as the leader is not ahead", "abc", acks{"b": 2, "c": 2}, nil},
+		{"voters that are even with the leader are not ahead", "abc", acks{"b": 2, "c": 2}, nil},
 		{"all stall", "abc", acks{"b": 0, "c": 0}, nil},
-		{"who is not heard may go on with who is ahead", "abc", acks{"b": 3}, []raft.NodeID{"b"}},
-		{"not with who is not ahead", "abc", acks{"b": 2}, nil},
-		{"two that are not heard may, with one that is ahead", "abcde", acks{"b": 2, "c": 3}, []raft.NodeID{"c"}},
-		{"they alone are no quorum", "abcde", acks{"b": 2, "c": 2}, nil},
-		{"one of them and one that is ahead are none of four", "abcd", acks{"b": 2, "c": 3}, nil},
+		{"a silent voter may elect a voter that is ahead", "abc", acks{"b": 3}, []raft.NodeID{"b"}},
+		{"a silent voter does not help one that is not ahead", "abc", acks{"b": 2}, nil},
+		{"two silent voters may elect one that is ahead", "abcde", acks{"b": 2, "c": 3}, []raft.NodeID{"c"}},
+		{"two silent voters alone are no quorum", "abcde", acks{"b": 2, "c": 2}, nil},
+		{"one silent voter and one that is ahead are no quorum of four", "abcd", acks{"b": 2, "c": 3}, nil},
 		{"three of five are ahead", "abcde", acks{"b": 2, "c": 3, "d": 3, "e": 3}, []raft.NodeID{"c"}},
 		{"two of five are no quorum", "abcde", acks{"b": 3, "c": 3, "d": 2, "e": 2}, nil},
 		{"the other of two is no quorum", "ab", acks{"b": 3}, nil},
@@ -235,7 +235,7 @@ func TestStall_WhoNeedsASnapshotMayGoOnUnderAnother(t *testing.T) {
 		target []raft.NodeID
 	}{
 		{"with c, which is ahead", 10, []raft.NodeID{"c"}},
-		{"not with c, which is not", 9, nil},
+		{"not with c, which is not ahead", 9, nil},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c, _ := lagging(t, nil)

@@ -196,7 +196,7 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 			c.receive("c", 2, raft.AppendReply{Match: 2})
 			return c
 		}},
-		{"an append behind others", func(t *testing.T) *core {
+		{"an append after others", func(t *testing.T) *core {
 			c := replicating(t, 2, 1)
 			c.propose("x")
 			c.persist()

@@ -255,7 +255,7 @@ var userBugs = []struct {
 		},
 		keepsContext: true,
 	}},
-	{"Close changes what the state still uses", "A1", "changes the state", variant{
+	{"Close changes bytes that the state still uses", "A1", "changes the state", variant{
 		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
 			shared := maps.Clone(v.items)
 			frozen, err := v.shelf.Snapshot()

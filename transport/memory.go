@@ -150,7 +150,7 @@ func (n *Network) reach(from *Memory, m raft.Member) (*Memory, error) {
 	return to, nil
 }
 
-// isCut reports whether a direction between two members is cut. It is called with mu held.
+// isCut reports whether either direction between two members is cut. It is called with mu held.
 func (n *Network) isCut(a, b raft.NodeID) bool { return n.cuts[route{a, b}] || n.cuts[route{b, a}] }
 
 // Memory is a member's transport in a Network. It implements raft.Transport and raft.SnapshotCarrier; its

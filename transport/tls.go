@@ -141,7 +141,7 @@ func verifyChain(state tls.ConnectionState, c *tls.Config) ([][]*x509.Certificat
 
 // clock returns the time at which certificates must be valid.
 func clock(c *tls.Config) time.Time {
-	if c != nil && c.Time != nil { // a connection of a DialFunc may have a TLS of its own
+	if c != nil && c.Time != nil { // without Options.TLS, a DialFunc may return a TLS connection
 		return c.Time()
 	}
 	return time.Now()
