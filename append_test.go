@@ -18,10 +18,10 @@ func TestAppend_EarlierTermIsRefused(t *testing.T) {
 	assert.Zero(t, c.Status().Commit)
 }
 
-// "2. Reply false if log doesn't contain an entry at prevLogIndex whose term matches prevLogTerm
-// (§5.3)." (Figure 2, AppendEntries) The reply says up to where the logs may agree at most (§5.3:
-// "the follower can include the term of the conflicting entry"): the last entry whose term is at most
-// that of the leader's.
+// "2. Reply false if log doesn't contain an entry at prevLogIndex whose term matches prevLogTerm (§5.3)."
+// (Figure 2, AppendEntries) The hint in the reply is the last entry at which the logs may agree (§5.3: "the
+// follower can include the term of the conflicting entry"): the last entry whose term is at most the term of
+// the leader's entry.
 func TestAppend_ConsistencyCheck(t *testing.T) {
 	for _, row := range []struct {
 		rule string
@@ -32,11 +32,11 @@ func TestAppend_ConsistencyCheck(t *testing.T) {
 		{"the last entry matches", id(6, 5), id(0, 0), true},
 		{"an entry in the middle matches", id(3, 1), id(0, 0), true},
 		{"entry 1 matches", id(1, 0), id(0, 0), true},
-		{"beyond our log: it ends before", id(9, 5), id(6, 5), false},
+		{"beyond our log: our last entry", id(9, 5), id(6, 5), false},
 		{"beyond our log, an earlier term: skip ours", id(9, 2), id(3, 1), false},
-		{"another term at the place: skip the later ones", id(6, 3), id(3, 1), false},
-		{"a later term at the place: nothing to skip", id(5, 5), id(5, 4), false},
-		{"an earlier term than all: entry 1", id(5, 0), id(1, 0), false},
+		{"another term at that index: skip entries of later terms", id(6, 3), id(3, 1), false},
+		{"a later term at that index: nothing to skip", id(5, 5), id(5, 4), false},
+		{"a term below all of ours: entry 1", id(5, 0), id(1, 0), false},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := follower(t, 6, 1, 1, 4, 4, 5)
@@ -61,9 +61,9 @@ func TestAppend_Adopts(t *testing.T) {
 		rule  string
 		prev  raft.EntryID // our log: 1@0 2@1 3@1 4@2 5@2
 		terms []raft.Term
-		after raft.EntryID // of the write; zero: none
+		after raft.EntryID // where the write begins; zero: there is none
 		wrote []raft.Term
-		last  raft.EntryID // of our log, then
+		last  raft.EntryID // end of our log afterwards
 	}{
 		{"nothing to append", id(5, 2), nil, id(0, 0), nil, id(5, 2)},
 		{"an empty append in the middle shortens nothing", id(3, 1), nil, id(0, 0), nil, id(5, 2)},
@@ -100,13 +100,13 @@ func TestAppend_IsAcknowledgedWhenItIsDurable(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("b", raft.AppendReply{Match: 4})}, out.Write.Then)
 
 	out = c.append("b", 2, id(2, 1), 0, 2)
-	assert.Empty(t, out.Send, "the doubled one waits behind the first")
+	assert.Empty(t, out.Send, "the duplicate waits for the write of the first")
 	assert.Nil(t, out.Write.Log)
 	assert.Equal(t, []raft.Message{c.to("b", raft.AppendReply{Match: 3})}, out.Write.Then)
 
 	c.persist()
 	out = c.append("b", 2, id(2, 1), 0, 2, 2)
-	assert.Equal(t, []raft.Message{c.to("b", raft.AppendReply{Match: 4})}, out.Send, "what is durable is acknowledged at once")
+	assert.Equal(t, []raft.Message{c.to("b", raft.AppendReply{Match: 4})}, out.Send, "durable entries are acknowledged at once")
 }
 
 // "5. If leaderCommit > commitIndex, set commitIndex = min(leaderCommit, index of last new entry)."
@@ -121,9 +121,9 @@ func TestAppend_CommitFollowsTheLeaderAsFarAsItProved(t *testing.T) {
 	}{
 		{"the leader's, if we have more", id(4, 1), nil, 3, 3},
 		{"the last new entry, if the leader has more", id(4, 1), nil, 9, 4},
-		{"not what comes behind the append: it may differ", id(2, 1), nil, 4, 2},
+		{"not entries after the append: they may differ", id(2, 1), nil, 4, 2},
 		{"with new entries", id(4, 1), []raft.Term{2, 2}, 5, 5},
-		{"up to the last of them", id(4, 1), []raft.Term{2, 2}, 9, 6},
+		{"up to the last new entry", id(4, 1), []raft.Term{2, 2}, 9, 6},
 		{"entries that were there already count", id(1, 0), []raft.Term{1, 1}, 9, 3},
 		{"nothing is committed", id(4, 1), nil, 0, 0},
 	} {
@@ -147,11 +147,11 @@ func TestAppend_CommitFollowsTheLeaderAsFarAsItProved(t *testing.T) {
 		c.receive("b", 2, raft.Heartbeat{Commit: 4})
 		assert.EqualValues(t, 3, c.Status().Commit)
 		c.receive("c", 3, raft.Heartbeat{Commit: 4})
-		assert.EqualValues(t, 3, c.Status().Commit, "what another leader proved does not count for this one")
+		assert.EqualValues(t, 3, c.Status().Commit, "the proof of another leader does not count for this one")
 	})
 }
 
-// The sender of a message shares its entries, so a later append of the same step does not write into them.
+// The append shares its entries with the sender, so a later append of the same step does not overwrite them.
 func TestAppend_LeavesTheMessageAsItIs(t *testing.T) {
 	c := follower(t, 2, 1)
 	first := c.from("b", 2, raft.AppendRequest{Prev: id(2, 1), Last: id(4, 2), Entries: entries(3, 2, 2)})
@@ -163,9 +163,9 @@ func TestAppend_LeavesTheMessageAsItIs(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("c", raft.AppendReply{Match: 4})}, out.Write.Then, "term 2 has passed")
 }
 
-// Log Matching (Figure 3): "if two logs contain an entry with the same index and term, then the logs
-// are identical in all entries up through the given index." A truncation gives the log another
-// generation, so that a span named before it is never filled with entries written after it.
+// Log Matching (Figure 3): "if two logs contain an entry with the same index and term, then the logs are
+// identical in all entries up through the given index." A truncation raises the log's generation, so that a
+// span named before it is never filled with entries written after it.
 func TestAppend_TruncationRaisesTheGeneration(t *testing.T) {
 	c := follower(t, 2, 1, 1)
 	out := c.append("b", 2, id(3, 1), 0, 2)
@@ -190,7 +190,7 @@ func TestAppend_CommittedEntriesAreNeverReplaced(t *testing.T) {
 	c.append("b", 3, id(3, 3), 3)
 	out = c.append("b", 3, id(2, 1), 3, 1)
 	assert.Nil(t, out.Write.Log)
-	assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(out), "the leader of the entry's own term lies")
+	assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(out), "the leader of the entry's own term contradicts itself")
 	assert.Equal(t, id(3, 3), c.Status().Last)
 }
 
@@ -208,8 +208,8 @@ func TestAppend_BootstrapOfAnEarlierReleaseIsRefused(t *testing.T) {
 	assert.Contains(t, refusal.Text, "of an earlier release")
 }
 
-// A leader of a later release may send entries that this one cannot read. They are reported as such, not as damage or
-// as a hostile message: the whole append is ignored, and the leader is still followed.
+// A leader of a later release may send entries that this release cannot read. They are reported as such, not as
+// damage or as a malformed message. The whole append is ignored, but the member still follows the leader.
 func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 	bootstrap := bootstrapEntry(membersNamed("abc"))
 	bootstrap.Data = []byte(`{"version": 3}`)
@@ -219,7 +219,7 @@ func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 		entry raft.Entry
 	}{
 		{"an unknown kind", 3, raft.Entry{Index: 4, Term: 2, Kind: 9}},
-		{"a later version of the record: no kind", 3, raft.Entry{Index: 4, Term: 2}},
+		{"a later version of the record, whose kind is unknown", 3, raft.Entry{Index: 4, Term: 2}},
 		{"a later version of the bootstrap", 1, bootstrap},
 		{"a later version of a configuration", 3, raft.Entry{Index: 4, Term: 2, Kind: raft.EntryConfiguration, Data: []byte(`{"version":2,"members":7}`)}},
 		{"a higher feature level", 3, raft.Entry{Index: 4, Term: 2, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":2,"new":7}`)}},
@@ -240,12 +240,12 @@ func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 			refusal := out.Trace[len(out.Trace)-1]
 			assert.Equal(t, raft.TraceLaterVersion, refusal.Kind)
 			assert.Equal(t, row.entry.ID(), refusal.ID)
-			assert.Equal(t, raft.NodeID("b"), c.Leadership().Leader, "its leader is a correct one")
+			assert.Equal(t, raft.NodeID("b"), c.Leadership().Leader, "its leader is correct")
 		})
 	}
 }
 
-// A log that begins behind 4@3 and holds 5@3 6@5, in term 6, seen from a leader of that term.
+// A log of term 6 that begins after 4@3 and holds 5@3 6@5 receives appends from a leader of that term.
 func TestBase_AppendsAtTheBorder(t *testing.T) {
 	conflict := func(prev raft.Index, hint raft.EntryID) raft.Body { return raft.AppendConflict{Prev: prev, Hint: hint} }
 	match := func(i raft.Index) raft.Body { return raft.AppendReply{Match: i} }
@@ -255,15 +255,15 @@ func TestBase_AppendsAtTheBorder(t *testing.T) {
 		reply   raft.Body // nil: none
 		last    raft.EntryID
 	}{
-		{"behind the base", appendOf(id(4, 3), 0), match(4), id(6, 5)},
-		{"behind the entry before it", appendOf(id(3, 1), 0), match(3), id(6, 5)},
-		{"behind nothing", appendOf(id(0, 0), 0), match(0), id(6, 5)},
-		{"behind the first entry", appendOf(id(5, 3), 0), match(5), id(6, 5)},
+		{"after the base", appendOf(id(4, 3), 0), match(4), id(6, 5)},
+		{"after the entry before the base", appendOf(id(3, 1), 0), match(3), id(6, 5)},
+		{"after index 0", appendOf(id(0, 0), 0), match(0), id(6, 5)},
+		{"after the first entry", appendOf(id(5, 3), 0), match(5), id(6, 5)},
 		{"up to the base", appendOf(id(2, 1), 0, 1, 3), match(4), id(6, 5)},
 		{"across the base", appendOf(id(2, 1), 0, 1, 3, 3, 5), match(6), id(6, 5)},
-		{"across the base and on", appendOf(id(2, 1), 0, 1, 3, 3, 5, 6), nil, id(7, 6)},
+		{"across the base and beyond the log", appendOf(id(2, 1), 0, 1, 3, 3, 5, 6), nil, id(7, 6)},
 		{"across the base, another first entry", appendOf(id(3, 1), 0, 3, 6), nil, id(5, 6)},
-		{"behind the base, another first entry", appendOf(id(4, 3), 0, 6), nil, id(5, 6)},
+		{"after the base, another first entry", appendOf(id(4, 3), 0, 6), nil, id(5, 6)},
 		{"beyond the log", appendOf(id(9, 5), 0), conflict(9, id(6, 5)), id(6, 5)},
 		{"another term at the first entry", appendOf(id(5, 4), 0), conflict(5, id(5, 3)), id(6, 5)},
 		{"the last entry in an earlier term: back to the first", appendOf(id(6, 4), 0), conflict(6, id(5, 3)), id(6, 5)},
@@ -285,8 +285,8 @@ func TestBase_AppendsAtTheBorder(t *testing.T) {
 	}
 }
 
-// Below the base a member cannot tell another log in a possible term from its own. It acknowledges such entries, and has
-// the proof before it acknowledges any that count: those of the leader's own term.
+// Below the base, a member cannot distinguish another log with possible terms from its own. It acknowledges
+// such entries. Before it acknowledges any entry that counts, one of the leader's own term, it has the proof.
 func TestBase_BelowItOnlyAnImpossibleTermIsProof(t *testing.T) {
 	c := compacted(t, 5, id(4, 3), 3, 5)
 	c.receive("b", 6, raft.Heartbeat{})
@@ -303,8 +303,9 @@ func TestBase_BelowItOnlyAnImpossibleTermIsProof(t *testing.T) {
 	assert.Empty(t, out.Write.Then)
 }
 
-// What lies at or below the base is committed, so an append that differs there comes from a leader whose cluster has lost
-// it (Leader Completeness, Figure 3): the base proves it, at its own index or at a higher one with a lower term.
+// Entries at or below the base are committed, so an append that differs there comes from a leader whose cluster
+// has lost them (Leader Completeness, Figure 3). The base proves it, at its own index or at a higher one with a
+// lower term.
 func TestBase_ALeaderThatContradictsIt(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -327,7 +328,8 @@ func TestBase_ALeaderThatContradictsIt(t *testing.T) {
 			assert.Equal(t, row.theirs, out.Write.Mark.Theirs)
 		})
 	}
-	// A stranger is no witness, and no conflict could help it: nothing below the base is known here.
+	// A stranger proves nothing, and a conflict would not help it: nothing is known here about entries below
+	// the base.
 	c := compacted(t, 5, id(4, 3), 3, 5)
 	m := c.from("b", 6, appendOf(id(4, 2), 0))
 	m.Message.From.Incarnation++
@@ -336,7 +338,7 @@ func TestBase_ALeaderThatContradictsIt(t *testing.T) {
 	assert.Nil(t, out.Write.Mark)
 	assert.Empty(t, append(out.Send, out.Write.Then...))
 
-	// A leader that has proved an entry itself contradicts itself, not what is committed.
+	// A leader that has proved an entry and then contradicts it contradicts itself, not a committed entry.
 	c = compacted(t, 6, id(4, 3), 3, 5)
 	c.receive("b", 6, appendOf(id(3, 1), 0))
 	out = c.receive("b", 6, appendOf(id(3, 4), 0))
@@ -352,7 +354,7 @@ func TestBase_WhatAMemberStartsFrom(t *testing.T) {
 		want   error
 	}{
 		{"the FSM is at the base", func(*raft.Stored) {}, nil},
-		{"it is behind the first entry", func(s *raft.Stored) { s.Applied = id(5, 3) }, nil},
+		{"it is at the first entry", func(s *raft.Stored) { s.Applied = id(5, 3) }, nil},
 		{"it is at the end", func(s *raft.Stored) { s.Applied = id(6, 5) }, nil},
 		{"it is below the base", func(s *raft.Stored) { s.Applied = id(3, 1) }, &raft.AppliedBelowBaseError{Applied: id(3, 1), Base: id(4, 3)}},
 		{"it is empty", func(s *raft.Stored) { s.Applied = id(0, 0) }, &raft.AppliedBelowBaseError{Base: id(4, 3)}},
@@ -375,7 +377,7 @@ func TestBase_WhatAMemberStartsFrom(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, stored.Applied.Index, inner.Status().Commit, "the base is committed, whatever the hint says")
+			assert.Equal(t, stored.Applied.Index, inner.Status().Commit, "the base is committed, whatever the commit hint is")
 			assert.Equal(t, clusterOfTheTests, inner.Status().Cluster)
 			assert.Equal(t, peer("a"), inner.Status().Bootstrapper)
 			require.NotNil(t, out.Config)
@@ -385,13 +387,13 @@ func TestBase_WhatAMemberStartsFrom(t *testing.T) {
 	}
 }
 
-// A log may consist of its base alone: such a member votes, leads, and replicates from there on.
+// A log may consist of its base alone. Its member votes, leads, and replicates from there.
 func TestBase_AMemberWithNothingButItsBase(t *testing.T) {
 	c := compacted(t, 5, id(4, 3))
 	assert.Equal(t, id(4, 3), c.Status().Last)
 	out := c.electedBy("b")
 	require.Equal(t, raft.Leader, c.Leadership().Role)
-	assert.Equal(t, []raft.Span{{After: 4, Last: 5}}, appends(out.Send, "b"), "it sends from its base on")
+	assert.Equal(t, []raft.Span{{After: 4, Last: 5}}, appends(out.Send, "b"), "it sends the entries after its base")
 	c.persist()
 	out = c.receive("b", 6, raft.AppendReply{Match: 5})
 	assert.Equal(t, id(5, 6), out.Apply)
@@ -409,7 +411,7 @@ func TestBase_AProbedMemberSaysWhoBootstrappedItsCluster(t *testing.T) {
 	assert.Equal(t, listNamed("abc"), reply.List)
 }
 
-// A leader sends nothing from below its base: it goes back to it, and no further.
+// A leader sends nothing from below its base. It goes back to the base, and no further.
 func TestBase_ALeaderGoesBackToItsBase(t *testing.T) {
 	lead := func() *core {
 		c := compacted(t, 5, id(4, 3), 3, 5)
@@ -442,13 +444,14 @@ func TestBase_ALeaderGoesBackToItsBase(t *testing.T) {
 			assert.Equal(t, []raft.Span{row.want}, appends(out.Send, "c"))
 		})
 	}
-	// A follower that does not hold what it acknowledged is told so by the entry that it acknowledged.
+	// For a follower that lacks what it acknowledged, the append that shows the loss is the one after the
+	// acknowledged entry.
 	c := lead()
 	c.receive("c", 6, raft.AppendReply{Match: 6})
 	out := c.receive("c", 6, raft.AppendConflict{Prev: 7, Hint: id(2, 1), Acknowledged: 6})
 	require.Contains(t, traced(out), raft.TraceStaleMember)
 	assert.Contains(t, bodies(out.Send, "c"), raft.Body(raft.AppendRequest{Prev: id(6, 5), Last: id(6, 5), Acknowledged: 6, Generation: 1}))
-	// One that acknowledged less than the base is told so by the base.
+	// For one that acknowledged less than the base, it is the one after the base.
 	c = lead()
 	c.echo("c", 3)
 	out = c.receive("c", 6, raft.AppendConflict{Prev: 6, Hint: id(2, 1), Acknowledged: 3})

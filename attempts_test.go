@@ -11,10 +11,10 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// wait returns the least time that the member waits for an answer.
+// wait returns the shortest time that the member waits for answers.
 func (c *core) wait() raft.Time { return c.Status().Election.Wait }
 
-// standing is a candidate of abc in term 2 whose requests have left.
+// standing returns a candidate of abc in term 2 whose vote requests have left.
 func standing(t *testing.T) *core {
 	c := candidateOf(t, "abc", 2, 1)
 	c.persist()
@@ -34,34 +34,34 @@ func TestAttempts_WhatAWaitGrowsWith(t *testing.T) {
 				c.timeout()
 			}
 		}, electionTimeout},
-		{"an answer within it does not", func(c *core) {
+		{"a prompt answer does not lengthen it", func(c *core) {
 			c.after(electionTimeout - ms)
 			c.receive("b", 1, raft.PreVoteReply{ID: c.round})
 		}, electionTimeout},
-		{"a late answer does, until it covers that", func(c *core) {
+		{"a late answer lengthens it until it covers the answer's delay", func(c *core) {
 			round, asked := c.round, c.now
 			for c.now < asked+5*electionTimeout {
 				c.after(5 * ms)
 			}
 			c.receive("b", 1, raft.PreVoteReply{ID: round})
 		}, 8 * electionTimeout},
-		{"a refusal is an answer, too", func(c *core) {
+		{"a denial is an answer, too", func(c *core) {
 			round := c.round
 			c.after(electionTimeout + ms)
 			c.receive("b", 1, raft.PreVoteReply{ID: round, Granted: false})
 		}, 2 * electionTimeout},
-		{"more of them as late do not lengthen it again", func(c *core) {
+		{"more answers that are as late do not lengthen it again", func(c *core) {
 			round := c.round
 			c.after(electionTimeout + ms)
 			c.receive("b", 1, raft.PreVoteReply{ID: round})
 			c.receive("c", 1, raft.PreVoteReply{ID: round})
 			c.receive("c", 1, raft.PreVoteReply{ID: round})
 		}, 2 * electionTimeout},
-		{"one that is no voter here does not count", func(c *core) {
+		{"the answer of a member without a vote does not count", func(c *core) {
 			c.after(20 * electionTimeout)
 			c.receive("z", 1, raft.PreVoteReply{ID: c.round})
 		}, electionTimeout},
-		{"nor an answer to an earlier life", func(c *core) {
+		{"an answer to an earlier start does not count", func(c *core) {
 			c.after(20 * electionTimeout)
 			c.receive("b", 1, raft.PreVoteReply{ID: raft.RPCID{StartCount: 2, Counter: 1}})
 		}, electionTimeout},
@@ -83,14 +83,14 @@ func TestAttempts_WhatAWaitGrowsWith(t *testing.T) {
 	}
 }
 
-// A slow write of this member's own vote, and late answers to its requests, lengthen the wait too.
+// A slow write of this member's own vote, and late answers to its requests, lengthen the wait, too.
 func TestAttempts_SlowVotesLengthenTheWait(t *testing.T) {
 	c := candidateOf(t, "abc", 2, 1)
 	c.after(3 * electionTimeout)
-	assert.Equal(t, electionTimeout, c.wait(), "it is not over yet")
+	assert.Equal(t, electionTimeout, c.wait(), "the write is not finished yet")
 	out := c.persist()
 	assert.Equal(t, 4*electionTimeout, c.wait())
-	assert.GreaterOrEqual(t, out.WakeAt-c.now, 4*electionTimeout, "the attempt under way gets it, too")
+	assert.GreaterOrEqual(t, out.WakeAt-c.now, 4*electionTimeout, "it applies to the running attempt, too")
 
 	c = standing(t)
 	asked := c.now
@@ -102,7 +102,7 @@ func TestAttempts_SlowVotesLengthenTheWait(t *testing.T) {
 	assert.Equal(t, 4*electionTimeout, c.wait(), "an answer to the earlier term's request")
 }
 
-// withALongWait is a follower that waits for the longest time, since an answer came late.
+// withALongWait returns a follower with the longest wait, because an answer came late.
 func withALongWait(t *testing.T) *core {
 	c := follower(t, 1, 1)
 	c.timeout()
@@ -116,9 +116,9 @@ func withALongWait(t *testing.T) *core {
 func TestAttempts_WhatEndsALongWait(t *testing.T) {
 	c := withALongWait(t)
 	c.receive("b", 2, raft.Heartbeat{})
-	assert.Equal(t, 64*electionTimeout, c.wait(), "a leader that is heard has not committed yet")
+	assert.Equal(t, 64*electionTimeout, c.wait(), "the new leader has not committed yet")
 	c.append("b", 2, id(2, 1), 2)
-	assert.Equal(t, 64*electionTimeout, c.wait(), "what an earlier term wrote says nothing about this one")
+	assert.Equal(t, 64*electionTimeout, c.wait(), "commits of earlier terms do not count for this one")
 	c.append("b", 2, id(2, 1), 3, 2)
 	assert.Equal(t, electionTimeout, c.wait(), "the first commit of the term")
 
@@ -129,7 +129,7 @@ func TestAttempts_WhatEndsALongWait(t *testing.T) {
 	round := c.round
 	c.timeout()
 	c.receive("c", 1, raft.PreVoteReply{ID: round})
-	assert.Equal(t, electionTimeout, c.wait(), "answers to what was asked before it returned do not count")
+	assert.Equal(t, electionTimeout, c.wait(), "answers to requests from before its return do not count")
 }
 
 // "Grants of the present term count whenever they come, unless this member has led that term or heard its
@@ -141,13 +141,13 @@ func TestAttempts_LateVotesCount(t *testing.T) {
 		play func(c *core)
 		want raft.Leadership
 	}{
-		{"while it stands", func(*core) {}, raft.Leadership{Term: 2, Leader: "a", LeaderIncarnation: 'a', Role: raft.Leader}},
+		{"while it campaigns", func(*core) {}, raft.Leadership{Term: 2, Leader: "a", LeaderIncarnation: 'a', Role: raft.Leader}},
 		{"after it has given up and asks for pre-votes", func(c *core) { c.timeout(); c.timeout() },
 			raft.Leadership{Term: 2, Leader: "a", LeaderIncarnation: 'a', Role: raft.Leader}},
 		{"not in the next term", func(c *core) { c.timeout(); c.grantPreVote("c") }, raft.Leadership{Term: 3, Role: raft.Candidate}},
-		{"not once another was heard to lead", func(c *core) { c.receive("c", 2, raft.Heartbeat{}) },
+		{"not once it has heard another leader", func(c *core) { c.receive("c", 2, raft.Heartbeat{}) },
 			raft.Leadership{Term: 2, Leader: "c", LeaderIncarnation: 'c', Role: raft.Follower}},
-		{"not once that one has stepped down", func(c *core) {
+		{"not once that leader has stepped down", func(c *core) {
 			c.receive("c", 2, raft.Heartbeat{})
 			c.receive("c", 2, raft.SteppedDown{})
 		}, raft.Leadership{Term: 2, Role: raft.Follower}},
@@ -190,22 +190,23 @@ func TestAttempts_AVoteBindsItsGiver(t *testing.T) {
 	c.receive("b", 2, raft.VoteRequest{Last: id(2, 1)})
 	require.Equal(t, peer("b"), c.vote(t))
 	c.after(10 * electionTimeout)
-	assert.Equal(t, raft.Follower, c.Leadership().Role, "it does not stand against it")
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "it does not campaign against its candidate")
 	assert.False(t, asks(c, "c"), "on its way")
-	assert.False(t, asks(c, "b"), "b, too, does better to wait for it")
+	assert.False(t, asks(c, "b"), "b, too, should wait for the vote")
 	c.persist()
 	assert.False(t, asks(c, "c"), "it may elect b")
 	assert.True(t, asks(c, "b"), "b has given up: the answer may be lost")
 	wake := c.out.WakeAt
-	assert.GreaterOrEqual(t, wake-c.now, electionTimeout, "the wait runs from when it is durable")
+	assert.GreaterOrEqual(t, wake-c.now, electionTimeout, "the wait begins when the vote is durable")
 	c.now = wake - ms
 	assert.False(t, asks(c, "c"))
 	c.now = wake
 	assert.True(t, asks(c, "c"), "the wait is over")
 }
 
-// A vote elects nobody else once its term is known to have had a leader. It then binds its giver no longer, even if it
-// becomes durable only after that leader has stepped down; the wait of its giver may have grown to seconds.
+// Once a term is known to have had a leader, a vote of that term cannot elect anybody else. So it no longer
+// binds its giver, even if it becomes durable only after that leader has stepped down. Otherwise the giver
+// could wait for seconds.
 func TestAttempts_AVoteOfATermThatWasWonBindsNobody(t *testing.T) {
 	for _, row := range []struct {
 		whose string
@@ -222,7 +223,7 @@ func TestAttempts_AVoteOfATermThatWasWonBindsNobody(t *testing.T) {
 			c.receive("c", 2, raft.SteppedDown{})
 			wait := 64 * electionTimeout
 			out := c.persist()
-			assert.LessOrEqual(t, out.WakeAt-c.now, wait, "its own attempt, after a leader that resigned, is not put off")
+			assert.LessOrEqual(t, out.WakeAt-c.now, wait, "its own attempt after the leader's end is not delayed")
 			ask := raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}, Last: id(2, 1)}
 			out = c.receive("c", 2, ask)
 			assert.Contains(t, bodies(out.Send, "c"), raft.Body(raft.PreVoteReply{ID: ask.ID, Granted: true}))
@@ -230,7 +231,7 @@ func TestAttempts_AVoteOfATermThatWasWonBindsNobody(t *testing.T) {
 	}
 }
 
-// vote is whom the member has voted for, as its last write says.
+// vote returns the member's vote in its last write.
 func (c *core) vote(t *testing.T) raft.Peer {
 	require.NotNil(t, c.out.Write.Hard)
 	return c.out.Write.Hard.Vote
@@ -259,8 +260,8 @@ func TestAttempts_ASlowElectionIsExplainedOnce(t *testing.T) {
 	assert.GreaterOrEqual(t, c.Status().Election.Attempts, 8)
 }
 
-// A member whose messages were held up for a while finds a leader that has committed long ago. In a cluster
-// where nobody writes there is no next commit that would end its long wait.
+// A member whose messages were delayed for a while finds a leader that has committed long ago. In a cluster
+// without writes there is no next commit that would end its long wait.
 func TestAttempts_ALeaderThatHasCommittedEndsALongWait(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.append("b", 2, id(2, 1), 3, 2)
@@ -273,10 +274,10 @@ func TestAttempts_ALeaderThatHasCommittedEndsALongWait(t *testing.T) {
 	assert.Equal(t, electionTimeout, c.wait())
 	assert.LessOrEqual(t, c.out.WakeAt-c.now, 2*electionTimeout)
 	c.receive("c", 2, raft.PreVoteReply{ID: round, Leader: "b"})
-	assert.Equal(t, electionTimeout, c.wait(), "what comes yet does not count")
+	assert.Equal(t, electionTimeout, c.wait(), "answers that are still to come do not count")
 }
 
-// An answer that is later than the longest wait says nothing new, and does not put the attempt off again.
+// An answer that is later than the longest wait brings no news, and does not delay the attempt again.
 func TestAttempts_TheLongestWaitIsNotPutOffByLateAnswers(t *testing.T) {
 	c := follower(t, 1, 1)
 	c.timeout()
@@ -290,8 +291,8 @@ func TestAttempts_TheLongestWaitIsNotPutOffByLateAnswers(t *testing.T) {
 	assert.Equal(t, wake, c.out.WakeAt)
 }
 
-// One pause of all members lengthens the waits of all, and the messages that waited may split the vote afterwards. An
-// election in which the candidate's own vote and the answers of a quorum are prompt shows that the cause is gone.
+// One pause of all members lengthens the waits of all, and the delayed messages may split the vote afterwards.
+// An election with a prompt vote of the candidate and prompt answers of a quorum shows that the cause is gone.
 func TestAttempts_APromptElectionThatIsLostEndsALongWait(t *testing.T) {
 	grown := func(t *testing.T) *core {
 		c := withALongWait(t)
@@ -330,17 +331,18 @@ func TestAttempts_APromptElectionThatIsLostEndsALongWait(t *testing.T) {
 	assert.Equal(t, 64*electionTimeout, c.wait(), "the answer was slow")
 }
 
-// Late answers lengthen the wait, a quorum's prompt answers reset it, and both draw a new deadline. They cannot delay
-// the next attempt forever, even if the network delivers them again and again: answers only count as prompt within a
-// timeout, after a reset late answers to earlier requests no longer count, and a wait doubles six times at most.
+// Late answers lengthen the wait, prompt answers of a quorum reset it, and both draw a new deadline. They
+// cannot delay the next attempt forever, even if the network delivers them again and again. Answers count as
+// prompt only within a timeout. After a reset, late answers to earlier requests no longer count. A wait doubles
+// at most six times.
 func TestAttempts_AnswersDoNotPutAnAttemptOffForEver(t *testing.T) {
 	for _, row := range []struct {
 		rule        string
 		promptFirst bool
 		most        raft.Time
 	}{
-		{"what a prompt quorum ends does not begin again", false, 3 * electionTimeout},
-		{"a wait that grows does so up to its bound", true, 2 * (1 + 2 + 4 + 8 + 16 + 32 + 64) * electionTimeout},
+		{"a wait that a prompt quorum ended does not begin again", false, 3 * electionTimeout},
+		{"a growing wait ends at its bound", true, 2 * (1 + 2 + 4 + 8 + 16 + 32 + 64) * electionTimeout},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			for _, every := range []raft.Time{7 * ms, 40 * ms, 149 * ms} {
@@ -372,7 +374,7 @@ func TestAttempts_AnswersDoNotPutAnAttemptOffForEver(t *testing.T) {
 	}
 }
 
-// A follower that wakes late waits once more: messages of the leader may be waiting to be handled.
+// A follower that wakes late waits once more: messages of the leader may be queued.
 func TestAttempts_AFollowerThatSleptThroughItsDeadlineWaitsOnce(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.now = c.out.WakeAt + electionTimeout/2 + 1
@@ -399,10 +401,10 @@ func TestAttempts_WhoIsToldThatTheLeaderHasGone(t *testing.T) {
 	assert.GreaterOrEqual(t, out.WakeAt-c.now, electionTimeout)
 	out = c.receive("b", 2, raft.SteppedDown{})
 	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
-	assert.LessOrEqual(t, out.WakeAt-c.now, electionTimeout/5, "soon, and not all at once")
+	assert.LessOrEqual(t, out.WakeAt-c.now, electionTimeout/5, "it campaigns soon, but not at the same time as others")
 	wake := out.WakeAt
 	out = c.append("b", 2, id(2, 1), 0, 2)
-	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "what comes late is taken, and no sign of a leader")
+	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "a late append is accepted, but is no sign of a leader")
 	assert.Equal(t, id(3, 2), c.Status().Last)
 	assert.Equal(t, wake, out.WakeAt)
 	out = c.receive("c", 2, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}, Last: id(3, 2)})
@@ -410,8 +412,8 @@ func TestAttempts_WhoIsToldThatTheLeaderHasGone(t *testing.T) {
 		"it hears nobody")
 }
 
-// A member that grants a pre-vote delays its own attempt for one election. A member that is heard, but hears nobody,
-// keeps asking, and must not keep the others from campaigning.
+// A member that grants a pre-vote delays its own attempt for one election. A member whose messages arrive, but
+// that hears nobody, keeps asking; it must not keep the others from campaigning.
 func TestAttempts_WhoAsksForEverIsGivenRoomOnce(t *testing.T) {
 	c := follower(t, 1, 1)
 	c.timeout()
@@ -426,5 +428,5 @@ func TestAttempts_WhoAsksForEverIsGivenRoomOnce(t *testing.T) {
 			c.receive("b", 1, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: asked}, Last: id(2, 1)})
 		}
 	}
-	assert.LessOrEqual(t, c.now-began, 6*electionTimeout, "its own wait, and one for another")
+	assert.LessOrEqual(t, c.now-began, 6*electionTimeout, "its own wait, and the delay for one other member")
 }

@@ -50,7 +50,7 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 	}
 }
 
-// The record of a cluster whose members were never changed is that of version 1, which earlier releases read.
+// While the members of a cluster were never changed, the record is of version 1, which earlier releases read.
 func TestBase_IsWrittenLikeThis(t *testing.T) {
 	b := Base{
 		ID: EntryID{7, 100}, Time: 5, Cluster: ClusterID{1}, Bootstrapper: peerOf("a"), ConfigIndex: 1, Config: plain("a:v b:l"),
@@ -119,16 +119,16 @@ func TestSnapshot_WhatNoMemberWroteIsRefused(t *testing.T) {
 		change func(*Snapshot)
 	}{
 		{"it covers an entry", func(s *Snapshot) { s.ID.Index, s.ConfigIndex = 0, 0 }},
-		{"its index is possible", func(s *Snapshot) { s.ID.Index = 1 << 63 }},
+		{"its index is below 2^63", func(s *Snapshot) { s.ID.Index = 1 << 63 }},
 		{"its last entry has a term", func(s *Snapshot) { s.ID.Term = 0 }},
-		{"its term is possible", func(s *Snapshot) { s.ID.Term = 1 << 63 }},
+		{"its term is below 2^63", func(s *Snapshot) { s.ID.Term = 1 << 63 }},
 		{"the zero cluster id means no cluster", func(s *Snapshot) { s.Cluster = ClusterID{} }},
 		{"the bootstrapper has an incarnation", func(s *Snapshot) { s.Bootstrapper.Incarnation = 0 }},
 		{"the bootstrapper has a name", func(s *Snapshot) { s.Bootstrapper.ID = "n 1" }},
 		{"the configuration has an entry", func(s *Snapshot) { s.ConfigIndex = 0 }},
 		{"the configuration is covered", func(s *Snapshot) { s.ConfigIndex = 101 }},
 		{"somebody can lead", func(s *Snapshot) { s.Config = Configuration{} }},
-		{"at feature level 0 there is the first configuration alone", func(s *Snapshot) { s.ConfigIndex = 2 }},
+		{"at feature level 0 there is only the first configuration", func(s *Snapshot) { s.ConfigIndex = 2 }},
 		{"a configuration has its level", func(s *Snapshot) { s.Config = plain("a:vo b:o") }},
 		{"its feature level is known", func(s *Snapshot) { s.ConfigIndex, s.Config.Level = 2, featureLevelMax+1 }},
 		{"an entry that is not covered has removed nobody", func(s *Snapshot) { s.ConfigIndex, s.Config = 2, conf("a:v -b@3") }},
@@ -136,8 +136,8 @@ func TestSnapshot_WhatNoMemberWroteIsRefused(t *testing.T) {
 		{"a size is not negative", func(s *Snapshot) { s.Size = -2 }},
 		{"only the size of a frozen state is unknown", func(s *Snapshot) { s.Size, s.Sum = -1, 0 }},
 		{"an unknown size has no checksum", func(s *Snapshot) { s.Size, s.Held = -1, true }},
-		{"what has bytes has an id", func(s *Snapshot) { s.File = SnapshotID{} }},
-		{"what is held has an id", func(s *Snapshot) { s.File, s.Size, s.Sum, s.Held = SnapshotID{}, 0, 0, true }},
+		{"a snapshot with bytes has an id", func(s *Snapshot) { s.File = SnapshotID{} }},
+		{"a held freeze has an id", func(s *Snapshot) { s.File, s.Size, s.Sum, s.Held = SnapshotID{}, 0, 0, true }},
 	} {
 		s := aSnapshot(3)
 		row.change(&s)

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bootstrapper is "a", uninitialized, the first of the list abc; it has probed the members.
+// bootstrapper returns the uninitialized member a, the first of the list abc, which has probed the members.
 func bootstrapper(t *testing.T) (*core, raft.RPCID) {
 	c := newUninitialized(t, "abc")
 	require.Len(t, c.out.Send, 2)
 	return c, c.out.Send[0].Body.(raft.BootstrapProbe).ID
 }
 
-// answers the probe: a member that is uninitialized and has no cluster yet.
+// answerProbe delivers a reply to the probe from a member that is uninitialized and has no cluster yet.
 func (c *core) answerProbe(sender raft.NodeID, r raft.BootstrapProbeReply) raft.Output {
 	m := c.from(sender, 0, r)
 	m.Message.Cluster = raft.ClusterID{}
@@ -27,7 +27,7 @@ func uninitializedWith(probe raft.RPCID, list string) raft.BootstrapProbeReply {
 	return raft.BootstrapProbeReply{ID: probe, Result: raft.ProbeUninitialized, List: listNamed(list)}
 }
 
-// bootstrapped is a bootstrapper whose members have all answered; it has written entry 1.
+// bootstrapped returns a bootstrapper that has received all replies and has written entry 1.
 func bootstrapped(t *testing.T) *core {
 	c, probe := bootstrapper(t)
 	c.answerProbe("b", uninitializedWith(probe, "abc"))
@@ -36,7 +36,7 @@ func bootstrapped(t *testing.T) *core {
 	return c
 }
 
-// held says that entry 1 of this bootstrapper's probe is durable at the sender.
+// held reports that entry 1 of this bootstrapper's probe is durable at the sender.
 func (c *core) held(sender raft.NodeID, probe raft.RPCID) raft.Output {
 	m := c.from(sender, 0, raft.BootstrapReply{ID: probe})
 	m.Message.Cluster = c.Status().Cluster
@@ -52,10 +52,10 @@ func TestBootstrap_FirstOfTheListCallsTheProbe(t *testing.T) {
 	assert.Equal(t, []raft.Message{envelope("b"), envelope("c")}, c.out.Send, "the receiver's incarnation is open")
 	assert.Equal(t, []string{"b has not answered the probe", "c has not answered the probe"}, c.Status().Missing)
 
-	assert.Len(t, c.after(electionTimeout).Send, 2, "again, until they answer")
+	assert.Len(t, c.after(electionTimeout).Send, 2, "it repeats the probe until they answer")
 	other := newUninitialized(t, "abc")
 	other.answerProbe("b", uninitializedWith(probe, "abc"))
-	assert.Len(t, other.after(electionTimeout).Send, 1, "who has answered is not asked again")
+	assert.Len(t, other.after(electionTimeout).Send, 1, "a member that has answered is not asked again")
 
 	cfg := coreConfig()
 	cfg.ID, cfg.Initial = "b", listNamed("abc")
@@ -79,7 +79,7 @@ func TestBootstrap_EntryOneIsWrittenWhenAllAreUninitialized(t *testing.T) {
 		c.answerProbe("c", r)
 		assert.Contains(t, c.Status().Missing, why)
 		require.Nil(t, c.out.Write.Log)
-		c.step(raft.PeerUp{ID: "c", Incarnation: 1}) // another life of c: its answer is forgotten
+		c.step(raft.PeerUp{ID: "c", Incarnation: 1}) // another incarnation of c: the former answer is forgotten
 	}
 
 	out := c.answerProbe("c", uninitializedWith(probe, "abc"))
@@ -90,7 +90,7 @@ func TestBootstrap_EntryOneIsWrittenWhenAllAreUninitialized(t *testing.T) {
 	assert.Equal(t, peer("a"), f.Bootstrapper)
 	assert.Equal(t, probe, f.Probe)
 	assert.Equal(t, id(1, 0), c.Status().Last)
-	assert.Empty(t, out.Send, "it leaves when it is durable here")
+	assert.Empty(t, out.Send, "the request leaves when entry 1 is durable here")
 	assert.Len(t, c.persist().Send, 2)
 }
 
@@ -160,7 +160,7 @@ func TestBootstrap_IsRedoneWhenAMemberDoesNotHoldItInTime(t *testing.T) {
 	c.after(electionTimeout)
 	assert.IsType(t, raft.BootstrapProbe{}, c.out.Send[0].Body)
 
-	probe := c.out.Send[0].Body.(raft.BootstrapProbe).ID // their disks may be slow: they get twice the time
+	probe := c.out.Send[0].Body.(raft.BootstrapProbe).ID // members get twice the time, because their disks may be slow
 	c.answerProbe("b", uninitializedWith(probe, "abc"))
 	c.answerProbe("c", uninitializedWith(probe, "abc"))
 	c.persist()
@@ -181,7 +181,7 @@ func TestBootstrap_RestartedBootstrapper(t *testing.T) {
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
 }
 
-// requestOf is the bootstrap of b, "the first of the list".
+// requestOf returns the bootstrap request of the first member of the list.
 func requestOf(ids string, probe raft.RPCID, cluster raft.ClusterID) raft.Message {
 	members := membersNamed(ids)
 	f := raft.Bootstrap{
@@ -204,12 +204,12 @@ func TestBootstrap_MemberHoldsEntryOneThenSaysSo(t *testing.T) {
 
 	c.persist()
 	out = c.step(raft.Received{Message: requestOf("Bac", probe, clusterOfTheTests)})
-	assert.Len(t, out.Send, 1, "the doubled one is acknowledged again")
+	assert.Len(t, out.Send, 1, "the duplicate is acknowledged again")
 	assert.Zero(t, out.Write)
 	assert.EqualValues(t, 3600e9, c.out.WakeAt-c.now, "a non-bootstrapper at term 0 never campaigns")
 }
 
-// A member that holds entry 1 at term 0 only replaces it by one of the same bootstrapper with a newer probe.
+// A member that holds entry 1 at term 0 replaces it only by one of the same bootstrapper with a newer probe.
 func TestBootstrap_HolderTakesARedoneBootstrap(t *testing.T) {
 	other := raft.ClusterID{9}
 	for _, row := range []struct {
@@ -292,7 +292,7 @@ func TestBootstrap_UninitializedMemberTakesNoPartInElections(t *testing.T) {
 	assert.Equal(t, raft.Leadership{}, c.Leadership())
 }
 
-// It takes an append that names its incarnation and begins with the bootstrap of the cluster.
+// It accepts an append that names its incarnation and begins with the bootstrap of the cluster.
 func TestBootstrap_UninitializedMemberTakesAnAppend(t *testing.T) {
 	c := begin(t, coreConfig(), raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 1})
 	first := bootstrapEntry(membersNamed("bac"))
@@ -328,10 +328,10 @@ func TestBootstrap_OnlyTheFirstOfTheListBootstraps(t *testing.T) {
 	assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(out))
 }
 
-// The connections of the first members are up before entry 1 names their incarnations.
+// The connections of the first members open before entry 1 names their incarnations.
 func TestBootstrap_RemembersWhoIsOfAnEarlierRelease(t *testing.T) {
 	c, probe := bootstrapper(t)
-	for _, incarnation := range []raft.Incarnation{1, peer("b").Incarnation} { // its disk was emptied in between
+	for _, incarnation := range []raft.Incarnation{1, peer("b").Incarnation} { // the disk was emptied between the two
 		c.step(raft.PeerUp{ID: "b", Incarnation: incarnation, Protocol: raft.ProtocolMembership - 1})
 	}
 	c.answerProbe("b", uninitializedWith(probe, "abc"))
@@ -357,7 +357,7 @@ func TestBootstrap_RemembersWhoIsOfAnEarlierRelease(t *testing.T) {
 	assert.Equal(t, []raft.NodeID{"b"}, earlier.IDs)
 }
 
-// uninitialized is what Load returns of an uninitialized store that was formatted for member a.
+// uninitialized returns the result of Load for an uninitialized store that was formatted for member a.
 func uninitialized(change func(*raft.Stored)) raft.Stored {
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 1}
 	change(&stored)
@@ -381,11 +381,11 @@ func TestInitialize_SaysWhatALoadWouldReturn(t *testing.T) {
 	again := loaded
 	w, err = again.Initialize("a", clusterOfTheTests, raft.NewConfiguration(membersNamed("abc")))
 	require.NoError(t, err)
-	assert.Zero(t, w, "it is initialized: nothing to write")
+	assert.Zero(t, w, "nothing is written to an initialized store")
 	assert.Equal(t, loaded, again)
 }
 
-// Every member writes the same entry 1, in whatever order the members are listed.
+// Every member writes the same entry 1, whatever the order of the members in the list.
 func TestInitialize_WritesTheSameEntryEverywhere(t *testing.T) {
 	a, b := uninitialized(func(*raft.Stored) {}), raft.Stored{Incarnation: peer("b").Incarnation, StartCount: 5}
 	ofA, err := a.Initialize("a", clusterOfTheTests, raft.NewConfiguration(membersNamed("abc")))
@@ -395,7 +395,7 @@ func TestInitialize_WritesTheSameEntryEverywhere(t *testing.T) {
 	assert.Equal(t, ofA.Log.Entries[0].Record(), ofB.Log.Entries[0].Record())
 }
 
-// A crash may leave the first part of the write: the term without the entry.
+// A crash may leave the first part of the write: the term without the entry. A second call completes the write.
 func TestInitialize_GoesOnAfterACrash(t *testing.T) {
 	stored := uninitialized(func(s *raft.Stored) { s.Hard.Term = 1 })
 	w, err := stored.Initialize("a", clusterOfTheTests, raft.NewConfiguration(membersNamed("abc")))

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// addVoter adds a member that is to vote, with a patience of a second.
+// addVoter returns a change that adds a voter, with a patience of a second.
 func addVoter(id raft.NodeID) raft.Change {
 	return raft.Change{Add: []raft.Member{joining(id, raft.Voter)}, Patience: time.Second}
 }
 
-// joins is a leader of abc in term 5, which waits for d to catch up; b and c hold its log.
+// joins returns a leader of abc in term 5 that waits for d to catch up; b and c hold its log.
 func joins(t *testing.T, ch raft.Change) *core {
 	c := replicating(t, 5, 1)
 	c.echo("b", 3)
@@ -27,7 +27,7 @@ func joins(t *testing.T, ch raft.Change) *core {
 	return c
 }
 
-// answering lets time pass in which the members answer heartbeats.
+// answering lets time pass while the members answer heartbeats.
 func (c *core) answering(d raft.Time, members string) {
 	for end := c.now + d; c.now < end && c.Leadership().Role == raft.Leader; {
 		c.after(heartbeatPace)
@@ -69,13 +69,13 @@ func TestCatchUp_AMemberThatLagsWaits(t *testing.T) {
 	c.propose("x")
 	c.hold("bc")
 	c.receive("d", 5, raft.AppendReply{Match: target})
-	assert.False(t, c.Status().Config.Joint(), "that has taken too long")
+	assert.False(t, c.Status().Config.Joint(), "the round has taken too long")
 	assert.Equal(t, 2, c.progress("d").CatchUp.Round)
 	c.hold("d")
 	assert.True(t, c.Status().Config.Joint())
 }
 
-// How fast a member is follows from what it was sent, not from what it held already.
+// The speed of a member is measured by the entries that it was sent, not by those that it held before.
 func TestCatchUp_IsMeasuredFromWhereTheLogsAgree(t *testing.T) {
 	c := joinsLate(t)
 	begun := c.now
@@ -97,8 +97,8 @@ func TestCatchUp_IsMeasuredFromWhereTheLogsAgree(t *testing.T) {
 	assert.Equal(t, moved.Target, next.From, "each round is measured anew")
 }
 
-// joinsLate is a leader of abc in term 5, with a log of some length, which sends one entry at a time; d is to vote, and
-// holds the first entry.
+// joinsLate returns a leader of abc in term 5 with a log of some length, which sends one entry at a time. d is
+// to vote, and holds the first entry.
 func joinsLate(t *testing.T) *core {
 	cfg := coreConfig()
 	cfg.InflightMax, cfg.AppendBytesMax = 1, 1
@@ -118,7 +118,7 @@ func joinsLate(t *testing.T) *core {
 	return c
 }
 
-// Whether a member has caught up is judged in the very step in which it would become a voter.
+// The leader checks in the very step in which a member would become a voter whether it has caught up.
 func TestCatchUp_IsJudgedAnew(t *testing.T) {
 	for name, spoil := range map[string]func(*core){
 		"silent": func(c *core) { c.answering(2*electionTimeout, "bc") },
@@ -141,8 +141,8 @@ func TestCatchUp_IsJudgedAnew(t *testing.T) {
 	}
 }
 
-// The entry with which a change begins must be acknowledged in time, too, even if the process of the leader sleeps right
-// after it has appended it.
+// The entry with which a change begins must be acknowledged in time, too, even if the leader's process sleeps
+// right after it has appended the entry.
 func TestCatchUp_TheRoundOfTheChangeBeginsWithItsEntry(t *testing.T) {
 	c := caughtUp(t)
 	c.change(promote("d"))
@@ -154,7 +154,7 @@ func TestCatchUp_TheRoundOfTheChangeBeginsWithItsEntry(t *testing.T) {
 	c.now += 2 * electionTimeout
 	c.step(
 		raft.Persisted{Seq: c.seq}, c.from("b", 5, raft.AppendReply{Match: target}), c.from("c", 5, raft.AppendReply{Match: target}),
-		c.from("d", 5, raft.AppendReply{Match: match}), // it is heard
+		c.from("d", 5, raft.AppendReply{Match: match}), // d is heard
 	)
 	require.Equal(t, target, c.Status().Commit)
 	assert.False(t, c.Status().Config.Joint(), "d lacks entry %d", target)
@@ -174,8 +174,8 @@ func (c *core) givenUp() raft.Answer {
 	return raft.Answer{}
 }
 
-// A change that a member keeps from going on is given up after its patience. The member stays a learner, nobody is
-// removed, and the next attempt goes on from there.
+// A change that a member delays is given up after its patience. The member stays a learner, nobody is removed,
+// and the next attempt continues from there.
 func TestCatchUp_IsGivenUp(t *testing.T) {
 	ch := addVoter("d")
 	ch.Remove = []raft.Peer{{ID: "c"}}
@@ -206,7 +206,7 @@ func TestCatchUp_IsGivenUp(t *testing.T) {
 	assert.True(t, c.Status().Config.Joint())
 }
 
-// Patience is time without progress, not time: a large state takes long.
+// Patience limits the time without progress, not the whole time: a large state takes long.
 func TestCatchUp_ProgressIsNotGivenUp(t *testing.T) {
 	c := joinsLate(t)
 	for range 10 {
@@ -241,10 +241,11 @@ func TestCatchUp_Cancel(t *testing.T) {
 	require.True(t, c.Status().Config.Joint())
 	c.change(raft.Change{Cancel: true})
 	c.assertRefused(raft.RefusedChanging, &pending)
-	assert.True(t, pending.Joint, "a joint configuration is only left")
+	assert.True(t, pending.Joint, "a joint configuration cannot be canceled")
 }
 
-// A disk is replaced under its member's id, which stands twice until the new one has caught up and votes.
+// A disk is replaced under its member's id. The configuration has the id twice until the new member has caught
+// up and votes.
 func TestCatchUp_AReplacementWithTheSameID(t *testing.T) {
 	by := raft.Member{ID: "c", Address: "c:1", Incarnation: 1}
 	c := joins(t, raft.Change{Replace: []raft.Replacement{{Old: raft.Peer{ID: "c"}, New: by}}})
@@ -255,7 +256,7 @@ func TestCatchUp_AReplacementWithTheSameID(t *testing.T) {
 		}})
 	}
 	from('c')
-	assert.True(t, c.Status().Config.Changing(), "what the former one acknowledges does not count for the new one")
+	assert.True(t, c.Status().Config.Changing(), "acknowledgements of the former incarnation do not count for the new one")
 	from(1)
 	require.True(t, c.Status().Config.Joint())
 	assert.Equal(t, []raft.Peer{peer("a"), peer("b"), peer("c")}, c.Status().Config.Outgoing)
@@ -268,7 +269,7 @@ func TestCatchUp_AReplacementWithTheSameID(t *testing.T) {
 	assert.Equal(t, raft.Incarnation(1), m.Incarnation)
 }
 
-// The next leader goes on with the change, and with all of its patience. Nobody waits there for an answer.
+// The next leader continues the change, with all of its patience. No caller waits there for an answer.
 func TestCatchUp_TheNextLeaderGoesOn(t *testing.T) {
 	changing := raft.NewConfiguration(append(membersNamed("abc"), joining("d", raft.Learner)))
 	changing.Members[3].Next, changing.Level, changing.Patience = raft.NextVoter, 1, time.Second
@@ -302,7 +303,7 @@ func TestCatchUp_TheNextLeaderGoesOn(t *testing.T) {
 	assert.InDelta(t, float64(time.Second), float64(c.now-began), float64(2*heartbeatPace))
 }
 
-// A member that belongs to no cluster yet answers no heartbeat, so its first append is repeated.
+// A member that belongs to no cluster yet answers no heartbeat, so the leader repeats the first append to it.
 func TestCatchUp_TheFirstAppendIsRepeated(t *testing.T) {
 	c := joins(t, addVoter("d"))
 	last := c.Status().Last
@@ -323,7 +324,7 @@ func TestCatchUp_TheFirstAppendIsRepeated(t *testing.T) {
 	assert.Equal(t, []raft.Span{{After: 0, Last: last.Index}}, appends(c.out.Send, "d"))
 }
 
-// brought is a leader that waits for d, which needs a snapshot.
+// brought returns a leader that waits for d, which needs a snapshot.
 func (c *core) brought() {
 	c.change(raft.Change{Add: []raft.Member{joining("d", raft.Voter)}})
 	c.hold("c")
@@ -334,7 +335,7 @@ func (c *core) brought() {
 	require.Equal(c.t, "snapshot", c.progress("d").State)
 }
 
-// A stream that fails again and again where it has failed before is no progress: the member may have no room.
+// A stream that fails repeatedly at the same place is no progress: the member may have no room.
 func TestCatchUp_AStreamThatFailsIsNoProgress(t *testing.T) {
 	c := compactedLeader(t, nil)
 	c.brought()
@@ -352,11 +353,11 @@ func TestCatchUp_AStreamThatFailsIsNoProgress(t *testing.T) {
 		c.step(raft.SnapshotSent{To: peer("d"), File: fileOf(1), Err: errors.New("no room")})
 	}
 	assert.Greater(t, failed, 5)
-	assert.InDelta(t, float64(time.Minute), float64(c.now-began), float64(2*heartbeatPace), "since it came further")
+	assert.InDelta(t, float64(time.Minute), float64(c.now-began), float64(2*heartbeatPace), "since its last progress")
 }
 
-// A DurableFSM is frozen for one member at a time. A member that waits for its turn is not given up meanwhile, unless it is
-// silent.
+// A DurableFSM is frozen for one member at a time. A member that waits for its turn is not given up meanwhile,
+// unless it is silent.
 func TestCatchUp_WaitsForItsTurn(t *testing.T) {
 	for members, changing := range map[string]bool{"bcd": true, "bc": false} {
 		c, out := durableLeader(t, nil)
@@ -370,7 +371,7 @@ func TestCatchUp_WaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// The time in which the leader's own process slept is not time without progress.
+// The time in which the leader's own process slept does not count as time without progress.
 func TestCatchUp_APauseOfTheLeaderDoesNotCount(t *testing.T) {
 	c := joins(t, addVoter("d"))
 	c.after(raft.Time(10 * time.Second))
@@ -380,8 +381,8 @@ func TestCatchUp_APauseOfTheLeaderDoesNotCount(t *testing.T) {
 	assert.False(t, c.Status().Config.Changing())
 }
 
-// A member that could vote a moment ago may fall behind: its present round counts as soon as it takes too long, not only once
-// it has ended.
+// A member that was ready to vote may fall behind. Its present round counts as too long as soon as it takes too
+// long, not only when it ends.
 func TestCatchUp_ARoundThatTakesTooLongIsNoticedWhileItRuns(t *testing.T) {
 	c := caughtUp(t)
 	c.propose("1", "2", "3", "4", "5", "6", "7", "8")

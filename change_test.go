@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// joins returns the members that the names name, as they are to join.
+// joins returns the members with these names, as they are to join.
 func joins(kind MemberKind, names ...string) []Member {
 	var members []Member
 	for _, name := range names {
@@ -20,7 +20,7 @@ func joins(kind MemberKind, names ...string) []Member {
 	return members
 }
 
-// them returns the members of these ids, whatever their incarnations.
+// them returns the peers with these ids, of any incarnation.
 func them(ids ...NodeID) []Peer {
 	var peers []Peer
 	for _, id := range ids {
@@ -31,7 +31,7 @@ func them(ids ...NodeID) []Peer {
 
 func replaces(old Peer, name string) []Replacement { return []Replacement{{old, memberOf(name)}} }
 
-// planned plans a change while the named members are silent, and checks what holds for every plan.
+// planned plans a change while the named members are silent, and checks the rules that hold for every plan.
 func planned(t *testing.T, before Configuration, ch Change, silent string) (string, refusal) {
 	t.Helper()
 	require.NoError(t, before.Validate())
@@ -39,7 +39,7 @@ func planned(t *testing.T, before Configuration, ch Change, silent string) (stri
 	next, why := before.plan(ch, 9, func(p Peer) bool {
 		return !slices.ContainsFunc(strings.Fields(silent), func(name string) bool { return peerOf(name) == p })
 	})
-	require.Equal(t, text, textOf(before), "configurations are shared, and never changed")
+	require.Equal(t, text, textOf(before), "configurations are shared, and must not change")
 	if why.kind != 0 {
 		require.True(t, next.Equal(before), "a refused change changes nothing")
 		return "", why
@@ -76,9 +76,9 @@ func TestPlan(t *testing.T) {
 		{"or with another disk", "a:v b:v b2:l",
 			Change{Remove: []Peer{peerOf("b2")}, Replace: replaces(Peer{ID: "b"}, "c")}, "a:v b:v>- b2:l>- c:l>v"},
 		{"a learner takes the place of a voter", "a:v b:v c:l", Change{Replace: replaces(Peer{ID: "b"}, "c")}, "a:v b:v>- c:l>v"},
-		{"all waits for the one that must catch up", "a:v b:v c:v d:l e:l",
+		{"everything waits for the member that must catch up", "a:v b:v c:v d:l e:l",
 			Change{Add: joins(Voter, "f"), Demote: them("b"), Remove: them("c", "d")}, "a:v b:v>l c:v>- d:l>- e:l f:l>v"},
-		{"what need not wait, does not", "a:v b:v c:l",
+		{"edits that need not wait take effect at once", "a:v b:v c:l",
 			Change{Add: joins(Learner, "d"), Demote: them("b"), Remove: them("c")}, "a:vo b:lo d:l -c@9"},
 		{"voters swap their roles with learners", "a:v b:v c:l", Change{Promote: them("c"), Demote: them("b")}, "a:v b:v>l c:l>v"},
 		{"an incarnation that nobody remembers may join again", "a:v -b2@3", Change{Add: joins(Learner, "b")}, "a:v b:l -b2@3"},
@@ -112,12 +112,12 @@ func TestPlan_Refusals(t *testing.T) {
 	}{
 		{"a change waits", "a:v b:l>v c:l>v", Change{Add: joins(Learner, "d")}, RefusedChanging, "b c"},
 		{"a change takes effect", "a:vo b:o", Change{Add: joins(Learner, "d")}, RefusedChanging, ""},
-		{"one that takes effect is not canceled", "a:vo b:o", Change{Cancel: true}, RefusedChanging, ""},
+		{"a change that takes effect is not canceled", "a:vo b:o", Change{Cancel: true}, RefusedChanging, ""},
 
 		{"no such member", "a:v", Change{Remove: them("b")}, RefusedUnknownMember, "b"},
 		{"no such incarnation", "a:v b:v", Change{Remove: []Peer{peerOf("b2")}}, RefusedUnknownMember, "b"},
 		{"no such member to update", "a:v", address("b", "x:1"), RefusedUnknownMember, "b"},
-		{"nobody of that name is silent", "a:v b:v", Change{Demote: them("b"), Despite: []NodeID{"c"}}, RefusedUnknownMember, "c"},
+		{"Despite names no member", "a:v b:v", Change{Demote: them("b"), Despite: []NodeID{"c"}}, RefusedUnknownMember, "c"},
 
 		{"a voter that is there", "a:v b:v", Change{Add: joins(Voter, "b")}, RefusedMemberExists, "b"},
 		{"a learner that is there", "a:v b:l", Change{Add: joins(Learner, "b")}, RefusedMemberExists, "b"},
@@ -127,7 +127,7 @@ func TestPlan_Refusals(t *testing.T) {
 		{"an id joins twice", "a:v", Change{Add: joins(Learner, "b", "b2")}, RefusedMalformed, "b"},
 		{"an id stands twice already", "a:v b:v b2:l", Change{Replace: replaces(Peer{ID: "b"}, "b3")}, RefusedMemberExists, "b"},
 		{"the new id is another member's", "a:v b:v c:v", Change{Replace: replaces(Peer{ID: "b"}, "c2")}, RefusedMemberExists, "c"},
-		{"its other incarnation votes", "a:v b:v b2:l", Change{Promote: []Peer{peerOf("b2")}}, RefusedMemberExists, "b"},
+		{"another incarnation of it votes", "a:v b:v b2:l", Change{Promote: []Peer{peerOf("b2")}}, RefusedMemberExists, "b"},
 
 		{"the last voter is removed", "a:v b:l", Change{Remove: them("a")}, RefusedLastVoter, "a"},
 		{"the last voter is demoted", "a:v b:l", Change{Demote: them("a")}, RefusedLastVoter, "a"},
@@ -144,9 +144,9 @@ func TestPlan_Refusals(t *testing.T) {
 		{"one member is named in two ways", "a:v b:v c:v", Change{Remove: []Peer{{ID: "b"}, peerOf("b")}}, RefusedMalformed, "b"},
 		{"one member joins twice", "a:v", Change{Add: joins(Learner, "b", "b")}, RefusedMalformed, "b"},
 		{"a member replaces itself", "a:v b:v", Change{Replace: replaces(Peer{ID: "b"}, "b")}, RefusedMalformed, "b"},
-		{"of two, one is removed: asked again, the other would be", "a:v b:v b2:l", Change{Remove: them("b")}, RefusedMalformed, "b"},
+		{"of two with the id, one is removed: a repetition would remove the other", "a:v b:v b2:l", Change{Remove: them("b")}, RefusedMalformed, "b"},
 		{"two learners have the id", "a:v b:l b2:l", Change{Remove: them("b")}, RefusedMalformed, "b"},
-		{"Validate has a problem with it", "a:v", Change{Add: []Member{{ID: "b"}}}, RefusedMalformed, ""},
+		{"Validate refuses it", "a:v", Change{Add: []Member{{ID: "b"}}}, RefusedMalformed, ""},
 	} {
 		_, why := planned(t, conf(row.before), row.change, "")
 		require.Equal(t, row.kind, why.kind, row.rule)
@@ -164,7 +164,7 @@ func idsOf(ids []NodeID) string {
 	return strings.Join(words, " ")
 }
 
-// A change must not take a working majority away.
+// A change must not cost the cluster its working majority.
 func TestPlan_NewVotersMustBeHeard(t *testing.T) {
 	for _, row := range []struct {
 		rule, before, silent string
@@ -173,17 +173,17 @@ func TestPlan_NewVotersMustBeHeard(t *testing.T) {
 	}{
 		{"all are heard", "a:v b:v c:v", "", Change{Remove: them("c")}, ""},
 		{"a silent one is removed", "a:v b:v c:v", "c", Change{Remove: them("c")}, ""},
-		{"the one that is heard is removed", "a:v b:v c:v", "c", Change{Remove: them("b")}, "c"},
+		{"a heard one is removed", "a:v b:v c:v", "c", Change{Remove: them("b")}, "c"},
 		{"unless the caller knows it", "a:v b:v c:v", "c", Change{Remove: them("b"), Despite: []NodeID{"c"}}, ""},
 		{"knowing another does not help", "a:v b:v c:v", "c", Change{Remove: them("b"), Despite: []NodeID{"a"}}, "c"},
 		{"a majority is enough", "a:v b:v c:v d:v", "d", Change{Demote: them("b")}, ""},
-		{"of more silent ones, enough must be known", "a:v b:v c:v d:v e:v", "c d e",
+		{"of several silent ones, the caller must name enough", "a:v b:v c:v d:v e:v", "c d e",
 			Change{Remove: them("b"), Despite: []NodeID{"c"}}, "d e"},
 		{"so that the others are a majority", "a:v b:v c:v d:v e:v", "c d", Change{Remove: them("b"), Despite: []NodeID{"c"}}, ""},
-		{"who joins is waited for", "a:v", "b c", Change{Add: joins(Voter, "b", "c")}, ""},
-		{"who is promoted is waited for", "a:v b:l c:l", "b c", Change{Promote: them("b", "c")}, ""},
-		{"who replaces a silent one is waited for", "a:v b:v c:v", "c c2", Change{Replace: replaces(Peer{ID: "c"}, "c2")}, ""},
-		{"and does not hide that another is silent", "a:v b:v", "b", Change{Add: joins(Voter, "c"), Demote: them("a")}, "b"},
+		{"a member that joins is waited for", "a:v", "b c", Change{Add: joins(Voter, "b", "c")}, ""},
+		{"a member that is promoted is waited for", "a:v b:l c:l", "b c", Change{Promote: them("b", "c")}, ""},
+		{"a member that replaces a silent one is waited for", "a:v b:v c:v", "c c2", Change{Replace: replaces(Peer{ID: "c"}, "c2")}, ""},
+		{"but does not hide that another is silent", "a:v b:v", "b", Change{Add: joins(Voter, "c"), Demote: them("a")}, "b"},
 		{"learners may come while voters are silent", "a:v b:v c:v", "b c", Change{Add: joins(Learner, "d")}, ""},
 		{"and go", "a:v b:v c:v d:l", "b c", Change{Remove: them("d")}, ""},
 		{"silent learners do not count", "a:v b:v c:l d:l", "c d", Change{Demote: them("b")}, ""},
@@ -214,7 +214,7 @@ func TestPlan_AddressesAndMeta(t *testing.T) {
 	heir := memberOf("d")
 	heir.Address, heir.Meta = "b:1", "m"
 	next, why = before.plan(Change{Replace: []Replacement{{Peer{ID: "b"}, heir}}}, 9, live)
-	require.Zero(t, why.kind, "the address of a member that is removed may be taken")
+	require.Zero(t, why.kind, "the address of a removed member may be reused")
 	require.Equal(t, "a:v b:v>- c:l d:l>v", textOf(next))
 	require.Equal(t, "m", next.Members[3].Meta)
 
@@ -223,7 +223,7 @@ func TestPlan_AddressesAndMeta(t *testing.T) {
 	next, why = before.plan(Change{Add: []Member{again}}, 9, live)
 	require.Zero(t, why.kind)
 	require.Equal(t, "a:v b:v c:l>v", textOf(next))
-	require.Equal(t, "c:2", next.Members[2].Address, "who is added again may have moved")
+	require.Equal(t, "c:2", next.Members[2].Address, "a member that is added again may have moved")
 }
 
 func TestPlan_LevelAndPatience(t *testing.T) {
@@ -233,9 +233,9 @@ func TestPlan_LevelAndPatience(t *testing.T) {
 		change Change
 		want   time.Duration
 	}{
-		{"a member that is to vote is waited for", Change{Add: joins(Voter, "b")}, time.Minute},
+		{"the default is to wait a minute for a member that is to vote", Change{Add: joins(Voter, "b")}, time.Minute},
 		{"as long as the caller says", Change{Add: joins(Voter, "b"), Patience: time.Hour}, time.Hour},
-		{"a learner is not", Change{Add: joins(Learner, "b"), Patience: time.Hour}, 0},
+		{"a learner is not waited for", Change{Add: joins(Learner, "b"), Patience: time.Hour}, 0},
 	} {
 		next, why := plain("a:v").plan(row.change, 9, live)
 		require.Zero(t, why.kind, row.rule)
@@ -260,7 +260,7 @@ func TestPlan_TheLargestCluster(t *testing.T) {
 	require.ErrorAs(t, err, &field)
 	require.ErrorContains(t, err, "it has 256 members; the limit is 255; to make room, remove members first")
 	next, why := full.plan(Change{Add: one, Remove: []Peer{full.Members[1].Peer()}}, 9, live)
-	require.Zero(t, why.kind, "the last one may go as another one joins")
+	require.Zero(t, why.kind, "the last member may leave while another one joins")
 	require.Len(t, next.Members, MembersMax)
 	require.Len(t, next.Removed, RemovedMax)
 }
@@ -308,7 +308,8 @@ func TestChange_Validate(t *testing.T) {
 	}
 }
 
-// "Run the command again to make sure that it was made" (docs/membership.md): asked twice, a removal removes one member.
+// "Run the command again to make sure that it was made" (docs/membership.md): a removal that is requested twice
+// removes one member.
 func TestChange_ARemovalThatIsRepeatedRemovesNobodyElse(t *testing.T) {
 	ch := Change{Remove: them("b")}
 	err := ch.ValidateFor(ConfigRun{Index: 9, Config: conf("a:v b:v b2:l")})

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// churn is a world in which members come and go while messages are lost, delayed, duplicated and reordered, disks are
-// slow, and members crash. The world checks the safety properties of Figure 3 at every step, and each core its invariants.
+// churn is a world in which members come and go while messages are lost, delayed, duplicated and reordered,
+// disks are slow, and members crash. The world checks the safety properties of Figure 3 at every step, and each
+// core checks its invariants.
 type churn struct {
 	*world
 	rng     *rand.Rand
@@ -40,7 +41,7 @@ func newChurn(t *testing.T, seed uint64) *churn {
 
 func (k *churn) anybody() *member { return k.members[k.order[k.rng.IntN(len(k.order))]] }
 
-// someChange is a change of one or two random members.
+// someChange returns a change of one or two random members.
 func (k *churn) someChange() Change {
 	ch := Change{Patience: time.Duration(1+k.rng.IntN(3)) * time.Second}
 	if k.rng.IntN(10) == 0 {
@@ -68,7 +69,7 @@ func (k *churn) someChange() Change {
 	return ch
 }
 
-// restart starts a member that has crashed. If its disk says that it was removed, it gets an empty one.
+// restart starts a member that has crashed. A member whose disk says that it was removed gets an empty disk.
 func (k *churn) restart(m *member) {
 	var stored StoredLog
 	for _, e := range m.disk.log {
@@ -81,7 +82,7 @@ func (k *churn) restart(m *member) {
 	m.start()
 }
 
-// wiped gives a member that was removed an empty disk.
+// wiped gives an empty disk to a member that was removed.
 func (k *churn) wiped(m *member) {
 	m.crash()
 	m.joins, m.disk = true, simDisk{incarnation: Incarnation(k.rng.Uint64N(1<<40) + 1000)}
@@ -124,7 +125,7 @@ func (k *churn) act() {
 	}
 }
 
-// transmit hands over, loses or duplicates a message.
+// transmit delivers, loses or duplicates a message.
 func (k *churn) transmit() {
 	if len(k.wire) == 0 {
 		return
@@ -162,7 +163,7 @@ func TestChurn_StaysSafe(t *testing.T) {
 			other := k.members[m.ID].core.Status()
 			require.Equal(t, s.Config, other.Config, "seed %d: %s", seed, m.ID)
 			for _, r := range k.members[m.ID].core.clocks {
-				require.NotZero(t, other.Config.VotesIn(r.peer), "seed %d: the clocks of those who have left are forgotten", seed)
+				require.NotZero(t, other.Config.VotesIn(r.peer), "seed %d: the clocks of members that have left are forgotten", seed)
 			}
 		}
 		changed, joint = changed+k.changes[AnswerChanged], joint+k.joint

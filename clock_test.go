@@ -15,7 +15,7 @@ const (
 	tenYears = 10 * 365 * 24 * int64(time.Hour)
 )
 
-// stamped proposes a command and returns the stamp of its entry.
+// stamped proposes a command and returns the time stamp of its entry.
 func (c *core) stamped() int64 {
 	c.t.Helper()
 	out := c.step(raft.Proposed{Proposals: []raft.Proposal{{RequestID: 1, Kind: raft.EntryCommand, Data: []byte("x")}}})
@@ -23,8 +23,9 @@ func (c *core) stamped() int64 {
 	return out.Write.Log.Entries[len(out.Write.Log.Entries)-1].Time
 }
 
-// ledWith leads the voters, of whom each of clocks, from b on, has answered a heartbeat: its wall clock is that
-// far ahead of true time, which is this member's monotonic one; own is how far ours is.
+// ledWith returns a leader that has heard answers to heartbeats from the other voters. clocks, from b on, says
+// how far each one's wall clock is ahead of true time, which is this member's monotonic time; own says it of
+// this member's wall clock.
 func ledWith(t *testing.T, own int64, clocks ...int64) *core {
 	voters := "abcde"[:len(clocks)+1]
 	c := leaderOf(t, voters, 2)
@@ -37,14 +38,14 @@ func ledWith(t *testing.T, own int64, clocks ...int64) *core {
 	return c
 }
 
-// A stamp is the leader's wall clock, but no more than a minute ahead of the median of the voters' clocks: the
-// lower one of two.
+// A stamp is the leader's wall clock, but at most a minute ahead of the median of the voters' clocks. With an
+// even number of clocks, the median is the lower of the two middle ones.
 func TestStamp_FollowsTheMedianOfTheVoters(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
 		own    int64
 		clocks []int64
-		want   int64 // ahead of true time
+		want   int64 // stamp minus true time
 	}{
 		{"all clocks are right", 0, []int64{0, 0}, 0},
 		{"a single voter has only its own clock", tenYears, nil, tenYears},
@@ -56,18 +57,19 @@ func TestStamp_FollowsTheMedianOfTheVoters(t *testing.T) {
 		{"leader and one of four others are years ahead", tenYears, []int64{tenYears, 0, 0, 0}, minute},
 		{"of two clocks the lower one counts", tenYears, []int64{0}, minute},
 		{"of four clocks the lower one in the middle counts", tenYears, []int64{tenYears, 0, 0}, minute},
-		{"a voter of an earlier release tells no time", tenYears, []int64{0, math.MinInt64}, minute},
+		{"a voter of an earlier release reports no clock", tenYears, []int64{0, math.MinInt64}, minute},
 		{"an impossible clock is not believed", tenYears, []int64{math.MaxInt64, 0}, minute},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := ledWith(t, row.own, row.clocks...)
-			// The no-op was stamped now, before any clock went wrong, and stamps do not fall.
+			// The no-op was stamped now, before any clock was wrong, and stamps do not fall.
 			assert.Equal(t, int64(c.now)+max(0, row.want), c.stamped())
 		})
 	}
 }
 
-// The votes bring the clocks of a quorum, so that not even the first entry of a term is stamped by one alone.
+// The votes report the clocks of a quorum, so that not even the first entry of a term depends on a single
+// clock.
 func TestStamp_ANewLeaderHasTheClocksOfItsVoters(t *testing.T) {
 	c := candidateOf(t, "abc", 2)
 	c.wall = tenYears
@@ -78,7 +80,8 @@ func TestStamp_ANewLeaderHasTheClocksOfItsVoters(t *testing.T) {
 	assert.Equal(t, int64(c.now)+minute, noop.Time)
 }
 
-// Between two readings another member's clock advances with our monotonic time, not with our wall clock.
+// Between two reports, the estimate of another member's clock advances with our monotonic time, not with our
+// wall clock.
 func TestStamp_AClockGoesOnWhileItIsNotHeard(t *testing.T) {
 	c := ledWith(t, tenYears, 0, 0)
 	first := c.stamped()
@@ -87,7 +90,7 @@ func TestStamp_AClockGoesOnWhileItIsNotHeard(t *testing.T) {
 	assert.Equal(t, first+int64(3*ms), c.stamped())
 }
 
-// Stamps never fall along the log, whatever the clocks do, and not below what an earlier leader wrote.
+// Stamps never fall along the log, whatever the clocks are, and never below the stamps of an earlier leader.
 func TestStamp_NeverFalls(t *testing.T) {
 	c := ledWith(t, 0, 0, 0)
 	last := int64(0)

@@ -18,17 +18,17 @@ func TestCommit_MajorityOfMatchInTheOwnTerm(t *testing.T) {
 		match   map[raft.NodeID]raft.Index
 		want    raft.Index // our log: 1@0 2@1 3@1 4@2, then 5@3 6@3 7@3 of our own term
 	}{
-		{"nobody but the leader", true, nil, 0},
+		{"only the leader", true, nil, 0},
 		{"two of five", true, map[raft.NodeID]raft.Index{"b": 7}, 0},
 		{"three of five", true, map[raft.NodeID]raft.Index{"b": 7, "c": 7}, 7},
-		{"three of five, as far as the third", true, map[raft.NodeID]raft.Index{"b": 7, "c": 6}, 6},
+		{"three of five: up to the third's match", true, map[raft.NodeID]raft.Index{"b": 7, "c": 6}, 6},
 		{"an entry of an earlier term is not committed by counting", true,
 			map[raft.NodeID]raft.Index{"b": 4, "c": 4, "d": 4, "e": 4}, 0},
-		{"it is committed by an entry of the own term above it", true,
+		{"it is committed by an entry of the own term after it", true,
 			map[raft.NodeID]raft.Index{"b": 5, "c": 5}, 5},
-		{"the leader's disk is one of five: without it two are no majority", false,
+		{"the leader's entries are not durable: two others are no majority", false,
 			map[raft.NodeID]raft.Index{"b": 7, "c": 7}, 0},
-		{"without the leader's disk three others are one", false,
+		{"the leader's entries are not durable: three others are a majority", false,
 			map[raft.NodeID]raft.Index{"b": 7, "c": 6, "d": 7}, 6},
 		{"the median counts", true,
 			map[raft.NodeID]raft.Index{"b": 5, "c": 6, "d": 7, "e": 0}, 6},
@@ -61,7 +61,7 @@ func TestCommit_NoOpCommitsWhatCameBefore(t *testing.T) {
 	assert.Equal(t, id(4, 3), out.Apply)
 }
 
-// The leader only counts itself up to what is durable here, and applies no further.
+// The leader counts itself only up to what is durable here, and applies no further.
 func TestCommit_FollowersMayCommitBeforeTheLeadersDisk(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	c.receive("b", 2, raft.AppendReply{Match: 3})
@@ -71,7 +71,7 @@ func TestCommit_FollowersMayCommitBeforeTheLeadersDisk(t *testing.T) {
 	assert.Equal(t, id(3, 2), c.persist().Apply)
 }
 
-// Learners receive the log and count towards nothing.
+// Learners receive the log, but count towards no majority.
 func TestCommit_LearnersDoNotCount(t *testing.T) {
 	members := membersNamed("abcd")
 	members[2].Kind, members[3].Kind = raft.Learner, raft.Learner
@@ -80,7 +80,7 @@ func TestCommit_LearnersDoNotCount(t *testing.T) {
 	c.grantPreVote("b")
 	c.persist()
 	c.receive("c", 2, raft.VoteReply{Granted: true})
-	assert.Equal(t, raft.Candidate, c.Leadership().Role, "a learner's vote is none")
+	assert.Equal(t, raft.Candidate, c.Leadership().Role, "a learner's vote does not count")
 	c.receive("b", 2, raft.VoteReply{Granted: true})
 	c.persist()
 	c.receive("c", 2, raft.AppendReply{Match: 3})
@@ -90,8 +90,8 @@ func TestCommit_LearnersDoNotCount(t *testing.T) {
 	assert.EqualValues(t, 3, c.Status().Commit)
 }
 
-// The commit hint of a write only covers entries that are durable already, so it is right whatever prefix of the write
-// a crash leaves.
+// The commit hint of a write covers only entries that are durable already, so it is correct whatever prefix of
+// the write a crash leaves.
 func TestCommit_HintIsNeverAheadOfTheDisk(t *testing.T) {
 	c := follower(t, 2, 1)
 	out := c.append("b", 2, id(2, 1), 4, 2, 2)

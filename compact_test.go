@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// snapConfig takes a snapshot every eight entries, and keeps next to nothing behind it.
+// snapConfig returns a configuration with a snapshot every eight entries and a kept tail of about one entry.
 func snapConfig() raft.CoreConfig {
 	cfg := coreConfig()
 	cfg.Snapshots = true
@@ -28,8 +28,8 @@ func storedWhole(t *testing.T, hard raft.HardState, terms ...raft.Term) raft.Sto
 	return stored
 }
 
-// eight is a follower of b in term 3 whose log is 1@0 2@3 … 9@3; b has told it that all of it is committed. Its FSM has
-// applied that, so a snapshot of 9@3 is due.
+// eight returns a follower of b in term 3 whose log is 1@0 2@3 … 9@3. b has reported that all of it is
+// committed, and the FSM has applied it, so a snapshot of 9@3 is due.
 func eight(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Output) {
 	t.Helper()
 	cfg := snapConfig()
@@ -47,14 +47,14 @@ func eight(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Output) {
 
 func fileOf(n byte) raft.SnapshotID { return raft.SnapshotID{n} }
 
-// taken answers the present Take with a file.
+// taken reports that the present Take has finished, with a file.
 func taken(c *core, take *raft.Take, n byte) raft.Output {
 	return c.step(raft.SnapshotTaken{
 		Take: take.ID, Snapshot: raft.Snapshot{Base: take.Base, File: fileOf(n), Size: 100, Sum: 7},
 	})
 }
 
-// A mark in the step of a compaction drops the compaction: the log is evidence.
+// A mark in the step of a compaction cancels the compaction: the log is evidence.
 func TestCompact_NotInTheStepOfAMark(t *testing.T) {
 	c, out := eight(t, nil)
 	taken(c, out.Keep.Take, 1)
@@ -80,7 +80,7 @@ func TestTake_IsOfTheLastEntryApplied(t *testing.T) {
 	assert.Equal(t, raft.NewConfiguration(membersNamed("abc")), take.Config)
 	assert.Equal(t, take.ID, c.Status().Taking)
 
-	// One at a time, however much is applied meanwhile.
+	// Only one is taken at a time, however much is applied meanwhile.
 	c.append("b", 3, id(9, 3), 9, 3, 3, 3, 3, 3, 3, 3, 3, 3)
 	c.persist()
 	out = c.receive("b", 3, raft.Heartbeat{Commit: 18})
@@ -95,7 +95,7 @@ func TestTake_CountsOnlyOnceItsRecordIsDurable(t *testing.T) {
 	require.NotNil(t, out.Write.Snapshot)
 	assert.Equal(t, fileOf(1), out.Write.Snapshot.File)
 	assert.Equal(t, take.Base, out.Write.Snapshot.Base)
-	assert.Nil(t, out.Write.Base, "nothing is compacted before the record is durable")
+	assert.Nil(t, out.Write.Base, "compaction waits until the record is durable")
 	assert.Nil(t, out.Keep)
 	assert.Zero(t, c.Status().Base)
 	assert.Zero(t, c.Status().Snapshot)
@@ -109,7 +109,8 @@ func TestTake_CountsOnlyOnceItsRecordIsDurable(t *testing.T) {
 	assert.EqualValues(t, 100, c.Status().SnapshotBytes)
 	assert.Equal(t, id(9, 3), c.Status().Last)
 
-	// The next one replaces it, whose file is discarded once the new record is durable, and not before.
+	// The next snapshot replaces it. The replaced file is discarded once the new record is durable, and not
+	// before.
 	c.append("b", 3, id(9, 3), 9, 3, 3, 3, 3, 3, 3, 3, 3)
 	c.persist()
 	out = c.receive("b", 3, raft.Heartbeat{Commit: 17})
@@ -144,7 +145,7 @@ func TestTake_ThePolicy(t *testing.T) {
 	}
 }
 
-// What only a DurableFSM reports as committed may be held against nobody, so it is not compacted.
+// Entries that only a DurableFSM reports as committed cannot prove a loss, so they are not compacted.
 func TestTake_OnlyOfWhatALeaderHasCommitted(t *testing.T) {
 	cfg := snapConfig()
 	cfg.DurableFSM = true
@@ -155,7 +156,7 @@ func TestTake_OnlyOfWhatALeaderHasCommitted(t *testing.T) {
 	out := c.append("b", 3, id(9, 3), 8)
 	assert.Nil(t, out.Keep)
 	out = c.receive("b", 3, raft.Heartbeat{Commit: 9})
-	require.NotNil(t, out.Keep, "now the leader has told it")
+	require.NotNil(t, out.Keep, "now the leader has reported the commit")
 	assert.True(t, out.Keep.Take.Sync)
 }
 
@@ -180,13 +181,13 @@ func TestTake_AfterAFailure(t *testing.T) {
 	}
 	c.step(raft.SnapshotTaken{Take: take.ID, Err: errors.New("no space")})
 	out = c.step(raft.SnapshotRequested{RequestID: 6})
-	require.NotNil(t, out.Keep, "a caller does not wait for the end of the pause")
+	require.NotNil(t, out.Keep, "a request ends the pause")
 	taken(c, out.Keep.Take, 1)
 	c.persist()
 	assert.Equal(t, id(9, 3), c.Status().Snapshot, "it succeeds in the end")
 }
 
-// Every request for a snapshot is answered once, by a durable record that covers what was applied then.
+// Every request for a snapshot is answered once, by a durable record that covers what was applied when it came.
 func TestTake_Requests(t *testing.T) {
 	cfg := snapConfig()
 	cfg.SnapshotEntries = 1000
@@ -224,8 +225,8 @@ func TestTake_Requests(t *testing.T) {
 	assert.Equal(t, []raft.Answer{{RequestID: 7, Kind: raft.AnswerRefused, Refusal: raft.RefusedUnsupported}}, out.Answers)
 }
 
-// A compaction costs a write, so only so many entries are worth it. A caller that asks for a snapshot may need the room: what the tail
-// allows goes, also if the snapshot was there already.
+// A compaction costs a write, so it must remove enough entries. A caller that requests a snapshot may need the
+// space: then everything beyond the kept tail is compacted, even if the snapshot existed already.
 func TestCompact_ARequestIsWorthIt(t *testing.T) {
 	cfg := snapConfig()
 	cfg.SnapshotEntries = 80
@@ -235,11 +236,11 @@ func TestCompact_ARequestIsWorthIt(t *testing.T) {
 	require.NotNil(t, out.Keep)
 	taken(c, out.Keep.Take, 1)
 	out = c.persist()
-	require.NotNil(t, out.Write.Base, "5 entries are too few, unless somebody asks")
+	require.NotNil(t, out.Write.Base, "5 entries are too few without a request")
 	assert.Equal(t, id(5, 3), out.Write.Base.ID, "the kept tail is one entry")
 	assert.Equal(t, []raft.Answer{{RequestID: 1, Kind: raft.AnswerSnapshot, ID: id(6, 3)}}, out.Answers)
 
-	// A member that starts has a snapshot, and a log that was not worth it.
+	// A member starts with a snapshot, and with a log that was too short to compact.
 	stored := storedWhole(t, raft.HardState{Term: 3}, 3, 3, 3, 3, 3)
 	stored.Snapshot, stored.Commit = raft.Snapshot{Base: baseOf(id(6, 3)), File: fileOf(1), Size: 10}, 6
 	c = begin(t, cfg, stored)
@@ -251,7 +252,7 @@ func TestCompact_ARequestIsWorthIt(t *testing.T) {
 	c.persist()
 	assert.Nil(t, c.step(raft.SnapshotRequested{RequestID: 3}).Write.Base, "once is enough")
 
-	// What nobody has asked for waits until it is worth a write.
+	// Without a request, the compaction waits until it removes enough.
 	cfg.SnapshotEntries, cfg.SnapshotTailBytes = 32, 35*(raft.RecordOverheadBytes+1)
 	c = begin(t, cfg, storedWhole(t, raft.HardState{Term: 3}, slices.Repeat([]raft.Term{3}, 31)...))
 	out = c.append("b", 3, id(32, 3), 32)
@@ -261,7 +262,7 @@ func TestCompact_ARequestIsWorthIt(t *testing.T) {
 	assert.NotNil(t, c.step(raft.SnapshotRequested{RequestID: 4}).Write.Base)
 }
 
-// An FSM that has lost what it had synced applies it again: until it has, that much of the log stays.
+// An FSM that has lost synced entries applies them again. Until it has done so, that part of the log stays.
 func TestCompact_KeepsWhatTheFSMHasLost(t *testing.T) {
 	for _, durable := range []bool{true, false} {
 		cfg := snapConfig()
@@ -276,7 +277,7 @@ func TestCompact_KeepsWhatTheFSMHasLost(t *testing.T) {
 	}
 }
 
-// A member that starts with a recorded snapshot first becomes it, then applies what is behind it.
+// A member that starts with a recorded snapshot first restores it, and then applies the entries after it.
 func TestRestore_AtTheStart(t *testing.T) {
 	recorded := raft.Snapshot{Base: baseOf(id(6, 3)), File: fileOf(1), Size: 10}
 	stored := storedBehind(t, 5, id(4, 3), 3, 3, 3, 5)
@@ -284,10 +285,10 @@ func TestRestore_AtTheStart(t *testing.T) {
 	c := begin(t, snapConfig(), stored)
 	require.NotNil(t, c.out.Restore)
 	assert.Equal(t, recorded, *c.out.Restore)
-	assert.Equal(t, id(8, 5), c.out.Apply, "and goes on from there")
+	assert.Equal(t, id(8, 5), c.out.Apply, "and continues from there")
 	assert.Equal(t, id(6, 3), c.Status().Restoring)
 	assert.Equal(t, raft.Write{Seq: 1, Base: c.out.Write.Base, Commit: 8}, c.out.Write)
-	assert.Equal(t, id(6, 3), c.out.Write.Base.ID, "what it covers is compacted: the earlier life may have held it for a follower")
+	assert.Equal(t, id(6, 3), c.out.Write.Base.ID, "covered entries are compacted: the previous start may have held them for a follower")
 	out := c.step(raft.Applied{ID: id(6, 3)})
 	assert.Nil(t, out.Restore, "once")
 	assert.Zero(t, c.Status().Restoring)
@@ -297,12 +298,12 @@ func TestRestore_AtTheStart(t *testing.T) {
 
 	stored.Commit = 0
 	c = begin(t, snapConfig(), stored)
-	assert.EqualValues(t, 6, c.Status().Commit, "what it covers is committed")
+	assert.EqualValues(t, 6, c.Status().Commit, "covered entries are committed")
 	assert.Zero(t, c.out.Apply)
 }
 
-// A DurableFSM becomes a received snapshot, and syncs. Only then does the file count no longer. A crash in between
-// restores it again, or finds it in the state.
+// A DurableFSM restores a received snapshot, and syncs. Only then is the file no longer needed. After a crash
+// in between, the member restores it again, or finds it in the state.
 func TestRestore_OfADurableFSM(t *testing.T) {
 	cfg := snapConfig()
 	cfg.DurableFSM = true
@@ -311,18 +312,18 @@ func TestRestore_OfADurableFSM(t *testing.T) {
 	stored := storedBehind(t, 5, id(6, 3), 3)
 	stored.Applied, stored.Snapshot = id(2, 1), recorded
 	c := begin(t, cfg, stored)
-	require.NotNil(t, c.out.Restore, "the state is older than the base, and the file is there")
+	require.NotNil(t, c.out.Restore, "the state is older than the base, and the file exists")
 	out := c.step(raft.Applied{ID: id(6, 3)})
 	require.NotNil(t, out.Write.Snapshot)
 	assert.Equal(t, cleared, *out.Write.Snapshot)
-	assert.Nil(t, out.Keep, "the file stays until that is durable")
+	assert.Nil(t, out.Keep, "the file stays until the sync is durable")
 	out = c.persist()
 	require.NotNil(t, out.Keep)
 	assert.Equal(t, []raft.SnapshotID{fileOf(1)}, out.Keep.Discard)
 
 	stored.Applied = id(6, 3)
 	c = begin(t, cfg, stored)
-	assert.Nil(t, c.out.Restore, "the state has it")
+	assert.Nil(t, c.out.Restore, "the state includes the snapshot")
 	require.NotNil(t, c.out.Write.Snapshot)
 	assert.Equal(t, cleared, *c.out.Write.Snapshot)
 	assert.Equal(t, []raft.SnapshotID{fileOf(1)}, c.persist().Keep.Discard)
@@ -334,7 +335,7 @@ func TestRestore_OfADurableFSM(t *testing.T) {
 
 	stored.Applied = id(2, 1)
 	_, _, err := raft.NewCore(cfg, stored, raft.Now{Mono: 1000 * ms, Wall: 1})
-	assert.Equal(t, &raft.AppliedBelowBaseError{Applied: id(2, 1), Base: id(6, 3)}, err, "and no file to restore")
+	assert.Equal(t, &raft.AppliedBelowBaseError{Applied: id(2, 1), Base: id(6, 3)}, err, "there is no file to restore")
 }
 
 func TestRestore_ASnapshotThatTheLogDoesNotHold(t *testing.T) {
@@ -360,8 +361,8 @@ func TestTake_OfADurableFSMSyncs(t *testing.T) {
 	assert.Zero(t, c.Status().SnapshotBytes)
 }
 
-// A DurableFSM is told of commands alone. It does not report the entries behind the last one, so a log without that command
-// could not be started from its state.
+// A DurableFSM receives only commands, and does not report the entries after the last command. So a log without
+// that command could not be started from its state.
 func TestTake_OfADurableFSMThatLacksTheLastEntries(t *testing.T) {
 	c, out := eight(t, func(cfg *raft.CoreConfig) { cfg.DurableFSM = true })
 	reported := raft.Snapshot{Base: out.Keep.Take.Base}
@@ -370,11 +371,12 @@ func TestTake_OfADurableFSMThatLacksTheLastEntries(t *testing.T) {
 	require.NotNil(t, out.Write.Base)
 	assert.Equal(t, id(5, 3), out.Write.Base.ID)
 	assert.Equal(t, id(9, 3), c.Status().Snapshot, "callers who wait for entry 9 are answered")
-	assert.Nil(t, out.Keep, "and no other one is due")
+	assert.Nil(t, out.Keep, "and no other snapshot is due")
 }
 
-// compactedLeader leads abc in term 3; its log is compacted up to 8@3 by its snapshot of 9@3, whose record is durable.
-// c has acknowledged everything, b nothing; b is heard only if a test lets it.
+// compactedLeader returns a leader of abc in term 3. Its log is compacted up to 8@3, because the record of its
+// snapshot of 9@3 is durable. c has acknowledged everything, b nothing; b is heard only if a test lets it
+// answer.
 func compactedLeader(t *testing.T, change func(*raft.CoreConfig)) *core {
 	t.Helper()
 	cfg := snapConfig()
@@ -393,7 +395,8 @@ func compactedLeader(t *testing.T, change func(*raft.CoreConfig)) *core {
 	return c
 }
 
-// The leader keeps what a follower that it hears needs next, within the limits; for one that it does not hear, nothing.
+// Within the limits, the leader keeps the entries that a follower needs next if it hears the follower;
+// otherwise it keeps none.
 func TestCompact_HoldsWhatAFollowerNeeds(t *testing.T) {
 	lead := func(change func(*raft.CoreConfig), before func(*core)) (*core, raft.Output) {
 		cfg := snapConfig()
@@ -412,22 +415,23 @@ func TestCompact_HoldsWhatAFollowerNeeds(t *testing.T) {
 	_, out := lead(plain, func(*core) {})
 	assert.Equal(t, id(8, 2), out.Write.Base.ID, "a follower that was not heard")
 	c, out := lead(plain, heard)
-	assert.Equal(t, id(3, 2), out.Write.Base.ID, "one that needs entry 4 next")
+	assert.Equal(t, id(3, 2), out.Write.Base.ID, "a follower that needs entry 4 next")
 	_, out = lead(func(cfg *raft.CoreConfig) { cfg.SnapshotHoldBytes = 3 * (raft.RecordOverheadBytes + 1) }, heard)
-	assert.Contains(t, []raft.Index{5, 6, 7}, out.Write.Base.ID.Index, "beyond the bytes that are held, which are estimated")
+	assert.Contains(t, []raft.Index{5, 6, 7}, out.Write.Base.ID.Index, "entries beyond the estimated limit of held bytes are compacted")
 	_, out = lead(func(cfg *raft.CoreConfig) { cfg.SnapshotTailBytes = 1 << 20 }, func(*core) {})
-	assert.Nil(t, out.Write.Base, "all of it is tail")
+	assert.Nil(t, out.Write.Base, "the whole log is kept tail")
 
 	former, _ := lead(plain, heard)
 	for former.Leadership().Role == raft.Leader {
 		out = former.after(heartbeatPace)
-		require.Nil(t, out.Write.Base, "it may lead again")
+		require.Nil(t, out.Write.Base, "this member may lead again")
 	}
 	out = former.receive("c", 4, raft.Heartbeat{Commit: 9})
-	require.NotNil(t, out.Write.Base, "another leads, and holds what it needs; our disk may be full of it")
+	require.NotNil(t, out.Write.Base, "another member leads and holds what the follower needs; our disk may be full")
 	assert.Equal(t, id(8, 2), out.Write.Base.ID)
 
-	// It acknowledges nothing more, though it is heard: after 64 election timeouts it is held no longer.
+	// b acknowledges nothing more, though it is heard: after 64 election timeouts its entries are no longer
+	// held.
 	base := raft.Index(3)
 	for began := c.now; c.now < began+63*electionTimeout; {
 		c.now += heartbeatPace
@@ -450,7 +454,7 @@ func TestCompact_HoldsWhatAFollowerNeeds(t *testing.T) {
 	}
 }
 
-// A state that cannot be frozen for a follower does not keep the log from being compacted.
+// If a state cannot be frozen for a follower, the log is compacted nevertheless.
 func TestTake_AFreezeThatFailsDelaysNoSync(t *testing.T) {
 	c, out := durableLeader(t, nil)
 	c.step(raft.SnapshotTaken{Take: out.Keep.Take.ID, Err: errors.New("no memory")})

@@ -30,7 +30,7 @@ func TestBootstrap_RoundTrip(t *testing.T) {
 		got, err := DecodeBootstrap(want.Encode())
 		require.NoError(t, err)
 		require.Equal(t, want, got)
-		require.Equal(t, want.Encode(), got.Encode(), "whoever encodes it again gets the same entry 1")
+		require.Equal(t, want.Encode(), got.Encode(), "encoding it again gives the same entry 1")
 	}
 }
 
@@ -43,7 +43,7 @@ func TestBootstrap_AddressAndMetaMayBeAnyBytes(t *testing.T) {
 	require.Equal(t, f, got)
 }
 
-// Another release's bootstrap is neither damage nor a bootstrap: whoever reads it is told which release to start.
+// The bootstrap of another release is neither damage nor a bootstrap: the error names the release to start.
 func TestBootstrap_OfAnotherReleaseIsNotDamage(t *testing.T) {
 	var later *LaterVersionError
 	_, err := DecodeBootstrap([]byte(`{"version":3,"members":"elsewhere"}`))
@@ -88,7 +88,7 @@ func TestBootstrap_WhatNoBootstrapperWroteIsRefused(t *testing.T) {
 	}{
 		{"the zero cluster id means no cluster", func(f *Bootstrap) { f.Cluster = ClusterID{} }},
 		{"the bootstrapper is a member", func(f *Bootstrap) { f.Bootstrapper.ID = "n9" }},
-		{"the bootstrapper is this life of the member", func(f *Bootstrap) { f.Bootstrapper.Incarnation = 9 }},
+		{"the bootstrapper is this incarnation of the member", func(f *Bootstrap) { f.Bootstrapper.Incarnation = 9 }},
 		{"every member has an incarnation", func(f *Bootstrap) { f.Configuration.Members[2].Incarnation = 0 }},
 		{"somebody can lead", func(f *Bootstrap) {
 			for i := range f.Configuration.Members {
@@ -119,7 +119,7 @@ func TestBootstrap_WhatNoBootstrapperWroteIsRefused(t *testing.T) {
 	}
 }
 
-// hostileBootstraps are texts that promise much, or that are nearly bootstraps.
+// hostileBootstraps returns texts that claim large sizes, or that are almost bootstraps.
 func hostileBootstraps() map[string][]byte {
 	const within = bootstrapBytesMax - 100
 	long := func(begin, repeated string) []byte {
@@ -146,7 +146,7 @@ func TestBootstrap_HostileBytesCostLittle(t *testing.T) {
 	costsLittle(t, hostileBootstraps(), DecodeBootstrap)
 }
 
-// costsLittle expects that none of the data can be read, and that the attempts take little memory.
+// costsLittle checks that none of the data can be decoded, and that the attempts allocate little memory.
 func costsLittle[T any](t *testing.T, hostile map[string][]byte, decode func([]byte) (T, error)) {
 	t.Helper()
 	for name, data := range hostile {
@@ -190,7 +190,7 @@ func TestConfiguration_RoundTrip(t *testing.T) {
 	}
 }
 
-// The record is part of the log's format: it changes with its version alone.
+// The record is part of the log's format: it changes only with its version.
 func TestConfiguration_IsWrittenLikeThis(t *testing.T) {
 	c := conf("a:vo b:o c2:v -d@7")
 	c.Members[2].Meta = "m"
@@ -204,7 +204,7 @@ func TestConfiguration_IsWrittenLikeThis(t *testing.T) {
 		`"patience":60000000000}`, string(conf("a:v>- b:l>v").Encode()))
 }
 
-// largest returns configurations whose records are as long as any.
+// largest returns configurations with the longest possible records.
 func largest() []Configuration {
 	var all []Configuration
 	for _, joint := range []bool{true, false} {
@@ -237,7 +237,7 @@ func largest() []Configuration {
 	return all
 }
 
-// A base and a snapshot carry a configuration, too, and some numbers.
+// A base and a snapshot contain a configuration and some numbers.
 func TestConfiguration_TheLargestOneIsWithinTheLimit(t *testing.T) {
 	for _, want := range largest() {
 		require.NoError(t, want.Validate())
@@ -249,7 +249,8 @@ func TestConfiguration_TheLargestOneIsWithinTheLimit(t *testing.T) {
 	}
 }
 
-// A follower keeps following a leader of a later release, and a store of one is refused, not damaged.
+// A follower continues to follow a leader of a later release. A store of a later release is refused, but not as
+// damaged.
 func TestConfiguration_OfALaterReleaseIsNotDamage(t *testing.T) {
 	for _, row := range []struct {
 		data         string
@@ -268,20 +269,20 @@ func TestConfiguration_OfALaterReleaseIsNotDamage(t *testing.T) {
 func TestConfiguration_OnlyWhatEncodeReturnsIsDecoded(t *testing.T) {
 	good := string(conf("a:vo b:o -d@7").Encode())
 	for _, row := range []struct{ rule, from, to string }{
-		{"a field that nobody knows would be lost in a base", `"level"`, `"later":1,"level"`},
-		{"so would one of a member", `"id":"a"`, `"id":"a","later":1`},
+		{"an unknown field would be lost in a base", `"level"`, `"later":1,"level"`},
+		{"an unknown field of a member would be lost, too", `"id":"a"`, `"id":"a","later":1`},
 		{"no spaces", `,"level"`, `, "level"`},
 		{"fields are in order", `"version":1,"level":1`, `"level":1,"version":1`},
 		{"no field comes twice", `"version":1`, `"version":1,"version":1`},
-		{"names have one spelling", `"level"`, `"Level"`},
+		{"field names have one spelling", `"level"`, `"Level"`},
 		{"ids have one spelling", `"id":"a"`, `"id":"\u0061"`},
-		{"what is empty is left out", `"level":1`, `"level":1,"patience":0`},
+		{"empty fields are left out", `"level":1`, `"level":1,"patience":0`},
 		{"members are sorted", `"id":"a"`, `"id":"c"`},
 		{"members have an incarnation", `"incarnation":1`, `"incarnation":0`},
 		{"removals are valid", `"index":7`, `"index":0`},
 		{"level 0 has no such entry", `"level":1`, `"level":0`},
 		{"versions begin with 1", `"version":1`, `"version":0`},
-		{"nothing is behind it", `"index":7}]}`, `"index":7}]} `},
+		{"nothing follows it", `"index":7}]}`, `"index":7}]} `},
 	} {
 		_, err := DecodeConfiguration([]byte(good))
 		require.NoError(t, err)
@@ -291,7 +292,7 @@ func TestConfiguration_OnlyWhatEncodeReturnsIsDecoded(t *testing.T) {
 	}
 }
 
-// hostileConfigurations are texts that promise much, or that are nearly configurations.
+// hostileConfigurations returns texts that claim large sizes, or that are almost configurations.
 func hostileConfigurations() map[string][]byte {
 	all := map[string][]byte{
 		"a bootstrap":       aBootstrap(1).Encode(),

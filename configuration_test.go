@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests of this package write a configuration as text: its members, and behind a minus its removals.
+// The tests of this package write a configuration as text: its members, and its removals after a minus.
 //
 //	a:v     a is a voter           a:v>l   ... that will be a learner      a:v>-   ... that will be removed
 //	b:l     b is a learner         b:l>v   ... that will be a voter        b:l>-   ... that will be removed
 //	a:vo    joint: a stays         b:v     joint: b is promoted
 //	a:lo    joint: a is demoted    a:o     joint: a is removed
-//	c2:l    incarnation 2 of c; it is 1 without a number
+//	c2:l    incarnation 2 of c; without a number it is 1
 //	-c@7    entry 7 has removed c
 //
 // Patience is a minute if a learner will be a voter. The feature level is 1.
@@ -133,7 +133,7 @@ func TestConfiguration_Validate(t *testing.T) {
 	}
 }
 
-// What no text can say.
+// These faults cannot be written as text.
 func TestConfiguration_ValidateChecksEachField(t *testing.T) {
 	for _, row := range []struct {
 		wrong  string
@@ -163,7 +163,7 @@ func TestConfiguration_ValidateChecksEachField(t *testing.T) {
 	}
 }
 
-// A list as it is bootstrapped has no change, and names each member once.
+// A bootstrapped configuration has no change under way, and names each member once.
 func TestConfiguration_AtLevel0NothingHasChanged(t *testing.T) {
 	require.NoError(t, plain("a:v b:v c:l").Validate())
 	for _, text := range []string{"a:v b:l>v", "a:vo b:o", "a:v b:vo", "a:v -b@3"} {
@@ -187,8 +187,8 @@ func TestConfiguration_Member(t *testing.T) {
 		{"the only one", "a:v b:l", "b"},
 		{"the voter of two", "a:v b:l b2:v", "b2"},
 		{"the voter of two, if it stands first", "a:v b:v b2:l", "b"},
-		{"of a joint configuration, the one that comes in", "a:vo b:o b2:v", "b2"},
-		{"the one that stays", "a:vo b:o b2:l", "b2"},
+		{"of a joint configuration, the incoming voter", "a:vo b:o b2:v", "b2"},
+		{"of a joint configuration, the member that stays", "a:vo b:o b2:l", "b2"},
 		{"the first of two learners", "a:v b:l b2:l", "b"},
 		{"the last one, though it leaves", "a:vo b:o", "b"},
 	} {

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// core is one member of a cluster, "a", driven by hand through its exported methods. To bring it into a state, a test
-// starts it on a log and then steps the events that lead there.
+// core is one member of a cluster, "a", which a test drives through its exported methods. To bring it into a
+// state, a test starts it on a log and then steps the events that lead to the state.
 type core struct {
 	*raft.Core
 	t    *testing.T
 	now  raft.Time
-	wall int64       // how far its wall clock is ahead of the monotonic one
-	out  raft.Output // of the last step
-	seq  raft.Seq    // the last write issued
+	wall int64       // wall clock minus monotonic clock
+	out  raft.Output // output of the last step
+	seq  raft.Seq    // last write issued
 
 	round raft.RPCID // of the last pre-vote that it asked for
 	asked raft.Term  // the term in which it asked
@@ -35,12 +35,12 @@ const (
 
 var clusterOfTheTests = raft.ClusterID{1, 2, 3}
 
-// peer is one of the members a to e; incarnations are their letters.
+// peer returns one of the members a to e; its incarnation is its letter.
 func peer(id raft.NodeID) raft.Peer {
 	return raft.Peer{ID: id, Incarnation: raft.Incarnation(id[0])}
 }
 
-// membersNamed are voters with one-letter ids, "abc".
+// membersNamed returns voters with these one-letter ids.
 func membersNamed(ids string) []raft.Member {
 	var members []raft.Member
 	for _, r := range ids {
@@ -50,7 +50,8 @@ func membersNamed(ids string) []raft.Member {
 	return members
 }
 
-// leaving returns the configurations in which a member of abc leaves the voters, and is removed by the entry at index.
+// leaving returns the configurations in which a member of abc loses its vote, and is removed by the entry at
+// index.
 func leaving(id raft.NodeID, index raft.Index) (joint, left raft.Configuration) {
 	joint = raft.NewConfiguration(membersNamed("abc"))
 	at := slices.IndexFunc(joint.Members, func(m raft.Member) bool { return m.ID == id })
@@ -69,7 +70,7 @@ func bootstrapEntry(members []raft.Member) raft.Entry {
 	return raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: f.Encode()}
 }
 
-// entries are command entries that begin at an index, one for each term.
+// entries returns command entries from an index on, one for each term.
 func entries(first raft.Index, terms ...raft.Term) []raft.Entry {
 	var list []raft.Entry
 	for i, term := range terms {
@@ -82,7 +83,7 @@ func entries(first raft.Index, terms ...raft.Term) []raft.Entry {
 
 func id(index raft.Index, term raft.Term) raft.EntryID { return raft.EntryID{Term: term, Index: index} }
 
-// coreConfig is the configuration of every core of these tests.
+// coreConfig returns the configuration of every core of these tests.
 func coreConfig() raft.CoreConfig {
 	return raft.CoreConfig{
 		ID: "a", NewCluster: clusterOfTheTests,
@@ -94,8 +95,8 @@ func coreConfig() raft.CoreConfig {
 	}
 }
 
-// restart is a member of the cluster of members that restarted with this term, this vote, and a log
-// that holds entry 1 and, from index 2 on, one entry for each of terms.
+// restart returns a member that has restarted with this hard state and a log that holds entry 1 and, from index
+// 2 on, one entry for each term.
 func restart(t *testing.T, members []raft.Member, hard raft.HardState, terms ...raft.Term) *core {
 	t.Helper()
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: hard}
@@ -106,7 +107,7 @@ func restart(t *testing.T, members []raft.Member, hard raft.HardState, terms ...
 	return begin(t, coreConfig(), stored)
 }
 
-// baseOf is the base of a log of abc that begins behind an entry.
+// baseOf returns the base of a log of abc that begins after the entry.
 func baseOf(last raft.EntryID) raft.Base {
 	members := membersNamed("abc")
 	return raft.Base{
@@ -115,8 +116,8 @@ func baseOf(last raft.EntryID) raft.Base {
 	}
 }
 
-// storedBehind is what a member of abc has stored whose log begins behind base and holds one entry for each of terms. Its
-// FSM has applied the base.
+// storedBehind returns the store of a member of abc whose log begins after base and holds one entry for each
+// term. Its FSM has applied the base.
 func storedBehind(t *testing.T, term raft.Term, base raft.EntryID, terms ...raft.Term) raft.Stored {
 	t.Helper()
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: term}, Applied: base}
@@ -127,7 +128,7 @@ func storedBehind(t *testing.T, term raft.Term, base raft.EntryID, terms ...raft
 	return stored
 }
 
-// compacted is a follower of abc that started on such a log.
+// compacted returns a follower of abc that started on such a log.
 func compacted(t *testing.T, term raft.Term, base raft.EntryID, terms ...raft.Term) *core {
 	t.Helper()
 	return begin(t, coreConfig(), storedBehind(t, term, base, terms...))
@@ -143,7 +144,7 @@ func begin(t *testing.T, cfg raft.CoreConfig, stored raft.Stored) *core {
 	return c
 }
 
-// newUninitialized is a member with an empty store and this list of initial members.
+// newUninitialized returns a member with an empty store and this list of initial members.
 func newUninitialized(t *testing.T, initial string) *core {
 	t.Helper()
 	cfg := coreConfig()
@@ -160,14 +161,14 @@ func listNamed(ids string) raft.Configuration {
 	return raft.NewConfiguration(members)
 }
 
-// follower is a member of abc that restarted in term, with no vote.
+// follower returns a member of abc that restarted in this term without a vote.
 func follower(t *testing.T, term raft.Term, terms ...raft.Term) *core {
 	t.Helper()
 	return restart(t, membersNamed("abc"), raft.HardState{Term: term}, terms...)
 }
 
-// candidate is a member of the cluster whose pre-vote succeeded, so that it stands in term; its vote
-// for itself is not yet durable.
+// candidateOf returns a member of the cluster that won its pre-vote and campaigns in this term; its vote for
+// itself is not yet durable.
 func candidateOf(t *testing.T, members string, term raft.Term, terms ...raft.Term) *core {
 	t.Helper()
 	c := restart(t, membersNamed(members), raft.HardState{Term: term - 1}, terms...)
@@ -181,7 +182,7 @@ func candidateOf(t *testing.T, members string, term raft.Term, terms ...raft.Ter
 	return c
 }
 
-// leaderOf leads the cluster in term. Its no-op is in its log, and not yet durable.
+// leaderOf returns a leader of the cluster in this term. Its log holds its no-op, which is not yet durable.
 func leaderOf(t *testing.T, members string, term raft.Term, terms ...raft.Term) *core {
 	t.Helper()
 	c := candidateOf(t, members, term, terms...)
@@ -195,8 +196,8 @@ func leaderOf(t *testing.T, members string, term raft.Term, terms ...raft.Term) 
 	return c
 }
 
-// streamingTo is a leader of abc in term whose no-op is durable here, acknowledged by both others and
-// committed.
+// replicating returns a leader of abc in this term whose no-op is durable here, acknowledged by both others,
+// and committed.
 func replicating(t *testing.T, term raft.Term, terms ...raft.Term) *core {
 	t.Helper()
 	c := leaderOf(t, "abc", term, terms...)
@@ -228,7 +229,7 @@ func (c *core) step(events ...raft.Event) raft.Output {
 	return c.took(c.Step(raft.Now{Mono: c.now, Wall: int64(c.now) + c.wall}, events...))
 }
 
-// after steps without an event once time has passed.
+// after lets time pass, and steps without an event.
 func (c *core) after(d raft.Time) raft.Output {
 	c.now += d
 	return c.step()
@@ -243,7 +244,7 @@ func (c *core) timeout() raft.Output {
 // persist makes every write durable.
 func (c *core) persist() raft.Output { return c.step(raft.Persisted{Seq: c.seq}) }
 
-// from is a message to this member.
+// from returns a message to this member.
 func (c *core) from(sender raft.NodeID, term raft.Term, body raft.Body) raft.Received {
 	return raft.Received{Message: raft.Message{
 		From: peer(sender), To: peer("a"), Cluster: clusterOfTheTests, Term: term, Body: body,
@@ -254,7 +255,7 @@ func (c *core) receive(sender raft.NodeID, term raft.Term, body raft.Body) raft.
 	return c.step(c.from(sender, term, body))
 }
 
-// append delivers an AppendEntries with entries of these terms behind prev.
+// append delivers an AppendEntries with entries of these terms after prev.
 func (c *core) append(sender raft.NodeID, term raft.Term, prev raft.EntryID, commit raft.Index, terms ...raft.Term) raft.Output {
 	list := entries(prev.Index+1, terms...)
 	last := prev
@@ -269,7 +270,7 @@ func (c *core) grantPreVote(sender raft.NodeID) raft.Output {
 	return c.receive(sender, c.asked, raft.PreVoteReply{ID: c.round, Granted: true})
 }
 
-// electedBy lets the election timeout run out, and this member win with the vote of one other.
+// electedBy lets the election timeout pass, and this member win with the vote of one other.
 func (c *core) electedBy(voter raft.NodeID) raft.Output {
 	c.timeout()
 	c.grantPreVote(voter)
@@ -282,8 +283,8 @@ func (c *core) echo(sender raft.NodeID, match raft.Index) raft.Output {
 	return c.receive(sender, c.Leadership().Term, raft.HeartbeatReply{Round: c.beat, Match: match})
 }
 
-// to is a message of this member, in its present term. A reply that tells its clock tells that of this step,
-// unless the body has one.
+// to returns a message of this member in its present term. A reply that reports a clock reports the clock of
+// this step, unless the body has one.
 func (c *core) to(receiver raft.NodeID, body raft.Body) raft.Message {
 	wall := int64(c.now) + c.wall
 	switch reply := body.(type) {
@@ -313,7 +314,7 @@ func (c *core) propose(commands ...string) raft.Output {
 	return c.step(raft.Proposed{Proposals: list})
 }
 
-// bodies are what was sent to a member, at once or with the write.
+// bodies returns the bodies of the messages to a member.
 func bodies(messages []raft.Message, to raft.NodeID) []raft.Body {
 	var list []raft.Body
 	for _, m := range messages {
@@ -324,7 +325,7 @@ func bodies(messages []raft.Message, to raft.NodeID) []raft.Body {
 	return list
 }
 
-// appends are the spans of the appends among them.
+// appends returns the spans of the appends among the messages to a member.
 func appends(messages []raft.Message, to raft.NodeID) []raft.Span {
 	var spans []raft.Span
 	for _, b := range bodies(messages, to) {
@@ -335,7 +336,7 @@ func appends(messages []raft.Message, to raft.NodeID) []raft.Span {
 	return spans
 }
 
-// traced reports which kinds of trace events a step left.
+// traced returns the kinds of the trace events of a step.
 func traced(out raft.Output) []raft.TraceEventKind {
 	var kinds []raft.TraceEventKind
 	for _, n := range out.Trace {
@@ -344,14 +345,14 @@ func traced(out raft.Output) []raft.TraceEventKind {
 	return kinds
 }
 
-// diskReader is a disk that is read.
+// diskReader reads entries from a disk.
 type diskReader func(raft.Span, int) ([]raft.Entry, error)
 
 func (s diskReader) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	return s(span, bytesMax)
 }
 
-// testLog is what a member of the harness reads its log with.
+// testLog reads the log of a member of the harness.
 type testLog struct {
 	*pipeline.Cache
 	pipeline.Log

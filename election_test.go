@@ -68,7 +68,7 @@ func TestElection_CandidateNeedsAMajorityOfPreVotes(t *testing.T) {
 
 	c.receive("b", 2, grant)
 	c.receive("b", 2, grant)
-	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "a doubled grant counts once")
+	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "a duplicate grant counts once")
 	c.receive("c", 2, raft.PreVoteReply{ID: raft.RPCID{StartCount: 3, Counter: 99}, Granted: true})
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "a grant of another round does not count")
 	c.receive("z", 2, grant)
@@ -86,9 +86,9 @@ func TestElection_PreVoteOfAVoterAheadCounts(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 3, Role: raft.Candidate}, c.Leadership())
 }
 
-// "On conversion to candidate, start election: increment currentTerm, vote for self, reset election
-// timer, send RequestVote RPCs to all other servers." (Figure 2, Candidates) The requests stand on the
-// vote for itself, so they leave once that is durable.
+// "On conversion to candidate, start election: increment currentTerm, vote for self, reset election timer, send
+// RequestVote RPCs to all other servers." (Figure 2, Candidates) The requests depend on the candidate's vote
+// for itself, so they leave once that vote is durable.
 func TestElection_CandidateRaisesItsTermVotesForItselfAndAsksAll(t *testing.T) {
 	c := follower(t, 2, 1, 2)
 	c.timeout()
@@ -126,7 +126,7 @@ func TestElection_MajorityOfVotesWins(t *testing.T) {
 		{"two of five is no majority", "abcde", "b", "cd", raft.Candidate},
 		{"three of five", "abcde", "be", "cd", raft.Leader},
 		{"the same vote twice is one", "abcde", "bb", "", raft.Candidate},
-		{"a stranger's vote is none", "abc", "x", "", raft.Candidate},
+		{"a stranger's vote does not count", "abc", "x", "", raft.Candidate},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := candidateOf(t, row.members, 2, 1)
@@ -152,7 +152,7 @@ func TestElection_VoteOfAnotherIncarnationDoesNotCount(t *testing.T) {
 	assert.Equal(t, raft.Candidate, c.Leadership().Role)
 }
 
-// The candidate's own vote counts when it is durable, not before.
+// The candidate's own vote counts once it is durable, not before.
 func TestElection_OwnVoteCountsOnceItIsDurable(t *testing.T) {
 	c := candidateOf(t, "abc", 2, 1)
 	c.receive("b", 2, raft.VoteReply{Granted: true})
@@ -161,8 +161,8 @@ func TestElection_OwnVoteCountsOnceItIsDurable(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
 }
 
-// The election timeout of a candidate runs from when its requests leave: however slow its disk is, it
-// does not give up an election in which it has asked nobody yet.
+// The election timeout of a candidate begins when its requests leave. So however slow its disk is, it does not
+// give up an election before it has asked anybody.
 func TestElection_TimeoutBeginsWhenTheRequestsLeave(t *testing.T) {
 	c := candidateOf(t, "abc", 2, 1)
 	out := c.after(2 * afterAnyTimeout)
@@ -201,7 +201,7 @@ func TestElection_CandidateYieldsToTheLeaderOfItsTerm(t *testing.T) {
 			c.receive("b", 2, body)
 			assert.Equal(t, raft.Leadership{Term: 2, Leader: "b", LeaderIncarnation: 'b', Role: raft.Follower}, c.Leadership())
 			c.receive("c", 2, raft.VoteReply{Granted: true})
-			assert.Equal(t, raft.Follower, c.Leadership().Role, "a late vote does not matter any more")
+			assert.Equal(t, raft.Follower, c.Leadership().Role, "a late vote has no effect")
 		})
 	}
 }
@@ -216,8 +216,8 @@ func TestElection_CandidateIgnoresAnEarlierLeader(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("b", raft.AppendConflict{Prev: 2})}, out.Send, "the reply carries the newer term")
 }
 
-// "If election timeout elapses: start new election." (Figure 2, Candidates) It, too, begins with a
-// pre-vote, so that a candidate that cannot win does not keep raising its term.
+// "If election timeout elapses: start new election." (Figure 2, Candidates) The new election, too, begins with
+// a pre-vote, so that a candidate that cannot win does not keep raising its term.
 func TestElection_CandidateTimesOutAndStartsAnew(t *testing.T) {
 	c := candidateOf(t, "abc", 2, 1)
 	c.persist()
@@ -242,7 +242,7 @@ func TestElection_TimeoutsAreRandomBetweenOnceAndTwice(t *testing.T) {
 		require.LessOrEqual(t, wait, 2*electionTimeout)
 		seen[wait] = true
 	}
-	assert.Greater(t, len(seen), 190, "each draw is a new one")
+	assert.Greater(t, len(seen), 190, "each draw is independent")
 }
 
 // A request for a pre-vote is about a term that has not begun, so it raises no member's term.
@@ -254,21 +254,21 @@ func TestElection_PreVoteRequestRaisesNoTerm(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("b", raft.PreVoteReply{Granted: true})}, out.Send)
 }
 
-// grants is the truth table of RequestVote, complete over its three variables:
+// grants is the truth table of RequestVote, complete in its three variables:
 //
 //	"1. Reply false if term < currentTerm (§5.1).
 //	2. If votedFor is null or candidateId, and candidate's log is at least as up-to-date as receiver's
 //	log, grant vote (§5.2, §5.4)." (Figure 2, RequestVote)
 var grants = []struct {
 	rule  string
-	term  raft.Term    // of the request; ours is 5
-	voted raft.NodeID  // in our term
-	last  raft.EntryID // of the candidate's log; ours ends at 3@4
+	term  raft.Term    // term of the request; ours is 5
+	voted raft.NodeID  // our vote in our term
+	last  raft.EntryID // last entry of the candidate; ours is 3@4
 	want  bool
 }{
 	{"an earlier term is denied", 4, "", id(3, 4), false},
 	{"an earlier term is denied, however long the log", 4, "", id(9, 4), false},
-	{"an earlier term is denied even to whom we voted for since", 4, "b", id(3, 4), false},
+	{"an earlier term is denied even to the candidate of our vote", 4, "b", id(3, 4), false},
 	{"no vote yet, equal log: granted", 5, "", id(3, 4), true},
 	{"no vote yet, longer log: granted", 5, "", id(4, 4), true},
 	{"no vote yet, later term in a shorter log: granted", 5, "", id(2, 5), true},
@@ -285,7 +285,7 @@ var grants = []struct {
 	{"a newer term with a shorter log: denied", 6, "c", id(2, 4), false},
 }
 
-// voter is a member of term 5 that may have voted.
+// voter returns a member in term 5 that may have voted.
 func voter(t *testing.T, voted raft.NodeID) *core {
 	hard := raft.HardState{Term: 5}
 	if voted != "" {
@@ -309,7 +309,7 @@ func TestElection_Grants(t *testing.T) {
 	}
 }
 
-// A pre-vote is decided by the same rule for the term after the asker's.
+// The same rule decides a pre-vote, for the term after the candidate's.
 func TestElection_GrantsPreVotesByTheSameRule(t *testing.T) {
 	for _, row := range grants {
 		t.Run(row.rule, func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestElection_OneVoteATerm(t *testing.T) {
 	c := follower(t, 5, 4)
 	out := c.receive("b", 5, raft.VoteRequest{Last: id(2, 4)})
 	require.Equal(t, &raft.HardState{Term: 5, Vote: peer("b")}, out.Write.Hard)
-	assert.Empty(t, out.Send, "the vote leaves when it is durable")
+	assert.Empty(t, out.Send, "the vote leaves once it is durable")
 	assert.Equal(t, []raft.Message{c.to("b", raft.VoteReply{Granted: true})}, out.Write.Then)
 
 	out = c.receive("c", 5, raft.VoteRequest{Last: id(2, 4)})
@@ -341,14 +341,14 @@ func TestElection_OneVoteATerm(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("b", raft.VoteReply{Granted: true})}, out.Send, "it is durable already")
 }
 
-// "Election Safety: at most one leader can be elected in a given term." (Figure 3) A disk that forgot a vote
-// for that leader must not give a second one, with which another would lead the same term.
+// "Election Safety: at most one leader can be elected in a given term." (Figure 3) A disk may have forgotten
+// its vote for that leader. A second vote could elect another leader in the same term.
 func TestElection_WhoHasHeardTheLeaderOfATermVotesForNobodyElseInIt(t *testing.T) {
 	for rule, last := range map[string]func(*core){
-		"it hears it":          func(*core) {},
-		"it is silent since":   func(c *core) { c.now += electionTimeout },
-		"it has stepped down":  func(c *core) { c.receive("b", 5, raft.SteppedDown{}) },
-		"it stands against it": func(c *core) { c.after(afterAnyTimeout) },
+		"it hears it":                     func(*core) {},
+		"it has fallen silent":            func(c *core) { c.now += electionTimeout },
+		"it has stepped down":             func(c *core) { c.receive("b", 5, raft.SteppedDown{}) },
+		"it campaigns against the leader": func(c *core) { c.after(afterAnyTimeout) },
 	} {
 		t.Run(rule, func(t *testing.T) {
 			c := follower(t, 4, 4)
@@ -361,7 +361,7 @@ func TestElection_WhoHasHeardTheLeaderOfATermVotesForNobodyElseInIt(t *testing.T
 			denied := raft.TraceEvent{Kind: raft.TraceVoteDenied, Term: 5, Peer: "c", Reason: raft.DeniedTermWon, ID: id(9, 4)}
 			assert.Equal(t, []raft.TraceEvent{denied}, out.Trace)
 			c.receive("c", 6, raft.VoteRequest{Last: id(9, 4), Transfer: true})
-			assert.Equal(t, []raft.Message{c.to("c", raft.VoteReply{Granted: true})}, c.out.Write.Then, "in the next term it does")
+			assert.Equal(t, []raft.Message{c.to("c", raft.VoteReply{Granted: true})}, c.out.Write.Then, "in the next term it votes")
 		})
 	}
 }
@@ -382,7 +382,7 @@ func TestElection_WhoHearsALeaderIsNotDisturbed(t *testing.T) {
 
 	c.now++
 	out = c.receive("c", 3, raft.VoteRequest{Last: id(9, 2)})
-	assert.Equal(t, raft.HardState{Term: 3, Vote: peer("c")}, *out.Write.Hard, "after the timeout it votes")
+	assert.Equal(t, raft.HardState{Term: 3, Vote: peer("c")}, *out.Write.Hard, "it votes after the timeout")
 }
 
 // The leader hears itself: only check-quorum makes it step down.
@@ -394,7 +394,7 @@ func TestElection_LeaderIsNotDisturbedByARejoiningMember(t *testing.T) {
 	assert.Empty(t, out.Send)
 }
 
-// A member that learns of the leader of a newer term follows it at once.
+// A member that learns of a leader of a later term follows that leader at once.
 func TestElection_RefusalNamesTheLeader(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.timeout()
@@ -402,7 +402,7 @@ func TestElection_RefusalNamesTheLeader(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 4, Leader: "c", LeaderIncarnation: 'c'}, c.Leadership())
 }
 
-// A refusal names one incarnation. An earlier release names the id alone.
+// A denial names the incarnation of the leader. An earlier release names only its id.
 func TestElection_RefusalNamesTheIncarnationOfTheLeader(t *testing.T) {
 	for leader, follows := range map[raft.Incarnation]bool{0: true, 'c': true, 1: false} {
 		c := follower(t, 2, 1)
@@ -416,8 +416,9 @@ func TestElection_RefusalNamesTheIncarnationOfTheLeader(t *testing.T) {
 	}
 }
 
-// "... within the minimum election timeout of hearing from a current leader ..." (dissertation §4.2.3): a member that
-// only knows a leader from another member has not heard it. Earlier messages were another leader's.
+// "... within the minimum election timeout of hearing from a current leader ..." (dissertation §4.2.3): a
+// member that knows a leader only from another member has not heard that leader. Earlier messages were another
+// leader's.
 func TestElection_WhoWasOnlyToldOfALeaderDoesNotHearIt(t *testing.T) {
 	young := func(t *testing.T) *core {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 2}}
@@ -463,7 +464,7 @@ func TestElection_OnlyVotersOfTheConfigurationCampaign(t *testing.T) {
 			c.after(10 * electionTimeout)
 			assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
 			out := c.receive("b", 3, raft.VoteRequest{Last: id(2, 1)})
-			assert.Len(t, out.Write.Then, 1, "but it votes: it may be a voter without knowing it yet")
+			assert.Len(t, out.Write.Then, 1, "but it votes: it may be a voter that does not know it yet")
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// entriesOfEveryShape are entries with the extremes of every field.
+// entriesOfEveryShape returns entries with the extreme values of every field.
 func entriesOfEveryShape() []Entry {
 	return []Entry{
 		{Index: 1, Kind: EntryBootstrap, Data: []byte("bootstrap")},
@@ -168,6 +168,6 @@ func FuzzDecodeEntry(f *testing.F) {
 			return
 		}
 		e.record = nil
-		require.Equal(t, record, e.Record(), "what is taken for a record is the record of that entry")
+		require.Equal(t, record, e.Record(), "bytes that are reused as a record are the record of that entry")
 	})
 }

@@ -28,7 +28,7 @@ var words = map[string]func(int) string{
 	"progressState":  func(n int) string { return progressState(n).String() },
 }
 
-// Each constant that was added without a text would be told as a number, as "unknown", or as another one.
+// A constant without a text would be shown as a number, as "unknown", or as another constant.
 func TestEnumerations_EachConstantHasATextOfItsOwn(t *testing.T) {
 	all := enums.In(t, ".")
 	fallback := regexp.MustCompile(`\d|^unknown|^no answer$`)
@@ -79,7 +79,7 @@ func TestRejectReasons_AreAllKnownAndBelowTheirBound(t *testing.T) {
 	}
 }
 
-// aboutChanges returns the reasons why a change of the members is refused, but not those of giving one up.
+// aboutChanges returns the reasons to refuse a membership change, without those for giving one up.
 func aboutChanges(t *testing.T) map[string]int {
 	all := enums.Of(t, ".", "RefusalKind")
 	for name, n := range all {

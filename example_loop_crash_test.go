@@ -16,7 +16,8 @@ import (
 
 var errPowerCut = errors.New("the power was cut")
 
-// cutStore ends its host at some writes: before they are durable, or after that and before anybody learns of it.
+// cutStore cuts the power of its host at some writes: before they are durable, or after that but before anybody
+// knows.
 type cutStore struct {
 	*storage.Memory
 	rng       *rand.Rand
@@ -38,7 +39,7 @@ func (s *cutStore) Write(w raft.StorageWrite) error {
 	return errPowerCut
 }
 
-// loopWorld is three hosts of the example on a network that loses and reorders.
+// loopWorld holds three hosts of the example, on a network that loses and reorders messages.
 type loopWorld struct {
 	t         *testing.T
 	rng       *rand.Rand
@@ -47,11 +48,11 @@ type loopWorld struct {
 	hosts     []*host
 	disks     []*storage.Memory
 	network   []raft.Message
-	away      int      // the host that is cut off; none if there is no such host
-	applied   []string // the longest state that any host had
+	away      int      // index of the host that is cut off; none if out of range
+	applied   []string // longest state of any host so far
 	cuts      int
-	installed int // snapshots of a leader
-	discarded int // files of snapshots
+	installed int // snapshots received from a leader
+	discarded int // discarded snapshot files
 }
 
 func (w *loopWorld) start(i int, members *raft.Configuration) {
@@ -73,7 +74,7 @@ func (w *loopWorld) start(i int, members *raft.Configuration) {
 
 func (w *loopWorld) step(i int, events ...raft.Event) { w.ran(i, w.hosts[i].step(w.now, events...)) }
 
-// ran starts a host again if the power was cut.
+// ran restarts a host whose power was cut.
 func (w *loopWorld) ran(i int, err error) {
 	if w.hosts[i].restored != 0 {
 		w.installed, w.hosts[i].restored = w.installed+1, 0
@@ -108,7 +109,7 @@ func (w *loopWorld) act(calm bool) {
 	}
 }
 
-// check holds every host to what was ever applied: the same commands, in the same order.
+// check compares the state of every host with the longest state so far: the same commands in the same order.
 func (w *loopWorld) check() {
 	for _, h := range w.hosts {
 		n := min(len(h.state), len(w.applied))
@@ -147,9 +148,9 @@ func TestExampleLoop_SurvivesPowerCutsAndLoss(t *testing.T) {
 		assert.Positive(t, w.discarded, "seed %d", seed)
 		assert.Greater(t, len(w.applied), 20, "seed %d", seed)
 		for _, h := range w.hosts {
-			assert.Equal(t, w.applied, h.state, "seed %d: calm at last, they all have it", seed)
+			assert.Equal(t, w.applied, h.state, "seed %d: without faults all hosts have the whole state", seed)
 			assert.Positive(t, h.core.Status().Snapshot.Index, "seed %d: it has a snapshot", seed)
-			assert.Less(t, h.store.LogBytes(), int64(40*raft.RecordOverheadBytes), "seed %d: and a short log", seed)
+			assert.Less(t, h.store.LogBytes(), int64(40*raft.RecordOverheadBytes), "seed %d: its log is short", seed)
 		}
 	}
 }

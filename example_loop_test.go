@@ -15,9 +15,9 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// host is a loop around one Core. The goroutine that calls step and receive runs it. After an error it must not be used
-// again. It does each thing at once: Output says what a loop may do later, or at the same time. It reports no connections,
-// and not how a stream ends: Output says what each event costs that is left out.
+// host is a loop around one Core. The goroutine that calls step and receive runs it. After an error it must not
+// be used again. It does one thing at a time; Output says what a loop may do later, or concurrently. It reports
+// neither connections nor the ends of streams; Output says what each omitted event costs.
 type host struct {
 	core     *raft.Core
 	self     raft.Peer
@@ -31,8 +31,8 @@ type host struct {
 	answer   func(raft.Answer)
 }
 
-// step steps the events, then the events that follow from each Output, until there are none. Without events it checks
-// the deadlines.
+// step steps the events, and then the events that follow from each Output, until there are none. Without events
+// it checks the deadlines.
 func (h *host) step(now raft.Now, events ...raft.Event) (err error) {
 	for again := true; again && err == nil; again = len(events) > 0 {
 		events, err = h.process(h.core.Step(now, events...))
@@ -40,8 +40,8 @@ func (h *host) step(now raft.Now, events ...raft.Event) (err error) {
 	return err
 }
 
-// receive steps a message that has arrived. The bytes of snapshots are the loop's business: a core only sees that they
-// have arrived.
+// receive steps a message that has arrived. The loop handles the bytes of snapshots: the core only learns that
+// they have arrived.
 func (h *host) receive(now raft.Now, m raft.Message) error {
 	switch body := m.Body.(type) {
 	case raft.SnapshotProgress:
@@ -61,15 +61,15 @@ func (h *host) receive(now raft.Now, m raft.Message) error {
 	return h.step(now, raft.Received{Message: m})
 }
 
-// process does what an Output says in the simplest way, one thing after the other. Config says whom to dial: here, everybody
-// reaches everybody.
+// process carries out an Output in the simplest way, one thing after another. It ignores Config, which says
+// whom to dial: here every host reaches every other.
 func (h *host) process(out raft.Output) (events []raft.Event, err error) {
 	w := out.Write
 	if err := h.write(w); err != nil {
 		return nil, err
 	}
-	// Then holds promises, which may only leave once the write is durable. Send may leave at any time. Here it waits
-	// too, because an append names a span of the log, whose entries the sender reads from the store.
+	// Then holds promises, which must not leave before the write is durable. Send may leave at any time. Here
+	// it waits, too, because an append names a span of the log, whose entries the sender reads from the store.
 	for _, m := range slices.Concat(out.Send, w.Then) {
 		if r, ok := m.Body.(raft.AppendRequest); ok {
 			err := h.read(r.Prev.Index, r.Last.Index, func(e raft.Entry) { r.Entries = append(r.Entries, e) })
@@ -90,7 +90,7 @@ func (h *host) process(out raft.Output) (events []raft.Event, err error) {
 	for _, a := range out.Answers { // Before Apply: an accepted proposal gets its id before it is applied.
 		h.answer(a)
 	}
-	if out.Restore != nil { // Before Apply, which goes on behind it.
+	if out.Restore != nil { // Before Apply, which continues after it.
 		if err := h.restore(*out.Restore); err != nil {
 			return nil, err
 		}
@@ -109,7 +109,8 @@ func (h *host) process(out raft.Output) (events []raft.Event, err error) {
 	return events, nil
 }
 
-// write makes a Write durable. Writes are made in the order issued. One that fails ends the host: it is never repeated.
+// write makes a Write durable. Writes are made in the order in which they were issued. If one fails, the host
+// ends: a write is never repeated.
 func (h *host) write(w raft.Write) error {
 	if w.Log != nil {
 		for i := range w.Log.Entries {
@@ -142,7 +143,8 @@ func (h *host) apply(e raft.Entry) {
 	}
 }
 
-// keep does what an Output says about snapshots. Stop ends streams that are being sent; here each is one message.
+// keep carries out the part of an Output about snapshots. Stop ends streams that are being sent; here each
+// stream is one message.
 func (h *host) keep(k raft.Keep) (events []raft.Event) {
 	if k.Take != nil { // without Sync and Hold, which are for a DurableFSM
 		events = append(events, h.take(*k.Take))
@@ -157,7 +159,7 @@ func (h *host) keep(k raft.Keep) (events []raft.Event) {
 	return events
 }
 
-// take writes the state, as it is now, to a file that is complete and synced before the core hears of it.
+// take writes the present state to a file that is complete and synced before the core hears of it.
 func (h *host) take(t raft.Take) raft.Event {
 	data, err := json.Marshal(h.state)
 	if err != nil {
@@ -191,14 +193,15 @@ func (h *host) load(file raft.SnapshotID) ([]byte, error) {
 	return data, errors.Join(err, r.Close())
 }
 
-// sendSnapshot sends a snapshot that the core has offered, in one chunk. The offer is repeated until the follower has it.
+// sendSnapshot sends a snapshot that the core has offered, in one chunk. The core repeats the offer until the
+// follower has the snapshot.
 func (h *host) sendSnapshot(to raft.Peer, file raft.SnapshotID) {
 	if data, err := h.load(file); err == nil { // or else it was discarded: there is a newer one
 		h.send(raft.Message{From: h.self, To: to, Body: raft.SnapshotChunk{File: file, Data: data, Last: true}})
 	}
 }
 
-// restore replaces the state by that of a snapshot. What was applied before does not count any more.
+// restore replaces the state with that of a snapshot. Earlier applied entries no longer count.
 func (h *host) restore(s raft.Snapshot) error {
 	data, err := h.load(s.File)
 	if err != nil {
@@ -223,7 +226,7 @@ func (h *host) read(after, last raft.Index, take func(raft.Entry)) error {
 	return nil
 }
 
-// start starts the member on its store. members is only set when the group is created, never later: see
+// start starts the member on its store. members is set only when the group is created, never later: see
 // Stored.Initialize for when that is safe.
 func (h *host) start(now raft.Now, self raft.Member, members *raft.Configuration) error {
 	identity := raft.Identity{Cluster: "example", ID: self.ID, Fresh: self.Incarnation, Nonce: rand.Uint64()}
@@ -254,9 +257,9 @@ func (h *host) start(now raft.Now, self raft.Member, members *raft.Configuration
 	return h.step(now, events...)
 }
 
-// The type host is a complete loop. Here three of them share one goroutine, the network is a queue, and the clock
-// jumps to the next deadline. One member is cut off while the others go on, and is sent a snapshot. A network between
-// processes also needs the rules of package handshake.
+// The type host is a complete loop. Here three of them share one goroutine, the network is a queue, and the
+// clock jumps to the next deadline. One member is cut off while the others continue, and later receives a
+// snapshot. A network between processes also needs the rules of package handshake.
 func ExampleCore_Step() {
 	now, network, cutOff := raft.Now{Mono: 1}, []raft.Message{}, raft.NodeID("")
 	members := raft.NewConfiguration([]raft.Member{

@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// FuzzCoreStep drives a member with whatever its peers and its node may say, well-formed or not, in
-// any order. It must not panic, and its term and commit index never fall.
+// FuzzCoreStep drives a member with anything that its peers and its node may send, well-formed or not, in any
+// order. The member must not panic, and its term and commit index must never fall.
 func FuzzCoreStep(f *testing.F) {
 	for state := range byte(16) {
 		f.Add([]byte{state, 0, 1, 5, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
@@ -51,7 +51,7 @@ func (in *fuzzInput) byte() byte {
 
 func (in *fuzzInput) small(n int) int { return int(in.byte()) % n }
 
-// near is a number not far from one that matters, or very large.
+// near returns a number close to n, or a very large one.
 func (in *fuzzInput) near(n uint64) uint64 {
 	switch b := in.byte(); {
 	case b < 240:
@@ -151,7 +151,7 @@ func (in *fuzzInput) body(c *core) raft.Body {
 	return all[in.small(len(all))]
 }
 
-// append is well-formed more often than not.
+// append returns an append that is usually well-formed.
 func (in *fuzzInput) append(c *core) raft.Body {
 	r := raft.AppendRequest{Prev: in.id(c), Commit: in.index(c)}
 	if in.small(2) == 0 {

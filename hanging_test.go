@@ -11,8 +11,8 @@ import (
 
 const applyStallMax = raft.Time(10 * time.Second)
 
-// hanging is a leader of the members, in term 2, whose FSM was given a batch that ends at entry 4, just now, between two
-// heartbeats. All others hold its log, and have applied entry 3.
+// hanging returns a leader of the members in term 2. Its FSM has just received a batch that ends at entry 4,
+// between two heartbeats. All others hold its log, and have applied entry 3.
 func hanging(t *testing.T, members string) *core {
 	t.Helper()
 	c := leaderOf(t, members, 2, 1)
@@ -29,7 +29,8 @@ func hanging(t *testing.T, members string) *core {
 	return c
 }
 
-// applying has all others answer the last heartbeat. Those that are named have applied so much, the rest up to entry 3.
+// applying lets all others answer the last heartbeat. The named members report these applied indexes, the rest
+// entry 3.
 func (c *core) applying(applied map[raft.NodeID]raft.Index) raft.Output {
 	var events []raft.Event
 	for _, m := range c.Status().Peers {
@@ -45,7 +46,7 @@ func (c *core) applying(applied map[raft.NodeID]raft.Index) raft.Output {
 	return c.step(events...)
 }
 
-// hangsAt3 stands for a member that has applied entry 3, and whose FSM hangs.
+// hangsAt3 is the value for a member that has applied entry 3, and whose FSM hangs.
 const hangsAt3 = raft.Index(1 << 40)
 
 // waitApplying is waitHearing for members that report what they have applied.
@@ -53,14 +54,14 @@ func (c *core) waitApplying(d raft.Time, applied map[raft.NodeID]raft.Index) (ev
 	for end := c.now + d; c.now < end; {
 		events = append(events, traced(c.after(min(heartbeatPace, end-c.now)))...)
 		events = append(events, traced(c.applying(applied))...)
-		c.persist() // a leader that waits for the FSM tries the disk
+		c.persist() // a leader that waits for the FSM checks the disk with a write
 	}
 	return events
 }
 
-// A leader whose FSM hangs transfers its leadership to a voter that is beyond the entry at which it hangs. Without one, it
-// stays and refuses proposals (docs/divergence.md).
-func TestHangingFSM_WhoIsHandedOverTo(t *testing.T) {
+// A leader whose FSM hangs transfers its leadership to a voter that has applied the entry at which it hangs.
+// Without such a voter, it stays and refuses proposals (docs/divergence.md).
+func TestHangingFSM_WhoGetsTheLeadership(t *testing.T) {
 	type applied = map[raft.NodeID]raft.Index
 	for _, row := range []struct {
 		rule    string
@@ -68,20 +69,20 @@ func TestHangingFSM_WhoIsHandedOverTo(t *testing.T) {
 		applied applied
 		target  []raft.NodeID
 	}{
-		{"who has applied the batch", "abc", applied{"c": 4}, []raft.NodeID{"c"}},
+		{"the voter that has applied the batch", "abc", applied{"c": 4}, []raft.NodeID{"c"}},
 		{"the first of several", "abc", applied{"b": 4, "c": 4}, []raft.NodeID{"b"}},
-		{"nobody who may hang at the same entry", "abc", nil, nil},
-		{"nobody whose FSM hangs", "abc", applied{"b": hangsAt3, "c": hangsAt3}, nil},
+		{"no voter that may hang at the same entry", "abc", nil, nil},
+		{"no voter whose FSM hangs", "abc", applied{"b": hangsAt3, "c": hangsAt3}, nil},
 		{"nobody is there", "a", nil, nil},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := hanging(t, row.members)
-			c.waitApplying(2*ms, row.applied) // neither a heartbeat nor a trial of the disk is due at the limit
+			c.waitApplying(2*ms, row.applied) // neither a heartbeat nor a check of the disk is due at the limit
 			assert.NotContains(t, c.waitApplying(applyStallMax-2*ms-1-heartbeatPace, row.applied), raft.TraceFSMHangs, "not before its time")
 			require.False(t, c.Status().FSMHangs)
 			c.after(heartbeatPace)
 			c.applying(row.applied)
-			require.Equal(t, c.now+1, c.out.WakeAt, "it wakes for it")
+			require.Equal(t, c.now+1, c.out.WakeAt, "it wakes at the limit")
 			out := c.after(1)
 			assert.Contains(t, traced(out), raft.TraceFSMHangs)
 			assert.Equal(t, row.target, c.toldToCampaign())
@@ -103,14 +104,15 @@ func TestHangingFSM_WhoIsHandedOverTo(t *testing.T) {
 	}
 }
 
-// While nobody is beyond the entry, it waits for somebody to be.
-func TestHangingFSM_IsHandedOverOnceSomebodyIsBeyond(t *testing.T) {
+// While no voter has applied the entry, the leader waits for one.
+func TestHangingFSM_TransfersOnceAVoterIsBeyond(t *testing.T) {
 	c := hanging(t, "abc")
 	assert.NotContains(t, c.waitApplying(4*applyStallMax, nil), raft.TraceTransfer)
 	assert.Contains(t, traced(c.applying(map[raft.NodeID]raft.Index{"c": 4})), raft.TraceTransfer)
 }
 
-// A batch may be begun by other entries than that at which the FSM hangs. Only who has applied it to its end is beyond that.
+// The FSM may hang at a later entry than the first of the batch. Only a member that has applied the whole batch
+// is beyond that entry.
 func TestHangingFSM_WhoHasAppliedAPartOfTheBatchIsNotBeyond(t *testing.T) {
 	c := hanging(t, "ab")
 	c.step(raft.Applied{ID: id(4, 2)})
@@ -129,13 +131,14 @@ func TestHangingFSM_WhoHasAppliedAPartOfTheBatchIsNotBeyond(t *testing.T) {
 	assert.Contains(t, hears(6), raft.TraceTransfer)
 }
 
-// While the voters change, it hands over to one that stays, and to one that is leaving if nobody else is beyond the batch.
+// While the voters change, it prefers a target that stays. It chooses a leaving one only if nobody else is
+// beyond the batch.
 func TestHangingFSM_WhoStaysComesBeforeWhoIsLeaving(t *testing.T) {
 	for applied, target := range map[raft.Index]raft.NodeID{4: "d", 3: "b"} {
 		c := hanging(t, "abcde")
 		c.change(remove("b"))
 		require.True(t, c.Status().Config.Joint(), "{a b c d e} and {a c d e}")
-		c.hold("bd") // no majority of those that stay
+		c.hold("bd") // no majority of the members that stay
 		var targets []raft.NodeID
 		for range applyStallMax/heartbeatPace + 1 {
 			for _, e := range c.after(heartbeatPace).Trace {
@@ -153,18 +156,18 @@ func TestHangingFSM_WhoStaysComesBeforeWhoIsLeaving(t *testing.T) {
 	}
 }
 
-// Whether the FSM hangs is asked when a proposal comes, not when deadlines were last checked.
+// Whether the FSM hangs is checked when a proposal comes, not when deadlines were last checked.
 func TestHangingFSM_AProposalIsRefusedExactlyWhileItHangs(t *testing.T) {
 	c := hanging(t, "a")
 	c.waitApplying(applyStallMax-1, nil)
 	require.Equal(t, raft.AnswerAccepted, c.propose("y").Answers[0].Kind)
 	c.now++
-	require.Equal(t, raft.RefusedFSMHangs, c.propose("y").Answers[0].Refusal, "in the first step of that time")
+	require.Equal(t, raft.RefusedFSMHangs, c.propose("y").Answers[0].Refusal, "in the first step after the limit")
 	proposed := raft.Proposed{Proposals: []raft.Proposal{{RequestID: requestIDOfTheTests, Kind: raft.EntryCommand}}}
 	require.Equal(t, raft.AnswerAccepted, c.step(raft.Applied{ID: id(4, 2)}, proposed).Answers[0].Kind)
 }
 
-// A batch that is slow, and not hanging, raises the limit; each batch has the limit for itself.
+// A batch that is slow but does not hang raises the limit. The limit applies to each batch separately.
 func TestHangingFSM_SlowBatchesAreNoHang(t *testing.T) {
 	c := hanging(t, "a")
 	c.waitApplying(applyStallMax-ms, nil)
@@ -178,12 +181,12 @@ func TestHangingFSM_SlowBatchesAreNoHang(t *testing.T) {
 	require.True(t, c.Status().FSMHangs)
 
 	c.step(raft.Applied{ID: id(4, 2)})
-	require.True(t, c.Status().FSMHangs, "that was the batch before")
+	require.True(t, c.Status().FSMHangs, "the limit followed from the batch before")
 	c.step(raft.Applied{ID: id(5, 2)}, raft.Applying{ID: id(5, 2), Since: c.now})
-	require.False(t, c.Status().FSMHangs, "a report that came late counts for nothing")
+	require.False(t, c.Status().FSMHangs, "a late report has no effect")
 }
 
-// Only the latest batches raise the limit, and quick ones, which are never reported, count among them.
+// Only the latest batches raise the limit. Quick ones, which are never reported, count among them.
 func TestHangingFSM_ASlowBatchIsForgottenAfterEightQuickOnes(t *testing.T) {
 	c := hanging(t, "a")
 	c.waitApplying(applyStallMax-ms, nil)
@@ -202,7 +205,7 @@ func TestHangingFSM_ASlowBatchIsForgottenAfterEightQuickOnes(t *testing.T) {
 	require.True(t, c.Status().FSMHangs)
 }
 
-// A batch counts from when the FSM was given it. Its report may come with a later step.
+// The time of a batch begins when the FSM receives it. The report of that may come with a later step.
 func TestHangingFSM_ABatchIsOlderThanItsReport(t *testing.T) {
 	c := hanging(t, "a")
 	c.step(raft.Applied{ID: id(4, 2)})
@@ -215,8 +218,8 @@ func TestHangingFSM_ABatchIsOlderThanItsReport(t *testing.T) {
 	require.True(t, c.Status().FSMHangs)
 }
 
-// hungFollower is a follower of b in term 2 whose FSM hangs in the batch up to entry 3, the last of its log. It has just
-// heard b.
+// hungFollower returns a follower of b in term 2 whose FSM hangs in the batch up to entry 3, the last of its
+// log. It has just heard b.
 func hungFollower(t *testing.T) *core {
 	t.Helper()
 	c := follower(t, 2, 1, 1)
@@ -231,7 +234,8 @@ func hungFollower(t *testing.T) *core {
 	return c
 }
 
-// A follower whose FSM hangs lets the others campaign first. It tells its leader, and the members that it asks.
+// A follower whose FSM hangs lets the others campaign first. It reports the hang to its leader, and in its
+// requests for pre-votes.
 func TestHangingFSM_CampaignsLater(t *testing.T) {
 	older := raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 9}, Last: id(2, 1)}
 	t.Run("by three waits", func(t *testing.T) {
@@ -260,7 +264,7 @@ func TestHangingFSM_CampaignsLater(t *testing.T) {
 		require.Equal(t, raft.Follower, c.Leadership().Role)
 		c.after(electionTimeout / 15)
 		require.Equal(t, raft.PreCandidate, c.Leadership().Role, "it has denied a candidate for its log")
-		require.GreaterOrEqual(t, c.out.WakeAt-c.now, 4*electionTimeout, "that counts for one attempt")
+		require.GreaterOrEqual(t, c.out.WakeAt-c.now, 4*electionTimeout, "the delay applies to one attempt")
 	})
 	t.Run("even then not while its vote may elect another one", func(t *testing.T) {
 		c := hungFollower(t)
@@ -279,7 +283,7 @@ func TestHangingFSM_CampaignsLater(t *testing.T) {
 		c.receive("b", 2, raft.Heartbeat{})
 		require.GreaterOrEqual(t, c.out.WakeAt-c.now, 4*electionTimeout)
 	})
-	t.Run("nor later once its FSM goes on", func(t *testing.T) {
+	t.Run("nor later once its FSM works again", func(t *testing.T) {
 		c := hungFollower(t)
 		c.step(raft.Applied{ID: id(3, 1)})
 		c.after(2 * electionTimeout)
@@ -287,7 +291,7 @@ func TestHangingFSM_CampaignsLater(t *testing.T) {
 	})
 }
 
-// A voter does not put off its own campaign for a candidate whose FSM hangs, unless its own hangs, too.
+// A voter does not delay its own campaign for a candidate whose FSM hangs, unless its own hangs, too.
 func TestHangingFSM_IsGivenNoRoom(t *testing.T) {
 	campaignsAt := func(hangs bool) raft.Time {
 		c := follower(t, 2, 1)
@@ -304,7 +308,7 @@ func TestHangingFSM_IsGivenNoRoom(t *testing.T) {
 	require.GreaterOrEqual(t, c.out.WakeAt-c.now, electionTimeout/15, "its own hangs, too")
 }
 
-// A member that restarts applies its log again. What it reported before it does not make it a target any more.
+// A member that restarts applies its log again. Its reports from before the restart no longer make it a target.
 func TestHangingFSM_ARestartedMemberAppliesAgain(t *testing.T) {
 	c := hanging(t, "abc")
 	c.applying(map[raft.NodeID]raft.Index{"b": 4})
@@ -315,7 +319,7 @@ func TestHangingFSM_ARestartedMemberAppliesAgain(t *testing.T) {
 	assert.NotContains(t, c.waitApplying(2*applyStallMax, map[raft.NodeID]raft.Index{"b": 1}), raft.TraceTransfer)
 }
 
-// A busy follower is asked now and then: only its answer to a heartbeat says that its FSM hangs.
+// A busy follower gets a heartbeat now and then: only its answer to one reports that its FSM hangs.
 func TestHeartbeat_ABusyFollowerIsAskedNowAndThen(t *testing.T) {
 	c := replicating(t, 2, 1)
 	asked := 0
@@ -335,9 +339,9 @@ func TestHeartbeat_ABusyFollowerIsAskedNowAndThen(t *testing.T) {
 	require.Equal(t, 4, asked)
 }
 
-// A target that lacks an entry cannot be told to campaign before it has it, and may never get it. A transfer to it would keep
-// everything else waiting: see docs/decisions/0037.
-func TestHangingFSM_IsNotHandedOverToWhoLacksTheEnd(t *testing.T) {
+// A target cannot campaign before it has the whole log, and may never get it. A transfer to a target that lacks
+// an entry would block everything else: see docs/decisions/0037.
+func TestHangingFSM_IsNotTransferredToWhoLacksTheEnd(t *testing.T) {
 	c := hanging(t, "abc")
 	c.propose("y") // entry 5, which b never persists
 	c.persist()
@@ -346,7 +350,7 @@ func TestHangingFSM_IsNotHandedOverToWhoLacksTheEnd(t *testing.T) {
 	assert.Empty(t, c.transferTo("c").Answers, "a caller's transfer begins")
 }
 
-// After a transfer that has failed, others have their turn before the next one.
+// After a failed transfer, other work has its turn before the next transfer.
 func TestHangingFSM_APauseFollowsATransferThatFails(t *testing.T) {
 	c := hanging(t, "abc")
 	beyond := map[raft.NodeID]raft.Index{"b": 4}
@@ -362,7 +366,7 @@ func TestHangingFSM_APauseFollowsATransferThatFails(t *testing.T) {
 	assert.Positive(t, idle)
 }
 
-// The time in which the process did not run is no time of the FSM, whether the core knew of the batch or not.
+// The time in which the process did not run does not count, whether the core knew of the batch or not.
 func TestHangingFSM_APauseOfTheProcessDoesNotCount(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		c := leaderOf(t, "a", 2, 1)
@@ -377,7 +381,7 @@ func TestHangingFSM_APauseOfTheProcessDoesNotCount(t *testing.T) {
 	}
 }
 
-// One long hang does not make the next one last three times as long.
+// One long hang does not allow the next batch three times that duration.
 func TestHangingFSM_AHangIsNoMeasure(t *testing.T) {
 	c := hanging(t, "a")
 	c.waitApplying(20*applyStallMax, nil)
@@ -389,7 +393,7 @@ func TestHangingFSM_AHangIsNoMeasure(t *testing.T) {
 	assert.True(t, c.Status().FSMHangs)
 }
 
-// Nobody has applied what its leader does not hold.
+// A member cannot have applied an entry that its leader does not hold.
 func TestHangingFSM_WhatIsReportedAppliedIsInTheLog(t *testing.T) {
 	c := hanging(t, "abc")
 	assert.NotContains(t, traced(c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 4, Applied: 4})), raft.TraceRefused)
@@ -397,8 +401,8 @@ func TestHangingFSM_WhatIsReportedAppliedIsInTheLog(t *testing.T) {
 	assert.EqualValues(t, 4, c.progress("b").Applied)
 }
 
-// A voter that it does not hear may be well, and those that hear this leader deny it their votes. It steps down in favour of
-// such a voter, once.
+// A voter that the leader does not hear may be healthy, but the members that hear this leader deny it their
+// votes. So the leader steps down in favour of that voter, once.
 func TestHangingFSM_StepsDownOnceForWhoIsNotHeard(t *testing.T) {
 	c := hanging(t, "abc")
 	hear := func(d raft.Time) {
@@ -414,7 +418,7 @@ func TestHangingFSM_StepsDownOnceForWhoIsNotHeard(t *testing.T) {
 	require.Equal(t, raft.Follower, c.Leadership().Role)
 
 	c.electedBy("b")
-	require.Equal(t, raft.Leader, c.Leadership().Role, "nobody else was better off")
+	require.Equal(t, raft.Leader, c.Leadership().Role, "no other voter was better")
 	for end := c.now + applyStallMax; c.now < end; {
 		c.after(heartbeatPace)
 		c.receive("b", 3, raft.HeartbeatReply{Round: c.beat, Match: 4, Applied: 3})

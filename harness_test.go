@@ -11,22 +11,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// As in the node, internal/pipeline is between a member's core and its disk and network. It imports this package, so
-// pipeline_test.go, which is in another package, sets these.
+// As in the node, internal/pipeline connects a member's core with its disk and network. That package imports
+// this one, so pipeline_test.go, which is in another package, sets these variables.
 var (
 	MergeWrites func([]Write) (Write, int)
 	NewTestLog  func(last Index, bytesMax int, storage func(Span, int) ([]Entry, error)) TestLog
 )
 
-// TestLog is a log cache above a storage, and fills appends.
+// TestLog is a log cache in front of a storage. It fills in the entries of appends.
 type TestLog interface {
 	Write(*LogWrite)
 	MarkPersisted(generation uint64, last Index)
 	Deliver(waiting []Message, bytesMax, takes int, send func(Message), drop func(Message, error))
 }
 
-// world is a cluster of cores with simulated disks and a simulated network, driven by hand.
-// Time is virtual. A write becomes durable when persist is called; a message arrives when deliver is.
+// world is a cluster of cores with simulated disks and a simulated network, which a test drives. Time is
+// virtual. A write becomes durable when persist is called; a message arrives when deliver is called.
 type world struct {
 	t       testing.TB
 	now     Time
@@ -38,9 +38,9 @@ type world struct {
 	initial []Member
 	leaders map[Term]NodeID   // Election Safety
 	decided map[Index]EntryID // State Machine Safety
-	payload map[Index]string  // of what is decided
-	request RequestID         // the last one
-	sent    map[string]int    // messages that left, by the type of their body
+	payload map[Index]string  // data of decided entries
+	request RequestID         // last request id
+	sent    map[string]int    // number of sent messages, by the type of their body
 	tweak   func(*CoreConfig)
 	trace   func(NodeID, Output) // nil, or sees every output
 }
@@ -54,15 +54,15 @@ type member struct {
 	queue   []Write // issued, not durable
 	tail    []Entry // the core's log, with payloads
 	log     TestLog
-	most    int // bytes of an append
+	most    int // largest append, in bytes
 	applied Index
 	answers map[RequestID]Answer
 	events  []TraceEvent
 	lives   int
-	joins   bool // it was not one of the first members: it has no list of them
+	joins   bool // not one of the first members, and without a list of them
 }
 
-// simDisk is what survives a crash.
+// simDisk is the state that survives a crash.
 type simDisk struct {
 	hard        HardState
 	log         []Entry
@@ -176,8 +176,8 @@ func (m *member) process(out Output) {
 	}
 }
 
-// ledSince reports whether anybody has led a later term. Leader Completeness says nothing of who wins
-// an election so late.
+// ledSince reports whether anybody has led a later term. Leader Completeness says nothing about the winner of
+// an election that is so late.
 func (w *world) ledSince(term Term) bool {
 	for led := range w.leaders {
 		if led > term {
@@ -190,7 +190,7 @@ func (w *world) ledSince(term Term) bool {
 func cutAbove(log []Entry, after EntryID) []Entry {
 	n := int(after.Index)
 	if n > len(log) || n > 0 && log[n-1].ID() != after {
-		panic("a write begins behind an entry that is not there")
+		panic("a write begins after an entry that does not exist")
 	}
 	return slices.Clip(log[:n])
 }
@@ -210,7 +210,7 @@ func (m *member) apply(to EntryID) {
 	m.applied = max(m.applied, to.Index)
 }
 
-// post fills appends, as a sender does, and puts messages on the wire.
+// post fills in the entries of appends, as a sender does, and sends the messages.
 func (w *world) post(m *member, messages []Message) {
 	for _, msg := range messages {
 		m.justified(msg)
@@ -222,7 +222,7 @@ func (w *world) post(m *member, messages []Message) {
 	})
 }
 
-// justified holds what a message promises against the disk at the moment at which it leaves.
+// justified checks the promises of a message against the disk at the moment when the message leaves.
 func (m *member) justified(msg Message) {
 	t, hard := m.w.t, m.disk.hard
 	require.LessOrEqual(t, msg.Term, hard.Term, "%s: no message leaves with a term above the durable one", m.id)
@@ -259,7 +259,7 @@ func (m *member) persist(n int) {
 	m.step(Persisted{seq})
 }
 
-// entries reads what is durable, at most bytesMax bytes of records but at least one.
+// entries returns durable entries: at most bytesMax bytes of records, but at least one entry.
 func (d *simDisk) entries(span Span, bytesMax int) (part []Entry, err error) {
 	for _, e := range d.log[span.After:min(span.Last, Index(len(d.log)))] {
 		if bytesMax -= len(e.Data) + RecordOverheadBytes; bytesMax < 0 && len(part) > 0 {
@@ -270,8 +270,8 @@ func (d *simDisk) entries(span Span, bytesMax int) (part []Entry, err error) {
 	return part, nil
 }
 
-// write makes a prefix of a write durable: everything, or the term and vote and the first part of
-// the log's entries.
+// write makes a prefix of a write durable: the whole write, or the term and vote and the first part of the
+// log's entries.
 func (d *simDisk) write(wr Write, part int) {
 	if wr.Hard != nil {
 		d.hard = *wr.Hard
@@ -289,7 +289,7 @@ func (d *simDisk) write(wr Write, part int) {
 	d.commit = max(d.commit, wr.Commit)
 }
 
-// crash loses what was not durable, but for a random prefix.
+// crash loses everything that was not durable, except for a random prefix.
 func (m *member) crash() {
 	for _, wr := range m.queue {
 		if m.w.rng.IntN(2) == 0 {
@@ -301,7 +301,7 @@ func (m *member) crash() {
 	m.queue, m.core = nil, nil
 }
 
-// deliver hands the i-th message on the wire over.
+// deliver delivers the i-th message in transit.
 func (w *world) deliver(i int) {
 	msg := w.wire[i]
 	w.wire = slices.Delete(w.wire, i, i+1)
@@ -310,7 +310,7 @@ func (w *world) deliver(i int) {
 	}
 }
 
-// settle delivers and persists until nothing is left to do at this moment.
+// settle delivers and persists until nothing is left to do at this time.
 func (w *world) settle() {
 	for n := 0; n < 100000; n++ {
 		if len(w.wire) > 0 {
@@ -331,7 +331,7 @@ func (w *world) settle() {
 	w.t.Fatal("the cluster does not settle")
 }
 
-// run lets time pass, with every message delivered at once.
+// run lets time pass, and delivers every message at once.
 func (w *world) run(d time.Duration) {
 	for end := w.now + Time(d); ; {
 		w.settle()

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A heartbeat is skipped for a follower that has acknowledged an append that was sent since the last heartbeat was
-// due; nothing else counts.
+// A heartbeat to a follower is skipped only if the follower has acknowledged an append that was sent since the
+// last heartbeat was due.
 func TestHeartbeat_IsSkippedForWhoAnsweredAnAppend(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
@@ -22,8 +22,8 @@ func TestHeartbeat_IsSkippedForWhoAnsweredAnAppend(t *testing.T) {
 	assert.Len(t, bodies(out.Send, "b"), 1, "the next one is due again")
 }
 
-// A heartbeat is answered with its round, and with the last index that is durable here and that this leader has proved
-// to match.
+// The answer to a heartbeat names its round, and the last index that is durable here and that this leader has
+// proved to match.
 func TestHeartbeat_Reply(t *testing.T) {
 	c := follower(t, 2, 1, 1)
 	round := raft.RPCID{StartCount: 4, Counter: 9}
@@ -38,8 +38,8 @@ func TestHeartbeat_Reply(t *testing.T) {
 	assert.Empty(t, c.receive("b", 2, raft.Heartbeat{Commit: 4}).Send, "without a round it asks for no answer")
 }
 
-// A follower says with its answer why it does not count, and that it counts again: until then its heartbeats are not skipped,
-// though it acknowledges appends.
+// A follower reports in its answers to heartbeats why it does not count at present. Until it reports that it
+// counts again, its heartbeats are not skipped, even if it acknowledges appends.
 func TestHeartbeat_ReplySaysWhatHinders(t *testing.T) {
 	c := follower(t, 2, 1, 1)
 	c.append("b", 2, id(3, 1), 0, 2)
@@ -60,7 +60,8 @@ func TestHeartbeat_ReplySaysWhatHinders(t *testing.T) {
 	assert.Zero(t, c.Status().Peers[0].Hindered)
 }
 
-// The leader says since when a member lacks an entry, at the latest: the end of the log when the member last held an earlier end.
+// The leader reports the latest time since when a member has lacked an entry: the time at which the leader
+// appended the first entry that the member lacks.
 func TestProgress_SaysSinceWhenAMemberLags(t *testing.T) {
 	c := replicating(t, 2, 1)
 	lags := func() raft.Time { return c.Status().Peers[0].LagsSince }
@@ -81,7 +82,7 @@ func TestProgress_SaysSinceWhenAMemberLags(t *testing.T) {
 	since := c.now
 	for range 5 {
 		both(4)
-		assert.Equal(t, since, lags(), "it lacks entry 5 ever since")
+		assert.Equal(t, since, lags(), "it has lacked entry 5 since then")
 		c.after(heartbeatPace)
 	}
 	both(5)
@@ -102,7 +103,7 @@ func TestCheckQuorum_ALeaderWithoutAQuorumStepsDown(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "the term stays")
 	assert.Equal(t, []raft.TraceEventKind{raft.TraceQuorumLost, raft.TraceFollower}, traced(out))
 	for _, id := range []raft.NodeID{"b", "c"} {
-		assert.Contains(t, bodies(out.Send, id), raft.Body(raft.SteppedDown{}), "it may still be heard")
+		assert.Contains(t, bodies(out.Send, id), raft.Body(raft.SteppedDown{}), "its message may still arrive")
 	}
 
 	c = replicating(t, 2, 1)
@@ -132,16 +133,17 @@ func TestCheckQuorum_ALeaderOnALongWay(t *testing.T) {
 
 	c = replicating(t, 2, 1)
 	c.after(20 * electionTimeout)
-	assert.Equal(t, raft.Leader, c.Leadership().Role, "it slept: nobody else was silent")
+	assert.Equal(t, raft.Leader, c.Leadership().Role, "the leader slept, but nobody was silent")
 	slept := c.now
 	for c.Leadership().Role == raft.Leader {
 		c.timeout()
 	}
-	assert.LessOrEqual(t, c.now-slept, electionTimeout, "and now they are")
+	assert.LessOrEqual(t, c.now-slept, electionTimeout, "now the others are silent")
 }
 
-// Under load no heartbeat measures the round trip. Appends that are answered within an interval do; otherwise one pause
-// of a follower would let a leader that is cut off much later lead for a long time.
+// Under load, no heartbeat measures the round trip. Appends that are answered within an interval measure it
+// instead. Otherwise, after one pause of a follower, a leader that is cut off much later could lead for a long
+// time.
 func TestCheckQuorum_UnderLoadALongRoundTripIsForgotten(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)

@@ -8,7 +8,7 @@ import (
 
 func TestRefusal_NamesTheValueAndTheRemedy(t *testing.T) {
 	for reason := RejectClusterName; reason < RejectReasons; reason++ {
-		if reason == 6 { // not in use
+		if reason == 6 { // unused
 			continue
 		}
 		r := &Rejection{Reason: reason, From: Peer{ID: "n1"}, Named: 0xabc}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rule returns the sentence of the invariant that f finds broken.
+// brokenRule returns the sentence of the invariant that f breaks.
 func brokenRule(t *testing.T, f func()) (rule string) {
 	t.Helper()
 	defer func() {
@@ -19,7 +19,7 @@ func brokenRule(t *testing.T, f func()) (rule string) {
 	return ""
 }
 
-// leadingWorld is a cluster of three with a leader that has entries in its log.
+// leadingWorld returns a cluster of three with a leader that has entries in its log.
 func leadingWorld(t *testing.T) (*world, *member) {
 	w := newWorld(t, 1, "a", "b", "c")
 	w.startAll()
@@ -133,7 +133,7 @@ func TestInvariants_CheckStep(t *testing.T) {
 	}
 }
 
-// After Step has panicked with *InvariantError the core is dead.
+// After Step has panicked with *InvariantError, the core is dead.
 func TestInvariants_CoreIsDeadAfterAPanic(t *testing.T) {
 	for cause, step := range map[string]func(c *Core){
 		"a write that was never issued":   func(c *Core) { c.Step(c.now, Persisted{99}) },

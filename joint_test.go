@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Rules of §6 for a leader that changes the voters, each by its sentence.
+// These tests quote the rules of §6 for a leader that changes the voters.
 
 func promote(ids ...raft.NodeID) (ch raft.Change) {
 	for _, id := range ids {
@@ -19,7 +19,7 @@ func promote(ids ...raft.NodeID) (ch raft.Change) {
 	return ch
 }
 
-// caughtUp is a leader of abc in term 5, and the learner d holds its log.
+// caughtUp returns a leader of abc in term 5; the learner d holds its log.
 func caughtUp(t *testing.T) *core {
 	c := withLearner(t)
 	c.receive("d", 5, raft.AppendConflict{Prev: c.Status().Last.Index, Hint: id(0, 0)})
@@ -28,7 +28,7 @@ func caughtUp(t *testing.T) *core {
 	return c
 }
 
-// answered are the kinds of the answers of the last step.
+// answered returns the kinds of the answers of the last step.
 func (c *core) answered() (kinds []raft.AnswerKind) {
 	for _, a := range c.out.Answers {
 		kinds = append(kinds, a.Kind)
@@ -41,7 +41,7 @@ func (c *core) answered() (kinds []raft.AnswerKind) {
 func TestPaper_Section6_VotersChangeThroughAJointConfiguration(t *testing.T) {
 	c := caughtUp(t)
 	c.change(promote("d"))
-	assert.True(t, c.Status().Config.Changing(), "first the entry that says what is to come")
+	assert.True(t, c.Status().Config.Changing(), "the first entry announces the change")
 	c.hold("bcd")
 	s := c.Status()
 	require.True(t, s.Config.Joint())
@@ -69,7 +69,7 @@ func TestPaper_Section6_CommitmentNeedsBothMajorities(t *testing.T) {
 		require.True(t, c.Status().Config.Joint())
 		joint := c.Status().ConfigIndex
 		c.hold(holders)
-		enough := commits && holders != "c" // c alone is a majority with a of the old, not of the new
+		enough := commits && holders != "c" // a and c are a majority of the old voters, but not of the new ones
 		assert.Equal(t, enough, c.Status().Commit >= joint, "held by a and %q", holders)
 	}
 }
@@ -90,8 +90,9 @@ func TestPaper_Section6_TheNewConfigurationWaitsForTheJointOne(t *testing.T) {
 	assert.Equal(t, joint+1, c.Status().ConfigIndex)
 }
 
-// "log entries are replicated to all servers in both configurations", and "any server from either configuration may serve
-// as leader" (§6): so members of both halves are asked for their votes, and both majorities elect.
+// "log entries are replicated to all servers in both configurations", and "any server from either configuration
+// may serve as leader" (§6): so a candidate asks the members of both halves for their votes, and needs both
+// majorities.
 func TestPaper_Section6_ElectionsNeedBothMajorities(t *testing.T) {
 	old := raft.NewConfiguration(membersNamed("abc"))
 	joint := raft.NewConfiguration(append(membersNamed("abc"), joining("d", raft.Voter)))
@@ -128,8 +129,8 @@ func TestPaper_Section6_ElectionsNeedBothMajorities(t *testing.T) {
 	}
 }
 
-// "If the leader crashes, a new leader may be chosen under either C_old or C_old,new, depending on whether the winning
-// candidate has received C_old,new." (§6) It finishes what the other one has begun.
+// "If the leader crashes, a new leader may be chosen under either C_old or C_old,new, depending on whether the
+// winning candidate has received C_old,new." (§6) The new leader finishes the change of the former one.
 func TestPaper_Section6_TheNextLeaderFinishesTheChange(t *testing.T) {
 	joint := raft.NewConfiguration(membersNamed("abc"))
 	joint.Members[2].Kind, joint.Level = raft.Learner, 1
@@ -147,8 +148,8 @@ func TestPaper_Section6_TheNextLeaderFinishesTheChange(t *testing.T) {
 	assert.Len(t, s.Config.Voters(), 2)
 }
 
-// "it replicates log entries but does not count itself in majorities", and "the leader steps down (returns to follower
-// state) once it has committed the C_new log entry" (§6). It hands over first.
+// "it replicates log entries but does not count itself in majorities", and "the leader steps down (returns to
+// follower state) once it has committed the C_new log entry" (§6). It transfers its leadership first.
 func TestPaper_Section6_ALeaderRemovesItself(t *testing.T) {
 	removing := func() *core {
 		c := replicating(t, 5, 1)
@@ -161,7 +162,7 @@ func TestPaper_Section6_ALeaderRemovesItself(t *testing.T) {
 	}
 	c := removing()
 	c.hold("b")
-	assert.Less(t, c.Status().Commit, c.Status().ConfigIndex, "a and b are one of the two new voters")
+	assert.Less(t, c.Status().Commit, c.Status().ConfigIndex, "of the two new voters, only b holds it")
 	assert.Zero(t, c.Removed())
 	out := c.acknowledge("c")
 	assert.Equal(t, c.Status().ConfigIndex, c.Status().Commit)
@@ -184,25 +185,25 @@ func TestPaper_Section6_ALeaderRemovesItself(t *testing.T) {
 		c.echo("b", c.Status().Last.Index)
 		c.echo("c", c.Status().Last.Index)
 	}
-	assert.Equal(t, raft.Follower, c.Leadership().Role, "it steps down although the other one does not take over")
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "it steps down even if the target does not campaign")
 	assert.Equal(t, raft.Term(5), c.Leadership().Term)
 
 	c = removing()
 	c.hold("bc")
 	c.persist()
 	c.echo("b", 0)
-	c.now += 2 * diskStallMax // the hand-over is over, and the disk, idle since, is to be tried
+	c.now += 2 * diskStallMax // the transfer is over, and a leader would check the idle disk
 	out = c.step(c.from("b", 5, raft.HeartbeatReply{Round: c.beat}), c.from("c", 5, raft.HeartbeatReply{Round: c.beat}))
 	require.Equal(t, raft.Follower, c.Leadership().Role)
-	assert.Nil(t, out.Write.Hard, "only a leader tries its disk")
+	assert.Nil(t, out.Write.Hard, "only a leader checks its disk")
 }
 
-// leadsByOthers has a member that asks for pre-votes elected by b and c, and commit an entry with them: what it holds and votes
-// itself does not count.
+// leadsByOthers lets a member that asks for pre-votes be elected by b and c, and commit an entry with them. Its
+// own vote and log do not count.
 func (c *core) leadsByOthers() {
 	c.t.Helper()
 	c.grantPreVote("b")
-	assert.Equal(c.t, raft.PreCandidate, c.Leadership().Role, "its own does not count")
+	assert.Equal(c.t, raft.PreCandidate, c.Leadership().Role, "its own vote does not count")
 	c.grantPreVote("c")
 	c.persist()
 	c.receive("b", 6, raft.VoteReply{Granted: true})
@@ -215,8 +216,8 @@ func (c *core) leadsByOthers() {
 	assert.Equal(c.t, c.Status().Last.Index, c.Status().Commit)
 }
 
-// A member that C_new removes or demotes may still be needed, as long as C_new is not known to be committed: it may be
-// among the only ones that hold it, and the members that have a vote could not outvote its log.
+// A member that C_new removes or demotes may still be needed until C_new is known to be committed. It may be
+// among the only holders of C_new, and the members that have a vote could not outvote its log.
 func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
 	joint, left := leaving("a", 4)
 	holding := func() *core {
@@ -239,9 +240,9 @@ func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
 	assert.EqualValues(t, 4, c.Removed())
 }
 
-// A learner that is to become a voter may still be needed, too. Say that the first leader appends C_old,new, in which it needs
-// the learner's vote, and falls. The next one does not know of C_old,new, brings its entries to the learner alone, and is
-// lost: then the learner's log is the longest, and nobody else can be elected.
+// A learner that is to become a voter may be needed, too. Say the first leader appends C_old,new, under which
+// it needs the learner's vote, and crashes. The next leader does not know of C_old,new, sends its entries only
+// to the learner, and is lost. Then the learner's log is the longest, and nobody else can be elected.
 func TestJoint_ALearnerThatIsToVoteMayLead(t *testing.T) {
 	learner, changing := learnerToVote()
 	holding := func(commit raft.Index, configs ...raft.Configuration) *core {
@@ -253,12 +254,12 @@ func TestJoint_ALearnerThatIsToVoteMayLead(t *testing.T) {
 	}
 	assert.Equal(t, raft.Follower, holding(3).Leadership().Role, "it stays a learner")
 	assert.Equal(t, raft.PreCandidate, holding(3, changing).Leadership().Role)
-	assert.Equal(t, raft.PreCandidate, holding(4, changing, learner).Leadership().Role, "that it was given up is not committed")
+	assert.Equal(t, raft.PreCandidate, holding(4, changing, learner).Leadership().Role, "the entry that gives it up is not committed")
 	assert.Equal(t, raft.Follower, holding(5, changing, learner).Leadership().Role, "it was given up")
 
 	c := holding(4, changing)
 	c.leadsByOthers()
-	assert.NotZero(t, c.Status().TransferringUntil, "it hands over to a voter")
+	assert.NotZero(t, c.Status().TransferringUntil, "it transfers its leadership to a voter")
 }
 
 // A learner that learns that it is to become a voter waits for an election timeout before it campaigns.
@@ -276,7 +277,7 @@ func TestJoint_ALearnerDoesNotCampaignAtOnce(t *testing.T) {
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
 }
 
-// learnerToVote is a configuration in which a is a learner, and the same while a is to become a voter.
+// learnerToVote returns a configuration in which a is a learner, and one in which a is to become a voter.
 func learnerToVote() (learner, changing raft.Configuration) {
 	a := raft.Member{ID: "a", Address: "a:1", Incarnation: 'a', Kind: raft.Learner}
 	learner = raft.NewConfiguration(append(membersNamed("bcd"), a))
@@ -287,8 +288,8 @@ func learnerToVote() (learner, changing raft.Configuration) {
 	return learner, changing
 }
 
-// A member that asks for pre-votes stops doing so once it learns that it is needed no longer. A late append of a leader that
-// has stepped down tells it, although the member does not follow that one any more.
+// A member that asks for pre-votes stops once it learns that it is no longer needed. It can learn this from a
+// late append of a leader that has stepped down, although it no longer follows that leader.
 func TestJoint_ARemovedMemberEndsItsCampaign(t *testing.T) {
 	joint, left := leaving("a", 4)
 	for commit, role := range map[raft.Index]raft.Role{3: raft.PreCandidate, 4: raft.Follower} {
@@ -305,7 +306,7 @@ func TestJoint_ARemovedMemberEndsItsCampaign(t *testing.T) {
 	}
 }
 
-// A leader that has removed itself and hears the new voters no more steps down.
+// A leader that has removed itself steps down when it no longer hears the new voters.
 func TestJoint_ARemovedLeaderNeedsTheOthers(t *testing.T) {
 	c := replicating(t, 5, 1)
 	c.change(remove("a", "b"))
@@ -318,7 +319,7 @@ func TestJoint_ARemovedLeaderNeedsTheOthers(t *testing.T) {
 	assert.Equal(t, raft.Follower, c.Leadership().Role)
 }
 
-// While the voters change, no read is confirmed, and no leader stays, with one half alone.
+// While the voters change, one half alone neither confirms reads nor keeps a leader in office.
 func TestJoint_ReadsAndCheckQuorumNeedBothHalves(t *testing.T) {
 	begun := func() *core {
 		c := caughtUp(t)
@@ -346,8 +347,9 @@ func TestJoint_ReadsAndCheckQuorumNeedBothHalves(t *testing.T) {
 	}
 }
 
-// A promoted member that has not heard of it must vote: its vote may be needed (§6 and dissertation §4.1: a server grants
-// its vote to a candidate that is not part of its latest configuration, and votes whatever it is there itself).
+// A promoted member that has not heard of its promotion must vote: its vote may be needed. (§6 and dissertation
+// §4.1: a server grants its vote to a candidate that is not part of its latest configuration, and votes
+// whatever its own role there is.)
 func TestJoint_LearnersAndStrangersVote(t *testing.T) {
 	members := membersNamed("abc")
 	members[0].Kind = raft.Learner
@@ -361,7 +363,7 @@ func TestJoint_LearnersAndStrangersVote(t *testing.T) {
 	assert.Equal(t, raft.Follower, c.Leadership().Role, "a learner does not campaign")
 }
 
-// A candidate whose removal is committed here is not answered: it would not be elected.
+// A candidate whose removal is committed here gets no answer: it could not be elected.
 func TestJoint_ARemovedCandidateIsNotAnswered(t *testing.T) {
 	c := withLearner(t)
 	c.change(remove("c"))
@@ -400,7 +402,8 @@ func TestStart_ARemovedMemberIsRefused(t *testing.T) {
 	}
 }
 
-// The target of a transfer votes in the new configuration: one that is leaving would have to hand over itself.
+// The target of a transfer has a vote in the new configuration: a leaving target would have to transfer its
+// leadership, too.
 func TestJoint_ATransferGoesToANewVoter(t *testing.T) {
 	c := caughtUp(t)
 	c.change(raft.Change{Promote: []raft.Peer{peer("d")}, Remove: []raft.Peer{peer("b"), peer("c")}})
@@ -417,8 +420,8 @@ func TestJoint_ATransferGoesToANewVoter(t *testing.T) {
 	assert.Contains(t, bodies(c.out.Send, "d"), raft.TimeoutNow{})
 }
 
-// A leader that is told to go on despite silent members may hear no quorum from then on. It gives them an election timeout
-// to come back, and steps down.
+// A change despite silent members may leave the leader without a quorum that it hears. It waits an election
+// timeout for them, and then steps down.
 func TestChange_DespiteTheSilentMayEndTheLeadership(t *testing.T) {
 	c := replicating(t, 5, 1)
 	for range 20 { // b is silent
@@ -444,11 +447,11 @@ func TestJoint_FewerVotersMayCommitMore(t *testing.T) {
 	c.persist()
 	c.receive("b", 5, raft.AppendReply{Match: joint})
 	assert.False(t, c.Status().Config.Joint())
-	assert.Equal(t, joint+1, c.Status().Commit, "x, which only this member holds, is committed by C_new")
+	assert.Equal(t, joint+1, c.Status().Commit, "C_new commits x, which only this member holds")
 }
 
-// A leader whose disk stands still, while another one could lead, changes no members.
-func TestJoint_NotWhileTheDiskStandsStill(t *testing.T) {
+// A leader whose disk has stalled, while another member could lead, starts no membership change.
+func TestJoint_NotWhileTheDiskIsStalled(t *testing.T) {
 	c := caughtUp(t)
 	c.change(promote("d"))
 	c.persist()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Beyond each limit proposals are refused; none is queued.
+// Proposals beyond a limit are refused. None is queued.
 func TestPropose_BeyondALimitIsRefused(t *testing.T) {
 	refusal := func(out raft.Output) raft.RefusalKind { return out.Answers[len(out.Answers)-1].Refusal }
 
@@ -36,7 +36,7 @@ func TestPropose_BeyondALimitIsRefused(t *testing.T) {
 		require.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))))
 	}
 	require.Zero(t, refusal(c.propose("x")))
-	assert.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))), "what is let in does not depend on its size")
+	assert.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))), "a proposal of any size is accepted below the limit")
 	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")))
 
 	c = replicating(t, 2, 1)
@@ -50,7 +50,7 @@ func TestPropose_BeyondALimitIsRefused(t *testing.T) {
 	assert.Zero(t, refusal(c.propose("x")))
 }
 
-// Every request is answered: accepted, and again only if leadership ended while it was pending.
+// Every request is answered as accepted. It is answered again only if leadership ended while it was pending.
 func TestAnswer_ProposalsOfALostTerm(t *testing.T) {
 	t.Run("unknown: the entry is still in the log", func(t *testing.T) {
 		c := replicating(t, 2, 1)
@@ -94,7 +94,7 @@ func TestAnswer_ProposalsOfALostTerm(t *testing.T) {
 	})
 }
 
-// carries tells a core what an append to a member carries; 0: as much as any configuration allows.
+// carries reports to the core the limit of an append to a member; 0: the largest that any configuration allows.
 func (c *core) carries(id raft.NodeID, bytes int) raft.Output {
 	return c.step(raft.PeerUp{ID: id, Incarnation: peer(id).Incarnation, AppendBytesMax: bytes})
 }
@@ -119,21 +119,21 @@ func TestPropose_NoCommandIsTooLargeForAMember(t *testing.T) {
 	c.carries("c", raft.RecordOverheadBytes+50)
 	assert.Equal(t, &raft.TooLargeError{Bytes: 60, Limit: 50, Member: "c"}, tooLarge(c, 60), "the smallest limit counts")
 	c.step(raft.PeerLost{Peer: peer("c")})
-	assert.NotNil(t, tooLarge(c, 60), "also of a member that is away")
+	assert.NotNil(t, tooLarge(c, 60), "the limit of an unreachable member counts, too")
 	c.step(raft.PeerUp{ID: "c", Incarnation: 999, AppendBytesMax: 1})
 	c.step(raft.PeerUp{ID: "d", Incarnation: 5, AppendBytesMax: 1})
-	assert.Nil(t, tooLarge(c, 50), "but not of one that is no member")
+	assert.Nil(t, tooLarge(c, 50), "the limit of a removed member does not count")
 	c.carries("b", 0)
 	c.carries("c", 0)
 	assert.Nil(t, tooLarge(c, 100))
 	assert.Equal(t, &raft.TooLargeError{Bytes: 101, Limit: 100}, tooLarge(c, 101), "its own limit")
 	c.carries("b", 1)
-	assert.Equal(t, 0, tooLarge(c, 1).Limit, "a member that takes next to nothing")
+	assert.Equal(t, 0, tooLarge(c, 1).Limit, "a member that accepts almost nothing")
 	assert.ErrorContains(t, tooLarge(c, 1), "that b can be sent")
 }
 
-// oversizedFor returns a leader of term 3 that takes snapshots, whose entry 10 is committed and too large for b, and the
-// output with which it learns that.
+// oversizedFor returns a leader of term 3 that takes snapshots, whose committed entry 10 is too large for b.
+// The output is that of the step in which it learns this.
 func oversizedFor(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Output) {
 	c := compactedLeader(t, change)
 	c.carries("b", 100)
@@ -143,11 +143,11 @@ func oversizedFor(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Outp
 	c.persist()
 	c.receive("c", 3, raft.AppendReply{Match: 10})
 	require.EqualValues(t, 10, c.Status().Commit)
-	c.carries("b", 100) // it has come back with a small limit
+	c.carries("b", 100) // b has come back with a small limit
 	return c, c.drops("b", 9, 10)
 }
 
-// drops reports that the entry at last was not sent to a member, because it is too large.
+// drops reports that the entry at last was not sent to a member because it is too large.
 func (c *core) drops(to raft.NodeID, after, last raft.Index) raft.Output {
 	return c.step(raft.SendDropped{
 		To: peer(to), Span: raft.Span{After: after, Last: last}, Oversized: id(after+1, 3), OversizedBytes: 242,
@@ -161,13 +161,13 @@ func TestOversized_AMemberIsBroughtASnapshotThatCoversTheEntry(t *testing.T) {
 	assert.Equal(t, id(10, 3), p.Oversized)
 	assert.Equal(t, 242, p.OversizedBytes)
 	assert.EqualValues(t, 11, p.Next)
-	assert.Zero(t, p.Offered, "the recorded one does not cover it")
+	assert.Zero(t, p.Offered, "the recorded snapshot does not cover the entry")
 	assert.Empty(t, appends(out.Send, "b"))
-	if out.Keep == nil || out.Keep.Take == nil { // once it is being applied
+	if out.Keep == nil || out.Keep.Take == nil { // it comes once the entry is being applied
 		out = c.step(raft.Applied{ID: id(10, 3)})
 	}
 	require.NotNil(t, out.Keep)
-	require.NotNil(t, out.Keep.Take, "one is taken for it, although the policy calls for none")
+	require.NotNil(t, out.Keep.Take, "a snapshot is taken for the member, although the policy requires none")
 	assert.Equal(t, id(10, 3), out.Keep.Take.ID)
 	taken(c, out.Keep.Take, 2)
 	out = c.persist()
@@ -182,7 +182,7 @@ func TestOversized_AMemberIsBroughtASnapshotThatCoversTheEntry(t *testing.T) {
 func TestOversized_AMemberWhoseLimitHasGrownIsSentTheEntry(t *testing.T) {
 	c, _ := oversizedFor(t, nil)
 	c.carries("b", 241)
-	assert.Equal(t, "snapshot", c.progress("b").State, "it has not grown enough")
+	assert.Equal(t, "snapshot", c.progress("b").State, "the limit has not grown enough")
 	out := c.carries("b", 242)
 	assert.Equal(t, []raft.Span{{After: 9, Last: 10}}, appends(out.Send, "b"))
 	assert.Equal(t, "probe", c.progress("b").State)
@@ -239,7 +239,7 @@ func TestOversized_WithoutSnapshotsTheMemberWaitsAndIsNamed(t *testing.T) {
 	assert.Equal(t, "probe", c.progress("b").State)
 }
 
-// What strangers say takes no room from what members say.
+// The limits of strangers do not displace those of members.
 func TestPropose_TheLimitOfAMemberIsKeptWhateverStrangersSay(t *testing.T) {
 	c := replicating(t, 2, 1)
 	for i := range 2 * raft.MembersMax {

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The voters do not change while a majority of the new ones would not be heard: the cluster would stand still at once.
+// The voters do not change while a majority of the new ones is silent: otherwise the cluster would stall at
+// once.
 func TestLiveMajority_IsNeeded(t *testing.T) {
 	silent := func(t *testing.T) *core { // c is not heard
 		c := caughtUp(t)
@@ -35,11 +36,11 @@ func TestLiveMajority_IsNeeded(t *testing.T) {
 	assert.Equal(t, []raft.AnswerKind{raft.AnswerAccepted}, c.answered(), "a and b remain, and are heard")
 }
 
-// It is judged again when the members have caught up, and waited for.
+// The majority is checked again when the members have caught up, and the change waits for it.
 func TestLiveMajority_IsWaitedFor(t *testing.T) {
 	ch := addVoter("d")
 	ch.Remove = []raft.Peer{peer("b")}
-	begun := func() *core { // {a c d} are to vote, and c becomes silent, and d
+	begun := func() *core { // {a c d} are to vote, and c and d become silent
 		c := joins(t, ch)
 		c.answering(2*electionTimeout, "b")
 		return c
@@ -53,7 +54,7 @@ func TestLiveMajority_IsWaitedFor(t *testing.T) {
 	ch.Demote = []raft.Peer{peer("a")}
 	c = begun() // {c d}
 	c.hold("d")
-	require.True(t, c.Status().Config.Changing(), "d alone is none")
+	require.True(t, c.Status().Config.Changing(), "d alone is no majority")
 	assert.Empty(t, c.Status().Change.Waiting)
 	began := c.now
 	for c.Status().Config.Changing() {
@@ -72,7 +73,7 @@ func TestLiveMajority_IsWaitedFor(t *testing.T) {
 	assert.True(t, c.Status().Config.Joint(), "c is back")
 }
 
-// A member that has caught up and is silent again, over and over, does not prolong the wait for the others.
+// A member that repeatedly catches up and falls silent again does not prolong the wait for the others.
 func TestLiveMajority_IsNotWaitedForByAMemberThatComesAndGoes(t *testing.T) {
 	ch := addVoter("d")
 	ch.Patience = 2 * time.Second
@@ -84,7 +85,7 @@ func TestLiveMajority_IsNotWaitedForByAMemberThatComesAndGoes(t *testing.T) {
 		require.Empty(t, c.Status().Change.Waiting)
 		return c
 	}
-	goes := func(c *core) { // d does
+	goes := func(c *core) { // d comes and goes
 		c.propose("x")
 		c.hold("b")
 		c.answering(2*electionTimeout, "b")
@@ -108,10 +109,10 @@ func TestLiveMajority_IsNotWaitedForByAMemberThatComesAndGoes(t *testing.T) {
 		goes(c)
 	}
 	c.hold("d")
-	assert.True(t, c.Status().Config.Changing(), "c was back, and has all of the time again")
+	assert.True(t, c.Status().Config.Changing(), "c was back, so its time began again")
 }
 
-// In the first moments of its term, a leader may not have heard of everybody: it waits before it refuses.
+// At the beginning of its term, a leader may not have heard everybody yet: it waits before it refuses.
 func TestLiveMajority_ANewLeaderWaits(t *testing.T) {
 	c := leaderOf(t, "abc", 5, 1)
 	c.hold("b")
@@ -133,7 +134,7 @@ func TestLiveMajority_ANewLeaderWaits(t *testing.T) {
 	c.assertRefused(raft.RefusedQuorumLoss, new(*raft.QuorumLossError))
 }
 
-// The silent voters that the caller has named may be silent when the members have caught up, too.
+// The voters that the caller has named in Despite may still be silent when the members have caught up.
 func TestLiveMajority_DespiteCountsUntilTheChangeEnds(t *testing.T) {
 	for despite, enters := range map[raft.NodeID]bool{"c": true, "b": false} {
 		ch := addVoter("d")

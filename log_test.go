@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// logOf holds one entry for each term, from index 1 on; bootstrap is left aside.
+// logOf returns a log with one entry for each term, from index 1 on, without the content of the bootstrap.
 func logOf(terms ...Term) *log {
 	l := newLog(StoredLog{})
 	for i, term := range terms {
@@ -39,8 +39,8 @@ func TestLog_Has(t *testing.T) {
 		id   EntryID
 		want bool
 	}{
-		{"the place before the log", EntryID{0, 0}, true},
-		{"that place in another term", EntryID{1, 0}, false},
+		{"the position before the log", EntryID{0, 0}, true},
+		{"that position in another term", EntryID{1, 0}, false},
 		{"an entry", EntryID{1, 3}, true},
 		{"the last", EntryID{4, 4}, true},
 		{"another term at its place", EntryID{3, 4}, false},
@@ -75,15 +75,15 @@ func TestLog_LastWithTermAtMost(t *testing.T) {
 	require.Equal(t, EntryID{}, logOf(3, 3).lastWithTermAtMost(2, 2), "no entry is old enough")
 }
 
-// compactedLog is logOf with everything up to base gone.
+// compactedLog returns logOf, compacted up to base.
 func compactedLog(base Index, terms ...Term) *log {
 	l := logOf(terms...)
 	l.compact(Base{ID: l.id(base)})
 	return l
 }
 
-// The border of a compacted log, from both sides. Everything up to the base is committed, so every later leader has it,
-// and it matches every append that is possible at all.
+// The border of a compacted log, from both sides. Everything up to the base is committed, so every later leader
+// has it, and it matches every possible append.
 func TestLog_AtTheBase(t *testing.T) {
 	l := compactedLog(4, 0, 1, 1, 4, 4, 6) // base 4@4, then 5@4 6@6
 	for _, row := range []struct {
@@ -91,7 +91,7 @@ func TestLog_AtTheBase(t *testing.T) {
 		id   EntryID
 		want bool
 	}{
-		{"the place before the log", EntryID{0, 0}, true},
+		{"the position before the log", EntryID{0, 0}, true},
 		{"below the base, an earlier term", EntryID{1, 3}, true},
 		{"below the base, the term of the base", EntryID{4, 3}, true},
 		{"below the base, a later term", EntryID{5, 3}, false},
@@ -106,7 +106,7 @@ func TestLog_AtTheBase(t *testing.T) {
 		require.Equal(t, row.want, l.has(row.id), row.rule)
 	}
 	require.Equal(t, []Term{4, 4, 6}, []Term{l.term(4), l.term(5), l.term(6)})
-	require.Equal(t, EntryID{4, 4}, l.known(3), "what was compacted is known by the base")
+	require.Equal(t, EntryID{4, 4}, l.known(3), "the base stands for the compacted entries")
 	require.Equal(t, EntryID{4, 4}, l.known(4))
 	require.Equal(t, EntryID{4, 5}, l.known(5))
 	require.Panics(t, func() { l.term(3) }, "nothing below the base has a term")
@@ -201,7 +201,7 @@ func TestLog_Cut(t *testing.T) {
 	}
 }
 
-// naiveLog is what StoredLog stands for: every entry.
+// naiveLog is the model of a StoredLog: it keeps every entry.
 type naiveLog []Entry
 
 func (n naiveLog) last() EntryID {
@@ -250,14 +250,14 @@ func (n naiveLog) follower(term Term, bytes int) Entry {
 	return e
 }
 
-// configurationNamed names its entry.
+// configurationNamed returns a configuration whose text names its entry.
 func configurationNamed(id EntryID) Configuration {
 	c := aBootstrap(1).Configuration
 	c.Members[0].Meta, c.Level = id.String(), featureLevelMembers
 	return c
 }
 
-// someSize is mostly small, now and then large.
+// someSize returns a size that is usually small and sometimes large.
 func someSize(random *rand.Rand) int {
 	if random.IntN(200) == 0 {
 		return random.IntN(10 * sizeMarkBytes)
@@ -318,7 +318,7 @@ func assertConfigs(t *testing.T, stored *StoredLog, naive naiveLog) {
 	}
 	require.Equal(t, stored.configAt(naive.last().Index), stored.config())
 	if len(stored.Configs) > 0 {
-		require.Greater(t, stored.Configs[0].Index, stored.Base.ID.Index, "what is compacted is not kept")
+		require.Greater(t, stored.Configs[0].Index, stored.Base.ID.Index, "compacted configurations are not kept")
 	}
 }
 
@@ -375,7 +375,8 @@ func TestStoredLog_MayBeginBehindAnyEntry(t *testing.T) {
 	require.EqualValues(t, 5*(100+RecordOverheadBytes), stored.bytesUpTo(1005))
 }
 
-// A compacted log tells of the entries that are left what the whole one would, and may be truncated and go on.
+// A compacted log gives the same answers about its remaining entries as the whole log. It may be truncated and
+// continued.
 func TestStoredLog_ACompactedLogTellsOfTheRest(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -418,7 +419,7 @@ func TestStoredLog_ACompactedLogTellsOfTheRest(t *testing.T) {
 	}
 }
 
-// A log that goes on after a truncation writes over nothing that a copy of it holds.
+// A log that continues after a truncation does not overwrite anything that a copy of it holds.
 func TestStoredLog_CopiesKeepTheirConfigurations(t *testing.T) {
 	var first StoredLog
 	for i := range Index(4) {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// suspected is a member of abc in term 6 whose log is 1@0 2@1 3@1 4@3 5@3, and to which the leader e of that term has shown
-// that it has acknowledged up to 9. Its configuration does not name e.
+// suspected returns a member of abc in term 6 whose log is 1@0 2@1 3@1 4@3 5@3. The leader e of that term has
+// shown that the member has acknowledged entries up to 9. The member's configuration does not name e.
 func suspected(t *testing.T) *core {
 	t.Helper()
 	c := follower(t, 5, 1, 1, 3, 3)
@@ -21,15 +21,15 @@ func suspected(t *testing.T) *core {
 	return c
 }
 
-// namesE is the configuration of abc in which e is a learner.
+// namesE returns the configuration of abc in which e is a learner.
 func namesE() raft.Configuration {
 	c := raft.NewConfiguration(append(membersNamed("abc"), joining("e", raft.Learner)))
 	c.Level = 1
 	return c
 }
 
-// A member may have acknowledged what its configuration does not know of: then its vote would elect a candidate that lacks
-// a committed entry. It keeps its vote in every later term, too.
+// A member may have acknowledged more than its configuration shows. Then its vote could elect a candidate that
+// lacks a committed entry. So it withholds its vote in every later term, too.
 func TestSuspected_NeitherVotesNorCampaigns(t *testing.T) {
 	for rule, ask := range map[string]func(c *core) raft.Output{
 		"a vote in this term":         func(c *core) raft.Output { return c.receive("b", 6, raft.VoteRequest{Last: id(9, 6)}) },
@@ -44,7 +44,7 @@ func TestSuspected_NeitherVotesNorCampaigns(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			c := suspected(t)
-			c.after(afterAnyTimeout) // e is heard no more
+			c.after(afterAnyTimeout) // e has fallen silent
 			for range 3 {
 				ask(c)
 				for _, m := range append(c.out.Send, c.out.Write.Then...) {
@@ -68,7 +68,7 @@ func TestSuspected_NeitherVotesNorCampaigns(t *testing.T) {
 	})
 }
 
-// What it says to that leader must not count: it may have forgotten a vote as well as entries.
+// Its answers to that leader must not count: it may have forgotten a vote as well as entries.
 func TestSuspected_TellsThatLeaderOfTheLossInsteadOfFollowingIt(t *testing.T) {
 	c := suspected(t)
 	conflict := raft.AppendConflict{Prev: 9, Hint: id(5, 3), Acknowledged: 9}
@@ -82,7 +82,8 @@ func TestSuspected_TellsThatLeaderOfTheLossInsteadOfFollowingIt(t *testing.T) {
 	assert.IsType(t, raft.HeartbeatReply{}, out.Write.Then[0].Body, "a later leader was elected without its vote")
 }
 
-// A leader of a later term brings the configuration that names the one which has shown the loss: it was no stranger.
+// A leader of a later term brings the configuration that names the leader that showed the loss: it was no
+// stranger.
 func TestSuspected_MarksItsStoreOnceItsConfigurationNamesThatLeader(t *testing.T) {
 	for rule, learn := range map[string]func(c *core) raft.Output{
 		"by an append": func(c *core) raft.Output {
@@ -113,19 +114,20 @@ func TestSuspected_MarksItsStoreOnceItsConfigurationNamesThatLeader(t *testing.T
 			assert.Equal(t, c.Status().Last, last, "the store holds what the member has")
 			assert.Equal(t, rule == "by a snapshot", out.Write.Snapshot != nil && out.Write.Log.Reset)
 			c.persist()
-			assert.Empty(t, c.receive("e", 7, raft.Heartbeat{}).Send, "e has not asked for it in this term")
+			assert.Empty(t, c.receive("e", 7, raft.Heartbeat{}).Send, "e has not shown a loss in this term")
 		})
 	}
 }
 
-// It votes again once its log holds an entry of a later term. Whoever led that term was elected without its vote, so it had
-// all committed entries, and so does this member now. A stranger silences nobody for good.
+// The member votes again once its log holds an entry of a later term. The leader of that term was elected
+// without its vote, so that leader had all committed entries, and now this member has them, too. A stranger
+// cannot silence a member forever.
 func TestSuspected_UntilALaterLeaderHasBroughtItsLogUpToDate(t *testing.T) {
 	c := suspected(t)
 	c.append("b", 7, id(4, 3), 0)
-	assert.Equal(t, peer("e"), c.Status().Suspected, "b has led it, and has not brought an entry of its term")
+	assert.Equal(t, peer("e"), c.Status().Suspected, "b has led it, but has not sent an entry of its own term")
 	c.append("b", 7, id(5, 3), 0, 6, 6, 6)
-	assert.Equal(t, peer("e"), c.Status().Suspected, "nor has it now")
+	assert.Equal(t, peer("e"), c.Status().Suspected, "b has still not sent one")
 	out := c.append("b", 7, id(8, 6), 0, 7)
 	assert.Contains(t, traced(out), raft.TraceTrusted)
 	assert.Zero(t, c.Status().Suspected)
@@ -136,7 +138,7 @@ func TestSuspected_UntilALaterLeaderHasBroughtItsLogUpToDate(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.VoteReply{Granted: true, Wall: int64(c.now)}}, bodies(out.Write.Then, "d"))
 }
 
-// A term has one leader, so a stranger that claims to lead that of a member is a liar.
+// A term has one leader, so a stranger that claims to lead the term of a member's leader is lying.
 func TestSuspected_UntilAMemberLeadsTheSameTerm(t *testing.T) {
 	c := suspected(t)
 	c.receive("d", 6, raft.Heartbeat{})
@@ -148,10 +150,10 @@ func TestSuspected_UntilAMemberLeadsTheSameTerm(t *testing.T) {
 	out := c.receive("b", 6, raft.Heartbeat{})
 	assert.Contains(t, traced(out), raft.TraceTrusted)
 	assert.Zero(t, c.Status().Suspected)
-	assert.EqualValues(t, "e", c.Leadership().Leader, "it cannot tell who leads, but it may vote in the next term")
+	assert.EqualValues(t, "e", c.Leadership().Leader, "it does not know who leads, but it may vote in the next term")
 }
 
-// The leader that has shown the loss brings no trust by what it appends itself.
+// Appends of the leader that has shown the loss do not end the suspicion.
 func TestSuspected_ThroughoutTheTermOfThatLeader(t *testing.T) {
 	c := suspected(t)
 	c.append("e", 6, id(5, 3), 0, 6, 6, 6, 6)
@@ -159,10 +161,11 @@ func TestSuspected_ThroughoutTheTermOfThatLeader(t *testing.T) {
 	assert.Equal(t, peer("e"), c.Status().Suspected)
 	c.append("e", 6, id(10, 6), 0)
 	c.receive("e", 6, appendOf(id(12, 6), 12))
-	assert.NotContains(t, traced(c.out), raft.TraceSuspected, "it is told once")
+	assert.NotContains(t, traced(c.out), raft.TraceSuspected, "it is reported once")
 }
 
-// Such a report may come while the member asks for pre-votes: that leader has stepped down, and its append was late.
+// The report may come while the member asks for pre-votes: that leader has stepped down, and its append was
+// late.
 func TestSuspected_EndsItsOwnAttempt(t *testing.T) {
 	c := follower(t, 5, 1, 1, 3, 3)
 	c.receive("e", 6, raft.Heartbeat{})
@@ -176,7 +179,8 @@ func TestSuspected_EndsItsOwnAttempt(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 6, Role: raft.Follower}, c.Leadership())
 }
 
-// The leader brings nothing, so a member with an empty store is suspected, too: in a higher term it could vote for anybody.
+// A member with an empty store is suspected, too: the leader sends it nothing, and in a higher term it could
+// vote for anybody.
 func TestSuspected_WithoutALog(t *testing.T) {
 	c := newUninitialized(t, "abc")
 	c.receive("e", 6, appendOf(id(9, 6), 9))
@@ -186,8 +190,9 @@ func TestSuspected_WithoutALog(t *testing.T) {
 	assert.Empty(t, bodies(out.Write.Then, "b"))
 }
 
-// On its older image, a has voted for b in term 6, whose leader is e by the newer configuration: with the vote that a has
-// forgotten, or without it. So both lead term 6, and neither lies. b lacks 9@6, which a has acknowledged to e.
+// On its older image, a has voted for b in term 6. By the newer configuration, e leads term 6, with the vote
+// that a has forgotten, or without it. So both lead term 6, and neither lies. b lacks 9@6, which a has
+// acknowledged to e.
 func TestSuspected_TheMemberThatItElectedItselfProvesNothing(t *testing.T) {
 	c := follower(t, 5, 1, 1, 3, 3)
 	c.timeout()
@@ -214,7 +219,7 @@ func TestSuspected_AGrantOfTheSameStepDoesNotLeave(t *testing.T) {
 	assert.NotContains(t, bodies(append(out.Send, out.Write.Then...), "b"), raft.VoteReply{Granted: true, Wall: int64(c.now)})
 }
 
-// A restart forgets it, as the decision says.
+// A restart clears the suspicion, as the decision says.
 func TestSuspected_UntilARestart(t *testing.T) {
 	c := follower(t, 6, 1, 1, 3, 3)
 	assert.Zero(t, c.Status().Suspected)
@@ -222,9 +227,9 @@ func TestSuspected_UntilARestart(t *testing.T) {
 	assert.Len(t, out.Write.Then, 1)
 }
 
-// The schedule for which the rule is there. a, b, c become a, d, e while a runs. a comes back with an older image of its disk, on
-// which it is still one of a, b, c. The leader e, which has committed with a alone, shows it what it has lost, and
-// fails. d lacks what was committed, and needs a's vote.
+// This is the schedule behind the rule. The members a, b, c become a, d, e while a runs. a returns with an
+// older image of its disk, on which the members are still a, b, c. The leader e, which has committed with a
+// alone, shows a the loss, and fails. d lacks the committed entries, and needs a's vote.
 func TestSuspected_DoesNotElectWhoLacksWhatItAcknowledged(t *testing.T) {
 	c := suspected(t)
 	c.after(afterAnyTimeout)
@@ -243,9 +248,9 @@ func TestSuspected_DoesNotElectWhoLacksWhatItAcknowledged(t *testing.T) {
 	assert.NotNil(t, c.out.Write.Mark)
 }
 
-// Acknowledged entries are durable (§3.8), and only a leader of a newer term may have them truncated (Leader
-// Append-Only). So a conflict below what was acknowledged proves a loss, if it was answered after the
-// acknowledgement, which the echo of the request shows. Nothing else proves a loss.
+// Acknowledged entries are durable (§3.8), and only a leader of a newer term may truncate them (Leader
+// Append-Only). So a conflict below an acknowledged index proves a loss, if it was answered after the
+// acknowledgement. The echo of the request shows the order. Nothing else proves a loss.
 func TestStale_OnlyAnAnswerGivenAfterTheAcknowledgementProvesALoss(t *testing.T) {
 	// Our log: 1@0 2@1 3@1 4@4 5@4 6@6 (the no-op), all of it acknowledged by b and c in term 6.
 	conflict := func(prev raft.Index, hint raft.EntryID, acknowledged raft.Index) raft.AppendConflict {
@@ -258,17 +263,17 @@ func TestStale_OnlyAnAnswerGivenAfterTheAcknowledgementProvesALoss(t *testing.T)
 		body  raft.Body
 		stale bool
 	}{
-		{"it lacks the very entry that it acknowledged", peer("b"), 6, conflict(6, id(5, 4), 6), true},
+		{"it lacks the last entry that it acknowledged", peer("b"), 6, conflict(6, id(5, 4), 6), true},
 		{"it lacks all of it", peer("b"), 6, conflict(6, id(0, 0), 6), true},
-		{"what it lacks was asked for further on", peer("b"), 6, conflict(7, id(5, 4), 6), true},
+		{"the append that shows the loss is further on", peer("b"), 6, conflict(7, id(5, 4), 6), true},
 		{"it has other entries in their place", peer("b"), 6, conflict(7, id(7, 3), 6), true},
-		{"it lacks what it had acknowledged when it was asked, if not the last of it", peer("b"), 6, conflict(7, id(3, 1), 4), true},
+		{"it lacks entries that it had acknowledged before the append, though not the latest ones", peer("b"), 6, conflict(7, id(3, 1), 4), true},
 
 		{"an earlier answer that comes late", peer("b"), 6, conflict(6, id(3, 1), 0), false},
-		{"a late answer to what was sent after an earlier acknowledgement", peer("b"), 6, conflict(6, id(4, 4), 4), false},
-		{"it lacks what it never acknowledged", peer("b"), 6, conflict(7, id(6, 6), 6), false},
+		{"a late answer to an append from after an earlier acknowledgement", peer("b"), 6, conflict(6, id(4, 4), 4), false},
+		{"it lacks an entry that it never acknowledged", peer("b"), 6, conflict(7, id(6, 6), 6), false},
 		{"it claims to have acknowledged more than it has", peer("b"), 6, conflict(7, id(3, 1), 7), false},
-		{"it names an acknowledgement beyond what was asked", peer("b"), 6, conflict(4, id(3, 1), 6), false},
+		{"it names an acknowledgement beyond the append", peer("b"), 6, conflict(4, id(3, 1), 6), false},
 		{"an honest restart answers a heartbeat with 0", peer("b"), 6, raft.HeartbeatReply{Match: 0}, false},
 		{"an acknowledgement of less is an old one", peer("b"), 6, raft.AppendReply{Match: 2}, false},
 		{"an answer of an earlier term", peer("b"), 5, conflict(6, id(3, 1), 6), false},
@@ -293,7 +298,7 @@ func TestStale_OnlyAnAnswerGivenAfterTheAcknowledgementProvesALoss(t *testing.T)
 	}
 }
 
-// progress returns what a leader knows about another member; zero if it no longer leads.
+// progress returns a leader's view of another member, or zero if it no longer leads.
 func (c *core) progress(id raft.NodeID) raft.PeerProgress {
 	for _, p := range c.Status().Peers {
 		if p.ID == id {
@@ -325,7 +330,7 @@ func TestStale_AMatchOfAnEarlierTermProvesNothing(t *testing.T) {
 	assert.NotContains(t, traced(out), raft.TraceStaleMember)
 }
 
-// Every append says what its receiver had acknowledged in this term when it was made.
+// Every append names the index that its receiver had acknowledged in this term when it was made.
 func TestStale_EachAppendNamesWhatWasAcknowledged(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	first := raft.AppendRequest{Prev: id(2, 1), Last: id(3, 2), Commit: 0, Generation: 1}
@@ -335,7 +340,7 @@ func TestStale_EachAppendNamesWhatWasAcknowledged(t *testing.T) {
 	assert.Equal(t, []raft.Body{next}, bodies(c.propose("x").Send, "b"))
 }
 
-// lostBy is a leader of abc to whom b has acknowledged everything, and then lacked it.
+// lostBy returns a leader of abc to which b has acknowledged everything, and then shown that it lacks it.
 func lostBy(t *testing.T) *core {
 	t.Helper()
 	c := leaderOf(t, "abc", 2, 1)
@@ -354,7 +359,7 @@ func TestStale_CountsForNoCommit(t *testing.T) {
 	c.persist()
 	c.receive("b", 2, raft.AppendReply{Match: 4})
 	c.echo("b", 4)
-	assert.EqualValues(t, 3, c.Status().Commit, "b acknowledges what it was never sent")
+	assert.EqualValues(t, 3, c.Status().Commit, "b acknowledges entries that it was never sent")
 	c.receive("c", 2, raft.AppendReply{Match: 4})
 	assert.EqualValues(t, 4, c.Status().Commit)
 }
@@ -366,7 +371,8 @@ func TestStale_CountsForNoRead(t *testing.T) {
 	assert.Len(t, c.echo("c", 3).Answers, 1)
 }
 
-// An older image may use the ids of requests again: an answer to the earlier one must not pass for another.
+// A member on an older image may reuse request ids: it must not take the answer to an earlier request for the
+// answer to a new one.
 func TestStale_ItsReadsAreRefusedAtOnce(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	c.persist()
@@ -410,14 +416,14 @@ func TestStale_IsNoTargetOfATransfer(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.TimeoutNow{}}, bodies(out.Send, "c"))
 }
 
-// A read of a stale member is refused: the member could never apply what the read needs.
+// The leader refuses a read of a stale member: the member could never apply the entries that the read needs.
 func TestStale_ReadsNothingThroughTheLeader(t *testing.T) {
 	c := lostBy(t)
 	request := raft.ReadRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}}
 	assert.Equal(t, []raft.Body{raft.ReadReply{ID: request.ID, Refusal: raft.RefusedNotLeader}}, bodies(c.receive("b", 2, request).Send, "b"))
 }
 
-// A stale member is only sent the append that shows its loss, and heartbeats, whatever happens to its connection.
+// A stale member gets only heartbeats and the append that shows its loss, whatever happens to its connection.
 func TestStale_IsRefusedWithThePaceOfHeartbeats(t *testing.T) {
 	refusal := raft.AppendRequest{Prev: id(3, 2), Last: id(3, 2), Acknowledged: 3, Generation: 1}
 	c := lostBy(t)
@@ -441,8 +447,8 @@ func TestStale_IsRefusedWithThePaceOfHeartbeats(t *testing.T) {
 	assert.Equal(t, 6, refusals)
 }
 
-// A stale target cannot take over the leadership: the transfer ends as soon as the leader notices it.
-func TestStale_EndsAHandOverToIt(t *testing.T) {
+// A stale target cannot become the leader: the transfer ends as soon as the leader notices.
+func TestStale_EndsATransferToIt(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		c := heardLeader(t)
 		if !told {
@@ -458,7 +464,7 @@ func TestStale_EndsAHandOverToIt(t *testing.T) {
 		for range 4 {
 			c.echo("c", 3)
 			c.after(heartbeatPace / 2)
-			assert.Greater(t, c.out.WakeAt, c.now, "it waits for nothing that has passed")
+			assert.Greater(t, c.out.WakeAt, c.now, "the next deadline is in the future")
 		}
 		assert.Equal(t, raft.AnswerAccepted, c.propose("y").Answers[0].Kind)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// committed is a member of abc in term 5 whose log is 1@0 2@1 3@1 4@3 5@3, committed up to the index, as its
-// leader of that term has told.
+// committed returns a member of abc in term 5 whose log is 1@0 2@1 3@1 4@3 5@3, committed up to the index that
+// its leader has reported.
 func committed(t *testing.T, commit raft.Index) *core {
 	t.Helper()
 	c := follower(t, 5, 1, 1, 3, 3)
@@ -18,7 +18,7 @@ func committed(t *testing.T, commit raft.Index) *core {
 	return c
 }
 
-// appendOf is an append with entries of these terms behind prev.
+// appendOf returns an append with entries of these terms after prev.
 func appendOf(prev raft.EntryID, acknowledged raft.Index, terms ...raft.Term) raft.AppendRequest {
 	list := entries(prev.Index+1, terms...)
 	last := prev
@@ -29,8 +29,8 @@ func appendOf(prev raft.EntryID, acknowledged raft.Index, terms ...raft.Term) ra
 }
 
 // "Leader Completeness: if a log entry is committed in a given term, then that entry will be present in the
-// logs of the leaders for all higher-numbered terms." (Figure 3) A leader that shows otherwise has been
-// elected by members that forgot what they acknowledged, and this member may be the last that has it.
+// logs of the leaders for all higher-numbered terms." (Figure 3) A leader that shows otherwise was elected by
+// members that forgot acknowledged entries, and this member may be the last holder of the committed entry.
 func TestMarked_ALeaderThatContradictsWhatIsCommitted(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -39,16 +39,16 @@ func TestMarked_ALeaderThatContradictsWhatIsCommitted(t *testing.T) {
 		ours   raft.EntryID // zero: no contradiction
 		theirs raft.EntryID
 	}{
-		{"its no-op is in the place of a committed entry", 5, appendOf(id(3, 1), 0, 6), id(4, 3), id(4, 6)},
+		{"its no-op has the index of a committed entry", 5, appendOf(id(3, 1), 0, 6), id(4, 3), id(4, 6)},
 		{"the last committed entry is another", 5, appendOf(id(4, 3), 0, 6), id(5, 3), id(5, 6)},
 		{"a later one of its entries is another", 5, appendOf(id(2, 1), 0, 1, 3, 6), id(5, 3), id(5, 6)},
 		{"the entry before is another, of an earlier term", 5, appendOf(id(4, 2), 0, 6), id(4, 3), id(4, 2)},
 		{"the entry before is another, of a later term", 5, appendOf(id(4, 4), 0, 6), id(4, 3), id(4, 4)},
 		{"an entry further on is of an earlier term", 4, appendOf(id(9, 2), 0), id(4, 3), id(9, 2)},
-		{"it goes on from what is committed", 5, appendOf(id(5, 3), 0, 6), id(0, 0), id(0, 0)},
-		{"it has all that is committed, and more", 5, appendOf(id(9, 6), 0, 6), id(0, 0), id(0, 0)},
-		{"it repeats what is committed", 5, appendOf(id(1, 0), 0, 1, 1, 3, 3, 6), id(0, 0), id(0, 0)},
-		{"it cuts what is not committed", 3, appendOf(id(3, 1), 0, 6), id(0, 0), id(0, 0)},
+		{"it appends after the committed entries", 5, appendOf(id(5, 3), 0, 6), id(0, 0), id(0, 0)},
+		{"it has all committed entries, and more", 5, appendOf(id(9, 6), 0, 6), id(0, 0), id(0, 0)},
+		{"it repeats committed entries", 5, appendOf(id(1, 0), 0, 1, 1, 3, 3, 6), id(0, 0), id(0, 0)},
+		{"it truncates uncommitted entries", 3, appendOf(id(3, 1), 0, 6), id(0, 0), id(0, 0)},
 		{"an entry further on is of the committed term", 4, appendOf(id(9, 3), 0), id(0, 0), id(0, 0)},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestMarked_ALeaderThatContradictsWhatIsCommitted(t *testing.T) {
 	}
 }
 
-// A mark ends a member for good, so it must not be set without proof.
+// A mark ends a member permanently, so it must not be set without proof.
 func TestMarked_NotByWhatProvesNothing(t *testing.T) {
 	contradiction := appendOf(id(3, 1), 0, 6)
 	malformed := contradiction
@@ -101,7 +101,7 @@ func TestMarked_NotByWhatProvesNothing(t *testing.T) {
 		{"a vote request of an older log", plain, peer("b"), 6, raft.VoteRequest{Last: id(3, 1)}},
 
 		{"nothing was acknowledged", plain, peer("b"), 6, appendOf(id(9, 6), 0)},
-		{"what was acknowledged is here, and more is asked for", plain, peer("b"), 6, appendOf(id(9, 6), 5)},
+		{"the acknowledged entries are here, but later ones are missing", plain, peer("b"), 6, appendOf(id(9, 6), 5)},
 		{"a stranger names an acknowledgement", plain, peer("z"), 6, appendOf(id(9, 6), 9)},
 		{"an acknowledgement beyond the span", plain, peer("b"), 6, appendOf(id(5, 3), 9)},
 		{"an acknowledgement of an earlier term", plain, peer("b"), 4, appendOf(id(9, 4), 9)},
@@ -119,8 +119,8 @@ func TestMarked_NotByWhatProvesNothing(t *testing.T) {
 	}
 }
 
-// A member that lacks what it acknowledged in this very term runs on an older image of its disk. It tells
-// the leader, which no longer counts it, and ends.
+// A member that lacks entries that it acknowledged in this very term runs on an older image of its disk. It
+// reports the loss to the leader, which no longer counts it, and ends.
 func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
 	for _, row := range []struct {
 		rule string
@@ -162,7 +162,7 @@ func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// The word of a voter that was removed counts as long as its removal may be rolled back.
+// A removed voter is trusted as long as its removal may be rolled back.
 func TestMarked_ByALeaderWhoseRemovalMayBeRolledBack(t *testing.T) {
 	joint, left := leaving("c", 4)
 	for rule, show := range map[string]raft.AppendRequest{
@@ -180,7 +180,7 @@ func TestMarked_ByALeaderWhoseRemovalMayBeRolledBack(t *testing.T) {
 	}
 }
 
-// As soon as the core has the mark, before it is durable, the member serves no request.
+// Once the core has the mark, even before it is durable, the member serves no request.
 func TestMarked_ServesNothingAnyMore(t *testing.T) {
 	c := committed(t, 4)
 	c.read(1)
@@ -193,7 +193,7 @@ func TestMarked_ServesNothingAnyMore(t *testing.T) {
 		c.from("b", 7, appendOf(id(5, 3), 0, 7)),
 	)
 	require.NotNil(t, out.Write.Mark)
-	assert.Zero(t, out.Apply, "what this step has committed is not applied")
+	assert.Zero(t, out.Apply, "entries that this step committed are not applied")
 	var refused []raft.RequestID
 	for _, a := range out.Answers {
 		assert.Equal(t, raft.AnswerRefused, a.Kind)
@@ -201,16 +201,16 @@ func TestMarked_ServesNothingAnyMore(t *testing.T) {
 	}
 	assert.Equal(t, []raft.RequestID{1, 2, 3, 4}, refused)
 	assert.Empty(t, out.Send)
-	assert.Empty(t, out.Write.Then, "what it promised earlier in this step is not said")
+	assert.Empty(t, out.Write.Then, "promises from earlier in this step are not sent")
 	assert.Equal(t, raft.Leadership{Term: 6}, c.Leadership())
 
 	c.persist()
 	for range 10 {
 		out := c.after(afterAnyTimeout)
-		assert.Empty(t, out.Send, "it does not stand for election")
+		assert.Empty(t, out.Send, "it does not campaign")
 		assert.Zero(t, out.Write)
 	}
-	assert.Empty(t, c.receive("b", 6, raft.Heartbeat{}).Send, "it has lost nothing of what it acknowledged")
+	assert.Empty(t, c.receive("b", 6, raft.Heartbeat{}).Send, "it has lost no acknowledged entry, so it reports no loss")
 }
 
 // Reads that were confirmed earlier in the step are refused: their answers have not left yet, and would show a
@@ -251,8 +251,8 @@ func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 	}
 }
 
-// If another entry was committed at the index of an accepted one, the accepted one may still be committed: the leader
-// that contradicts this member may have it.
+// If another entry was committed at the index of an accepted entry, the accepted one may still be committed
+// elsewhere: the leader that contradicts this member may have it.
 func TestMarked_DoesNotSayThatAnEntryIsNeverApplied(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	accepted := c.propose("x").Answers[0].ID
@@ -296,15 +296,15 @@ func TestMarked_NotByWhatTheFSMAloneRemembers(t *testing.T) {
 	c := member(2) // 3@2 was committed in term 4, which is forgotten
 	out := c.append("b", 3, id(2, 1), 0, 3)
 	assert.Nil(t, out.Write.Mark)
-	assert.Equal(t, id(3, 2), c.Status().Last, "nothing is cut all the same")
+	assert.Equal(t, id(3, 2), c.Status().Last, "nothing is truncated, either")
 	out = c.append("c", 4, id(3, 2), 3)
 	assert.Equal(t, id(3, 2), c.Status().Last)
-	require.NotNil(t, c.append("b", 5, id(2, 1), 0, 5).Write.Mark, "the leader of term 4 has told it")
-	require.NotNil(t, member(3).append("b", 4, id(2, 1), 0, 4).Write.Mark, "so has the one before the crash")
+	require.NotNil(t, c.append("b", 5, id(2, 1), 0, 5).Write.Mark, "the leader of term 4 has reported the commit")
+	require.NotNil(t, member(3).append("b", 4, id(2, 1), 0, 4).Write.Mark, "so has the leader before the crash")
 }
 
-// Entries that only the FSM reports as committed prove nothing against a leader, not even after a restart: the commit
-// hint of a write does not include them.
+// Entries that only the FSM reports as committed prove nothing against a leader, not even after a restart: the
+// commit hint of a write does not include them.
 func TestMarked_TheWordOfAnFSMIsNotWrittenDownAsALeadersWord(t *testing.T) {
 	stored := raft.Stored{
 		Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 6}, Commit: 3, Applied: id(5, 2),

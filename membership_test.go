@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// moved is the configuration of the members, at feature level 1, in which one of them has another address.
+// moved returns the configuration of the members, at feature level 1, in which one of them has another address.
 func moved(members string, id raft.NodeID) raft.Configuration {
 	c := raft.NewConfiguration(membersNamed(members))
 	c.Level = 1
@@ -25,7 +25,7 @@ func configEntry(id raft.EntryID, c raft.Configuration) raft.Entry {
 	return raft.Entry{Index: id.Index, Term: id.Term, Kind: raft.EntryConfiguration, Data: c.Encode()}
 }
 
-// appendConfigs delivers an append of configurations behind prev, in the sender's term.
+// appendConfigs delivers an append of configurations after prev, in the sender's term.
 func (c *core) appendConfigs(sender raft.NodeID, term raft.Term, prev raft.EntryID, commit raft.Index, configs ...raft.Configuration) raft.Output {
 	r := raft.AppendRequest{Prev: prev, Last: prev, Commit: commit}
 	for _, config := range configs {
@@ -35,7 +35,8 @@ func (c *core) appendConfigs(sender raft.NodeID, term raft.Term, prev raft.Entry
 	return c.receive(sender, term, r)
 }
 
-// assertInForce checks which configuration is in force, that of which entry it is, and up to which one they are committed.
+// assertInForce checks the configuration in force, its entry's index, and the index of the last committed
+// configuration.
 func (c *core) assertInForce(config raft.Configuration, index, committed raft.Index) {
 	c.t.Helper()
 	s := c.Status()
@@ -43,7 +44,7 @@ func (c *core) assertInForce(config raft.Configuration, index, committed raft.In
 	assert.Equal(c.t, [2]raft.Index{index, committed}, [2]raft.Index{s.ConfigIndex, s.ConfigCommitted})
 }
 
-// assertGiven is assertInForce, and checks that the output of the last step has the configuration, too.
+// assertGiven is assertInForce, and checks that the last output has the configuration, too.
 func (c *core) assertGiven(config raft.Configuration, index, committed raft.Index) {
 	c.t.Helper()
 	if assert.NotNil(c.t, c.out.Config) {
@@ -60,7 +61,7 @@ func TestConfig_InForceWhenAppended(t *testing.T) {
 	c.assertGiven(asBootstrapped(), 1, 0)
 	out := c.append("b", 5, id(2, 1), 1)
 	c.assertGiven(asBootstrapped(), 1, 1)
-	assert.NotContains(t, traced(out), raft.TraceConfigCommitted, "all begin with that of entry 1")
+	assert.NotContains(t, traced(out), raft.TraceConfigCommitted, "all members begin with the configuration of entry 1")
 
 	out = c.appendConfigs("b", 5, id(2, 1), 1, moved("abc", "b"))
 	c.assertGiven(moved("abc", "b"), 3, 1)
@@ -81,7 +82,8 @@ func TestConfig_InForceWhenAppended(t *testing.T) {
 	assert.Nil(t, c.out.Config)
 }
 
-// Whoever acts on what is committed hears of each commit, also below the configuration in force.
+// Each commit is reported to those that act on committed configurations, also if it is below the configuration
+// in force.
 func TestConfig_SeveralInOneAppend(t *testing.T) {
 	c := follower(t, 5, 1)
 	c.appendConfigs("b", 5, id(2, 1), 1, moved("abc", "b"), moved("abc", "c"), moved("abc", "a"))
@@ -119,7 +121,7 @@ func TestConfig_FallsBackWhenTruncated(t *testing.T) {
 	require.Nil(t, out.Config)
 	out = c.append("c", 6, id(4, 5), 1, 6)
 	assert.Contains(t, traced(out), raft.TraceTruncated)
-	assert.NotContains(t, traced(out), raft.TraceConfigRolledBack, "what is dropped held none")
+	assert.NotContains(t, traced(out), raft.TraceConfigRolledBack, "the truncated entries held no configuration")
 	assert.Nil(t, out.Config)
 	c.assertInForce(moved("abc", "c"), 4, 1)
 }
@@ -158,11 +160,11 @@ func TestConfig_OfABase(t *testing.T) {
 	c.append("c", 6, id(4, 3), 4, 6)
 	c.assertGiven(moved("abc", "b"), 3, 3)
 	out := c.appendConfigs("c", 6, id(5, 6), 4, moved("abd", "a"))
-	assert.Contains(t, traced(out), raft.TraceRefused, "it must follow that of the base")
+	assert.Contains(t, traced(out), raft.TraceRefused, "it must follow the configuration of the base")
 	assert.Equal(t, id(5, 6), c.Status().Last)
 }
 
-// What a snapshot or a base says is what was in force at its entry, however far the log goes:
+// A snapshot or a base holds the configuration that was in force at its entry, however long the log is:
 //
 //	"the latest configuration in the log as of last included index" (§7)
 func TestConfig_SnapshotOfAnEarlierIndex(t *testing.T) {
@@ -189,7 +191,7 @@ func TestConfig_SnapshotOfAnEarlierIndex(t *testing.T) {
 	assert.Equal(t, moved("abc", "b"), out.Write.Base.Config)
 	c.assertInForce(moved("abc", "c"), 10, 3)
 
-	// What is left of the log may still be rolled back to the configuration of the base.
+	// The rest of the log may still be rolled back to the configuration of the base.
 	c.append("c", 4, id(9, 3), 9, 4)
 	c.assertGiven(moved("abc", "b"), 3, 3)
 }
@@ -209,8 +211,8 @@ func TestConfig_InstallReplacesIt(t *testing.T) {
 	c.assertGiven(moved("abc", "a"), 10, 6)
 }
 
-// Who was removed before it had received anything may be added again, once so many others were removed that its removal is
-// forgotten. It gets the removal first.
+// A member that was removed before it received anything may be added again, once so many later removals are
+// remembered that its own is forgotten. Its log gets the removal first.
 func TestRemoved_WhoIsAddedAgainIsAMember(t *testing.T) {
 	voters := membersNamed("bc")
 	without, again, crowded := raft.NewConfiguration(voters), raft.NewConfiguration(append(voters, joining("a", raft.Learner))), raft.NewConfiguration(voters)
@@ -233,7 +235,7 @@ func TestRemoved_WhoIsAddedAgainIsAMember(t *testing.T) {
 	require.EqualValues(t, 9, c.Status().Commit)
 	assert.Zero(t, c.Removed(), "a removed member gets no snapshot")
 	c.receive("c", 7, raft.Heartbeat{Commit: 9})
-	assert.EqualValues(t, 5, c.Removed(), "this leader has shown nothing")
+	assert.EqualValues(t, 5, c.Removed(), "this leader has not shown that the removal is committed")
 
 	c.appendConfigs("c", 7, id(9, 4), 9, crowded, emptied, again)
 	require.EqualValues(t, 12, c.Status().ConfigIndex)
@@ -244,12 +246,13 @@ func TestRemoved_WhoIsAddedAgainIsAMember(t *testing.T) {
 	c.receive("b", 8, raft.Heartbeat{Commit: 9})
 	c.append("b", 8, id(9, 4), 9, 8)
 	c.receive("c", 9, raft.Heartbeat{Commit: 9})
-	assert.EqualValues(t, 5, c.Removed(), "that one was rolled back")
+	assert.EqualValues(t, 5, c.Removed(), "that configuration was rolled back")
 	c.appendConfigs("c", 9, id(10, 8), 9, crowded)
-	assert.Zero(t, c.Removed(), "a removed member gets nothing behind its removal")
+	assert.Zero(t, c.Removed(), "a removed member gets nothing after its removal")
 }
 
-// A learner does not campaign however long its election timeout is over. Once it becomes a voter it waits for another one.
+// A learner does not campaign, however long ago its election timeout passed. A learner that becomes a voter
+// waits for a new election timeout.
 func TestConfig_AVoteBeginsWithAnElectionTimeout(t *testing.T) {
 	learns := moved("abc", "b")
 	learns.Members[0].Kind = raft.Learner
@@ -267,7 +270,7 @@ func TestConfig_AVoteBeginsWithAnElectionTimeout(t *testing.T) {
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
 }
 
-// The list in the answer to a probe is one of initial members, whatever change of the members is under way.
+// The answer to a probe lists initial members, whatever membership change is under way.
 func TestConfig_AProbedMemberShowsEachIDOnce(t *testing.T) {
 	joint := moved("abc", "b")
 	leaving, replacing := joint.Members[2], joint.Members[2]
@@ -292,11 +295,11 @@ func TestConfig_AFeatureLevelOfALaterRelease(t *testing.T) {
 	var later *raft.LaterVersionError
 	require.ErrorAs(t, err, &later)
 	var corrupt *raft.CorruptError
-	assert.NotErrorAs(t, err, &corrupt, "it is no damage")
+	assert.NotErrorAs(t, err, &corrupt, "it is not damage")
 	assert.Equal(t, raft.LaterVersionError{Record: "the feature level of the cluster", Found: 2, Known: 1}, *later)
 }
 
-// What a leader that follows the rules does not append is refused with a reason, and changes nothing.
+// A configuration that no correct leader appends is refused with a reason, and changes nothing.
 func TestConfig_ThatNoLeaderAppends(t *testing.T) {
 	for _, row := range []struct {
 		rule, reason string
@@ -304,14 +307,14 @@ func TestConfig_ThatNoLeaderAppends(t *testing.T) {
 		entries      []raft.Entry
 	}{
 		{"garbage", "configuration entry", id(4, 5), []raft.Entry{{Index: 5, Term: 5, Kind: raft.EntryConfiguration, Data: []byte("garbage")}}},
-		{"one in which nobody could lead", "no voter", id(4, 5), []raft.Entry{configEntry(id(5, 5), raft.Configuration{Level: 1})}},
+		{"one without a voter", "no voter", id(4, 5), []raft.Entry{configEntry(id(5, 5), raft.Configuration{Level: 1})}},
 		{"one as entry 1", "does not bootstrap", id(0, 0), []raft.Entry{configEntry(id(1, 0), moved("abc", "b"))}},
 		{"other voters at once", "voters change", id(4, 5), []raft.Entry{configEntry(id(5, 5), moved("abd", "b"))}},
-		{"other voters at once, in the place of other entries", "voters change", id(2, 1), []raft.Entry{configEntry(id(3, 5), moved("abd", "b"))}},
-		{"other voters at once, behind a change of an address", "entry 6@5 may not follow", id(4, 5), []raft.Entry{
+		{"other voters at once, at the index of another entry", "voters change", id(2, 1), []raft.Entry{configEntry(id(3, 5), moved("abd", "b"))}},
+		{"other voters at once, after a change of an address", "entry 6@5 may not follow", id(4, 5), []raft.Entry{
 			configEntry(id(5, 5), moved("abc", "b")), configEntry(id(6, 5), moved("ab", "b")),
 		}},
-		{"the same behind an entry that the log has", "entry 3@5 may not follow", id(1, 0), append(entries(2, 1), configEntry(id(3, 5), moved("abd", "b")))},
+		{"the same after an entry that the log has", "entry 3@5 may not follow", id(1, 0), append(entries(2, 1), configEntry(id(3, 5), moved("abd", "b")))},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := follower(t, 5, 1, 3, 5) // 1@0 2@1 3@3 4@5
@@ -329,7 +332,7 @@ func TestConfig_ThatNoLeaderAppends(t *testing.T) {
 	}
 }
 
-// A stream to a member ends with its membership, and it is offered no snapshot any more.
+// A stream to a member ends with its membership. The member is offered no further snapshot.
 func TestLeader_RemovedMemberIsSentNoSnapshot(t *testing.T) {
 	c := compactedLeader(t, nil)
 	c.hold("bc")
@@ -352,7 +355,7 @@ func TestLeader_RemovedMemberIsSentNoSnapshot(t *testing.T) {
 	}
 }
 
-// The state that was frozen for a member is given back with the stream to it, although the member is still served.
+// A state that was frozen for a member is released with the stream to it, although the member is still served.
 func TestLeader_AFrozenStateIsNotHeldForARemovedMember(t *testing.T) {
 	c, out := durableLeader(t, nil)
 	out = c.step(frozen(out.Keep.Take, 5))
@@ -368,7 +371,7 @@ func TestLeader_AFrozenStateIsNotHeldForARemovedMember(t *testing.T) {
 	assert.Equal(t, []raft.SnapshotID{fileOf(5)}, out.Keep.Discard)
 }
 
-// A snapshot of a cluster whose members have been changed is described in a way that an earlier release cannot read.
+// The snapshots of a cluster whose members have changed have a description that an earlier release cannot read.
 func TestLeader_AnEarlierReleaseIsOfferedNoSnapshotOfAChangedCluster(t *testing.T) {
 	for protocol, offered := range map[uint16]bool{raft.ProtocolMembership: true, raft.ProtocolMembership - 1: false} {
 		c := compactedLeader(t, nil)
@@ -384,7 +387,8 @@ func TestLeader_AnEarlierReleaseIsOfferedNoSnapshotOfAChangedCluster(t *testing.
 	}
 }
 
-// A new leader serves those whose removal it does not know to be committed: they may not know it, either.
+// A new leader serves removed members whose removal it does not know to be committed: they may not know it,
+// either.
 func TestLeader_ANewOneServesWhoWasRemoved(t *testing.T) {
 	joint, left := leaving("c", 4)
 	for commit, departing := range map[raft.Index]bool{3: true, 4: false} {
@@ -397,7 +401,7 @@ func TestLeader_ANewOneServesWhoWasRemoved(t *testing.T) {
 		assert.Equal(t, departing, c.progress("c").Departing)
 		sent := appends(append(out.Send, out.Write.Then...), "c")
 		if departing {
-			assert.Equal(t, []raft.Span{{After: 4, Last: 4}}, sent, "nothing behind its removal")
+			assert.Equal(t, []raft.Span{{After: 4, Last: 4}}, sent, "nothing after its removal")
 		} else {
 			assert.Empty(t, sent)
 		}

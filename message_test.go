@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// states are members in every role, the two of a bootstrap included.
+// states returns members in every role, including the two of a bootstrap.
 func states(t *testing.T) map[string]func() *core {
 	return map[string]func() *core{
 		"uninitialized":               func() *core { return newUninitialized(t, "Bac") },
@@ -42,7 +42,7 @@ func states(t *testing.T) map[string]func() *core {
 	}
 }
 
-// someBodies are bodies of every type, most of them nonsense.
+// someBodies returns bodies of every type, most of them nonsense.
 func someBodies() []raft.Body {
 	const big = math.MaxUint64
 	far := raft.RPCID{StartCount: big, Counter: big}
@@ -87,8 +87,8 @@ func someBodies() []raft.Body {
 	}
 }
 
-// Peer input never panics and never wedges: every body, in every role, with every kind of term, from
-// members, strangers and members of another life; alone, twice, and with a write in between.
+// Peer input never panics and never blocks a member: every body, in every role, with every kind of term, from
+// members, strangers and members of another incarnation; alone, twice, and with a write in between.
 func TestHostile_NoMessageBreaksAMember(t *testing.T) {
 	terms := []raft.Term{0, 1, 4, 5, 6, 1 << 40, 1<<63 - 1, math.MaxUint64}
 	senders := []raft.Peer{peer("b"), peer("B"), peer("z"), {ID: "b", Incarnation: 1}}
@@ -148,19 +148,19 @@ func TestHostile_IsRefusedWithAReason(t *testing.T) {
 		{"a second bootstrap", plain, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(5, 5), Entries: []raft.Entry{{Index: 5, Term: 5, Kind: raft.EntryBootstrap}}}, nil},
 		{"a second leader of one term", following, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.From = peer("c") })},
 		{"its appends", following, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(4, 5)}, change(func(m *raft.Message) { m.From = peer("c") })},
-		{"another life of the leader", following, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.From.Incarnation++ })},
+		{"another incarnation of the leader", following, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.From.Incarnation++ })},
 		{"a leader that contradicts itself", following, 5, raft.AppendRequest{Prev: id(3, 3), Last: id(4, 4), Entries: entries(4, 4)}, nil},
-		{"a leader that contradicts what it has proved, and is committed", following, 5, raft.AppendRequest{Prev: id(1, 0), Last: id(2, 4), Entries: entries(2, 4)}, nil},
-		{"an append behind what it says was acknowledged", plain, 5, raft.AppendRequest{Prev: id(3, 3), Last: id(3, 3), Acknowledged: 4}, nil},
+		{"a leader that contradicts a committed entry that it has proved", following, 5, raft.AppendRequest{Prev: id(1, 0), Last: id(2, 4), Entries: entries(2, 4)}, nil},
+		{"an append before the acknowledgement that it names", plain, 5, raft.AppendRequest{Prev: id(3, 3), Last: id(3, 3), Acknowledged: 4}, nil},
 		{"a conflict after an acknowledgement that never came", leader, 5, raft.AppendConflict{Prev: 4, Hint: id(1, 0), Acknowledged: 5}, nil},
 		{"a second leader, to a leader", leader, 5, raft.Heartbeat{}, nil},
 		{"its appends, to a leader", leader, 5, raft.AppendRequest{Prev: id(3, 3), Last: id(3, 3)}, nil},
 		{"an acknowledgement of entries that do not exist", leader, 5, raft.AppendReply{Match: 99}, nil},
 		{"the same in a heartbeat's answer", leader, 5, raft.HeartbeatReply{Match: 99}, nil},
 		{"an answer to a round that never was", leader, 5, raft.HeartbeatReply{Round: raft.RPCID{StartCount: 3, Counter: 99}}, nil},
-		{"a conflict with nothing", leader, 5, raft.AppendConflict{}, nil},
+		{"a conflict at index 0", leader, 5, raft.AppendConflict{}, nil},
 		{"a conflict beyond the log", leader, 5, raft.AppendConflict{Prev: 99}, nil},
-		{"a conflict whose hint is beyond it", leader, 5, raft.AppendConflict{Prev: 4, Hint: id(5, 5)}, nil},
+		{"a conflict whose hint is beyond its index", leader, 5, raft.AppendConflict{Prev: 4, Hint: id(5, 5)}, nil},
 		{"a bootstrap of garbage", bootstrap, 0, raft.BootstrapRequest{Entry: raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: []byte{1}}}, nil},
 		{"an answer to the probe that contradicts itself", bootstrap, 0, raft.BootstrapProbeReply{ID: raft.RPCID{StartCount: 3, Counter: 1}, Result: raft.ProbeUninitialized, List: listNamed("xyz")}, nil},
 	} {
@@ -181,7 +181,8 @@ func TestHostile_IsRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// A leader that contradicts what it has proved could make its follower commit entries that the leader does not hold.
+// A leader that contradicts an entry that it has proved could make its follower commit entries that the leader
+// does not hold.
 func TestHostile_ProvedEntriesStand(t *testing.T) {
 	c := follower(t, 5, 1)
 	c.append("b", 5, id(2, 1), 0, 5, 5)
@@ -190,7 +191,7 @@ func TestHostile_ProvedEntriesStand(t *testing.T) {
 	assert.Equal(t, id(4, 5), c.Status().Last)
 }
 
-// typesOf returns the types of a file that are in a closed set: those with the marker method.
+// typesOf returns the types of a file that belong to a closed set: those with the marker method.
 func typesOf(t *testing.T, file, marker string) []string {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	require.NoError(t, err)
@@ -204,8 +205,8 @@ func typesOf(t *testing.T, file, marker string) []string {
 	return names
 }
 
-// Every body but those of a bootstrap is refused from another cluster, and from no cluster if only members of one
-// can have sent it.
+// Every body, except those of a bootstrap, is refused from another cluster. Bodies that only a member of a
+// cluster can send are refused without a cluster, too.
 func TestHostile_NoBodyComesFromAnotherCluster(t *testing.T) {
 	ofMembers := []string{"PreVoteRequest", "VoteRequest", "AppendRequest", "Heartbeat", "TimeoutNow", "SteppedDown", "InstallSnapshot"}
 	for _, body := range someBodies()[1:] {
@@ -226,7 +227,7 @@ func TestHostile_NoBodyComesFromAnotherCluster(t *testing.T) {
 	}
 }
 
-// The sets of events and of bodies are closed, and these tests step every type of both in every role.
+// The sets of events and bodies are closed, and these tests step every type of both in every role.
 func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 	seen := map[string]bool{}
 	for _, body := range someBodies() {
@@ -267,8 +268,8 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 	}
 }
 
-// A sender that our configuration does not name only raises our term as a leader, or with a vote request that we
-// would grant, and by nothing else; a member of the configuration, by everything but pre-votes (Figure 2).
+// A sender that our configuration does not name raises our term only as a leader, or with a vote request that
+// we would grant. A member of the configuration raises it with every message but pre-votes (Figure 2).
 func TestTerm_WhatAStrangerRaises(t *testing.T) {
 	newer := id(9, 5)
 	for _, row := range []struct {
@@ -313,8 +314,8 @@ func TestTerm_WhatAStrangerRaises(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role, "a stranger's answer deposes no leader")
 }
 
-// While one disk takes the place of another under the same id, the id stands twice among the members, and the two talk
-// to each other.
+// While one disk replaces another under the same id, the members include the id twice, and the two talk to each
+// other.
 func TestMisaddressed_TwinOfThisID(t *testing.T) {
 	twin := raft.Peer{ID: "a", Incarnation: 1}
 	c := follower(t, 5, 1)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lagging is a compacted leader, of base 8@2 and last entry 9@3, that has probed b at its base and was told that b's log
-// ends at 3@1. The output is that of the conflict.
+// lagging returns a compacted leader with base 8@2 and last entry 9@3. It has probed b at its base, and b has
+// answered that its log ends at 3@1. The output is that of this conflict.
 func lagging(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Output) {
 	t.Helper()
 	c := compactedLeader(t, change)
@@ -18,7 +18,7 @@ func lagging(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Output) {
 	return c, out
 }
 
-// offers are the offers among messages to a member.
+// offers returns the offers in the messages to a member.
 func offers(messages []raft.Message, to raft.NodeID) (list []raft.InstallSnapshot) {
 	for _, b := range bodies(messages, to) {
 		if r, ok := b.(raft.InstallSnapshot); ok {
@@ -51,7 +51,7 @@ func TestOffer_AfterAConflictAtTheBase(t *testing.T) {
 	assert.Equal(t, id(9, 3), progressOf(c, "b").Offered)
 	assert.EqualValues(t, 9, progressOf(c, "b").Next)
 
-	// No append follows, whatever is appended; the offer is repeated every election timeout, not sooner.
+	// No append follows, whatever is proposed. The offer is repeated every election timeout, not sooner.
 	out = c.propose("x")
 	assert.Empty(t, append(bodies(out.Send, "b"), bodies(out.Write.Then, "b")...))
 	count := 0
@@ -72,7 +72,7 @@ func TestOffer_AfterAConflictAtTheBase(t *testing.T) {
 		assert.Equal(t, "snapshot", progressOf(c, "b").State, "%T", e)
 	}
 
-	// "success via an append reply": it goes on behind the snapshot.
+	// "success via an append reply": replication continues after the snapshot.
 	out = c.receive("b", 3, raft.AppendReply{Match: 9})
 	assert.Equal(t, "replicate", progressOf(c, "b").State)
 	assert.Equal(t, []raft.Span{{After: 9, Last: 10}}, appends(out.Send, "b"))
@@ -80,8 +80,8 @@ func TestOffer_AfterAConflictAtTheBase(t *testing.T) {
 	assert.Equal(t, []raft.Peer{peer("b")}, out.Keep.Stop)
 }
 
-// An acknowledgement that reaches the base is enough, even if it ends below the snapshot that is offered: it may be that of
-// an earlier offer. One that ends below the base is not.
+// An acknowledgement that reaches the base is enough, even if it is below the offered snapshot: it may be for
+// an earlier offer. An acknowledgement below the base is not enough.
 func TestOffer_EndsWithAnAcknowledgementBehindTheSnapshot(t *testing.T) {
 	c, _ := lagging(t, nil)
 	c.receive("b", 3, raft.AppendReply{Match: 7})
@@ -93,7 +93,8 @@ func TestOffer_EndsWithAnAcknowledgementBehindTheSnapshot(t *testing.T) {
 	assert.Equal(t, []raft.Peer{peer("b")}, out.Keep.Stop)
 }
 
-// A follower that needs nothing behind its snapshot is replicated to at once, not only when another entry comes.
+// A follower that needs no entries after its snapshot is replicated to at once, not only when another entry
+// comes.
 func TestOffer_OfTheWholeLog(t *testing.T) {
 	c, _ := lagging(t, nil)
 	out := c.receive("b", 3, raft.AppendReply{Match: 9})
@@ -103,7 +104,7 @@ func TestOffer_OfTheWholeLog(t *testing.T) {
 	assert.Contains(t, bodies(out.Send, "b"), raft.Heartbeat{Commit: 9}, "it learns what is committed")
 }
 
-// A learner is brought a snapshot like a voter.
+// A learner gets a snapshot like a voter.
 func TestOffer_ToALearner(t *testing.T) {
 	cfg := snapConfig()
 	members := membersNamed("abc")
@@ -119,7 +120,7 @@ func TestOffer_ToALearner(t *testing.T) {
 	c.electedBy("c")
 	c.persist()
 	out := c.receive("b", 3, raft.AppendConflict{Prev: 8, Hint: id(3, 1)})
-	require.Len(t, offers(out.Send, "b"), 1, "although the leader still restores it itself")
+	require.Len(t, offers(out.Send, "b"), 1, "even while the leader restores the snapshot itself")
 	assert.Equal(t, id(8, 2), offers(out.Send, "b")[0].Snapshot.ID)
 	c.receive("b", 3, raft.AppendReply{Match: 8})
 	assert.Equal(t, "replicate", progressOf(c, "b").State)
@@ -139,7 +140,7 @@ func TestOffer_OnlyAConflictAtTheBaseLeadsToOne(t *testing.T) {
 	assert.Equal(t, []raft.Span{{After: 8, Last: 9}}, appends(out.Send, "b"), "the base is enough")
 }
 
-// Without the storage for snapshots nothing is offered, and the follower is not probed again and again either.
+// Without a SnapshotStorage nothing is offered, and the follower is not probed again and again, either.
 func TestOffer_NeverWithoutTheStorageForIt(t *testing.T) {
 	c := compacted(t, 5, id(4, 3), 3, 5)
 	c.electedBy("b")
@@ -151,8 +152,8 @@ func TestOffer_NeverWithoutTheStorageForIt(t *testing.T) {
 	assert.Empty(t, append(offers(out.Send, "c"), offers(c.after(electionTimeout/2).Send, "c")...))
 }
 
-// A stream that was given up is followed by an offer of the newest snapshot after a pause, which grows. A snapshot that is
-// being sent keeps its file, and the entries behind it.
+// After a stream was given up, the newest snapshot is offered after a pause, which grows. A snapshot that is
+// being sent keeps its file, and the entries after it.
 func TestOffer_AfterAStreamThatFailed(t *testing.T) {
 	c, _ := lagging(t, nil)
 	for range 8 {
@@ -167,7 +168,7 @@ func TestOffer_AfterAStreamThatFailed(t *testing.T) {
 	assert.Equal(t, id(17, 3), c.Status().Snapshot)
 	out = c.after(electionTimeout)
 	for _, o := range offers(out.Send, "b") {
-		assert.Equal(t, fileOf(1), o.Snapshot.File, "a broken stream goes on")
+		assert.Equal(t, fileOf(1), o.Snapshot.File, "a broken stream continues with the same file")
 	}
 	c.echo("c", 17)
 	assert.LessOrEqual(t, c.Status().Base.Index, raft.Index(9))
@@ -186,7 +187,7 @@ func TestOffer_AfterAStreamThatFailed(t *testing.T) {
 		again = append(again, offers(c.out.Send, "b")...)
 	}
 	assert.Equal(t, fileOf(2), again[0].Snapshot.File, "the newest")
-	assert.Empty(t, offers(c.step(raft.SnapshotSent{To: peer("b"), File: fileOf(1)}).Send, "b"), "an older stream's end is none of this one")
+	assert.Empty(t, offers(c.step(raft.SnapshotSent{To: peer("b"), File: fileOf(1)}).Send, "b"), "the end of an older stream does not end this one")
 	assert.Len(t, offers(c.step(raft.SnapshotSent{To: peer("b"), File: fileOf(2)}).Send, "b"), 1, "its acknowledgement may be lost")
 }
 
@@ -199,7 +200,7 @@ func TestOffer_ALeaderThatStepsDownEndsItsStreams(t *testing.T) {
 	assert.Empty(t, out.Keep.Discard, "the record still names the file")
 }
 
-// A follower that has lost what it acknowledged is not brought up to date: its vote may be lost, too.
+// A follower that has lost acknowledged entries is not brought up to date: it may have lost its vote, too.
 func TestOffer_NotToAStaleMember(t *testing.T) {
 	c := compactedLeader(t, nil)
 	c.echo("b", 4)
@@ -231,7 +232,7 @@ func TestOffer_OfAFrozenState(t *testing.T) {
 	out = c.step(raft.SnapshotTaken{Take: take.ID, Snapshot: frozen})
 	require.Len(t, offers(out.Send, "b"), 1)
 	assert.Equal(t, frozen, offers(out.Send, "b")[0].Snapshot)
-	assert.Nil(t, out.Write.Snapshot, "it is recorded nowhere")
+	assert.Nil(t, out.Write.Snapshot, "it is not recorded")
 
 	out = c.step(raft.SnapshotSent{To: peer("b"), File: fileOf(5), Err: errors.New("broken")})
 	assert.Nil(t, out.Keep)
@@ -240,7 +241,7 @@ func TestOffer_OfAFrozenState(t *testing.T) {
 	c.echo("b", 0)
 	c.now += heartbeatPace
 	out = c.step()
-	require.NotNil(t, out.Keep, "another one is frozen")
+	require.NotNil(t, out.Keep, "another state is frozen")
 	require.True(t, out.Keep.Take.Hold)
 	frozen.File = fileOf(6)
 	c.step(raft.SnapshotTaken{Take: out.Keep.Take.ID, Snapshot: frozen})
@@ -250,8 +251,8 @@ func TestOffer_OfAFrozenState(t *testing.T) {
 	assert.Equal(t, []raft.SnapshotID{fileOf(6)}, out.Keep.Discard, "it is no longer needed")
 }
 
-// durableLeader leads abc in term 3 with a DurableFSM; its log is 9@3 behind the base 8@2. c has acknowledged it.
-// b needs a snapshot, for which the output asks for a frozen state.
+// durableLeader returns a leader of abc in term 3 with a DurableFSM; its log is 9@3 after the base 8@2. c has
+// acknowledged it. b needs a snapshot, so the output asks for a frozen state.
 func durableLeader(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Output) {
 	t.Helper()
 	cfg := snapConfig()
@@ -269,8 +270,8 @@ func durableLeader(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Out
 	return c, out
 }
 
-// After a restart only the DurableFSM knows what is committed. The leader needs b to commit anything, and b needs a
-// snapshot to help it: whoever is elected knows that all that it has applied was committed in an earlier term.
+// After a restart, only the DurableFSM knows what is committed. The leader needs b to commit anything, and b
+// needs a snapshot first. An elected leader knows that all applied entries were committed in an earlier term.
 func TestOffer_OfWhatOnlyTheFSMReportsAsCommitted(t *testing.T) {
 	cfg := snapConfig()
 	cfg.DurableFSM = true
@@ -304,7 +305,7 @@ func (c *core) commits(n int) raft.Output {
 	return c.receive("c", 3, raft.AppendReply{Match: last})
 }
 
-// The base may pass a frozen state that is being sent. The follower then needs another one.
+// The base may move beyond a frozen state that is being sent. Then the follower needs another one.
 func TestOffer_TheBasePassesAFrozenState(t *testing.T) {
 	c, out := durableLeader(t, func(cfg *raft.CoreConfig) { cfg.SnapshotHoldBytes = 1 })
 	c.step(frozen(out.Keep.Take, 5))
@@ -326,7 +327,8 @@ func TestOffer_TheBasePassesAFrozenState(t *testing.T) {
 	assert.Equal(t, fileOf(6), offers(out.Send, "b")[0].Snapshot.File)
 }
 
-// A follower that has acknowledged an entry which is compacted here, and shows an older entry in its place, has lost it.
+// A follower acknowledged an entry that is compacted here, and now shows an older entry in its place: it has
+// lost the entry.
 func TestOffer_NotToAMemberWhoseOlderLogIsLonger(t *testing.T) {
 	cfg := snapConfig()
 	c := begin(t, cfg, storedWhole(t, raft.HardState{Term: 2}, 2, 2, 2, 2, 2, 2, 2))
@@ -349,11 +351,11 @@ func TestOffer_NotToAMemberWhoseOlderLogIsLonger(t *testing.T) {
 	assert.Contains(t, traced(out), raft.TraceStaleMember)
 	require.Len(t, bodies(out.Send, "b"), 1)
 	refusal := bodies(out.Send, "b")[0].(raft.AppendRequest)
-	assert.Equal(t, id(5, 2), refusal.Prev, "it is asked about what it acknowledged")
+	assert.Equal(t, id(5, 2), refusal.Prev, "the leader asks about the acknowledged entry")
 	assert.EqualValues(t, 5, refusal.Acknowledged)
 }
 
-// A frozen state is sent once. A follower that has lost it before it was installed needs another one.
+// A frozen state is sent once. A follower that has lost it before the install needs another one.
 func TestOffer_AFrozenStateThatTheFollowerLost(t *testing.T) {
 	c, out := durableLeader(t, nil)
 	c.step(frozen(out.Keep.Take, 5))
@@ -376,12 +378,13 @@ func TestOffer_AFrozenStateThatTheFollowerLost(t *testing.T) {
 	assert.GreaterOrEqual(t, c.now-began, 8*electionTimeout, "the follower may only be slow")
 }
 
-// speaks reports a new connection to a member, which speaks this protocol version.
+// speaks reports a new connection to a member with this protocol version.
 func (c *core) speaks(id raft.NodeID, protocol uint16) raft.Output {
 	return c.step(raft.PeerUp{ID: id, Incarnation: peer(id).Incarnation, Protocol: protocol})
 }
 
-// A member of an earlier release cannot take a snapshot. It is offered none, the status says why, and no log is held for it.
+// A member of an earlier release cannot receive a snapshot. It is offered none, the status says why, and no log
+// is held for it.
 func TestOffer_NotToAnEarlierRelease(t *testing.T) {
 	c := compactedLeader(t, nil)
 	c.speaks("b", raft.ProtocolSnapshots-1)
@@ -396,12 +399,12 @@ func TestOffer_NotToAnEarlierRelease(t *testing.T) {
 	}
 	c.step(raft.PeerLost{Peer: peer("b")})
 	c.beats("b", 0)
-	assert.Empty(t, offers(c.out.Send, "b"), "a connection that broke does not change what it speaks")
+	assert.Empty(t, offers(c.out.Send, "b"), "a broken connection does not change the protocol version")
 	out = c.speaks("b", raft.ProtocolSnapshots)
 	assert.Len(t, offers(out.Send, "b"), 1, "it was upgraded")
 	assert.False(t, progressOf(c, "b").EarlierRelease)
 
-	// It may go back to the earlier release while it is sent one.
+	// It may return to the earlier release while a snapshot is sent to it.
 	out = c.speaks("b", raft.ProtocolSnapshots-1)
 	assert.Empty(t, offers(out.Send, "b"))
 	require.NotNil(t, out.Keep)
@@ -410,7 +413,7 @@ func TestOffer_NotToAnEarlierRelease(t *testing.T) {
 	assert.Greater(t, c.Status().Base.Index, raft.Index(24))
 }
 
-// The version of a connection that is older than the election counts as well.
+// The versions of connections from before the election count as well.
 func TestOffer_ALeaderKnowsEarlierReleasesFromBeforeItsElection(t *testing.T) {
 	cfg := snapConfig()
 	c := begin(t, cfg, storedBehind(t, 2, id(8, 2)))
@@ -421,7 +424,7 @@ func TestOffer_ALeaderKnowsEarlierReleasesFromBeforeItsElection(t *testing.T) {
 	assert.True(t, progressOf(c, "b").EarlierRelease, "another incarnation is another member")
 }
 
-// No state is frozen for a member that could not take it.
+// No state is frozen for a member that could not receive it.
 func TestOffer_NothingIsFrozenForAnEarlierRelease(t *testing.T) {
 	cfg := snapConfig()
 	cfg.DurableFSM = true

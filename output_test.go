@@ -18,7 +18,7 @@ func TestOutput_ReleasesWhatIsDurable(t *testing.T) {
 		{"a plain message in a durable term", disk{hard: HardState{Term: 2}}, func(c *Core) { c.send(b, HeartbeatReply{}) }, true},
 		{"a plain message in a newer term", disk{hard: HardState{Term: 1}}, func(c *Core) { c.send(b, HeartbeatReply{}) }, false},
 		{"a vote that is not durable", disk{hard: HardState{Term: 2}}, func(c *Core) { c.promiseVote(b, VoteReply{Granted: true}) }, false},
-		{"a vote that is", disk{hard: HardState{Term: 2, Vote: b}}, func(c *Core) { c.promiseVote(b, VoteReply{Granted: true}) }, true},
+		{"a vote that is durable", disk{hard: HardState{Term: 2, Vote: b}}, func(c *Core) { c.promiseVote(b, VoteReply{Granted: true}) }, true},
 		{"entries that are not durable", disk{hard: HardState{Term: 2}, persisted: 4}, func(c *Core) { c.promiseLog(b, AppendReply{Match: 5}, 5) }, false},
 		{"entries that are", disk{hard: HardState{Term: 2}, persisted: 5}, func(c *Core) { c.promiseLog(b, AppendReply{Match: 5}, 5) }, true},
 	} {
@@ -32,11 +32,11 @@ func TestOutput_ReleasesWhatIsDurable(t *testing.T) {
 	c.send(b, HeartbeatReply{})
 	c.hard.Term = 3
 	c.release()
-	require.Empty(t, append(c.step.out.Send, c.step.out.Write.Then...), "a step that passed several terms says nothing in the earlier ones")
+	require.Empty(t, append(c.step.out.Send, c.step.out.Write.Then...), "a step through several terms sends nothing in the earlier ones")
 }
 
-// The race of overwritten appends (ABA): the same index is written by one leader, by another, and by
-// the first one again, while all three writes are pending. An old write only acknowledges what it wrote and what has
+// The race of overwritten appends (ABA): one leader writes an index, then another one, and then the first one
+// again, while all three writes are pending. An old write acknowledges only entries that it wrote and that have
 // not been overwritten since.
 func TestDisk_OldWriteDoesNotCountOverwrittenEntries(t *testing.T) {
 	d := disk{persisted: 3}
@@ -73,17 +73,18 @@ func TestDisk_AcknowledgesAllBefore(t *testing.T) {
 	require.Len(t, d.pending, 1)
 	d.acknowledge(last, 0)
 	require.Len(t, d.pending, 1, "twice is once")
-	require.Panics(t, func() { d.acknowledge(99, 0) }, "what was not issued is not durable")
+	require.Panics(t, func() { d.acknowledge(99, 0) }, "a write that was not issued cannot be durable")
 }
 
-// Of the files that records have replaced, each is known until it is discarded, also if one acknowledgement covers several.
+// Each file that a record has replaced is known until it is discarded, also if one acknowledgement covers
+// several records.
 func TestDisk_RemembersWhatRecordsHaveReplaced(t *testing.T) {
 	file := func(n byte) *Snapshot { return &Snapshot{File: SnapshotID{n}} }
 	d := disk{snapshot: *file(1)}
 	d.issue(0, &Write{Snapshot: file(2)}, EntryID{})
 	d.issue(0, &Write{Snapshot: file(3)}, EntryID{})
 	last := d.issue(0, &Write{Snapshot: &Snapshot{}}, EntryID{})
-	require.Len(t, d.pending, 3, "a record is waited for")
+	require.Len(t, d.pending, 3, "each record waits for its acknowledgement")
 	d.acknowledge(last, 0)
 	require.Equal(t, []SnapshotID{{1}, {2}, {3}}, d.replaced)
 	require.Zero(t, d.snapshot)

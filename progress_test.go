@@ -12,7 +12,7 @@ const (
 	testSilence  = Time(150)
 )
 
-// replicatingProgress matches up to 5 and has appends up to 6, 8 and 9 in flight.
+// replicatingProgress returns a progress that matches up to 5 and has appends up to 6, 8 and 9 in flight.
 func replicatingProgress() *progress {
 	p := &progress{next: 6}
 	p.sentProbe(0)
@@ -23,7 +23,7 @@ func replicatingProgress() *progress {
 	return p
 }
 
-// probing has a probe out whose entries begin at next.
+// probingProgress returns a progress with a probe in flight whose entries begin at next.
 func probingProgress(match, next Index) *progress {
 	p := &progress{match: match, next: next}
 	p.sentProbe(0)
@@ -45,21 +45,21 @@ func TestProgress_Transitions(t *testing.T) {
 		do   func(p *progress)
 		want want
 	}{
-		{"probe: its answer starts replication", probingProgress(0, 6), func(p *progress) { p.acknowledged(5, 1) },
+		{"probe: an acknowledgement starts replication", probingProgress(0, 6), func(p *progress) { p.acknowledged(5, 1) },
 			want{replicate, 5, 6, 0, 0, false, false}},
-		{"probe: an answer beyond it, too", probingProgress(0, 6), func(p *progress) { p.acknowledged(9, 1) },
+		{"probe: an acknowledgement beyond the probe starts it, too", probingProgress(0, 6), func(p *progress) { p.acknowledged(9, 1) },
 			want{replicate, 9, 10, 0, 0, false, false}},
-		{"probe: an answer below it says nothing of what is between", probingProgress(0, 6), func(p *progress) { p.acknowledged(3, 1) },
+		{"probe: an acknowledgement below the probe proves nothing in between", probingProgress(0, 6), func(p *progress) { p.acknowledged(3, 1) },
 			want{probe, 3, 6, 0, 0, true, false}},
 		{"probe: match never falls", probingProgress(4, 6), func(p *progress) { p.acknowledged(2, 1) },
 			want{probe, 4, 6, 0, 0, true, false}},
 		{"probe: a conflict goes back", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 3, 0) },
 			want{probe, 0, 4, 0, 0, false, false}},
-		{"probe: at least one back", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 5, 0) },
+		{"probe: a conflict goes back at least one entry", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 5, 0) },
 			want{probe, 0, 5, 0, 0, false, false}},
-		{"probe: never to what matches", probingProgress(4, 6), func(p *progress) { p.conflicted(5, 1, 0) },
+		{"probe: a conflict never goes back below the match", probingProgress(4, 6), func(p *progress) { p.conflicted(5, 1, 0) },
 			want{probe, 4, 5, 0, 0, false, false}},
-		{"probe: a conflict elsewhere is an old one", probingProgress(0, 6), func(p *progress) { p.conflicted(7, 3, 0) },
+		{"probe: a conflict at another index is an old one", probingProgress(0, 6), func(p *progress) { p.conflicted(7, 3, 0) },
 			want{probe, 0, 6, 0, 0, true, false}},
 		{"probe: repeated after a while, without entries", probingProgress(0, 6), func(p *progress) { p.retransmit(50, testPatience, testSilence, 0) },
 			want{probe, 0, 6, 0, 0, false, true}},
@@ -67,25 +67,25 @@ func TestProgress_Transitions(t *testing.T) {
 			want{probe, 0, 6, 0, 0, true, false}},
 		{"replicate: an answer frees the window", replicatingProgress(), func(p *progress) { p.acknowledged(8, 1) },
 			want{replicate, 8, 10, 1, 30, false, false}},
-		{"replicate: half a flight frees nothing", replicatingProgress(), func(p *progress) { p.acknowledged(7, 1) },
+		{"replicate: an acknowledgement within an append frees nothing", replicatingProgress(), func(p *progress) { p.acknowledged(7, 1) },
 			want{replicate, 7, 10, 2, 50, false, false}},
 		{"replicate: an old answer changes nothing", replicatingProgress(), func(p *progress) { p.acknowledged(4, 1) },
 			want{replicate, 5, 10, 3, 60, false, false}},
-		{"replicate: an answer beyond what was sent moves next", replicatingProgress(), func(p *progress) { p.acknowledged(12, 1) },
+		{"replicate: an acknowledgement beyond the last append moves next", replicatingProgress(), func(p *progress) { p.acknowledged(12, 1) },
 			want{replicate, 12, 13, 0, 0, false, false}},
 		{"replicate: a conflict leads back to probing", replicatingProgress(), func(p *progress) { p.conflicted(8, 6, 0) },
 			want{probe, 5, 7, 0, 0, false, false}},
-		{"replicate: a conflict at what matches is an old one", replicatingProgress(), func(p *progress) { p.conflicted(5, 2, 0) },
+		{"replicate: a conflict at the match is an old one", replicatingProgress(), func(p *progress) { p.conflicted(5, 2, 0) },
 			want{replicate, 5, 10, 3, 60, false, false}},
-		{"replicate: silence asks about the last append, without entries", replicatingProgress(), func(p *progress) { p.retransmit(150, testPatience, testSilence, 0) },
+		{"replicate: after silence the last append is repeated without entries", replicatingProgress(), func(p *progress) { p.retransmit(150, testPatience, testSilence, 0) },
 			want{probe, 5, 10, 0, 0, false, true}},
-		{"replicate: an answer below what it had acknowledged: it restarted", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 5; p.forgot(RPCID{}, 0, 0) },
+		{"replicate: an answer below the acknowledged index shows a restart", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 5; p.forgot(RPCID{}, 0, 0) },
 			want{probe, 5, 6, 0, 0, false, false}},
 		{"replicate: an answer to an earlier heartbeat says nothing", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 3; p.forgot(RPCID{}, 3, 0) },
 			want{replicate, 5, 10, 3, 60, false, false}},
-		{"replicate: a little silence does not", replicatingProgress(), func(p *progress) { p.retransmit(149, testPatience, testSilence, 0) },
+		{"replicate: after a short silence it is not repeated", replicatingProgress(), func(p *progress) { p.retransmit(149, testPatience, testSilence, 0) },
 			want{replicate, 5, 10, 3, 60, false, false}},
-		{"replicate: nothing in flight, nothing to miss", func() *progress { p := replicatingProgress(); p.acknowledged(9, 1); return p }(),
+		{"replicate: with nothing in flight, nothing is overdue", func() *progress { p := replicatingProgress(); p.acknowledged(9, 1); return p }(),
 			func(p *progress) { p.retransmit(1000, testPatience, testSilence, 0) },
 			want{replicate, 9, 10, 0, 0, false, false}},
 	} {
@@ -97,8 +97,8 @@ func TestProgress_Transitions(t *testing.T) {
 	}
 }
 
-// How long acknowledgements take is measured from when the append left, however often it was repeated since. Time in
-// which the follower lacked the append, or was silent, does not count.
+// The duration of an acknowledgement is measured from the first sending of the append, however often it was
+// repeated. The time in which the follower lacked the append, or was silent, does not count.
 func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 	probed := func() *progress { return probingProgress(0, 6) }
 	repeat := func(p *progress, at Time) {
@@ -123,7 +123,7 @@ func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 			p.sentProbe(60)
 			p.acknowledged(3, 100)
 		}, 40},
-		{"of a follower that was away", probed(), func(p *progress) {
+		{"a probe to a follower that was away", probed(), func(p *progress) {
 			p.backAt = 900
 			repeat(p, 900)
 			p.acknowledged(5, 920)
@@ -156,25 +156,25 @@ func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 
 func TestProgress_BreaksItsRulesLoudly(t *testing.T) {
 	require.Panics(t, func() { probingProgress(0, 6).sentProbe(1) }, "one probe at a time")
-	require.Panics(t, func() { probingProgress(0, 6).sentAppend(7, 1, 1) }, "a probe is no stream")
+	require.Panics(t, func() { probingProgress(0, 6).sentAppend(7, 1, 1) }, "no append is sent while probing")
 	require.Panics(t, func() { replicatingProgress().sentAppend(5, 1, 1) }, "replication only goes forward")
 }
 
-// If the answer to a round that measures the round trip is lost, a later round measures it.
+// If the answer that measures the round trip is lost, a later round measures it.
 func TestHeartbeats_ALostAnswerIsNotWaitedForForEver(t *testing.T) {
 	round := func(i uint64) RPCID { return RPCID{StartCount: 1, Counter: i} }
 	h := &heartbeats{}
 	h.sent(round(1), 0, 10)
 	h.sent(round(2), 0, 20)
 	h.answered(round(2), 25)
-	require.Zero(t, h.roundTrip.max(), "it says nothing of how long the way is")
+	require.Zero(t, h.roundTrip.max(), "it does not measure the round trip")
 	h.sent(round(3), 0, 30)
 	h.answered(round(3), 37)
 	require.EqualValues(t, 7, h.roundTrip.max())
 }
 
-// familyOfLogs is what leaders of several terms may have left behind: each extends a prefix of an earlier
-// log, so that Log Matching (Figure 3) holds.
+// familyOfLogs returns logs that leaders of several terms may have left behind: each extends a prefix of an
+// earlier log, so that Log Matching (Figure 3) holds.
 func familyOfLogs(rng *rand.Rand, members int) [][]Term {
 	logs := [][]Term{{}}
 	for term := Term(1); term <= Term(3+rng.IntN(8)); term++ {
@@ -193,7 +193,7 @@ func familyOfLogs(rng *rand.Rand, members int) [][]Term {
 	return family
 }
 
-// differingTerms counts the terms that either log holds behind the last entry that they share.
+// differingTerms counts the terms in either log after the last entry that they share.
 func differingTerms(a, b []Term) int {
 	same := 0
 	for same < min(len(a), len(b)) && a[same] == b[same] {

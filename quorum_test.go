@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reached is a member with the halves in which it votes, and a value that it has reached.
+// reached is a member with the halves in which it votes, and the value that it has reached.
 type reached struct {
 	votes Halves
 	value Index
 }
 
-// quorumValueOf asks a leader, which is the first of the members. A learner is ahead of all.
+// quorumValueOf returns the value of a leader, which is the first of the members. A learner with a higher value
+// is added.
 func quorumValueOf(members []reached) Index {
 	l := &leader{votes: members[0].votes, peers: []progress{{match: 1 << 60}}}
 	for _, m := range members[1:] {
@@ -25,7 +26,7 @@ func quorumValueOf(members []reached) Index {
 	return quorumValue(l, &l.indexes, members[0].value, func(p *progress) Index { return p.match })
 }
 
-// voters returns members that vote in the incoming half alone.
+// voters returns members that vote in the incoming half only.
 func voters(values []Index) []reached {
 	var members []reached
 	for _, v := range values {
@@ -87,7 +88,7 @@ func pow(base, n int) int {
 	return p
 }
 
-// Any two quorums share a member (§5.2), and no smaller number has that property.
+// Any two quorums share a member (§5.2), and no smaller number of members has that property.
 func TestQuorum_AnyTwoMajoritiesShareAMember(t *testing.T) {
 	for n := 1; n < 100; n++ {
 		require.Greater(t, 2*majority(n), n)
@@ -101,16 +102,16 @@ func TestQuorum_Halves(t *testing.T) {
 		want                bool
 	}{
 		{"a majority of the voters", "a:v b:v c:v", "a b", true},
-		{"half of them is none", "a:v b:v c:v d:v", "a b", false},
+		{"half of the voters is no quorum", "a:v b:v c:v d:v", "a b", false},
 		{"learners do not count", "a:v b:v c:l d:l", "a c d", false},
-		{"nobody is asked for a learner", "a:v b:l c:l", "a", true},
+		{"a single voter needs no learner", "a:v b:l c:l", "a", true},
 		{"another incarnation does not count", "a:v b:v c:v", "a b2", false},
-		{"joint: the old half alone is none", "a:o b:o c:v d:v", "a b", false},
-		{"joint: the new half alone is none", "a:o b:o c:v d:v", "c d", false},
+		{"joint: the old half alone is no quorum", "a:o b:o c:v d:v", "a b", false},
+		{"joint: the new half alone is no quorum", "a:o b:o c:v d:v", "c d", false},
 		{"joint: a majority of all, but not of each", "a:o b:o c:v d:v e:v", "c d e a", false},
 		{"joint: both", "a:o b:o c:v d:v e:v", "a b c d", true},
 		{"joint: a voter of both halves counts in both", "a:vo b:o c:v", "a b c", true},
-		{"joint: one that stays is not enough", "a:vo b:o c:v", "a", false},
+		{"joint: a voter that stays is not enough", "a:vo b:o c:v", "a", false},
 		{"joint: a single voter of each half", "a:o b:v", "a b", true},
 		{"joint: a demoted voter still counts", "a:vo b:lo c:lo", "a b", true},
 		{"joint: a promoted one does not count in the old half", "a:vo b:vo c:v d:v", "a c d", false},
@@ -132,7 +133,7 @@ func TestQuorum_ALeaderCountsItselfWhereItVotes(t *testing.T) {
 	const in, out, both = IncomingHalf, OutgoingHalf, IncomingHalf | OutgoingHalf
 	for _, row := range []struct {
 		rule    string
-		members []reached // the leader first
+		members []reached // leader first
 		want    Index
 	}{
 		{"a single voter", []reached{{in, 7}}, 7},
@@ -147,8 +148,8 @@ func TestQuorum_ALeaderCountsItselfWhereItVotes(t *testing.T) {
 	}
 }
 
-// FuzzQuorum compares both counters with the definition, for every subset of up to seven members with any votes. Each
-// takes two bytes; the first is the leader.
+// FuzzQuorum compares both counters with the definition, for every subset of up to seven members with any
+// votes. Each member takes two bytes; the first member is the leader.
 func FuzzQuorum(f *testing.F) {
 	f.Add([]byte{1, 1})
 	f.Add([]byte{1, 3, 1, 1, 1, 2, 1, 2})
@@ -187,7 +188,7 @@ func FuzzQuorum(f *testing.F) {
 	})
 }
 
-// quorumOf asks whether the members whose bits are set are a quorum.
+// quorumOf reports whether the members whose bits are set are a quorum.
 func quorumOf(c Configuration, set int) bool {
 	return c.hasQuorum(func(p Peer) bool {
 		i, ok := c.position(p)
@@ -213,7 +214,7 @@ func TestEnter(t *testing.T) {
 		require.Equal(t, row.want, textOf(got), row.rule)
 		require.NoError(t, got.Validate(), row.rule)
 		require.Zero(t, got.Patience, row.rule)
-		require.Equal(t, before, textOf(from), "configurations are shared, and never changed")
+		require.Equal(t, before, textOf(from), "configurations are shared, and must not change")
 	}
 }
 
@@ -223,19 +224,19 @@ func TestLeave(t *testing.T) {
 		{"a demoted one is a learner", "a:vo b:lo", "a:v b:l"},
 		{"a leaving one is removed by this entry", "a:vo b:o", "a:v -b@9"},
 		{"its incarnation alone", "a:vo b:o b2:v", "a:v b2:v -b@9"},
-		{"all at once, behind earlier removals", "a:vo b:lo c:o d:v e:l f:o -x@3", "a:v b:l d:v e:l -x@3 -c@9 -f@9"},
+		{"all at once, after earlier removals", "a:vo b:lo c:o d:v e:l f:o -x@3", "a:v b:l d:v e:l -x@3 -c@9 -f@9"},
 	} {
 		from := conf(row.from)
 		got := from.leave(9)
 		require.Equal(t, row.want, textOf(got), row.rule)
 		require.NoError(t, got.Validate(), row.rule)
-		require.Equal(t, row.from, textOf(from), "configurations are shared, and never changed")
+		require.Equal(t, row.from, textOf(from), "configurations are shared, and must not change")
 	}
 }
 
 func TestGiveUp(t *testing.T) {
 	for _, row := range []struct{ rule, from, want string }{
-		{"who has joined stays a learner", "a:v b:l>v", "a:v b:l"},
+		{"a new member stays a learner", "a:v b:l>v", "a:v b:l"},
 		{"nobody is demoted or removed", "a:v b:v>l c:v>- d:l>v e:l>-", "a:v b:v c:v d:l e:l"},
 		{"both incarnations stay", "a:v c:v>- c2:l>v", "a:v c:v c2:l"},
 		{"removals stay", "a:v b:l>v -x@3", "a:v b:l -x@3"},
@@ -244,7 +245,7 @@ func TestGiveUp(t *testing.T) {
 		got := from.giveUp()
 		require.Equal(t, row.want, textOf(got), row.rule)
 		require.NoError(t, got.Validate(), row.rule)
-		require.Equal(t, row.from, textOf(from), "configurations are shared, and never changed")
+		require.Equal(t, row.from, textOf(from), "configurations are shared, and must not change")
 	}
 }
 
@@ -261,7 +262,7 @@ func TestRemoved_OnlyTheLatestAreRemembered(t *testing.T) {
 	require.Len(t, left.Removed, RemovedMax)
 	require.Equal(t, peerOf("y"), left.Removed[0].Peer)
 	require.Equal(t, Removal{peerOf("b"), 1000}, left.Removed[RemovedMax-1])
-	require.Equal(t, peerOf("x"), c.Removed[0].Peer, "configurations are shared, and never changed")
+	require.Equal(t, peerOf("x"), c.Removed[0].Peer, "configurations are shared, and must not change")
 }
 
 func TestFollows(t *testing.T) {
@@ -290,9 +291,9 @@ func TestFollows(t *testing.T) {
 		{"another incarnation votes", "a:v b:v", "a:v b2:v", false},
 		{"the outgoing half lacks a voter", "a:v b:v c:v", "a:vo b:vo c:l", false},
 		{"the outgoing half has one more", "a:v b:v c:l", "a:vo b:o c:lo", false},
-		{"a removal is not told", "a:v b:l", "a:v", false},
-		{"a removal is told with another index", "a:v b:l", "a:v -b@8", false},
-		{"a removal is made up", "a:v", "a:v -b@9", false},
+		{"a removal is not recorded", "a:v b:l", "a:v", false},
+		{"a removal is recorded with another index", "a:v b:l", "a:v -b@8", false},
+		{"a removal is recorded of a member that did not exist", "a:v", "a:v -b@9", false},
 		{"a removal is forgotten", "a:v -b@3", "a:v", false},
 		{"a removed incarnation returns", "a:v -b@3", "a:v b:l", false},
 		{"a removed incarnation returns, and is forgotten", "a:v -b@3", "a:v b:l -c@9", false},
@@ -321,12 +322,12 @@ func TestFollows_FeatureLevelAndText(t *testing.T) {
 
 	moved := conf("a:v b:l")
 	moved.Members[0].Address, moved.Members[1].Meta = "x:1", "x"
-	require.NoError(t, moved.follows(before, 9), "an address is no rule of Raft")
+	require.NoError(t, moved.follows(before, 9), "Raft has no rule about addresses")
 	waiting := conf("a:v b:l>v")
 	moved = waiting.enter(9)
 	moved.Members = slices.Clone(moved.Members)
 	moved.Members[0].Address = "x:1"
-	require.Error(t, moved.follows(waiting, 9), "nothing else changes in the step of a running change")
+	require.Error(t, moved.follows(waiting, 9), "a step of a running change changes nothing else")
 }
 
 // The roles that one of a few members may have, in configurations that are joint, and in all others. "" means that it
@@ -356,8 +357,9 @@ func configurationsOf(names []string, roles []string) []Configuration {
 
 // "There is no point in time in which C_old and C_new can both make decisions independently." (Figure 11)
 //
-// Of all configurations of a few members, one of which may have two incarnations: whenever one may follow another, each
-// quorum of the one shares a member with each quorum of the other, and with each quorum of all others that may follow.
+// This covers all configurations of a few members, one of which may have two incarnations. If one configuration
+// may follow another, each quorum of the one shares a member with each quorum of the other, and with each
+// quorum of all others that may follow.
 func TestQuorum_NeighboursMeet(t *testing.T) {
 	const at = 9
 	for _, names := range [][]string{{"a", "b", "c", "c2"}, {"a", "b", "c", "d"}, {"a", "b", "c", "d", "e"}} {
@@ -369,13 +371,13 @@ func TestQuorum_NeighboursMeet(t *testing.T) {
 		pairs := 0
 		for _, before := range all {
 			candidates := all
-			switch { // all others are refused, because follows compares with these
+			switch { // follows compares with these, so it refuses all others
 			case before.Joint():
 				candidates = []Configuration{before.leave(at)}
 			case before.Changing():
 				candidates = []Configuration{before.enter(at), before.giveUp()}
 			case len(names) > 4 && !ordered(before):
-				continue // it only has other names
+				continue // it differs only in names
 			}
 			for _, after := range candidates {
 				if !before.Joint() && !before.Changing() {
@@ -391,7 +393,7 @@ func TestQuorum_NeighboursMeet(t *testing.T) {
 	}
 }
 
-// ordered reports whether the voters come first, then the learners, and then those that are no members.
+// ordered reports whether the voters come first, then the learners, and then the names that are no members.
 func ordered(c Configuration) bool {
 	for i, m := range c.Members {
 		if m.ID != NodeID(rune('a'+i)) || i > 0 && m.Kind < c.Members[i-1].Kind {
@@ -412,8 +414,8 @@ func absent(before, after Configuration) []Peer {
 	return gone
 }
 
-// requireMeeting checks all subsets of the peers. If before is not joint, each quorum of after has a quorum of before in
-// it, so that those of two configurations that may both follow it meet as well.
+// requireMeeting checks all subsets of the peers. If before is not joint, each quorum of after contains a
+// quorum of before, so that the quorums of any two configurations that may follow it share a member, too.
 func requireMeeting(t *testing.T, peers []Peer, before, after Configuration) {
 	t.Helper()
 	all := 1<<len(peers) - 1
@@ -426,8 +428,8 @@ func requireMeeting(t *testing.T, peers []Peer, before, after Configuration) {
 	}
 }
 
-// Whatever is asked for, each configuration on the way is valid and may follow the one before it, and the one at the end
-// is what was asked for.
+// Whatever change is requested, each configuration on the way is valid and may follow the one before, and the
+// last one is the requested one.
 func TestPlan_RandomWalk(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A restarted member continues from its stored commit index, but not beyond its log.
+// A restarted member continues from its stored commit hint, but not beyond its log.
 func TestStart_TheCommitHintOfTheLastLife(t *testing.T) {
 	for hint, want := range map[raft.Index]raft.Index{0: 0, 2: 2, 3: 3, 9: 3} {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Commit: hint}
@@ -23,7 +23,7 @@ func TestStart_TheCommitHintOfTheLastLife(t *testing.T) {
 	}
 }
 
-// A state machine that is ahead of the log does not belong to it.
+// A state machine that is ahead of the log does not belong to the log.
 func TestStart_AppliedBeyondTheLogIsRefused(t *testing.T) {
 	for name, applied := range map[string]raft.EntryID{"beyond": id(3, 1), "another term": id(2, 2), "index 0": id(0, 1)} {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Applied: applied}
@@ -69,7 +69,7 @@ func TestTerm_ANewerOneConvertsToFollower(t *testing.T) {
 	}
 }
 
-// storedOf is a member of abc that has been bootstrapped.
+// storedOf returns the store of a member of abc that has been bootstrapped.
 func storedOf(t *testing.T) raft.Stored {
 	t.Helper()
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 1}}
@@ -77,7 +77,8 @@ func storedOf(t *testing.T) raft.Stored {
 	return stored
 }
 
-// NewCore refuses a configuration that cannot work. Each field is tested alone, so that a missing check is noticed.
+// NewCore refuses a configuration that cannot work. Each field is tested alone, so that a missing check is
+// noticed.
 func TestCoreConfig_WhatCannotWorkIsRefusedByName(t *testing.T) {
 	for field, spoil := range map[string]func(*raft.CoreConfig){
 		"ID":                func(c *raft.CoreConfig) { c.ID = "" },
@@ -120,7 +121,7 @@ func TestCoreConfig_AllProblemsAreNamedAtOnce(t *testing.T) {
 	}
 }
 
-// A core that is configured with an id alone is elected, takes a proposal, sends it and commits it.
+// A core whose configuration has only an id is elected, accepts a proposal, sends it and commits it.
 func TestCoreConfig_ZeroValuesAreDefaults(t *testing.T) {
 	c := begin(t, raft.CoreConfig{ID: "a"}, storedOf(t))
 	c.electedBy("b")
@@ -129,7 +130,7 @@ func TestCoreConfig_ZeroValuesAreDefaults(t *testing.T) {
 	require.Equal(t, raft.Leader, c.Leadership().Role)
 	out := c.propose("x")
 	assert.Equal(t, raft.AnswerAccepted, out.Answers[0].Kind)
-	assert.Len(t, appends(out.Send, "b"), 1, "it goes to the follower at once")
+	assert.Len(t, appends(out.Send, "b"), 1, "the proposal is sent to the follower at once")
 	c.persist()
 	out = c.receive("b", 2, raft.AppendReply{Match: c.Status().Last.Index})
 	assert.Equal(t, c.Status().Last, out.Apply)

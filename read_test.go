@@ -25,14 +25,14 @@ func TestRead_NeedsARoundThatAQuorumAnswers(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.Heartbeat{Round: c.beat, Commit: 3}}, bodies(out.Send, "b"))
 
 	out = c.receive("b", 2, raft.HeartbeatReply{Round: earlier, Match: 3})
-	assert.Empty(t, out.Answers, "an answer to an earlier round says nothing about now")
+	assert.Empty(t, out.Answers, "an answer to an earlier round confirms nothing now")
 	out = c.echo("b", 3)
 	assert.Equal(t, []raft.Answer{readSafe(1, 3, 2)}, out.Answers)
 	assert.Empty(t, c.echo("c", 3).Answers, "once")
 }
 
-// "The leader saves its current commit index in a local variable readIndex." (dissertation §6.4) It is
-// the one at which the round began, or a later one.
+// "The leader saves its current commit index in a local variable readIndex." (dissertation §6.4) It is the
+// commit index at the beginning of the round, or a later one.
 func TestRead_IndexIsTheCommitIndexAtItsRound(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.propose("x")
@@ -44,7 +44,7 @@ func TestRead_IndexIsTheCommitIndexAtItsRound(t *testing.T) {
 	assert.Equal(t, []raft.Answer{readSafe(2, 4, 2)}, c.echo("c", 3).Answers)
 }
 
-// One round confirms all reads that wait; those that come while it is out share the next.
+// One round confirms all reads that wait. Reads that come during a round share the next one.
 func TestRead_WaitingReadsShareARound(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.read(1)
@@ -99,7 +99,7 @@ func TestRead_FollowerAsksTheLeader(t *testing.T) {
 	out = c.receive("b", 2, raft.ReadReply{ID: request.ID, OK: true, Index: 9})
 	assert.Equal(t, []raft.Answer{readSafe(1, 9, 0)}, out.Answers)
 	next := out.Send[0].Body.(raft.ReadRequest)
-	assert.Empty(t, c.receive("b", 2, raft.ReadReply{ID: request.ID, OK: true, Index: 9}).Answers, "a doubled answer is none")
+	assert.Empty(t, c.receive("b", 2, raft.ReadReply{ID: request.ID, OK: true, Index: 9}).Answers, "a duplicate answer has no effect")
 	assert.Empty(t, c.receive("c", 2, raft.ReadReply{ID: next.ID, OK: true, Index: 9}).Answers, "only the leader answers")
 	out = c.receive("b", 2, raft.ReadReply{ID: next.ID, OK: true, Index: 10})
 	assert.Equal(t, []raft.Answer{readSafe(2, 10, 0), readSafe(3, 10, 0)}, out.Answers)
@@ -115,7 +115,7 @@ func TestRead_LeaderServesAFollower(t *testing.T) {
 
 	f := follower(t, 2, 1)
 	out = f.receive("c", 2, raft.ReadRequest{ID: request})
-	assert.Equal(t, []raft.Body{raft.ReadReply{ID: request, Refusal: raft.RefusedNotLeader}}, bodies(out.Send, "c"), "who does not lead says so")
+	assert.Equal(t, []raft.Body{raft.ReadReply{ID: request, Refusal: raft.RefusedNotLeader}}, bodies(out.Send, "c"), "a member that does not lead refuses")
 }
 
 // Every read is answered.
@@ -175,7 +175,7 @@ func TestRead_IsRefusedWhenItCannotBeServed(t *testing.T) {
 			}
 		}
 		assert.InDelta(t, float64(16*electionTimeout), float64(c.now-asked), float64(electionTimeout))
-		assert.Equal(t, 9, repeats, "with longer and longer pauses, up to two timeouts")
+		assert.Equal(t, 9, repeats, "the pauses grow up to two timeouts")
 	})
 }
 
@@ -198,8 +198,8 @@ func TestRead_WhatTheCoreHasNoRoomFor(t *testing.T) {
 	})
 }
 
-// A follower repeats a request that may be lost. The leader keeps only one of them, or the repetitions during one slow
-// round would leave no room for other reads.
+// A follower repeats a request that may be lost. The leader keeps only one of them. Otherwise the repetitions
+// during one slow round would leave no room for other reads.
 func TestRead_ARepeatedRequestWaitsOnce(t *testing.T) {
 	c := replicating(t, 2, 1)
 	request := raft.RPCID{StartCount: 8, Counter: 1}
@@ -222,7 +222,7 @@ func TestRead_ARepeatedRequestWaitsOnce(t *testing.T) {
 	assert.Equal(t, 1, answers)
 }
 
-// A reader whose leader has stepped down gets the answer that there is no leader, not that it is overloaded.
+// A reader whose leader has stepped down is refused because there is no leader, not because of overload.
 func TestRead_OfWhoLeadsNoMoreIsNoOverload(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.receive("b", 2, raft.Heartbeat{})

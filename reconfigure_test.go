@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// change asks for a change of the members.
+// change requests a membership change.
 func (c *core) change(change raft.Change) raft.Output {
 	return c.step(raft.ChangeRequested{RequestID: requestIDOfTheTests, Change: change})
 }
 
-// joining is a member that is to join as a learner, or as a voter.
+// joining returns a member that is to join as a learner or as a voter.
 func joining(id raft.NodeID, kind raft.MemberKind) raft.Member {
 	return raft.Member{ID: id, Address: string(id) + ":1", Kind: kind, Incarnation: peer(id).Incarnation}
 }
@@ -31,7 +31,7 @@ func remove(ids ...raft.NodeID) (ch raft.Change) {
 	return ch
 }
 
-// hold makes these members acknowledge the whole log, which is durable here, too, and answer a heartbeat.
+// hold makes the whole log durable here, and lets these members acknowledge it and answer a heartbeat.
 func (c *core) hold(members string) raft.Output {
 	c.persist()
 	return c.acknowledge(members)
@@ -45,11 +45,11 @@ func (c *core) acknowledge(members string) (out raft.Output) {
 	return out
 }
 
-// assertRefused checks that a request was refused for a reason, with an error of the type of target, and that nothing has
-// changed.
+// assertRefused checks that a request was refused for this reason, with an error of the type of target, and
+// that nothing has changed.
 func (c *core) assertRefused(why raft.RefusalKind, target any) {
 	c.t.Helper()
-	if len(c.out.Answers) == 0 { // what says something of the configuration is confirmed first
+	if len(c.out.Answers) == 0 { // an answer about the configuration is confirmed first
 		c.echo("b", 0)
 	}
 	if assert.Len(c.t, c.out.Answers, 1) {
@@ -65,7 +65,7 @@ func (c *core) assertRefused(why raft.RefusalKind, target any) {
 	assert.Nil(c.t, c.out.Write.Log)
 }
 
-// withLearner is a leader of abc, with the learner d, in term 5; the change that added it is committed.
+// withLearner returns a leader of abc, with the learner d, in term 5; the change that added d is committed.
 func withLearner(t *testing.T) *core {
 	c := replicating(t, 5, 1)
 	c.change(addLearner("d"))
@@ -130,11 +130,11 @@ func TestChange_WhatIsRefused(t *testing.T) {
 		c.assertRefused(row.why, row.want)
 		assert.ErrorContains(t, c.out.Answers[0].Err, row.text, row.rule)
 		c.change(addLearner("d"))
-		assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind, "%s: the next change is not in its way", row.rule)
+		assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind, "%s: the next change is accepted", row.rule)
 	}
 }
 
-// A caller that has looked at a configuration changes that one, and no other.
+// A caller that has read a configuration changes that configuration, and no other.
 func TestChange_ComparesTheIndex(t *testing.T) {
 	c := replicating(t, 5, 1)
 	c.step(raft.ChangeRequested{RequestID: 1, IfIndex: 2, Change: addLearner("d")})
@@ -145,7 +145,7 @@ func TestChange_ComparesTheIndex(t *testing.T) {
 	assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind)
 }
 
-// At most one configuration is not committed.
+// At most one configuration is uncommitted.
 func TestChange_OneAtATime(t *testing.T) {
 	c := replicating(t, 5, 1)
 	c.change(addLearner("d"))
@@ -161,7 +161,7 @@ func TestChange_OneAtATime(t *testing.T) {
 
 	out := c.step(raft.ChangeRequested{RequestID: 8, Change: remove("d")}, raft.ChangeRequested{RequestID: 9, Change: remove("e")})
 	require.Len(t, out.Answers, 2)
-	assert.Equal(t, raft.RefusedChanging, out.Answers[0].Refusal, "of two in one step, the second")
+	assert.Equal(t, raft.RefusedChanging, out.Answers[0].Refusal, "the second of two in one step is refused")
 	assert.Equal(t, raft.Answer{RequestID: 8, Kind: raft.AnswerAccepted, ID: c.Status().Last}, out.Answers[1])
 }
 
@@ -205,14 +205,15 @@ func TestChange_WithoutEffect(t *testing.T) {
 	assert.Equal(t, []raft.AnswerKind{raft.AnswerChanged}, alone.answered(), "nobody else could lead")
 }
 
-// A leader that was deposed without its knowledge has an earlier configuration. It does not say that the members are as
-// asked, nor that one is not there, which would look as if a change whose outcome is not known had been made.
+// A leader that was deposed without its knowledge has an earlier configuration. It answers neither that the
+// members are as requested nor that a member does not exist: the latter could suggest that a change with an
+// unknown outcome was made.
 func TestChange_ADeposedLeaderSaysNothingOfTheConfiguration(t *testing.T) {
 	for rule, e := range map[string]raft.ChangeRequested{
-		"the members are as asked":   {Change: promote("b")},
-		"the member is not there":    {Change: remove("d")},
-		"the member is there":        {Change: addLearner("b")},
-		"the configuration is later": {IfIndex: 99, Change: addLearner("d")},
+		"the members are as requested": {Change: promote("b")},
+		"the member is not there":      {Change: remove("d")},
+		"the member is there":          {Change: addLearner("b")},
+		"the configuration is later":   {IfIndex: 99, Change: addLearner("d")},
 	} {
 		c := replicating(t, 5, 1)
 		e.RequestID = requestIDOfTheTests
@@ -229,7 +230,7 @@ func TestChange_WhatWaitsToBeConfirmedHasALimit(t *testing.T) {
 		require.Empty(t, c.change(raft.Change{}).Answers)
 	}
 	assert.Equal(t, refused(raft.RefusedOverloaded, ""), c.change(raft.Change{}).Answers)
-	assert.Len(t, c.echo("b", 0).Answers, 1, "the first had a round of its own")
+	assert.Len(t, c.echo("b", 0).Answers, 1, "the first one had its own round")
 	assert.Len(t, c.echo("b", 0).Answers, coreConfig().ProposalsMax-1)
 }
 
@@ -243,7 +244,8 @@ func TestChange_AddressesAndMeta(t *testing.T) {
 	assert.Equal(t, raft.Member{ID: "b", Address: address, Meta: meta, Incarnation: 'b'}, m)
 }
 
-// A learner is replaced by another store with its id in one entry. Acknowledgements of the former one count no more.
+// One entry replaces a learner by another store with its id. Acknowledgements of the former store no longer
+// count.
 func TestChange_ALearnerIsReplaced(t *testing.T) {
 	c := withLearner(t)
 	c.acknowledge("d")
@@ -272,7 +274,7 @@ func TestChange_ALearnerIsReplaced(t *testing.T) {
 	c.assertRefused(raft.RefusedUnknownMember, new(*raft.UnknownMemberError))
 }
 
-// While the leadership is being transferred, no member joins or leaves: the target must get the whole log.
+// During a leadership transfer, no member joins or leaves: the target must get the whole log.
 func TestChange_NotDuringATransfer(t *testing.T) {
 	c := withLearner(t)
 	c.propose("x") // so that the target has to catch up
@@ -283,7 +285,7 @@ func TestChange_NotDuringATransfer(t *testing.T) {
 	assert.Equal(t, raft.NodeID("b"), c.out.Answers[0].Leader)
 }
 
-func TestChange_NotWhileTheDiskStandsStill(t *testing.T) {
+func TestChange_NotWhileTheDiskIsStalled(t *testing.T) {
 	c := replicating(t, 5, 1)
 	c.propose("x")
 	c.now += raft.Time(time.Second)
@@ -307,7 +309,7 @@ func TestChange_WhoDoesNotLeadRefuses(t *testing.T) {
 	c.assertRefused(raft.RefusedClosing, nil)
 }
 
-// As for a proposal, the outcome is known once another entry is committed in the place of the change's.
+// As for a proposal, the outcome is known once another entry is committed in place of the change's entry.
 func TestChange_TheFateAfterItsLeadership(t *testing.T) {
 	begun := func() *core {
 		c := replicating(t, 5, 1)
@@ -322,11 +324,11 @@ func TestChange_TheFateAfterItsLeadership(t *testing.T) {
 
 	c = begun()
 	out = c.append("b", 6, id(first.Index-1, 5), first.Index, 6)
-	assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerNotApplied, ID: first}}, out.Answers, "another entry is committed there")
+	assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerNotApplied, ID: first}}, out.Answers, "another entry is committed at its index")
 	c.assertGiven(asBootstrapped(), 1, 1)
 }
 
-// A member of an earlier release could not read the entry, nor any behind it.
+// A member of an earlier release could read neither the entry nor any entry after it.
 func TestChange_AnEarlierReleaseIsInTheWay(t *testing.T) {
 	speaks := func(c *core, id raft.NodeID, protocol uint16) {
 		c.step(raft.PeerUp{ID: id, Incarnation: peer(id).Incarnation, Protocol: protocol})
@@ -340,7 +342,7 @@ func TestChange_AnEarlierReleaseIsInTheWay(t *testing.T) {
 	speaks(c, "b", 1)
 	c.change(remove("b"))
 	c.assertRefused(raft.RefusedEarlierRelease, &earlier)
-	assert.Equal(t, raft.EarlierReleaseError{IDs: []raft.NodeID{"c"}, Speaks: 2, Needs: 3}, *earlier, "b goes, whatever it speaks")
+	assert.Equal(t, raft.EarlierReleaseError{IDs: []raft.NodeID{"c"}, Speaks: 2, Needs: 3}, *earlier, "b is removed, so its version does not count")
 	speaks(c, "b", raft.ProtocolMembership)
 
 	speaks(c, "c", raft.ProtocolMembership)
@@ -354,11 +356,11 @@ func TestChange_AnEarlierReleaseIsInTheWay(t *testing.T) {
 	c = replicating(t, 5, 1)
 	speaks(c, "c", raft.ProtocolMembership-1)
 	c.change(raft.Change{Replace: []raft.Replacement{{Old: raft.Peer{ID: "c"}, New: joining("d", raft.Voter)}}})
-	assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind, "it may be replaced, and stays until the other one has caught up")
+	assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind, "it may be replaced, although it stays until the new member has caught up")
 }
 
-// A removed member is served until it knows that its removal is committed, and gets nothing behind the entry that has
-// removed it.
+// A removed member is served until it knows that its removal is committed. It gets nothing after the entry that
+// has removed it.
 func TestLeader_RemovedLearnerIsServedUntilItKnows(t *testing.T) {
 	c := withLearner(t)
 	c.acknowledge("d")
@@ -379,14 +381,14 @@ func TestLeader_RemovedLearnerIsServedUntilItKnows(t *testing.T) {
 	c.receive("d", 5, raft.AppendReply{Match: at})
 	assert.Contains(t, bodies(c.out.Send, "d"), raft.Heartbeat{Commit: at})
 	c.after(heartbeatPace)
-	assert.True(t, c.progress("d").Departing, "it may not have heard of the commit")
+	assert.True(t, c.progress("d").Departing, "it may not know of the commit")
 	c.echo("d", at)
 	c.after(heartbeatPace)
 	assert.Zero(t, c.progress("d"))
 	assert.NotContains(t, c.Status().Config.Members, joining("d", raft.Learner))
 }
 
-// It answers heartbeats before it holds the entry, too, and they tell it nothing.
+// It answers heartbeats even before it holds the entry, and those heartbeats do not show it its removal.
 func TestLeader_RemovedLearnerThatOnlyAnswersIsServed(t *testing.T) {
 	c := withLearner(t)
 	c.acknowledge("d")
@@ -417,7 +419,7 @@ func TestLeader_RemovedLearnerIsServedForTenTimeouts(t *testing.T) {
 	assert.InDelta(t, float64(10*electionTimeout), float64(c.now-begin), float64(3*heartbeatPace))
 }
 
-// A member that was removed does not read any more, since it may never apply what it would have to.
+// Reads of a removed member are refused: it may never apply the entries that they need.
 func TestLeader_RemovedMemberIsRefusedItsReads(t *testing.T) {
 	c := withLearner(t)
 	c.acknowledge("d")
@@ -431,7 +433,7 @@ func TestLeader_RemovedMemberIsRefusedItsReads(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.ReadReply{ID: read.ID, Refusal: raft.RefusedNotLeader}}, bodies(out.Send, "d"))
 }
 
-// Each error says what to do, and can be told from the others.
+// Each error names the remedy, and differs from the others.
 func TestChange_Errors(t *testing.T) {
 	for text, err := range map[string]error{
 		"configuration is 8 now, not 5":                &raft.ConfigChangedError{IfIndex: 5, Index: 8},

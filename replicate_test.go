@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// "If command received from client: append entry to local log, respond after entry applied to state
-// machine (§5.3)." (Figure 2, Leaders) The entry leaves for the followers while the leader's own disk
-// still writes it (dissertation §10.2.1).
+// "If command received from client: append entry to local log, respond after entry applied to state machine
+// (§5.3)." (Figure 2, Leaders) The entry is sent to the followers while the leader's own disk still writes it
+// (dissertation §10.2.1).
 func TestReplicate_CommandIsAppendedAndSent(t *testing.T) {
 	c := replicating(t, 2, 1)
 	out := c.propose("x")
@@ -40,7 +40,7 @@ func TestReplicate_LeaderOnlyAppends(t *testing.T) {
 		require.Equal(t, last, out.Write.Log.After)
 	}
 	out := c.append("b", 2, id(1, 0), 0, 2)
-	assert.Zero(t, out.Write, "not even when another says that it leads this term")
+	assert.Zero(t, out.Write, "not even when another member claims to lead this term")
 	assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(out))
 }
 
@@ -64,15 +64,16 @@ func TestReplicate_SuccessMovesNextAndMatch(t *testing.T) {
 	assert.Equal(t, raft.PeerProgress{ID: "b", Incarnation: 'b', State: "replicate", Match: 3, Next: 4, LastHeard: c.now, Votes: raft.IncomingHalf}, p)
 
 	c.receive("b", 2, raft.AppendReply{Match: 2})
-	assert.EqualValues(t, 3, c.Status().Peers[0].Match, "an old answer takes nothing back")
+	assert.EqualValues(t, 3, c.Status().Peers[0].Match, "an old answer does not lower the match")
 }
 
-// A log cache keeps what is behind it: what the FSM has not applied and, on a leader, what some member has not acknowledged.
+// A log cache keeps the entries after Served: those that the FSM has not applied and, on a leader, those that
+// some member has not acknowledged.
 func TestReplicate_ServedIsWhatEverybodyHasRead(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	c.persist()
 	c.receive("b", 2, raft.AppendReply{Match: 3})
-	assert.EqualValues(t, 0, c.Served(), "the FSM is to apply it, and c may need it")
+	assert.EqualValues(t, 0, c.Served(), "the FSM has not applied it, and c may need it")
 	c.step(raft.Applied{ID: id(3, 2)})
 	assert.EqualValues(t, 0, c.Served(), "c may need it")
 	c.receive("c", 2, raft.AppendReply{Match: 2})
@@ -88,7 +89,7 @@ func TestReplicate_ServedIsWhatEverybodyHasRead(t *testing.T) {
 	assert.EqualValues(t, 3, c.Served(), "a follower sends nothing to others")
 }
 
-// A member that has stopped would otherwise keep the log cache full.
+// Otherwise a member that has stopped would keep the log cache full.
 func TestReplicate_ServedWaitsForNobodyWhoIsSilent(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.step(raft.Applied{ID: c.Status().Last})
@@ -96,7 +97,7 @@ func TestReplicate_ServedWaitsForNobodyWhoIsSilent(t *testing.T) {
 	c.persist()
 	c.receive("b", 2, raft.AppendReply{Match: 4})
 	c.step(raft.Applied{ID: id(4, 2)})
-	assert.EqualValues(t, 3, c.Served(), "c may need the last one")
+	assert.EqualValues(t, 3, c.Served(), "c may need the last entry")
 	c.answering(2*heartbeatPace, "b")
 	assert.EqualValues(t, 3, c.Served(), "a slow disk answers now and then")
 	c.answering(electionTimeout, "b")
@@ -105,17 +106,17 @@ func TestReplicate_ServedWaitsForNobodyWhoIsSilent(t *testing.T) {
 	assert.EqualValues(t, 3, c.Served(), "it is back")
 }
 
-// "If AppendEntries fails because of log inconsistency: decrement nextIndex and retry (§5.3)."
-// (Figure 2, Leaders) Both sides skip whole terms.
+// "If AppendEntries fails because of log inconsistency: decrement nextIndex and retry (§5.3)." (Figure 2,
+// Leaders) Both sides skip whole terms.
 func TestReplicate_ConflictGoesBackAndRetries(t *testing.T) {
 	for _, row := range []struct {
 		rule string
 		hint raft.EntryID // our log: 1@0 2@1 3@1 4@4 5@4 6@5 7@5, no-op 8@6
-		prev raft.EntryID // of the next append
+		prev raft.EntryID // Prev of the next append
 	}{
 		{"a shorter log: to its end", id(5, 4), id(5, 4)},
-		{"a term that we lack: to our last entry before it", id(6, 3), id(3, 1)},
-		{"a term of ours that ends earlier here: to our end of it", id(6, 4), id(5, 4)},
+		{"a term that we lack: to our last entry of an earlier term", id(6, 3), id(3, 1)},
+		{"a term that ends earlier here: to our last entry of that term", id(6, 4), id(5, 4)},
 		{"nothing in common but entry 1", id(1, 0), id(1, 0)},
 		{"nothing at all", id(0, 0), id(0, 0)},
 	} {
@@ -126,14 +127,14 @@ func TestReplicate_ConflictGoesBackAndRetries(t *testing.T) {
 			assert.Equal(t, []raft.TraceEventKind{raft.TraceProbeBack}, traced(out))
 
 			out = c.receive("b", 6, raft.AppendConflict{Prev: 7, Hint: row.hint})
-			assert.Empty(t, out.Send, "the doubled answer is an old one")
+			assert.Empty(t, out.Send, "the duplicate answer is an old one")
 		})
 	}
 }
 
 // "If last log index ≥ nextIndex for a follower: send AppendEntries RPC with log entries starting at
-// nextIndex." (Figure 2, Leaders) While it is unknown where the logs agree there is one append at a
-// time; afterwards as many as the window takes.
+// nextIndex." (Figure 2, Leaders) Until it is known where the logs agree, there is one append at a time;
+// afterwards, as many as the window allows.
 func TestReplicate_ProbesOneByOneThenStreamsUpToTheWindow(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	assert.Empty(t, appends(c.propose("x").Send, "b"), "one probe at a time")
@@ -149,7 +150,7 @@ func TestReplicate_ProbesOneByOneThenStreamsUpToTheWindow(t *testing.T) {
 	assert.Equal(t, 3, c.Status().Peers[0].Inflight)
 }
 
-// An append carries at most AppendBytesMax, and one entry at least.
+// An append carries at most AppendBytesMax, but at least one entry.
 func TestReplicate_AppendsAreCutToSize(t *testing.T) {
 	cfg := coreConfig()
 	cfg.AppendBytesMax, cfg.CommandBytesMax, cfg.ProposalBytesMax = 200<<10, 1<<20, 8<<20
@@ -184,7 +185,7 @@ func TestReplicate_CommitIndexIsPushedAtOnce(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.Heartbeat{Commit: 4}}, bodies(out.Send, "c"))
 }
 
-// A lost append is repeated: a heartbeat's answer shows that the follower can be reached.
+// A lost append is repeated once the answer to a heartbeat shows that the follower is reachable.
 func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 	lose := map[string]func(c *core){
 		"silently":                   func(*core) {},
@@ -220,9 +221,9 @@ func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 	}
 }
 
-// The transport's reports shorten the wait, without new load on a blocked connection: the next heartbeat's answer
-// leads to one append.
-func TestReplicate_ToldLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
+// The transport's reports shorten the wait, without new load on a blocked connection: the answer to the next
+// heartbeat triggers one append.
+func TestReplicate_ReportedLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 	for how, event := range map[string]raft.Event{
 		"dropped": raft.SendDropped{To: peer("b"), Span: raft.Span{After: 3, Last: 4}}, "lost": raft.PeerLost{Peer: peer("b")},
 	} {
@@ -237,11 +238,11 @@ func TestReplicate_ToldLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.propose("x")
 	c.step(raft.SendDropped{To: peer("b"), Span: raft.Span{After: 2, Last: 3}})
-	assert.Equal(t, "replicate", c.Status().Peers[0].State, "a span of an earlier course does not matter")
+	assert.Equal(t, "replicate", c.Status().Peers[0].State, "a span from before the last probe has no effect")
 }
 
-// A follower whose disk is slow answers heartbeats, but not appends. It is asked again without entries, so that it does
-// not get entries that it has already.
+// A follower whose disk is slow answers heartbeats, but not appends. The leader repeats the append without
+// entries, so that the follower does not get entries that it has already.
 func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.propose("x")
@@ -256,13 +257,13 @@ func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
 	}
 	assert.Zero(t, entriesSent)
 	out := c.receive("b", 2, raft.AppendReply{Match: 4})
-	assert.Empty(t, appends(out.Send, "b"), "the answer to the first says nothing about the second")
+	assert.Empty(t, appends(out.Send, "b"), "the answer to the first round says nothing about the second")
 	c.receive("b", 2, raft.AppendReply{Match: 5})
 	assert.Equal(t, "replicate", c.Status().Peers[0].State)
 }
 
-// How long a follower's acknowledgements took decides when the next one is missed, but a lost append does not wait for
-// as long as a disk once stalled.
+// The duration of a follower's acknowledgements determines when the next one is overdue. But after a disk has
+// stalled once, a lost append does not wait that long.
 func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 	for _, row := range []struct {
 		rule       string
@@ -270,7 +271,7 @@ func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 	}{
 		{"a quick disk", heartbeatPace, electionTimeout},
 		{"a slow disk", 3 * electionTimeout, 6 * electionTimeout},
-		{"a disk that stood still", 100 * electionTimeout, 8 * electionTimeout},
+		{"a disk that stalled", 100 * electionTimeout, 8 * electionTimeout},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := replicating(t, 2, 1)
@@ -296,8 +297,8 @@ func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 	}
 }
 
-// The time in which a follower was silent does not count as the time of its disk, whether its connection broke or
-// stalled.
+// The time in which a follower was silent does not count as the time of its disk, whether its connection broke
+// or stalled.
 func TestReplicate_AbsenceDoesNotMeasureTheDisk(t *testing.T) {
 	for _, row := range []struct {
 		rule        string
@@ -334,7 +335,7 @@ func TestReplicate_PeerThatComesUpIsProbedAtOnce(t *testing.T) {
 	out := c.step(raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation})
 	assert.Equal(t, []raft.Span{{After: 3, Last: 4}}, appends(out.Send, "b"))
 	out = c.step(raft.PeerUp{ID: "b", Incarnation: 77})
-	assert.Empty(t, out.Send, "another incarnation is nobody")
+	assert.Empty(t, out.Send, "another incarnation gets nothing")
 }
 
 // The allocations of a step do not grow with the entries in it.

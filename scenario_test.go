@@ -13,33 +13,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestScenarios plays the files of testdata/scenarios. Each begins with what its reader will learn, and
-// shows what the members decide, with the virtual time in milliseconds, who, and why.
+// TestScenarios plays the files of testdata/scenarios. Each begins with what its reader will learn, and shows
+// what the members decide: the virtual time in milliseconds, the member, and the reason.
 //
 //	go test -run TestScenarios -rewrite .
 //
-// writes the output anew: read the diff. The verbs:
+// rewrites the output: read the diff. The verbs:
 //
 //	members 3 [entries=1]            the members 1 to 3, with empty disks, not started; entries=1: appends
 //	                                 carry one entry each
-//	disk 2 term=3 vote=1 log=(1,1,3) what is on a disk: from index 2 on, one entry for each term
-//	start [2]  crash 2               a crash loses the writes under way
-//	tear 2                           of its next write, term and vote become durable, and it crashes
+//	disk 2 term=3 vote=1 log=(1,1,3) content of a disk: from index 2 on, one entry for each term
+//	start [2]  crash 2               a crash loses the pending writes
+//	tear 2                           the term and vote of its next write become durable, and it crashes
 //	bootstrap                        start all; let them bootstrap the cluster and elect 1
-//	timeout 2                        its election timeout runs out now
-//	pass 200ms                       time goes by, and nobody's timer fires
-//	run 500ms                        time goes by, and everything happens that is due
+//	timeout 2                        its election timeout passes now
+//	pass 200ms                       time passes, and nobody's timer fires
+//	run 500ms                        time passes, and everything happens that is due
 //	cut 1 [2]  cut 1->2  heal        both ways, or one way; without a second member: from all
-//	settle  settle messages          deliver and persist until nothing is left; with what is delivered
+//	settle  settle messages          deliver and persist until nothing is left; show the delivered messages
 //	deliver 1->2 [append]            one message, or the first of this kind
-//	hold 1->2 [append]  free         keep messages on their way; let them go
+//	hold 1->2 [append]  free         keep messages in transit; let them go
 //	drop 1->2 [append]               lose such messages
-//	slow 2  fast 2  persist 2 [1]    its disk makes writes durable only when told
+//	slow 2  fast 2  persist 2 [1]    its disk makes writes durable only on request
 //	propose 1 x [4]  read 2
-//	peer-lost 1 2                    what the transport tells 1 about 2
+//	peer-lost 1 2                    the transport reports to 1 the loss of 2
 //	spare 4                          a member with an empty disk starts, and is to be added
-//	change 1 add=4 remove=(2,3)      add, learner, promote, demote, remove, cancel: what 1 is asked to change
-//	show-config                      who votes, and who does not, for each member
+//	change 1 add=4 remove=(2,3)      request a change from 1: add, learner, promote, demote, remove, cancel
+//	show-config                      the voters and the other members, for each member
 //	show-logs  show-state  show-progress 1  show-wire  mute  unmute
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
@@ -70,7 +70,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// scenario is a world under the control of a file.
+// scenario is a world that a file drives.
 type scenario struct {
 	t       *testing.T
 	w       *world
@@ -78,7 +78,7 @@ type scenario struct {
 	held    []Message
 	holding [][3]string // from, to, kind
 	out     strings.Builder
-	speaker string // who said the last line, and when
+	speaker string // member and time of the last line
 	muted   bool
 	verbose bool
 }
@@ -99,7 +99,7 @@ func (s *scenario) flush() string {
 	return s.out.String()
 }
 
-// say writes one line of a member's.
+// say writes one line of a member.
 func (s *scenario) say(id NodeID, format string, args ...any) {
 	if s.muted {
 		return
@@ -120,7 +120,7 @@ func (s *scenario) print(format string, args ...any) {
 	}
 }
 
-// took shows what a member decided.
+// took shows the decisions of a member.
 func (s *scenario) took(id NodeID, out Output) {
 	for _, n := range out.Trace {
 		s.say(id, "%s", n)
@@ -154,7 +154,7 @@ func answerSentence(a Answer) string {
 	why := map[RefusalKind]string{
 		RefusedNotLeader: "not the leader", RefusedTransferring: "transferring the leadership", RefusedOverloaded: "overloaded",
 		RefusedClosing: "closing", RefusedNoTarget: "no such target", RefusedTimedOut: "not in time", RefusedTooLarge: "too large",
-		RefusedStalled: "the disk stands still",
+		RefusedStalled: "the disk has stalled",
 	}[a.Refusal]
 	if a.Leader == "" {
 		return "refused, " + why
@@ -162,7 +162,7 @@ func answerSentence(a Answer) string {
 	return fmt.Sprintf("refused, %s; ask %s", why, a.Leader)
 }
 
-// messageSentence says what a message says.
+// messageSentence returns a message as a sentence.
 func messageSentence(m Message) string {
 	switch b := m.Body.(type) {
 	case BootstrapProbe:
@@ -217,7 +217,7 @@ func listSentence(c Configuration) string {
 	return "my list is " + strings.Join(ids, ", ")
 }
 
-// kindOf is the word for a message in deliver, hold and drop.
+// kindOf returns the word for a message in deliver, hold and drop.
 func kindOf(m Message) string {
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", m.Body), "raft."))
 }
@@ -227,7 +227,7 @@ func matches(m Message, pattern [3]string) bool {
 		(pattern[2] == "" || strings.HasPrefix(kindOf(m), pattern[2]))
 }
 
-// setAside takes the messages off the wire that are held.
+// setAside takes the held messages off the wire.
 func (s *scenario) setAside() {
 	s.w.wire = slices.DeleteFunc(s.w.wire, func(m Message) bool {
 		for _, pattern := range s.holding {
@@ -249,7 +249,7 @@ func (s *scenario) deliver(i int) {
 	s.w.deliver(i)
 }
 
-// settle delivers and persists until nothing is left to do, but for what is held, and slow disks.
+// settle delivers and persists until nothing is left to do, except for held messages and slow disks.
 func (s *scenario) settle() {
 	for range 100000 {
 		s.setAside()
@@ -293,13 +293,13 @@ func (s *scenario) run(d time.Duration) {
 	}
 }
 
-// timeout makes the election timeout of a member run out.
+// timeout lets the election timeout of a member pass.
 func (m *member) timeout() {
 	m.core.follower.deadline, m.core.step.wakeAt = m.w.now, m.w.now
 	m.step()
 }
 
-// scenarioArgs reads the words behind a verb.
+// scenarioArgs reads the words after a verb.
 type scenarioArgs struct {
 	s    *scenario
 	args []datadriven.CmdArg
@@ -312,14 +312,14 @@ func (a scenarioArgs) word(i int) string {
 	return a.args[i].Key
 }
 
-// member is the one named by the i-th word.
+// member returns the member that the i-th word names.
 func (a scenarioArgs) member(i int) *member {
 	m := a.s.w.members[NodeID(a.word(i))]
 	require.NotNil(a.s.t, m, "no member %q", a.word(i))
 	return m
 }
 
-// members are those named, or all.
+// members returns the named members, or all.
 func (a scenarioArgs) members() []*member {
 	var list []*member
 	for i := range a.args {
@@ -333,7 +333,7 @@ func (a scenarioArgs) members() []*member {
 	return list
 }
 
-// way is "1->2" and a kind of message.
+// way reads "1->2" and a kind of message.
 func (a scenarioArgs) way() [3]string {
 	from, to, ok := strings.Cut(a.word(0), "->")
 	require.True(a.s.t, ok, "a way is 1->2")
@@ -355,7 +355,7 @@ func (a scenarioArgs) number(word string, otherwise int) int {
 	return n
 }
 
-// values of key=(…), or of key=….
+// values reads key=(…) or key=….
 func (a scenarioArgs) values(key string) []string {
 	for _, arg := range a.args {
 		if arg.Key == key {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// verbs are the words of the scenarios; TestScenarios says what they mean.
+// verbs are the words of the scenarios; see TestScenarios for their meanings.
 var verbs = map[string]func(s *scenario, a scenarioArgs){
 	"members": func(s *scenario, a scenarioArgs) { s.begin(a.number(a.word(0), 3), a.value("entries", 0)) },
 	"disk":    func(s *scenario, a scenarioArgs) { s.prepare(a) },
@@ -76,7 +76,7 @@ var verbs = map[string]func(s *scenario, a scenarioArgs){
 	"unmute": func(s *scenario, _ scenarioArgs) { s.muted = false },
 }
 
-// begin makes the world. Every file has the same seed.
+// begin creates the world. Every file has the same seed.
 func (s *scenario) begin(n, entries int) {
 	clear(s.slow)
 	s.held, s.holding = nil, nil
@@ -90,7 +90,7 @@ func (s *scenario) begin(n, entries int) {
 	}
 }
 
-// change is what the words behind a member ask for.
+// change returns the change that the words after a member request.
 func (a scenarioArgs) change() (ch Change) {
 	member := func(id string, kind MemberKind) Member {
 		return Member{ID: NodeID(id), Address: id + ":1", Kind: kind, Incarnation: a.s.w.members[NodeID(id)].disk.incarnation}
@@ -144,7 +144,7 @@ func (s *scenario) showConfig() {
 	}
 }
 
-// prepare writes a disk: entry 1 bootstraps the cluster, and the others carry the terms of the log.
+// prepare writes a disk: entry 1 bootstraps the cluster, and the others have the terms of the log.
 func (s *scenario) prepare(a scenarioArgs) {
 	m := a.member(0)
 	m.disk.hard = HardState{Term: Term(a.value("term", 0))}
@@ -158,7 +158,7 @@ func (s *scenario) prepare(a scenarioArgs) {
 	m.disk.log = s.entriesOf(terms)
 }
 
-// entriesOf is a log whose entry 1 bootstraps the cluster, and whose others carry these terms.
+// entriesOf returns a log whose entry 1 bootstraps the cluster, and whose other entries have these terms.
 func (s *scenario) entriesOf(terms []Term) []Entry {
 	bootstrapper := s.w.members[s.w.order[0]]
 	f := Bootstrap{Cluster: ClusterID{1}, Bootstrapper: bootstrapper.peer(), Probe: RPCID{1, 1}}
@@ -176,7 +176,7 @@ func (s *scenario) entriesOf(terms []Term) []Entry {
 
 func (m *member) peer() Peer { return Peer{m.id, m.disk.incarnation} }
 
-// tear has a crash leave the term and vote of the next write alone.
+// tear crashes the member so that only the term and vote of its next write are durable.
 func (m *member) tear() {
 	m.disk.write(m.queue[0], 0)
 	m.queue, m.core = nil, nil

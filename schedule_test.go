@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bootstrapped is a cluster that has elected a and is idle.
+// bootstrapped returns a cluster that has elected a and is idle.
 func bootstrapped(t *testing.T, ids ...NodeID) *world {
 	w := newWorld(t, 1, ids...)
 	w.startAll()
@@ -39,8 +39,8 @@ func (w *world) settleWithout(lost func(Message) bool) {
 	}
 }
 
-// A follower restarts and has forgotten the commit index, while reads follow each other so closely that each of its
-// answers arrives after the next round has begun.
+// A follower restarts and has forgotten the commit index, while reads follow each other so closely that each of
+// its answers arrives after the next round has begun.
 func TestSchedule_ARestartedFollowerCatchesUpBesideReads(t *testing.T) {
 	w := bootstrapped(t, "a", "b", "c")
 	a, c := w.members["a"], w.members["c"]
@@ -49,7 +49,7 @@ func TestSchedule_ARestartedFollowerCatchesUpBesideReads(t *testing.T) {
 	c.crash()
 	c.disk.commit = 0
 	c.start()
-	var late []Message // the answers of c
+	var late []Message // answers of c
 	for range 50 {
 		w.now += Time(10 * time.Millisecond)
 		a.step()
@@ -68,7 +68,7 @@ func TestSchedule_ARestartedFollowerCatchesUpBesideReads(t *testing.T) {
 	require.Equal(t, a.applied, c.applied, "%s", w)
 }
 
-// runSlow lets time pass while every write takes some, and messages arrive at once.
+// runSlow lets time pass. Every write takes some time; messages arrive at once.
 func (w *world) runSlow(write, d time.Duration) {
 	type job struct {
 		until  Time
@@ -83,7 +83,7 @@ func (w *world) runSlow(write, d time.Duration) {
 		for _, id := range w.order {
 			m := w.members[id]
 			if _, ok := busy[id]; !ok && len(m.queue) > 0 {
-				busy[id] = job{w.now + Time(write), len(m.queue)} // one sync for all that waits
+				busy[id] = job{w.now + Time(write), len(m.queue)} // one sync for all queued writes
 			}
 			next = min(next, max(m.wakeAt, w.now))
 			if j, ok := busy[id]; ok {
@@ -111,12 +111,12 @@ func TestSchedule_SlowDisksElect(t *testing.T) {
 		w.startAll()
 		w.runSlow(160*time.Millisecond, 10*time.Second)
 		require.NotNil(t, w.leader(), "seed %d\n%s", seed, w)
-		require.Len(t, w.leaders, 1, "seed %d: it stays", seed)
+		require.Len(t, w.leaders, 1, "seed %d: the leader stays", seed)
 	}
 }
 
-// The leader is gone, and the links between the others delay everything for five seconds; then they are fast again. The
-// waits, which have grown meanwhile, do not keep the cluster without a leader much longer.
+// The leader is gone, and the links between the others delay everything for five seconds; then they are fast
+// again. The waits, which have grown meanwhile, do not keep the cluster leaderless much longer.
 func TestSchedule_OneHoldUpIsSoonOver(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newWorld(t, seed, "a", "b", "c")
@@ -167,7 +167,7 @@ func TestSchedule_AnEarlyStepHasNothingToDo(t *testing.T) {
 	require.NotNil(t, w.leader())
 }
 
-// Under load, appends replace most heartbeats, and prevent election timeouts as well.
+// Under load, appends replace most heartbeats. They prevent election timeouts as well.
 func TestHeartbeat_AppendsKeepFollowersCalm(t *testing.T) {
 	for _, pause := range []time.Duration{7, 33, 49, 51, 90, 130} {
 		w := newWorld(t, 1, "a", "b", "c")

@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// offered is a snapshot of an entry, as b offers it.
+// offered returns a snapshot of an entry, as b offers it.
 func offered(last raft.EntryID, n byte) raft.Snapshot {
 	return raft.Snapshot{Base: baseOf(last), File: fileOf(n), Size: 100, Sum: 7}
 }
 
-// snapFollower is a follower of b in term 5 that takes snapshots; its log is 1@0 2@1 3@1 4@3, committed up to 2.
+// snapFollower returns a follower of b in term 5 that takes snapshots; its log is 1@0 2@1 3@1 4@3, committed up
+// to 2.
 func snapFollower(t *testing.T) *core {
 	t.Helper()
 	c := begin(t, snapConfig(), storedWhole(t, raft.HardState{Term: 5}, 1, 1, 3))
@@ -26,37 +27,37 @@ func (c *core) offer(s raft.Snapshot, acknowledged raft.Index) raft.Output {
 	return c.receive("b", 5, raft.InstallSnapshot{Snapshot: s, Acknowledged: acknowledged})
 }
 
-// What a follower does with an offer, by what its log holds at the snapshot's last entry.
+// What a follower does with an offer depends on what its log holds at the snapshot's last entry.
 func TestInstall_TheOffer(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
 		last    raft.EntryID
 		receive bool
-		ack     bool // at once: the log holds the entry
+		ack     bool // it acknowledges at once: the log holds the entry
 	}{
 		{"beyond the log", id(9, 4), true, false},
-		{"right behind it", id(5, 3), true, false},
+		{"right after the log", id(5, 3), true, false},
 		{"its last entry is another", id(4, 4), true, false},
 		{"a prefix of the log", id(4, 3), false, true},
 		{"a shorter prefix", id(3, 1), false, true},
-		{"what is committed", id(2, 1), false, true},
+		{"a committed prefix", id(2, 1), false, true},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := snapFollower(t)
 			out := c.offer(offered(row.last, 1), 0)
 			assert.Equal(t, row.receive, out.Keep != nil && out.Keep.Receive != nil)
-			assert.Nil(t, out.Write.Log, "nothing is dropped before it is here")
+			assert.Nil(t, out.Write.Log, "the log stays until the snapshot has arrived")
 			assert.Equal(t, id(4, 3), c.Status().Last)
 			if row.ack {
 				assert.Equal(t, []raft.Message{c.to("b", raft.AppendReply{Match: row.last.Index})}, out.Send)
-				assert.Equal(t, row.last.Index, c.Status().Commit, "all that a snapshot holds is committed")
+				assert.Equal(t, row.last.Index, c.Status().Commit, "everything in a snapshot is committed")
 				return
 			}
 			assert.Empty(t, out.Send)
 			assert.Equal(t, &raft.Receive{From: peer("b"), Snapshot: offered(row.last, 1)}, out.Keep.Receive)
 			assert.Equal(t, row.last, c.Status().Receiving)
 			out = c.offer(offered(row.last, 1), 0)
-			require.NotNil(t, out.Keep, "repeated, because the receiver may have been restarted")
+			require.NotNil(t, out.Keep, "the request is repeated, because the receiver may have restarted")
 			assert.Empty(t, out.Trace)
 		})
 	}
@@ -85,7 +86,7 @@ func TestInstall_ReplacesTheLogInOneWrite(t *testing.T) {
 	assert.EqualValues(t, 9, status.Commit)
 	assert.Zero(t, status.Persisted, "nothing of the new log is durable yet")
 
-	// Meanwhile a heartbeat is answered with nothing, another offer waits, and entries are taken.
+	// Meanwhile, the answer to a heartbeat acknowledges nothing, another offer waits, and entries are accepted.
 	out = c.receive("b", 5, raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 1}})
 	assert.Equal(t, []raft.Message{c.to("b", raft.HeartbeatReply{Round: raft.RPCID{StartCount: 1, Counter: 1}, Hindered: raft.HinderedRestoring})}, out.Send)
 	out = c.offer(offered(id(20, 5), 2), 0)
@@ -104,8 +105,8 @@ func TestInstall_ReplacesTheLogInOneWrite(t *testing.T) {
 	assert.Equal(t, id(9, 4), c.Status().Snapshot)
 }
 
-// A crash between the record and the reset leaves a log without the snapshot's entry: Load resets it, and the member goes
-// on from what Load returns. A crash before the record leaves everything as it was.
+// A crash between the record and the reset leaves a log without the snapshot's entry: Load resets it, and the
+// member continues from the result of Load. A crash before the record leaves everything as it was.
 func TestInstall_ACrashBeforeTheRestore(t *testing.T) {
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 5}, Snapshot: offered(id(9, 4), 1)}
 	stored.Log.Begin(stored.Snapshot.Base)
@@ -113,10 +114,10 @@ func TestInstall_ACrashBeforeTheRestore(t *testing.T) {
 	require.NotNil(t, c.out.Restore)
 	assert.EqualValues(t, 9, c.Status().Commit)
 	out := c.offer(offered(id(9, 4), 1), 0)
-	assert.Equal(t, []raft.Message{c.to("b", raft.AppendReply{Match: 9})}, out.Send, "the acknowledgement that the crash lost")
+	assert.Equal(t, []raft.Message{c.to("b", raft.AppendReply{Match: 9})}, out.Send, "it repeats the acknowledgement that the crash lost")
 }
 
-// A snapshot that has arrived is judged again by what the log holds by then.
+// A snapshot that has arrived is compared again with what the log holds by then.
 func TestInstall_WhatIsNotNeededIsLeft(t *testing.T) {
 	other := offered(id(9, 4), 2)
 	for _, row := range []struct {
@@ -127,9 +128,9 @@ func TestInstall_WhatIsNotNeededIsLeft(t *testing.T) {
 	}{
 		{"the log has grown beyond it", func(c *core) { c.append("b", 5, id(4, 3), 0, 4, 4, 4, 4, 4, 4); c.persist() },
 			raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)}, 9},
-		{"it was not asked for", func(*core) {}, raft.SnapshotArrived{From: peer("c"), Snapshot: offered(id(9, 4), 3)}, 0},
+		{"it was not requested", func(*core) {}, raft.SnapshotArrived{From: peer("c"), Snapshot: offered(id(9, 4), 3)}, 0},
 		{"it has other bytes", func(*core) {}, raft.SnapshotArrived{From: peer("b"), Snapshot: other}, 0},
-		{"another one was asked for since", func(c *core) { c.offer(other, 0) },
+		{"another snapshot was requested meanwhile", func(c *core) { c.offer(other, 0) },
 			raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)}, 0},
 		{"its sender has proved another entry there", func(c *core) { c.append("b", 5, id(4, 3), 0, 3, 3, 3, 3, 3); c.persist() },
 			raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)}, 0},
@@ -152,7 +153,7 @@ func TestInstall_WhatIsNotNeededIsLeft(t *testing.T) {
 	}
 }
 
-// What a snapshot holds is committed, whoever leads when it has arrived.
+// The content of a snapshot is committed, whichever member leads when it has arrived.
 func TestInstall_UnderAnotherLeader(t *testing.T) {
 	c := snapFollower(t)
 	c.offer(offered(id(9, 4), 1), 0)
@@ -160,13 +161,13 @@ func TestInstall_UnderAnotherLeader(t *testing.T) {
 	c.persist()
 	out := c.step(raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)})
 	assert.Equal(t, id(9, 4), c.Status().Last)
-	assert.Empty(t, append(out.Send, out.Write.Then...), "its sender leads no more")
+	assert.Empty(t, append(out.Send, out.Write.Then...), "its sender no longer leads")
 	out = c.append("c", 6, id(9, 4), 0, 6)
 	assert.Equal(t, []raft.Message{c.to("c", raft.AppendReply{Match: 10})}, out.Write.Then)
 }
 
-// The same bytes may come from two leaders, of which the later has got them from the earlier. The file of the first arrival
-// is not deleted under the second.
+// The same bytes may come from two leaders, if the later one got them from the earlier one. The file of the
+// first arrival is not deleted under the second.
 func TestInstall_TheSameBytesFromTwoLeaders(t *testing.T) {
 	c := snapFollower(t)
 	s := offered(id(9, 4), 1)
@@ -183,7 +184,8 @@ func TestInstall_TheSameBytesFromTwoLeaders(t *testing.T) {
 	assert.Nil(t, out.Keep)
 }
 
-// Own snapshots: one that is being taken is superfluous after an install, and never replaces it.
+// The member's own snapshot that is being taken is superfluous after an install, and never replaces the
+// installed one.
 func TestInstall_WhileASnapshotIsTaken(t *testing.T) {
 	c, out := eight(t, nil)
 	take := out.Keep.Take
@@ -217,8 +219,8 @@ func TestInstall_AnUninitializedMember(t *testing.T) {
 	assert.Equal(t, s, *c.persist().Restore)
 }
 
-// An append of an earlier term may have raised the term of an uninitialized member meanwhile, and a bootstrap may have
-// made it one of another cluster.
+// Meanwhile an append of an earlier term may have raised the term of an uninitialized member, or a bootstrap
+// may have made it a member of another cluster.
 func TestInstall_WhatHappensToAnUninitializedMemberMeanwhile(t *testing.T) {
 	c := begin(t, snapConfig(), raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3})
 	s := offered(id(9, 5), 1)
@@ -244,8 +246,8 @@ func TestInstall_WhatHappensToAnUninitializedMemberMeanwhile(t *testing.T) {
 	assert.Equal(t, clusterOfTheTests, c.Status().Cluster)
 }
 
-// An offer carries the same evidence as an append: of committed entries that its sender lacks, and of acknowledged ones
-// that this member has lost.
+// An offer carries the same evidence as an append: of committed entries that its sender lacks, and of
+// acknowledged entries that this member has lost.
 func TestInstall_TheEvidenceOfAnOffer(t *testing.T) {
 	c := snapFollower(t)
 	c.receive("c", 6, raft.Heartbeat{})
@@ -263,7 +265,7 @@ func TestInstall_TheEvidenceOfAnOffer(t *testing.T) {
 	assert.Nil(t, out.Keep)
 	assert.Nil(t, c.offer(offered(id(9, 4), 1), 0).Keep, "a marked member takes no snapshot")
 
-	// A mark in the step of an install keeps the install: it says what is committed by that.
+	// A mark in the step of an install keeps the install, whose content is committed.
 	c = snapFollower(t)
 	c.offer(offered(id(9, 4), 1), 0)
 	c.receive("c", 6, raft.Heartbeat{})
@@ -289,8 +291,8 @@ func TestInstall_AnOfferThatNoLeaderSends(t *testing.T) {
 		{"of no entry", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Snapshot.ID.Index = 0 }},
 		{"newer than its term", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Snapshot.ID.Term = 6 }},
 		{"of another cluster", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Snapshot.Cluster[0]++ }},
-		{"that ends below what was acknowledged", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Acknowledged = 10 }},
-		{"without a member that could lead", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Snapshot.Config = raft.Configuration{} }},
+		{"that ends below an acknowledged index", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Acknowledged = 10 }},
+		{"without a voter", func(_ *raft.Message, r *raft.InstallSnapshot) { r.Snapshot.Config = raft.Configuration{} }},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := snapFollower(t)
@@ -309,7 +311,7 @@ func TestInstall_AnOfferThatNoLeaderSends(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("c", raft.AppendConflict{Prev: 9})}, out.Send)
 }
 
-// A candidate that installs a snapshot gives up: the votes were for another log.
+// A candidate that installs a snapshot ends its campaign: its votes were for another log.
 func TestInstall_ByACandidate(t *testing.T) {
 	c := snapFollower(t)
 	c.offer(offered(id(9, 4), 1), 0)
@@ -324,7 +326,7 @@ func TestInstall_ByACandidate(t *testing.T) {
 	assert.Equal(t, id(9, 4), c.Status().Last)
 }
 
-// An install in the step in which a snapshot was taken leaves its file without a record.
+// If a snapshot was taken in the step of an install, its file gets no record, and is discarded.
 func TestInstall_DiscardsASnapshotTakenInTheSameStep(t *testing.T) {
 	c, out := eight(t, nil)
 	take := out.Keep.Take
@@ -340,8 +342,8 @@ func TestInstall_DiscardsASnapshotTakenInTheSameStep(t *testing.T) {
 	assert.Equal(t, []raft.SnapshotID{fileOf(1)}, out.Keep.Discard)
 }
 
-// grows commits n entries with c's help, and takes the snapshots that fall due: with files from the given number on, or by
-// a DurableFSM that syncs. b answers heartbeats.
+// grows commits n entries with c's help, and takes the snapshots that are due: with files numbered from the
+// given number on, or by a DurableFSM that syncs. b answers heartbeats.
 func (c *core) grows(n int, file byte) {
 	c.t.Helper()
 	for range n {
@@ -378,8 +380,8 @@ func (c *core) beats(other raft.NodeID, match raft.Index) {
 	c.echo(other, match)
 }
 
-// A leader keeps as many bytes of its log as the snapshot has that it sends, and goes on to do so until the follower has
-// caught up. Otherwise a follower that has just got a large snapshot would need the next one.
+// A leader keeps as many bytes of its log as the snapshot that it sends has, until the follower has caught up.
+// Otherwise a follower that has just received a large snapshot would need the next one.
 func TestCompact_HoldsUntilAFollowerHasCaughtUpWithItsSnapshot(t *testing.T) {
 	c := compactedLeader(t, func(cfg *raft.CoreConfig) { cfg.SnapshotHoldBytes = 1 })
 	for range 8 {
@@ -395,10 +397,10 @@ func TestCompact_HoldsUntilAFollowerHasCaughtUpWithItsSnapshot(t *testing.T) {
 	require.Equal(t, id(17, 3), progressOf(c, "b").Offered)
 
 	c.grows(64, 3)
-	require.Equal(t, id(17, 3), progressOf(c, "b").Offered, "what is behind the snapshot is kept")
+	require.Equal(t, id(17, 3), progressOf(c, "b").Offered, "entries after the snapshot are kept")
 	c.receive("b", 3, raft.AppendReply{Match: 17})
 	c.beats("b", 17)
-	assert.LessOrEqual(t, c.Status().Base.Index, raft.Index(17), "and while the follower catches up")
+	assert.LessOrEqual(t, c.Status().Base.Index, raft.Index(17), "they are kept while the follower catches up")
 	for match := raft.Index(20); match < c.Status().Last.Index; match += 3 {
 		c.receive("b", 3, raft.AppendReply{Match: match})
 		c.beats("b", match)
@@ -409,11 +411,11 @@ func TestCompact_HoldsUntilAFollowerHasCaughtUpWithItsSnapshot(t *testing.T) {
 	c.receive("b", 3, raft.AppendReply{Match: last})
 	c.beats("b", last)
 	c.grows(24, 20)
-	assert.Greater(t, c.Status().Base.Index, last, "then the usual bound holds again")
+	assert.Greater(t, c.Status().Base.Index, last, "afterwards the usual limit applies again")
 }
 
-// The size of a frozen state is not known. What its follower has of it so far is as good a bound: a stream that is faster
-// than the log grows comes to its end.
+// The size of a frozen state is not known. The part that its follower has received so far is as good a limit: a
+// stream that is faster than the log grows finishes.
 func TestCompact_HoldsAsMuchAsAFollowerHasOfAFrozenState(t *testing.T) {
 	c, out := durableLeader(t, func(cfg *raft.CoreConfig) { cfg.SnapshotHoldBytes = 1 })
 	c.step(frozen(out.Keep.Take, 5))
@@ -445,10 +447,11 @@ func TestCompact_ReportsOfAStreamThatHasEndedCountForNothing(t *testing.T) {
 	assert.Greater(t, out.Write.Base.ID.Index, raft.Index(9))
 
 	c = begin(t, snapConfig(), storedWhole(t, raft.HardState{Term: 3}, 3))
-	assert.Zero(t, c.step(raft.SnapshotSending{To: peer("b"), File: fileOf(5), Bytes: 1}).Write, "a follower sends none")
+	assert.Zero(t, c.step(raft.SnapshotSending{To: peer("b"), File: fileOf(5), Bytes: 1}).Write, "a follower sends no snapshot")
 }
 
-// After an idle time, too, a leader keeps what a follower needs that it hears: it had nothing to acknowledge.
+// After an idle time, too, a leader keeps the entries that a heard follower needs: there was nothing to
+// acknowledge.
 func TestCompact_AnIdleFollowerIsHeldLikeABusyOne(t *testing.T) {
 	c := compactedLeader(t, nil)
 	c.receive("b", 3, raft.AppendReply{Match: 8})

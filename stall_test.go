@@ -12,8 +12,8 @@ import (
 
 const diskStallMax = raft.Time(time.Second)
 
-// stalledLeader is a leader of the members, in term 2, whose disk never finishes the write of its no-op,
-// entry 3. Its followers are heard in every round, and hold the log durably up to what acked says.
+// stalledLeader returns a leader of the members in term 2 whose disk never finishes the write of its no-op,
+// entry 3. Its followers are heard in every round, and hold the log durably up to acked.
 func stalledLeader(t *testing.T, members string, acked map[raft.NodeID]raft.Index) *core {
 	c := leaderOf(t, members, 2, 1)
 	c.hear(acked)
@@ -21,7 +21,7 @@ func stalledLeader(t *testing.T, members string, acked map[raft.NodeID]raft.Inde
 	return c
 }
 
-// hear has each of the members answer the last heartbeat, and acknowledge.
+// hear lets each of the members answer the last heartbeat, and acknowledge.
 func (c *core) hear(acked map[raft.NodeID]raft.Index) raft.Output {
 	var events []raft.Event
 	for _, m := range membersNamed("bcde") {
@@ -55,23 +55,23 @@ func (c *core) toldToCampaign() (ids []raft.NodeID) {
 
 // A leader with a stalled disk transfers its leadership if a quorum without it may be ahead. If no such quorum
 // exists, it stays and refuses proposals (docs/divergence.md).
-func TestStall_WhoIsHandedOverTo(t *testing.T) {
+func TestStall_WhoGetsTheLeadership(t *testing.T) {
 	type acks = map[raft.NodeID]raft.Index
 	for _, row := range []struct {
 		rule    string
 		members string
-		acked   acks // who is heard, and how far its disk has got; the leader's has got to 2
+		acked   acks // heard members, with their durable indexes; the leader's is 2
 		target  []raft.NodeID
 	}{
 		{"a quorum without it is ahead", "abc", acks{"b": 3, "c": 3}, []raft.NodeID{"b"}},
 		{"it does not count itself", "abc", acks{"b": 3, "c": 2}, nil},
-		{"as far as the leader is not ahead", "abc", acks{"b": 2, "c": 2}, nil},
+		{"voters that are even with the leader are not ahead", "abc", acks{"b": 2, "c": 2}, nil},
 		{"all stall", "abc", acks{"b": 0, "c": 0}, nil},
-		{"who is not heard may go on with who is ahead", "abc", acks{"b": 3}, []raft.NodeID{"b"}},
-		{"not with who is not ahead", "abc", acks{"b": 2}, nil},
-		{"two that are not heard may, with one that is ahead", "abcde", acks{"b": 2, "c": 3}, []raft.NodeID{"c"}},
-		{"they alone are no quorum", "abcde", acks{"b": 2, "c": 2}, nil},
-		{"one of them and one that is ahead are none of four", "abcd", acks{"b": 2, "c": 3}, nil},
+		{"a silent voter may elect a voter that is ahead", "abc", acks{"b": 3}, []raft.NodeID{"b"}},
+		{"a silent voter does not help one that is not ahead", "abc", acks{"b": 2}, nil},
+		{"two silent voters may elect one that is ahead", "abcde", acks{"b": 2, "c": 3}, []raft.NodeID{"c"}},
+		{"two silent voters alone are no quorum", "abcde", acks{"b": 2, "c": 2}, nil},
+		{"one silent voter and one that is ahead are no quorum of four", "abcd", acks{"b": 2, "c": 3}, nil},
 		{"three of five are ahead", "abcde", acks{"b": 2, "c": 3, "d": 3, "e": 3}, []raft.NodeID{"c"}},
 		{"two of five are no quorum", "abcde", acks{"b": 3, "c": 3, "d": 2, "e": 2}, nil},
 		{"the other of two is no quorum", "ab", acks{"b": 3}, nil},
@@ -107,7 +107,7 @@ func (c *core) leaderOfAnswer(target []raft.NodeID) raft.NodeID {
 	return target[0]
 }
 
-// A stale member ends, and votes for nobody. If the leader treated it as possibly ahead, it would give up its
+// A stale member ends, and votes for nobody. If the leader counted it as possibly ahead, it would give up its
 // leadership, and the cluster its reads, for nothing.
 func TestStall_WhoHasLostWhatItAcknowledgedGoesOnWithNobody(t *testing.T) {
 	acked := map[raft.NodeID]raft.Index{"b": 3, "c": 2}
@@ -121,7 +121,7 @@ func TestStall_WhoHasLostWhatItAcknowledgedGoesOnWithNobody(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
 }
 
-// durablyLeading is a leader in term 2 whose log, with entry 9 at its end, is durable.
+// durablyLeading returns a leader in term 2 whose log, with entry 9 at its end, is durable.
 func durablyLeading(t *testing.T) *core {
 	c := begin(t, snapConfig(), storedWhole(t, raft.HardState{Term: 1}, 1, 1, 1, 1, 1, 1, 1))
 	c.electedBy("c")
@@ -147,7 +147,7 @@ func TestStall_AtTheRecordOfASnapshot(t *testing.T) {
 	c := stalled(t)
 	assert.Equal(t, raft.RefusedStalled, c.propose("z").Answers[0].Refusal)
 	c.hear(map[raft.NodeID]raft.Index{"b": 9, "c": 10})
-	assert.Empty(t, c.toldToCampaign(), "c alone is no quorum")
+	assert.Empty(t, c.toldToCampaign(), "c alone is not a quorum")
 	c.hear(map[raft.NodeID]raft.Index{"b": 10, "c": 10})
 	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
 
@@ -157,7 +157,8 @@ func TestStall_AtTheRecordOfASnapshot(t *testing.T) {
 	assert.Equal(t, raft.RefusedStalled, c.propose("z").Answers[0].Refusal)
 }
 
-// A disk can hang while it has nothing to write. The leader finds out if there is something to commit.
+// A disk can hang while it has nothing to write. The leader detects this while entries wait to be committed or
+// applied.
 func TestStall_AnIdleDiskIsTriedWhileTheLogWaits(t *testing.T) {
 	behind := map[raft.NodeID]raft.Index{"b": 7}
 	tried := func(c *core) (hard *raft.HardState, after raft.Time) {
@@ -195,15 +196,15 @@ func TestStall_AnIdleDiskIsTriedWhileTheLogWaits(t *testing.T) {
 	assert.Nil(t, hard, "all is applied")
 	out := c.propose("x")
 	assert.NotNil(t, out.Write.Log)
-	assert.Nil(t, out.Write.Hard, "that write will tell")
+	assert.Nil(t, out.Write.Hard, "the pending write shows whether the disk works")
 }
 
-// The no-op lets others get ahead, where there are others.
+// A no-op lets others get ahead only if there are others.
 func TestStall_NobodyCanBeAheadOfTheOnlyVoter(t *testing.T) {
 	c := leaderOf(t, "a", 2, 1)
 	c.persist()
 	c.waitHearing(3*diskStallMax, nil)
-	require.True(t, c.Status().DiskStalled, "nothing is applied, so it was tried")
+	require.True(t, c.Status().DiskStalled, "nothing is applied, so the disk was checked")
 	assert.Equal(t, id(3, 2), c.Status().Last)
 }
 
@@ -225,16 +226,16 @@ func TestStall_TheNoopHasTimeToArriveBeforeTheLeaderStepsDown(t *testing.T) {
 	assert.InDelta(t, float64(electionTimeout), float64(c.now-appended), float64(heartbeatPace))
 }
 
-// A disk that has stalled may be unable to read a snapshot. The member that needs it gets one from another leader, if there
-// is one whose disk works.
+// A stalled disk may be unable to read a snapshot. The member that needs it gets one from another leader whose
+// disk works, if there is one.
 func TestStall_WhoNeedsASnapshotMayGoOnUnderAnother(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
-		c      raft.Index // what c has persisted
+		c      raft.Index // durable index of c
 		target []raft.NodeID
 	}{
 		{"with c, which is ahead", 10, []raft.NodeID{"c"}},
-		{"not with c, which is not", 9, nil},
+		{"not with c, which is not ahead", 9, nil},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c, _ := lagging(t, nil)
@@ -255,7 +256,7 @@ func TestStall_WhoNeedsASnapshotMayGoOnUnderAnother(t *testing.T) {
 	}
 }
 
-// While the voters change, a member that is leaving may be the only one that can help those that stay.
+// While the voters change, a leaving member may be the only one that can help the members that stay.
 func TestStall_WhoIsLeavingMayHelpWhoNeedsASnapshot(t *testing.T) {
 	c, _ := lagging(t, nil)
 	c.echo("b", 0)
@@ -276,8 +277,8 @@ func TestStall_WhoIsLeavingMayHelpWhoNeedsASnapshot(t *testing.T) {
 	assert.Equal(t, []raft.NodeID{"c"}, slices.Compact(told))
 }
 
-// Nobody that is heard is ahead, and so nobody can be told to campaign. The silent member may be: it gets the vote of the
-// member that needs a snapshot, and brings it one.
+// No heard member is ahead, so none can be the target of a transfer. The silent member may be ahead: it gets
+// the vote of the member that needs a snapshot, and sends it one.
 func TestStall_WhoIsNotHeardMayHelpWhoNeedsASnapshot(t *testing.T) {
 	c, _ := lagging(t, nil)
 	c.propose("x")
@@ -299,7 +300,7 @@ func TestStall_WhoIsNotHeardMayHelpWhoNeedsASnapshot(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 3}, c.Leadership())
 }
 
-// A learner that is ahead does not count, because it does not vote.
+// A learner that is ahead does not count, because it has no vote.
 func TestStall_LearnersAreNoQuorum(t *testing.T) {
 	members := membersNamed("abcde")
 	members[3].Kind, members[4].Kind = raft.Learner, raft.Learner
@@ -316,7 +317,7 @@ func TestStall_LearnersAreNoQuorum(t *testing.T) {
 	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign(), "as soon as the voters are ahead")
 }
 
-// The limit applies to how long the disk has been at one write. Later writes do not extend it.
+// The limit applies to the time that the disk has spent on one write. Later writes do not extend it.
 func TestStall_NewWritesDoNotPutTheLimitOff(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := leaderOf(t, "abc", 2, 1)
@@ -347,9 +348,9 @@ func TestStall_ASlowDiskHasNotStalled(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
 }
 
-// A disk that has taken long for a write may take three times as long for the next one, but a stall that
-// ended does not lengthen the limit without bound. The time that a write waits for earlier ones counts neither
-// towards the limit nor as the time that the disk took.
+// A disk that took long for one write may take three times as long for the next one, but a stall that ended
+// does not raise the limit without bound. The time that a write waits for earlier ones counts neither towards
+// the limit nor as time of the disk.
 func TestStall_TheQueueBeforeAWriteDoesNotCount(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := leaderOf(t, "abc", 2, 1)
@@ -384,8 +385,8 @@ func TestStall_TheLimitGrowsWithWhatWritesTook(t *testing.T) {
 	}
 }
 
-// The target gets the proposals that were accepted before the stall before it is told to campaign. They are answered
-// when the next leader is heard: they may be applied.
+// The target gets the proposals that were accepted before the stall before it gets the TimeoutNow. They are
+// answered when the next leader is heard: they may be applied.
 func TestStall_APendingProposalGoesWithTheLog(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := stalledLeader(t, "abc", both)
@@ -404,14 +405,14 @@ func TestStall_APendingProposalGoesWithTheLog(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 3, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership())
 }
 
-// A transfer whose target does not win ends at its deadline, and another begins, to a voter that is heard.
-func TestStall_AHandOverThatDoesNotWinIsRepeated(t *testing.T) {
+// A transfer whose target does not win ends at its deadline. Another one begins, to a voter that is heard.
+func TestStall_ATransferThatDoesNotWinIsRepeated(t *testing.T) {
 	five := map[raft.NodeID]raft.Index{"b": 3, "c": 3, "d": 3, "e": 3}
 	c := stalledLeader(t, "abcde", five)
 	c.waitHearing(electionTimeout-heartbeatPace, five)
 	c.after(heartbeatPace)
 	require.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
-	delete(five, "b") // its disk stands still, too: it campaigns in silence
+	delete(five, "b") // its disk has stalled, too: its campaign sends nothing
 	told := map[raft.NodeID]bool{}
 	c.hear(five)
 	for end := c.now + 3*electionTimeout; c.now < end; {
@@ -425,7 +426,7 @@ func TestStall_AHandOverThatDoesNotWinIsRepeated(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
 }
 
-// The disk comes back.
+// The disk works again.
 func TestStall_ALeaderWhoseWriteCompletesLeadsOn(t *testing.T) {
 	none := map[raft.NodeID]raft.Index{"b": 2, "c": 2}
 	c := stalledLeader(t, "abc", none)
@@ -450,7 +451,7 @@ func TestStall_OneTransferAtATime(t *testing.T) {
 	assert.Equal(t, []raft.NodeID{"c"}, c.toldToCampaign())
 	for asked := c.now; len(c.out.Answers) == 0; { // c answers in this term: it does not campaign
 		require.Less(t, c.now-asked, 3*electionTimeout)
-		require.NotContains(t, c.toldToCampaign(), raft.NodeID("b"), "it is told while c may still campaign")
+		require.NotContains(t, c.toldToCampaign(), raft.NodeID("b"), "b gets TimeoutNow while c may still campaign")
 		if c.after(heartbeatPace); len(c.out.Answers) == 0 {
 			c.hear(both)
 		}
@@ -461,7 +462,7 @@ func TestStall_OneTransferAtATime(t *testing.T) {
 	assert.Equal(t, raft.RefusedTransferring, c.transferTo("c").Answers[0].Refusal)
 	out := c.step(raft.Closing{})
 	assert.Empty(t, out.Answers)
-	assert.Empty(t, c.waitHearing(2*electionTimeout, both), "who closes transfers its leadership to nobody")
+	assert.Empty(t, c.waitHearing(2*electionTimeout, both), "a member that closes starts no transfer")
 }
 
 // Check-quorum depends on messages, not on disks.
@@ -477,7 +478,7 @@ func TestStall_AStalledLeaderThatNobodyAnswersStepsDown(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
 }
 
-// A follower with a stalled disk only shows it in its status.
+// A follower with a stalled disk only reports it in its status.
 func TestStall_AFollowerSaysSo(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.append("b", 2, id(2, 1), 2, 2)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// heardBy is a leader of abc in term 2 whose heartbeats both others have answered.
+// heardLeader returns a leader of abc in term 2 whose heartbeats both others have answered.
 func heardLeader(t *testing.T) *core {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
@@ -40,7 +40,8 @@ func TestTransfer_BringsTheTargetUpToDateThenTellsIt(t *testing.T) {
 	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}), "it may be lost")
 }
 
-// The target campaigns at once, without a pre-vote, in the next term; its requests pass stickiness.
+// The target campaigns at once, without a pre-vote, in the next term. Members grant its requests even if they
+// hear a leader.
 func TestTransfer_TargetCampaignsAtOnce(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.receive("b", 2, raft.Heartbeat{})
@@ -86,7 +87,7 @@ func TestTransfer_StaleTimeoutNowIsIgnored(t *testing.T) {
 	})
 }
 
-// A retry is a plain candidacy: the mark is good for one term.
+// A retry is a plain candidacy: the transfer mark is valid for one term.
 func TestTransfer_MarkIsForOneTerm(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.receive("b", 2, raft.Heartbeat{})
@@ -152,7 +153,7 @@ func TestTransfer_RequestIDIsAnswered(t *testing.T) {
 	})
 }
 
-// A transfer that cannot begin is refused at once, with the member to ask instead.
+// A transfer that cannot begin is refused at once. The answer names the member to ask instead.
 func TestTransfer_RefusesAtOnce(t *testing.T) {
 	t.Run("no such target", func(t *testing.T) {
 		c := heardLeader(t)
@@ -180,13 +181,14 @@ func TestTransfer_RefusesAtOnce(t *testing.T) {
 	})
 }
 
-// The time to catch up grows with how long the target's acknowledgements take. That is measured from when the append
-// left, even if the target was asked about it again with each heartbeat while its disk was writing.
+// The time to catch up grows with the duration of the target's acknowledgements. It is measured from the first
+// sending of the append, even if the leader repeated the append with each heartbeat while the target's disk was
+// writing.
 func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 	const write = 3 * electionTimeout
 	for _, row := range []struct {
 		rule string
-		lead func(t *testing.T) *core // entry 3 is what b's disk is at
+		lead func(t *testing.T) *core // b's disk is writing entry 3
 	}{
 		{"a new leader's first append", func(t *testing.T) *core {
 			c := leaderOf(t, "abc", 2, 1)
@@ -194,7 +196,7 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 			c.receive("c", 2, raft.AppendReply{Match: 2})
 			return c
 		}},
-		{"an append behind others", func(t *testing.T) *core {
+		{"an append after others", func(t *testing.T) *core {
 			c := replicating(t, 2, 1)
 			c.propose("x")
 			c.persist()
@@ -218,7 +220,7 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 			c.persist()
 			for began := c.now; c.now < began+2*write; {
 				c.after(heartbeatPace)
-				require.Empty(t, c.out.Answers, "b's disk is at it")
+				require.Empty(t, c.out.Answers, "b's disk is still writing the entry")
 				c.echo("b", last)
 				c.echo("c", last)
 			}
@@ -228,8 +230,8 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 	}
 }
 
-// Settings may differ: a follower whose election timeout is shorter than its leader's heartbeat interval asks for pre-votes
-// between any two heartbeats. Its leader's word counts nevertheless.
+// Settings may differ: a follower whose election timeout is shorter than its leader's heartbeat interval asks
+// for pre-votes between any two heartbeats. It obeys its leader's TimeoutNow nevertheless.
 func TestTransfer_ReachesAPreCandidate(t *testing.T) {
 	asking := func(t *testing.T) *core {
 		c := follower(t, 2, 1)
@@ -254,6 +256,6 @@ func TestTransfer_ReachesAPreCandidate(t *testing.T) {
 		c.receive("b", 2, raft.SteppedDown{})
 		require.Equal(t, raft.Follower, c.Leadership().Role)
 		c.receive("b", 2, raft.Heartbeat{})
-		require.Empty(t, c.Leadership().Leader, "a late heartbeat does not bring it back")
+		require.Empty(t, c.Leadership().Leader, "a late heartbeat does not restore the leader")
 	})
 }

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// The bounds are what the same machine allowed in the same round: no library can be faster.
+// The bounds follow from measurements of the same machine in the same round: no library can be faster.
 
 // machineHas returns a figure of the machine, by round.
 func (s *summary) machineHas(figure string) map[int]float64 {
 	return s.values[place{cell{Kind: limits}.String(), machine, figure}]
 }
 
-// leastLatency returns by round how many milliseconds one caller waits at least: for one sync, of three at the same time, and
-// for one round trip.
+// leastLatency returns by round the lowest possible latency of one caller in milliseconds: one sync, while
+// three run at the same time, and one round trip.
 func (s *summary) leastLatency() map[int]float64 {
 	least := map[int]float64{}
 	for round, micros := range s.machineHas(syncMicros(syncSizes[0])) {
@@ -22,7 +22,8 @@ func (s *summary) leastLatency() map[int]float64 {
 	return least
 }
 
-// mostThroughput returns by round how many operations a second the disk takes if each write holds the commands of all callers.
+// mostThroughput returns by round how many operations a second the disk allows if each write holds the commands
+// of all callers.
 func (s *summary) mostThroughput(callers, bytes int) map[int]float64 {
 	most := map[int]float64{}
 	for round := range s.machineHas(loopbackMicros) {
@@ -39,8 +40,8 @@ func (s *summary) mostThroughput(callers, bytes int) map[int]float64 {
 	return most
 }
 
-// syncTime returns how many microseconds a synced write of that size takes, on lines between the sizes that were measured.
-// Larger writes take as long in proportion as the largest.
+// syncTime returns the duration of a synced write of that size in microseconds. It interpolates between the
+// measured sizes. Beyond the largest, the time is proportional to the size.
 func syncTime(micros []float64, bytes int) float64 {
 	last := len(syncSizes) - 1
 	if bytes >= syncSizes[last] {
@@ -54,7 +55,7 @@ func syncTime(micros []float64, bytes int) float64 {
 	return micros[0]
 }
 
-// bounds shows how far everybody is from them.
+// bounds shows how far all contestants are from the bounds.
 func (p *page) bounds() {
 	p.latencyBound()
 	p.throughputBound()

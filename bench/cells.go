@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// cell is one workload: a row of the tables. Its zero fields are not printed in the results, so that a later field does not
-// change the cells of earlier results.
+// cell is one workload: a row of the tables. Zero fields are not printed in the results, so that a new field
+// does not change the cells of earlier results.
 type cell struct {
 	Kind     kind    `json:"kind"`
 	Callers  int     `json:"callers,omitempty"`
@@ -16,14 +16,14 @@ type cell struct {
 	Entries  int64   `json:"entries,omitempty"`
 	Kills    int     `json:"kills,omitempty"`
 	Replicas int     `json:"replicas,omitempty"`
-	Apart    bool    `json:"apart,omitempty"` // each replica in its own process
+	Apart    bool    `json:"apart,omitempty"` // each replica runs in its own process
 	Tuned    bool    `json:"tuned,omitempty"` // election timeouts of 150 to 300 ms, instead of the library's defaults
 	Follower string  `json:"follower,omitempty"`
-	// Rest is how long the cluster stays idle after the load, before its memory is measured again.
+	// Rest is the idle time after the load, before the cluster's memory is measured again.
 	Rest time.Duration `json:"rest,omitempty"`
 }
 
-// kind is what is done to a cluster.
+// kind is the scenario of a cell.
 type kind string
 
 const (
@@ -73,33 +73,33 @@ func size(bytes int) string {
 	return fmt.Sprintf("%d B", bytes)
 }
 
-// keeps reports whether the whole log has to be kept, because it is what is measured.
+// keeps reports whether the whole log must be kept, because the cell measures it.
 func (c cell) keeps() bool {
 	return c.Kind == restart || c.Kind == catchUp
 }
 
-// halfPeak is about half of what the best of the others does in a closed loop of many callers.
+// halfPeak is about half of the rate of the best of the others in a closed loop of many callers.
 const halfPeak = 150_000
 
-// openCallers bounds how many operations of an open loop run at once.
+// openCallers bounds the concurrent operations of an open loop.
 const openCallers = 4096
 
-// loop is a closed loop on three replicas in one process.
+// loop returns a closed loop on three replicas in one process.
 func loop(callers, bytes int) cell {
 	return cell{Kind: closedLoop, Callers: callers, Bytes: bytes, Replicas: 3}
 }
 
-// at is an open loop on three replicas in one process.
+// at returns an open loop on three replicas in one process.
 func at(rate float64) cell {
 	return cell{Kind: openLoop, Rate: rate, Callers: openCallers, Bytes: 128, Replicas: 3}
 }
 
-// inOne is a closed loop on more than three replicas in one process.
+// inOne returns a closed loop on more than three replicas in one process.
 func inOne(replicas int) cell {
 	return cell{Kind: closedLoop, Callers: 256, Bytes: 128, Replicas: replicas}
 }
 
-// apart is a closed loop on replicas in processes of their own.
+// apart returns a closed loop on replicas in separate processes.
 func apart(replicas int, follower string) cell {
 	return cell{Kind: closedLoop, Callers: 256, Bytes: 128, Replicas: replicas, Apart: true, Follower: follower}
 }
@@ -108,17 +108,17 @@ func replay(k kind, entries int64) cell {
 	return cell{Kind: k, Entries: entries, Callers: 256, Bytes: 128, Replicas: 3, Apart: true, Tuned: true}
 }
 
-// restAfter is long enough for a cache that idles to shrink: ours does after ten seconds.
+// restAfter is long enough for an idle cache to shrink: ours does so after ten seconds.
 const restAfter = 12 * time.Second
 
-// rested is the healthy cluster with which others are compared, and after its load it is left alone.
+// rested returns the healthy cluster that others are compared with, with an idle time after its load.
 func rested() cell {
 	c := apart(3, "")
 	c.Rest = restAfter
 	return c
 }
 
-// The core set is measured in about 45 minutes, what matters most first.
+// The core set takes about 45 minutes. The most important cells come first.
 var (
 	firstCells = []cell{
 		{Kind: limits},
@@ -158,13 +158,14 @@ var storeCells = []cell{
 	{Kind: store, Rate: 2_000, Callers: openCallers, Bytes: 128, Replicas: 3, Apart: true},
 }
 
-// allRounds are the fewest that have an interval of 95 %, fewRounds show where a figure is about.
+// allRounds is the smallest number of rounds with a 95 % interval; fewRounds only shows the magnitude of a
+// figure.
 const (
 	allRounds = 6
 	fewRounds = 2
 )
 
-// sets are what --set takes.
+// sets are the values of --set.
 var sets = map[string][]tier{
 	"core": {
 		{allRounds, firstCells}, {allRounds, secondCells}, {allRounds, thirdCells}, {allRounds, storeCells}, {fewRounds, lastCells},
@@ -176,14 +177,14 @@ var sets = map[string][]tier{
 	"stores": {{allRounds, storeCells}},
 }
 
-// The contestants that only the full set measures everywhere: the core set has some of them not at all, and those on bbolt, which
-// are slower than their like on a log, in a few cells.
+// Only the full set measures these contestants everywhere. The core set omits some of them, and measures those
+// on bbolt, which are slower than the same library on a log, in a few cells.
 var (
 	onlyInFull = []string{"hashicorp-bolt", "hashicorp-wal", "dragonboat"}
 	inFewCells = []string{"coxswain-bbolt", "hashicorp-bolt-1024"}
 )
 
-// notInCore reports whether the core set leaves a contestant out of a cell.
+// notInCore reports whether the core set omits a contestant from a cell.
 func notInCore(c cell, contestant string) bool {
 	if contestant == etcdYields {
 		return c.Kind != closedLoop || c.Apart || c.Replicas != 3
@@ -194,7 +195,7 @@ func notInCore(c cell, contestant string) bool {
 	return slices.Contains(onlyInFull, contestant)
 }
 
-// quick makes a cell small, to try that it works.
+// quick makes a cell small, for a trial.
 func (c cell) quick() cell {
 	c.Entries = min(c.Entries, 20_000)
 	c.Kills = min(c.Kills, 1)

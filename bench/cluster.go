@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	startupMax  = 30 * time.Second // for a cluster to acknowledge its first write
+	startupMax  = 30 * time.Second // from the start of a cluster to its first acknowledged write
 	firstSlice  = 500 * time.Millisecond
-	loadOverrun = 60 * time.Second // for a load to end after its measured time
+	loadOverrun = 60 * time.Second // from the end of a load's measured time to the end of the load
 )
 
 // process is a child that serves a Host.
@@ -30,7 +30,7 @@ type process struct {
 	talk    pipes
 	errors  *bytes.Buffer // of cmd: read it after the process has ended
 	members []Member
-	frozen  bool // it does not answer
+	frozen  bool // stopped: it does not answer
 }
 
 // spawn starts a process for some members of one contestant's cluster. It has no replicas yet.
@@ -87,7 +87,8 @@ type cluster struct {
 	processes  []*process // nil: not running
 }
 
-// newCluster lays out a cluster in the directory, with all replicas in one process or each in its own, and starts none.
+// newCluster prepares a cluster in the directory, with all replicas in one process or each in its own. It
+// starts none.
 func newCluster(contestant string, c cell, dir string) (*cluster, error) {
 	addresses, err := freeAddresses(c.Replicas)
 	if err != nil {
@@ -117,7 +118,7 @@ func freeAddresses(count int) (addresses []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		defer listener.Close() // all at the end, so that they differ
+		defer listener.Close() // all are closed at the end, so that the addresses differ
 		addresses = append(addresses, listener.Addr().String())
 	}
 	return addresses, nil
@@ -140,7 +141,7 @@ func (c *cluster) start(ctx context.Context, which ...int) error {
 	})
 }
 
-// each does something for some processes at the same time.
+// each calls do for some processes concurrently.
 func (c *cluster) each(which []int, do func(i int) error) error {
 	errs := make([]error, len(which))
 	var all sync.WaitGroup
@@ -151,7 +152,7 @@ func (c *cluster) each(which []int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// tune sets the election timeouts of members that start from now on.
+// tune sets whether members that start from now on have the tuned election timeouts.
 func (c *cluster) tune(tuned bool) {
 	for _, p := range c.processes {
 		for i := range p.members {
@@ -167,7 +168,7 @@ func (c *cluster) kill(i int) {
 	}
 }
 
-// running returns which processes run.
+// running returns the indexes of the running processes.
 func (c *cluster) running() (which []int) {
 	for i, p := range c.processes {
 		if p.cmd != nil {
@@ -177,7 +178,7 @@ func (c *cluster) running() (which []int) {
 	return which
 }
 
-// end kills everything. It adds what the processes printed to an error.
+// end kills all processes. It adds their output to an error.
 func (c *cluster) end(err error) error {
 	_ = c.each(c.running(), func(i int) error {
 		c.kill(i)
@@ -230,7 +231,7 @@ func (c *cluster) freeze(i int) error {
 	return c.processes[i].cmd.Process.Signal(syscall.SIGSTOP)
 }
 
-// usage returns what all processes together use that are not frozen.
+// usage returns the resources that all processes that are not frozen use together.
 func (c *cluster) usage(ctx context.Context) (sum Usage, err error) {
 	var mu sync.Mutex
 	awake := slices.DeleteFunc(c.running(), func(i int) bool { return c.processes[i].frozen })

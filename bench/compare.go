@@ -14,7 +14,7 @@ type measure struct {
 	cells         []cell
 }
 
-// measures are those of the comparisons with the best of the others.
+// measures returns the measures of the comparisons with the best of the others.
 func measures() []measure {
 	loops := kindOf(closedLoop)
 	single := slices.DeleteFunc(slices.Clone(loops), func(c cell) bool { return c.Callers != 1 })
@@ -60,7 +60,7 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// inShort counts in how many cells each of ours is better, and names those in which it is worse.
+// inShort counts the cells in which each of ours is better, and names those in which it is worse.
 func (p *page) inShort() {
 	homes, others := oursAndOthers()
 	p.line("## In short\n")
@@ -91,11 +91,11 @@ ratio does not contain 1, *even* are the rest. The ratio is the median of the ce
 	}
 }
 
-// score says how one of ours does by one measure.
+// score summarizes one of ours by one measure.
 type score struct {
 	measure
 	cells    int
-	ratios   []float64 // their medians
+	ratios   []float64 // medians of the cells
 	verdicts map[string]int
 	lost     []string // the cells in which it is worse
 }
@@ -134,7 +134,7 @@ func (m measure) direction() string {
 	return "more"
 }
 
-// comparisons puts each of ours beside the best of the others, where that is better as well as where it is worse.
+// comparisons shows each of ours beside the best of the others, whether it is better or worse.
 func (p *page) comparisons() {
 	homes, others := oursAndOthers()
 	p.line("## Beside the best of the others\n")
@@ -142,7 +142,8 @@ func (p *page) comparisons() {
 	p.beside(measures(), homes, others)
 }
 
-// besideYields puts ours beside the host of etcd's raft that takes late what waits, as our node does.
+// besideYields shows ours beside the host of etcd's raft that yields before it takes queued work, as our node
+// does.
 func (p *page) besideYields() {
 	homes, _ := oursAndOthers()
 	loops := kindOf(closedLoop)

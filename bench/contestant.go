@@ -18,14 +18,14 @@ type replica interface {
 	Applied() uint64
 }
 
-// Member says where and how a replica starts.
+// Member describes where and how a replica starts.
 type Member struct {
 	ID        int      // from 1
-	Addresses []string // of all members, in the order of their ids
-	Dir       string   // of this member alone
-	// Tuned makes election timeouts 150 to 300 ms. Otherwise they are the library's defaults.
+	Addresses []string // addresses of all members, in the order of their ids
+	Dir       string   // directory of this member only
+	// Tuned sets election timeouts of 150 to 300 ms instead of the library's defaults.
 	Tuned bool
-	// Keeps keeps the whole log. Otherwise the log is compacted as the library does by default.
+	// Keeps keeps the whole log. Otherwise the library's defaults decide when the log is compacted.
 	Keeps bool
 }
 
@@ -36,7 +36,7 @@ type contestant struct {
 	name    string
 	modules []string // besides our own
 	start   func(Member) (replica, error)
-	// reference leaves it out of what is called the best of the others.
+	// reference excludes the contestant from the best of the others.
 	reference bool
 }
 
@@ -49,12 +49,12 @@ const (
 	etcdWAL       = "go.etcd.io/etcd/server/v3"
 )
 
-// ours is what the names of our columns begin with.
+// ours is the prefix of the names of our columns.
 const ours = "coxswain"
 
 func (c contestant) ours() bool { return isOurs(c.name) }
 
-// contestants is every column.
+// contestants are all columns.
 var contestants = []contestant{
 	{name: "coxswain-segments", modules: []string{bbolt}, start: startCoxswain(openLog)},
 	{name: "coxswain-bbolt", modules: []string{bbolt}, start: startCoxswain(openBolt)},
@@ -68,7 +68,7 @@ var contestants = []contestant{
 	{name: "dragonboat", modules: []string{"github.com/lni/dragonboat/v4"}, start: startDragonboat, reference: true},
 }
 
-// etcdYields is etcd-raft-async in a host that lends it what our node does: it takes late what waits.
+// etcdYields is etcd-raft-async in a host that schedules like our node: it yields before it takes queued work.
 const etcdYields = "etcd-raft-yields"
 
 func contestantOf(name string) (contestant, bool) {
@@ -79,7 +79,7 @@ func contestantOf(name string) (contestant, bool) {
 	return contestants[i], true
 }
 
-// patience is how long a single command may take.
+// patience bounds the time of a single command.
 const patience = 10 * time.Second
 
 // counter is the state of every FSM: it counts commands and their bytes.

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// A run is disturbed if others used more of the machine meanwhile than this, in shares of one core.
+// A run is disturbed if others used more of the machine during it than this, in shares of one core.
 const (
 	othersMax = 0.25 // other programs
 	stolenMax = 0.15 // other machines on the same hardware
 )
 
-// machineUse is how much CPU time the machine has spent.
+// machineUse is the CPU time that the machine has used.
 type machineUse struct {
 	at                 time.Time
 	busy, stolen, ours time.Duration
-	kernel             time.Duration // of its own threads, which write for us
+	kernel             time.Duration // used by kernel threads, which write for us
 }
 
 // jiffy is the unit of /proc/stat.
@@ -64,7 +64,7 @@ const (
 	kernelThread                    = 0x00200000 // PF_KTHREAD, a flag
 )
 
-// kernelThreads returns what the threads of the kernel have spent that live.
+// kernelThreads returns the CPU time of the present kernel threads.
 func kernelThreads() (sum time.Duration) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
 	for _, path := range paths {
@@ -87,7 +87,7 @@ func kernelThreads() (sum time.Duration) {
 	return sum
 }
 
-// disturbance is what others used in the meantime, in shares of one core.
+// disturbance is the CPU time that others used during a run, in shares of one core.
 type disturbance struct {
 	Others float64 `json:"others"`
 	Stolen float64 `json:"stolen"`

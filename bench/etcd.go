@@ -27,7 +27,7 @@ func etcdArguments(m storeMember) []string {
 	return []string{"etcd", m.Name, m.Dir, m.peer(), m.host(), strings.Join(initial, ",")}
 }
 
-// newEtcd is the command that a member of etcd runs. All settings are etcd's defaults, but for the log level.
+// newEtcd returns the command that a member of etcd runs. All settings but the log level are etcd's defaults.
 func newEtcd() *cobra.Command {
 	return &cobra.Command{
 		Use: "etcd NAME DIR PEER HOST INITIAL", Hidden: true, Args: cobra.ExactArgs(5),

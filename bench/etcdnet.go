@@ -19,9 +19,9 @@ import (
 
 var discard = log.New(io.Discard, "", 0)
 
-// etcdMailbox holds what waits for the loop.
+// etcdMailbox queues the input of the loop.
 type etcdMailbox struct {
-	some        chan struct{} // has room for one
+	some        chan struct{} // capacity 1
 	mu          sync.Mutex
 	messages    []*raftpb.Message
 	unreachable []uint64
@@ -62,8 +62,8 @@ const (
 	etcdBuffer   = 64 << 10
 )
 
-// etcdNetwork is a plain TCP transport: one connection to each peer, messages with their length before them, and whatever
-// waits for a peer is written at once.
+// etcdNetwork is a plain TCP transport: one connection to each peer, and messages after their lengths. It
+// writes all queued messages of a peer at once.
 type etcdNetwork struct {
 	mailbox *etcdMailbox
 	peers   map[uint64]*etcdPeer
@@ -73,7 +73,7 @@ type etcdPeer struct {
 	id      uint64
 	address string
 	mailbox *etcdMailbox
-	some    chan struct{} // has room for one
+	some    chan struct{} // capacity 1
 	yields  bool
 	mu      sync.Mutex
 	queue   []*raftpb.Message
@@ -105,7 +105,7 @@ func (n *etcdNetwork) accept(listener net.Listener) {
 	}
 }
 
-// receive reads until the connection fails. What has arrived together reaches the loop together.
+// receive reads until the connection fails. Messages that have arrived together reach the loop together.
 func (n *etcdNetwork) receive(conn net.Conn) {
 	defer conn.Close()
 	r := bufio.NewReaderSize(conn, etcdBuffer)

@@ -21,10 +21,11 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// etcdReplica drives etcd's raft as etcd does: a loop that owns the raft.RawNode, etcd's write-ahead log, and an applier
-// beside the loop. The transport is that of etcdnet.go. Whatever waits is stepped at once, so that batches form while the disk
-// is busy. With async, the disk has a goroutine of its own too (raft.Config.AsyncStorageWrites). With yields, loop and senders
-// yield before they take what waits, as our node does and etcd does not.
+// etcdReplica drives etcd's raft as etcd does: a loop that owns the raft.RawNode, etcd's write-ahead log, and
+// an applier beside the loop. etcdnet.go has the transport. The loop steps all queued messages at once, so that
+// batches form while the disk is busy. With async, the disk has its own goroutine, too
+// (raft.Config.AsyncStorageWrites). With yields, the loop and the senders yield before they take queued work,
+// as our node does and etcd does not.
 type etcdReplica struct {
 	counter
 	id      uint64
@@ -48,7 +49,7 @@ type etcdReplica struct {
 	proposing []*raftpb.Entry
 }
 
-// etcdApply is a batch of committed entries, with the answers that async expects.
+// etcdApply is a batch of committed entries, with the responses that async expects.
 type etcdApply struct {
 	entries   []*raftpb.Entry
 	responses []*raftpb.Message
@@ -60,8 +61,8 @@ const (
 	etcdInflightMax     = 512
 	etcdTick            = 100 * time.Millisecond // as in etcd
 	etcdQuickTick       = 15 * time.Millisecond
-	etcdTailEntries     = 5000    // that stay in memory when the log is compacted
-	etcdTailBytes       = 8 << 20 // of them, so that large commands do not fill the memory: as much as our cache
+	etcdTailEntries     = 5000    // entries that stay in memory when the log is compacted
+	etcdTailBytes       = 8 << 20 // limit of their bytes, so that large commands do not fill the memory: as for our cache
 )
 
 // etcdStart is the position from which the log of every member begins. Its configuration has all members.
@@ -191,7 +192,7 @@ func (e *etcdReplica) answer(number uint64, err error) {
 	}
 }
 
-// setLeads ends the requests of a leader that has lost its office: nobody knows what becomes of them.
+// setLeads ends the requests of a leader that no longer leads: their outcome is unknown.
 func (e *etcdReplica) setLeads(leads bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -213,7 +214,7 @@ func (e *etcdReplica) proposals() []*raftpb.Entry {
 	return entries
 }
 
-// run is the loop. Until there is a leader for the first time, its clock is quick: nobody measures that election.
+// run is the loop. Until the first leader, its clock is quick: nobody measures that election.
 func (e *etcdReplica) run(first bool, every time.Duration) {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
@@ -232,7 +233,7 @@ func (e *etcdReplica) run(first bool, every time.Duration) {
 		case <-e.mailbox.some:
 		}
 		if e.yields {
-			runtime.Gosched() // callers that are about to propose come into this batch
+			runtime.Gosched() // callers that are about to propose join this batch
 		}
 		messages, unreachable := e.mailbox.take()
 		for _, m := range messages {
@@ -292,7 +293,8 @@ func (e *etcdReplica) save(state *raftpb.HardState, entries []*raftpb.Entry) {
 	}
 }
 
-// dispatch sends messages, to the disk and the applier as well. Responses are steps of the raft.RawNode or go to other members.
+// dispatch sends messages, also to the disk and the applier. Responses are stepped into the raft.RawNode, or
+// sent to other members.
 func (e *etcdReplica) dispatch(messages []*raftpb.Message) {
 	var others []*raftpb.Message
 	for _, m := range messages {
@@ -310,7 +312,7 @@ func (e *etcdReplica) dispatch(messages []*raftpb.Message) {
 	e.network.send(others)
 }
 
-// append writes all that waits with one sync.
+// append writes everything that is queued with one sync.
 func (e *etcdReplica) append() {
 	for m := range e.appends {
 		var state *raftpb.HardState
@@ -330,7 +332,7 @@ func (e *etcdReplica) append() {
 	}
 }
 
-// joined returns entries followed by later ones, which replace those with their indexes and above.
+// joined returns entries followed by later ones, which replace entries from the first later index on.
 func joined(entries, later []*raftpb.Entry) []*raftpb.Entry {
 	if len(entries) > 0 && len(later) > 0 {
 		before := int(later[0].GetIndex()) - int(entries[0].GetIndex())
@@ -352,7 +354,8 @@ func (e *etcdReplica) apply() {
 	}
 }
 
-// compact frees the memory of entries that no member needs. A leader keeps what a follower lacks, because it has no snapshot.
+// compact frees the memory of entries that no member needs. A leader keeps the entries that a follower lacks,
+// because it has no snapshot.
 func (e *etcdReplica) compact() {
 	first, _ := e.memory.FirstIndex() // it never fails
 	to := e.applied.Load()
@@ -362,11 +365,11 @@ func (e *etcdReplica) compact() {
 		}
 	})
 	if tail := e.tail(); !e.keeps && to > first+2*tail {
-		_ = e.memory.Compact(to - tail) // which it has
+		_ = e.memory.Compact(to - tail) // cannot fail: the entry exists
 	}
 }
 
-// tail returns how many entries stay in memory.
+// tail returns the number of entries that stay in memory.
 func (e *etcdReplica) tail() uint64 {
 	bytes := e.bytes.Load() / max(1, e.commands.Load()) // of the mean command
 	return min(etcdTailEntries, etcdTailBytes/max(1, bytes))

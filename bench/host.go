@@ -18,14 +18,14 @@ import (
 	"github.com/coxswain/raft/internal/load"
 )
 
-// Host is a process with one or more replicas in it. The driver calls its methods by net/rpc, several at once. Callers run in
-// the leader's process, where a library's users are.
+// Host is a process with one or more replicas. The driver calls its methods by net/rpc, several at once.
+// Callers run in the leader's process, as the users of a library do.
 type Host struct {
 	contestant contestant
-	replicas   []replica // set by Start
+	replicas   []replica // nil before Start
 }
 
-// pipes joins the two files that the driver talks through.
+// pipes joins the two files that connect the process with the driver.
 type pipes struct{ in, out *os.File }
 
 func (p pipes) Read(b []byte) (int, error)  { return p.in.Read(b) }
@@ -37,7 +37,7 @@ func serveHost(name string) error {
 	talk := pipes{os.Stdin, os.Stdout}
 	os.Stdout = os.Stderr // for libraries that print
 	server := rpc.NewServer()
-	c, _ := contestantOf(name) // none: it measures the machine
+	c, _ := contestantOf(name) // no contestant: the process measures the machine
 	if err := server.Register(&Host{contestant: c}); err != nil {
 		return err
 	}
@@ -75,7 +75,8 @@ func (h *Host) leader() (replica, bool) {
 
 const leaderPoll = time.Millisecond
 
-// FirstWrite tries to write for a while, as long as a replica here leads, and replies whether a write was acknowledged.
+// FirstWrite tries to write for this time while a replica here leads, and replies whether a write was
+// acknowledged.
 func (h *Host) FirstWrite(within time.Duration, acknowledged *bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -88,7 +89,7 @@ func (h *Host) FirstWrite(within time.Duration, acknowledged *bool) error {
 	return nil
 }
 
-// Drive is one load on the leader, which is here.
+// Drive is a load on the leader, which must be in this process.
 type Drive struct {
 	Callers, Bytes  int
 	Rate            float64
@@ -100,7 +101,7 @@ type Drive struct {
 // Driven holds the figures of a load.
 type Driven struct {
 	Figures figures
-	Failure string // the first
+	Failure string // first failure
 }
 
 // Drive runs a load.
@@ -140,7 +141,8 @@ func (h *Host) Drive(d Drive, result *Driven) error {
 	return errors.Join(stop(), h.check(report))
 }
 
-// check returns an error if a leader has applied less than was acknowledged: then it was not the work that was timed.
+// check returns an error if a leader has applied fewer commands than were acknowledged: then the timed work was
+// not done.
 func (h *Host) check(r load.Report) error {
 	for _, replica := range h.replicas {
 		if replica.Applied() >= uint64(r.Operations) {
@@ -150,7 +152,7 @@ func (h *Host) check(r load.Report) error {
 	return fmt.Errorf("%d operations were acknowledged, and no replica here has applied as many", r.Operations)
 }
 
-// newCommand returns bytes that do not compress.
+// newCommand returns bytes that cannot be compressed.
 func newCommand(size int) []byte {
 	command := make([]byte, size)
 	_, _ = rand.Read(command) // it never fails
@@ -165,7 +167,7 @@ func figuresOf(r load.Report) figures {
 	return f
 }
 
-// profile begins the profiles of this process, which stop ends and writes.
+// profile starts the profiles of this process; stop ends and writes them.
 func profile(dir string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
@@ -192,7 +194,7 @@ func profile(dir string) (stop func() error, err error) {
 	}, nil
 }
 
-// Applied replies how many commands each replica here has applied.
+// Applied replies the number of commands that each replica here has applied.
 func (h *Host) Applied(_ None, applied *[]uint64) error {
 	for _, r := range h.replicas {
 		*applied = append(*applied, r.Applied())
@@ -200,7 +202,8 @@ func (h *Host) Applied(_ None, applied *[]uint64) error {
 	return nil
 }
 
-// Usage is what a process has taken so far, and its resident memory now, of which a part is anonymous: the heap and stacks.
+// Usage is what a process has used so far, and its resident memory now in bytes. The anonymous part of that memory is
+// heap and stacks.
 type Usage struct {
 	CPU                 time.Duration
 	Allocations         uint64
@@ -208,7 +211,7 @@ type Usage struct {
 	Resident, Anonymous int64
 }
 
-// Usage replies what this process uses.
+// Usage replies the resources that this process uses.
 func (h *Host) Usage(_ None, u *Usage) error {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

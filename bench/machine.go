@@ -23,8 +23,8 @@ var syncSizes = []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 func syncMicros(bytes int) string { return size(bytes) + " synced p50 us" }
 func syncRate(bytes int) string   { return size(bytes) + " synced MiB/s" }
 
-// limits measures what no library can beat: three processes that each write and sync, at the same time, and a round trip
-// over loopback.
+// limits measures the limits of every library: three processes that each write and sync, at the same time, and
+// a round trip over loopback.
 func (r *run) limits(ctx context.Context) (figures, error) {
 	c := &cluster{contestant: machine}
 	for i := range 3 {
@@ -67,17 +67,18 @@ func (r *run) limitsOf(ctx context.Context, c *cluster) (figures, error) {
 	return f, err
 }
 
-// Sync is a run of writes to one file.
+// Sync describes a series of synced writes to one file.
 type Sync struct {
 	Dir   string
 	Bytes int
 	For   time.Duration
 }
 
-// Synced is its result.
+// Synced is the result of a Sync.
 type Synced struct{ P50Micros, MiBPerSecond float64 }
 
-// syncFileBytes is the space that is filled with zeros first and then written again and again, so that no write allocates.
+// syncFileBytes is the size of the file, which is first filled with zeros and then overwritten repeatedly, so
+// that no write allocates space.
 const syncFileBytes = 64 << 20
 
 // Sync writes and syncs.
@@ -107,14 +108,14 @@ func (h *Host) Sync(s Sync, result *Synced) error {
 		if err := syscall.Fdatasync(int(file.Fd())); err != nil {
 			return err
 		}
-		_ = latency.RecordValue(time.Since(before).Microseconds()) // above a minute the median does not care
+		_ = latency.RecordValue(time.Since(before).Microseconds()) // values above a minute are lost, which does not affect the median
 	}
 	result.P50Micros = float64(latency.ValueAtQuantile(50))
 	result.MiBPerSecond = float64(latency.TotalCount()) * float64(s.Bytes) / mebi / time.Since(began).Seconds()
 	return nil
 }
 
-// RoundTrip measures how long 128 bytes take over loopback and back, and replies the median in microseconds.
+// RoundTrip replies the median time of 128 bytes over loopback and back, in microseconds.
 func (h *Host) RoundTrip(within time.Duration, median *float64) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -137,7 +138,7 @@ func (h *Host) RoundTrip(within time.Duration, median *float64) error {
 		if _, err := io.ReadFull(conn, message); err != nil {
 			return err
 		}
-		_ = latency.RecordValue(time.Since(before).Nanoseconds()) // above a minute the median does not care
+		_ = latency.RecordValue(time.Since(before).Nanoseconds()) // values above a minute are lost, which does not affect the median
 	}
 	*median = float64(latency.ValueAtQuantile(50)) / 1000
 	return nil

@@ -1,5 +1,6 @@
-// Command bench compares this library with other ones: one driver, one workload, one state machine that counts, replicas over
-// loopback TCP with real files and every write synced. Each run has processes of its own, which are killed at its end.
+// Command bench compares this library with others: one driver, one workload, one state machine that counts,
+// replicas over loopback TCP with real files and every write synced. Each run has its own processes, which are
+// killed at its end.
 //
 // The map of files:
 //
@@ -8,8 +9,8 @@
 //	cells.go        the rows, in tiers; plan.go: the order of the runs, and how long they take
 //	host.go         a process with replicas, which also calls them; cluster.go: the driver's side of it
 //	scenarios.go    what is done to a cluster; machine.go, slow.go: the disk; stores.go: raftkv; etcd.go
-//	session.go      one run after the other; disturbed.go: whether one counts; results.go: the file of results; stats.go
-//	page.go         docs/results/benchmarks.md; plots.go: its pictures; summary.go: what they show
+//	session.go      one run after another; disturbed.go: whether a run counts; results.go: the file of results; stats.go
+//	page.go         docs/results/benchmarks.md; plots.go: its pictures; summary.go: the data of both
 package main
 
 import (
@@ -38,7 +39,7 @@ func main() {
 	}
 }
 
-// newHost is the command that processes with replicas run.
+// newHost returns the command that processes with replicas run.
 func newHost() *cobra.Command {
 	return &cobra.Command{
 		Use: "host CONTESTANT", Hidden: true, Args: cobra.ExactArgs(1),
@@ -57,10 +58,10 @@ func newRun() *cobra.Command {
 	f := runFlags{}
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Measure what the results do not hold yet",
-		Long: `run measures tier by tier, and each tier round by round; within a cell the contestants take turns. A run during which
-others used the machine is repeated, twice at most. Each finished run is written to the results at once, and run goes on from
-there when it is started again. It tells how long it will take before it begins.
+		Short: "Measure the runs that the results do not have yet",
+		Long: `run measures tier by tier, and each tier round by round; within a cell the contestants take turns. If other programs use
+the machine during a run, the run is repeated, at most twice. Each finished run is written to the results at once; start run
+again to continue from there. Before it begins, it prints how long it will take.
 
 With --profiles it measures one round and writes no results: profiling costs time.`,
 		Example: `  bench run --set core
@@ -72,16 +73,16 @@ With --profiles it measures one round and writes no results: profiling costs tim
 	flags := cmd.Flags()
 	flags.StringVar(&f.set, "set", "core", "core, full, or stores (raftkv and etcd)")
 	flags.StringVar(&f.cells, "cells", "", "only cells whose name matches this regular expression")
-	flags.StringVar(&f.contestants, "contestants", "", "only those whose name matches; default: all, in the core set the main ones")
-	flags.IntVar(&f.rounds, "rounds", allRounds, "rounds at most; six are the fewest that have a 95 % interval")
+	flags.StringVar(&f.contestants, "contestants", "", "only contestants whose name matches; default: all, in the core set the main ones")
+	flags.IntVar(&f.rounds, "rounds", allRounds, "maximum number of rounds; a 95 % interval needs at least six")
 	flags.DurationVar(&f.warmup, "warmup", 500*time.Millisecond, "warm-up before each measurement")
 	flags.DurationVar(&f.measure, "measure", 2*time.Second, "length of each measurement")
-	flags.DurationVar(&f.within, "within", 0, "stop after this time; 0: when all is measured")
-	flags.BoolVar(&f.smoke, "smoke", false, "one short round, to see that everything runs: its figures mean nothing")
+	flags.DurationVar(&f.within, "within", 0, "stop after this time; 0: when everything is measured")
+	flags.BoolVar(&f.smoke, "smoke", false, "one short round as a trial: its figures mean nothing")
 	flags.StringVar(&f.results, "results", "results.jsonl", "the file of results")
-	flags.StringVar(&f.dir, "dir", "", "where the data goes, on the disk to be measured; default: a temporary directory")
-	flags.BoolVar(&f.plan, "plan", false, "only tell how long it will take")
-	flags.StringVar(&f.profiles, "profiles", "", "a directory for CPU, allocation and block profiles of the leader's process")
+	flags.StringVar(&f.dir, "dir", "", "directory for the data, on the disk to be measured; default: a temporary directory")
+	flags.BoolVar(&f.plan, "plan", false, "only print how long it will take")
+	flags.StringVar(&f.profiles, "profiles", "", "directory for CPU, allocation and block profiles of the leader's process")
 	return cmd
 }
 
@@ -112,7 +113,7 @@ func (f *runFlags) run(ctx context.Context) error {
 	}
 	err = f.session.run(ctx, now)
 	if errors.Is(err, errTimeIsUp) {
-		fmt.Println("the time is up; start it again to go on")
+		fmt.Println("the time is up; start it again to continue")
 		return nil
 	}
 	return err
@@ -163,12 +164,12 @@ func (f *runFlags) choose() error {
 		f.skips = notInCore
 	}
 	if len(f.tiers) == 0 || len(f.session.contestants) == 0 {
-		return errors.New("no cell or no contestant has such a name")
+		return errors.New("no cell or no contestant matches")
 	}
 	return nil
 }
 
-// commit names what is measured, or returns "".
+// commit names the measured commit, or returns "".
 func commit(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
 	if err != nil {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	_ "embed" // for what people write
+	_ "embed" // for the parts that people write
 	"errors"
 	"fmt"
 	"os"
@@ -233,7 +233,7 @@ func (p *page) openLoops() {
 	}
 }
 
-// peak returns the most that one of the others does.
+// peak returns the highest throughput of the others.
 func (p *page) peak() (best string, peak estimate) {
 	_, others := oursAndOthers()
 	for _, name := range others {
@@ -334,7 +334,7 @@ func (p *page) storeTable() {
 	}, storeNames()[:2], storeNames()[2:])
 }
 
-// failures lists where operations failed: what is said there of the others is too good.
+// failures lists where operations failed: there, the figures of the others are too good.
 func (p *page) failures() {
 	var rows []string
 	for _, m := range p.Results {
@@ -348,7 +348,8 @@ func (p *page) failures() {
 	}
 }
 
-// failedRuns lists what has no figure: a cluster that lost its leader for good, for example.
+// failedRuns lists the runs without figures, for example because a cluster lost its leader and elected no
+// other.
 func (p *page) failedRuns() {
 	if len(p.failed) == 0 {
 		return

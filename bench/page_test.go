@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// twice is a session of six rounds in which ours on segments is twice as fast as the other, and ours on bbolt half as fast. A
-// cell of fewer rounds has both half as fast.
+// twice returns a session of six rounds in which ours on segments is twice as fast as the other, and ours on
+// bbolt half as fast. In a cell with fewer rounds, both are half as fast.
 func twice() (records []record) {
 	records = append(records, record{Conditions: &conditions{Commit: "c"}})
 	add := func(c cell, contestant string, round int, f figures) {
@@ -93,7 +93,7 @@ func TestPage_IsWrittenWithItsPicturesAndASummary(t *testing.T) {
 	}
 }
 
-// The bound of throughput lies on lines between the sizes that were measured, and in proportion beyond them.
+// The bound of throughput is interpolated between the measured sizes, and proportional beyond the largest.
 func TestSyncTime(t *testing.T) {
 	micros := make([]float64, len(syncSizes))
 	for i := range micros {

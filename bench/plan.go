@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// tier is a group of cells. All its rounds are measured before the next tier begins: a session that is cut short has whole
-// rounds of what matters most.
+// tier is a group of cells. All its rounds are measured before the next tier begins, so that an interrupted
+// session has whole rounds of the most important cells.
 type tier struct {
 	rounds int
 	cells  []cell
@@ -21,7 +21,8 @@ type step struct {
 	round      int
 }
 
-// plan returns all runs in their order. Within a cell of a round the contestants take turns, in another order each time.
+// plan returns all runs in order. Within a cell of a round the contestants take turns, in a different order
+// each time.
 func (s *session) plan() (steps []step) {
 	for t, tier := range s.tiers {
 		for round := 1; round <= s.roundsOf(tier); round++ {
@@ -37,13 +38,13 @@ func (s *session) plan() (steps []step) {
 
 func (s *session) roundsOf(t tier) int { return min(s.rounds, t.rounds) }
 
-// left returns the runs of the plan that are not over.
+// left returns the runs of the plan that are not finished.
 func (s *session) left() []step {
 	return slices.DeleteFunc(s.plan(), func(x step) bool { return s.done[runKey(x.cell, x.contestant, x.round)] >= triesMax })
 }
 
-// expected is how long the steps take, if nothing has to be repeated. Runs that were measured before take as long again; of
-// others it is a guess.
+// expected returns the expected duration of the steps without repetitions. It is the measured duration for runs
+// that were measured before, and an estimate for others.
 func (s *session) expected(steps []step) (sum time.Duration) {
 	for _, x := range steps {
 		sum += s.expectedOf(x)
@@ -59,13 +60,13 @@ func (s *session) expectedOf(x step) time.Duration {
 	return s.guess(x)
 }
 
-// What a run costs beside its load, as measured on a machine of two cores.
+// The time of a run besides its load, as measured on a machine with two cores.
 const (
 	startReplicas = 250 * time.Millisecond
 	startStore    = 2 * time.Second
 	perKill       = 300 * time.Millisecond
 	perKillOthers = 2 * time.Second // with default timeouts
-	entriesASec   = 100_000         // that fill a log
+	entriesASec   = 100_000         // entries that fill a log in a second
 )
 
 func (s *session) guess(x step) time.Duration {
@@ -91,7 +92,7 @@ func (s *session) guess(x step) time.Duration {
 
 func isOurs(contestant string) bool { return strings.HasPrefix(contestant, ours) }
 
-// outline says before the session begins what there is to do, tier by tier.
+// outline prints the remaining work, tier by tier, before the session begins.
 func (s *session) outline() {
 	left := s.left()
 	s.say("%d of %d runs to do, about %s. A run that other programs disturb is repeated.",

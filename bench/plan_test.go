@@ -14,7 +14,7 @@ func planned(set string) *session {
 	}
 }
 
-// Whoever stops a session early has whole rounds of the first tier.
+// A session that is stopped early has whole rounds of the first tier.
 func TestPlan_ATierHasAllItsRoundsBeforeTheNextBegins(t *testing.T) {
 	s := planned("core")
 	s.skips = notInCore
@@ -41,7 +41,7 @@ func TestPlan_TheCoreSetTakesLessThanAnHour(t *testing.T) {
 	}
 }
 
-// Nobody gains from always coming after the same one.
+// No contestant gains from always following the same one.
 func TestPlan_TheTurnsDiffer(t *testing.T) {
 	after := map[[2]string]int{}
 	steps := planned("core").plan()
@@ -55,7 +55,7 @@ func TestPlan_TheTurnsDiffer(t *testing.T) {
 	}
 }
 
-// What has been measured tells how long the rest takes.
+// The durations of finished runs predict those of the rest.
 func TestPlan_LearnsHowLongARunTakes(t *testing.T) {
 	s := planned("core")
 	s.tiers, s.contestants, s.took = []tier{{6, []cell{loop(1, 16)}}}, []string{machine}, map[string][]time.Duration{}

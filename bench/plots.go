@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// chart is a picture of one figure: a line for each contestant, with the confidence intervals. Both scales are logarithmic, so
-// that equal distances are equal ratios.
+// chart is a picture of one figure: a line for each contestant, with its confidence intervals. Both scales are
+// logarithmic, so that equal distances are equal ratios.
 type chart struct {
 	file, title, x string
 	lines          []series
@@ -36,15 +36,15 @@ const (
 	chartHeight = 11 * vg.Centimeter
 )
 
-// palette has a colour for each contestant, in their order, that colour-blind readers can tell apart (Okabe and Ito), and two
-// greys. The first are ours.
+// palette has a colour for each contestant, in their order: those that colour-blind readers can distinguish
+// (Okabe and Ito), and two greys. Ours come first.
 var palette = []color.Color{
 	color.RGBA{213, 94, 0, 255}, color.RGBA{204, 121, 167, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{0, 114, 178, 255},
 	color.RGBA{0, 158, 115, 255}, color.RGBA{127, 201, 127, 255}, color.RGBA{0, 0, 0, 255}, color.RGBA{130, 130, 130, 255},
 	color.RGBA{230, 159, 0, 255},
 }
 
-// room is the part of the axis beyond the last point, where the legend is.
+// room is the part of the axis after the last point, which holds the legend.
 const room = 0.36
 
 func (c chart) save(path string) error {
@@ -64,7 +64,7 @@ func (c chart) save(path string) error {
 	return p.Save(chartWidth, chartHeight, path)
 }
 
-// ticks are at the values of x that were measured.
+// ticks returns ticks at the measured values of x.
 func (c chart) ticks() (ticks plot.ConstantTicks) {
 	seen := map[float64]bool{}
 	for _, s := range c.lines {

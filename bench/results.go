@@ -21,7 +21,7 @@ type record struct {
 	Run        *result     `json:"run,omitempty"`
 }
 
-// conditions are those of a session.
+// conditions are the conditions of a session.
 type conditions struct {
 	Time    time.Time         `json:"time"`
 	Go      string            `json:"go"`
@@ -50,7 +50,7 @@ type result struct {
 	Figures    figures       `json:"figures,omitempty"`
 }
 
-// counts reports whether the run is a result, and not to be repeated.
+// counts reports whether the run is a result that need not be repeated.
 func (r result) counts() bool { return r.Failure == "" && !r.Disturbed }
 
 // readResults reads a file of results, which need not exist.
@@ -75,7 +75,7 @@ func readResults(path string) (records []record, err error) {
 	return records, lines.Err()
 }
 
-// appendRecord writes one line, so that a run that is over is never measured again.
+// appendRecord writes one line, so that a finished run is never measured again.
 func appendRecord(path string, r record) error {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -121,7 +121,7 @@ func measured(module string) bool {
 	return slices.ContainsFunc(contestants, func(c contestant) bool { return slices.Contains(c.modules, module) })
 }
 
-// differs returns why results under other conditions must not be mixed with these; "" if they may.
+// differs returns the reason why earlier results must not be mixed with results under these conditions, or "".
 func (c conditions) differs(earlier conditions) string {
 	switch {
 	case c.Commit != earlier.Commit:
@@ -134,7 +134,7 @@ func (c conditions) differs(earlier conditions) string {
 	return ""
 }
 
-// firstValue returns what follows the colon in the first line with that name.
+// firstValue returns the text after the colon in the first line with that name.
 func firstValue(path, name string) string {
 	text, _ := os.ReadFile(path) // "" if there is none
 	for line := range strings.Lines(string(text)) {

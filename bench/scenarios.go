@@ -11,7 +11,7 @@ import (
 // figures are the results of one run, by their names.
 type figures map[string]float64
 
-// The names of figures. Those of a closed or an open loop:
+// The names of the figures of a closed or an open loop.
 const (
 	opsPerSecond = "operations a second"
 	operations   = "operations"
@@ -24,16 +24,16 @@ const (
 	allocations  = "allocations an operation"
 	switches     = "switches an operation"
 	residentMax  = "resident MiB under load"
-	anonymousMax = "of it anonymous MiB" // without what is mapped from files
+	anonymousMax = "of it anonymous MiB" // without memory that is mapped from files
 	residentRest = "resident MiB after it"
-	// Without what is mapped from files.
+	// Without memory that is mapped from files.
 	anonymousRest = "anonymous MiB after it"
 )
 
-// Those of other kinds:
+// The names of the figures of other kinds.
 const (
-	failoverMs     = "failover ms"     // the mean of the run's kills
-	failoverWorst  = "worst ms"        // of them
+	failoverMs     = "failover ms"     // mean of the run's kills
+	failoverWorst  = "worst ms"        // slowest of the run's kills
 	firstAckMs     = "first write ms"  // from the start of all processes
 	allAppliedMs   = "all applied ms"  // on all replicas
 	caughtUpMs     = "caught up ms"    // from the start of the follower's process
@@ -51,14 +51,14 @@ const mebi = 1 << 20
 type run struct {
 	cell            cell
 	contestant      string
-	dir             string // empty, and removed afterwards
+	dir             string // empty, and removed after the run
 	warmup, measure time.Duration
-	profiles        string // a directory, unless ""
+	profiles        string // directory for profiles; "": none
 
-	firstFailure string // of an operation, for the results
+	firstFailure string // first failed operation, for the results
 }
 
-// do does what the cell's kind says.
+// do runs the scenario of the cell's kind.
 func (r *run) do(ctx context.Context) (figures, error) {
 	switch r.cell.Kind {
 	case limits:
@@ -88,7 +88,7 @@ func (r *run) on(ctx context.Context, c *cluster) (figures, error) {
 	return r.loop(ctx, c)
 }
 
-// begin starts the whole cluster and returns which process leads.
+// begin starts the whole cluster and returns the process that leads.
 func (r *run) begin(ctx context.Context, c *cluster) (leader int, err error) {
 	if err := c.start(ctx); err != nil {
 		return 0, err
@@ -96,7 +96,7 @@ func (r *run) begin(ctx context.Context, c *cluster) (leader int, err error) {
 	return c.firstWrite(ctx)
 }
 
-// loop is a closed or an open loop.
+// loop runs a closed or an open loop.
 func (r *run) loop(ctx context.Context, c *cluster) (figures, error) {
 	if r.cell.Follower == followerSlow {
 		unmount, err := mountSlow(filepath.Join(r.dir, fmt.Sprint(r.cell.Replicas)), slowSync)
@@ -127,7 +127,7 @@ func (r *run) loopWithLaggard(ctx context.Context, c *cluster) (figures, error) 
 	return f, err
 }
 
-// hinder does what the cell says to one follower, and returns who leads then.
+// hinder stops or slows one follower, as the cell says, and returns the leader afterwards.
 func (r *run) hinder(ctx context.Context, c *cluster, leader int) (int, error) {
 	last := len(c.processes) - 1
 	switch {
@@ -147,7 +147,7 @@ func (r *run) hinder(ctx context.Context, c *cluster, leader int) (int, error) {
 // usagePause is how often memory is measured under load.
 const usagePause = 200 * time.Millisecond
 
-// drive runs the load, and measures meanwhile what all processes use.
+// drive runs the load, and measures the resources of all processes meanwhile.
 func (r *run) drive(ctx context.Context, c *cluster, leader int) (figures, error) {
 	var driven Driven
 	ended := make(chan error, 1)
@@ -173,7 +173,7 @@ func (r *run) drive(ctx context.Context, c *cluster, leader int) (figures, error
 	return f, nil
 }
 
-// rates are what a cluster uses a second, and the most memory it had, in MiB.
+// rates are the resources of a cluster per second, and its peak memory, in MiB.
 type rates struct{ cpu, allocations, switches, resident, anonymous float64 }
 
 func (r *run) usageWithin(ctx context.Context, c *cluster) (rates, error) {
@@ -200,7 +200,7 @@ func (r *run) usageWithin(ctx context.Context, c *cluster) (rates, error) {
 	}, ctx.Err()
 }
 
-// failover kills the leader's process again and again, and takes the time to the first acknowledged write.
+// failover kills the leader's process repeatedly, and measures the time to the first acknowledged write.
 func (r *run) failover(ctx context.Context, c *cluster) (figures, error) {
 	leader, err := r.begin(ctx, c)
 	if err != nil {
@@ -223,7 +223,8 @@ func (r *run) failover(ctx context.Context, c *cluster) (figures, error) {
 	return figures{failoverMs: milliseconds(sum) / float64(r.cell.Kills), failoverWorst: milliseconds(worst)}, nil
 }
 
-// rejoin starts a process again, and waits until it has caught up with the leader, so that it may win the next election.
+// rejoin restarts a process, and waits until it has caught up with the leader, so that it may win the next
+// election.
 func (r *run) rejoin(ctx context.Context, c *cluster, which, leader int) error {
 	if err := c.start(ctx, which); err != nil {
 		return err
@@ -237,7 +238,7 @@ func (r *run) rejoin(ctx context.Context, c *cluster, which, leader int) error {
 	return c.awaitApplied(ctx, which, applied[0])
 }
 
-// fill has entries written through the leader.
+// fill writes entries through the leader.
 func (r *run) fill(ctx context.Context, c *cluster, leader int) error {
 	var driven Driven
 	err := c.processes[leader].call(ctx, "Drive",
@@ -250,7 +251,7 @@ func (r *run) fill(ctx context.Context, c *cluster, leader int) error {
 
 // restart fills the logs, kills all processes, and starts them again.
 func (r *run) restart(ctx context.Context, c *cluster) (figures, error) {
-	c.tune(false) // some lose their leader under this load with short timeouts, and it is not what is measured
+	c.tune(false) // with short timeouts some libraries lose their leader under this load, which is not measured here
 	leader, err := r.begin(ctx, c)
 	if err != nil {
 		return nil, err
@@ -283,7 +284,7 @@ func (r *run) restart(ctx context.Context, c *cluster) (figures, error) {
 	return f, err
 }
 
-// catchUp kills a follower that has next to nothing, fills the logs of the others, and starts it again.
+// catchUp kills a follower that has almost no log, fills the logs of the others, and restarts the follower.
 func (r *run) catchUp(ctx context.Context, c *cluster) (figures, error) {
 	leader, err := r.begin(ctx, c)
 	if err != nil {
@@ -324,7 +325,7 @@ func (r *run) idle(ctx context.Context, c *cluster) (figures, error) {
 	}, err
 }
 
-// idleFactor is how many times longer than a load the idle time is: little CPU needs longer to be told.
+// idleFactor is the idle time as a multiple of a load's time: little CPU use takes longer to measure.
 const idleFactor = 3
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

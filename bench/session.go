@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	triesMax = 3               // for one run
-	runMax   = 4 * time.Minute // for one run, the load apart
+	triesMax = 3               // attempts of one run
+	runMax   = 4 * time.Minute // time of one run without its load
 )
 
-// session measures tiers of cells, each round by round: within a cell the contestants take turns, because machines drift, and
-// figures of different hours are not comparable. Each finished run is written at once, and a later session goes on from there.
+// session measures tiers of cells, each round by round. Within a cell the contestants take turns, because
+// machines drift, and figures of different hours are not comparable. Each finished run is written at once, and
+// a later session continues from there.
 type session struct {
 	tiers           []tier
 	contestants     []string
@@ -29,20 +30,20 @@ type session struct {
 	warmup, measure time.Duration
 	once            bool // disturbed runs are not repeated
 	results         string
-	dir             string // for the data
-	profiles        string // a directory, unless ""
+	dir             string // directory for the data
+	profiles        string // directory for profiles; "": none
 	out             io.Writer
 
-	done map[string]int             // tries of each run in this session; triesMax if one counts
-	took map[string][]time.Duration // of runs that are over, by their key in round 0
+	done map[string]int             // attempts of each run in this session; triesMax if one counts
+	took map[string][]time.Duration // durations of finished runs, by their key in round 0
 }
 
-// runKey names a run of which there is to be one result.
+// runKey identifies a run that needs one result.
 func runKey(c cell, contestant string, round int) string {
 	return fmt.Sprintf("%+v/%s/%d", c, contestant, round)
 }
 
-// resume reads what earlier sessions have measured. What they tried in vain is tried again.
+// resume reads the results of earlier sessions. It repeats runs that have none that counts.
 func (s *session) resume(now conditions) error {
 	records, err := readResults(s.results)
 	s.done, s.took = map[string]int{}, map[string][]time.Duration{}
@@ -69,7 +70,7 @@ func (s *session) note(r result) {
 	}
 }
 
-// run measures whatever is left, or until the context ends.
+// run measures the remaining runs, or returns when the context ends.
 func (s *session) run(ctx context.Context, now conditions) error {
 	if err := s.resume(now); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (s *session) run(ctx context.Context, now conditions) error {
 	return nil
 }
 
-// shuffled returns an order that depends on the seed alone, so that nobody always follows the same one.
+// shuffled returns an order that depends only on the seed, so that no contestant always follows the same one.
 func shuffled(names []string, seed1, seed2 uint64) []string {
 	random := rand.New(rand.NewPCG(seed1, seed2))
 	order := slices.Clone(names)
@@ -111,7 +112,7 @@ func (s *session) contestantsOf(c cell) []string {
 	})
 }
 
-// measureOnce measures a step, the first of those left, until a run counts or it has been tried often enough.
+// measureOnce repeats the first of the remaining steps until a run counts, or triesMax is reached.
 func (s *session) measureOnce(ctx context.Context, x step, left []step) (measured bool, err error) {
 	key := runKey(x.cell, x.contestant, x.round)
 	for s.done[key] < triesMax {
@@ -139,10 +140,10 @@ func (s *session) measureOnce(ctx context.Context, x step, left []step) (measure
 	return measured, nil
 }
 
-// try is one run on empty disks.
+// try makes one run on empty disks.
 func (s *session) try(ctx context.Context, c cell, contestant string) result {
 	began := time.Now()
-	syscall.Sync() // what earlier runs left must not be written during this one
+	syscall.Sync() // writes of earlier runs must not happen during this one
 	result := result{Time: began.UTC().Truncate(time.Second), Cell: c, Contestant: contestant}
 	err := func() (err error) {
 		dir, err := os.MkdirTemp(s.dir, "run-")
@@ -179,7 +180,7 @@ func (s *session) try(ctx context.Context, c cell, contestant string) result {
 	return result
 }
 
-// line says in one line how the run went.
+// line describes the run in one line.
 func (r result) line() string {
 	if r.Failure != "" {
 		return "failed: " + r.Failure
@@ -199,7 +200,7 @@ func (r result) line() string {
 	return strings.TrimSuffix(text, "; ")
 }
 
-// headlines are the figures of each kind that are shown, the first one as the plain result.
+// headlines are the figures that are shown for each kind, the first one as the main result.
 var headlines = map[kind][]string{
 	closedLoop: {opsPerSecond, p50, p99, cpu, allocations, residentMax, anonymousMax, residentRest, anonymousRest, failed},
 	openLoop:   {opsPerSecond, p50, p99, p999, failed},

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A short load on each contestant: the adapters work, and what is over is not measured again.
+// A short load on each contestant shows that the adapters work, and that finished runs are not repeated.
 func TestSession_EveryContestantRunsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a cluster of each contestant")

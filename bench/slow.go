@@ -11,10 +11,11 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// slowSync is how much longer each sync of a slow disk takes.
+// slowSync is the extra time of each sync of a slow disk.
 const slowSync = 20 * time.Millisecond
 
-// mountSlow makes a directory whose files are synced slowly. Until unmount, this process has to run: it serves them.
+// mountSlow mounts a directory whose files sync slowly. This process serves the files, so it must run until
+// unmount.
 func mountSlow(dir string, pause time.Duration) (unmount func() error, err error) {
 	behind := dir + ".behind"
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.MkdirAll(behind, 0o700)); err != nil {
@@ -48,7 +49,7 @@ func slow(node fs.InodeEmbedder, pause time.Duration) *slowNode {
 	return &slowNode{node.(*fs.LoopbackNode), pause}
 }
 
-// WrapChild makes the files below slow as well.
+// WrapChild makes the files below slow, too.
 func (n *slowNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
 	return slow(child, n.pause)
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// estimate is a median with its 95 % confidence interval. The interval is that of the sign test, between two of the values
-// themselves: it assumes nothing about their distribution but that they are independent. Six values are the fewest that
-// have one; with fewer, Low and High are NaN.
+// estimate is a median with its 95 % confidence interval. The interval is that of the sign test, between two of
+// the values: it assumes only that the values are independent. It needs at least six values; with fewer, Low
+// and High are NaN.
 type estimate struct {
 	Median, Low, High float64
 	Runs              int
@@ -57,7 +57,7 @@ func (e estimate) String() string {
 	return fmt.Sprintf("%s (%s–%s)", short(e.Median), short(e.Low), short(e.High))
 }
 
-// brief is the median, with a star if it has no interval.
+// brief returns the median, with a star if it has no interval.
 func (e estimate) brief() string {
 	if !e.known() {
 		return short(e.Median) + "*"
@@ -85,7 +85,7 @@ func thousands(n int64) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-// ratios divides round by round, because the machine behaves alike in runs close in time.
+// ratios divides round by round, because the machine behaves similarly in runs that are close in time.
 func ratios(ours, theirs map[int]float64) (values []float64) {
 	for round, x := range ours {
 		if y, found := theirs[round]; found && y > 0 {

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// The ranks are those of tables of the sign test.
+// The ranks are those in tables of the sign test.
 func TestIntervalRank_IsThatOfTheSignTest(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 0, 5: 0, 6: 1, 8: 1, 9: 2, 10: 2, 12: 3, 15: 4, 20: 6, 25: 8, 30: 10} {
 		if got := intervalRank(n); got != want {

@@ -44,23 +44,23 @@ func storeNames() (list []string) {
 	return list
 }
 
-// storeMember says where a member of a store is.
+// storeMember describes where a member of a store runs.
 type storeMember struct {
 	ID           int // from 1
 	Name, Dir    string
-	Peers, Hosts []string // the addresses of all, for each other and for clients
+	Peers, Hosts []string // addresses of all members, for each other and for clients
 }
 
 func (m storeMember) peer() string { return m.Peers[m.ID-1] }
 func (m storeMember) host() string { return m.Hosts[m.ID-1] }
 
-// storeKeys is how many different keys are written.
+// storeKeys is the number of different keys.
 const storeKeys = 10_000
 
-// callersPerConnection of etcd's client, whose connections carry many calls at once.
+// callersPerConnection bounds the callers of one connection of etcd's client, which carries many calls at once.
 const callersPerConnection = 16
 
-// store puts values into a store whose members are processes of their own. The callers are in this one.
+// store puts values into a store. Each member has its own process; the callers are in this one.
 func (r *run) store(ctx context.Context) (f figures, err error) {
 	s := stores[slices.IndexFunc(stores, func(s storeContestant) bool { return s.name == r.contestant })]
 	members, err := storeMembers(r.dir, r.cell.Replicas)
@@ -160,7 +160,7 @@ func (s *server) residentMiB() (x float64) {
 
 func thisProgram(context.Context, string) (string, error) { return os.Executable() }
 
-// buildRaftkv builds the program unless an earlier run of the session has.
+// buildRaftkv builds the program, unless an earlier run of the session has built it.
 func buildRaftkv(ctx context.Context, dir string) (program string, err error) {
 	program = filepath.Join(dir, "raftkv")
 	if _, err := os.Stat(program); err == nil {

@@ -10,11 +10,11 @@ import (
 	"strconv"
 )
 
-// summary is what all runs together say.
+// summary combines all runs.
 type summary struct {
-	Conditions conditions `json:"conditions"` // of the first session
+	Conditions conditions `json:"conditions"` // conditions of the first session
 	Sessions   int        `json:"sessions"`
-	Runs       int        `json:"runs"` // that count
+	Runs       int        `json:"runs"` // number of runs that count
 	// Disturbed and failed runs do not count.
 	Disturbed int           `json:"disturbed"`
 	Failed    int           `json:"failed"`
@@ -24,7 +24,7 @@ type summary struct {
 	failed []failure
 }
 
-// failure is what went wrong with some runs of a contestant in a cell.
+// failure describes the failed runs of a contestant in a cell.
 type failure struct {
 	cell, contestant, why string
 	runs                  int
@@ -51,7 +51,7 @@ type measurement struct {
 	Rounds     map[int]float64 `json:"rounds"`
 }
 
-// place is where a measurement belongs.
+// place identifies a measurement.
 type place struct{ cell, contestant, figure string }
 
 func summarise(records []record) summary {
@@ -96,7 +96,7 @@ func (s *summary) add(r result) {
 	}
 }
 
-// significant rounds to four digits: the rest is noise.
+// significant rounds to four digits; the rest is noise.
 func significant(x float64) float64 {
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64) // a number
 	return rounded
@@ -127,7 +127,7 @@ func (s *summary) of(c cell, contestant, figure string) estimate {
 
 func valuesOf(rounds map[int]float64) []float64 { return slices.Collect(maps.Values(rounds)) }
 
-// measured returns which of the contestants have that figure in one of the cells, in the same order.
+// measured returns the contestants that have that figure in one of the cells, in the given order.
 func (s *summary) measured(cells []cell, names []string, figure string) (who []string) {
 	for _, name := range names {
 		if slices.ContainsFunc(cells, func(c cell) bool { return s.of(c, name, figure).Runs > 0 }) {
@@ -137,13 +137,13 @@ func (s *summary) measured(cells []cell, names []string, figure string) (who []s
 	return who
 }
 
-// comparison is one of ours beside the best of the others.
+// comparison compares one of ours with the best of the others.
 type comparison struct {
 	best  string
 	ratio estimate // ours ÷ theirs, round by round
 }
 
-// compare finds the best of the others, and divides. Lower says that less is better.
+// compare finds the best of the others, and divides. If lower is true, less is better.
 func (s *summary) compare(c cell, ours string, others []string, figure string, lower bool) (comparison, bool) {
 	best, found := estimate{}, ""
 	for _, name := range others {
@@ -156,7 +156,7 @@ func (s *summary) compare(c cell, ours string, others []string, figure string, l
 	return comparison{found, estimateOf(values)}, len(values) > 0
 }
 
-// verdict says what the interval allows to say.
+// verdict returns the conclusion that the interval allows.
 func (c comparison) verdict(lower bool) string {
 	switch e := c.ratio; {
 	case !e.known():
@@ -169,7 +169,7 @@ func (c comparison) verdict(lower bool) string {
 	return worse
 }
 
-// seemsWorse looks at the median alone.
+// seemsWorse compares only the median.
 func (c comparison) seemsWorse(lower bool) bool {
 	return c.ratio.Median != 1 && (c.ratio.Median > 1) == lower
 }
@@ -189,7 +189,7 @@ func names(of []contestant) (list []string) {
 	return list
 }
 
-// oursAndOthers returns the names of our columns and of the others', without those that are for reference.
+// oursAndOthers returns the names of our columns and of the others', without the reference ones.
 func oursAndOthers() (ours, others []string) {
 	for _, c := range contestants {
 		switch {

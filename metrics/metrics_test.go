@@ -92,12 +92,12 @@ func TestTransportCollector_ShowsEveryNumberOnce(t *testing.T) {
 			shown++
 		}
 	}
-	unused := len(s.Refused) - len(enums.Of(t, "..", "RejectReason")) - 1
-	assert.Equal(t, fields.NumField()-1+len(s.Refused)-unused, shown)
+	unused := len(s.Rejected) - len(enums.Of(t, "..", "RejectReason")) - 1
+	assert.Equal(t, fields.NumField()-1+len(s.Rejected)-unused, shown)
 	assert.Contains(t, strings.ReplaceAll(all, "  ", " "),
 		fmt.Sprintf(`value:"malformed"} counter:{value:%d}`, s.Malformed))
 	assert.Contains(t, strings.ReplaceAll(all, "  ", " "),
-		fmt.Sprintf(`value:"stale start"} counter:{value:%d}`, s.Refused[raft.RejectStaleStart]))
+		fmt.Sprintf(`value:"stale start"} counter:{value:%d}`, s.Rejected[raft.RejectStaleStart]))
 }
 
 // Every number of Metrics has its own value, and so has every histogram: the test notices a metric that reads another field, and

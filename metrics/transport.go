@@ -66,11 +66,11 @@ func closed(reason string, read func(stats) uint64) value[stats] {
 		func(s stats) float64 { return float64(read(s)) })
 }
 
-// refusedValues returns one value for each element of Stats.Refused that is in use.
+// refusedValues returns one value for each element of Stats.Rejected that is in use.
 func refusedValues() (all []value[stats]) {
 	for _, r := range rejectReasons {
 		all = append(all, byReason("transport_refused_total", "Inbound connections that were rejected.", reasonName(r),
-			func(s stats) float64 { return float64(s.Refused[r]) }))
+			func(s stats) float64 { return float64(s.Rejected[r]) }))
 	}
 	return all
 }

@@ -1,6 +1,10 @@
-// Package rafttest helps to test applications of this library: New starts a cluster in memory in one line, also
-// inside a testing/synctest bubble, CheckFSM tests a state machine against its contract, and Simulate runs it in simulated
-// clusters under faults.
+// Package rafttest helps to test programs that use this library:
+//
+//   - CheckFSM tests a state machine against the contract of raft.FSM. Simulate runs it in simulated clusters under
+//     faults. Most programs need these two.
+//   - New starts a cluster in memory with one call, also inside a testing/synctest bubble. Its methods crash, cut off,
+//     add and remove members.
+//   - Fake stands in for a node.Node in tests of code that uses one.
 package rafttest
 
 import (
@@ -21,22 +25,23 @@ import (
 // failing test reaches it.
 const patience = time.Minute
 
-// Options describes a cluster. The zero value of every field but NewFSM has a meaning.
+// Options describes a cluster. Only NewFSM is required.
 type Options struct {
-	// Members is the number of members, named n1, n2 and so on. 0 means 3.
+	// Members is the number of members, which are named n1, n2 and so on. 0 means 3.
 	Members int
 	// NewFSM returns a new state machine for each start of each member. Required.
 	NewFSM func() raft.FSM
-	// Configure may change the configuration of a member before each of its starts.
+	// Configure may change the configuration of a member before each of its starts. Nil: no changes.
 	Configure func(*node.Config)
-	// Storage and Transport may wrap the storage and the transport of a member at each of its starts. What is wrapped is
-	// a raft.SnapshotStorage; a wrapper that is none makes a member that takes no snapshots.
+	// Storage and Transport may wrap the storage and the transport of a member at each of its starts. The
+	// storage that Storage receives is a raft.SnapshotStorage; if the result is not one, the member takes no
+	// snapshots. Nil: no wrapper.
 	Storage   func(raft.NodeID, raft.Storage) raft.Storage
 	Transport func(raft.NodeID, raft.Transport) raft.Transport
 }
 
-// Cluster is a cluster in memory. Only the test's goroutine may call its methods, and they fail the test when
-// they cannot do what they say.
+// Cluster is a cluster in memory. Only the test's goroutine may call its methods. A method that cannot do its
+// work fails the test.
 type Cluster struct {
 	t       testing.TB
 	options Options
@@ -51,15 +56,15 @@ type member struct {
 	id    raft.NodeID
 	disk  *storage.Memory
 	power *power     // of the present start
-	node  *node.Node // nil while it does not run
+	node  *node.Node // nil while the member does not run
 	fsm   raft.FSM   // of the present or last start
 	wire  *transport.Memory
-	joins bool // it is not among the initial members
-	moves int  // how often it has moved
+	joins bool // it is not an initial member
+	moves int  // number of moves so far
 }
 
-// New starts a cluster of n members and returns once one of them leads. At the end of the test it stops them.
-// It fails the test if two members ever applied different entries at one index.
+// New starts a cluster of n members and returns once one of them leads. The members stop at the end of the
+// test. The test fails if two members ever applied different entries at one index.
 func New(t testing.TB, n int, newFSM func() raft.FSM) *Cluster {
 	t.Helper()
 	c := Prepare(t, Options{Members: n, NewFSM: newFSM})
@@ -70,7 +75,7 @@ func New(t testing.TB, n int, newFSM func() raft.FSM) *Cluster {
 	return c
 }
 
-// Prepare makes a cluster whose members are not started yet.
+// Prepare returns a cluster whose members are not started yet.
 func Prepare(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	if o.Members == 0 {
@@ -86,7 +91,7 @@ func Prepare(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// Join starts a further member on an empty store, without a list of initial members. It waits to be added: see Add.
+// Join starts a new member on an empty store, without a list of initial members. It waits to be added: see Add.
 func (c *Cluster) Join(id raft.NodeID) *node.Node {
 	c.t.Helper()
 	if slices.Contains(c.IDs(), id) {
@@ -97,10 +102,10 @@ func (c *Cluster) Join(id raft.NodeID) *node.Node {
 	return c.Start(id)
 }
 
-// Member returns what the leader needs to add a member: its id, its address and its Meta.
+// Member returns the description by which the leader adds a member: its id, its address and its Meta.
 func (c *Cluster) Member(id raft.NodeID) raft.Member {
 	m := memberOf(id)
-	for _, known := range c.members { // a test may also name a member that was never started
+	for _, known := range c.members { // a test may also name a member that does not exist
 		if known.id == id {
 			m.Address = known.address()
 		}
@@ -112,10 +117,10 @@ func memberOf(id raft.NodeID) raft.Member {
 	return raft.Member{ID: id, Address: string(id) + ":1", Meta: "http://" + string(id)}
 }
 
-// address returns where the member is reached: its id, with the number of its place as the port.
+// address returns the member's address: its id, with a port that changes with each move.
 func (m *member) address() string { return fmt.Sprintf("%s:%d", m.id, m.moves+1) }
 
-// Add has the leader add a member that Join has started, and returns once it votes.
+// Add lets the leader add a member that Join has started, and returns once the member votes.
 func (c *Cluster) Add(id raft.NodeID) node.Members {
 	c.t.Helper()
 	return c.change("add "+id, func(ctx context.Context, n *node.Node) (node.Members, error) {
@@ -123,7 +128,7 @@ func (c *Cluster) Add(id raft.NodeID) node.Members {
 	})
 }
 
-// Remove has the leader remove a member, and returns once it is removed. The member then ends by itself.
+// Remove lets the leader remove a member, and returns once it is removed. The member then ends by itself.
 func (c *Cluster) Remove(id raft.NodeID) node.Members {
 	c.t.Helper()
 	return c.change("remove "+id, func(ctx context.Context, n *node.Node) (node.Members, error) {
@@ -131,7 +136,8 @@ func (c *Cluster) Remove(id raft.NodeID) node.Members {
 	})
 }
 
-// Replace empties the disk of a member that is not running, starts it, and has the leader replace it by itself.
+// Replace empties the disk of a member that is not running, and starts the member. Then it lets the leader
+// replace the member's former incarnation by the new one, and returns once that is done.
 func (c *Cluster) Replace(id raft.NodeID) node.Members {
 	c.t.Helper()
 	c.Wipe(id)
@@ -141,8 +147,8 @@ func (c *Cluster) Replace(id raft.NodeID) node.Members {
 	})
 }
 
-// Move starts a member again at another address, at which alone the others find it from now on; it crashes a running member
-// first. Then it has the leader correct the configuration.
+// Move starts a member at a new address, the only one at which others find it from then on. It crashes a
+// running member first. Then it lets the leader correct the configuration, and returns once that is done.
 func (c *Cluster) Move(id raft.NodeID) node.Members {
 	c.t.Helper()
 	m := c.member(id)
@@ -194,11 +200,11 @@ func (c *Cluster) member(id raft.NodeID) *member {
 	return c.members[i]
 }
 
-// Node returns a member's node, nil while the member is not running.
+// Node returns a member's node, or nil while the member is not running.
 func (c *Cluster) Node(id raft.NodeID) *node.Node { return c.member(id).node }
 
-// FSM returns the state machine of a member's present or last start. A test may only look into it while the
-// node does not use it, or if the state machine has locks.
+// FSM returns the state machine of a member's present or last start. A test may only read it while the node
+// does not use it, unless the state machine has locks.
 func (c *Cluster) FSM(id raft.NodeID) raft.FSM { return c.member(id).fsm }
 
 // Start starts a member that is not running.
@@ -211,12 +217,12 @@ func (c *Cluster) Start(id raft.NodeID) *node.Node {
 	return n
 }
 
-// TryStart is Start for a start that may fail.
+// TryStart is Start, but returns the error of a start that fails.
 func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 	c.t.Helper()
 	m := c.member(id)
 	if m.node != nil {
-		c.t.Fatalf("rafttest: %s runs already", id)
+		c.t.Fatalf("rafttest: %s is running already", id)
 	}
 	m.power = &power{SnapshotStorage: m.disk}
 	if m.moves == 0 {
@@ -253,17 +259,17 @@ func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 	return n, nil
 }
 
-// Crash stops a member without notice: nothing that it has not sent or written yet leaves it any longer.
+// Crash stops a member abruptly: nothing that it has not sent or written yet leaves it.
 func (c *Cluster) Crash(id raft.NodeID) {
 	c.t.Helper()
 	m := c.running(id)
 	m.power.cut()
 	_ = m.wire.Close()
-	_ = m.node.Close() // returns the error of the storage that lost its power
+	_ = m.node.Close() // fails because the storage lost its power
 	m.node, m.disk = nil, m.disk.Reopen()
 }
 
-// Close stops a member in an orderly way, as its process would.
+// Close stops a member in order, as its process would.
 func (c *Cluster) Close(id raft.NodeID) {
 	c.t.Helper()
 	m := c.running(id)
@@ -277,7 +283,7 @@ func (c *Cluster) running(id raft.NodeID) *member {
 	c.t.Helper()
 	m := c.member(id)
 	if m.node == nil {
-		c.t.Fatalf("rafttest: %s does not run", id)
+		c.t.Fatalf("rafttest: %s is not running", id)
 	}
 	return m
 }
@@ -296,30 +302,30 @@ func (c *Cluster) Wipe(id raft.NodeID) {
 	c.t.Helper()
 	m := c.member(id)
 	if m.node != nil {
-		c.t.Fatalf("rafttest: %s runs; crash it before its disk is emptied", id)
+		c.t.Fatalf("rafttest: %s is running; crash it before you empty its disk", id)
 	}
 	m.disk = storage.NewMemory()
 }
 
-// Image returns a copy of a member's disk for Restore: an older image, or, if the member is running, a copy of
-// its present start.
+// Image returns a copy of a member's disk for Restore. It may be taken while the member runs, and restored as
+// an older image later.
 func (c *Cluster) Image(id raft.NodeID) *storage.Memory {
 	c.t.Helper()
 	return c.member(id).disk.Copy()
 }
 
-// Restore replaces a member's disk by an image of it. The member must not be running.
+// Restore replaces the disk of a member that is not running with a copy of the image.
 func (c *Cluster) Restore(id raft.NodeID, image *storage.Memory) {
 	c.t.Helper()
 	m := c.member(id)
 	if m.node != nil {
-		c.t.Fatalf("rafttest: %s runs; crash it before its disk is replaced", id)
+		c.t.Fatalf("rafttest: %s is running; crash it before you replace its disk", id)
 	}
 	m.disk = image.Copy()
 }
 
 // Partition splits the members into groups that cannot reach each other. A member in no group is alone. It
-// replaces an earlier partition; links that both of them cut stay cut all the time.
+// replaces an earlier partition; links that both partitions cut stay cut throughout.
 func (c *Cluster) Partition(groups ...[]raft.NodeID) {
 	group := func(id raft.NodeID) int {
 		return slices.IndexFunc(groups, func(g []raft.NodeID) bool { return slices.Contains(g, id) })
@@ -344,8 +350,8 @@ func (c *Cluster) Isolate(id raft.NodeID) {
 // Heal undoes every partition.
 func (c *Cluster) Heal() { c.network.HealAll() }
 
-// Leader returns the running node that leads in the highest term, once it has confirmed a read. It waits for a
-// leader if there is none.
+// Leader returns the running node that leads in the highest term, once it has confirmed a read. It waits until
+// there is one.
 func (c *Cluster) Leader() *node.Node {
 	c.t.Helper()
 	var leader *node.Node
@@ -372,7 +378,7 @@ func (c *Cluster) leader() (leader *node.Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if _, err := leader.ReadIndex(ctx); err != nil {
-		return nil // deposed meanwhile, or cut off
+		return nil // it was deposed meanwhile, or is cut off
 	}
 	return leader
 }
@@ -386,11 +392,12 @@ func (c *Cluster) Follower() *node.Node {
 			return m.node
 		}
 	}
-	c.t.Fatal("rafttest: no follower runs")
+	c.t.Fatal("rafttest: no follower is running")
 	return nil
 }
 
-// Converge waits until all running members of the leader's configuration have applied the same log.
+// Converge waits until all running members of the leader's configuration have applied all entries that the
+// leader has committed before the call.
 func (c *Cluster) Converge() {
 	c.t.Helper()
 	leader := c.Leader()
@@ -423,12 +430,12 @@ func (c *Cluster) Await(what string, holds func() bool) {
 	}
 }
 
-// describe returns the state of all members, for a test that fails.
+// describe returns the state of all members, for the message of a failing test.
 func (c *Cluster) describe() string {
 	out := ""
 	for _, m := range c.members {
 		if m.node == nil {
-			out += fmt.Sprintf("%s does not run\n", m.id)
+			out += fmt.Sprintf("%s is not running\n", m.id)
 			continue
 		}
 		s := m.node.Status()

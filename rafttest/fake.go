@@ -10,10 +10,11 @@ import (
 )
 
 // Fake stands in for a node.Node in tests of code that uses one. It behaves like a cluster of one member
-// without a log: it applies proposals at once, and fails on request. Any goroutine may call its methods.
+// without a log: it applies proposals at once, and fails on request. Its methods may be called from any
+// goroutine.
 type Fake[F raft.FSM] struct {
 	FSM F
-	// Watch yields the values that a test sends to Leader.
+	// Leader passes its values to Watch, which yields them.
 	Leader chan raft.Leadership
 
 	mu      sync.Mutex
@@ -29,28 +30,29 @@ func NewFake[F raft.FSM](id raft.NodeID, fsm F) *Fake[F] {
 	return &Fake[F]{FSM: fsm, Leader: make(chan raft.Leadership), status: node.Status{ID: id}}
 }
 
-// End makes Err return the error.
+// End sets the result of Err.
 func (n *Fake[F]) End(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ended = err
 }
 
-// SetStatus sets what Status returns.
+// SetStatus sets the result of Status.
 func (n *Fake[F]) SetStatus(s node.Status) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.status = s
 }
 
-// SetMembers sets what Members and ChangeMembers return.
+// SetMembers sets the result of Members and ChangeMembers.
 func (n *Fake[F]) SetMembers(m node.Members) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.members = m
 }
 
-// Fail makes Propose, ReadIndex, TransferLeadership, Snapshot, ChangeMembers and Ready fail from now on, unless err is nil.
+// Fail makes Propose, ReadIndex, TransferLeadership, Snapshot, ChangeMembers and Ready fail with err from now
+// on. Nil lets them succeed again.
 func (n *Fake[F]) Fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -70,7 +72,7 @@ func (n *Fake[F]) Propose(_ context.Context, cmd []byte) (node.Result, error) {
 	return node.Result{Index: n.index, Term: 1, Data: results[0]}, err
 }
 
-// ReadIndex returns the last index.
+// ReadIndex returns the index of the last command.
 func (n *Fake[F]) ReadIndex(context.Context) (raft.Index, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,7 +87,7 @@ func (n *Fake[F]) TransferLeadership(_ context.Context, to raft.NodeID) error {
 	return n.err
 }
 
-// Snapshot returns the last entry at once, and takes no snapshot.
+// Snapshot returns the id of the last command at once. It takes no snapshot.
 func (n *Fake[F]) Snapshot(context.Context) (raft.EntryID, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

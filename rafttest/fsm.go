@@ -13,17 +13,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// CheckFSM tests a state machine against the contract of raft.FSM. newFSM returns an empty one, and is called several
-// times. commands are the commands to apply, the more kinds the better. It checks that
+// CheckFSM tests a state machine against the contract of raft.FSM. newFSM returns an empty one, and is called
+// several times. commands are the commands to apply, at least two; the more kinds the better. CheckFSM checks
+// that
 //
-//   - the same commands give the same answers, however they are cut into batches;
+//   - the same commands give the same answers, however they are split into batches;
 //   - the state machine keeps no reference to an entry's bytes after Apply has returned;
-//   - later calls of Apply do not change what Snapshot froze, before WriteTo runs or beside it;
-//   - a restored state machine answers like the one that took the snapshot, whatever it held before, and so does one
+//   - later calls of Apply do not change the state that Snapshot froze, neither before nor during WriteTo;
+//   - a restored state machine, whatever its state before, answers like the one that took the snapshot, and so does one
 //     that is restored from a snapshot of the restored one; the snapshot of an empty state restores an empty state;
 //   - Restore reads the snapshot to its end, however few bytes each read returns;
-//   - Restore returns an error if the reader fails, and WriteTo if the writer fails;
-//   - WriteTo returns the context's error when the context is cancelled, and leaves the state alone.
+//   - Restore returns an error if the reader fails, and WriteTo returns one if the writer fails;
+//   - WriteTo returns the context's error when the context is cancelled, and does not change the state.
 //
 // It compares two states by their answers, so the commands should include reads.
 func CheckFSM(t testing.TB, newFSM func() raft.FSM, commands [][]byte) {
@@ -46,7 +47,7 @@ func checkFSM(newFSM func() raft.FSM, commands [][]byte) error {
 		if err != nil {
 			return err
 		}
-		if err := compare(want, got, 0, fmt.Sprintf("in batches of %d the answer differs from one at a time", size)); err != nil {
+		if err := compare(want, got, 0, fmt.Sprintf("in batches of %d the answer differs from that in batches of one", size)); err != nil {
 			return err
 		}
 	}
@@ -66,7 +67,7 @@ func apply(fsm raft.FSM, commands [][]byte, from, size int) ([][]byte, error) {
 	for at := from; at < len(commands); at += size {
 		var batch []raft.Entry
 		for i := at; i < min(at+size, len(commands)); i++ {
-			// Indexes have gaps: other kinds of entries stand between.
+			// Indexes have gaps, because entries of other kinds lie between commands.
 			e := raft.Entry{Index: raft.Index(2*i + 2), Term: raft.Term(1 + i/3), Kind: raft.EntryCommand, Time: int64(i)}
 			e.Data = slices.Clone(commands[i])
 			batch = append(batch, e)
@@ -105,7 +106,7 @@ func freeze(fsm raft.FSM) (raft.FSMSnapshot, error) {
 	return frozen, nil
 }
 
-// write returns what WriteTo writes, and closes the snapshot.
+// write returns the bytes that WriteTo writes, and closes the snapshot.
 func write(frozen raft.FSMSnapshot) ([]byte, error) {
 	var written bytes.Buffer
 	if err := errors.Join(frozen.WriteTo(context.Background(), &written), frozen.Close()); err != nil {
@@ -126,10 +127,10 @@ func restore(fsm raft.FSM, snapshot []byte, last raft.Index) error {
 	return nil
 }
 
-// lastOf returns the index of the last of so many commands.
+// lastOf returns the index of the last of this many commands.
 func lastOf(commands int) raft.Index { return raft.Index(2 * commands) }
 
-// checkEmpty restores the snapshot of an empty state over one that is not empty.
+// checkEmpty restores the snapshot of an empty state into a state machine that is not empty.
 func checkEmpty(newFSM func() raft.FSM, commands, want [][]byte) error {
 	frozen, err := freeze(newFSM())
 	if err != nil {
@@ -142,8 +143,8 @@ func checkEmpty(newFSM func() raft.FSM, commands, want [][]byte) error {
 	return checkAnswers(newFSM, commands, want, empty, 0, "after Restore of an empty state the answer differs")
 }
 
-// checkRestored freezes the state after half of the commands, writes it after the second half was applied, and restores
-// it. Then it does so with a snapshot of the restored state.
+// checkRestored freezes the state after half of the commands, applies the second half, and then writes and
+// restores the frozen state. It repeats this with a snapshot of the restored state.
 func checkRestored(newFSM func() raft.FSM, commands, want [][]byte) error {
 	half := len(commands) / 2
 	origin := newFSM()
@@ -176,8 +177,8 @@ func checkRestored(newFSM func() raft.FSM, commands, want [][]byte) error {
 	return nil
 }
 
-// checkAnswers restores the snapshot, which was taken after so many of the commands, over a state that has applied all
-// of them, and compares the answers to the other commands.
+// checkAnswers restores a snapshot, taken after this many commands, into a state machine that has applied all
+// commands. Then it compares the answers to the remaining commands.
 func checkAnswers(newFSM func() raft.FSM, commands, want [][]byte, snapshot []byte, after int, what string) error {
 	restored := newFSM()
 	if _, err := apply(restored, commands, 0, 1); err != nil {
@@ -193,7 +194,8 @@ func checkAnswers(newFSM func() raft.FSM, commands, want [][]byte, snapshot []by
 	return compare(want[after:], got, after, what)
 }
 
-// checkBeside writes the state after half of the commands while the second half is applied, and restores it.
+// checkBeside freezes the state after half of the commands, writes it while the second half is applied, and
+// restores it.
 func checkBeside(newFSM func() raft.FSM, commands, want [][]byte) error {
 	half := len(commands) / 2
 	origin := newFSM()
@@ -215,21 +217,21 @@ func checkBeside(newFSM func() raft.FSM, commands, want [][]byte) error {
 	if err := errors.Join(<-done, err); err != nil {
 		return err
 	}
-	if err := compare(want[half:], got, half, "beside the writing of a snapshot the answer differs"); err != nil {
+	if err := compare(want[half:], got, half, "while a snapshot is written the answer differs"); err != nil {
 		return err
 	}
-	return checkAnswers(newFSM, commands, want, snapshot, half, "after Restore of what was written beside Apply the answer differs")
+	return checkAnswers(newFSM, commands, want, snapshot, half, "after Restore of a snapshot that was written during Apply the answer differs")
 }
 
 var errBroken = errors.New("rafttest: broken on purpose")
 
-// brokenWriter writes nothing.
+// brokenWriter fails.
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 
-// checkErrors writes to a writer that fails, and restores from a reader that fails half way. A snapshot of no bytes needs
-// neither.
+// checkErrors writes to a writer that fails, and restores from a reader that fails half way. A snapshot of no
+// bytes uses neither.
 func checkErrors(newFSM func() raft.FSM, commands, _ [][]byte) error {
 	fsm := newFSM()
 	if _, err := apply(fsm, commands, 0, 1); err != nil {

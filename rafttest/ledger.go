@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// power is a member's storage with a switch: once it is off, nothing reaches the disk.
+// power is a member's storage with a switch. Once it is off, no change reaches the disk.
 type power struct {
 	raft.SnapshotStorage
 	off atomic.Bool
@@ -23,7 +23,7 @@ var errNoPower = errors.New("rafttest: the member was crashed")
 
 func (p *power) cut() {
 	p.off.Store(true)
-	p.mu.Lock() // wait for a change that has begun
+	p.mu.Lock() // waits for a change that has begun
 	defer p.mu.Unlock()
 }
 
@@ -64,7 +64,7 @@ func (p *power) Prune() (more bool, err error) {
 	return more, err
 }
 
-// poweredWriter writes a snapshot while there is power.
+// poweredWriter writes a snapshot while the power is on.
 type poweredWriter struct {
 	raft.SnapshotWriter
 	power *power
@@ -84,7 +84,7 @@ func (w *poweredWriter) Finish(s raft.Snapshot) error {
 
 func (w *poweredWriter) Abort() error { return w.power.powered(w.SnapshotWriter.Abort) }
 
-// ledger records which command was applied at which index, over all members and all their starts:
+// ledger records which command was applied at which index, across all members and all their starts:
 //
 //	"State Machine Safety: if a server has applied a log entry at a given index to its state machine,
 //	no other server will ever apply a different log entry for the same index." (Figure 3)
@@ -120,13 +120,13 @@ func (l ledger) record(by raft.NodeID, last raft.Index, batch []raft.Entry) {
 		if !known {
 			l.at[e.Index] = now
 		} else if before.term != now.term || before.hash != now.hash {
-			l.t.Errorf("rafttest: %s applied at index %d an entry of term %d, where %s applied another one of term %d",
+			l.t.Errorf("rafttest: %s applied at index %d an entry of term %d, but %s applied a different one of term %d",
 				by, e.Index, now.term, before.by, before.term)
 		}
 	}
 }
 
-// watch wraps a state machine so that the ledger records what it applies.
+// watch wraps a state machine so that the ledger records the entries that it applies.
 func (l ledger) watch(id raft.NodeID, fsm raft.FSM) raft.FSM {
 	w := &watchedFSM{FSM: fsm, ledger: l, id: id}
 	if durable, ok := fsm.(raft.DurableFSM); ok {

@@ -2,4 +2,4 @@
 
 package rafttest
 
-func init() { soundSeeds, explains = 10, false } // each run takes ten times as long
+func init() { soundSeeds, explains = 10, false } // with -race each run takes ten times as long

@@ -16,10 +16,10 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// sums adds numbers, and can be told to break one rule or another.
+// sums adds numbers. fault selects a rule to break.
 type sums struct {
 	total    int
-	restored int // the total after the last Restore
+	restored int // total after the last Restore
 	last     []byte
 	fault    string
 }
@@ -125,7 +125,7 @@ func TestCheckFSM_FindsWhatIsWrong(t *testing.T) {
 	assert.Error(t, checkFSM(newSums, nil), "nothing to check with")
 }
 
-// failures is a testing.TB that records how it fails.
+// failures is a testing.TB that records its failures.
 type failures struct {
 	testing.TB
 	said []string
@@ -196,14 +196,14 @@ func TestCluster_WorksInRealTimeToo(t *testing.T) {
 func TestCluster_MembersMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(t, 3, func() raft.FSM { return &sums{} })
-		for range 2 { // the second time from an address that the network knows
-			for _, id := range c.IDs() { // the leader, too
+		for range 2 { // the second time from an address that JoinAt has registered
+			for _, id := range c.IDs() { // includes the leader
 				now := c.Move(id)
 				m, _ := now.Member(id)
 				assert.Equal(t, c.Member(id).Address, m.Address)
 			}
 		}
-		c.Crash(c.Follower().Status().ID) // the other two reach each other
+		c.Crash(c.Follower().Status().ID) // the other two can reach each other
 		_, err := c.Leader().Propose(t.Context(), []byte{1})
 		require.NoError(t, err)
 	})

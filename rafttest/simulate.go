@@ -17,45 +17,46 @@ import (
 	"github.com/coxswain/raft/fuzzy"
 )
 
-// seedVariable is the environment variable that names the only seed that Simulate runs.
+// seedVariable is the environment variable with the only seed that Simulate runs.
 const seedVariable = "COXSWAIN_SEED"
 
 // Limits of Simulate.
 const (
-	callMax    = time.Minute      // of real time, for one call of the state machine or of workload
-	explainMax = 10 * time.Second // of real time, for the search for a smaller run that fails
-	shortShare = 10               // with -short, one seed in so many is run
+	callMax    = time.Minute      // real time of one call of the state machine or of workload
+	explainMax = 10 * time.Second // real time of the search for a smaller run that fails
+	shortShare = 10               // with -short, one of this many seeds is run
 )
 
-// Simulate runs a state machine in simulated clusters, and fails the test at the first seed that breaks a rule. Each seed
-// is another cluster: three to five members, each with a state machine from newFSM, lose messages, are cut off, crash,
-// restart, are paused, and lose their disks. They take snapshots all the time, write them while they apply, send them to each
-// other, and are restored from them. Clients propose what workload returns. Time is virtual; one core runs some tens of seeds
-// a second.
+// Simulate runs a state machine in simulated clusters, and fails the test at the first seed that breaks a rule.
+// Each seed is a different cluster of three to five members, each with a state machine from newFSM. The members
+// lose messages, are cut off, crash, restart, are paused, and lose their disks. They take snapshots often,
+// write them while they apply commands, send them to each other, and restore them. Clients propose the results
+// of workload. Time is virtual; one core runs some tens of seeds a second.
 //
 // One more state machine applies the same commands one at a time, and is never restored. It is the reference:
 //
-//   - every member answers each command as the reference does, after restarts and restores and in batches of any size,
-//     so that the history of the clients is linearizable;
+//   - every member answers each command like the reference, after restarts and restores and in batches of any size, so
+//     that the history of the clients is linearizable;
 //   - if the state machine has a method Hash() uint64, every member has the reference's hash;
 //   - no method fails, panics or calls runtime.Goexit, and none runs for longer than a minute;
-//   - the contract of raft.FSM holds: nothing keeps or changes the bytes of a command, the answers share no bytes with the
-//     state, Restore reads to the end however few bytes each Read returns, and WriteTo reports the errors of its writer;
+//   - the state machine keeps the contract of raft.FSM: it neither keeps nor changes the bytes of a command, its answers
+//     share no bytes with its state, Restore reads to the end however few bytes each Read returns, and WriteTo reports the
+//     errors of its writer;
 //   - a second run of the seed gives the same answers.
 //
-// The simulator's own rules are checked, too. A broken rule about committed data fails the test; one about, say, the time of
-// an election is logged.
+// Simulate checks the simulator's own rules, too. A broken rule about committed data fails the test; any other
+// one, for instance about the time of an election, is logged.
 //
-// A difference is found if an answer or the hash shows it. So workload should return all kinds of commands, some of which
-// read, and few different keys. What it returns must depend on nothing but r. Seeds run in parallel: newFSM and workload
-// must be safe for that.
+// Only an answer or the hash can show a difference. So workload should return all kinds of commands, some of
+// which read, and use few different keys. Its result must depend on nothing but r. Seeds run in parallel:
+// newFSM and workload must allow concurrent calls.
 //
-// A failure names the seed, what is known of the cause, the story of a smaller run that fails in the same way, and the
-// command that runs the seed again. With the environment variable COXSWAIN_SEED only that seed is run, and what happens in
-// it is logged. With -short a tenth of the seeds is run.
+// A failure names the seed, the cause as far as it is known, the story of a smaller run that fails in the same
+// way, and the command that runs the seed again. With the environment variable COXSWAIN_SEED only that seed is
+// run, and its events are logged. With -short a tenth of the seeds is run.
 //
-// The disk of a raft.DurableFSM is not simulated: Simulate refuses it. See CheckFSM for a check without a cluster, which
-// with -race also finds races between WriteTo and Apply.
+// Simulate refuses a raft.DurableFSM, whose disk is not simulated. CheckFSM checks a state machine without a
+// cluster; with -race it also finds races between WriteTo and Apply.
 func Simulate(t testing.TB, seeds int, newFSM func() raft.FSM, workload func(r *rand.Rand) []byte) {
 	t.Helper()
 	s := simulation{app: fuzzy.Application{New: newFSM, Command: workload}, callMax: callMax}
@@ -83,7 +84,7 @@ func Simulate(t testing.TB, seeds int, newFSM func() raft.FSM, workload func(r *
 		failed, seedVariable, seedOf(failed.number), pattern(t.Name()), testedPackage())
 }
 
-// simulation is a state machine with its commands.
+// simulation is a state machine with its workload.
 type simulation struct {
 	app     fuzzy.Application
 	callMax time.Duration
@@ -93,7 +94,7 @@ type simulation struct {
 type finding struct {
 	number  uint64
 	failure *fuzzy.Failure
-	lost    bool // a goroutine was lost: nothing more can be found out
+	lost    bool // a goroutine was lost, so the seed cannot be explained
 	causes  []string
 	story   []string
 }
@@ -102,8 +103,8 @@ func seedOf(number uint64) fuzzy.Seed {
 	return fuzzy.Seed{Profile: fuzzy.ApplicationProfile, Number: number}
 }
 
-// aboutData reports whether a rule that failed is about the state machine, or about what the cluster has committed. The
-// others are about how soon members act, and the like.
+// aboutData reports whether the broken rule is about the state machine or about committed data. Other rules
+// limit, for instance, how long members take.
 func (f *finding) aboutData() bool {
 	return strings.ContainsAny(f.failure.Rule[:1], "AGH") || f.failure.Class == fuzzy.Panic
 }
@@ -112,19 +113,19 @@ func (f *finding) aboutData() bool {
 func (s *simulation) check(seeds int) error {
 	switch {
 	case seeds < 1:
-		return fmt.Errorf("Simulate(%d): it takes at least one seed", seeds)
+		return fmt.Errorf("Simulate(%d): it needs at least one seed", seeds)
 	case s.app.New == nil || s.app.Command == nil:
 		return errors.New("Simulate needs both newFSM and workload")
 	}
 	if d, is := s.app.New().(raft.DurableFSM); is {
-		return fmt.Errorf("Simulate takes no raft.DurableFSM, and %T is one: its disk is not simulated; "+
+		return fmt.Errorf("Simulate does not support a raft.DurableFSM, and %T is one: its disk is not simulated; "+
 			"simulate a raft.FSM that wraps it without Applied and Sync, and that begins with an empty disk", d)
 	}
 	return nil
 }
 
-// run runs seeds from 0 on. It returns what happened in all of them, the first one that breaks a rule about data, and those
-// that break other rules.
+// run runs seeds from 0 on. It returns the sums of their statistics, the first seed that breaks a rule about
+// data, and the seeds that break other rules.
 func (s *simulation) run(seeds int) (total fuzzy.Stats, failed *finding, others []*finding) {
 	results := make(chan fuzzy.Result, seeds)
 	next := newCounter(seeds)
@@ -160,7 +161,7 @@ func (s *simulation) run(seeds int) (total fuzzy.Stats, failed *finding, others 
 	return total, failed, others
 }
 
-// explain looks for the cause, and then for a smaller run, but not for longer than so much time.
+// explain looks for the cause, and then for a smaller run, for at most this time.
 func (s *simulation) explain(f *finding, most time.Duration) {
 	if f.lost {
 		return
@@ -190,7 +191,7 @@ func (f *finding) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// replay runs one seed and logs what happens in it.
+// replay runs one seed and logs its events.
 func (s *simulation) replay(t testing.TB, text string) {
 	t.Helper()
 	seed, err := fuzzy.ParseSeed(text)

@@ -18,7 +18,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// variant is a shelf of which some methods are replaced.
+// variant is a shelf with some methods replaced.
 type variant struct {
 	shelf
 	apply    func(v *variant, batch []raft.Entry, results [][]byte) error
@@ -58,7 +58,7 @@ func (v *variant) Restore(ctx context.Context, id raft.EntryID, r io.Reader) err
 	return v.restore(v, r)
 }
 
-// writes is a frozen state that a function writes.
+// writes is a frozen state whose WriteTo is this function.
 type writes func(w io.Writer) error
 
 func (f writes) WriteTo(ctx context.Context, w io.Writer) error { return errors.Join(ctx.Err(), f(w)) }
@@ -79,7 +79,7 @@ func decorate(change func(v *variant, e raft.Entry, answer []byte) []byte) func(
 
 var sharedCount atomic.Int64
 
-// userBugs are what users get wrong. Which rule finds an answer that shares bytes depends on the seed.
+// userBugs are mistakes that users make. Which rule finds an answer that shares bytes depends on the seed.
 var userBugs = []struct {
 	bug, rule, cause string
 	variant          variant
@@ -201,7 +201,7 @@ var userBugs = []struct {
 		},
 		restore: func(v *variant, r io.Reader) error {
 			var state shelfState
-			err := json.NewDecoder(r).Decode(&state) // which leaves the end of the line
+			err := json.NewDecoder(r).Decode(&state) // leaves the end of the line unread
 			v.items, v.count = state.Items, state.Count
 			return err
 		},
@@ -255,7 +255,7 @@ var userBugs = []struct {
 		},
 		keepsContext: true,
 	}},
-	{"Close changes what the state still uses", "A1", "changes the state", variant{
+	{"Close changes bytes that the state still uses", "A1", "changes the state", variant{
 		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
 			shared := maps.Clone(v.items)
 			frozen, err := v.shelf.Snapshot()

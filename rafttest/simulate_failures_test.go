@@ -19,7 +19,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// recorder is a test that fails without failing the test that runs it.
+// recorder is a testing.TB that fails without failing the test that runs it.
 type recorder struct {
 	testing.TB
 	failed, logged string
@@ -36,7 +36,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// simulateRecorded calls Simulate for a test that may fail.
+// simulateRecorded calls Simulate with a recorder.
 func simulateRecorded(seeds int, newFSM func() raft.FSM, workload func(*rand.Rand) []byte) *recorder {
 	r := &recorder{}
 	var wg sync.WaitGroup
@@ -62,7 +62,7 @@ func TestSimulate_RefusesWhatItCannotSimulate(t *testing.T) {
 		{"no seeds", 0, func() raft.FSM { return newShelf("") }, "at least one seed"},
 		{"no FSM", 1, nil, "needs both"},
 		{"nil for an FSM", 1, func() raft.FSM { return nil }, "newFSM returned an error: it returned nil"},
-		{"a DurableFSM", 1, durable, "takes no raft.DurableFSM, and *rafttest.durableShelf is one"},
+		{"a DurableFSM", 1, durable, "does not support a raft.DurableFSM, and *rafttest.durableShelf is one"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			assert.Contains(t, simulateRecorded(row.seeds, row.newFSM, shelfCommand).failed, row.want)
@@ -72,7 +72,7 @@ func TestSimulate_RefusesWhatItCannotSimulate(t *testing.T) {
 	assert.Contains(t, simulateRecorded(1, func() raft.FSM { return newShelf("") }, large).failed, "a command of 1048576 bytes; the limit is 1048564")
 }
 
-// A failure tells which command runs the seed again, and that run logs what happens.
+// A failure names the command that runs the seed again, and that run logs the events of the seed.
 func TestSimulate_AFailureRunsAgain(t *testing.T) {
 	newFSM := func() raft.FSM { return newShelf("a count that is not in the snapshot") }
 	failed := simulateRecorded(20, newFSM, shelfCommand).failed
@@ -138,7 +138,7 @@ func TestSimulate_AnEndedGoroutineIsShown(t *testing.T) {
 	}
 }
 
-// lockedShelf holds a lock from Snapshot until Close, so that Apply waits for the end of the writing.
+// lockedShelf holds a lock from Snapshot until Close, so that Apply waits until the snapshot is written.
 type lockedShelf struct {
 	shelf
 	mu sync.Mutex
@@ -176,7 +176,7 @@ func TestSimulate_ACallThatDoesNotReturnIsShown(t *testing.T) {
 	assert.Contains(t, failed.String(), "lockedShelf).Apply")
 }
 
-// Limits of what is simulated: many small writes are none, and endless ones are an error.
+// Many small writes are allowed; endless writes are an error.
 func TestSimulate_WritesOfAnySize(t *testing.T) {
 	for _, row := range []struct {
 		what  string
@@ -219,7 +219,7 @@ func TestSimulate_WritesOfAnySize(t *testing.T) {
 	}
 }
 
-// hashed is a shelf whose hash also depends on how often it was restored.
+// hashed is a shelf whose hash also depends on the number of its restores.
 type hashed struct {
 	shelf
 	restored int
@@ -236,7 +236,7 @@ func (h *hashed) Hash() uint64 {
 	return sum.Sum64()
 }
 
-// soundHash is a shelf with a right hash.
+// soundHash is a shelf with a correct hash.
 type soundHash struct{ shelf }
 
 func (h *soundHash) Hash() uint64 {

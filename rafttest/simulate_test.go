@@ -88,7 +88,7 @@ func (s *shelf) apply(e raft.Entry, batch int) []byte {
 	return nil
 }
 
-// shelfState is what a snapshot holds, as JSON.
+// shelfState is the content of a snapshot, as JSON.
 type shelfState struct {
 	Items map[string][]byte
 	Count int
@@ -146,7 +146,7 @@ func TestSimulate_AStateMachineThatKeepsTheContract(t *testing.T) {
 	Simulate(t, soundSeeds, func() raft.FSM { return newShelf("") }, shelfCommand)
 }
 
-// seedsForBugs is how many seeds find each of the bugs below.
+// seedsForBugs is the number of seeds that find each of the bugs below.
 const seedsForBugs = 100
 
 var (
@@ -154,7 +154,7 @@ var (
 	explains   = true // the tests also look for the causes of what they find
 )
 
-// finds runs seeds until one finds a bug, and prints which one did.
+// finds runs seeds until one finds a bug, and logs that seed.
 func (s *simulation) finds(t *testing.T, rule, cause string) {
 	t.Helper()
 	_, failed, _ := s.run(seedsForBugs)
@@ -163,14 +163,14 @@ func (s *simulation) finds(t *testing.T, rule, cause string) {
 		s.explain(failed, time.Millisecond)
 		assert.Contains(t, failed.String(), cause)
 	}
-	failed.story = nil // there was no time to look for a small one
+	failed.story = nil // there was no time to look for a smaller run
 	t.Logf("seeds that it took: %d. %s", failed.number+1, failed)
 	if rule != "" {
 		assert.Equal(t, rule, failed.failure.Rule)
 	}
 }
 
-// Each bug is found, and the cause is named where a seed can tell it.
+// Each bug is found, and the cause is named where a seed can show it.
 func TestSimulate_FindsBrokenStateMachines(t *testing.T) {
 	for _, row := range []struct{ fault, rule, cause string }{
 		{"a key that Snapshot forgets", "A1", "the snapshot does not hold the whole state"},

@@ -10,19 +10,19 @@ import (
 	"github.com/coxswain/raft/fuzzy"
 )
 
-// worker runs seeds, one after the other.
+// worker runs seeds, one after another.
 type worker struct {
 	app    fuzzy.Application
-	number atomic.Uint64 // of the seed
-	calls  atomic.Uint64 // of the application, begun and ended: it is odd during a call
+	number atomic.Uint64 // number of the present seed
+	calls  atomic.Uint64 // begins and ends of calls of the application: odd during a call
 	ended  atomic.Bool
 
-	seen  uint64 // calls, when they changed last
-	since time.Time
+	seen  uint64    // last value of calls
+	since time.Time // since then
 }
 
-// supervise runs work on so many goroutines and waits for them. It returns a finding if a call of the application has not
-// returned in time, or has ended its goroutine. In the first case the goroutine goes on.
+// supervise runs work on this many goroutines and waits for them. It returns a finding if a call of the
+// application does not return in time, or ends its goroutine. In the first case the goroutine continues to run.
 func (s *simulation) supervise(workers int, work func(w *worker)) *finding {
 	team, done := make([]*worker, workers), make(chan struct{})
 	var wg sync.WaitGroup
@@ -44,7 +44,7 @@ func (s *simulation) supervise(workers int, work func(w *worker)) *finding {
 	for {
 		select {
 		case <-done:
-			return left(team)
+			return exited(team)
 		case now := <-look.C:
 			for _, w := range team {
 				if w.stuck(now, s.callMax) {
@@ -66,8 +66,8 @@ func (w *worker) stuck(now time.Time, most time.Duration) bool {
 	return now.Sub(w.since) >= most
 }
 
-// left returns a finding if the goroutine of a worker ended within a call.
-func left(team []*worker) *finding {
+// exited returns a finding if the goroutine of a worker ended during a call.
+func exited(team []*worker) *finding {
 	for _, w := range team {
 		if !w.ended.Load() {
 			return w.lost("the state machine or workload called runtime.Goexit, as testing.T.FailNow does")
@@ -76,7 +76,7 @@ func left(team []*worker) *finding {
 	return nil
 }
 
-// lost returns the finding that the goroutine of a worker is lost.
+// lost returns the finding that the goroutine of a worker was lost.
 func (w *worker) lost(format string, args ...any) *finding {
 	failure := &fuzzy.Failure{Class: fuzzy.Safety, Rule: "A5", Text: fmt.Sprintf(format, args...)}
 	return &finding{number: w.number.Load(), failure: failure, lost: true}
@@ -90,7 +90,7 @@ func stacks() []byte {
 	return b[:runtime.Stack(b, true)]
 }
 
-// counter hands out the numbers of seeds.
+// counter issues the numbers of seeds.
 type counter struct {
 	next  atomic.Uint64
 	limit atomic.Uint64

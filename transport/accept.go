@@ -20,7 +20,7 @@ type inbound struct {
 	peer       raft.Peer
 	startCount uint64
 	lane       raft.Lane
-	number     uint64 // they are registered in this order
+	number     uint64 // order of registration
 }
 
 func (in *inbound) key() inboundKey { return inboundKey{in.peer, in.lane} }
@@ -34,10 +34,10 @@ func (t *TCP) accept(e raft.Handler) {
 			if errors.Is(err, net.ErrClosed) || t.isClosing() {
 				return
 			}
-			// Out of file descriptors, or the caller has gone already. Later calls may succeed.
+			// There are no file descriptors left, or the caller has gone already. Later calls may succeed.
 			t.counters.acceptFailed.Add(1)
 			t.warner.warn("accept failed", "error", err)
-			t.rest(pause)
+			t.sleep(pause)
 			pause = min(2*pause, t.options.RedialMax)
 			continue
 		}
@@ -50,8 +50,8 @@ func (t *TCP) accept(e raft.Handler) {
 	}
 }
 
-// rest waits, unless the transport is closed meanwhile.
-func (t *TCP) rest(pause time.Duration) {
+// sleep waits for the pause, or until the transport is closed.
+func (t *TCP) sleep(pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -66,7 +66,7 @@ func (t *TCP) isClosing() bool {
 	return t.closed
 }
 
-// enter counts a connection among those that are in their handshake; nil if the transport is closed.
+// enter adds a connection to those whose handshake is not finished. It returns nil if the transport is closed.
 func (t *TCP) enter(conn net.Conn) *caller {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,8 +90,8 @@ func (t *TCP) serverHandshake(e raft.Handler, c *caller) {
 	}
 	c.gone()
 	if err != nil {
-		if !t.isClosing() && !handlers(err) {
-			t.warner.warn("inbound connection was not let in", "remote", c.RemoteAddr(), "error", err)
+		if !t.isClosing() && !handlerReports(err) {
+			t.warner.warn("inbound connection was not accepted", "remote", c.RemoteAddr(), "error", err)
 		}
 		return
 	}
@@ -113,7 +113,7 @@ func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) 
 	f := newFrameReader(source, t.options.FrameBytesMax)
 	caller, err := readOpening(f)
 	if err == nil && caller.rejection != nil {
-		err = fmt.Errorf("%w: a caller that begins with a rejection", ErrMalformed)
+		err = fmt.Errorf("%w: the caller begins with a rejection", ErrMalformed)
 	}
 	if err != nil {
 		return nil, nil, t.reject(e, conn, caller, err)
@@ -134,7 +134,7 @@ func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) 
 	}
 	f.trickleTimeout = 2 * t.options.WriteTimeout
 	source.timeout = idleTimeout(reply.hello, caller.hello)
-	if in.lane != raft.LaneBulk { // the beats of the urgent lane stand for the bulk lane too
+	if in.lane != raft.LaneBulk { // beats on the urgent lane show that the bulk lane is alive, too
 		source.interval = t.pulse.interval
 	}
 	if in.lane == raft.LaneUrgent {
@@ -159,7 +159,7 @@ func (t *TCP) secure(c *caller) (net.Conn, error) {
 	}
 	secure := tls.Server(c, t.inTLS)
 	if err == nil {
-		err = c.shake(secure, t.turns)
+		err = c.handshakeTLS(secure, t.turns)
 	}
 	if err != nil {
 		t.counters.tlsFailed.Add(1)
@@ -169,8 +169,8 @@ func (t *TCP) secure(c *caller) (net.Conn, error) {
 	return secure, nil
 }
 
-// reject ends a handshake whose opening could not be read. It sends the reason to a caller that at least
-// began in our protocol.
+// reject ends a handshake whose opening could not be read. It sends the reason if the caller has begun in our
+// protocol.
 func (t *TCP) reject(e raft.Handler, conn net.Conn, caller opening, err error) error {
 	if !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrOversized) && !errors.Is(err, ErrVersion) {
 		t.counters.handshakeCut.Add(1)
@@ -193,7 +193,7 @@ func (t *TCP) reject(e raft.Handler, conn net.Conn, caller opening, err error) e
 // errCrowded reports that Options.InboundMax is reached.
 var errCrowded = errors.New("transport: too many inbound connections")
 
-// check decides whether to accept a caller, and registers its connection if so.
+// check decides whether to accept a caller, and registers its connection if it does.
 func (t *TCP) check(e raft.Handler, conn net.Conn, h raft.Hello, in *inbound) error {
 	own := e.Hello(h.From)
 	if err := t.identify(conn, h.ClusterName, h.From.ID); err != nil {
@@ -207,8 +207,8 @@ func (t *TCP) check(e raft.Handler, conn net.Conn, h raft.Hello, in *inbound) er
 	return t.register(own, in)
 }
 
-// register makes in the only connection of its peer and lane. It replaces an older one, whose end may not
-// have been noticed yet, unless in belongs to an earlier start of the same disk.
+// register makes in the only connection of its peer and lane. It replaces an older connection, whose end may
+// not have been noticed yet. It rejects in if the older connection belongs to a later start of the same disk.
 func (t *TCP) register(own raft.Hello, in *inbound) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -241,8 +241,9 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 // isNamed reports whether Connect names the peer, or its id with an open contact. It is called with mu held.
 func (t *TCP) isNamed(p raft.Peer) bool { return t.named[p] || t.named[raft.Peer{ID: p.ID}] }
 
-// closeStranger makes room for a member that Connect names: it closes all connections of the longest
-// registered caller that Connect does not name. It reports false if there is none. It is called with mu held.
+// closeStranger makes room for a member that Connect names. It finds the oldest connection of a caller that
+// Connect does not name, and closes all connections of that caller. It returns false if there is none. It is
+// called with mu held.
 func (t *TCP) closeStranger() bool {
 	var oldest *inbound
 	for _, in := range t.inbounds {
@@ -268,9 +269,10 @@ func (t *TCP) closeInbounds(p raft.Peer) {
 	}
 }
 
-// unregister is the reverse of register. When a caller's urgent or bulk connection ends, its others are closed too:
-// that is how the caller learns that one of them has died. The end of its snapshot connection ends no other. The
-// urgent connection is always dialed first, so the numbers tell its siblings from a connection of a later pair.
+// unregister is the reverse of register. When a caller's urgent or bulk connection ends, unregister closes the
+// caller's other connections, too: so the caller learns that one of them has died. The end of the snapshot
+// connection ends no other. The urgent connection is always dialed first, so the numbers show which connections
+// belong to the same pair and which to a later one.
 func (t *TCP) unregister(in *inbound) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -289,7 +291,7 @@ func (t *TCP) unregister(in *inbound) {
 	}
 }
 
-// receive hands the messages of a connection to the node until the connection ends.
+// receive passes the messages of a connection to the Handler until the connection ends.
 func (t *TCP) receive(e raft.Handler, in *inbound, f *frameReader) error {
 	d := newDecoder()
 	batch := make([]raft.Message, 0, receiveMax)
@@ -319,23 +321,23 @@ func (t *TCP) receive(e raft.Handler, in *inbound, f *frameReader) error {
 	}
 }
 
-// linger closes our direction of the connection and reads what the caller may still have sent, until the
-// caller has read our rejection and closed. Closing while its bytes are unread could reset the connection
-// before it has read the rejection.
+// linger closes our direction of the connection, and reads what the caller may still send, until the caller has
+// read our rejection and closed. If we closed while its bytes are unread, the connection could be reset before
+// the caller reads the rejection.
 func linger(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		_, _ = io.CopyN(io.Discard, conn, listBytesMax) // within HandshakeTimeout
 	}
 }
 
-// sendRejection sends the rejection in err to the caller, if there is one, counts it, and returns err.
+// sendRejection sends the rejection in err to the caller, if err has one, counts it, and returns err.
 func (t *TCP) sendRejection(conn net.Conn, err error) error {
-	var refused *RejectedError
-	if !errors.As(err, &refused) {
+	var rejected *RejectedError
+	if !errors.As(err, &rejected) {
 		return err
 	}
-	t.counters.refuse(refused.Rejection.Reason)
-	if _, failed := conn.Write((opening{versions: ours, rejection: &refused.Rejection}).encode()); failed != nil {
+	t.counters.reject(rejected.Rejection.Reason)
+	if _, failed := conn.Write((opening{versions: ours, rejection: &rejected.Rejection}).encode()); failed != nil {
 		return errors.Join(err, failed)
 	}
 	return err

@@ -67,7 +67,7 @@ func (c rawCaller) write(b []byte) {
 	require.NoError(c.t, err)
 }
 
-// untilClosed reads until the other side has closed. It counts the reason before it closes.
+// untilClosed reads until the other side has closed. The other side counts the reason before it closes.
 func (c rawCaller) untilClosed() []byte {
 	c.t.Helper()
 	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(30*time.Second)))
@@ -78,7 +78,7 @@ func (c rawCaller) untilClosed() []byte {
 	return b
 }
 
-// withHello returns a valid opening with meta in the place of the hello.
+// withHello returns a valid opening with meta in place of the hello.
 func withHello(meta []byte) []byte {
 	return appendFrame(helloOf(alice, 1, 0)[:openingBytes:openingBytes], frameHello, meta, 0)
 }
@@ -100,15 +100,15 @@ func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
 		rule      string
 		bytes     []byte
 		count     func(Stats) uint64
-		rejection raft.RejectReason // 0: closed without a word
+		rejection raft.RejectReason // 0: closed without a rejection
 	}{
 		{"bytes of another protocol", []byte("GET / HTTP/1.1\r\nHost: raft\r\n\r\n"), malformed, 0},
 		{"an oversized hello", oversized, func(s Stats) uint64 { return s.Oversized }, raft.RejectMalformed},
-		{"no version in common", later, func(s Stats) uint64 { return s.Refused[raft.RejectVersion] }, raft.RejectVersion},
+		{"no version in common", later, func(s Stats) uint64 { return s.Rejected[raft.RejectVersion] }, raft.RejectVersion},
 		{"a flipped bit", append(bytes.Clone(sound[:len(sound)-1]), sound[len(sound)-1]^1), malformed, raft.RejectMalformed},
 		{"a message instead of a hello", append(bytes.Clone(sound[:openingBytes]), damage(frameHeartbeat, func(*wireMessage) {})...), malformed, raft.RejectMalformed},
-		{"a caller who begins with a rejection", opening{versions: ours, rejection: &raft.Rejection{Reason: 1}}.encode(), malformed, raft.RejectMalformed},
-		{"a hello that is no msgpack", withHello([]byte{0xc1}), malformed, raft.RejectMalformed},
+		{"a caller that begins with a rejection", opening{versions: ours, rejection: &raft.Rejection{Reason: 1}}.encode(), malformed, raft.RejectMalformed},
+		{"a hello that is not msgpack", withHello([]byte{0xc1}), malformed, raft.RejectMalformed},
 		{"a hello nested a thousand deep", withHello(bytes.Repeat([]byte{0x91}, 1000)), malformed, raft.RejectMalformed},
 		{"a hello without an incarnation", hello(func(w *wireHello) { w.Incarnation = 0 }), malformed, raft.RejectMalformed},
 		{"a hello without an id", hello(func(w *wireHello) { w.ID = "" }), malformed, raft.RejectMalformed},
@@ -143,7 +143,7 @@ func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
 	}
 }
 
-func TestHandshake_HalfOfItEndsByTheDeadline(t *testing.T) {
+func TestHandshake_HalfOfOneEndsByTheDeadline(t *testing.T) {
 	tcp, _ := listen(t, Options{HandshakeTimeout: 50 * time.Millisecond})
 	sound := helloOf(alice, 1, raft.LaneUrgent)
 	for i, length := range []int{0, 5, openingBytes, openingBytes + 4, len(sound) - 1} {
@@ -154,7 +154,7 @@ func TestHandshake_HalfOfItEndsByTheDeadline(t *testing.T) {
 	}
 }
 
-func TestHandshake_HalfOfItMayEndTheConnection(t *testing.T) {
+func TestHandshake_HalfOfOneMayEndTheConnection(t *testing.T) {
 	tcp, _ := listen(t, Options{})
 	c := call(t, tcp)
 	c.write(helloOf(alice, 1, raft.LaneUrgent)[:openingBytes+9])
@@ -163,7 +163,7 @@ func TestHandshake_HalfOfItMayEndTheConnection(t *testing.T) {
 	assert.Equal(t, uint64(1), tcp.Stats().Malformed)
 }
 
-// A caller meets an acceptor that misbehaves.
+// The caller meets an acceptor that misbehaves.
 func TestHandshake_AcceptorThatMisbehaves(t *testing.T) {
 	answer := func(h raft.Hello) []byte { return opening{versions: ours, hello: h}.encode() }
 	later := answer(raft.Hello{ClusterName: "test", From: bob, Expected: alice})
@@ -171,7 +171,7 @@ func TestHandshake_AcceptorThatMisbehaves(t *testing.T) {
 	binary.LittleEndian.PutUint16(later[len(magic)+2:], 9)
 	rows := []struct {
 		rule   string
-		answer []byte // nil: accepts, and says nothing
+		answer []byte // nil: accepts, and sends nothing
 		check  func(t *testing.T, err error)
 	}{
 		{"speaks another protocol", []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), func(t *testing.T, err error) {
@@ -202,12 +202,12 @@ func TestHandshake_AcceptorThatMisbehaves(t *testing.T) {
 			tcp.Connect([]raft.Contact{{Member: raft.Member{ID: "b"}, Addresses: []string{l.Addr().String()}}})
 			r.AwaitLost(t, "b", false)
 			row.check(t, tcp.Peer(bob).Err)
-			r.AwaitLost(t, "b", false) // it goes on to dial
+			r.AwaitLost(t, "b", false) // it continues to dial
 		})
 	}
 }
 
-// acceptor answers every connection with the bytes, once the caller has begun to speak.
+// acceptor answers every connection with these bytes once the caller has begun to send.
 func acceptor(t *testing.T, answer []byte) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -249,7 +249,7 @@ func TestStream_WhatNoMemberSendsEndsTheConnection(t *testing.T) {
 		{"an append over Options.FrameBytesMax", bigAppend, func(s Stats) uint64 { return s.Oversized }},
 		{"a term near 2^64", damage(frameVoteRequest, func(w *wireMessage) { w.Term = math.MaxUint64 }), func(s Stats) uint64 { return s.Malformed }},
 		{"a message of another member", forged(raft.Peer{ID: "c", Incarnation: 1}), func(s Stats) uint64 { return s.WrongSender }},
-		{"a message of another life", forged(raft.Peer{ID: "a", Incarnation: 2}), func(s Stats) uint64 { return s.WrongSender }},
+		{"a message of another incarnation", forged(raft.Peer{ID: "a", Incarnation: 2}), func(s Stats) uint64 { return s.WrongSender }},
 	}
 	for _, row := range rows {
 		t.Run(row.rule, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestStream_SilenceEndsTheConnection(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			tcp, _ := listen(t, Options{IdleTimeout: 50 * time.Millisecond})
 			c := call(t, tcp).shake(alice, 1, raft.LaneUrgent)
-			_, _ = c.conn.Write(begun) // it may be late
+			_, _ = c.conn.Write(begun) // fails if the connection is closed already
 			c.untilClosed()
 			assert.Equal(t, uint64(1), tcp.Stats().Silent)
 		})
@@ -307,7 +307,7 @@ func TestStream_FrameMayArriveByteByByte(t *testing.T) {
 	assert.Equal(t, m, r.AwaitMessages(t, 1)[0])
 }
 
-// A frame that declares a large size only costs what arrives.
+// A frame costs only the memory for the bytes that arrive, however long the frame claims to be.
 func TestStream_DeclaredLengthIsNotAllocated(t *testing.T) {
 	for kind, declared := range map[frameType]uint32{frameAppendRequest: 64 << 20, frameInstallSnapshot: 600 << 10, frameSnapshotChunk: 1 << 20} {
 		head := damage(kind, func(*wireMessage) {})
@@ -343,11 +343,11 @@ func TestAccept_FloodDoesNotKeepMembersOut(t *testing.T) {
 func TestStats_EveryReasonHasItsCount(t *testing.T) {
 	var c counters
 	for reason := range raft.RejectReason(raft.RejectReasons) {
-		c.refuse(reason)
-		assert.Equal(t, uint64(1), c.stats().Refused[reason], reason)
+		c.reject(reason)
+		assert.Equal(t, uint64(1), c.stats().Rejected[reason], reason)
 	}
-	c.refuse(raft.RejectReasons)
-	assert.Equal(t, uint64(2), c.stats().Refused[0], "of a later release")
+	c.reject(raft.RejectReasons)
+	assert.Equal(t, uint64(2), c.stats().Rejected[0], "of a later release")
 }
 
 func TestAccept_InboundConnectionsHaveALimit(t *testing.T) {
@@ -381,7 +381,7 @@ func TestAccept_NewerConnectionReplacesTheOlder(t *testing.T) {
 	second.untilClosed()
 }
 
-// A caller that is not told the end of a dead connection notices it by the end of the other one.
+// A caller that does not learn of the end of a dead connection learns of it when its other connection ends.
 func TestAccept_TheTwoConnectionsOfACallerEndTogether(t *testing.T) {
 	for _, broken := range []int{0, 1} {
 		tcp, _ := listen(t, Options{IdleTimeout: time.Hour})
@@ -393,7 +393,7 @@ func TestAccept_TheTwoConnectionsOfACallerEndTogether(t *testing.T) {
 	}
 }
 
-func TestAccept_EndOfAnEarlierConnectionIsNotThatOfALaterOne(t *testing.T) {
+func TestAccept_TheEndOfAnEarlierConnectionDoesNotEndALaterOne(t *testing.T) {
 	tcp, r := listen(t, Options{IdleTimeout: time.Hour})
 	call(t, tcp).shake(alice, 1, raft.LaneUrgent)
 	bulk := call(t, tcp).shake(alice, 1, raft.LaneBulk)

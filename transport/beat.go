@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// beat is the frame that says that its sender is alive.
+// beat is the frame that shows that its sender is alive.
 var beat = appendFrame(nil, frameBeat, nil, 0)
 
 func writeBeat(conn net.Conn, timeout time.Duration) error {
@@ -20,16 +20,16 @@ func writeBeat(conn net.Conn, timeout time.Duration) error {
 	return err
 }
 
-// pulse decides when a transport sends beats on the connections that it dialed: right after the first Send
-// once an interval has passed, or a quarter of an interval later if nothing is sent. Waking a process is the
-// main cost, and heartbeats wake all members at the same time anyway. A connection on which something was sent
-// in the last quarter of an interval needs no beat, so a working connection is never silent for more than one
+// pulse decides when a transport sends beats on the connections that it dialed. A beat is due at the first Send
+// after an interval has passed, or a quarter of an interval later if nothing is sent. Waking a process is the
+// main cost, and heartbeats wake all members at the same time anyway. A connection needs no beat if something
+// was sent on it in the last quarter of an interval. So a working connection is never silent for more than one
 // and a half intervals.
 type pulse struct {
 	interval time.Duration
 	began    time.Time
-	last     atomic.Int64  // when it beat last, as a time.Duration since began
-	due      chan struct{} // of capacity 1
+	last     atomic.Int64  // last beat, as a time.Duration since began
+	due      chan struct{} // capacity 1
 }
 
 func newPulse(interval time.Duration) *pulse {
@@ -69,8 +69,8 @@ func (p *pulse) run(stop <-chan struct{}, beat func()) {
 	}
 }
 
-// keepBeating sends the beats on all dialed connections until the transport is closed. Each peer's beats have
-// their own goroutine, so that a slow peer does not delay those of the others.
+// keepBeating sends beats on all dialed connections until the transport is closed. The beats of each peer have
+// their own goroutine, so that a slow peer does not delay the beats of the others.
 func (t *TCP) keepBeating() {
 	var beats sync.WaitGroup
 	defer beats.Wait()
@@ -81,8 +81,8 @@ func (t *TCP) keepBeating() {
 	})
 }
 
-// beat writes a beat on each lane that needs one. The urgent lane comes first, because the writes on the others
-// may have to wait.
+// beat writes a beat on each lane that needs one. The urgent lane comes first, because writes on the others may
+// have to wait.
 func (p *pair) beat(lately time.Duration) {
 	for _, o := range p.lanes {
 		if err := o.beat(lately); err != nil {
@@ -96,8 +96,8 @@ func (p *pair) beat(lately time.Duration) {
 	}
 }
 
-// beat writes a beat, unless something was sent within the last `lately` or is being sent now. On a slow link
-// it waits, like a message, until there is room for it.
+// beat writes a beat, unless something was sent within the last `lately`, or is being sent now. On a slow link
+// it waits for room, like a message.
 func (o *outbound) beat(lately time.Duration) error {
 	if !o.mu.TryLock() {
 		return nil
@@ -110,9 +110,9 @@ func (o *outbound) beat(lately time.Duration) error {
 	return writeBeat(o.conn, o.writeTimeout)
 }
 
-// answeringReader reads from a connection that this member accepted, and answers what arrives with a beat, at
-// most one per half interval. The caller is never silent for long, so this needs no timer, and it happens
-// while both processes are awake anyway.
+// answeringReader reads from a connection that this member accepted, and answers the bytes that arrive with a
+// beat, at most one per half interval. It needs no timer, because the caller is never silent for long. The beat
+// costs little, because both processes are awake anyway.
 type answeringReader struct {
 	deadlineReader
 	interval     time.Duration // 0: it does not answer
@@ -132,14 +132,14 @@ func (r *answeringReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// deadlineReader reads from a connection that must not be silent for longer than timeout; 0 means no limit.
+// deadlineReader reads from a connection, and fails if nothing arrives within timeout; 0 means no limit.
 type deadlineReader struct {
 	conn    net.Conn
 	timeout time.Duration
 }
 
-// Read waits twice for half of the timeout. A process that was stopped for a while finds its deadline passed
-// although bytes have arrived; the second wait reads them.
+// Read waits twice for half of the timeout. A process that was stopped for a while finds that its deadline has
+// passed although bytes have arrived; the second wait reads them.
 func (r *deadlineReader) Read(b []byte) (int, error) {
 	if r.timeout == 0 {
 		return r.conn.Read(b)

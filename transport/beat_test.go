@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopwatch records how often the dialing side wrote to and read from a connection, and how long each side was
-// silent at most.
+// stopwatch records how often the dialing side wrote to and read from a connection, and the longest silence of
+// each side.
 type stopwatch struct {
 	net.Conn
 
@@ -24,7 +24,7 @@ type stopwatch struct {
 	wrote, read  int
 	wroteAt      time.Time
 	readAt       time.Time
-	unsaid, mute time.Duration // the longest silence of the caller, and of the acceptor
+	unsaid, mute time.Duration // longest silence of the caller, and of the acceptor
 }
 
 func (s *stopwatch) Write(b []byte) (int, error) {
@@ -47,7 +47,7 @@ func (s *stopwatch) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// twoTimed connects a to b, and returns a, a way to send to b, and the stopwatches of a's two lanes.
+// twoTimed connects a to b. It returns a, a way to send to b, and the stopwatches of a's two lanes.
 func twoTimed(t *testing.T) (a *transport.TCP, send func(raft.Lane), lanes *[2]*stopwatch) {
 	n := newPipeNetwork(transport.Options{})
 	lanes = &[2]*stopwatch{}
@@ -67,8 +67,8 @@ func twoTimed(t *testing.T) (a *transport.TCP, send func(raft.Lane), lanes *[2]*
 	}, lanes
 }
 
-// However messages and beats coincide, no side is silent for more than two thirds of the IdleTimeout, which is
-// 2 s here, and the caller for no more than half of it.
+// The IdleTimeout is 2 s. However messages and beats coincide, no side is silent for more than two thirds of
+// it, and the caller for no more than half of it.
 func TestBeats_NoConnectionThatWorksIsSilentForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, send, lanes := twoTimed(t)
@@ -81,7 +81,7 @@ func TestBeats_NoConnectionThatWorksIsSilentForLong(t *testing.T) {
 		assert.Equal(t, uint64(1), a.Stats().Dialed)
 		for lane, s := range lanes {
 			assert.LessOrEqual(t, s.unsaid, time.Second, "lane %d", lane)
-			assert.Greater(t, s.unsaid, 600*time.Millisecond, "lane %d: no more beats than it takes", lane)
+			assert.Greater(t, s.unsaid, 600*time.Millisecond, "lane %d: no more beats than necessary", lane)
 		}
 		assert.LessOrEqual(t, lanes[raft.LaneUrgent].mute, 2*time.Second*2/3+time.Millisecond)
 	})
@@ -91,7 +91,7 @@ func TestBeats_NoConnectionThatWorksIsSilentForLong(t *testing.T) {
 func TestBeats_ConnectionWithHeartbeatsNeedsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, send, lanes := twoTimed(t)
-		synctest.Wait() // for the beats with which a connection begins
+		synctest.Wait() // for the beats at the start of a connection
 		const heartbeats = 20 * 60
 		before := lanes[raft.LaneUrgent].wrote
 		for range heartbeats {
@@ -101,15 +101,15 @@ func TestBeats_ConnectionWithHeartbeatsNeedsNone(t *testing.T) {
 		synctest.Wait()
 		urgent, bulk := lanes[raft.LaneUrgent], lanes[raft.LaneBulk]
 		assert.Equal(t, heartbeats, urgent.wrote-before, "no beat among them")
-		assert.InDelta(t, 60*3, urgent.read, 15, "what says that the other one lives")
+		assert.InDelta(t, 60*3, urgent.read, 15, "answers show that the peer is alive")
 		assert.InDelta(t, 60*1.5, bulk.wrote, 10)
-		assert.LessOrEqual(t, bulk.read, 2, "the urgent one answers for both")
+		assert.LessOrEqual(t, bulk.read, 2, "beats on the urgent lane are enough for both")
 	})
 }
 
-// The resolver is slow. Nothing is sent on the first connection until the second one is open, too; the first one
+// The resolver is slow. Nothing is sent on the first connection until the second one is open. The first one
 // must not be silent for longer than 2 s.
-func TestBeats_TheFirstConnectionStandsWhileTheSecondOneIsDialed(t *testing.T) {
+func TestBeats_TheFirstConnectionStaysOpenWhileTheSecondOneIsDialed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})
 		a, err := transport.New(n.listen("a"), n.dial, transport.Options{

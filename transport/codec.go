@@ -7,12 +7,12 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// numberMax bounds every term, index, start count and counter that comes from a peer. No cluster ever gets
-// there, and sums with a number below it cannot overflow.
+// numberMax bounds every term, index, start count and counter from a peer. No cluster ever reaches it, and
+// adding to a number below it cannot overflow.
 const numberMax = 1 << 62
 
-// newHandle returns the msgpack settings of this package: strings and bytes are distinct types, a length that a
-// peer declares does not decide how much is allocated, and unknown fields are skipped.
+// newHandle returns the msgpack settings of this package. Strings and bytes are distinct types. The length that
+// a peer declares does not determine how much is allocated. Unknown fields are skipped.
 func newHandle() *codec.MsgpackHandle {
 	h := &codec.MsgpackHandle{}
 	h.WriteExt = true
@@ -21,11 +21,11 @@ func newHandle() *codec.MsgpackHandle {
 	return h
 }
 
-// encodeMeta encodes one value with a new codec; it is for values that are sent rarely.
+// encodeMeta encodes one value with a new codec, for values that are sent rarely.
 func encodeMeta(v any) []byte {
 	var meta []byte
 	if err := codec.NewEncoderBytes(&meta, newHandle()).Encode(v); err != nil {
-		panic(fmt.Sprintf("transport: a wire struct does not encode: %v", err)) // they are all plain
+		panic(fmt.Sprintf("transport: cannot encode a wire struct: %v", err)) // all wire structs are plain data
 	}
 	return meta
 }
@@ -37,7 +37,7 @@ func decodeMeta(d *codec.Decoder, meta []byte, v any) error {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if n := d.NumBytesRead(); n != len(meta) {
-		return fmt.Errorf("%w: %d bytes of meta, %d of them read", ErrMalformed, len(meta), n)
+		return fmt.Errorf("%w: %d bytes of meta, but the value ends after %d", ErrMalformed, len(meta), n)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func decodeList(data []byte) (raft.Configuration, error) {
 	return c, nil
 }
 
-// arrayLength returns how many elements the msgpack array that begins data declares, or -1.
+// arrayLength returns the number of elements that the msgpack array at the start of data declares, or -1.
 func arrayLength(data []byte) int {
 	switch {
 	case data[0]&0xf0 == 0x90:
@@ -98,14 +98,14 @@ func arrayLength(data []byte) int {
 	case data[0] == 0xdc && len(data) >= 3:
 		return int(data[1])<<8 | int(data[2])
 	}
-	return -1 // not an array, or one of more than 65,535 elements
+	return -1 // not an array, or an array of more than 65,535 elements
 }
 
-// decodeCluster decodes a cluster id. Without any bytes it is the zero id.
+// decodeCluster decodes a cluster id. No bytes mean the zero id.
 func decodeCluster(b []byte) (raft.ClusterID, error) {
 	var c raft.ClusterID
 	if len(b) != 0 && len(b) != len(c) {
-		return c, fmt.Errorf("%w: a cluster id of %d bytes; it takes %d", ErrMalformed, len(b), len(c))
+		return c, fmt.Errorf("%w: a cluster id of %d bytes instead of %d", ErrMalformed, len(b), len(c))
 	}
 	copy(c[:], b)
 	return c, nil
@@ -132,11 +132,11 @@ func checkID(id []byte) error {
 	return nil
 }
 
-// checkNumbers checks terms, indexes, starts and counters.
+// checkNumbers checks terms, indexes, start counts and counters.
 func checkNumbers(numbers ...uint64) error {
 	for _, n := range numbers {
 		if n > numberMax {
-			return fmt.Errorf("%w: %d is no term or index that a cluster reaches", ErrMalformed, n)
+			return fmt.Errorf("%w: no cluster reaches a term or index of %d", ErrMalformed, n)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ var (
 	bob   = raft.Peer{ID: "b", Incarnation: 1}
 )
 
-// standard are the limits of a connection between members of this release.
+// standard holds the limits of a connection between members of this release.
 var standard = limits{FrameBytesMax, ours.max}
 
 func TestMessage_EveryTypeSurvivesTheWire(t *testing.T) {
@@ -37,8 +37,8 @@ func TestMessage_EveryTypeSurvivesTheWire(t *testing.T) {
 	assert.Len(t, kinds, int(frameSnapshotProgress-frameBootstrapProbe)+1, "a type of message is missing here")
 }
 
-// Zero values are absent from the wire, and must be decoded as zero values, even if the decoder was used for a
-// message that had other values before.
+// Zero values are absent from the wire. They are decoded as zero values even by a decoder that has decoded
+// other values before.
 func TestMessage_ZeroFieldsSurviveTheWire(t *testing.T) {
 	d := newDecoder()
 	for _, full := range transporttest.Messages(alice, bob) {
@@ -92,9 +92,9 @@ func TestMessage_FieldOfALaterVersionIsSkipped(t *testing.T) {
 	assert.Equal(t, raft.Message{From: alice, To: bob, Term: 7, Body: raft.AppendReply{Match: 20}}, got)
 }
 
-// A record that only a later release can read is not damage: the connection stays open, and the core refuses the
-// entry.
-func TestAppend_EntryOfALaterReleaseIsHandedOn(t *testing.T) {
+// A record that only a later release can read is not damage: the connection stays open, and the core refuses
+// the entry.
+func TestAppend_EntryOfALaterReleaseIsPassedOn(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
 		change func(record []byte)
@@ -146,7 +146,7 @@ func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 	fields := reflect.ValueOf(hello)
 	for i := range fields.NumField() {
 		name := fields.Type().Field(i).Name
-		assert.Equal(t, name == "Protocol", fields.Field(i).IsZero(), "%s: all but what the connection itself shows is sent", name)
+		assert.Equal(t, name == "Protocol", fields.Field(i).IsZero(), "%s: every field is sent, except those that the connection itself shows", name)
 	}
 	for range raft.LineageStartsMax {
 		hello.Lineage = hello.Lineage.Begin(1 << 60)
@@ -166,7 +166,7 @@ func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 
 var sighting = raft.Sighting{Peer: bob, Start: raft.StartID{Count: 3, Nonce: 1 << 62}, Term: 5}
 
-// What a hello says of starts and incarnations comes from the network: what no member would send is refused.
+// Starts and incarnations in a hello come from the network: values that no member has are refused.
 func TestHello_StartsAndIncarnationsThatNoMemberHasAreMalformed(t *testing.T) {
 	number := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	for rule, change := range map[string]func(*wireHello){
@@ -200,7 +200,7 @@ func TestHello_StartsAndIncarnationsThatNoMemberHasAreMalformed(t *testing.T) {
 	assert.ErrorIs(t, err, ErrMalformed)
 }
 
-// Nobody refuses a connection for what is only read by people, and nobody prints whatever it may be.
+// Only people read the release. A bad one does not close the connection, and is never printed.
 func TestHello_AReleaseThatCannotBePrintedIsDropped(t *testing.T) {
 	for release, want := range map[string]string{
 		"v1.2.3": "v1.2.3", "v1\x1b[2J": "", strings.Repeat("1", raft.ReleaseBytesMax+1): "",
@@ -252,16 +252,16 @@ func TestMessage_WhatNoMemberSendsIsRefused(t *testing.T) {
 	}{
 		{"less than a header", sound()[:5], ErrMalformed},
 		{"a frame cut short", sound()[:20], ErrMalformed},
-		{"a frame with bytes behind it", append(sound(), 0), ErrMalformed},
+		{"a frame with bytes after it", append(sound(), 0), ErrMalformed},
 		{"a flipped bit", func() []byte { f := sound(); f[15] ^= 1; return f }(), ErrMalformed},
 		{"an unknown type", damage(99, func(*wireMessage) {}), ErrMalformed},
-		{"a hello is no message", damage(frameHello, func(*wireMessage) {}), ErrMalformed},
+		{"a hello in place of a message", damage(frameHello, func(*wireMessage) {}), ErrMalformed},
 		{"another group", func() []byte { f := sound(); f[4] = 1; return reseal(f) }(), ErrMalformed},
 		{"a heartbeat of a gigabyte", func() []byte { f := sound(); f[3] = 0x40; return f }(), ErrOversized},
 		{"meta longer than its frame", func() []byte { f := sound(); f[9]++; return reseal(f) }(), ErrMalformed},
-		{"records behind a heartbeat", damage(frameHeartbeat, func(*wireMessage) {}, entry(1, 1)), ErrMalformed},
-		{"meta that is no msgpack", appendFrame(nil, frameHeartbeat, []byte{0xc1, 0xff}, 0), ErrMalformed},
-		{"meta with bytes behind it", appendFrame(nil, frameHeartbeat, append(encodeMeta(wireMessage{}), 0), 0), ErrMalformed},
+		{"records after a heartbeat", damage(frameHeartbeat, func(*wireMessage) {}, entry(1, 1)), ErrMalformed},
+		{"meta that is not msgpack", appendFrame(nil, frameHeartbeat, []byte{0xc1, 0xff}, 0), ErrMalformed},
+		{"meta with bytes after it", appendFrame(nil, frameHeartbeat, append(encodeMeta(wireMessage{}), 0), 0), ErrMalformed},
 		{"a map that promises 4 billion fields", appendFrame(nil, frameHeartbeat, []byte{0xdf, 0xff, 0xff, 0xff, 0xff}, 0), ErrMalformed},
 		{"a sender that promises 4 gigabytes", appendFrame(nil, frameHeartbeat, []byte{0x81, 0xa1, 'f', 0xc6, 0xff, 0xff, 0xff, 0xff}, 0), ErrMalformed},
 		{"a sender that promises 2 gigabytes", appendFrame(nil, frameHeartbeat, []byte{0x81, 0xa1, 'f', 0xc6, 0x80, 0, 0, 0}, 0), ErrMalformed},
@@ -274,7 +274,7 @@ func TestMessage_WhatNoMemberSendsIsRefused(t *testing.T) {
 		{"a log that ends near 2^64", damage(frameVoteRequest, func(w *wireMessage) { w.LastTerm = math.MaxUint64 }), ErrMalformed},
 		{"a match near 2^64", damage(frameAppendReply, func(w *wireMessage) { w.Match = math.MaxUint64 }), ErrMalformed},
 		{"an unknown verdict", damage(frameBootstrapProbeReply, func(w *wireMessage) { w.Verdict = 9 }), ErrMalformed},
-		{"a list that is no list", damage(frameBootstrapProbe, func(w *wireMessage) { w.List = []byte{1} }), ErrMalformed},
+		{"a list that is not a list", damage(frameBootstrapProbe, func(w *wireMessage) { w.List = []byte{1} }), ErrMalformed},
 		{"a list of 4 billion members", damage(frameBootstrapProbe, func(w *wireMessage) { w.List = bigList }), ErrMalformed},
 		{"a list without a voter", damage(frameBootstrapProbe, func(w *wireMessage) {
 			w.List = encodeMeta([]wireMember{{ID: "a", Address: "x", Kind: 1}})
@@ -284,14 +284,14 @@ func TestMessage_WhatNoMemberSendsIsRefused(t *testing.T) {
 		}), ErrMalformed},
 		{"a bootstrap without its entry", damage(frameBootstrapRequest, func(*wireMessage) {}), ErrMalformed},
 		{"a bootstrap of two entries", damage(frameBootstrapRequest, func(*wireMessage) {}, entry(0, 1), entry(0, 2)), ErrMalformed},
-		{"entries behind a gap", damage(frameAppendRequest, span(1, 1, 2, 3), entry(2, 3)), ErrMalformed},
+		{"entries after a gap", damage(frameAppendRequest, span(1, 1, 2, 3), entry(2, 3)), ErrMalformed},
 		{"entries with a gap", damage(frameAppendRequest, span(1, 1, 2, 4), entry(2, 2), entry(2, 4)), ErrMalformed},
 		{"entries whose terms fall", damage(frameAppendRequest, span(1, 1, 2, 3), entry(3, 2), entry(2, 3)), ErrMalformed},
 		{"entries that fall below Prev's term", damage(frameAppendRequest, span(3, 1, 2, 2), entry(2, 2)), ErrMalformed},
 		{"entries that end before Last", damage(frameAppendRequest, span(1, 1, 2, 3), entry(2, 2)), ErrMalformed},
-		{"no entries, and Last is not Prev", damage(frameAppendRequest, span(1, 1, 1, 2)), ErrMalformed},
+		{"no entries, although Last is not Prev", damage(frameAppendRequest, span(1, 1, 1, 2)), ErrMalformed},
 		{"an entry of a later term than its message", damage(frameAppendRequest, span(1, 1, 8, 2), entry(8, 2)), ErrMalformed},
-		{"an entry near the end of all indexes", damage(frameAppendRequest, span(1, 1, 2, 2), entry(2, math.MaxUint64)), ErrMalformed},
+		{"an entry with an index near 2^64", damage(frameAppendRequest, span(1, 1, 2, 2), entry(2, math.MaxUint64)), ErrMalformed},
 		{"a spoiled record", spoiled, raft.ErrBadRecord},
 		{"a record that reaches beyond the frame", longRecord, raft.ErrBadRecord},
 	}
@@ -315,7 +315,7 @@ func TestEncode_RefusesWhatNoMemberSends(t *testing.T) {
 	require.ErrorIs(t, err, ErrOversized)
 }
 
-// A sender heeds what the receiver takes. A release that does not say it takes what the default allows.
+// A sender respects the receiver's limit. A release that announces none accepts the default.
 func TestLimits_BothSidesCount(t *testing.T) {
 	for _, row := range []struct {
 		rule               string
@@ -323,8 +323,8 @@ func TestLimits_BothSidesCount(t *testing.T) {
 	}{
 		{"the receiver's is smaller", FrameBytesMax, 64<<10 - appendOverheadMax, 64 << 10},
 		{"its own is smaller", 64 << 10, 1 << 20, 64 << 10},
-		{"the receiver does not say", FrameBytesMax, 0, FrameBytesMax},
-		{"the receiver says that it takes almost nothing", FrameBytesMax, 1, 1 + appendOverheadMax},
+		{"the receiver announces none", FrameBytesMax, 0, FrameBytesMax},
+		{"the receiver accepts almost nothing", FrameBytesMax, 1, 1 + appendOverheadMax},
 	} {
 		w := &TCP{options: Options{FrameBytesMax: row.own}}
 		assert.Equal(t, limits{row.carries, 3}, w.limitsTo(raft.Hello{AppendBytesMax: row.says, Protocol: 3}), row.rule)
@@ -333,13 +333,13 @@ func TestLimits_BothSidesCount(t *testing.T) {
 		ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b", AppendBytesMax: math.MaxUint64, CommandBytesMax: 1 << 62,
 	}))
 	require.NoError(t, err)
-	assert.Zero(t, h.AppendBytesMax, "more than can be sent is no limit")
+	assert.Zero(t, h.AppendBytesMax, "a limit above what can be sent counts as none")
 	hello := wireHello{ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b", AppendBytesMax: 1}
 	assert.ErrorIs(t, hello.check(), ErrMalformed, "no member has such a limit")
 	assert.Zero(t, h.CommandBytesMax)
 }
 
-// Another transport may send, as one piece, the bytes that open a TCP connection.
+// Another transport may send the opening of a TCP connection as one piece.
 func TestOpening_SurvivesTheWireAsOnePiece(t *testing.T) {
 	hello := raft.Hello{ClusterName: "test", From: alice, Expected: bob, StartCount: 2, Lineage: raft.Lineage{}.Begin(7).Begin(8), ElectionTimeout: 4}
 	got, rejection, err := DecodeOpening(EncodeHello(hello))
@@ -395,7 +395,7 @@ func TestMessage_LargestListFits(t *testing.T) {
 	}
 }
 
-// Messages that are sent twenty times a second to every peer should leave little garbage.
+// A member sends these messages to every peer twenty times a second, so they should leave little garbage.
 func TestMessage_HotPathAllocatesLittle(t *testing.T) {
 	e, d := &encoder{}, newDecoder()
 	heartbeat := raft.Message{From: alice, To: bob, Cluster: raft.ClusterID{1}, Term: 7, Body: raft.Heartbeat{Commit: 5}}

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// flushBytes is how much is gathered before it is written; a buffer that grew beyond twice that
-	// is not kept.
+	// flushBytes is the number of bytes that are gathered before they are written. A buffer that grew beyond
+	// twice that size is not kept.
 	flushBytes = 256 << 10
-	// partBytes must get through within Options.WriteTimeout.
+	// partBytes is the number of bytes that must be written within Options.WriteTimeout.
 	partBytes = 128 << 10
-	// directBytes and directBytesTLS: a record of at least this size is not copied into the buffer, but
-	// written from where it is. TLS has no vectored write, so each such record costs a separate write.
+	// directBytes and directBytesTLS: a record of at least this size is not copied into the buffer, but written
+	// from where it is. TLS has no vectored write, so each such record costs a separate write.
 	directBytes    = 4 << 10
 	directBytesTLS = 64 << 10
 )
@@ -31,15 +31,15 @@ type outbound struct {
 	directBytes  int
 
 	mu      sync.Mutex // held while writing
-	sentAt  time.Time  // when something was sent last
+	sentAt  time.Time  // last write
 	encoder *encoder
 	buf     []byte
 	uncut   int         // buf[uncut:] is not in pieces yet
-	pieces  net.Buffers // of buf and of tails, in order
+	pieces  net.Buffers // parts of buf and of tails, in order
 }
 
-// send writes the batch. Messages that cannot be encoded are left out; skipped is the first of their errors, and
-// the connection stays usable. After an error in broken the stream is unusable.
+// send writes the batch. It leaves out messages that cannot be encoded; skipped is the first of their errors,
+// and the connection stays usable. If broken is not nil, the connection is unusable.
 func (o *outbound) send(batch []raft.Message, unsendable *atomic.Uint64) (skipped, broken error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,8 +60,8 @@ func (o *outbound) send(batch []raft.Message, unsendable *atomic.Uint64) (skippe
 	return skipped, o.flush()
 }
 
-// gather appends the tail of a frame to what the next flush writes, and writes whenever enough has gathered: also within a
-// frame, so that the buffer stays small however long one is.
+// gather appends the tail of a frame to the bytes of the next flush, and flushes whenever enough bytes have
+// gathered. It also flushes within a frame, so that the buffer stays small however long the frame is.
 func (o *outbound) gather(rest tail) error {
 	for i := range rest.entries {
 		o.add(rest.entries[i].Record())
@@ -81,7 +81,7 @@ func (o *outbound) gather(rest tail) error {
 	return nil
 }
 
-// add appends bytes, which it does not copy if they are many.
+// add appends bytes. It does not copy them if they are many.
 func (o *outbound) add(b []byte) {
 	if len(b) < o.directBytes {
 		o.buf = append(o.buf, b...)
@@ -91,8 +91,8 @@ func (o *outbound) add(b []byte) {
 	o.pieces = append(o.pieces, b)
 }
 
-// cut makes what was appended to buf since the last cut a piece. The piece stays valid when buf
-// grows: growing copies, and leaves the old bytes where they are.
+// cut makes a piece of the bytes that were appended to buf since the last cut. The piece stays valid when buf
+// grows: growing copies the bytes and leaves the old ones in place.
 func (o *outbound) cut() {
 	if o.uncut < len(o.buf) {
 		o.pieces = append(o.pieces, o.buf[o.uncut:len(o.buf):len(o.buf)])
@@ -100,7 +100,7 @@ func (o *outbound) cut() {
 	}
 }
 
-// flush writes the pieces in parts. Each part that gets through extends the deadline.
+// flush writes the pieces in parts. Each part that is written extends the deadline.
 func (o *outbound) flush() error {
 	o.cut()
 	var err error
@@ -142,10 +142,10 @@ func within(pieces net.Buffers, bytesMax int) (n int) {
 // pair is the urgent and the bulk lane to a peer, and perhaps a snapshot lane: the session of a TCP link.
 type pair struct {
 	t      *TCP
-	member raft.Member // as it was dialed: its incarnation may be open
+	member raft.Member // as it was dialed: its incarnation may be 0, which means any
 	hello  raft.Hello  // the peer's
 	lanes  [2]*outbound
-	ctx    context.Context // it ends with the pair
+	ctx    context.Context // ends with the pair
 	cancel context.CancelCauseFunc
 
 	snapshot snapshotLane
@@ -158,7 +158,7 @@ type pair struct {
 func (p *pair) broken() <-chan struct{} { return p.ctx.Done() }
 func (p *pair) err() error              { return context.Cause(p.ctx) }
 
-// fail closes all lanes; the first reason is kept.
+// fail closes all lanes. It keeps only the first reason.
 func (p *pair) fail(why error) {
 	p.cancel(why) // closes the snapshot lane, too
 	for _, o := range p.lanes {
@@ -174,8 +174,8 @@ func (p *pair) close(why error) {
 	p.served.Wait()
 }
 
-// enter counts a call of the Handler or a goroutine that close waits for; leave it by p.served.Done. It returns false
-// once close was called.
+// enter counts a call of the Handler or a goroutine that close waits for; p.served.Done ends it. It returns
+// false once close was called.
 func (p *pair) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,14 +201,14 @@ func (p *pair) send(lane raft.Lane, batch []raft.Message) error {
 	return skipped
 }
 
-// watch reads the connection of one lane until it ends, and ends the pair.
+// watch reads the connection of one lane until it ends, and then ends the pair.
 func (p *pair) watch(f *frameReader) {
 	err := p.read(f)
 	p.t.countStream(err)
 	p.fail(err)
 }
 
-// read reads a connection, on which the peer sends nothing but beats, so that its end is noticed at once.
+// read reads a connection so that its end is noticed at once. The peer sends nothing but beats on it.
 func (p *pair) read(f *frameReader) error {
 	for {
 		h, _, err := f.next()

@@ -38,7 +38,8 @@ func TestDeadline_BytesThatArrivedWhileTheProcessWasStoppedAreRead(t *testing.T)
 	assert.Equal(t, len(beat), n)
 }
 
-// The longer one counts on both sides: a member that is set to less would cut the connection between two beats of the other.
+// The longer IdleTimeout counts on both sides: a member with a shorter one would cut the connection between two
+// beats of the other.
 func TestIdleTimeout_IsTheLongerOneAndFollowsTheLongerElectionTimeout(t *testing.T) {
 	const millisecond, second = time.Millisecond, time.Second
 	for _, c := range []struct{ election, theirElection, set, theirSet, want time.Duration }{
@@ -60,7 +61,7 @@ func TestIdleTimeout_IsTheLongerOneAndFollowsTheLongerElectionTimeout(t *testing
 	}
 }
 
-func TestDeadline_SilenceIsToldAfterTheTimeoutAndNotBefore(t *testing.T) {
+func TestDeadline_SilenceIsReportedAfterTheTimeoutAndNotBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caller, acceptor := net.Pipe()
 		defer func() { _ = caller.Close() }()

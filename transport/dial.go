@@ -25,17 +25,17 @@ func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	})
 }
 
-// dialPair dials the two lanes of a peer one after the other and finishes their handshakes.
+// dialPair dials the urgent and the bulk lane of a peer, one after the other, and finishes their handshakes.
 func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 	p := &pair{t: t, member: m}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	var d dialed
 	var readers [len(p.lanes)]*frameReader
 	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
-		shaken, err := t.dialLane(ctx, m, lane)
-		d.address = shaken.address
-		if err == nil && lane == raft.LaneBulk && !sameLife(d.hello, shaken.hello) {
-			_ = shaken.conn.Close()
+		handshaken, err := t.dialLane(ctx, m, lane)
+		d.address = handshaken.address
+		if err == nil && lane == raft.LaneBulk && !sameStart(d.hello, handshaken.hello) {
+			_ = handshaken.conn.Close()
 			err = fmt.Errorf("transport: %q restarted between the handshakes of its two lanes", m.ID)
 		}
 		if err != nil {
@@ -45,21 +45,21 @@ func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 			p.cancel(err)
 			return dialed{address: d.address}, err
 		}
-		d.hello, d.roundTrip = shaken.hello, shaken.roundTrip
-		p.lanes[lane], readers[lane] = t.newOutbound(shaken), shaken.reader
+		d.hello, d.roundTrip = handshaken.hello, handshaken.roundTrip
+		p.lanes[lane], readers[lane] = t.newOutbound(handshaken), handshaken.reader
 	}
 	d.session, p.hello = p, d.hello
 	t.counters.dialed.Add(1)
 	for _, f := range readers {
 		p.served.Go(func() { p.watch(f) })
 	}
-	p.served.Go(func() { p.beat(0) }) // the first lane was silent while the second one was dialed
+	p.served.Go(func() { p.beat(0) }) // the urgent lane was silent while the bulk lane was dialed
 	return d, nil
 }
 
-func sameLife(a, b raft.Hello) bool { return a.From == b.From && a.StartCount == b.StartCount }
+func sameStart(a, b raft.Hello) bool { return a.From == b.From && a.StartCount == b.StartCount }
 
-func (t *TCP) newOutbound(s shaken) *outbound {
+func (t *TCP) newOutbound(s handshaken) *outbound {
 	o := &outbound{
 		conn: s.conn, writeTimeout: t.options.WriteTimeout, limits: t.limitsTo(s.hello),
 		directBytes: directBytes, encoder: &encoder{},
@@ -70,7 +70,7 @@ func (t *TCP) newOutbound(s shaken) *outbound {
 	return o
 }
 
-// limitsTo returns the limits of what this member sends a peer: both sides' limits of an append hold.
+// limitsTo returns the limits of messages to a peer: an append must not exceed the limit of either side.
 func (t *TCP) limitsTo(peer raft.Hello) limits {
 	l := limits{t.options.FrameBytesMax, peer.Protocol}
 	if takes := peer.AppendBytesMax; takes > 0 && takes < l.appendBytesMax-appendOverheadMax {
@@ -79,20 +79,20 @@ func (t *TCP) limitsTo(peer raft.Hello) limits {
 	return l
 }
 
-// shaken is a connection whose handshake is finished.
-type shaken struct {
-	address   string // where the peer was dialed, also in vain
+// handshaken is a connection whose handshake is finished.
+type handshaken struct {
+	address   string // where the peer was dialed, even if the dial failed
 	conn      net.Conn
 	reader    *frameReader
 	hello     raft.Hello // the peer's
 	roundTrip time.Duration
 }
 
-// dialLane connects one lane and shakes hands on it.
-func (t *TCP) dialLane(ctx context.Context, m raft.Member, lane raft.Lane) (shaken, error) {
+// dialLane connects one lane and finishes its handshake.
+func (t *TCP) dialLane(ctx context.Context, m raft.Member, lane raft.Lane) (handshaken, error) {
 	address, conn, err := t.dialMember(ctx, m)
 	if err != nil {
-		return shaken{address: address}, err
+		return handshaken{address: address}, err
 	}
 	hasten(conn)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -102,7 +102,7 @@ func (t *TCP) dialLane(ctx context.Context, m raft.Member, lane raft.Lane) (shak
 	}
 	if err != nil {
 		_ = conn.Close()
-		return shaken{address: address}, err
+		return handshaken{address: address}, err
 	}
 	s.address = address
 	return s, nil
@@ -123,21 +123,21 @@ func (t *TCP) dialMember(ctx context.Context, m raft.Member) (address string, co
 }
 
 // greet is the caller's side of the handshake.
-func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error) {
+func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (handshaken, error) {
 	if err := conn.SetDeadline(time.Now().Add(t.options.HandshakeTimeout)); err != nil {
-		return shaken{}, err
+		return handshaken{}, err
 	}
 	if t.outTLS != nil {
 		secure := tls.Client(conn, t.outTLS)
 		if err := secure.Handshake(); err != nil {
-			return shaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, explainTLS(err, t.outTLS))
+			return handshaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, explainTLS(err, t.outTLS))
 		}
 		conn = secure
 	}
 	own := t.hello(m.Peer())
 	began := time.Now()
 	if _, err := conn.Write((opening{versions: ours, hello: own, lane: lane}).encode()); err != nil {
-		return shaken{}, err
+		return handshaken{}, err
 	}
 	source := &deadlineReader{conn: conn}
 	f := newFrameReader(source, t.options.FrameBytesMax)
@@ -147,19 +147,19 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 		if err == io.EOF {
 			err = fmt.Errorf("it closed the connection without an answer%s: %w", tlsHint, err)
 		}
-		return shaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, explainTLS(err, t.outTLS))
+		return handshaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, explainTLS(err, t.outTLS))
 	}
-	s := shaken{conn: conn, reader: f, hello: answer.hello, roundTrip: time.Since(began)}
+	s := handshaken{conn: conn, reader: f, hello: answer.hello, roundTrip: time.Since(began)}
 	if err := t.judge(conn, m.Peer(), own, answer); err != nil {
-		return shaken{}, err
+		return handshaken{}, err
 	}
-	if lane != raft.LaneBulk { // the acceptor sends no beats on the bulk lane, which ends with the urgent one
+	if lane != raft.LaneBulk { // the acceptor sends no beats on the bulk lane, which ends with the urgent lane
 		source.timeout = idleTimeout(own, answer.hello)
 	}
 	return s, conn.SetDeadline(time.Time{})
 }
 
-// judge decides about the answer to our hello.
+// judge decides whether the answer to our hello is acceptable.
 func (t *TCP) judge(conn net.Conn, dialed raft.Peer, own raft.Hello, answer opening) error {
 	if r := answer.rejection; r != nil {
 		// Only a member of our cluster may make us mark ourselves wiped.
@@ -181,7 +181,7 @@ func (t *TCP) judge(conn net.Conn, dialed raft.Peer, own raft.Hello, answer open
 	return nil
 }
 
-// expected returns an error if another peer than the dialed one has answered.
+// expected returns an error if the peer that answered is not the dialed one.
 func expected(dialed, answered raft.Peer) error {
 	if answered.ID != dialed.ID || dialed.Incarnation != 0 && answered != dialed {
 		return &WrongMemberError{Dialed: dialed, Answered: answered}
@@ -189,14 +189,14 @@ func expected(dialed, answered raft.Peer) error {
 	return nil
 }
 
-// identify checks, with TLS, that the peer's certificate is that member's.
+// identify checks, with TLS, that the peer's certificate belongs to that member.
 func (t *TCP) identify(conn net.Conn, cluster string, id raft.NodeID) error {
 	secure, ok := conn.(*tls.Conn)
 	if !ok || t.options.TLS == nil {
 		return nil
 	}
 	state := secure.ConnectionState()
-	if t.options.VerifyPeer != nil && state.VerifiedChains == nil { // crypto/tls keeps only those that it has verified itself
+	if t.options.VerifyPeer != nil && state.VerifiedChains == nil { // crypto/tls keeps only chains that it verified itself
 		var err error
 		if state.VerifiedChains, err = verifyChain(state, t.outTLS); err != nil {
 			return &CertificateError{Member: id, Err: err}

@@ -9,27 +9,29 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The errors of a stream match one of these. A connection with such an error is closed, counted in Stats, and
-// dialed anew by its caller.
+// The errors of a stream match one of these. The transport closes a connection with such an error and counts it
+// in Stats; its caller dials anew.
 var (
-	// ErrMalformed: the bytes are not what a correct member sends.
+	// ErrMalformed: a correct member does not send these bytes.
 	ErrMalformed = errors.New("transport: malformed frame")
-	// ErrOversized: a frame or message is over the limit of its type. If a correct member sent an append that is too
-	// large, it is of a release before v0.3.1, and its Options.FrameBytesMax is larger than this member's: make them equal.
+	// ErrOversized: a frame or message exceeds the limit of its type. For an append of a correct member, the
+	// cause is a release before v0.3.1 whose Options.FrameBytesMax is larger than this member's: make them
+	// equal.
 	ErrOversized = errors.New("transport: oversized frame")
-	// ErrWrongSender: a message names another sender than the one that the handshake proved.
+	// ErrWrongSender: a message names a sender that is not the peer of the handshake.
 	ErrWrongSender = errors.New("transport: message claims another sender")
 	// ErrVersion: the two members have no protocol version in common: upgrade the older one.
 	ErrVersion = errors.New("transport: no protocol version in common")
-	// ErrRemoved: Connect no longer names the peer, or not at that address.
-	ErrRemoved = errors.New("transport: peer is no longer named at this address")
 )
 
-// NotConnectedError reports that a message did not leave because the peer is not connected. Send it again once
+// errNotNamed: Connect no longer names the peer, or not at that address.
+var errNotNamed = errors.New("transport: peer is no longer named at this address")
+
+// NotConnectedError reports that a message was not sent because the peer is not connected. Send it again after
 // Handler.Up was called.
 type NotConnectedError struct {
 	Peer raft.NodeID
-	Err  error // why; nil if the peer was never dialed or is unknown
+	Err  error // the reason; nil if the peer was never dialed, or is unknown
 }
 
 func (e *NotConnectedError) Error() string {
@@ -41,9 +43,10 @@ func (e *NotConnectedError) Error() string {
 
 func (e *NotConnectedError) Unwrap() error { return e.Err }
 
-// RejectedError reports that one side of a handshake rejected the other; Rejection says what to do.
+// RejectedError reports that one side of a handshake rejected the other. Rejection states the remedy.
 type RejectedError struct {
-	By        raft.Peer // the side that rejected: the dialed peer, with incarnation 0 if it was open, or this member itself
+	// By is the side that rejected: this member, or the dialed peer, with incarnation 0 if its contact was open.
+	By        raft.Peer
 	Rejection raft.Rejection
 }
 
@@ -54,8 +57,8 @@ func (e *RejectedError) Error() string {
 // Unwrap returns the rejection, a *raft.Rejection.
 func (e *RejectedError) Unwrap() error { return &e.Rejection }
 
-// WrongMemberError reports that another member than the dialed one answered at its address: correct the address. If the
-// two differ in the incarnation alone, the member was replaced, or its disk was emptied.
+// WrongMemberError reports that a member other than the dialed one answered at its address: correct the
+// address. If only the incarnations differ, the member was replaced, or its disk was emptied.
 type WrongMemberError struct {
 	Dialed, Answered raft.Peer
 }
@@ -70,7 +73,7 @@ func (e *WrongMemberError) Error() string {
 
 // CertificateError reports that a peer's certificate does not belong to the member that it claims to be.
 type CertificateError struct {
-	Member raft.NodeID // the id that it claims
+	Member raft.NodeID // the id that the peer claims
 	Err    error
 }
 
@@ -80,12 +83,12 @@ func (e *CertificateError) Error() string {
 
 func (e *CertificateError) Unwrap() error { return e.Err }
 
-// CertificateTimeError reports that a certificate of a peer, or one that signed it, has expired or is not valid yet. Renew the
-// certificate, or correct the clock of the member that reports it.
+// CertificateTimeError reports that a peer's certificate, or one that signed it, has expired or is not valid
+// yet. Renew the certificate, or correct the clock of the member that reports the error.
 type CertificateTimeError struct {
-	NotBefore, NotAfter time.Time // it is valid from the one to the other
-	Now                 time.Time // by the clock of the member that reports it
-	Err                 error     // that of crypto/tls or crypto/x509
+	NotBefore, NotAfter time.Time // the certificate's period of validity
+	Now                 time.Time // time of the member that reports the error
+	Err                 error     // error of crypto/tls or crypto/x509
 }
 
 func (e *CertificateTimeError) Error() string {
@@ -94,22 +97,22 @@ func (e *CertificateTimeError) Error() string {
 		return fmt.Sprintf("the certificate is not valid before %s, and it is %s here: is a clock wrong?",
 			e.NotBefore.UTC().Format(time.RFC3339), now)
 	}
-	return fmt.Sprintf("the certificate has expired at %s, and it is %s here: renew it", e.NotAfter.UTC().Format(time.RFC3339), now)
+	return fmt.Sprintf("the certificate expired at %s, and it is %s here: renew it", e.NotAfter.UTC().Format(time.RFC3339), now)
 }
 
 func (e *CertificateTimeError) Unwrap() error { return e.Err }
 
-// TLSFieldError refuses a field of Options.TLS with which a member could not verify its peers, or not be verified by them.
-// Correct the field as Remedy says.
+// TLSFieldError refuses a field of Options.TLS that would keep a member from verifying its peers, or keep the
+// peers from verifying the member. Correct the field as Remedy says.
 type TLSFieldError struct {
-	Field  string // of tls.Config
+	Field  string // name of the field in tls.Config
 	Remedy string
 }
 
 func (e *TLSFieldError) Error() string { return "Options.TLS." + e.Field + ": " + e.Remedy }
 
-// InsecureError refuses to listen on, or to dial, an address beyond loopback without TLS. Set
-// Options.TLS, or Options.Insecure if the network is private.
+// InsecureError refuses to listen on, or to dial, an address beyond loopback without TLS. Set Options.TLS, or
+// Options.Insecure if the network is private.
 type InsecureError struct {
 	Address string
 }
@@ -119,8 +122,8 @@ func (e *InsecureError) Error() string {
 		"set Options.TLS, or Options.Insecure on a private network"
 }
 
-// ListenError reports that listening on the address failed: most likely another process has it, or it is not an
-// address of this host.
+// ListenError reports that listening on the address failed: most likely another process uses it, or it is not
+// an address of this host.
 type ListenError struct {
 	Address string
 	Err     error
@@ -132,19 +135,19 @@ func (e *ListenError) Error() string {
 
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// errNobody is the Memory transport's refused connection.
-var errNobody = errors.New("transport: the host answered, but nobody listens there")
+// errNobodyListens is what ECONNREFUSED is to TCP, for the Memory transport.
+var errNobodyListens = errors.New("transport: the host answered, but nobody listens there")
 
 // nobodyListens reports whether the peer's host answered a dial but no process listens there.
 func nobodyListens(err error) bool {
-	return errors.Is(err, connRefused) || errors.Is(err, errNobody)
+	return errors.Is(err, connRefused) || errors.Is(err, errNobodyListens)
 }
 
 // refusedBy returns the rejection that ended a dial, if the peer, and not this member, sent it.
 func refusedBy(err error, peer raft.Peer) (raft.Rejection, bool) {
-	var refused *RejectedError
-	if errors.As(err, &refused) && refused.By == peer {
-		return refused.Rejection, true
+	var rejected *RejectedError
+	if errors.As(err, &rejected) && rejected.By == peer {
+		return rejected.Rejection, true
 	}
 	return raft.Rejection{}, false
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// The forms of msgpack that a wireMessage consists of.
+// The msgpack forms of the values in a wireMessage.
 const (
 	msgpackFixMap = 0x80 // | the number of fields
 	fixMapMax     = 0x0f
@@ -24,17 +24,18 @@ const (
 	msgpackInt64  = 0xd3
 )
 
-// fieldCodec writes or reads the fields of one message, in the order of the calls. Input that it cannot read may
-// still be valid msgpack: this codec supports only the forms that it writes.
+// fieldCodec writes or reads the fields of one message, in the order of the calls. It reads only the forms that
+// it writes, so input that it cannot read may still be valid msgpack.
 type fieldCodec struct {
 	writing bool
-	buf     []byte // writing: the bytes so far; reading: the bytes that are left
-	count   int    // writing: the fields so far; reading: the fields left after name; -1: failed
-	name    []byte // reading: the field whose value buf begins with
+	buf     []byte // writing: bytes so far; reading: bytes left
+	count   int    // writing: fields so far; reading: fields left after name; -1: reading failed
+	name    []byte // reading: name of the field whose value comes next in buf
 }
 
-// Each of the following methods reads its field if that is the next one, or writes it unless it is zero. They
-// are short so that the compiler inlines them: most fields are absent.
+// When reading, each of these methods reads its field if that field comes next. When writing, it writes its
+// field unless the value is zero. The methods are short so that the compiler inlines them: most fields are
+// absent.
 
 func (c *fieldCodec) number(name string, v *uint64) {
 	if string(c.name) == name || *v != 0 && c.writing {
@@ -143,8 +144,8 @@ func (c *fieldCodec) putNumber(name string, v uint64) {
 	}
 }
 
-// putSigned writes a number that does not fit into a single byte in a signed form, even if it is positive, as
-// go-msgpack does.
+// putSigned writes a number that does not fit into a single byte in a signed form, even if the number is
+// positive, as go-msgpack does.
 func (c *fieldCodec) putSigned(name string, v int64) {
 	c.putName(name)
 	switch {
@@ -181,7 +182,7 @@ func (c *fieldCodec) putBytes(name string, v []byte) {
 	c.buf = append(c.buf, v...)
 }
 
-// fail ends the reading, because buf holds a form that the put methods do not write.
+// fail ends the reading: buf holds a form that the put methods do not write.
 func (c *fieldCodec) fail() { c.count, c.name, c.buf = -1, nil, nil }
 
 // complete reports whether everything was read.
@@ -274,7 +275,7 @@ func (c *fieldCodec) takeTrue() bool {
 	return true
 }
 
-// takeBytes reads bytes into room. A length of 0 fails: this codec never writes one.
+// takeBytes reads bytes into room and returns it. A length of 0 fails: this codec never writes one.
 func (c *fieldCodec) takeBytes(room []byte) []byte {
 	form := c.takeByte()
 	if form < msgpackBin8 || form > msgpackBin32 {

@@ -26,13 +26,13 @@ func TestMain(m *testing.M) {
 		for range connections {
 			go callAgainAndAgain(address, []byte(opening))
 		}
-		_, _ = io.Copy(io.Discard, os.Stdin) // it ends with its parent
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent process
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// callAgainAndAgain sends the opening and nothing more, and calls again when it is rejected.
+// callAgainAndAgain sends the opening and nothing more, and connects again when it is rejected.
 func callAgainAndAgain(address string, opening []byte) {
 	for {
 		conn, err := net.Dial("tcp", address)

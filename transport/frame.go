@@ -14,35 +14,35 @@ import (
 
 // A frame, little endian:
 //
-//	length of all after this header uint32 | group uint32 (0) | type uint8 | length of meta uint32 |
-//	meta (msgpack) | CRC-32C of all before | entry records, each with its own checksum, or
-//	the bytes of a chunk | CRC-32C of them
+//	length of what follows this header uint32 | group uint32 (0) | type uint8 | length of meta uint32 |
+//	meta (msgpack) | CRC-32C of header and meta | tail: entry records, each with its own checksum, or
+//	the bytes of a chunk | CRC-32C of those bytes
 const (
 	frameHeaderBytes = 4 + 4 + 1 + 4
 	frameSumBytes    = 4
 )
 
-// Limits of what follows a frame's header, in bytes. They are checked before anything is allocated; the limit
-// of an append is Options.FrameBytesMax.
+// Limits of the bytes after a frame's header. They are checked before memory is allocated. The limit of an
+// append is Options.FrameBytesMax.
 const (
-	smallBytesMax = 16 << 10  // a frame without lists and entries, and the meta of a frame with entries
-	listBytesMax  = 512 << 10 // a frame with a member list: 255 members of the greatest size fit
-	foundBytesMax = 656 << 10 // a frame with entry 1 or a snapshot's description: 255 members of the greatest size fit
-	chunkBytesMax = 1 << 20   // the data of one SnapshotChunk
-	// FrameBytesMax is the default of Options.FrameBytesMax. Every append that a Config allows fits: one
-	// full of small entries, or a single entry of raft.EntryDataBytesMax.
+	smallBytesMax     = 16 << 10  // a frame without lists and entries, and the meta of a frame with entries
+	listBytesMax      = 512 << 10 // a frame with a member list: 255 members of the largest size fit
+	bootstrapBytesMax = 656 << 10 // a frame with entry 1 or a snapshot's description: 255 members of the largest size fit
+	chunkBytesMax     = 1 << 20   // the data of one SnapshotChunk
+	// FrameBytesMax is the default of Options.FrameBytesMax. Every append that a Config allows fits: many small
+	// entries, or a single entry of raft.EntryDataBytesMax.
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
-	// appendOverheadMax is what the frame of an append takes besides the records of its entries.
+	// appendOverheadMax bounds the bytes of an append's frame besides the records of its entries.
 	appendOverheadMax = smallBytesMax + frameSumBytes
-	// appendBytesLeast is what an append carries at the smallest Options.FrameBytesMax.
+	// appendBytesLeast is the limit of an append's records with the smallest Options.FrameBytesMax.
 	appendBytesLeast = frameBytesLeast - appendOverheadMax
 	frameBytesLeast  = 64 << 10
-	// growBytes is where a frame begins, whatever length it declares, and growFactor the factor by which its room grows once
-	// that is full: up to 2 MiB, no more than growBytes of a frame are copied.
+	// growBytes is the initial buffer of a frame, whatever length the frame declares. A full buffer grows by
+	// growFactor: so no more than growBytes of a frame of up to 2 MiB are copied.
 	growBytes  = 128 << 10
 	growFactor = 16
-	// trickleBytes of a frame with entries must arrive within twice the Options.WriteTimeout. That is a
-	// sixteenth of the rate below which the sender itself gives up.
+	// trickleBytes of a message must arrive within twice Options.WriteTimeout. That is a sixteenth of the rate
+	// below which the sender gives up.
 	trickleBytes = 16 << 10
 )
 
@@ -52,7 +52,7 @@ type frameType uint8
 const (
 	frameHello     frameType = 1
 	frameRejection frameType = 2
-	frameBeat      frameType = 3 // empty: says that the sender is alive, on a connection without traffic
+	frameBeat      frameType = 3 // empty: shows on a connection without traffic that the sender is alive
 
 	frameBootstrapProbe      frameType = 16
 	frameBootstrapProbeReply frameType = 17
@@ -76,12 +76,12 @@ const (
 	frameSnapshotProgress    frameType = 35
 )
 
-// carriesTail reports whether records or a chunk follow the meta of such a frame.
+// carriesTail reports whether records or a chunk follow the meta of a frame of this type.
 func (t frameType) carriesTail() bool {
 	return t == frameAppendRequest || t == frameBootstrapRequest || t == frameSnapshotChunk
 }
 
-// since returns the first protocol version with such a frame.
+// since returns the first protocol version that has this type.
 func (t frameType) since() uint16 {
 	if t >= frameInstallSnapshot {
 		return raft.ProtocolSnapshots
@@ -89,18 +89,18 @@ func (t frameType) since() uint16 {
 	return 1
 }
 
-// limit returns how many bytes may follow the header of such a frame, and how many of those may be meta;
-// appendBytesMax is the transport's Options.FrameBytesMax.
+// limit returns how many bytes may follow the header of a frame of this type, and how many of those may be
+// meta; appendBytesMax is the transport's Options.FrameBytesMax.
 func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 	switch {
 	case t == frameHello || t == frameRejection || t == frameBootstrapProbe || t == frameBootstrapProbeReply:
 		return listBytesMax, listBytesMax, nil
 	case t == frameBootstrapRequest:
-		return foundBytesMax, smallBytesMax, nil
+		return bootstrapBytesMax, smallBytesMax, nil
 	case t == frameAppendRequest:
 		return appendBytesMax, smallBytesMax, nil
 	case t == frameInstallSnapshot:
-		return foundBytesMax, foundBytesMax, nil
+		return bootstrapBytesMax, bootstrapBytesMax, nil
 	case t == frameSnapshotChunk:
 		return smallBytesMax + chunkBytesMax, smallBytesMax - 2*frameSumBytes, nil
 	case t == frameBeat, t > frameBootstrapProbe && t <= frameSnapshotProgress:
@@ -146,7 +146,7 @@ func parseHeader(b []byte, appendBytesMax int) (frameHeader, error) {
 	return frameHeader{kind: kind, body: int(body), meta: int(meta)}, nil
 }
 
-// parseFrame checks the sum of a whole frame and cuts it into its parts, which share its bytes.
+// parseFrame checks the checksum of a whole frame and splits the frame into its parts, which share its bytes.
 func parseFrame(h frameHeader, frame []byte) (meta, tail []byte, err error) {
 	end := frameHeaderBytes + h.meta
 	want := binary.LittleEndian.Uint32(frame[end:])
@@ -158,7 +158,7 @@ func parseFrame(h frameHeader, frame []byte) (meta, tail []byte, err error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendFrame appends a frame without its tail; tailBytes of it must follow.
+// appendFrame appends a frame without its tail. The caller appends tailBytes of tail afterwards.
 func appendFrame(buf []byte, kind frameType, meta []byte, tailBytes int) []byte {
 	return endFrame(append(beginFrame(buf, kind), meta...), len(buf), tailBytes)
 }
@@ -169,7 +169,8 @@ func beginFrame(buf []byte, kind frameType) []byte {
 	return append(buf, header[:]...)
 }
 
-// endFrame completes the frame that begins at start, without its tail; tailBytes of it must follow.
+// endFrame completes the frame that begins at start, without its tail. The caller appends tailBytes of tail
+// afterwards.
 func endFrame(buf []byte, start, tailBytes int) []byte {
 	frame := buf[start:]
 	meta := len(frame) - frameHeaderBytes
@@ -178,14 +179,14 @@ func endFrame(buf []byte, start, tailBytes int) []byte {
 	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(frame, castagnoli))
 }
 
-// frameReader cuts a stream into frames.
+// frameReader splits a stream into frames.
 type frameReader struct {
 	r              *bufio.Reader
 	appendBytesMax int
-	trickleTimeout time.Duration // for trickleBytes to arrive; 0: no limit
-	peeked         int           // bytes of r that belong to the frame returned last
-	chunk          []byte        // reused by frames that carry a chunk
-	first          []byte        // reused: growBytes, where each longer frame begins
+	trickleTimeout time.Duration // the longest time for trickleBytes to arrive; 0: no limit
+	peeked         int           // bytes of r that belong to the last returned frame
+	chunk          []byte        // buffer that frames with a chunk reuse
+	first          []byte        // buffer of growBytes that longer frames reuse for their first bytes
 }
 
 const readBufferBytes = 32 << 10
@@ -194,8 +195,9 @@ func newFrameReader(r io.Reader, appendBytesMax int) *frameReader {
 	return &frameReader{r: bufio.NewReaderSize(r, readBufferBytes), appendBytesMax: appendBytesMax}
 }
 
-// next returns the next whole frame. Its bytes are valid until the next call, unless the frame carries entries: then it
-// has its own buffer, which these share. The error is io.EOF if the stream ended between two frames.
+// next returns the next whole frame. Its bytes are valid until the next call. A frame that carries entries has
+// its own buffer, which the entries share, so its bytes stay valid. The error is io.EOF if the stream ended
+// between two frames.
 func (f *frameReader) next() (frameHeader, []byte, error) {
 	f.release()
 	prefix, err := f.r.Peek(frameHeaderBytes)
@@ -222,13 +224,13 @@ func (f *frameReader) next() (frameHeader, []byte, error) {
 	return h, frame, nil
 }
 
-// release gives back the bytes of the frame returned last.
+// release discards the bytes of the last returned frame.
 func (f *frameReader) release() {
 	_, _ = f.r.Discard(f.peeked) // cannot fail: the bytes are buffered
 	f.peeked = 0
 }
 
-// buffered reports whether the next frame has arrived completely, so that next would not wait.
+// buffered reports whether the whole next frame has arrived, so that next would not wait.
 func (f *frameReader) buffered() bool {
 	f.release()
 	if f.r.Buffered() < frameHeaderBytes {
@@ -238,8 +240,9 @@ func (f *frameReader) buffered() bool {
 	return int64(f.r.Buffered()-frameHeaderBytes) >= int64(binary.LittleEndian.Uint32(prefix))
 }
 
-// readGrowing reads size bytes into buf if they fit, or into a buffer that grows as they arrive, so that a peer cannot
-// make us allocate memory for bytes that it does not send. A frame that arrives too slowly is given up.
+// readGrowing reads size bytes into buf if they fit. Otherwise it reads into a buffer that grows as they
+// arrive, so that a peer cannot make us allocate memory for bytes that it does not send. It fails if the bytes
+// arrive too slowly.
 func (f *frameReader) readGrowing(buf []byte, size int) ([]byte, error) {
 	switch buf = buf[:0]; {
 	case cap(buf) >= size:
@@ -251,7 +254,7 @@ func (f *frameReader) readGrowing(buf []byte, size int) ([]byte, error) {
 		}
 		buf = f.first
 	}
-	got, at := 0, time.Now() // when the last trickleBytes were complete
+	got, at := 0, time.Now() // bytes and time when the last trickleBytes were complete
 	for {
 		n, err := f.r.Read(buf[len(buf):min(cap(buf), size)])
 		buf = buf[:len(buf)+n]
@@ -264,23 +267,24 @@ func (f *frameReader) readGrowing(buf []byte, size int) ([]byte, error) {
 		if now := time.Now(); len(buf)-got >= trickleBytes {
 			got, at = len(buf), now
 		} else if f.trickleTimeout > 0 && now.Sub(at) > f.trickleTimeout {
-			return nil, fmt.Errorf("%w: %d bytes of a frame in %v", errTrickle, len(buf)-got, now.Sub(at))
+			return nil, fmt.Errorf("%w: %d bytes of a frame in %v", errTooSlow, len(buf)-got, now.Sub(at))
 		}
 		if len(buf) < cap(buf) {
 			continue
 		}
 		room := size
-		if cap(buf) < size/growFactor { // else the product may be more than an int holds
+		if cap(buf) < size/growFactor { // otherwise the product may overflow
 			room = growFactor * cap(buf)
 		}
 		buf = append(make([]byte, 0, room), buf...)
 	}
 }
 
-// errTrickle reports a frame that arrives too slowly; it is counted as silence.
-var errTrickle = fmt.Errorf("transport: too slow to be of use: %w", os.ErrDeadlineExceeded)
+// errTooSlow reports a frame that arrives too slowly. It is counted as silence.
+var errTooSlow = fmt.Errorf("transport: the peer sends too slowly: %w", os.ErrDeadlineExceeded)
 
-// cutShort returns an ErrMalformed if the stream ended within a frame; io.EOF stands for an end between two.
+// cutShort returns an ErrMalformed if the stream ended within a frame; io.EOF means that it ended between two
+// frames.
 func cutShort(err error, got int) error {
 	if (err == io.EOF && got > 0) || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("%w: it ended after %d bytes: %w", ErrMalformed, got, io.ErrUnexpectedEOF)

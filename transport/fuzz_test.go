@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a peer sends, the frames consist of the bytes that it sent, each frame is within its limits, and the
-// end is an error.
+// Whatever bytes a peer sends, the frames consist of these bytes, each frame is within its limits, and the
+// stream ends with an error.
 func FuzzFrame(f *testing.F) {
 	var stream []byte
 	for _, m := range transporttest.Messages(alice, bob) {
@@ -42,7 +42,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// Only a message that a member can send is decoded: encoded again, it is the same.
+// Only messages that a member can send are decoded: encoding a decoded message again gives the same message.
 func FuzzMessage(f *testing.F) {
 	for _, m := range transporttest.Messages(alice, bob) {
 		frame, err := EncodeMessage(m)
@@ -77,7 +77,7 @@ func headerOfFuzz(frame []byte) frameHeader {
 	return h
 }
 
-// Only a hello or a rejection that a member can send is decoded.
+// Only hellos and rejections that a member can send are decoded.
 func FuzzHandshake(f *testing.F) {
 	list := raft.NewConfiguration([]raft.Member{{ID: "a", Address: "x:1"}, {ID: "b", Address: "x:2", Kind: raft.Learner}})
 	f.Add(false, encodeHello(raft.Hello{

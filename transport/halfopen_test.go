@@ -22,9 +22,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// swallower remembers the connections that a member dialed and can make those of one lane half-open: they stay
-// up, but everything written to them is lost. If they are dead, everything that either side sends is lost,
-// including its end.
+// swallower records the connections that a member dials. It can make the connections of one lane half-open:
+// they stay up, but everything written to them is lost. If they are dead, everything that either side sends is
+// lost, including the end of the connection.
 type swallower struct {
 	dial transport.DialFunc
 
@@ -53,13 +53,13 @@ func (s *swallower) connect(ctx context.Context, address string) (net.Conn, erro
 	c := &swallowed{Conn: conn, closed: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lane := s.calls[address] % 2 // the urgent one is dialed first
+	lane := s.calls[address] % 2 // the urgent lane is dialed first
 	s.calls[address]++
 	s.lanes[lane] = append(s.lanes[lane], c)
 	return c, nil
 }
 
-// halfOpen affects the connections that exist now; connections that are dialed later work.
+// halfOpen affects the present connections; connections that are dialed later work.
 func (s *swallower) halfOpen(lane raft.Lane, dead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (c *swallowed) Close() error {
 	return c.Conn.Close()
 }
 
-// idleFSM keeps nothing, so that it is its own snapshot.
+// idleFSM has no state, so it is its own snapshot.
 type idleFSM struct{}
 
 func (idleFSM) Apply([]raft.Entry, [][]byte) error                     { return nil }
@@ -135,7 +135,7 @@ func threeNodes(t *testing.T, electionTimeout time.Duration) (*node.Node, *swall
 func TestHalfOpen_DeadConnectionForAppendsStopsWritesForTheIdleTimeoutOnly(t *testing.T) {
 	for _, row := range []struct {
 		election, idle time.Duration
-		dead           bool // the leader does not even see its connection's end
+		dead           bool // the leader does not even see the end of its connection
 	}{
 		{150 * time.Millisecond, 2 * time.Second, false},
 		{150 * time.Millisecond, 2 * time.Second, true},
@@ -150,8 +150,8 @@ func TestHalfOpen_DeadConnectionForAppendsStopsWritesForTheIdleTimeoutOnly(t *te
 			_, err := leader.Propose(t.Context(), []byte("x"))
 			require.NoError(t, err)
 			assert.Less(t, time.Since(began), row.idle+100*time.Millisecond)
-			assert.Greater(t, time.Since(began), row.idle/4, "the connections were dead indeed")
-			assert.Equal(t, term, leader.Status().Term, "it led all the time")
+			assert.Greater(t, time.Since(began), row.idle/4, "the connections were really dead")
+			assert.Equal(t, term, leader.Status().Term, "it led throughout")
 		})
 	}
 }
@@ -180,7 +180,7 @@ func newSlowConn(conn net.Conn) *slowConn {
 			}
 			select {
 			case piece := <-c.buffer:
-				_, _ = c.Conn.Write(piece) // fails once it is closed
+				_, _ = c.Conn.Write(piece) // fails once the connection is closed
 			case <-ctx.Done():
 			}
 		}
@@ -223,9 +223,9 @@ func (c *slowConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A message takes twenty times as long as a connection may be silent. Most of that time it waits in a full buffer,
-// where a beat has to wait for room.
-func TestBeats_SlowLinkThatWorksStands(t *testing.T) {
+// A message takes twenty times as long as a connection may be silent. Most of that time it waits in a full
+// buffer, where beats, too, have to wait for room.
+func TestBeats_SlowLinkThatWorksStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})
 		b := n.New(t, "b").(*transport.TCP)
@@ -252,7 +252,7 @@ func TestBeats_SlowLinkThatWorksStands(t *testing.T) {
 	})
 }
 
-// a cannot reach b until a's pause between dials is long. Then b is back and dials a.
+// a cannot reach b until the pause between a's dials is long. Then b returns and dials a.
 func TestDial_PeerThatIsHeardIsDialedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})

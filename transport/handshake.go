@@ -15,27 +15,28 @@ import (
 //
 //	"coxswain" | lowest protocol version uint16 | highest uint16 | a frame: frameHello or frameRejection
 //
-// The caller speaks first. From then on both use the highest version that both know.
+// The caller speaks first. After that, both sides use the highest version that both know.
 const (
 	magic        = "coxswain"
 	openingBytes = len(magic) + 2 + 2
-	detailMax    = 1024 // bytes of a Rejection's Detail
+	detailMax    = 1024 // limit of Rejection.Detail, in bytes
 )
 
-// tlsHint is the most likely reason for an answer that makes no sense.
+// tlsHint is the most likely cause of an answer that is not of this protocol.
 const tlsHint = " (does one side use TLS and the other not?)"
 
 // versions is a range of protocol versions.
 type versions struct{ min, max uint16 }
 
-// ours is the range that this build speaks. Version 2 has snapshots: their messages and their lane. Version 3 has changes
-// of the members: entries that hold a configuration, and snapshots whose configuration is the whole record of it.
+// ours is the range of versions that this build speaks. Version 2 adds snapshots: their messages and their
+// lane. Version 3 adds membership changes: entries that hold a configuration, and snapshots with the whole
+// record of their configuration.
 var ours = versions{1, 3}
 
 // meets reports whether the two ranges have a version in common.
 func (v versions) meets(other versions) bool { return v.min <= other.max && other.min <= v.max }
 
-// wireHello is the wire form of a raft.Hello, with the lane that the caller asks for.
+// wireHello is the wire form of a raft.Hello, with the lane that the caller opens.
 type wireHello struct {
 	Lane                    uint8  `codec:"lane"`
 	ClusterName             string `codec:"name"`
@@ -52,12 +53,12 @@ type wireHello struct {
 	List                    []byte `codec:"list,omitempty"`
 	ElectionTimeout         int64  `codec:"timeout"` // nanoseconds
 
-	Lineage        []byte       `codec:"starts,omitempty"` // the first number, then every nonce: uint64 each
+	Lineage        []byte       `codec:"starts,omitempty"` // the first start count, then every nonce: uint64 each
 	ConfirmedStart uint64       `codec:"cboot,omitempty"`
 	ConfirmedNonce uint64       `codec:"cnonce,omitempty"`
 	Remembers      wireSighting `codec:"seen,omitempty"`
 
-	Named      []byte `codec:"named,omitempty"` // uint64 each, rising
+	Named      []byte `codec:"named,omitempty"` // uint64 each, ascending
 	NamedIndex uint64 `codec:"nidx,omitempty"`
 	Release    string `codec:"rel,omitempty"`
 
@@ -146,7 +147,7 @@ func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
 	}, raft.Lane(w.Lane), nil
 }
 
-// check checks the parts that are not decoded further.
+// check checks the fields that decodeHello does not decode further.
 func (w *wireHello) check() error {
 	for _, id := range []string{w.ClusterName, w.ID, w.ExpectedID} {
 		if err := checkID([]byte(id)); err != nil {
@@ -181,8 +182,8 @@ func (w *wireHello) check() error {
 	return nil
 }
 
-// printable returns the release that a peer says it runs; "" if it is too long, or not of printable characters: nothing depends
-// on it, so it is no reason to refuse a connection.
+// printable returns the release that a peer announces, or "" if it is too long or has characters that cannot be
+// printed. Nothing depends on the release, so a bad one is no reason to reject the connection.
 func printable(release string) string {
 	if len(release) > raft.ReleaseBytesMax || strings.ContainsFunc(release, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""
@@ -190,7 +191,7 @@ func printable(release string) string {
 	return release
 }
 
-// limited returns a limit that a peer says; 0, no limit, if it is more than any member can send.
+// limited returns a limit that a peer announces, or 0, no limit, if it exceeds what any member can send.
 func limited(bytes uint64) int {
 	if bytes > raft.LimitBytesMax {
 		return 0
@@ -198,9 +199,9 @@ func limited(bytes uint64) int {
 	return int(bytes)
 }
 
-const startBytes = 8 // of a number or a nonce
+const startBytes = 8 // size of a start count or a nonce
 
-// encodeLineage writes the number of the first start and the nonces of all: the numbers count up one by one.
+// encodeLineage writes the first start count and all nonces. The start counts of a lineage are contiguous.
 func encodeLineage(l raft.Lineage) []byte {
 	if len(l) == 0 {
 		return nil
@@ -303,7 +304,7 @@ func cut(detail string) string {
 	return detail
 }
 
-// decodeRejection is the reverse of encodeRejection. It accepts reasons that a later version may have added.
+// decodeRejection is the reverse of encodeRejection. It accepts the unknown reasons of later versions.
 func decodeRejection(meta []byte) (raft.Rejection, error) {
 	var w wireRejection
 	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), meta, &w); err != nil {
@@ -354,16 +355,16 @@ func (o opening) encode() []byte {
 	return appendFrame(buf, frameHello, encodeHello(o.hello, o.lane), 0)
 }
 
-// readOpening reads what the other side sends first. If it is a Hello whose versions do not meet ours, the
-// error matches ErrVersion; a Rejection can be read by every version. The versions are filled in, even if there
-// is an error, once the other side has begun in our protocol.
+// readOpening reads what the other side sends first. For a Hello whose versions do not overlap ours, the error
+// matches ErrVersion; every version can read a Rejection. Even with an error, the versions are filled in once
+// the other side has begun in our protocol.
 func readOpening(f *frameReader) (opening, error) {
 	var prefix [openingBytes]byte
 	if n, err := io.ReadFull(f.r, prefix[:]); err != nil {
 		return opening{}, cutShort(err, n)
 	}
 	if string(prefix[:len(magic)]) != magic {
-		return opening{}, fmt.Errorf("%w: %q does not begin a handshake%s", ErrMalformed, prefix[:len(magic)], tlsHint)
+		return opening{}, fmt.Errorf("%w: a handshake does not begin with %q%s", ErrMalformed, prefix[:len(magic)], tlsHint)
 	}
 	o := opening{versions: versions{
 		min: binary.LittleEndian.Uint16(prefix[len(magic):]),
@@ -391,5 +392,5 @@ func readOpening(f *frameReader) (opening, error) {
 		o.hello.Protocol = min(o.versions.max, ours.max)
 		return o, err
 	}
-	return o, fmt.Errorf("%w: a handshake with a frame of type %d", ErrMalformed, h.kind)
+	return o, fmt.Errorf("%w: a handshake cannot contain a frame of type %d", ErrMalformed, h.kind)
 }

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// Options of TCP that package syscall does not name.
+// TCP options that package syscall does not name.
 const (
 	tcpThinLinearTimeouts = 16
-	tcpRTOMaxMS           = 44 // this and the ones below: since Linux 6.15
+	tcpRTOMaxMS           = 44 // this and the following options: since Linux 6.15
 	tcpRTOMinUS           = 45
 	tcpDelackMaxUS        = 46
 )
 
 const (
-	retransmitMin = 20 * time.Millisecond // beyond the round trip and its spread; the system's is 200 ms
-	retransmitMax = time.Second           // the smallest value that Linux accepts; the system's is 120 s
+	retransmitMin = 20 * time.Millisecond // longer than a round trip and its variance; the system's default is 200 ms
+	retransmitMax = time.Second           // the smallest value that Linux accepts; the system's default is 120 s
 	ackDelayMax   = 5 * time.Millisecond  // well below retransmitMin: a delayed ack must not cause a retransmission
 )
 
 // hasten makes the system retransmit lost packets sooner. A heartbeat is one small packet every third of an
-// election timeout: when one is lost, TCP usually has to wait for its timer, and everything sent after that
-// packet waits with it. The timer's default is longer than an election timeout, and doubles each time. With a
-// fifth of all packets lost, this is the difference between a new leader every second and a stable one.
-// Options that the kernel does not know, and connections other than TCP, are skipped.
+// election timeout. When it is lost, TCP usually waits for its retransmission timer, and everything sent after
+// it waits, too. By default the timer exceeds an election timeout, and doubles each time. With a fifth of all
+// packets lost, hasten makes the difference between a new leader every second and a stable one. Options that
+// the kernel does not know, and connections other than TCP, are skipped.
 func hasten(conn net.Conn) {
 	c, ok := conn.(syscall.Conn)
 	if !ok {

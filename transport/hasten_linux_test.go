@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft/transport/transporttest"
 )
 
-// accepting passes on what a listener accepts.
+// accepting passes on the connections that a listener accepts.
 type accepting struct {
 	net.Listener
 	conns chan net.Conn
@@ -68,7 +68,7 @@ func retransmitMinOf(t *testing.T, conn net.Conn) time.Duration {
 		microseconds, unknown = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpRTOMinUS)
 	}))
 	if unknown != nil {
-		t.Skipf("this Linux cannot be told when to repeat a packet: %v", unknown)
+		t.Skipf("this Linux has no option for the retransmission timer: %v", unknown)
 	}
 	return time.Duration(microseconds) * time.Microsecond
 }

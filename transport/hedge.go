@@ -13,9 +13,9 @@ const (
 	dialsMax = 4
 )
 
-// hedged starts several attempts to connect, one after the other, and returns the outcome of the first that
-// succeeds or fails. Systems retransmit a lost first packet only after a second, which is many election
-// timeouts. The other attempts are cancelled and their connections closed. It returns when all attempts have
+// hedged starts several attempts to connect, one after another, and returns the outcome of the first attempt
+// that ends. Operating systems retransmit a lost first packet only after a second, which is many election
+// timeouts. hedged cancels the other attempts, closes their connections, and returns when all attempts have
 // ended.
 func hedged(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	type outcome struct {

@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// attempts is a dial function whose attempts succeed after these times. The last one also holds for all later
+// attempts is a dial function whose attempts succeed after these times. The last time also holds for all later
 // attempts.
 type attempts struct {
 	take []time.Duration
 
-	mu    sync.Mutex // each attempt has a goroutine of its own
+	mu    sync.Mutex // each attempt runs in its own goroutine
 	conns []*callerFrom
 }
 
-// begin returns the connection of the next attempt, and how long it takes.
+// begin returns the connection of the next attempt, and the attempt's duration.
 func (a *attempts) begin() (*callerFrom, time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

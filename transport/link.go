@@ -12,11 +12,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// session is the open connection to a peer: the pair of the urgent and the bulk lane, and the snapshot lane, which need
-// not be open.
+// session is the open connection to a peer: the pair of the urgent and the bulk lane, and a snapshot lane,
+// which may be closed.
 type session interface {
 	send(lane raft.Lane, batch []raft.Message) error
-	// broken is closed when either lane of the pair has ended; then err returns the reason.
+	// broken is closed when the urgent or the bulk lane has ended; then err returns the reason.
 	broken() <-chan struct{}
 	err() error
 	// close closes all lanes and waits for the goroutines that serve them.
@@ -25,39 +25,40 @@ type session interface {
 
 // dialed is what a successful dial returns.
 type dialed struct {
-	address   string // where the peer was dialed, also in vain; "": at its own address
+	address   string // where the peer was dialed, even if the dial failed; "": at its own address
 	session   session
 	hello     raft.Hello
 	roundTrip time.Duration
 }
 
 // linker holds the links of one transport. A link keeps one peer connected, and redials it when the connection
-// ends. The two transports of this package differ in how they dial.
+// ends. The two transports of this package dial in different ways.
 type linker struct {
-	// dial dials the member at m.Address. If m.Incarnation is 0, whoever answers under the id is the peer.
+	// dial dials the member at m.Address. If m.Incarnation is 0, any incarnation of m.ID that answers is the
+	// peer.
 	dial     func(ctx context.Context, m raft.Member) (dialed, error)
 	pauseMin time.Duration // before the first redial
 	pauseMax time.Duration
-	// onFailure counts and logs that an open connection broke (stood), or that a dial failed.
-	onFailure func(m raft.Member, stood bool, err error)
+	// onFailure counts and logs that an open connection broke (wasOpen), or that a dial failed.
+	onFailure func(m raft.Member, wasOpen bool, err error)
 
 	mu      sync.Mutex
 	handler raft.Handler // nil until start
 	links   map[raft.Peer]*link
-	leaving map[raft.NodeID][]<-chan struct{} // links that are ending; a new link to the same id waits for its predecessors
+	leaving map[raft.NodeID][]<-chan struct{} // links that are ending; a new link to the same id waits for them
 	closed  bool
 	wg      sync.WaitGroup
 }
 
-// link is one contact. Only its goroutine calls Up, Lost and Rejected for the peer, so that these calls are in
+// link is one contact. Only its goroutine calls Up, Lost and Rejected for the peer, so these calls are in
 // order.
 type link struct {
 	l      *linker
 	cancel context.CancelFunc
 	done   chan struct{}
-	wake   chan struct{} // of capacity 1: ends any pause
-	heard  chan struct{} // of capacity 1: ends a pause after a dial that failed
-	redial chan struct{} // of capacity 1: the address in use is no longer named
+	wake   chan struct{} // capacity 1: ends any pause
+	heard  chan struct{} // capacity 1: ends a pause after a failed dial
+	redial chan struct{} // capacity 1: the address in use is no longer named
 
 	open atomic.Pointer[dialed] // the session; nil while not connected
 
@@ -75,7 +76,7 @@ func (l *linker) start(e raft.Handler) {
 	l.leaving = map[raft.NodeID][]<-chan struct{}{}
 }
 
-// connect replaces the list of peers to dial. A peer whose address is still named keeps its connection.
+// connect replaces the list of peers to dial. A peer keeps its connection if the address in use is still named.
 func (l *linker) connect(contacts []raft.Contact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,8 +119,8 @@ func ended(done <-chan struct{}) bool {
 	}
 }
 
-// adopt gives a contact that has no link yet the link of the open contact of its id, if that is connected to this very
-// incarnation. It is called with mu held.
+// adopt finds a link for a contact that has none: the link of the open contact of its id, if that link is
+// connected to this very incarnation. It is called with mu held.
 func (l *linker) adopt(c raft.Contact) {
 	anyone := raft.Peer{ID: c.ID}
 	k := l.links[anyone]
@@ -145,14 +146,14 @@ func (l *linker) add(c raft.Contact) {
 		defer close(k.done)
 		defer cancel()
 		for _, done := range predecessors {
-			<-done // it was cancelled; wait until it has made its last calls of the handler
+			<-done // wait until the cancelled link has made its last calls of the handler
 		}
 		k.run(ctx, l.handler)
 	})
 }
 
-// link returns the link on which messages to the peer leave, and its session, nil for none: the peer's own link, or an
-// open one that is not connected to another incarnation.
+// link returns the link for messages to the peer, and its session, nil if it is not connected. It is the peer's
+// own link, or an open one that is not connected to another incarnation.
 func (l *linker) link(p raft.Peer) (*link, *dialed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +201,7 @@ func (l *linker) peer(p raft.Peer) raft.PeerStatus {
 	return raft.PeerStatus{}
 }
 
-// hear reports that a peer has connected to this member: it is up, and a dial of it may succeed now.
+// hear reports that a peer has connected to this member: it is up, so a dial may succeed now.
 func (l *linker) hear(p raft.Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,8 +245,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// run dials until the link is cancelled. A list of peers may name this member too: it has no link
-// to itself.
+// run dials until the link is cancelled. A list of peers may name this member, too: it has no link to itself.
 func (k *link) run(ctx context.Context, e raft.Handler) {
 	if k.isSelf(e) {
 		return
@@ -265,10 +265,10 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 		}
 		began := time.Now()
 		k.serve(ctx, e, m, named, d)
-		// Redial at once after a connection that lasted for a while: the outcome tells a peer that has
-		// ended (nobody listens) from one that only lost the connection. After a connection that broke
-		// early the pauses grow, even if the peer was heard: two members that break each other's
-		// connections must not go on doing so forever.
+		// Redial at once after a connection that lasted for a while: the dial shows whether the peer has ended
+		// (nobody listens) or only lost the connection. After a connection that broke early the pauses grow,
+		// even if the peer was heard. Otherwise two members that break each other's connections could continue
+		// to do so forever.
 		if time.Since(began) >= k.l.pauseMax {
 			pause = k.l.pauseMin
 			continue
@@ -286,12 +286,13 @@ func (k *link) isSelf(e raft.Handler) bool {
 	return self == p || p.Incarnation == 0 && self.ID == p.ID
 }
 
-// jittered returns between half of the pause and all of it, so that members do not dial in step.
+// jittered returns a random duration between half of the pause and the whole pause, so that members do not dial
+// in step.
 func jittered(pause time.Duration) time.Duration {
 	return pause/2 + rand.N(pause/2+1)
 }
 
-// wait waits for the pause to end, or for a reason to end it early.
+// wait waits until the pause ends, or until there is a reason to end it early.
 func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struct{}) {
 	t := time.NewTimer(pause)
 	defer t.Stop()
@@ -304,13 +305,13 @@ func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struc
 	}
 }
 
-// serve keeps a session with the peer at m.Address until it breaks, the address that is named for it no longer is, or the link
-// ends.
+// serve keeps a session with the peer at m.Address. It returns when the session breaks, when the contact no
+// longer names the address, or when the link ends.
 func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named string, d dialed) {
 	k.connected(named, m.Address, d.roundTrip)
 	k.open.Store(&d)
 	e.Up(d.hello)
-	why := ErrRemoved
+	why := errNotNamed
 	select {
 	case <-d.session.broken():
 		why = d.session.err()
@@ -327,8 +328,8 @@ func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named s
 	e.Lost(d.hello.From, false)
 }
 
-// failed reports a failed dial to the handler: a rejection at once, anything else once every address has failed. Then
-// it returns true: it is time for a pause.
+// failed reports a failed dial to the handler: a rejection at once, any other error once every address has
+// failed. It returns true if every address has failed, and a pause is due.
 func (k *link) failed(e raft.Handler, m raft.Member, err error) bool {
 	k.l.onFailure(m, false, err)
 	all := k.roundEnds(m.Address, err) // Peer shows the error before the handler hears of it

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// fakeNet is what the dials of a linker find at each address.
+// fakeNet is the network in which a linker dials.
 type fakeNet struct {
 	mu     sync.Mutex
-	found  map[string]error // nil: the peer; absent: the host does not answer
+	found  map[string]error // nil: the peer answers; absent: the host does not answer
 	dialed []string
 	open   *fakeSession
 }
@@ -46,7 +46,7 @@ func (n *fakeNet) dial(_ context.Context, m raft.Member) (dialed, error) {
 	return dialed{session: n.open, hello: raft.Hello{From: bob}}, nil
 }
 
-// next returns where was dialed since the last call.
+// next returns the addresses dialed since the last call.
 func (n *fakeNet) next() []string {
 	synctest.Wait()
 	n.mu.Lock()
@@ -73,13 +73,13 @@ func TestLink_ReportsALossOnceEveryAddressHasFailed(t *testing.T) {
 		rule             string
 		found            map[string]error
 		losses, refusals int
-		refused          bool // nobody listens
+		refused          bool // nobody listens at any address
 		err              string
 	}{
-		{"nobody listens at any of them", map[string]error{"x": errNobody, "y": errNobody}, 1, 0, true, errNobody.Error() + "; " + errNobody.Error()},
-		{"one host does not answer, so the peer may be alive", map[string]error{"x": errNobody}, 1, 0, false, errNobody.Error() + "; y does not answer"},
-		{"somebody rejects this member, and nobody else is there", map[string]error{"x": refused, "y": errNobody}, 1, 1, false, refused.Error() + "; " + errNobody.Error()},
-		{"both reject this member", map[string]error{"x": refused, "y": refused}, 0, 2, false, refused.Error() + "; " + refused.Error()},
+		{"nobody listens at any of them", map[string]error{"x": errNobodyListens, "y": errNobodyListens}, 1, 0, true, errNobodyListens.Error() + "; " + errNobodyListens.Error()},
+		{"one host does not answer, so the peer may be alive", map[string]error{"x": errNobodyListens}, 1, 0, false, errNobodyListens.Error() + "; y does not answer"},
+		{"one address rejects this member, and nobody listens at the other", map[string]error{"x": refused, "y": errNobodyListens}, 1, 1, false, refused.Error() + "; " + errNobodyListens.Error()},
+		{"both addresses reject this member", map[string]error{"x": refused, "y": refused}, 0, 2, false, refused.Error() + "; " + refused.Error()},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,9 +87,9 @@ func TestLink_ReportsALossOnceEveryAddressHasFailed(t *testing.T) {
 				l, r := linkerOn(n)
 				defer l.close()
 				l.connect(bobAt("x", "y"))
-				assert.Equal(t, []string{"x", "y"}, n.next(), "without a pause in between")
+				assert.Equal(t, []string{"x", "y"}, n.next(), "without a pause between them")
 				for range row.refusals {
-					assert.Equal(t, bob, r.AwaitRefused(t, "b").Peer)
+					assert.Equal(t, bob, r.AwaitRejected(t, "b").Peer)
 				}
 				for range row.losses {
 					e := r.AwaitLost(t, "b", row.refused)
@@ -124,12 +124,12 @@ func TestLink_TheAddressThatWorkedComesFirst(t *testing.T) {
 		l.connect(bobAt("x", "w", "y"))
 		broken()
 		r.AwaitUp(t, "b")
-		assert.Equal(t, []string{"y"}, n.next(), "the same address is preferred as before")
+		assert.Equal(t, []string{"y"}, n.next(), "the preferred address has not changed")
 		l.connect(bobAt("w", "x", "y"))
 		assert.Empty(t, n.next(), "its connection stays")
 		broken()
 		r.AwaitUp(t, "b")
-		assert.Equal(t, []string{"w", "x", "y"}, n.next(), "another one is preferred now")
+		assert.Equal(t, []string{"w", "x", "y"}, n.next(), "another address is preferred now")
 		l.connect(bobAt("x", "w"))
 		r.AwaitLost(t, "b", false)
 		time.Sleep(time.Second)
@@ -153,7 +153,8 @@ func TestLink_NewAddressesAreDialedAtOnce(t *testing.T) {
 	})
 }
 
-// The link of a peer that is no longer named ends before a new one of that id begins, so that its last calls come first.
+// The link of a peer that is no longer named ends before a new link of that id begins: so its last calls come
+// first.
 func TestLink_ANewIncarnationWaitsForTheEndOfTheOldLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNet{found: map[string]error{"x": nil}}

@@ -14,8 +14,8 @@ import (
 	"github.com/coxswain/raft/transport/transporttest"
 )
 
-// An append of a thousand small entries is longer than the buffer of a connection: it is written in parts, from a buffer that
-// is used again, and arrives whole.
+// An append of a thousand small entries is longer than the buffer of a connection: it is written in parts, from
+// one buffer that is reused, and arrives whole.
 func TestSend_ALongAppendLeavesNoGarbage(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
@@ -80,10 +80,10 @@ func TestFrameReader_LongFramesShareNothing(t *testing.T) {
 		got = append(got, frame)
 	}
 	assert.Equal(t, frames, got)
-	assert.Equal(t, growBytes, cap(f.first), "the longer ones began in it")
+	assert.Equal(t, growBytes, cap(f.first), "the longer frames began in it")
 }
 
-// longAppend has so many entries, each with other bytes.
+// longAppend returns an append with many entries, each with different bytes.
 func longAppend(count, bytes int) raft.Message {
 	sizes := make([]int, count)
 	for i := range sizes {

@@ -11,8 +11,8 @@ import (
 )
 
 // Network connects members within one process, for tests. It loses messages only where it was cut. It does no
-// I/O, and its goroutines wait only on channels and timers, so it can be used in a testing/synctest bubble if it
-// is created there. Its methods may be called from any goroutine.
+// I/O, and its goroutines wait only on channels and timers: so it can be used in a testing/synctest bubble, if
+// it is created there. Its methods may be called from any goroutine.
 type Network struct {
 	mu       sync.Mutex
 	members  map[endpoint]*Memory
@@ -20,7 +20,7 @@ type Network struct {
 	sessions map[*memorySession]struct{}
 }
 
-// endpoint is where a transport is found: at its address or, if it has none, under its id.
+// endpoint identifies a transport: by its address or, if it has none, by its member's id.
 type endpoint struct {
 	id      raft.NodeID // "" if there is an address
 	address string
@@ -32,7 +32,7 @@ type route struct{ from, to raft.NodeID }
 // errCut is the error of a dial, or of a connection, across a cut.
 var errCut = errors.New("transport: the network is cut")
 
-// errDisconnected is the error of a connection whose other side has called Disconnect.
+// errDisconnected is the error of a connection whose other side called Disconnect.
 var errDisconnected = errors.New("transport: the peer has closed the connection")
 
 // NewNetwork returns a network without members.
@@ -44,14 +44,14 @@ func NewNetwork() *Network {
 	}
 }
 
-// Join returns the transport of a member that others find by its id, whatever address they dial, unless somebody has
-// joined at that address. A member that joins again replaces its former transport, whose connections break as if its
-// process had been killed. Close the former transport nevertheless.
+// Join returns the transport of a member that others find by its id, whatever address they dial, unless another
+// member has joined at that address with JoinAt. A member that joins again replaces its former transport, whose
+// connections break as if its process had been killed. Close the former transport nevertheless.
 func (n *Network) Join(id raft.NodeID) *Memory { return n.join(id, endpoint{id: id}) }
 
-// JoinAt returns the transport of a member that others find at that address alone, and that replaces the one that joined
-// there before. So a member can move, and two incarnations of one id can run at two addresses; a cut by their id cuts
-// both off.
+// JoinAt returns the transport of a member that others find at that address only. It replaces the transport
+// that joined at the address before. So a member can move, and two incarnations of one id can run at two
+// addresses. A cut between ids affects both incarnations.
 func (n *Network) JoinAt(id raft.NodeID, address string) *Memory {
 	return n.join(id, endpoint{address: address})
 }
@@ -67,12 +67,12 @@ func (n *Network) join(id raft.NodeID, at endpoint) *Memory {
 	n.members[at] = m
 	n.mu.Unlock()
 	if former != nil {
-		n.breakSessions(errNobody, func(s *memorySession) bool { return s.from == former || s.to == former })
+		n.breakSessions(errNobodyListens, func(s *memorySession) bool { return s.from == former || s.to == former })
 	}
 	return m
 }
 
-// Cut cuts the network between two members in both directions: their connections break at once, and no new
+// Cut cuts the network between two members in both directions. Their connections break at once, and no new
 // connection is made until Heal.
 func (n *Network) Cut(a, b raft.NodeID) {
 	n.CutOneWay(a, b)
@@ -132,7 +132,8 @@ func (n *Network) breakSessions(why error, which func(*memorySession) bool) {
 	}
 }
 
-// reach returns who listens at the member's address, or under its id, if neither direction between the two is cut.
+// reach returns the transport at the member's address, or under its id, unless either direction between the two
+// members is cut.
 func (n *Network) reach(from *Memory, m raft.Member) (*Memory, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,17 +145,17 @@ func (n *Network) reach(from *Memory, m raft.Member) (*Memory, error) {
 		return nil, errCut
 	}
 	if to == nil || n.members[from.at] != from {
-		return nil, errNobody
+		return nil, errNobodyListens
 	}
 	return to, nil
 }
 
-// isCut reports whether a direction between two members is cut. It is called with mu held.
+// isCut reports whether either direction between two members is cut. It is called with mu held.
 func (n *Network) isCut(a, b raft.NodeID) bool { return n.cuts[route{a, b}] || n.cuts[route{b, a}] }
 
-// Memory is a member's transport in a Network. It implements raft.Transport and raft.SnapshotCarrier; its methods may be
-// called from any goroutine. Messages are encoded and decoded, so that sender and receiver share no memory. Send calls the
-// receiver's Handler.Receive before it returns.
+// Memory is a member's transport in a Network. It implements raft.Transport and raft.SnapshotCarrier; its
+// methods may be called from any goroutine. Messages are encoded and decoded, so that sender and receiver share
+// no memory. Send calls the receiver's Handler.Receive before it returns.
 type Memory struct {
 	network *Network
 	id      raft.NodeID
@@ -193,7 +194,7 @@ func (m *Memory) Disconnect(p raft.Peer) {
 	m.network.breakSessions(errDisconnected, func(s *memorySession) bool { return s.to == m && s.sender == p })
 }
 
-// AppendBytesMax implements raft.Transport: messages of any size are carried.
+// AppendBytesMax implements raft.Transport. It returns 0: messages of any size are carried.
 func (m *Memory) AppendBytesMax() int { return 0 }
 
 // ChunkBytesMax implements raft.SnapshotCarrier.
@@ -220,17 +221,17 @@ func (m *Memory) Close() error {
 	}
 	m.network.mu.Unlock()
 	m.links.close()
-	m.network.breakSessions(errNobody, func(s *memorySession) bool { return s.to == m })
+	m.network.breakSessions(errNobodyListens, func(s *memorySession) bool { return s.to == m })
 	m.calls.Wait()
 	return nil
 }
 
-// call runs f with the Handler, unless the member does not listen yet or no longer.
+// call runs f with the Handler, unless the member is not started or is closed.
 func (m *Memory) call(f func(e raft.Handler)) error {
 	m.mu.Lock()
 	if m.closed || m.handler == nil {
 		m.mu.Unlock()
-		return errNobody
+		return errNobodyListens
 	}
 	m.calls.Add(1)
 	m.mu.Unlock()
@@ -301,7 +302,7 @@ func carried(h raft.Hello) (raft.Hello, error) {
 	return h, err
 }
 
-// register adds a session, unless it was cut, or its peer has gone, during the handshake.
+// register adds a session, unless it was cut or a side was closed during the handshake.
 func (n *Network) register(s *memorySession) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -309,13 +310,13 @@ func (n *Network) register(s *memorySession) error {
 		return errCut
 	}
 	if n.members[s.to.at] != s.to || n.members[s.from.at] != s.from {
-		return errNobody
+		return errNobodyListens
 	}
 	n.sessions[s] = struct{}{}
 	return nil
 }
 
-// memorySession is all lanes from one member to another.
+// memorySession holds all lanes from one member to another.
 type memorySession struct {
 	network  *Network
 	from, to *Memory
@@ -338,7 +339,7 @@ func (s *memorySession) close(why error) {
 	})
 }
 
-// send hands the messages to the receiver as if it had read them from a wire.
+// send passes the messages to the receiver as if it had read them from a wire.
 func (s *memorySession) send(_ raft.Lane, batch []raft.Message) error {
 	select {
 	case <-s.gone:

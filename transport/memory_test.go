@@ -59,11 +59,11 @@ func TestNetwork_CutPartsBothUntilHeal(t *testing.T) {
 		healed := time.Now()
 		p.ra.AwaitUp(t, "b")
 		p.rb.AwaitUp(t, "a")
-		assert.Zero(t, time.Since(healed), "nobody waits for the rest of a pause")
+		assert.Zero(t, time.Since(healed), "nobody waits until the end of a pause")
 	})
 }
 
-func TestNetwork_CutOneWayLeavesTheOtherStanding(t *testing.T) {
+func TestNetwork_CutOneWayLeavesTheOtherDirectionOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newMemoryPair(t)
 		defer p.close(t)
@@ -78,7 +78,7 @@ func TestNetwork_CutOneWayLeavesTheOtherStanding(t *testing.T) {
 	})
 }
 
-func TestNetwork_MemberThatJoinsAgainReplacesItsFormerSelf(t *testing.T) {
+func TestNetwork_MemberThatJoinsAgainReplacesItsFormerTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newMemoryPair(t)
 		defer p.close(t)
@@ -88,7 +88,7 @@ func TestNetwork_MemberThatJoinsAgainReplacesItsFormerSelf(t *testing.T) {
 		r.Self.StartCount = 2
 		require.NoError(t, again.Start(r))
 		assert.Equal(t, uint64(2), p.ra.AwaitUp(t, "b").Hello.StartCount)
-		require.Error(t, p.b.Send(firstOf("a"), raft.LaneUrgent, ping(p.rb, p.ra)), "the former self is cut off")
+		require.Error(t, p.b.Send(firstOf("a"), raft.LaneUrgent, ping(p.rb, p.ra)), "the former transport is cut off")
 		require.NoError(t, p.a.Send(firstOf("b"), raft.LaneUrgent, ping(p.ra, r)))
 		r.AwaitMessages(t, 1)
 		require.NoError(t, again.Close())
@@ -103,12 +103,12 @@ func TestNetwork_IdleMembersOnlyWait(t *testing.T) {
 		time.Sleep(1000 * time.Hour)
 		synctest.Wait()
 		assert.True(t, p.a.Peer(firstOf("b")).Connected)
-		assert.Zero(t, p.ra.Count()-countShaken(p.ra))
+		assert.Zero(t, p.ra.Count()-countHandshakes(p.ra))
 	})
 }
 
-// countShaken counts the events of the handshakes.
-func countShaken(r *transporttest.Recorder) int {
+// countHandshakes counts the events of the handshakes.
+func countHandshakes(r *transporttest.Recorder) int {
 	before := r.Count()
 	r.Discard(func(e transporttest.Event) bool {
 		return e.Kind == transporttest.EventChecked || e.Kind == transporttest.EventAccepted

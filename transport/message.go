@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// This file converts between raft.Message and wireMessage. The fields, and what must stay compatible, are in
-// wire.go.
+// This file converts between raft.Message and wireMessage. See wire.go for the fields and the rules of
+// compatibility.
 
 func (w *wireMessage) setID(id raft.RPCID) { w.StartCount, w.Counter = id.StartCount, id.Counter }
 func (w *wireMessage) setLast(id raft.EntryID) {
@@ -26,19 +26,19 @@ func entryID(term, index uint64) raft.EntryID {
 	return raft.EntryID{Term: raft.Term(term), Index: raft.Index(index)}
 }
 
-// encoder encodes one message after the other in the same buffers. It is for one goroutine.
+// encoder encodes messages, one after another, in the same buffers. Only one goroutine may use it.
 type encoder struct {
 	wire wireMessage
 	head []byte // scratch of EncodeMessage
 }
 
-// limits bound the frames that an encoder makes.
+// limits bound the frames of an encoder.
 type limits struct {
 	appendBytesMax int    // the smaller Options.FrameBytesMax of the two sides
-	protocol       uint16 // the version that the connection speaks
+	protocol       uint16 // protocol version of the connection
 }
 
-// message appends m's frame to buf, except for its tail, which the caller writes after it. If it returns an error,
+// message appends m's frame to buf, without its tail, which the caller writes after it. If it returns an error,
 // buf is unchanged.
 func (e *encoder) message(buf []byte, m raft.Message, l limits) ([]byte, tail, error) {
 	w := &e.wire
@@ -70,7 +70,7 @@ func (e *encoder) message(buf []byte, m raft.Message, l limits) ([]byte, tail, e
 	return endFrame(frame, len(buf), rest.bytes()), rest, nil
 }
 
-// tail is what follows the meta of a frame: records of entries, or a chunk with its checksum.
+// tail is the part of a frame after its meta: records of entries, or a chunk with its checksum.
 type tail struct {
 	entries []raft.Entry
 	chunk   []byte
@@ -97,7 +97,7 @@ func recordBytes(entries []raft.Entry) (bytes int) {
 	return bytes
 }
 
-// setBody fills in the fields of one body and returns the entries in the tail.
+// setBody sets the fields of one body, and returns the entries for the tail.
 func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	switch b := body.(type) {
 	case raft.AppendRequest:
@@ -182,7 +182,7 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 	return kind, nil, err
 }
 
-// decoder decodes one message after the other in the same buffers. It is for one goroutine.
+// decoder decodes messages, one after another, in the same buffers. Only one goroutine may use it.
 type decoder struct {
 	codec *codec.Decoder
 	wire  wireMessage
@@ -222,7 +222,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 	return m, nil
 }
 
-// checkNumbers checks everything that is a term, an index, a start count or a counter.
+// checkNumbers checks all terms, indexes, start counts and counters.
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
 		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.At, w.Size)
@@ -235,7 +235,7 @@ func (d *decoder) peer(id []byte, life uint64) (raft.Peer, error) {
 	return raft.Peer{ID: d.intern(id), Incarnation: raft.Incarnation(life)}, nil
 }
 
-// intern returns the id as a string that all messages which name it share.
+// intern returns the id as a string that all messages with this id share.
 func (d *decoder) intern(id []byte) raft.NodeID {
 	if known, ok := d.ids[string(id)]; ok {
 		return known
@@ -341,8 +341,8 @@ func (d *decoder) optionalID(id []byte) (raft.NodeID, error) {
 	return d.intern(id), nil
 }
 
-// appendRequest checks that the entries are those of the span (Prev, Last]: their indexes are contiguous, and
-// their terms never fall and are not above the sender's.
+// appendRequest checks that the entries are exactly those of the span (Prev, Last]: their indexes are
+// contiguous; their terms never fall, and never exceed the sender's.
 func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
 	entries, err := decodeEntries(records)
 	if err != nil {
@@ -368,9 +368,9 @@ func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
 	return r, nil
 }
 
-// decodeEntries decodes the records one after the other; the entries share their bytes. A record of a later
-// release is no reason to close the connection: its entry is passed on with the parts that are known, its id and
-// perhaps its kind, so that the core refuses it.
+// decodeEntries decodes the records, one after another; the entries share their bytes. A record of a later
+// release is no reason to close the connection: its entry is passed on with the known parts, its id and perhaps
+// its kind, so that the core refuses it.
 func decodeEntries(records []byte) ([]raft.Entry, error) {
 	count := 0
 	for rest := records; len(rest) > 0; count++ {
@@ -407,16 +407,16 @@ func ofLaterRelease(err error) bool {
 	return errors.As(err, &later)
 }
 
-// Simulations encode and decode millions of messages one by one, and creating a codec takes longer than using
-// it.
+// Simulations encode and decode millions of messages one by one, and it takes longer to create a codec than to
+// use it.
 var (
 	encoders = sync.Pool{New: func() any { return &encoder{} }}
 	decoders = sync.Pool{New: func() any { return newDecoder() }}
 )
 
-// EncodeMessage returns the message as one frame of the wire format. It fails for a body of an unknown type, for
-// an append whose Entries do not fill its span, and for a message over the limit of its type (ErrOversized). A peer of
-// protocol version 1 does not know the messages of snapshots: do not send it any.
+// EncodeMessage returns the message as one frame of the wire format. It fails for a body of an unknown type,
+// for an append whose Entries do not fill its span, and for a message that exceeds the limit of its type
+// (ErrOversized). Do not send messages of snapshots to a peer of protocol version 1, which does not know them.
 func EncodeMessage(m raft.Message) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
@@ -435,8 +435,9 @@ func EncodeMessage(m raft.Message) ([]byte, error) {
 	return frame, nil
 }
 
-// DecodeMessage decodes and checks what EncodeMessage returned. The message's entries, or the data of its chunk, share
-// the bytes of frame, which must not be changed afterwards. Every error matches ErrMalformed or ErrOversized.
+// DecodeMessage decodes and checks the result of EncodeMessage. The message's entries, or the data of its
+// chunk, share the bytes of frame: do not change them afterwards. Every error matches ErrMalformed or
+// ErrOversized.
 func DecodeMessage(frame []byte) (raft.Message, error) {
 	if len(frame) < frameHeaderBytes {
 		return raft.Message{}, fmt.Errorf("%w: cut short at %d bytes", ErrMalformed, len(frame))

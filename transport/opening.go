@@ -10,21 +10,21 @@ import (
 )
 
 // EncodeHello returns the hello in the form in which a member sends it first on a connection, with the protocol
-// versions that this release speaks. Your own transport sends it to a peer and decodes the answer with
-// DecodeOpening: see raft.Handler for what a node does with a hello, and handshake.View for the rules.
+// versions of this release. Your own transport sends it to a peer and decodes the answer with DecodeOpening.
+// See raft.Handler for what a node does with a hello, and handshake.View for the rules.
 func EncodeHello(h raft.Hello) []byte {
 	return opening{versions: ours, hello: h}.encode()
 }
 
-// EncodeRejection returns what a member that rejects a caller sends instead of its own hello. Every version can
-// read it.
+// EncodeRejection returns the bytes that a member sends, in place of its own hello, to a caller that it
+// rejects. Every protocol version can read them.
 func EncodeRejection(r raft.Rejection) []byte {
 	return opening{versions: ours, rejection: &r}.encode()
 }
 
-// DecodeOpening decodes and checks what EncodeHello or EncodeRejection returned. If it is a hello, rejection is nil
-// and h.Protocol is the highest version that both sides know. Every error matches ErrMalformed, ErrOversized, or, if
-// the peer speaks no version that this release knows, ErrVersion.
+// DecodeOpening decodes and checks the result of EncodeHello or EncodeRejection. If it is a hello, rejection is
+// nil and h.Protocol is the highest version that both sides know. Every error matches ErrMalformed,
+// ErrOversized, or, if the peer speaks no version that this release knows, ErrVersion.
 func DecodeOpening(b []byte) (h raft.Hello, rejection *raft.Rejection, err error) {
 	r := bytes.NewReader(b)
 	f := newFrameReader(r, FrameBytesMax)
@@ -36,7 +36,7 @@ func DecodeOpening(b []byte) (h raft.Hello, rejection *raft.Rejection, err error
 		return raft.Hello{}, nil, err
 	}
 	if f.release(); f.r.Buffered()+r.Len() > 0 {
-		return raft.Hello{}, nil, fmt.Errorf("%w: bytes after a handshake", ErrMalformed)
+		return raft.Hello{}, nil, fmt.Errorf("%w: there are bytes after the handshake", ErrMalformed)
 	}
 	return o.hello, o.rejection, nil
 }

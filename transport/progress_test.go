@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// throttle is a listener with slow connections: a limited number of bytes arrives per second, and none after the
-// first stuckAt, if that is not 0.
+// throttle is a listener with slow connections: a limited number of bytes arrives per second, and none after
+// the first stuckAt bytes, unless stuckAt is 0.
 type throttle struct {
 	net.Listener
 	bytesPerSecond int
@@ -76,16 +76,16 @@ func sendThrottled(t *testing.T, l throttle, writeTimeout time.Duration, sizes [
 	return a, b, seen, time.Since(began), err
 }
 
-// Large entries are written from where they are, small ones are copied side by side. Both messages take many times
-// the WriteTimeout of ten seconds.
-func TestSend_LinkThatIsSlowAndMovesOnIsNotCutOff(t *testing.T) {
+// Large entries are written from where they are; small ones are copied side by side. Both messages take many
+// times the WriteTimeout of ten seconds.
+func TestSend_SlowLinkThatMakesProgressIsNotCutOff(t *testing.T) {
 	for _, sizes := range [][]int{{2 << 20}, slices.Repeat([]int{20 << 10}, 100), slices.Repeat([]int{300}, 5000)} {
 		synctest.Test(t, func(t *testing.T) {
 			a, b, seen, took, err := sendThrottled(t, throttle{bytesPerSecond: 16 << 10}, 0, sizes)
 			require.NoError(t, err)
 			assert.Greater(t, took, 90*time.Second)
 			seen.AwaitMessages(t, 1)
-			assert.Equal(t, uint64(1), a.Stats().Dialed, "over the connection on which it began")
+			assert.Equal(t, uint64(1), a.Stats().Dialed, "the first connection carried the whole message")
 			assert.Zero(t, b.Stats().Silent)
 		})
 	}
@@ -100,7 +100,7 @@ func TestSend_LinkThatIsStuckWithinAMessageIsCutOffAfterTheWriteTimeout(t *testi
 	})
 }
 
-// Its sender would go on forever, and the memory for the part that has arrived would be held as long.
+// Otherwise its sender could continue forever, and the part that has arrived would occupy memory as long.
 func TestReceive_MessageThatTricklesIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, b, _, took, err := sendThrottled(t, throttle{bytesPerSecond: 500}, time.Hour, []int{1 << 20})

@@ -8,16 +8,16 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// round is a turn through the addresses of a contact. A link pauses after each.
+// round is one pass through the addresses of a contact. A link pauses after each round.
 type round struct {
-	address string  // dialed last, or of the connection
-	waiting bool    // nothing is dialed or open: the link pauses, or has not begun
-	worked  string  // where the last connection was made; "" for nowhere, or if another address is preferred since
-	tried   int     // addresses of this round
-	failed  []error // of this round, one for each address
+	address string  // of the present connection, or of the last dial
+	waiting bool    // neither dialing nor connected: the link pauses, or has not begun
+	worked  string  // of the last connection; "": none yet, or the contact has changed its preferred address since
+	tried   int     // number of addresses dialed in this round
+	failed  []error // errors of this round, one for each address
 }
 
-// order returns the addresses in the order in which to dial them; at least one, which may be empty.
+// order returns the addresses in the order in which to dial them: at least one, which may be empty.
 func order(addresses []string, worked string) []string {
 	switch i := slices.Index(addresses, worked); {
 	case len(addresses) == 0:
@@ -28,12 +28,12 @@ func order(addresses []string, worked string) []string {
 	return addresses
 }
 
-// next returns the peer at the address that is to be dialed now.
+// next returns the peer with the address to dial now.
 func (k *link) next() raft.Member {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	select {
-	case <-k.redial: // this takes the new addresses into account already
+	case <-k.redial: // this call uses the new addresses already
 	default:
 	}
 	m := k.contact.Member
@@ -44,7 +44,8 @@ func (k *link) next() raft.Member {
 	return m
 }
 
-// roundEnds notes that a dial failed, and where. If every address has been tried, it ends the round and returns its errors.
+// roundEnds records that a dial of this address failed. If every address has been tried, it ends the round and
+// returns the errors of the round.
 func (k *link) roundEnds(dialed string, err error) []error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,8 +60,8 @@ func (k *link) roundEnds(dialed string, err error) []error {
 	return all
 }
 
-// connected ends the round, and records that the connection to the peer is open. It was dialed where a resolver has said that the
-// named address is.
+// connected ends the round and records that the connection to the peer is open. named is the address in the
+// contact; dialed is the address that a resolver returned for it.
 func (k *link) connected(named, dialed string, roundTrip time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,8 +77,8 @@ func (k *link) disconnected(why error) {
 	k.status.Connected, k.status.Err = false, why
 }
 
-// readdress replaces the contact. The link keeps its connection, or goes on with its dial, if that address is still
-// named; otherwise, and if it pauses, it begins a round with the new addresses.
+// readdress replaces the contact. If the contact still names the address in use, the link keeps its connection,
+// or continues its dial. Otherwise, or if the link is waiting, it begins a round with the new addresses.
 func (k *link) readdress(c raft.Contact) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +107,7 @@ func every(all []error, is func(error) bool) bool {
 	return !slices.ContainsFunc(all, func(err error) bool { return !is(err) })
 }
 
-// joined returns the errors of several addresses as one, in one line.
+// joined returns the errors of several addresses as one error on one line.
 func joined(all []error) error {
 	if len(all) == 1 {
 		return all[0]

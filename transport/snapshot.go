@@ -22,14 +22,14 @@ func (w *wireMessage) setSnapshotBody(body raft.Body) (frameType, error) {
 		return frameInstallSnapshot, nil
 	case raft.SnapshotChunk:
 		if b.At < 0 || b.Size < 0 {
-			return 0, fmt.Errorf("transport: a chunk at %d of %d bytes", b.At, b.Size)
+			return 0, fmt.Errorf("transport: a chunk at offset %d of a snapshot of %d bytes", b.At, b.Size)
 		}
 		w.File, w.At = append(w.File, b.File[:]...), uint64(b.At)
 		w.End, w.Size, w.Sum = b.Last, uint64(b.Size), uint64(b.Sum)
 		return frameSnapshotChunk, nil
 	case raft.SnapshotProgress:
 		if b.At < 0 {
-			return 0, fmt.Errorf("transport: the progress of a snapshot at %d", b.At)
+			return 0, fmt.Errorf("transport: snapshot progress at offset %d", b.At)
 		}
 		w.File, w.At = append(w.File, b.File[:]...), uint64(b.At)
 		w.Begin, w.Done, w.Refusal = b.Begin, b.Done, uint8(b.Refusal)
@@ -45,7 +45,7 @@ func (w *wireMessage) snapshotBody(kind frameType, rest []byte) (raft.Body, erro
 	case kind < frameInstallSnapshot || kind > frameSnapshotProgress:
 		return nil, fmt.Errorf("%w: type %d is not a message", ErrMalformed, kind)
 	case len(w.File) != len(file):
-		return nil, fmt.Errorf("%w: a snapshot's id of %d bytes; it takes %d", ErrMalformed, len(w.File), len(file))
+		return nil, fmt.Errorf("%w: a snapshot id of %d bytes instead of %d", ErrMalformed, len(w.File), len(file))
 	}
 	copy(file[:], w.File)
 	switch kind {
@@ -60,7 +60,7 @@ func (w *wireMessage) snapshotBody(kind frameType, rest []byte) (raft.Body, erro
 }
 
 // installSnapshot decodes an offer. A description that only a later release can read is no reason to close the
-// connection: the offer is passed on with the id of the snapshot alone, so that the core refuses it.
+// connection: the offer is passed on with only the id of the snapshot, so that the core refuses it.
 func (w *wireMessage) installSnapshot(file raft.SnapshotID) (raft.Body, error) {
 	offer := raft.InstallSnapshot{Snapshot: raft.Snapshot{File: file}, Acknowledged: raft.Index(w.Acked)}
 	if len(w.Snapshot) == 0 {
@@ -83,11 +83,11 @@ func (w *wireMessage) installSnapshot(file raft.SnapshotID) (raft.Body, error) {
 	return offer, nil
 }
 
-// snapshotChunk checks the data by its own checksum.
+// snapshotChunk checks the data by the chunk's own checksum.
 func (w *wireMessage) snapshotChunk(file raft.SnapshotID, rest []byte) (raft.Body, error) {
 	end := len(rest) - frameSumBytes
 	if end < 0 || end > chunkBytesMax || w.Sum > math.MaxUint32 {
-		return nil, fmt.Errorf("%w: a chunk of %d bytes with the checksum %x of the whole", ErrMalformed, end, w.Sum)
+		return nil, fmt.Errorf("%w: a chunk of %d bytes, with a checksum of the snapshot of %x", ErrMalformed, end, w.Sum)
 	}
 	want := binary.LittleEndian.Uint32(rest[end:])
 	if got := crc32.Checksum(rest[:end], castagnoli); got != want {

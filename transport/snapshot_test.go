@@ -72,7 +72,7 @@ func snapshotOf(t *testing.T, members int) raft.Snapshot {
 	return raft.Snapshot{}
 }
 
-// chunkFrame returns the frame of a chunk with meta and data as given.
+// chunkFrame returns the frame of a chunk with the given meta and data.
 func chunkFrame(change func(*wireMessage), data, sum []byte) []byte {
 	w := wireMessage{From: []byte("a"), FromIncarnation: 1, To: []byte("b"), ToIncarnation: 1, File: make([]byte, 16)}
 	change(&w)
@@ -106,17 +106,17 @@ func TestSnapshot_WhatNoMemberSendsIsRefused(t *testing.T) {
 		{"a chunk over the limit", chunkFrame(nothing, make([]byte, chunkBytesMax+1), sum(string(make([]byte, chunkBytesMax+1)))), ErrMalformed},
 		{"a frame over the limit", chunkFrame(nothing, make([]byte, chunkBytesMax+smallBytesMax), nil), ErrOversized},
 		{"a chunk of a file whose id is short", chunkFrame(func(w *wireMessage) { w.File = w.File[:15] }, []byte("data"), sum("data")), ErrMalformed},
-		{"a chunk of no file", chunkFrame(func(w *wireMessage) { w.File = nil }, []byte("data"), sum("data")), ErrMalformed},
-		{"a chunk near 2^64", chunkFrame(func(w *wireMessage) { w.At = math.MaxUint64 }, []byte("data"), sum("data")), ErrMalformed},
+		{"a chunk without a file id", chunkFrame(func(w *wireMessage) { w.File = nil }, []byte("data"), sum("data")), ErrMalformed},
+		{"a chunk at an offset near 2^64", chunkFrame(func(w *wireMessage) { w.At = math.MaxUint64 }, []byte("data"), sum("data")), ErrMalformed},
 		{"a size near 2^64", chunkFrame(func(w *wireMessage) { w.Size = math.MaxUint64 }, []byte("data"), sum("data")), ErrMalformed},
-		{"a checksum of the whole of 33 bits", chunkFrame(func(w *wireMessage) { w.Sum = 1 << 32 }, []byte("data"), sum("data")), ErrMalformed},
-		{"progress near 2^64", damage(frameSnapshotProgress, func(w *wireMessage) { w.File, w.At = make([]byte, 16), math.MaxUint64 }), ErrMalformed},
+		{"a snapshot's checksum of 33 bits", chunkFrame(func(w *wireMessage) { w.Sum = 1 << 32 }, []byte("data"), sum("data")), ErrMalformed},
+		{"progress at an offset near 2^64", damage(frameSnapshotProgress, func(w *wireMessage) { w.File, w.At = make([]byte, 16), math.MaxUint64 }), ErrMalformed},
 		{"progress of no file", damage(frameSnapshotProgress, nothing), ErrMalformed},
-		{"an offer of no file", offer(func(w *wireMessage) { w.File = nil }), ErrMalformed},
+		{"an offer without a file id", offer(func(w *wireMessage) { w.File = nil }), ErrMalformed},
 		{"an offer of one file that describes another", offer(func(w *wireMessage) { w.File[0]++ }), ErrMalformed},
 		{"an offer of garbage", offer(func(w *wireMessage) { w.Snapshot = []byte("{") }), ErrMalformed},
-		{"an offer near the end of all indexes", offer(func(w *wireMessage) { w.Snapshot = far.Encode() }), ErrMalformed},
-		{"an offer of nobody's snapshot", offer(func(w *wireMessage) { w.Snapshot = raft.Snapshot{File: good.File}.Encode() }), ErrMalformed},
+		{"an offer with an index near 2^64", offer(func(w *wireMessage) { w.Snapshot = far.Encode() }), ErrMalformed},
+		{"an offer whose snapshot has no cluster and no entry", offer(func(w *wireMessage) { w.Snapshot = raft.Snapshot{File: good.File}.Encode() }), ErrMalformed},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			_, err := DecodeMessage(row.frame)
@@ -127,7 +127,7 @@ func TestSnapshot_WhatNoMemberSendsIsRefused(t *testing.T) {
 
 // A snapshot that only a later release can describe is not damage: the connection stays open, and the core refuses the
 // offer.
-func TestSnapshot_OfALaterReleaseIsHandedOn(t *testing.T) {
+func TestSnapshot_OfALaterReleaseIsPassedOn(t *testing.T) {
 	good := snapshotOf(t, 3)
 	later := bytes.Replace(good.Encode(), []byte(`"version":1`), []byte(`"version":9`), 1)
 	m, err := DecodeMessage(damage(frameInstallSnapshot, func(w *wireMessage) {
@@ -186,12 +186,13 @@ func TestSnapshot_AnEarlierReleaseGetsNone(t *testing.T) {
 	require.ErrorIs(t, a.Send(bob, raft.LaneBulk, []raft.Message{chunk}), ErrVersion)
 	reply := raft.Message{From: alice, To: bob, Body: raft.AppendReply{Match: 3}}
 	require.ErrorIs(t, a.Send(bob, raft.LaneBulk, []raft.Message{progress, reply}), ErrVersion)
-	assert.Equal(t, reply, <-received, "the other messages left, on the same connection")
+	assert.Equal(t, reply, <-received, "the other messages were sent on the same connection")
 	assert.Equal(t, int32(2), accepted.Load(), "no third connection was dialed")
 	assert.True(t, a.Peer(bob).Connected)
 }
 
-// serveVersion1 answers a handshake as a member that only speaks version 1, and hands on what it receives.
+// serveVersion1 answers a handshake as a member that speaks only version 1, and passes on the messages that it
+// receives.
 func serveVersion1(conn net.Conn, received chan<- raft.Message) {
 	f := newFrameReader(conn, FrameBytesMax)
 	o, err := readOpening(f)
@@ -215,7 +216,8 @@ func serveVersion1(conn net.Conn, received chan<- raft.Message) {
 	}
 }
 
-// A stream of many GiB needs the memory of one chunk. Whoever takes chunks has each before the next one is read.
+// A stream of many GiB needs the memory of only one chunk: the handler processes each chunk before the next one
+// is read.
 func TestReceive_ReusesTheBytesOfChunks(t *testing.T) {
 	var sent []byte
 	var chunks []raft.Message
@@ -233,7 +235,7 @@ func TestReceive_ReusesTheBytesOfChunks(t *testing.T) {
 	assert.Equal(t, []*byte{r.places[0], r.places[0], r.places[0]}, r.places)
 }
 
-// chunkKeeper records where the bytes of chunks lie.
+// chunkKeeper records the addresses of the bytes of chunks.
 type chunkKeeper struct {
 	*transporttest.Recorder
 	places []*byte

@@ -10,18 +10,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// snapshotIdle is how long a snapshot lane stays open when nothing is sent on it.
+// snapshotIdle is the time after which an unused snapshot lane is closed.
 const snapshotIdle = 10 * time.Second
 
-// snapshotLane is the third connection of a pair. Send dials it. Its end is not the end of the pair: the stream of a
-// snapshot resumes on another one.
+// snapshotLane is the third connection of a pair. Send dials it. The end of the lane does not end the pair: the
+// stream of a snapshot resumes on a new lane.
 type snapshotLane struct {
-	mu   sync.Mutex // held by a Send
+	mu   sync.Mutex // held during a Send
 	open atomic.Pointer[outbound]
 	idle *time.Timer
 }
 
-// sendSnapshot writes the batch, after it has dialed if need be.
+// sendSnapshot writes the batch. It first dials the lane if the lane is not open.
 func (p *pair) sendSnapshot(batch []raft.Message) error {
 	if !p.enter() {
 		return &NotConnectedError{Peer: p.member.ID, Err: p.err()}
@@ -54,7 +54,7 @@ func (p *pair) sendSnapshot(batch []raft.Message) error {
 // dialSnapshot opens the lane. It is called with snapshot.mu held.
 func (p *pair) dialSnapshot() (*outbound, error) {
 	if speaks, needs := p.hello.Protocol, frameSnapshotChunk.since(); speaks < needs {
-		return nil, fmt.Errorf("%w: it needs version %d, and the peer speaks %d: upgrade it", ErrVersion, needs, speaks)
+		return nil, fmt.Errorf("%w: it needs version %d, and the peer speaks %d: upgrade the peer", ErrVersion, needs, speaks)
 	}
 	m := p.member
 	m.Incarnation = p.hello.From.Incarnation
@@ -62,9 +62,9 @@ func (p *pair) dialSnapshot() (*outbound, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !sameLife(p.hello, s.hello) {
+	if !sameStart(p.hello, s.hello) {
 		_ = s.conn.Close()
-		return nil, fmt.Errorf("transport: %q restarted since its other lanes were dialed", p.member.ID)
+		return nil, fmt.Errorf("transport: %q has restarted since its other lanes were dialed", p.member.ID)
 	}
 	o := p.t.newOutbound(s)
 	detach := context.AfterFunc(p.ctx, func() { _ = s.conn.Close() })
@@ -77,7 +77,7 @@ func (p *pair) dialSnapshot() (*outbound, error) {
 	return o, nil
 }
 
-// endSnapshot closes the lane. The error is nil if it is closed because it was idle.
+// endSnapshot closes the lane. The error is nil if the lane was idle.
 func (p *pair) endSnapshot(o *outbound, why error) {
 	if !p.snapshot.open.CompareAndSwap(o, nil) {
 		return

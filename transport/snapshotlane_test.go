@@ -18,7 +18,8 @@ import (
 	"github.com/coxswain/raft/transport/transporttest"
 )
 
-// laneWorld is a connected to b by cables that can be cut, one for each connection that a dialed.
+// laneWorld is a member a that is connected to b by cables that can be cut, one for each connection that a
+// dialed.
 type laneWorld struct {
 	a, b *transport.TCP
 	r    *transporttest.Recorder // of a
@@ -29,7 +30,7 @@ type laneWorld struct {
 	ends   []net.Conn // a's ends
 }
 
-// newLaneWorld runs in a bubble.
+// newLaneWorld must be called in a bubble.
 func newLaneWorld(t *testing.T, opts transport.Options) *laneWorld {
 	n := newPipeNetwork(transport.Options{})
 	w := &laneWorld{b: n.New(t, "b").(*transport.TCP)}
@@ -78,7 +79,7 @@ func (w *laneWorld) chunk(at int64) raft.Message {
 	return raft.Message{From: w.r.Self.From, To: w.seen.Self.From, Body: transporttest.Chunk(at, 100)}
 }
 
-// send sends a chunk that must arrive.
+// send sends a chunk and checks that it arrives.
 func (w *laneWorld) send(t *testing.T, at int64) {
 	t.Helper()
 	require.NoError(t, w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(at)}))
@@ -143,21 +144,21 @@ func TestSnapshotLane_EndsWithTheOthers(t *testing.T) {
 	}
 }
 
-// The acceptor learns of the end of a connection by the others of its caller.
+// The acceptor learns of the end of a connection when another connection of its caller ends.
 func TestSnapshotLane_EndsWithTheOthersAtTheAcceptorToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLaneWorld(t, transport.Options{})
 		w.send(t, 0)
-		for lane := range 3 { // nobody sees the end of these connections
+		for lane := range 3 { // neither side sees the end of these connections
 			w.cut(lane, true, true)
 		}
 		time.Sleep(5 * time.Second)
-		assert.Equal(t, 2, w.b.Stats().Inbound, "of the pair that was dialed anew")
+		assert.Equal(t, 2, w.b.Stats().Inbound, "those of the new pair")
 		assert.Equal(t, 5, w.dials())
 	})
 }
 
-// The other lanes work, so nobody but the lane itself can notice that it is dead.
+// The other lanes work, so only the snapshot lane itself can show that it is dead.
 func TestSnapshotLane_ADeadOneIsNoticedWithinTheIdleTimeout(t *testing.T) {
 	for _, row := range []struct{ there, back bool }{{true, false}, {false, true}, {true, true}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -165,7 +166,7 @@ func TestSnapshotLane_ADeadOneIsNoticedWithinTheIdleTimeout(t *testing.T) {
 			w.send(t, 0)
 			w.cut(2, row.there, row.back)
 			for range 22 {
-				_ = w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(1)}) // into the dead one at first
+				_ = w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(1)}) // initially into the dead connection
 				time.Sleep(100 * time.Millisecond)
 			}
 			assert.Equal(t, 4, w.dials())
@@ -200,7 +201,7 @@ func TestSnapshotLane_CloseInterruptsItsDial(t *testing.T) {
 	})
 }
 
-// A peer that was started again since the pair was dialed is another one, and the pair will end.
+// A peer that has restarted since the pair was dialed is not the peer of the pair, which will end.
 func TestSnapshotLane_GoesToTheSameStartAsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLaneWorld(t, transport.Options{})
@@ -211,7 +212,7 @@ func TestSnapshotLane_GoesToTheSameStartAsTheOthers(t *testing.T) {
 	})
 }
 
-// cable is a connection whose two directions can be cut separately: then everything that is sent is lost,
+// cable is a connection whose two directions can be cut separately. Everything sent in a cut direction is lost,
 // including the end of the connection.
 type cable struct{ cutThere, cutBack atomic.Bool }
 
@@ -226,12 +227,12 @@ func (c *cable) pass(to, from net.Conn, cut *atomic.Bool) {
 		case err != nil:
 			return
 		case !cut.Load():
-			_, _ = to.Write(b[:n]) // the other direction shows that it has ended
+			_, _ = to.Write(b[:n]) // the other direction shows that the connection has ended
 		}
 	}
 }
 
-// b sends nothing of use on the bulk connection: that direction may be dead.
+// b sends nothing that a needs on the bulk connection: that direction may be dead.
 func TestHalfOpen_CutOfADirectionIsNoticedWithinTheIdleTimeout(t *testing.T) {
 	for _, row := range []struct {
 		cut         raft.Lane

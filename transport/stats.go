@@ -9,47 +9,47 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Stats counts the connections of a TCP, and what happened to them, since it was created.
+// Stats counts the connections of a TCP, and what has happened to them since it was created.
 type Stats struct {
-	Inbound    int // inbound connections that are open now, with their handshake finished
-	Handshakes int // inbound connections now whose handshake is not finished
+	Inbound    int // open inbound connections with a finished handshake, now
+	Handshakes int // inbound connections with an unfinished handshake, now
 
 	Accepted     uint64 // inbound connections, whatever their outcome
 	Dialed       uint64 // pairs of outbound connections that were established
-	DialFailed   uint64 // dials that did not establish a pair, whatever the reason
-	Lost         uint64 // pairs that were established and ended
-	AcceptFailed uint64 // errors of the listener: most likely out of file descriptors
+	DialFailed   uint64 // dials that did not establish a pair, for any reason
+	Lost         uint64 // established pairs that have ended
+	AcceptFailed uint64 // errors of the listener: most likely there are no file descriptors left
 
-	// Refused counts inbound connections that were rejected, by raft.RejectReason; element 0 counts the
-	// reasons that this release does not know.
-	Refused [raft.RejectReasons]uint64
+	// Rejected counts rejected inbound connections by raft.RejectReason; element 0 counts reasons that this
+	// release does not know.
+	Rejected [raft.RejectReasons]uint64
 
-	Malformed    uint64 // connections closed for bytes that no correct member sends
-	Oversized    uint64 // connections closed for a frame over its limit
-	WrongSender  uint64 // connections closed for a message that claimed another sender
+	Malformed    uint64 // connections closed because of bytes that no correct member sends
+	Oversized    uint64 // connections closed because of a frame over its limit
+	WrongSender  uint64 // connections closed because a message named another sender
 	TLSFailed    uint64 // inbound connections whose TLS handshake failed
-	HandshakeCut uint64 // inbound connections that ended, or fell silent, within their handshake
+	HandshakeCut uint64 // inbound connections that ended, or fell silent, during their handshake
 	Crowded      uint64 // inbound connections closed because of HandshakesMax or InboundMax
 	Replaced     uint64 // inbound connections replaced by a newer one of the same member and lane
-	Silent       uint64 // inbound connections closed by IdleTimeout, or for a message that trickled
-	SendFailed   uint64 // Sends that ended with an error after they found a connection
-	Unsendable   uint64 // messages that could not be encoded, most likely over FrameBytesMax
+	Silent       uint64 // inbound connections closed by IdleTimeout, or because a message arrived too slowly
+	SendFailed   uint64 // calls of Send that failed on an open connection
+	Unsendable   uint64 // messages that could not be encoded, most likely because they exceed FrameBytesMax
 }
 
 // counters holds the counters of Stats.
 type counters struct {
 	accepted, dialed, dialFailed, lost, acceptFailed atomic.Uint64
-	refused                                          [raft.RejectReasons]atomic.Uint64
+	rejected                                         [raft.RejectReasons]atomic.Uint64
 	malformed, oversized, wrongSender, tlsFailed     atomic.Uint64
 	handshakeCut, crowded, replaced, silent          atomic.Uint64
 	sendFailed, unsendable                           atomic.Uint64
 }
 
-func (c *counters) refuse(reason raft.RejectReason) {
-	if int(reason) >= len(c.refused) {
+func (c *counters) reject(reason raft.RejectReason) {
+	if int(reason) >= len(c.rejected) {
 		reason = 0
 	}
-	c.refused[reason].Add(1)
+	c.rejected[reason].Add(1)
 }
 
 func (c *counters) stats() Stats {
@@ -61,8 +61,8 @@ func (c *counters) stats() Stats {
 		Replaced: c.replaced.Load(), Silent: c.silent.Load(),
 		SendFailed: c.sendFailed.Load(), Unsendable: c.unsendable.Load(),
 	}
-	for i := range c.refused {
-		s.Refused[i] = c.refused[i].Load()
+	for i := range c.rejected {
+		s.Rejected[i] = c.rejected[i].Load()
 	}
 	return s
 }

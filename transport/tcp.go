@@ -13,10 +13,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// TCP is the transport of real clusters. Each member dials two connections to each peer that Connect names, one
-// for the urgent and one for the bulk lane, and a third one, for the snapshot lane, while it sends a snapshot. It sends
-// messages only on those; it receives messages on the connections that it accepts. It implements raft.Transport and
-// raft.SnapshotCarrier; its methods may be called from any goroutine.
+// TCP is the transport of real clusters. Each member dials two connections to each peer that Connect names: one
+// for the urgent lane and one for the bulk lane. It dials a third one, for the snapshot lane, when it sends a
+// snapshot. A member sends messages only on the connections that it dialed, and receives messages only on the
+// connections that it accepted. TCP implements raft.Transport and raft.SnapshotCarrier; its methods may be
+// called from any goroutine.
 type TCP struct {
 	links     linker
 	options   Options
@@ -34,13 +35,12 @@ type TCP struct {
 	started    bool
 	closed     bool
 	stop       chan struct{}
-	named      map[raft.Peer]bool // by the last Connect
+	named      map[raft.Peer]bool // in the last call of Connect
 	inbounds   map[inboundKey]*inbound
-	registered uint64 // inbounds so far
+	registered uint64 // inbound connections registered so far
 	serving    sync.WaitGroup
 }
 
-// lanes are all lanes.
 var lanes = [...]raft.Lane{raft.LaneUrgent, raft.LaneBulk, raft.LaneSnapshot}
 
 // inboundKey identifies an inbound connection: a peer has one for each lane.
@@ -50,7 +50,7 @@ type inboundKey struct {
 }
 
 // Listen listens on addr, "host:port", and returns a transport that begins to work when Start is called. It
-// returns the error of Options.Validate, an *InsecureError for an address beyond loopback without TLS, and a
+// returns the error of Options.Validate, an *InsecureError for an address beyond loopback without TLS, or a
 // *ListenError if it cannot listen on the address.
 func Listen(addr string, opts Options) (*TCP, error) {
 	if err := opts.Validate(); err != nil {
@@ -74,9 +74,10 @@ func Listen(addr string, opts Options) (*TCP, error) {
 	return t, nil
 }
 
-// New returns a transport with the given listener, which it owns if the error is nil, and dial function: for
-// shared ports and for networks other than TCP. A nil dial dials TCP. With Options.TLS the transport itself adds
-// TLS to the connections of both. It returns the error of Options.Validate, or an *InsecureError.
+// New returns a transport that uses the given listener and dial function: for shared ports and for networks
+// other than TCP. If the error is nil, the transport owns the listener and closes it. A nil dial dials TCP.
+// With Options.TLS the transport itself adds TLS to the connections of both. New returns the error of
+// Options.Validate, or an *InsecureError.
 func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -143,16 +144,17 @@ func (t *TCP) Disconnect(p raft.Peer) {
 	t.closeInbounds(p)
 }
 
-// AppendBytesMax implements raft.Transport. It returns what Options.FrameBytesMax leaves for entries.
+// AppendBytesMax implements raft.Transport. It returns the part of Options.FrameBytesMax that is left for
+// entries.
 func (t *TCP) AppendBytesMax() int { return t.options.FrameBytesMax - appendOverheadMax }
 
 // ChunkBytesMax implements raft.SnapshotCarrier.
 func (t *TCP) ChunkBytesMax() int { return chunkBytesMax }
 
 // Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the peer is not
-// connected. It matches ErrOversized if a message was left out because it is over the limit of either side, and ErrVersion if the
-// peer's release does not know it. Any other error means that the connection broke, on LaneSnapshot perhaps only that
-// lane's.
+// connected. It matches ErrOversized if a message was left out because it exceeds the limit of either side, and
+// ErrVersion if the peer's release does not know the message. Any other error means that the connection broke;
+// on LaneSnapshot, perhaps only the connection of that lane.
 func (t *TCP) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	defer t.pulse.sent()
 	return t.links.send(to, lane, batch)
@@ -193,26 +195,27 @@ func (t *TCP) Stats() Stats {
 	return s
 }
 
-// handlers reports whether the Handler knows of the failure, as a rejection, and logs it with what to do, once and not at each dial.
-func handlers(err error) bool {
+// handlerReports reports whether the Handler learns of the error, as a rejection. The Handler logs the
+// rejection once, with its remedy, so the transport does not log it at each dial.
+func handlerReports(err error) bool {
 	var rejected *RejectedError
 	return errors.As(err, &rejected)
 }
 
 // onFailure counts and logs that a peer is not connected.
-func (t *TCP) onFailure(m raft.Member, stood bool, err error) {
-	if stood {
+func (t *TCP) onFailure(m raft.Member, wasOpen bool, err error) {
+	if wasOpen {
 		t.counters.lost.Add(1)
 	} else {
 		t.counters.dialFailed.Add(1)
 	}
-	if handlers(err) {
+	if handlerReports(err) {
 		return
 	}
 	t.warner.warn("peer is not connected", "peer", m.ID, "address", m.Address, "error", err)
 }
 
-// countStream counts why a connection on which frames were read has ended.
+// countStream counts the reason why a connection ended on which frames were read.
 func (t *TCP) countStream(err error) {
 	switch {
 	case errors.Is(err, ErrOversized):

@@ -38,7 +38,7 @@ func at(id raft.NodeID, address string) []raft.Contact {
 	return []raft.Contact{{Member: raft.Member{ID: id}, Addresses: []string{address}}}
 }
 
-// firstOf returns the peer that a new Recorder says it is.
+// firstOf returns the peer whose identity a new Recorder claims.
 func firstOf(id raft.NodeID) raft.Peer { return transporttest.NewRecorder(id).Self.From }
 
 func TestListen_PortInUseIsAClearError(t *testing.T) {
@@ -66,7 +66,7 @@ func TestListen_BeyondLoopbackNeedsTLSOrInsecure(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// listenerAt is a listener that only has an address.
+// listenerAt is a listener that has only an address.
 type listenerAt struct {
 	net.Listener
 	address net.Addr
@@ -91,13 +91,13 @@ func TestOptions_ValidateNamesEveryProblem(t *testing.T) {
 	}
 }
 
-func TestDial_AddressThatDoesNotResolveIsToldAndTriedAgain(t *testing.T) {
+func TestDial_AddressThatDoesNotResolveIsReportedAndTriedAgain(t *testing.T) {
 	a, r := start(t, "a", transport.Options{})
 	a.Connect(at("b", "no-such-host.invalid:4001"))
 	r.AwaitLost(t, "b", false)
 	status := a.Peer(firstOf("b"))
 	assert.False(t, status.Connected)
-	require.ErrorContains(t, status.Err, "no-such-host.invalid", "it names what did not resolve")
+	require.ErrorContains(t, status.Err, "no-such-host.invalid", "it names the host that did not resolve")
 	r.AwaitLost(t, "b", false)
 }
 
@@ -130,7 +130,7 @@ func TestDial_ResolverIsAskedForEachDial(t *testing.T) {
 }
 
 // The address of a member may be that of a proxy, or of a tunnel, that does not run.
-func TestDial_TheLogAndThePeerSayWhereItWasDialed(t *testing.T) {
+func TestDial_TheLogAndPeerStatusNameTheDialedAddress(t *testing.T) {
 	b, _ := start(t, "b", transport.Options{})
 	gone := b.Addr().String()
 	require.NoError(t, b.Close())
@@ -214,7 +214,7 @@ func TestBeats_KeepSilentConnectionsUp(t *testing.T) {
 	})
 }
 
-// shortOfFiles is a listener that fails for a while, as if there were too many open files.
+// shortOfFiles is a listener that fails for a while, as if too many files were open.
 type shortOfFiles struct {
 	net.Listener
 	failures int
@@ -228,7 +228,7 @@ func (l *shortOfFiles) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestAccept_FailuresAreCountedAndItGoesOn(t *testing.T) {
+func TestAccept_ContinuesAfterFailuresAndCountsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})
 		a := n.New(t, "a").(*transport.TCP)
@@ -252,24 +252,24 @@ func TestRejection_IsTheErrorOfThePeer(t *testing.T) {
 	judge.Self.ClusterName = "another"
 	a, r := start(t, "a", transport.Options{})
 	a.Connect(at("b", b.Addr().String()))
-	r.AwaitRefused(t, "b")
+	r.AwaitRejected(t, "b")
 	var refused *transport.RejectedError
 	require.ErrorAs(t, a.Peer(firstOf("b")).Err, &refused)
 	assert.Equal(t, raft.Peer{ID: "b"}, refused.By, "as it was dialed")
 	var rejection *raft.Rejection
 	require.ErrorAs(t, a.Peer(firstOf("b")).Err, &rejection)
 	assert.Equal(t, raft.RejectClusterName, rejection.Reason)
-	assert.Positive(t, b.Stats().Refused[raft.RejectClusterName])
+	assert.Positive(t, b.Stats().Rejected[raft.RejectClusterName])
 }
 
-// A peer whose host has vanished does not end the stream. Its silence ends the connection.
+// The stream of a peer whose host has vanished does not end. Its silence ends the connection.
 func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
 	const idle = 50 * time.Millisecond
 	silent, err := net.Listen("tcp", loopback)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, silent.Close()) })
 	a, r := start(t, "a", transport.Options{IdleTimeout: idle})
-	go func() { // b answers the handshakes, and says nothing more
+	go func() { // b answers the handshakes, and sends nothing more
 		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
 			_, _ = conn.Read(make([]byte, 1024))
 			_, _ = conn.Write(transport.EncodeHello(raft.Hello{
@@ -282,7 +282,7 @@ func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
 	r.AwaitLost(t, "b", false)
 }
 
-// A member that beats seldom is not given up by one that is set to less patience.
+// A member with a short IdleTimeout does not give up a member that beats less often.
 func TestBeats_OfTwoIdleTimeoutsTheLongerOneHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{IdleTimeout: time.Minute})
@@ -340,7 +340,7 @@ func TestClose_LeavesNoGoroutine(t *testing.T) {
 	assert.Zero(t, tcps[0].Stats().Inbound)
 }
 
-// goroutinesOfTransport returns the stacks of the goroutines that run methods of the package.
+// goroutinesOfTransport returns the stacks of goroutines that run methods of the package.
 func goroutinesOfTransport() []string {
 	var all bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
@@ -353,7 +353,7 @@ func goroutinesOfTransport() []string {
 	return ours
 }
 
-// One member sends to another over loopback, in batches as a busy leader does.
+// One member sends to another over loopback, in batches like those of a busy leader.
 func BenchmarkTCP_Send(b *testing.B) {
 	for _, row := range []struct {
 		name  string
@@ -393,7 +393,7 @@ func BenchmarkTCP_Send(b *testing.B) {
 	}
 }
 
-// counting is a Handler that only counts what it receives.
+// counting is a Handler that only counts received messages.
 type counting struct {
 	*transporttest.Recorder
 	got *atomic.Int64

@@ -13,21 +13,21 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// IdentityURI returns the URI that a member's certificate carries as a subject alternative name,
+// IdentityURI returns the URI that a member's certificate carries as a subject alternative name:
 // raft://<cluster name>/<member id>. A certificate cannot contain a cluster name that is not a valid host name.
 func IdentityURI(cluster string, id raft.NodeID) *url.URL {
 	return &url.URL{Scheme: "raft", Host: cluster, Path: "/" + string(id)}
 }
 
-// checkTLS returns what is wrong with Options.TLS. It refuses fields that could not mean what they say; inboundTLS and
-// outboundTLS enforce the rest. SECURITY.md lists all of them.
+// checkTLS returns the faults of Options.TLS. It refuses fields that could not have their usual effect;
+// inboundTLS and outboundTLS enforce the rest. SECURITY.md lists all fields.
 func checkTLS(c *tls.Config) (errs []error) {
 	if c == nil {
 		return nil
 	}
 	served := len(c.Certificates) > 0 || c.GetCertificate != nil || c.GetConfigForClient != nil
 	sent := len(c.Certificates) > 0 || c.GetClientCertificate != nil
-	const noECH = "members send no server name that it could hide, and it would decide who is verified"
+	const noECH = "members send no server name to hide, and encrypted hellos change which peer is verified"
 	for _, f := range []struct {
 		name   string
 		wrong  bool
@@ -47,14 +47,14 @@ func checkTLS(c *tls.Config) (errs []error) {
 	return errs
 }
 
-// inboundTLS returns a copy of c that verifies every caller, whatever c and its callbacks say. The authorities are those of
-// c or, if it names none, the given ones.
+// inboundTLS returns a copy of c that verifies every caller, whatever c and its callbacks say. The authorities
+// are those in c or, if c names none, the given ones.
 func inboundTLS(c *tls.Config, authorities *x509.CertPool) *tls.Config {
 	c = c.Clone()
 	c.MinVersion = tls.VersionTLS13
 	c.ClientAuth = tls.RequireAndVerifyClientCert
 	c.ClientCAs = cmp.Or(c.ClientCAs, c.RootCAs, authorities)
-	c.SessionTicketsDisabled = true // a resumed session would prove what was true when it began
+	c.SessionTicketsDisabled = true // a resumed session would prove only what was true when it began
 	c.GetCertificate = alwaysAsked(c)
 	if choose := c.GetConfigForClient; choose != nil {
 		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -72,8 +72,8 @@ func inboundTLS(c *tls.Config, authorities *x509.CertPool) *tls.Config {
 	return c
 }
 
-// alwaysAsked makes c ask its GetCertificate about every caller, and returns it. With Certificates, crypto/tls asks it only
-// about callers that name the server, which members do not.
+// alwaysAsked changes c so that its GetCertificate is called for every caller, and returns that function. If
+// Certificates is set, crypto/tls calls it only for callers that name the server, which members do not.
 func alwaysAsked(c *tls.Config) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	ask, otherwise := c.GetCertificate, c.Certificates
 	if ask == nil || len(otherwise) == 0 {
@@ -97,7 +97,7 @@ func alwaysAsked(c *tls.Config) func(*tls.ClientHelloInfo) (*tls.Certificate, er
 func outboundTLS(c *tls.Config) *tls.Config {
 	c = c.Clone()
 	c.MinVersion = tls.VersionTLS13
-	c.ClientSessionCache = nil // a resumed session would prove what was true when it began
+	c.ClientSessionCache = nil // a resumed session would prove only what was true when it began
 	// This skips the comparison of host names. verifyChain verifies the chain, and identify compares the
 	// identity after the Hello.
 	c.InsecureSkipVerify = true
@@ -141,17 +141,17 @@ func verifyChain(state tls.ConnectionState, c *tls.Config) ([][]*x509.Certificat
 
 // clock returns the time at which certificates must be valid.
 func clock(c *tls.Config) time.Time {
-	if c != nil && c.Time != nil { // a connection of a DialFunc may have a TLS of its own
+	if c != nil && c.Time != nil { // without Options.TLS, a DialFunc may return a TLS connection
 		return c.Time()
 	}
 	return time.Now()
 }
 
-// alertExpired is the text of the alert that crypto/tls sends for a certificate that has expired or is not valid yet.
+// alertExpired is the text of the alert that crypto/tls sends if a certificate has expired or is not valid yet.
 var alertExpired = tls.AlertError(45).Error()
 
-// explainTLS returns the error of a TLS handshake. If a certificate is outside its time, the error says on which side of it:
-// crypto/tls and its alert call a certificate that is not valid yet expired.
+// explainTLS explains the error of a TLS handshake. crypto/tls and its alert say that a certificate has expired
+// even if it is not valid yet; the returned error says which of the two is true.
 func explainTLS(err error, c *tls.Config) error {
 	var invalid x509.CertificateInvalidError
 	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
@@ -181,6 +181,6 @@ func (o Options) verifyIdentity(cluster string, id raft.NodeID, state tls.Connec
 			return nil
 		}
 	}
-	err := fmt.Errorf("its URIs are %v; it must carry %s", state.PeerCertificates[0].URIs, want)
+	err := fmt.Errorf("its URIs are %v, but it must carry %s", state.PeerCertificates[0].URIs, want)
 	return &CertificateError{Member: id, Err: err}
 }

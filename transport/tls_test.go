@@ -53,7 +53,7 @@ func (a *authority) config(t *testing.T, uris ...*url.URL) *tls.Config {
 	return a.configBetween(t, time.Time{}, time.Now().Add(time.Hour), uris...)
 }
 
-// configBetween is config with a certificate that is valid from the one time to the other.
+// configBetween is config with a certificate that is valid from `from` to `until`.
 func (a *authority) configBetween(t *testing.T, from, until time.Time, uris ...*url.URL) *tls.Config {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -108,8 +108,8 @@ func TestTLS_CertificateMustNameItsMember(t *testing.T) {
 			b, _ := start(t, "b", ca.member(t, "test", "b"))
 			a, r := start(t, "a", row.caller)
 			a.Connect(at("b", b.Addr().String()))
-			assert.Equal(t, raft.RejectCertificate, r.AwaitRefused(t, "b").Refusal.Reason)
-			assert.Positive(t, b.Stats().Refused[raft.RejectCertificate])
+			assert.Equal(t, raft.RejectCertificate, r.AwaitRejected(t, "b").Rejection.Reason)
+			assert.Positive(t, b.Stats().Rejected[raft.RejectCertificate])
 		})
 		t.Run("an acceptor's "+row.rule, func(t *testing.T) {
 			a, _ := start(t, "a", row.caller)
@@ -152,13 +152,13 @@ func TestTLS_CallerWithoutACertificateIsTurnedAway(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { _ = conn.Close() }()
 			client := tls.Client(conn, config)
-			if err = client.Handshake(); err == nil { // a client of TLS 1.3 is told with the first read
+			if err = client.Handshake(); err == nil { // a client of TLS 1.3 learns of it at its first read
 				_, err = client.Read(make([]byte, 1))
 			}
 			var alert *net.OpError
 			require.ErrorAs(t, err, &alert)
 			assert.Equal(t, "remote error", alert.Op)
-			_, err = io.ReadAll(conn) // it has counted before it closes
+			_, err = io.ReadAll(conn) // the acceptor counts before it closes
 			require.NoError(t, err)
 			assert.Equal(t, before+1, b.Stats().TLSFailed)
 		})
@@ -202,13 +202,13 @@ func TestTLS_VerifyPeerReplacesTheRule(t *testing.T) {
 	r.AwaitUp(t, "b")
 	c, r := start(t, "c", allow(transport.Options{TLS: ca.config(t)}))
 	c.Connect(at("b", b.Addr().String()))
-	// It is rejected, too, but does not believe a rejection by a peer that it does not trust.
+	// The caller is rejected, too, but ignores a rejection by a peer that it does not trust.
 	r.AwaitLost(t, "b", false)
 	require.ErrorIs(t, c.Peer(firstOf("b")).Err, refuse)
 }
 
 // A read that ends after half of the timeout without bytes leaves a TLS connection intact.
-func TestTLS_SilenceForMostOfTheTimeoutIsNoHarm(t *testing.T) {
+func TestTLS_SilenceForMostOfTheTimeoutDoesNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		authority := newAuthority(t)
 		n := newPipeNetwork(transport.Options{})
@@ -222,7 +222,7 @@ func TestTLS_SilenceForMostOfTheTimeoutIsNoHarm(t *testing.T) {
 			return tcp, r
 		}
 		a, r := open("a", 4*time.Second)
-		b, _ := open("b", 12*time.Second) // answers every three seconds
+		b, _ := open("b", 12*time.Second) // b answers every three seconds
 		a.Connect(at("b", "b"))
 		r.AwaitUp(t, "b")
 		time.Sleep(10 * time.Minute)

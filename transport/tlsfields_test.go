@@ -19,13 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tlsField is what a field of tls.Config means in Options.TLS.
+// tlsField describes the effect of a field of tls.Config in Options.TLS.
 type tlsField struct {
-	weaken  func(*tls.Config) // as far as the field can; nil: it cannot change who is verified
+	weaken  func(*tls.Config) // weakens TLS as far as the field can; nil: the field does not affect which peers are verified
 	refused bool
 }
 
-// tlsFields are all fields of tls.Config.
+// tlsFields has all fields of tls.Config.
 var tlsFields = map[string]tlsField{
 	"Rand": {}, "NameToCertificate": {}, "NextProtos": {}, "CipherSuites": {}, "PreferServerCipherSuites": {},
 	"CurvePreferences": {}, "DynamicRecordSizingDisabled": {}, "KeyLogWriter": {},
@@ -77,7 +77,7 @@ var tlsFields = map[string]tlsField{
 	}},
 }
 
-// A later version of Go may add a field. Then decide what it means here, and say so in SECURITY.md.
+// A later version of Go may add a field. Then decide on its meaning here, and document it in SECURITY.md.
 func TestTLS_EveryFieldHasAMeaning(t *testing.T) {
 	page, err := os.ReadFile("../SECURITY.md")
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestTLS_NoFieldLetsAStrangerIn(t *testing.T) {
 			b, fromB := start(t, "b", opts)
 			a, fromA := start(t, "a", transport.Options{TLS: &tls.Config{
 				RootCAs: ca.pool, Certificates: []tls.Certificate{*forged},
-				// Unlike Certificates, this is sent whatever authorities the acceptor asks for.
+				// Unlike Certificates, this certificate is sent whatever authorities the acceptor asks for.
 				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return forged, nil },
 			}})
 			a.Connect(at("b", b.Addr().String()))
@@ -134,7 +134,7 @@ func TestTLS_NoFieldLetsAStrangerIn(t *testing.T) {
 	}
 }
 
-// The caller's own checks get what they need, on both sides, and what they refuse is refused.
+// The caller's own callbacks get what they need, on both sides, and can reject a peer.
 func TestTLS_CallbacksSeeVerifiedChainsAndMayRefuse(t *testing.T) {
 	ca := newAuthority(t)
 	revoked := errors.New("revoked")
@@ -173,7 +173,7 @@ func TestTLS_CallbacksSeeVerifiedChainsAndMayRefuse(t *testing.T) {
 			require.ErrorIs(t, b.Peer(firstOf("c")).Err, revoked)
 			c.Connect(at("b", b.Addr().String()))
 			if name == "VerifyPeer" {
-				assert.Equal(t, raft.RejectCertificate, fromC.AwaitRefused(t, "b").Refusal.Reason)
+				assert.Equal(t, raft.RejectCertificate, fromC.AwaitRejected(t, "b").Rejection.Reason)
 			} else {
 				fromC.AwaitLost(t, "b", false)
 			}
@@ -181,7 +181,7 @@ func TestTLS_CallbacksSeeVerifiedChainsAndMayRefuse(t *testing.T) {
 	}
 }
 
-// Certificates change under members that run, and then the authority of callers does.
+// Certificates change while members run, and then the authority of callers changes.
 func TestTLS_CertificatesAndAuthorityRotate(t *testing.T) {
 	old, next := newAuthority(t), newAuthority(t)
 	both := x509.NewCertPool()
@@ -218,7 +218,7 @@ func TestTLS_CertificatesAndAuthorityRotate(t *testing.T) {
 	b.Connect(at("a", a.Addr().String()))
 	fromB.AwaitUp(t, "a")
 
-	modern, fromModern := start(t, "c", next.member(t, "test", "c")) // it trusts the next authority alone
+	modern, fromModern := start(t, "c", next.member(t, "test", "c")) // it trusts only the next authority
 	modern.Connect(at("a", a.Addr().String()))
 	fromModern.AwaitUp(t, "a")
 	outdated, fromOutdated := start(t, "c", transport.Options{TLS: &tls.Config{
@@ -248,7 +248,7 @@ func TestTLS_SessionsAreNeverResumed(t *testing.T) {
 		assert.False(t, conn.ConnectionState().DidResume)
 		_, err = conn.Write(make([]byte, 64)) // this begins no handshake of ours
 		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, conn) // here a client would read its ticket
+		_, err = io.Copy(io.Discard, conn) // a client would read its session ticket here
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
 	}
@@ -263,7 +263,7 @@ func (c forbiddenCache) Get(string) (*tls.ClientSessionState, bool) {
 }
 func (c forbiddenCache) Put(string, *tls.ClientSessionState) { c.t.Error("a session is kept") }
 
-// Both sides go by the clock in the options.
+// Both sides use the clock in the options.
 func TestTLS_TimeOfTheOptionsCounts(t *testing.T) {
 	ca := newAuthority(t)
 	past := time.Now().Add(-24 * time.Hour)
@@ -278,7 +278,7 @@ func TestTLS_TimeOfTheOptionsCounts(t *testing.T) {
 	r.AwaitUp(t, "b")
 }
 
-func TestTLS_ACertificateOutsideItsTimeIsToldAsSuch(t *testing.T) {
+func TestTLS_TheErrorSaysHowACertificateIsOutsideItsTime(t *testing.T) {
 	ca, now := newAuthority(t), time.Now()
 	for _, row := range []struct {
 		name        string
@@ -286,7 +286,7 @@ func TestTLS_ACertificateOutsideItsTimeIsToldAsSuch(t *testing.T) {
 		told, not   string
 	}{
 		{"not yet valid", now.Add(30 * time.Minute), now.Add(time.Hour), "is not valid before", "expired"},
-		{"expired", now.Add(-time.Hour), now.Add(-time.Minute), "has expired at", "not yet"},
+		{"expired", now.Add(-time.Hour), now.Add(-time.Minute), "expired at", "not yet"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			lines := make(logLines, 16)
@@ -315,7 +315,7 @@ func TestTLS_ACertificateOutsideItsTimeIsToldAsSuch(t *testing.T) {
 	}
 }
 
-// logLines are the first lines of a log.
+// logLines receives the first lines of a log.
 type logLines chan string
 
 func (l logLines) Write(b []byte) (int, error) {

@@ -11,8 +11,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A caller proves who it is with the last bytes of its handshake. Until then everybody who reaches the port could
-// be a member. So their number is bounded, and the caller that looks least like a member is closed first.
+// A caller proves who it is with the last bytes of its handshake. Until then, it could be anybody who can reach
+// the port. So the number of unfinished handshakes is bounded, and the caller that looks least like a member is
+// closed first.
 
 // waiting holds the inbound connections whose handshake is not finished.
 type waiting struct {
@@ -21,12 +22,12 @@ type waiting struct {
 	mu      sync.Mutex
 	classes [classes]list.List // of *caller, oldest first
 	count   int
-	homes   map[raft.Peer][]netip.Addr // where each contact was dialed lately, the latest first
+	homes   map[raft.Peer][]netip.Addr // where each contact was dialed recently, latest first
 }
 
-// The classes of callers, by stage. Callers from a member's address are above all others. The callers of a flood
-// send nothing, or nothing valid, and stay in low classes. They share a class with members for long only if they
-// come from a member's address, for instance on the same machine.
+// The classes of callers, by stage. Callers from a member's address are above all others. The callers of a
+// flood send nothing, or nothing valid, and stay in low classes. A member soon leaves those classes, unless the
+// flood comes from a member's address, for instance on the same machine.
 const (
 	stageSilent  = iota // nothing has arrived
 	stageSpoken         // its first byte has arrived
@@ -36,7 +37,7 @@ const (
 	classes = 2 * stages
 )
 
-// homesMax bounds how many addresses of one member are remembered.
+// homesMax bounds the remembered addresses of one member.
 const homesMax = 4
 
 // caller is an inbound connection whose handshake is not finished.
@@ -44,13 +45,13 @@ type caller struct {
 	net.Conn
 	of      *waiting
 	turns   *turns // of TLS; nil before and after its handshake
-	working bool   // holds a turn
+	hasTurn bool
 	greeted bool   // TLS has answered its first message
-	head    []byte // read ahead
+	head    []byte // bytes read ahead
 
 	home  bool          // it calls from a member's address
 	class int           // guarded by of.mu
-	at    *list.Element // guarded by of.mu; nil once it left
+	at    *list.Element // guarded by of.mu; nil once the caller has left
 }
 
 // enter adds a connection. If there are too many, it closes another one and reports crowded.
@@ -72,8 +73,8 @@ func (w *waiting) enter(conn net.Conn) (c *caller, crowded bool) {
 }
 
 // least returns the oldest caller of the lowest class that holds its share of the places. A class with fewer
-// callers is not the one that fills them, and a new caller needs a moment to leave the lowest class. If no place
-// is free, some class holds its share. It is called with mu held.
+// callers is not the one that fills the places, and a new caller needs a moment to leave the lowest class. If
+// no place is free, some class holds its share. It is called with mu held.
 func (w *waiting) least() *caller {
 	i := 0
 	for w.classes[i].Len()*classes < w.countMax {
@@ -82,7 +83,7 @@ func (w *waiting) least() *caller {
 	return w.classes[i].Front().Value.(*caller)
 }
 
-// leave removes the caller. It is called with of.mu held, and is idempotent.
+// leave removes the caller. It is idempotent, and is called with of.mu held.
 func (c *caller) leave() {
 	if c.at != nil {
 		c.of.classes[c.class].Remove(c.at)
@@ -91,7 +92,7 @@ func (c *caller) leave() {
 	}
 }
 
-// gone is leave without of.mu.
+// gone calls leave with of.mu held.
 func (c *caller) gone() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -110,7 +111,7 @@ func (c *caller) reach(stage int) {
 	}
 }
 
-// closeAll closes all of them.
+// closeAll closes all callers.
 func (w *waiting) closeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +128,7 @@ func (w *waiting) size() int {
 	return w.count
 }
 
-// isHome reports whether a member was dialed lately at that IP address. It is called with mu held.
+// isHome reports whether a member was dialed at that IP address recently. It is called with mu held.
 func (w *waiting) isHome(remote net.Addr) bool {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
@@ -144,7 +145,7 @@ func (w *waiting) isHome(remote net.Addr) bool {
 	return false
 }
 
-// dialing remembers where a contact is dialed; address is a resolved "host:port".
+// dialing records where a contact is dialed; address is a resolved "host:port".
 func (w *waiting) dialing(p raft.Peer, address string) {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -162,8 +163,8 @@ func (w *waiting) dialing(p raft.Peer, address string) {
 	w.homes[p] = kept
 }
 
-// keepOnly forgets the addresses of contacts that are no longer named. Those of an open contact stay as long as its id is
-// named: another contact may have taken over its connection.
+// keepOnly forgets the addresses of contacts that are no longer named. It keeps the addresses of an open
+// contact while any contact of the same id is named: that contact may have taken over the connection.
 func (w *waiting) keepOnly(named map[raft.Peer]bool) {
 	ids := make(map[raft.NodeID]bool, len(named))
 	for p := range named {
@@ -178,10 +179,10 @@ func (w *waiting) keepOnly(named map[raft.Peer]bool) {
 	}
 }
 
-// peerKey is the context key of a dial for the dialed peer.
+// peerKey is the key of the dialed peer in the context of a dial.
 type peerKey struct{}
 
-// await waits for the first byte. The memory for a handshake is only allocated then.
+// await waits for the first byte. Only then does the handshake allocate memory.
 func (c *caller) await() error {
 	head := make([]byte, 1)
 	n, err := c.Conn.Read(head)
@@ -193,7 +194,7 @@ func (c *caller) await() error {
 	return err
 }
 
-// Read gives the turn back while it waits.
+// Read gives up the turn while it waits.
 func (c *caller) Read(b []byte) (int, error) {
 	if len(c.head) > 0 {
 		n := copy(b, c.head)
@@ -203,13 +204,13 @@ func (c *caller) Read(b []byte) (int, error) {
 	if c.turns == nil {
 		return c.Conn.Read(b)
 	}
-	c.rest()
+	c.giveTurn()
 	n, err := c.Conn.Read(b)
-	c.work()
+	c.takeTurn()
 	return n, err
 }
 
-// Write gives the turn back while it waits.
+// Write gives up the turn while it waits.
 func (c *caller) Write(b []byte) (int, error) {
 	if c.turns == nil {
 		return c.Conn.Write(b)
@@ -218,48 +219,48 @@ func (c *caller) Write(b []byte) (int, error) {
 		c.greeted = true
 		c.reach(stageGreeted)
 	}
-	c.rest()
+	c.giveTurn()
 	n, err := c.Conn.Write(b)
-	c.work()
+	c.takeTurn()
 	return n, err
 }
 
-// shake runs the TLS handshake. It holds a turn while it computes, but not while it waits for the network.
-func (c *caller) shake(secure *tls.Conn, t *turns) error {
+// handshakeTLS runs the TLS handshake. It holds a turn while it computes, but not while it waits for the network.
+func (c *caller) handshakeTLS(secure *tls.Conn, t *turns) error {
 	c.turns = t
 	err := secure.Handshake()
-	c.rest()
+	c.giveTurn()
 	c.turns = nil
 	return err
 }
 
-func (c *caller) work() {
-	if !c.working {
+func (c *caller) takeTurn() {
+	if !c.hasTurn {
 		c.turns.take(c.greeted || c.home)
-		c.working = true
+		c.hasTurn = true
 	}
 }
 
-func (c *caller) rest() {
-	if c.working {
-		c.working = false
+func (c *caller) giveTurn() {
+	if c.hasTurn {
+		c.hasTurn = false
 		c.turns.give()
 	}
 }
 
-// turns bounds how many TLS handshakes compute at the same time. A handshake costs a signature, and thousands at
-// once would keep the processors from all other work. Handshakes from members' addresses, and those that have
-// begun, come first.
+// turns bounds the number of TLS handshakes that compute at the same time. A handshake costs a signature, and
+// thousands at once would keep the processors from all other work. Handshakes from members' addresses, and
+// those that have begun, come first.
 type turns struct {
 	mu     sync.Mutex
 	free   int
-	queues [2]list.List // of chan struct{}, first come first served; the first queue before the second
+	queues [2]list.List // of chan struct{}, first in, first out; queues[0] goes first
 }
 
 // newTurns returns turns for half of the processors, at least one.
 func newTurns() *turns { return &turns{free: max(1, runtime.GOMAXPROCS(0)/2)} }
 
-// take waits for a turn, which ends with give. A turn is short: it is never held while waiting for the network.
+// take waits for a turn, which ends with give. A turn is short: nobody holds one while waiting for the network.
 func (t *turns) take(first bool) {
 	t.mu.Lock()
 	if t.free > 0 {

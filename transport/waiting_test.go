@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// callerFrom is a connection that only has a remote address and records whether it was closed.
+// callerFrom is a connection that has only a remote address, and records whether it was closed.
 type callerFrom struct {
 	net.Conn
 	host   string
@@ -24,18 +24,18 @@ func (c *callerFrom) Close() error         { c.closed = true; return nil }
 func TestWaiting_WhoLooksLeastLikeAMemberMakesRoom(t *testing.T) {
 	for _, row := range []struct {
 		rule        string
-		member      string // its address
+		member      string // address of the member that calls
 		memberStage int
 		flood       string
 		floodStage  int
 	}{
-		{"its address is one of a member", "10.0.0.2", stageSilent, "10.9.9.9", stageSilent},
-		{"whatever the others have said", "10.0.0.2", stageSilent, "10.9.9.9", stageGreeted},
-		{"on one machine: it has said something", "10.0.0.2", stageSpoken, "10.0.0.2", stageSilent},
-		{"from anywhere: it has said something", "10.0.0.3", stageSpoken, "10.9.9.9", stageSilent},
-		{"from anywhere: it greets", "10.0.0.3", stageGreeted, "10.9.9.9", stageSpoken},
+		{"the address is that of a member", "10.0.0.2", stageSilent, "10.9.9.9", stageSilent},
+		{"the address is that of a member, even if others have sent more", "10.0.0.2", stageSilent, "10.9.9.9", stageGreeted},
+		{"on one machine: it has sent something", "10.0.0.2", stageSpoken, "10.0.0.2", stageSilent},
+		{"from anywhere: it has sent something", "10.0.0.3", stageSpoken, "10.9.9.9", stageSilent},
+		{"from anywhere: it has begun TLS", "10.0.0.3", stageGreeted, "10.9.9.9", stageSpoken},
 		{"from anywhere: it has a certificate", "10.0.0.3", stageProven, "10.9.9.9", stageGreeted},
-		{"who has just come is given a moment", "10.0.0.3", stageSilent, "10.9.9.9", stageSpoken},
+		{"a new caller is given a moment", "10.0.0.3", stageSilent, "10.9.9.9", stageSpoken},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			const countMax = 64
@@ -73,7 +73,7 @@ func TestWaiting_AddressesOfMembersThatAreNotNamedAreForgotten(t *testing.T) {
 	assert.False(t, w.isHome(&net.UnixAddr{}))
 	w.dialing(raft.Peer{ID: "b"}, "10.0.0.9:1")
 	w.keepOnly(map[raft.Peer]bool{bob: true})
-	assert.Len(t, w.homes, 2, "an open contact was dialed there whose connection another one may have taken over")
+	assert.Len(t, w.homes, 2, "another contact may have taken over the connection of this open contact")
 	w.keepOnly(map[raft.Peer]bool{alice: true})
 	assert.Empty(t, w.homes)
 }

@@ -6,18 +6,18 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// wireMessage is the wire form of a message: the fields of all bodies side by side. Most are absent from the
-// wire when they are zero. The tags are for go-msgpack, which decodes the forms that this version does not write; the
-// method fields repeats them.
+// wireMessage is the wire form of a message: the fields of all bodies side by side. A field that is zero is
+// absent from the wire, with few exceptions. The tags are for go-msgpack, which decodes the forms that this
+// version does not write; the method fields repeats the tags.
 //
-// For a new field:
-//   - It is absent when it is zero (omitempty), so zero must mean what its absence has meant so far.
-//   - Members that do not know it skip it. What they must not ignore needs a later protocol version (see ours in
-//     transport/handshake.go).
-//   - Keys, their types, and the numbers of frame types and of enumerations are never changed or reused.
-//   - It needs a line in fields, in the order of the keys: TestWire_EveryFieldIsWrittenAndReadAsByMsgpack finds each
-//     field by reflection and fails without the line. Declare it in the body, in message.go of package raft; setBody,
-//     setElectionBody or setSnapshotBody writes it, body, electionBody or snapshotBody reads it.
+// To add a field:
+//   - It is absent when it is zero (omitempty). So zero must mean the same as the field's absence meant before.
+//   - Members that do not know the field skip it. A field that they must not ignore needs a new protocol version (see
+//     ours in transport/handshake.go).
+//   - Never change or reuse keys, their types, or the numbers of frame types and enumerations.
+//   - Add a line to the method fields, in the order of the keys: TestWire_EveryFieldIsWrittenAndReadAsByMsgpack finds
+//     each field by reflection and fails without the line. Declare the field in its body, in message.go of package raft.
+//     Write it in setBody, setElectionBody or setSnapshotBody; read it in body, electionBody or snapshotBody.
 type wireMessage struct {
 	From            []byte `codec:"f"`
 	FromIncarnation uint64 `codec:"fi"`
@@ -26,7 +26,7 @@ type wireMessage struct {
 	Cluster         []byte `codec:"c,omitempty"`
 	Term            uint64 `codec:"T,omitempty"`
 
-	StartCount uint64 `codec:"b,omitempty"` // with Counter: the RPCID in ID or Round
+	StartCount uint64 `codec:"b,omitempty"` // with Counter: the RPCID of the field ID or Round
 	Counter    uint64 `codec:"n,omitempty"`
 
 	List                    []byte `codec:"ls,omitempty"`
@@ -45,7 +45,7 @@ type wireMessage struct {
 	Index     uint64 `codec:"x,omitempty"`
 	Acked     uint64 `codec:"ak,omitempty"`
 
-	Wall int64 `codec:"w,omitempty"` // a clock, in nanoseconds since 1970
+	Wall int64 `codec:"w,omitempty"` // wall clock, in nanoseconds since 1970
 
 	Granted  bool   `codec:"g,omitempty"`
 	Transfer bool   `codec:"tr,omitempty"`
@@ -59,7 +59,7 @@ type wireMessage struct {
 	Hangs    bool   `codec:"fh,omitempty"`
 	Hindered uint8  `codec:"hd,omitempty"` // a raft.Hindrance
 
-	Snapshot []byte `codec:"s,omitempty"`  // what raft.Snapshot.Encode returns
+	Snapshot []byte `codec:"s,omitempty"`  // result of raft.Snapshot.Encode
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
 	At       uint64 `codec:"sa,omitempty"`
 	Size     uint64 `codec:"ss,omitempty"`
@@ -113,7 +113,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("x", &w.Index)
 }
 
-// reset makes every field zero and keeps the capacity of the byte slices.
+// reset sets every field to zero and keeps the capacity of the byte slices.
 func (w *wireMessage) reset() {
 	*w = wireMessage{
 		From: w.From[:0], To: w.To[:0], Cluster: w.Cluster[:0],
@@ -122,7 +122,7 @@ func (w *wireMessage) reset() {
 	}
 }
 
-// encode appends the message to buf, byte for byte as go-msgpack writes it with newHandle.
+// encode appends the message to buf. The bytes are the same as those of go-msgpack with newHandle.
 func (w *wireMessage) encode(buf []byte) []byte {
 	start := len(buf)
 	c := fieldCodec{buf: append(buf, msgpackFixMap), writing: true}
@@ -135,8 +135,8 @@ func (w *wireMessage) encode(buf []byte) []byte {
 	return slices.Insert(c.buf, start+1, 0, byte(c.count))
 }
 
-// decode decodes what encode writes. It leaves all other input to general, a decoder made with newHandle: other
-// orders and forms of the fields, fields that this version does not know, and malformed bytes.
+// decode decodes the output of encode. It leaves all other input to general, a decoder made with newHandle:
+// fields in other orders and forms, fields that this version does not know, and malformed bytes.
 func (w *wireMessage) decode(general *codec.Decoder, meta []byte) error {
 	w.reset()
 	if w.decodeOwn(meta) {
@@ -146,7 +146,7 @@ func (w *wireMessage) decode(general *codec.Decoder, meta []byte) error {
 	return decodeMeta(general, meta, w)
 }
 
-// decodeOwn decodes what encode wrote. For everything else it returns false and may leave w half filled.
+// decodeOwn decodes the output of encode. For any other input it returns false and may leave w half filled.
 func (w *wireMessage) decodeOwn(meta []byte) bool {
 	if len(meta) == 0 || meta[0]&^fixMapMax != msgpackFixMap {
 		return false

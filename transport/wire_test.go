@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// edges are the numbers at which msgpack changes to another form, and lengths the same for byte strings.
+// edges are the numbers at which msgpack changes to another form; lengths are the same for byte strings.
 var (
 	edges = []uint64{
 		0, 1, 31, 32, 33, 127, 128, 129, 255, 256, 32767, 32768, 32769, 65535, 65536, 1<<31 - 1, 1 << 31, 1<<31 + 1,
@@ -25,7 +25,8 @@ var (
 	lengths = []int{0, 1, 31, 32, 255, 256, 65535, 65536}
 )
 
-// setField sets one field of a wireMessage to the number, or to bytes of a length that the number selects.
+// setField sets one field of a wireMessage to the number, or to as many bytes as the number selects from
+// lengths.
 func setField(field reflect.Value, n uint64, lengths []int) {
 	switch field.Interface().(type) {
 	case uint64:
@@ -43,7 +44,7 @@ func setField(field reflect.Value, n uint64, lengths []int) {
 	}
 }
 
-// present returns the message with nil for empty bytes, since both mean that the field is absent.
+// present returns the message with nil for empty bytes: both mean that the field is absent.
 func present(w wireMessage) wireMessage {
 	fields := reflect.ValueOf(&w).Elem()
 	for i := range fields.NumField() {
@@ -54,7 +55,8 @@ func present(w wireMessage) wireMessage {
 	return w
 }
 
-// general is the decoder to which wireMessage.decode leaves other forms; encodeGeneral is the encoder beside it.
+// general is the decoder of the forms that wireMessage.decode does not read itself; encodeGeneral is its
+// encoder.
 var general = codec.NewDecoderBytes(nil, newHandle())
 
 func encodeGeneral(w *wireMessage) (meta []byte) {
@@ -65,7 +67,7 @@ func encodeGeneral(w *wireMessage) (meta []byte) {
 
 var generalEncoder = codec.NewEncoderBytes(new([]byte), newHandle())
 
-// sameBothWays checks that a message is encoded as go-msgpack encodes it, and decoded as go-msgpack decodes it.
+// sameBothWays checks that a message is encoded and decoded as go-msgpack does it.
 func sameBothWays(t *testing.T, w, used *wireMessage) {
 	t.Helper()
 	want := encodeGeneral(w)
@@ -82,7 +84,7 @@ func TestWire_EveryFieldIsWrittenAndReadAsByMsgpack(t *testing.T) {
 	var used wireMessage
 	for i := range reflect.TypeFor[wireMessage]().NumField() {
 		for _, n := range edges {
-			for _, sign := range []uint64{1, math.MaxUint64} { // as -1, for those that have a sign
+			for _, sign := range []uint64{1, math.MaxUint64} { // MaxUint64 is -1 for signed fields
 				w := wireMessage{From: []byte("a"), To: []byte("b")}
 				setField(reflect.ValueOf(&w).Elem().Field(i), sign*n, lengths)
 				sameBothWays(t, &w, &used)
@@ -108,7 +110,8 @@ func TestWire_AnyMessageIsWrittenAndReadAsByMsgpack(t *testing.T) {
 	}
 }
 
-// Messages of members are decoded without go-msgpack: otherwise decoding would be slow, and nobody would notice.
+// Messages of members are decoded without go-msgpack. Otherwise decoding would be slow, and nobody would
+// notice.
 func TestWire_WhatMembersSendIsReadByHand(t *testing.T) {
 	for _, m := range transporttest.Messages(alice, bob) {
 		frame, err := EncodeMessage(m)
@@ -120,7 +123,7 @@ func TestWire_WhatMembersSendIsReadByHand(t *testing.T) {
 	}
 }
 
-// readsAsMsgpackDoes checks that both decoders read the same from meta, or both refuse it.
+// readsAsMsgpackDoes checks that both decoders read the same from meta, or that both refuse it.
 func readsAsMsgpackDoes(t *testing.T, meta []byte, used *wireMessage) {
 	t.Helper()
 	var read wireMessage
@@ -135,8 +138,7 @@ func readsAsMsgpackDoes(t *testing.T, meta []byte, used *wireMessage) {
 	require.True(t, reflect.DeepEqual(present(read), present(*used)), "%x", meta)
 }
 
-// A message that is truncated, extended or changed by a byte is read as go-msgpack reads it, or refused if
-// go-msgpack refuses it.
+// If a message is truncated, extended or changed by a byte, both decoders read the same, or both refuse it.
 func TestWire_DamageIsReadAsByMsgpack(t *testing.T) {
 	var used wireMessage
 	for _, whole := range wireSeeds(t) {
@@ -192,7 +194,7 @@ func FuzzWire(f *testing.F) {
 	})
 }
 
-// The lengths that a peer declares do not decide how much is allocated.
+// The lengths that a peer declares do not determine how much is allocated.
 func TestWire_LengthsThatLieTakeNoMemory(t *testing.T) {
 	for _, row := range []string{
 		"\x81\xa1f\xc6\xff\xff\xff\xff", "\x81\xa1f\xc6\x7f\xff\xff\xff", "\x81\xa1f\xc5\xff\xff", "\x81\xa2ls\xc4\xff",
@@ -209,7 +211,7 @@ func TestWire_LengthsThatLieTakeNoMemory(t *testing.T) {
 	}
 }
 
-// Decoding the next message does not change the one before, and takes nothing from it.
+// Decoding a message does not change the message before, and takes nothing from it.
 func TestWire_NothingIsKeptOfTheMessageBefore(t *testing.T) {
 	d := newDecoder()
 	var frames [][]byte

@@ -163,7 +163,7 @@ func TestEndToEnd_AStrangerOnTheRaftPortIsLoggedAndChangesNothing(t *testing.T) 
 	require.NoError(t, err)
 	_, _ = io.Copy(io.Discard, stranger) // until the server closes or resets the connection
 	require.Eventually(t, func() bool {
-		return strings.Contains(c.LogTail(leader.ID), "inbound connection was not let in")
+		return strings.Contains(c.LogTail(leader.ID), "inbound connection was not accepted")
 	}, patience, poll)
 	c.write()
 }

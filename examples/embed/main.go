@@ -1,5 +1,5 @@
-// Command embed is a replicated counter: three members, here in one process, each with its own data
-// on disk and its own port. In your service each process starts one of them.
+// Command embed is a replicated counter with three members, each with its own data on disk and its own port. Here all
+// of them run in one process; in your service each process starts one.
 package main
 
 import (
@@ -60,7 +60,7 @@ func start(ctx context.Context, id raft.NodeID, dir string, t *transport.TCP, in
 func count(ctx context.Context, leader, other *node.Node) (uint64, error) {
 	result, err := leader.Propose(ctx, []byte("+")) // returns once a majority has stored it and the leader has applied it
 	if err != nil {
-		return 0, err // errors.Is(err, node.ErrOutcomeUnknown): it may have been applied
+		return 0, err // errors.Is(err, node.ErrOutcomeUnknown): the command may have been applied
 	}
 	_, err = other.ReadIndex(ctx) // from here on, the state of this member includes the command
 	return binary.BigEndian.Uint64(result.Data), err

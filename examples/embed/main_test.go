@@ -24,7 +24,8 @@ const (
 	partEnd    = "\n// run starts "
 )
 
-// between returns what is before, between and behind the two marks; the first mark belongs to the middle, the second one to the rest.
+// between splits the file at two marks. The first mark belongs to the middle part, the second one to the last
+// part.
 func between(t *testing.T, file, begin, end string) (before, middle, after string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -37,7 +38,8 @@ func between(t *testing.T, file, begin, end string) (before, middle, after strin
 	return string(text[:at]), string(text[at : at+length]), string(text[at+length:])
 }
 
-// The Go code in the README is the part of this program that matters, byte for byte: from the state machine to its use.
+// The Go code in the README is the important part of this program, byte for byte: from the state machine to its
+// use.
 func TestREADME_ShowsAPartOfThisProgram(t *testing.T) {
 	_, part, _ := between(t, "main.go", partBegin, partEnd)
 	before, shown, after := between(t, readme, blockBegin, blockEnd)
@@ -45,7 +47,7 @@ func TestREADME_ShowsAPartOfThisProgram(t *testing.T) {
 		require.NoError(t, os.WriteFile(readme, []byte(before+blockBegin+part+after), 0o644))
 		return
 	}
-	assert.Equal(t, blockBegin+part, shown, "README and example differ; make fix copies the part of the example")
+	assert.Equal(t, blockBegin+part, shown, "README and example differ; make fix copies the example into the README")
 }
 
 func TestCounter_IsAStateMachine(t *testing.T) {

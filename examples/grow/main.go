@@ -1,6 +1,6 @@
-// Command grow lets a cluster of one member grow to three and to five, and shrink to three and to one again, while it is
-// written to all the time. No write that was acknowledged is lost. "raftkv members add" and "remove" do the same for the demo
-// store.
+// Command grow lets a cluster of one member grow to three and to five members, and shrink to three and to one
+// again, under constant writes. No acknowledged write is lost. "raftkv members add" and "raftkv members remove"
+// do the same for the demo store.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// writesBetween is how many writes are acknowledged between two changes.
+// writesBetween is the number of writes that are acknowledged between two changes.
 const writesBetween = 100
 
 func run(ctx context.Context, dir string, out io.Writer) (err error) {
@@ -26,7 +26,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 	if err := cluster.Bootstrap(ctx, "n1"); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "n1 is a cluster of its own")
+	fmt.Fprintln(out, "n1 is a cluster of one member")
 	load := cluster.Load(ctx)
 	for _, id := range []raft.NodeID{"n2", "n3", "n4", "n5"} {
 		if err := add(ctx, cluster, id, out); err != nil {
@@ -36,7 +36,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 			return err
 		}
 	}
-	for _, id := range []raft.NodeID{"n1", "n2", "n3", "n4"} { // one of them leads at first
+	for _, id := range []raft.NodeID{"n1", "n2", "n3", "n4"} { // at least one of them is the leader when it is removed
 		if err := remove(ctx, cluster, id, out); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 	if _, err := load.Check(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "every write that was acknowledged is there")
+	fmt.Fprintln(out, "every acknowledged write is there")
 	return nil
 }
 
@@ -71,7 +71,7 @@ func add(ctx context.Context, c *machines.Cluster, id raft.NodeID, out io.Writer
 	return nil
 }
 
-// remove removes a member, which may be the leader: then it hands its leadership over. The member ends by itself when it
+// remove removes a member. If the member leads, it first transfers its leadership. It ends by itself when it
 // learns that it was removed.
 func remove(ctx context.Context, c *machines.Cluster, id raft.NodeID, out io.Writer) error {
 	members, err := c.Change(ctx, func(leader *node.Node) (node.Members, error) {
@@ -84,13 +84,13 @@ func remove(ctx context.Context, c *machines.Cluster, id raft.NodeID, out io.Wri
 	select {
 	case <-removed.Done():
 	case <-ctx.Done():
-		return fmt.Errorf("%s does not end: %w", id, ctx.Err())
+		return fmt.Errorf("%s has not ended: %w", id, ctx.Err())
 	}
 	if err := removed.Err(); !errors.Is(err, raft.ErrRemoved) {
 		return fmt.Errorf("%s ended: %w", id, err)
 	}
 	fmt.Fprintf(out, "%s was removed: voters %v\n", id, voters(members))
-	return c.Stop(id, true) // its data is of no use any more
+	return c.Stop(id, true) // nobody needs its data
 }
 
 func voters(m node.Members) (ids []raft.NodeID) {

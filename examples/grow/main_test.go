@@ -15,7 +15,7 @@ func TestExample_GrowsAndShrinksUnderLoad(t *testing.T) {
 	defer cancel()
 	var printed bytes.Buffer
 	require.NoError(t, run(ctx, t.TempDir(), &printed), &printed)
-	assert.Equal(t, `n1 is a cluster of its own
+	assert.Equal(t, `n1 is a cluster of one member
 n2 was added:   voters [n1 n2]
 n3 was added:   voters [n1 n2 n3]
 n4 was added:   voters [n1 n2 n3 n4]
@@ -24,6 +24,6 @@ n1 was removed: voters [n2 n3 n4 n5]
 n2 was removed: voters [n3 n4 n5]
 n3 was removed: voters [n4 n5]
 n4 was removed: voters [n5]
-every write that was acknowledged is there
+every acknowledged write is there
 `, printed.String())
 }

@@ -1,6 +1,6 @@
-// Command replace puts a new machine in the place of one whose disk is lost, while the cluster is written to all the time. No
-// write that was acknowledged is lost. "raftkv members replace" does the same for the demo store, and "raftkv serve --join"
-// does it by itself.
+// Command replace puts a new machine in the place of one whose disk is lost, under constant writes. No
+// acknowledged write is lost. "raftkv members replace" does the same for the demo store, and "raftkv serve
+// --join" does it automatically.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// writesBetween is how many writes are acknowledged between two steps.
+// writesBetween is the number of writes that are acknowledged between two steps.
 const writesBetween = 100
 
 func run(ctx context.Context, dir string, out io.Writer) (err error) {
@@ -30,7 +30,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 	if err := load.More(ctx, writesBetween); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "n1, n2 and n3 serve")
+	fmt.Fprintln(out, "n1, n2 and n3 are up")
 
 	if err := cluster.Stop("n3", true); err != nil {
 		return err
@@ -38,7 +38,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 	if err := load.More(ctx, writesBetween); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "n3 has lost its disk; n1 and n2 go on, and must not fail now")
+	fmt.Fprintln(out, "n3 has lost its disk; n1 and n2 continue, and must not fail now")
 
 	if err := replace(ctx, cluster, "n3"); err != nil {
 		return err
@@ -46,24 +46,25 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 	if err := load.More(ctx, writesBetween); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "a new n3 was put in its place, with all that the cluster holds")
+	fmt.Fprintln(out, "a new n3 has taken its place, and holds all data of the cluster")
 
-	// Nothing is acknowledged from here on that the new n3 does not hold.
+	// From here on, no write is acknowledged that the new n3 does not hold.
 	if err := cluster.Stop("n2", false); err != nil {
 		return err
 	}
 	if err := load.More(ctx, writesBetween); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "n2 is stopped; n1 and the new n3 go on")
+	fmt.Fprintln(out, "n2 is stopped; n1 and the new n3 continue")
 	if _, err := load.Check(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "every write that was acknowledged is there")
+	fmt.Fprintln(out, "every acknowledged write is there")
 	return nil
 }
 
-// replace starts a member on an empty disk, at an address of its own, and puts it in the place of the one with its id.
+// replace starts a member on an empty disk and at a new address, and lets it take the place of the member with
+// the same id.
 func replace(ctx context.Context, c *machines.Cluster, id raft.NodeID) error {
 	t, err := machines.Listen()
 	if err != nil {

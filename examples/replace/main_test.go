@@ -15,10 +15,10 @@ func TestExample_ALostDiskIsReplacedUnderLoad(t *testing.T) {
 	defer cancel()
 	var printed bytes.Buffer
 	require.NoError(t, run(ctx, t.TempDir(), &printed), &printed)
-	assert.Equal(t, `n1, n2 and n3 serve
-n3 has lost its disk; n1 and n2 go on, and must not fail now
-a new n3 was put in its place, with all that the cluster holds
-n2 is stopped; n1 and the new n3 go on
-every write that was acknowledged is there
+	assert.Equal(t, `n1, n2 and n3 are up
+n3 has lost its disk; n1 and n2 continue, and must not fail now
+a new n3 has taken its place, and holds all data of the cluster
+n2 is stopped; n1 and the new n3 continue
+every acknowledged write is there
 `, printed.String())
 }

@@ -16,13 +16,14 @@ func (w *world) twins(t *testing.T) (a, first, second member) {
 	return w.start(t, NewRecorder("a")), w.start(t, NewRecorder("b")), w.startAt(t, "c", again)
 }
 
-// awaitPeer waits for the next event of a kind that concerns this incarnation of the peer.
+// awaitPeer waits for the next event of this kind for this incarnation of the peer.
 func (m member) awaitPeer(t *testing.T, kind EventKind, p raft.Peer) Event {
 	t.Helper()
 	return m.Await(t, string(kind)+" of "+string(p.ID), func(e Event) bool { return e.Kind == kind && e.Peer == p })
 }
 
-// awaitSuccession waits for the loss of one peer and the connection to another one, in any order: see raft.Handler.
+// awaitSuccession waits for the loss of one peer and the connection to another one, in either order: see
+// raft.Handler.
 func (m member) awaitSuccession(t *testing.T, former, next raft.Peer) {
 	t.Helper()
 	for missing := map[EventKind]raft.Peer{EventLost: former, EventUp: next}; len(missing) > 0; {
@@ -73,11 +74,11 @@ func testSendNamesThePeer(t *testing.T, w *world) {
 			"the open contact is connected to another incarnation")
 	}
 	assert.Equal(t, raft.PeerStatus{}, a.Peer(second.peer()))
-	whoever := message(a, first, raft.TimeoutNow{})
-	whoever.To.Incarnation = 0
-	require.NoError(t, a.Send(whoever.To, raft.LaneUrgent, []raft.Message{whoever}))
+	anyIncarnation := message(a, first, raft.TimeoutNow{})
+	anyIncarnation.To.Incarnation = 0
+	require.NoError(t, a.Send(anyIncarnation.To, raft.LaneUrgent, []raft.Message{anyIncarnation}))
 	if !w.profile.Unordered {
-		assert.Equal(t, whoever, first.AwaitMessages(t, 1)[0])
+		assert.Equal(t, anyIncarnation, first.AwaitMessages(t, 1)[0])
 	}
 	assert.True(t, a.Peer(raft.Peer{ID: "b"}).Connected)
 	assert.True(t, a.Peer(first.peer()).Connected)

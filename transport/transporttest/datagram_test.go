@@ -32,7 +32,7 @@ const (
 )
 
 // datagrams is an example of a different transport: each hello, answer and message is a datagram on loopback. A
-// peer that answers hellos is up; one that is silent is lost.
+// peer that answers hellos is up; a silent peer is lost.
 type datagrams struct {
 	socket  *net.UDPConn
 	handler raft.Handler
@@ -43,14 +43,14 @@ type datagrams struct {
 	closed  bool
 	peers   map[raft.Peer]*datagramPeer
 	callers map[string]raft.Peer // whose hello was accepted, by address
-	left    []raft.Peer          // connected, and no longer named: their loss is told late, as raft.Handler allows
+	left    []raft.Peer          // connected, but no longer named: their loss is reported late, as raft.Handler allows
 }
 
 // datagramPeer is a contact that Connect named.
 type datagramPeer struct {
 	addresses []*net.UDPAddr
-	address   *net.UDPAddr // where it has answered last
-	hello     raft.Hello   // that made it up
+	address   *net.UDPAddr // where the peer answered last
+	hello     raft.Hello   // of the peer's present start
 	heard     time.Time
 	status    raft.PeerStatus
 }
@@ -71,7 +71,7 @@ func (d *datagrams) Connect(contacts []raft.Contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.closed {
-		d.tellLeft() // one of them may be named again
+		d.reportLeft() // one of them may be named again
 	}
 	named := map[raft.Peer]*datagramPeer{}
 	for _, c := range contacts {
@@ -102,8 +102,8 @@ func (d *datagrams) Connect(contacts []raft.Contact) {
 	d.peers = named
 }
 
-// tellLeft is called with d.mu held.
-func (d *datagrams) tellLeft() {
+// reportLeft is called with d.mu held.
+func (d *datagrams) reportLeft() {
 	for _, p := range d.left {
 		d.handler.Lost(p, false)
 	}
@@ -113,7 +113,7 @@ func (d *datagrams) tellLeft() {
 func (d *datagrams) Disconnect(p raft.Peer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.callers, func(_ string, caller raft.Peer) bool { return caller == p }) // it greets again
+	maps.DeleteFunc(d.callers, func(_ string, caller raft.Peer) bool { return caller == p }) // p greets again
 }
 
 // find returns the contact that is, or may be, the peer.
@@ -194,7 +194,7 @@ func (d *datagrams) greet() {
 		}
 		d.mu.Lock()
 		if ticks%10 == 0 {
-			d.tellLeft()
+			d.reportLeft()
 		}
 		for contact, p := range d.peers {
 			if p.status.Connected && time.Since(p.heard) > silenceMax {
@@ -277,7 +277,7 @@ func (d *datagrams) onAnswer(from *net.UDPAddr, b []byte) {
 	}
 }
 
-// answeredOtherwise handles an answer that is not the peer's. The peer may be at another of its addresses.
+// answeredOtherwise handles an answer of another peer. The wanted peer may be at another of its addresses.
 func (d *datagrams) answeredOtherwise(contact raft.Peer, p *datagramPeer, h raft.Hello) {
 	if !p.status.Connected {
 		p.status.Err = fmt.Errorf("%q answers in its place", h.From.ID)
@@ -287,7 +287,7 @@ func (d *datagrams) answeredOtherwise(contact raft.Peer, p *datagramPeer, h raft
 	}
 }
 
-// onHelloOf handles the answer of the peer itself. A start that was checked before is not checked again.
+// onHelloOf handles the answer of the wanted peer. It does not check a start again that it has checked before.
 func (d *datagrams) onHelloOf(contact raft.Peer, p *datagramPeer, from *net.UDPAddr, h raft.Hello) {
 	p.heard = time.Now()
 	if p.status.Connected && p.hello.From == h.From && p.hello.StartCount == h.StartCount {
@@ -302,10 +302,11 @@ func (d *datagrams) onHelloOf(contact raft.Peer, p *datagramPeer, from *net.UDPA
 	}
 	p.hello, p.address, p.status = h, from, raft.PeerStatus{Connected: true, Address: from.String()}
 	d.handler.Up(h)
-	d.tellLeft()
+	d.reportLeft()
 }
 
-// onMessage accepts messages only from accepted callers and with their own id.
+// onMessage accepts messages only from accepted callers, and only if the message names the caller as its
+// sender.
 func (d *datagrams) onMessage(from *net.UDPAddr, b []byte) {
 	m, err := transport.DecodeMessage(b)
 	if caller := d.callers[from.String()]; err == nil && caller.ID != "" && m.From == caller {
@@ -313,7 +314,7 @@ func (d *datagrams) onMessage(from *net.UDPAddr, b []byte) {
 	}
 }
 
-// loopback is where the datagrams of one test go.
+// loopback holds the addresses of the datagram transports of one test.
 type loopback struct{ addresses map[raft.NodeID]string }
 
 func (l *loopback) New(t *testing.T, id raft.NodeID) raft.Transport {
@@ -334,7 +335,7 @@ func (l *loopback) New(t *testing.T, id raft.NodeID) raft.Transport {
 func (l *loopback) Address(id raft.NodeID) string { return l.addresses[id] }
 
 // A transport without connections, whose messages may be lost or overtake each other, keeps the rest of the
-// contract: the suite and the codecs do not depend on transport.TCP.
+// contract: the checks and the codecs do not depend on transport.TCP.
 func TestDatagrams_KeepTheContract(t *testing.T) {
 	transporttest.Run(t, transporttest.Harness{
 		Network: func(*testing.T) transporttest.Network { return &loopback{addresses: map[raft.NodeID]string{}} },

@@ -6,7 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Messages returns messages of every type from one peer to another; together they set every field.
+// Messages returns messages of every type from one peer to another. Together they set every field.
 func Messages(from, to raft.Peer) []raft.Message {
 	id := raft.RPCID{StartCount: 3, Counter: 14}
 	last := raft.EntryID{Term: 6, Index: 21}
@@ -71,13 +71,13 @@ func snapshotBodies() []raft.Body {
 	}
 }
 
-// Chunk returns a SnapshotChunk with that many bytes of data.
+// Chunk returns a SnapshotChunk with dataBytes bytes of data.
 func Chunk(at int64, dataBytes int) raft.SnapshotChunk {
 	data := bytes.Repeat([]byte("snapshot"), dataBytes/8+1)[:dataBytes]
 	return raft.SnapshotChunk{File: raft.SnapshotID{7, 15: 8}, At: at, Data: data}
 }
 
-// Entry returns an entry with dataBytes of data as a receiver sees it, decoded from its record.
+// Entry returns an entry with dataBytes of data, decoded from its record as a receiver sees it.
 func Entry(id raft.EntryID, kind raft.EntryKind, dataBytes int) raft.Entry {
 	e := raft.Entry{
 		Index: id.Index, Term: id.Term, Kind: kind, Time: 1_700_000_000_000_000_000,
@@ -85,12 +85,12 @@ func Entry(id raft.EntryID, kind raft.EntryKind, dataBytes int) raft.Entry {
 	}
 	decoded, err := raft.DecodeEntry(e.Record())
 	if err != nil {
-		panic(err) // the record was encoded a moment ago
+		panic(err) // impossible: the record was just encoded
 	}
 	return decoded
 }
 
-// Append returns an AppendRequest after prev with one command entry for each size of data.
+// Append returns an AppendRequest after prev with one command entry for each size in dataBytes.
 func Append(prev raft.EntryID, dataBytes []int, commit raft.Index) raft.AppendRequest {
 	r := raft.AppendRequest{Prev: prev, Last: prev, Commit: commit}
 	for _, n := range dataBytes {

@@ -9,13 +9,13 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// patience bounds every wait. It is long, so that only something that never happens fails a test.
+// patience bounds every wait. It is so long that only an event that never happens fails a test.
 const patience = 30 * time.Second
 
-// resendAfter is how long a test waits before it sends a message again that may have been lost.
+// resendAfter is how long a test waits before it resends a message that may have been lost.
 const resendAfter = 100 * time.Millisecond
 
-// EventKind says which method of the Handler was called.
+// EventKind names the Handler's method that was called.
 type EventKind string
 
 // The kinds of events.
@@ -23,38 +23,38 @@ const (
 	EventUp       EventKind = "up"
 	EventAccepted EventKind = "accepted"
 	EventLost     EventKind = "lost"
-	EventRefused  EventKind = "refused"
+	EventRejected EventKind = "rejected"
 	EventReceived EventKind = "received"
 	EventChecked  EventKind = "checked"
 )
 
 // Event is one call of a Recorder's method.
 type Event struct {
-	Kind    EventKind
-	Peer    raft.Peer      // of EventLost and EventRefused, the incarnation may be 0
-	Hello   raft.Hello     // EventUp, EventAccepted, EventChecked
-	Refused bool           // EventLost
-	Refusal raft.Rejection // EventRefused
-	Message raft.Message   // EventReceived, one event each
+	Kind      EventKind
+	Peer      raft.Peer      // its incarnation may be 0 in EventLost and EventRejected
+	Hello     raft.Hello     // EventUp, EventAccepted, EventChecked
+	Refused   bool           // EventLost
+	Rejection raft.Rejection // EventRejected
+	Message   raft.Message   // EventReceived, one event each
 }
 
-// Recorder is a Handler that records its calls. It checks the cluster name of a peer's Hello, and the member id and
-// incarnation that the peer expects, as a node does.
+// Recorder is a Handler that records its calls. As a node does, it checks the cluster name of a peer's Hello,
+// and the member id and incarnation that the peer expects.
 type Recorder struct {
-	// Self is the value that Hello returns, with Expected filled in. Set it before Start.
+	// Self is the result of Hello, which fills in Expected. Set it before Start.
 	Self raft.Hello
 	// Open makes Hello leave the incarnation of every peer open, as a node does before its cluster has a term.
 	Open bool
 	// Judge, if not nil, replaces the rules of Check.
 	Judge func(h raft.Hello) *raft.Rejection
-	// Held, if not nil, blocks Receive until it is closed, as a stuck node would: for messages that Holds accepts or,
-	// if Holds is nil, for all.
+	// Held, if not nil, blocks Receive until it is closed, as a stuck node would: for batches with a message
+	// that Holds accepts or, if Holds is nil, for all batches.
 	Held  chan struct{}
 	Holds func(m raft.Message) bool
 
 	mu      sync.Mutex
 	events  []Event
-	changed chan struct{} // of capacity 1
+	changed chan struct{} // capacity 1
 }
 
 // NewRecorder returns the Handler of a member of the cluster "test" with incarnation 1 and start 1.
@@ -110,8 +110,8 @@ func (r *Recorder) Lost(p raft.Peer, refused bool) {
 }
 
 // Rejected implements raft.Handler.
-func (r *Recorder) Rejected(by raft.Peer, refusal raft.Rejection) {
-	r.record(Event{Kind: EventRefused, Peer: by, Refusal: refusal})
+func (r *Recorder) Rejected(by raft.Peer, rejection raft.Rejection) {
+	r.record(Event{Kind: EventRejected, Peer: by, Rejection: rejection})
 }
 
 // Receive implements raft.Handler.
@@ -138,15 +138,15 @@ func (r *Recorder) record(e Event) {
 	}
 }
 
-// Count returns how many recorded events Await has neither returned nor dropped.
+// Count returns the number of recorded events that Await has neither returned nor dropped.
 func (r *Recorder) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.events)
 }
 
-// Await returns the next event that the condition accepts, and drops the ones before it. Only one goroutine at a
-// time may wait.
+// Await returns the next event that the condition accepts, and drops the events before it. Only one goroutine
+// at a time may wait.
 func (r *Recorder) Await(t *testing.T, what string, accept func(Event) bool) Event {
 	t.Helper()
 	e, ok := r.await(patience, accept)
@@ -197,11 +197,11 @@ func (r *Recorder) AwaitLost(t *testing.T, peer raft.NodeID, refused bool) Event
 	})
 }
 
-// AwaitRefused waits for a call of Rejected by any incarnation of the peer.
-func (r *Recorder) AwaitRefused(t *testing.T, peer raft.NodeID) Event {
+// AwaitRejected waits for a call of Rejected by any incarnation of the peer.
+func (r *Recorder) AwaitRejected(t *testing.T, peer raft.NodeID) Event {
 	t.Helper()
-	return r.Await(t, "refusal by "+string(peer), func(e Event) bool {
-		return e.Kind == EventRefused && e.Peer.ID == peer
+	return r.Await(t, "rejection by "+string(peer), func(e Event) bool {
+		return e.Kind == EventRejected && e.Peer.ID == peer
 	})
 }
 

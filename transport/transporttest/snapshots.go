@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chunkBytesMax returns how many bytes a chunk of a snapshot may have; 0: the transport has no lane for chunks.
+// chunkBytesMax returns the limit of a chunk's data; 0: the transport has no snapshot lane.
 func chunkBytesMax(t raft.Transport) int {
 	if c, ok := t.(raft.SnapshotCarrier); ok {
 		return c.ChunkBytesMax()
@@ -26,7 +26,7 @@ func laneOf(from member, m raft.Message) raft.Lane {
 	return m.Lane()
 }
 
-// carriers returns two connected members, and skips the test if they have no lane for snapshots.
+// carriers returns two connected members. It skips the test if they have no snapshot lane.
 func (w *world) carriers(t *testing.T, receiver *Recorder) (a, b member) {
 	t.Helper()
 	a, b = w.start(t, NewRecorder("a")), w.start(t, receiver)

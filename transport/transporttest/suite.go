@@ -1,5 +1,5 @@
 // Package transporttest checks that a raft.Transport keeps its contract: call Run from a test of the transport.
-// Recorder is the Handler that its tests use; it may serve your own tests, too.
+// Recorder is the Handler of these checks; your own tests may use it, too.
 package transporttest
 
 import (
@@ -13,32 +13,32 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Harness is what Run needs to know about a transport.
+// Harness describes a transport to Run.
 type Harness struct {
 	// Network returns a fresh network for one test. Its transports must redial at least every second.
 	Network func(t *testing.T) Network
 	// Within runs each test, for instance in a bubble: synctest.Test. Nil: Run calls the test directly.
 	Within func(t *testing.T, test func(t *testing.T))
-	// Stuck returns a network whose transports have a short write deadline, writeTimeout, for the test of a
-	// peer that does not read. Nil skips that test, for a transport whose Send lasts as long as the peer's
+	// Stuck returns a network whose transports have a short write deadline, writeTimeout, for the check with a
+	// peer that does not read. Nil skips that check: for a transport whose Send lasts as long as the peer's
 	// Receive.
 	Stuck func(t *testing.T) (n Network, writeTimeout time.Duration)
-	// Profile says what the transport does not promise. The zero value is a transport like TCP.
+	// Profile names the properties that the transport lacks. The zero value is for a transport like TCP.
 	Profile Profile
 }
 
-// Profile names the properties that a transport may lack while it still keeps the contract of raft.Transport. Each
-// field says which checks it changes; all others apply to every transport. A transport that sends messages in calls is
-// Connectionless; one that sends datagrams is both.
+// Profile names the properties that a transport may lack while it still keeps the contract of raft.Transport.
+// Each field says which checks it changes; all others apply to every transport. A transport that sends messages
+// in RPCs is Connectionless; a transport that sends datagrams is Connectionless and Unordered.
 //
-// Every transport has the handshake: it checks a peer's hello before it accepts any of the peer's messages.
-// No check sends an append with more bytes of entries than the transport's AppendBytesMax allows. The checks of
-// snapshots skip a transport that is no raft.SnapshotCarrier.
+// Every transport has the handshake: it checks a peer's hello before it accepts any of the peer's messages. No
+// check sends an append with more bytes of entries than the transport's AppendBytesMax allows. The checks of
+// snapshots are skipped for a transport that is no raft.SnapshotCarrier.
 type Profile struct {
 	// Connectionless: no connection breaks when a peer ends or restarts, or when a message is refused. The
 	// transport notices the peer's silence within seconds, and calls Lost without knowing whether anybody
-	// listens. The check "the end of a peer is told at once, and then that nobody listens" is left out; in the
-	// others refused may be true or false, and a message that claims another sender is simply dropped.
+	// listens. The check "the end of a peer is reported at once, and then that nobody listens" is left out. In
+	// the others, refused may be true or false, and a message that claims another sender is simply dropped.
 	Connectionless bool
 	// Unordered: messages may be lost, doubled, or overtake each other. The checks "each lane keeps the order of
 	// its messages", "a batch of many megabytes arrives whole" and "chunks of snapshots arrive whole and in order" are
@@ -46,13 +46,13 @@ type Profile struct {
 	Unordered bool
 }
 
-// Network makes the transports of one test.
+// Network creates the transports of one check.
 type Network interface {
-	// New returns a transport, not started, at an address of its own. It may be called with the same name again after
-	// that transport was closed; the new one has the same address. The suite may start a transport with another id than
-	// the name: the ids are a, b and c.
+	// New returns a transport, not started, at an address that only it uses. It may be called with the same
+	// name again after that transport was closed; the new transport has the same address. Run may start a
+	// transport under another member id than the name. The names and ids are a, b and c.
 	New(t *testing.T, name raft.NodeID) raft.Transport
-	// Address returns where others dial that transport. New was called for it before.
+	// Address returns where others dial the transport with that name, for which New was called before.
 	Address(name raft.NodeID) string
 }
 
@@ -61,10 +61,10 @@ const (
 	ruleOrder    = "each lane keeps the order of its messages"
 	ruleBigBatch = "a batch of many megabytes arrives whole"
 	ruleChunks   = "chunks of snapshots arrive whole and in order"
-	ruleEnd      = "the end of a peer is told at once, and then that nobody listens"
+	ruleEnd      = "the end of a peer is reported at once, and then that nobody listens"
 )
 
-// Run runs the suite, one subtest for each line of the contract.
+// Run runs the checks, one subtest for each rule of the contract.
 func Run(t *testing.T, h Harness) {
 	leftOut := map[string]bool{
 		ruleOrder: h.Profile.Unordered, ruleBigBatch: h.Profile.Unordered, ruleChunks: h.Profile.Unordered,
@@ -77,15 +77,15 @@ func Run(t *testing.T, h Harness) {
 		{"every type of message arrives as it was sent", testEveryMessage},
 		{ruleOrder, testOrder},
 		{ruleBigBatch, testBigBatch},
-		{"a handshake tells each side all that the other says", testHandshakeBothSides},
-		{"a rejection reaches the caller with every field", testRefusal},
+		{"a handshake delivers every field of each side's hello", testHandshakeBothSides},
+		{"a rejection reaches the caller with every field", testRejection},
 		{"a caller that wants another member is rejected", testWrongID},
 		{"a caller that wants another incarnation is rejected", testWrongIncarnation},
-		{"an answer of another member than the dialed one is not believed", testAnotherAnswers},
-		{"the caller, too, may reject its peer", testCallerRefuses},
+		{"an answer of a member other than the dialed one is ignored", testAnotherAnswers},
+		{"the caller, too, may reject its peer", testCallerRejects},
 		{"a message that claims another sender does not arrive", testWrongSender},
 		{ruleEnd, testLostThenRefused},
-		{"a peer that returns on its address is connected again", testRestart},
+		{"a peer that returns at its address is connected again", testRestart},
 		{"a send to a peer without a connection fails at once", testNotConnected},
 		{"Connect replaces the list of peers", testConnectReplaces},
 		{"Disconnect closes the connections of one caller, which may dial again", testDisconnect},
@@ -97,10 +97,10 @@ func Run(t *testing.T, h Harness) {
 		{"the addresses of a contact are tried in turn", testAddressesInTurn},
 		{ruleChunks, testChunks},
 		{"a snapshot that waits delays no message of the other lanes", testSnapshotWaits},
-		{"chunks of snapshots go to a peer without a connection no more than other messages", testChunksNotConnected},
+		{"a send of a chunk to a peer without a connection fails at once", testChunksNotConnected},
 		{"a peer that returns gets chunks of snapshots again", testChunksAfterRestart},
-		{"Peer says how the connection is", testPeerStatus},
-		{"Close is idempotent, and nothing is told after it", testClose},
+		{"Peer returns the state of the connection", testPeerStatus},
+		{"Close is idempotent, and no call of the Handler follows it", testClose},
 	}
 	within := h.Within
 	if within == nil {
@@ -125,7 +125,7 @@ func Run(t *testing.T, h Harness) {
 	})
 }
 
-// world is the members of one test.
+// world holds the members of one check.
 type world struct {
 	network Network
 	profile Profile
@@ -156,7 +156,7 @@ func (w *world) start(t *testing.T, r *Recorder) member {
 	return w.startAt(t, r.Self.From.ID, r)
 }
 
-// startAt starts the recorder's member at the address of member id, which may be another one.
+// startAt starts the recorder's member at the address of member id. The two ids may differ.
 func (w *world) startAt(t *testing.T, id raft.NodeID, r *Recorder) member {
 	t.Helper()
 	tr := w.network.New(t, id)
@@ -167,7 +167,7 @@ func (w *world) startAt(t *testing.T, id raft.NodeID, r *Recorder) member {
 	return member{tr, r}
 }
 
-// at returns open contacts with these ids, for Connect.
+// at returns open contacts with these ids.
 func (w *world) at(ids ...raft.NodeID) []raft.Contact {
 	var contacts []raft.Contact
 	for _, id := range ids {
@@ -176,7 +176,7 @@ func (w *world) at(ids ...raft.NodeID) []raft.Contact {
 	return contacts
 }
 
-// contact returns the contact of a peer that is dialed where these members were made.
+// contact returns the contact of a peer with the addresses of these members.
 func (w *world) contact(p raft.Peer, at ...raft.NodeID) raft.Contact {
 	c := raft.Contact{Member: raft.Member{ID: p.ID, Incarnation: p.Incarnation}}
 	for _, id := range at {
@@ -217,7 +217,7 @@ func (w *world) deliver(t *testing.T, from, to member, m raft.Message) raft.Mess
 		})
 		if ok {
 			assert.Equal(t, from.peer(), e.Peer)
-			if w.profile.Unordered { // it may come once more
+			if w.profile.Unordered { // it may arrive again
 				w.delivered = append(w.delivered, e.Message)
 			}
 			return e.Message

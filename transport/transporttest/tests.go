@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nobody is a peer that is never started.
+// nobody is a peer that never runs.
 var nobody = raft.Peer{ID: "nobody", Incarnation: 1}
 
 // message returns a message from a to b.
@@ -29,7 +29,7 @@ func testEveryMessage(t *testing.T, w *world) {
 	}
 }
 
-// carried returns the append, or a small one if the transport does not carry as many bytes of entries.
+// carried returns the append, or a small one if its entries exceed the transport's limit.
 func carried(t raft.Transport, r raft.AppendRequest) raft.AppendRequest {
 	size := 0
 	for _, e := range r.Entries {
@@ -97,9 +97,9 @@ func testHandshakeBothSides(t *testing.T, w *world) {
 	a.Connect([]raft.Contact{w.contact(b.peer(), "b")})
 	isCheck := func(e Event) bool { return e.Kind == EventChecked }
 	called := b.Await(t, "check", isCheck).Hello
-	assert.NotZero(t, called.Protocol, "the transport says which version the connection speaks")
+	assert.NotZero(t, called.Protocol, "the transport sets the version of the connection")
 	assert.Equal(t, withProtocol(a.Hello(b.peer()), called.Protocol), called)
-	assert.Equal(t, called, b.awaitPeer(t, EventAccepted, a.peer()).Hello, "it is told once its connection is accepted")
+	assert.Equal(t, called, b.awaitPeer(t, EventAccepted, a.peer()).Hello, "Accepted is called with the same hello")
 	assert.Equal(t, withProtocol(b.Hello(a.peer()), called.Protocol), a.Await(t, "check", isCheck).Hello)
 	assert.Equal(t, withProtocol(b.Hello(a.peer()), called.Protocol), a.AwaitUp(t, "b").Hello)
 }
@@ -125,7 +125,7 @@ func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
 	}
 }
 
-func testRefusal(t *testing.T, w *world) {
+func testRejection(t *testing.T, w *world) {
 	want := raft.Rejection{
 		Reason: raft.RejectNamedOther, From: raft.Peer{ID: "b", Incarnation: 1}, Cluster: raft.ClusterID{4, 5, 6},
 		Term: 44, Named: 55, Index: 66, VersionsMin: 1, VersionsMax: 3,
@@ -139,8 +139,8 @@ func testRefusal(t *testing.T, w *world) {
 	acceptor.Judge = func(raft.Hello) *raft.Rejection { return &want }
 	a, b := w.start(t, NewRecorder("a")), w.start(t, acceptor)
 	a.Connect(w.at("b"))
-	assert.Equal(t, want, a.AwaitRefused(t, "b").Refusal)
-	assert.Equal(t, want, a.AwaitRefused(t, "b").Refusal, "it goes on to dial")
+	assert.Equal(t, want, a.AwaitRejected(t, "b").Rejection)
+	assert.Equal(t, want, a.AwaitRejected(t, "b").Rejection, "it continues to dial")
 	status := a.Peer(b.peer())
 	assert.False(t, status.Connected)
 	assert.Error(t, status.Err)
@@ -150,18 +150,18 @@ func testWrongID(t *testing.T, w *world) {
 	a := w.start(t, NewRecorder("a"))
 	w.startAt(t, "b", NewRecorder("c"))
 	a.Connect(w.at("b"))
-	e := a.AwaitRefused(t, "b")
-	assert.Equal(t, raft.RejectWrongID, e.Refusal.Reason)
-	assert.Equal(t, raft.NodeID("c"), e.Refusal.From.ID)
+	e := a.AwaitRejected(t, "b")
+	assert.Equal(t, raft.RejectWrongID, e.Rejection.Reason)
+	assert.Equal(t, raft.NodeID("c"), e.Rejection.From.ID)
 }
 
 func testWrongIncarnation(t *testing.T, w *world) {
 	a := w.start(t, NewRecorder("a"))
 	w.start(t, NewRecorder("b"))
 	a.Connect([]raft.Contact{w.contact(raft.Peer{ID: "b", Incarnation: 99}, "b")})
-	e := a.AwaitRefused(t, "b")
-	assert.Equal(t, raft.RejectWrongIncarnation, e.Refusal.Reason)
-	assert.Equal(t, raft.Peer{ID: "b", Incarnation: 1}, e.Refusal.From)
+	e := a.AwaitRejected(t, "b")
+	assert.Equal(t, raft.RejectWrongIncarnation, e.Rejection.Reason)
+	assert.Equal(t, raft.Peer{ID: "b", Incarnation: 1}, e.Rejection.From)
 }
 
 func testAnotherAnswers(t *testing.T, w *world) {
@@ -177,7 +177,7 @@ func testAnotherAnswers(t *testing.T, w *world) {
 	assert.Error(t, a.Peer(raft.Peer{ID: "b"}).Err)
 }
 
-func testCallerRefuses(t *testing.T, w *world) {
+func testCallerRejects(t *testing.T, w *world) {
 	caller := NewRecorder("a")
 	caller.Judge = func(h raft.Hello) *raft.Rejection {
 		return &raft.Rejection{Reason: raft.RejectOtherCluster, From: caller.Self.From, Detail: "not one of ours"}
@@ -187,7 +187,7 @@ func testCallerRefuses(t *testing.T, w *world) {
 	a.Connect(w.at("b"))
 	a.Await(t, "a loss, and no connection", func(e Event) bool {
 		assert.NotEqual(t, EventUp, e.Kind)
-		assert.NotEqual(t, EventRefused, e.Kind, "the peer refused nothing")
+		assert.NotEqual(t, EventRejected, e.Kind, "the peer rejected nothing")
 		return e.Kind == EventLost
 	})
 	require.Error(t, a.Peer(b.peer()).Err)
@@ -199,7 +199,7 @@ func testWrongSender(t *testing.T, w *world) {
 	for _, from := range []raft.Peer{{ID: "c", Incarnation: 1}, {ID: "a", Incarnation: 2}} {
 		forged := message(a, b, raft.Heartbeat{Commit: 666})
 		forged.From = from
-		_ = a.Send(b.peer(), raft.LaneUrgent, []raft.Message{forged}) // the sender may notice, too
+		_ = a.Send(b.peer(), raft.LaneUrgent, []raft.Message{forged}) // it may fail or not: the sender may notice, too
 		if !w.profile.Connectionless {
 			a.AwaitLost(t, "b", false)
 			a.AwaitUp(t, "b")
@@ -233,7 +233,7 @@ func testNotConnected(t *testing.T, w *world) {
 	m := []raft.Message{message(a, b, raft.TimeoutNow{})}
 	assert.Error(t, a.Send(nobody, raft.LaneUrgent, m))
 	assert.Error(t, b.Send(a.peer(), raft.LaneUrgent, []raft.Message{message(b, a, raft.TimeoutNow{})}),
-		"b was never told to connect to a")
+		"b has no contact a")
 	require.NoError(t, b.Transport.Close())
 	w.awaitGone(t, a, "b")
 	assert.Error(t, a.Send(b.peer(), raft.LaneUrgent, m))
@@ -278,7 +278,7 @@ func testDisconnect(t *testing.T, w *world) {
 		beat := message(m, a, raft.Heartbeat{Commit: 7})
 		assert.Equal(t, beat, w.deliver(t, m, a, beat))
 	}
-	assert.True(t, a.Peer(b.peer()).Connected, "its own connection stands")
+	assert.True(t, a.Peer(b.peer()).Connected, "a's connection to b stays open")
 }
 
 func testSelf(t *testing.T, w *world) {
@@ -310,12 +310,12 @@ func testClose(t *testing.T, w *world) {
 	b.Connect(w.at("a"))
 	b.AwaitUp(t, "a")
 	require.NoError(t, a.Transport.Close())
-	told := a.Count()
+	before := a.Count()
 	require.NoError(t, a.Transport.Close())
 	a.Connect(w.at("b"))
 	assert.Error(t, a.Send(b.peer(), raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
 	w.awaitGone(t, b, "a") // b has dialed a once more
-	assert.Equal(t, told, a.Count(), "a call of the handler after Close")
+	assert.Equal(t, before, a.Count(), "a call of the handler after Close")
 	assert.ErrorIs(t, a.Start(a.Recorder), raft.ErrClosed)
 }
 
@@ -327,7 +327,7 @@ func testStuckPeer(t *testing.T, w *world, writeTimeout time.Duration) {
 	a.Connect(w.at("b"))
 	a.AwaitUp(t, "b")
 	batch := []raft.Message{message(a, b, Append(raft.EntryID{}, []int{1 << 20}, 0))}
-	// Buffers on the way take some megabytes before the write has to wait.
+	// Buffers on the way hold some megabytes before a write has to wait.
 	for range 1000 {
 		began := time.Now()
 		if err := a.Send(b.peer(), raft.LaneBulk, batch); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// journal is the application: it keeps the numbers that it was sent.
+// journal is the application: it keeps the numbers in its commands.
 type journal struct{ numbers []uint64 }
 
 func (j *journal) Apply(batch []raft.Entry, _ [][]byte) error {

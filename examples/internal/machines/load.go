@@ -11,10 +11,10 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// writersDefault is how many commands are in flight at once.
+// writersDefault is the number of commands in flight at once.
 const writersDefault = 4
 
-// Load writes to the cluster, one number after the other, and remembers which of them were acknowledged.
+// Load writes consecutive numbers to the cluster, and records which of them were acknowledged.
 type Load struct {
 	cluster *Cluster
 	stop    context.CancelFunc
@@ -23,10 +23,10 @@ type Load struct {
 
 	mu           sync.Mutex
 	acknowledged []uint64
-	err          error // why a writer has ended
+	err          error // the reason why a writer has ended
 }
 
-// Load begins to write, until it is stopped.
+// Load starts to write, until the context ends or Check is called.
 func (c *Cluster) Load(ctx context.Context) *Load {
 	ctx, stop := context.WithCancel(ctx)
 	l := &Load{cluster: c, stop: stop}
@@ -42,7 +42,7 @@ func (c *Cluster) Load(ctx context.Context) *Load {
 	return l
 }
 
-// write writes one number. It does not write it again if that fails: the next one has another number.
+// write writes one number. If that fails, it does not try the same number again.
 func (l *Load) write(ctx context.Context) (acknowledged bool) {
 	leader, err := l.cluster.Leader(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *Load) write(ctx context.Context) (acknowledged bool) {
 	switch {
 	case err == nil:
 		l.acknowledged = append(l.acknowledged, number)
-	case again(err) || ctx.Err() != nil: // not applied, or nobody knows: it was not acknowledged
+	case again(err) || ctx.Err() != nil: // not applied, or the outcome is unknown: not acknowledged
 	default:
 		l.err = errors.Join(l.err, err)
 		l.stop()
@@ -63,25 +63,25 @@ func (l *Load) write(ctx context.Context) (acknowledged bool) {
 	return err == nil
 }
 
-// Acknowledged returns how many writes have been acknowledged.
+// Acknowledged returns the number of acknowledged writes.
 func (l *Load) Acknowledged() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.acknowledged)
 }
 
-// More waits until that many writes more have been acknowledged.
+// More waits until count more writes have been acknowledged.
 func (l *Load) More(ctx context.Context, count int) error {
 	for until := l.Acknowledged() + count; l.Acknowledged() < until; {
 		if err := wait(ctx); err != nil {
-			return fmt.Errorf("the writes do not go on: %w", err)
+			return fmt.Errorf("the writes have stopped: %w", err)
 		}
 	}
 	return nil
 }
 
-// Check stops writing, and returns how many writes were acknowledged. It fails if one of them is missing on a member that
-// runs.
+// Check stops writing, and returns the number of acknowledged writes. It fails if one of them is missing on a
+// running member.
 func (l *Load) Check(ctx context.Context) (acknowledged int, err error) {
 	l.stop()
 	l.done.Wait()
@@ -105,7 +105,7 @@ func (l *Load) Check(ctx context.Context) (acknowledged int, err error) {
 	return len(l.acknowledged), nil
 }
 
-// read returns the numbers that a member holds, all those included that were acknowledged before the call.
+// read returns the numbers that a member holds, including all that were acknowledged before the call.
 func read(ctx context.Context, n *node.Node, state *journal) (map[uint64]bool, error) {
 	there := map[uint64]bool{}
 	for {

@@ -1,5 +1,5 @@
-// Package machines has what the examples share that change the members of a cluster: the members themselves, which all run
-// in this process, each with its own data and its own port; and writers that keep them busy.
+// Package machines has the parts that the examples of membership changes share. Its members all run in this
+// process, each with its own data and its own port. Its writers keep the members busy.
 package machines
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// Cluster holds the members that run.
+// Cluster holds the running members.
 type Cluster struct {
 	dir string
 
@@ -26,15 +26,16 @@ type Cluster struct {
 	state map[raft.NodeID]*journal
 }
 
-// New returns a cluster of no members, with its data in the directory.
+// New returns a cluster without members, which keeps its data in the directory.
 func New(dir string) *Cluster {
 	return &Cluster{dir: dir, nodes: map[raft.NodeID]*node.Node{}, state: map[raft.NodeID]*journal{}}
 }
 
-// Listen opens the port of a member, on this machine.
+// Listen opens a port for a member on this machine.
 func Listen() (*transport.TCP, error) { return transport.Listen("127.0.0.1:0", transport.Options{}) }
 
-// Start starts a member. Only the first members of a cluster get the list initial: one that joins later waits to be added.
+// Start starts a member. Only the first members of a cluster get the list initial: a member that joins later
+// waits to be added.
 func (c *Cluster) Start(ctx context.Context, id raft.NodeID, t *transport.TCP, initial []raft.Member) error {
 	store, err := storage.Open(filepath.Join(c.dir, string(id)), storage.Options{})
 	if err != nil {
@@ -73,14 +74,14 @@ func (c *Cluster) Bootstrap(ctx context.Context, ids ...raft.NodeID) error {
 	return err
 }
 
-// Node returns a member that runs; nil if it does not.
+// Node returns a running member, or nil if the member does not run.
 func (c *Cluster) Node(id raft.NodeID) *node.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nodes[id]
 }
 
-// Stop ends a member, which loses its disk if lose is true.
+// Stop ends a member. If lose is true, it deletes the member's data.
 func (c *Cluster) Stop(id raft.NodeID, lose bool) error {
 	c.mu.Lock()
 	n := c.nodes[id]
@@ -91,7 +92,7 @@ func (c *Cluster) Stop(id raft.NodeID, lose bool) error {
 	}
 	err := n.Close()
 	if errors.Is(err, raft.ErrRemoved) {
-		err = nil // it had ended before
+		err = nil // the member had ended before
 	}
 	if lose {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, string(id))))
@@ -112,11 +113,11 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// pause is how long to wait before asking again.
+// pause is the time before the next attempt.
 const pause = 10 * time.Millisecond
 
-// Leader returns the member that leads. In a service each process knows the leader by (*node.Node).Leader, and reaches it
-// at the URL in its Meta.
+// Leader returns the member that leads. In a service, each process learns the leader from (*node.Node).Leader,
+// and reaches it at the URL in its Meta.
 func (c *Cluster) Leader(ctx context.Context) (*node.Node, error) {
 	for {
 		c.mu.Lock()
@@ -133,8 +134,9 @@ func (c *Cluster) Leader(ctx context.Context) (*node.Node, error) {
 	}
 }
 
-// Change changes the members through the leader, until that is done. A change goes on if its leader ends: so if the outcome
-// is not known, it is asked for again, and the cluster says whether there is anything left to do.
+// Change requests a membership change from the leader, until it is done. A change continues even if its leader
+// ends. So if the outcome is unknown, Change requests it again, and the cluster answers whether anything is
+// left to do.
 func (c *Cluster) Change(ctx context.Context, change func(leader *node.Node) (node.Members, error)) (node.Members, error) {
 	for unknown := false; ; {
 		leader, err := c.Leader(ctx)
@@ -148,7 +150,7 @@ func (c *Cluster) Change(ctx context.Context, change func(leader *node.Node) (no
 		case err == nil:
 			return members, nil
 		case unknown && (errors.As(err, &exists) || errors.As(err, &gone)):
-			return leader.Members(), nil // it was made
+			return leader.Members(), nil // the change was made before
 		case !again(err):
 			return members, err
 		}
@@ -159,7 +161,8 @@ func (c *Cluster) Change(ctx context.Context, change func(leader *node.Node) (no
 	}
 }
 
-// again reports whether asking again may help: another member leads, is busy, or does not hear enough of the others yet.
+// again reports whether another attempt may help: another member leads, the leader is busy, or it does not hear
+// enough members yet.
 func again(err error) bool {
 	var follows *node.NotLeaderError
 	var pending *raft.ChangePendingError
