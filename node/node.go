@@ -100,8 +100,8 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 		return nil, errors.New("raft: Start needs an FSM, a Storage and a Transport; one of them is nil")
 	}
 	cfg = cfg.withDefaults()
-	appendBytesMax := carried(transport)
-	if err := cfg.carriedBy(appendBytesMax); err != nil {
+	appendBytesMax := appendLimitOf(transport)
+	if err := cfg.fitting(appendBytesMax); err != nil {
 		return nil, err
 	}
 	if cfg.Seed == 0 {

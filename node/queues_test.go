@@ -423,7 +423,7 @@ func TestMailbox_HoldsAppendsBack(t *testing.T) {
 	expect.Equal(t, [2]int{}, [2]int{received, bytes})
 
 	expect.True(t, m.receive(appendOf(6, 3<<20), 0, true, cfg))
-	m.roomy()
+	m.releaseHeld()
 	events, _, _ = m.take(nil)
 	expect.Len(t, events, 1)
 }

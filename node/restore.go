@@ -45,7 +45,7 @@ func (a *applier) restore(s raft.Snapshot) error {
 	if err := a.restoreFrom(ctx, s, run); err != nil {
 		return err
 	}
-	a.told = s.ID
+	a.given = s.ID
 	if err := a.syncTo(s.ID); err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func (w *roomWatch) look() {
 	n := w.node
 	full, was := n.lacksRoom(), w.trouble.get()
 	if full == nil {
-		n.mailbox.roomy()
+		n.mailbox.releaseHeld()
 	}
 	if n.files != nil && !w.asks.Load() && w.shorten.Due(n.now().Mono, full != nil && isFull(full), n.counters.bytesWritten.Load(), shortenBytes) {
 		w.snapshot()

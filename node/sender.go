@@ -178,8 +178,8 @@ func (s *sender) take() []raft.Message {
 // deliver sends the messages in order, in batches of about AppendBytesMax. No append is larger than the peer has said that it
 // takes: the peer would close both connections, again and again.
 func (s *sender) deliver(taken []raft.Message) {
-	said, _ := s.node.identity.spokenBy(s.to)
-	most, takes := s.node.cfg.AppendBytesMax, s.node.carriedTo(said.settings)
+	said, _ := s.node.identity.announcedBy(s.to)
+	most, takes := s.node.cfg.AppendBytesMax, s.node.appendLimitTo(said.settings)
 	batch, bytes := make([]raft.Message, 0, len(taken)), 0
 	s.node.entries.Deliver(taken, most, takes, func(m raft.Message) {
 		batch = append(batch, m)

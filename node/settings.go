@@ -89,38 +89,38 @@ func settingsIn(h raft.Hello) settings {
 // matters.
 const appendAnyMax = raft.EntryDataBytesMax + raft.RecordOverheadBytes
 
-// carried returns what a transport carries in one append; 0: as much as any Config allows.
-func carried(t raft.Transport) int {
+// appendLimitOf returns what a transport carries in one append; 0: as much as any Config allows.
+func appendLimitOf(t raft.Transport) int {
 	if most := t.AppendBytesMax(); most < appendAnyMax {
 		return most
 	}
 	return 0
 }
 
-// carriedTo returns how many bytes of records one append to a peer carries, by what the peer has said and by what this
+// appendLimitTo returns how many bytes of records one append to a peer carries, by what the peer has said and by what this
 // member's own transport carries; 0: as many as any Config allows.
-func (n *Node) carriedTo(peer settings) int {
+func (n *Node) appendLimitTo(peer settings) int {
 	if least := min(n.appendBytesMax, peer.appendBytesMax); least > 0 {
 		return least
 	}
 	return max(n.appendBytesMax, peer.appendBytesMax) // one of them has no limit
 }
 
-// speech is what the last connection to a peer has shown of its release and its settings.
-type speech struct {
+// announcement is what the last connection to a peer has shown of its release and its settings.
+type announcement struct {
 	release       string
 	settings      settings
 	uninitialized bool
 }
 
-// speaks remembers what a connection has shown, and returns the differences that the one before has not shown. i.mu is held.
-func (i *identity) speaks(h raft.Hello) (begun []SettingDifference) {
-	before, known := i.spoken[h.From]
-	if !known && len(i.spoken) >= strangersMax {
+// noteAnnounced remembers what a connection has shown, and returns the differences that the one before has not shown. i.mu is held.
+func (i *identity) noteAnnounced(h raft.Hello) (begun []SettingDifference) {
+	before, known := i.announced[h.From]
+	if !known && len(i.announced) >= strangersMax {
 		return nil
 	}
-	now, own := speech{h.Release, settingsIn(h), h.Uninitialized()}, i.node.settings()
-	i.spoken[h.From] = now
+	now, own := announcement{h.Release, settingsIn(h), h.Uninitialized()}, i.node.settings()
+	i.announced[h.From] = now
 	was := make(map[string]bool)
 	if known {
 		for _, d := range own.differences(before.settings) {
@@ -135,11 +135,11 @@ func (i *identity) speaks(h raft.Hello) (begun []SettingDifference) {
 	return begun
 }
 
-// spokenBy returns what the last connection to a member has shown, and whether there was one.
-func (i *identity) spokenBy(p raft.Peer) (speech, bool) {
+// announcedBy returns what the last connection to a member has shown, and whether there was one.
+func (i *identity) announcedBy(p raft.Peer) (announcement, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	s, known := i.spoken[p]
+	s, known := i.announced[p]
 	return s, known
 }
 
@@ -157,20 +157,20 @@ func (i *identity) differing() (members int) {
 	defer i.mu.Unlock()
 	own := i.node.settings()
 	for _, m := range i.known().Members {
-		if s, known := i.spoken[m.Peer()]; known && len(own.differences(s.settings)) > 0 {
+		if s, known := i.announced[m.Peer()]; known && len(own.differences(s.settings)) > 0 {
 			members++
 		}
 	}
 	return members
 }
 
-// addSpoken adds what a member's last connection has shown.
-func (n *Node) addSpoken(m *MemberStatus) {
-	said, known := n.identity.spokenBy(m.Peer())
+// addAnnounced adds what a member's last connection has shown.
+func (n *Node) addAnnounced(m *MemberStatus) {
+	said, known := n.identity.announcedBy(m.Peer())
 	if !known {
 		return
 	}
-	m.settings, m.carried = said.settings, n.carriedTo(said.settings)
+	m.settings, m.appendLimit = said.settings, n.appendLimitTo(said.settings)
 	m.Protocol, m.Release = said.settings.protocol, said.release
 	m.Differs = n.settings().differences(said.settings)
 }
@@ -181,9 +181,9 @@ func (m *MemberStatus) oversized() string {
 		return ""
 	}
 	whose := "its"
-	if m.carried != m.settings.appendBytesMax {
+	if m.appendLimit != m.settings.appendBytesMax {
 		whose = "this member's"
 	}
 	return fmt.Sprintf("entry %v takes %d bytes, and an append to it carries %d (%s transport.Options.FrameBytesMax)",
-		m.progress.Oversized, m.progress.OversizedBytes, m.carried, whose)
+		m.progress.Oversized, m.progress.OversizedBytes, m.appendLimit, whose)
 }

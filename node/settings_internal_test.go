@@ -37,7 +37,7 @@ func TestStatus_SaysWhatIsTooLargeForAMember(t *testing.T) {
 	} {
 		s := Status{Commit: 9}
 		m := MemberStatus{
-			Member: raft.Member{ID: "n2"}, State: "snapshot", carried: 1000, settings: settings{appendBytesMax: 1000},
+			Member: raft.Member{ID: "n2"}, State: "snapshot", appendLimit: 1000, settings: settings{appendBytesMax: 1000},
 			progress: &raft.PeerProgress{Oversized: raft.EntryID{Term: 4, Index: 9}, OversizedBytes: 5000},
 		}
 		row.change(&s, &m)
@@ -66,6 +66,6 @@ func TestSettings_WhatIsNotKnownDoesNotDiffer(t *testing.T) {
 func TestSettings_BothLimitsOfAnAppendHold(t *testing.T) {
 	for _, row := range []struct{ own, says, want int }{{0, 0, 0}, {5, 0, 5}, {0, 7, 7}, {5, 7, 5}, {7, 5, 5}} {
 		n := &Node{appendBytesMax: row.own}
-		expect.Equal(t, row.want, n.carriedTo(settings{appendBytesMax: row.says}), "%+v", row)
+		expect.Equal(t, row.want, n.appendLimitTo(settings{appendBytesMax: row.says}), "%+v", row)
 	}
 }

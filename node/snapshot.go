@@ -111,7 +111,7 @@ func (a *applier) takeBySync(t raft.Take) error {
 		return err
 	}
 	a.node.counters.freezeSeconds.observe(int64(time.Since(began)))
-	a.node.taker.synced(t, a.told, time.Since(began))
+	a.node.taker.synced(t, a.given, time.Since(began))
 	return nil
 }
 
@@ -138,8 +138,8 @@ func (a *applier) syncTo(id raft.EntryID) error {
 	}
 	return a.call("Applied", id, func() error {
 		applied, err := d.Applied()
-		if err == nil && applied != a.told {
-			err = fmt.Errorf("after Sync it returns entry %v; the last one that it was given is %v", applied, a.told)
+		if err == nil && applied != a.given {
+			err = fmt.Errorf("after Sync it returns entry %v; the last one that it was given is %v", applied, a.given)
 		}
 		return err
 	})

@@ -124,16 +124,16 @@ type MemberStatus struct {
 	// count in Status.Tolerance.
 	Verdict string
 
-	settings settings           // that it has said last
-	carried  int                // see Node.carriedTo
-	progress *raft.PeerProgress // on the leader, of the others; else nil
-	outgoing bool               // it votes among the voters that are being left
-	earlier  bool               // see raft.PeerProgress.EarlierRelease
-	changed  bool               // the members have been changed, which no earlier release can read
-	refusal  *raft.Rejection    // how it rejects this member at present; nil if it does not
-	refused  *raft.Rejection    // how this member has rejected it since it was connected last; nil if it has not
-	hindered raft.Hindrance     // why it does not count, as it says itself
-	lags     time.Duration      // for how long it has lacked entries that the leader held before; 0: it lacks none of them
+	settings    settings           // that it has said last
+	appendLimit int                // see Node.appendLimitTo
+	progress    *raft.PeerProgress // on the leader, of the others; else nil
+	outgoing    bool               // it votes among the voters that are being left
+	earlier     bool               // see raft.PeerProgress.EarlierRelease
+	changed     bool               // the members have been changed, which no earlier release can read
+	refusal     *raft.Rejection    // how it rejects this member at present; nil if it does not
+	refused     *raft.Rejection    // how this member has rejected it since it was connected last; nil if it has not
+	hindered    raft.Hindrance     // why it does not count, as it says itself
+	lags        time.Duration      // for how long it has lacked entries that the leader held before; 0: it lacks none of them
 
 	excluded string // why it does not count if it is a voter; "" if it counts
 	away     bool   // that is because it cannot be reached
@@ -263,7 +263,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		}
 		peer := n.connection(m.Peer())
 		s.Connected, s.RoundTrip, s.Dialed = peer.Connected, peer.RoundTrip, peer.Address
-		n.addSpoken(&s)
+		n.addAnnounced(&s)
 		s.Replace = needsReplacement(s)
 		if peer.Err != nil {
 			s.ConnectionErr = peer.Err.Error()

@@ -24,14 +24,14 @@ func (n *Node) streamLimits() pipeline.StreamLimits {
 		ElectionTimeout: n.cfg.ElectionTimeout, ChunkBytes: streamBulkChunkBytes, WindowBytes: streamWindowBytes,
 		BytesPerSecond: int64(n.cfg.SnapshotBytesPerSecond), BytesMax: raft.LimitBytesMax,
 	}
-	if most := carriedBytes(n.transport); most > 0 {
+	if most := chunkLimitOf(n.transport); most > 0 {
 		l.ChunkBytes = min(streamChunkBytes, most)
 	}
 	return l
 }
 
-// carriedBytes returns how many bytes of a snapshot one message on the snapshot lane carries; 0: there is no such lane.
-func carriedBytes(t raft.Transport) int {
+// chunkLimitOf returns how many bytes of a snapshot one message on the snapshot lane carries; 0: there is no such lane.
+func chunkLimitOf(t raft.Transport) int {
 	if c, ok := t.(raft.SnapshotCarrier); ok {
 		return c.ChunkBytesMax()
 	}
@@ -95,7 +95,7 @@ func newStreamer(n *Node) *streamer {
 		node: n, signal: s, asked: queue[streamAsked]{signal: s}, answers: queue[raft.Message]{signal: s},
 		lost: queue[raft.Peer]{signal: s}, limits: n.streamLimits(), lane: raft.LaneBulk,
 	}
-	if carriedBytes(n.transport) > 0 {
+	if chunkLimitOf(n.transport) > 0 {
 		out.lane = raft.LaneSnapshot
 	}
 	return out
