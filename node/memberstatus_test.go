@@ -75,7 +75,7 @@ func TestStatus_SaysHowFarAMemberIs(t *testing.T) {
 	}
 }
 
-// How long a member takes is said once it has shown for a second how fast it is, and no number is invented.
+// The time left is shown only after a second of progress, when the rate is known.
 func TestStatus_SaysHowLongAMemberTakes(t *testing.T) {
 	const second = raft.Time(time.Second)
 	for _, row := range []struct {
@@ -105,8 +105,7 @@ func TestStatus_SaysHowLongAMemberTakes(t *testing.T) {
 	}
 }
 
-// A transfer says how long it takes at the rate since its first bytes were counted: what a stream that goes on had before does not
-// make it seem faster.
+// A transfer predicts its time left from the bytes of this attempt: the bytes from before a break do not raise the rate.
 func TestTransfer_SaysHowLongItTakes(t *testing.T) {
 	const second = raft.Time(time.Second)
 	at := func(done int64) *Transfer { return &Transfer{Peer: "n3", Done: done, Total: 1000 << 10} }

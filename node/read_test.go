@@ -152,7 +152,7 @@ func TestRead_CloseWaitsForTheFunctionThatRunsAndLetsNoneBegin(t *testing.T) {
 	})
 }
 
-func TestRead_APanicIsItsCallersAndTheNodeGoesOn(t *testing.T) {
+func TestRead_APanicReachesItsCallerAndTheNodeContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := rafttest.New(t, 1, newJournal).Leader()
 		assert.PanicsWithValue(t, "mine", func() { _ = n.Read(context.Background(), func() { panic("mine") }) })

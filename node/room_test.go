@@ -92,7 +92,7 @@ func TestPropose_WithoutRoomOnTheDisk(t *testing.T) {
 		_, err = leader.ReadIndex(t.Context())
 		require.NoError(t, err)
 		c.Await("it says so", func() bool { return leader.Metrics().NoRoom })
-		assert.Contains(t, leader.Status().Members[0].Problem, "no room for more entries of the log: make room, and it goes on by itself")
+		assert.Contains(t, leader.Status().Members[0].Problem, "no room for more entries of the log: make room, and it continues by itself")
 		assert.Contains(t, leader.Status().LeaderReason, "it refuses proposals")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -369,7 +369,7 @@ func TestTolerance_DoesNotCountVotersWithoutRoom(t *testing.T) {
 }
 
 // While no disk has room, leadership goes around. That says nothing of the election timeout.
-func TestStatus_ALeadershipThatIsHandedOverForRoomIsNotLost(t *testing.T) {
+func TestStatus_ATransferForWantOfRoomIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disks, c := onCrowdedDisks(t, 3)
 		propose(t, c.Leader(), "a")

@@ -24,7 +24,7 @@ func TestStatus_SaysWhatIsTooLargeForAMember(t *testing.T) {
 			s.Snapshot.Sending = &Transfer{Peer: "n2", Done: 1 << 10, Total: 2 << 10}
 		}, begin + "is sent a snapshot: 1 of 2 KiB"},
 		{"the entry is not committed", func(s *Status, _ *MemberStatus) { s.Commit = 8 },
-			begin + "the entry is not committed yet: if that needs it, raise that limit and restart the member that has it"},
+			begin + "the entry is not committed yet: if the commit needs this member, raise that limit and restart the member that has it"},
 		{"this member keeps none", func(s *Status, _ *MemberStatus) { s.Snapshot.Unsupported = "none here" },
 			begin + "this member has no snapshot to send: raise that limit and restart the member that has it"},
 		{"it keeps none", func(_ *Status, m *MemberStatus) { m.settings.noSnapshots = true },

@@ -73,7 +73,7 @@ func TestLoopback_WhatIsTooLargeForOneMember(t *testing.T) {
 	assert.Equal(t, 4, strings.Count(l.logs[small].String(), "a setting of a member differs"), "two of each")
 }
 
-func TestSettings_ADifferenceIsToldOnBothSidesAndLoggedOnce(t *testing.T) {
+func TestSettings_ADifferenceIsShownOnBothSidesAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs := map[raft.NodeID]*lockedBuffer{"n1": {}, "n2": {}, "n3": {}}
 		timeouts := map[raft.NodeID]time.Duration{"n1": time.Second, "n2": time.Second, "n3": 2 * time.Second}
@@ -115,7 +115,7 @@ func TestSettings_ADifferenceIsToldOnBothSidesAndLoggedOnce(t *testing.T) {
 }
 
 // A member that takes no snapshots cannot be brought what is too large for it: the status names it, the entry and the setting.
-func TestLoopback_WhatIsTooLargeForAMemberWithoutSnapshotsIsTold(t *testing.T) {
+func TestLoopback_WhatIsTooLargeForAMemberWithoutSnapshotsIsShown(t *testing.T) {
 	const frame = 128 << 10
 	l := newLoopback(t, 3)
 	l.plain = map[int]bool{2: true}

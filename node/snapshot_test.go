@@ -534,7 +534,7 @@ func TestRestore_ThatNeverEndsIsSeenInTheStatus(t *testing.T) {
 		time.Sleep(3*time.Minute + time.Second)
 		assert.Equal(t, 3, strings.Count(log.String(), "still being restored"), "a warning each minute")
 		self := n.Status().Members[0]
-		assert.Contains(t, self.Problem, "its state machine is restored from a snapshot, 3m1s so far")
+		assert.Contains(t, self.Problem, "its state machine is being restored from a snapshot, 3m1s so far")
 		restoring := n.Status().Snapshot.Restoring
 		require.NotNil(t, restoring)
 		assert.GreaterOrEqual(t, restoring.Since, time.Minute)

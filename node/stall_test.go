@@ -49,7 +49,7 @@ func stallingDisks(t *testing.T, lost func(raft.Message) bool) (
 
 func nothing(raft.Message) bool { return false }
 
-func TestDiskStall_AnotherLeadsAndWritesGoOn(t *testing.T) {
+func TestDiskStall_AnotherLeadsAndWritesContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, stall := stallingDisks(t, nothing)
 		old := c.Leader()
@@ -73,7 +73,7 @@ func TestDiskStall_AnotherLeadsAndWritesGoOn(t *testing.T) {
 	})
 }
 
-func TestDiskStall_WhereAllStandStillTheLeaderStaysAndRefuses(t *testing.T) {
+func TestDiskStall_IfAllStallTheLeaderStaysAndRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, stall := stallingDisks(t, nothing)
 		leader := c.Leader()

@@ -121,8 +121,8 @@ type MemberStatus struct {
 	Problem string
 	// Verdict is the name of Problem, for programs: "ended", "emptied disk", "lost entries", "not connected", "not heard",
 	// "suspected", "earlier release", "needs a snapshot", "no room", "disk stalled", "restoring", "FSM hangs", "hindered",
-	// "behind" or "applies late"; "": there is no problem. Later releases may add names. A voter with a verdict other than
-	// "applies late" does not count in Status.Tolerance.
+	// "behind" or "applies late". "": there is no problem. Later releases may add names. A voter with any of these verdicts
+	// except the last does not count in Status.Tolerance.
 	Verdict string
 
 	settings    settings           // last announced settings

@@ -108,7 +108,7 @@ func wanting(t *testing.T, l net.Listener, o transport.Options) string {
 }
 
 // Whatever listens at the address, nothing is appended unless it is that member.
-func TestChange_WhoIsNoMemberIsNotAppended(t *testing.T) {
+func TestChange_AProcessThatIsNoMemberIsNotAppended(t *testing.T) {
 	mine, foreign := newIssuer(t), newIssuer(t)
 	const short, long = 200 * time.Millisecond, time.Minute
 	for _, row := range []struct {

@@ -133,7 +133,7 @@ func TestStream_IsSeenInTheStatusOfBothSides(t *testing.T) {
 	})
 }
 
-func TestStream_GoesOnAfterABreak(t *testing.T) {
+func TestStream_ResumesAfterABreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), slowly)
 		c.Heal()

@@ -125,11 +125,11 @@ func saysSuspected(s *Status, m *MemberStatus) string {
 	if m.hindered&raft.HinderedSuspected == 0 {
 		return ""
 	}
-	by := "a leader"
+	by := "another member"
 	if m.isSelf() {
 		by = string(s.suspected)
 	}
-	return "its disk lacks what it acknowledged, as " + by + " has shown, which led and is not in its configuration: it does not vote until " +
+	return "its disk lacks what it acknowledged, as shown by " + by + ", a leader that its configuration does not name: it does not vote until " +
 		"its configuration names that leader, or a later leader has brought its log up to date"
 }
 

@@ -20,7 +20,7 @@ var admissions = []Mutant{
 	mutant("M197", "a member that was added again after its removal goes on", "it ends", "N70",
 		value("membership.go", `c.joinsAgain(removal)`, `false`)).arranged().profiles("churn").or("Removed_WhoIsAddedAgain"),
 	mutant("M198", "a node looks again before it ends as that of a removed member", "it ends all the same", "tests",
-		value("node/marks.go", `n.removed.Load() == removed`, `true`)).arranged().outside("node", "TestRemoved_WhoHasJoinedAgain"),
+		value("node/marks.go", `n.removed.Load() == removed`, `true`)).arranged().outside("node", "TestRemoved_AMemberThatHasJoinedAgain"),
 	mutant("M55", "an incarnation that was removed never joins again", "it may", "I10",
 		value("handshake/admission.go", `removed || h.Cluster != (raft.ClusterID{}) && h.Cluster != v.Cluster`,
 			`h.Cluster != (raft.ClusterID{}) && h.Cluster != v.Cluster`)).arranged().profiles("images").test("handshake", "MayJoin"),

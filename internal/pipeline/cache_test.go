@@ -56,7 +56,7 @@ func TestCache_ServesWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestCache_AtRestKeepsOnlyWhatIsNotOnTheDisk(t *testing.T) {
+func TestCache_OfAnIdleLogKeepsOnlyWhatIsNotOnTheDisk(t *testing.T) {
 	c := NewCache(0, 1<<20)
 	c.Write(&raft.LogWrite{Entries: entriesOf(1, 0, 2, 1), Generation: 1})
 	c.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 2}, Entries: entriesOf(1, 2, 4, 1), Generation: 1})
@@ -75,7 +75,7 @@ func TestCache_AtRestKeepsOnlyWhatIsNotOnTheDisk(t *testing.T) {
 }
 
 // What everybody has read takes no memory, unless it is not on the disk or in one write with what is still expected.
-func TestCache_DropsWhatEverybodyHasRead(t *testing.T) {
+func TestCache_DropsWhatAllReadersHaveRead(t *testing.T) {
 	c := NewCache(0, 1<<20)
 	for i := raft.Index(0); i < 6; i += 2 {
 		c.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: i}, Entries: entriesOf(1, i, i+2, 1), Generation: 1})

@@ -126,7 +126,7 @@ func TestContacts_Union(t *testing.T) {
 	}
 }
 
-func TestContacts_ARemovedMemberIsLetGo(t *testing.T) {
+func TestContacts_ARemovedMemberIsNoLongerDialed(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(1, configOf("a b c"), true)
 	b.Config(2, configOf("a b"), false)
@@ -158,7 +158,7 @@ func removals(words ...string) (all []raft.Removal) {
 }
 
 // The handshake tells a member of its removal, but it does not shake hands while its connection stands.
-func TestContacts_WhoWasRemovedAndIsLetGoIsDisconnected(t *testing.T) {
+func TestContacts_ARemovedMemberThatIsNoLongerDialedIsDisconnected(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(1, configOf("a b c"), true)
 	b.Config(2, configOf("a b"), false)
