@@ -373,7 +373,7 @@ func TestReplaceMember_TheLeaderHasNotNoticedThatTheFormerSelfHasGone(t *testing
 }
 
 // While contact is made with a member that does not call back, no other change makes contact. A leader that transfers its
-// leadership stops to make contact, and returns the error at once.
+// leadership stops making contact, and returns the error at once.
 func TestChange_ContactIsMadeByOneLeaderForOneChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, dials, _ := withMute(t)

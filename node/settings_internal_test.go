@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A leader says of a member for which an entry is too large which entry and which limit that are, and what stands in the way.
+// If an entry is too large for a member, the leader's status names the entry and the limit, and what prevents a snapshot.
 func TestStatus_SaysWhatIsTooLargeForAMember(t *testing.T) {
 	const begin = "entry 9@4 takes 5000 bytes, and an append to it carries 1000 (its transport.Options.FrameBytesMax): " +
 		"it needs a snapshot instead, and "

@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// differing returns the settings in which a member differs, as another one sees it.
+// differing returns the settings in which a member differs, as seen from another one.
 func differing(n *node.Node, member raft.NodeID) (settings []string) {
 	for _, m := range n.Status().Members {
 		for _, d := range m.Differs {
@@ -28,7 +28,7 @@ func differing(n *node.Node, member raft.NodeID) (settings []string) {
 	return settings
 }
 
-// One member comes back with a small limit of what it receives, after an entry that is larger was committed without it.
+// One member comes back with a small receive limit, after a larger entry was committed without it.
 func TestLoopback_WhatIsTooLargeForOneMember(t *testing.T) {
 	const frame = 128 << 10
 	l := newLoopback(t, 3)
@@ -114,7 +114,8 @@ func TestSettings_ADifferenceIsShownOnBothSidesAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// A member that takes no snapshots cannot be brought what is too large for it: the status names it, the entry and the setting.
+// A member without snapshots cannot get an entry that is too large for it: the status names the member, the entry and the
+// setting.
 func TestLoopback_WhatIsTooLargeForAMemberWithoutSnapshotsIsShown(t *testing.T) {
 	const frame = 128 << 10
 	l := newLoopback(t, 3)

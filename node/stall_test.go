@@ -16,8 +16,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// stallingDisks returns a cluster of three whose disks stall on demand, and which loses the messages that lost
-// selects.
+// stallingDisks returns a cluster of three whose disks stall on demand. Its network loses the messages that lost selects.
 func stallingDisks(t *testing.T, lost func(raft.Message) bool) (
 	c *rafttest.Cluster, stall func(...raft.NodeID) (resume func()),
 ) {

@@ -15,7 +15,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// verdictCases holds, for each verdict, what a leader knows of n3, or of itself if own is set, when it applies.
+// verdictCases holds, for each verdict, a status to which it applies: that of n3, or of the leader itself if own is set.
 var verdictCases = map[string]struct {
 	own  bool
 	know func(s *Status, m *MemberStatus)
@@ -46,8 +46,7 @@ func hindered(by raft.Hindrance) func(*Status, *MemberStatus) {
 	return func(_ *Status, m *MemberStatus) { m.hindered = by }
 }
 
-// A voter that cannot be part of a quorum is not counted among the failures that the cluster survives, whatever the reason, and
-// the sentence names it and the reason.
+// A voter that cannot be part of a quorum does not count in Status.Tolerance, and the sentence names it and the reason.
 func TestVerdicts_DecideWhoCounts(t *testing.T) {
 	for _, v := range verdicts {
 		row, found := verdictCases[v.name]
@@ -72,7 +71,7 @@ func TestVerdicts_DecideWhoCounts(t *testing.T) {
 	expect.Len(t, verdictCases, len(verdicts))
 }
 
-// With two of three disks full, nothing can be written, and no sentence says that one failure more would be the first to matter.
+// With two of three disks full, nothing can be written, and Status.Tolerance must say that the cluster does not work.
 func TestVerdicts_AQuorumThatDoesNotCountIsSaid(t *testing.T) {
 	s := seenFrom(raft.Leader, 3, "n2", "n3")
 	s.patience = time.Second
@@ -85,7 +84,7 @@ func TestVerdicts_AQuorumThatDoesNotCountIsSaid(t *testing.T) {
 	expect.Contains(t, s.Tolerance, "none: 2 of 3 voters count, and the next failure stops the cluster; n1 does not count: its disk has no room")
 }
 
-// A learner that catches up is not "behind": CatchUp says how far it is. One that is behind for a moment only is not either.
+// A learner that catches up is not "behind": CatchUp shows its progress. Neither is a voter that is behind for a moment.
 func TestVerdicts_BehindIsForVotersThatStayBehind(t *testing.T) {
 	s := seenFrom(raft.Leader, 3, "n2", "n3")
 	s.patience = time.Second
@@ -94,8 +93,8 @@ func TestVerdicts_BehindIsForVotersThatStayBehind(t *testing.T) {
 	expect.Empty(t, s.Members[1].Problem+s.Members[2].Problem)
 }
 
-// A member that was refused for the image of its disk, or refuses this one, ends, and then refuses connections: its peers still
-// know why.
+// A member that was rejected for an older image of its disk, or that rejects this one, ends, and then cannot be reached. Its
+// peers still know why.
 func TestVerdicts_TheLastRejectionIsShownAfterTheConnection(t *testing.T) {
 	stale := &raft.Rejection{Reason: raft.RejectStaleStart, From: raft.Peer{ID: "n1"}}
 	for _, row := range []struct {
@@ -136,8 +135,8 @@ func TestVerdicts_AreDocumented(t *testing.T) {
 	expect.Equal(t, len(verdicts), strings.Count(strings.ReplaceAll(doc, `""`, ""), `"`)/2, "each name once")
 }
 
-// A leader that is lost too often is told while there is one, with the timeout that would do: it was lost for another one, in a
-// later term, or for a moment.
+// If leaders are lost too often, the status says so while there is one, with a timeout that is enough. A leader counts as
+// lost for another one, in a later term, or for a moment.
 func TestHistory_ReportsALeaderThatIsLostTooOften(t *testing.T) {
 	h, second := &history{}, raft.Time(time.Second)
 	leads := func(term raft.Term, leader raft.NodeID) raft.Leadership {
