@@ -64,7 +64,7 @@ func refused[E error](t *testing.T, n *node.Node, call attempt, words string) (e
 	assert.NotErrorIs(t, err, node.ErrOutcomeUnknown)
 	assert.Equal(t, members, n.Members())
 	assert.Equal(t, last, n.Status().Last)
-	propose(t, n, "it goes on")
+	propose(t, n, "it continues")
 	return e
 }
 

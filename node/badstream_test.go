@@ -44,7 +44,7 @@ func TestReceive_ABadStream(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		change func(raft.SnapshotChunk) raft.SnapshotChunk
-		says   string // "": the stream only stands still
+		says   string // "": the stream only stalls
 	}{
 		{"a bit is flipped", func(c raft.SnapshotChunk) raft.SnapshotChunk {
 			if len(c.Data) > 0 {
@@ -178,7 +178,7 @@ func TestSnapshot_AFullDiskInTheMiddle(t *testing.T) {
 		_, err = n.Snapshot(t.Context())
 		assert.ErrorIs(t, err, syscall.ENOSPC, "or when the file is completed")
 		finish.Store(nil)
-		propose(t, n, "goes on")
+		propose(t, n, "continues")
 		require.NoError(t, n.Err())
 		c.Await("a snapshot, once there is room", func() bool { return n.Status().Snapshot.Err == nil && n.Status().Base.Index > 20 })
 		c.Restart("n1")

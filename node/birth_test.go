@@ -144,7 +144,7 @@ func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
 				assert.Contains(t, n.Status().LeaderReason, "emptied")
 
 				for range 5 {
-					propose(t, c.Leader(), "the others go on")
+					propose(t, c.Leader(), "the others continue")
 				}
 				assert.NotEqual(t, id, c.Leader().Status().ID)
 				assert.False(t, n.Status().Bootstrapped)
@@ -294,7 +294,7 @@ func TestRefusals_AreLoggedOncePerReason(t *testing.T) {
 		c.Await("it to know", func() bool { return n.Status().Wiped })
 		before := n.Metrics().Refusals[raft.RejectWrongIncarnation]
 		time.Sleep(time.Minute) // in the bubble: many dials
-		assert.Greater(t, n.Metrics().Refusals[raft.RejectWrongIncarnation], before+20, "they go on")
+		assert.Greater(t, n.Metrics().Refusals[raft.RejectWrongIncarnation], before+20, "they continue")
 		assert.Positive(t, lines.Load())
 		// Two pairs with two reasons on either side, and what a schedule adds; far fewer lines than dials.
 		assert.LessOrEqual(t, lines.Load(), int64(12))

@@ -209,15 +209,15 @@ func TestRemoved_AMemberThatLearnsItEnds(t *testing.T) {
 		n := c.Node("n1")
 		s := n.Status()
 		n2 := s.Members[1].Peer()
-		told := func(by raft.Peer, cluster raft.ClusterID) {
+		reject := func(by raft.Peer, cluster raft.ClusterID) {
 			handler.Rejected(by, raft.Rejection{Reason: raft.RejectRemoved, From: by, Cluster: cluster, Index: 9})
 			synctest.Wait()
 		}
-		told(raft.Peer{ID: "z", Incarnation: 1}, s.Cluster)
-		told(raft.Peer{ID: "n2", Incarnation: n2.Incarnation + 1}, s.Cluster)
-		told(n2, raft.ClusterID{7})
+		reject(raft.Peer{ID: "z", Incarnation: 1}, s.Cluster)
+		reject(raft.Peer{ID: "n2", Incarnation: n2.Incarnation + 1}, s.Cluster)
+		reject(n2, raft.ClusterID{7})
 		require.NoError(t, n.Err(), "strangers, and members of other clusters, end nobody")
-		told(n2, s.Cluster)
+		reject(n2, s.Cluster)
 		select {
 		case <-n.Done():
 		case <-time.After(time.Minute):

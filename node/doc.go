@@ -13,10 +13,10 @@
 //   - [Node.Status] returns a [Status], which explains in sentences what is wrong and what to do. [Node.Metrics] returns
 //     the counters; package metrics exports them to Prometheus.
 //
-// Errors sort by what the caller should do. The request was not applied, so ask the leader or try again later:
-// *[NotLeaderError], *[DiskStalledError] and *[FSMHangsError], both of which match raft.ErrOverloaded. It may be applied,
-// so do not retry blindly: [ErrOutcomeUnknown]. The disk of this member was emptied, so replace it: [ErrWiped]. The FSM
-// called a method that waits for the FSM: [ErrWithinFSM].
+// Errors sort by what the caller should do. The request was not applied, so ask the leader: *[NotLeaderError]. It was not
+// applied, so try again later: raft.ErrOverloaded, also as *[DiskStalledError] or *[FSMHangsError]. It may be applied, so
+// do not retry blindly: [ErrOutcomeUnknown]. The disk of this member was emptied, so replace it: [ErrWiped]. The FSM called
+// a method that waits for the FSM: [ErrWithinFSM].
 //
 // These end the node, or refuse its start: *[StorageError], *[FSMError], *[TransportError], and errors of package raft.
 // [Node.Done] is closed then, and [Node.Err] says why.

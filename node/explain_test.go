@@ -43,6 +43,6 @@ func TestRequests_EveryAnswerIsPassedOn(t *testing.T) {
 		r := &requests{table: map[raft.RequestID]*call{1: req}}
 		r.answer([]raft.Answer{{RequestID: 1, Kind: raft.AnswerKind(kind)}}, func(*call, raft.Answer) error { failed = true; return raft.ErrClosed })
 		expect.Len(t, req.outcome, 1, name)
-		expect.Equal(t, slices.Contains(fails, raft.AnswerKind(kind)), failed, "%s: a new answer is no error of its own", name)
+		expect.Equal(t, slices.Contains(fails, raft.AnswerKind(kind)), failed, "%s: a new answer needs its own case", name)
 	}
 }

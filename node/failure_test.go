@@ -219,7 +219,7 @@ func TestCore_ABrokenInvariantEndsTheNodeNotTheProcess(t *testing.T) {
 		_, err := n.Propose(context.Background(), []byte("a"))
 		assert.ErrorIs(t, err, raft.ErrClosed)
 		assert.ErrorAs(t, n.Status().Err, &broken)
-		propose(t, c.Leader(), "the others go on")
+		propose(t, c.Leader(), "the others continue")
 	})
 }
 

@@ -78,7 +78,7 @@ func TestFSM_ThatWaitsForItselfIsRefused(t *testing.T) {
 				short, cancel := context.WithTimeout(ctx, time.Minute)
 				defer cancel()
 				_, err := n.Propose(short, []byte("call"))
-				require.NoError(t, err, "the FSM goes on")
+				require.NoError(t, err, "the FSM continues")
 				assert.ErrorIs(t, got, node.ErrWithinFSM)
 				assert.Less(t, took, time.Second)
 				assert.NoError(t, n.Err(), "this does not end the node")

@@ -125,7 +125,7 @@ func TestHangingFSM_IfAllHangTheLeaderStaysAndRefuses(t *testing.T) {
 		assert.Contains(t, unready.Reason, "its FSM hangs")
 
 		resume()
-		c.Await("it goes on", func() bool { return !leader.Status().FSMHangs })
+		c.Await("it continues", func() bool { return !leader.Status().FSMHangs })
 		_, err = leader.Propose(context.Background(), []byte("y"))
 		assert.NoError(t, err)
 		assert.Equal(t, before, leader.Status().Leadership)

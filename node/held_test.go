@@ -504,7 +504,7 @@ func TestHeld_Trouble(t *testing.T) {
 				assert.Zero(t, c.Node(behind).Metrics().Snapshots.Restored)
 				open, _ := s.held()
 				assert.LessOrEqual(t, open, 1)
-				propose(t, leader, "goes on")
+				propose(t, leader, "continues")
 				free()
 				sameDurable(t, c, 42)
 				open, _ = s.held()

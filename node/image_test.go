@@ -60,7 +60,7 @@ func ended(t *testing.T, n *node.Node) error {
 	select {
 	case <-n.Done():
 	case <-time.After(time.Minute):
-		t.Fatalf("%s goes on: %+v", n.Status().ID, n.Status())
+		t.Fatalf("%s continues: %+v", n.Status().ID, n.Status())
 	}
 	return n.Err()
 }
@@ -191,7 +191,7 @@ func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 				assert.Contains(t, m.ConnectionErr, "start too long ago")
 			}
 		}
-		propose(t, c.Leader(), "the others go on")
+		propose(t, c.Leader(), "the others continue")
 	})
 }
 

@@ -139,15 +139,15 @@ func TestImage_ThePeersOfARefusedMemberSayWhy(t *testing.T) {
 		require.ErrorAs(t, ended(t, c.Start("n3")), &stale)
 		c.Crash("n3")
 		time.Sleep(time.Minute) // in the bubble: the connections fail for another reason
-		told := 0
+		explained := 0
 		for _, id := range []raft.NodeID{"n1", "n2"} {
 			m := c.Node(id).Status().Members[2]
 			assert.Equal(t, "not connected", m.Verdict)
 			if strings.Contains(m.Problem, "when the two last met") && strings.Contains(m.Problem, "older image of its disk") {
-				told++
+				explained++
 			}
 		}
-		assert.Positive(t, told, "%s", c.Node("n1").Status().Members[2].Problem)
+		assert.Positive(t, explained, "%s", c.Node("n1").Status().Members[2].Problem)
 	})
 }
 

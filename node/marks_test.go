@@ -169,7 +169,7 @@ func TestMark_TheLastWitness(t *testing.T) {
 					_, err := c.TryStart(id)
 					require.ErrorAs(t, err, &contradicted)
 				}
-				require.NoError(t, ready(c.Leader(), time.Second), "the others go on")
+				require.NoError(t, ready(c.Leader(), time.Second), "the others continue")
 			})
 		})
 	}

@@ -209,7 +209,7 @@ func TestRequests_AChangeThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t
 	expect.Equal(t, []raft.Event{raft.ChangeRequested{RequestID: req.requestID, IfIndex: 5}}, r.take(nil))
 	o = r.wait(cancelled(), req)
 	expect.ErrorIs(t, o.err, context.Canceled)
-	expect.ErrorIs(t, o.err, ErrOutcomeUnknown, "it goes on")
+	expect.ErrorIs(t, o.err, ErrOutcomeUnknown, "it continues")
 }
 
 func TestRequests_AChangeIsAnsweredWhenItHasEnded(t *testing.T) {

@@ -111,12 +111,12 @@ const descriptorEvery = 200 * time.Millisecond
 // waitForDescriptor opens a snapshot. If the process has no free file descriptor, it logs that once and tries again
 // until the node ends: clients hold most descriptors, and close them sooner or later.
 func (n *Node) waitForDescriptor(open func() error) error {
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		err := open()
 		if !files.NoDescriptor(err) {
 			return err
 		}
-		if !told {
+		if !logged {
 			n.logger.log(hclog.Warn, "a snapshot cannot be restored yet: "+files.DescriptorRemedy, "error", err)
 		}
 		select {

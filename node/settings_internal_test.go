@@ -47,11 +47,11 @@ func TestStatus_SaysWhatIsTooLargeForAMember(t *testing.T) {
 
 func TestSettings_WhatIsNotKnownDoesNotDiffer(t *testing.T) {
 	here := settings{electionTimeout: time.Second, commandBytesMax: 1 << 20, protocol: 3}
-	earlier := settings{electionTimeout: time.Second, protocol: 3} // of a release that tells no more
+	earlier := settings{electionTimeout: time.Second, protocol: 3} // of a release that announces no more
 	expect.Empty(t, here.differences(earlier))
 	expect.Empty(t, here.differences(here))
 	here.appendBytesMax = 1000
-	expect.Empty(t, here.differences(earlier), "an earlier release does not tell its limit")
+	expect.Empty(t, here.differences(earlier), "an earlier release does not announce its limit")
 	for i, change := range []func(*settings){
 		func(s *settings) { s.electionTimeout++ }, func(s *settings) { s.commandBytesMax++ },
 		func(s *settings) { s.appendBytesMax++ }, func(s *settings) { s.noSnapshots = true }, func(s *settings) { s.protocol = 2 },

@@ -80,7 +80,7 @@ func TestSettings_ADifferenceIsShownOnBothSidesAndLoggedOnce(t *testing.T) {
 		c := startAll(t, rafttest.Options{Members: 3, NewFSM: newJournal, Configure: func(cfg *node.Config) {
 			cfg.ElectionTimeout, cfg.Logger = timeouts[cfg.ID], hclog.New(&hclog.LoggerOptions{Output: logs[cfg.ID]})
 		}})
-		told := func() (lines [3]int) {
+		logged := func() (lines [3]int) {
 			for i, id := range c.IDs() {
 				lines[i] = strings.Count(logs[id].String(), "a setting of a member differs")
 			}
@@ -92,7 +92,7 @@ func TestSettings_ADifferenceIsShownOnBothSidesAndLoggedOnce(t *testing.T) {
 		assert.Equal(t, []string{"election timeout 1s, not 2s"}, differing(c.Node("n3"), "n1"))
 		assert.Empty(t, differing(c.Node("n1"), "n2"))
 		assert.Equal(t, 1, c.Node("n2").Metrics().SettingsDiffer)
-		c.Await("both sides say it", func() bool { return told() == [3]int{1, 1, 2} })
+		c.Await("both sides say it", func() bool { return logged() == [3]int{1, 1, 2} })
 
 		c.Isolate("n3")
 		time.Sleep(20 * time.Second)
@@ -100,7 +100,7 @@ func TestSettings_ADifferenceIsShownOnBothSidesAndLoggedOnce(t *testing.T) {
 		c.Converge()
 		c.Restart("n3")
 		c.Converge()
-		c.Await("only n3, which was started anew, says it again", func() bool { return told() == [3]int{1, 1, 4} })
+		c.Await("only n3, which was started anew, says it again", func() bool { return logged() == [3]int{1, 1, 4} })
 
 		timeouts["n3"] = time.Second
 		c.Restart("n3")
@@ -110,7 +110,7 @@ func TestSettings_ADifferenceIsShownOnBothSidesAndLoggedOnce(t *testing.T) {
 		timeouts["n3"] = 3 * time.Second
 		c.Restart("n3")
 		c.Converge()
-		c.Await("it has begun again", func() bool { return told() == [3]int{2, 2, 6} })
+		c.Await("it has begun again", func() bool { return logged() == [3]int{2, 2, 6} })
 	})
 }
 

@@ -103,7 +103,7 @@ func TestDiskStall_IfAllStallTheLeaderStaysAndRefuses(t *testing.T) {
 
 // transfers lists the ways to begin a transfer: the leader's disk stalls, or a caller asks for it.
 var transfers = map[string]func(leader *node.Node, stall func(...raft.NodeID) func()) (resume func()){
-	"for a disk that stands still": func(leader *node.Node, stall func(...raft.NodeID) func()) func() {
+	"for a stalled disk": func(leader *node.Node, stall func(...raft.NodeID) func()) func() {
 		resume := stall(leader.Status().ID)
 		go func() { _, _ = leader.Propose(context.Background(), []byte("x")) }()
 		return resume
@@ -119,14 +119,14 @@ func TestClose_WaitsForATransferThatIsUnderWay(t *testing.T) {
 	for what, begin := range transfers {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told atomic.Int64
+				var sent atomic.Int64
 				c, stall := stallingDisks(t, func(m raft.Message) bool {
-					_, tells := m.Body.(raft.TimeoutNow)
-					return tells && told.Add(1) == 1
+					_, isTimeoutNow := m.Body.(raft.TimeoutNow)
+					return isTimeoutNow && sent.Add(1) == 1
 				})
 				old, other := c.Leader(), c.Follower()
 				resume := begin(old, stall)
-				c.Await("the transfer", func() bool { return told.Load() == 1 })
+				c.Await("the transfer", func() bool { return sent.Load() == 1 })
 				began, closed := time.Now(), make(chan error, 1)
 				go func() { closed <- old.Close() }()
 				c.Await("another leads", func() bool {
@@ -145,15 +145,15 @@ func TestClose_WaitsForATransferThatDoesNotSucceedForTwoElectionTimeouts(t *test
 	for what, begin := range transfers {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told atomic.Bool
+				var sent atomic.Bool
 				c, stall := stallingDisks(t, func(m raft.Message) bool {
-					_, tells := m.Body.(raft.TimeoutNow)
-					told.CompareAndSwap(false, tells)
-					return tells
+					_, isTimeoutNow := m.Body.(raft.TimeoutNow)
+					sent.CompareAndSwap(false, isTimeoutNow)
+					return isTimeoutNow
 				})
 				old := c.Leader()
 				resume := begin(old, stall)
-				c.Await("the transfer", told.Load)
+				c.Await("the transfer", sent.Load)
 				began, closed := time.Now(), make(chan error, 1)
 				go func() { closed <- old.Close() }()
 				c.Await("the end", func() bool { return old.Err() != nil })

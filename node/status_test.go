@@ -84,7 +84,7 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 	unreached.Missing = []string{"n3: connection refused"}
 	const waits = "no cluster yet: this member waits for the bootstrapper, n1, which bootstraps it once every member of the list " +
 		"has answered its probe, and whose status says who is missing"
-	const lost = " for good and every member says this, nothing was ever committed: empty all stores and start again"
+	const lost = "; if n1 is permanently lost and every member says this, nothing was ever committed: empty all stores and start again"
 	stalled := seenFrom(raft.Leader, 3, "n2")
 	stalled.Leader, stalled.DiskStalled = "n1", true
 	full := seenFrom(raft.Leader, 3, "n2")
@@ -113,8 +113,8 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{answered, "", "no cluster yet: this member bootstraps it once every member of the list has answered"},
 		{bootstrap, "", "no cluster yet: this member bootstraps it once every member of the list has answered; " +
 			"n2 has not answered; n3 has not answered"},
-		{waiting, "", waits + "; if n1 is lost" + lost},
-		{unreached, "", waits + "; seen from here, n3: connection refused; if n1 is lost" + lost},
+		{waiting, "", waits + lost},
+		{unreached, "", waits + "; seen from here, n3: connection refused" + lost},
 		{Status{}, "", "no cluster yet: this member's store is empty and it has no list of initial members, so it waits to be added"},
 		{Status{Wiped: true}, "", "this member's disk was emptied: the cluster knows it with another incarnation"},
 		{Status{Err: raft.ErrClosed}, "", "this node has ended: " + raft.ErrClosed.Error()},

@@ -193,7 +193,7 @@ func TestStream_AMemberThatTakesNoneRefuses(t *testing.T) {
 		require.NoError(t, leader.Err())
 		require.NoError(t, c.Node("n3").Err())
 		assert.ErrorIs(t, leader.Status().Snapshot.SendErr, raft.StreamUnsupported)
-		_, err := leader.Propose(context.Background(), []byte("goes on"))
+		_, err := leader.Propose(context.Background(), []byte("continues"))
 		assert.NoError(t, err)
 	})
 }

@@ -106,7 +106,7 @@ func TestContacts_Union(t *testing.T) {
 		{"who comes back stays", []string{"a b c!", "a b!", "a b c!"}, "b c", "b c"},
 		{"two incarnations are two members", []string{"a c!", "a c c2!"}, "c c2", "c c2"},
 		{"the former incarnation leaves", []string{"a c c2!", "a c2!"}, "c c2", "c2"},
-		{"a member that was removed itself goes on", []string{"a b c!", "b c!"}, "b c", "b c"},
+		{"a member that was removed continues to dial", []string{"a b c!", "b c!"}, "b c", "b c"},
 		{"the list of initial members is no configuration", []string{"a0 b0 x0", "a b c!"}, "b c", "b c"},
 	} {
 		t.Run(row.rule, func(t *testing.T) {

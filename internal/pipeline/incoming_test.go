@@ -162,7 +162,7 @@ var receivingScripts = []struct {
 	{rule: "an empty chunk before the end says nothing", size: 10, script: `
 		offer a1     | open a1:begin-0
 		chunk a1 0-0 | a1:at-0`},
-	{rule: "a stream of the same name goes on where it was", size: 10, script: `
+	{rule: "a stream of the same name is resumed", size: 10, script: `
 		offer a1     | open a1:begin-0
 		chunk a1 0-4 | write 4 a1:at-4
 		offer a1     | a1:begin-4

@@ -236,7 +236,7 @@ var sendingScripts = []struct {
 		begin -1 |
 		begin 0 | 0-4
 		at 9    |`},
-	{rule: "an error of its own ends it", size: 8, script: `
+	{rule: "an error of the sender ends it", size: 8, script: `
 		begin 0 | 0-4
 		fail    | failed`},
 	{rule: "the pace holds chunks back", size: 4096, rate: 10_240, script: `
