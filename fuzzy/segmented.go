@@ -38,7 +38,7 @@ type segmented struct {
 	full     bool           // nor takes it any write
 	waited   bool           // the running write has waited for room
 	tended   bool           // the process looks after its segments later
-	handOver pipeline.HandOver
+	handOver pipeline.FullDiskTransfer
 	shortening
 	former   []byte // an earlier state of a file, which may be put back
 	formerAt string // its path

@@ -116,7 +116,7 @@ func (s *segmented) end(power bool) {
 		s.tree.FailSyncs(-1)
 		s.tree.FailAt(0, nil)
 	}
-	s.handOver, s.shortening = pipeline.HandOver{}, shortening{}
+	s.handOver, s.shortening = pipeline.FullDiskTransfer{}, shortening{}
 	s.log, s.late, s.failing, s.failed, s.tended, s.ahead, s.waited = nil, false, false, noneFailed, false, false, false
 }
 

@@ -1,4 +1,5 @@
-// Package metrics exports the counters of a node and of its transport to Prometheus. The names are a contract, see docs/metrics.md.
+// Package metrics exports the counters of a node and of its transport to Prometheus. The metric names are a contract, see
+// docs/metrics.md.
 package metrics
 
 import (
@@ -11,9 +12,9 @@ import (
 // Source is what a Collector reads: a *node.Node.
 type Source interface{ Metrics() node.Metrics }
 
-// Collector returns a collector for the node. Register it once; if one process has several nodes, give each a
-// label with prometheus.WrapRegistererWith. Collecting does not involve the node's loop and never waits; it
-// still works after the node has ended.
+// Collector returns a collector for the node. Register it once. If one process has several nodes, give each a label with
+// prometheus.WrapRegistererWith. Collecting does not involve the node's loop, never waits, and still works after the node
+// has ended.
 func Collector(n Source) prometheus.Collector { return &collector{n} }
 
 type collector struct{ node Source }
@@ -97,7 +98,7 @@ func refusalDesc(r raft.RejectReason) *prometheus.Desc {
 		prometheus.Labels{"reason": reasonName(r)})
 }
 
-// rejectReasons are all reasons of a rejection; 0 stands for those of later releases.
+// rejectReasons lists all reasons of a rejection; 0 stands for reasons of later releases.
 var rejectReasons = func() []raft.RejectReason {
 	all := []raft.RejectReason{0}
 	for r := range raft.RejectReason(raft.RejectReasons) {

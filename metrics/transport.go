@@ -9,9 +9,9 @@ import (
 // TransportSource is what a TransportCollector reads: a *transport.TCP.
 type TransportSource interface{ Stats() transport.Stats }
 
-// TransportCollector returns a collector for the connections of a transport. It includes connections that are
-// closed before their member is known, which no node sees. Register it beside the node's Collector. Collecting
-// never waits, and still works after the transport was closed.
+// TransportCollector returns a collector for the connections of a transport. It includes connections that are closed
+// before their member is known, which no node sees. Register it in addition to the node's Collector. Collecting never
+// waits, and still works after the transport is closed.
 func TransportCollector(t TransportSource) prometheus.Collector { return &transportCollector{t} }
 
 type transportCollector struct{ transport TransportSource }

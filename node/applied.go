@@ -10,8 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// appliedIndex is the index up to which the FSM has applied the log, and the callers that wait for a higher
-// one.
+// appliedIndex holds the index up to which the FSM has applied the log, and the callers that wait for a higher one.
 type appliedIndex struct {
 	at    atomic.Uint64
 	calls *fsmCalls
@@ -19,11 +18,11 @@ type appliedIndex struct {
 	mu      sync.Mutex
 	waiting waitHeap
 	ended   error
-	goal    raft.Index // what was committed when the FSM had last applied an earlier goal
-	since   time.Time  // when that was
+	goal    raft.Index // commit index when the FSM last reached its previous goal
+	since   time.Time  // when the goal was set
 }
 
-// aim is called by the applier before each batch, with what is committed.
+// aim sets the next goal once the last one is reached. The applier calls it before each batch.
 func (p *appliedIndex) aim(committed raft.Index) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,7 +31,7 @@ func (p *appliedIndex) aim(committed raft.Index) {
 	}
 }
 
-// late returns for how long the FSM has lacked entries that were committed before; 0: it lacks none of them.
+// late returns how long the FSM has been short of its goal; 0: it has reached it.
 func (p *appliedIndex) late() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +78,7 @@ func (p *appliedIndex) resume() {
 }
 
 // wait returns once index is applied, when ctx or the node ends, or when the caller turns out to be within the
-// FSM. At most limit callers wait at a time.
+// FSM. At most limit callers may wait at once.
 func (p *appliedIndex) wait(ctx context.Context, index raft.Index, limit int) error {
 	if p.index() >= index {
 		return nil

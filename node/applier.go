@@ -15,46 +15,48 @@ const (
 	applyBytesMax   = 4 << 20 // and their bytes, unless a single one is larger
 )
 
-// applier is the goroutine that owns the FSM: it reads what is committed, applies it in batches,
-// answers the proposers, and tells the core how far it is.
+// applier is the goroutine that owns the FSM. It reads committed entries, applies them in batches, answers the
+// proposers, and reports its progress to the core.
 type applier struct {
 	node   *Node
 	fsm    raft.FSM
 	calls  *fsmCalls
-	signal // there is something to do
+	signal // there is work
 
 	mu    sync.Mutex
 	tasks applierTasks
 
-	at        raft.EntryID // applied up to it; only the goroutine uses this and the next fields
-	ahead     []raft.Entry // read, committed, and not applied yet: what follows at
-	told      raft.EntryID // the FSM was given it: a command, or the entry of a snapshot. A DurableFSM reports it once synced
-	atStart   bool         // the start begins with a restoration, and it is not done
-	goroutine uint64       // its id; 0 until the first call
+	// Only the goroutine uses these.
+	at        raft.EntryID // last entry applied
+	ahead     []raft.Entry // committed entries that were read and not applied yet; the first one follows at
+	given     raft.EntryID // last command, or entry of a snapshot, that the FSM got. A synced DurableFSM reports it
+	atStart   bool         // the start began with a restoration that is not finished
+	goroutine uint64       // id of the goroutine; 0 until the first call
 }
 
-// applierTasks is what the applier has to do: restore first, then apply up to the target and, on the way, take.
+// applierTasks lists the work of the applier. It first restores; then it applies up to target, and takes a snapshot
+// on the way.
 type applierTasks struct {
-	target  raft.EntryID   // apply up to it
-	take    *raft.Take     // once its entry is the last one applied
-	restore *raft.Snapshot // the FSM becomes it before anything else
-	// replaced says that a snapshot from a leader replaces the log. From then on entries may be missing, and the FSM
-	// waits for restore.
+	target  raft.EntryID   // last entry to apply
+	take    *raft.Take     // snapshot to take once its entry is the last one applied; nil: none
+	restore *raft.Snapshot // snapshot to restore before anything else; nil: none
+	// replaced: a snapshot from a leader replaces the log. From then on entries may be missing, and the FSM waits for
+	// restore.
 	replaced bool
 }
 
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
 
 func newApplier(n *Node, fsm raft.FSM, at raft.EntryID) *applier {
-	return &applier{node: n, fsm: fsm, calls: n.fsmCalls, at: at, told: at, signal: newSignal()}
+	return &applier{node: n, fsm: fsm, calls: n.fsmCalls, at: at, given: at, signal: newSignal()}
 }
 
-// applyUpTo is called by the loop, with ids that grow.
+// applyUpTo sets the last entry to apply. The loop calls it, with growing ids.
 func (a *applier) applyUpTo(id raft.EntryID) {
 	a.task(func(t *applierTasks) { t.target = id })
 }
 
-// task changes what there is to do, and wakes the applier.
+// task changes the list of tasks, and wakes the applier.
 func (a *applier) task(change func(*applierTasks)) {
 	a.mu.Lock()
 	change(&a.tasks)
@@ -86,7 +88,7 @@ func (a *applier) run() {
 	}
 }
 
-// work does everything that there is to do, which may grow meanwhile.
+// work works off the tasks, including those that are added meanwhile.
 func (a *applier) work() error {
 	for {
 		select {
@@ -117,14 +119,14 @@ func (a *applier) work() error {
 	}
 }
 
-// apply applies the next batch of entries, none behind the target. One read may be enough for many batches.
+// apply applies the next batch of entries, up to the target at most. One read may fill several batches.
 func (a *applier) apply(target raft.EntryID) (err error) {
 	if len(a.ahead) == 0 {
 		a.ahead, err = a.node.entries.Read(raft.Span{After: a.at.Index, Last: target.Index}, applyBytesMax)
 	}
 	if err != nil {
 		if a.next().replaced {
-			return nil // its entries are gone; restore comes
+			return nil // the entries are gone; restore follows
 		}
 		return &StorageError{Op: "read", Err: err}
 	}
@@ -147,14 +149,14 @@ func (a *applier) applyBatch(entries []raft.Entry) error {
 	results := make([][]byte, len(commands))
 	if len(commands) > 0 {
 		began := time.Now()
-		apply := func() error { // which waits for a function of Node.Read that is running
+		apply := func() error { // runs after a function of Node.Read that is running
 			n.mailbox.applying(raft.Applying{ID: entries[len(entries)-1].ID(), Since: n.now().Mono})
 			return a.fsm.Apply(commands, results)
 		}
 		if err := a.call("Apply", commands[0].ID(), apply); err != nil {
 			return err
 		}
-		a.told = commands[len(commands)-1].ID()
+		a.given = commands[len(commands)-1].ID()
 		n.counters.applied(len(commands), time.Since(began))
 	}
 	a.at = entries[len(entries)-1].ID()
@@ -216,7 +218,7 @@ func (a *applier) sync() {
 	}
 }
 
-// durablyApplied asks a DurableFSM how far it has applied the log; any other FSM begins at zero.
+// durablyApplied returns the last entry that a DurableFSM has applied; zero for any other FSM.
 func durablyApplied(fsm raft.FSM) (id raft.EntryID, err error) {
 	d, ok := fsm.(raft.DurableFSM)
 	if !ok {

@@ -12,18 +12,18 @@ import (
 
 // ProposeAsync appends a command to the log and returns the id of its entry as soon as this member, which must
 // be the leader, has accepted it. It waits for the node's loop, but neither for a disk nor for another member.
-// Commands that one goroutine proposes enter the log in the order of its calls.
+// The commands of one goroutine enter the log in the order of its calls.
 //
-// If the error is nil, the node calls done exactly once, with what Propose would have returned, even if the
-// node ends, and possibly before ProposeAsync returns. ctx bounds only the wait for the id, not the wait for
-// done. If the error is not nil, done is never called, and the error is one of Propose's; it matches
-// ErrOutcomeUnknown only if the node ended on an error of its own meanwhile. ProposeAsync copies cmd.
+// If the error is nil, the node calls done exactly once, with what Propose would have returned. It does so even if
+// the node ends, and possibly before ProposeAsync returns. ctx bounds only the wait for the id, not the wait for
+// done. If the error is not nil, done is never called, and the error is one of Propose's. It matches
+// ErrOutcomeUnknown only if an error ended the node meanwhile. ProposeAsync copies cmd.
 //
-// One goroutine of the node makes all calls of done, one after the other; those of applied entries in the order
-// of the log. A slow done holds up the others and Close, but neither the log nor the FSM. A command counts
-// towards Config.ProposalsMax and ProposalBytesMax until its done has returned; above them ProposeAsync fails
-// with ErrOverloaded. done may call the node's methods; Close within it returns ErrWithinCallback. The FSM may
-// call ProposeAsync, since it does not wait for the FSM. A panic in done is not recovered.
+// One goroutine of the node makes all calls of done, one after another; those of applied entries in the order
+// of the log. A slow done delays the other calls and Close, but neither the log nor the FSM. A command counts
+// towards Config.ProposalsMax and ProposalBytesMax until its done has returned; above these limits ProposeAsync
+// fails with ErrOverloaded. done may call the node's methods, except that Close returns ErrWithinCallback. The FSM
+// may call ProposeAsync, since it does not wait for the FSM. A panic in done is not recovered.
 func (n *Node) ProposeAsync(ctx context.Context, cmd []byte, done func(Result, error)) (raft.EntryID, error) {
 	if done == nil {
 		return raft.EntryID{}, errors.New("raft: ProposeAsync needs a function for the outcome; it is nil")
@@ -54,9 +54,8 @@ func (n *Node) proposeAsync(ctx context.Context, cmd []byte, done func(Result, e
 	return raft.EntryID{Term: o.result.Term, Index: o.result.Index}, o.err
 }
 
-// awaitAccepted returns the id of the entry, or the error. When ctx ends, it withdraws a proposal that still
-// waits in the queue. A proposal that the loop has taken is answered as soon as its Step is done, so that it is
-// waited for.
+// awaitAccepted returns the id of the entry, or the error. When ctx ends, it withdraws a proposal that is still in
+// the queue. If the loop has taken the proposal, awaitAccepted waits: the answer comes at the end of the Step.
 func (r *requests) awaitAccepted(ctx context.Context, req *call) outcome {
 	defer r.pool.Put(req)
 	select {
@@ -82,8 +81,8 @@ func (r *requests) withdraw(req *call) bool {
 	return true
 }
 
-// detach gives the caller of ProposeAsync the id of its entry. In the tables a call without a channel takes its
-// place, whose outcome goes to its callback.
+// detach gives the caller of ProposeAsync the id of its entry. In the tables it replaces the call by one that has no
+// channel: its outcome goes to the callback.
 func (r *requests) detach(req *call) {
 	detached := &call{kind: req.kind, requestID: req.requestID, bytes: req.bytes, taken: true, id: req.id, done: req.done}
 	r.table[req.requestID], r.accepted[req.id.Index] = detached, detached
@@ -98,16 +97,15 @@ func (r *requests) release(req *call) {
 	r.bytes -= req.bytes
 }
 
-// callbacks calls the functions of ProposeAsync on a goroutine of its own, so that neither the loop nor the
-// applier waits for them. The limits of the requests bound its queue: they count a call until its function has
-// returned.
+// callbacks calls the functions of ProposeAsync on a separate goroutine, so that neither the loop nor the applier
+// waits for them. The limits of requests bound its queue, because they count a call until its function has returned.
 type callbacks struct {
 	release   func(*call)
 	restart   func()        // starts run on another goroutine
 	goroutine atomic.Uint64 // the id of run's goroutine
 
 	mu    sync.Mutex
-	queue queue[answered] // in the order in which they are called
+	queue queue[answered] // in the order of the calls
 	ended bool            // nothing more will be added
 }
 
@@ -127,7 +125,7 @@ func (c *callbacks) add(req *call, o outcome) {
 	c.queue.add(answered{req, o})
 }
 
-// end is called after the last add: run ends once all functions have been called.
+// end makes run return once it has called all functions. It is called after the last add.
 func (c *callbacks) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +133,7 @@ func (c *callbacks) end() {
 	c.queue.wake()
 }
 
-// run calls the functions one after the other. If one ends the goroutine, as testing.T.FailNow does, another
+// run calls the functions one after another. If one of them ends the goroutine, as testing.T.FailNow does, a new
 // goroutine makes the remaining calls.
 func (c *callbacks) run() {
 	finished := false
@@ -167,7 +165,7 @@ func (c *callbacks) next() (a answered, more bool) {
 	}
 }
 
-// take returns the next outcome; without a call if none waits, and then whether more may come.
+// take returns the next outcome, or one without a call if none waits. ended reports that no more will be added.
 func (c *callbacks) take() (a answered, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -179,7 +179,7 @@ func TestAsync_WhatIsNotAcceptedHasNoOutcome(t *testing.T) {
 	})
 }
 
-// A slow function holds up neither the FSM nor other callers, and its command counts until it returns.
+// A slow function delays neither the FSM nor other callers, and its command counts until it returns.
 func TestAsync_LimitsHoldUntilTheFunctionHasReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startAll(t, rafttest.Options{NewFSM: newJournal, Members: 1, Configure: func(cfg *node.Config) { cfg.ProposalsMax = 3 }})
@@ -221,7 +221,7 @@ func TestAsync_AFunctionMayCallTheNodeAndCannotCloseIt(t *testing.T) {
 	})
 }
 
-// Neither the FSM's goroutine nor that of a function of Read waits for itself here.
+// ProposeAsync does not wait for the FSM, so the FSM and a function of Read may call it.
 func TestAsync_TheFSMAndAFunctionOfReadMayPropose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outcomes := make(chan error, 2)
@@ -237,7 +237,7 @@ func TestAsync_TheFSMAndAFunctionOfReadMayPropose(t *testing.T) {
 	})
 }
 
-// A failed require ends its goroutine, here the node's.
+// A failed require ends its goroutine, which belongs to the node here.
 func TestAsync_AFunctionThatEndsItsGoroutineCostsNoOtherItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 1, newJournal)
@@ -264,7 +264,7 @@ func TestAsync_AFunctionThatEndsItsGoroutineCostsNoOtherItsOutcome(t *testing.T)
 	})
 }
 
-// A caller of Close can rely on it: no callback is called afterwards.
+// No callback is called after Close has returned.
 func TestAsync_CloseAnswersAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)

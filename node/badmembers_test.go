@@ -64,7 +64,7 @@ func refused[E error](t *testing.T, n *node.Node, call attempt, words string) (e
 	assert.NotErrorIs(t, err, node.ErrOutcomeUnknown)
 	assert.Equal(t, members, n.Members())
 	assert.Equal(t, last, n.Status().Last)
-	propose(t, n, "it goes on")
+	propose(t, n, "it continues")
 	return e
 }
 
@@ -150,7 +150,7 @@ func TestChange_AddressesAreUnique(t *testing.T) {
 	})
 }
 
-// mute is the transport of a member that dials nobody, or whose messages do not leave.
+// mute is the transport of a member that does not dial, or whose messages do not leave.
 type mute struct {
 	raft.Transport
 	dials  *atomic.Bool
@@ -207,7 +207,7 @@ func TestChange_AnUnreachableMemberIsNotAppended(t *testing.T) {
 	})
 }
 
-func TestChange_WhoAnswersUnderAnotherID(t *testing.T) {
+func TestChange_AnAnswerUnderAnotherID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := transport.NewNetwork()
 		n := pairLeader(t, network)
@@ -297,7 +297,7 @@ func TestChange_ReplacesNobodyByItself(t *testing.T) {
 	})
 }
 
-// early is the transport of a member to which another one, who, speaks an earlier protocol.
+// early is a member's transport on which another member, who, speaks an earlier protocol.
 type early struct {
 	raft.Transport
 	who *atomic.Value
@@ -317,7 +317,7 @@ func (e earlyHandler) Up(h raft.Hello) {
 	e.Handler.Up(h)
 }
 
-// withEarly starts a cluster of three in which the named member is of an earlier release.
+// withEarly starts a cluster of three in which the named member runs an earlier release.
 func withEarly(t *testing.T, id raft.NodeID) (c *rafttest.Cluster, who *atomic.Value) {
 	who = new(atomic.Value)
 	who.Store(id)
@@ -482,7 +482,7 @@ func TestChange_OneAtATime(t *testing.T) {
 				assert.ErrorContains(t, err, row.words)
 				err = <-first
 				require.ErrorIs(t, err, node.ErrOutcomeUnknown, "its leadership has ended")
-				assert.ErrorContains(t, err, "if the change of the members has begun, it goes on")
+				assert.ErrorContains(t, err, "if the change of members has begun, it continues")
 			})
 		})
 	}
@@ -538,8 +538,8 @@ func TestChange_CallsThatCannotBegin(t *testing.T) {
 	})
 }
 
-// A leader that has been deposed and does not know it yet may have an earlier configuration. It must not say that the
-// members are as asked, nor that a change whose outcome is not known was made.
+// A deposed leader that does not know it yet may have an earlier configuration. It must not report that a requested change
+// has no effect, nor that an earlier change with an unknown outcome was made.
 func TestChange_ADeposedLeaderSaysNothingOfTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -559,7 +559,7 @@ func TestChange_ADeposedLeaderSaysNothingOfTheConfiguration(t *testing.T) {
 	})
 }
 
-// The disk of a member was emptied: nothing that it knows says what the members are.
+// A member whose disk was emptied does not know the members.
 func TestChange_AWipedMemberChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -590,7 +590,7 @@ func TestChange_Limits(t *testing.T) {
 			id := "m" + string(rune('a'+i))
 			many = append(many, raft.Member{ID: raft.NodeID(id), Address: id + ":1", Kind: raft.Learner})
 		}
-		refused[*raft.ConfigError](t, n, changes(raft.Change{Add: many}), "17 members are to join; it takes up to 16 at once")
+		refused[*raft.ConfigError](t, n, changes(raft.Change{Add: many}), "17 members would join; a change takes up to 16 at once")
 		meta := strings.Repeat("m", raft.MetaBytesMax+1)
 		refused[*raft.ConfigError](t, n, adds(raft.Member{ID: "n9", Address: "n9:1", Meta: meta}), "the limit is 1024")
 		twice := raft.Change{Demote: []raft.Peer{{ID: "n2"}}, Remove: []raft.Peer{{ID: "n2"}}}

@@ -19,7 +19,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// lane is a transport that may change the chunks of snapshots that leave.
+// lane is a transport that may change outgoing chunks of snapshots.
 type lane struct {
 	raft.Transport
 	change *atomic.Pointer[func(raft.SnapshotChunk) raft.SnapshotChunk]
@@ -38,13 +38,13 @@ func (l lane) Send(to raft.Peer, on raft.Lane, batch []raft.Message) error {
 
 func (l lane) ChunkBytesMax() int { return l.Transport.(raft.SnapshotCarrier).ChunkBytesMax() }
 
-// What arrives is checked as a whole before anybody hears of it. Both sides say what was wrong, and the leader goes on
-// until a good one arrives.
+// A received snapshot is checked as a whole before it is used. Both sides report the error, and the leader sends again
+// until a correct snapshot arrives.
 func TestReceive_ABadStream(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		change func(raft.SnapshotChunk) raft.SnapshotChunk
-		says   string // "": the stream only stands still
+		says   string // "": the stream only stalls
 	}{
 		{"a bit is flipped", func(c raft.SnapshotChunk) raft.SnapshotChunk {
 			if len(c.Data) > 0 {
@@ -107,7 +107,7 @@ func TestReceive_ABadStream(t *testing.T) {
 	}
 }
 
-// spoiling is a storage whose files of snapshots fail once they have that many bytes, or when they end.
+// spoiling is a storage whose snapshot files fail at a given size, or when they are finished.
 type spoiling struct {
 	raft.SnapshotStorage
 	after  int64
@@ -142,7 +142,7 @@ func (w *spoilingWriter) Finish(s raft.Snapshot) error {
 	return w.SnapshotWriter.Finish(s)
 }
 
-// onSpoiling returns options of a cluster on such storages, with commands of 8 KiB in mind.
+// onSpoiling returns the options of a cluster on such storages, for commands of 8 KiB.
 func onSpoiling() (o rafttest.Options, write, finish *atomic.Pointer[error]) {
 	write, finish = new(atomic.Pointer[error]), new(atomic.Pointer[error])
 	return rafttest.Options{
@@ -155,7 +155,7 @@ func onSpoiling() (o rafttest.Options, write, finish *atomic.Pointer[error]) {
 
 var errFull = fmt.Errorf("write snapshot: %w", syscall.ENOSPC)
 
-// A disk that is full in the middle of a snapshot costs that snapshot alone. The log goes on.
+// If the disk becomes full in the middle of a snapshot, only that snapshot fails. The log continues.
 func TestSnapshot_AFullDiskInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, write, finish := onSpoiling()
@@ -178,7 +178,7 @@ func TestSnapshot_AFullDiskInTheMiddle(t *testing.T) {
 		_, err = n.Snapshot(t.Context())
 		assert.ErrorIs(t, err, syscall.ENOSPC, "or when the file is completed")
 		finish.Store(nil)
-		propose(t, n, "goes on")
+		propose(t, n, "continues")
 		require.NoError(t, n.Err())
 		c.Await("a snapshot, once there is room", func() bool { return n.Status().Snapshot.Err == nil && n.Status().Base.Index > 20 })
 		c.Restart("n1")
@@ -187,7 +187,7 @@ func TestSnapshot_AFullDiskInTheMiddle(t *testing.T) {
 	})
 }
 
-// The same at a member that is sent one, and what else its disk may say.
+// The same on a member that receives a snapshot, and for other errors of its disk.
 func TestReceive_ADiskThatFails(t *testing.T) {
 	later := error(&raft.LaterVersionError{Record: "the file of a snapshot", Found: 9, Known: 1})
 	for _, row := range []struct {
@@ -243,7 +243,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// A snapshot that only its taker can end must not pile up warnings.
+// A snapshot that fails again and again is logged at most once a minute.
 func TestSnapshot_WarnsAtMostOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
@@ -271,7 +271,7 @@ func (s stalling) Write(w raft.StorageWrite) error {
 	return s.SnapshotStorage.Write(w)
 }
 
-// A caller is told of a snapshot that a crash cannot take away any more.
+// The caller's answer comes once a crash can no longer lose the snapshot.
 func TestSnapshot_IsAnsweredOnceItsRecordIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := make(chan struct{})
@@ -295,7 +295,7 @@ func TestSnapshot_IsAnsweredOnceItsRecordIsDurable(t *testing.T) {
 	})
 }
 
-// rotting is a storage whose present snapshots can be damaged, and not the later ones.
+// rotting is a storage whose present snapshots can be damaged; later ones are intact.
 type rotting struct {
 	raft.SnapshotStorage
 	mu    sync.Mutex
@@ -328,8 +328,8 @@ func (r *rotting) rot() {
 	}
 }
 
-// The state in memory is whole. Until the next snapshot is due, nobody could help the follower, and a restart of the
-// leader would fail.
+// The state in memory is intact, so the leader takes a new snapshot. Otherwise, until the next one is due, the follower
+// could not catch up, and a restart of the leader would fail.
 func TestStream_ALeaderReplacesASnapshotThatIsDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disks := map[raft.NodeID]*rotting{}

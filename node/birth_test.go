@@ -54,9 +54,8 @@ func TestBootstrap_StatusSaysWhoIsMissing(t *testing.T) {
 	})
 }
 
-// n3 does not run. The bootstrapper and the waiting member say so in their status, and in one line of their
-// logs.
-func TestBootstrap_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
+// n3 does not run. The bootstrapper and the waiting member report that in their status, and in one line of their logs.
+func TestBootstrap_AWaitingMemberSaysForWhomAndLogsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs := map[raft.NodeID]*lockedBuffer{"n1": {}, "n2": {}, "n3": {}}
 		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
@@ -145,7 +144,7 @@ func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
 				assert.Contains(t, n.Status().LeaderReason, "emptied")
 
 				for range 5 {
-					propose(t, c.Leader(), "the others go on")
+					propose(t, c.Leader(), "the others continue")
 				}
 				assert.NotEqual(t, id, c.Leader().Status().ID)
 				assert.False(t, n.Status().Bootstrapped)
@@ -155,8 +154,8 @@ func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
 	}
 }
 
-// The member dials nobody, since it knows nobody; the others dial it.
-func TestWiped_AMemberWithoutAListLearnsItFromWhoCallsForAnotherOne(t *testing.T) {
+// The member knows no peer and dials none; the others dial it.
+func TestWiped_AMemberWithoutAListLearnsItFromACallForAnotherIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var noList atomic.Bool
 		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
@@ -188,8 +187,8 @@ func (o open) Start(h raft.Handler) error {
 	return o.Transport.Start(h)
 }
 
-// A caller that expects an incarnation that this member never had cannot stop it: neither a member that serves,
-// nor a new cluster that follows one of the same name.
+// A caller that expects an incarnation that this member never had must not disturb it: neither a serving member, nor a
+// new cluster that has the name of an earlier one.
 func TestWiped_AConfusedCallerMakesNoHealthyMemberUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handler raft.Handler
@@ -223,8 +222,8 @@ func TestWiped_AConfusedCallerMakesNoHealthyMemberUnready(t *testing.T) {
 	})
 }
 
-// A member that lags names the former incarnation of a member that was replaced. One that knows the newer configuration
-// outweighs it.
+// A lagging member's configuration names the former incarnation of a replaced member. A newer configuration of another
+// member prevails.
 func TestWiped_AConfigurationThatNamesTheIncarnationDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handler raft.Handler
@@ -252,8 +251,7 @@ func TestWiped_AConfigurationThatNamesTheIncarnationDecides(t *testing.T) {
 	})
 }
 
-// The status of every member reports the same about one emptied disk among five: it no longer counts, and the
-// others serve.
+// One of five disks was emptied. The status of every member says that it no longer counts, and that the others serve.
 func TestWiped_EveryMemberSaysHowManyMoreFailuresAreSurvivedAndWhoServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 5, newJournal)
@@ -296,7 +294,7 @@ func TestRefusals_AreLoggedOncePerReason(t *testing.T) {
 		c.Await("it to know", func() bool { return n.Status().Wiped })
 		before := n.Metrics().Refusals[raft.RejectWrongIncarnation]
 		time.Sleep(time.Minute) // in the bubble: many dials
-		assert.Greater(t, n.Metrics().Refusals[raft.RejectWrongIncarnation], before+20, "they go on")
+		assert.Greater(t, n.Metrics().Refusals[raft.RejectWrongIncarnation], before+20, "they continue")
 		assert.Positive(t, lines.Load())
 		// Two pairs with two reasons on either side, and what a schedule adds; far fewer lines than dials.
 		assert.LessOrEqual(t, lines.Load(), int64(12))

@@ -134,7 +134,7 @@ func disturb(c *rafttest.Cluster, r *running, rng *rand.Rand) {
 	time.Sleep(time.Duration(rng.IntN(int(700 * time.Millisecond))))
 }
 
-// moods delays what a node waits for: mostly a little, sometimes beyond every deadline.
+// moods delays the operations that a node waits for: mostly a little, sometimes beyond every deadline.
 type moods struct {
 	mu   sync.Mutex
 	rng  *rand.Rand
@@ -210,7 +210,7 @@ func TestNode_NothingAcknowledgedIsLostOrDoubled(t *testing.T) {
 	})
 }
 
-// The simulator does not run the node. Here the real one meets delays wherever it waits.
+// The simulator does not run package node. This test delays the real node wherever it waits.
 func TestNode_NothingAcknowledgedIsLostWhereverItWaits(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 // Result is the outcome of a command.
 type Result struct {
-	Index raft.Index // where the command is in the log
-	Term  raft.Term  // the term of the leader that put it there
+	Index raft.Index // the command's place in the log
+	Term  raft.Term  // the term of the leader that appended it
 	Data  []byte     // the FSM's answer; it belongs to the caller
 }
 
@@ -20,11 +20,15 @@ type Result struct {
 // has applied it. It copies cmd, so the caller may reuse it at once. ctx cancels the wait, not the entry. Any
 // goroutine may call it.
 //
-// Errors by what to do: *NotLeaderError: not applied; ask its Leader. ErrOverloaded: not applied; try again
-// later. *TooLargeError: not applied, and never will be. ErrClosed, ErrWiped, *StaleImageError,
-// *ContradictedError: not applied; ask another member. ErrWithinFSM: the FSM called it; not applied, unless the error
-// matches ErrOutcomeUnknown, too. ErrOutcomeUnknown: it may be applied, now or later; do not retry blindly. After ctx has ended the error matches both
-// ErrOutcomeUnknown and ctx.Err(), or only ctx.Err() if the command never reached the log.
+// It fails with
+//
+//   - *NotLeaderError: not applied; ask its Leader.
+//   - ErrOverloaded: not applied; try again later.
+//   - *TooLargeError: not applied, and never will be.
+//   - ErrClosed, ErrWiped, *StaleImageError, *ContradictedError: not applied; ask another member.
+//   - ErrWithinFSM: the FSM called Propose; not applied, unless the error also matches ErrOutcomeUnknown.
+//   - ErrOutcomeUnknown: it may be applied, now or later; do not retry blindly.
+//   - ctx.Err(): not applied if the command never reached the log; otherwise the error also matches ErrOutcomeUnknown.
 func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	began := time.Now()
 	result, err := n.propose(ctx, raft.EntryCommand, cmd)
@@ -74,10 +78,10 @@ func (n *Node) usable(ctx context.Context) error {
 	return n.markError()
 }
 
-// ReadIndex returns an index once it is applied here. A read of the FSM from then on sees everything that any
-// member acknowledged before the call. On a follower it goes through the leader. The errors are *NotLeaderError
-// (no leader can be reached), ErrReadTimedOut, ErrOverloaded, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err();
-// after each of them the caller may simply try again later.
+// ReadIndex makes a read of the FSM linearizable. Once it has returned, the FSM of this member contains everything
+// that any member acknowledged before the call. It returns the index up to which that is applied. A follower asks the
+// leader. The errors are *NotLeaderError (no leader can be reached), ErrReadTimedOut, ErrOverloaded, ErrWithinFSM,
+// ErrClosed, ErrWiped and ctx.Err(). After each of them the caller may try again later.
 func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 	if err := n.usable(ctx); err != nil {
 		return 0, err
@@ -94,16 +98,20 @@ func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 	return o.index, n.WaitApplied(ctx, o.index)
 }
 
-// WaitApplied returns once this member has applied the log up to index. Entries that are not for the FSM count
-// as applied once everything before them is. It fails with ErrClosed, ErrWithinFSM, ctx.Err(), or ErrOverloaded
+// WaitApplied returns once this member has applied the log up to index. An entry that is not for the FSM counts as
+// applied once everything before it is applied. It fails with ErrClosed, ErrWithinFSM, ctx.Err(), or ErrOverloaded
 // if more than Config.ProposalsMax callers wait.
 func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
 	return n.applied.wait(ctx, index, n.cfg.ProposalsMax)
 }
 
-// Ready returns once this member can serve: a leader is known, this member has applied everything that was
-// committed when Ready was called, and as far as it can see nothing keeps writes from finishing: its disk has
-// not stalled, and, if it leads, has room for more entries, and everything that was in its log has been applied.
+// Ready returns once this member can serve:
+//
+//   - A leader is known.
+//   - This member has applied everything that was committed when Ready was called.
+//   - Its disk has not stalled.
+//   - If it leads: its disk has room for more entries, and everything that was in its log has been applied.
+//
 // It fails with ErrWithinFSM, ErrClosed, ErrWiped, or, when ctx ends first, with a *NotReadyError that says what it
 // waited for.
 func (n *Node) Ready(ctx context.Context) error {
@@ -120,7 +128,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	return err
 }
 
-// awaitReady is Ready without the reason; refused is the error of the last failed read, if any.
+// awaitReady is Ready without the reason. refused is the error of the last failed read; nil: none failed.
 func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 	for {
 		if _, err := n.awaitLeader(ctx); err != nil {
@@ -129,7 +137,7 @@ func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 		_, changed := n.watched.load()
 		_, err := n.ReadIndex(ctx)
 		switch {
-		case err == nil && n.writesGoOn(ctx):
+		case err == nil && n.writesFinish(ctx):
 			return nil, nil
 		case ctx.Err() != nil:
 			return refused, ctx.Err()
@@ -143,8 +151,8 @@ func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 	}
 }
 
-// unready returns what a member waits for before it is ready, as a sentence; refused is the error of its last
-// failed read, if any.
+// unready returns, as a sentence, what a member waits for before it is ready. refused is the error of its last failed
+// read; nil: none failed.
 func unready(s Status, refused error) string {
 	var own, others string
 	for i := range s.Members {
@@ -161,9 +169,9 @@ func unready(s Status, refused error) string {
 	case own != "":
 		return "this member serves nothing yet: " + own
 	case s.Applied < s.Commit:
-		return fmt.Sprintf("entries up to %d are committed, and applied here up to %d", s.Commit, s.Applied)
+		return fmt.Sprintf("entries up to %d are committed, and this member has applied those up to %d", s.Commit, s.Applied)
 	case s.Role == raft.Leader && s.Applied < s.Last.Index:
-		return fmt.Sprintf("this member leads, but the entries from %d to %d do not get to a quorum%s", s.Applied+1, s.Last.Index, others)
+		return fmt.Sprintf("this member leads, but the entries from %d to %d do not reach a quorum%s", s.Applied+1, s.Last.Index, others)
 	case refused != nil:
 		return fmt.Sprintf("reads are not confirmed: %v", refused)
 	case s.Snapshot.ReceiveErr != nil:
@@ -172,9 +180,9 @@ func unready(s Status, refused error) string {
 	return s.LeaderReason
 }
 
-// writesGoOn reports whether a write would finish. A quorum that answers heartbeats confirms reads, but its
-// disks may have stalled. So a leader checks that the entries that are in its log now get applied.
-func (n *Node) writesGoOn(ctx context.Context) bool {
+// writesFinish reports whether a write would finish. A quorum that answers heartbeats confirms reads, but its disks may
+// have stalled. So a leader checks that the entries that are now in its log get applied.
+func (n *Node) writesFinish(ctx context.Context) bool {
 	s := n.coreStatus()
 	if s.DiskStalled || s.Role != raft.Leader {
 		return !s.DiskStalled
@@ -187,7 +195,7 @@ func (n *Node) writesGoOn(ctx context.Context) bool {
 	return n.WaitApplied(limited, s.Last.Index) == nil
 }
 
-// pause waits for a change of leadership, but not for long.
+// pause waits for a change of leadership, for a third of an election timeout at most.
 func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 	timer := time.NewTimer(n.cfg.ElectionTimeout / 3)
 	defer timer.Stop()
@@ -202,11 +210,11 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// TransferLeadership transfers leadership to another voter, or to the best placed one if to is empty, and
-// returns once that voter leads. Only the leader can do so. Proposals are refused meanwhile. If to is this
-// member and it leads, nothing changes and the error is nil. It fails with *NotLeaderError, ErrNoTarget,
-// ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err(); after ctx.Err() the transfer may still
-// take place.
+// TransferLeadership transfers leadership to another voter, and returns once that voter leads. If to is empty, the
+// leader chooses the voter with the longest log. Only the leader can transfer; it refuses proposals meanwhile. If to is
+// this member and it leads, nothing changes and the error is nil. It fails with *NotLeaderError, ErrNoTarget,
+// ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err(). After ctx.Err() the transfer may still take
+// place.
 func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	if n.withinFSM() {
 		return ErrWithinFSM
@@ -266,7 +274,7 @@ func (n *Node) notLeader(leader raft.NodeID, reason string) error {
 		return &NotLeaderError{Reason: reason}
 	}
 	now, _ := n.watched.load()
-	if now.Leader != leader { // it is only about to lead
+	if now.Leader != leader { // it does not lead yet
 		now = raft.Leadership{Leader: leader}
 	}
 	m := n.identity.leader(now)

@@ -8,15 +8,15 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Close first transfers leadership if this member leads, or waits for a transfer that is under way. That takes
-// as long as the disks need for an election, but at most 64 election timeouts. Then it ends the node, waits for
-// all its goroutines, and closes the storage and the transport. The goroutines include a running FSM.Apply or
-// function of Read, and a write that the disk has not finished, however long it has stalled. Close is
-// idempotent. It returns the errors that occurred while closing, or that had ended the node before.
+// Close transfers leadership if this member leads, and ends the node. The transfer, or one that is already under way,
+// takes as long as the disks need for an election, but at most 64 election timeouts. Close then waits for all
+// goroutines of the node, and closes the storage and the transport. It also waits for a running FSM.Apply or function
+// of Read, and for a write that the disk has not finished, however long the disk has stalled. Close is idempotent. It
+// returns the errors that occurred while closing, and the error that had ended the node before.
 //
-// Within a call of the FSM or a function of Read it does nothing and returns ErrWithinFSM: an FSM ends its node
-// by returning an error. Within a callback of ProposeAsync it does nothing and returns ErrWithinCallback, since
-// it waits for all callbacks.
+// Called by the FSM or by a function of Read, Close does nothing and returns ErrWithinFSM: an FSM ends its node by
+// returning an error. Called by a callback of ProposeAsync, it does nothing and returns ErrWithinCallback, since it
+// would wait for that callback.
 func (n *Node) Close() error {
 	if n.withinFSM() {
 		return ErrWithinFSM
@@ -39,12 +39,12 @@ func (n *Node) Close() error {
 	return errors.Join(n.err, n.closeErr)
 }
 
-// closeTimeouts is how many election timeouts Close waits for a transfer that it begins. The core ends the
-// transfer as soon as the disks and the network allow; slow ones may take ten timeouts for each write.
+// closeTimeouts is how long Close waits for a transfer that it begins, in election timeouts. The core ends the
+// transfer as soon as the disks and the network allow. A slow disk may take ten timeouts for each write.
 const closeTimeouts = 64
 
-// transferBeforeClose transfers leadership, or waits for a transfer that is under way: its target may need this
-// member's vote, and TimeoutNow again if it was lost. A failure is ignored, since the others elect a leader
+// transferBeforeClose transfers leadership, or waits for a transfer that is under way: the target may need this
+// member's vote, or TimeoutNow again if the first one was lost. A failure is ignored, since the others elect a leader
 // anyway.
 func (n *Node) transferBeforeClose() {
 	limit := closeTimeouts * n.cfg.ElectionTimeout

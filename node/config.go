@@ -11,83 +11,80 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Config holds all settings of a node. Start copies it and never changes it. Each field documents the default
-// that its zero value stands for.
+// Config holds all settings of a node. Start copies it. Each field documents its default, which its zero value means.
 type Config struct {
 	// ID names this member. Required, and never changed for the same data.
 	ID raft.NodeID
 	// Cluster names the cluster, so that members of different clusters do not mix. Required; the same on all
 	// members; 1 to NodeIDBytesMax bytes of printable ASCII without spaces.
 	Cluster string
-	// Initial lists the initial members of a new cluster, the same list on each of them. It is read only while
-	// the store is uninitialized. Drop it once the cluster is bootstrapped, so that emptying all disks at once
-	// cannot bootstrap a second cluster. A member without it waits to be added.
+	// Initial lists the initial members of a new cluster: the same list on each of them. It is read only while the store
+	// is uninitialized. Remove it once the cluster is bootstrapped, so that emptying all disks at once cannot bootstrap
+	// a second cluster. A member without it waits until it is added.
 	Initial []raft.Member
-	// Advertise is the "host:port" at which this start of the member is reached. Others remember it durably, and dial it
-	// before the address in their configuration, so that a member may move, and all may move at once. Default: the address
-	// in the configuration, or in Initial while there is none.
+	// Advertise is the "host:port" at which the other members reach this member from this start on. They remember it
+	// durably and dial it before the address in their configuration. So a member may move, and all may move at once.
+	// Default: the address in the configuration, or in Initial while there is no configuration.
 	Advertise string
 
-	// ElectionTimeout is the only setting of time that most clusters need: a follower that hears from no leader
-	// campaigns after a random wait of once to twice this. Heartbeats are sent every third of it. Default 150
-	// ms; at least 10 ms.
+	// ElectionTimeout is the only duration that most clusters need to set. A follower that hears from no leader campaigns
+	// after a random wait of one to two election timeouts. The leader sends heartbeats every third of an election
+	// timeout. Default 150 ms; at least 10 ms.
 	//
-	// Choose at least ten times the slowest usual round trip between members, and at least ten times what a
-	// synced write usually takes; the same on all members. If it is too short, slow moments depose the leader.
-	// If it is too long, a dead leader is replaced late: writes stop for one to three times this. The default
-	// suits one data center with SSDs; use 1 s or more between regions. Status.SlowElection says when it is too
-	// short, and what to set it to.
+	// Choose the same value on all members: at least ten times the slowest usual round trip between members, and at
+	// least ten times what a synced write usually takes. If it is too short, short delays depose the leader. If it is
+	// too long, a dead leader is replaced late: writes stop for one to three election timeouts. The default suits one
+	// data center with SSDs; use 1 s or more between regions. Status.SlowElection says when it is too short, and what
+	// to set it to.
 	ElectionTimeout time.Duration
 
-	// DiskStallMax is how long a leader waits for one write to its disk. After that, or after three times what
-	// its slowest recent write took, if that is longer, it refuses proposals. It also transfers its leadership
-	// if a quorum of the others may have gone on without it; members from which it does not hear count as
-	// possibly ahead. A disk that is slow but finishes its writes has not stalled. Default 1 s; at least 10 ms.
+	// DiskStallMax is how long a leader waits for one write to its disk; or three times as long as its slowest recent
+	// write took, if that is longer. Then the disk has stalled, and the leader refuses proposals. It also transfers its
+	// leadership if a quorum of the others may be ahead of it; members that it does not hear count as possibly ahead. A
+	// disk that is slow but finishes its writes has not stalled. Default 1 s; at least 10 ms.
 	DiskStallMax time.Duration
 
-	// ApplyStallMax is how long a leader waits for one call of FSM.Apply. After that, or after three times what its slowest
-	// recent one took, if that is longer, it refuses proposals with *FSMHangsError, and those that wait end with
-	// ErrOutcomeUnknown. It also transfers its leadership to a voter that has applied the same entries, if there is one. A
-	// member whose FSM hangs leaves elections to the others, unless only it can win. Restore, Snapshot, Sync and functions of
-	// Read do not count. Default 10 s; at least 10 ms.
+	// ApplyStallMax is how long a leader waits for one call of FSM.Apply; or three times as long as its slowest recent
+	// call took, if that is longer. Then the FSM hangs: the leader refuses proposals with *FSMHangsError, and pending
+	// ones end with ErrOutcomeUnknown. It also transfers its leadership to a voter that has applied the same entries, if
+	// there is one. A member whose FSM hangs does not campaign, unless only it can win. Restore, Snapshot, Sync and
+	// functions of Read do not count. Default 10 s; at least 10 ms.
 	ApplyStallMax time.Duration
 
 	raft.Limits
 	// ReceivedMax bounds the messages of peers that wait for the loop; more are dropped and counted.
 	// Default 4,096.
 	ReceivedMax int
-	// ReceivedBytesMax bounds the bytes of their entries plus those of the entries that wait for the disk.
-	// Default 64 MiB.
+	// ReceivedBytesMax bounds the bytes of the entries in these messages and of the entries that wait for the disk,
+	// together. Default 64 MiB.
 	ReceivedBytesMax int
 	// SendQueueMax bounds, for each lane, the messages that wait for one peer's connection; more are dropped
 	// and counted. Default 1,024.
 	SendQueueMax int
-	// LogCacheBytesMax bounds the memory of the recent entries that are kept for followers and the FSM; what they
-	// need beyond it is read from the disk. Entries that are not on the disk yet are kept in any case. The others are
-	// dropped once the FSM has applied them and, on a leader, every other member has acknowledged them that was heard
-	// within about an election timeout, and at the latest once nothing has been written for ten seconds. An entry
-	// takes its record, a sixteenth more, and 88 bytes. Default 8 MiB, as much as InflightBytesMax lets travel to one
-	// follower.
+	// LogCacheBytesMax bounds the memory of the log cache, which keeps recent entries for followers and the FSM; older
+	// entries are read from the disk. Entries that are not on the disk yet are always kept. An entry is dropped once the
+	// FSM has applied it and, on a leader, all members that were heard within about an election timeout have acknowledged
+	// it; at the latest once nothing has been written for ten seconds. An entry takes 17/16 of its record, and 88 bytes.
+	// Default 8 MiB, which is also the default of InflightBytesMax.
 	LogCacheBytesMax int
 
 	// Snapshots are taken, and the log is compacted, whenever the storage is a SnapshotStorage. Limits says how often.
 	//
-	// SnapshotBytesPerSecond is how many bytes of a snapshot are written at most in a second, and how many are sent, so that
-	// the disk, the network and the processors have time for the log. Default 32 MiB; at least 64 KiB.
+	// SnapshotBytesPerSecond bounds the bytes of a snapshot that are written in a second, and the bytes that are sent, so
+	// that the disk, the network and the processors have time for the log. Default 32 MiB; at least 64 KiB.
 	SnapshotBytesPerSecond int
-	// SnapshotReserveBytes stays free on the disk: no snapshot is begun for which there is no room beside it, and one
-	// that takes it is given up. Default: as many bytes as the log takes, 1 MiB to 64 MiB; but 1 MiB if the log takes its
-	// room in advance, as that of a RoomStorage.
+	// SnapshotReserveBytes stays free on the disk. A snapshot is not begun if it would need these bytes, and given up if
+	// it begins to use them. Default: the size of the log, but 1 MiB to 64 MiB; 1 MiB if the storage is a RoomStorage,
+	// whose log reserves its room in advance.
 	SnapshotReserveBytes int
-	// SnapshotStallMax is for how long FSMSnapshot.WriteTo may write nothing before the snapshot is given up. Default
-	// 1 min; at least 1 s.
+	// SnapshotStallMax is how long FSMSnapshot.WriteTo may write nothing before the snapshot is given up. Default 1 min;
+	// at least 1 s.
 	SnapshotStallMax time.Duration
 
 	// Seed seeds the random election timeouts; 0 draws one.
 	Seed uint64
-	// Logger receives a handful of lines: role changes, connections, rejections. Nil: silent. The node's loop
-	// calls it, so it must not block for long nor call a method of the node. A logger that panics is not called
-	// again.
+	// Logger receives a few lines: role changes, connections, rejections. Nil: none. The node's loop calls it, so it must
+	// not block for long nor call a method of the node. A logger that panics is not called again.
 	Logger hclog.Logger
 }
 
@@ -161,9 +158,9 @@ func invalid(problems []error) error {
 	return fmt.Errorf("raft: invalid configuration: %w", errors.Join(problems...))
 }
 
-// carriedBy returns the limits that are too large for a transport whose appends carry at most that many bytes
-// of records, 0 for any number. A larger append would be sent again and again and never arrive.
-func (c Config) carriedBy(most int) error {
+// fitting returns an error that names the limits which are too large for a transport. Its appends carry at most so many
+// bytes of records; 0: any number. A larger append would be sent again and again, and never arrive.
+func (c Config) fitting(most int) error {
 	if most == 0 {
 		return nil
 	}

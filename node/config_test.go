@@ -36,7 +36,7 @@ func TestConfig_EachErrorNamesItsField(t *testing.T) {
 		"SnapshotBytesPerSecond", "SnapshotReserveBytes", "SnapshotStallMax"}, fields)
 }
 
-// Each number of the policy of snapshots that is out of range is named, with what it takes.
+// The error names each snapshot limit that is out of range, and the range.
 func TestConfig_APolicyOutOfRange(t *testing.T) {
 	for field, set := range map[string]func(c *node.Config, value int){
 		"SnapshotEntries":        func(c *node.Config, value int) { c.SnapshotEntries = value },

@@ -9,28 +9,28 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// contacts is the goroutine that tells the transport whom to dial, and whose connections to close, and ends the senders to
-// everybody else: methods of the
-// Handler must not call the transport. Whom to dial decides pipeline.Contacts.
+// contacts is the goroutine that has the transport dial peers and close connections, and that ends the senders to all
+// other peers. It exists because methods of the Handler must not call the transport. pipeline.Contacts decides whom to
+// dial.
 type contacts struct {
 	node   *Node
 	signal signal
 
-	mu   sync.Mutex
-	book *pipeline.Contacts
-	told uint64 // how many invitations have begun or ended
+	mu      sync.Mutex
+	book    *pipeline.Contacts
+	changes uint64 // invitations that have begun, plus those that have ended
 
-	carried *watched[uint64] // of how many of those the transport knows
+	dialed *watched[uint64] // the number of changes that the transport knows of
 }
 
 func newContacts(n *Node, stored raft.Stored) *contacts {
-	c := &contacts{node: n, signal: newSignal(), carried: newWatched(uint64(0))}
+	c := &contacts{node: n, signal: newSignal(), dialed: newWatched(uint64(0))}
 	c.book = pipeline.NewContacts(n.identity.self, n.cfg.Advertise, n.cfg.ElectionTimeout)
 	c.book.Stored(stored.Log)
 	return c
 }
 
-// publish is called by the loop when the configuration, or what is known of its commit, may have changed.
+// publish passes on the configuration. The loop calls it when the configuration, or its known commit, may have changed.
 func (c *contacts) publish(s raft.CoreStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +42,7 @@ func (c *contacts) publish(s raft.CoreStatus) {
 	c.signal.wake()
 }
 
-// called is called when a connection that a peer has dialed was accepted.
+// called notes a connection that a peer has dialed and this member has accepted.
 func (c *contacts) called(h raft.Hello) {
 	cluster := c.node.identity.belongsTo()
 	c.mu.Lock()
@@ -52,29 +52,29 @@ func (c *contacts) called(h raft.Hello) {
 	c.signal.wake()
 }
 
-// invite has a member dialed that is to join.
-func (c *contacts) invite(m raft.Member) { c.tell(func() { c.book.Invite(m) }) }
+// invite has a joining member dialed.
+func (c *contacts) invite(m raft.Member) { c.change(func() { c.book.Invite(m) }) }
 
 // uninvite ends invite.
-func (c *contacts) uninvite(id raft.NodeID) { c.tell(func() { c.book.Uninvite(id) }) }
+func (c *contacts) uninvite(id raft.NodeID) { c.change(func() { c.book.Uninvite(id) }) }
 
-func (c *contacts) tell(what func()) {
+func (c *contacts) change(what func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	what()
-	c.told++
+	c.changes++
 	c.signal.wake()
 }
 
-// settled returns once the transport knows of all invitations that have begun or ended. A member that is invited again is
-// dialed anew from then on: an invitation learns who answers only from a connection that is made while it is open.
+// settled returns once the transport knows of all invitations that have begun or ended. Only then does a new invitation
+// have its member dialed anew. It needs a new connection, because only that shows who answers.
 func (c *contacts) settled(ctx context.Context) error {
 	c.mu.Lock()
-	told := c.told
+	changes := c.changes
 	c.mu.Unlock()
 	for {
-		carried, changed := c.carried.load()
-		if carried >= told {
+		dialed, changed := c.dialed.load()
+		if dialed >= changes {
 			return nil
 		}
 		select {
@@ -87,7 +87,7 @@ func (c *contacts) settled(ctx context.Context) error {
 	}
 }
 
-// hear tells the book when its callers were heard last. mu is held.
+// hear records in the book when each caller was last heard. mu is held.
 func (c *contacts) hear() {
 	all, _ := c.book.Callers(0)
 	for _, p := range all {
@@ -102,14 +102,15 @@ func (c *contacts) run() {
 	c.node.serve(c.signal, c.advance)
 }
 
-// advance tells the transport whom to dial, if that has changed, and returns when it may change by itself.
+// advance gives the transport the list of peers to dial, if it has changed. It returns when the list may next change
+// by itself.
 func (c *contacts) advance() raft.Time {
 	memory, _ := c.node.identity.kept.load()
 	c.mu.Lock()
 	c.hear()
 	c.book.Memory(memory)
-	told := c.told
-	defer func() { c.carried.publish(told) }()
+	changes := c.changes
+	defer func() { c.dialed.publish(changes) }()
 	now := c.node.now().Mono
 	dialed, changed, wake := c.book.Dial(now)
 	callers, silent := c.book.Callers(now)

@@ -34,8 +34,8 @@ func startPair(t *testing.T, network *transport.Network) (n1, n2 *node.Node) {
 	return n1, n2
 }
 
-// stranger starts a member of the cluster that no configuration of n knows, and connects it to n, which dials it back. It runs
-// inside a bubble.
+// stranger starts a member of the cluster that no configuration of n names, and connects it to n, which dials it back. It
+// runs inside a bubble.
 func stranger(t *testing.T, network *transport.Network, n *node.Node) (*transport.Memory, *transporttest.Recorder) {
 	t.Helper()
 	s := n.Status()
@@ -79,8 +79,8 @@ func TestCallers_AnUnknownCandidateGetsItsVote(t *testing.T) {
 	})
 }
 
-// A caller that says nothing is let go, and dialed again once it speaks on the connection that it has dialed.
-func TestCallers_ASilentOneIsLetGoUntilItSpeaks(t *testing.T) {
+// A silent caller is no longer dialed back. It is dialed again once a message arrives on the connection that it has dialed.
+func TestCallers_ASilentOneIsNotDialedUntilItSpeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := transport.NewNetwork()
 		n1, n2 := startPair(t, network)
@@ -108,7 +108,7 @@ func TestCallers_ASilentOneIsLetGoUntilItSpeaks(t *testing.T) {
 	})
 }
 
-// All members move at once. One of them is told where the others are; they learn where it is, and each remembers that.
+// All members move at once. One of them gets the addresses of the others; they learn its address, and each remembers it.
 func TestMove_AllAtOnceSurvivesARestart(t *testing.T) {
 	l := newLoopback(t, 3)
 	propose(t, l.leader(), "before")
@@ -157,7 +157,7 @@ func TestMove_AllAtOnceSurvivesARestart(t *testing.T) {
 	assert.Contains(t, l.advertise[1:], <-dialed, "the address that a peer has advertised comes before that of its configuration")
 }
 
-// One incarnation may be connected while another one calls, but of each only one start.
+// Two incarnations of an id may be connected at the same time, but only one start of each.
 func TestTwin_IsByIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := transport.NewNetwork()
@@ -192,8 +192,8 @@ func TestTwin_IsByIncarnation(t *testing.T) {
 	})
 }
 
-// A member that was removed while it was away ends on the word of a member that its own configuration names.
-func TestRemoved_AMemberThatIsToldEnds(t *testing.T) {
+// A member that was removed while it was away ends when a member that its configuration names reports the removal.
+func TestRemoved_AMemberThatLearnsItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handler raft.Handler
 		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Transport: func(id raft.NodeID, tr raft.Transport) raft.Transport {
@@ -209,19 +209,19 @@ func TestRemoved_AMemberThatIsToldEnds(t *testing.T) {
 		n := c.Node("n1")
 		s := n.Status()
 		n2 := s.Members[1].Peer()
-		told := func(by raft.Peer, cluster raft.ClusterID) {
+		reject := func(by raft.Peer, cluster raft.ClusterID) {
 			handler.Rejected(by, raft.Rejection{Reason: raft.RejectRemoved, From: by, Cluster: cluster, Index: 9})
 			synctest.Wait()
 		}
-		told(raft.Peer{ID: "z", Incarnation: 1}, s.Cluster)
-		told(raft.Peer{ID: "n2", Incarnation: n2.Incarnation + 1}, s.Cluster)
-		told(n2, raft.ClusterID{7})
+		reject(raft.Peer{ID: "z", Incarnation: 1}, s.Cluster)
+		reject(raft.Peer{ID: "n2", Incarnation: n2.Incarnation + 1}, s.Cluster)
+		reject(n2, raft.ClusterID{7})
 		require.NoError(t, n.Err(), "strangers, and members of other clusters, end nobody")
-		told(n2, s.Cluster)
+		reject(n2, s.Cluster)
 		select {
 		case <-n.Done():
 		case <-time.After(time.Minute):
-			require.Fail(t, "a member whose removal another member tells it goes on")
+			require.Fail(t, "a member has learned of its removal, and continues")
 		}
 		assert.Equal(t, &raft.RemovedError{Index: 9}, n.Err())
 		assert.ErrorIs(t, n.Err(), raft.ErrRemoved)

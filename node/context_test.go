@@ -59,7 +59,7 @@ func TestContext_ACallThatIsCancelledWhileItWaitsReturnsAtOnce(t *testing.T) {
 				assert.Zero(t, m.WaitingReads+m.WaitingProposals, "no call is pending any longer")
 
 				c.Heal()
-				c.Await("the cluster to go on, also from a transfer that was under way", func() bool {
+				c.Await("the cluster to continue, also after a transfer that was under way", func() bool {
 					_, err := c.Leader().Propose(context.Background(), []byte("on"))
 					return err == nil
 				})

@@ -8,11 +8,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// diskBeside is what the disk should have room for beside two snapshots and the log between them: the segments that are being
-// filled, prepared and given up. See docs/storage.md.
+// diskBeside is the room, in bytes, that the disk should have besides two snapshots and the log between them. It is for
+// the segments that are being filled, prepared and given up. See docs/storage.md.
 const diskBeside = 128 << 20
 
-// checkDisk says in the log, and in Status, that the disk is smaller than this member may need.
+// checkDisk reports, in the log and in Status, a disk that is smaller than this member may need.
 func (n *Node) checkDisk() {
 	small, before := n.smallDisk(), n.disk.get()
 	n.disk.set(small)
@@ -39,6 +39,6 @@ func (n *Node) smallDisk() error {
 	}
 	const mib = 1 << 20
 	return fmt.Errorf("its disk has room for %d MiB of its data, and should have %d MiB for two snapshots (of %d MiB), the log between them and "+
-		"128 MiB more: with less, it may refuse writes until a snapshot has made its log shorter, while the disk still has room",
+		"128 MiB more: with less, it may refuse writes until a snapshot has shortened its log, although the disk still has room",
 		(used+free)/mib, (needed+mib-1)/mib, (snapshot+mib-1)/mib)
 }

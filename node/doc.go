@@ -1,34 +1,37 @@
 // Package node runs one member of a Raft cluster inside your process.
 //
-// There are only a few types:
+// # What most programs need
 //
-//   - [Node] is one running member. [Start] makes it from a [Config], your [raft.FSM], a [raft.Storage] and a
-//     [raft.Transport]; [Node.Propose] orders a command, [Node.ReadIndex] and [Node.Read] make a read
-//     linearizable, [Node.Close] transfers leadership and stops.
-//   - [Result] is the answer to a command.
-//   - [Status] holds everything that a member knows; [Metrics] holds its counters.
+//   - [Start] makes a [Node], one running member, from a [Config], your [raft.FSM], a [raft.Storage] and a
+//     [raft.Transport]. [Node.Ready] waits until the member can serve, and [Node.Close] transfers leadership and ends it.
+//   - [Node.Propose] appends a command to the log, and returns its [Result] once it is applied. [Node.ReadIndex] and
+//     [Node.Read] make a read linearizable.
+//   - [Node.Leader] and [Node.WaitLeader] say who leads. Only the leader accepts proposals: on another member they fail
+//     with a *[NotLeaderError], which names the leader if it is known.
+//   - [Node.AddMember], [Node.RemoveMember] and [Node.ReplaceMember] change the [Members]; [ChangeOptions] are the
+//     conditions of a change.
+//   - [Node.Status] returns a [Status], which explains in sentences what is wrong and what to do. [Node.Metrics] returns
+//     the counters; package metrics exports them to Prometheus.
 //
-// Package raft has the algorithm, the interfaces and the errors.
+// Errors sort by what the caller should do. The request was not applied, so ask the leader: *[NotLeaderError]. It was not
+// applied, so try again later: raft.ErrOverloaded, also as *[DiskStalledError] or *[FSMHangsError]. It may be applied, so
+// do not retry blindly: [ErrOutcomeUnknown]. The disk of this member was emptied, so replace it: [ErrWiped]. The FSM called
+// a method that waits for the FSM: [ErrWithinFSM].
 //
-// # The map of files
+// These end the node, or refuse its start: *[StorageError], *[FSMError], *[TransportError], and errors of package raft.
+// [Node.Done] is closed then, and [Node.Err] says why.
 //
-//	node.go          the loop that owns a core and processes its outputs; close.go: Close
-//	client.go        the blocking calls; requests.go, async.go: the table of pending calls; leadership.go: who leads
-//	mailbox.go       where events wait for the loop
-//	writer.go        the disk
-//	sender.go        the network, one for each peer and lane
-//	applier.go       the FSM; applied.go: callers that wait for an index; fsmcall.go: the running call of the FSM; read.go:
-//	                 functions that run between its calls
-//	room.go          a full disk: proposals are refused, and leadership is handed over
-//	snapshot.go      taking snapshots, space.go: the room and the rate for it; restore.go: becoming one; streams.go,
-//	                 receive.go: sending and receiving them; held.go: the frozen state of a DurableFSM;
-//	                 snapshotstatus.go: how far they are; trouble.go: why one did not arrive
-//	handler.go       what the transport calls: handshakes and messages
-//	internal/pipeline: merging of writes, the log cache, joining and filling of appends
-//	queue.go         what waits for a goroutine; signal.go: how it is woken; watched.go: a value for which several wait
-//	identity.go      who this member is, and whom it has met
-//	guard.go         panics of logger, transport and storage; late.go: a loop that woke late; marks.go: marks, which end a node
-//	status.go        Status; verdict.go: what may be wrong with a member, and who counts; majority.go: so many disks are lost that
-//	                 no command helps; statusjson.go: its JSON; metrics.go: counters; history.go, dump.go: the latest trace events
-//	config.go        the settings; slog.go: an adapter for log/slog
+// # What some programs need
+//
+//   - [Node.ProposeAsync] proposes without waiting, [Node.Barrier] and [Node.WaitApplied] wait for entries, and
+//     [Node.TransferLeadership] transfers leadership. [Node.Watch] yields each change of leader, and [Node.WatchMembers]
+//     each change of members.
+//   - [Node.ChangeMembers] changes several members at once; [Node.AddLearner], [Node.DemoteMember] and
+//     [Node.UpdateMember] change one, and [Node.CancelChange] gives a change up.
+//   - [Node.Snapshot] takes a snapshot now. The node takes snapshots by itself, so most programs do not call it.
+//   - [Node.WriteTrace] writes the latest decisions of a member for the analysis of a failure.
+//   - [Slog] adapts a slog.Logger to Config.Logger, and [Release] returns the release of this library.
+//
+// Package raft has the algorithm, the interfaces, and the errors that are not only the node's. docs/architecture.md has the
+// map of files.
 package node

@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// TraceFormat is the version of the output of WriteTrace. Fields may be added without a new version; any other
-// change raises it, and a reader must refuse a version that it does not know.
+// TraceFormat is the version of the output of WriteTrace. A new field does not change the version; any other change
+// does. A reader must refuse a version that it does not know.
 const TraceFormat = 1
 
 // traceLine is one line of WriteTrace.
@@ -25,16 +25,16 @@ type traceLine struct {
 	Text    string      `json:"text,omitempty"`
 }
 
-// WriteTrace writes the latest decisions of this member, up to 4,096, as NDJSON. It works while the member runs
-// and after it has ended, when the decisions show what led to the end. Each line is one JSON object, in which
+// WriteTrace writes the latest decisions of this member, up to 4,096, as NDJSON. It works while the member runs, and
+// after the member has ended: then the decisions show what led to the end. Each line is one JSON object, in which
 // absent fields are zero:
 //
 //	notes  the first line: "format" (TraceFormat), "node", and "dropped" if there may have been older ones
-//	note   "text" says what was decided, "term" in which term, and "role" what role the member took by it;
+//	note   one decision: "text" describes it, "term" is the term, and "role" the member's new role, if it changed;
 //	       the decisions of one step have the same "time"
 //	end    the last line; a file without it was cut short. "text" is the error that ended the node
 //
-// "time" is the machine's time in nanoseconds since 1970.
+// "time" is the wall-clock time in nanoseconds since 1970.
 func (n *Node) WriteTrace(w io.Writer) error {
 	events := n.history.all()
 	buffered := bufio.NewWriter(w)

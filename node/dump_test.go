@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-func TestWriteNotes_TellsWhatLedToTheEnd(t *testing.T) {
+func TestWriteTrace_SaysWhatLedToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		n := c.Leader()
@@ -41,7 +41,7 @@ func TestWriteNotes_TellsWhatLedToTheEnd(t *testing.T) {
 	})
 }
 
-func TestWriteNotes_OfARunningNodeEndsWithoutAReason(t *testing.T) {
+func TestWriteTrace_OfARunningNodeEndsWithoutAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := notesOf(t, rafttest.New(t, 1, newJournal).Leader())
 		last := lines[len(lines)-1]

@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The errors of the node's methods sort by what the caller should do. [raft.ErrOverloaded] and [raft.ErrClosed] are theirs, too.
+// These errors tell the caller what to do. The node's methods also return [raft.ErrOverloaded] and [raft.ErrClosed].
 var (
 	// ErrOutcomeUnknown: the command may or may not be applied, now or later. Do not retry it
 	// blindly: read the state first, or make commands idempotent.
@@ -22,11 +22,11 @@ var (
 	ErrNoTarget = errors.New("raft: leadership was not transferred: there is no such voter, or it has not been heard from")
 	// ErrTransferTimedOut: the transfer did not succeed in time. This member may still lead, or lose its
 	// leadership to the target later. Look at Status, and try again.
-	ErrTransferTimedOut = errors.New("raft: the transfer of leadership did not end in time")
-	// ErrWithinFSM: the FSM, or a function of Read, called a method of its node that waits for the FSM itself.
-	// Such a call is refused after a quarter of a second at most. A proposal may be applied nevertheless; the
-	// error then matches ErrOutcomeUnknown too. If the FSM waits for another goroutine that makes the call, the
-	// node cannot notice it: see Status.Applying.
+	ErrTransferTimedOut = errors.New("raft: the leadership transfer did not end in time")
+	// ErrWithinFSM: the FSM, or a function of Read, called a method of its node that waits for the FSM. Such a call is
+	// refused after a quarter of a second at most. A proposal may be applied nevertheless; the error then also matches
+	// ErrOutcomeUnknown. If the FSM starts another goroutine that makes the call, and waits for it, the node cannot
+	// detect that: see Status.Applying.
 	ErrWithinFSM = errors.New("raft: called from within the FSM (Apply, Snapshot, Restore, Sync or a function of Read): the call would wait forever for the FSM. Call it from another goroutine after returning; to end the node, return an error")
 	// ErrWithinCallback: a function that was given to ProposeAsync called Close, which waits for that function.
 	ErrWithinCallback = errors.New("raft: Close was called by a function of ProposeAsync, for which it would wait forever: call it from another goroutine")
@@ -37,8 +37,8 @@ var (
 	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
 )
 
-// DiskStalledError says that the leader's disk has not finished a write for longer than Config.DiskStallMax,
-// and that no other member could take over yet; not applied. It is a raft.ErrOverloaded: try again later.
+// DiskStalledError refuses a proposal: a write on the leader's disk has taken longer than Config.DiskStallMax, and no
+// other member could take over yet. The proposal is not applied. It matches raft.ErrOverloaded: try again later.
 type DiskStalledError struct {
 	Limit time.Duration
 }
@@ -50,14 +50,14 @@ func (e *DiskStalledError) Error() string {
 // Unwrap returns raft.ErrOverloaded.
 func (e *DiskStalledError) Unwrap() error { return raft.ErrOverloaded }
 
-// FSMError refused a start or ended the node: the application's state machine returned an error or panicked.
-// Other members that apply the same entry will most likely end too.
+// FSMError refused a start or ended the node: the FSM returned an error or panicked. Other members that apply the same
+// entry will most likely end too.
 type FSMError struct {
 	Op    string // "Apply", "Restore", …
 	ID    raft.EntryID
 	Err   error
-	Panic any    // the value of the panic; nil if there was none
-	Stack string // of the panic
+	Panic any    // value of the panic; nil: there was none
+	Stack string // stack of the panic
 }
 
 func (e *FSMError) Error() string {
@@ -69,9 +69,10 @@ func (e *FSMError) Error() string {
 
 func (e *FSMError) Unwrap() error { return e.Err }
 
-// FSMHangsError says that the leader's FSM has been applying one batch for longer than Config.ApplyStallMax, and that
-// no other member that is beyond this batch could take over yet; not applied. It is a raft.ErrOverloaded: try again later. If it
-// stays, find out what FSM.Apply waits for, on this member and on the others.
+// FSMHangsError refuses a proposal: the leader's FSM has been applying one batch for longer than Config.ApplyStallMax,
+// and no member that has applied this batch could take over yet. The proposal is not applied. It matches
+// raft.ErrOverloaded: try again later. If the error stays, find out what FSM.Apply waits for, on this member and on the
+// others.
 type FSMHangsError struct {
 	Limit time.Duration
 }
@@ -116,11 +117,11 @@ func (e *NotReadyError) Error() string {
 
 func (e *NotReadyError) Unwrap() error { return e.Err }
 
-// SnapshotError says that a snapshot was not taken. Nothing else has changed: the member goes on, its log grows, and it
-// tries again by itself.
+// SnapshotError says that a snapshot was not taken. Nothing else has changed: the member continues, its log grows, and
+// it tries again by itself.
 type SnapshotError struct {
-	Op  string       // what failed
-	ID  raft.EntryID // of the last entry that the snapshot was to cover
+	Op  string       // step that failed
+	ID  raft.EntryID // last entry that the snapshot was meant to cover
 	Err error
 }
 
@@ -130,11 +131,11 @@ func (e *SnapshotError) Error() string {
 
 func (e *SnapshotError) Unwrap() error { return e.Err }
 
-// SnapshotStalledError says that FSMSnapshot.WriteTo has written nothing for Config.SnapshotStallMax. No other
-// snapshot begins before it returns; its context has ended.
+// SnapshotStalledError says that FSMSnapshot.WriteTo has written nothing for Config.SnapshotStallMax. The context of
+// WriteTo has ended, and no other snapshot begins before WriteTo returns.
 type SnapshotStalledError struct {
 	Limit time.Duration
-	Bytes int64 // written before
+	Bytes int64 // bytes written before the stall
 }
 
 func (e *SnapshotStalledError) Error() string {
@@ -142,12 +143,12 @@ func (e *SnapshotStalledError) Error() string {
 		"it must return when its context ends", e.Limit, e.Bytes)
 }
 
-// SnapshotStreamError says why the bytes of a snapshot did not get from one member to another. Nothing is lost: the leader
-// tries again by itself, after a pause that grows.
+// SnapshotStreamError says why a snapshot did not arrive at another member. Nothing is lost: the leader tries again by
+// itself, after a growing pause.
 type SnapshotStreamError struct {
 	From, To raft.NodeID
-	ID       raft.EntryID // the last entry that the snapshot covers
-	Err      error        // a raft.StreamRefusal if the receiver refused it; at the receiver, a *raft.SpaceError if it has no room
+	ID       raft.EntryID // last entry that the snapshot covers
+	Err      error        // a raft.StreamRefusal if the receiver refused it; on the receiver, a *raft.SpaceError if it has no room
 }
 
 func (e *SnapshotStreamError) Error() string {
@@ -157,8 +158,8 @@ func (e *SnapshotStreamError) Error() string {
 
 func (e *SnapshotStreamError) Unwrap() error { return e.Err }
 
-// StorageError ended the node, or refused its start: the storage failed. Restart the node once the disk works. A
-// majority of the members still holds what was acknowledged.
+// StorageError refused a start or ended the node: the storage failed. Restart the node once the disk works. A majority
+// of the members still holds what was acknowledged.
 type StorageError struct {
 	Op  string
 	Err error
@@ -171,7 +172,7 @@ func (e *StorageError) Error() string {
 
 func (e *StorageError) Unwrap() error { return e.Err }
 
-// TransportError refused a start or ended the node: the transport returned an error, or panicked.
+// TransportError refused a start or ended the node: the transport returned an error or panicked.
 type TransportError struct {
 	Op  string
 	Err error
@@ -183,12 +184,12 @@ func (e *TransportError) Error() string {
 
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// UnreachableError refuses a change: before anything was changed, the leader and a member that is to join could not reach
-// each other in both directions. Start that member, correct its address, or open the way that Err names.
+// UnreachableError refuses a change of members before it begins: the leader and a joining member could not reach each
+// other in both directions. Start that member, correct its address, or open the path that Err names.
 type UnreachableError struct {
 	ID      raft.NodeID
 	Address string
-	Err     error // the last one of the connection; it matches the error of the caller's context if that ended first
+	Err     error // last error of the connection; it also matches the error of the caller's context if that ended first
 }
 
 func (e *UnreachableError) Error() string {

@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/enums"
 )
 
-// Each reason of a refusal has an error of its own. The reasons of changes bring theirs with them, and a member that does not
-// lead, or hands over, names the leader instead.
+// Each kind of refusal has its own error. The answer to a change already contains its error. A member that does not lead,
+// or that transfers its leadership, names the leader instead.
 func TestExplain_EveryRefusalHasItsError(t *testing.T) {
 	n := &Node{cfg: Config{}.withDefaults(), taker: &taker{}}
 	n.taker.trouble.set(&SnapshotError{})
@@ -43,6 +43,6 @@ func TestRequests_EveryAnswerIsPassedOn(t *testing.T) {
 		r := &requests{table: map[raft.RequestID]*call{1: req}}
 		r.answer([]raft.Answer{{RequestID: 1, Kind: raft.AnswerKind(kind)}}, func(*call, raft.Answer) error { failed = true; return raft.ErrClosed })
 		expect.Len(t, req.outcome, 1, name)
-		expect.Equal(t, slices.Contains(fails, raft.AnswerKind(kind)), failed, "%s: a new answer is no error of its own", name)
+		expect.Equal(t, slices.Contains(fails, raft.AnswerKind(kind)), failed, "%s: a new answer needs its own case", name)
 	}
 }

@@ -72,7 +72,7 @@ func TestStorage_AWriteThatFailsEndsTheNodeAndLosesNothing(t *testing.T) {
 				select {
 				case <-n.Done():
 				case <-time.After(time.Minute):
-					t.Fatal("the node goes on after a write that failed")
+					t.Fatal("the node continues after a failed write")
 				}
 				var storage *node.StorageError
 				require.ErrorAs(t, n.Err(), &storage)
@@ -219,11 +219,11 @@ func TestCore_ABrokenInvariantEndsTheNodeNotTheProcess(t *testing.T) {
 		_, err := n.Propose(context.Background(), []byte("a"))
 		assert.ErrorIs(t, err, raft.ErrClosed)
 		assert.ErrorAs(t, n.Status().Err, &broken)
-		propose(t, c.Leader(), "the others go on")
+		propose(t, c.Leader(), "the others continue")
 	})
 }
 
-// witness compares every promise that leaves a member with what is on its disk at that moment.
+// witness compares every outgoing promise of a member with the content of its disk at that moment.
 type witness struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -323,7 +323,7 @@ func TestWriter_APromiseLeavesOnceItIsDurable(t *testing.T) {
 	})
 }
 
-// The disks are stalled, and ten times more arrives than fits: none of the excess piles up.
+// The disks have stalled, and ten times more arrives than the limits allow. The excess is refused and takes no memory.
 func TestOverload_IsRefusedAtOnceWithinTheLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, commandBytes, callers = 1024, 4096, 10 * 1024
@@ -407,7 +407,7 @@ func (d *ledgerFSM) Apply(batch []raft.Entry, results [][]byte) error {
 func (d *ledgerFSM) Applied() (raft.EntryID, error) { return d.at, d.failing }
 func (d *ledgerFSM) Sync() error                    { d.synced++; return nil }
 
-func TestDurableFSM_GoesOnFromWhereItStands(t *testing.T) {
+func TestDurableFSM_ContinuesWhereItStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsm := &ledgerFSM{}
 		c := rafttest.New(t, 1, func() raft.FSM { return fsm })

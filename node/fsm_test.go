@@ -78,7 +78,7 @@ func TestFSM_ThatWaitsForItselfIsRefused(t *testing.T) {
 				short, cancel := context.WithTimeout(ctx, time.Minute)
 				defer cancel()
 				_, err := n.Propose(short, []byte("call"))
-				require.NoError(t, err, "the FSM goes on")
+				require.NoError(t, err, "the FSM continues")
 				assert.ErrorIs(t, got, node.ErrWithinFSM)
 				assert.Less(t, took, time.Second)
 				assert.NoError(t, n.Err(), "this does not end the node")
@@ -137,7 +137,7 @@ func TestFSM_AnIndexIsPublishedOnceTheFSMHasIt(t *testing.T) {
 	})
 }
 
-// A goroutine of the FSM cannot be told from any other caller; the status shows the FSM that never returns.
+// A goroutine that the FSM has started looks like any other caller; the status shows the call that never returns.
 func TestFSM_ThatWaitsForAHelperIsSeenInTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())

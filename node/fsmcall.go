@@ -11,19 +11,17 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// fsmCallOverdue is how long a call of the FSM may run before the callers that began to wait meanwhile check
-// whether they are within it.
+// fsmCallOverdue is how long a call of the FSM may run before waiting callers check whether they are within that call.
 const fsmCallOverdue = 250 * time.Millisecond
 
-// fsmCalls lets one call of the FSM, or one function of Read, run at a time, and knows which. A caller within
-// that call would wait for an index that only the call's own return can bring; it is recognised by its
-// goroutine.
+// fsmCalls lets one call of the FSM, or one function of Read, run at a time. It detects, by the goroutine, a caller that
+// is within the running call: such a caller would wait for an index that is applied only after the call returns.
 type fsmCalls struct {
 	turn    chan struct{} // capacity 1: full while a call has the turn
 	running atomic.Pointer[fsmCall]
 
-	// closed: Read calls no more functions, because a call of the FSM failed, perhaps half done, or because the
-	// node has ended. Only the goroutine that holds the turn may access it.
+	// closed: Read calls no more functions, because a call of the FSM failed and may be half done, or because the node
+	// has ended. Only the goroutine that has the turn may access it.
 	closed bool
 }
 
@@ -36,8 +34,8 @@ type fsmCall struct {
 
 func newFSMCalls() *fsmCalls { return &fsmCalls{turn: make(chan struct{}, 1)} }
 
-// begin waits for the turn of the FSM, which runs on the given goroutine. The caller must call the returned
-// function when the FSM's call has ended, and tell it whether the call succeeded.
+// begin waits for the turn of the FSM, which runs on the given goroutine. When the FSM's call has ended, the caller must
+// call the returned function, with the success of the call.
 func (f *fsmCalls) begin(goroutine uint64) (ended func(succeeded bool)) {
 	f.turn <- struct{}{}
 	stop := f.watch(goroutine)
@@ -68,14 +66,14 @@ func (f *fsmCalls) beginRead(ctx context.Context, stop <-chan struct{}) (ended f
 	}, nil
 }
 
-// end waits for the running call, and lets no function of Read begin from then on.
+// end waits for the running call. No function of Read begins after that.
 func (f *fsmCalls) end() {
 	f.turn <- struct{}{}
 	f.closed = true
 	<-f.turn
 }
 
-// watch announces the call that begins now as the running one, until the returned function is called.
+// watch marks a call as the running one until the returned function is called.
 func (f *fsmCalls) watch(goroutine uint64) (stop func()) {
 	call := &fsmCall{goroutine: goroutine, began: time.Now(), overdue: make(chan struct{})}
 	timer := time.AfterFunc(fsmCallOverdue, func() { close(call.overdue) })
@@ -86,8 +84,8 @@ func (f *fsmCalls) watch(goroutine uint64) (stop func()) {
 	}
 }
 
-// overdue returns a channel that is closed once the running call has taken long; nil if no call is running,
-// since the caller cannot be within one then.
+// overdue returns a channel that is closed once the running call is overdue. It returns nil if no call is running: then
+// the caller cannot be within one.
 func (f *fsmCalls) overdue() <-chan struct{} {
 	if call := f.running.Load(); call != nil {
 		return call.overdue
@@ -96,12 +94,11 @@ func (f *fsmCalls) overdue() <-chan struct{} {
 }
 
 // within reports whether the calling goroutine is in a call of the FSM or in a function of Read. It cannot
-// recognise a goroutine that one of them started and waits for.
+// recognize a goroutine that one of them started and waits for.
 //
-// Its callers return ErrWithinFSM. Read, Ready, TransferLeadership and Close do so at once. Propose, Barrier,
-// ReadIndex and WaitApplied do so (await) when they still wait and the FSM's call has run for fsmCallOverdue; the error of a
-// proposal that the loop has taken also matches ErrOutcomeUnknown. ProposeAsync does not wait for the FSM and may be
-// called.
+// Its callers return ErrWithinFSM. Read, Ready, TransferLeadership and Close do so at once. Propose, Barrier, ReadIndex
+// and WaitApplied do so (await) if they still wait when the FSM's call is overdue; the error of a proposal that the loop
+// has taken then also matches ErrOutcomeUnknown. ProposeAsync does not wait for the FSM and may be called.
 func (f *fsmCalls) within() bool {
 	call := f.running.Load()
 	if call == nil {
@@ -111,8 +108,8 @@ func (f *fsmCalls) within() bool {
 	return id != 0 && call.goroutine == id
 }
 
-// await returns what done receives; or, when ctx ends first or when the caller turns out to be within the FSM, what
-// leave returns for that error.
+// await returns the value that done receives. If ctx ends first, or if the caller turns out to be within the FSM, it
+// returns what leave returns for that error.
 func await[T any](ctx context.Context, calls *fsmCalls, done <-chan T, leave func(cause error) T) T {
 	for overdue := calls.overdue(); ; overdue = nil {
 		select {
@@ -128,7 +125,7 @@ func await[T any](ctx context.Context, calls *fsmCalls, done <-chan T, leave fun
 	}
 }
 
-// since returns how long the running call has been running; 0 if no call is running.
+// since returns how long the present call has been running; 0: none is running.
 func (f *fsmCalls) since() time.Duration {
 	if call := f.running.Load(); call != nil {
 		return max(1, time.Since(call.began))

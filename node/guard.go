@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// guarded calls f, which calls code of the user, and turns a panic into an error, which ends at most the node
+// guarded calls f, which calls code of the user. It returns a panic as an error, so that a panic ends at most the node
 // and not the process.
 func guarded(f func() error) (err error) {
 	defer func() {
@@ -21,7 +21,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// connect tells the transport which peers to dial.
+// connect gives the transport the peers to dial.
 func (n *Node) connect(contacts []raft.Contact) {
 	err := guarded(func() error { n.transport.Connect(contacts); return nil })
 	if err != nil {
@@ -46,8 +46,8 @@ func (n *Node) connection(p raft.Peer) (s raft.PeerStatus) {
 	return s
 }
 
-// guardedLogger wraps Config.Logger. A panic of the logger does not end the node. But the logger may have left
-// a lock behind, so it is not called again.
+// guardedLogger wraps Config.Logger. A panic of the logger does not end the node. But the logger may still hold a lock,
+// so it is not called again.
 type guardedLogger struct {
 	logger hclog.Logger
 	broken atomic.Bool

@@ -31,7 +31,7 @@ func (p panicky) Log(hclog.Level, string, ...any) {
 	}
 }
 
-// A log line is worth less than the node, which continues without a log.
+// A panic of the logger must not end the node, which continues without a log.
 func TestEnd_ALoggerThatPanicsIsNotCalledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
@@ -45,7 +45,7 @@ func TestEnd_ALoggerThatPanicsIsNotCalledAgain(t *testing.T) {
 	})
 }
 
-// sleepy is a logger that takes a minute for a line once it is tired, and panics from the next one on.
+// sleepy is a logger that, once tired, takes a minute for one line, and panics at each later one.
 type sleepy struct {
 	panicky
 	tired *atomic.Bool
@@ -66,8 +66,8 @@ func TestEnd_AWarningOfLatenessThatPanicsDoesNotEndTheNode(t *testing.T) {
 	}
 }
 
-// panicsWhenLate returns false if the loop was not late: if it hears of the new leader in the step of its vote, it has no
-// deadline until that vote is durable. It is called inside a bubble.
+// panicsWhenLate returns false if the loop was not late: if the loop learns of the new leader in the step of its vote, it
+// has no deadline until that vote is durable. It is called inside a bubble.
 func panicsWhenLate(t *testing.T) bool {
 	var calls atomic.Int64
 	tired := map[raft.NodeID]*atomic.Bool{"n1": {}, "n2": {}, "n3": {}}

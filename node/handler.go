@@ -17,8 +17,8 @@ func (e handler) Check(h raft.Hello) *raft.Rejection {
 	r := e.node.identity.admit(h)
 	if r != nil {
 		e.node.counters.refused(r.Reason)
-		e.node.identity.refuse(h.From, r)
-		if r.Asked() || e.node.identity.tellMajorityLost() && ofLostDisk(r.Reason) {
+		e.node.identity.noteOwnRejection(h.From, r)
+		if r.Asked() || e.node.identity.logMajorityLost() && ofLostDisk(r.Reason) {
 			return r
 		}
 		e.node.identity.warn(warning{h.From, hasRefused}, r)
@@ -33,7 +33,7 @@ func (e handler) Up(h raft.Hello) {
 		i.live[h.From] = h.Lineage.Last()
 	}
 	i.hear(h.From)
-	begun := i.speaks(h)
+	begun := i.noteAnnounced(h)
 	for _, p := range []raft.Peer{h.From, {ID: h.From.ID}} { // the contact may be open
 		delete(i.refusals, p)
 		delete(i.refused, p)
@@ -41,13 +41,13 @@ func (e handler) Up(h raft.Hello) {
 	}
 	i.updateWiped()
 	i.mu.Unlock()
-	i.tellMajorityLost()
+	i.logMajorityLost()
 	e.node.reportDifferences(h.From.ID, begun)
 	e.node.invitations.up(h)
 	e.node.counters.connected.Add(1)
 	e.node.post(raft.PeerUp{
 		ID: h.From.ID, Incarnation: h.From.Incarnation, StartCount: h.StartCount, Uninitialized: h.Uninitialized(), Protocol: h.Protocol,
-		AppendBytesMax: e.node.carriedTo(settingsIn(h)),
+		AppendBytesMax: e.node.appendLimitTo(settingsIn(h)),
 	})
 }
 
@@ -73,8 +73,8 @@ func (e handler) Rejected(by raft.Peer, r raft.Rejection) {
 	i := e.node.identity
 	e.node.counters.refused(r.Reason)
 	asked := e.node.invitations.failed(by, &r)
-	i.heedRefusal(by, r)
-	if lost := i.tellMajorityLost(); !asked && !(lost && ofLostDisk(r.Reason)) {
+	i.noteRejection(by, r)
+	if lost := i.logMajorityLost(); !asked && !(lost && ofLostDisk(r.Reason)) {
 		i.warn(warning{by, wasRefused}, &r)
 	}
 	i.mu.Lock()
@@ -100,7 +100,7 @@ func (e handler) Receive(from raft.Peer, batch []raft.Message) {
 	if lacking != nil {
 		n.roomWatch.lacking.wake()
 	}
-	full := lacking != nil && (isFull(lacking) || files.NoDescriptor(lacking)) // or else a write that needs room fails
+	full := lacking != nil && (isFull(lacking) || files.NoDescriptor(lacking)) // for other errors, the write itself fails
 	for _, m := range batch {
 		switch {
 		case m.From != from:
@@ -115,8 +115,8 @@ func (e handler) Receive(from raft.Peer, batch []raft.Message) {
 	}
 }
 
-// stream takes the messages of streams in, which are not for the core, and reports whether the message is one of them.
-// A member that takes no snapshots says so to the leader that offers one.
+// stream passes on the messages of snapshot streams, which do not go to the core. It reports whether m was one. A member
+// that takes no snapshots refuses the leader's offer here.
 func (e handler) stream(m raft.Message) bool {
 	n, taken := e.node, false
 	switch m.Body.(type) {

@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// hangingFSM is a journal that hangs in a batch with the command "poison" and, once told so, in the next batch.
+// hangingFSM is a journal that hangs in a batch with the command "poison" and, on demand, in the next batch.
 type hangingFSM struct {
 	journal
 	free chan struct{}
@@ -45,8 +45,8 @@ func (f *hangingFSM) set(hangs bool) {
 	f.hangs = hangs
 }
 
-// hangingFSMs returns a cluster of three, the state machines in the order in which they were made, and a function that
-// lets all calls go on.
+// hangingFSMs returns a cluster of three, its state machines in the order of their creation, and a function that releases
+// all hanging calls.
 func hangingFSMs(t *testing.T) (c *rafttest.Cluster, fsms *[]*hangingFSM, resume func()) {
 	fsms = new([]*hangingFSM)
 	free := make(chan struct{})
@@ -65,7 +65,7 @@ func hangingFSMs(t *testing.T) (c *rafttest.Cluster, fsms *[]*hangingFSM, resume
 	})
 }
 
-func TestHangingFSM_AnotherLeadsAndWritesGoOn(t *testing.T) {
+func TestHangingFSM_AnotherLeadsAndWritesContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, fsms, resume := hangingFSMs(t)
 		defer resume()
@@ -97,8 +97,8 @@ func TestHangingFSM_AnotherLeadsAndWritesGoOn(t *testing.T) {
 	})
 }
 
-// An entry at which the state machines of all members hang causes no change of the leader, which refuses proposals.
-func TestHangingFSM_WhereAllHangTheLeaderStaysAndRefuses(t *testing.T) {
+// If the FSMs of all members hang at the same entry, the leader stays, and refuses proposals.
+func TestHangingFSM_IfAllHangTheLeaderStaysAndRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, resume := hangingFSMs(t)
 		defer resume()
@@ -125,14 +125,14 @@ func TestHangingFSM_WhereAllHangTheLeaderStaysAndRefuses(t *testing.T) {
 		assert.Contains(t, unready.Reason, "its FSM hangs")
 
 		resume()
-		c.Await("it goes on", func() bool { return !leader.Status().FSMHangs })
+		c.Await("it continues", func() bool { return !leader.Status().FSMHangs })
 		_, err = leader.Propose(context.Background(), []byte("y"))
 		assert.NoError(t, err)
 		assert.Equal(t, before, leader.Status().Leadership)
 	})
 }
 
-// Only Apply counts: a function of Read, which runs in turn with it, may take as long as its caller likes.
+// Only Apply counts. A function of Read, which runs in turn with Apply, may take any time.
 func TestHangingFSM_ReadsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, resume := hangingFSMs(t)
@@ -147,8 +147,8 @@ func TestHangingFSM_ReadsDoNotCount(t *testing.T) {
 	})
 }
 
-// A leader that gives its leadership to another one before its FSM hangs has accepted proposals, too.
-func TestHangingFSM_WhoNoLongerLeadsAnswersWhatItHasAccepted(t *testing.T) {
+// A former leader whose FSM hangs still answers the proposals that it has accepted.
+func TestHangingFSM_AFormerLeaderAnswersWhatItHasAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, fsms, resume := hangingFSMs(t)
 		defer resume()

@@ -18,13 +18,13 @@ var (
 	errStreamOver = errors.New("the stream of the frozen state has ended")
 )
 
-// held is a frozen state of a DurableFSM. It has no file: WriteTo writes it straight into the stream to one follower, no
-// faster than the stream takes it.
+// held is a frozen state of a DurableFSM. It has no file: WriteTo writes straight into the stream to one follower, no
+// faster than the stream takes the bytes.
 type held struct {
 	*taking
 	taker    *taker
 	file     raft.SnapshotID
-	size     int64 // as announced; -1: not known
+	size     int64 // announced size in bytes; -1: not known
 	frozen   raft.FSMSnapshot
 	limit    time.Duration // Config.SnapshotStallMax
 	stall    *time.Timer   // runs while WriteTo writes nothing
@@ -34,12 +34,12 @@ type held struct {
 
 	mu      sync.Mutex
 	begun   bool   // streamed is closed
-	pending []byte // of a Write that waits for the stream
+	pending []byte // bytes of a Write that waits for the stream
 	written bool   // WriteTo has written everything
-	err     error  // why the stream cannot be completed
+	err     error  // why the stream cannot be completed; nil: it can
 }
 
-// hold keeps a frozen state for the follower that the core has in mind, and tells the core its name.
+// hold keeps a frozen state for the follower that the core has chosen, and reports its name to the core.
 func (k *taker) hold(t *taking, frozen raft.FSMSnapshot) {
 	h := &held{
 		taking: t, taker: k, file: newSnapshotID(), size: sizeOf(frozen), frozen: frozen, limit: k.node.cfg.SnapshotStallMax,
@@ -65,8 +65,8 @@ func (k *taker) runHeld(h *held) {
 	}
 }
 
-// wroteHeld tells the stream how WriteTo ended, before Close, for which the stream does not wait. It returns why the state
-// was not written; nil if it was.
+// wroteHeld reports the result of WriteTo to the stream. It runs before Close, so that the stream does not wait for
+// Close. It returns why the state was not written; nil: it was.
 func (k *taker) wroteHeld(h *held, err error) error {
 	cause := context.Cause(h.ctx)
 	if err != nil && cause == nil && !errors.Is(err, errNoStream) {
@@ -77,7 +77,8 @@ func (k *taker) wroteHeld(h *held, err error) error {
 	return err
 }
 
-// endHeld makes room for the next frozen state. If no stream has begun, nobody else tells the core.
+// endHeld frees the taker for the next frozen state. If no stream has begun, it also reports the end to the core; else
+// the streamer does.
 func (k *taker) endHeld(h *held, err error) {
 	h.cancel(nil)
 	k.mu.Lock()
@@ -89,7 +90,7 @@ func (k *taker) endHeld(h *held, err error) {
 	k.node.mailbox.report(raft.SnapshotSent{File: h.file, Err: firstError(err, errNoStream)})
 }
 
-// failHeld notes an error of WriteTo, once.
+// failHeld records the first error of WriteTo.
 func (k *taker) failHeld(h *held, err error) {
 	k.mu.Lock()
 	first := h.taking.failed == nil
@@ -102,7 +103,7 @@ func (k *taker) failHeld(h *held, err error) {
 	}
 }
 
-// heldAs returns the frozen state of that name for its stream; nil: it is not held, or a stream has had it.
+// heldAs returns the frozen state of that name for its stream; nil: it is not held, or a stream has already begun.
 func (k *taker) heldAs(file raft.SnapshotID) *held {
 	k.mu.Lock()
 	h := k.held
@@ -113,7 +114,7 @@ func (k *taker) heldAs(file raft.SnapshotID) *held {
 	return h
 }
 
-// release gives a frozen state back that the core no longer offers.
+// release gives up the frozen state if the core no longer offers it.
 func (k *taker) release(files []raft.SnapshotID) {
 	k.mu.Lock()
 	h := k.held
@@ -125,7 +126,7 @@ func (k *taker) release(files []raft.SnapshotID) {
 	}
 }
 
-// begin reports whether this is the first call.
+// begin marks the stream as begun, and reports whether this was the first call.
 func (h *held) begin() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +172,7 @@ func (h *held) write() error {
 	return nil
 }
 
-// movingWriter notices each Write of the FSM.
+// movingWriter restarts the stall timer at each Write of the FSM.
 type movingWriter struct {
 	held *held
 	to   *bufio.Writer
@@ -211,7 +212,7 @@ func (h *held) Write(p []byte) (int, error) {
 	}
 }
 
-// fill hands what WriteTo has written to the stream. The streamer calls it.
+// fill passes the bytes that WriteTo has written to the stream. The streamer calls it.
 func (h *held) fill(stream *pipeline.Outgoing) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -227,7 +228,7 @@ func (h *held) fill(stream *pipeline.Outgoing) {
 	}
 }
 
-// finish tells the stream that WriteTo has returned.
+// finish reports to the stream that WriteTo has returned, with its error.
 func (h *held) finish(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -237,7 +238,7 @@ func (h *held) finish(err error) {
 	h.streamer.wake()
 }
 
-// giveUp ends the stream and WriteTo, which may go on for a while nevertheless. It does nothing once WriteTo has
+// giveUp ends the stream, and the context of WriteTo, which may still run for a while. It does nothing once WriteTo has
 // returned.
 func (h *held) giveUp(err error) {
 	h.mu.Lock()

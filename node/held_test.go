@@ -45,7 +45,7 @@ func (d *fsmDisk) get() (at raft.EntryID, commands []string) {
 	return d.at, d.commands
 }
 
-// diskFSM is a journal that keeps its state on a disk of its own: a raft.DurableFSM.
+// diskFSM is a raft.DurableFSM: a journal that keeps its state on its own disk.
 type diskFSM struct {
 	journal
 	of   *diskFSMs
@@ -126,7 +126,7 @@ func (s *diskFSMs) count(what *int) {
 	*what++
 }
 
-// held returns how many frozen states are not closed, and how many there were.
+// held returns the number of frozen states that are not closed, and of all frozen states so far.
 func (s *diskFSMs) held() (open, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *diskFSMs) options(configure ...func(*node.Config)) rafttest.Options {
 	}
 }
 
-// crash takes the power of a member away.
+// crash simulates a power failure of a member.
 func (s *diskFSMs) crash(c *rafttest.Cluster, id raft.NodeID) {
 	d := s.disks[id]
 	d.mu.Lock()
@@ -194,8 +194,8 @@ func TestDurableFSM_IsAStateMachine(t *testing.T) {
 	rafttest.CheckFSM(t, func() raft.FSM { return &diskFSM{of: &diskFSMs{}, disk: &fsmDisk{}} }, [][]byte{[]byte("a"), []byte("b")})
 }
 
-// The log of a DurableFSM is compacted up to what it has synced, and a restart finds no gap, whatever lies behind the last
-// command.
+// The log of a DurableFSM is compacted up to the entry that it has synced. A restart finds no gap, also if entries that are
+// no commands follow the last command.
 func TestDurableFSM_ItsLogIsCompacted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{}
@@ -299,7 +299,7 @@ func TestHeld_TheFileStaysUntilTheStateIsSynced(t *testing.T) {
 	})
 }
 
-// A state that is older than the log cannot be completed, and says what to do.
+// A state that is older than the beginning of the log cannot be completed. The error says what to do.
 func TestDurableFSM_AnOlderStateIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{}
@@ -374,8 +374,8 @@ func half(c *rafttest.Cluster, behind raft.NodeID) func() bool {
 	}
 }
 
-// A stream that breaks for a moment goes on: the bytes on their way are kept, and so is the frozen state.
-func TestHeld_GoesOnAfterABreak(t *testing.T) {
+// A stream resumes after a short break: the sender keeps the bytes in flight and the frozen state.
+func TestHeld_ResumesAfterABreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rate := eightMiB()
 		c, leader, behind := awayOn(t, s.options(rate), "")
@@ -393,8 +393,8 @@ func TestHeld_GoesOnAfterABreak(t *testing.T) {
 	})
 }
 
-// A follower that is gone does not keep a frozen state for long. When it comes back, another one is frozen.
-func TestHeld_IsGivenBackAfterAWhile(t *testing.T) {
+// A frozen state for a follower that has gone is soon given up. When the follower comes back, the state is frozen again.
+func TestHeld_IsGivenUpAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rate := eightMiB()
 		c, leader, behind := awayOn(t, s.options(rate), "")
@@ -413,7 +413,7 @@ func TestHeld_IsGivenBackAfterAWhile(t *testing.T) {
 	})
 }
 
-// The FSM writes no faster than the follower reads: what waits in memory is bounded by the window of the stream.
+// The FSM writes no faster than the follower reads: the stream's window bounds the bytes that wait in memory.
 func TestHeld_HoldsAWindowInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var written atomic.Int64
@@ -456,7 +456,7 @@ func TestHeld_TheLogIsKeptWhileItIsSent(t *testing.T) {
 
 var errHeld = errors.New("the frozen state is gone")
 
-// What goes wrong while a frozen state is written ends neither node: it is said, and another one is frozen.
+// An error while a frozen state is written ends neither node. It is reported, and the state is frozen again.
 func TestHeld_Trouble(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -504,7 +504,7 @@ func TestHeld_Trouble(t *testing.T) {
 				assert.Zero(t, c.Node(behind).Metrics().Snapshots.Restored)
 				open, _ := s.held()
 				assert.LessOrEqual(t, open, 1)
-				propose(t, leader, "goes on")
+				propose(t, leader, "continues")
 				free()
 				sameDurable(t, c, 42)
 				open, _ = s.held()
@@ -514,7 +514,7 @@ func TestHeld_Trouble(t *testing.T) {
 	}
 }
 
-// A state that says how large it is must not write anything else.
+// A state that announces its size must write exactly so many bytes.
 func TestHeld_ASizeThatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{}
@@ -560,7 +560,7 @@ func TestHeld_CloseEndsIt(t *testing.T) {
 	})
 }
 
-// A frozen state that does not close holds up neither its own stream nor the node. Another one is frozen once it has closed.
+// A frozen state that does not close delays neither its stream nor the node. The state is frozen again once it has closed.
 func TestHeld_ACloseThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{closeGate: make(chan struct{})}

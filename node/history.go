@@ -19,29 +19,29 @@ type history struct {
 	events []datedEvent // a ring once it is full
 	next   int
 
-	trouble    trouble         // leaders do not stay
-	losses     []loss          // the latest ones, oldest first
-	reason     string          // for the last change
-	lost       raft.Leadership // the last leadership that ended
+	trouble    trouble         // why leaders are lost too often
+	losses     []loss          // latest losses, oldest first
+	reason     string          // reason for the last change
+	lost       raft.Leadership // last leadership that ended
 	lostReason string
 }
 
 const (
-	lossesMax    = 64 // that are remembered
-	lossesRecent = 2 * time.Minute
-	// lossesOften is how often a leader is lost within lossesRecent if the cluster is not well: more often than when each member of
-	// a cluster of five is restarted in turn.
+	lossesMax    = 64              // losses that are remembered
+	lossesRecent = 2 * time.Minute // age up to which a loss is recent
+	// lossesOften is the number of recent losses from which on the cluster is not well. It is more than a rolling restart
+	// of five members causes.
 	lossesOften = 7
 )
 
 // loss is the moment when this member lost the leader that it knew, for another one or for none.
 type loss struct {
 	at   raft.Time
-	what string    // took longest for its own attempts to be elected since, see raft.ElectionStatus.Slowest
-	took raft.Time // 0: it has made none
+	what string    // what was slowest in this member's own attempts since, see raft.ElectionStatus.Slowest
+	took raft.Time // how long that took; 0: no attempt since
 }
 
-// noteLoss records that a leader is lost, or how this member's attempts to be elected go since.
+// noteLoss records the loss of a leader, and what is slow in this member's attempts since the last loss.
 func (h *history) noteLoss(at raft.Time, from, to raft.Leadership, tried raft.ElectionStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,7 +60,7 @@ func (h *history) noteLoss(at raft.Time, from, to raft.Leadership, tried raft.El
 	}
 }
 
-// unsettled returns a sentence if leaders are lost too often; else "".
+// unsettled returns a sentence if leaders are lost too often; "" otherwise.
 func (h *history) unsettled(now raft.Time, timeout time.Duration) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,7 +81,7 @@ func (h *history) unsettled(now raft.Time, timeout time.Duration) string {
 	if took := time.Duration(slowest.took); took > timeout/2 {
 		why, enough = fmt.Sprintf(", and %s took up to %v", slowest.what, took.Round(time.Millisecond)), max(enough, enoughFor(slowest.took))
 	}
-	return fmt.Sprintf("the leader was lost %d times in the last %v: unless it was stopped, moved or cut off, the election timeout of %v is too short%s: "+
+	return fmt.Sprintf("the leader was lost %d times in the last %v: unless it was stopped, moved or disconnected, the election timeout of %v is too short%s: "+
 		"set it to %v or more on all members", recent, lossesRecent, timeout, why, enough)
 }
 
@@ -140,8 +140,7 @@ func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) str
 	return h.reason
 }
 
-// causeOf returns, in parentheses, the decision that led to a role change: the trace event before the last one
-// that reports such a change.
+// causeOf returns, in parentheses, the decision that led to the last role change: the trace event just before it.
 func causeOf(events []raft.TraceEvent) string {
 	for i := len(events) - 1; i > 0; i-- {
 		switch events[i].Kind {

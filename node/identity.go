@@ -14,36 +14,36 @@ import (
 	"github.com/coxswain/raft/handshake"
 )
 
-// strangersMax bounds what is remembered of peers that no configuration names.
+// strangersMax bounds the peers that are remembered although no configuration names them.
 const strangersMax = 4 * raft.MembersMax
 
-// identity holds this member's identity, what it knows of its peers, and what they have told it about itself.
-// The loop publishes it; the transport's goroutines read it.
+// identity holds this member's identity, what it knows about its peers, and what they have said about it. The loop
+// publishes it; the transport's goroutines read it.
 type identity struct {
 	node    *Node
 	self    raft.Peer
 	lineage raft.Lineage
 	initial raft.Configuration
-	term    atomic.Uint64            // the durable one, stored by the writer
+	term    atomic.Uint64            // durable term, stored by the writer
 	wiped   atomic.Bool              // the cluster knows this id with another incarnation
-	kept    *watched[raft.Sightings] // the durable part of memory
+	kept    *watched[raft.Sightings] // durable part of memory
 
-	toldLost atomic.Bool // it was logged that the majority is lost
+	majorityLostLogged atomic.Bool // it was logged that the majority is lost
 
 	mu           sync.Mutex
 	cluster      raft.ClusterID
 	bootstrapper raft.Peer
 	config       raft.Configuration              // zero while uninitialized
-	configIndex  raft.Index                      // of the entry that holds config
-	removed      []raft.Removal                  // those that are known to be committed
+	configIndex  raft.Index                      // index of the entry that holds config
+	removed      []raft.Removal                  // removals that are known to be committed
 	memory       raft.Sightings                  // decides handshakes; the writer makes it durable
 	dirty        bool                            // memory has changed since the writer took it
-	mark         *raft.Mark                      // nil, or why this store must not be used any longer
-	live         map[raft.Peer]raft.StartID      // the start of each connected peer
-	contact      map[raft.Peer]time.Time         // when each peer was last heard from
-	refusals     map[raft.Peer]raft.Rejection    // the contacts that reject this member at present, and why
-	refused      map[raft.Peer]raft.Rejection    // how this member has rejected peers since they were connected last
-	spoken       map[raft.Peer]speech            // what the last connection to each peer has shown of its release
+	mark         *raft.Mark                      // why this store must no longer be used; nil: it may be used
+	live         map[raft.Peer]raft.StartID      // start of each connected peer
+	contact      map[raft.Peer]time.Time         // when each peer was last heard
+	refusals     map[raft.Peer]raft.Rejection    // present rejections of this member by its contacts
+	refused      map[raft.Peer]raft.Rejection    // rejections by this member since the last connection to each peer
+	announced    map[raft.Peer]announcement      // what the last connection to each peer has shown of its release
 	changed      bool                            // a peer that misnames this member has said that the members are no longer those of entry 1
 	misnamed     map[raft.Peer]bool              // what each peer has said last of this id: that other incarnations are its members, or this one
 	silent       map[raft.Peer]bool              // callers that are dialed again as soon as they speak
@@ -54,16 +54,17 @@ func newIdentity(n *Node, stored raft.Stored) *identity {
 	i := &identity{
 		node: n, self: raft.Peer{ID: n.cfg.ID, Incarnation: stored.Incarnation}, lineage: stored.Lineage,
 		memory: stored.Memory, kept: newWatched(stored.Memory), live: make(map[raft.Peer]raft.StartID),
-		initial: raft.NewConfiguration(n.cfg.Initial),
-		refused: make(map[raft.Peer]raft.Rejection),
-		spoken:  make(map[raft.Peer]speech), misnamed: make(map[raft.Peer]bool), silent: make(map[raft.Peer]bool),
+		initial:   raft.NewConfiguration(n.cfg.Initial),
+		refused:   make(map[raft.Peer]raft.Rejection),
+		announced: make(map[raft.Peer]announcement), misnamed: make(map[raft.Peer]bool), silent: make(map[raft.Peer]bool),
 		contact: make(map[raft.Peer]time.Time), refusals: make(map[raft.Peer]raft.Rejection), warned: make(map[warning][]raft.RejectReason),
 	}
 	i.term.Store(uint64(stored.Hard.Term))
 	return i
 }
 
-// publish is called by the loop when the configuration or the bootstrap may have changed.
+// publish copies what handshakes need from the core's status. The loop calls it when the configuration or the bootstrap
+// may have changed.
 func (i *identity) publish(s raft.CoreStatus) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -75,9 +76,9 @@ func (i *identity) publish(s raft.CoreStatus) {
 	i.updateWiped()
 }
 
-// updateWiped decides whether this member is wiped: it belongs to no cluster, some peer's configuration names its id
-// with another incarnation, and none names its own. Members of earlier releases, and those of a cluster without a term,
-// reject it for that. i.mu is held.
+// updateWiped decides whether this member is wiped. It is if it belongs to no cluster, some peer's configuration names
+// its id with another incarnation, and no peer's names its own. Members of earlier releases, and members of a cluster
+// without a term, reject a wiped member instead. i.mu is held.
 func (i *identity) updateWiped() {
 	wiped := i.cluster == (raft.ClusterID{}) && i.term.Load() == 0 && len(i.misnamed) > 0
 	for _, misnamed := range i.misnamed {
@@ -92,8 +93,8 @@ func (i *identity) updateWiped() {
 	}
 }
 
-// heed remembers what a peer's configuration says of this member. i.mu is held.
-func (i *identity) heed(v *handshake.View, h raft.Hello) {
+// noteNaming remembers how a peer's configuration names this member. i.mu is held.
+func (i *identity) noteNaming(v *handshake.View, h raft.Hello) {
 	switch {
 	case v.Misnames(h):
 		i.changed = i.changed || h.NamedIndex > 1
@@ -129,7 +130,7 @@ func (i *identity) leader(l raft.Leadership) raft.Member {
 	return raft.Member{ID: l.Leader}
 }
 
-// handshake returns the state that decides a handshake with that peer. i.mu is held.
+// handshake returns the state that decides a handshake with a peer. i.mu is held.
 func (i *identity) handshake(with raft.Peer) *handshake.View {
 	// The loop publishes the removals of an entry before it counts the entry as committed.
 	commit := raft.Index(i.node.counters.committed.Load())
@@ -140,7 +141,7 @@ func (i *identity) handshake(with raft.Peer) *handshake.View {
 	}
 }
 
-// hello returns this member's hello, which contains only what is durable.
+// hello returns this member's hello. It contains only durable state.
 func (i *identity) hello(to raft.Peer) raft.Hello {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -153,13 +154,14 @@ func (i *identity) hello(to raft.Peer) raft.Hello {
 	return h
 }
 
-// admit decides whether this member talks to a peer, and waits until what it must remember of the peer is durable.
+// admit decides whether this member talks to a peer. It waits until what this member must remember about the peer is
+// durable.
 func (i *identity) admit(h raft.Hello) *raft.Rejection {
 	i.mu.Lock()
 	v := i.handshake(h.From)
 	verdict := v.Judge(h)
 	if r := verdict.Rejection; r == nil || r.Reason == raft.RejectWrongIncarnation {
-		i.heed(v, h)
+		i.noteNaming(v, h)
 	}
 	if verdict.Memory != nil {
 		i.memory, i.dirty = *verdict.Memory, true
@@ -175,8 +177,8 @@ func (i *identity) admit(h raft.Hello) *raft.Rejection {
 	return i.awaitKept(h)
 }
 
-// rememberWaitMax is how long a handshake waits for the disk. It is below the time that transports give a
-// handshake. The memory is written even if the handshake gives up, so that a later handshake succeeds at once.
+// rememberWaitMax is how long a handshake waits for the disk. It is less than the limit of transports for a handshake.
+// The write continues even if the handshake gives up, so that a later handshake succeeds at once.
 const rememberWaitMax = 1500 * time.Millisecond
 
 func (i *identity) awaitKept(h raft.Hello) *raft.Rejection {
@@ -203,8 +205,8 @@ func (i *identity) awaitKept(h raft.Hello) *raft.Rejection {
 	}
 }
 
-// setMark keeps the first mark for the writer, which ends the node once the mark is durable. From now on the
-// node refuses new calls. i.mu is held.
+// setMark keeps the first mark for the writer, which ends the node once the mark is durable. From now on the node
+// refuses new calls. A nil mark changes nothing. i.mu is held.
 func (i *identity) setMark(m *raft.Mark) {
 	if i.mark == nil && m != nil {
 		i.mark = m
@@ -212,7 +214,7 @@ func (i *identity) setMark(m *raft.Mark) {
 	}
 }
 
-// unwritten returns what the writer has to make durable, nil for nothing.
+// unwritten returns what the writer has to make durable; nil: nothing.
 func (i *identity) unwritten() (memory *raft.Sightings, mark *raft.Mark) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -242,20 +244,20 @@ func (i *identity) hear(p raft.Peer) {
 	}
 }
 
-// warning is what rejections are logged for: a peer and a direction.
+// warning is the key under which rejections are logged: a peer and a direction.
 type warning struct {
 	peer raft.Peer
 	what string // wasRefused or hasRefused
 }
 
 const (
-	wasRefused = "was refused by a member" // a dial of this member
-	hasRefused = "refused a member"        // a call of the peer
+	wasRefused = "was refused by a member" // this member dialed
+	hasRefused = "refused a member"        // the peer dialed
 )
 
-// warn logs a rejection, once for each peer, direction and reason until a connection in that direction is made: two members that
-// reject each other may alternate between two reasons at every dial. It logs none of a member that answers as the one which has
-// taken its place: the remedy was applied, and a dial was under way.
+// warn logs a rejection once for each peer, direction and reason, until a connection in that direction is made. It
+// remembers all reasons, because two members that reject each other may alternate between two of them. It does not log
+// that a replaced member's successor has answered: the replacement is done, and an earlier dial was still under way.
 func (i *identity) warn(of warning, r *raft.Rejection) {
 	i.mu.Lock()
 	_, replaced := i.config.Peer(r.From)
@@ -271,8 +273,8 @@ func (i *identity) warn(of warning, r *raft.Rejection) {
 	}
 }
 
-// heedRefusal remembers how a peer rejects this member.
-func (i *identity) heedRefusal(by raft.Peer, r raft.Rejection) {
+// noteRejection remembers how a peer rejects this member.
+func (i *identity) noteRejection(by raft.Peer, r raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if _, known := i.refusals[by]; known || len(i.refusals) < strangersMax {
@@ -281,8 +283,8 @@ func (i *identity) heedRefusal(by raft.Peer, r raft.Rejection) {
 	i.updateWiped()
 }
 
-// refuse remembers how this member has rejected a peer.
-func (i *identity) refuse(p raft.Peer, r *raft.Rejection) {
+// noteOwnRejection remembers how this member has rejected a peer.
+func (i *identity) noteOwnRejection(p raft.Peer, r *raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if _, known := i.refused[p]; known || len(i.refused) < strangersMax {
@@ -290,8 +292,8 @@ func (i *identity) refuse(p raft.Peer, r *raft.Rejection) {
 	}
 }
 
-// seen returns when a member was last heard from, how it rejects this member at present, and how this member has rejected it
-// since the two were connected last; nil if they do not. If its incarnation is not known yet, any one is meant.
+// seen returns when a member was last heard, how it rejects this member at present, and how this member has rejected it
+// since they were last connected; nil: no rejection. An incarnation of 0 stands for any.
 func (i *identity) seen(p raft.Peer) (heard time.Time, refusal, refused *raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -312,7 +314,7 @@ func (i *identity) seen(p raft.Peer) (heard time.Time, refusal, refused *raft.Re
 	return heard, refusal, refused
 }
 
-// accepted forgets that calls of a peer were rejected.
+// accepted forgets how this member has rejected a peer.
 func (i *identity) accepted(p raft.Peer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -320,7 +322,7 @@ func (i *identity) accepted(p raft.Peer) {
 	delete(i.warned, warning{p, hasRefused})
 }
 
-// awaitCallers says which callers are dialed again as soon as they speak.
+// awaitCallers sets the callers that are dialed again as soon as they are heard.
 func (i *identity) awaitCallers(silent []raft.Peer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -330,12 +332,12 @@ func (i *identity) awaitCallers(silent []raft.Peer) {
 	}
 }
 
-// retain forgets what is known of the contact with all other peers.
+// retain forgets the contact with all other peers.
 func (i *identity) retain(keep func(raft.Peer) bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	maps.DeleteFunc(i.contact, func(p raft.Peer, _ time.Time) bool { return !keep(p) })
-	maps.DeleteFunc(i.spoken, func(p raft.Peer, _ speech) bool { return !keep(p) })
+	maps.DeleteFunc(i.announced, func(p raft.Peer, _ announcement) bool { return !keep(p) })
 	maps.DeleteFunc(i.refusals, func(p raft.Peer, _ raft.Rejection) bool { return !keep(p) })
 	maps.DeleteFunc(i.refused, func(p raft.Peer, _ raft.Rejection) bool { return !keep(p) })
 	maps.DeleteFunc(i.warned, func(of warning, _ []raft.RejectReason) bool { return !keep(of.peer) })

@@ -60,7 +60,7 @@ func ended(t *testing.T, n *node.Node) error {
 	select {
 	case <-n.Done():
 	case <-time.After(time.Minute):
-		t.Fatalf("%s goes on: %+v", n.Status().ID, n.Status())
+		t.Fatalf("%s continues: %+v", n.Status().ID, n.Status())
 	}
 	return n.Err()
 }
@@ -154,8 +154,8 @@ func TestImage_ACopyOfTheRunningStartIsFoundOutByItsTerm(t *testing.T) {
 	})
 }
 
-// A member that was started more often than its lineage keeps, while no peer heard from it, cannot be told from
-// an older image, unless it knows that the peer remembers it.
+// If a member starts more often than its lineage keeps, and no peer hears it meanwhile, a peer cannot distinguish it from
+// an older image, unless the member knows that the peer remembers it.
 func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -177,8 +177,8 @@ func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 		for range raft.LineageStartsMax + 3 {
 			c.Restart("n2")
 		}
-		// n1 and n3 now remember a start far beyond the image, which contradicts it. Only once the image has
-		// counted as high is that start too old to tell.
+		// n1 and n3 now remember a start that is far newer than the image, and contradicts it. Once the image itself has
+		// been started as often, that start is too old to prove anything.
 		for range raft.LineageStartsMax + 3 {
 			c.Restart("n2")
 		}
@@ -191,11 +191,11 @@ func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 				assert.Contains(t, m.ConnectionErr, "start too long ago")
 			}
 		}
-		propose(t, c.Leader(), "the others go on")
+		propose(t, c.Leader(), "the others continue")
 	})
 }
 
-// The disk takes longer for each write than a handshake waits, but members connect all the same.
+// Each write takes longer than a handshake waits for the disk, but the members still connect.
 func TestImage_SlowDisksMeetEventually(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := new(atomic.Bool)
@@ -221,8 +221,8 @@ func TestImage_SlowDisksMeetEventually(t *testing.T) {
 	})
 }
 
-// A peer counts only once its start is durably remembered: a member whose disk has stalled does not connect to
-// a peer that was started since.
+// A peer is admitted only once its start is durably remembered: a member whose disk has stalled does not connect to a peer
+// that was started since.
 func TestImage_NobodyIsCountedBeforeItIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck, free := new(atomic.Bool), make(chan struct{})

@@ -13,55 +13,55 @@ import (
 )
 
 const (
-	// contactMin and contactTimeouts are how long a member that is to join has to answer and to dial back: so long, or so
-	// many election timeouts, if that is longer.
+	// A joining member must answer and dial back within contactMin, or within contactTimeouts election timeouts if they
+	// are longer.
 	contactMin      = 5 * time.Second
 	contactTimeouts = 20
 	// invitedMax is how many members may join in one change.
 	invitedMax = 16
 )
 
-// invitations makes contact with members that are to join, before a leader appends anything: a member whose address is
-// wrong, or whose store is not empty, would be a burden from its entry on. This member sends only on connections that it
-// has dialed, and so does the other one. So there is contact once each has accepted a connection of the other.
+// invitations makes contact with joining members before the leader appends anything. A member with a wrong address, or
+// with a store that is not empty, would otherwise count from its entry on and could not answer. Each member sends only
+// on connections that it has dialed. So there is contact once each of the two has accepted a connection of the other.
 type invitations struct {
 	node *Node
 
 	mu    sync.Mutex
-	open  map[raft.NodeID]*invitation // of the one change that makes contact at present
-	since time.Time                   // when that began
-	// callers are the starts that have dialed this member last. A start that has done so once can reach it, even if it
-	// did so before it was invited.
+	open  map[raft.NodeID]*invitation // invitations of the one change that makes contact at present
+	since time.Time                   // when that change began to make contact
+	// callers holds, for each peer, its last start that has dialed this member. Such a start can reach this member, even
+	// if it dialed before it was invited.
 	callers map[raft.Peer]raft.StartID
 }
 
-// invitation is one member that is to join.
+// invitation is the contact with one joining member.
 type invitation struct {
 	member  raft.Member
 	changed signal
-	// asks is an incarnation that nobody has. If a configuration names the id already, the member is dialed under this one at
-	// first: whoever is there rejects that, and says who it is. A dial of any incarnation would break the connection of the
-	// member that is to be replaced, if it runs. 0: any incarnation is dialed.
+	// asks is an unused incarnation. If a configuration already names the id, the member is first dialed under this
+	// incarnation: the process at the address rejects it and says who it is. A dial of any incarnation (0) would break
+	// the connection of the member to be replaced, if that one runs.
 	asks raft.Incarnation
 
-	// The transport's goroutines write what follows, under the lock of invitations.
-	answered *raft.Hello     // of a store that no configuration names
-	refusal  *raft.Rejection // of this member, by whoever listens at the address
+	// The transport's goroutines write these, under the lock of invitations.
+	answered *raft.Hello     // hello of a store that no configuration names; nil: none yet
+	refusal  *raft.Rejection // rejection of this member by the process at the address; nil: none
 }
 
 func newInvitations(n *Node) *invitations {
 	return &invitations{node: n, open: make(map[raft.NodeID]*invitation), callers: make(map[raft.Peer]raft.StartID)}
 }
 
-// invite returns the change with the incarnations of the members that join. The caller calls end once the leader has
-// decided about the change.
+// invite makes contact with the joining members, and returns the change with their incarnations. The caller must call
+// end once the leader has decided about the change.
 func (v *invitations) invite(ctx context.Context, c raft.Change, ifIndex raft.Index) (filled raft.Change, end func(), err error) {
 	m, _ := v.node.members.load()
 	c = prepared(c, m.now.Configuration)
 	if err := addressProblem(c); err != nil {
 		return c, nil, err
 	}
-	joining := unmet(&c)
+	joining := withoutIncarnation(&c)
 	if len(joining) == 0 {
 		return c, func() {}, nil
 	}
@@ -86,8 +86,8 @@ func (v *invitations) invite(ctx context.Context, c raft.Change, ifIndex raft.In
 	return c, v.end, nil
 }
 
-// unmet returns the members that join and whose incarnation is not known.
-func unmet(c *raft.Change) (joining []*raft.Member) {
+// withoutIncarnation returns the joining members whose incarnation is not known.
+func withoutIncarnation(c *raft.Change) (joining []*raft.Member) {
 	for i := range c.Replace {
 		joining = append(joining, &c.Replace[i].New)
 	}
@@ -97,7 +97,7 @@ func unmet(c *raft.Change) (joining []*raft.Member) {
 	return slices.DeleteFunc(joining, func(m *raft.Member) bool { return m.Incarnation != 0 })
 }
 
-// refused returns why the change can be refused without contact. The core judges it again.
+// refused returns why the change can be refused before contact; nil: it cannot. The core checks the change again.
 func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membership, ifIndex raft.Index) error {
 	n := v.node
 	if now, _ := n.watched.load(); now.Role != raft.Leader {
@@ -107,10 +107,10 @@ func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membershi
 		return &raft.ConfigChangedError{IfIndex: ifIndex, Index: m.now.Index}
 	}
 	if len(joining) > invitedMax {
-		return &raft.ConfigError{Field: "Change", Err: fmt.Errorf("%d members are to join; it takes up to %d at once", len(joining), invitedMax)}
+		return &raft.ConfigError{Field: "Change", Err: fmt.Errorf("%d members would join; a change takes up to %d at once", len(joining), invitedMax)}
 	}
 	for i, j := range joining {
-		j.Incarnation = unheard(m.now.Configuration, j.ID, i)
+		j.Incarnation = unusedIncarnation(m.now.Configuration, j.ID, i)
 	}
 	err := c.ValidateFor(raft.ConfigRun{Index: m.now.Index, Config: m.now.Configuration})
 	for _, j := range joining {
@@ -132,9 +132,9 @@ func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membershi
 	return nil
 }
 
-// confirmed returns the error for a change that the configuration of the given index refuses. A caller takes some of these
-// errors as proof that its change was made, so that configuration must be committed, and this member must still lead: a
-// change without effect finds out.
+// confirmed returns err, for a change that the configuration of the given index refuses, or why that could not be
+// confirmed. A caller takes some of these errors as proof that its change was made. So the configuration must be
+// committed, and this member must still lead. A change without effect confirms both.
 func (v *invitations) confirmed(ctx context.Context, index raft.Index, err error) error {
 	var notLeader *NotLeaderError
 	var pending *raft.ChangePendingError
@@ -153,9 +153,9 @@ func (v *invitations) confirmed(ctx context.Context, index raft.Index, err error
 	return err
 }
 
-// unheard returns an incarnation of the id that the configuration does not name, as a stand-in for the one that contact
-// will show.
-func unheard(c raft.Configuration, id raft.NodeID, i int) raft.Incarnation {
+// unusedIncarnation returns an incarnation of the id that the configuration does not name. It stands for the one that
+// contact will show; i makes it different for each joining member.
+func unusedIncarnation(c raft.Configuration, id raft.NodeID, i int) raft.Incarnation {
 	for x := ^raft.Incarnation(0) - raft.Incarnation(i); ; x-- {
 		if _, named := c.Peer(raft.Peer{ID: id, Incarnation: x}); !named {
 			return x
@@ -163,7 +163,7 @@ func unheard(c raft.Configuration, id raft.NodeID, i int) raft.Incarnation {
 	}
 }
 
-// begin has the members dialed. One change makes contact at a time.
+// begin has the members dialed. It fails while another change makes contact.
 func (v *invitations) begin(joining []*raft.Member, in Members) (invited []*invitation, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -174,7 +174,7 @@ func (v *invitations) begin(joining []*raft.Member, in Members) (invited []*invi
 	for _, m := range joining {
 		inv := &invitation{member: *m, changed: newSignal()}
 		if _, named := in.Member(m.ID); named {
-			inv.asks = unheard(in.Configuration, m.ID, 0)
+			inv.asks = unusedIncarnation(in.Configuration, m.ID, 0)
 		}
 		invited, v.open[m.ID] = append(invited, inv), inv
 		v.dial(inv)
@@ -189,7 +189,7 @@ func (v *invitations) dial(inv *invitation) {
 	v.node.contacts.invite(m)
 }
 
-// peer returns under which name the member is dialed.
+// peer returns the name under which the member is dialed.
 func (inv *invitation) peer() raft.Peer { return raft.Peer{ID: inv.member.ID, Incarnation: inv.asks} }
 
 func (v *invitations) end() {
@@ -201,14 +201,14 @@ func (v *invitations) end() {
 	clear(v.open)
 }
 
-// making returns the ids of the members with which contact is being made, sorted, and since when.
+// making returns the sorted ids of the members with which contact is being made, and when that began.
 func (v *invitations) making() (ids []raft.NodeID, since time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Sorted(maps.Keys(v.open)), v.since
 }
 
-// await waits for contact with one member. limit is ctx with the time that contact may take.
+// await waits for contact with one member. limit is ctx with a deadline for the contact.
 func (v *invitations) await(ctx, limit context.Context, inv *invitation) (raft.Incarnation, error) {
 	for {
 		now, led := v.node.watched.load()
@@ -229,13 +229,14 @@ func (v *invitations) await(ctx, limit context.Context, inv *invitation) (raft.I
 	}
 }
 
-// met returns the incarnation of the member if there is contact, or why it cannot join; zeros if neither is known yet.
+// met returns the incarnation of the member if there is contact, or why it cannot join; zero values: neither is known
+// yet.
 func (v *invitations) met(inv *invitation) (raft.Incarnation, error) {
 	own, named := v.refusalOf(inv), v.node.Members()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	switch r := cmpRefusal(inv.refusal, own); {
-	case r == nil || passes(r.Reason):
+	switch r := firstRejection(inv.refusal, own); {
+	case r == nil || mayPass(r.Reason):
 	case inv.asks != 0 && r.Reason == raft.RejectWrongIncarnation && r.From.ID == inv.member.ID:
 		if m, is := named.Peer(r.From); is {
 			return 0, &raft.MemberExistsError{Member: m, Answers: true}
@@ -265,19 +266,19 @@ func (v *invitations) met(inv *invitation) (raft.Incarnation, error) {
 	return h.From.Incarnation, nil
 }
 
-func cmpRefusal(theirs, own *raft.Rejection) *raft.Rejection {
+func firstRejection(theirs, own *raft.Rejection) *raft.Rejection {
 	if theirs != nil {
 		return theirs
 	}
 	return own
 }
 
-// passes reports whether a rejection may pass by itself within the time that contact takes.
-func passes(r raft.RejectReason) bool {
+// mayPass reports whether a rejection may pass by itself within the time for contact.
+func mayPass(r raft.RejectReason) bool {
 	return r == raft.RejectSlowDisk || r == raft.RejectTwin || r == raft.RejectLate
 }
 
-// refusalOf returns the rejection with which this member has refused who answered, as the transport reports it.
+// refusalOf returns this member's own rejection of the process that answered, as the transport reports it; nil: none.
 func (v *invitations) refusalOf(inv *invitation) *raft.Rejection {
 	var r *raft.Rejection
 	if errors.As(v.node.connection(raft.Peer{ID: inv.member.ID}).Err, &r) && r.From == v.node.identity.self {
@@ -290,7 +291,7 @@ func (v *invitations) unreachable(inv *invitation, err error) error {
 	return &UnreachableError{ID: inv.member.ID, Address: inv.member.Address, Err: err}
 }
 
-// missed returns what kept the contact from being made in time. ended is the error of the caller's context, if that was it.
+// missed returns why there was no contact in time. ended is the error of the caller's context; nil: it has not ended.
 func (v *invitations) missed(ended error, inv *invitation) error {
 	v.mu.Lock()
 	answered, dialed := inv.answered, inv.peer()
@@ -299,10 +300,10 @@ func (v *invitations) missed(ended error, inv *invitation) error {
 	var why error
 	switch {
 	case answered != nil:
-		why = fmt.Errorf("it answers, but has not reached this member at %s: check that address, and what is between the two",
+		why = fmt.Errorf("it answers, but has not reached this member at %s: check that address, and the network between the two",
 			v.node.identity.hello(answered.From).Address)
 	case open.Connected:
-		why = errors.New("it answers, but is not done with the handshake")
+		why = errors.New("it answers, but has not finished the handshake")
 	case open.Err != nil:
 		why = open.Err
 	default:
@@ -314,7 +315,7 @@ func (v *invitations) missed(ended error, inv *invitation) error {
 	return v.unreachable(inv, why)
 }
 
-// up is called when a connection that this member has dialed is up.
+// up notes a connection that this member has dialed.
 func (v *invitations) up(h raft.Hello) {
 	_, named := v.node.Members().Peer(h.From)
 	v.mu.Lock()
@@ -325,7 +326,7 @@ func (v *invitations) up(h raft.Hello) {
 	}
 }
 
-// accepted is called when this member has accepted a connection.
+// accepted notes a connection that this member has accepted.
 func (v *invitations) accepted(h raft.Hello) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -338,8 +339,8 @@ func (v *invitations) accepted(h raft.Hello) {
 	}
 }
 
-// failed is called when a dial of a peer has failed; refusal is nil if it did not answer with one.
-// It reports whether the peer was only asked who it is.
+// failed notes a dial that has failed; refusal is nil if the peer did not answer with one. It reports whether the dial
+// only asked the peer who it is.
 func (v *invitations) failed(p raft.Peer, refusal *raft.Rejection) (asked bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

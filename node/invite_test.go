@@ -8,7 +8,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// alone is a transport that has a connection to nobody.
+// alone is a transport without connections.
 type alone struct{ raft.Transport }
 
 func (alone) Peer(raft.Peer) (s raft.PeerStatus) { return s }
@@ -21,7 +21,7 @@ func invited() (*invitations, *invitation) {
 	return n.invitations, inv
 }
 
-// A replacement with the same id is invited while its former self is still a member, is dialed, and may answer.
+// A replacement with the same id is invited while its former incarnation is still a member, is dialed, and may answer.
 func TestInvitations_TheFormerSelfIsSomebodyElse(t *testing.T) {
 	v, inv := invited()
 	former := raft.Member{ID: "n4", Incarnation: 7, Address: "n4:1"}
@@ -54,8 +54,8 @@ func TestInvitations_ACallBeforeCounts(t *testing.T) {
 	expect.Equal(t, h.From.Incarnation, found)
 }
 
-// A slow disk may be quick again, and the other process of a twin may end, before the time for contact is over.
-func TestInvitations_WhatPassesIsWaitedFor(t *testing.T) {
+// Some rejections may pass before the time for contact is over: a slow disk may recover, and a twin process may end.
+func TestInvitations_ARejectionThatMayPassIsWaitedFor(t *testing.T) {
 	for reason, passes := range map[raft.RejectReason]bool{
 		raft.RejectSlowDisk: true, raft.RejectTwin: true, raft.RejectLate: true, raft.RejectOtherCluster: false, raft.RejectRemoved: false,
 	} {

@@ -8,17 +8,16 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// lateEvery is the least time between two warnings of lateness. An operator who investigates a leader change
-// needs to see the gap that preceded it.
+// lateEvery is the minimum interval between two warnings of lateness. It is short, because an operator who investigates
+// a leader change needs to see the gap before it.
 const lateEvery = time.Second
 
-// lateness warns when the loop wakes long after its deadline. A member that did not run for half an election
-// timeout cannot keep its promises of time: other members campaign, or a leader hears its followers too late.
-// Only the loop uses it.
+// lateness warns when the loop wakes long after its deadline. If a member does not run for half an election timeout, its
+// heartbeats are late and other members campaign, or it hears its followers too late. Only the loop uses lateness.
 type lateness struct {
 	idleSince raft.Time // when the loop last became idle
-	warned    raft.Time // 0: never
-	leftOut   int       // warnings since then
+	warned    raft.Time // last warning; 0: none yet
+	leftOut   int       // warnings suppressed since then
 }
 
 // woke is called when the loop wakes to do something.
@@ -34,8 +33,8 @@ func (n *Node) woke(now raft.Time) {
 		l.leftOut++
 		return
 	}
-	// The loop was busy beyond the deadline, and then did not wake at once. The split tells a slow node from a
-	// slow machine.
+	// The loop was busy at its deadline, or did not wake in time, or both. The two durations distinguish a slow node
+	// from a slow machine.
 	busy := min(max(0, time.Duration(l.idleSince-n.due)), late)
 	n.logger.log(hclog.Warn, "the node woke late: the process was not running, or the processors were busy",
 		"late", late.Round(time.Millisecond), "busy", busy.Round(time.Millisecond), "limit", limit, "left_out", l.leftOut)

@@ -10,9 +10,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Leader returns the leader that this member knows at this moment, which may be itself, and false if it knows
-// none. It neither waits nor allocates, so it may be called before each request. WaitLeader waits for a leader;
-// Watch also yields the term.
+// Leader returns the leader that this member knows now, which may be itself; false: it knows none. Leader neither waits
+// nor allocates, so it may be called before each request. WaitLeader waits for a leader; Watch also yields the term.
 func (n *Node) Leader() (leader raft.Member, known bool) {
 	if m := n.leader.Load(); m != nil {
 		return *m, true
@@ -46,7 +45,7 @@ func (n *Node) WaitLeader(ctx context.Context) (raft.Member, error) {
 // awaitLeader is WaitLeader without the reason.
 func (n *Node) awaitLeader(ctx context.Context) (raft.Member, error) {
 	for {
-		now, changed := n.watched.load() // before usable: a change after this closes changed
+		now, changed := n.watched.load() // before usable, so that changed announces every later change
 		if err := n.usable(ctx); err != nil {
 			return raft.Member{}, err
 		}
@@ -62,8 +61,8 @@ func (n *Node) awaitLeader(ctx context.Context) (raft.Member, error) {
 	}
 }
 
-// withReason adds the reason to the refusal of a member that knows no leader. It runs on the caller's
-// goroutine, since Status waits for the loop.
+// withReason adds to a *NotLeaderError without a leader the reason why there is none. It runs on the caller's goroutine,
+// since Status waits for the loop.
 func (n *Node) withReason(err error) error {
 	if err == nil {
 		return nil // before anything is allocated for an error
@@ -83,8 +82,8 @@ func (n *Node) withReason(err error) error {
 	return &NotLeaderError{Reason: reason}
 }
 
-// Watch yields what this member knows of the leader: the present value first, then every change. A slow reader
-// misses the changes in between and does not hold up anything. The sequence ends with ctx or with the node.
+// Watch yields what this member knows about the leader: first the present value, then every change. A slow reader misses
+// intermediate changes and delays nothing. The sequence ends when ctx or the node ends.
 func (n *Node) Watch(ctx context.Context) iter.Seq[raft.Leadership] {
 	return func(yield func(raft.Leadership) bool) {
 		now, changed := n.watched.load()
@@ -123,7 +122,7 @@ func (n *Node) noticeLeadership(out raft.Output) {
 	n.watched.publish(now)
 	n.logger.log(hclog.Info, "leadership changed", "term", uint64(now.Term), "role", now.Role.String(),
 		"leader", string(now.Leader), "reason", why)
-	if n.roomWatch.trouble.get() == nil { // else leadership is handed over in turn until a member has room
+	if n.roomWatch.trouble.get() == nil { // else leadership is transferred from one voter to the next until one has room
 		n.history.noteLoss(n.now().Mono, before, now, s.Election)
 	}
 	if lost := n.history.unsettled(n.now().Mono, n.cfg.ElectionTimeout); lost == "" {

@@ -71,7 +71,7 @@ func TestLeader_AllocatesNothing(t *testing.T) {
 	assert.Equal(t, raft.NodeID("n1"), m.ID)
 }
 
-func TestLeader_WhoWaitsForOneInVainLearnsWhy(t *testing.T) {
+func TestLeader_AVainWaitReturnsTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		n := c.Leader()

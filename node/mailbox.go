@@ -7,36 +7,35 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// Limits of one batch of the loop, so that one Step, one Write and one Apply stay small enough to
-// overlap with the next.
+// Limits of one batch of the loop. They keep one Step, Write and Apply small enough to overlap with the next batch.
 const (
 	batchEventsMax = 4096    // events other than proposals
 	batchBytesMax  = 4 << 20 // bytes of received entries, and of proposals
 	postedMax      = 8192    // events about connections and dropped sends that wait
-	allowanceBytes = 2 << 20 // bytes of entries that are taken from one leader while the disk is full: a sixteenth of a segment
+	allowanceBytes = 2 << 20 // bytes of entries taken from one leader while the disk is full: a sixteenth of a segment
 )
 
-// mailbox is where everybody but the callers leaves events for the loop. Nobody ever waits at it:
-// what has no room is dropped and counted.
+// mailbox collects the events for the loop, except the requests of callers. Nobody waits for a place in it: an event
+// that finds no room is dropped and counted.
 type mailbox struct {
 	mu            sync.Mutex
-	events        queue[raft.Event] // its signal wakes the loop, also for what follows
-	received      int               // how many of them are Received
-	receivedBytes int               // of the entries in them
+	events        queue[raft.Event] // its signal wakes the loop, also for the fields below
+	received      int               // number of Received in events and held
+	receivedBytes int               // bytes of the entries in them
 	allowance     pipeline.Allowance
-	held          []raft.Event  // Received with appends for which there is no room; they are among those that are counted
-	persisted     raft.Seq      // the highest one not stepped yet; 0 = none
-	applied       raft.EntryID  // the highest one not stepped yet
-	batch         raft.Applying // that the FSM is applying, not stepped yet; zero: none
+	held          []raft.Event  // Received with appends that wait for room on the disk
+	persisted     raft.Seq      // highest one not stepped yet; 0: none
+	applied       raft.EntryID  // highest one not stepped yet; zero: none
+	batch         raft.Applying // batch that the FSM is applying, not stepped yet; zero: none
 	closing       bool
 	inspections   []chan<- raft.CoreStatus
 }
 
 func newMailbox() *mailbox { return &mailbox{events: queue[raft.Event]{signal: newSignal()}} }
 
-// receive takes a message in, unless the limits say no. waiting is the bytes of entries that the loop
-// has passed on to the disk already. While the disk is full, appends beyond the allowance are held back. All other messages
-// pass them, as they may on any network, and find room.
+// receive adds a message, and reports whether the limits allowed it. waiting is the bytes of entries that the loop has
+// already passed on to the disk. While the disk is full, appends beyond the allowance are held back. Other messages
+// overtake them, as they may on any network.
 func (m *mailbox) receive(msg raft.Message, waiting int, full bool, cfg *Config) bool {
 	size := entryBytes(msg)
 	m.mu.Lock()
@@ -44,7 +43,7 @@ func (m *mailbox) receive(msg raft.Message, waiting int, full bool, cfg *Config)
 	if m.received >= cfg.ReceivedMax {
 		return false
 	}
-	// A message always finds room when nothing else waits, so that no size can block replication.
+	// A message is always accepted when nothing else waits, so that a large one cannot block replication.
 	if queued := m.receivedBytes + waiting; size > 0 && queued > 0 && queued+size > cfg.ReceivedBytesMax {
 		return false
 	}
@@ -64,8 +63,8 @@ func (m *mailbox) receive(msg raft.Message, waiting int, full bool, cfg *Config)
 	return true
 }
 
-// roomy is called when the disk is not full.
-func (m *mailbox) roomy() {
+// releaseHeld adds the held appends. It is called while the disk has room.
+func (m *mailbox) releaseHeld() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.release()
@@ -78,15 +77,15 @@ func (m *mailbox) release() {
 	m.held = nil
 }
 
-// post takes a PeerUp, PeerLost or SendDropped in.
+// post adds a PeerUp, PeerLost or SendDropped, and reports whether there was room.
 func (m *mailbox) post(e raft.Event) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.events.offer(e, postedMax+m.received)
 }
 
-// report takes an event in that must not be lost. There are only a few: one for each snapshot that is taken or received,
-// one for each stream that ends, and one for every streamReportBytes of a stream.
+// report adds an event that must not be lost. These are few: one for each snapshot that is taken or received, one for
+// each stream that ends, and one for every streamReportBytes of a stream.
 func (m *mailbox) report(e raft.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,7 +107,8 @@ func (m *mailbox) appliedUpTo(id raft.EntryID) {
 	m.events.wake()
 }
 
-// applying does not wake the loop: a batch that takes long is told with the next step, which no heartbeat interval is without.
+// applying records the batch that the FSM applies. It does not wake the loop: the next step reports the batch to the
+// core, and at least one step runs in each heartbeat interval.
 func (m *mailbox) applying(a raft.Applying) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

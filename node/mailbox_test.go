@@ -8,8 +8,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The next batch may have begun before the loop learns that the one before has ended. The core is told in the order in
-// which it was: otherwise it would not learn how long a slow batch took.
+// The next batch may begin before the loop learns that the last one has ended. The core gets both reports in order:
+// otherwise it would not learn how long a slow batch took.
 func TestMailbox_ABatchEndsBeforeTheNextOneBegins(t *testing.T) {
 	m := newMailbox()
 	first, second := raft.EntryID{Term: 1, Index: 2}, raft.EntryID{Term: 1, Index: 3}

@@ -9,14 +9,15 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// majorityLost returns Status.MajorityLost. Its causes are the disks that members answer with: one that does not answer may
-// come back. That of a member which lacks what it acknowledged is not among them, since its leader leads a majority.
+// majorityLost returns Status.MajorityLost. It counts only voters that answer with another disk: a voter that does not
+// answer may come back. A voter that lacks what it acknowledged does not count as lost, since the leader that says so
+// leads a majority.
 func (i *identity) majorityLost() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	config := i.known()
 	if i.changed && len(i.config.Members) == 0 {
-		return "" // the members are others than the list that this one was started with
+		return "" // the present members are not those of this member's initial list
 	}
 	for _, half := range []raft.Halves{raft.IncomingHalf, raft.OutgoingHalf} {
 		var voters int
@@ -30,7 +31,7 @@ func (i *identity) majorityLost() string {
 			}
 		}
 		if voters > 0 && voters-len(lost) < voters/2+1 {
-			return fmt.Sprintf("the disks of %d of %s are lost (%s), and with them a majority: no command can bring it back. Put disks back "+
+			return fmt.Sprintf("the disks of %d of %s are lost (%s), and with them a majority: no command can restore it. Put disks back "+
 				"until there is a majority; \"When a majority is lost\" in docs/membership.md says what else can be done",
 				len(lost), count(voters, "voter"), strings.Join(lost, " "))
 		}
@@ -38,7 +39,7 @@ func (i *identity) majorityLost() string {
 	return ""
 }
 
-// lostDisk reports whether a member is known to run on another disk than the one that the cluster knows. i.mu is held.
+// lostDisk reports whether a member is known to run on a disk that the cluster does not know. i.mu is held.
 func (i *identity) lostDisk(m raft.Member) bool {
 	if m.ID == i.self.ID && (m.Incarnation == 0 || m.Incarnation == i.self.Incarnation) {
 		return i.wiped.Load()
@@ -49,7 +50,7 @@ func (i *identity) lostDisk(m raft.Member) bool {
 	if !i.wiped.Load() || m.Incarnation != 0 {
 		return false
 	}
-	for p, s := range i.spoken { // every member of the list belonged to the cluster once
+	for p, s := range i.announced { // each member of the list once belonged to the cluster, so an empty disk is another disk
 		if _, connected := i.live[p]; connected && p.ID == m.ID && s.uninitialized {
 			return true
 		}
@@ -57,10 +58,10 @@ func (i *identity) lostDisk(m raft.Member) bool {
 	return false
 }
 
-// tellMajorityLost logs that the majority is lost, once until it is back, and reports whether it is.
-func (i *identity) tellMajorityLost() bool {
+// logMajorityLost reports whether the majority is lost. It logs the loss once, and again after the majority was back.
+func (i *identity) logMajorityLost() bool {
 	lost := i.majorityLost()
-	if i.toldLost.Swap(lost != "") || lost == "" {
+	if i.majorityLostLogged.Swap(lost != "") || lost == "" {
 		return lost != ""
 	}
 	i.node.logger.log(hclog.Error, "the majority of the cluster is lost", "why", lost)

@@ -24,9 +24,9 @@ func withLogs(t *testing.T, tr func(raft.NodeID, raft.Transport) raft.Transport)
 	}}), log
 }
 
-// The disks of two members of three were emptied. No member can be replaced without a majority, so nobody is told to do that:
-// the survivor and both others say that the majority is lost and where to read on, in the status and once in the log. A disk
-// that is put back ends that.
+// The disks of two members of three were emptied. No member can be replaced without a majority, so no message recommends
+// that. All three members report that the majority is lost, and where to read about it, in the status and once in the log.
+// A disk that is put back ends the report.
 func TestMajorityLost_IsSaidInsteadOfARemedyThatCannotWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := withLogs(t, nil)
@@ -42,7 +42,7 @@ func TestMajorityLost_IsSaidInsteadOfARemedyThatCannotWork(t *testing.T) {
 			c.Await("it to know", func() bool { return n.Status().MajorityLost != "" })
 			c.Await("the leader to step down", func() bool { return n.Status().Leader == "" })
 			s := n.Status()
-			assert.Contains(t, s.LeaderReason, `the disks of 2 of 3 voters are lost (n2 n3), and with them a majority: no command can bring it back`)
+			assert.Contains(t, s.LeaderReason, `the disks of 2 of 3 voters are lost (n2 n3), and with them a majority: no command can restore it`)
 			assert.Contains(t, s.LeaderReason, `"When a majority is lost" in docs/membership.md`)
 			assert.Equal(t, 1, strings.Count(log.String(), string(id)+": the majority of the cluster is lost"))
 			for _, m := range s.Members {
@@ -97,8 +97,8 @@ func withHandlers(t *testing.T) (*rafttest.Cluster, *lockedBuffer, func(raft.Nod
 	}
 }
 
-// A rejection is logged once for each peer, reason and direction, although the other direction is connected meanwhile. Once
-// the member was replaced, a dial of the former one that was under way asks nobody to replace it again.
+// A rejection is logged once for each peer, reason and direction, even if the other direction is connected meanwhile. After
+// the member was replaced, a dial of the former incarnation may still be under way: its rejection is not logged.
 func TestRejections_ARemedyThatWasAppliedIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log, handler := withHandlers(t)
@@ -124,7 +124,7 @@ func TestRejections_ARemedyThatWasAppliedIsNotLogged(t *testing.T) {
 	})
 }
 
-// A member that runs on an older image of its disk ends. Its peers go on to say why.
+// A member that runs on an older image of its disk ends. Its peers still report why.
 func TestImage_ThePeersOfARefusedMemberSayWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -139,21 +139,21 @@ func TestImage_ThePeersOfARefusedMemberSayWhy(t *testing.T) {
 		require.ErrorAs(t, ended(t, c.Start("n3")), &stale)
 		c.Crash("n3")
 		time.Sleep(time.Minute) // in the bubble: the connections fail for another reason
-		told := 0
+		explained := 0
 		for _, id := range []raft.NodeID{"n1", "n2"} {
 			m := c.Node(id).Status().Members[2]
 			assert.Equal(t, "not connected", m.Verdict)
 			if strings.Contains(m.Problem, "when the two last met") && strings.Contains(m.Problem, "older image of its disk") {
-				told++
+				explained++
 			}
 		}
-		assert.Positive(t, told, "%s", c.Node("n1").Status().Members[2].Problem)
+		assert.Positive(t, explained, "%s", c.Node("n1").Status().Members[2].Problem)
 	})
 }
 
-// A member that calls with an older image of its disk is refused, and may never hear why. Who has refused it says so, until the
-// member connects again.
-func TestImage_WhoRefusedAMemberSaysWhy(t *testing.T) {
+// A member that dials with an older image of its disk is rejected, and may never learn why. The member that has rejected it
+// reports the reason until the two are connected again.
+func TestImage_TheMemberThatRefusedSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, handler := withHandlers(t)
 		propose(t, c.Leader(), "a")
@@ -174,7 +174,7 @@ func TestImage_WhoRefusedAMemberSaysWhy(t *testing.T) {
 	})
 }
 
-// A member whose disk was emptied knows only the list that it was started with. The cluster may have grown since.
+// A member whose disk was emptied knows only its initial list. The cluster may have grown since.
 func TestMajorityLost_NotOfAListThatTheClusterHasOutgrown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := withLogs(t, nil)

@@ -9,13 +9,13 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// noticeMarks reports what the core has found out about stores: those of the members that this one leads,
-// and this member's own, which ends the node once the mark is durable.
+// noticeMarks logs what the core has found out about stores: those of the members that this one leads, and its own. A
+// mark on its own store ends the node once the mark is durable.
 func (n *Node) noticeMarks(out raft.Output) {
 	for i := range out.Trace {
 		switch event := &out.Trace[i]; event.Kind {
 		case raft.TraceSuspected:
-			n.logger.log(hclog.Warn, "a leader that is not in this member's configuration has shown that its disk lacks what it acknowledged: "+
+			n.logger.log(hclog.Warn, "a leader that is not in this member's configuration has shown that this member's disk lacks what it acknowledged: "+
 				"this member does not vote until that is settled", "leader", string(event.Peer), "why", event.Text)
 		case raft.TraceStaleMember:
 			n.logger.log(hclog.Warn, "a member holds less than it has acknowledged: it no longer counts; replace it like one whose disk was lost",
@@ -33,12 +33,13 @@ func (n *Node) noticeMarks(out raft.Output) {
 	n.watched.wakeAll()
 }
 
-// noticeRemoved ends a member that was removed from the cluster by that entry; 0: it was not, or is a member again. A leader
-// first answers, and hands over its leadership. Then, as after a mark, the node waits for an election timeout, so that what
-// it still has to say leaves, and serves no calls meanwhile. If it learns by then that it has joined again, it goes on.
+// noticeRemoved ends a member that was removed from the cluster by that entry; 0: it was not, or is a member again. A
+// leader first answers the caller and transfers its leadership. Then, as after a mark, the node waits for an election
+// timeout, so that its last messages leave; it serves no calls meanwhile. If it learns in that time that it has joined
+// again, it continues.
 func (n *Node) noticeRemoved(by raft.Index) {
 	if by == 0 {
-		n.staysMember()
+		n.cancelLeaving()
 		return
 	}
 	if n.current.Role == raft.Leader {
@@ -60,8 +61,8 @@ func (n *Node) noticeRemoved(by raft.Index) {
 	})
 }
 
-// staysMember has a member that was about to end serve calls again.
-func (n *Node) staysMember() {
+// cancelLeaving makes a member that was about to end serve calls again.
+func (n *Node) cancelLeaving() {
 	removed := n.leaving
 	if removed == nil {
 		return
@@ -73,9 +74,9 @@ func (n *Node) staysMember() {
 	default:
 	}
 	if !n.removed.CompareAndSwap(removed, nil) {
-		return // a handshake has told it so as well
+		return // a handshake has also reported the removal
 	}
-	n.logger.log(hclog.Warn, "this member has joined the cluster again since it was removed, and goes on", "configuration", uint64(removed.Index))
+	n.logger.log(hclog.Warn, "this member has joined the cluster again since it was removed, and continues", "configuration", uint64(removed.Index))
 	if n.markError() == nil {
 		n.requests.resume()
 		n.applied.resume()
@@ -83,16 +84,16 @@ func (n *Node) staysMember() {
 	n.watched.wakeAll()
 }
 
-// endRemoved ends a member that was removed from the cluster. Calls fail with the error from then on.
+// endRemoved ends a member that was removed from the cluster. Later calls fail with the error.
 func (n *Node) endRemoved(removed *raft.RemovedError) {
 	n.removed.CompareAndSwap(nil, removed)
 	n.fail(removed)
 }
 
-// reportLeftOver reports what Load has removed.
+// reportLeftOver logs which files Load has deleted.
 func (n *Node) reportLeftOver(stored raft.Stored) {
 	if len(stored.LeftOver) > 0 {
-		n.logger.log(hclog.Info, "what a crash has left is deleted: unfinished or discarded snapshots, the end of the log that was being written, or a log that was being moved",
+		n.logger.log(hclog.Info, "files that a crash left behind were deleted: unfinished or discarded snapshots, the unfinished end of the log, or a log that was being moved",
 			"count", len(stored.LeftOver), "files", strings.Join(stored.LeftOver, " "))
 	}
 }
@@ -106,8 +107,8 @@ func (n *Node) markError() error {
 	return nil
 }
 
-// endMarked ends the node a little after its mark has become durable, so that the leader still hears why. The
-// node serves no calls meanwhile.
+// endMarked ends the node an election timeout after its mark has become durable, so that the leader still hears why.
+// The node serves no calls meanwhile.
 func (n *Node) endMarked(m *raft.Mark) {
 	time.AfterFunc(n.cfg.ElectionTimeout, func() { n.fail(m.Err()) })
 }

@@ -99,7 +99,7 @@ func TestMark_AMemberThatLostWhatItAcknowledged(t *testing.T) {
 		c.Await("the mark", func() bool { return strings.Contains(log.String(), "this member must not continue") })
 		noticed := time.Now()
 		<-n.Done()
-		assert.Greater(t, time.Since(noticed), 50*time.Millisecond, "it goes on for an election timeout, to tell its leader")
+		assert.Greater(t, time.Since(noticed), 50*time.Millisecond, "it continues for an election timeout, to inform its leader")
 		var stale *raft.StaleImageError
 		require.ErrorAs(t, n.Err(), &stale)
 		assert.Equal(t, leader.Status().ID, stale.Mark.By.ID)
@@ -169,14 +169,14 @@ func TestMark_TheLastWitness(t *testing.T) {
 					_, err := c.TryStart(id)
 					require.ErrorAs(t, err, &contradicted)
 				}
-				require.NoError(t, ready(c.Leader(), time.Second), "the others go on")
+				require.NoError(t, ready(c.Leader(), time.Second), "the others continue")
 			})
 		})
 	}
 }
 
-// The others may have removed the last witness since they lost the write, and no leader shows it a log any more. That
-// they have removed it by an entry that is another one here proves the same.
+// The others may have removed the last witness since they lost the write. Then no leader sends it a log any more. But its
+// own log holds another entry at the index of its removal, which also proves the loss.
 func TestMark_TheLastWitnessIsNoMemberThatWasRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, forget := forgetfulDisks(t, &lockedBuffer{})
@@ -213,7 +213,7 @@ func TestMark_TheLastWitnessIsNoMemberThatWasRemoved(t *testing.T) {
 
 // Readiness is false wherever reads or writes would hang.
 func TestReady_NotWhereWritesWouldHang(t *testing.T) {
-	t.Run("a quorum of disks stands still", func(t *testing.T) {
+	t.Run("a quorum of disks has stalled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, stall := stallingDisks(t, nothing)
 			leader := c.Leader()

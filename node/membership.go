@@ -25,22 +25,22 @@ type Members struct {
 	Committed bool
 }
 
-// ChangeOptions says under which conditions the members are changed. The zero value is right for a person who has looked
-// at Status.
+// ChangeOptions are the conditions of a change of members. The zero value is right for a person who has looked at
+// Status.
 type ChangeOptions struct {
-	// IfIndex, if it is not 0, must be the Members.Index of the configuration in force, or the change is refused with a
-	// *ConfigChangedError. A program that decides by what it has read should set it.
+	// IfIndex, if not 0, must be the Members.Index of the configuration in force. Otherwise the change is refused with a
+	// *ConfigChangedError. A program that decides from what it has read should set it.
 	IfIndex raft.Index
 	// Despite names voters of the new configuration that may be silent, see *raft.QuorumLossError.
 	Despite []raft.NodeID
-	// Patience is how long a new voter may make no progress before the change is given up; each leader measures it anew.
-	// Default 1 min, at most 24 h.
+	// Patience is how long a new voter may make no progress before the change is given up. A new leader starts to measure
+	// anew. Default 1 min, at most 24 h.
 	Patience time.Duration
 }
 
-// AddMember adds a voter, which runs on an empty store and without Config.Initial. It gets the log first, as a learner, and
-// becomes a voter once it has caught up. If the id is that of a learner, that learner becomes a voter; its address and its
-// Meta may then be left empty. Kind and Incarnation of m are not read.
+// AddMember adds a voter. Start it before, on an empty store and without Config.Initial. It first receives the log as a
+// learner, and becomes a voter once it has caught up. If the id is that of a learner, that learner becomes a voter; its
+// address and its Meta may then be left empty. Kind and Incarnation of m are not read.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) AddMember(ctx context.Context, m raft.Member, o ChangeOptions) (Members, error) {
@@ -48,15 +48,15 @@ func (n *Node) AddMember(ctx context.Context, m raft.Member, o ChangeOptions) (M
 	return n.change(ctx, raft.Change{Add: []raft.Member{m}}, o)
 }
 
-// AddLearner adds a member that gets the log and applies it, and does not vote. For the rest it is AddMember.
+// AddLearner adds a member that receives and applies the log, and does not vote. Otherwise it is like AddMember.
 func (n *Node) AddLearner(ctx context.Context, m raft.Member, o ChangeOptions) (Members, error) {
 	m.Kind, m.Incarnation = raft.Learner, 0
 	return n.change(ctx, raft.Change{Add: []raft.Member{m}}, o)
 }
 
-// RemoveMember removes a member, which may be the leader itself: it then answers, transfers its leadership, and ends with a
-// *RemovedError, as every removed member does. If two members have the id, a replacement was given up: ChangeMembers removes one
-// of them by its incarnation, and RemoveMember is refused.
+// RemoveMember removes a member, which then ends with a *RemovedError. A leader that is removed first answers, and
+// transfers its leadership. If two members have the id, because a replacement was given up, RemoveMember is refused:
+// use ChangeMembers to remove one of them by its incarnation.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) RemoveMember(ctx context.Context, id raft.NodeID, o ChangeOptions) (Members, error) {
@@ -70,12 +70,12 @@ func (n *Node) DemoteMember(ctx context.Context, id raft.NodeID, o ChangeOptions
 	return n.change(ctx, raft.Change{Demote: []raft.Peer{{ID: id}}}, o)
 }
 
-// ReplaceMember lets a member on an empty store take the place of another one, which is removed. An empty by.ID means the
-// same id: that is for a member whose disk was lost or emptied. An empty Address and Meta mean those of the member that is
-// replaced. The new member is a voter if the old one is; it then catches up first, and both change roles at once.
+// ReplaceMember removes a member, and adds another one on an empty store in its place. An empty by.ID means the same id:
+// use that for a member whose disk was lost or emptied. An empty Address or Meta means that of the replaced member. If
+// the replaced member is a voter, so is the new one: it catches up first, and both change roles at once.
 //
-// If the id stays the same, whoever is at the address is asked which incarnation it is. A *MemberExistsError with Answers says
-// that it is the member that was to be replaced, so that there is nothing to do.
+// If the id stays the same, the process at the address is asked for its incarnation. If that is the incarnation of the
+// member to be replaced, the error is a *MemberExistsError with Answers, and there is nothing to do.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) ReplaceMember(ctx context.Context, id raft.NodeID, by raft.Member, o ChangeOptions) (Members, error) {
@@ -90,8 +90,9 @@ func (n *Node) UpdateMember(ctx context.Context, u raft.Update, o ChangeOptions)
 	return n.change(ctx, raft.Change{Update: []raft.Update{u}}, o)
 }
 
-// CancelChange gives up a change that waits for members to catch up. They stay learners. It does nothing if no change is
-// running; once a change has begun to change the voters it is finished, and CancelChange fails with a *ChangePendingError.
+// CancelChange gives up a change that waits for members to catch up; these stay learners. It does nothing if no change
+// is running. A change that has begun to change the voters cannot be canceled: CancelChange then fails with a
+// *ChangePendingError.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) CancelChange(ctx context.Context) (Members, error) {
@@ -103,36 +104,36 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 	return n.ChangeMembers(ctx, c, o.IfIndex)
 }
 
-// ChangeMembers changes several members at once: the voters change together or not at all. ifIndex is as in ChangeOptions.
-// AddMember and the others call it. Only the leader changes members.
+// ChangeMembers changes several members at once: the voters change together or not at all. ifIndex is as in
+// ChangeOptions. AddMember and the similar methods call it. Only the leader changes members.
 //
-// It returns once the change is finished, which is when the last entry of it is committed. The value is that
-// configuration. The change goes on if ctx ends meanwhile, or if the leader does: any next leader finishes it, and Members,
-// WatchMembers and Status show how far it is. A change that has no effect succeeds once a majority has confirmed that this
+// ChangeMembers returns once the change is finished, that is, once its last entry is committed. It returns that
+// configuration. If ctx or the leader ends meanwhile, the change continues: the next leader finishes it, and Members,
+// WatchMembers and Status show its progress. A change without effect succeeds once a majority has confirmed that this
 // member still leads.
 //
-// A member that joins, and whose Incarnation is 0, is contacted first, in both directions. Nothing is changed if that does
-// not succeed within 5 s, or 20 election timeouts if they are longer. Start the member before it is added.
+// A joining member whose Incarnation is 0 is contacted first, in both directions. If there is no contact within 5 s, or
+// within 20 election timeouts if they are longer, nothing is changed. Start the member before it is added.
 //
-// The change was refused, and nothing has changed, with
+// With these errors the change was refused, and nothing has changed:
 //
 //   - *NotLeaderError: ask its Leader.
 //   - *ChangePendingError: another change is running. Wait until Status().Change is nil, or call CancelChange.
 //   - *ConfigChangedError, *UnknownMemberError, *MemberExistsError, *LastVoterError, *AddressInUseError or *ConfigError:
-//     look at Members and correct the call. After a call whose outcome was not known, *MemberExistsError and
+//     look at Members and correct the call. After a call with an unknown outcome, *MemberExistsError and
 //     *UnknownMemberError say that the change took place.
-//   - *UnreachableError, *NotEmptyError, *WasRemovedError: the member that is to join is not ready for it.
+//   - *UnreachableError, *NotEmptyError, *WasRemovedError: the joining member is not ready.
 //   - *EarlierReleaseError: upgrade the members that it names.
-//   - *QuorumLossError, which does not match ErrChangeGivenUp: too few of the new voters are heard. Bring them back, or
+//   - *QuorumLossError that does not match ErrChangeGivenUp: too few of the new voters are heard. Bring them back, or
 //     name them in Despite.
 //   - ErrOverloaded (more than 16 callers wait, or the disk has stalled), ErrWithinFSM, ErrClosed, ErrWiped, *RemovedError,
 //     *StaleImageError, *ContradictedError, or ctx.Err() without ErrOutcomeUnknown.
 //
-// It has begun and was given up with an error that matches ErrChangeGivenUp: no member was demoted or removed, and those
-// that have joined stay learners. Adding one of them as a voter again goes on from there.
+// With an error that matches ErrChangeGivenUp, the change began and was given up: no member was demoted or removed, and
+// those that have joined stay learners. To continue, add one of them as a voter again.
 //
-// It may have begun, and then goes on, with ErrOutcomeUnknown, which ctx.Err() comes with if ctx has ended. Unlike a
-// command, the same change may simply be asked for again.
+// With ErrOutcomeUnknown, the change may have begun, and then continues; if ctx has ended, the error also matches
+// ctx.Err(). Unlike a command, the same change may be requested again.
 func (n *Node) ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (Members, error) {
 	m, err := n.changeMembers(ctx, c, ifIndex)
 	n.counters.changedMembers(err)
@@ -162,8 +163,8 @@ func (n *Node) changeMembers(ctx context.Context, c raft.Change, ifIndex raft.In
 	}
 }
 
-// prepared fills in what the change leaves to the member as it is: the address and the Meta of a learner that becomes a
-// voter, and the id, the address and the Meta of a replacement. It does not touch the caller's slices.
+// prepared fills in the fields that the change leaves empty: the address and Meta of a learner that becomes a voter, and
+// the id, address and Meta of a replacement. It does not modify the caller's slices.
 func prepared(c raft.Change, in raft.Configuration) raft.Change {
 	c.Add, c.Replace = slices.Clone(c.Add), slices.Clone(c.Replace)
 	for i := range c.Add {
@@ -187,9 +188,8 @@ func prepared(c raft.Change, in raft.Configuration) raft.Change {
 	return c
 }
 
-// inherit gives m what it leaves empty from old.
-// leftBehind returns the incarnation of the learner that an earlier attempt of the replacement has left when it was given
-// up; 0 if there is none. It is named already, so there is no contact with it.
+// leftBehind returns the incarnation of the learner that an earlier, given-up attempt of the replacement left; 0: there
+// is none. The configuration already names it, so it needs no contact.
 func leftBehind(in raft.Configuration, r raft.Replacement, old raft.Member) raft.Incarnation {
 	for _, m := range in.Members {
 		replaced := m.Peer() == old.Peer() || m.Peer() == r.Old
@@ -200,6 +200,7 @@ func leftBehind(in raft.Configuration, r raft.Replacement, old raft.Member) raft
 	return 0
 }
 
+// inherit fills the empty fields of m from old.
 func inherit(m *raft.Member, old raft.Member) {
 	if m.ID == "" {
 		m.ID = old.ID
@@ -241,7 +242,7 @@ func addressProblem(c raft.Change) error {
 type changeUnknownError struct{}
 
 func (changeUnknownError) Error() string {
-	return "raft: outcome unknown: if the change of the members has begun, it goes on, under the next leader too: look at Members, and ask for it again"
+	return "raft: outcome unknown: if the change of members has begun, it continues, also under the next leader: look at Members, and request it again"
 }
 
 func (changeUnknownError) Unwrap() error { return ErrOutcomeUnknown }
@@ -253,15 +254,15 @@ type membership struct {
 	before Members
 }
 
-// Members returns the configuration in force. It may be called before each request: it neither waits nor allocates.
+// Members returns the configuration in force. It neither waits nor allocates, so it may be called before each request.
 func (n *Node) Members() Members {
 	m, _ := n.members.load()
 	return m.now
 }
 
-// WatchMembers yields the configuration in force: the present value first, then every change, a value that becomes
-// committed included. A slow reader misses the changes in between and does not hold up anything. The sequence ends with
-// ctx or with the node.
+// WatchMembers yields the configuration in force: first the present value, then every change, also when a configuration
+// becomes committed. A slow reader misses intermediate changes and delays nothing. The sequence ends when ctx or the
+// node ends.
 func (n *Node) WatchMembers(ctx context.Context) iter.Seq[Members] {
 	return func(yield func(Members) bool) {
 		m, changed := n.members.load()
@@ -278,8 +279,8 @@ func (n *Node) WatchMembers(ctx context.Context) iter.Seq[Members] {
 	}
 }
 
-// membersAt returns the committed configuration of the entry at the index or, if others have followed meanwhile, the one
-// in force.
+// membersAt returns the committed configuration of the entry at the index. If that is no longer known, it returns the
+// configuration in force.
 func (n *Node) membersAt(index raft.Index) Members {
 	m, _ := n.members.load()
 	for _, of := range []Members{m.now, m.before} {
@@ -291,7 +292,8 @@ func (n *Node) membersAt(index raft.Index) Members {
 	return m.now
 }
 
-// publishMembers is called by the loop when the configuration, or what is known of its commit, may have changed.
+// publishMembers publishes the configuration. The loop calls it when the configuration, or its known commit, may have
+// changed.
 func (n *Node) publishMembers(s raft.CoreStatus) {
 	old, _ := n.members.load()
 	now := Members{Configuration: s.Config, Index: s.ConfigIndex, Committed: s.ConfigIndex > 0 && s.ConfigCommitted == s.ConfigIndex}
@@ -311,7 +313,7 @@ func (n *Node) publishMembers(s raft.CoreStatus) {
 	}
 }
 
-// listed returns the members and what each of them is, as text.
+// listed returns the members and their roles, as text.
 func listed(m Members) string {
 	if joint := phase(m.Configuration); joint != "" {
 		return joint

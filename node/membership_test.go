@@ -53,7 +53,7 @@ func TestAddMember_ReturnsOnceItVotes(t *testing.T) {
 	})
 }
 
-func TestRemove_TheLeaderAnswersAndHandsOver(t *testing.T) {
+func TestRemove_TheLeaderAnswersAndTransfersLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		old := c.Leader()
@@ -164,7 +164,7 @@ func TestUpdate_MetaIsInNotLeaderError(t *testing.T) {
 	})
 }
 
-// A reader that is slow may miss a step, but neither the order nor the last one.
+// A slow reader may miss a configuration, but sees them in order, including the last.
 func TestWatchMembers_GoesForwardToTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 1, newJournal)
@@ -194,7 +194,7 @@ func TestWatchMembers_GoesForwardToTheLast(t *testing.T) {
 	})
 }
 
-// laggard is the transport of a member that may lag behind from some moment on.
+// laggard is the transport of a member that can be made to lag.
 type laggard struct {
 	raft.Transport
 	mu       sync.Mutex
@@ -203,7 +203,7 @@ type laggard struct {
 	dials    raft.NodeID
 }
 
-// lag lets no message in any more. All connections stand, but those to others than the one that the member still dials.
+// lag drops all incoming messages from now on. The member keeps only its connection to the peer that it still dials.
 func (l *laggard) lag(dials raft.NodeID) {
 	l.mu.Lock()
 	l.lags, l.dials = true, dials
@@ -235,9 +235,9 @@ func (h lagging) Receive(from raft.Peer, batch []raft.Message) {
 	}
 }
 
-// Who lags for longer than it is served after its removal still has a connection to the others. Each of them closes it, and
-// the next handshake says what the member has missed.
-func TestRemoved_WhoLagsTooLongIsToldByTheNextHandshake(t *testing.T) {
+// A removed member that lags until it is no longer served still has connections to the others. Each of them closes its
+// connection, and the next handshake reports the removal.
+func TestRemoved_ALaggingMemberLearnsItFromTheNextHandshake(t *testing.T) {
 	leader := func(c *rafttest.Cluster) raft.NodeID { return c.Leader().Status().ID }
 	follower := func(c *rafttest.Cluster) raft.NodeID { return c.Follower().Status().ID }
 	for _, row := range []struct {
@@ -280,7 +280,7 @@ func TestRemoved_WhoLagsTooLongIsToldByTheNextHandshake(t *testing.T) {
 	}
 }
 
-// A replacement that was given up leaves the new member as a learner. The same call goes on from there.
+// A replacement that was given up leaves the new member as a learner. The same call continues from there.
 func TestReplaceMember_AgainAfterItWasGivenUp(t *testing.T) {
 	t.Run("on an empty disk", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -338,7 +338,7 @@ func (s standing) Peer(p raft.Peer) raft.PeerStatus {
 	return status
 }
 
-// A machine that loses its power ends no connection. The leader must not take what it heard before as a sign of life.
+// A machine that loses power closes no connection. The leader must not take an old connection as a sign of life.
 func TestReplaceMember_TheLeaderHasNotNoticedThatTheFormerSelfHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Transport: func(_ raft.NodeID, wire raft.Transport) raft.Transport {
@@ -372,8 +372,8 @@ func TestReplaceMember_TheLeaderHasNotNoticedThatTheFormerSelfHasGone(t *testing
 	})
 }
 
-// While contact is made with a member that does not call back, no other change makes contact. A leader that hands over makes
-// none any more, and says so at once.
+// While contact is made with a member that does not call back, no other change makes contact. A leader that transfers its
+// leadership stops making contact, and returns the error at once.
 func TestChange_ContactIsMadeByOneLeaderForOneChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, dials, _ := withMute(t)
@@ -398,7 +398,7 @@ func TestChange_ContactIsMadeByOneLeaderForOneChange(t *testing.T) {
 	})
 }
 
-// A caller that tries again at once makes contact anew: what the connection of the former try has shown is not lost.
+// A caller that tries again at once makes contact anew, although the connection of the first attempt was still open.
 func TestChange_ContactIsMadeAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, dials, _ := withMute(t)
@@ -414,7 +414,7 @@ func TestChange_ContactIsMadeAgainAtOnce(t *testing.T) {
 	})
 }
 
-// Only one that answers where its replacement is to be is taken for that.
+// A running member counts as its own replacement only if it answers at the address of the replacement.
 func TestChange_AMemberThatRunsIsReplacedByAnotherMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := transport.NewNetwork()
@@ -442,7 +442,7 @@ func TestChange_AMemberThatRunsIsReplacedByAnotherMachine(t *testing.T) {
 }
 
 // A member that was removed while it is away is served for ten election timeouts, and the status of the leader shows it.
-func TestStatus_ShowsWhoDeparts(t *testing.T) {
+func TestStatus_ShowsDepartingMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		leader, gone := c.Leader(), c.Follower().Status()

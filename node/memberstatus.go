@@ -9,41 +9,42 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// ChangeStatus says what a change of the members waits for.
+// ChangeStatus says what a change of members waits for.
 type ChangeStatus struct {
-	// Stage is "contacts" while this leader makes contact with members that are to join, which nothing has been changed
-	// for yet; then a raft.ChangeStage: "catches up", "joint", "commits" or "transfers".
+	// Stage is "contacts" while this leader makes contact with joining members; nothing has been changed then. Later it
+	// is a raft.ChangeStage: "catches up", "joint", "commits" or "transfers".
 	Stage   string
-	Since   time.Duration // how long it has been in this stage
-	Waiting []raft.NodeID // the members that it waits for, if the stage is "contacts" or "catches up"
+	Since   time.Duration // time in this stage
+	Waiting []raft.NodeID // members that the stage "contacts" or "catches up" waits for
 }
 
-// CatchUp says how far a member without a vote is behind the leader's log. A round ends when it holds what the log held when
-// the round began; it may vote once a round takes no longer than an election timeout.
+// CatchUp says how far a member without a vote is behind the leader's log. A round ends when the member holds everything
+// that the log held when the round began. The member may vote once a round takes no longer than an election timeout.
 type CatchUp struct {
-	Round  int        // the present one, from 1; 0: none has begun
-	Target raft.Index // the round ends when MemberStatus.Match reaches it
-	Since  time.Duration
-	Ready  bool // it could become a voter now
-	// Rate is how many entries a second it has acknowledged since the round began, or since a snapshot had arrived; 0: that is
-	// not known yet.
+	Round  int           // present round, from 1; 0: none has begun
+	Target raft.Index    // the round ends when MemberStatus.Match reaches it
+	Since  time.Duration // time since the round began
+	Ready  bool          // it could become a voter now
+	// Rate is the number of entries acknowledged per second, since the round began or since a snapshot arrived; 0: not
+	// known yet.
 	Rate float64
-	// Left is how long it takes at this rate until it holds the leader's log, which grows meanwhile, or until a snapshot that it is
-	// sent has arrived; at most CatchUpLeftMax. 0: not known or, if Rate is known, never: the log grows at least as fast.
+	// Left is the predicted time until the member holds the leader's log, which grows meanwhile, or until the snapshot
+	// that it is sent has arrived; at most 24 h. 0: not known or, if Rate is not 0, never: the log grows at least as fast.
 	Left time.Duration
-	Idle time.Duration // how long it has made no progress
-	// Done and Total are bytes of the snapshot that it is sent; Total is 0 if it is sent none, and -1 if it is not known.
+	Idle time.Duration // time without progress
+	// Done and Total are bytes of the snapshot that it is sent. Total is 0 if it is sent none, and -1 if the size is not
+	// known.
 	Done, Total int64
 }
 
 const (
-	// CatchUpLeftMax is the longest CatchUp.Left: what seems to take longer is not predicted.
-	CatchUpLeftMax = 24 * time.Hour
-	// rateAfter is how long the acknowledgements of a member are counted before they are called a rate.
+	// leftMax is the longest time that CatchUp.Left and Transfer.Left predict.
+	leftMax = 24 * time.Hour
+	// rateAfter is how long progress is measured before a rate is computed from it.
 	rateAfter = time.Second
 )
 
-// predict says how fast a member is, and how long it takes, if it is sent entries. last is the end of the leader's log.
+// predict fills in Rate and Left of a member that is sent entries. last is the end of the leader's log.
 func (c *CatchUp) predict(now raft.Time, p raft.PeerProgress, last raft.Index) {
 	took, acknowledged := time.Duration(now-p.CatchUp.FromAt), float64(p.Match-min(p.CatchUp.From, p.Match))
 	if p.State != "replicate" || c.Ready || c.Round == 0 || took < rateAfter || acknowledged == 0 {
@@ -53,11 +54,11 @@ func (c *CatchUp) predict(now raft.Time, p raft.PeerProgress, last raft.Index) {
 	missing := float64(last - min(p.Match, last))
 	growth := float64(last-min(c.Target, last)) / c.Since.Seconds()
 	if c.Rate > growth {
-		c.Left = time.Duration(min(missing/(c.Rate-growth), CatchUpLeftMax.Seconds()) * float64(time.Second))
+		c.Left = time.Duration(min(missing/(c.Rate-growth), leftMax.Seconds()) * float64(time.Second))
 	}
 }
 
-// String returns how far the member is, as a part of a sentence.
+// String returns the member's progress, as a part of a sentence.
 func (c *CatchUp) String() string {
 	switch {
 	case c.Total > 0:
@@ -74,7 +75,7 @@ func (c *CatchUp) String() string {
 	return text + leftText(c.Left)
 }
 
-// leftText returns how long something takes, as the end of a sentence; "" if that is not known.
+// leftText returns the time left, as the end of a sentence; "" if it is not known.
 func leftText(left time.Duration) string {
 	if left == 0 {
 		return ""
@@ -85,16 +86,16 @@ func leftText(left time.Duration) string {
 // significant returns how many digits of a rate are worth reading: two, or all before the point.
 func significant(rate float64) int { return max(2, 1+int(math.Log10(max(rate, 1)))) }
 
-// DepartingMember is a member that was removed, and that the leader serves until it knows: until it has acknowledged that its
-// removal is committed, or ten election timeouts after the commit.
+// DepartingMember is a removed member that the leader still serves, so that it learns of its removal. It is served until
+// it has acknowledged that its removal is committed, but at most ten election timeouts after the commit.
 type DepartingMember struct {
 	ID          raft.NodeID
 	Incarnation raft.Incarnation
-	Removal     raft.Index // the entry that has removed it
-	// Left is how long it is served at most; 0 until the leader knows that its removal is committed.
+	Removal     raft.Index // entry that removed it
+	// Left is how much longer it is served at most; 0: its removal is not known to be committed.
 	Left      time.Duration
 	Connected bool
-	Dialed    string // the address of its connection, or where it was dialed last
+	Dialed    string // address of its connection, or the address dialed last
 }
 
 // departing returns the removed members that a leader still serves.
@@ -113,12 +114,12 @@ func (n *Node) departing(core raft.CoreStatus) (all []DepartingMember) {
 	return all
 }
 
-// half is the voters of one half of a configuration.
+// half counts the voters of one half of a configuration.
 type half struct {
 	name    string // "" unless the configuration is joint
 	voters  int
-	reached int // the voters that can be reached
-	up      int // the voters that count, which may be fewer
+	reached int // voters that can be reached
+	up      int // voters that count towards a quorum; not all that can be reached do
 }
 
 func (h half) quorum() int { return h.voters/2 + 1 }
@@ -126,7 +127,7 @@ func (h half) quorum() int { return h.voters/2 + 1 }
 // counted returns the number of voters, as a part of a sentence.
 func (h half) counted() string { return count(h.voters, "voter") + h.name }
 
-// verb returns what the voters do that are up, as a part of a sentence.
+// verb returns the verb for the voters that are up, as a part of a sentence.
 func (h half) verb() string {
 	switch {
 	case h.up == h.reached:
@@ -147,8 +148,8 @@ func (h *half) add(m *MemberStatus) {
 	}
 }
 
-// weakerHalf returns the half of the configuration that can lose the fewest voters more. Both must agree while the voters
-// change, so the other one matters less.
+// weakerHalf returns the half of the configuration that can lose fewer voters. While the voters change, both halves must
+// agree, so this half decides how many failures the cluster survives.
 func weakerHalf(s *Status) half {
 	var incoming, outgoing half
 	for i := range s.Members {
@@ -170,7 +171,7 @@ func weakerHalf(s *Status) half {
 	return incoming
 }
 
-// standing returns what a member is, and what the running change makes of it.
+// standing returns MemberStatus.Standing of a member.
 func standing(c raft.Configuration, m raft.Member) string {
 	votes := c.VotesIn(m.Peer())
 	switch {
@@ -212,7 +213,7 @@ func (n *Node) changeStatus(core raft.CoreStatus) *ChangeStatus {
 	return nil
 }
 
-// catchUp returns how far a member without a vote is; nil for one that votes.
+// catchUp returns the progress of a member without a vote; nil: it votes, or departs.
 func (n *Node) catchUp(p raft.PeerProgress, last raft.Index, s SnapshotStatus) *CatchUp {
 	if p.Votes != 0 || p.Departing {
 		return nil
@@ -229,7 +230,8 @@ func (n *Node) catchUp(p raft.PeerProgress, last raft.Index, s SnapshotStatus) *
 	return c
 }
 
-// needsReplacement reports whether a member will not count again by itself: it has lost what it acknowledged, or its disk.
+// needsReplacement reports whether a member will not count again by itself, because it has lost its disk, or what it
+// acknowledged.
 func needsReplacement(m MemberStatus) bool {
 	return m.State == "stale" || m.refusal != nil && m.refusal.OfEmptiedDisk()
 }

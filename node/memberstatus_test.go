@@ -75,7 +75,7 @@ func TestStatus_SaysHowFarAMemberIs(t *testing.T) {
 	}
 }
 
-// How long a member takes is said once it has shown for a second how fast it is, and no number is invented.
+// The time left is shown only after a second of progress, when the rate is known.
 func TestStatus_SaysHowLongAMemberTakes(t *testing.T) {
 	const second = raft.Time(time.Second)
 	for _, row := range []struct {
@@ -88,7 +88,7 @@ func TestStatus_SaysHowLongAMemberTakes(t *testing.T) {
 		{"it has acknowledged 400 in 4 s, and lacks 600", nil, 1100, 100, 6 * time.Second},
 		{"the log grows by 20 entries a second meanwhile", nil, 1200, 100, 8750 * time.Millisecond},
 		{"the log grows as fast", nil, 1600, 100, 0},
-		{"it takes years", func(c *CatchUp, _ *raft.PeerProgress) { c.Target = 1 << 40 }, 1 << 40, 100, CatchUpLeftMax},
+		{"it takes years", func(c *CatchUp, _ *raft.PeerProgress) { c.Target = 1 << 40 }, 1 << 40, 100, leftMax},
 		{"less than a second", func(_ *CatchUp, p *raft.PeerProgress) { p.CatchUp.FromAt = 10*second - second/2 }, 1100, 0, 0},
 		{"nothing acknowledged", func(_ *CatchUp, p *raft.PeerProgress) { p.Match = 100 }, 1100, 0, 0},
 		{"it is sent a snapshot", func(_ *CatchUp, p *raft.PeerProgress) { p.State = "snapshot" }, 1100, 0, 0},
@@ -105,8 +105,7 @@ func TestStatus_SaysHowLongAMemberTakes(t *testing.T) {
 	}
 }
 
-// A transfer says how long it takes at the rate since its first bytes were counted: what a stream that goes on had before does not
-// make it seem faster.
+// A transfer predicts its time left from the bytes of this attempt: the bytes from before a break do not raise the rate.
 func TestTransfer_SaysHowLongItTakes(t *testing.T) {
 	const second = raft.Time(time.Second)
 	at := func(done int64) *Transfer { return &Transfer{Peer: "n3", Done: done, Total: 1000 << 10} }
@@ -119,6 +118,6 @@ func TestTransfer_SaysHowLongItTakes(t *testing.T) {
 	expect.Equal(t, "700 of 1000 KiB, 30s left", later.String())
 	expect.Zero(t, at(700<<10).follow(first, 3*second).predict(rateAfter-1).Left, "too early to know")
 	expect.Equal(t, 13*second, at(10).follow(later, 13*second).fromAt, "another stream")
-	expect.Equal(t, CatchUpLeftMax, (&Transfer{Done: 1, Total: 1 << 40}).predict(time.Minute).Left)
+	expect.Equal(t, leftMax, (&Transfer{Done: 1, Total: 1 << 40}).predict(time.Minute).Left)
 	expect.Equal(t, "5 KiB", (&Transfer{Done: 5 << 10, Total: -1}).predict(time.Minute).String())
 }

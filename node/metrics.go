@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// Metrics holds the counters of a node at one moment. Counters only grow while the node runs; gauges are marked
-// as such. docs/metrics.md says what to watch, and when to worry.
+// Metrics holds the counters and gauges of a node at one moment. Counters only grow while the node runs; gauges are
+// marked. docs/metrics.md says which of them to watch, and when to act.
 type Metrics struct {
 	Term              raft.Term  // gauge
 	Leading           bool       // gauge: this member leads
@@ -22,12 +22,12 @@ type Metrics struct {
 	ApplyingSeconds   float64    // gauge: how long the running call of the FSM, or function of Read, has been running; 0 if none is
 	Wiped             bool       // gauge, see ErrWiped
 	Removed           bool       // gauge: this member was removed from the cluster
-	Voters            int        // gauge: of the configuration in force, as for the next ones
-	Learners          int        // gauge
-	ConfigIndex       raft.Index // gauge
+	Voters            int        // gauge: voters of the configuration in force
+	Learners          int        // gauge: learners of the configuration in force
+	ConfigIndex       raft.Index // gauge: entry that holds the configuration in force
 	ConfigJoint       bool       // gauge: the voters are being changed
-	FeatureLevel      uint64     // gauge
-	SettingsDiffer    int        // gauge: members that differ from this one, see MemberStatus.Differs
+	FeatureLevel      uint64     // gauge: of the configuration in force
+	SettingsDiffer    int        // gauge: members whose settings differ from this member's, see MemberStatus.Differs
 	Changes           ChangeOutcomes
 	Elections         uint64
 	LeaderChanges     uint64
@@ -52,47 +52,47 @@ type Metrics struct {
 	ConnectionsLost   uint64
 	Refusals          map[raft.RejectReason]uint64 // handshakes rejected, by this member or by others
 	Snapshots         SnapshotCounts
-	SnapshotIndex     raft.Index // gauge: the last entry that the newest snapshot covers, or that a DurableFSM has synced
-	SnapshotBytes     int64      // gauge: of that snapshot
-	LogBaseIndex      raft.Index // gauge: the log begins behind it
-	LogBytes          int64      // gauge: of the log on the disk; 0 if the storage keeps no snapshots
+	SnapshotIndex     raft.Index // gauge: last entry that the newest snapshot covers, or that a DurableFSM has synced
+	SnapshotBytes     int64      // gauge: size of that snapshot
+	LogBaseIndex      raft.Index // gauge: the log begins after it
+	LogBytes          int64      // gauge: size of the log on the disk; 0 if the storage keeps no snapshots
 
 	SnapshotBytesSent, SnapshotBytesReceived uint64
 
 	WaitingProposals     int // gauge: pending calls of Propose, ProposeAsync and Barrier
 	WaitingProposalBytes int // gauge
 	WaitingReads         int // gauge
-	WaitingReceived      int // gauge: messages for the loop
+	WaitingReceived      int // gauge: received messages that wait for the loop
 	WaitingReceivedBytes int // gauge
-	WaitingWrites        int // gauge: for the disk
-	WaitingWriteBytes    int // gauge: of entries that are not on the disk
-	WaitingSends         int // gauge: messages for all peers
+	WaitingWrites        int // gauge: writes that wait for the disk
+	WaitingWriteBytes    int // gauge: bytes of entries that are not on the disk
+	WaitingSends         int // gauge: messages that wait for connections
 
 	StepEvents     Histogram // events in one Step
 	StepSeconds    Histogram
 	ApplyCommands  Histogram // commands in one FSM.Apply
 	ApplySeconds   Histogram
 	WriteEntries   Histogram // entries in one storage write
-	WriteSeconds   Histogram // with its sync
-	ProposeSeconds Histogram // successful ones, from call to answer
+	WriteSeconds   Histogram // one storage write with its sync
+	ProposeSeconds Histogram // one successful Propose, from call to answer
 
-	FreezeSeconds        Histogram // FSM.Snapshot or, of a DurableFSM, Sync
-	SnapshotWriteSeconds Histogram // taking a snapshot, behind FSM.Snapshot
-	RestoreSeconds       Histogram // becoming a snapshot
+	FreezeSeconds        Histogram // one FSM.Snapshot or, for a DurableFSM, one Sync
+	SnapshotWriteSeconds Histogram // writing one snapshot, after FSM.Snapshot
+	RestoreSeconds       Histogram // one FSM.Restore
 }
 
-// SnapshotCounts counts snapshots by what became of them.
+// SnapshotCounts counts snapshots by their outcome.
 type SnapshotCounts struct {
 	Taken, Failed, Sent, Received, Refused, Restored uint64
-	Resumed                                          uint64 // how often the sending of one went on after a break
+	Resumed                                          uint64 // how often a stream was resumed after a break
 }
 
-// ProposalFailures counts failed proposals by the error that the caller got.
+// ProposalFailures counts failed proposals by their error.
 type ProposalFailures struct {
 	NotLeader, Overloaded, TooLarge, Unknown, Other uint64
 }
 
-// ChangeOutcomes counts calls that change the members by what became of them.
+// ChangeOutcomes counts calls that change the members, by their outcome.
 type ChangeOutcomes struct {
 	Done, Refused, GivenUp, Unknown uint64
 }
@@ -111,7 +111,7 @@ type Drops struct {
 // Histogram counts values in fixed buckets.
 type Histogram struct {
 	Bounds []float64 // upper bounds, inclusive; shared: do not change them
-	Counts []uint64  // one more than Bounds: the last counts the values above all bounds
+	Counts []uint64  // one per bound, and one for the values above all bounds
 	Sum    float64
 }
 
@@ -299,7 +299,7 @@ func (c *counters) changed(from, to raft.Leadership) {
 	}
 }
 
-// Metrics returns the present counters. Any goroutine may call it, even after the node has ended; it does not
+// Metrics returns the present counters and gauges. Any goroutine may call it, even after the node has ended. It does not
 // wait for the loop.
 func (n *Node) Metrics() Metrics {
 	c := n.counters

@@ -31,7 +31,7 @@ type Node struct {
 	current  raft.Leadership // as of the last Step
 	deadline *time.Timer
 	armed    raft.Time // when the timer fires; 0: it is not running
-	due      raft.Time // the deadline of the last Output
+	due      raft.Time // deadline of the last Output
 	late     lateness
 	wroteAt  raft.Time // when the log last changed; 0: the cache has been released since
 	// unreadable is the last entry that was refused because a later release wrote it.
@@ -47,7 +47,7 @@ type Node struct {
 	applied     *appliedIndex
 	files       raft.SnapshotStorage // the storage; nil: this member takes no snapshots
 	room        raft.RoomStorage     // the storage; nil: it does not know how much room the log has
-	disk        trouble              // it is small: see Status.SmallDisk
+	disk        trouble              // why the disk is small, see Status.SmallDisk
 	roomWatch   roomWatch
 	taker       *taker
 	receiver    *receiver
@@ -62,12 +62,12 @@ type Node struct {
 	history     *history
 	counters    *counters
 	logger      *guardedLogger
-	mark        atomic.Pointer[raft.Mark]         // nil: none. It may not be durable yet
-	leaving     *raft.RemovedError                // why this member is about to end, of the loop alone
-	removed     atomic.Pointer[raft.RemovedError] // nil: this member was not removed, or leads until it has handed over
-	// appendBytesMax is what the transport carries in one append; 0: as much as any Config allows.
+	mark        atomic.Pointer[raft.Mark]         // may not be durable yet; nil: none
+	leaving     *raft.RemovedError                // why this member is about to end; only the loop uses it
+	removed     atomic.Pointer[raft.RemovedError] // nil: this member was not removed, or still leads
+	// appendBytesMax bounds the records that the transport carries in one append; 0: any Config fits.
 	appendBytesMax int
-	// restoring is the restoration that runs; nil: none.
+	// restoring is the running restoration; nil: none.
 	restoring atomic.Pointer[restoring]
 
 	wg         sync.WaitGroup // every goroutine but the loop
@@ -77,20 +77,19 @@ type Node struct {
 	done       chan struct{} // closed when everything has ended
 
 	mu       sync.Mutex
-	err      error // that ended the node
-	closeErr error // the errors while the node ended
+	err      error // error that ended the node
+	closeErr error // errors that occurred while the node ended
 
 	closing sync.Once
 }
 
-// Start starts a member on the data in storage. On an uninitialized storage the member bootstraps a cluster
-// with the other members of cfg.Initial, or waits to be added to one. Once Start has returned nil, the node
-// owns the storage and the transport and closes them; until then the caller owns them. ctx bounds the start
-// alone.
+// Start starts a member on the data in storage. On an uninitialized storage the member bootstraps a cluster with the
+// other members of cfg.Initial, or waits until it is added to one. If Start returns no error, the node owns the storage
+// and the transport, and closes them; otherwise the caller still owns them. ctx bounds only the start.
 //
 // It fails with all problems of cfg, joined; with the storage's *IdentityError, ErrLocked, *CorruptError,
 // *LaterVersionError or *EarlierVersionError in a *StorageError; at every start of a marked store with a
-// *StaleImageError or *ContradictedError; with a *RemovedError if the log says that this member was removed; with a
+// *StaleImageError or *ContradictedError; with a *RemovedError if the log says that this member was removed; with an
 // *FSMError or *AppliedBeyondLogError; or with the error of the transport's Start in a *TransportError.
 func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, transport raft.Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
@@ -100,8 +99,8 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 		return nil, errors.New("raft: Start needs an FSM, a Storage and a Transport; one of them is nil")
 	}
 	cfg = cfg.withDefaults()
-	appendBytesMax := carried(transport)
-	if err := cfg.carriedBy(appendBytesMax); err != nil {
+	appendBytesMax := appendLimitOf(transport)
+	if err := cfg.fitting(appendBytesMax); err != nil {
 		return nil, err
 	}
 	if cfg.Seed == 0 {
@@ -148,7 +147,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	return n, nil
 }
 
-// load reads the storage, and returns a panic of it as an error.
+// load reads the storage. It returns a panic of the storage as an error.
 func load(ctx context.Context, cfg Config, s raft.Storage) (stored raft.Stored, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -208,7 +207,7 @@ func (n *Node) newCore(stored raft.Stored) (first raft.Output, err error) {
 	return first, err
 }
 
-// recoverCore turns a panic of the core into an error, which ends the node and not the process.
+// recoverCore turns a panic of the core into an error, so that it ends the node and not the process.
 func (n *Node) recoverCore(err *error) {
 	p := recover()
 	if p == nil {
@@ -230,8 +229,7 @@ func (n *Node) now() raft.Now {
 	return raft.Now{Mono: raft.Time(t.Sub(n.base) + 1), Wall: t.UnixNano()}
 }
 
-// run is the loop's goroutine. It ends the node when the loop ends, even if a logger ends the
-// goroutine.
+// run is the loop's goroutine. When the loop ends, run ends the node, even if a logger has ended the goroutine.
 func (n *Node) run(first raft.Output) {
 	n.deadline = time.NewTimer(time.Hour)
 	defer n.deadline.Stop()
@@ -256,7 +254,7 @@ func (n *Node) loop() error {
 				continue
 			}
 		}
-		runtime.Gosched() // callers that are about to propose come into this batch: docs/decisions/0033
+		runtime.Gosched() // callers that are about to propose join this batch: docs/decisions/0033
 		var inspections []chan<- raft.CoreStatus
 		var closing bool
 		clear(batch)
@@ -294,12 +292,12 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 	return out, nil
 }
 
-// process carries out an Output. The contract of the order is at raft.Output and raft.Write: out.Send waits for
-// nothing, and out.Write.Then leaves only once that Write is durable. So makeDurable (writer.go) sends Then after
-// the write, never this function.
+// process carries out an Output. raft.Output and raft.Write document the required order: out.Send waits for nothing, and
+// out.Write.Then leaves only once that Write is durable. So makeDurable (writer.go) sends Then after the write; this
+// function never does.
 //
-// process updates the log cache first, so that the cache holds an entry, and the log's generation, before anybody
-// can ask for them.
+// process updates the log cache first, so that the cache holds each entry, and the log's generation, before a reader can
+// ask for them.
 func (n *Node) process(out raft.Output) {
 	if log := out.Write.Log; log != nil {
 		if log.Reset {
@@ -338,10 +336,10 @@ func (n *Node) process(out raft.Output) {
 	n.wakeAt(out.WakeAt)
 }
 
-// cacheIdle is for how long the log cache is kept after the last write.
+// cacheIdle is how long the log cache is kept after the last write.
 const cacheIdle = 10 * time.Second
 
-// releaseIdle empties the log cache of a log at rest.
+// releaseIdle empties the log cache once the log has not changed for cacheIdle.
 func (n *Node) releaseIdle() {
 	if n.wroteAt != 0 && n.late.idleSince-n.wroteAt > raft.Time(cacheIdle) {
 		n.cache.Release()
@@ -349,7 +347,7 @@ func (n *Node) releaseIdle() {
 	}
 }
 
-// warnOfLaterRelease logs, once for each entry, that this member needs a newer release to go on.
+// warnOfLaterRelease logs, once for each entry, that this member needs a newer release to continue.
 func (n *Node) warnOfLaterRelease(events []raft.TraceEvent) {
 	for i := range events {
 		if event := &events[i]; event.Kind == raft.TraceLaterVersion && event.ID != n.unreadable {
@@ -361,15 +359,15 @@ func (n *Node) warnOfLaterRelease(events []raft.TraceEvent) {
 }
 
 const (
-	// The node logs what a bootstrap waits for: after bootstrapNotice as information, after bootstrapPatience
-	// as a warning, and from then on every bootstrapPause.
+	// The node logs what a bootstrap waits for: after bootstrapNotice at level info, after bootstrapPatience as a
+	// warning, and then every bootstrapPause.
 	bootstrapNotice   = time.Second
 	bootstrapPatience = 10 * time.Second
 	bootstrapPause    = 5 * time.Minute
 )
 
-// warnUntilBootstrapped logs from time to time why there is no cluster yet: one missing member of the list
-// keeps all others waiting, and they run without an error.
+// warnUntilBootstrapped logs from time to time why there is no cluster yet. While one member of the list is missing, all
+// others wait, and they have no error.
 func (n *Node) warnUntilBootstrapped() {
 	timer, level := time.NewTimer(bootstrapNotice), hclog.Info
 	defer timer.Stop()
@@ -389,9 +387,8 @@ func (n *Node) warnUntilBootstrapped() {
 	}
 }
 
-// wakeAt makes the loop wake at the deadline. While the timer runs, deadlines mostly move to later times. It is
-// left alone then, fires early now and then and is set again, which is cheaper than setting it for each
-// message.
+// wakeAt makes the loop wake at the deadline. Most deadlines replace an earlier one. The timer is then not reset: it
+// fires early now and then, and the loop sets it again. That is cheaper than a reset for each message.
 func (n *Node) wakeAt(at raft.Time) {
 	n.due = at
 	if n.armed != 0 && n.armed <= at {
@@ -408,7 +405,7 @@ func (n *Node) post(e raft.Event) {
 	}
 }
 
-// fail begins the end of the node; only the first error counts.
+// fail begins to end the node. Only the first error counts.
 func (n *Node) fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -433,7 +430,7 @@ func (n *Node) closeFailed(err error) {
 	n.closeErr = errors.Join(n.closeErr, err)
 }
 
-// shutdown answers all callers, then ends every goroutine, then closes what the node owns.
+// shutdown answers all callers, then ends all goroutines, then closes the transport and the storage.
 func (n *Node) shutdown() {
 	var broken *raft.InvariantError
 	if !errors.As(n.Err(), &broken) {
@@ -452,7 +449,7 @@ func (n *Node) shutdown() {
 	if err := guarded(n.transport.Close); err != nil {
 		n.closeFailed(&TransportError{Op: "close", Err: err})
 	}
-	if s, ok := n.storage.(interface{ GiveUp() }); ok { // its Write may wait
+	if s, ok := n.storage.(interface{ GiveUp() }); ok { // a pending Write may wait for room
 		_ = guarded(func() error { s.GiveUp(); return nil })
 	}
 	n.wg.Wait()
@@ -464,8 +461,8 @@ func (n *Node) shutdown() {
 	close(n.done)
 }
 
-// report logs why the node ended, in one line, after the decisions that led there. Those are at info level if
-// the cause is a bug of this library, and at debug level if it is the disk or the application.
+// report logs the decisions before the end of the node, and then why it ended, in one line. The decisions are at debug
+// level. If the cause is a bug of this library, they are at info level.
 func (n *Node) report() {
 	log, err := n.logger.log, n.Err()
 	if errors.Is(err, raft.ErrClosed) {
@@ -488,7 +485,7 @@ func (n *Node) report() {
 	log(hclog.Error, "node ended", "error", err)
 }
 
-// Done returns a channel that is closed when the node has ended, after Close or by itself. Err says why.
+// Done returns a channel that is closed once the node has ended, after Close or by itself. Err says why it ended.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err returns nil while the node runs, ErrClosed after Close, and otherwise the error that ended it: a

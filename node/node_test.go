@@ -170,7 +170,7 @@ func TestBarrier_ReturnsOnceAllBeforeItIsApplied(t *testing.T) {
 	})
 }
 
-func TestTransferLeadership_HandsOverToTheOneNamed(t *testing.T) {
+func TestTransferLeadership_ToTheNamedVoter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		before, to := c.Leader(), c.Follower().Status().ID
@@ -262,7 +262,7 @@ func TestWatch_EndsWithTheNode(t *testing.T) {
 	})
 }
 
-func TestClose_HandsLeadershipOverFirst(t *testing.T) {
+func TestClose_TransfersLeadershipFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		old := c.Leader().Status()
@@ -395,7 +395,7 @@ func TestRestart_KeepsWhatWasAcknowledged(t *testing.T) {
 	})
 }
 
-func TestCrash_TheOthersGoOn(t *testing.T) {
+func TestCrash_TheOthersContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 5, newJournal)
 		for round := range 6 {

@@ -42,8 +42,8 @@ func (d *prunedDisk) Prune() (more bool, err error) {
 	return d.below > 0, nil
 }
 
-// pruned makes 200 writes to the disk, every tenth with a base, while others always wait, and returns how many bytes of
-// entries the disk held at most.
+// pruned makes 200 writes to the disk, every tenth with a base, while other writes always wait. It returns the maximum of
+// the bytes of entries on the disk.
 func pruned(disk *prunedDisk, entry int) (most int64) {
 	n := parts(disk, nil, nil)
 	n.files = disk

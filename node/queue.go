@@ -2,13 +2,13 @@ package node
 
 import "slices"
 
-// queue holds the items that wait for one goroutine, its consumer, oldest first, and wakes the consumer. It has no lock:
-// its owner holds one that guards the owner's other fields, too. A queue is not closed: the consumer also waits for the
-// channel that ends it, and only callbacks.run empties its queue first.
+// queue holds the items that wait for one goroutine, its consumer, oldest first, and wakes the consumer. It has no lock
+// itself: a lock of its owner guards it. A queue is never closed: the consumer also waits for the channel that ends it.
+// Only callbacks.run empties its queue before it ends.
 type queue[T any] struct {
 	signal      // wakes the consumer
-	items   []T // the first of them have been dropped
-	dropped int
+	items   []T // including those dropped at the front
+	dropped int // number of items dropped at the front
 }
 
 // offer adds the item unless limit items wait already.
@@ -31,11 +31,11 @@ func (q *queue[T]) waiting() []T { return q.items[q.dropped:] }
 
 func (q *queue[T]) len() int { return len(q.items) - q.dropped }
 
-// drop removes the first n items, and wakes the consumer again if others are left.
+// drop removes the first n items. It wakes the consumer again if items are left.
 func (q *queue[T]) drop(n int) {
 	clear(q.items[q.dropped : q.dropped+n])
 	q.dropped += n
-	if q.len() <= q.dropped { // moving them costs no more than dropping the others did
+	if q.len() <= q.dropped { // moves at most as many items as were dropped
 		q.items, q.dropped = slices.Delete(q.items, 0, q.dropped), 0
 	}
 	if q.len() > 0 {

@@ -35,8 +35,8 @@ func TestQueue_RefusesWhatIsOverTheLimitAndWakesWhileItemsAreLeft(t *testing.T) 
 	expect.Empty(t, q.signal)
 }
 
-// Items come in batches of any size and leave in batches of any other: the order stays, nothing that was dropped is kept
-// alive, and the memory is that of what waits.
+// Items are added and dropped in batches of different sizes. Their order stays, dropped items can be collected, and the
+// queue's memory is proportional to the waiting items.
 func TestQueue_KeepsTheOrderAndLittleMemory(t *testing.T) {
 	q := queue[*int]{signal: newSignal()}
 	next, first := 0, 0

@@ -67,7 +67,7 @@ func persistedIn(n *Node) raft.Seq {
 	return 0
 }
 
-// One wake-up is enough for all that waits, and one that comes while the writer writes is not lost.
+// One signal is enough for everything that waits, and a signal that comes while the writer writes is not lost.
 func TestWriter_EveryWriteOfTheQueueReachesTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &ledgerDisk{signal: make(chan struct{})}
@@ -92,7 +92,7 @@ func TestWriter_EveryWriteOfTheQueueReachesTheDisk(t *testing.T) {
 	})
 }
 
-// Promises without a write of their own pile up behind a disk that stands still, up to a limit.
+// Promises that need no write wait for a stalled disk, up to a limit.
 func TestWriter_PromisesOverTheLimitAreLost(t *testing.T) {
 	n := parts(nil, nil, func(c *Config) { c.ReceivedMax = 3 })
 	promise := func(seq raft.Seq) raft.Write {
@@ -108,7 +108,7 @@ func TestWriter_PromisesOverTheLimitAreLost(t *testing.T) {
 	expect.Equal(t, raft.Seq(5), n.writer.queue.waiting()[2].Seq, "what was lost is not waited for")
 }
 
-// A follower's appends are dropped while as many writes wait for its disk.
+// A follower drops appends while the maximum number of writes waits for its disk.
 func TestReceive_AppendsAreDroppedWhileTheDiskHasEnough(t *testing.T) {
 	n := parts(nil, nil, func(c *Config) { c.ReceivedMax = 4 })
 	appended := raft.Message{From: raft.Peer{ID: "n2", Incarnation: 2}, Body: raft.AppendRequest{Entries: entriesOf(1, 0, 1, 10)}}
@@ -178,7 +178,7 @@ func TestApplier_OneWakeUpIsEnoughForAllThatIsCommitted(t *testing.T) {
 	})
 }
 
-// A replay reads each entry once, however many batches one read is enough for.
+// A replay reads each entry once, although one read is enough for several batches.
 func TestApplier_ReadsEachEntryOnce(t *testing.T) {
 	const last = 3*applyEntriesMax + 7
 	stored := &counted{entries: entriesOf(1, 0, last, 1)}
@@ -238,8 +238,8 @@ func TestMailbox_PostedAreBounded(t *testing.T) {
 	expect.Len(t, batch, batchEventsMax, "nor more of a step than its share")
 }
 
-// A queue of more proposals than one step takes wakes the loop again, and what has left its caller still
-// counts until the loop has passed it by.
+// A queue of more proposals than one step takes wakes the loop again. A proposal whose caller has stopped waiting counts
+// until the loop has skipped it.
 func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
 	r := newTable(func(c *Config) { c.ProposalsMax = batchEventsMax + 1 })
 	loop := r.proposals.signal
@@ -260,7 +260,7 @@ func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
 	expect.Empty(t, loop, "nothing is left")
 }
 
-// An outcome that arrives when its caller gives up must not remain for the next user of the call.
+// An outcome that arrives at the moment when its caller gives up must not remain for the next user of the call.
 func TestRequests_AnOutcomeThatCrossesWithACancellationGoesToNobodyElse(t *testing.T) {
 	r := newTable(nil)
 	for i := range 300 {
@@ -279,8 +279,7 @@ func TestRequests_AnOutcomeThatCrossesWithACancellationGoesToNobodyElse(t *testi
 	expect.Empty(t, r.accepted)
 }
 
-// Callers give up at any moment while others take their places: each gets the result of its own command or
-// none.
+// Callers give up at any moment, and others reuse their calls: each gets the result of its own command, or none.
 func TestRequests_NobodyGetsTheResultOfAnother(t *testing.T) {
 	r := newTable(nil)
 	var callers, answerer sync.WaitGroup
@@ -348,7 +347,7 @@ func (r *requests) applyAll(next raft.Index) raft.Index {
 	return next
 }
 
-// The applier must read the entry that the core has committed, and not another one in its place.
+// The applier must apply the entry that the core has committed, and not another entry at the same index.
 func TestApplier_AppliesNothingElseThanWhatIsCommitted(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.cache.Write(&raft.LogWrite{Entries: entriesOf(1, 0, 3, 1), Generation: 1})
@@ -381,8 +380,8 @@ func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
 	})
 }
 
-// On a full disk, some entries of a leader are taken, and then none. All other messages find room and pass them. Once there
-// is room they arrive in the order in which they came.
+// On a full disk, a member takes some entries of a leader, and then none. All other messages are accepted, and overtake
+// them. Once there is room, the held appends arrive in their order.
 func TestMailbox_HoldsAppendsBack(t *testing.T) {
 	m, cfg := newMailbox(), &Config{ReceivedMax: 8, ReceivedBytesMax: 64 << 20}
 	appendOf := func(last raft.Index, size int) raft.Message {
@@ -423,7 +422,7 @@ func TestMailbox_HoldsAppendsBack(t *testing.T) {
 	expect.Equal(t, [2]int{}, [2]int{received, bytes})
 
 	expect.True(t, m.receive(appendOf(6, 3<<20), 0, true, cfg))
-	m.roomy()
+	m.releaseHeld()
 	events, _, _ = m.take(nil)
 	expect.Len(t, events, 1)
 }

@@ -24,7 +24,7 @@ type bare struct {
 
 func newBare() raft.FSM { return &bare{FSM: newJournal()} }
 
-// Apply is slow, so that anything that may run beside it does. It runs inside a bubble.
+// Apply is slow, so that anything that may run at the same time does. It runs inside a bubble.
 func (b *bare) Apply(batch []raft.Entry, results [][]byte) error {
 	for range batch {
 		b.count++
@@ -108,7 +108,7 @@ func TestRead_WaitsForAnApplyThatRunsAndCanBeCancelled(t *testing.T) {
 	})
 }
 
-// A slow function holds up the FSM; the status shows it, as it shows a slow Apply.
+// A slow function delays the FSM; the status shows it, as it shows a slow Apply.
 func TestRead_AFunctionThatTakesItsTimeIsSeenInTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := rafttest.New(t, 1, newJournal).Leader()
@@ -152,7 +152,7 @@ func TestRead_CloseWaitsForTheFunctionThatRunsAndLetsNoneBegin(t *testing.T) {
 	})
 }
 
-func TestRead_APanicIsItsCallersAndTheNodeGoesOn(t *testing.T) {
+func TestRead_APanicReachesItsCallerAndTheNodeContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := rafttest.New(t, 1, newJournal).Leader()
 		assert.PanicsWithValue(t, "mine", func() { _ = n.Read(context.Background(), func() { panic("mine") }) })
@@ -162,7 +162,7 @@ func TestRead_APanicIsItsCallersAndTheNodeGoesOn(t *testing.T) {
 	})
 }
 
-// However many readers there are, Apply gets its turn.
+// Apply gets its turn, even if there are many readers.
 func TestRead_ReadersDoNotStarveApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := rafttest.New(t, 1, newJournal).Leader()

@@ -12,16 +12,16 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// receiver is the goroutine that writes the snapshots which leaders stream to this member into files, and deletes files,
-// so that neither the loop nor the writer waits for that. What to do with a chunk decides pipeline.Incoming.
+// receiver is the goroutine that writes the snapshots that leaders stream to this member into files. It also deletes
+// files, so that neither the loop nor the writer waits for that. pipeline.Incoming decides what to do with each chunk.
 type receiver struct {
 	node *Node
 
 	mu       sync.Mutex
-	signal   signal        // of the queues, and of asked
-	asked    *raft.Receive // by the core, not taken yet; only the newest counts
+	signal   signal        // wakes the goroutine for the queues and for asked
+	asked    *raft.Receive // newest stream that the core wants, not taken yet; nil: none
 	chunks   queue[raft.Message]
-	bytes    int // of the chunks
+	bytes    int // bytes in chunks
 	spare    spareBuffers
 	discards queue[raft.SnapshotID]
 
@@ -31,9 +31,9 @@ type receiver struct {
 
 	// Only the goroutine uses these.
 	machine *pipeline.Incoming
-	asking  raft.Receive        // the last stream that the machine was asked for
-	spool   raft.SnapshotWriter // nil: none
-	failed  error               // of the storage; if the machine refuses the stream now, this is why
+	asking  raft.Receive        // last stream that was requested from the machine
+	spool   raft.SnapshotWriter // unfinished file; nil: none
+	failed  error               // last error of the storage: the reason if the machine refuses the stream now
 }
 
 func newReceiver(n *Node) *receiver {
@@ -44,7 +44,7 @@ func newReceiver(n *Node) *receiver {
 	}
 }
 
-// receive is called by the loop: the core wants this stream, instead of an earlier one.
+// receive requests a stream, which replaces an earlier one. The loop calls it for the core.
 func (r *receiver) receive(want raft.Receive) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *receiver) receive(want raft.Receive) {
 	r.signal.wake()
 }
 
-// discard is called by the loop.
+// discard has the goroutine delete files.
 func (r *receiver) discard(files []raft.SnapshotID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *receiver) discard(files []raft.SnapshotID) {
 	}
 }
 
-// chunk takes a copy of a chunk that has arrived, and reports whether there was room. Its sender repeats what is lost.
+// chunk queues a copy of a received chunk, and reports whether there was room. The sender repeats lost chunks.
 func (r *receiver) chunk(m raft.Message) bool {
 	c := m.Body.(raft.SnapshotChunk)
 	size := len(c.Data)
@@ -77,7 +77,7 @@ func (r *receiver) chunk(m raft.Message) bool {
 	return true
 }
 
-// wrote takes back the buffer of a chunk. None is kept between two streams.
+// wrote takes back the buffer of a chunk. No buffer is kept between two streams.
 func (r *receiver) wrote(data []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,15 +88,15 @@ func (r *receiver) wrote(data []byte) {
 	r.spare.give(data)
 }
 
-// spareBuffers are those of chunks that were written, for later ones. Otherwise, a snapshot of many GiB would leave as much
-// garbage, and the heap of a large FSM grows far before it is collected.
+// spareBuffers are the buffers of written chunks, kept for later chunks. Without them, a snapshot of many GiB would
+// leave as many bytes of garbage, and with a large FSM the heap grows far before the next garbage collection.
 type spareBuffers struct {
 	buffers [][]byte
-	bytes   int // of all
+	bytes   int // capacity of all buffers
 }
 
-// take returns an empty buffer for so many bytes. It drops those that are too small, and those that are much larger: what
-// waits is counted by its bytes, not by the room that it takes.
+// take returns an empty buffer for so many bytes; nil: there is none. It drops buffers that are too small, and buffers
+// of more than twice the size: the limit of the queue counts the bytes of chunks, not the capacity of their buffers.
 func (s *spareBuffers) take(size int) []byte {
 	for last := len(s.buffers) - 1; last >= 0; last-- {
 		buf := s.buffers[last]
@@ -108,14 +108,14 @@ func (s *spareBuffers) take(size int) []byte {
 	return nil
 }
 
-// give keeps a buffer, unless all would take more than a window of chunks.
+// give keeps a buffer, unless all of them together would exceed a window of chunks.
 func (s *spareBuffers) give(buf []byte) {
 	if cap(buf) > 0 && s.bytes+cap(buf) <= streamWindowBytes {
 		s.buffers, s.bytes = append(s.buffers, buf[:0]), s.bytes+cap(buf)
 	}
 }
 
-// receiverWork is what waits for the receiver; at most one chunk.
+// receiverWork is the next work of the receiver, with at most one chunk.
 type receiverWork struct {
 	asked    *raft.Receive
 	chunk    *raft.Message
@@ -166,7 +166,7 @@ func (r *receiver) work(w receiverWork) {
 	r.publish()
 }
 
-// delete deletes a file. One that cannot be deleted is left over until the next start deletes it.
+// delete deletes a file. If it fails, the next start deletes the file.
 func (r *receiver) delete(file raft.SnapshotID) {
 	if err := guarded(func() error { return r.node.files.DiscardSnapshot(file) }); err != nil {
 		r.node.logger.log(hclog.Warn, "a snapshot that is no longer needed was not deleted", "error", err)
@@ -174,8 +174,8 @@ func (r *receiver) delete(file raft.SnapshotID) {
 	r.machine.Discarded(file)
 }
 
-// do does what the machine wants, and tells it how that went, until it wants nothing more. The answers leave first: they
-// say what is written already.
+// do carries out what the machine wants, and reports the result to it, until it wants nothing more. The answers leave
+// first: they acknowledge only what is already written.
 func (r *receiver) do(w pipeline.Work) {
 	for {
 		if w.Abort {
@@ -254,7 +254,7 @@ func (r *receiver) space() (space pipeline.Space, err error) {
 	return space, nil
 }
 
-// refusal returns what the sender is told about an error of the storage.
+// refusal returns the refusal that the sender gets for an error of the storage; 0: no error.
 func (r *receiver) refusal(err error) raft.StreamRefusal {
 	r.failed = err
 	var later *raft.LaterVersionError
@@ -269,7 +269,7 @@ func (r *receiver) refusal(err error) raft.StreamRefusal {
 	return raft.StreamFailed
 }
 
-// noteRefusals keeps why the stream was refused for Status, counts it and, now and then, logs it.
+// noteRefusals counts refusals of a stream, keeps the reason for Status and, at intervals, logs it.
 func (r *receiver) noteRefusals(answers []raft.Message) {
 	for _, m := range answers {
 		why := m.Body.(raft.SnapshotProgress).Refusal

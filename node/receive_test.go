@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What waits is limited by its bytes, so no buffer may have much more room than bytes.
+// The limit of waiting chunks counts bytes, so no buffer may have a capacity far above its length.
 func TestReceiver_KeepsFewSpareBuffers(t *testing.T) {
 	var s spareBuffers
 	assert.Nil(t, s.take(100))

@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A member that learns of its removal first, and then that it was added again, serves calls again and does not end.
-func TestRemoved_WhoHasJoinedAgainGoesOn(t *testing.T) {
+// A member that learns of its removal, and then that it was added again, serves calls again and does not end.
+func TestRemoved_AMemberThatHasJoinedAgainContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{ID: "n1", Cluster: "test"}
 		n := newNode(cfg.withDefaults(), nil, alone{}, raft.Stored{Incarnation: 1, Hard: raft.HardState{Term: 1}})

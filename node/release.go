@@ -8,11 +8,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// modulePath is that of this library.
+// modulePath is the path of this library's module.
 const modulePath = "github.com/coxswain/raft"
 
-// Release returns which release of this library the program contains, as the build has recorded it; "" if it has not, as in
-// a test. It is MemberStatus.Release of this member itself. Any goroutine may call it.
+// Release returns the release of this library that the program contains, as recorded by the build; "" if the build has
+// not recorded it, as in a test. It equals MemberStatus.Release of this member. Any goroutine may call it.
 func Release() string { return release() }
 
 var release = sync.OnceValue(func() string {

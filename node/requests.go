@@ -19,16 +19,16 @@ const (
 	changeCall                   // ChangeMembers
 )
 
-// call is one pending call. Its outcome channel has a capacity of 1 and receives exactly one value, when the
-// call leaves the table; then the channel may be used again.
+// call is one pending call. Its outcome channel has a capacity of 1 and receives exactly one value, when the call leaves
+// the table. Then the channel may be used again.
 type call struct {
 	kind      callKind
 	requestID raft.RequestID
 	bytes     int
 	taken     bool         // it has reached the core
-	id        raft.EntryID // of the accepted proposal
+	id        raft.EntryID // entry of the accepted proposal; zero: not accepted
 	outcome   chan outcome // nil once the call is detached
-	// done receives the outcome of an accepted proposal of ProposeAsync; nil if the channel does.
+	// done receives the outcome of an accepted proposal of ProposeAsync; nil: the channel receives it.
 	done func(Result, error)
 }
 
@@ -38,7 +38,7 @@ const changesMax = 16
 // outcome is the result of a call.
 type outcome struct {
 	result Result
-	index  raft.Index // of a read, or of the configuration that a change has led to
+	index  raft.Index // of a read, or of the configuration that a change has produced
 	err    error
 }
 
@@ -61,8 +61,7 @@ type requests struct {
 	ended     error
 }
 
-// newRequests returns an empty table. loop wakes the loop, and spawn starts a goroutine for which the node waits when it
-// ends.
+// newRequests returns an empty table. loop wakes the loop. spawn starts a goroutine, for which the node waits at its end.
 func newRequests(cfg *Config, calls *fsmCalls, loop signal, spawn func(func())) *requests {
 	r := &requests{
 		cfg: cfg, calls: calls, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
@@ -73,8 +72,8 @@ func newRequests(cfg *Config, calls *fsmCalls, loop signal, spawn func(func())) 
 	return r
 }
 
-// propose queues a proposal, or refuses it at once. It copies data once; that copy goes to the disk and to the
-// network. done receives the outcome of an accepted proposal, unless it is nil.
+// propose queues a proposal, or refuses it at once. It copies data once; that copy goes to the disk and to the network.
+// done, if not nil, receives the outcome of an accepted proposal.
 func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, error)) (*call, error) {
 	if len(data) > r.cfg.CommandBytesMax {
 		return nil, &raft.TooLargeError{Bytes: len(data), Limit: r.cfg.CommandBytesMax}
@@ -146,7 +145,7 @@ func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 	return req, nil
 }
 
-// queued counts the requests that the loop has not taken, including those whose caller has gone.
+// queued counts the requests that the loop has not taken, including those whose caller has stopped waiting.
 func (r *requests) queued(kind callKind) int {
 	if kind == proposeCall {
 		return r.proposals.len()
@@ -154,8 +153,8 @@ func (r *requests) queued(kind callKind) int {
 	return r.asked.len()
 }
 
-// take appends the queued requests to batch, within the limits of a batch. It drops a proposal whose caller has
-// gone, so that it never reaches the core.
+// take appends the queued requests to batch, within the limits of a batch. It drops a proposal whose caller has stopped
+// waiting, so that it never reaches the core.
 func (r *requests) take(batch []raft.Event) []raft.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,7 +184,7 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 	return batch
 }
 
-// took notes that a change reaches the core, unless its caller has gone. mu is held.
+// took records that a change reaches the core, and returns true, unless its caller has stopped waiting. mu is held.
 func (r *requests) took(id raft.RequestID) bool {
 	req := r.table[id]
 	if req != nil {
@@ -194,8 +193,8 @@ func (r *requests) took(id raft.RequestID) bool {
 	return req != nil
 }
 
-// wait returns the outcome of the call, or abandons it when ctx ends first, or when the caller turns out to be
-// within the FSM.
+// wait returns the outcome of the call. It abandons the call if ctx ends first, or if the caller turns out to be within
+// the FSM.
 func (r *requests) wait(ctx context.Context, req *call) outcome {
 	defer r.pool.Put(req)
 	return await(ctx, r.calls, req.outcome, func(cause error) outcome { return r.abandon(req, cause) })
@@ -217,11 +216,11 @@ func (r *requests) abandon(req *call, cause error) outcome {
 	return outcome{err: cause}
 }
 
-// mayTakePlace reports whether what the call asks for may still happen once its caller has gone: a proposal or a change
-// that has reached the core.
+// mayTakePlace reports whether the request may still be carried out after its caller has stopped waiting: a proposal or
+// a change that has reached the core.
 func (c *call) mayTakePlace() bool { return c.taken && (c.kind == proposeCall || c.kind == changeCall) }
 
-// unknown returns the error for such a call.
+// unknown returns the error of a call that may still take place.
 func (c *call) unknown() error {
 	if c.kind == changeCall {
 		return changeUnknownError{}
@@ -237,8 +236,8 @@ func (r *requests) forget(req *call) {
 	}
 }
 
-// remove removes a call from the tables and the counts. The caller must then send an outcome, unless it is the
-// goroutine that waits for it.
+// remove removes a call from the tables and the counts. The caller must then send an outcome, unless its own goroutine
+// is the one that waits for it.
 func (r *requests) remove(req *call) {
 	r.forget(req)
 	r.counts[req.kind]--
@@ -265,12 +264,12 @@ func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer
 	for _, a := range answers {
 		req := r.table[a.RequestID]
 		if req == nil {
-			continue // its caller has gone
+			continue // its caller has stopped waiting
 		}
 		switch a.Kind {
 		case raft.AnswerAccepted:
 			if req.kind == changeCall {
-				continue // it is answered when the change has ended, whoever applies its first entry
+				continue // the answer follows at the end of the change, not when its first entry is applied
 			}
 			req.id = a.ID
 			r.accepted[a.ID.Index] = req
@@ -310,8 +309,8 @@ func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 	}
 }
 
-// unknown answers the proposers of the accepted entries up to an index that nobody knows whether they are applied: a
-// snapshot covers them, or the FSM hangs.
+// unknown answers the proposers of the accepted entries up to an index with ErrOutcomeUnknown. Their results are lost,
+// because a snapshot covers the entries, or the FSM hangs.
 func (r *requests) unknown(to raft.Index) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -323,7 +322,7 @@ func (r *requests) unknown(to raft.Index) {
 	}
 }
 
-// end answers all pending calls: a proposal or a change that reached the core may still take place, the others never
+// end answers all pending calls. A proposal or a change that has reached the core may still take place; all others never
 // will.
 func (r *requests) end(err error) {
 	r.mu.Lock()
@@ -340,7 +339,7 @@ func (r *requests) end(err error) {
 	r.asked.drop(r.asked.len())
 }
 
-// resume takes calls again after end.
+// resume accepts calls again after end.
 func (r *requests) resume() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -84,8 +84,8 @@ func TestRequests_LimitsCountWhatWaits(t *testing.T) {
 	expect.NoError(t, err, "reads have a limit of their own")
 }
 
-// A constant stream of small commands leaves the largest one the same chance as themselves: whether a command
-// is accepted does not depend on its size.
+// A constant stream of small commands does not keep out the largest one: its size does not decide whether a command is
+// accepted.
 func TestRequests_TheLargestCommandDoesNotStarveBesideSmallOnes(t *testing.T) {
 	r := newTable(func(c *Config) { c.CommandBytesMax, c.ProposalBytesMax = 1000, 1000 })
 	_, err := r.propose(raft.EntryCommand, []byte("small"), nil)
@@ -185,7 +185,7 @@ func TestRequests_AnAsynchronousCallThatIsCancelledIsWithdrawnOnlyFromTheQueue(t
 	})
 }
 
-// A snapshot that the end of the node interrupts leaves no trouble behind. Its caller must not take that for success.
+// The end of the node interrupts a snapshot, without an error in Status. The caller must still get an error.
 func TestExplain_ASnapshotThatFailedIsAlwaysAnError(t *testing.T) {
 	n := &Node{taker: &taker{}}
 	failed := raft.Answer{Kind: raft.AnswerRefused, Refusal: raft.RefusedSnapshotFailed}
@@ -209,7 +209,7 @@ func TestRequests_AChangeThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t
 	expect.Equal(t, []raft.Event{raft.ChangeRequested{RequestID: req.requestID, IfIndex: 5}}, r.take(nil))
 	o = r.wait(cancelled(), req)
 	expect.ErrorIs(t, o.err, context.Canceled)
-	expect.ErrorIs(t, o.err, ErrOutcomeUnknown, "it goes on")
+	expect.ErrorIs(t, o.err, ErrOutcomeUnknown, "it continues")
 }
 
 func TestRequests_AChangeIsAnsweredWhenItHasEnded(t *testing.T) {
@@ -238,7 +238,7 @@ func TestRequests_CallersThatChangeMembersAreFew(t *testing.T) {
 	r.end(raft.ErrClosed)
 }
 
-// While one incarnation takes the place of another, an id stands twice. The one that leads is named, not the other.
+// While one incarnation replaces another, an id is in the configuration twice. The error names the one that leads.
 func TestNotLeader_NamesTheIncarnationThatLeads(t *testing.T) {
 	n := &Node{watched: newWatched(raft.Leadership{Leader: "n2", LeaderIncarnation: 21})}
 	n.identity = &identity{node: n, config: raft.NewConfiguration([]raft.Member{
@@ -257,8 +257,8 @@ func TestNotLeader_NamesTheIncarnationThatLeads(t *testing.T) {
 	require.Equal(t, "new:1", address("n2"), "it is about to lead")
 }
 
-// What a proposal costs its caller and the loop, beside the record that goes to the disk and the network: nothing
-// that grows with the number of proposals.
+// A proposal allocates the record that goes to the disk and the network, and nothing else that grows with the number of
+// proposals.
 func TestRequests_AProposalAllocatesItsRecord(t *testing.T) {
 	r := newTable(nil)
 	const proposals = 64

@@ -13,26 +13,26 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// become is called by the loop. The FSM becomes the snapshot before it applies anything.
+// become has the FSM restored from a snapshot before it applies anything else. The loop calls it.
 func (a *applier) become(s raft.Snapshot) {
 	a.task(func(t *applierTasks) { t.restore = &s })
 }
 
-// abandon is called by the loop before the log is replaced by a snapshot: what the applier has yet to apply is not
-// stored any longer, and nobody needs a snapshot of the old state.
+// abandon stops the applier, and a snapshot of the old state, until the FSM is restored. The loop calls it before a
+// snapshot replaces the log: the entries that are not applied yet are then no longer stored.
 func (a *applier) abandon() {
 	a.task(func(t *applierTasks) { t.replaced, t.take = true, nil })
 	a.node.taker.abandon()
 }
 
-// restoring is a restoration that runs, for Status.
+// restoring is the running restoration, for Status.
 type restoring struct {
 	raft.Snapshot
 	began time.Time
 	read  atomic.Int64
 }
 
-// restore makes the FSM become a snapshot. It must read the snapshot to its end. A failure ends the node.
+// restore restores the FSM from a snapshot, which the FSM must read to its end. A failure ends the node.
 func (a *applier) restore(s raft.Snapshot) error {
 	n := a.node
 	run := &restoring{Snapshot: s, began: time.Now()}
@@ -45,7 +45,7 @@ func (a *applier) restore(s raft.Snapshot) error {
 	if err := a.restoreFrom(ctx, s, run); err != nil {
 		return err
 	}
-	a.told = s.ID
+	a.given = s.ID
 	if err := a.syncTo(s.ID); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (a *applier) restore(s raft.Snapshot) error {
 	return nil
 }
 
-// warnWhileRestoring logs every minute that the FSM is still busy: this member applies nothing meanwhile.
+// warnWhileRestoring logs every minute that the FSM is still being restored: this member applies nothing meanwhile.
 func (n *Node) warnWhileRestoring(ctx context.Context, run *restoring) {
 	ticker := time.NewTicker(warnEvery)
 	defer ticker.Stop()
@@ -105,18 +105,18 @@ func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restori
 	return err
 }
 
-// descriptorEvery is how often a file is tried to be opened that could not be for want of a file descriptor.
+// descriptorEvery is the pause between two attempts to open a file while the process has no free file descriptor.
 const descriptorEvery = 200 * time.Millisecond
 
-// waitForDescriptor opens a snapshot. If nothing but a file descriptor is missing, it says so once and tries again until the node
-// ends: it is mostly clients that hold them.
+// waitForDescriptor opens a snapshot. If the process has no free file descriptor, it logs that once and tries again
+// until the node ends: clients hold most descriptors, and close them sooner or later.
 func (n *Node) waitForDescriptor(open func() error) error {
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		err := open()
 		if !files.NoDescriptor(err) {
 			return err
 		}
-		if !told {
+		if !logged {
 			n.logger.log(hclog.Warn, "a snapshot cannot be restored yet: "+files.DescriptorRemedy, "error", err)
 		}
 		select {
@@ -127,7 +127,7 @@ func (n *Node) waitForDescriptor(open func() error) error {
 	}
 }
 
-// explain adds what to do to the error of a Restore at a start: it has most likely failed before.
+// explain adds the remedy to the error of a Restore at a start, which would most likely fail again at the next start.
 func (a *applier) explain(err error) error {
 	if err == nil || !a.atStart {
 		return err
@@ -136,7 +136,7 @@ func (a *applier) explain(err error) error {
 		"or replace this member like one whose disk was lost", err)
 }
 
-// restoreReader reads a snapshot from its beginning to its end, and remembers why it could not.
+// restoreReader reads a snapshot from its beginning to its end, and keeps the storage's error.
 type restoreReader struct {
 	from raft.SnapshotReader
 	size int64

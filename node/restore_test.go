@@ -25,7 +25,7 @@ type holes struct {
 
 func (h holes) Entries(raft.Span, int) ([]raft.Entry, error) { return nil, h.err }
 
-// A snapshot from the leader replaces the log: from then on entries are missing that the applier had yet to apply. It
+// A snapshot from the leader replaces the log. From then on, entries are missing that are not applied yet. The applier
 // waits for the restoration instead of ending the node.
 func TestRestore_BesideApply(t *testing.T) {
 	n := parts(holes{err: raft.ErrNotStored}, nil, nil)
@@ -90,7 +90,7 @@ func TestRestore_AnswersWaiters(t *testing.T) {
 	})
 }
 
-// An offer that waits while its stream is stopped begins no stream; one that is made after the stop does.
+// A stop also cancels an offer that still waits. An offer that is made after the stop begins a stream.
 func TestStreamer_AStopEndsWhatWasOfferedBefore(t *testing.T) {
 	n := parts(nil, nil, nil)
 	b := raft.Peer{ID: "b", Incarnation: 2}
@@ -119,7 +119,7 @@ func TestStreamer_AStopEndsWhatWasOfferedBefore(t *testing.T) {
 	expect.NoError(t, second.err)
 }
 
-// soft is a storage of snapshots whose free space the test says, and whose files nobody can measure.
+// soft is a storage of snapshots whose free space the test sets, and whose files have no known size.
 type soft struct {
 	raft.SnapshotStorage
 	free int64
@@ -139,7 +139,7 @@ func (softFile) Abort() error { return nil }
 func (softFile) Close() error { return nil }
 func (softFile) Size() int64  { panic("nobody knows") }
 
-// A snapshot that covers the entry of one that was not taken ends that trouble, whoever took it.
+// A newer snapshot, taken here or received, clears the error of a snapshot that was not taken.
 func TestStatus_ANewerSnapshotEndsTheTroubleOfAnEarlierOne(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.files = &soft{}
@@ -154,7 +154,7 @@ func TestStatus_ANewerSnapshotEndsTheTroubleOfAnEarlierOne(t *testing.T) {
 	expect.Equal(t, nil, status(7))
 }
 
-// crowdedFiles cannot be opened at first, for want of a file descriptor.
+// crowdedFiles cannot be opened initially, because no file descriptor is free.
 type crowdedFiles struct {
 	soft
 	left int
@@ -171,7 +171,7 @@ type emptyFile struct{ softFile }
 
 func (emptyFile) Size() int64 { return 0 }
 
-// easy becomes any snapshot.
+// easy can be restored from any snapshot.
 type easy struct{ tally }
 
 func (*easy) Restore(context.Context, raft.EntryID, io.Reader) error { return nil }
@@ -187,7 +187,7 @@ func TestRestore_WaitsForAFileDescriptor(t *testing.T) {
 	require.ErrorIs(t, n.applier.restoreFrom(t.Context(), raft.Snapshot{}, &restoring{}), syscall.EMFILE, "until the node ends")
 }
 
-// What was read ahead belongs to the state that the snapshot has replaced.
+// Entries that were read ahead belong to the log that the snapshot has replaced.
 func TestRestore_AppliesNothingThatWasReadBefore(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.files = &crowdedFiles{}
@@ -208,7 +208,7 @@ func TestRestore_APanicOfTheStorageIsAnError(t *testing.T) {
 	expect.ErrorContains(t, storage, "nobody knows")
 }
 
-// What was said about an earlier offer, which had no consequence, is not why a later chunk is refused.
+// An error of an earlier, ignored offer must not be reported as the reason why a later chunk is refused.
 func TestReceive_SaysWhyAChunkIsRefused(t *testing.T) {
 	n := parts(nil, nil, nil)
 	disk := &soft{free: 2 << 20}
@@ -238,7 +238,7 @@ func (f *reentered) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Each chunk that waits or is being written has memory of its own.
+// Each chunk that waits or is being written has its own buffer.
 func TestReceive_ReusesTheMemoryOfChunksThatWereWritten(t *testing.T) {
 	n := parts(nil, nil, nil)
 	disk, file := &soft{free: 2 << 20}, &reentered{}

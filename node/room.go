@@ -14,21 +14,22 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// roomEvery is how often a member looks whether its disk has room for more entries, while nothing comes.
+// roomEvery is the interval at which an idle member checks that its disk has room for more entries.
 const roomEvery = time.Second
 
-// shortenBytes is after how many bytes of entries a log without room gets another snapshot: half of what is taken from a leader.
+// shortenBytes is how many bytes of entries are written to a log without room before another snapshot is due: half of
+// the allowance of a leader.
 const shortenBytes = allowanceBytes / 2
 
-// roomWatch says when the disk is full, has the log made shorter, and hands over leadership. Its own goroutine uses all but
-// lacking and asks.
+// roomWatch reports a full disk, has a snapshot taken that shortens the log, and transfers leadership. Only its own
+// goroutine uses it, except lacking and asks.
 type roomWatch struct {
 	node     *Node
-	lacking  signal      // there is no room, and proposals or messages have come
-	asks     atomic.Bool // a snapshot was asked for and not answered yet
+	lacking  signal      // there is no room, and a proposal or a message has come
+	asks     atomic.Bool // a snapshot was requested and not answered yet
 	shorten  pipeline.Shorten
-	handOver pipeline.HandOver
-	trouble  trouble
+	transfer pipeline.FullDiskTransfer
+	trouble  trouble // why the log has no room
 }
 
 // hasRoom returns an error if this member leads and its log has no room for more entries.
@@ -44,7 +45,7 @@ func (n *Node) hasRoom() error {
 	return err
 }
 
-// lacksRoom returns why the log cannot grow; nil: it can, or the storage does not know.
+// lacksRoom returns why the log cannot grow; nil: it can, or the storage is no RoomStorage.
 func (n *Node) lacksRoom() (full error) {
 	if n.room != nil {
 		_ = guarded(func() error { full = n.room.Room(); return nil })
@@ -52,7 +53,7 @@ func (n *Node) lacksRoom() (full error) {
 	return full
 }
 
-// leads reports whether this member is the leader, as far as is published.
+// leads reports whether this member leads, according to the last published leadership.
 func (n *Node) leads() bool {
 	now, _ := n.watched.load()
 	return now.Role == raft.Leader
@@ -72,11 +73,11 @@ func (w *roomWatch) run() {
 		case <-ticker.C:
 		case <-w.lacking:
 		}
-		w.look()
+		w.check()
 	}
 }
 
-// noRoom returns Status.NoRoom for the error of the last look.
+// noRoom returns Status.NoRoom for the error of the last check.
 func noRoom(full error) string {
 	if full == nil {
 		return ""
@@ -84,17 +85,17 @@ func noRoom(full error) string {
 	if !isFull(full) {
 		return fmt.Sprintf("it cannot make room for more entries of its log (%v)", full)
 	}
-	return fmt.Sprintf("its disk has no room for more entries of the log: make room, and it goes on by itself (%v)", full)
+	return fmt.Sprintf("its disk has no room for more entries of the log: make room, and it continues by itself (%v)", full)
 }
 
-// isFull reports whether the disk is full, or may be: another error of the operating system says that something else is wrong.
+// isFull reports whether the disk is full, or may be. Only another error of the operating system shows that it is not.
 func isFull(err error) bool {
 	var errno syscall.Errno
 	return !errors.As(err, &errno) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows"
 }
 
-// snapshot asks for a snapshot, which makes the log shorter, even if none is due: an operator need not do it. Its record finds
-// room in the log, because mailbox.receive holds entries back meanwhile.
+// snapshot requests a snapshot, even if none is due, so that the log becomes shorter without an operator. The snapshot's
+// record finds room in the log, because mailbox.receive holds entries back meanwhile.
 func (w *roomWatch) snapshot() {
 	n := w.node
 	w.asks.Store(true)
@@ -102,21 +103,22 @@ func (w *roomWatch) snapshot() {
 		defer w.asks.Store(false)
 		ctx, cancel := n.context()
 		defer cancel(nil)
-		_, _ = n.Snapshot(ctx) // Status says why none was taken
+		_, _ = n.Snapshot(ctx) // Status shows the error
 	})
 }
 
-func (w *roomWatch) look() {
+// check looks whether the log has room, and does what a full disk needs.
+func (w *roomWatch) check() {
 	n := w.node
 	full, was := n.lacksRoom(), w.trouble.get()
 	if full == nil {
-		n.mailbox.roomy()
+		n.mailbox.releaseHeld()
 	}
 	if n.files != nil && !w.asks.Load() && w.shorten.Due(n.now().Mono, full != nil && isFull(full), n.counters.bytesWritten.Load(), shortenBytes) {
 		w.snapshot()
 	}
 	if w.trouble.set(full) {
-		message := "the disk has no room for more entries of the log: make room, and this member goes on by itself"
+		message := "the disk has no room for more entries of the log: make room, and this member continues by itself"
 		if !isFull(full) {
 			message = "this member cannot make room for more entries of the log"
 		}
@@ -129,11 +131,11 @@ func (w *roomWatch) look() {
 		return
 	}
 	members, _ := n.members.load()
-	to := w.handOver.Target(n.now().Mono, n.cfg.ID, &members.now.Configuration, n.cfg.ElectionTimeout)
+	to := w.transfer.Target(n.now().Mono, n.cfg.ID, &members.now.Configuration, n.cfg.ElectionTimeout)
 	if to == "" {
 		return
 	}
-	if _, err := n.requests.transfer(to); err == nil { // nobody waits for its outcome: the next look sees it
-		n.logger.log(hclog.Info, "without room on its disk, this member asks another one to lead", "to", string(to))
+	if _, err := n.requests.transfer(to); err == nil { // nobody waits for its outcome: the next check sees it
+		n.logger.log(hclog.Info, "this member has no room on its disk, and transfers leadership", "to", string(to))
 	}
 }

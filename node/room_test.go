@@ -20,7 +20,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// crowded is a store whose disk is full now and then. Its writes wait if they find no room, until it is given up.
+// crowded is a store whose disk is full at times. A write without room waits until there is room, or until GiveUp.
 type crowded struct {
 	raft.Storage
 	mu    sync.Mutex
@@ -58,10 +58,10 @@ func (s *crowded) Write(w raft.StorageWrite) error {
 	return s.Storage.Write(w)
 }
 
-// errBroken is what set is told if Room is to panic.
+// errBroken is the error with which set makes Room panic.
 var errBroken = errors.New("broken")
 
-// onCrowdedDisks starts that many members, and returns their disks.
+// onCrowdedDisks starts so many members, and returns their disks.
 func onCrowdedDisks(t *testing.T, members int) (disks map[raft.NodeID]*crowded, c *rafttest.Cluster) {
 	disks = map[raft.NodeID]*crowded{}
 	var mu sync.Mutex
@@ -74,8 +74,8 @@ func onCrowdedDisks(t *testing.T, members int) (disks map[raft.NodeID]*crowded, 
 	return disks, c
 }
 
-// A leader whose disk has no room refuses proposals, as long as that lasts. If there is nobody to whom it could hand over,
-// it goes on to lead and to answer reads.
+// A leader refuses proposals while its disk has no room. If there is no other voter to transfer leadership to, it continues
+// to lead and to answer reads.
 func TestPropose_WithoutRoomOnTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disks, c := onCrowdedDisks(t, 1)
@@ -92,7 +92,7 @@ func TestPropose_WithoutRoomOnTheDisk(t *testing.T) {
 		_, err = leader.ReadIndex(t.Context())
 		require.NoError(t, err)
 		c.Await("it says so", func() bool { return leader.Metrics().NoRoom })
-		assert.Contains(t, leader.Status().Members[0].Problem, "no room for more entries of the log: make room, and it goes on by itself")
+		assert.Contains(t, leader.Status().Members[0].Problem, "no room for more entries of the log: make room, and it continues by itself")
 		assert.Contains(t, leader.Status().LeaderReason, "it refuses proposals")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -106,7 +106,7 @@ func TestPropose_WithoutRoomOnTheDisk(t *testing.T) {
 	})
 }
 
-// A write that waits for room does not hold up the end of its node.
+// A write that waits for room does not delay Close.
 func TestClose_WhileAWriteWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disks, c := onCrowdedDisks(t, 3)
@@ -118,7 +118,7 @@ func TestClose_WhileAWriteWaitsForRoom(t *testing.T) {
 	})
 }
 
-// patient is a storage whose Write may wait, although it does not know about room, as that of a Bolt.
+// patient is a storage whose Write may wait although it is no RoomStorage, like storage.Bolt.
 type patient struct {
 	raft.Storage
 	crowded *crowded
@@ -151,7 +151,7 @@ type crowdedSnapshots struct {
 func (s crowdedSnapshots) Room() error { return s.crowded.Room() }
 func (s crowdedSnapshots) GiveUp()     { s.crowded.GiveUp() }
 
-// A log without room is made shorter by a snapshot, although none is due.
+// A log without room is shortened by a snapshot, although none is due.
 func TestSnapshot_IsTakenForALogWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &crowded{done: make(chan struct{})}
@@ -169,7 +169,8 @@ func TestSnapshot_IsTakenForALogWithoutRoom(t *testing.T) {
 	})
 }
 
-// nearlyFull is a storage with room for so many more bytes of entries, until the record of a snapshot makes room. Writes without room wait.
+// nearlyFull is a storage with room for a given number of bytes of entries. The record of a snapshot makes room again.
+// Writes without room wait.
 type nearlyFull struct {
 	raft.SnapshotStorage
 	mu    sync.Mutex
@@ -224,7 +225,7 @@ func (s *nearlyFull) Write(w raft.StorageWrite) error {
 	return s.SnapshotStorage.Write(w)
 }
 
-// onANearlyFullDisk starts three members, and returns a follower with the disk that it has.
+// onANearlyFullDisk starts three members, and returns a follower and its disk.
 func onANearlyFullDisk(t *testing.T) (*rafttest.Cluster, *node.Node, *nearlyFull) {
 	disks := map[raft.NodeID]*nearlyFull{}
 	var mu sync.Mutex
@@ -241,8 +242,8 @@ func onANearlyFullDisk(t *testing.T) (*rafttest.Cluster, *node.Node, *nearlyFull
 	return c, follower, disks[follower.Status().ID]
 }
 
-// Entries do not fill the room that is left before the record of the snapshot that makes more: it is written behind them. It
-// does not matter how long the snapshot takes, nor that the first one failed.
+// The entries that are written before the record of a snapshot must leave room for that record, which makes more room. This
+// must hold for a slow snapshot, and also if the first snapshot failed.
 func TestSnapshot_IsRecordedBeforeTheRoomIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, follower, disk := onANearlyFullDisk(t)
@@ -293,8 +294,8 @@ func TestPropose_TakesSomeEntriesOfEachLeaderOnAFullDisk(t *testing.T) {
 	})
 }
 
-// A leader whose disk has no room hands over, from one member without room to the next, until the leader has room. No
-// member ends, and when there is room they all go on.
+// Members without room transfer leadership from one to the next, until it reaches a member with room. No member ends, and
+// all of them continue when there is room.
 func TestPropose_AnotherDiskHasRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disks, c := onCrowdedDisks(t, 3)
@@ -330,7 +331,7 @@ func TestPropose_AnotherDiskHasRoom(t *testing.T) {
 	})
 }
 
-// A storage that panics when it is asked for room does not take the process with it.
+// A panic of RoomStorage.Room does not end the process.
 func TestPropose_WhereRoomPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disks, c := onCrowdedDisks(t, 1)
@@ -341,7 +342,7 @@ func TestPropose_WhereRoomPanics(t *testing.T) {
 	})
 }
 
-// A leader does not count voters that cannot take its entries, though they answer its heartbeats.
+// A leader does not count voters that cannot take its entries, although they answer its heartbeats.
 func TestTolerance_DoesNotCountVotersWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disks, c := onCrowdedDisks(t, 3)
@@ -368,8 +369,8 @@ func TestTolerance_DoesNotCountVotersWithoutRoom(t *testing.T) {
 	})
 }
 
-// While no disk has room, leadership goes around. That says nothing of the election timeout.
-func TestStatus_ALeadershipThatIsHandedOverForRoomIsNotLost(t *testing.T) {
+// While no disk has room, leadership moves from member to member. That does not mean that the election timeout is too short.
+func TestStatus_ATransferForWantOfRoomIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disks, c := onCrowdedDisks(t, 3)
 		propose(t, c.Leader(), "a")
@@ -385,7 +386,7 @@ func TestStatus_ALeadershipThatIsHandedOverForRoomIsNotLost(t *testing.T) {
 	})
 }
 
-// ofSize is a storage on a disk of that many bytes, of which it takes some.
+// ofSize is a storage on a disk of a given size, of which it uses a part.
 type ofSize struct {
 	raft.SnapshotStorage
 	size *atomic.Int64 // negative: nobody knows
@@ -400,7 +401,7 @@ func (s ofSize) DiskBytes() (used, free int64, err error) {
 	return takenOfIt, s.size.Load() - takenOfIt, nil
 }
 
-// A disk below the documented size is told at the start, and again when a snapshot shows that it is too small now.
+// A disk below the documented size is reported at the start, and again when a snapshot shows that it has become too small.
 func TestStatus_ASmallDisk(t *testing.T) {
 	const documented = 64<<20 + 128<<20
 	for _, row := range []struct {

@@ -14,13 +14,13 @@ import (
 const (
 	// sendBatchMax bounds the messages of one Transport.Send.
 	sendBatchMax = 256
-	// sendersMax bounds the peers that have senders: the members of a configuration and as
-	// many that are being added or removed.
+	// sendersMax bounds the peers that have senders: the members of a configuration, and as many that are being added or
+	// removed.
 	sendersMax = 2 * raft.MembersMax
 )
 
-// senders holds one sender for each peer and lane. Messages of a peer that no configuration names yet are
-// answered, too, since it may already be a voter: its senders start with the first message to it.
+// senders holds one sender for each peer and lane. A peer's senders start with the first message to it. A peer that no
+// configuration names here is also answered, since it may already be a voter.
 type senders struct {
 	node *Node
 
@@ -33,7 +33,7 @@ func newSenders(n *Node) *senders {
 	return &senders{node: n, peers: make(map[raft.Peer]*[2]*sender)}
 }
 
-// send queues the messages. It is called by the loop and by the writer, and never blocks.
+// send queues the messages. It never blocks. The loop and the writer call it.
 func (s *senders) send(messages []raft.Message) {
 	if len(messages) == 0 {
 		return
@@ -88,7 +88,7 @@ func (s *senders) retain(keep func(raft.Peer) bool) {
 	}
 }
 
-// close ends all senders. Their goroutines return once their pending Transport.Send does.
+// close ends all senders. Each goroutine returns once its pending Transport.Send has returned.
 func (s *senders) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,8 +116,8 @@ func (s *senders) depth() int {
 	return n
 }
 
-// sender is one goroutine that moves messages from a bounded queue to one connection. It fills in the
-// entries of appends, off the loop, and merges what waits.
+// sender is a goroutine that moves messages from a bounded queue to one connection. It merges waiting appends and fills
+// in their entries, so that the loop need not.
 type sender struct {
 	node *Node
 	to   raft.Peer
@@ -160,7 +160,7 @@ func (s *sender) run() {
 	}
 }
 
-// take takes the first messages of the queue, or none if the sender is to end.
+// take takes the first messages of the queue; none if the sender is ending.
 func (s *sender) take() []raft.Message {
 	select {
 	case <-s.stop:
@@ -175,11 +175,11 @@ func (s *sender) take() []raft.Message {
 	return taken
 }
 
-// deliver sends the messages in order, in batches of about AppendBytesMax. No append is larger than the peer has said that it
-// takes: the peer would close both connections, again and again.
+// deliver sends the messages in order, in batches of about AppendBytesMax. No append exceeds the limit that the peer has
+// announced: the peer would close both connections, again and again.
 func (s *sender) deliver(taken []raft.Message) {
-	said, _ := s.node.identity.spokenBy(s.to)
-	most, takes := s.node.cfg.AppendBytesMax, s.node.carriedTo(said.settings)
+	said, _ := s.node.identity.announcedBy(s.to)
+	most, takes := s.node.cfg.AppendBytesMax, s.node.appendLimitTo(said.settings)
 	batch, bytes := make([]raft.Message, 0, len(taken)), 0
 	s.node.entries.Deliver(taken, most, takes, func(m raft.Message) {
 		batch = append(batch, m)
@@ -192,8 +192,8 @@ func (s *sender) deliver(taken []raft.Message) {
 	s.flush(batch)
 }
 
-// unfilled reports an append whose entries no longer exist, or whose first entry is too large for the peer. If they exist but
-// cannot be read, the node ends.
+// unfilled drops an append whose entries no longer exist, or whose first entry is too large for the peer. If the entries
+// exist but cannot be read, it ends the node.
 func (s *sender) unfilled(m raft.Message, err error) {
 	counter := &s.node.counters.droppedStale
 	switch {
@@ -220,7 +220,7 @@ func (s *sender) flush(batch []raft.Message) {
 	}
 }
 
-// dropped counts a message that did not leave, and reports it to the core if it was an append. why is nil if its queue was
+// dropped counts a message that did not leave, and reports it to the core if it is an append. why is nil if the queue was
 // full.
 func (n *Node) dropped(m raft.Message, counter *atomic.Uint64, why error) {
 	counter.Add(1)

@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// wire is a transport that records what it is given.
+// wire is a transport that records the messages that it gets.
 type wire struct {
 	raft.Transport // nil: nothing else is called
 	mu             sync.Mutex
@@ -117,7 +117,7 @@ func TestSender_FillsAppendsFromStorageAndLogCache(t *testing.T) {
 		{"from the storage", 1 << 20, []raft.Message{appendOf(0, 6)}, []raft.Span{{After: 0, Last: 6}}},
 		{"from both: cut where the cache begins", 1 << 20, []raft.Message{appendOf(4, 10)}, []raft.Span{{After: 4, Last: 6}, {After: 6, Last: 10}}},
 		{"without entries", 1 << 20, []raft.Message{appendOf(5, 5)}, []raft.Span{{After: 5, Last: 5}}},
-		{"joined if one goes on where the other ends", 1 << 20, []raft.Message{appendOf(6, 8), appendOf(8, 10)}, []raft.Span{{After: 6, Last: 10}}},
+		{"joined if one follows the other", 1 << 20, []raft.Message{appendOf(6, 8), appendOf(8, 10)}, []raft.Span{{After: 6, Last: 10}}},
 		{"not joined over a gap", 1 << 20, []raft.Message{appendOf(6, 7), appendOf(8, 10)}, []raft.Span{{After: 6, Last: 7}, {After: 8, Last: 10}}},
 		{"cut to the bytes of one message", 2 * size, []raft.Message{appendOf(6, 9), appendOf(9, 10)}, []raft.Span{{After: 6, Last: 8}, {After: 8, Last: 10}}},
 		{"at least one entry, whatever its size", 1, []raft.Message{appendOf(8, 10)}, []raft.Span{{After: 8, Last: 9}, {After: 9, Last: 10}}},

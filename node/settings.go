@@ -10,12 +10,13 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// SettingDifference is a setting that should be the same on all members, and in which a member differs from this one.
+// SettingDifference is a setting that should be the same on all members, and differs between another member and this
+// one.
 type SettingDifference struct {
-	Setting string // "election timeout"
-	Here    string // the value of this member
-	There   string // the value of the other member
-	Effect  string // what comes of the difference, and what to do
+	Setting string // name, as "election timeout"
+	Here    string // value of this member
+	There   string // value of the other member
+	Effect  string // effect of the difference, and what to do
 }
 
 // String returns the difference as a sentence.
@@ -23,14 +24,14 @@ func (d SettingDifference) String() string {
 	return fmt.Sprintf("its %s is %s, and this member's %s: %s", d.Setting, d.There, d.Here, d.Effect)
 }
 
-// settings is what a member says of its settings whenever a connection is made, as far as others need them or they should be
+// settings are the settings that a member announces on each new connection: other members need them, or they should be
 // the same on all members.
 type settings struct {
 	electionTimeout time.Duration
-	appendBytesMax  int // of the records in one append to it; 0: as many as any Config allows
-	commandBytesMax int // 0: its release does not say
+	appendBytesMax  int // bytes of records that it takes in one append; 0: any Config fits
+	commandBytesMax int // 0: its release does not announce it
 	noSnapshots     bool
-	protocol        uint16 // that the connection speaks; 0: the transport does not say
+	protocol        uint16 // version that the connection speaks; 0: the transport does not report it
 }
 
 // compared lists the settings that should be the same on all members. A value is "" if it is not known.
@@ -45,16 +46,16 @@ var compared = []struct {
 		"whether a command is too large depends on who leads: set the same Config.CommandBytesMax on all members"},
 	{"limit of an append", func(s settings) string {
 		if s.commandBytesMax == 0 {
-			return "" // an earlier release, which does not say
+			return "" // an earlier release, which does not announce it
 		}
 		return cmp.Or(known(s.appendBytesMax), "none")
 	},
 		"a command that is too large for one member is refused, and a member for which an entry is too large is sent a snapshot: " +
 			"set the same transport.Options.FrameBytesMax on all members"},
 	{"snapshot support", func(s settings) string { return map[bool]string{true: "no", false: "yes"}[s.noSnapshots] },
-		"a member whose store keeps no snapshots can neither send nor take one, which a member that is far behind needs: use a store that keeps them"},
+		"a member that is far behind needs a snapshot, and a member whose store keeps none can neither send nor receive it: use a store that keeps snapshots"},
 	{"protocol", func(s settings) string { return known(s.protocol) },
-		"what the older one does not know waits until it is upgraded"},
+		"features that the older protocol lacks wait until that member is upgraded"},
 }
 
 // known returns a value as text, "" if it is zero.
@@ -65,7 +66,7 @@ func known[T comparable](v T) string {
 	return fmt.Sprint(v)
 }
 
-// differences returns in what another member differs from this one.
+// differences returns the settings in which another member differs from this one.
 func (here settings) differences(there settings) (all []SettingDifference) {
 	for _, c := range compared {
 		if own, other := c.value(here), c.value(there); own != other && own != "" && other != "" {
@@ -75,52 +76,53 @@ func (here settings) differences(there settings) (all []SettingDifference) {
 	return all
 }
 
-// settings returns this member's own.
+// settings returns this member's own settings.
 func (n *Node) settings() settings {
 	return settings{n.cfg.ElectionTimeout, n.appendBytesMax, n.cfg.CommandBytesMax, n.files == nil, raft.ProtocolMembership}
 }
 
-// settingsIn returns those that a peer has said.
+// settingsIn returns the settings that a peer has announced.
 func settingsIn(h raft.Hello) settings {
 	return settings{h.ElectionTimeout, h.AppendBytesMax, h.CommandBytesMax, h.NoSnapshots, h.Protocol}
 }
 
-// appendAnyMax is the size of the largest append that any Config allows. A transport that carries it has no limit that
-// matters.
+// appendAnyMax is the size of the largest append that any Config allows. For a transport that carries so much, there is
+// no limit.
 const appendAnyMax = raft.EntryDataBytesMax + raft.RecordOverheadBytes
 
-// carried returns what a transport carries in one append; 0: as much as any Config allows.
-func carried(t raft.Transport) int {
+// appendLimitOf returns how many bytes of records a transport carries in one append; 0: any Config fits.
+func appendLimitOf(t raft.Transport) int {
 	if most := t.AppendBytesMax(); most < appendAnyMax {
 		return most
 	}
 	return 0
 }
 
-// carriedTo returns how many bytes of records one append to a peer carries, by what the peer has said and by what this
-// member's own transport carries; 0: as many as any Config allows.
-func (n *Node) carriedTo(peer settings) int {
+// appendLimitTo returns how many bytes of records one append to a peer may carry: the smaller limit of the peer and of
+// this member's transport; 0: any Config fits.
+func (n *Node) appendLimitTo(peer settings) int {
 	if least := min(n.appendBytesMax, peer.appendBytesMax); least > 0 {
 		return least
 	}
 	return max(n.appendBytesMax, peer.appendBytesMax) // one of them has no limit
 }
 
-// speech is what the last connection to a peer has shown of its release and its settings.
-type speech struct {
+// announcement is the release and the settings that a peer announced on its last connection.
+type announcement struct {
 	release       string
 	settings      settings
 	uninitialized bool
 }
 
-// speaks remembers what a connection has shown, and returns the differences that the one before has not shown. i.mu is held.
-func (i *identity) speaks(h raft.Hello) (begun []SettingDifference) {
-	before, known := i.spoken[h.From]
-	if !known && len(i.spoken) >= strangersMax {
+// noteAnnounced remembers a peer's announcement, and returns the differences that its previous one did not have. i.mu is
+// held.
+func (i *identity) noteAnnounced(h raft.Hello) (begun []SettingDifference) {
+	before, known := i.announced[h.From]
+	if !known && len(i.announced) >= strangersMax {
 		return nil
 	}
-	now, own := speech{h.Release, settingsIn(h), h.Uninitialized()}, i.node.settings()
-	i.spoken[h.From] = now
+	now, own := announcement{h.Release, settingsIn(h), h.Uninitialized()}, i.node.settings()
+	i.announced[h.From] = now
 	was := make(map[string]bool)
 	if known {
 		for _, d := range own.differences(before.settings) {
@@ -135,15 +137,15 @@ func (i *identity) speaks(h raft.Hello) (begun []SettingDifference) {
 	return begun
 }
 
-// spokenBy returns what the last connection to a member has shown, and whether there was one.
-func (i *identity) spokenBy(p raft.Peer) (speech, bool) {
+// announcedBy returns the last announcement of a peer; false: there was none.
+func (i *identity) announcedBy(p raft.Peer) (announcement, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	s, known := i.spoken[p]
+	s, known := i.announced[p]
 	return s, known
 }
 
-// reportDifferences logs that settings of a member differ from now on.
+// reportDifferences logs new differences between the settings of a member and this one.
 func (n *Node) reportDifferences(member raft.NodeID, begun []SettingDifference) {
 	for _, d := range begun {
 		n.logger.log(hclog.Warn, "a setting of a member differs from this member's", "member", member, "setting", d.Setting,
@@ -157,20 +159,20 @@ func (i *identity) differing() (members int) {
 	defer i.mu.Unlock()
 	own := i.node.settings()
 	for _, m := range i.known().Members {
-		if s, known := i.spoken[m.Peer()]; known && len(own.differences(s.settings)) > 0 {
+		if s, known := i.announced[m.Peer()]; known && len(own.differences(s.settings)) > 0 {
 			members++
 		}
 	}
 	return members
 }
 
-// addSpoken adds what a member's last connection has shown.
-func (n *Node) addSpoken(m *MemberStatus) {
-	said, known := n.identity.spokenBy(m.Peer())
+// addAnnounced adds a member's last announcement to its status.
+func (n *Node) addAnnounced(m *MemberStatus) {
+	said, known := n.identity.announcedBy(m.Peer())
 	if !known {
 		return
 	}
-	m.settings, m.carried = said.settings, n.carriedTo(said.settings)
+	m.settings, m.appendLimit = said.settings, n.appendLimitTo(said.settings)
 	m.Protocol, m.Release = said.settings.protocol, said.release
 	m.Differs = n.settings().differences(said.settings)
 }
@@ -181,9 +183,9 @@ func (m *MemberStatus) oversized() string {
 		return ""
 	}
 	whose := "its"
-	if m.carried != m.settings.appendBytesMax {
+	if m.appendLimit != m.settings.appendBytesMax {
 		whose = "this member's"
 	}
 	return fmt.Sprintf("entry %v takes %d bytes, and an append to it carries %d (%s transport.Options.FrameBytesMax)",
-		m.progress.Oversized, m.progress.OversizedBytes, m.carried, whose)
+		m.progress.Oversized, m.progress.OversizedBytes, m.appendLimit, whose)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A leader says of a member for which an entry is too large which entry and which limit that are, and what stands in the way.
+// If an entry is too large for a member, the leader's status names the entry and the limit, and what prevents a snapshot.
 func TestStatus_SaysWhatIsTooLargeForAMember(t *testing.T) {
 	const begin = "entry 9@4 takes 5000 bytes, and an append to it carries 1000 (its transport.Options.FrameBytesMax): " +
 		"it needs a snapshot instead, and "
@@ -24,7 +24,7 @@ func TestStatus_SaysWhatIsTooLargeForAMember(t *testing.T) {
 			s.Snapshot.Sending = &Transfer{Peer: "n2", Done: 1 << 10, Total: 2 << 10}
 		}, begin + "is sent a snapshot: 1 of 2 KiB"},
 		{"the entry is not committed", func(s *Status, _ *MemberStatus) { s.Commit = 8 },
-			begin + "the entry is not committed yet: if that needs it, raise that limit and restart the member that has it"},
+			begin + "the entry is not committed yet: if the commit needs this member, raise that limit and restart the member that has it"},
 		{"this member keeps none", func(s *Status, _ *MemberStatus) { s.Snapshot.Unsupported = "none here" },
 			begin + "this member has no snapshot to send: raise that limit and restart the member that has it"},
 		{"it keeps none", func(_ *Status, m *MemberStatus) { m.settings.noSnapshots = true },
@@ -37,7 +37,7 @@ func TestStatus_SaysWhatIsTooLargeForAMember(t *testing.T) {
 	} {
 		s := Status{Commit: 9}
 		m := MemberStatus{
-			Member: raft.Member{ID: "n2"}, State: "snapshot", carried: 1000, settings: settings{appendBytesMax: 1000},
+			Member: raft.Member{ID: "n2"}, State: "snapshot", appendLimit: 1000, settings: settings{appendBytesMax: 1000},
 			progress: &raft.PeerProgress{Oversized: raft.EntryID{Term: 4, Index: 9}, OversizedBytes: 5000},
 		}
 		row.change(&s, &m)
@@ -47,11 +47,11 @@ func TestStatus_SaysWhatIsTooLargeForAMember(t *testing.T) {
 
 func TestSettings_WhatIsNotKnownDoesNotDiffer(t *testing.T) {
 	here := settings{electionTimeout: time.Second, commandBytesMax: 1 << 20, protocol: 3}
-	earlier := settings{electionTimeout: time.Second, protocol: 3} // of a release that tells no more
+	earlier := settings{electionTimeout: time.Second, protocol: 3} // of a release that announces no more
 	expect.Empty(t, here.differences(earlier))
 	expect.Empty(t, here.differences(here))
 	here.appendBytesMax = 1000
-	expect.Empty(t, here.differences(earlier), "an earlier release does not tell its limit")
+	expect.Empty(t, here.differences(earlier), "an earlier release does not announce its limit")
 	for i, change := range []func(*settings){
 		func(s *settings) { s.electionTimeout++ }, func(s *settings) { s.commandBytesMax++ },
 		func(s *settings) { s.appendBytesMax++ }, func(s *settings) { s.noSnapshots = true }, func(s *settings) { s.protocol = 2 },
@@ -66,6 +66,6 @@ func TestSettings_WhatIsNotKnownDoesNotDiffer(t *testing.T) {
 func TestSettings_BothLimitsOfAnAppendHold(t *testing.T) {
 	for _, row := range []struct{ own, says, want int }{{0, 0, 0}, {5, 0, 5}, {0, 7, 7}, {5, 7, 5}, {7, 5, 5}} {
 		n := &Node{appendBytesMax: row.own}
-		expect.Equal(t, row.want, n.carriedTo(settings{appendBytesMax: row.says}), "%+v", row)
+		expect.Equal(t, row.want, n.appendLimitTo(settings{appendBytesMax: row.says}), "%+v", row)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// differing returns the settings in which a member differs, as another one sees it.
+// differing returns the settings in which a member differs, as seen from another one.
 func differing(n *node.Node, member raft.NodeID) (settings []string) {
 	for _, m := range n.Status().Members {
 		for _, d := range m.Differs {
@@ -28,7 +28,7 @@ func differing(n *node.Node, member raft.NodeID) (settings []string) {
 	return settings
 }
 
-// One member comes back with a small limit of what it receives, after an entry that is larger was committed without it.
+// One member comes back with a small receive limit, after a larger entry was committed without it.
 func TestLoopback_WhatIsTooLargeForOneMember(t *testing.T) {
 	const frame = 128 << 10
 	l := newLoopback(t, 3)
@@ -73,14 +73,14 @@ func TestLoopback_WhatIsTooLargeForOneMember(t *testing.T) {
 	assert.Equal(t, 4, strings.Count(l.logs[small].String(), "a setting of a member differs"), "two of each")
 }
 
-func TestSettings_ADifferenceIsToldOnBothSidesAndLoggedOnce(t *testing.T) {
+func TestSettings_ADifferenceIsShownOnBothSidesAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs := map[raft.NodeID]*lockedBuffer{"n1": {}, "n2": {}, "n3": {}}
 		timeouts := map[raft.NodeID]time.Duration{"n1": time.Second, "n2": time.Second, "n3": 2 * time.Second}
 		c := startAll(t, rafttest.Options{Members: 3, NewFSM: newJournal, Configure: func(cfg *node.Config) {
 			cfg.ElectionTimeout, cfg.Logger = timeouts[cfg.ID], hclog.New(&hclog.LoggerOptions{Output: logs[cfg.ID]})
 		}})
-		told := func() (lines [3]int) {
+		logged := func() (lines [3]int) {
 			for i, id := range c.IDs() {
 				lines[i] = strings.Count(logs[id].String(), "a setting of a member differs")
 			}
@@ -92,7 +92,7 @@ func TestSettings_ADifferenceIsToldOnBothSidesAndLoggedOnce(t *testing.T) {
 		assert.Equal(t, []string{"election timeout 1s, not 2s"}, differing(c.Node("n3"), "n1"))
 		assert.Empty(t, differing(c.Node("n1"), "n2"))
 		assert.Equal(t, 1, c.Node("n2").Metrics().SettingsDiffer)
-		c.Await("both sides say it", func() bool { return told() == [3]int{1, 1, 2} })
+		c.Await("both sides say it", func() bool { return logged() == [3]int{1, 1, 2} })
 
 		c.Isolate("n3")
 		time.Sleep(20 * time.Second)
@@ -100,7 +100,7 @@ func TestSettings_ADifferenceIsToldOnBothSidesAndLoggedOnce(t *testing.T) {
 		c.Converge()
 		c.Restart("n3")
 		c.Converge()
-		c.Await("only n3, which was started anew, says it again", func() bool { return told() == [3]int{1, 1, 4} })
+		c.Await("only n3, which was started anew, says it again", func() bool { return logged() == [3]int{1, 1, 4} })
 
 		timeouts["n3"] = time.Second
 		c.Restart("n3")
@@ -110,12 +110,13 @@ func TestSettings_ADifferenceIsToldOnBothSidesAndLoggedOnce(t *testing.T) {
 		timeouts["n3"] = 3 * time.Second
 		c.Restart("n3")
 		c.Converge()
-		c.Await("it has begun again", func() bool { return told() == [3]int{2, 2, 6} })
+		c.Await("it has begun again", func() bool { return logged() == [3]int{2, 2, 6} })
 	})
 }
 
-// A member that takes no snapshots cannot be brought what is too large for it: the status names it, the entry and the setting.
-func TestLoopback_WhatIsTooLargeForAMemberWithoutSnapshotsIsTold(t *testing.T) {
+// A member without snapshots cannot get an entry that is too large for it: the status names the member, the entry and the
+// setting.
+func TestLoopback_WhatIsTooLargeForAMemberWithoutSnapshotsIsShown(t *testing.T) {
 	const frame = 128 << 10
 	l := newLoopback(t, 3)
 	l.plain = map[int]bool{2: true}

@@ -6,8 +6,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// signal wakes the one goroutine that receives from it. A signal that is sent while the goroutine is busy waits for it,
-// and several sent meanwhile arrive as one, so the goroutine must look at everything that may have changed.
+// signal wakes the one goroutine that receives from it. If the goroutine is busy, the signal waits, and several signals
+// become one. So the goroutine must look at everything that may have changed.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -20,7 +20,7 @@ func (s signal) wake() {
 	}
 }
 
-// serve calls advance whenever the signal is sent, and at the time that advance returned last, until the node stops.
+// serve calls advance whenever the signal is sent, and at the time that advance last returned, until the node stops.
 func (n *Node) serve(s signal, advance func() (wake raft.Time)) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Slog adapts a *slog.Logger to Config.Logger. hclog's Trace becomes a level below slog.LevelDebug. The slog
-// handler decides its level: SetLevel does nothing.
+// Slog adapts a *slog.Logger to Config.Logger. hclog's Trace becomes a level below slog.LevelDebug. The handler of l
+// decides which levels are logged: SetLevel does nothing.
 func Slog(l *slog.Logger) hclog.Logger { return &slogLogger{base: l, logger: l} }
 
 const slogTrace = slog.LevelDebug - 4

@@ -14,11 +14,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Snapshot takes a snapshot of what this member has applied, unless a recorded one covers it already, and returns the
-// last entry that the newest snapshot covers once that snapshot is durable. In either case it then drops the entries of the log that the
-// snapshot covers, but for Limits.SnapshotTailBytes of the newest ones and, on a leader, what followers need next
-// (Limits.SnapshotHoldBytes): a log that is shorter than the tail stays as it is. Nobody needs to call it: the node takes
-// snapshots by itself (see Config.Limits). ctx ends the wait alone. Any member may be asked.
+// Snapshot takes a snapshot of everything that this member has applied, unless a recorded snapshot already covers it. It
+// returns once the newest snapshot is durable, with the last entry that it covers. It also drops the covered entries
+// from the log, except the newest Limits.SnapshotTailBytes and, on a leader, the entries that followers need next
+// (Limits.SnapshotHoldBytes). No program needs to call it: the node takes snapshots by itself (see Config.Limits). Any
+// member can take one. ctx ends only the wait.
 //
 // It fails with ErrSnapshotUnsupported if the storage is not a SnapshotStorage. Other errors are *SnapshotError (the
 // snapshot was not taken), ErrOverloaded, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err().
@@ -37,7 +37,7 @@ func (n *Node) Snapshot(ctx context.Context) (raft.EntryID, error) {
 	return raft.EntryID{Term: o.result.Term, Index: o.result.Index}, o.err
 }
 
-// keepSnapshots carries out what an Output says about snapshots, but for the streams to end.
+// keepSnapshots carries out the parts of an Output about snapshots, except Keep.Stop, which process has carried out.
 func (n *Node) keepSnapshots(out raft.Output) {
 	if out.Restore != nil {
 		n.counters.committed.Store(uint64(out.Restore.ID.Index))
@@ -60,8 +60,8 @@ func (n *Node) keepSnapshots(out raft.Output) {
 // withinFSM reports whether the caller is in a call of the FSM, in a function of Read, or in a method of a frozen state.
 func (n *Node) withinFSM() bool { return n.fsmCalls.within() || n.taker.within() }
 
-// take freezes the state, whose last entry is that of the take, and lets the taker write it while the applier goes on.
-// An error of Snapshot does not end the node: the state is whole.
+// take freezes the state at the entry of the take, and lets the taker write it while the applier continues. An error of
+// FSM.Snapshot does not end the node: the state is intact.
 func (a *applier) take(t raft.Take) error {
 	if a.at != t.ID {
 		return &raft.InvariantError{Rule: "a snapshot is taken at the entry that the core named",
@@ -104,29 +104,30 @@ func (a *applier) take(t raft.Take) error {
 	return nil
 }
 
-// takeBySync makes a DurableFSM sync instead: the log is no longer needed up to the entry that the FSM reports.
+// takeBySync has a DurableFSM sync, instead of taking a snapshot. The log is then no longer needed up to the entry that
+// the FSM reports.
 func (a *applier) takeBySync(t raft.Take) error {
 	began := time.Now()
 	if err := a.syncTo(t.ID); err != nil {
 		return err
 	}
 	a.node.counters.freezeSeconds.observe(int64(time.Since(began)))
-	a.node.taker.synced(t, a.told, time.Since(began))
+	a.node.taker.synced(t, a.given, time.Since(began))
 	return nil
 }
 
-// synced records that a DurableFSM has synced, and reports up to told.
-func (k *taker) synced(t raft.Take, told raft.EntryID, took time.Duration) {
+// synced records that a DurableFSM has synced up to an entry, and reports that to the core.
+func (k *taker) synced(t raft.Take, upTo raft.EntryID, took time.Duration) {
 	k.mu.Lock()
 	k.last = snapshotRecord{at: time.Now(), took: took}
 	k.mu.Unlock()
 	k.node.counters.snapshots.taken.Add(1)
 	s := raft.Snapshot{Base: t.Base}
-	s.ID = told
+	s.ID = upTo
 	k.report(raft.SnapshotTaken{Take: t.ID, Snapshot: s})
 }
 
-// syncTo syncs a DurableFSM, which must then report the last entry that it was told of. For any other FSM it does
+// syncTo syncs a DurableFSM, which must then report the last entry that it was given. For any other FSM it does
 // nothing. id is the last entry applied.
 func (a *applier) syncTo(id raft.EntryID) error {
 	d, ok := a.fsm.(raft.DurableFSM)
@@ -138,8 +139,8 @@ func (a *applier) syncTo(id raft.EntryID) error {
 	}
 	return a.call("Applied", id, func() error {
 		applied, err := d.Applied()
-		if err == nil && applied != a.told {
-			err = fmt.Errorf("after Sync it returns entry %v; the last one that it was given is %v", applied, a.told)
+		if err == nil && applied != a.given {
+			err = fmt.Errorf("after Sync it returns entry %v; the last one that it was given is %v", applied, a.given)
 		}
 		return err
 	})
@@ -147,12 +148,12 @@ func (a *applier) syncTo(id raft.EntryID) error {
 
 var errStillRuns = errors.New("WriteTo or Close of an earlier frozen state has not returned")
 
-// taker writes frozen states into files, one at a time, on a goroutine for each.
+// taker writes frozen states into files, one at a time, each on a new goroutine.
 type taker struct {
 	node *Node
 
 	mu     sync.Mutex
-	taking *taking // nil: none
+	taking *taking // the snapshot that is being taken; nil: none
 	held   *held   // its frozen state, if it is for a stream
 	last   snapshotRecord
 
@@ -162,7 +163,7 @@ type taker struct {
 // snapshotRecord describes the last snapshot that this node took or restored.
 type snapshotRecord struct {
 	bytes int64
-	at    time.Time // when it was complete; zero: this start has not taken it
+	at    time.Time // when it was completed; zero: it was not taken since this start
 	took  time.Duration
 }
 
@@ -172,14 +173,14 @@ type taking struct {
 	began     time.Time
 	goroutine atomic.Uint64
 	written   atomic.Int64
-	size      atomic.Int64 // as announced; -1: not known
-	reported  bool         // the core has been told how it went; guarded by taker.mu, like failed
-	failed    error        // what it was told; nil: it was taken
+	size      atomic.Int64 // announced size in bytes; -1: not known
+	reported  bool         // the result was reported to the core; taker.mu guards this and failed
+	failed    error        // the error that was reported; nil: it was taken
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 }
 
-// begin reserves the taker, unless an earlier snapshot was given up and its methods have not returned.
+// begin reserves the taker. It fails while methods of an earlier, given-up snapshot have not returned.
 func (k *taker) begin(t raft.Take) (*taking, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -194,19 +195,19 @@ func (k *taker) begin(t raft.Take) (*taking, error) {
 	return k.taking, nil
 }
 
-// end frees the taker and tells the core how it went, unless a stall was reported before: the file of a snapshot that
-// was finished nevertheless is deleted.
+// end frees the taker and reports the result to the core, unless a stall was already reported. In that case, the file of
+// a snapshot that was finished nevertheless is deleted.
 func (k *taker) end(t *taking, result raft.SnapshotTaken) {
 	t.cancel(nil)
 	k.mu.Lock()
-	k.taking = nil // before the core hears of it, which may ask for the next one at once
+	k.taking = nil // before the report, since the core may then request the next snapshot at once
 	k.mu.Unlock()
 	if file := result.Snapshot.File; !k.conclude(t, result) && file != (raft.SnapshotID{}) {
 		k.node.receiver.discard([]raft.SnapshotID{file})
 	}
 }
 
-// conclude tells the core how it went, and reports whether it did. Only the first report of a take counts.
+// conclude reports the result to the core, and returns whether it did: only the first result of a take is reported.
 func (k *taker) conclude(t *taking, result raft.SnapshotTaken) bool {
 	k.mu.Lock()
 	first := !t.reported
@@ -221,7 +222,7 @@ func (k *taker) conclude(t *taking, result raft.SnapshotTaken) bool {
 	return first
 }
 
-// note keeps the outcome for Status, counts it and logs it.
+// note counts the result, logs it, and keeps it for Status.
 func (k *taker) note(t *taking, result raft.SnapshotTaken) {
 	n, took := k.node, time.Since(t.began)
 	switch {
@@ -230,7 +231,7 @@ func (k *taker) note(t *taking, result raft.SnapshotTaken) {
 		k.failed(t, result.Err)
 	case t.Hold:
 		k.trouble.set(nil)
-		n.logger.log(hclog.Info, "the state was frozen, to be sent to a member that lags too far", "entry", t.ID.String())
+		n.logger.log(hclog.Info, "the state was frozen for a member that lags too far", "entry", t.ID.String())
 	default:
 		k.trouble.set(nil)
 		k.mu.Lock()
@@ -243,7 +244,7 @@ func (k *taker) note(t *taking, result raft.SnapshotTaken) {
 	}
 }
 
-// failed keeps an error for Status, counts it and, now and then, logs it.
+// failed counts an error, keeps it for Status and, at intervals, logs it.
 func (k *taker) failed(t *taking, err error) {
 	k.node.counters.snapshots.failed.Add(1)
 	if !k.trouble.set(err) {
@@ -265,7 +266,7 @@ func (k *taker) bytes() int64 {
 	return k.last.bytes
 }
 
-// restored records that the FSM has become a snapshot. Its file stays unless the FSM is a DurableFSM.
+// restored records that the FSM was restored from a snapshot. Its file stays unless the FSM is a DurableFSM.
 func (k *taker) restored(bytes int64, durable bool) {
 	if durable {
 		bytes = 0
@@ -276,10 +277,10 @@ func (k *taker) restored(bytes int64, durable bool) {
 	k.node.checkDisk()
 }
 
-// errReplaced is why a snapshot is not finished: one from a leader replaces the state.
+// errReplaced ends a snapshot whose state a snapshot from a leader replaces.
 var errReplaced = errors.New("a snapshot from the leader replaces the state")
 
-// abandon ends a snapshot that nobody needs any more.
+// abandon ends the snapshot that is being taken, because its state is being replaced.
 func (k *taker) abandon() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -300,8 +301,8 @@ func (k *taker) within() bool {
 	return id != 0 && t.goroutine.Load() == id
 }
 
-// run writes the frozen state and closes it. An error or a panic of the FSM's methods does not end the node: the state
-// is whole, and the log keeps everything.
+// run writes the frozen state and closes it. An error or a panic of the FSM's methods does not end the node: the state is
+// intact, and the log keeps all entries.
 func (k *taker) run(t *taking, frozen raft.FSMSnapshot) {
 	t.goroutine.Store(goroutineID())
 	var s raft.Snapshot
@@ -346,15 +347,15 @@ func (k *taker) save(t *taking, frozen raft.FSMSnapshot) (s raft.Snapshot, err e
 	return s, to.Finish(s)
 }
 
-// closeFrozen closes a frozen state. What was written of it is as good if it fails.
+// closeFrozen closes a frozen state. An error does not matter for the bytes that were written.
 func (k *taker) closeFrozen(t *taking, frozen raft.FSMSnapshot) {
 	if err := guarded(frozen.Close); err != nil {
 		k.node.logger.log(hclog.Warn, "a frozen state did not close", "entry", t.ID.String(), "error", err)
 	}
 }
 
-// watchStall gives the snapshot up once the FSM has written nothing for Config.SnapshotStallMax. Its goroutine may go
-// on for as long as it likes; no other snapshot begins meanwhile. The returned function ends the watch.
+// watchStall gives the snapshot up once the FSM has written nothing for Config.SnapshotStallMax. The snapshot's goroutine
+// may continue; no other snapshot begins before it ends. The returned function ends the watch.
 func (k *taker) watchStall(t *taking, w *pacedWriter) (stop func()) {
 	limit := k.node.cfg.SnapshotStallMax
 	timer := time.AfterFunc(limit, func() {
@@ -375,7 +376,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// newSnapshotID draws the name of new bytes.
+// newSnapshotID draws a random name for a new snapshot.
 func newSnapshotID() (id raft.SnapshotID) {
 	crand.Read(id[:]) // never fails
 	return id

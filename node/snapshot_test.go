@@ -127,7 +127,7 @@ func TestSnapshot_AStorageThatKeepsNoneIsSaid(t *testing.T) {
 	})
 }
 
-// A wrapper that hides the methods of snapshots from a node, after another start has recorded one.
+// A wrapper hides the methods of a SnapshotStorage, after an earlier start has recorded a snapshot.
 func TestStart_ASnapshotThatTheStorageCannotOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hides atomic.Bool
@@ -205,7 +205,7 @@ var errAwkward = errors.New("the state machine does not feel like it")
 
 func panics() error { panic("the state machine is beside itself") }
 
-// What goes wrong while a snapshot is taken does not end the node: it keeps its log, says so, and tries again.
+// An error while a snapshot is taken does not end the node: it keeps its log, reports the error, and tries again.
 func TestSnapshot_TroubleWhileOneIsTaken(t *testing.T) {
 	fails := func() error { return errAwkward }
 	hangs := func(ctx context.Context, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }
@@ -323,7 +323,7 @@ func (rottenReader) ReadAt([]byte, int64) (int, error) {
 	return 0, &raft.CorruptError{File: "f.snap", Where: "offset 0", Reason: errors.New("checksum does not match")}
 }
 
-// No second one begins while WriteTo hangs, although its context has ended.
+// No second snapshot begins while WriteTo hangs, although the context of WriteTo has ended.
 func TestSnapshot_OneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		running, most := new(atomic.Int64), new(atomic.Int64)
@@ -399,7 +399,7 @@ func TestSnapshot_IsWrittenAtItsRate(t *testing.T) {
 	})
 }
 
-// cramped is a storage with little room for snapshots, each of which takes as much of it as it has bytes.
+// cramped is a storage with little room for snapshots. Each snapshot takes its size.
 type cramped struct {
 	raft.SnapshotStorage
 	free, begun *atomic.Int64 // bytes, and files
@@ -473,7 +473,7 @@ func TestSnapshot_OfUnknownSizeLeavesRoomForTheLog(t *testing.T) {
 	})
 }
 
-// Restore decides what the member is: if it fails, the member does not serve.
+// A member whose Restore fails has no valid state, so it must not serve.
 func TestRestore_TroubleEndsTheNode(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -534,7 +534,7 @@ func TestRestore_ThatNeverEndsIsSeenInTheStatus(t *testing.T) {
 		time.Sleep(3*time.Minute + time.Second)
 		assert.Equal(t, 3, strings.Count(log.String(), "still being restored"), "a warning each minute")
 		self := n.Status().Members[0]
-		assert.Contains(t, self.Problem, "its state machine is restored from a snapshot, 3m1s so far")
+		assert.Contains(t, self.Problem, "its state machine is being restored from a snapshot, 3m1s so far")
 		restoring := n.Status().Snapshot.Restoring
 		require.NotNil(t, restoring)
 		assert.GreaterOrEqual(t, restoring.Since, time.Minute)
@@ -552,7 +552,7 @@ func (e *endless) Restore(ctx context.Context, _ raft.EntryID, _ io.Reader) erro
 	return ctx.Err()
 }
 
-// What a frozen state cannot wait for is refused, wherever it is called.
+// Methods of the node that would wait for the frozen state are refused within its methods.
 func TestFSM_WithinWriteTo(t *testing.T) {
 	for name, call := range map[string]func(*node.Node) error{
 		"Close":              func(n *node.Node) error { return n.Close() },

@@ -12,43 +12,44 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// SnapshotStatus is what a node knows of its snapshots.
+// SnapshotStatus describes the snapshots of a node.
 type SnapshotStatus struct {
-	Last  raft.EntryID  // the last entry that the newest one covers, or that a DurableFSM has synced; zero: none
-	Bytes int64         // of the newest one; 0: there is none
-	At    time.Time     // when it was complete; zero: it was received, or taken before this start
-	Took  time.Duration // to take it
-	// Taking, Receiving, Restoring and Sending say how far a snapshot is that is being taken, that a leader sends to this
-	// member, that the FSM is becoming, or that this member sends; nil: none.
+	Last  raft.EntryID  // last entry that the newest snapshot covers, or that a DurableFSM has synced; zero: none
+	Bytes int64         // size of the newest snapshot; 0: there is none
+	At    time.Time     // when it was completed; zero: it was received, or taken before this start
+	Took  time.Duration // time to take it
+	// These are the progress of a snapshot that this member takes, that a leader sends to it, that its FSM is restored
+	// from, and that this member sends; nil: none.
 	Taking    *Transfer
 	Receiving *Transfer
 	Restoring *Transfer
 	Sending   *Transfer
-	// Err is why the last attempt to take one failed; nil if it did not, or if the newest one covers as much. The node tries
-	// again by itself.
+	// Err is why the last attempt to take a snapshot failed; nil: it did not, or the newest snapshot covers as much. The
+	// node tries again by itself.
 	Err error
-	// SendErr and ReceiveErr are a *SnapshotStreamError each: why the last one that this member sent did not arrive at the
-	// other, and why the last one that a leader sent did not arrive here; nil if it did. Leaders try again by themselves.
+	// SendErr is why the last snapshot that this member sent did not arrive. ReceiveErr is why the last snapshot that a
+	// leader sent to this member did not arrive. Each is a *SnapshotStreamError, or nil if the snapshot arrived. Leaders
+	// try again by themselves.
 	SendErr, ReceiveErr error
 	// Unsupported says in one sentence why this member takes no snapshots, so that its log only grows; "" if it takes them.
 	Unsupported string
 }
 
-// Transfer says how far the bytes of a snapshot are.
+// Transfer is the progress of a snapshot that is written, sent, received or restored.
 type Transfer struct {
-	ID    raft.EntryID // the last entry that the snapshot covers
-	Peer  raft.NodeID  // that sends or receives it; "" if it does not leave this member
-	Done  int64        // bytes
-	Total int64        // bytes; -1: not known
+	ID    raft.EntryID // last entry that the snapshot covers
+	Peer  raft.NodeID  // member that sends or receives it; "": it stays on this member
+	Done  int64        // bytes done
+	Total int64        // bytes in all; -1: not known
 	Since time.Duration
-	// Left is how long it takes at its present rate, at most CatchUpLeftMax; 0: not known.
+	// Left is the predicted time left at the present rate, at most 24 h; 0: not known.
 	Left time.Duration
 
-	from   int64     // bytes that were there when the first ones of this attempt were counted
-	fromAt raft.Time // when that was; 0: none have come yet
+	from   int64     // bytes done when this attempt began to count
+	fromAt raft.Time // when it began to count; 0: not yet
 }
 
-// String returns how far it is: "412 of 1024 KiB, 12s left".
+// String returns the progress: "412 of 1024 KiB, 12s left".
 func (t *Transfer) String() string {
 	if t.Total < 0 {
 		return fmt.Sprintf("%d KiB", t.Done>>10)
@@ -56,16 +57,17 @@ func (t *Transfer) String() string {
 	return fmt.Sprintf("%d of %d KiB", t.Done>>10, t.Total>>10) + leftText(t.Left)
 }
 
-// predict fills in Left, if bytes were counted for long enough to know a rate.
+// predict fills in Left if bytes were counted for at least rateAfter.
 func (t *Transfer) predict(counted time.Duration) *Transfer {
 	if moved := t.Done - t.from; moved > 0 && t.Total >= t.Done && counted >= rateAfter {
 		left := float64(t.Total-t.Done) / float64(moved) * counted.Seconds()
-		t.Left = time.Duration(min(left, CatchUpLeftMax.Seconds()) * float64(time.Second))
+		t.Left = time.Duration(min(left, leftMax.Seconds()) * float64(time.Second))
 	}
 	return t
 }
 
-// follow returns the transfer with the beginning of the count from the one that was published before, or with its own.
+// follow returns the transfer with the beginning of its count. It keeps the beginning from the previous value if that
+// belongs to the same attempt.
 func (t *Transfer) follow(before *Transfer, now raft.Time) *Transfer {
 	switch {
 	case before != nil && before.fromAt > 0 && before.ID == t.ID && before.Peer == t.Peer && before.from <= t.Done:
@@ -91,7 +93,7 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	s.Err, s.SendErr, s.ReceiveErr = n.taker.trouble.get(), n.streamer.trouble.get(), n.receiver.trouble.get()
 	var failed *SnapshotError
 	if errors.As(s.Err, &failed) && failed.ID.Index <= s.Last.Index && !n.applier.durable() {
-		s.Err = nil // a leader's snapshot has replaced it. A DurableFSM takes them to be sent, and has none itself
+		s.Err = nil // a leader's snapshot has replaced it. The snapshots of a DurableFSM are only sent, so its error stays
 	}
 	k := n.taker
 	k.mu.Lock()
@@ -104,7 +106,7 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	return s
 }
 
-// unsupported returns why this member takes no snapshots, as a sentence; "" if it takes them.
+// unsupported returns SnapshotStatus.Unsupported.
 func (n *Node) unsupported() string {
 	if n.files != nil {
 		return ""
@@ -112,7 +114,7 @@ func (n *Node) unsupported() string {
 	return "the log is never compacted, and a restart replays all of it: the storage keeps no snapshots, because it does not implement SnapshotStorage"
 }
 
-// warnUnsupported logs at the start why the log of this member only grows.
+// warnUnsupported logs why the log of this member only grows, if it does.
 func (n *Node) warnUnsupported() {
 	if why := n.unsupported(); why != "" {
 		n.logger.log(hclog.Warn, why)

@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	spaceEveryBytes  = 1 << 20  // written between two looks at the free space, at most: the log grows meanwhile
-	pacedWriterBytes = 64 << 10 // that a pacedWriter passes on at once
+	spaceEveryBytes  = 1 << 20  // bytes written between two checks of the free space, at most: the log grows meanwhile
+	pacedWriterBytes = 64 << 10 // bytes that a pacedWriter passes on at once
 )
 
-// space decides whether a snapshot may take room on the disk. It never takes the reserve, so that the log can go on.
+// space decides whether a snapshot may take room on the disk. A snapshot never takes the reserve, so that the log can
+// grow.
 type space struct {
 	free    func() (int64, error)
 	reserve func() int64
-	last    int64 // bytes of the last snapshot
+	last    int64 // size of the last snapshot in bytes
 }
 
 func (k *taker) space() *space {
@@ -27,7 +28,7 @@ func (k *taker) space() *space {
 	return &space{free: k.node.files.FreeBytes, reserve: k.node.reserveBytes, last: k.last.bytes}
 }
 
-// reserveBytes is what a snapshot must leave free.
+// reserveBytes returns how many bytes a snapshot must leave free.
 func (n *Node) reserveBytes() int64 {
 	return pipeline.Reserve(int64(n.cfg.SnapshotReserveBytes), n.logBytes(), n.room != nil)
 }
@@ -41,7 +42,7 @@ func (s *space) begin(size int64) error {
 	return pipeline.Space{Free: free, Reserve: s.reserve()}.Begin(size, s.last)
 }
 
-// left returns how many bytes may be written, and an error if these are fewer than more.
+// left returns how many bytes may be written, and an error if they are fewer than more.
 func (s *space) left(more int64) (room int64, err error) {
 	free, err := s.free()
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *space) left(more int64) (room int64, err error) {
 	return left.Room(), left.Left(more)
 }
 
-// sizeOf returns the size that a frozen state announces; -1: none.
+// sizeOf returns the size in bytes that a frozen state announces; -1: it announces none.
 func sizeOf(frozen raft.FSMSnapshot) (size int64) {
 	size = -1
 	if announced, ok := frozen.(interface{ Size() int64 }); ok {
@@ -62,20 +63,20 @@ func sizeOf(frozen raft.FSMSnapshot) (size int64) {
 	return size
 }
 
-// pacedWriter passes the bytes of a frozen state on to its file, no faster than Config.SnapshotBytesPerSecond. One
-// goroutine uses it.
+// pacedWriter writes the bytes of a frozen state to its file, no faster than Config.SnapshotBytesPerSecond. One goroutine
+// uses it.
 type pacedWriter struct {
 	taking *taking
 	node   *Node
 	to     raft.SnapshotWriter
 	space  *space
 	pace   *pipeline.Pace
-	moved  func() // the FSM has written something, or waits for the pace
+	moved  func() // called when the FSM has written something, or waits for the pace
 
 	buffer []byte
-	size   int64 // bytes written, with those in the buffer
+	size   int64 // bytes written to the file
 	sum    uint32
-	room   int64 // bytes that may be written before the next look at the free space
+	room   int64 // bytes that may be written before the next check of the free space
 	err    error
 }
 
@@ -123,8 +124,8 @@ func (w *pacedWriter) flush() error {
 	return w.err
 }
 
-// takeRoom returns an error if so many bytes more would take the reserve. It looks at the free space when what was free at
-// the last look may be used up.
+// takeRoom returns an error if so many more bytes would take the reserve. It checks the free space again once the room
+// found by the last check is used up.
 func (w *pacedWriter) takeRoom(bytes int64) error {
 	if w.room < bytes {
 		room, err := w.space.left(bytes)
@@ -137,7 +138,7 @@ func (w *pacedWriter) takeRoom(bytes int64) error {
 	return nil
 }
 
-// wait waits until the pace allows that many bytes, or until the snapshot is given up.
+// wait waits until the pace allows so many bytes, or until the snapshot is given up.
 func (w *pacedWriter) wait(bytes int) error {
 	for {
 		if err := context.Cause(w.taking.ctx); err != nil {
@@ -154,7 +155,7 @@ func (w *pacedWriter) wait(bytes int) error {
 	}
 }
 
-// pauseFor waits, but not longer than the context, whose cause it then returns.
+// pauseFor waits. If the context ends first, it returns the context's cause.
 func pauseFor(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

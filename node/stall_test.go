@@ -16,8 +16,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// stallingDisks returns a cluster of three whose disks stall on demand, and which loses the messages that lost
-// selects.
+// stallingDisks returns a cluster of three whose disks stall on demand. Its network loses the messages that lost selects.
 func stallingDisks(t *testing.T, lost func(raft.Message) bool) (
 	c *rafttest.Cluster, stall func(...raft.NodeID) (resume func()),
 ) {
@@ -49,7 +48,7 @@ func stallingDisks(t *testing.T, lost func(raft.Message) bool) (
 
 func nothing(raft.Message) bool { return false }
 
-func TestDiskStall_AnotherLeadsAndWritesGoOn(t *testing.T) {
+func TestDiskStall_AnotherLeadsAndWritesContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, stall := stallingDisks(t, nothing)
 		old := c.Leader()
@@ -73,7 +72,7 @@ func TestDiskStall_AnotherLeadsAndWritesGoOn(t *testing.T) {
 	})
 }
 
-func TestDiskStall_WhereAllStandStillTheLeaderStaysAndRefuses(t *testing.T) {
+func TestDiskStall_IfAllStallTheLeaderStaysAndRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, stall := stallingDisks(t, nothing)
 		leader := c.Leader()
@@ -104,7 +103,7 @@ func TestDiskStall_WhereAllStandStillTheLeaderStaysAndRefuses(t *testing.T) {
 
 // transfers lists the ways to begin a transfer: the leader's disk stalls, or a caller asks for it.
 var transfers = map[string]func(leader *node.Node, stall func(...raft.NodeID) func()) (resume func()){
-	"for a disk that stands still": func(leader *node.Node, stall func(...raft.NodeID) func()) func() {
+	"for a stalled disk": func(leader *node.Node, stall func(...raft.NodeID) func()) func() {
 		resume := stall(leader.Status().ID)
 		go func() { _, _ = leader.Propose(context.Background(), []byte("x")) }()
 		return resume
@@ -120,14 +119,14 @@ func TestClose_WaitsForATransferThatIsUnderWay(t *testing.T) {
 	for what, begin := range transfers {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told atomic.Int64
+				var sent atomic.Int64
 				c, stall := stallingDisks(t, func(m raft.Message) bool {
-					_, tells := m.Body.(raft.TimeoutNow)
-					return tells && told.Add(1) == 1
+					_, isTimeoutNow := m.Body.(raft.TimeoutNow)
+					return isTimeoutNow && sent.Add(1) == 1
 				})
 				old, other := c.Leader(), c.Follower()
 				resume := begin(old, stall)
-				c.Await("the transfer", func() bool { return told.Load() == 1 })
+				c.Await("the transfer", func() bool { return sent.Load() == 1 })
 				began, closed := time.Now(), make(chan error, 1)
 				go func() { closed <- old.Close() }()
 				c.Await("another leads", func() bool {
@@ -146,15 +145,15 @@ func TestClose_WaitsForATransferThatDoesNotSucceedForTwoElectionTimeouts(t *test
 	for what, begin := range transfers {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told atomic.Bool
+				var sent atomic.Bool
 				c, stall := stallingDisks(t, func(m raft.Message) bool {
-					_, tells := m.Body.(raft.TimeoutNow)
-					told.CompareAndSwap(false, tells)
-					return tells
+					_, isTimeoutNow := m.Body.(raft.TimeoutNow)
+					sent.CompareAndSwap(false, isTimeoutNow)
+					return isTimeoutNow
 				})
 				old := c.Leader()
 				resume := begin(old, stall)
-				c.Await("the transfer", told.Load)
+				c.Await("the transfer", sent.Load)
 				began, closed := time.Now(), make(chan error, 1)
 				go func() { closed <- old.Close() }()
 				c.Await("the end", func() bool { return old.Err() != nil })

@@ -11,47 +11,47 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Status is everything that a node knows, in one value. Its JSON has names instead of numbers.
+// Status is everything that a node knows, in one value. In its JSON, enumerations are names.
 type Status struct {
 	ID          raft.NodeID
 	Incarnation raft.Incarnation
-	StartCount  uint64 // how often the node was started on this data
+	StartCount  uint64 // number of starts on this data
 	ClusterName string // Config.Cluster
 	Cluster     raft.ClusterID
 	raft.Leadership
 	LeaderMember *raft.Member      // nil if no leader is known
 	Members      []MemberStatus    // of the configuration, or of Config.Initial while uninitialized; sorted by id, including this one
 	Departing    []DepartingMember // on the leader: removed members that it still serves
-	ConfigIndex  raft.Index        // of the entry that holds the configuration in force; 0: there is no cluster yet
-	// ConfigCommitted is the newest configuration that this member knows to be committed. While it is below ConfigIndex,
-	// the one in force may be rolled back.
+	ConfigIndex  raft.Index        // entry that holds the configuration in force; 0: there is no cluster yet
+	// ConfigCommitted is the index of the newest configuration that this member knows to be committed. While it is below
+	// ConfigIndex, the configuration in force may be rolled back.
 	ConfigCommitted raft.Index
-	// Phase names, while the voters change, the former and the new ones: "joint: n1 n2 n3 → n1 n2 n4"; else "".
+	// Phase names the former and the new voters while they change: "joint: n1 n2 n3 → n1 n2 n4"; "" otherwise.
 	Phase string
-	Level uint64 // the cluster's feature level, see raft.Configuration
-	// Change says what a change of the members waits for; nil: there is none, or this member does not lead.
+	Level uint64 // feature level of the cluster, see raft.Configuration
+	// Change says what a change of members waits for; nil: there is none, or this member does not lead.
 	Change    *ChangeStatus
-	Base      raft.EntryID // the log begins behind it; zero: at entry 1
-	Last      raft.EntryID // of the log
-	LogBytes  int64        // of the log on the disk; 0 if the storage keeps no snapshots
+	Base      raft.EntryID // the log begins after it; zero: at entry 1
+	Last      raft.EntryID // last entry of the log
+	LogBytes  int64        // size of the log on the disk; 0 if the storage keeps no snapshots
 	Snapshot  SnapshotStatus
-	Persisted raft.Index // durable here
-	Commit    raft.Index // known to be committed
-	Applied   raft.Index // by the FSM
-	// Applying is how long the running call of the FSM, or function of Read, has been running; 0 if none is. A
-	// call that never ends may be waiting for a goroutine that waits for the node, see ErrWithinFSM.
+	Persisted raft.Index // last entry that is durable on this member
+	Commit    raft.Index // last entry that is known to be committed
+	Applied   raft.Index // last entry that the FSM has applied
+	// Applying is how long the present call of the FSM, or function of Read, has been running; 0: none is running. A call
+	// that never ends may wait for a goroutine that waits for the node, see ErrWithinFSM.
 	Applying     time.Duration
 	Bootstrapped bool // the cluster exists, and this member holds its first entry
 	// Missing lists what the bootstrap of a cluster waits for, one sentence for each member.
 	Missing []string
 	// Wiped reports that this member's disk was emptied, see ErrWiped.
 	Wiped bool
-	// SlowElection says, while there is no leader after more than two attempts, what takes longer than the
-	// election timeout, and what to set the timeout to. If there is a leader, it says that this
-	// member has lost it too often in the last minutes. Else it is "".
+	// SlowElection says what takes longer than the election timeout, and what to set the timeout to, if there is no leader
+	// after more than two attempts. If there is a leader, it says that leaders were lost too often in the last two minutes.
+	// Otherwise it is "".
 	SlowElection string
-	// MajorityLost says in one sentence that the disks of so many voters are lost, as seen from here, that no command can bring
-	// the cluster back; else "".
+	// MajorityLost says in one sentence that the disks of a majority of the voters are lost, as seen from this member, so
+	// that no command can restore the cluster; "" otherwise.
 	MajorityLost string
 	// LeaderReason says in one sentence why there is no leader, or why it last changed.
 	LeaderReason string
@@ -60,16 +60,17 @@ type Status struct {
 	DiskStalled bool
 	// FSMHangs reports that FSM.Apply has been running for Config.ApplyStallMax. A leader refuses proposals then.
 	FSMHangs bool
-	// NoRoom says in one sentence, with the error of RoomStorage.Room, that the disk has no room for more entries of the log;
-	// "" while it has. A leader refuses proposals then, with *raft.NoRoomError.
+	// NoRoom says in one sentence, with the error of RoomStorage.Room, that the disk has no room for more entries of the
+	// log; "" while it has. A leader then refuses proposals with *raft.NoRoomError.
 	NoRoom string
-	// SmallDisk says in one sentence that the disk is smaller than this member may need, see docs/storage.md; "" if it is not, or if the
-	// storage is no DiskStorage. It is looked at when the node starts and after each snapshot. The member serves.
+	// SmallDisk says in one sentence that the disk is smaller than this member may need, see docs/storage.md; "" if it is
+	// large enough, or if the storage is no DiskStorage. The node checks it at its start and after each snapshot. The
+	// member serves nevertheless.
 	SmallDisk string
-	// Tolerance says in one sentence how many more failures the cluster survives, as seen from here.
+	// Tolerance says in one sentence how many more failures the cluster survives, as seen from this member.
 	Tolerance string
-	// Pending counts the calls of Propose and Barrier that wait and the callbacks of ProposeAsync that have not
-	// returned; PendingBytes counts the bytes of their commands.
+	// Pending counts the waiting calls of Propose and Barrier, and the callbacks of ProposeAsync that have not returned.
+	// PendingBytes counts the bytes of their commands.
 	Pending      int
 	PendingBytes int
 	// Err is the error that has ended the node or is about to; nil while it runs.
@@ -77,76 +78,76 @@ type Status struct {
 
 	suspected   raft.NodeID   // see raft.CoreStatus
 	patience    time.Duration // heardTimeouts
-	appliesLate time.Duration // for how long the FSM has lacked entries that were committed before
+	appliesLate time.Duration // see appliedIndex.late
 }
 
-// MemberStatus is what a node knows of one member of its configuration.
+// MemberStatus is what a node knows about one member of its configuration.
 type MemberStatus struct {
 	raft.Member
-	// State is "self" for this member; on the leader it is "probe", "replicate", "snapshot" or "stale" for the others;
-	// else "". A member in "snapshot" lags behind the base of the leader's log and is sent a snapshot. A stale member
-	// holds less than it has acknowledged to this leader: it runs on an older image of its disk, or the disk has lost
-	// what was synced. The leader does not count it.
+	// State is "self" for this member. For other members it is "probe", "replicate", "snapshot" or "stale" on the leader,
+	// and "" elsewhere. A member in "snapshot" lacks entries that the leader has compacted, and is sent a snapshot. A
+	// stale member holds less than it has acknowledged to this leader: it runs on an older image of its disk, or the disk
+	// has lost synced data. The leader does not count it.
 	State string
-	// Only set on the leader: the member's disk is known to hold the log up to Match, Lag entries are missing
+	// These are only set on the leader: the member's disk is known to hold the log up to Match, Lag entries are missing
 	// there, and Inflight appends are unanswered.
 	Match    raft.Index
 	Lag      uint64
 	Inflight int
-	// LastContact is the time since the member was last heard from; -1 if it never was.
+	// LastContact is the time since the member was last heard; -1: never.
 	LastContact   time.Duration
 	Connected     bool
-	ConnectionErr string // why it is not connected, or why the connection last broke; "" if it never did
+	ConnectionErr string // why it is not connected, or why the connection last broke; "": it never did
 	RoundTrip     time.Duration
-	// Standing is "voter" or "learner"; or, while a change is running, "joins" of a learner that will vote once it has caught
-	// up, and "enters" or "leaves" of one that votes only among the new or only among the former voters.
+	// Standing is "voter" or "learner". While a change is running, it may also be "joins" (a learner that will vote once it
+	// has caught up), "enters" (it votes only among the new voters) or "leaves" (it votes only among the former voters).
 	Standing string
 	CatchUp  *CatchUp // only set on the leader, for a member without a vote
-	Dialed   string   // the address of its connection, or where it was dialed last
-	// Protocol is the version of the protocol that its connection speaks, or spoke last: the highest that both sides know; 0:
-	// not known. It is below that of this member itself while the other runs an earlier release.
+	Dialed   string   // address of its connection, or the address dialed last
+	// Protocol is the version of the protocol on its present or last connection: the highest that both sides know; 0: not
+	// known. It is lower than this member's own version while the other member runs an earlier release.
 	Protocol uint16
-	// Release is the release of this library that it runs, as it says itself; "" if that is not known: its program was built
+	// Release is the release of this library that the member announces; "" if it is not known: its program was built
 	// without a version, or its release is v0.1.0 or earlier.
 	Release string
-	// Replace says that it will not count again by itself, because it has lost its disk, or what it acknowledged: replace it
-	// (Node.ReplaceMember). It is false while Status.MajorityLost is set: no member can be replaced then.
+	// Replace says that the member will not count again by itself, because it has lost its disk, or what it acknowledged:
+	// replace it (Node.ReplaceMember). It is false while Status.MajorityLost is set: no member can be replaced then.
 	Replace bool
-	// Differs lists the settings that should be the same on all members, and in which this one differs from the member whose
-	// status this is, as far as it is known.
+	// Differs lists the known settings that should be the same on all members, and differ between this member and the one
+	// that made this status.
 	Differs []SettingDifference
-	// Problem says in one sentence why the member does not count from this member's point of view, or, for this
-	// member itself, why it does not serve; "" if all is well.
+	// Problem says in one sentence why the member does not count, as seen from the one that made this status; for that one
+	// itself, why it does not serve. "": there is no problem.
 	Problem string
-	// Verdict is the name of Problem, for programs; "" if all is well: "ended", "emptied disk", "lost entries", "not
-	// connected", "not heard", "suspected", "earlier release", "needs a snapshot", "no room", "disk stalled", "restoring",
-	// "FSM hangs", "hindered", "behind" or "applies late". Later releases may add names. With any of them but the last, a voter does not
-	// count in Status.Tolerance.
+	// Verdict is the name of Problem, for programs: "ended", "emptied disk", "lost entries", "not connected", "not heard",
+	// "suspected", "earlier release", "needs a snapshot", "no room", "disk stalled", "restoring", "FSM hangs", "hindered",
+	// "behind" or "applies late". "": there is no problem. Later releases may add names. A voter with any of these verdicts
+	// except the last does not count in Status.Tolerance.
 	Verdict string
 
-	settings settings           // that it has said last
-	carried  int                // see Node.carriedTo
-	progress *raft.PeerProgress // on the leader, of the others; else nil
-	outgoing bool               // it votes among the voters that are being left
-	earlier  bool               // see raft.PeerProgress.EarlierRelease
-	changed  bool               // the members have been changed, which no earlier release can read
-	refusal  *raft.Rejection    // how it rejects this member at present; nil if it does not
-	refused  *raft.Rejection    // how this member has rejected it since it was connected last; nil if it has not
-	hindered raft.Hindrance     // why it does not count, as it says itself
-	lags     time.Duration      // for how long it has lacked entries that the leader held before; 0: it lacks none of them
+	settings    settings           // last announced settings
+	appendLimit int                // see Node.appendLimitTo
+	progress    *raft.PeerProgress // only set on the leader, for other members
+	outgoing    bool               // it votes among the former voters
+	earlier     bool               // see raft.PeerProgress.EarlierRelease
+	changed     bool               // the members have been changed, which no earlier release can read
+	refusal     *raft.Rejection    // its present rejection of this member; nil: none
+	refused     *raft.Rejection    // this member's rejection of it since the last connection; nil: none
+	hindered    raft.Hindrance     // why it does not count, as it reports itself
+	lags        time.Duration      // how long it has been behind the leader's log; 0: it is not
 
-	excluded string // why it does not count if it is a voter; "" if it counts
-	away     bool   // that is because it cannot be reached
+	excluded string // why it does not count as a voter; "": it counts
+	away     bool   // it is excluded because it cannot be reached
 }
 
-// votes reports whether it is a voter, of either half while the voters change.
+// votes reports whether it is a voter; while the voters change, a voter of either half.
 func (m *MemberStatus) votes() bool { return m.Kind == raft.Voter || m.outgoing }
 
-// stuck reports whether the log or a snapshot has what the release of the member cannot read, so that it stays behind.
+// stuck reports whether the member stays behind, because its release takes no snapshot or cannot read the log.
 func (m *MemberStatus) stuck() bool { return m.earlier && (m.State == "snapshot" || m.changed) }
 
-// Status returns what the node knows at this moment. Any goroutine may call it, even after the node has ended.
-// It waits for the loop, which never blocks.
+// Status returns what the node knows now. Any goroutine may call it, even after the node has ended. It waits for the
+// loop, which never blocks.
 func (n *Node) Status() Status {
 	applied := n.applied.index() // first, so that it is not beyond Commit
 	core := n.coreStatus()
@@ -169,7 +170,7 @@ func (n *Node) Status() Status {
 		s.LeaderMember = &m
 	}
 	s.patience, s.appliesLate = heardTimeouts*n.cfg.ElectionTimeout, n.applied.late()
-	if core.Leader == "" { // else it is this member that is behind
+	if core.Leader == "" { // with a leader, a majority works
 		s.MajorityLost = n.identity.majorityLost()
 	}
 	s.SlowElection = cmp.Or(slowElection(core, n.cfg.ElectionTimeout), n.history.unsettled(n.now().Mono, n.cfg.ElectionTimeout))
@@ -179,7 +180,7 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// judge fills in what the table of verdicts says of the members, and Tolerance, which depends on it.
+// judge applies the table of verdicts to the members, and fills in Tolerance, which depends on it.
 func (s *Status) judge() {
 	for i := range s.Members {
 		m := &s.Members[i]
@@ -192,7 +193,7 @@ func (s *Status) judge() {
 	s.Tolerance = tolerance(s)
 }
 
-// hindered returns what this member itself would say to a leader.
+// hindered returns the hindrances that this member would report to a leader.
 func (s *Status) hindered() (h raft.Hindrance) {
 	if s.DiskStalled {
 		h |= raft.HinderedStalled
@@ -206,8 +207,8 @@ func (s *Status) hindered() (h raft.Hindrance) {
 	return h
 }
 
-// heardTimeouts is for how many election timeouts a member may be silent before it counts as out of reach, or lack entries
-// before it is behind.
+// heardTimeouts is how long, in election timeouts, a member may be silent before it counts as out of reach, or lack
+// entries before it counts as behind.
 const heardTimeouts = 4
 
 // coreStatus asks the loop, or returns the last status of a loop that has ended.
@@ -263,7 +264,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		}
 		peer := n.connection(m.Peer())
 		s.Connected, s.RoundTrip, s.Dialed = peer.Connected, peer.RoundTrip, peer.Address
-		n.addSpoken(&s)
+		n.addAnnounced(&s)
 		s.Replace = needsReplacement(s)
 		if peer.Err != nil {
 			s.ConnectionErr = peer.Err.Error()
@@ -273,7 +274,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 	return out
 }
 
-// missing adds what the connections show to what the core reports about a bootstrap.
+// missing returns Status.Missing: what the core reports about a bootstrap, and what the connections show.
 func missing(core raft.CoreStatus, members []MemberStatus) []string {
 	if core.Term != 0 {
 		return nil
@@ -288,7 +289,7 @@ func missing(core raft.CoreStatus, members []MemberStatus) []string {
 			out = append(out, fmt.Sprintf("%s: %v", m.ID, r))
 		case core.Uninitialized && !m.Connected && m.ConnectionErr != "":
 			out = append(out, fmt.Sprintf("%s: %s", m.ID, m.ConnectionErr))
-		case core.Uninitialized && len(core.Missing) == 0 && m.State != "self" && m.LastContact < 0: // the bootstrapper's core says so itself
+		case core.Uninitialized && len(core.Missing) == 0 && m.State != "self" && m.LastContact < 0: // the bootstrapper's core reports it itself
 			out = append(out, fmt.Sprintf("%s has not been heard", m.ID))
 		}
 	}
@@ -298,7 +299,8 @@ func missing(core raft.CoreStatus, members []MemberStatus) []string {
 	return out
 }
 
-// tolerance returns a sentence on how many more failures the cluster survives, and which voters that can be reached do not count.
+// tolerance returns Status.Tolerance: how many more failures the cluster survives, and which voters do not count although
+// they can be reached.
 func tolerance(s *Status) string {
 	sentence := failuresLeft(s)
 	for i := range s.Members {
@@ -367,7 +369,7 @@ func leaderReason(s *Status, last string) string {
 	case s.Role == raft.Leader && s.NoRoom != "":
 		why := fmt.Sprintf("%s leads in term %d, but %s; until then it refuses proposals", s.Leader, s.Term, s.NoRoom)
 		if h.quorum() > 1 {
-			why += ", and hands leadership over to the other voters in turn"
+			why += ", and transfers leadership to the other voters in turn"
 		}
 		return why
 	case s.Role == raft.Leader && s.DiskStalled:
@@ -388,8 +390,8 @@ func leaderReason(s *Status, last string) string {
 	return cmp.Or(s.SlowElection, last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
 }
 
-// unconnected returns why voters are not connected, as far as is known. The error of a voter that rejects this
-// member, or is rejected by it, says what to do.
+// unconnected returns the known reasons why voters are not connected. If one of the two members rejects the other, the
+// error says what to do.
 func unconnected(s *Status) (sentence string) {
 	for _, m := range s.Members {
 		if m.votes() && !m.Connected && m.ConnectionErr != "" {
@@ -399,8 +401,8 @@ func unconnected(s *Status) (sentence string) {
 	return sentence
 }
 
-// slowElection returns why elections take more than two attempts, if the cause is that something takes longer
-// than the election timeout; else "".
+// slowElection returns why elections take more than two attempts, if something takes longer than the election timeout;
+// "" otherwise.
 func slowElection(core raft.CoreStatus, timeout time.Duration) string {
 	what, took := core.Election.Slowest()
 	if core.Leader != "" || core.Election.Attempts <= 2 || time.Duration(took) <= timeout {
@@ -411,7 +413,7 @@ func slowElection(core raft.CoreStatus, timeout time.Duration) string {
 		core.Election.Attempts, what, time.Duration(took).Round(time.Millisecond), timeout, enoughFor(took))
 }
 
-// enoughFor returns an election timeout that leaves room for two exchanges as slow as the one seen.
+// enoughFor returns an election timeout that allows two exchanges as slow as the one observed.
 func enoughFor(took raft.Time) time.Duration {
 	return (2 * time.Duration(took)).Round(10 * time.Millisecond)
 }
@@ -427,9 +429,9 @@ func (n *Node) explainSlowElection(events []raft.TraceEvent) {
 	}
 }
 
-// notBootstrapped returns what the bootstrap of the cluster waits for: every member of the list must be there
-// once. Only the bootstrapper knows which members have not answered it; the others name the bootstrapper, and
-// add what they see themselves.
+// notBootstrapped returns what the bootstrap of the cluster waits for: every member of the list must answer once. Only
+// the bootstrapper knows which members have not answered it. The other members name the bootstrapper, and add what they
+// see themselves.
 func notBootstrapped(s *Status) string {
 	bootstrapper := bootstrapperOf(s.Members)
 	if string(s.ID) == bootstrapper {
@@ -441,6 +443,6 @@ func notBootstrapped(s *Status) string {
 	for _, m := range s.Missing {
 		reason += "; seen from here, " + m
 	}
-	return reason + "; if " + bootstrapper + " is lost for good and every member says this, nothing was ever committed: " +
+	return reason + "; if " + bootstrapper + " is permanently lost and every member says this, nothing was ever committed: " +
 		"empty all stores and start again"
 }

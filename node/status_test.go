@@ -84,7 +84,7 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 	unreached.Missing = []string{"n3: connection refused"}
 	const waits = "no cluster yet: this member waits for the bootstrapper, n1, which bootstraps it once every member of the list " +
 		"has answered its probe, and whose status says who is missing"
-	const lost = " for good and every member says this, nothing was ever committed: empty all stores and start again"
+	const lost = "; if n1 is permanently lost and every member says this, nothing was ever committed: empty all stores and start again"
 	stalled := seenFrom(raft.Leader, 3, "n2")
 	stalled.Leader, stalled.DiskStalled = "n1", true
 	full := seenFrom(raft.Leader, 3, "n2")
@@ -106,15 +106,15 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
 		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk has stalled: it refuses proposals, and transfers its leadership " +
 			"as soon as a quorum of the others may be ahead of it"},
-		{full, "n1 leads in term 3", "n1 leads in term 3, but its disk has no room for more entries of the log: make room, and it goes on by itself " +
-			"(no space: /data/log); until then it refuses proposals, and hands leadership over to the other voters in turn"},
-		{alone, "n1 leads in term 3", "n1 leads in term 3, but its disk has no room for more entries of the log: make room, and it goes on by itself " +
+		{full, "n1 leads in term 3", "n1 leads in term 3, but its disk has no room for more entries of the log: make room, and it continues by itself " +
+			"(no space: /data/log); until then it refuses proposals, and transfers leadership to the other voters in turn"},
+		{alone, "n1 leads in term 3", "n1 leads in term 3, but its disk has no room for more entries of the log: make room, and it continues by itself " +
 			"(no space: /data/log); until then it refuses proposals"},
 		{answered, "", "no cluster yet: this member bootstraps it once every member of the list has answered"},
 		{bootstrap, "", "no cluster yet: this member bootstraps it once every member of the list has answered; " +
 			"n2 has not answered; n3 has not answered"},
-		{waiting, "", waits + "; if n1 is lost" + lost},
-		{unreached, "", waits + "; seen from here, n3: connection refused; if n1 is lost" + lost},
+		{waiting, "", waits + lost},
+		{unreached, "", waits + "; seen from here, n3: connection refused" + lost},
 		{Status{}, "", "no cluster yet: this member's store is empty and it has no list of initial members, so it waits to be added"},
 		{Status{Wiped: true}, "", "this member's disk was emptied: the cluster knows it with another incarnation"},
 		{Status{Err: raft.ErrClosed}, "", "this node has ended: " + raft.ErrClosed.Error()},
@@ -170,10 +170,10 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 		{earlier, []string{"", "", "it lacks entries that are compacted here, and its earlier release takes no snapshots: upgrade it"}},
 		{unreadable, []string{"", "the members have been changed, and its earlier release cannot read that: upgrade it"}},
 		{wiped, []string{"its disk was emptied: the cluster knows it with another incarnation"}},
-		{suspected, []string{"n9, which led and is not in its configuration, has shown that its disk lacks what it acknowledged: " +
+		{suspected, []string{"its disk lacks what it acknowledged, as shown by n9, a leader that its configuration does not name: " +
 			"it does not vote until its configuration names that leader, or a later leader has brought its log up to date"}},
 		{stalled, []string{"its disk has stalled"}},
-		{full, []string{"its disk has no room for more entries of the log: make room, and it goes on by itself (no space: /data/log)"}},
+		{full, []string{"its disk has no room for more entries of the log: make room, and it continues by itself (no space: /data/log)"}},
 		{ended, []string{"it has ended: " + raft.ErrClosed.Error()}},
 	} {
 		row.status.patience = time.Second
@@ -204,17 +204,17 @@ func TestReady_SaysWhatItWaitsFor(t *testing.T) {
 		{status(raft.Leader, func(s *Status) { s.NoRoom, s.LeaderReason = "its disk", "its disk" }), nil, "its disk"},
 		{status(raft.Follower, func(s *Status) { s.DiskStalled = true }), nil, serves + "its disk has stalled"},
 		{status(raft.Follower, func(s *Status) { s.DiskStalled, s.NoRoom = true, noRoom(errors.New("full")) }), nil,
-			serves + "its disk has no room for more entries of the log: make room, and it goes on by itself (full)"},
-		{status(raft.Follower, func(s *Status) { s.Applied = 3 }), nil, "entries up to 7 are committed, and applied here up to 3"},
-		{status(raft.Leader, func(s *Status) { s.Last.Index = 9 }), nil, "this member leads, but the entries from 8 to 9 do not get to a quorum"},
+			serves + "its disk has no room for more entries of the log: make room, and it continues by itself (full)"},
+		{status(raft.Follower, func(s *Status) { s.Applied = 3 }), nil, "entries up to 7 are committed, and this member has applied those up to 3"},
+		{status(raft.Leader, func(s *Status) { s.Last.Index = 9 }), nil, "this member leads, but the entries from 8 to 9 do not reach a quorum"},
 		{status(raft.Leader, func(s *Status) { s.Last.Index, s.Members[2].hindered = 9, raft.HinderedStalled }), nil,
-			"this member leads, but the entries from 8 to 9 do not get to a quorum; n3: its disk has stalled"},
+			"this member leads, but the entries from 8 to 9 do not reach a quorum; n3: its disk has stalled"},
 		{status(raft.Follower, func(*Status) {}), ErrReadTimedOut, "reads are not confirmed: raft: the read was not confirmed in time"},
 		{status(raft.Follower, func(*Status) {}), nil, "n1 leads in term 2"},
 		{status(raft.Follower, func(s *Status) { s.Snapshot.Receiving = &Transfer{Done: 1 << 10, Total: 4 << 10} }), nil,
 			serves + "it lacks entries that the leader has compacted, and is sent a snapshot: 1 of 4 KiB"},
 		{status(raft.Follower, func(s *Status) { s.Snapshot.Restoring = &Transfer{Done: 1 << 10, Total: 4 << 10} }), nil,
-			serves + "its state machine is restored from a snapshot, 0s so far: 1 of 4 KiB"},
+			serves + "its state machine is being restored from a snapshot, 0s so far: 1 of 4 KiB"},
 		{status(raft.Follower, func(s *Status) { s.Snapshot.ReceiveErr = raft.ErrClosed }), nil,
 			"n1 leads in term 2; the last snapshot that it sent did not arrive: " + raft.ErrClosed.Error()},
 	} {

@@ -7,8 +7,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// statusJSON is Status for people and scripts: names instead of numbers, ids and durations as text. The keys
-// are a contract: they may be added to, but neither renamed nor removed.
+// statusJSON is Status for people and scripts: enumerations are names; ids and durations are text. The keys are a
+// contract: new ones may be added, but none is renamed or removed.
 type statusJSON struct {
 	ID           raft.NodeID       `json:"id"`
 	Incarnation  string            `json:"incarnation"`
@@ -103,7 +103,7 @@ type memberStatusJSON struct {
 	ConnectionErr string     `json:"connection_error"`
 	RoundTrip     string     `json:"round_trip"`
 	Problem       string     `json:"problem"`
-	Verdict       string     `json:"verdict"` // its name
+	Verdict       string     `json:"verdict"`
 
 	Standing string   `json:"standing"`
 	CatchUp  *CatchUp `json:"catch_up"`
@@ -123,8 +123,8 @@ type differenceJSON struct {
 	Text    string `json:"text"`
 }
 
-// MarshalJSON writes names instead of numbers, and ids and durations as text: "role":"leader", "last":"7@3"
-// (entry 7 of term 3), "round_trip":"1.5ms". Every field is present, even if it is empty.
+// MarshalJSON writes enumerations as names, and ids and durations as text: "role":"leader", "last":"7@3" (entry 7 of
+// term 3), "round_trip":"1.5ms". Every field is present, even if it is empty.
 func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
 		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
@@ -169,12 +169,12 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// MarshalJSON writes how far a member is in the form of Status.MarshalJSON, and also as text.
+// MarshalJSON writes the progress in the form of Status.MarshalJSON, and also as text.
 func (c CatchUp) MarshalJSON() ([]byte, error) {
 	return json.Marshal(catchUpJSON{c.Round, c.Target, c.Since.String(), c.Ready, c.Done, c.Total, c.Rate, c.Left.String(), c.Idle.String(), c.String()})
 }
 
-// MarshalJSON writes what a change waits for in the form of Status.MarshalJSON.
+// MarshalJSON writes the change in the form of Status.MarshalJSON.
 func (c ChangeStatus) MarshalJSON() ([]byte, error) {
 	return json.Marshal(changeJSON{c.Stage, c.Since.String(), append([]raft.NodeID{}, c.Waiting...)})
 }

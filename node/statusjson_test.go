@@ -77,8 +77,7 @@ func TestStatus_InJSONIsStableText(t *testing.T) {
 	everyFieldHasAKey(t, reflect.ValueOf(s))
 }
 
-// everyFieldHasAKey checks a struct of this package and, below it, all others: each has a form of its own, with a key for each
-// field that is exported.
+// everyFieldHasAKey checks that the JSON of a struct has a key for each exported field. It checks the structs within it, too.
 func everyFieldHasAKey(t *testing.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -74,7 +74,7 @@ func alone(t *testing.T, o transport.Options) (*node.Node, *transport.TCP) {
 	return n, wire
 }
 
-// accepting has the connections of a listener handled one after the other, until the test ends.
+// accepting handles the connections of a listener one after another, until the test ends.
 func accepting(t *testing.T, l net.Listener, handle func(net.Conn)) string {
 	t.Helper()
 	t.Cleanup(func() { _ = l.Close() })
@@ -107,8 +107,8 @@ func wanting(t *testing.T, l net.Listener, o transport.Options) string {
 	return l.Addr().String()
 }
 
-// Whatever listens at the address, nothing is appended unless it is that member.
-func TestChange_WhoIsNoMemberIsNotAppended(t *testing.T) {
+// Nothing is appended unless the process at the address is the joining member.
+func TestChange_AProcessThatIsNoMemberIsNotAppended(t *testing.T) {
 	mine, foreign := newIssuer(t), newIssuer(t)
 	const short, long = 200 * time.Millisecond, time.Minute
 	for _, row := range []struct {

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	streamChunkBytes     = 256 << 10 // of one chunk, unless the transport carries less
-	streamBulkChunkBytes = 64 << 10  // of one chunk on the bulk lane, where appends wait behind it
-	streamReportBytes    = 1 << 20   // acknowledged since the core last heard how many are
-	streamWindowBytes    = 4 << 20   // of chunks that are sent and not acknowledged, or received and not written
+	streamChunkBytes     = 256 << 10 // bytes of one chunk, unless the transport carries fewer
+	streamBulkChunkBytes = 64 << 10  // bytes of one chunk on the bulk lane, where appends wait for it
+	streamReportBytes    = 1 << 20   // acknowledged bytes between two reports to the core
+	streamWindowBytes    = 4 << 20   // bytes of chunks that are sent and not acknowledged, or received and not written
 )
 
 // streamLimits returns the bounds of the streams from and to this member.
@@ -24,23 +24,22 @@ func (n *Node) streamLimits() pipeline.StreamLimits {
 		ElectionTimeout: n.cfg.ElectionTimeout, ChunkBytes: streamBulkChunkBytes, WindowBytes: streamWindowBytes,
 		BytesPerSecond: int64(n.cfg.SnapshotBytesPerSecond), BytesMax: raft.LimitBytesMax,
 	}
-	if most := carriedBytes(n.transport); most > 0 {
+	if most := chunkLimitOf(n.transport); most > 0 {
 		l.ChunkBytes = min(streamChunkBytes, most)
 	}
 	return l
 }
 
-// carriedBytes returns how many bytes of a snapshot one message on the snapshot lane carries; 0: there is no such lane.
-func carriedBytes(t raft.Transport) int {
+// chunkLimitOf returns how many bytes of a snapshot one message on the snapshot lane carries; 0: there is no such lane.
+func chunkLimitOf(t raft.Transport) int {
 	if c, ok := t.(raft.SnapshotCarrier); ok {
 		return c.ChunkBytesMax()
 	}
 	return 0
 }
 
-// streamer is the goroutine that sends the bytes of snapshots which the core offers, one stream at a time. The core
-// repeats its offers, so that the next stream begins soon after one has ended. When to send what decides
-// pipeline.Outgoing.
+// streamer is the goroutine that sends the snapshots that the core offers, one stream at a time. pipeline.Outgoing
+// decides which bytes to send, and when. The core repeats its offers, so the next stream begins soon after one has ended.
 type streamer struct {
 	node *Node
 
@@ -59,34 +58,34 @@ type streamer struct {
 	limits  pipeline.StreamLimits
 	lane    raft.Lane
 	current *stream
-	ended   streamEnd // the last one that arrived
+	ended   streamEnd // the last stream that arrived completely
 }
 
-// streamAsked is what the core wants: an offer begins a stream, and a later stop ends it.
+// streamAsked is a request of the core: an offer begins a stream, and a later stop ends it.
 type streamAsked struct {
 	offer raft.Message
 	stop  raft.Peer // zero: it is an offer
 }
 
-// stream is the one that runs.
+// stream is the running stream.
 type stream struct {
 	*pipeline.Outgoing
 	to       raft.Peer
 	snapshot raft.Snapshot
-	from     raft.SnapshotReader // nil: of a held state
-	held     *held               // nil: of a file
-	chunk    []byte              // reused, unless the lane keeps what it sends
-	reported int64               // bytes that the core has heard of
+	from     raft.SnapshotReader // file of the snapshot; nil: it is held
+	held     *held               // frozen state; nil: the snapshot has a file
+	chunk    []byte              // buffer, reused unless the lane keeps what it sends
+	reported int64               // acknowledged bytes that were reported to the core
 }
 
-// streamEnd says which stream the receiver has as a whole.
+// streamEnd names a stream that has arrived completely.
 type streamEnd struct {
 	to   raft.Peer
 	file raft.SnapshotID
 	at   raft.Time
 }
 
-// streamQueueMax bounds each queue of a streamer: what is lost is repeated.
+// streamQueueMax bounds each queue of a streamer. What is dropped is repeated.
 const streamQueueMax = 1024
 
 func newStreamer(n *Node) *streamer {
@@ -95,7 +94,7 @@ func newStreamer(n *Node) *streamer {
 		node: n, signal: s, asked: queue[streamAsked]{signal: s}, answers: queue[raft.Message]{signal: s},
 		lost: queue[raft.Peer]{signal: s}, limits: n.streamLimits(), lane: raft.LaneBulk,
 	}
-	if carriedBytes(n.transport) > 0 {
+	if chunkLimitOf(n.transport) > 0 {
 		out.lane = raft.LaneSnapshot
 	}
 	return out
@@ -115,7 +114,8 @@ func (s *streamer) answered(m raft.Message) bool {
 	return s.answers.offer(m, streamQueueMax)
 }
 
-// stop is called by the loop, before the offers of the same Output leave: the streams to these peers are no longer needed.
+// stop ends the streams to these peers, which are no longer needed. The loop calls it before the offers of the same
+// Output leave.
 func (s *streamer) stop(peers []raft.Peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *streamer) run() {
 	s.node.serve(s.signal, s.advance)
 }
 
-// advance sends what may leave now, and returns when to go on by itself; 0: only after another call.
+// advance sends what may leave now, and returns when to call it again; 0: only after the signal.
 func (s *streamer) advance() raft.Time {
 	for {
 		select {
@@ -164,7 +164,8 @@ func (s *streamer) advance() raft.Time {
 	}
 }
 
-// takeAll hands what waits to the present stream, ends streams, and begins the first one that is offered if none runs.
+// takeAll empties the queues: it passes answers to the present stream, ends streams, and begins the first one that is
+// offered if none runs.
 func (s *streamer) takeAll() {
 	s.mu.Lock()
 	lost := append([]raft.Peer(nil), s.lost.waiting()...)
@@ -194,7 +195,7 @@ func (s *streamer) takeAll() {
 	}
 }
 
-// progressed hands an answer of the receiver to the present stream.
+// progressed passes an answer of the receiver to the present stream.
 func (s *streamer) progressed(now raft.Time, m raft.Message) {
 	c := s.current
 	resumed := c.Resumed()
@@ -202,12 +203,12 @@ func (s *streamer) progressed(now raft.Time, m raft.Message) {
 	if c.Resumed() > resumed {
 		done, _ := c.Acknowledged()
 		s.node.counters.snapshots.resumed.Add(1)
-		s.node.logger.log(hclog.Info, "the sending of a snapshot goes on where it stopped", "entry", c.snapshot.ID.String(),
+		s.node.logger.log(hclog.Info, "the sending of a snapshot resumes", "entry", c.snapshot.ID.String(),
 			"to", string(c.to.ID), "at", done, "bytes", c.snapshot.Size)
 	}
 }
 
-// stopped ends the stream to a peer. The last answer and the acknowledgement by the peer's core may come together.
+// stopped ends the stream to a peer. If the last answer has already arrived, the stream ends as complete.
 func (s *streamer) stopped(now raft.Time, peer raft.Peer) {
 	if s.current == nil || s.current.to != peer {
 		return
@@ -219,8 +220,8 @@ func (s *streamer) stopped(now raft.Time, peer raft.Peer) {
 	s.close()
 }
 
-// consider begins the stream of an offer, unless another one runs. An offer that follows the end of its own stream only
-// asks for an acknowledgement that is not there yet.
+// consider begins the stream of an offer, unless another stream runs. It ignores an offer that follows the end of its own
+// stream: the acknowledgement of the peer's core is still on its way.
 func (s *streamer) consider(now raft.Time, offer raft.Message) {
 	snapshot := offer.Body.(raft.InstallSnapshot).Snapshot
 	justSent := s.ended.to == offer.To && s.ended.file == snapshot.File && now-s.ended.at < raft.Time(s.limits.ElectionTimeout)
@@ -252,7 +253,8 @@ func (s *streamer) open(next *stream) error {
 	return guarded(func() (err error) { next.from, err = s.node.files.OpenSnapshot(next.snapshot.File); return err })
 }
 
-// send reads and sends the next chunk. Time says that it was lost, not an error.
+// send reads and sends the next chunk. It ignores an error of the transport: if the chunk is lost, it is sent again after
+// a time.
 func (s *streamer) send(ask pipeline.Ask) {
 	data, err := s.read(ask)
 	if err != nil {
@@ -276,7 +278,7 @@ func (s *streamer) send(ask pipeline.Ask) {
 	s.node.counters.sent(batch)
 }
 
-// read reads the bytes of a chunk; none for a held state, whose stream has them.
+// read reads the bytes of a chunk from the file; none for a held state, whose stream has them.
 func (s *streamer) read(ask pipeline.Ask) (data []byte, err error) {
 	c := s.current
 	if c.held != nil || ask.Bytes == 0 {
@@ -290,7 +292,7 @@ func (s *streamer) read(ask pipeline.Ask) (data []byte, err error) {
 	return data, err
 }
 
-// end ends the present stream and tells the core how it went.
+// end ends the present stream and reports the result to the core.
 func (s *streamer) end(err error) {
 	c := s.current
 	s.close()
@@ -309,7 +311,7 @@ func (s *streamer) report(to raft.Peer, snapshot raft.Snapshot, err error) {
 		n.logger.log(hclog.Info, "a snapshot was sent", "entry", snapshot.ID.String(), "to", string(to.ID))
 	case errors.Is(err, raft.ErrClosed) || errors.Is(err, errHeldEnded): // a new offer follows
 	case s.trouble.set(&SnapshotStreamError{From: n.cfg.ID, To: to.ID, ID: snapshot.ID, Err: err}):
-		n.logger.log(hclog.Warn, "a snapshot was not sent; it is tried again", "entry", snapshot.ID.String(), "to", string(to.ID), "error", err)
+		n.logger.log(hclog.Warn, "a snapshot was not sent; the node tries again", "entry", snapshot.ID.String(), "to", string(to.ID), "error", err)
 	}
 	var damaged *raft.CorruptError
 	if errors.As(err, &damaged) {
@@ -318,8 +320,9 @@ func (s *streamer) report(to raft.Peer, snapshot raft.Snapshot, err error) {
 	n.mailbox.report(raft.SnapshotSent{To: to, File: snapshot.File, Err: err})
 }
 
-// renew takes a snapshot in the place of one whose file is damaged, if anything was applied since: the state in memory is
-// whole. Otherwise nobody could be sent one before the next is due, nor could this member start again.
+// renew takes a new snapshot because the file of the last one is damaged, if anything was applied since. The state in
+// memory is intact. Without a new snapshot, no follower could be sent one before the next is due, and this member could
+// not start again.
 func (s *streamer) renew() {
 	n := s.node
 	if !s.renewing.CompareAndSwap(false, true) {
@@ -329,7 +332,7 @@ func (s *streamer) renew() {
 		defer s.renewing.Store(false)
 		ctx, cancel := n.context()
 		defer cancel(nil)
-		_, _ = n.Snapshot(ctx) // Status says why it failed
+		_, _ = n.Snapshot(ctx) // Status shows the error
 	})
 }
 

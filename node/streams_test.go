@@ -17,8 +17,8 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// away starts three members, and cuts one off until the leader's log begins behind everything that it holds. It returns
-// the leader and the one that was away.
+// away starts three members, and disconnects one until the leader has compacted its log beyond everything that the member
+// holds. It returns the leader and that member.
 func away(t *testing.T, newFSM func() raft.FSM, command string, configure ...func(*node.Config)) (c *rafttest.Cluster, leader *node.Node, behind raft.NodeID) {
 	t.Helper()
 	return awayOn(t, rafttest.Options{NewFSM: newFSM, Configure: func(cfg *node.Config) {
@@ -105,7 +105,7 @@ func awaitHalf(c *rafttest.Cluster, behind raft.NodeID) {
 	})
 }
 
-// slowly makes a stream last for some twenty seconds.
+// slowly makes a stream last for about twenty seconds.
 func slowly(cfg *node.Config) { cfg.SnapshotBytesPerSecond = 64 << 10 }
 
 func TestStream_IsSeenInTheStatusOfBothSides(t *testing.T) {
@@ -133,7 +133,7 @@ func TestStream_IsSeenInTheStatusOfBothSides(t *testing.T) {
 	})
 }
 
-func TestStream_GoesOnAfterABreak(t *testing.T) {
+func TestStream_ResumesAfterABreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), slowly)
 		c.Heal()
@@ -172,7 +172,7 @@ func TestStream_BeginsAnewWhenEitherSideWasKilled(t *testing.T) {
 	}
 }
 
-// A member whose storage keeps no snapshots cannot be brought up; the leader keeps working, and says what it does.
+// A member whose storage keeps no snapshots cannot catch up. The leader continues to serve, and reports it.
 func TestStream_AMemberThatTakesNoneRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: often,
@@ -193,12 +193,12 @@ func TestStream_AMemberThatTakesNoneRefuses(t *testing.T) {
 		require.NoError(t, leader.Err())
 		require.NoError(t, c.Node("n3").Err())
 		assert.ErrorIs(t, leader.Status().Snapshot.SendErr, raft.StreamUnsupported)
-		_, err := leader.Propose(context.Background(), []byte("goes on"))
+		_, err := leader.Propose(context.Background(), []byte("continues"))
 		assert.NoError(t, err)
 	})
 }
 
-// A receiver says no before the first byte if a snapshot would take the room that its log needs.
+// A receiver refuses a snapshot before the first byte if it would take the room that the log needs.
 func TestReceive_NoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := new(atomic.Int64)
@@ -225,7 +225,7 @@ func TestReceive_NoRoom(t *testing.T) {
 	})
 }
 
-// A stream that stands still does not stay for ever: neither at the sender nor at the receiver.
+// Both the sender and the receiver give up a stalled stream.
 func TestStream_ASilentPeerIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), slowly)

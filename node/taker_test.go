@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// WriteTo may return at the very moment at which it is given up. The core has heard of a failure then, and nobody else
-// would delete the file.
+// WriteTo may return at the moment when it is given up. The failure was then reported to the core, and the taker must
+// delete the file.
 func TestTaker_AFileThatWasFinishedAfterAStallIsDeleted(t *testing.T) {
 	n := parts(nil, nil, nil)
 	defer n.wg.Wait()

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// warnEvery is how much time passes at least between two warnings about a trouble that repeats itself.
+// warnEvery is the minimum interval between two warnings about the same repeated failure.
 const warnEvery = time.Minute
 
-// trouble is why something that is tried again and again failed the last time.
+// trouble is the last error of something that is tried again and again.
 type trouble struct {
 	mu     sync.Mutex
-	err    error
-	warned time.Time // zero: not since it succeeded
+	err    error     // nil: the last attempt succeeded
+	warned time.Time // last warning; zero: none since the last success
 }
 
-// set replaces the error; nil if the last attempt succeeded. It reports whether to log it.
+// set replaces the error, and reports whether to log it.
 func (t *trouble) set(err error) (warn bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,19 +10,19 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// verdict is one way in which a member may not be well. Status, Node.Ready, the logs and raftkv say nothing of a member's
-// health that is not in the table of verdicts.
+// verdict is one problem that a member may have. Everything that Status, Node.Ready, the logs and raftkv say about a
+// member's health is in the table of verdicts.
 type verdict struct {
 	name   string // MemberStatus.Verdict: a contract, like the keys of Status's JSON
-	counts bool   // a voter with it still counts towards a quorum
+	counts bool   // a voter with this problem still counts towards a quorum
 	away   bool   // the member cannot be reached
-	// says returns the verdict as a sentence about m, as s sees it; "" if m is well in this respect.
+	// says returns the verdict as a sentence about m, as s sees it; "": m does not have this problem.
 	says   func(s *Status, m *MemberStatus) string
-	remedy string // what to do about it, if the sentence does not say so
+	remedy string // what to do, if the sentence does not say it
 }
 
-// verdicts is the table. If several apply, the first one is MemberStatus.Problem: causes come before their effects. A voter
-// counts towards a quorum unless one applies that says otherwise.
+// verdicts is the table. If several verdicts apply, the first is MemberStatus.Problem; causes come before their effects.
+// A voter counts towards a quorum unless a verdict without counts applies.
 var verdicts = []verdict{
 	{name: "ended", says: saysEnded},
 	{name: "emptied disk", says: saysEmptied, away: true},
@@ -32,16 +32,16 @@ var verdicts = []verdict{
 	{name: "suspected", says: saysSuspected},
 	{name: "earlier release", says: saysEarlier, remedy: "upgrade it"},
 	{name: "needs a snapshot", says: saysNeedsSnapshot},
-	{name: "no room", says: saysNoRoom}, // before the stall of a write that waits for room
+	{name: "no room", says: saysNoRoom}, // before "disk stalled", its effect on a write that waits for room
 	{name: "disk stalled", says: saysStalled},
 	{name: "restoring", says: saysRestoring},
 	{name: "FSM hangs", says: saysFSMHangs},
-	{name: "hindered", says: saysHindered}, // after all that have a name
+	{name: "hindered", says: saysHindered}, // after the hindrances that have a name
 	{name: "behind", says: saysBehind},
 	{name: "applies late", says: saysAppliesLate, counts: true},
 }
 
-// judge fills in Verdict and Problem of m, and whether m counts towards a quorum if it is a voter.
+// judge fills in the verdict of m, and whether m counts towards a quorum as a voter.
 func (m *MemberStatus) judge(s *Status) {
 	m.Verdict, m.Problem, m.excluded, m.away = "", "", "", false
 	for i := range verdicts {
@@ -62,7 +62,7 @@ func (m *MemberStatus) judge(s *Status) {
 	}
 }
 
-// isSelf reports whether m is the member whose status it is.
+// isSelf reports whether m is the member that made this status.
 func (m *MemberStatus) isSelf() bool { return m.State == "self" }
 
 func saysEnded(s *Status, m *MemberStatus) string {
@@ -72,7 +72,7 @@ func saysEnded(s *Status, m *MemberStatus) string {
 	return fmt.Sprintf("it has ended: %v", s.Err)
 }
 
-// saysEmptied names no remedy: Replace and MajorityLost say which one there is.
+// saysEmptied names no remedy: Replace or MajorityLost gives it.
 func saysEmptied(s *Status, m *MemberStatus) string {
 	switch {
 	case m.isSelf() && s.Wiped:
@@ -90,7 +90,8 @@ func saysStale(_ *Status, m *MemberStatus) string {
 	return "it holds less than it has acknowledged"
 }
 
-// saysUnconnected adds why one of the two refused the other when they last met: the member may have ended since for that.
+// saysUnconnected adds why one of the two members rejected the other when they last met: that may be why the member has
+// ended since.
 func saysUnconnected(_ *Status, m *MemberStatus) string {
 	if m.isSelf() || m.Connected {
 		return ""
@@ -107,7 +108,7 @@ func saysUnconnected(_ *Status, m *MemberStatus) string {
 	return why
 }
 
-// saysUnheard is for the leader: followers do not hear from each other all the time.
+// saysUnheard applies only on the leader: followers do not regularly hear each other.
 func saysUnheard(s *Status, m *MemberStatus) string {
 	switch {
 	case m.isSelf() || s.Role != raft.Leader:
@@ -124,11 +125,11 @@ func saysSuspected(s *Status, m *MemberStatus) string {
 	if m.hindered&raft.HinderedSuspected == 0 {
 		return ""
 	}
-	by := "a leader"
+	by := "another member"
 	if m.isSelf() {
 		by = string(s.suspected)
 	}
-	return by + ", which led and is not in its configuration, has shown that its disk lacks what it acknowledged: it does not vote until " +
+	return "its disk lacks what it acknowledged, as shown by " + by + ", a leader that its configuration does not name: it does not vote until " +
 		"its configuration names that leader, or a later leader has brought its log up to date"
 }
 
@@ -142,8 +143,8 @@ func saysEarlier(_ *Status, m *MemberStatus) string {
 	return "it lacks entries that are compacted here, and its earlier release takes no snapshots"
 }
 
-// saysNeedsSnapshot says how far a member is that needs a snapshot, because it lags behind the base of the leader's log or
-// because an entry is too large for it, or why it stays behind.
+// saysNeedsSnapshot is about a member that lacks entries that the leader has compacted, or for which an entry is too
+// large. It says how far its snapshot is, or why it gets none.
 func saysNeedsSnapshot(s *Status, m *MemberStatus) string {
 	t, lacks, lift := &s.Snapshot, "it lacks entries that are compacted here, and ", ""
 	if large := m.oversized(); large != "" {
@@ -158,7 +159,7 @@ func saysNeedsSnapshot(s *Status, m *MemberStatus) string {
 	case m.settings.noSnapshots:
 		return lacks + "its storage keeps no snapshots" + lift
 	case m.progress != nil && m.progress.Oversized.Index > s.Commit:
-		return lacks + "the entry is not committed yet: if that needs it, raise that limit and restart the member that has it"
+		return lacks + "the entry is not committed yet: if the commit needs this member, raise that limit and restart the member that has it"
 	case t.Sending != nil && t.Sending.Peer == m.ID:
 		return lacks + "is sent a snapshot: " + t.Sending.String()
 	case errors.As(t.SendErr, &failed) && failed.To == m.ID:
@@ -176,7 +177,7 @@ func saysNoRoom(s *Status, m *MemberStatus) string {
 	case m.isSelf():
 		return s.NoRoom
 	case m.hindered&raft.HinderedNoRoom != 0:
-		return "its disk has no room for more entries of the log: make room, and it goes on by itself"
+		return "its disk has no room for more entries of the log: make room, and it continues by itself"
 	}
 	return ""
 }
@@ -191,9 +192,9 @@ func saysStalled(_ *Status, m *MemberStatus) string {
 func saysRestoring(s *Status, m *MemberStatus) string {
 	switch r := s.Snapshot.Restoring; {
 	case m.isSelf() && r != nil:
-		return fmt.Sprintf("its state machine is restored from a snapshot, %v so far: %s", r.Since.Round(time.Second), r)
+		return fmt.Sprintf("its state machine is being restored from a snapshot, %v so far: %s", r.Since.Round(time.Second), r)
 	case m.hindered&raft.HinderedRestoring != 0:
-		return "its state machine is restored from a snapshot"
+		return "its state machine is being restored from a snapshot"
 	}
 	return ""
 }
@@ -208,16 +209,16 @@ func saysFSMHangs(s *Status, m *MemberStatus) string {
 	return "its FSM hangs in a call of Apply"
 }
 
-// saysHindered is for what a later release adds to raft.Hindrance.
+// saysHindered is for hindrances that a later release has added to raft.Hindrance.
 func saysHindered(_ *Status, m *MemberStatus) string {
 	const known = raft.HinderedNoRoom | raft.HinderedStalled | raft.HinderedRestoring | raft.HinderedSuspected | raft.HinderedFSM
 	if m.hindered&^known == 0 {
 		return ""
 	}
-	return "it says that something keeps it from serving, for which this member's release has no name: its own status says more"
+	return "it says that something keeps it from serving, which this member's release does not know: its own status says more"
 }
 
-// saysBehind is for voters: of a member that is to become one, CatchUp says how far it is.
+// saysBehind applies to voters. MemberStatus.CatchUp shows the progress of the others.
 func saysBehind(s *Status, m *MemberStatus) string {
 	if m.lags <= s.patience || m.CatchUp != nil {
 		return ""

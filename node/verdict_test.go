@@ -15,7 +15,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// verdictCases holds, for each verdict, what a leader knows of n3, or of itself if own is set, when it applies.
+// verdictCases holds, for each verdict, a status to which it applies: that of n3, or of the leader itself if own is set.
 var verdictCases = map[string]struct {
 	own  bool
 	know func(s *Status, m *MemberStatus)
@@ -26,16 +26,16 @@ var verdictCases = map[string]struct {
 	"lost entries":    {false, func(_ *Status, m *MemberStatus) { m.State = "stale" }, "it holds less than it has acknowledged: replace it like one whose disk was lost"},
 	"not connected":   {false, func(_ *Status, m *MemberStatus) { m.Connected = false }, "it is not connected"},
 	"not heard":       {false, func(_ *Status, m *MemberStatus) { m.LastContact = time.Minute }, "it has not been heard for 1m0s"},
-	"suspected":       {false, hindered(raft.HinderedSuspected), "a leader, which led and is not in its configuration, has shown that its disk lacks what it acknowledged: it does not vote until its configuration names that leader, or a later leader has brought its log up to date"},
+	"suspected":       {false, hindered(raft.HinderedSuspected), "its disk lacks what it acknowledged, as shown by another member, a leader that its configuration does not name: it does not vote until its configuration names that leader, or a later leader has brought its log up to date"},
 	"earlier release": {false, func(_ *Status, m *MemberStatus) { m.earlier, m.changed = true, true }, "the members have been changed, and its earlier release cannot read that: upgrade it"},
 	"needs a snapshot": {false, func(s *Status, m *MemberStatus) {
 		m.State, s.Snapshot.Sending = "snapshot", &Transfer{Peer: "n3", Done: 1 << 20, Total: 3 << 20, Left: 20 * time.Second}
 	}, "it lacks entries that are compacted here, and is sent a snapshot: 1024 of 3072 KiB, 20s left"},
-	"no room":      {false, hindered(raft.HinderedNoRoom | raft.HinderedStalled), "its disk has no room for more entries of the log: make room, and it goes on by itself"},
+	"no room":      {false, hindered(raft.HinderedNoRoom | raft.HinderedStalled), "its disk has no room for more entries of the log: make room, and it continues by itself"},
 	"disk stalled": {false, hindered(raft.HinderedStalled), "its disk has stalled"},
-	"restoring":    {false, hindered(raft.HinderedRestoring), "its state machine is restored from a snapshot"},
+	"restoring":    {false, hindered(raft.HinderedRestoring), "its state machine is being restored from a snapshot"},
 	"FSM hangs":    {false, hindered(raft.HinderedFSM), "its FSM hangs in a call of Apply"},
-	"hindered":     {false, hindered(1 << 7), "it says that something keeps it from serving, for which this member's release has no name: its own status says more"},
+	"hindered":     {false, hindered(1 << 7), "it says that something keeps it from serving, which this member's release does not know: its own status says more"},
 	"behind": {false, func(s *Status, m *MemberStatus) { s.Last.Index, m.Match, m.lags = 1273, 257, 12*time.Second },
 		"it holds the log up to entry 257 of 1273, and has been behind for 12s"},
 	"applies late": {true, func(s *Status, _ *MemberStatus) { s.Applied, s.Commit, s.appliesLate = 257, 1273, 12*time.Second },
@@ -46,8 +46,7 @@ func hindered(by raft.Hindrance) func(*Status, *MemberStatus) {
 	return func(_ *Status, m *MemberStatus) { m.hindered = by }
 }
 
-// A voter that cannot be part of a quorum is not counted among the failures that the cluster survives, whatever the reason, and
-// the sentence names it and the reason.
+// A voter that cannot be part of a quorum does not count in Status.Tolerance, and the sentence names it and the reason.
 func TestVerdicts_DecideWhoCounts(t *testing.T) {
 	for _, v := range verdicts {
 		row, found := verdictCases[v.name]
@@ -72,20 +71,20 @@ func TestVerdicts_DecideWhoCounts(t *testing.T) {
 	expect.Len(t, verdictCases, len(verdicts))
 }
 
-// With two of three disks full, nothing can be written, and no sentence says that one failure more would be the first to matter.
+// With two of three disks full, nothing can be written, and Status.Tolerance must say that the cluster does not work.
 func TestVerdicts_AQuorumThatDoesNotCountIsSaid(t *testing.T) {
 	s := seenFrom(raft.Leader, 3, "n2", "n3")
 	s.patience = time.Second
 	s.Members[1].hindered, s.Members[2].hindered = raft.HinderedNoRoom, raft.HinderedRestoring
 	s.judge()
 	expect.Equal(t, "the cluster does not work as seen from here: 1 of 3 voters count, 2 are needed; n2 does not count: its disk has no room for more "+
-		"entries of the log: make room, and it goes on by itself; n3 does not count: its state machine is restored from a snapshot", s.Tolerance)
+		"entries of the log: make room, and it continues by itself; n3 does not count: its state machine is being restored from a snapshot", s.Tolerance)
 	s.Members[1].hindered, s.Members[2].hindered, s.NoRoom = 0, 0, noRoom(errors.New("full"))
 	s.judge()
 	expect.Contains(t, s.Tolerance, "none: 2 of 3 voters count, and the next failure stops the cluster; n1 does not count: its disk has no room")
 }
 
-// A learner that catches up is not "behind": CatchUp says how far it is. One that is behind for a moment only is not either.
+// A learner that catches up is not "behind": CatchUp shows its progress. Neither is a voter that is behind for a moment.
 func TestVerdicts_BehindIsForVotersThatStayBehind(t *testing.T) {
 	s := seenFrom(raft.Leader, 3, "n2", "n3")
 	s.patience = time.Second
@@ -94,9 +93,9 @@ func TestVerdicts_BehindIsForVotersThatStayBehind(t *testing.T) {
 	expect.Empty(t, s.Members[1].Problem+s.Members[2].Problem)
 }
 
-// A member that was refused for the image of its disk, or refuses this one, ends, and then refuses connections: its peers still
-// know why.
-func TestVerdicts_TheLastRejectionIsToldAfterTheConnection(t *testing.T) {
+// A member that was rejected for an older image of its disk, or that rejects this one, ends, and then cannot be reached. Its
+// peers still know why.
+func TestVerdicts_TheLastRejectionIsShownAfterTheConnection(t *testing.T) {
 	stale := &raft.Rejection{Reason: raft.RejectStaleStart, From: raft.Peer{ID: "n1"}}
 	for _, row := range []struct {
 		rule string
@@ -136,9 +135,9 @@ func TestVerdicts_AreDocumented(t *testing.T) {
 	expect.Equal(t, len(verdicts), strings.Count(strings.ReplaceAll(doc, `""`, ""), `"`)/2, "each name once")
 }
 
-// A leader that is lost too often is told while there is one, with the timeout that would do: it was lost for another one, in a
-// later term, or for a moment.
-func TestHistory_TellsALeaderThatIsLostTooOften(t *testing.T) {
+// If leaders are lost too often, the status says so while there is one, with a timeout that is enough. A leader counts as
+// lost for another one, in a later term, or for a moment.
+func TestHistory_ReportsALeaderThatIsLostTooOften(t *testing.T) {
 	h, second := &history{}, raft.Time(time.Second)
 	leads := func(term raft.Term, leader raft.NodeID) raft.Leadership {
 		return raft.Leadership{Term: term, Leader: leader}
@@ -157,7 +156,7 @@ func TestHistory_TellsALeaderThatIsLostTooOften(t *testing.T) {
 	assert := expect.New(t)
 	assert.Empty(h.unsettled(2*second, 10*time.Millisecond))
 	change(leads(11, "n3"), leads(11, ""))
-	assert.Equal("the leader was lost 7 times in the last 2m0s: unless it was stopped, moved or cut off, the election timeout of 10ms is too short, "+
+	assert.Equal("the leader was lost 7 times in the last 2m0s: unless it was stopped, moved or disconnected, the election timeout of 10ms is too short, "+
 		"and the answer to a request for votes took up to 12ms: set it to 20ms or more on all members", h.unsettled(2*second, 10*time.Millisecond))
 	assert.Contains(h.unsettled(2*second, time.Second), "the election timeout of 1s is too short: set it to 2s or more")
 	assert.Empty(h.unsettled(second+raft.Time(lossesRecent)+1, time.Second))

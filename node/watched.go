@@ -2,7 +2,7 @@ package node
 
 import "sync"
 
-// watched holds a value that several goroutines wait for, and a channel that announces the next one.
+// watched holds a value whose changes several goroutines wait for, and a channel that announces the next change.
 type watched[T any] struct {
 	mu      sync.Mutex
 	value   T

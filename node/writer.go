@@ -10,23 +10,22 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// writer makes writes durable, in the order issued. A write's Then leaves only once the write is durable, and only
-// after that the core learns of it with Persisted: makeDurable calls tell after Storage.Write has returned, and
-// nothing else sends Then. The contract is at raft.Output and raft.Write.
+// writer makes writes durable, in the order issued. A write's Then leaves only once the write is durable, and only after
+// that does the core learn of it with Persisted: makeDurable calls announce after Storage.Write has returned, and nothing
+// else sends Then. raft.Output and raft.Write document this contract.
 //
-// The writer's goroutine is the only one that writes to the storage. The queue is bounded by what may come into the
-// node: the limits of proposals on a leader, of received messages and bytes on a follower. Promises that need no
-// write of their own are lost, like any message may be, once Config.ReceivedMax writes wait: a leader repeats its
-// questions for as long as a disk stands still.
+// Only the writer's goroutine writes to the storage. The limits of the node's input bound the queue: on a leader the
+// limits of proposals, on a follower those of received messages and bytes. Once Config.ReceivedMax writes wait, promises
+// that need no write are dropped, as any message may be lost. A leader repeats its questions while a disk has stalled.
 type writer struct {
 	node *Node
 
 	mu    sync.Mutex
-	queue queue[raft.Write] // its signal also tells of what identity.unwritten returns
+	queue queue[raft.Write] // its signal also announces what identity.unwritten returns
 
-	commit   raft.Index // the highest hint; it rides along with the next write
+	commit   raft.Index // highest commit index to store; the next write includes it
 	unpruned bool       // entries below the base may be left in the store
-	prunedAt time.Time  // when some were deleted last
+	prunedAt time.Time  // when entries were last deleted
 	left     int64      // bytes of all entries in the store then, or when the base moved
 }
 
@@ -64,8 +63,8 @@ func (w *writer) depth() int {
 	return w.queue.len()
 }
 
-// run is the writer's goroutine. It ends with the node, or with the first write that fails: the
-// kernel may have dropped the pages, so nothing is acknowledged after it.
+// run is the writer's goroutine. It ends with the node, or with the first write that fails: the kernel may have dropped
+// the pages, so nothing is acknowledged after a failed write.
 func (w *writer) run() {
 	if w.mayPrune(); w.unpruned {
 		w.queue.wake()
@@ -76,7 +75,7 @@ func (w *writer) run() {
 			return
 		case <-w.queue.signal:
 		}
-		runtime.Gosched() // the appends of the same output leave before the write keeps a processor: docs/decisions/0033
+		runtime.Gosched() // lets the appends of the same output leave before the write occupies a processor: docs/decisions/0033
 		write, queued := w.take()
 		memory, mark := w.node.identity.unwritten()
 		var err error
@@ -93,15 +92,15 @@ func (w *writer) run() {
 	}
 }
 
-// pruneEvery is how much time passes at least between two times of pruning while writes wait.
+// pruneEvery is the minimum interval between two rounds of pruning while writes wait.
 const pruneEvery = 50 * time.Millisecond
 
-// prune lets the storage delete some of the entries below the base, so that the writes behind it do not wait for long. It
-// deletes at least as many bytes as the writes since the last time have added. Otherwise the store would grow for as long
-// as writes keep the disk busy.
+// prune has the storage delete a part of the entries below the base, so that the next writes do not wait for long. It
+// deletes at least as many bytes as writes have added since the last round. Otherwise the store would grow while writes
+// keep the disk busy.
 func (w *writer) prune() error {
 	if w.depth() > 0 && time.Since(w.prunedAt) < pruneEvery {
-		return nil // the signal is set
+		return nil // the signal is set, so run comes back
 	}
 	bytes := w.node.logBytes()
 	for deleted := true; deleted && w.unpruned; {
@@ -119,14 +118,14 @@ func (w *writer) prune() error {
 	return nil
 }
 
-// mayPrune is called when entries below the base may be left in the store.
+// mayPrune records that entries below the base may be left in the store.
 func (w *writer) mayPrune() {
 	if w.node.files != nil && !w.unpruned {
 		w.unpruned, w.left = true, w.node.logBytes()
 	}
 }
 
-// take takes the next write, merged with the ones behind it as far as that is allowed.
+// take takes the next write, merged with as many of the following ones as may be merged.
 func (w *writer) take() (raft.Write, bool) {
 	select {
 	case <-w.node.stop:
@@ -144,8 +143,8 @@ func (w *writer) take() (raft.Write, bool) {
 	return merged, true
 }
 
-// makeDurable writes, then releases the promises, then tells the core. The memory of peers is written along. mark is
-// that of a handshake, which has logged it: once it is durable, makeDurable returns its error, which ends the node.
+// makeDurable writes, then releases the promises, then reports to the core. It also writes the memory of peers. mark is
+// the mark of a handshake, which has logged it: once it is durable, makeDurable returns its error, which ends the node.
 func (w *writer) makeDurable(write raft.Write, memory *raft.Sightings, mark *raft.Mark) error {
 	n := w.node
 	w.commit = max(w.commit, write.Commit)
@@ -173,13 +172,13 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Sightings, mark *raf
 		n.identity.kept.publish(*memory)
 		n.contacts.signal.wake()
 	}
-	w.tell(write)
+	w.announce(write)
 	return nil
 }
 
-// tell notifies identity, log cache, peers and loop of what is durable now. Only makeDurable calls it, after the write.
+// announce reports to identity, log cache, peers and loop what is durable now. Only makeDurable calls it, after the write.
 // Then leaves before the loop receives Persisted (see raft.Write).
-func (w *writer) tell(write raft.Write) {
+func (w *writer) announce(write raft.Write) {
 	n := w.node
 	if write.Hard != nil {
 		n.identity.term.Store(uint64(write.Hard.Term))
@@ -189,7 +188,7 @@ func (w *writer) tell(write raft.Write) {
 	}
 	n.senders.send(write.Then)
 	if len(write.Then) > 0 {
-		runtime.Gosched() // they leave before the loop is woken and takes the processor: docs/decisions/0033
+		runtime.Gosched() // lets them leave before the loop is woken and takes the processor: docs/decisions/0033
 	}
 	if write.Seq != 0 {
 		n.mailbox.persistedUpTo(write.Seq)

@@ -226,9 +226,9 @@ var snapshotLines = []struct {
 	{"a snapshot was taken:", func(s *Snapshots) *int { return &s.Taken }},
 	{"no snapshot was taken;", func(s *Snapshots) *int { return &s.Failed }},
 	{"a snapshot was sent:", func(s *Snapshots) *int { return &s.Sent }},
-	{"the sending of a snapshot goes on where it stopped:", func(s *Snapshots) *int { return &s.Resumed }},
+	{"the sending of a snapshot resumes:", func(s *Snapshots) *int { return &s.Resumed }},
 	{"a snapshot was received:", func(s *Snapshots) *int { return &s.Received }},
-	{"a snapshot could not be received:", func(s *Snapshots) *int { return &s.Refused }},
+	{"a snapshot was not received:", func(s *Snapshots) *int { return &s.Refused }},
 	{"the FSM was restored:", func(s *Snapshots) *int { return &s.Restored }},
 }
 

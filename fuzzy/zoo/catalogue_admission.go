@@ -21,7 +21,7 @@ var admissions = []Mutant{
 	mutant("M197", "a member that was added again after its removal continues", "it ends", "N70",
 		value("membership.go", `c.joinsAgain(removal)`, `false`)).arranged().profiles("churn").or("Removed_WhoIsAddedAgain"),
 	mutant("M198", "a node checks again before it ends because it was removed", "it ends without a check", "tests",
-		value("node/marks.go", `n.removed.Load() == removed`, `true`)).arranged().outside("node", "TestRemoved_WhoHasJoinedAgain"),
+		value("node/marks.go", `n.removed.Load() == removed`, `true`)).arranged().outside("node", "TestRemoved_AMemberThatHasJoinedAgain"),
 	mutant("M55", "an incarnation that was removed never joins again", "it may", "I10",
 		value("handshake/admission.go", `removed || h.Cluster != (raft.ClusterID{}) && h.Cluster != v.Cluster`,
 			`h.Cluster != (raft.ClusterID{}) && h.Cluster != v.Cluster`)).arranged().profiles("images").test("handshake", "MayJoin"),

@@ -32,7 +32,7 @@ var ports = []Mutant{
 	mutant("X29", "members find a place among strangers", "the first callers keep their places", "N10",
 		value("transport/accept.go", `!t.isNamed(in.peer) || !t.closeStranger()`, `true`)).outside("transport", "Strangers"),
 	mutant("X30", "a member that waits for a bootstrap names the members that it waits for", "it reports that it bootstraps", "L1",
-		value("node/status.go", `string(s.ID) == bootstrapper`, `true`)).outside("node", "WhoWaitsSays|SaysWhy|LeaderReason"),
+		value("node/status.go", `string(s.ID) == bootstrapper`, `true`)).outside("node", "AWaitingMemberSays|SaysWhy|LeaderReason"),
 	mutant("X31", "entries keep the bytes of the frame they came in", "later frames are read over them", "N10",
 		value("transport/frame.go", `size <= growBytes`, `false`)).arranged().outside("transport", "LongFramesShareNothing"),
 	mutant("X32", "a long append is written in parts", "the bytes that are gathered after a part are sent twice", "N10",

@@ -94,15 +94,15 @@ return l.advance(headBytes + bytes)`)),
 	ofSegments("U26", "a reader resumes at its place only in the same log", "it does so after a truncation, too", "N43, N78",
 		value("internal/segments/read.go", `c.next == i && c.cuts == x.cuts && c.segment == s.segment`, `c.next == i && c.segment == s.segment`)),
 	ofSegments("U27", "a leader whose disk is full refuses proposals", "it accepts them", "N82",
-		value("internal/pipeline/handover.go", `full == nil || !leads`, `true`)),
+		value("internal/pipeline/fulldisk.go", `full == nil || !leads`, `true`)),
 	ofSegments("U28", "a member continues when there is room again", "its log stays full", "N82",
 		instead("internal/segments/prepare.go", `if l.room = err; err == nil {
 		l.prepared = s
 	}`, `if err != nil { l.room = err } else { l.prepared = s }`)),
 	ofSegments("U29", "a leader whose disk is full transfers its leadership", "it stays", "L3",
-		value("internal/pipeline/handover.go", `now < h.next || len(voters) == 0`, `true`)).profiles("segments").test("internal/pipeline", "HandOver"),
+		value("internal/pipeline/fulldisk.go", `now < h.next || len(voters) == 0`, `true`)).profiles("segments").test("internal/pipeline", "FullDiskTransfer"),
 	ofSegments("U30", "a leader whose disk is full asks one voter after another", "it asks the same one again and again", "L3",
-		instead("internal/pipeline/handover.go", `h.asked = following(voters, h.asked)`, `h.asked = voters[0]`)).profiles("segments").test("internal/pipeline", "HandOver"),
+		instead("internal/pipeline/fulldisk.go", `h.asked = following(voters, h.asked)`, `h.asked = voters[0]`)).profiles("segments").test("internal/pipeline", "FullDiskTransfer"),
 	// The simulator has its own loop around the core.
 	mutant("U31", "a node whose disk is full transfers its leadership", "it stays leader, and refuses proposals", "-",
 		value("node/room.go", `full == nil || !n.leads()`, `true`)).arranged().outside("node", "AnotherDiskHasRoom"),

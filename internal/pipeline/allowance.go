@@ -2,17 +2,17 @@ package pipeline
 
 import "github.com/coxswain/raft"
 
-// Allowance is how many bytes of entries a member takes from one leader while its log has no room for another segment. It is
-// enough for what a new leader must commit before it can answer, and little enough that the record of a snapshot, which makes
-// the room, is written behind them: writes are made in order.
+// Allowance bounds the bytes of entries that a member takes from one leader while its log has no room for another segment.
+// It must be large enough for the entries that a new leader commits before it can answer. It must be small enough that the
+// record of a snapshot still finds room after these entries: writes are made in order, and the snapshot makes the room.
 type Allowance struct {
-	term  raft.Term // of the leader
-	bytes int       // that were taken from it since there was room
-	spent bool
+	term  raft.Term // term of the leader
+	bytes int       // bytes taken from this leader since there was room
+	spent bool      // an append of this leader was not taken
 }
 
-// Takes reports whether an append of that term, with so many bytes of entries, is taken now. Once one is not, none is of this
-// leader as long as there is no room: to answer what comes behind it would be to say that it is missing.
+// Takes reports whether to take an append of that term with so many bytes of entries; most is the allowance. Once it has
+// not taken one, it takes none of this leader until there is room: an answer to a later append would report a gap.
 func (a *Allowance) Takes(full bool, term raft.Term, bytes, most int) bool {
 	if !full || term > a.term {
 		*a = Allowance{term: max(term, a.term)}

@@ -9,28 +9,28 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Cache keeps the recent entries in memory for senders and the applier: all that are not on the disk yet, and
-// those that are which somebody is still expected to read, within a limit. Where it has an entry it takes precedence over the storage, whose log may be older. The loop
-// updates the cache before it processes the rest of an Output, so an entry is in the cache before anybody can
-// ask for it. Readers compare generations to notice that the log was truncated meanwhile. Several goroutines
-// may call its methods.
+// Cache keeps recent entries in memory for the senders and the applier: all entries that are not on the disk yet and,
+// within a limit, the persisted ones that are still expected to be read. An entry in the cache takes precedence over the
+// storage, whose log may be older. The loop updates the cache before it processes the rest of an Output, so an entry is
+// in the cache before a reader can ask for it. Readers compare generations to detect that the log was truncated
+// meanwhile. Several goroutines may call its methods.
 type Cache struct {
 	bytesMax int
 
 	mu         sync.RWMutex
 	generation uint64
 	chunks     []chunk    // adjacent, in order
-	last       raft.Index // of the log
-	persisted  raft.Index // of the present log
-	memory     int        // of all chunks
+	last       raft.Index // last entry of the log
+	persisted  raft.Index // last entry of the present log that is on the disk
+	memory     int        // bytes that all chunks take in memory
 	waiting    int        // bytes of records in the chunks that are not entirely on the disk
 }
 
 // chunk holds the entries of one LogWrite. They are shared with the writer and never changed.
 type chunk struct {
 	entries []raft.Entry
-	bytes   int // of their records
-	memory  int // that they take
+	bytes   int // bytes of their records
+	memory  int // bytes that they take in memory
 }
 
 func newChunk(entries []raft.Entry) chunk {
@@ -40,9 +40,9 @@ func newChunk(entries []raft.Entry) chunk {
 }
 
 const (
-	// The memory of an entry besides its record, and of a chunk besides its entries, in bytes. On a leader each
-	// record is a separate allocation. The allocator rounds it up, on average by a sixteenth of its size plus
-	// half of the smallest size class. The slice of chunks has room for as many again.
+	// The memory of an entry besides its record, and of a chunk besides its entries, in bytes. On a leader each record is
+	// a separate allocation. The allocator rounds its size up, on average by a sixteenth plus half of the smallest size
+	// class. The slice of chunks may have twice the capacity that it needs.
 	entryMemory      = 80
 	allocationMemory = 8
 	chunkMemory      = 2 * 40
@@ -51,7 +51,7 @@ const (
 func (c chunk) first() raft.Index { return c.entries[0].Index }
 func (c chunk) last() raft.Index  { return c.entries[len(c.entries)-1].Index }
 
-// NewCache returns an empty cache of a log that is on the disk up to last.
+// NewCache returns the empty cache of a log that is on the disk up to last.
 func NewCache(last raft.Index, bytesMax int) *Cache {
 	return &Cache{last: last, persisted: last, bytesMax: bytesMax}
 }
@@ -77,7 +77,7 @@ func (c *Cache) Write(w *raft.LogWrite) {
 	c.evict()
 }
 
-// truncate drops every entry above after, or all of them if after is behind the log.
+// truncate drops every entry above after, or all of them if after is beyond the end of the log.
 func (c *Cache) truncate(after raft.Index) {
 	keep := sort.Search(len(c.chunks), func(i int) bool { return c.chunks[i].last() > after })
 	if after > c.last {
@@ -98,9 +98,8 @@ func (c *Cache) truncate(after raft.Index) {
 	c.countWaiting()
 }
 
-// MarkPersisted records that the log of this generation is on the disk up to last. A mark of an older
-// generation is ignored: it says nothing about the present log, and the write that truncated the log is marked
-// later.
+// MarkPersisted records that the log of this generation is on the disk up to last. It ignores an older generation, which
+// says nothing about the present log: the write that truncated the log reports later.
 func (c *Cache) MarkPersisted(generation uint64, last raft.Index) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,8 +118,7 @@ func (c *Cache) countWaiting() {
 	}
 }
 
-// Served drops the chunks up to an entry that everybody has read who was expected to. A core says which one that is
-// (raft.Core.Served).
+// Served drops the chunks up to an entry that all expected readers have read. raft.Core.Served returns that entry.
 func (c *Cache) Served(upTo raft.Index) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,14 +128,16 @@ func (c *Cache) Served(upTo raft.Index) {
 // evict drops whole chunks, the oldest first, until the cache takes at most bytesMax.
 func (c *Cache) evict() { c.shrink(c.bytesMax, 0) }
 
-// Release drops every chunk that is entirely on the disk: of a log at rest nobody is likely to need one soon.
+// Release drops every chunk that is entirely on the disk. It is for an idle log, whose entries are unlikely to be read
+// soon.
 func (c *Cache) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shrink(0, 0)
 }
 
-// shrink stops at the first chunk that is not entirely on the disk, so the cache may take more bytes.
+// shrink drops the oldest chunks: all up to served, and more until the cache takes at most so many bytes. It stops at the
+// first chunk that is not entirely on the disk, so the cache may take more bytes.
 func (c *Cache) shrink(bytes int, served raft.Index) {
 	n := 0
 	for ; n < len(c.chunks) && (c.memory > bytes || c.chunks[n].last() <= served) && c.chunks[n].last() <= c.persisted; n++ {
@@ -149,9 +149,8 @@ func (c *Cache) shrink(bytes int, served raft.Index) {
 	}
 }
 
-// Read returns the first entries of the span, at most bytesMax bytes but at least one, if the cache has the
-// first one. If not, it returns none, and the caller reads the storage (Log.Read in internal/pipeline/log.go). first is the first
-// index in the cache.
+// Read returns the first entries of the span: at most bytesMax bytes, but at least one entry. If the cache lacks the first
+// entry of the span, it returns none, and Log.Read reads the storage. first is the first index in the cache.
 func (c *Cache) Read(span raft.Span, bytesMax int) (entries []raft.Entry, first raft.Index) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -166,13 +165,13 @@ func (c *Cache) Read(span raft.Span, bytesMax int) (entries []raft.Entry, first 
 	span.Last = min(span.Last, c.last)
 	entries, whole := c.part(at, span, bytesMax, true)
 	if !whole || entries[len(entries)-1].Index == span.Last {
-		return slices.Clip(entries), first // shared as it is
+		return slices.Clip(entries), first // shared, not copied
 	}
 	return c.join(at, span, bytesMax), first
 }
 
-// part returns the entries of the span in one chunk, as many as fit into bytesMax bytes, and whether that is
-// all of them.
+// part returns the entries of the span in one chunk, as many as fit into bytesMax bytes; if must is set, at least one. It
+// also returns whether these are all of them.
 func (c *Cache) part(at int, span raft.Span, bytesMax int, must bool) (part []raft.Entry, whole bool) {
 	part = c.chunks[at].entries
 	if first := part[0].Index; span.After >= first {
@@ -185,7 +184,7 @@ func (c *Cache) part(at int, span raft.Span, bytesMax int, must bool) (part []ra
 	return part[:n], n == len(part)
 }
 
-// join returns the entries of the span in several chunks, as many as fit into bytesMax bytes but at least one.
+// join returns the entries of the span from several chunks, as many as fit into bytesMax bytes, but at least one.
 func (c *Cache) join(at int, span raft.Span, bytesMax int) []raft.Entry {
 	n, end := 0, at
 	for whole := true; whole && end < len(c.chunks) && c.chunks[end].first() <= span.Last; end++ {
@@ -227,7 +226,7 @@ func (c *Cache) WaitingBytes() int {
 	return c.waiting
 }
 
-// Depth returns the end of the log, the index up to which it is on the disk, and the bytes in between.
+// Depth returns the last index of the log, the last index on the disk, and the bytes in between.
 func (c *Cache) Depth() (last, persisted raft.Index, waiting int) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

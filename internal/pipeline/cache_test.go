@@ -56,7 +56,7 @@ func TestCache_ServesWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestCache_AtRestKeepsOnlyWhatIsNotOnTheDisk(t *testing.T) {
+func TestCache_OfAnIdleLogKeepsOnlyWhatIsNotOnTheDisk(t *testing.T) {
 	c := NewCache(0, 1<<20)
 	c.Write(&raft.LogWrite{Entries: entriesOf(1, 0, 2, 1), Generation: 1})
 	c.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 2}, Entries: entriesOf(1, 2, 4, 1), Generation: 1})
@@ -74,8 +74,9 @@ func TestCache_AtRestKeepsOnlyWhatIsNotOnTheDisk(t *testing.T) {
 	expect.Len(t, entries, 1)
 }
 
-// What everybody has read takes no memory, unless it is not on the disk or in one write with what is still expected.
-func TestCache_DropsWhatEverybodyHasRead(t *testing.T) {
+// Entries that all readers have read take no memory. An exception are entries that are not on the disk, or that are in one
+// write with entries that are still expected to be read.
+func TestCache_DropsWhatAllReadersHaveRead(t *testing.T) {
 	c := NewCache(0, 1<<20)
 	for i := raft.Index(0); i < 6; i += 2 {
 		c.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: i}, Entries: entriesOf(1, i, i+2, 1), Generation: 1})
@@ -110,7 +111,7 @@ func TestCache_KeepsWhatIsNotOnTheDiskWhateverItsLimit(t *testing.T) {
 	expect.Zero(t, c.WaitingBytes())
 }
 
-// The limit is one of memory, and small entries take much more than the bytes of their records.
+// The limit counts memory. Small entries take much more memory than the bytes of their records.
 func TestCache_TakesNoMoreMemoryThanItsLimit(t *testing.T) {
 	require.LessOrEqual(t, reflect.TypeFor[raft.Entry]().Size(), uintptr(entryMemory))
 	const limit = 8 << 20

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// callersMax bounds the strangers that are dialed back.
+	// callersMax bounds the callers that are dialed back.
 	callersMax = 16
-	// contactsMax bounds the members of uncommitted configurations together, and the members that have left.
+	// contactsMax bounds the members of all uncommitted configurations together, and the members that have left.
 	contactsMax = 2 * raft.MembersMax
-	// keptTimeouts is how long, in election timeouts, a member that has left or a caller that is silent is still dialed.
+	// keptTimeouts is how long, in election timeouts, a member that has left or a silent caller is still dialed.
 	keptTimeouts = 10
 )
 
@@ -23,17 +23,17 @@ const (
 //   - the members of the last committed configuration and of every one since: the latest may be rolled back;
 //   - members that have left, for ten election timeouts after the configuration without them was committed, so that they
 //     hear of it;
-//   - members that are to join, whoever answers at their address, until a configuration names them;
-//   - callers: strangers of its cluster that have dialed it. A voter whose log lags behind must be able to answer a
-//     candidate, and a new member its leader, before a configuration in its log names them.
+//   - joining members, until a configuration names them;
+//   - callers: peers of its cluster that have dialed it and that no configuration here names. A voter whose log is behind
+//     must be able to answer a candidate, and a new member its leader, before a configuration in its log names them.
 //
-// Who was removed, and is not dialed any longer, is told by the handshake. It may not have ended its connection to this
-// member yet, so that is closed, and it dials again.
+// A removed member that is no longer dialed learns of its removal from its next handshake. So its connection to this
+// member is closed, and it dials again.
 //
-// Each is dialed first at the address that its newest start has advertised, then at the one in its configuration.
+// A contact is dialed first at the address that its newest start has advertised, then at the one in the configuration.
 type Contacts struct {
 	self     raft.Peer
-	address  string // where this member says it is reached; "": where its configuration says
+	address  string // advertised address of this member; "": the one in its configuration
 	patience raft.Time
 
 	begun     bool // the cluster has a term, so incarnations count
@@ -42,10 +42,10 @@ type Contacts struct {
 	invited   map[raft.NodeID]raft.Member
 	callers   []caller // at most callersMax
 	removed   []raft.Peer
-	expelled  map[raft.Peer]bool // those of them that Expel has returned
-	addresses map[raft.Peer]string
-	latest    map[raft.NodeID]string // of the incarnation that was met last
-	last      []raft.Contact         // what Dial has returned
+	expelled  map[raft.Peer]bool     // removed peers that Expel has returned
+	addresses map[raft.Peer]string   // advertised address of each peer
+	latest    map[raft.NodeID]string // address of the incarnation that was met last
+	last      []raft.Contact         // last result of Dial
 }
 
 // leaver is a member that no configuration names any longer.
@@ -61,8 +61,8 @@ type caller struct {
 	heard   raft.Time
 }
 
-// NewContacts returns the contacts of a member that knows of nobody yet. The address is where it says
-// that it is reached itself; "": where its configuration says.
+// NewContacts returns the contacts of a member that knows no peer yet. address is its advertised address; "": the one in
+// its configuration.
 func NewContacts(self raft.Peer, address string, electionTimeout time.Duration) *Contacts {
 	return &Contacts{
 		self: self, address: address, patience: raft.Time(keptTimeouts * electionTimeout),
@@ -71,7 +71,7 @@ func NewContacts(self raft.Peer, address string, electionTimeout time.Duration) 
 	}
 }
 
-// Stored says which configurations the log held when the member started: the latest may not be committed yet.
+// Stored sets the configurations that the log held when the member started. The latest may not be committed yet.
 func (c *Contacts) Stored(l raft.StoredLog) {
 	if configs := l.Configs; len(configs) > 1 {
 		c.Config(0, configs[len(configs)-2].Config, false)
@@ -80,11 +80,11 @@ func (c *Contacts) Stored(l raft.StoredLog) {
 	}
 }
 
-// Begin says that the cluster has a term. Until then, whoever answers under the id of a member is accepted: the bootstrap
-// may be redone with another incarnation.
+// Begin reports that the cluster has a term. Before that, any incarnation of a member's id is accepted, because the
+// bootstrap may be repeated with another one.
 func (c *Contacts) Begin() { c.begun = true }
 
-// Config says which configuration is in force, and whether it is committed; before the bootstrap, it is the list of initial
+// Config sets the configuration in force, and whether it is committed. Before the bootstrap, it is the list of initial
 // members.
 func (c *Contacts) Config(now raft.Time, inForce raft.Configuration, committed bool) {
 	for p, m := range c.named {
@@ -103,14 +103,14 @@ func (c *Contacts) Config(now raft.Time, inForce raft.Configuration, committed b
 	}
 	for _, m := range inForce.Members {
 		if _, before := c.named[m.Peer()]; !before {
-			delete(c.invited, m.ID) // it takes over the connection
+			delete(c.invited, m.ID) // the named member keeps the connection
 		}
 		c.named[m.Peer()] = m
 		delete(c.leavers, m.Peer())
 	}
 }
 
-// leave keeps a member that has left. If there are too many, the one that left first is no longer dialed.
+// leave keeps a member that has left. If there are too many, it drops the one that left first.
 func (c *Contacts) leave(l leaver) {
 	if len(c.leavers) >= contactsMax {
 		var first raft.Peer
@@ -124,8 +124,8 @@ func (c *Contacts) leave(l leaver) {
 	c.leavers[l.member.Peer()] = l
 }
 
-// Removed says which removals are known to be committed. Handshakes refuse these incarnations from then on, so nobody calls
-// them back.
+// Removed sets the removals that are known to be committed. From then on handshakes reject these incarnations, so they are
+// not dialed back.
 func (c *Contacts) Removed(removals []raft.Removal) {
 	c.removed = c.removed[:0]
 	for _, r := range removals {
@@ -135,8 +135,8 @@ func (c *Contacts) Removed(removals []raft.Removal) {
 	maps.DeleteFunc(c.expelled, func(p raft.Peer, _ bool) bool { return !slices.Contains(c.removed, p) })
 }
 
-// Expel returns the peers whose connections to this member are to be closed: those whose removal is committed and whose
-// time as leavers is over. Each is returned once, and again if it was let in meanwhile.
+// Expel returns the peers whose connections to this member must be closed: their removal is committed, and their time as
+// leavers is over. It returns each peer once, and again if a handshake has accepted it meanwhile.
 func (c *Contacts) Expel() (peers []raft.Peer) {
 	for _, p := range c.removed {
 		_, leaves := c.leavers[p]
@@ -148,25 +148,26 @@ func (c *Contacts) Expel() (peers []raft.Peer) {
 	return peers
 }
 
-// Memory says what this member durably remembers of its peers: the addresses of their newest starts.
+// Memory sets what this member durably remembers about its peers: the addresses of their newest starts.
 func (c *Contacts) Memory(m raft.Sightings) {
 	c.addresses, c.latest = make(map[raft.Peer]string, len(m.Seen)), make(map[raft.NodeID]string, len(m.Seen))
-	for _, s := range m.Seen { // the one that was met last is the last one
+	for _, s := range m.Seen { // ordered by when they were last met
 		if s.Address != "" {
 			c.addresses[s.Peer], c.latest[s.Peer.ID] = s.Address, s.Address
 		}
 	}
 }
 
-// Invite has a member dialed that is to join: with incarnation 0 any member that answers, else to be told who is there.
+// Invite has a joining member dialed. Incarnation 0 accepts any incarnation. An unused incarnation is rejected, and the
+// rejection says which incarnation answers.
 func (c *Contacts) Invite(m raft.Member) { c.invited[m.ID] = m }
 
 // Uninvite ends Invite.
 func (c *Contacts) Uninvite(id raft.NodeID) { delete(c.invited, id) }
 
-// Called says that a connection was accepted which the sender of this Hello has dialed; cluster is this member's own. If
-// the sender is a stranger, it is dialed back if it belongs to this member's cluster or, while this member belongs to
-// none, to any.
+// Called reports an accepted connection that the sender of this Hello has dialed. cluster is this member's cluster. A
+// sender that no configuration names is dialed back if it belongs to the same cluster or, while this member belongs to no
+// cluster, to any.
 func (c *Contacts) Called(now raft.Time, h raft.Hello, cluster raft.ClusterID) {
 	delete(c.expelled, h.From)
 	ours := h.Cluster != raft.ClusterID{} && (cluster == raft.ClusterID{} || cluster == h.Cluster)
@@ -175,7 +176,8 @@ func (c *Contacts) Called(now raft.Time, h raft.Hello, cluster raft.ClusterID) {
 	}
 }
 
-// call keeps a caller in the place of its former self or, if there are too many, of the one that has been silent longest.
+// call keeps a caller. It replaces the same peer's earlier call or, if there are too many, the caller that has been silent
+// longest.
 func (c *Contacts) call(who caller) {
 	if who.address == "" || slices.Contains(c.removed, who.peer) {
 		return
@@ -188,8 +190,7 @@ func (c *Contacts) call(who caller) {
 	c.callers = append(c.callers, who)
 }
 
-// Callers returns the peers for which Heard counts, and which of them are not dialed at present because they have been
-// silent.
+// Callers returns all callers, for Heard, and those of them that are not dialed at present because they have been silent.
 func (c *Contacts) Callers(now raft.Time) (all, silent []raft.Peer) {
 	for _, who := range c.callers {
 		all = append(all, who.peer)
@@ -200,7 +201,7 @@ func (c *Contacts) Callers(now raft.Time) (all, silent []raft.Peer) {
 	return all, silent
 }
 
-// Heard says when a message of the peer arrived last.
+// Heard reports when a message of a caller last arrived.
 func (c *Contacts) Heard(p raft.Peer, at raft.Time) {
 	for i := range c.callers {
 		if who := &c.callers[i]; who.peer == p {
@@ -209,7 +210,7 @@ func (c *Contacts) Heard(p raft.Peer, at raft.Time) {
 	}
 }
 
-// names reports whether a configuration names the peer, or its id while incarnations do not count.
+// names reports whether a configuration names the peer; while incarnations do not count, whether one names its id.
 func (c *Contacts) names(p raft.Peer) bool {
 	if _, ok := c.named[p]; ok {
 		return true
@@ -222,8 +223,8 @@ func (c *Contacts) names(p raft.Peer) bool {
 	return false
 }
 
-// Dial returns whom to dial from now on, sorted by peer, whether that differs from what it has returned before, and when
-// to call it again; 0: after a call of another method.
+// Dial returns the peers to dial from now on, sorted; whether they differ from the last result; and when to call Dial
+// again, 0: only after a call of another method.
 func (c *Contacts) Dial(now raft.Time) (contacts []raft.Contact, changed bool, wake raft.Time) {
 	add := func(m raft.Member, open bool, advertised string) {
 		if k, ok := c.contact(m, open, advertised); ok {
@@ -244,7 +245,7 @@ func (c *Contacts) Dial(now raft.Time) (contacts []raft.Contact, changed bool, w
 		until(l.until)
 	}
 	for _, m := range c.invited {
-		add(m, m.Incarnation == 0, "") // another incarnation may still be where its id was met
+		add(m, m.Incarnation == 0, "") // not at a remembered address: another incarnation may still be there
 	}
 	for _, who := range c.callers {
 		_, leaves := c.leavers[who.peer]
@@ -262,7 +263,7 @@ func (c *Contacts) Dial(now raft.Time) (contacts []raft.Contact, changed bool, w
 	return contacts, changed, wake
 }
 
-// forget makes callers of the members whose time as leavers is over: they are dialed again if they speak.
+// forget turns members whose time as leavers is over into callers: they are dialed again when they are heard.
 func (c *Contacts) forget(now raft.Time) {
 	for _, p := range slices.SortedFunc(maps.Keys(c.leavers), comparePeers) {
 		if l := c.leavers[p]; l.until <= now {
@@ -274,9 +275,10 @@ func (c *Contacts) forget(now raft.Time) {
 	}
 }
 
-// advertised returns the address that the newest start of a peer has said. The list of initial members names no incarnations,
-// and until there is a term the disk of a member may have been emptied, and be elsewhere, since entry 1 named it: such a contact
-// is open to any incarnation. Who has called is the one that it says it is, wherever another one of its id may be.
+// advertised returns the address that the newest start of a peer has advertised; "": none. An open contact accepts any
+// incarnation, so it uses the address of the incarnation that was met last. Contacts are open while the list of initial
+// members names no incarnations, and until there is a term: the disk of a member may have been emptied since entry 1
+// named it. The contact of a caller is never open: it uses only the caller's own address.
 func (c *Contacts) advertised(p raft.Peer, open bool) string {
 	if p.Incarnation == 0 || open {
 		return c.latest[p.ID]

@@ -20,8 +20,7 @@ const (
 
 var ourCluster = raft.ClusterID{1}
 
-// peerNamed returns the peer that a word stands for: "c" is the incarnation 1 of c, "c2" the incarnation 2, and "c0" an
-// open one.
+// peerNamed returns the peer that a word stands for: "c" is incarnation 1 of c, "c2" incarnation 2, and "c0" any.
 func peerNamed(word string) raft.Peer {
 	p := raft.Peer{ID: raft.NodeID(word[:1]), Incarnation: 1}
 	if len(word) > 1 {
@@ -40,7 +39,7 @@ func configOf(words string) (c raft.Configuration) {
 	return raft.NewConfiguration(members)
 }
 
-// book is the contacts of member a of a cluster with a term.
+// book returns the contacts of member a in a cluster with a term.
 type book struct {
 	*pipeline.Contacts
 	t *testing.T
@@ -54,7 +53,7 @@ func bookOf(t *testing.T, begun bool) book {
 	return b
 }
 
-// dials checks whom the member dials at that time: words of peers, each with its addresses if they are not "word:1".
+// dials checks which peers the member dials at a time: words, each with its addresses if they are not "word:1".
 func (b book) dials(now raft.Time, want string) {
 	b.t.Helper()
 	contacts, _, _ := b.Dial(now)
@@ -91,7 +90,7 @@ func TestContacts_IncarnationsAreOpenUntilThereIsATerm(t *testing.T) {
 	b.dials(4, "b c2")
 }
 
-// The sets of one configuration after the other: who is dialed right after each, and who is in the end.
+// A member dials the union of configurations: right after each change, and in the end.
 func TestContacts_Union(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
@@ -107,7 +106,7 @@ func TestContacts_Union(t *testing.T) {
 		{"who comes back stays", []string{"a b c!", "a b!", "a b c!"}, "b c", "b c"},
 		{"two incarnations are two members", []string{"a c!", "a c c2!"}, "c c2", "c c2"},
 		{"the former incarnation leaves", []string{"a c c2!", "a c2!"}, "c c2", "c2"},
-		{"a member that was removed itself goes on", []string{"a b c!", "b c!"}, "b c", "b c"},
+		{"a member that was removed continues to dial", []string{"a b c!", "b c!"}, "b c", "b c"},
 		{"the list of initial members is no configuration", []string{"a0 b0 x0", "a b c!"}, "b c", "b c"},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
@@ -126,7 +125,7 @@ func TestContacts_Union(t *testing.T) {
 	}
 }
 
-func TestContacts_ARemovedMemberIsLetGo(t *testing.T) {
+func TestContacts_ARemovedMemberIsNoLongerDialed(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(1, configOf("a b c"), true)
 	b.Config(2, configOf("a b"), false)
@@ -157,8 +156,8 @@ func removals(words ...string) (all []raft.Removal) {
 	return all
 }
 
-// The handshake tells a member of its removal, but it does not shake hands while its connection stands.
-func TestContacts_WhoWasRemovedAndIsLetGoIsDisconnected(t *testing.T) {
+// A removed member learns of its removal from a handshake, and makes none while its old connection is open.
+func TestContacts_ARemovedMemberThatIsNoLongerDialedIsDisconnected(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(1, configOf("a b c"), true)
 	b.Config(2, configOf("a b"), false)
@@ -180,7 +179,8 @@ func TestContacts_WhoWasRemovedAndIsLetGoIsDisconnected(t *testing.T) {
 	b.expels() // another incarnation is another member
 }
 
-// Who was let in by a member that did not know of its removal yet is neither dialed nor kept once the member does.
+// A removed caller may be accepted before this member knows of its removal. Once it knows, the caller is neither dialed nor
+// kept.
 func TestContacts_ACallerThatWasRemovedIsDisconnected(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(1, configOf("a b"), true)
@@ -279,7 +279,7 @@ func TestContacts_CallersAreBounded(t *testing.T) {
 	assert.Len(t, all, 16)
 }
 
-// A voter that this member does not know yet gets its place at once, however many strangers call and speak.
+// A voter that this member does not know yet is dialed back at once, even if many other callers call and are heard.
 func TestContacts_ACallerTakesThePlaceOfTheOneThatIsSilentLongest(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(0, configOf("a"), true)
@@ -314,7 +314,7 @@ func TestContacts_LeaversAndUncommittedConfigurationsAreBounded(t *testing.T) {
 	}
 }
 
-// Addresses go by peer: what one incarnation advertises does not send anybody else there.
+// Advertised addresses belong to one incarnation: other incarnations are not dialed there.
 func TestContacts_AddressesAreByPeer(t *testing.T) {
 	seen := func(word, address string) raft.Sighting {
 		return raft.Sighting{Peer: peerNamed(word), Address: address}
@@ -335,7 +335,7 @@ func TestContacts_AddressesAreByPeer(t *testing.T) {
 	b.dials(3, "b c c2 d@d:7,d:1")
 }
 
-// The disk of a was emptied, and it runs where it ran before: dialing its former self there would reach itself.
+// The disk of a was emptied, and a runs at its old address. If it dialed its former incarnation there, it would reach itself.
 func TestContacts_AMemberDoesNotDialItself(t *testing.T) {
 	b := bookOf(t, true)
 	here := raft.NewConfiguration([]raft.Member{{ID: "a", Incarnation: 1, Address: "a:1"}, {ID: "a", Incarnation: 2, Address: "a:1"}})
@@ -353,8 +353,8 @@ func TestContacts_AMemberDoesNotDialItself(t *testing.T) {
 	moved.dials(2, "a2@corrected:1")
 }
 
-// A member that is to join is dialed once: by its address until a configuration names it, and then as that member, which
-// takes over the connection.
+// A joining member is dialed once: by its address until a configuration names it, and then as that member, which keeps the
+// connection.
 func TestContacts_AnInvitedMemberIsDialedOnce(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(0, configOf("a b"), true)

@@ -6,18 +6,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Incoming is the receiving side of the streams to one member, one stream at a time. Its bytes go to a spool, an
-// unfinished snapshot file. Incoming decides which bytes; its host writes, syncs, measures the room on the disk, and
-// keeps the time. While the host has not reported the result of what it was told to do, Incoming ignores all other
-// input: senders repeat it.
+// Incoming is the receiving side of the streams to one member, one stream at a time. The bytes go to a spool, an
+// unfinished snapshot file. Incoming decides which bytes to write; its host writes, syncs, measures the room on the disk,
+// and keeps the time. Until the host has reported the result of its work, Incoming ignores all other input: senders
+// repeat it.
 type Incoming struct {
 	self   raft.Peer
 	limits StreamLimits
 	stream *incoming  // nil: none
-	done   streamName // of the stream that arrived last
+	done   streamName // name of the last stream that arrived completely
 }
 
-// streamName names a stream: only the same name is resumed.
+// streamName names a stream: only a stream of the same name is resumed.
 type streamName struct {
 	from raft.Peer
 	file raft.SnapshotID
@@ -28,14 +28,14 @@ type incoming struct {
 	streamName
 	snapshot raft.Snapshot
 	pending  pending
-	chunk    raft.SnapshotChunk // that is being written
-	at       int64              // the spool holds the bytes before
-	sum      uint32             // CRC-32C of them
+	chunk    raft.SnapshotChunk // chunk that is being written
+	at       int64              // number of bytes in the spool
+	sum      uint32             // CRC-32C of these bytes
 	heard    raft.Time          // when the last chunk or offer came
-	gap      int64              // bytes of chunks that came too early since the last answer to one
+	gap      int64              // bytes of chunks that came too early, since the last answer to such a chunk
 }
 
-// pending is what the host is doing for the stream.
+// pending is the host's present work for the stream.
 type pending uint8
 
 const (
@@ -50,9 +50,9 @@ func NewIncoming(self raft.Peer, limits StreamLimits) *Incoming {
 	return &Incoming{self: self, limits: limits}
 }
 
-// Work is what the host does for an Incoming, in the order of the fields. At most one of Open, Write and Finish is set:
-// the host calls Opened, Written or Finished when it has done it. A zero raft.StreamRefusal there means success;
-// otherwise it says what went wrong: StreamNoSpace, StreamLaterFormat or StreamFailed.
+// Work is what the host must do for an Incoming, in the order of the fields. At most one of Open, Write and Finish is
+// set. When the host has done it, it calls Opened, Written or Finished. A zero raft.StreamRefusal there means success;
+// otherwise it says what failed: StreamNoSpace, StreamLaterFormat or StreamFailed.
 type Work struct {
 	Abort  bool           // delete the spool
 	Open   *raft.Snapshot // create the spool of this snapshot
@@ -63,8 +63,8 @@ type Work struct {
 	Send    []raft.Message
 }
 
-// Receive begins or resumes the stream that the core asks for. An earlier stream of another name ends. room is how many
-// bytes a snapshot may take on the disk: what is free, without the reserve.
+// Receive begins or resumes the stream that the core requests. An earlier stream of another name ends. room is how many
+// bytes a snapshot may take on the disk: the free bytes without the reserve.
 func (in *Incoming) Receive(now raft.Time, r raft.Receive, room int64) Work {
 	name := streamName{r.From, r.Snapshot.File}
 	s := in.stream
@@ -99,7 +99,7 @@ func (in *Incoming) Receive(now raft.Time, r raft.Receive, room int64) Work {
 	return w
 }
 
-// Opened reports that the spool was created, or why not.
+// Opened reports that the spool was created, or why it was not.
 func (in *Incoming) Opened(why raft.StreamRefusal) Work {
 	s := in.stream
 	s.pending = nothing
@@ -129,9 +129,9 @@ func (in *Incoming) Chunk(now raft.Time, m raft.Message) Work {
 	return in.answer(m.Cluster, name, raft.SnapshotProgress{Refusal: raft.StreamUnknown})
 }
 
-// take takes a chunk of the present stream. Only the chunk that continues the spool is written. An earlier one is a
-// repetition whose acknowledgement was lost. A later one means that chunks were lost: it is answered once per window,
-// because a whole window of them may follow.
+// take takes a chunk of the present stream. Only the chunk that continues the spool is written. An earlier chunk is a
+// repetition: its acknowledgement was lost. A later chunk means that chunks were lost: it is answered once per window,
+// because a whole window of such chunks may follow.
 func (in *Incoming) take(s *incoming, c raft.SnapshotChunk) Work {
 	length := int64(len(c.Data))
 	switch {
@@ -153,11 +153,11 @@ func (in *Incoming) take(s *incoming, c raft.SnapshotChunk) Work {
 		return in.finish(s)
 	}
 	s.pending = writing
-	s.sum = crc32.Update(s.sum, castagnoli, c.Data) // as it arrived, whatever becomes of its memory
+	s.sum = crc32.Update(s.sum, castagnoli, c.Data) // before the host can change the buffer
 	return Work{Write: c.Data}
 }
 
-// misfit returns why the chunk cannot be the next one of the snapshot that was offered; 0: it can.
+// misfit returns why the chunk cannot be the next one of the offered snapshot; 0: it can.
 func (in *Incoming) misfit(s *incoming, c raft.SnapshotChunk) raft.StreamRefusal {
 	end := s.at + int64(len(c.Data))
 	size := s.snapshot.Size
@@ -172,8 +172,8 @@ func (in *Incoming) misfit(s *incoming, c raft.SnapshotChunk) raft.StreamRefusal
 	return 0
 }
 
-// Written reports that the bytes are in the spool, or why not. room is as in Receive, without these bytes: a snapshot
-// must not take the reserve.
+// Written reports that the bytes are in the spool, or why they are not. room is as in Receive, after this write: a
+// snapshot must not take the reserve.
 func (in *Incoming) Written(room int64, why raft.StreamRefusal) Work {
 	s := in.stream
 	s.pending = nothing
@@ -192,8 +192,8 @@ func (in *Incoming) Written(room int64, why raft.StreamRefusal) Work {
 	return in.progress(s)
 }
 
-// finish compares the checksum of the whole with the one that was announced: at the offer or, of a held freeze, with
-// the last chunk.
+// finish compares the checksum of the whole snapshot with the announced one. The offer announces it or, for a held
+// freeze, the last chunk.
 func (in *Incoming) finish(s *incoming) Work {
 	announced := s.snapshot.Sum
 	if s.snapshot.Held {
@@ -209,7 +209,7 @@ func (in *Incoming) finish(s *incoming) Work {
 	return w
 }
 
-// Finished reports that the file of the snapshot is complete and synced, or why not.
+// Finished reports that the file of the snapshot is complete and synced, or why it is not.
 func (in *Incoming) Finished(why raft.StreamRefusal) Work {
 	s := in.stream
 	s.pending = nothing
@@ -222,7 +222,7 @@ func (in *Incoming) Finished(why raft.StreamRefusal) Work {
 	return w
 }
 
-// Discarded reports that the core has discarded the file: if its stream is offered again, it begins anew.
+// Discarded reports that the core has discarded the file. If its stream is offered again, it begins anew.
 func (in *Incoming) Discarded(file raft.SnapshotID) {
 	if in.done.file == file {
 		in.done = streamName{}
@@ -246,7 +246,7 @@ func (in *Incoming) Wake() raft.Time {
 	return 0
 }
 
-// Receiving returns the stream that is being received and how many of its bytes are here; false if there is none.
+// Receiving returns the stream that is being received, and how many bytes the spool holds; false: there is none.
 func (in *Incoming) Receiving() (r raft.Receive, bytes int64, ok bool) {
 	s := in.stream
 	if s == nil {

@@ -124,9 +124,9 @@ func (r *receivingRun) said(m raft.Message) string {
 	return fmt.Sprintf("%s:at-%d", name, p.At)
 }
 
-// Each line of a script is what happens and, behind the bar, what the receiver does then: what it answers, to whom and
-// about which file, and its work. The window has 12 bytes, the election timeout is 100 ms, no snapshot has more than 100
-// bytes, and the disk has room for 50.
+// Each line of a script is an event and, after the bar, what the receiver does: its answers, with the receiver and the file,
+// and its work. The window has 12 bytes, the election timeout is 100 ms, the largest snapshot has 100 bytes, and the disk
+// has room for 50.
 var receivingScripts = []struct {
 	rule   string
 	size   int
@@ -162,7 +162,7 @@ var receivingScripts = []struct {
 	{rule: "an empty chunk before the end says nothing", size: 10, script: `
 		offer a1     | open a1:begin-0
 		chunk a1 0-0 | a1:at-0`},
-	{rule: "a stream of the same name goes on where it was", size: 10, script: `
+	{rule: "a stream of the same name is resumed", size: 10, script: `
 		offer a1     | open a1:begin-0
 		chunk a1 0-4 | write 4 a1:at-4
 		offer a1     | a1:begin-4
@@ -282,7 +282,7 @@ func TestIncoming_TakesOneStreamInOrder(t *testing.T) {
 	}
 }
 
-// Disks take time. What arrives meanwhile is dropped: the sender sends it again.
+// While the host works, messages are dropped: the sender sends them again.
 func TestIncoming_IgnoresEverythingWhileItsHostWorks(t *testing.T) {
 	data := letters(8)
 	offer := raft.Receive{From: alice, Snapshot: offerOf(alice, bob, 1, data, false).Body.(raft.InstallSnapshot).Snapshot}

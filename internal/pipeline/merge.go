@@ -5,9 +5,9 @@ import "github.com/coxswain/raft"
 // mergedBytesMax bounds the entries of one merged write, unless a single write is larger.
 const mergedBytesMax = 8 << 20
 
-// MergeWrites merges the first writes of the queue into one with the same effect as all of them in turn, and
-// returns their number. A later write that carries Mark, Hard, Snapshot or Base is not merged in, so that a crash
-// still leaves a prefix of the writes in the order issued.
+// MergeWrites merges the first writes of the queue into one that has the effect of all of them in turn, and returns their
+// number. It stops before a later write with Mark, Hard, Snapshot or Base, so that a crash still leaves a prefix of the
+// writes in the order issued.
 func MergeWrites(queue []raft.Write) (merged raft.Write, n int) {
 	merged, n = queue[0], 1
 	m := logMerger{log: merged.Log}
@@ -28,7 +28,7 @@ func MergeWrites(queue []raft.Write) (merged raft.Write, n int) {
 	return merged, n
 }
 
-// logMerger merges log writes. It copies the entries once, with the second write.
+// logMerger merges log writes. It copies the entries once, at the second write.
 type logMerger struct {
 	log   *raft.LogWrite
 	owned bool // the entries are the merger's own slice
@@ -64,7 +64,7 @@ func (m *logMerger) add(next *raft.LogWrite) bool {
 	return true
 }
 
-// position returns how many of the entries stay when the log is truncated behind after.
+// position returns how many of the entries stay if the log is truncated after an entry; false: the entry is not among them.
 func (m *logMerger) position(after raft.EntryID) (keep int, ok bool) {
 	if after == m.log.After {
 		return 0, true

@@ -39,8 +39,8 @@ func (d *naiveDisk) id(i raft.Index) raft.EntryID {
 	return d.log[i-d.start.Index-1].ID()
 }
 
-// randomWrites returns writes as a core could issue them one after the other: appends, truncations and new
-// terms, on the log that the disk has at first.
+// randomWrites returns a sequence of writes that a core could issue: appends, truncations and new terms, on the initial log
+// of the disk.
 func randomWrites(rng *rand.Rand, disk *naiveDisk) []raft.Write {
 	model := naiveDisk{log: append([]raft.Entry(nil), disk.log...)}
 	term, generation := raft.Term(3), uint64(1)
@@ -123,8 +123,8 @@ func TestMergeWrites_KeepsAResetAReset(t *testing.T) {
 	expect.Equal(t, 1, n, "what a reset drops is written before it, or not at all, but never merged with it")
 }
 
-// A crash between two writes leaves the first alone, so nothing of a later write may join it that must become durable
-// before the log of the same write.
+// A crash between two writes leaves only the first. So a later write must not be merged in if a part of it must become
+// durable before its log.
 func TestMergeWrites_ALaterRecordIsAWriteOfItsOwn(t *testing.T) {
 	first := raft.Write{Seq: 1, Hard: &raft.HardState{Term: 1}, Snapshot: &raft.Snapshot{}, Base: &raft.Base{}}
 	for what, w := range map[string]raft.Write{

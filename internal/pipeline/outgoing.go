@@ -7,22 +7,22 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Outgoing is the sending side of one stream. It decides when to send which bytes; its host reads, sends, and keeps
-// the time:
+// Outgoing is the sending side of one stream. It decides when to send which bytes; its host reads, sends, and keeps the
+// time:
 //
-//	hand over every answer that waits: Progress
+//	call Progress with every answer that waits
 //	ask := o.Next(now)
 //	ask.End:    close the file or the freeze, report SnapshotSent
 //	ask.Chunk:  read the bytes, call Chunk, send the message that it returns
 //	otherwise:  wait until ask.Wake, or for a call of another method
 //
-// The bytes of a held freeze come from its WriteTo, through Fill: Outgoing keeps one window of them, so that a stream
-// that breaks can be resumed.
+// The bytes of a held freeze come from its WriteTo, through Fill. Outgoing keeps one window of them, so that a broken
+// stream can be resumed.
 //
-// It adapts to slow links as TCP does: it begins with few bytes on their way and sends more as they are acknowledged,
-// and it waits for an acknowledgement four times as long as the last one took. What is not acknowledged is sent again
-// from there on. Only time says that something is lost: an acknowledgement that repeats an earlier one may itself be
-// the answer to a repetition.
+// Outgoing adapts to slow links as TCP does. It begins with few bytes in flight, and sends more as they are acknowledged.
+// It waits for an acknowledgement four times as long as the last one took, and then sends again from the first byte that
+// was not acknowledged. Only this timeout counts as a loss, and not a repeated acknowledgement: that may be the answer to
+// a repeated chunk.
 type Outgoing struct {
 	limits   StreamLimits
 	envelope raft.Message // From, To and Cluster of every chunk
@@ -31,23 +31,23 @@ type Outgoing struct {
 	sum      uint32 // once the size is known
 	kept     *kept  // of a held freeze; nil: the bytes are in a file
 	pace     *Pace
-	paid     int // bytes that the pace has allowed and no chunk has used
+	paid     int // bytes that the pace has allowed and no chunk has used yet
 
 	ended bool
-	why   error // nil: the receiver has the snapshot
+	why   error // why it ended; nil: the receiver has the snapshot
 
-	resumed  int       // how often the receiver had bytes already when it answered the offer
+	resumed  int       // how often the receiver already had bytes when it answered the offer
 	begun    bool      // the receiver has answered the offer since the last break
 	offered  raft.Time // when the wait for that answer began
-	acked    int64     // the receiver has what lies before
-	sent     int64     // the next chunk begins here; at least acked
-	last     bool      // the last chunk is on its way
-	window   int64     // bytes that may be on their way now
+	acked    int64     // number of bytes that the receiver has
+	sent     int64     // place of the next chunk; at least acked
+	last     bool      // the last chunk is in flight
+	window   int64     // bytes that may be in flight now
 	owed     bool      // the receiver owes an acknowledgement
-	advanced raft.Time // when acked rose last, or the receiver began to owe one
-	lacking  raft.Time // since when the receiver acknowledges nothing of what was sent, breaks included; 0: it has all of it
+	advanced raft.Time // when acked last rose, or the receiver began to owe an acknowledgement
+	lacking  raft.Time // since when the receiver has acknowledged none of the bytes in flight, breaks included; 0: none are
 	repeat   raft.Time // when to send again from acked on
-	patience raft.Time // between a chunk and its repetition
+	patience raft.Time // time between a chunk and its repetition
 	doubted  raft.Time // when the receiver of a freeze asked for bytes that are no longer kept; 0: it has shown since that it has them
 
 	timedUpTo int64     // the chunk that ends here is timed; 0: none
@@ -57,7 +57,7 @@ type Outgoing struct {
 // NewOutgoing returns the stream of an offer, a message with an InstallSnapshot.
 func NewOutgoing(now raft.Time, offer raft.Message, limits StreamLimits) *Outgoing {
 	s := offer.Body.(raft.InstallSnapshot).Snapshot
-	if limits.BytesPerSecond > 0 { // waiting for the pace must not look like a stall
+	if limits.BytesPerSecond > 0 { // so that a wait for the pace does not look like a stall
 		paced := limits.BytesPerSecond * limits.ElectionTimeout.Milliseconds() / 1000
 		limits.ChunkBytes = int(min(int64(limits.ChunkBytes), max(paced, pacedChunkBytesMin)))
 	}
@@ -72,16 +72,16 @@ func NewOutgoing(now raft.Time, offer raft.Message, limits StreamLimits) *Outgoi
 	return o
 }
 
-// Carries reports whether the offer is one of this stream: the same peer and the same bytes. If not, the host ends
-// this stream and begins another.
+// Carries reports whether the offer belongs to this stream: the same peer and the same bytes. If not, the host ends this
+// stream and begins another.
 func (o *Outgoing) Carries(offer raft.Message) bool {
 	return offer.To == o.envelope.To && offer.Body.(raft.InstallSnapshot).Snapshot.File == o.file
 }
 
-// Acknowledged returns how many bytes the receiver has, and how many there are; -1: not known yet.
+// Acknowledged returns how many bytes the receiver has, and the size of the snapshot; -1: not known yet.
 func (o *Outgoing) Acknowledged() (bytes, size int64) { return o.acked, o.size }
 
-// Resumed returns how often the stream has gone on where it stopped, after a break.
+// Resumed returns how often the stream was resumed after a break.
 func (o *Outgoing) Resumed() int { return o.resumed }
 
 // Ask is what an Outgoing wants next.
@@ -94,7 +94,7 @@ type Ask struct {
 	Wake  raft.Time // with neither: ask again at this time at the latest; 0: only after another call
 }
 
-// Next returns what the host does now. It may be called at any time.
+// Next returns what the host must do now. It may be called at any time.
 func (o *Outgoing) Next(now raft.Time) Ask {
 	o.expire(now)
 	if o.ended {
@@ -136,8 +136,8 @@ func (o *Outgoing) chunk() (bytes int, ready bool) {
 	return bytes, whole && o.sent-o.acked+int64(bytes) <= o.window
 }
 
-// Chunk returns the message for the chunk that Next asked for. data is read for a file, and nil for a held freeze. It
-// returns false if the stream has moved on meanwhile: ask again.
+// Chunk returns the message for the chunk that Next asked for. data are its bytes, read from the file; nil for a held
+// freeze. Chunk returns false if the stream has changed meanwhile: call Next again.
 func (o *Outgoing) Chunk(now raft.Time, at int64, data []byte) (raft.Message, bool) {
 	bytes, ready := o.chunk()
 	if o.ended || !ready || at != o.sent {
@@ -169,7 +169,7 @@ func (o *Outgoing) Chunk(now raft.Time, at int64, data []byte) (raft.Message, bo
 	return m, true
 }
 
-// deadline returns when something happens by itself; 0: never.
+// deadline returns when to call Next again without another event; 0: never.
 func (o *Outgoing) deadline() raft.Time {
 	if o.owed {
 		return min(o.repeat, o.patienceEnds())
@@ -177,8 +177,8 @@ func (o *Outgoing) deadline() raft.Time {
 	return o.patienceEnds()
 }
 
-// patienceEnds returns when the stream is given up; 0: never. A break gives the receiver of a file more time, but a
-// freeze none. A receiver that has all bytes of a freeze needs it no longer.
+// patienceEnds returns when the stream is given up; 0: never. After a break, the receiver of a file gets more time, but
+// the receiver of a freeze does not. A freeze whose bytes have all been acknowledged is no longer needed.
 func (o *Outgoing) patienceEnds() raft.Time {
 	at := raft.Time(0)
 	switch {
@@ -206,13 +206,13 @@ func (o *Outgoing) expire(now raft.Time) {
 	}
 }
 
-// rewind makes the next chunk begin at a byte that the receiver lacks.
+// rewind makes the next chunk begin at a byte that the receiver lacks, and shrinks the window.
 func (o *Outgoing) rewind(at int64) {
 	o.acked, o.sent, o.last = at, at, false
 	o.window = int64(min(o.limits.ChunkBytes, windowBytesMin))
 }
 
-// Progress takes an answer of a receiver. What does not answer this stream is ignored.
+// Progress takes an answer of a receiver. It ignores answers to other streams.
 func (o *Outgoing) Progress(now raft.Time, m raft.Message) {
 	p, ok := m.Body.(raft.SnapshotProgress)
 	if !ok || o.ended || m.From != o.envelope.To || m.To != o.envelope.From || p.File != o.file {
@@ -239,7 +239,7 @@ func (o *Outgoing) known() int64 {
 	return o.size
 }
 
-// begin continues where the receiver says. A receiver that has lost bytes, because it was restarted, gets them again.
+// begin continues at the place that the receiver names. A receiver that has lost bytes in a restart gets them again.
 func (o *Outgoing) begin(now raft.Time, at int64) {
 	if o.kept != nil && at < o.kept.start {
 		o.doubt(now)
@@ -263,8 +263,8 @@ func (o *Outgoing) begin(now raft.Time, at int64) {
 	}
 }
 
-// doubt handles an answer to the offer of a freeze that asks for bytes which are no longer kept. It may be an old one
-// that was delayed. A receiver that has lost these bytes repeats it with each offer, and acknowledges nothing meanwhile.
+// doubt handles an answer to the offer of a freeze that asks for bytes that are no longer kept. It may be a delayed, old
+// answer. A receiver that has really lost the bytes repeats this answer at each offer, and acknowledges nothing meanwhile.
 func (o *Outgoing) doubt(now raft.Time) {
 	switch {
 	case o.doubted == 0:
@@ -279,7 +279,7 @@ func (o *Outgoing) advance(now raft.Time, at int64) {
 	o.doubted = 0
 	o.window = min(o.window+at-o.acked, int64(o.limits.WindowBytes))
 	o.acked = at
-	if at > o.sent { // it has what was sent before a rewind
+	if at > o.sent { // it has bytes that were sent before a rewind
 		o.sent, o.last = at, false
 	}
 	if o.timedUpTo != 0 && at >= o.timedUpTo {
@@ -302,7 +302,7 @@ func (o *Outgoing) keepFrom(at int64) {
 
 func (o *Outgoing) forgetTime() { o.timedUpTo, o.patience = 0, o.limits.timeouts(1) }
 
-// Lost reports that the connection to the peer broke, or that a chunk could not be sent. The stream goes on when the
+// Lost reports that the connection to the peer broke, or that a chunk could not be sent. The stream continues when the
 // receiver answers the next offer.
 func (o *Outgoing) Lost(now raft.Time) {
 	if o.begun {
@@ -317,8 +317,8 @@ func (o *Outgoing) await(now raft.Time) {
 	o.forgetTime()
 }
 
-// Fill takes the next bytes that the WriteTo of a held freeze wrote, as many as there is room for, and returns their
-// number. The host blocks WriteTo while there is no room.
+// Fill takes the next bytes from the WriteTo of a held freeze, as many as there is room for, and returns their number. The
+// host blocks WriteTo while there is no room.
 func (o *Outgoing) Fill(p []byte) int {
 	if o.ended {
 		return 0
@@ -338,14 +338,14 @@ func (o *Outgoing) Room() int {
 	return o.kept.bytesMax - o.kept.bytes
 }
 
-// Filled reports that WriteTo has returned: the snapshot's size is what was filled in.
+// Filled reports that WriteTo has returned, so that the size of the snapshot is known.
 func (o *Outgoing) Filled() {
 	if !o.ended {
 		o.size = o.kept.end()
 	}
 }
 
-// Fail ends the stream with an error of the sender: it cannot read what it offered.
+// Fail ends the stream because the sender cannot read the snapshot.
 func (o *Outgoing) Fail(err error) { o.end(err) }
 
 func (o *Outgoing) end(why error) {
@@ -354,11 +354,11 @@ func (o *Outgoing) end(why error) {
 	}
 }
 
-// kept is the part of a held freeze that may have to be sent again: whole chunks, the last of which still fills.
+// kept is the part of a held freeze that may have to be sent again. It consists of full chunks, except the last.
 type kept struct {
 	chunkBytes int
 	bytesMax   int
-	start      int64 // the place of the first byte
+	start      int64 // place of the first byte
 	bytes      int
 	chunks     [][]byte
 }
@@ -381,7 +381,7 @@ func (k *kept) fill(p []byte) (n int) {
 	return n
 }
 
-// next returns how many bytes from at on one chunk can carry, and whether no more can be added to them.
+// next returns how many bytes the chunk at a place has from there on, and whether that chunk is full.
 func (k *kept) next(at int64) (bytes int, whole bool) {
 	i, offset := k.find(at)
 	if i == len(k.chunks) {
@@ -390,7 +390,7 @@ func (k *kept) next(at int64) (bytes int, whole bool) {
 	return len(k.chunks[i]) - offset, len(k.chunks[i]) == cap(k.chunks[i])
 }
 
-// find returns the chunk that holds the byte at, and the place of the byte in it.
+// find returns the chunk that holds the byte at a place, and the byte's offset in it.
 func (k *kept) find(at int64) (i, offset int) {
 	offset = int(at - k.start)
 	for i < len(k.chunks) && offset >= len(k.chunks[i]) {
@@ -408,7 +408,7 @@ func (k *kept) read(at int64, bytes int) []byte {
 	return k.chunks[i][offset : offset+bytes : offset+bytes]
 }
 
-// drop forgets what lies before at.
+// drop drops the bytes before at.
 func (k *kept) drop(at int64) {
 	i, offset := k.find(at)
 	k.chunks = slices.Delete(k.chunks, 0, i)

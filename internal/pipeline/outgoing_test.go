@@ -20,7 +20,7 @@ var (
 	carol = raft.Peer{ID: "c", Incarnation: 1}
 )
 
-// letters returns bytes that differ from each other wherever two chunks could be confused.
+// letters returns bytes in which no two chunks are equal.
 func letters(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -121,8 +121,8 @@ func (r *sendingRun) do(line string) {
 	r.o.Progress(r.now, raft.Message{From: bob, To: alice, Body: p})
 }
 
-// Each line of a script is what happens and, behind the bar, what the sender sends then. Chunks have 4 bytes, the window
-// has 12, and the election timeout is 100 ms.
+// Each line of a script is an event and, after the bar, what the sender sends. Chunks have 4 bytes, the window has 12, and
+// the election timeout is 100 ms.
 var sendingScripts = []struct {
 	rule   string
 	size   int
@@ -236,7 +236,7 @@ var sendingScripts = []struct {
 		begin -1 |
 		begin 0 | 0-4
 		at 9    |`},
-	{rule: "an error of its own ends it", size: 8, script: `
+	{rule: "an error of the sender ends it", size: 8, script: `
 		begin 0 | 0-4
 		fail    | failed`},
 	{rule: "the pace holds chunks back", size: 4096, rate: 10_240, script: `
@@ -409,7 +409,7 @@ func TestOutgoing_EndsForTheReasonItWasGiven(t *testing.T) {
 	}
 }
 
-// The host may have read the bytes of one chunk while the stream moved on to another.
+// While the host reads the bytes of a chunk, the stream may move to another chunk.
 func TestOutgoing_AChunkThatWasAskedForBeforeIsNotSent(t *testing.T) {
 	data := letters(20)
 	o := NewOutgoing(1, offerOf(alice, bob, 1, data, false), StreamLimits{ElectionTimeout: time.Second, ChunkBytes: 4, WindowBytes: 8})

@@ -6,12 +6,12 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Pace limits the bytes per second of a sender or a writer. It is a token bucket: bytes that the rate would have
-// allowed and nobody took may be taken later, but at most burstBytes of them at once.
+// Pace limits the bytes per second of a sender or a writer. It is a token bucket: unused bytes may be taken later, but at
+// most burstBytes at once.
 type Pace struct {
 	bytesPerSecond int64         // 0: no limit
-	burst          time.Duration // in which the bucket fills
-	full           raft.Time     // when the bucket is full again if nothing more is taken
+	burst          time.Duration // time in which the bucket fills
+	full           raft.Time     // when the bucket is full again, if nothing more is taken
 }
 
 // NewPace returns a full bucket. A rate of 0 is no limit.
@@ -21,7 +21,7 @@ func NewPace(bytesPerSecond int64, burstBytes int) *Pace {
 	return p
 }
 
-// cost returns how long the rate takes for that many bytes, rounded up. It cannot overflow: no piece has 8 GiB.
+// cost returns the time that so many bytes take at the rate, rounded up. It cannot overflow: no piece reaches 8 GiB.
 func (p *Pace) cost(bytes int) time.Duration {
 	if p.bytesPerSecond <= 0 {
 		return 0
@@ -29,8 +29,8 @@ func (p *Pace) cost(bytes int) time.Duration {
 	return time.Duration((int64(bytes)*int64(time.Second) + p.bytesPerSecond - 1) / p.bytesPerSecond)
 }
 
-// Next takes bytes from the bucket and returns 0; or it takes nothing and returns how long to wait. A piece that is
-// larger than the bucket is taken from a full one, and the next piece waits until it is paid for.
+// Next takes bytes from the bucket and returns 0, or takes none and returns how long to wait. A piece that is larger than
+// the bucket needs a full bucket, and the next piece waits until the bucket has recovered.
 func (p *Pace) Next(now raft.Time, bytes int) (wait time.Duration) {
 	owed := max(time.Duration(p.full-now), 0)
 	cost := p.cost(bytes)

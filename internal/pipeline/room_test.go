@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// A log that cannot grow gets a snapshot at once, and another one when so much was written, or after five seconds. Room that
-// comes and goes brings no further ones.
+// A log that cannot grow gets a snapshot at once, and another one after so many written bytes, or after five seconds. Room
+// that comes and goes causes no further snapshots.
 func TestShorten_IsDueAsTheLogGrows(t *testing.T) {
 	const second = raft.Time(1e9)
 	var s pipeline.Shorten

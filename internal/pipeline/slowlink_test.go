@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// pipeLink is a connection that loses nothing, with a rate, a delay, and room for everything that is sent: what is sent
-// too early only makes what follows late.
+// pipeLink is a connection with a rate and a delay. It loses nothing and buffers everything, so bytes that are sent too
+// early only delay the bytes after them.
 type pipeLink struct {
 	bytesPerSecond int64
 	delay          raft.Time
@@ -44,8 +44,8 @@ func (l *pipeLink) send(now raft.Time, m raft.Message) {
 	heap.Push(l, arrival{at + l.delay, m})
 }
 
-// A link that takes many election timeouts for one chunk, or for the way there and back, is slow but not dead. The
-// sender must neither give up nor fill it with repetitions.
+// A link that takes many election timeouts for one chunk, or for a round trip, is slow but not dead. The sender must
+// neither give up nor fill it with repetitions.
 func TestStream_ASlowLinkCarriesItWithFewRepetitions(t *testing.T) {
 	for _, row := range []struct {
 		link           string

@@ -2,22 +2,22 @@ package pipeline
 
 import "github.com/coxswain/raft"
 
-// What a snapshot leaves free at least and at most, in bytes, unless the configuration says otherwise. A longer log only
-// needs the snapshot more, which makes it shorter; and the free space is measured again while the snapshot is written.
+// Bounds of the bytes that a snapshot leaves free, unless the configuration sets them. There is a maximum, because the
+// longer the log, the more it needs the snapshot; and the free space is measured again while the snapshot is written.
 const (
 	reserveBytesMin = 1 << 20
 	reserveBytesMax = 64 << 20
 )
 
-// Space is the room on the disk of a member, in bytes. A snapshot never takes the reserve, so that the log can go on.
+// Space is the room on the disk of a member, in bytes. A snapshot never takes the reserve, so that the log can grow.
 type Space struct {
 	Free    int64
 	Reserve int64
 }
 
-// Reserve returns what a snapshot must leave free: as much as is configured or, without that, as much as the log takes,
-// within bounds. A log that takes its room in advance, as that of a raft.RoomStorage, needs no more than the least: if it gets
-// no more, it is the snapshot that helps.
+// Reserve returns how many bytes a snapshot must leave free: the configured number or, if that is 0, the size of the log
+// within bounds. ahead says that the log reserves its room in advance, as that of a raft.RoomStorage does. It needs only
+// the minimum: if such a log has no room, the snapshot helps.
 func Reserve(configured, log int64, ahead bool) int64 {
 	if configured != 0 {
 		return configured
@@ -31,8 +31,8 @@ func Reserve(configured, log int64, ahead bool) int64 {
 // Room returns how many bytes a snapshot may take.
 func (s Space) Room() int64 { return s.Free - s.Reserve }
 
-// Begin returns a *raft.SpaceError if a snapshot of that size should not be begun. Of an unknown size (-1) it expects a
-// quarter more than the last one had.
+// Begin returns a *raft.SpaceError if there is no room for a snapshot of that size. If the size is not known (-1), it
+// assumes the size of the last snapshot and a quarter more.
 func (s Space) Begin(size, last int64) error {
 	if size < 0 {
 		size = last + last/4

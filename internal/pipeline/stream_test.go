@@ -30,7 +30,7 @@ type streamWorld struct {
 	offerAt raft.Time
 }
 
-// worldStream is a sender with what it sends.
+// worldStream is a sender and its snapshot.
 type worldStream struct {
 	offer raft.Message
 	data  []byte
@@ -105,7 +105,7 @@ func (w *streamWorld) pump(s *worldStream) {
 	w.flying = append(w.flying, m)
 }
 
-// deliver hands a message to its receiver.
+// deliver delivers a message to its receiver.
 func (w *streamWorld) deliver(m raft.Message) {
 	switch body := m.Body.(type) {
 	case raft.InstallSnapshot:
@@ -189,7 +189,7 @@ func (w *streamWorld) disturb() {
 	}
 }
 
-// fly delivers any message that is under way, perhaps twice, damaged, or not at all.
+// fly delivers a random message in flight, perhaps twice, damaged, or not at all.
 func (w *streamWorld) fly() {
 	if len(w.flying) == 0 {
 		return
@@ -218,8 +218,8 @@ func (w *streamWorld) offerAgain(s *worldStream) {
 	w.begin(s)
 }
 
-// calm lets a little time pass in which nothing goes wrong. The core repeats its offer every election timeout, and
-// offers anew when a stream has failed.
+// calm lets a little time pass without faults. The core repeats its offer every election timeout, and offers anew when a
+// stream has failed.
 func (w *streamWorld) calm() {
 	s := w.leader()
 	if ask := s.out.Next(w.now); ask.End && ask.Err != nil {
@@ -244,7 +244,7 @@ func (w *streamWorld) calm() {
 	w.perform(w.in.Expire(w.now))
 }
 
-// sleep passes the time until one side wants to be asked.
+// sleep advances the time until one side has something to do.
 func (w *streamWorld) sleep(s *worldStream) {
 	next := w.offerAt
 	if ask := s.out.Next(w.now); ask.Chunk || ask.End {
@@ -258,7 +258,7 @@ func (w *streamWorld) sleep(s *worldStream) {
 	w.now = max(w.now, next)
 }
 
-// settle ends all trouble: the leader's snapshot must arrive, and the leader learn of it.
+// settle ends all faults: the leader's snapshot must then arrive, and the leader must learn of it.
 func (w *streamWorld) settle() {
 	w.choose = func(int) int { return 0 }
 	s := w.leader()
@@ -271,8 +271,8 @@ func (w *streamWorld) settle() {
 	require.Fail(w.t, "the snapshot did not arrive", "%+v %+v", s.out, w.in.stream)
 }
 
-// What arrives is byte for byte what one sender sent, whatever happens on the way; and once nothing happens any more,
-// it arrives.
+// A snapshot that arrives equals, byte for byte, what one sender sent, whatever the faults. Once there are no faults, it
+// arrives.
 func TestStream_ArrivesAsItWasSentOrNotAtAll(t *testing.T) {
 	arrived := 0
 	for seed := range uint64(1500) {

@@ -226,7 +226,7 @@ func TestStatus_ALeaderThatIsNotReadyDoesNotServe(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == api.ReadyPath {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(`{"code":"not_ready","message":"the entries from 26 to 28 do not get to a quorum"}`))
+			_, _ = w.Write([]byte(`{"code":"not_ready","message":"the entries from 26 to 28 do not reach a quorum"}`))
 			return
 		}
 		_, _ = w.Write([]byte(`{"id":"n1","role":"leader","leader":"n1","term":2,"members":[{"id":"n1","connected":true}]}`))
@@ -234,8 +234,8 @@ func TestStatus_ALeaderThatIsNotReadyDoesNotServe(t *testing.T) {
 	defer server.Close()
 	code, out, errs := run(t, "", "status", "--server", server.URL)
 	assert.Equal(t, 7, code)
-	assert.Contains(t, out, "do not get to a quorum")
-	assert.Contains(t, errs, "does not serve: n1: the entries from 26 to 28 do not get to a quorum")
+	assert.Contains(t, out, "do not reach a quorum")
+	assert.Contains(t, errs, "does not serve: n1: the entries from 26 to 28 do not reach a quorum")
 }
 
 // What the leader says of a member is on that member's line, even if the member answers and reports no problem itself.

@@ -15,7 +15,7 @@ import (
 func TestRefuseWithoutRoom(t *testing.T) {
 	full := errors.New("no space left")
 	require.NoError(t, pipeline.RefuseWithoutRoom(nil, true), "there is room")
-	require.NoError(t, pipeline.RefuseWithoutRoom(full, false), "it is the leader's disk that matters")
+	require.NoError(t, pipeline.RefuseWithoutRoom(full, false), "only the leader's disk matters")
 	err := pipeline.RefuseWithoutRoom(full, true)
 	assert.ErrorIs(t, err, full)
 	assert.ErrorIs(t, err, raft.ErrOverloaded)
@@ -33,9 +33,9 @@ func votersNamed(ids ...raft.NodeID) *raft.Configuration {
 	return &c
 }
 
-// A leader asks one voter after the other, and not the same one again and again. After a round it pauses.
-func TestHandOver_AsksOneAfterTheOther(t *testing.T) {
-	var h pipeline.HandOver
+// A leader tries one voter after another, and not the same one again and again. After a round it pauses.
+func TestFullDiskTransfer_TriesOneVoterAfterAnother(t *testing.T) {
+	var h pipeline.FullDiskTransfer
 	voters := votersNamed("a", "b", "c", "d")
 	var asked []raft.NodeID
 	var at []time.Duration
@@ -48,16 +48,16 @@ func TestHandOver_AsksOneAfterTheOther(t *testing.T) {
 	assert.Equal(t, []time.Duration{0, 4, 8, 28, 32, 36}, at)
 }
 
-// If each member whose disk is full hands over as soon as it leads, the leadership comes to the one that has room.
-func TestHandOver_ComesToTheOneWithRoom(t *testing.T) {
+// If each member with a full disk transfers leadership as soon as it leads, leadership reaches the one that has room.
+func TestFullDiskTransfer_ReachesTheVoterWithRoom(t *testing.T) {
 	all := []raft.NodeID{"a", "b", "c", "d", "e"}
 	for _, roomy := range all {
 		for _, leader := range all {
-			members := map[raft.NodeID]*pipeline.HandOver{}
-			for handed := 0; leader != roomy; handed++ {
-				require.Less(t, handed, len(all), "from %s to %s", leader, roomy)
+			members := map[raft.NodeID]*pipeline.FullDiskTransfer{}
+			for transfers := 0; leader != roomy; transfers++ {
+				require.Less(t, transfers, len(all), "from %s to %s", leader, roomy)
 				if members[leader] == nil {
-					members[leader] = &pipeline.HandOver{}
+					members[leader] = &pipeline.FullDiskTransfer{}
 				}
 				leader = members[leader].Target(1, leader, votersNamed(all...), timeout)
 			}
@@ -65,8 +65,8 @@ func TestHandOver_ComesToTheOneWithRoom(t *testing.T) {
 	}
 }
 
-func TestHandOver_NeedsAnotherVoter(t *testing.T) {
-	var h pipeline.HandOver
+func TestFullDiskTransfer_NeedsAnotherVoter(t *testing.T) {
+	var h pipeline.FullDiskTransfer
 	assert.Empty(t, h.Target(1, "a", votersNamed("a"), timeout))
-	assert.Equal(t, raft.NodeID("b"), h.Target(1, "a", votersNamed("a", "b"), timeout), "one that has just joined is asked at once")
+	assert.Equal(t, raft.NodeID("b"), h.Target(1, "a", votersNamed("a", "b"), timeout), "a voter that has just joined is tried at once")
 }

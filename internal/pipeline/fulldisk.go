@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// RefuseWithoutRoom returns the error for a proposal to a leader whose log has no room for more entries; nil: it accepts
+// the proposal. full is the error of raft.RoomStorage. Other members do not refuse for want of room: a proposal to them
+// fails anyway, since they do not lead.
+func RefuseWithoutRoom(full error, leads bool) error {
+	if full == nil || !leads {
+		return nil
+	}
+	return &raft.NoRoomError{Err: full}
+}
+
+const (
+	attemptTimeouts = 4  // election timeouts between two transfers: one seldom takes longer
+	roundTimeouts   = 20 // election timeouts between two rounds: if all disks are full, a transfer does not help
+)
+
+// FullDiskTransfer chooses the target of a leadership transfer while the leader's disk is full. It tries one voter after
+// another, in the order of their ids, starting with the next id after the leader's. If the target's disk is full as well,
+// the target does the same. So leadership reaches a voter that has room, if there is one.
+type FullDiskTransfer struct {
+	asked raft.NodeID // last target; "": none
+	round int         // targets tried in this round
+	next  raft.Time   // earliest time of the next transfer
+}
+
+// Target returns the voter to transfer leadership to now; "": none.
+func (h *FullDiskTransfer) Target(now raft.Time, self raft.NodeID, c *raft.Configuration, electionTimeout time.Duration) raft.NodeID {
+	voters := otherVoters(c, self)
+	if now < h.next || len(voters) == 0 {
+		return ""
+	}
+	if h.asked == "" {
+		h.asked = self
+	}
+	h.asked = following(voters, h.asked)
+	wait := attemptTimeouts * electionTimeout
+	if h.round++; h.round >= len(voters) {
+		h.round, wait = 0, roundTimeouts*electionTimeout
+	}
+	h.next = now + raft.Time(wait)
+	return h.asked
+}
+
+// otherVoters returns the ids of the other voters, sorted.
+func otherVoters(c *raft.Configuration, self raft.NodeID) (voters []raft.NodeID) {
+	for _, m := range c.Members {
+		if m.Kind == raft.Voter && m.ID != self {
+			voters = append(voters, m.ID)
+		}
+	}
+	return voters
+}
+
+// following returns the next id after one; after the last, the first.
+func following(ids []raft.NodeID, after raft.NodeID) raft.NodeID {
+	for _, id := range ids {
+		if id > after {
+			return id
+		}
+	}
+	return ids[0]
+}
