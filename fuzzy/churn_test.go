@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Parts of each run suffice here; raftlab runs twelve hours.
-func TestChurn_TheNextLeaderFinishesWhatOneHasLeft(t *testing.T) {
+// A part of each run suffices here; raftlab runs twelve hours.
+func TestChurn_TheNextLeaderFinishesAChangeLeftUnfinished(t *testing.T) {
 	var sum Handed
 	for number := range uint64(fewer(8)/thrift + 1) {
 		s := Seed{"churn", number}
@@ -23,7 +23,7 @@ func TestChurn_TheNextLeaderFinishesWhatOneHasLeft(t *testing.T) {
 		require.Nil(t, r.Failure, "replay it: go run ./cmd/raftlab replay %s", s)
 		sum.Add(&r.Handed)
 	}
-	assert.Equal(t, sum.Left, sum.Finished+sum.GivenUp+sum.PassedOn+sum.Dropped+sum.Open, "each has one end")
+	assert.Equal(t, sum.Left, sum.Finished+sum.GivenUp+sum.PassedOn+sum.Dropped+sum.Open, "each change ends in one way")
 	assert.Positive(t, sum.Finished)
 	assert.Positive(t, sum.Joint)
 	assert.Positive(t, sum.Undisturbed)
@@ -36,7 +36,8 @@ func awaiting(lead, joiner *node) raft.Configuration {
 	return c
 }
 
-// tenured is a cluster whose leader has been in a configuration since the beginning, and has reached everybody since.
+// tenured returns a cluster whose leader has been in a configuration since the run began, and has reached all members
+// throughout.
 func tenured(t *testing.T, config func(lead, follower *node) raft.Configuration) (c *cluster, lead, follower *node) {
 	c, lead, follower = withSpare(t)
 	c.profile.Members.Bound = sim.In(time.Second)
@@ -44,7 +45,7 @@ func tenured(t *testing.T, config func(lead, follower *node) raft.Configuration)
 	require.Nil(t, c.failure)
 	lead.rule(config(lead, follower))
 	c.check.handsDown(lead)
-	require.Nil(t, c.failure, "it has only begun")
+	require.Nil(t, c.failure, "the tenure has only begun")
 	c.check.tenure.since = 0
 	for i := range c.nodes {
 		c.check.tenure.reached[i] = reach{now: true}
@@ -72,7 +73,7 @@ func TestInvariants_ALeaderThatLeavesItsChangeUnfinished(t *testing.T) {
 	}
 }
 
-// A fault that reaches the quorum, or a member that comes and goes, gives the leader time.
+// A fault that reaches the quorum extends the leader's time, as does a member that comes and goes.
 func TestInvariants_ALeaderThatHasTimeForItsChange(t *testing.T) {
 	for _, config := range []func(lead, follower *node) raft.Configuration{joint, awaiting} {
 		c, lead, follower := tenured(t, config)

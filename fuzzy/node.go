@@ -125,7 +125,7 @@ func (n *node) start() {
 	}
 	n.disk.restarts(n.c, 1)
 	if n.c.finds() {
-		n.c.check.said[startedAt{n.peer(), n.disk.lineage.Last()}] = n.place
+		n.c.check.announced[startedAt{n.peer(), n.disk.lineage.Last()}] = n.place
 	}
 	n.compact()
 	n.born = n.clock.Local(n.c.now())

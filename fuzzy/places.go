@@ -151,7 +151,7 @@ func (k *checker) contacts(n *node) {
 // places checks the addresses in a memory.
 func (k *checker) places(n *node, m *raft.Sightings) {
 	for _, s := range m.Seen {
-		if place, known := k.said[startedAt{s.Peer, s.Start}]; known && place != s.Address {
+		if place, known := k.announced[startedAt{s.Peer, s.Start}]; known && place != s.Address {
 			k.broken("I11", "%s remembers that start %v of %s is at %s, and it is at %s",
 				n, s.Start, k.c.title(s.Peer), s.Address, place)
 		}
