@@ -249,7 +249,7 @@ func (m *hosted) written(f *snapFile) bool {
 	m.c.stats.Snapshots++
 	m.done = append(m.done, done{snapshotDone, uint64(len(w.data))})
 	f.fill(append(state[:len(state):len(state)], w.data...))
-	m.c.check.captured(m.node, f)
+	m.c.check.checkCaptured(m.node, f)
 	m.tell("snapshot", "has written its state at %v: %d bytes", f.snapshot.ID, len(w.data))
 	if every := auditsEvery(m.at > f.snapshot.ID.Index); m.random.IntN(every) == 0 {
 		m.audit(f.snapshot.ID, w.data)

@@ -39,13 +39,13 @@ func (n *node) apply() {
 
 // complete ends a batch.
 func (n *node) complete(to raft.EntryID) {
-	n.c.check.applied(n, to)
+	n.c.check.checkApplied(n, to)
 	if !n.advance(to.Index) {
 		return
 	}
 	n.appliedMost = max(n.appliedMost, n.applied)
 	n.hosted.apply(n.applied)
-	n.c.check.sameState(n)
+	n.c.check.checkState(n)
 	n.save()
 	n.c.work.appliedOn(n)
 	n.post(raft.Applied{ID: to})
@@ -111,7 +111,7 @@ func (w *workload) appliedOn(n *node) {
 			w.done(a.requestID, "")
 		case n.log[a.id.Index-1].entry.ID() == a.id:
 			r.applied = true
-			w.c.check.acknowledged(r, a.id)
+			w.c.check.checkAcknowledgement(r, a.id)
 			w.record(r, r.serial)
 			w.done(a.requestID, "")
 		default:

@@ -114,7 +114,7 @@ func TestCase_SaysWhatIsWrongWithIt(t *testing.T) {
 		{"uniform 0s 1ms 0s", "uniform 0s", "it takes uniform, exponential, pareto, bimodal and three times"},
 		{"power cut", "earthquake", `unknown fault "earthquake"; there are crash, power cut`},
 		{"every 1s", "every day", `every "day": it takes a time up to an hour`},
-		{"injections 1 3-4", "injections 4 1", "numbers from 1 to 100000 that rise"},
+		{"injections 1 3-4", "injections 4 1", "rising numbers from 1 to 100000"},
 		{" injections 1 3-4", "", "it takes a class and times"},
 		{"requests all", "requests 1-999999", "numbers from 1 to 100000"},
 		{"requests all", "requests all\nfault power cut every 1s for 1s injections all", "fault power cut appears twice"},

@@ -59,39 +59,39 @@ func newChecker(c *cluster) *checker {
 // committed returns the highest index that any member has committed.
 func (k *checker) committed() raft.Index { return raft.Index(len(k.canonical)) }
 
-// started checks a member whose core was just created from its disk.
-func (k *checker) started(n *node, out *raft.Output) {
+// checkStart checks a member whose core was just created from its disk.
+func (k *checker) checkStart(n *node, out *raft.Output) {
 	before := raft.CoreStatus{}
 	before.Term = n.disk.hard.Term
-	k.terms(n, &before)
-	k.shape(n)
-	k.commits(n, &before)
-	k.configuration(n, nil, out)
+	k.checkTerm(n, &before)
+	k.checkLogShape(n)
+	k.checkCommit(n, &before)
+	k.checkConfiguration(n, nil, out)
 	n.seen.policy.says(out)
 }
 
-// stepped checks a member after each step.
-func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
-	k.terms(n, before)
-	k.progress(n, before)
-	k.shape(n)
+// checkStep checks a member after each step.
+func (k *checker) checkStep(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	k.checkTerm(n, before)
+	k.checkProgress(n, before)
+	k.checkLogShape(n)
 	if before.Term == 0 && n.status.Term > 0 {
-		k.heldByAll(n)
+		k.checkHeldByAll(n)
 	}
-	k.durableBefore(n)
-	k.configuration(n, before, out)
-	k.role(n)
-	k.leadership(n, before)
-	k.commits(n, before)
-	k.conversation(n, before, events, out)
-	k.closes(n, events, out)
-	k.limits(n, before, events, out)
-	k.settled(n, out)
-	k.verdicts(n, before, events, out)
-	k.compaction(n, before, events, out)
-	k.holdsOn(n)
+	k.checkPersisted(n)
+	k.checkConfiguration(n, before, out)
+	k.checkRole(n)
+	k.checkElection(n, before)
+	k.checkCommit(n, before)
+	k.checkConversation(n, before, events, out)
+	k.checkClosing(n, events, out)
+	k.checkLimits(n, before, events, out)
+	k.checkSettled(n, out)
+	k.checkMarks(n, before, events, out)
+	k.checkCompaction(n, before, events, out)
+	k.checkHeldState(n)
 	if k.c.profile.Members.on() {
-		k.handsDown(n)
+		k.recordTenure(n)
 	}
 	for i := range out.Trace {
 		k.c.stats.decided(&out.Trace[i])

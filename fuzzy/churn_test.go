@@ -41,10 +41,10 @@ func awaiting(lead, joiner *node) raft.Configuration {
 func tenured(t *testing.T, config func(lead, follower *node) raft.Configuration) (c *cluster, lead, follower *node) {
 	c, lead, follower = withSpare(t)
 	c.profile.Members.Bound = sim.In(time.Second)
-	c.check.handsDown(lead)
+	c.check.recordTenure(lead)
 	require.Nil(t, c.failure)
 	lead.rule(config(lead, follower))
-	c.check.handsDown(lead)
+	c.check.recordTenure(lead)
 	require.Nil(t, c.failure, "the tenure has only begun")
 	c.check.tenure.since = 0
 	for i := range c.nodes {
@@ -68,7 +68,7 @@ func TestInvariants_ALeaderThatLeavesItsChangeUnfinished(t *testing.T) {
 	} {
 		c, _, follower := tenured(t, row.config)
 		c.check.tenure.reached[follower.index] = row.reach
-		c.check.leavesNothing(c.profile.Members.Bound)
+		c.check.checkLeavesNothing(c.profile.Members.Bound)
 		expectBreach(t, c, "L20")
 	}
 }
@@ -82,7 +82,7 @@ func TestInvariants_ALeaderThatHasTimeForItsChange(t *testing.T) {
 			c.check.tenure.reached[(follower.index+1)%3].since = c.now()
 			c.check.tenure.reached[lead.index].since = c.now()
 		}
-		c.check.leavesNothing(c.profile.Members.Bound)
+		c.check.checkLeavesNothing(c.profile.Members.Bound)
 		assert.Nil(t, c.failure)
 	}
 }

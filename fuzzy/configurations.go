@@ -42,7 +42,7 @@ func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConf
 	}
 	k.configs[hash] = l
 	if before != nil {
-		k.follows(n, l)
+		k.checkFollows(n, l)
 	}
 	return l
 }

@@ -60,7 +60,7 @@ func (n *node) contacts() []raft.Contact {
 		for _, p := range b.Expel() {
 			n.disconnect(p)
 		}
-		n.c.check.contacts(n)
+		n.c.check.checkContacts(n)
 	}
 	return b.dialed
 }

@@ -124,7 +124,7 @@ func (n *node) work() {
 		limit = len(n.queue) // a slow disk keeps up with its load by merging all waiting writes
 	}
 	n.merged, n.writing = pipeline.MergeWrites(n.queue[:min(limit, len(n.queue))])
-	n.c.check.merged(n)
+	n.c.check.checkMerged(n)
 	took := n.disk.took(n)
 	if !n.merged.ChangesStore() {
 		took = 0 // a write of promises alone needs no sync
@@ -187,7 +187,7 @@ func (n *node) written() {
 	was := configured(d.log)
 	d.complete(n, &done)
 	if d.segments.log != nil {
-		n.c.check.bounded(n)
+		n.c.check.checkLogBounds(n)
 	}
 	if is := configured(d.log); is != was && n.leads() {
 		n.c.reaches(n, configPersisted, is)
@@ -195,7 +195,7 @@ func (n *node) written() {
 	if l := done.Log; l != nil {
 		n.cache.MarkPersisted(l.Generation, l.After.Index+raft.Index(len(l.Entries)))
 	}
-	n.c.check.made(n)
+	n.c.check.checkCompletedWrites(n)
 	n.c.hash.add(uint64(done.Seq), uint64(len(d.log)))
 	for _, m := range done.Then {
 		if !n.effect() {
@@ -233,23 +233,23 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 	}
 	before := d.hard.Term
 	if w.Hard != nil {
-		n.c.check.durableHard(n, *w.Hard)
+		n.c.check.checkHardState(n, *w.Hard)
 		d.hard = *w.Hard
 	}
 	if w.Snapshot != nil {
-		n.c.check.recorded(n, w.Snapshot)
+		n.c.check.checkRecord(n, w.Snapshot)
 		d.snapshot = *w.Snapshot
 	}
 	if w.Base != nil {
 		d.base = *w.Base
-		n.c.check.based(n)
+		n.c.check.checkBase(n)
 	}
 	l := w.Log
 	if entries >= 0 && l != nil {
 		l = &raft.LogWrite{After: l.After, Entries: l.Entries[:entries], Reset: l.Reset}
 	}
 	if l != nil {
-		n.c.check.durableLog(n, l, before)
+		n.c.check.checkDurableLog(n, l, before)
 		if l.Reset {
 			d.log, d.base = n.c.check.prefix(n, l.After), d.snapshot.Base
 		}

@@ -94,7 +94,7 @@ func (n *node) resumeState() {
 	n.machine.become(&n.disk.saved.machine)
 	n.applied, n.applyTo = n.disk.saved.applied.Index, n.disk.saved.applied
 	if !n.disk.saved.torn {
-		n.c.check.sameState(n)
+		n.c.check.checkState(n)
 	}
 }
 
@@ -111,7 +111,7 @@ func (n *node) compact() {
 	}
 	n.disk.base = n.disk.baseAt(base + 1 + raft.Index(n.random.IntN(int(most-base))))
 	n.compactSegments(false)
-	n.c.check.based(n)
+	n.c.check.checkBase(n)
 	n.c.stats.Compactions++
 }
 

@@ -190,7 +190,7 @@ func (n *node) openFiles() bool {
 // or gets an empty disk.
 func (n *node) cannotRead(id raft.EntryID, err error) {
 	d := &n.disk
-	n.c.check.unreadable(n, id, err)
+	n.c.check.checkUnreadable(n, id, err)
 	n.crash()
 	var corrupt *raft.CorruptError
 	switch {
@@ -213,7 +213,7 @@ func (n *node) cleanFiles() bool {
 		n.cannotRead(n.disk.snapshot.ID, err)
 		return false
 	}
-	n.c.check.cleaned(n)
+	n.c.check.checkCleaned(n)
 	return true
 }
 

@@ -42,7 +42,7 @@ func missing(file raft.SnapshotID) error {
 func TestFiles_ARemovedOneMayBeMissed(t *testing.T) {
 	c, lead, _ := running(t)
 	lead.loseFile(raft.SnapshotID{1})
-	c.check.unreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
+	c.check.checkUnreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
 	assert.Nil(t, c.failure)
 }
 

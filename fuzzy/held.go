@@ -31,11 +31,11 @@ func (n *node) freezeFor(take raft.Take) {
 		n.post(raft.SnapshotTaken{Take: take.ID, Err: errWriteTo})
 		return
 	}
-	n.c.check.freezes(n)
+	n.c.check.checkFreeze(n)
 	now := n.now().Mono
 	v.held = &heldState{file: n.capture(take.Base), failsAt: -1, owed: true, since: now, looked: now}
 	h := v.held
-	n.c.check.captured(n, &h.file)
+	n.c.check.checkCaptured(n, &h.file)
 	if n.disk.random.Chance(s.Failures) {
 		h.failsAt = n.disk.random.IntN(len(h.file.payload))
 	}

@@ -86,7 +86,7 @@ func TestImages_ADiskThatTakesOneHasRoom(t *testing.T) {
 			})
 			f.dir = snapfile.Open(f.tree.FS(), snapshotsPath)
 			require.NoError(t, n.space().Left(0))
-			c.check.takesRoom(n, 0)
+			c.check.checkRoomTaken(n, 0)
 			assert.Nil(t, c.failure)
 		})
 	}
@@ -165,7 +165,7 @@ func TestImages_OnlyALostCommitmentExcuses(t *testing.T) {
 func TestImages_NothingLostMarksNothing(t *testing.T) {
 	marks := func(c *cluster, n *node, kind raft.MarkKind) {
 		out := raft.Output{Write: raft.Write{Mark: &raft.Mark{Kind: kind, By: n.peer()}}}
-		c.check.verdicts(n, &n.status, nil, &out)
+		c.check.checkMarks(n, &n.status, nil, &out)
 	}
 	for _, row := range []struct {
 		rule  string
@@ -203,7 +203,7 @@ func takesForStale(c *cluster, lead, liar *node) {
 			p.State = "stale"
 		}
 	}
-	c.check.verdicts(lead, &lead.status, nil, &raft.Output{})
+	c.check.checkMarks(lead, &lead.status, nil, &raft.Output{})
 }
 
 func forgetsCommitted(c *cluster, liar *node) {
@@ -250,12 +250,12 @@ func TestInvariants_AStaleMemberIsServedNoReads(t *testing.T) {
 	c, lead, follower := running(t)
 	before, out := lead.status, raft.Output{Send: []raft.Message{*message(lead, follower, lead.hard.Term, raft.ReadReply{OK: true})}}
 	before.Peers = slices.Clone(before.Peers)
-	c.check.servesStale(lead, &before, &out)
+	c.check.checkStaleNotServed(lead, &before, &out)
 	require.Nil(t, c.failure)
 	for i := range before.Peers {
 		before.Peers[i].State = "stale"
 	}
-	c.check.servesStale(lead, &before, &out)
+	c.check.checkStaleNotServed(lead, &before, &out)
 	expectBreach(t, c, "N23")
 }
 

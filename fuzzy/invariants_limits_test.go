@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// limitBreaches break the invariants of limits and counters: each is a step that no sound core makes.
+// limitBreaches break the invariants of limits and counters. Each is a step that a correct core never makes.
 var limitBreaches = []struct {
 	rule   string
 	breach func(c *cluster, n *node, before *raft.CoreStatus, out *raft.Output)
@@ -60,15 +60,15 @@ func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {
 		c, n, _ := running(t)
 		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
 		before, out := n.status, raft.Output{}
-		c.check.limits(n, &before, nil, &out)
+		c.check.checkLimits(n, &before, nil, &out)
 		require.Nil(t, c.failure, "a step in which nothing happens")
 		row.breach(c, n, &before, &out)
-		c.check.limits(n, &before, nil, &out)
+		c.check.checkLimits(n, &before, nil, &out)
 		expectBreach(t, c, row.rule)
 	}
 }
 
-// A leader serves the read of a stranger, whose answer nobody takes, and counts it until then.
+// A leader serves a stranger's read, whose answer nobody takes, and counts it until then.
 func TestInvariants_ReadsOfStrangersCount(t *testing.T) {
 	c, n, other := running(t)
 	before, out := n.status, raft.Output{}
@@ -77,10 +77,10 @@ func TestInvariants_ReadsOfStrangersCount(t *testing.T) {
 	request.From.Incarnation++
 	n.status.Reads = 1
 	n.seen.takes(n, &before, given(request))
-	c.check.counted(n, &out)
+	c.check.checkProposalCounts(n, &out)
 	require.Nil(t, c.failure)
 	n.seen.closes(&raft.Output{Send: []raft.Message{{To: request.From, Body: raft.ReadReply{ID: raft.RPCID{StartCount: 9, Counter: 9}}}}})
-	c.check.counted(n, &out)
+	c.check.checkProposalCounts(n, &out)
 	expectBreach(t, c, "N32")
 }
 
@@ -93,10 +93,10 @@ func TestInvariants_AnAppendSentEarlyMayCountMore(t *testing.T) {
 	p.Inflight, p.Match = 2, 9
 	p.InflightBytes = limits.InflightBytesMax + commandBytesMin + c.profile.Load.BytesMax + raft.RecordOverheadBytes + bootstrapBytesMax/10 - 1
 	require.Greater(t, len(n.log), 20)
-	c.check.bounds(n)
+	c.check.checkBounds(n)
 	require.Nil(t, c.failure, "sent when the log had ten entries")
 	p.Match = raft.Index(len(n.log) - 2)
-	c.check.bounds(n)
+	c.check.checkBounds(n)
 	expectBreach(t, c, "N10")
 }
 
@@ -111,10 +111,10 @@ func TestInvariants_AnApplicationsCommandsMayBeLonger(t *testing.T) {
 	c.host.random = rand.New(c.host.source)
 	c.work.write(n, 0, 1)
 	require.GreaterOrEqual(t, largest(n, raft.Index(len(n.log))), commandBytesMin+1000+raft.RecordOverheadBytes)
-	c.check.bounds(n)
+	c.check.checkBounds(n)
 	require.Nil(t, c.failure)
 	n.status.PendingBytes++
-	c.check.bounds(n)
+	c.check.checkBounds(n)
 	expectBreach(t, c, "N10")
 }
 
@@ -128,8 +128,8 @@ func TestLiveness_ANewLeaderMayHaveAnAppendUnderWay(t *testing.T) {
 	require.Nil(t, c.failure)
 }
 
-// A receiver that has acknowledged all bytes of a frozen state may take as long to sync them as a stream waits for that.
-// It may be gone for good meanwhile.
+// A receiver that has acknowledged all bytes of a frozen state may take a long time to sync them, up to the time that a
+// stream waits for that. It may also have gone permanently.
 func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
 	c, lead, other := running(t)
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
@@ -147,24 +147,24 @@ func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
 	holds := func() {
 		t.Helper()
 		c.live.relieved()
-		c.check.holdsOn(lead)
+		c.check.checkHeldState(lead)
 		require.Nil(t, c.failure)
 	}
-	holds() // nothing was sent again yet
+	holds() // nothing has been sent again yet
 	h.heldSent(now, 9)
 	h.since = now - 75*timeout
 	holds()
 	h.since--
-	c.check.holdsOn(lead)
+	c.check.checkHeldState(lead)
 	expectBreach(t, c, "N58")
 	c.failure = nil
 	c.live.relieved()
 	expectBreach(t, c, "L10")
 }
 
-// A stream of a frozen state may still run when the quiet ends: to a member outside the core, or from a leader that was
-// elected in the quiet. Its receiver owes nothing while WriteTo reads the state, or while the pace holds the next chunk back.
-func TestLiveness_AFrozenStateWhoseStreamGoesOnMayBeHeld(t *testing.T) {
+// A stream of a frozen state may still run when the quiet ends: to a member outside the core, or from a leader elected
+// in the quiet. Its receiver owes nothing while WriteTo reads the state, or while the pace delays the next chunk.
+func TestLiveness_AFrozenStateWhoseStreamContinuesMayBeHeld(t *testing.T) {
 	c, lead, other := running(t)
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
 	c.profile.Snapshots = Snapshots{On: true, ChunkBytes: 64, WindowChunks: 1, BytesPerSecond: 1000}
@@ -186,7 +186,7 @@ func TestLiveness_AFrozenStateWhoseStreamGoesOnMayBeHeld(t *testing.T) {
 	alone, both := uint64(1)<<lead.index, uint64(1)<<lead.index|uint64(1)<<other.index
 
 	lead.pump(other.index)
-	check(alone, false) // nobody lets WriteTo go on
+	check(alone, false) // nobody lets WriteTo continue
 	h.writesAt = c.now() + 1
 	check(alone, true)
 	check(both, false) // the receiver had everything when the quiet began
@@ -209,7 +209,7 @@ func TestLiveness_AFrozenStateWhoseStreamGoesOnMayBeHeld(t *testing.T) {
 	check(alone, false)
 }
 
-// Nothing may be left behind when the load has gone.
+// Nothing may be left over when the load has ended.
 func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 	for _, leave := range []func(s *raft.CoreStatus){
 		func(s *raft.CoreStatus) { s.Pending = 1 },
@@ -232,7 +232,8 @@ func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 	}
 }
 
-// A member that was not healed may ask for a read just when the quiet ends, and the network may have kept an earlier request until then.
+// A member that was not healed may request a read just when the quiet ends, and the network may have delayed an earlier
+// request until then.
 func TestLiveness_ReadsThatComeWhenTheQuietEndsAreNotJudged(t *testing.T) {
 	c, lead, other := running(t)
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 1
@@ -253,7 +254,7 @@ func TestLiveness_ReadsThatComeWhenTheQuietEndsAreNotJudged(t *testing.T) {
 	expectBreach(t, c, "L10")
 }
 
-// A leader refuses a read for its limit and, later in the same step, takes the same request that came twice.
+// A leader may refuse a read for its limit and later, in the same step, take a duplicate of the request.
 func TestInvariants_ReadsThatAStepTakesTwiceCount(t *testing.T) {
 	c, n, other := running(t)
 	before, reply := n.status, raft.ReadReply{ID: raft.RPCID{StartCount: 9, Counter: 9}}
@@ -263,11 +264,11 @@ func TestInvariants_ReadsThatAStepTakesTwiceCount(t *testing.T) {
 	n.status.Reads = 1
 	n.seen.takes(n, &before, append(given(request), given(request)...))
 	n.seen.closes(&answered)
-	c.check.counted(n, &answered)
+	c.check.checkProposalCounts(n, &answered)
 	require.Nil(t, c.failure)
 	n.seen.now++
 	n.seen.takes(n, &before, given(request))
 	n.seen.closes(&answered)
-	c.check.counted(n, &answered)
+	c.check.checkProposalCounts(n, &answered)
 	expectBreach(t, c, "N32")
 }

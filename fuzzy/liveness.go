@@ -432,7 +432,7 @@ func (l *liveness) end() {
 	l.toldApart()
 	l.found()
 	for _, n := range l.members() {
-		c.check.short(n)
+		c.check.checkLogLength(n)
 	}
 }
 

@@ -56,15 +56,15 @@ type reach struct {
 
 func unfinished(l *loggedConfig) bool { return len(l.Outgoing) > 0 || waits(&l.Configuration) }
 
-// handsDown follows what becomes of unfinished configurations, from leader to leader. It is called after each step.
-func (k *checker) handsDown(n *node) {
+// recordTenure follows what becomes of unfinished configurations, from leader to leader. It is called after each step.
+func (k *checker) recordTenure(n *node) {
 	s, t, l := &n.status, &k.tenure, configured(n.log)
 	if s.Role != raft.Leader || s.Term < t.term || l == nil {
 		return
 	}
 	now := k.c.now()
 	if s.Term > t.term {
-		k.succeeds(n, l)
+		k.recordSuccession(n, l)
 	}
 	if l != t.in {
 		t.in, t.since = l, now
@@ -80,12 +80,12 @@ func (k *checker) handsDown(n *node) {
 	}
 	if bound := k.c.profile.Members.Bound; bound > 0 && (now-t.looked >= k.c.profile.ElectionTimeout/8 || t.looked == t.began) {
 		t.looks(now)
-		k.leavesNothing(bound)
+		k.checkLeavesNothing(bound)
 	}
 }
 
-// succeeds begins the tenure of a leader that was just elected.
-func (k *checker) succeeds(n *node, l *loggedConfig) {
+// recordSuccession begins the tenure of a leader that was just elected.
+func (k *checker) recordSuccession(n *node, l *loggedConfig) {
 	h, was := &k.c.stats.Handed, k.tenure
 	h.Offices++
 	if was.found != nil {
@@ -129,8 +129,8 @@ func (t *tenure) finished(commit raft.Index) (first *loggedConfig) {
 	return first
 }
 
-// ends counts what the last leader has left.
-func (k *checker) ends() {
+// endTenure counts what the last leader has left.
+func (k *checker) endTenure() {
 	h, t := &k.c.stats.Handed, &k.tenure
 	switch led := t.node != nil && t.node.core != nil && t.node.status.Role == raft.Leader && t.node.status.Term == t.term; {
 	case t.found != nil:
@@ -159,8 +159,8 @@ func (n *node) works() bool {
 	return n.core != nil && !n.frozen && !n.closing && !n.doomed && n.slow == 0 && n.disk.stallTill <= n.c.now() && !n.disk.fails
 }
 
-// leavesNothing checks L20.
-func (k *checker) leavesNothing(bound sim.Time) {
+// checkLeavesNothing checks L20.
+func (k *checker) checkLeavesNothing(bound sim.Time) {
 	t, now := &k.tenure, k.c.now()
 	reaches := func(p raft.Peer, length sim.Time) bool {
 		n := k.c.at(p)

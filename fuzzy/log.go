@@ -27,7 +27,7 @@ func (n *node) takeLog(l *raft.LogWrite) {
 		}
 	}
 	l.Entries = sealed
-	n.c.check.write(n, l)
+	n.c.check.checkLogWrite(n, l)
 	n.cache.Write(l)
 	n.cache.Served(n.core.Served())
 	cut := len(n.log) > int(l.After.Index)
@@ -35,10 +35,10 @@ func (n *node) takeLog(l *raft.LogWrite) {
 		n.log, n.vault.installed, n.vault.needless, n.vault.take = n.c.check.prefix(n, l.After), true, true, nil
 	}
 	n.log = n.c.check.lengthen(n, n.log, l)
-	n.c.check.appended(n, l)
-	n.c.check.cached(n)
+	n.c.check.checkAppended(n, l)
+	n.c.check.checkCache(n)
 	if cut {
-		n.c.check.reread(n)
+		n.c.check.checkReread(n)
 	}
 }
 

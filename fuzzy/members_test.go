@@ -77,10 +77,10 @@ func TestInvariants_AProgressIsComparedWithThatOfTheSameMember(t *testing.T) {
 	before := n.status
 	before.Peers = slices.Clone(n.status.Peers)
 	slices.Reverse(before.Peers)
-	c.check.office(n, &before)
+	c.check.checkOffice(n, &before)
 	assert.Nil(t, c.failure)
 	n.status.Peers[1].Match--
-	c.check.office(n, &before)
+	c.check.checkOffice(n, &before)
 	expectBreach(t, c, "N18")
 }
 
@@ -99,7 +99,7 @@ func TestInvariants_ANewLeaderHasTimeToHearItsVoters(t *testing.T) {
 		for i := range n.seen.peers {
 			n.seen.peers[i] = peerWitness{peer: n.seen.peers[i].peer, lost: true, proved: n.seen.peers[i].proved}
 		}
-		c.check.office(n, &n.status)
+		c.check.checkOffice(n, &n.status)
 		if !row.fails {
 			assert.Nil(t, c.failure)
 			continue

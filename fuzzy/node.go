@@ -159,7 +159,7 @@ func (n *node) start() {
 	n.firstRequestID, n.closing = len(n.c.work.requests), false
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
-	if n.c.check.startsRemoved(n, err) {
+	if n.c.check.checkStartRemoved(n, err) {
 		return
 	}
 	if err != nil {
@@ -172,8 +172,8 @@ func (n *node) start() {
 	n.c.begin(n, "start")
 	n.takeWrite(&out)
 	n.seen.begin(n)
-	n.c.check.started(n, &out)
-	n.c.check.says(n, &out)
+	n.c.check.checkStart(n, &out)
+	n.c.check.checkMessageIDs(n, &out)
 	n.c.finish(n, &out)
 	if n.loops > 0 {
 		n.loops--
@@ -343,7 +343,7 @@ func (n *node) step() {
 	out := n.core.Step(now, events...)
 	n.status = n.core.Status()
 	n.takeWrite(&out)
-	n.c.check.stepped(n, &before, events, &out)
+	n.c.check.checkStep(n, &before, events, &out)
 	n.c.finish(n, &out)
 	clear(events)
 	n.spare = events[:0]
@@ -366,7 +366,7 @@ func (n *node) takeWrite(out *raft.Output) {
 	}
 	if l := w.Log; l != nil {
 		if l.Reset {
-			n.c.check.installs(n, w)
+			n.c.check.checkInstall(n, w)
 		}
 		n.takeLog(l)
 	}

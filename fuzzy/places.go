@@ -136,8 +136,8 @@ type startedAt struct {
 	start raft.StartID
 }
 
-// contacts checks where a member dials its peers.
-func (k *checker) contacts(n *node) {
+// checkContacts checks where a member dials its peers.
+func (k *checker) checkContacts(n *node) {
 	for _, d := range n.hands.book.dialed {
 		at := n.disk.memory.SeenOf(d.Peer()).Address
 		own := d.ID == n.id && at == n.place // another incarnation was there before
@@ -148,8 +148,8 @@ func (k *checker) contacts(n *node) {
 	}
 }
 
-// places checks the addresses in a memory.
-func (k *checker) places(n *node, m *raft.Sightings) {
+// checkPlaces checks the addresses in a memory.
+func (k *checker) checkPlaces(n *node, m *raft.Sightings) {
 	for _, s := range m.Seen {
 		if place, known := k.announced[startedAt{s.Peer, s.Start}]; known && place != s.Address {
 			k.broken("I11", "%s remembers that start %v of %s is at %s, and it is at %s",

@@ -183,13 +183,13 @@ func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
 		{"I11", func(c *cluster, lead, follower *node) { // the address of another start
 			m := raft.Sightings{Seen: slices.Clone(lead.disk.memory.Seen)}
 			m.Seen[0].Address = "nowhere:1"
-			c.check.places(lead, &m)
+			c.check.checkPlaces(lead, &m)
 		}},
 		{"I11", func(c *cluster, lead, follower *node) { // an earlier address first
 			for i := range lead.contacts() {
 				lead.hands.book.dialed[i].Addresses = []string{"nowhere:1", follower.place}
 			}
-			c.check.contacts(lead)
+			c.check.checkContacts(lead)
 		}},
 		{"L19", func(c *cluster, lead, follower *node) {
 			lead.hands.book.dialed = nil

@@ -104,7 +104,7 @@ func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 	c.record(Record{Kind: "end", Text: c.stats.Excuse})
 	c.stats.Elections = c.check.elections
 	c.stats.Proposals = len(c.work.writes) - 1
-	c.check.ends()
+	c.check.endTenure()
 	c.stats.Requests, c.stats.Changes = int(c.work.begun), int(c.admins.begun)
 	r := Result{Seed: seed, Profile: p, Virtual: c.now(), Hash: c.hash.sum, Failure: c.failure, Stats: c.stats}
 	if c.host != nil {

@@ -213,7 +213,7 @@ func (n *node) writeSegments(w *raft.Write) bool {
 	after := n.readBefore(w.Log)
 	failed, err := s.make(&n.disk, w)
 	if err != nil {
-		n.c.check.mayFail(n, err)
+		n.c.check.checkLogFailure(n, err)
 		s.stats.Failed++
 		s.failed = failed
 		n.crash()
@@ -227,7 +227,7 @@ func (n *node) writeSegments(w *raft.Write) bool {
 		return false
 	}
 	n.tendLater()
-	n.c.check.readsOn(n, w.Log, after)
+	n.c.check.checkReadOn(n, w.Log, after)
 	return true
 }
 

@@ -44,7 +44,7 @@ func (d *disk) crashSegments(n *node) {
 	if !s.failing {
 		for whole := s.random.IntN(len(issued) + 1); made < whole; made++ {
 			if failed, err := s.make(d, &issued[made]); failed != noneFailed {
-				n.c.check.mayFail(n, err)
+				n.c.check.checkLogFailure(n, err)
 				break
 			}
 			d.complete(n, &issued[made])
@@ -151,11 +151,11 @@ func (n *node) recoverLog() bool {
 			continue
 		}
 		if err != nil {
-			n.c.check.refusesLog(n, err)
+			n.c.check.checkLogRefusal(n, err)
 			n.lostLog()
 			return false
 		}
-		return n.c.check.recovers(n, &found)
+		return n.c.check.checkRecovery(n, &found)
 	}
 }
 
@@ -180,7 +180,7 @@ func (n *node) compactSegments(reset bool) {
 	keep := func(c segments.Catalog) error { return s.keep(life, c) }
 	if reset {
 		if err := s.log.Reset(base, keep); err != nil {
-			n.c.check.mayFail(n, err)
+			n.c.check.checkLogFailure(n, err)
 		}
 		s.reached, s.recent = min(s.reached, base.Index), [2]appended{}
 		return
@@ -213,7 +213,7 @@ func (n *node) tends() {
 		s.room()
 	}
 	if err := s.tend(s.random.IntN(8)); err != nil {
-		n.c.check.mayFail(n, err)
+		n.c.check.checkLogFailure(n, err)
 		s.failed = tendingFails
 		n.crash()
 		n.restartIn(s.random.Exponential(n.c.profile.ElectionTimeout * 4))

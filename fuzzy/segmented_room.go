@@ -31,7 +31,7 @@ func (w *workload) refusesProposals(n *node, client int) bool {
 		return false
 	}
 	refuses := pipeline.RefuseWithoutRoom(s.without(), n.status.Leader == n.id) != nil
-	w.c.check.refusesForRoom(n, refuses)
+	w.c.check.checkRoomRefusal(n, refuses)
 	if !refuses {
 		return false
 	}

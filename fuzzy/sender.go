@@ -18,7 +18,7 @@ const outboxMax = 200
 // send takes a message from the core. Its promises must be true now, although it may wait in the sender's queue before
 // it leaves.
 func (n *node) send(m raft.Message) {
-	n.c.check.leaves(n, &m)
+	n.c.check.checkLeaving(n, &m)
 	if !n.offers(&m) {
 		return
 	}
@@ -75,7 +75,7 @@ func (n *node) deliver(waiting []raft.Message) {
 	most := n.c.profile.Limits.AppendBytesMax
 	for i := range waiting {
 		if r, ok := waiting[i].Body.(raft.AppendRequest); ok && r.Generation == n.cache.Generation() {
-			n.c.check.span(n, &r)
+			n.c.check.checkSpan(n, &r)
 		}
 	}
 	if n.c.failure != nil {
@@ -85,7 +85,7 @@ func (n *node) deliver(waiting []raft.Message) {
 		most = 1 + n.random.IntN(most)
 	}
 	n.reader().Deliver(waiting, most, n.c.at(waiting[0].To).carries(), n.leaves, n.unfilled)
-	n.c.check.delivered(n, waiting, n.left)
+	n.c.check.checkDelivered(n, waiting, n.left)
 	clear(n.left)
 	n.left = n.left[:0]
 }
@@ -101,7 +101,7 @@ func (n *node) leave(m raft.Message) {
 		n.transmit(m, 64)
 		return
 	}
-	n.c.check.filled(n, &r, n.c.at(m.To).carries())
+	n.c.check.checkFilledAppend(n, &r, n.c.at(m.To).carries())
 	if l := configured(n.log); r.Prev.Index < l.index && l.index <= r.Last.Index && n.configSent != l {
 		n.configSent = l
 		n.c.reaches(n, configSent, l)

@@ -80,7 +80,7 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 		n.endStream(n.c.at(p).index)
 	}
 	for _, id := range k.Discard {
-		n.c.check.discards(n, id)
+		n.c.check.checkDiscard(n, id)
 		if v.holds(&raft.Snapshot{File: id}) {
 			v.release()
 		}
@@ -88,7 +88,7 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 		_ = n.files().Discard(id) // the next start removes what this leaves
 	}
 	if k.Take != nil {
-		n.c.check.takes(n, k.Take)
+		n.c.check.checkTake(n, k.Take)
 		take := *k.Take
 		v.take, v.needless = &take, false
 		n.takeIfReached()
@@ -96,7 +96,7 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 	if r := k.Receive; r != nil {
 		w := v.in.Receive(n.now().Mono, *r, n.space().Room())
 		if w.Open != nil {
-			n.c.check.takesRoom(n, w.Open.Size)
+			n.c.check.checkRoomTaken(n, w.Open.Size)
 		}
 		n.act(w)
 		n.expireLater()
@@ -121,14 +121,14 @@ func (n *node) takeIfReached() {
 	}
 	f := n.capture(take.Base)
 	longer := n.hosted.freeze(take.ID)
-	n.c.check.captured(n, &f)
+	n.c.check.checkCaptured(n, &f)
 	v.writing, v.taken, v.file, v.wrote = true, f, nil, 0
 	size := n.announced(&f)
 	if err := n.space().Begin(size, n.disk.snapshot.Size); err != nil {
 		n.endTaking(err)
 		return
 	}
-	n.c.check.takesRoom(n, size)
+	n.c.check.checkRoomTaken(n, size)
 	n.vaultIn(n.disk.took(n)+longer, vaultTaken)
 }
 
@@ -178,7 +178,7 @@ func (n *node) writeTaken() (done bool, err error) {
 		if err := n.space().Left(0); err != nil {
 			return false, err
 		}
-		n.c.check.takesRoom(n, 0)
+		n.c.check.checkRoomTaken(n, 0)
 		written, err := v.file.Write(rest[:min(len(rest), snapshotSyncBytes)])
 		v.wrote += written
 		return false, err
@@ -195,7 +195,7 @@ func (n *node) endTaking(err error) {
 	f, file := v.taken, v.file
 	v.writing, v.taken, v.file = false, snapFile{}, nil
 	if err == nil {
-		n.c.check.finished(n, &f.snapshot)
+		n.c.check.checkFinished(n, &f.snapshot)
 		n.post(raft.SnapshotTaken{Take: f.snapshot.ID, Snapshot: f.snapshot})
 	} else {
 		n.hosted.abandon()
@@ -210,7 +210,7 @@ func (n *node) endTaking(err error) {
 
 // restoreLater has the machine become a snapshot.
 func (n *node) restoreLater(s raft.Snapshot) {
-	n.c.check.restores(n, &s)
+	n.c.check.checkRestoration(n, &s)
 	n.vault.restore, n.vault.take, n.vault.installed, n.vault.needless = &s, nil, true, true
 	n.applyTo = s.ID
 	n.vaultIn(n.disk.tookBytes(n, int(s.Size)), vaultRestored)
@@ -227,7 +227,7 @@ func (n *node) restored() {
 		n.cannotRead(s.ID, err)
 		return
 	}
-	if !n.c.check.restoresFrom(n, s, payload) || !n.machine.decode(payload) {
+	if !n.c.check.checkRestoredBytes(n, s, payload) || !n.machine.decode(payload) {
 		return
 	}
 	n.hosted.restore(s.ID, payload)
@@ -246,7 +246,7 @@ func (n *node) serveRestored() {
 	v.restore, v.installed, v.syncing = nil, false, false
 	n.applied = s.ID.Index
 	n.appliedMost = max(n.appliedMost, n.applied)
-	n.c.check.sameState(n)
+	n.c.check.checkState(n)
 	n.c.stats.Restores++
 	n.c.work.appliedOn(n)
 	n.post(raft.Applied{ID: s.ID})

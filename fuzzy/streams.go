@@ -73,7 +73,7 @@ func (n *node) offers(m *raft.Message) bool {
 		n.endStream(to)
 		file, err := n.openSnapshot(offer.Snapshot.File)
 		if err != nil {
-			n.c.check.unreadable(n, offer.Snapshot.ID, err)
+			n.c.check.checkUnreadable(n, offer.Snapshot.ID, err)
 			n.post(raft.SnapshotSent{To: m.To, File: offer.Snapshot.File, Err: err})
 			return true
 		}
@@ -112,18 +112,18 @@ func (n *node) pump(to int) {
 
 func (n *node) sendChunk(o *outStream, now raft.Time, ask pipeline.Ask) {
 	data, end := []byte(nil), ask.At+int64(ask.Bytes)
-	n.c.check.streams(n, o, end)
+	n.c.check.checkStream(n, o, end)
 	if o.held { // Outgoing keeps the bytes
 		n.vault.held.heldSent(now, end)
 	} else if data = make([]byte, ask.Bytes); ask.Bytes > 0 {
 		if _, err := o.file.ReadAt(data, ask.At); err != nil {
-			n.c.check.unreadable(n, o.file.Snapshot().ID, err)
+			n.c.check.checkUnreadable(n, o.file.Snapshot().ID, err)
 			o.Fail(err)
 			return
 		}
 	}
 	if m, ok := o.Chunk(now, ask.At, data); ok {
-		n.c.check.leavesOn(n, o, &m, ask.Bytes)
+		n.c.check.checkChunk(n, o, &m, ask.Bytes)
 		n.transmit(m, 64+ask.Bytes)
 	}
 }
@@ -236,13 +236,13 @@ func (n *node) spooled() {
 	case w.Write != nil:
 		next := v.in.Written(n.space().Room(), why)
 		if !next.Abort {
-			n.c.check.takesRoom(n, 0)
+			n.c.check.checkRoomTaken(n, 0)
 		}
 		n.act(next)
 	case w.Finish != nil:
 		if why == 0 {
 			v.spool = nil
-			n.c.check.arrived(n, w.Finish)
+			n.c.check.checkArrived(n, w.Finish)
 		}
 		n.act(v.in.Finished(why))
 	}

@@ -237,7 +237,7 @@ func (w *workload) answered(n *node, answers []raft.Answer) {
 			return
 		}
 		r := &w.requests[a.RequestID]
-		w.c.check.answered(n, r, a)
+		w.c.check.checkAnswer(n, r, a)
 		n.shortened(a.RequestID)
 		switch {
 		case a.Kind == raft.AnswerAccepted && r.kind == changeRequest:
