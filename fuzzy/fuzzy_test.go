@@ -141,7 +141,7 @@ func TestSeed_SaysWhatIsWrongWithIt(t *testing.T) {
 	assert.Equal(t, "f9.swarm.2a", s.String())
 	for _, row := range []struct{ text, want string }{
 		{"", "not a seed"}, {"42", "not a seed"}, {"fx.swarm.1", "not a seed"}, {"f10.swarm.1", "format 10"},
-		{"f9.swarm.zz", "no hexadecimal number"}, {"f9.nonsense.1", "swarm: each class"},
+		{"f9.swarm.zz", "not a hexadecimal number"}, {"f9.nonsense.1", "swarm: each class"},
 	} {
 		_, err := ParseSeed(row.text)
 		assert.ErrorContains(t, err, row.want)

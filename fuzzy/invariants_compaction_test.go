@@ -27,7 +27,7 @@ var compactionBreaches = []stepBreach{
 		n.status.Snapshot.Index = n.applyTo.Index - 5
 		return nil
 	}},
-	{"L16", func(_ *checker, n, _ *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event { // its pause is over
+	{"L16", func(_ *checker, n, _ *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event { // the pause is over
 		n.status.Snapshot.Index = n.applyTo.Index - 5
 		n.seen.policy = policyWitness{failures: 3, failed: n.seen.now - 4*n.timeout()}
 		return nil
@@ -41,7 +41,7 @@ var compactionBreaches = []stepBreach{
 		n.status.Peers[0].State = "snapshot"
 		return nil
 	}},
-	{"N48", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event { // it failed elsewhere
+	{"N48", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event { // the check failed elsewhere
 		before.Base, n.status.Base = n.log[4].entry.ID(), n.log[4].entry.ID()
 		for i := range n.status.Peers {
 			if n.status.Peers[i].ID == other.id {
@@ -50,7 +50,7 @@ var compactionBreaches = []stepBreach{
 		}
 		return given(message(other, n, n.status.Term, raft.AppendConflict{Prev: 9}))
 	}},
-	{"N48", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event { // the entry is none of its own
+	{"N48", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event { // the entry is not in its own log
 		for i := range n.status.Peers {
 			if n.status.Peers[i].ID == other.id {
 				n.status.Peers[i].State = "snapshot"
@@ -58,7 +58,7 @@ var compactionBreaches = []stepBreach{
 		}
 		return []raft.Event{raft.SendDropped{To: other.peer(), Oversized: raft.EntryID{Term: 1 << 20, Index: 5}, OversizedBytes: 1 << 20}}
 	}},
-	{"N48", func(_ *checker, n, other *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // it covers too little
+	{"N48", func(_ *checker, n, other *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // the snapshot covers too little
 		for i := range n.status.Peers {
 			if n.status.Peers[i].ID == other.id {
 				n.status.Peers[i].Oversized = n.log[4].entry.ID()
@@ -178,12 +178,12 @@ func TestInvariants_OfDurableStatesNoticeTheirBreach(t *testing.T) {
 		breach func(c *cluster, n *node)
 	}{
 		{"N57", func(c *cluster, n *node) { c.check.checkRecord(n, &raft.Snapshot{Base: n.disk.baseAt(5)}) }},
-		{"N60", func(c *cluster, n *node) { // it covers less than was applied
+		{"N60", func(c *cluster, n *node) { // the snapshot covers less than was applied
 			asked := c.work.snapshot(n, 0)
 			n.disk.snapshot.Base = n.disk.baseAt(5)
 			c.work.answered(n, []raft.Answer{{RequestID: asked, Kind: raft.AnswerSnapshot, ID: n.log[4].entry.ID()}})
 		}},
-		{"N60", func(c *cluster, n *node) { // it is not durable
+		{"N60", func(c *cluster, n *node) { // the snapshot is not durable
 			asked := c.work.snapshot(n, 0)
 			c.work.answered(n, []raft.Answer{{RequestID: asked, Kind: raft.AnswerSnapshot, ID: n.log[n.applied-1].entry.ID()}})
 		}},

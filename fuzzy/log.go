@@ -7,19 +7,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// slot is an entry and a hash of the log up to it. Equal hashes mean equal logs, so that whole logs are compared in one
-// step.
+// slot is an entry and a hash of the log up to it. Equal hashes mean equal logs, so whole logs are compared in one step.
 type slot struct {
 	entry    *raft.Entry // shared by the logs of the node and of its disk, and never changed
 	hash     uint64
-	command  command       // of the entry; kept here because entries are scattered over the memory
-	config   *loggedConfig // in force from it on
-	commands uint64        // up to it
-	payload  uint64        // bytes of their data
+	command  command       // of the entry; kept here because entries are scattered in memory
+	config   *loggedConfig // in force from this entry on
+	commands uint64        // hash of the commands up to it
+	payload  uint64        // bytes of the commands up to it
 }
 
 func (n *node) takeLog(l *raft.LogWrite) {
-	sealed := make([]raft.Entry, len(l.Entries)) // a slice of its own: the core's may be that of a message
+	sealed := make([]raft.Entry, len(l.Entries)) // a copy: the core's entries may be those of a message
 	for i := range l.Entries {
 		var err error
 		if sealed[i], err = raft.DecodeEntry(l.Entries[i].Record()); err != nil {
@@ -64,8 +63,8 @@ func (k *checker) lengthen(n *node, log []slot, l *raft.LogWrite) []slot {
 	return log
 }
 
-// roomy returns a list with room for more elements. It doubles the capacity: append would grow a long list by a quarter,
-// and copying logs that often would take most of the time that they cost.
+// roomy returns a list with room for more elements. It doubles the capacity. append would grow a long list by only a
+// quarter, so that copying would take most of the time spent on logs.
 func roomy[T any](list []T, more int) []T {
 	if len(list)+more > cap(list) {
 		return slices.Grow(list, max(len(list), more))

@@ -2,4 +2,4 @@
 
 package fuzzy
 
-func init() { thrift = 4 } // each run takes ten times as long, and is one goroutine, in which no race could be found
+func init() { thrift = 4 } // each run takes ten times as long, and is one goroutine, which cannot race

@@ -15,8 +15,8 @@ import (
 // outboxMax bounds the messages that wait for a sender, as Config.SendQueueMax does.
 const outboxMax = 200
 
-// send takes a message from the core. Its promises must be true now, although it may wait in the sender's queue before
-// it leaves.
+// send takes a message from the core. Its promises must be true now, although the message may wait in the sender's queue
+// before it leaves.
 func (n *node) send(m raft.Message) {
 	n.c.check.checkLeaving(n, &m)
 	if !n.offers(&m) {
@@ -173,7 +173,7 @@ func (c *cluster) recode(m raft.Message, corrupt bool) (raft.Message, bool) {
 	return decoded, err == nil
 }
 
-// tellPeers reports the start or end of a process to the others, if their transport reports such things.
+// tellPeers reports the start or end of a process to the others, if their transport reports it.
 func (c *cluster) tellPeers(n *node, up bool) {
 	if !c.profile.Node.Connections {
 		return
@@ -196,7 +196,7 @@ func (c *cluster) reset(a, b int) {
 	}
 }
 
-// breaksAt breaks the connection on which a frame arrived that cannot be read. Nobody hears of the end of a snapshot lane.
+// breaksAt breaks the connection on which an unreadable frame arrived. The end of a snapshot lane is reported to nobody.
 // Nothing garbles frames between healed members, so such a frame left before they were healed, on a connection that has
 // ended since.
 func (c *cluster) breaksAt(d sim.Delivery[envelope]) {

@@ -129,7 +129,7 @@ func (c *cluster) record(r Record) {
 	c.trace(&r)
 }
 
-// recordLinks writes which links are cut if that has changed.
+// recordLinks writes which links are cut, if that has changed.
 func (c *cluster) recordLinks() {
 	cut, text := [][2]string{}, ""
 	for from := range c.nodes {
