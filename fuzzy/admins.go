@@ -47,7 +47,7 @@ func (a *admins) later(i int) {
 	a.c.queue.Push(a.c.now()+1+a.random.Exponential(think), event{kind: evAdmin, node: int16(i)})
 }
 
-// hurry has all admins ask for changes without a pause.
+// hurry makes all admins ask for changes without a pause.
 func (a *admins) hurry(until sim.Time) {
 	a.rush = until
 	for i := range a.admins {

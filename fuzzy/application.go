@@ -18,7 +18,7 @@ import (
 //
 //	A1  At each index every member answers as the reference does, after restarts, after restores, and in batches of any size.
 //	A2  Members whose state machines have a method Hash() uint64 have the reference's hash at each index.
-//	A3  An acknowledged command is committed behind everything that was committed when its client called. With A1 this makes the history of all clients linearizable.
+//	A3  An acknowledged command is committed after everything that was committed when its client called. With A1 this makes the history of all clients linearizable.
 //	A4  The same seed gives the same commands and answers.
 //	A5  No method of the state machine fails, panics or ends its goroutine.
 //	A6  The state machine keeps the contract of raft.FSM about bytes, contexts, readers and writers.

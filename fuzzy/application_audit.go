@@ -14,8 +14,8 @@ import (
 // probes is the number of commands that show whether two states are equal.
 const probes = 32
 
-// auditsEvery returns that one snapshot in so many is audited. Snapshots that were written beside an Apply are audited
-// more often.
+// auditsEvery returns n if one snapshot in n is audited. Snapshots that were written beside an Apply are audited more
+// often.
 func auditsEvery(beside bool) int {
 	if beside {
 		return 4

@@ -75,7 +75,7 @@ func (n *node) advance(to raft.Index) bool {
 			return false // the log was replaced, so nothing is applied until the restore
 		}
 		if err != nil {
-			n.c.check.broken("N43", "%s cannot read what it is to apply behind %d: %v", n, n.applied, err)
+			n.c.check.broken("N43", "%s cannot read the entries to apply after %d: %v", n, n.applied, err)
 			return false
 		}
 		for i := range entries {

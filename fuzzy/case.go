@@ -11,7 +11,7 @@ import (
 // a different run.
 const CaseFormat = 1
 
-// Clean stands in a case for its rule if no rule fails, because its bug was fixed.
+// Clean is the rule of a case in which no rule fails, because its bug was fixed.
 const Clean = "clean"
 
 // Case is one run as text: the number that seeds its randomness, the settings that differ from a plain cluster, the

@@ -63,8 +63,8 @@ func TestInvariants_ALeaderThatLeavesItsChangeUnfinished(t *testing.T) {
 	}{
 		{"a joint configuration", joint, reach{now: true}},
 		{"a joint configuration, without one of three", joint, reach{}},
-		{"all that are waited for are reached", awaiting, reach{now: true}},
-		{"one that is waited for is not", awaiting, reach{}},
+		{"all awaited members are reached", awaiting, reach{now: true}},
+		{"an awaited member is not reached", awaiting, reach{}},
 	} {
 		c, _, follower := tenured(t, row.config)
 		c.check.tenure.reached[follower.index] = row.reach

@@ -12,7 +12,7 @@ var markScenarios = []scenario{
 	{
 		name: "lost-acknowledgement", voters: 3, play: lostAcknowledgement,
 		about: "a member that lacks what it acknowledged in this term marks its store and ends; the leader " +
-			"counts it no more",
+			"no longer counts it",
 	},
 	{
 		name: "lost-acknowledgement-of-an-idle-leader", voters: 3, play: lostAcknowledgementWhileIdle,

@@ -37,7 +37,7 @@ func (d *director) change(n *node, ch raft.Change) {
 	d.until(n.name()+" has changed the members", func() bool { return d.state(t) == answeredWell })
 }
 
-// isTold expects a member to end because it was told of its removal.
+// isTold expects a member to end because it was told about its removal.
 func (d *director) isTold(n *node) {
 	d.expect(20, n.name()+" is told that it was removed", func() bool { return n.removedIn == n.life+1 || n.ended })
 }

@@ -42,7 +42,7 @@ var snapshotScenarios = []scenario{
 	},
 }
 
-// smallSnapshots makes members take a snapshot every eight entries, and keep almost no entries behind it.
+// smallSnapshots makes members take a snapshot every eight entries, and keep almost no entries that it covers.
 func smallSnapshots(p *Profile) {
 	p.Snapshots = Snapshots{On: true, BytesMax: 2000, ChunkBytes: 8, WindowChunks: 2}
 	p.Limits.SnapshotEntries, p.Limits.SnapshotLogBytes, p.Limits.SnapshotTailBytes, p.Limits.SnapshotHoldBytes = 8, 1<<20, 1, 1

@@ -54,7 +54,7 @@ func TestScenarios_TheSameNumberPlaysTheSame(t *testing.T) {
 func TestScenarios_AreListedWithASentence(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range scenarios() {
-		assert.False(t, names[s.name], "%s is there twice", s.name)
+		assert.False(t, names[s.name], "%s appears twice", s.name)
 		names[s.name] = true
 		assert.Greater(t, len(s.about), 20, s.name)
 	}

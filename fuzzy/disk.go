@@ -320,7 +320,7 @@ func (d *disk) describe() string {
 	}
 	from := ""
 	if d.base.ID.Index > 0 {
-		from = fmt.Sprintf(" from behind %v", d.base.ID)
+		from = fmt.Sprintf(" after %v", d.base.ID)
 	}
 	return fmt.Sprintf("its disk keeps term %d, %s, a log%s up to %v", d.hard.Term, vote, from, last)
 }

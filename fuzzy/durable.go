@@ -106,7 +106,7 @@ func (n *node) compact() {
 	}
 	base := n.disk.base.ID.Index
 	most := min(n.disk.saved.applied.Index, n.c.heldByEach())
-	if base = max(base, 1); most <= base { // no log begins behind entry 1, which has no term
+	if base = max(base, 1); most <= base { // no log begins after entry 1, which has no term
 		return
 	}
 	n.disk.base = n.disk.baseAt(base + 1 + raft.Index(n.random.IntN(int(most-base))))

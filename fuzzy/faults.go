@@ -312,7 +312,7 @@ func (m *nemesis) usurp(c *cluster, node int) {
 	alone, direction := m.random.IntN(3) > 0, sim.Direction(m.random.IntN(8))
 	leader := c.leader()
 	if leader < 0 {
-		return // its election is still under way: the one before stays cut off
+		return // its election is still in progress, so the former leader stays cut off
 	}
 	side := uint64(1) << leader
 	if !alone {

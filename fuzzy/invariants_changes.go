@@ -9,7 +9,7 @@ import (
 
 // The invariants of changes of the members: the answers that admins get.
 //
-//	N69  A change is accepted if nothing is wrong with it, is refused for a reason that holds, compares the index that it names, and is answered as changed or given up exactly if that is committed and so.
+//	N69  A change is accepted if nothing is wrong with it and the index that it names is in force, and refused only for a reason that holds. It is answered as changed or given up exactly if a committed configuration says so.
 
 // asked is what a change asks for, in terms of the configuration that it meets: the role of each member at its end. It
 // is a separate model, and does not know how the core gets there.

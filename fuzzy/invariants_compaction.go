@@ -4,7 +4,7 @@ import "github.com/coxswain/raft"
 
 // The invariants of compaction, and of the offers and streams that it causes.
 //
-//	N48  A leader begins to offer a snapshot only to a follower whose log has just failed the consistency check at the base of the leader's log, or for which an entry is too large, which the snapshot then covers; and only a leader streams. (§7)
+//	N48  A leader begins to offer a snapshot only to a follower whose log has just failed the consistency check at the base of the leader's log, or for which an entry is too large. In the second case the snapshot covers that entry. Only a leader streams. (§7)
 //	N52  Within SnapshotHoldBytes, a leader compacts nothing that a member needs while it hears that member and the member keeps acknowledging.
 //	N53  nextIndex is above the base of the leader's log, and no append begins below that.
 //	N54  An append that begins at or below the base of its receiver's log matches there, and is not refused.

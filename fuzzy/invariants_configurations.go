@@ -8,7 +8,7 @@ import (
 
 // The invariants of configurations.
 //
-//	N7   Only members campaign or lead that vote, or are to become voters, by the newest configuration of their log, or by one before it that may still be needed, because the newest is not known to be committed; an uninitialized member has no term, unless it joins a cluster that exists. (dissertation §4.2.2)
+//	N7   Only members that vote, or are to become voters, campaign or lead: by the newest configuration of their log, or by an earlier one that may still be needed, because the newest is not known to be committed. An uninitialized member has no term, unless it joins an existing cluster. (dissertation §4.2.2)
 //	N9   The configuration in use is the newest one in the log, committed or not, and is reported whenever it changes or becomes committed. (dissertation §4.1)
 //	G7   Each configuration follows lawfully from the one before it, so that any quorum of one meets any quorum of the next. (§6)
 //	G19  A leader appends a configuration only once it has committed the one before it and an entry of its own term. (§6)

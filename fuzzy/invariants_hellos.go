@@ -10,15 +10,15 @@ import (
 
 // The invariants of hellos, including late ones and those of strangers.
 //
-//	I3  A member marks its store when it meets a peer that its configuration names, or one to which it may be rolled back, and that durably remembers a later term of its disk, or a later start that its own lineage would have to contain.
+//	I3  A member marks its store when a peer durably remembers a later term of its disk, or a later start that its lineage would have to contain, if its configuration, or one to which it may be rolled back, names that peer.
 //	I4  What a member remembers of its peers, and what they are known to remember of it, never goes back, and is not forgotten in favour of strangers, nor while their removal may be rolled back.
 //	I5  A lineage whose start counts do not rise one by one is rejected.
 //	I6  While its term is 0, a member that holds entry 1 rejects the bootstrapper if its disk was emptied.
-//	I7  A disk is rejected as a copy if the start that it says was confirmed has the same count as the start that was seen, but is another one, even if its lineage does not reach back so far.
-//	I8  Only a removal that is committed rejects an incarnation, with the index of its entry, and it is believed only from a member that the configuration of the removed one names, or one to which it may be rolled back. Of entries that it knows to be committed a member believes itself alone; if none of them has removed it, it marks its store.
+//	I7  A disk is rejected as a copy if the start that it says was confirmed has the same count as the start that was seen, but is another one, even if its lineage does not reach back that far.
+//	I8  Only a committed removal rejects an incarnation, and the rejection names the index of its entry. The removed member believes it only from a member that its configuration names, or one to which it may be rolled back. About entries that it knows to be committed, a member believes only itself: if none of them has removed it, it marks its store.
 //	I9  Once it has a term, a member rejects nobody because its configuration names another incarnation, and no voter of the newest committed configuration because of a removal.
 //	I10 Exactly the stores without a cluster, and those of this cluster, may join it, unless their incarnation was removed.
-//	I11 A member remembers where the newest start of a peer has said that it is, and dials it there first: no earlier start's address replaces it.
+//	I11 A member remembers the address that the newest start of a peer has announced, and dials that first; no earlier start's address replaces it.
 
 // lateHello is a Hello that later ones of its sender overtake.
 type lateHello struct {

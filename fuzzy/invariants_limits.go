@@ -9,7 +9,7 @@ import (
 
 // The invariants of limits and counters. The limits of a core are those of raft.Limits.
 //
-//	N32  The counters agree with the contents: a leader's proposals and their bytes are those of its term that are not being applied yet, and it counts no more reads than there are without an answer.
+//	N32  The counters agree with the contents: a leader's proposals and their bytes are those of its term that are not being applied yet, and it counts at most as many reads as are unanswered.
 //	N33  No request is refused for a limit that is not reached, and none is accepted beyond a limit: neither its own, nor that of a member.
 //	N34  The bytes in flight to a peer are zero exactly if no append is in flight.
 //

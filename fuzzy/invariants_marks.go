@@ -10,11 +10,11 @@ import (
 // The invariants of disks that were replaced by older images.
 //
 //	N22  A store is marked, or a member taken for stale or suspected, only if a disk has lost what it had synced.
-//	N23  A leader that is told of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads.
+//	N23  A leader that learns of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads.
 //	N24  A member that marks its store serves nobody from that step on, and never starts again.
 //	N40  A member marks its store when an append of its leader shows that its log lacks what it acknowledged in this term.
 //	N41  A member marks its store when an append of a newer term's leader contradicts entries that it knows to be committed. (Figure 3, Leader Completeness)
-//	N74  A member to which a leader that it does not know has shown that it lacks what it acknowledged neither votes nor campaigns until its log holds an entry of a later term, or a member leads the same one. If its configuration comes to name that leader before, it marks its store.
+//	N74  If a leader that a member does not know shows it that it lacks what it acknowledged, the member neither votes nor campaigns until its log holds an entry of a later term, or a member leads the same term. If its configuration comes to name that leader before then, it marks its store.
 //
 // A scenario may also forge the messages that an older image would cause.
 

@@ -31,7 +31,7 @@ var memberBreaches = []memberBreach{
 		stranger.To.Incarnation++
 		k.checkReceiver(lead, &stranger)
 	}},
-	{"N65", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // entries behind its removal
+	{"N65", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // entries after its removal
 		l := expels(lead, follower)
 		k.checkMembers(lead, before, out)
 		k.checkReceiver(lead, message(lead, follower, lead.hard.Term, raft.AppendRequest{Last: raft.EntryID{Index: l.index + 1}}))

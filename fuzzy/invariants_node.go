@@ -181,7 +181,7 @@ func (k *checker) checkLeaving(n *node, m *raft.Message) {
 	switch b := m.Body.(type) {
 	case raft.VoteRequest:
 		if hard.Vote != m.From {
-			k.broken("N6", "%s asks for votes in term %d before its own is durable", n, m.Term)
+			k.broken("N6", "%s requests votes in term %d before its own is durable", n, m.Term)
 		}
 	case raft.VoteReply:
 		if b.Granted && hard.Vote != m.To {

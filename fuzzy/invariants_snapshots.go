@@ -18,7 +18,7 @@ import (
 //	G9   What a snapshot says about its last entry and the cluster is committed, and it holds the state that the committed entries up to it lead to. (§7)
 //	N47  A snapshot is installed only if the log does not hold its last entry, and it is recorded before the log is replaced. (Figure 13)
 //	N49  What is in a file, and what arrives by a stream, is byte for byte what was taken.
-//	N50  A file is complete and durable before a record names it, is discarded only if no durable record does, and is the only one that a start leaves.
+//	N50  A file is complete and durable before a record names it, is discarded only if no durable record names it, and is the only one that a start leaves.
 //	N51  A snapshot holds exactly the state at the entry that the core has named, and at most one is being taken.
 //	N56  No snapshot takes the room on the disk that is reserved for the log.
 //	N58  At most one state is frozen, it is streamed once, and it is held for at most ten election timeouts for a receiver that acknowledges nothing.

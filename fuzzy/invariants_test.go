@@ -137,7 +137,7 @@ var nodeBreaches = []breach{
 		follower.base = follower.log[4].entry.ID()
 		k.checkLogWrite(follower, &raft.LogWrite{After: follower.log[3].entry.ID()})
 	}},
-	{"N61", func(_ *cluster, k *checker, _, follower *node) { // behind what is not committed
+	{"N61", func(_ *cluster, k *checker, _, follower *node) { // after an entry that is not committed
 		follower.disk.base.ID = raft.EntryID{Term: 9, Index: 3}
 		k.checkBase(follower)
 	}},
@@ -145,7 +145,7 @@ var nodeBreaches = []breach{
 		follower.disk.base.ID = follower.log[4].entry.ID()
 		k.checkBase(follower)
 	}},
-	{"N61", func(_ *cluster, k *checker, _, follower *node) { // further behind than the core has it
+	{"N61", func(_ *cluster, k *checker, _, follower *node) { // after a later entry than in the core
 		follower.disk.base.ID = follower.log[4].entry.ID()
 		k.checkLogShape(follower)
 	}},

@@ -13,8 +13,8 @@ type slot struct {
 	hash     uint64
 	command  command       // of the entry; kept here because entries are scattered in memory
 	config   *loggedConfig // in force from this entry on
-	commands uint64        // hash of the commands up to it
-	payload  uint64        // bytes of the commands up to it
+	commands uint64        // number of commands up to it
+	payload  uint64        // total bytes of their data
 }
 
 func (n *node) takeLog(l *raft.LogWrite) {
