@@ -153,8 +153,8 @@ func (a *Application) newCase(number uint64) Case {
 	return Case{From: seed.String(), Number: number, Profile: drawApplication(seed), Requests: ordinals{all: true}, Changes: ordinals{all: true}, app: a}
 }
 
-// hosts makes the members of the cluster run an application.
-func (c *cluster) hosts(a *Application) {
+// hostApplication makes the members of the cluster run an application.
+func (c *cluster) hostApplication(a *Application) {
 	if a == nil {
 		return
 	}
@@ -198,8 +198,8 @@ func (h *host) watch() {
 	}
 }
 
-// does reports whether the run inflicts a hazard on its state machines.
-func (h *host) does(what hazard) bool { return h.app.spared&what == 0 }
+// inflicts reports whether the run inflicts a hazard on its state machines.
+func (h *host) inflicts(what hazard) bool { return h.app.spared&what == 0 }
 
 func (h *host) newFSM(who string) (fsm raft.FSM) {
 	h.call(who, func() error {

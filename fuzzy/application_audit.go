@@ -32,14 +32,14 @@ func (m *hosted) audit(id raft.EntryID, data []byte) {
 		return
 	}
 	m.tell("snapshot", "wrote what another state machine restores: the state at %v", id)
-	if h.spare == nil || !h.does(restoresOver) {
+	if h.spare == nil || !h.inflicts(restoresOver) {
 		h.spare = h.newFSM("an audit")
 	}
 	twin := h.newFSM("an audit")
 	for _, committed := range h.c.check.canonical[:id.Index] {
 		h.applyOne(twin, committed.slot.entry)
 	}
-	if !h.does(restoresAtAll) {
+	if !h.inflicts(restoresAtAll) {
 		return
 	}
 	name := fmt.Sprintf("a state machine that is restored from %s's state at %v", m.name(), id)
@@ -70,7 +70,7 @@ func (h *host) applyOne(fsm raft.FSM, e *raft.Entry) []byte {
 // restoreFrom restores a state machine.
 func (h *host) restoreFrom(who string, fsm raft.FSM, id raft.EntryID, data []byte) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &pieces{data: data, random: sim.NewStream(h.c.seed.Number, sim.WorkloadConcern<<16+sim.Concern(id.Index)), whole: !h.does(readsPieces)}
+	r := &pieces{data: data, random: sim.NewStream(h.c.seed.Number, sim.WorkloadConcern<<16+sim.Concern(id.Index)), whole: !h.inflicts(readsPieces)}
 	restored := h.call(who, func() error { return fsm.Restore(ctx, id, r) }, "Restore of the state at %v", id)
 	cancel()
 	if left := len(r.data); restored && left > 0 {

@@ -91,7 +91,7 @@ func (m *hosted) apply(to raft.Index) {
 const batchMax = 16
 
 func (m *hosted) drawBatch() int {
-	if !m.does(appliesBatches) {
+	if !m.inflicts(appliesBatches) {
 		return 1
 	}
 	return m.random.LogUniform(1, batchMax)
@@ -133,7 +133,7 @@ func (m *hosted) applyBatch(entries []*raft.Entry) {
 	for i, e := range entries {
 		m.kept = append(m.kept, owned{e.Index, results[i]})
 	}
-	if m.does(overwritesEntries) {
+	if m.inflicts(overwritesEntries) {
 		for i := range block {
 			block[i] ^= 0xff
 		}
@@ -179,7 +179,7 @@ func (m *hosted) takeBack() {
 			m.broken("the answer to command %d was %v, and a later call changed it to %v: it must share no bytes with the state",
 				g.index, shown(want.data), shown(g.data))
 		}
-		if unsafe.SliceData(g.data) == unsafe.SliceData(want.raw) || !m.does(overwritesAnswers) {
+		if unsafe.SliceData(g.data) == unsafe.SliceData(want.raw) || !m.inflicts(overwritesAnswers) {
 			continue
 		}
 		for i := range g.data {
@@ -196,7 +196,7 @@ func (m *hosted) freeze(id raft.EntryID) (longer sim.Time) {
 		return 0
 	}
 	m.abandon()
-	if !m.does(takesSnapshots) {
+	if !m.inflicts(takesSnapshots) {
 		return 0
 	}
 	m.tell("snapshot", "freezes its state at %v", id)
@@ -211,7 +211,7 @@ func (m *hosted) freeze(id raft.EntryID) (longer sim.Time) {
 		return 0
 	}
 	m.frozen = newWriting(m, id, frozen)
-	if m.writeOn(); !m.does(writesLate) {
+	if m.writeOn(); !m.inflicts(writesLate) {
 		m.frozen.complete()
 	}
 	return m.random.Exponential(writingTime)
@@ -233,7 +233,7 @@ func (m *hosted) written(f *snapFile) bool {
 	if m == nil {
 		return true
 	}
-	if !m.does(takesSnapshots) {
+	if !m.inflicts(takesSnapshots) {
 		return true
 	}
 	w := m.frozen
@@ -267,10 +267,10 @@ func (m *hosted) restore(id raft.EntryID, payload []byte) {
 		m.abandon() // the state being written is no longer needed
 	}
 	m.tell("snapshot", "restores the state at %v over that at %d", id, m.at)
-	if !m.does(restoresOver) || !m.does(restoresAtAll) {
+	if !m.inflicts(restoresOver) || !m.inflicts(restoresAtAll) {
 		m.start()
 	}
-	if !m.does(restoresAtAll) {
+	if !m.inflicts(restoresAtAll) {
 		m.apply(id.Index)
 		return
 	}

@@ -80,7 +80,7 @@ func TestApplication_IsRestartedAndRestored(t *testing.T) {
 // A command must be committed after everything that was committed when its client called.
 func TestApplication_AnAcknowledgementFromThePastIsFound(t *testing.T) {
 	c := newCluster(Seed{ApplicationProfile, 0}, drawApplication(Seed{ApplicationProfile, 0}))
-	c.hosts(counting())
+	c.hostApplication(counting())
 	r := &request{floor: 6}
 	c.host.acknowledged(r, raft.EntryID{Index: 7})
 	require.Nil(t, c.failure)
@@ -108,7 +108,7 @@ func TestApplication_TheHashBeforeTheFirstCommand(t *testing.T) {
 	c := newCluster(Seed{ApplicationProfile, 0}, drawApplication(Seed{ApplicationProfile, 0}))
 	app := counting()
 	app.New = func() raft.FSM { return &hashedCounters{counters{map[string]int{}}} }
-	c.hosts(app)
+	c.hostApplication(app)
 	c.check.canonical = []committedEntry{{slot: slot{entry: &raft.Entry{Index: 1, Kind: raft.EntryBootstrap}}}}
 	assert.EqualValues(t, 7, c.host.at(1).hash)
 }

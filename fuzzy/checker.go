@@ -67,7 +67,7 @@ func (k *checker) checkStart(n *node, out *raft.Output) {
 	k.checkLogShape(n)
 	k.checkCommit(n, &before)
 	k.checkConfiguration(n, nil, out)
-	n.seen.policy.says(out)
+	n.seen.policy.recordWrite(out)
 }
 
 // checkStep checks a member after each step.

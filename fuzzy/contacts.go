@@ -23,8 +23,8 @@ type book struct {
 // finds reports whether members have to find each other by their addresses.
 func (c *cluster) finds() bool { return c.profile.Members.on() && c.profile.Node.Handshakes }
 
-// opensBook is called when a process starts, with the contents of its disk.
-func (n *node) opensBook(stored *raft.Stored) {
+// openBook is called when a process starts, with the contents of its disk.
+func (n *node) openBook(stored *raft.Stored) {
 	n.hands.book = nil
 	if !n.c.finds() {
 		return
@@ -34,11 +34,11 @@ func (n *node) opensBook(stored *raft.Stored) {
 	contacts.Memory(n.disk.memory)
 	n.hands.book = &book{Contacts: contacts}
 	n.forgetHands() // its connections are new
-	n.publishes()
+	n.publish()
 }
 
-// publishes is called when the configuration, or what is known about its commit, may have changed.
-func (n *node) publishes() {
+// publish is called when the configuration, or what is known about its commit, may have changed.
+func (n *node) publish() {
 	b, s := n.hands.book, &n.status
 	if b == nil {
 		return

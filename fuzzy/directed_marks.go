@@ -71,8 +71,8 @@ func (d *director) losesWhatItAcknowledged() (a, b, c *node) {
 	return a, b, c
 }
 
-// foundOut expects that b ends permanently, and that its leader notices the loss.
-func (d *director) foundOut(a, b *node) {
+// expectLossFound expects that b ends permanently, and that its leader notices the loss.
+func (d *director) expectLossFound(a, b *node) {
 	d.expect(5, "b marks its store and ends", func() bool {
 		return b.core == nil && b.disk.mark != nil && b.disk.mark.Kind == raft.MarkStaleImage
 	})
@@ -84,7 +84,7 @@ func lostAcknowledgement(d *director) {
 	reigns := d.reignsOn(a)
 	d.start(b)
 	t := d.write(a, 1)
-	d.foundOut(a, b)
+	d.expectLossFound(a, b)
 	d.expect(2, "a commits with c", func() bool { return d.state(t) == answeredWell })
 	d.start(b)
 	d.check("no start of b follows", func() bool { return b.core == nil })
@@ -95,7 +95,7 @@ func lostAcknowledgementWhileIdle(d *director) {
 	a, b, _ := d.losesWhatItAcknowledged()
 	reigns := d.reignsOn(a)
 	d.start(b)
-	d.foundOut(a, b)
+	d.expectLossFound(a, b)
 	d.check("a still leads", reigns)
 }
 
@@ -129,7 +129,7 @@ func lostAcknowledgementAndARead(d *director) {
 	d.given("b waits for it", d.state(t) == unanswered)
 	d.arriveTogether(append(replies.taken(), appends.taken()...)...)
 	d.check("b refuses the read", func() bool { return d.state(t) == answeredNo })
-	d.foundOut(a, b)
+	d.expectLossFound(a, b)
 	d.check("a still leads", reigns)
 }
 

@@ -37,8 +37,8 @@ func (d *director) change(n *node, ch raft.Change) {
 	d.until(n.name()+" has changed the members", func() bool { return d.state(t) == answeredWell })
 }
 
-// isTold expects a member to end because it was told about its removal.
-func (d *director) isTold(n *node) {
+// expectRemovalKnown expects a member to end because it was told about its removal.
+func (d *director) expectRemovalKnown(n *node) {
 	d.expect(20, n.name()+" is told that it was removed", func() bool { return n.removedIn == n.life+1 || n.ended })
 }
 
@@ -51,7 +51,7 @@ func removedAndLetGo(d *director) {
 	d.until("b knows it", func() bool { return b.knowsRemoved(c.peer()) })
 	d.wait(5)
 	d.given("c is still served, and has heard nothing", a.dials(c) && b.dials(c) && c.core != nil && includes(c.config(), c.peer()))
-	d.isTold(c)
+	d.expectRemovalKnown(c)
 }
 
 // b is cut off while e joins, so b does not know e when e calls it. By the time b learns about e, e has been removed,
@@ -78,5 +78,5 @@ func removedAndCalled(d *director) {
 		d.c.net.Links.Mend(sim.Partitions, b.index, other.index)
 	}
 	d.until("b knows it", func() bool { return b.knowsRemoved(e.peer()) })
-	d.isTold(e)
+	d.expectRemovalKnown(e)
 }

@@ -34,7 +34,7 @@ func fullUntilItIsShorter(d *director) {
 	}
 	d.isolate(0, c) // b is needed for each commit
 	d.c.faulted("the disk of b has no room for another segment, and never gets any")
-	b.disk.segments.fillForGood()
+	b.disk.segments.fillPermanently()
 	for range 70 {
 		more()
 	}

@@ -56,9 +56,9 @@ func (d *director) stalls(leader, ahead *node) {
 	})
 }
 
-// goesOn expects that a member with everything its leader had takes over, and that the old leader comes back to follow
-// it.
-func (d *director) goesOn(next *node) {
+// expectTakeover expects that a member with everything its leader had takes over, and that the old leader comes back to
+// follow it.
+func (d *director) expectTakeover(next *node) {
 	d.expect(d.stallTimeouts(), next.name()+" leads", next.leads)
 	d.written(next)
 	d.always(10, "it leads on", d.reignsOn(next))
@@ -76,7 +76,7 @@ func stalledBehindACut(d *director) {
 	d.c.net.Links.CutBoth(sim.Partitions, a.index, c.index)
 	d.until("c has given up on a", func() bool { return c.status.Leader == "" })
 	d.stalls(a, b)
-	d.goesOn(b)
+	d.expectTakeover(b)
 }
 
 // d and e are the quorum with c, and store what a has sent; a does not hear of it.
@@ -91,7 +91,7 @@ func stalledAndUnheard(d *director) {
 	d.until("d and e store it, too", func() bool {
 		return dd.status.Persisted == a.last() && e.status.Persisted == a.last()
 	})
-	d.goesOn(c)
+	d.expectTakeover(c)
 }
 
 func stalledBeforeARestart(d *director) {
@@ -103,7 +103,7 @@ func stalledBeforeARestart(d *director) {
 	d.given("a does not take messages of c", !a.admits(c))
 	d.expect(d.stallTimeouts(), "b leads", b.leads)
 	d.given("a does not do so yet", !a.admits(c))
-	d.goesOn(b)
+	d.expectTakeover(b)
 }
 
 func stalledAtASnapshot(d *director) {
@@ -115,7 +115,7 @@ func stalledAtASnapshot(d *director) {
 	})
 	d.stall(a)
 	d.given("nobody is ahead", a.leads() && b.status.Persisted == a.status.Persisted)
-	d.goesOn(b)
+	d.expectTakeover(b)
 }
 
 // The disk of a cannot be read either. So b, which hears a, never gets the snapshot that it needs.
@@ -132,7 +132,7 @@ func stalledWithNothingToWrite(d *director) {
 	d.stall(a)
 	d.given("a leads, and cannot commit", a.leads() && a.status.Commit < a.last())
 	d.always(d.stallTimeouts()-6, "a still leads", a.leads)
-	d.goesOn(c)
+	d.expectTakeover(c)
 }
 
 func stalledWithTheOthers(d *director) {

@@ -207,7 +207,7 @@ func (n *node) written() {
 		return
 	}
 	if d.mark != nil { // the node ends
-		n.endsMarked()
+		n.endMarked()
 		return
 	}
 	n.persisted(done.Seq)

@@ -216,7 +216,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 	case Away:
 		m.sendAway(c, n)
 	case Decapitate, Orphan, Exile, Lag:
-		m.laysInWait(c)
+		m.beginAmbush(c)
 	case Churn:
 		c.admins.hurry(c.now() + 1 + m.random.Exponential(m.rate.For))
 	case Move:
@@ -353,7 +353,7 @@ func (m *nemesis) mend(c *cluster, injection int64) {
 	case Slow:
 		n.slow = 0
 	case Move:
-		n.learnsPlaces()
+		n.tellPlaces()
 	case Drift:
 		n.clock.SetDrift(c.now(), 0)
 	}

@@ -44,15 +44,15 @@ func (c *cluster) reaches(n *node, at moment, l *loggedConfig) {
 		if a.skip--; a.skip >= 0 {
 			continue
 		}
-		if a.m.strike(c, n, l) {
+		if a.m.injectAt(c, n, l) {
 			c.ambushes = slices.DeleteFunc(c.ambushes, func(b *ambush) bool { return b == a })
 			i--
 		}
 	}
 }
 
-// laysInWait begins an injection of one of these classes.
-func (m *nemesis) laysInWait(c *cluster) {
+// beginAmbush begins an injection of one of these classes.
+func (m *nemesis) beginAmbush(c *cluster) {
 	at, skip := moment(m.random.IntN(int(moments))), m.random.IntN(3)
 	switch m.rate.Fault {
 	case Orphan, Exile:
@@ -63,13 +63,13 @@ func (m *nemesis) laysInWait(c *cluster) {
 	m.await(c, at, skip)
 }
 
-// strike injects the fault, unless the configuration does not suit it.
-func (m *nemesis) strike(c *cluster, n *node, l *loggedConfig) bool {
+// injectAt injects the fault, unless the configuration does not suit it.
+func (m *nemesis) injectAt(c *cluster, n *node, l *loggedConfig) bool {
 	how, after, length := m.random.IntN(4), 1+m.random.IntN(4), 1+m.random.Exponential(m.rate.For)
 	switch m.rate.Fault {
 	case Decapitate:
 		c.faulted("decapitate: %s at the configuration of entry %d", n.name(), l.index)
-		m.behead(c, n, how, after, length)
+		m.stopLeader(c, n, how, after, length)
 	case Orphan:
 		if len(l.Outgoing) == 0 {
 			return false
@@ -109,8 +109,8 @@ func (m *nemesis) mendIn(c *cluster, length sim.Time, node int) {
 	c.queue.Push(c.now()+length, event{kind: evMend, node: m.index, a: m.force})
 }
 
-// behead stops, pauses or cuts off the leader.
-func (m *nemesis) behead(c *cluster, n *node, how, after int, length sim.Time) {
+// stopLeader stops, pauses or cuts off the leader.
+func (m *nemesis) stopLeader(c *cluster, n *node, how, after int, length sim.Time) {
 	switch how {
 	case 0:
 		n.deadFor, n.dieAfter = length, after

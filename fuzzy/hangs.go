@@ -77,9 +77,9 @@ func (n *node) unhang() {
 	}
 }
 
-// reportsHang tells the core which batch is being applied. It waits for a step that happens anyway: nothing wakes the
+// reportHang tells the core which batch is being applied. It waits for a step that happens anyway: nothing wakes the
 // loop for it.
-func (n *node) reportsHang() {
+func (n *node) reportHang() {
 	if h := &n.hang; h.batch.Index > 0 && !h.told {
 		n.inbox = append(n.inbox, raft.Applying{ID: h.batch, Since: h.since})
 		h.told = true

@@ -277,15 +277,15 @@ func TestImages_AMemberStartedTooOftenIsNotCounted(t *testing.T) {
 
 	n.disk.restarts(c, raft.LineageStartsMax-1)
 	n.disk.memory.Confirmed = nil
-	assert.False(t, stranger.untold(n), "its record just reaches back to the start that was seen")
+	assert.False(t, stranger.rejectsPermanently(n), "its record just reaches back to the start that was seen")
 	assert.Len(t, c.acquainted([]int{0, 1, 2}), 2, "it does not after the start that heals it")
 
 	n.disk.restarts(c, 1)
 	lead.disk.memory.Seen = nil // the leader has not seen it at all
-	require.True(t, lead.untold(n), "the record is not durable yet, but will be")
+	require.True(t, lead.rejectsPermanently(n), "the record is not durable yet, but will be")
 	lead.hands.memory.Seen = nil
-	require.True(t, stranger.untold(n))
-	require.False(t, lead.untold(n))
+	require.True(t, stranger.rejectsPermanently(n))
+	require.False(t, lead.rejectsPermanently(n))
 	assert.Equal(t, []int{lead.index, n.index}, c.acquainted([]int{lead.index, n.index}))
 	assert.Len(t, c.acquainted([]int{0, 1, 2}), 2)
 	assert.Equal(t, uint64(0b111), l.reachers(), "all reach a quorum through the leader")

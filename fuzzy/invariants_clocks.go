@@ -14,18 +14,18 @@ import (
 // readsAskedMax is the number of election timeouts for which a read request may be retried.
 const readsAskedMax = 17
 
-// inquires records a read request to the leader.
-func (w *witness) inquires(n *node, id raft.RPCID) {
+// recordInquiry records a read request to the leader.
+func (w *witness) recordInquiry(n *node, id raft.RPCID) {
 	if id != w.inquiry {
 		w.inquiry, w.inquired = id, w.now
 	}
 	w.persisted = w.persisted || w.now-w.inquired > readsAskedMax*n.timeout()
 }
 
-// closes removes answered reads from the open ones. A read that a step takes twice stays open, because the answer may be
-// to the first request alone. A leader may refuse the first one for its limit, then drop the reads of a member that
-// turns out to be stale, and so have room for the second one.
-func (w *witness) closes(out *raft.Output) {
+// dropAnswered removes answered reads from the open ones. A read that a step takes twice stays open, because the answer
+// may be to the first request alone. A leader may refuse the first one for its limit, then drop the reads of a member
+// that turns out to be stale, and so have room for the second one.
+func (w *witness) dropAnswered(out *raft.Output) {
 	if len(w.open) == 0 {
 		return
 	}
@@ -45,9 +45,9 @@ func (w *witness) closes(out *raft.Output) {
 	w.again = w.again[:0]
 }
 
-// shows records the wall clock in a message. The clock of a member without a vote does not count, even if the member
-// gets a vote later.
-func (w *witness) shows(n *node, m *raft.Message) {
+// recordClock records the wall clock in a message. The clock of a member without a vote does not count, even if the
+// member gets a vote later.
+func (w *witness) recordClock(n *node, m *raft.Message) {
 	if n.configBefore != nil && !votes(&n.configBefore.Configuration, m.From) {
 		return
 	}

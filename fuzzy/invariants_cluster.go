@@ -132,7 +132,7 @@ func (k *checker) checkLogMatching(n *node, s *slot, hash uint64) {
 
 // checkDurableLog checks a change of a durable log before it is made. For term see checkKeepsCommitted.
 func (k *checker) checkDurableLog(n *node, l *raft.LogWrite, term raft.Term) {
-	if !goesOn(n.disk.log, n.disk.base.ID.Index, n.disk.snapshot.ID, l) {
+	if !acceptsWrite(n.disk.log, n.disk.base.ID.Index, n.disk.snapshot.ID, l) {
 		k.broken("N4", "%s: the disk is to continue after %v, which it does not hold", n, l.After)
 	}
 	k.checkKeepsCommitted(n, n.disk.log, l, term, "G5")

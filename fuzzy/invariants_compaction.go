@@ -18,9 +18,9 @@ func (k *checker) checkCompaction(n *node, before *raft.CoreStatus, events []raf
 	if !k.c.profile.Snapshots.On {
 		return
 	}
-	n.seen.policy.takes(n, before, events, out)
+	n.seen.policy.recordStep(n, before, events, out)
 	k.checkSnapshotDue(n, out)
-	n.seen.policy.says(out)
+	n.seen.policy.recordWrite(out)
 	k.checkAppendsBelowBase(n, before, events, out)
 	if s := &n.status; s.Role == raft.Leader && before.Role == raft.Leader && before.Term == s.Term {
 		k.checkOffers(n, before, events)
@@ -39,7 +39,7 @@ type policyWitness struct {
 	durable  bool      // that write is durable
 }
 
-func (p *policyWitness) takes(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+func (p *policyWitness) recordStep(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	superfluous := false // set if this very step installs a leader's snapshot: then the pause continues unchanged
 	for _, e := range events {
 		switch e := e.(type) {
@@ -59,7 +59,7 @@ func (p *policyWitness) takes(n *node, before *raft.CoreStatus, events []raft.Ev
 	}
 }
 
-func (p *policyWitness) says(out *raft.Output) {
+func (p *policyWitness) recordWrite(out *raft.Output) {
 	if out.Write.Snapshot != nil {
 		p.record, p.durable = out.Write.Seq, false
 	}

@@ -257,7 +257,7 @@ var configurationBreaches = []breach{
 	{"G13", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.rule(jointWith(lead))
 		r := reading{requestID: 1 << 40}
-		lead.seen.asks(r)
+		lead.seen.recordRead(r)
 		k.checkReadConfirmed(lead, r)
 	}},
 	{"N13", func(_ *cluster, k *checker, lead, _ *node) {

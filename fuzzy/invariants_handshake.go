@@ -157,7 +157,7 @@ func (n *node) judges(peer *node, expected raft.Peer, how hearing) bool {
 func (n *node) listens(peer *node, expected raft.Peer, how hearing) bool {
 	hello := peer.hello(expected)
 	heard := n.hears(peer, &hello, how)
-	n.hearsLate(peer, &hello)
+	n.deliverLate(peer, &hello)
 	if !heard || n.disk.memory.SeenOf(peer.peer()).Start != peer.disk.lineage.Last() {
 		return false // rejected, or the start is not durable here yet
 	}
@@ -252,12 +252,14 @@ func (n *node) configures(h *handshake.View) {
 	}
 }
 
-// untold reports whether a node rejects a peer permanently. It does so if the peer was started so often since they last
-// met that the node cannot tell whether the peer's disk is an older image.
-func (n *node) untold(peer *node) bool { return n.rejectsStarts(peer, peer.disk.lineage) }
+// rejectsPermanently reports whether a node rejects a peer permanently. It does so if the peer was started so often
+// since they last met that the node cannot tell whether the peer's disk is an older image.
+func (n *node) rejectsPermanently(peer *node) bool { return n.rejectsStarts(peer, peer.disk.lineage) }
 
-// untoldSoon reports whether untold will hold after the peer's next start.
-func (n *node) untoldSoon(peer *node) bool { return n.rejectsStarts(peer, peer.disk.lineage.Begin(0)) }
+// willRejectPermanently reports whether rejectsPermanently will hold after the peer's next start.
+func (n *node) willRejectPermanently(peer *node) bool {
+	return n.rejectsStarts(peer, peer.disk.lineage.Begin(0))
+}
 
 // rejectsStarts reports whether a node cannot tell if a peer with these starts runs on an older image of its disk. It
 // uses what the node remembers durably, or will remember once its disk works again.

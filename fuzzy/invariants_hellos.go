@@ -32,9 +32,9 @@ const (
 	forgedHellos = 16
 )
 
-// hearsLate sometimes delivers an earlier Hello of a peer to the same life of a node, and keeps the present one for
+// deliverLate sometimes delivers an earlier Hello of a peer to the same life of a node, and keeps the present one for
 // later. It also delivers a forged one.
-func (n *node) hearsLate(peer *node, hello *raft.Hello) {
+func (n *node) deliverLate(peer *node, hello *raft.Hello) {
 	before, random := &peer.hands.late[n.index], n.disk.hands
 	if random.IntN(forgedHellos) == 0 {
 		n.c.check.tryForgedLineage(n, *hello)

@@ -11,13 +11,13 @@ import (
 // step.
 func (k *checker) checkOffice(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
-	goesOn := before.Role == raft.Leader && before.Term == s.Term
+	stillLeads := before.Role == raft.Leader && before.Term == s.Term
 	heard := n.agreed(func(p raft.Peer) bool {
 		seen := w.of(p)
 		window := max(n.timeout(), min(2*seen.roundTrip, waitsMax*n.timeout()))
 		return p == n.peer() || w.now-seen.heard < window
 	})
-	if !goesOn {
+	if !stillLeads {
 		w.led = w.now
 	}
 	// The voters of a new leader or a new configuration have time to answer, even if one of them proves to be stale
@@ -27,7 +27,7 @@ func (k *checker) checkOffice(n *node, before *raft.CoreStatus) {
 	if !heard.reached() && w.now > w.toldUntil && !fresh {
 		k.broken("N13", "%s leads term %d, but has heard only %v in the allowed time", n, s.Term, heard)
 	}
-	if !goesOn {
+	if !stillLeads {
 		granted := n.agreed(func(p raft.Peer) bool { return p == n.peer() || w.votes.has(p) })
 		if !granted.reached() {
 			k.broken("G8", "%s leads term %d, but was granted only the votes of %v", n, s.Term, granted)
@@ -42,7 +42,7 @@ func (k *checker) checkOffice(n *node, before *raft.CoreStatus) {
 			k.broken("N18", "%s takes %d of %s for its own, the next is %d; %d was acknowledged in term %d",
 				n, p.Match, k.c.title(peerOf(p)), p.Next, proved, s.Term)
 		}
-		if was := progressOn(before, peer); goesOn && was != nil && p.Match < was.Match && p.State != "stale" {
+		if was := progressOn(before, peer); stillLeads && was != nil && p.Match < was.Match && p.State != "stale" {
 			k.c.fail(Safety, "N18", "%s: what matches at %s falls from %d to %d", n, k.c.title(peerOf(p)), was.Match, p.Match)
 		}
 	}

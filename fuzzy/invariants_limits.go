@@ -204,9 +204,9 @@ func (w *workload) request(t raft.RequestID) *request {
 	return &w.requests[t]
 }
 
-// relieved checks that all counters are zero once the load has ended and everything is applied. A leader elected during
-// the quiet, as may happen on slow links, may still wait for the reply to its first append.
-func (l *liveness) relieved() {
+// checkRelieved checks that all counters are zero once the load has ended and everything is applied. A leader elected
+// during the quiet, as may happen on slow links, may still wait for the reply to its first append.
+func (l *liveness) checkRelieved() {
 	for _, n := range l.members() {
 		s := &n.status
 		// A member that does not reach its leader may still wait for an answer, and one that was not healed may ask at
@@ -245,6 +245,6 @@ func (l *liveness) mayHold(n *node) bool {
 		return !h.overdue(n.now().Mono, n.timeout())
 	}
 	to := slices.IndexFunc(v.out, func(o *outStream) bool { return o != nil && o.held })
-	goesOn := to >= 0 && (v.held.writesAt > 0 || v.out[to].waits)
-	return goesOn && (l.core>>to&1 == 0 || n.status.Term > l.quieted)
+	streaming := to >= 0 && (v.held.writesAt > 0 || v.out[to].waits)
+	return streaming && (l.core>>to&1 == 0 || n.status.Term > l.quieted)
 }

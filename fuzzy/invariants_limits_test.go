@@ -76,10 +76,10 @@ func TestInvariants_ReadsOfStrangersCount(t *testing.T) {
 	request := message(other, n, n.status.Term, raft.ReadRequest{ID: raft.RPCID{StartCount: 9, Counter: 9}})
 	request.From.Incarnation++
 	n.status.Reads = 1
-	n.seen.takes(n, &before, given(request))
+	n.seen.recordEvents(n, &before, given(request))
 	c.check.checkProposalCounts(n, &out)
 	require.Nil(t, c.failure)
-	n.seen.closes(&raft.Output{Send: []raft.Message{{To: request.From, Body: raft.ReadReply{ID: raft.RPCID{StartCount: 9, Counter: 9}}}}})
+	n.seen.dropAnswered(&raft.Output{Send: []raft.Message{{To: request.From, Body: raft.ReadReply{ID: raft.RPCID{StartCount: 9, Counter: 9}}}}})
 	c.check.checkProposalCounts(n, &out)
 	expectBreach(t, c, "N32")
 }
@@ -124,7 +124,7 @@ func TestLiveness_ANewLeaderMayHaveAnAppendUnderWay(t *testing.T) {
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
 	lead.status.Peers[0].Inflight = 1
 	c.live = &liveness{c: c, core: 7, leader: lead, quieted: lead.status.Term - 1}
-	c.live.relieved()
+	c.live.checkRelieved()
 	require.Nil(t, c.failure)
 }
 
@@ -146,7 +146,7 @@ func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
 	c.live = &liveness{c: c, core: 1 << lead.index, leader: lead, quieted: lead.status.Term}
 	holds := func() {
 		t.Helper()
-		c.live.relieved()
+		c.live.checkRelieved()
 		c.check.checkHeldState(lead)
 		require.Nil(t, c.failure)
 	}
@@ -158,7 +158,7 @@ func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
 	c.check.checkHeldState(lead)
 	expectBreach(t, c, "N58")
 	c.failure = nil
-	c.live.relieved()
+	c.live.checkRelieved()
 	expectBreach(t, c, "L10")
 }
 
@@ -177,7 +177,7 @@ func TestLiveness_AFrozenStateWhoseStreamContinuesMayBeHeld(t *testing.T) {
 	check := func(core uint64, holds bool) {
 		t.Helper()
 		c.failure, c.live.core = nil, core
-		if c.live.relieved(); holds {
+		if c.live.checkRelieved(); holds {
 			require.Nil(t, c.failure)
 			return
 		}
@@ -224,10 +224,10 @@ func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 			lead.status.Peers[i].Inflight, lead.status.Peers[i].InflightBytes = 0, 0
 		}
 		c.live = &liveness{c: c, core: 7, leader: lead, quieted: lead.status.Term}
-		c.live.relieved()
+		c.live.checkRelieved()
 		require.Nil(t, c.failure)
 		leave(&lead.status)
-		c.live.relieved()
+		c.live.checkRelieved()
 		expectBreach(t, c, "L10")
 	}
 }
@@ -239,18 +239,18 @@ func TestLiveness_ReadsThatComeWhenTheQuietEndsAreNotJudged(t *testing.T) {
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 1
 	clear(lead.seen.open)
 	c.live = &liveness{c: c, core: 1 << lead.index, leader: lead, quieted: lead.status.Term}
-	lead.seen.takes(lead, &lead.status, given(message(other, lead, lead.status.Term, raft.ReadRequest{ID: raft.RPCID{StartCount: 9, Counter: 9}})))
-	c.live.relieved()
+	lead.seen.recordEvents(lead, &lead.status, given(message(other, lead, lead.status.Term, raft.ReadRequest{ID: raft.RPCID{StartCount: 9, Counter: 9}})))
+	c.live.checkRelieved()
 	require.Nil(t, c.failure)
 	lead.status.Reads = 2
-	c.live.relieved()
+	c.live.checkRelieved()
 	expectBreach(t, c, "L10")
 	c.failure, lead.status.Reads = nil, 1
 	c.live.core |= 1 << other.index
-	c.live.relieved()
+	c.live.checkRelieved()
 	require.Nil(t, c.failure, "it has only just come")
 	lead.seen.now += lead.timeout()
-	c.live.relieved()
+	c.live.checkRelieved()
 	expectBreach(t, c, "L10")
 }
 
@@ -262,13 +262,13 @@ func TestInvariants_ReadsThatAStepTakesTwiceCount(t *testing.T) {
 	request := message(other, n, n.status.Term, raft.ReadRequest{ID: reply.ID})
 	answered := raft.Output{Send: []raft.Message{{To: request.From, Body: reply}}}
 	n.status.Reads = 1
-	n.seen.takes(n, &before, append(given(request), given(request)...))
-	n.seen.closes(&answered)
+	n.seen.recordEvents(n, &before, append(given(request), given(request)...))
+	n.seen.dropAnswered(&answered)
 	c.check.checkProposalCounts(n, &answered)
 	require.Nil(t, c.failure)
 	n.seen.now++
-	n.seen.takes(n, &before, given(request))
-	n.seen.closes(&answered)
+	n.seen.recordEvents(n, &before, given(request))
+	n.seen.dropAnswered(&answered)
 	c.check.checkProposalCounts(n, &answered)
 	expectBreach(t, c, "N32")
 }

@@ -269,8 +269,8 @@ func (k *checker) checkSilent(n *node, out *raft.Output) {
 	k.c.holds(out.Apply.Index == 0 && len(said) == 0, "N24", "%s is marked, but applies up to %v and says %v", n, out.Apply, said)
 }
 
-// endsMarked ends a process whose store is marked, and tries to start it again.
-func (n *node) endsMarked() {
+// endMarked ends a process whose store is marked, and tries to start it again.
+func (n *node) endMarked() {
 	n.c.stats.Marked++
 	n.c.faulted("%s ends permanently: %v", n.name(), n.disk.mark.Err())
 	n.crash()

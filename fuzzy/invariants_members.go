@@ -63,20 +63,20 @@ func (k *checker) checkMembers(n *node, before *raft.CoreStatus, out *raft.Outpu
 		}
 		return
 	}
-	goesOn := before.Role == raft.Leader && before.Term == s.Term
-	if !goesOn {
+	stillLeads := before.Role == raft.Leader && before.Term == s.Term
+	if !stillLeads {
 		*o = officeWitness{}
-		o.departsSince(l, before.Commit) // its commit index may have risen in the step
+		o.recordRemovalsSince(l, before.Commit) // its commit index may have risen in the step
 	}
-	if l != n.configBefore && goesOn {
+	if l != n.configBefore && stillLeads {
 		o.since = w.now
-		w.follows(n)
+		w.recordGained(n)
 		k.checkPromotion(n, l, out)
-		o.departs(l)
+		o.recordRemovals(l)
 	}
 	for i := range s.Peers {
 		if p := &s.Peers[i]; p.CatchUp.Round > 0 {
-			w.of(peerOf(p)).catchesUp(p)
+			w.of(peerOf(p)).recordRound(p)
 		}
 	}
 	if len(o.lasts) == 0 || o.lasts[len(o.lasts)-1].last < s.Last.Index {
@@ -100,16 +100,16 @@ func (k *checker) checkMembers(n *node, before *raft.CoreStatus, out *raft.Outpu
 	k.checkVotedOut(n, l)
 }
 
-// departsSince records the members that the configurations after an index have removed, oldest first.
-func (o *officeWitness) departsSince(l *loggedConfig, i raft.Index) {
+// recordRemovalsSince records the members that the configurations after an index have removed, oldest first.
+func (o *officeWitness) recordRemovalsSince(l *loggedConfig, i raft.Index) {
 	if l.before != nil && l.index > i {
-		o.departsSince(l.before, i)
-		o.departs(l)
+		o.recordRemovalsSince(l.before, i)
+		o.recordRemovals(l)
 	}
 }
 
-// departs records the members that a configuration removes.
-func (o *officeWitness) departs(l *loggedConfig) {
+// recordRemovals records the members that a configuration removes.
+func (o *officeWitness) recordRemovals(l *loggedConfig) {
 	o.gone = slices.DeleteFunc(o.gone, func(d departure) bool { return includes(&l.Configuration, d.peer) })
 	for i := range l.before.Members {
 		if p := l.before.Members[i].Peer(); !includes(&l.Configuration, p) {
@@ -118,8 +118,8 @@ func (o *officeWitness) departs(l *loggedConfig) {
 	}
 }
 
-// follows records the members that a leader's configuration has gained.
-func (w *witness) follows(n *node) {
+// recordGained records the members that a leader's configuration has gained.
+func (w *witness) recordGained(n *node) {
 	slowest := raft.Time(0)
 	for i := range w.peers {
 		slowest = max(slowest, w.peers[i].roundTrip)

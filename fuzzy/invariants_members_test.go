@@ -153,8 +153,8 @@ func TestInvariants_AMemberMayDepartAndAnotherJoin(t *testing.T) {
 		c, lead, follower = withSpare(t)
 		before, peer := lead.status, lead.seen.of(follower.peer())
 		peer.heard = lead.seen.now
-		peer.catchesUp(&raft.PeerProgress{CatchUp: raft.CatchUpRound{Round: 1}, SlowestAck: 2 * lead.timeout()})
-		peer.catchesUp(&raft.PeerProgress{CatchUp: raft.CatchUpRound{Round: 2}})
+		peer.recordRound(&raft.PeerProgress{CatchUp: raft.CatchUpRound{Round: 1}, SlowestAck: 2 * lead.timeout()})
+		peer.recordRound(&raft.PeerProgress{CatchUp: raft.CatchUpRound{Round: 2}})
 		lead.seen.inOffice.lasts = []lastAt{{lead.seen.now - since*lead.timeout(), peer.proved + 1}}
 		promoted(lead, follower)
 		c.check.checkMembers(lead, &before, &raft.Output{})
@@ -189,7 +189,7 @@ func TestWitness_AnEstimateCountsMembersRemovedSinceTheElection(t *testing.T) {
 			before.Commit--
 		}
 		w.attempts.asked[lead.status.Term] = w.now
-		w.takes(lead, &before, nil)
+		w.recordEvents(lead, &before, nil)
 		gone, round := w.of(follower.peer()), raft.RPCID{StartCount: 1 << 20, Counter: 1}
 		if assert.Equal(t, known, gone.asked == nil); known {
 			continue
@@ -199,7 +199,7 @@ func TestWitness_AnEstimateCountsMembersRemovedSinceTheElection(t *testing.T) {
 		next := *lead.config()
 		next.Members = append(slices.Clone(next.Members), joiner)
 		lead.joins(next)
-		w.follows(lead)
+		w.recordGained(lead)
 		assert.Equal(t, slow, w.of(joiner.Peer()).roundTrip)
 	}
 }

@@ -70,9 +70,9 @@ func (k *checker) checkLogShape(n *node) {
 	}
 }
 
-// goesOn reports whether a store accepts the write. The write must continue after the base or an entry of the log,
+// acceptsWrite reports whether a store accepts the write. The write must continue after the base or an entry of the log,
 // replace the log from its beginning, or make it begin after a snapshot.
-func goesOn(log []slot, base raft.Index, snapshot raft.EntryID, l *raft.LogWrite) bool {
+func acceptsWrite(log []slot, base raft.Index, snapshot raft.EntryID, l *raft.LogWrite) bool {
 	if l.Reset {
 		return l.After == snapshot && snapshot.Index > base
 	}
@@ -87,7 +87,7 @@ func goesOn(log []slot, base raft.Index, snapshot raft.EntryID, l *raft.LogWrite
 
 // checkLogWrite checks a change of the log before it is made.
 func (k *checker) checkLogWrite(n *node, l *raft.LogWrite) {
-	if !goesOn(n.log, n.base.Index, n.installing, l) {
+	if !acceptsWrite(n.log, n.base.Index, n.installing, l) {
 		k.broken("N4", "%s: a write begins after %v, which is not in its log", n, l.After)
 	}
 	before := l.After

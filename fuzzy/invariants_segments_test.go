@@ -157,13 +157,13 @@ func TestSegments_SeedsReachWhatMayHappen(t *testing.T) {
 		total.CutStarts += s.CutStarts
 		total.Refused += s.Refused
 		total.NoRoom += s.NoRoom
-		total.HandOvers += s.HandOvers
+		total.Transfers += s.Transfers
 	}
 	for what, times := range map[string]int{
 		"truncations": total.Truncations, "resets": total.Resets, "segments in use": total.Rolled, "pruned segments": total.Pruned,
 		"writes that failed": total.Failed, "writes that waited for room": total.Waits, "parts of writes": total.Prefixes,
 		"starts that were cut short": total.CutStarts, "damaged logs": total.Refused,
-		"proposals without room": total.NoRoom, "leaders without room that transfer": total.HandOvers,
+		"proposals without room": total.NoRoom, "leaders without room that transfer": total.Transfers,
 	} {
 		assert.Positive(t, times, what)
 	}

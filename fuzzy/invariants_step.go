@@ -38,7 +38,7 @@ import (
 func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	heard := n.seen.heard
 	leads, fittest := n.seen.leads, k.fittest(n, before)
-	n.seen.takes(n, before, events)
+	n.seen.recordEvents(n, before, events)
 	k.checkTermRise(n, before, events, out, heard)
 	k.checkStamps(n, events, out)
 	k.checkMembers(n, before, out)
@@ -58,7 +58,7 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 		if before.Role == raft.Leader && before.Term == s.Term {
 			k.checkReadsServed(n, out)
 		}
-		n.seen.closes(out)
+		n.seen.dropAnswered(out)
 		k.checkTransfer(n, events, out)
 		k.checkChoice(n, events, out, fittest)
 		k.checkTransferForStall(n, events, out)
@@ -70,7 +70,7 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 
 // checkMessageIDs records the messages of a step, and checks their ids.
 func (k *checker) checkMessageIDs(n *node, out *raft.Output) {
-	n.seen.says(n, out)
+	n.seen.recordMessages(n, out)
 	if n.seen.reused {
 		k.broken("N21", "%s reuses an id from before its last start", n)
 	}
@@ -298,7 +298,8 @@ func (k *checker) checkVoteDeserved(n *node, before *raft.CoreStatus, grant *raf
 	k.broken("N16", "%s votes for %s in term %d, without a request", n, k.c.title(grant.To), grant.Term)
 }
 
-// checkLoyalty checks that a member that has heard the leader of its term before this step votes for nobody else in that term.
+// checkLoyalty checks that a member that has heard the leader of its term before this step votes for nobody else in
+// that term.
 func (k *checker) checkLoyalty(n *node, before *raft.CoreStatus, out *raft.Output, leads raft.Peer) {
 	if leads == (raft.Peer{}) {
 		return

@@ -435,8 +435,8 @@ func TestInvariants_AStateMachineThatDiffers(t *testing.T) {
 	assert.Equal(t, "G18", r.Failure.Rule, "%v", r.Failure)
 }
 
-// A leader may hold thousands of entries that nobody else has, and may have to send them one by one. If it is not healed,
-// it sends them over links that lose most of them.
+// A leader may hold thousands of entries that nobody else has, and may have to send them one by one. If it is not
+// healed, it sends them over links that lose most of them.
 func TestLiveness_AnUncommittedBacklogExtendsTheLimit(t *testing.T) {
 	for exiled, units := range map[bool]sim.Time{true: 100, false: 1000} {
 		c, lead, _ := running(t)

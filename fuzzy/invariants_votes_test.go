@@ -112,11 +112,11 @@ func TestInvariants_ThePauseAfterAFailedSnapshotIsNotDrawn(t *testing.T) {
 		if failed {
 			events = []raft.Event{raft.SnapshotTaken{Err: errors.New("the disk is full")}}
 		}
-		n.seen.takes(n, &before, events)
+		n.seen.recordEvents(n, &before, events)
 		draws := c.check.draws
 		c.check.checkElectionTimer(n, &before, &out)
 		assert.Equal(t, failed, c.check.draws == draws)
-		n.seen.says(n, &raft.Output{Keep: &raft.Keep{Take: &raft.Take{}}})
+		n.seen.recordMessages(n, &raft.Output{Keep: &raft.Keep{Take: &raft.Take{}}})
 		c.check.checkElectionTimer(n, &before, &out)
 		assert.Greater(t, c.check.draws, draws, "it tries again, so the pause has ended")
 	}

@@ -180,7 +180,7 @@ func (l *liveness) watch() {
 	}
 	l.watchStall()
 	l.reunite()
-	l.prompt()
+	l.checkPrompt()
 	l.pause()
 	reached := false
 	switch l.stage {
@@ -427,17 +427,17 @@ func (l *liveness) end() {
 	// a follower is probed.
 	bound := int(l.term()) + (len(c.nodes)-1)*(40+2*int(l.leader.status.Last.Index))
 	c.mustHold(!l.exiled || repairs <= bound, "L7", "%d failed consistency checks since the heal", repairs)
-	l.allAnswered()
-	l.relieved()
-	l.toldApart()
-	l.found()
+	l.checkAllAnswered()
+	l.checkRelieved()
+	l.checkRemovalKnown()
+	l.checkFound()
 	for _, n := range l.members() {
 		c.check.checkLogLength(n)
 	}
 }
 
-// allAnswered checks that every request to a process that still runs has its answer.
-func (l *liveness) allAnswered() {
+// checkAllAnswered checks that every request to a process that still runs has its answer.
+func (l *liveness) checkAllAnswered() {
 	for i := range l.c.work.requests {
 		r := &l.c.work.requests[i]
 		if r.node == nil || r.node.core == nil || r.life != r.node.life || l.core>>r.node.index&1 == 0 {

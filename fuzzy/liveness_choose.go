@@ -77,7 +77,7 @@ func (c *cluster) acquainted(nodes []int) []int {
 		for at, i := range nodes {
 			apart := 0
 			for _, k := range nodes {
-				if c.nodes[i].untoldSoon(c.nodes[k]) || c.nodes[k].untoldSoon(c.nodes[i]) {
+				if c.nodes[i].willRejectPermanently(c.nodes[k]) || c.nodes[k].willRejectPermanently(c.nodes[i]) {
 					apart++
 				}
 			}
@@ -109,11 +109,11 @@ func (l *liveness) abandon(n *node) {
 	case n.c.profile.Node.ApplyStallMax > 0 && (n == l.doomed || n.hang.till > l.c.now()):
 		n.hang.till = sim.Never
 	case n == l.doomed && s.log != nil && l.random.Coin():
-		s.fillForGood()
+		s.fillPermanently()
 	case n == l.doomed || n.disk.stallTill > l.c.now():
 		n.disk.stallTill = sim.Never
 	case s.log != nil && s.fullTill > l.c.now():
-		s.fillForGood()
+		s.fillPermanently()
 	}
 	n.forever = true
 	n.loops, n.dieAfter = 0, 0
@@ -193,7 +193,7 @@ func (l *liveness) chooseBootstrap() (core uint64, missing string) {
 			return 0, fmt.Sprintf("%s holds entry 1 of another list of members", n.id)
 		}
 		for _, other := range l.c.nodes {
-			if n.untold(other) {
+			if n.rejectsPermanently(other) {
 				return 0, fmt.Sprintf("%s was started too often before the bootstrap for %s to tell whether its disk is an older image", other.id, n.id)
 			}
 		}

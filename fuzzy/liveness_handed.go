@@ -80,7 +80,7 @@ func (k *checker) recordTenure(n *node) {
 		t.found = nil
 	}
 	if bound := k.c.profile.Members.Bound; bound > 0 && (now-t.looked >= k.c.profile.ElectionTimeout/8 || t.looked == t.began) {
-		t.looks(now)
+		t.recordReached(now)
 		k.checkLeavesNothing(bound)
 	}
 }
@@ -98,17 +98,17 @@ func (k *checker) recordSuccession(n *node, l *loggedConfig) {
 	}
 	if was.node != nil && unfinished(was.in) && held == nil {
 		h.Dropped++
-		h.leaves(was.in)
+		h.countLeft(was.in)
 	}
 	k.tenure = tenure{node: n, term: n.status.Term, began: k.c.now(), in: l, since: k.c.now(), reached: make([]reach, len(k.c.nodes))}
 	k.tenure.looked = k.c.now()
 	if unfinished(l) {
 		k.tenure.found = l
-		h.leaves(l)
+		h.countLeft(l)
 	}
 }
 
-func (h *Handed) leaves(l *loggedConfig) {
+func (h *Handed) countLeft(l *loggedConfig) {
 	if h.Left++; len(l.Outgoing) > 0 {
 		h.Joint++
 	}
@@ -138,13 +138,13 @@ func (k *checker) endTenure() {
 		h.Open++
 	case t.node != nil && !led && unfinished(t.in):
 		h.Open++
-		h.leaves(t.in)
+		h.countLeft(t.in)
 	}
 }
 
-// looks records which nodes the leader reaches. A leader makes at least one step with every heartbeat, unless it is
-// paused.
-func (t *tenure) looks(now sim.Time) {
+// recordReached records which nodes the leader reaches. A leader makes at least one step with every heartbeat, unless
+// it is paused.
+func (t *tenure) recordReached(now sim.Time) {
 	paused := now-t.looked > t.node.c.profile.ElectionTimeout
 	for i, n := range t.node.c.nodes {
 		r := &t.reached[i]

@@ -121,8 +121,9 @@ func (l *liveness) unaware() (found []unaware) {
 	return found
 }
 
-// toldApart checks that no removed, healed member still takes itself for a member if it dials one that knows better.
-func (l *liveness) toldApart() {
+// checkRemovalKnown checks that no removed, healed member still takes itself for a member if it dials one that knows
+// better.
+func (l *liveness) checkRemovalKnown() {
 	for _, u := range l.unaware() {
 		l.c.mustHold(false, "L18", "%s was removed, but does not know it, although it dials %s, which knows it", u.removed, u.by)
 	}

@@ -119,7 +119,7 @@ func (l *liveness) split() bool {
 // meets reports whether two nodes can be expected to reach each other: their links work, and neither rejects the
 // other because it was started too often to tell whether its disk is an older image.
 func (n *node) meets(other *node) bool {
-	return n == other || n.c.net.Links.Reach(n.index)>>other.index&1 == 1 && !n.untold(other) && !other.untold(n)
+	return n == other || n.c.net.Links.Reach(n.index)>>other.index&1 == 1 && !n.rejectsPermanently(other) && !other.rejectsPermanently(n)
 }
 
 // hasMet reports whether two nodes have shaken hands since they started. A real member dials even if it has nothing to
@@ -133,8 +133,8 @@ func (n *node) hasMet(other *node) bool {
 // after two election timeouts, and waits no longer than that for an earlier one.
 const requestIDUnits = 12
 
-// prompt checks that requests to the healed members are answered in time, once these have a leader.
-func (l *liveness) prompt() {
+// checkPrompt checks that requests to the healed members are answered in time, once these have a leader.
+func (l *liveness) checkPrompt() {
 	c := l.c
 	if l.asked == 0 || !l.exiled || !c.profile.steady() || l.stage > converging {
 		return

@@ -70,10 +70,10 @@ func TestLiveness_AnswersComeInTime(t *testing.T) {
 	c, lead, _ := running(t)
 	c.live = &liveness{c: c, core: 7, leader: lead, exiled: true, asked: len(c.work.requests), stage: serving}
 	c.work.ask(request{kind: readRequest, node: lead})
-	c.live.prompt()
+	c.live.checkPrompt()
 	require.Nil(t, c.failure)
 	c.work.requests[len(c.work.requests)-1].opened -= (requestIDUnits + c.live.backlog() + 1) * c.profile.unit()
-	c.live.prompt()
+	c.live.checkPrompt()
 	expectBreach(t, c, "L14")
 }
 

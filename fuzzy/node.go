@@ -179,7 +179,7 @@ func (n *node) start() {
 		n.loops--
 		n.dieAfter = 1 + n.random.IntN(8)
 	}
-	n.opensBook(&stored)
+	n.openBook(&stored)
 	n.process(&out)
 	n.beginHands()
 	n.c.tellPeers(n, true)
@@ -333,7 +333,7 @@ func (n *node) step() {
 		return
 	}
 	n.c.begin(n, "step")
-	n.reportsHang()
+	n.reportHang()
 	events := n.inbox
 	n.inbox = n.spare[:0]
 	n.c.stats.Steps++
@@ -350,7 +350,7 @@ func (n *node) step() {
 	n.spare = events[:0]
 	n.momentsOf(&before)
 	if out.Config != nil || before.Term == 0 {
-		n.publishes()
+		n.publish()
 	}
 	n.endIfRemoved()
 	if n.c.failure == nil {

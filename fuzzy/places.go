@@ -25,8 +25,8 @@ func (n *node) calls(to *node) (peers []raft.Peer) {
 	return peers
 }
 
-// learnsPlaces gives a node a table of all nodes' present addresses: raft's transports have an option for that.
-func (n *node) learnsPlaces() {
+// tellPlaces gives a node a table of all nodes' present addresses: raft's transports have an option for that.
+func (n *node) tellPlaces() {
 	n.c.faulted("%s is told the addresses of all members", n.name())
 	n.table = make([]string, len(n.c.nodes))
 	for i, other := range n.c.nodes {
@@ -96,7 +96,7 @@ func (l *liveness) reunite() {
 			if n == other || !named || met {
 				continue
 			}
-			n.learnsPlaces()
+			n.tellPlaces()
 			l.correct(n, other)
 		}
 	}
@@ -115,8 +115,8 @@ func (l *liveness) correct(lead, m *node) {
 	l.c.work.change(lead, 0, &changing{Change: raft.Change{Update: []raft.Update{{Peer: m.peer(), Address: &place}}}})
 }
 
-// found checks that healed members of the leader's configuration dial each other.
-func (l *liveness) found() {
+// checkFound checks that healed members of the leader's configuration dial each other.
+func (l *liveness) checkFound() {
 	if !l.c.finds() || !l.exiled {
 		return
 	}

@@ -76,7 +76,7 @@ func TestPlaces_WhenAllHaveMovedOneIsTold(t *testing.T) {
 	}
 	require.Nil(t, c.failure)
 	require.Negative(t, c.leader())
-	lead.learnsPlaces()
+	lead.tellPlaces()
 	c.until(t, c.now()+sim.In(3*time.Second))
 }
 
@@ -161,7 +161,7 @@ func TestPlaces_BeforeATermACalledMemberIsTold(t *testing.T) {
 // The address in the configuration is corrected, as an admin would do it.
 func TestPlaces_TheAddressOfATwinIsCorrected(t *testing.T) {
 	c, lead, twin := twins(t)
-	lead.learnsPlaces()
+	lead.tellPlaces()
 	c.until(t, c.now()+sim.In(time.Second))
 	require.False(t, lead.dials(twin) || twin.dials(lead))
 
@@ -195,11 +195,11 @@ func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
 		}},
 		{"L19", func(c *cluster, lead, follower *node) {
 			lead.hands.book.dialed = nil
-			(&liveness{c: c, core: 7, leader: lead, exiled: true}).found()
+			(&liveness{c: c, core: 7, leader: lead, exiled: true}).checkFound()
 		}},
 		{"L18", func(c *cluster, lead, follower *node) {
 			knowsGone(lead, follower)
-			(&liveness{c: c, core: 7, leader: lead, exiled: true}).toldApart()
+			(&liveness{c: c, core: 7, leader: lead, exiled: true}).checkRemovalKnown()
 		}},
 	} {
 		c, lead, follower := finding(t)
@@ -208,8 +208,8 @@ func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
 	}
 	c, lead, _ := finding(t)
 	l := &liveness{c: c, core: 7, leader: lead, exiled: true}
-	l.found()
-	l.toldApart()
+	l.checkFound()
+	l.checkRemovalKnown()
 	assert.Nil(t, c.failure)
 }
 
@@ -234,6 +234,6 @@ func TestLiveness_AMemberRemovedBeforeAnElectionIsToldAfterItsTime(t *testing.T)
 	assert.False(t, l.parting(), "the leader was to tell it")
 	o.gone, lead.hands.book.dialed = nil, nil
 	assert.False(t, l.parting(), "its time is over")
-	l.toldApart()
+	l.checkRemovalKnown()
 	expectBreach(t, c, "L18")
 }

@@ -95,7 +95,7 @@ func RunProfile(seed Seed, p Profile, trace func(*Record)) Result {
 func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 	c := newCluster(seed, p)
 	c.edits, c.trace = e, trace
-	c.hosts(e.application())
+	c.hostApplication(e.application())
 	c.record(Record{Kind: "begin", Format: TraceFormat, Seed: seed.String(), Profile: &p, Nodes: c.ids()})
 	c.guarded()
 	if c.failure == nil && !c.edits.over(c) {

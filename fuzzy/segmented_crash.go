@@ -220,7 +220,7 @@ func (n *node) tends() {
 		n.restartIn(s.random.Exponential(n.c.profile.ElectionTimeout * 4))
 		return
 	}
-	n.shortens()
+	n.requestShortening()
 	if s.log.Wanted() {
 		n.tendLater()
 	}

@@ -27,7 +27,7 @@ type Segments struct {
 type SegmentStats struct {
 	Truncations, Resets, Rolled, Pruned int
 	Failed, Waits                       int // writes that failed, or waited for room
-	NoRoom, HandOvers                   int // proposals refused because of a full disk; attempts to transfer leadership then
+	NoRoom, Transfers                   int // proposals refused because of a full disk; attempts to transfer leadership then
 	Shortenings, HeldBack               int // snapshots requested then; messages that waited for them
 	Prefixes, CutStarts                 int // partial writes that starts have found; starts that were cut short
 	Damages, Refused, Shortened         int

@@ -38,7 +38,7 @@ func (w *workload) refusesProposals(n *node, client int) bool {
 	}
 	s.stats.NoRoom++
 	if to := s.handOver.Target(n.now().Mono, n.id, &n.status.Config, time.Duration(n.timeout())); to != "" {
-		s.stats.HandOvers++
+		s.stats.Transfers++
 		w.transferTo(n, client, to)
 	}
 	return true
@@ -56,8 +56,8 @@ type shortening struct {
 // allowance returns how many bytes of entries a member takes from one leader while it has no room.
 func (n *node) allowance() uint64 { return uint64(n.c.profile.Segments.Bytes) / 16 }
 
-// shortens makes a member request a snapshot if its log has no room.
-func (n *node) shortens() {
+// requestShortening makes a member request a snapshot if its log has no room.
+func (n *node) requestShortening() {
 	s := &n.disk.segments
 	full := s.without()
 	if full == nil {
@@ -79,7 +79,7 @@ func (n *node) holdsAppend(e envelope) bool {
 	}
 	full := s.without() != nil
 	if full {
-		n.shortens()
+		n.requestShortening()
 	} else {
 		n.release()
 	}
@@ -103,8 +103,8 @@ func (n *node) release() {
 	}
 }
 
-// shortened records the answer to a request for a snapshot.
-func (n *node) shortened(asked raft.RequestID) {
+// endShortening records the answer to a request for a snapshot.
+func (n *node) endShortening(asked raft.RequestID) {
 	if s := &n.disk.segments; s.asked == asked {
 		s.asked = 0
 	}
@@ -118,8 +118,8 @@ func (d *disk) begins() raft.Index {
 	return d.base.ID.Index
 }
 
-// fillForGood leaves the disk of a member no room for another segment until the end of the run.
-func (s *segmented) fillForGood() {
+// fillPermanently leaves the disk of a member no room for another segment until the end of the run.
+func (s *segmented) fillPermanently() {
 	s.room()
 	s.fullTill = sim.Never
 	s.tree.Quota(s.tree.Used())

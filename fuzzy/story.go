@@ -146,10 +146,10 @@ func (t *teller) step(r *Record) {
 	}
 	if *r.Last != *before.Last && r.Last[0] > 0 {
 		first := min(raft.Index(before.Last[0])+1, raft.Index(r.Last[0]))
-		t.goOn(r, tellsEntries, first, raft.Index(r.Last[0]), raft.Term(r.Last[1]))
+		t.extendSpan(r, tellsEntries, first, raft.Index(r.Last[0]), raft.Term(r.Last[1]))
 	}
 	if r.Commit > before.Commit {
-		t.goOn(r, tellsCommit, before.Commit+1, r.Commit, r.Term)
+		t.extendSpan(r, tellsCommit, before.Commit+1, r.Commit, r.Term)
 	}
 }
 
@@ -171,8 +171,8 @@ func (t *teller) opened(node string) *[sentenceKinds]*sentence {
 	return t.open[node]
 }
 
-// goOn reports a span of entries. It extends the previous sentence if that is about the same.
-func (t *teller) goOn(r *Record, kind sentenceKind, first, last raft.Index, term raft.Term) {
+// extendSpan reports a span of entries. It extends the previous sentence if that is about the same.
+func (t *teller) extendSpan(r *Record, kind sentenceKind, first, last raft.Index, term raft.Term) {
 	open := t.opened(r.Node)
 	s := open[kind]
 	if s == nil || s.term != term || s.last+1 != first || r.Time-s.until > episode {

@@ -173,8 +173,8 @@ func (w *witness) begin(n *node) {
 	}
 }
 
-// takes records the events of a step. Messages for others, from another cluster or from a stranger do not count.
-func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
+// recordEvents records the events of a step. Messages for others, from another cluster or from a stranger do not count.
+func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	w.attempts.latest = 0
 	if w.term != s.Term {
@@ -184,9 +184,9 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
 		took := w.now - w.attempts.asked[s.Term]
 		w.peers = nil
-		w.serves(s.Config.Members, took)
+		w.recordServed(s.Config.Members, took)
 		for l := configured(n.log); l != nil && l.before != nil && l.index > before.Commit; l = l.before {
-			w.serves(l.before.Members, took) // the removal is not known to be committed
+			w.recordServed(l.before.Members, took) // the removal is not known to be committed
 		}
 		w.office = n.earlier(s.Term)
 	}
@@ -201,7 +201,7 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 			}
 		case raft.ReadRequested:
 			if s.Role == raft.Leader {
-				w.asks(reading{requestID: e.RequestID})
+				w.recordRead(reading{requestID: e.RequestID})
 			}
 		case raft.SnapshotTaken:
 			w.failed = w.failed || e.Err != nil
@@ -221,8 +221,8 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	}
 }
 
-// serves records members that a leader serves since its election, which took that long.
-func (w *witness) serves(members []raft.Member, took raft.Time) {
+// recordServed records members that a leader recordServed since its election, which took that long.
+func (w *witness) recordServed(members []raft.Member, took raft.Time) {
 	for _, m := range members {
 		if p := w.of(m.Peer()); p.asked == nil {
 			p.heard, p.roundTrip, p.asked = w.now, took, map[raft.RPCID]raft.Time{}
@@ -264,7 +264,7 @@ func (w *witness) of(p raft.Peer) *peerWitness {
 func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 	switch b := m.Body.(type) {
 	case raft.BootstrapProbeReply:
-		w.shows(n, m)
+		w.recordClock(n, m)
 		if b.ID == w.probe && b.Result == raft.ProbeUninitialized {
 			w.uninitialized.add(m.From)
 		}
@@ -291,11 +291,11 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 	}
 	if !n.knows(m.From) {
 		if b, ok := m.Body.(raft.ReadRequest); ok && m.Term == w.term { // a leader serves it, whichever member sent it
-			w.asks(reading{from: m.From, id: b.ID})
+			w.recordRead(reading{from: m.From, id: b.ID})
 		}
 		return
 	}
-	w.shows(n, m)
+	w.recordClock(n, m)
 	var took raft.Time
 	switch b := m.Body.(type) {
 	case raft.PreVoteReply:
@@ -332,12 +332,12 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 		}
 	case raft.AppendReply:
 		p.heard = w.now
-		p.proves(w.now, b.Match)
+		p.recordProof(w.now, b.Match)
 	case raft.AppendConflict:
 		p.heard = w.now
 	case raft.HeartbeatReply:
 		p.heard = w.now
-		p.proves(w.now, b.Match)
+		p.recordProof(w.now, b.Match)
 		if p.echoed.Less(b.Round) {
 			p.echoed = b.Round
 		}
@@ -346,25 +346,25 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 			delete(p.asked, b.Round)
 		}
 	case raft.ReadRequest:
-		w.asks(reading{from: m.From, id: b.ID})
+		w.recordRead(reading{from: m.From, id: b.ID})
 	}
 }
 
-// catchesUp records how a member catches up.
-func (p *peerWitness) catchesUp(progress *raft.PeerProgress) {
+// recordRound records how a member catches up.
+func (p *peerWitness) recordRound(progress *raft.PeerProgress) {
 	if r := progress.CatchUp.Round; r != p.round {
 		p.round, p.slowest = r, [2]raft.Time{0, p.slowest[0]}
 	}
 	p.slowest[0] = max(p.slowest[0], progress.SlowestAck)
 }
 
-func (p *peerWitness) proves(now raft.Time, match raft.Index) {
+func (p *peerWitness) recordProof(now raft.Time, match raft.Index) {
 	if match > p.proved {
 		p.proved, p.provedAt = match, now
 	}
 }
 
-func (w *witness) asks(r reading) {
+func (w *witness) recordRead(r reading) {
 	if w.reads == nil {
 		w.reads, w.open = map[reading]raft.RPCID{}, map[reading]raft.Time{}
 	}
@@ -377,33 +377,33 @@ func (w *witness) asks(r reading) {
 	}
 }
 
-// says records the messages of a step after they were checked.
-func (w *witness) says(n *node, out *raft.Output) {
+// recordMessages records the messages of a step after they were checked.
+func (w *witness) recordMessages(n *node, out *raft.Output) {
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {
 			switch b := list[i].Body.(type) {
 			case raft.PreVoteRequest:
-				w.uses(b.ID)
+				w.recordID(b.ID)
 				if b.ID != w.round {
 					w.round, w.preVotes = b.ID, nil
 					w.attempts.rounds[b.ID] = w.now
 				}
 			case raft.BootstrapProbe:
-				w.uses(b.ID)
+				w.recordID(b.ID)
 				if b.ID != w.probe {
 					w.probe, w.uninitialized = b.ID, nil
 				}
 			case raft.Heartbeat:
 				if w.begun.Less(b.Round) {
-					w.uses(b.Round)
+					w.recordID(b.Round)
 					w.begun = b.Round
 				}
 				if p := w.of(list[i].To); p.asked != nil {
 					p.asked[b.Round] = w.now
 				}
 			case raft.ReadRequest:
-				w.uses(b.ID)
-				w.inquires(n, b.ID)
+				w.recordID(b.ID)
+				w.recordInquiry(n, b.ID)
 			}
 		}
 	}
@@ -413,8 +413,8 @@ func (w *witness) says(n *node, out *raft.Output) {
 	}
 }
 
-// uses records an id, which must be newer than any id of an earlier life.
-func (w *witness) uses(id raft.RPCID) {
+// recordID records an id, which must be newer than any id of an earlier life.
+func (w *witness) recordID(id raft.RPCID) {
 	w.reused = w.reused || !w.earlier.Less(id)
 	if w.ids.Less(id) {
 		w.ids = id

@@ -239,7 +239,7 @@ func (w *workload) answered(n *node, answers []raft.Answer) {
 		}
 		r := &w.requests[a.RequestID]
 		w.c.check.checkAnswer(n, r, a)
-		n.shortened(a.RequestID)
+		n.endShortening(a.RequestID)
 		switch {
 		case a.Kind == raft.AnswerAccepted && r.kind == changeRequest:
 			r.change.entry = a.ID
