@@ -10,28 +10,28 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// admins change the members. Each has at most one open request. They know the members as some node shows them, which
-// may be long out of date, and draw from a stream of their own.
+// admins ask for changes of the members. Each has at most one open request. They know the members as some node shows
+// them, which may be long out of date. They draw from a stream of their own.
 type admins struct {
 	c      *cluster
 	random *sim.Stream
 	admins []admin
-	begun  int64    // changes, by their number
-	rush   sim.Time // until then they hardly think
+	begun  int64    // number of changes begun
+	rush   sim.Time // until then admins wait hardly at all between changes
 }
 
-// admin is one of them.
+// admin is one of the admins.
 type admin struct {
-	open  raft.RequestID // what it waits for; 0: nothing
-	tries *changing      // what it asks for again, because no answer came in time; nil: something new
+	open  raft.RequestID // the request that it waits for; 0: none
+	tries *changing      // the change to ask for again, because no answer came in time; nil: draw a new one
 }
 
 // changing is a change that an admin asks for.
 type changing struct {
 	raft.Change
 	ifIndex raft.Index
-	entry   raft.EntryID  // as accepted
-	met     *loggedConfig // in force on its member when it was asked
+	entry   raft.EntryID  // of the change, once accepted
+	met     *loggedConfig // the configuration in force on its member when the admin asked
 }
 
 func newAdmins(c *cluster) *admins {
@@ -47,7 +47,7 @@ func (a *admins) later(i int) {
 	a.c.queue.Push(a.c.now()+1+a.random.Exponential(think), event{kind: evAdmin, node: int16(i)})
 }
 
-// hurry has all admins ask for changes without a pause.
+// hurry makes all admins ask for changes without a pause.
 func (a *admins) hurry(until sim.Time) {
 	a.rush = until
 	for i := range a.admins {
@@ -57,7 +57,7 @@ func (a *admins) hurry(until sim.Time) {
 	}
 }
 
-// begin has an admin ask for a change.
+// begin makes an admin ask for a change.
 func (a *admins) begin(i int) {
 	c, s := a.c, a.random
 	if c.phase != safetyPhase || a.admins[i].open != 0 {
@@ -90,7 +90,8 @@ func (w *workload) change(n *node, admin int, ch *changing) raft.RequestID {
 	return requestID
 }
 
-// ended ends an admin's wait: an answer has come, or none in time. In that case it often asks for the same again.
+// ended ends an admin's wait, when an answer has come or the time is over. Without an answer the admin often asks for
+// the same change again.
 func (a *admins) ended(t raft.RequestID, answered bool) {
 	r := &a.c.work.requests[t]
 	if r.client >= len(a.admins) || a.admins[r.client].open != t {
@@ -103,7 +104,7 @@ func (a *admins) ended(t raft.RequestID, answered bool) {
 	a.later(r.client)
 }
 
-// draw returns a change of the members as some node shows them; nil if that shows none.
+// draw returns a change of the members that some node shows, or nil if the node shows none.
 func (a *admins) draw() *changing {
 	s := a.random
 	if a.c.profile.Members.Gentle {
@@ -118,7 +119,7 @@ func (a *admins) draw() *changing {
 	}
 	ch := &changing{}
 	switch s.IntN(8) {
-	case 0: // whatever the members are
+	case 0: // unconditional
 	case 1:
 		ch.ifIndex = raft.Index(s.IntN(int(shown.status.ConfigIndex) + 2))
 	default:
@@ -131,8 +132,8 @@ func (a *admins) draw() *changing {
 	return ch
 }
 
-// next returns a change that a healthy cluster makes without another leader: a learner joins, becomes a voter, and then
-// another member is replaced or removed. It returns nil as long as nobody leads or could join.
+// next returns a change that a healthy cluster makes without a new leader: a learner joins and becomes a voter, and then
+// another member is replaced or removed. It returns nil while nobody leads or nobody can join.
 func (a *admins) next() *changing {
 	l := a.c.leader()
 	if l < 0 {
@@ -167,7 +168,7 @@ func (a *admins) next() *changing {
 	return ch
 }
 
-// edit draws what is to change.
+// edit draws what the change does.
 func (a *admins) edit(shown *node, ch *raft.Change) {
 	s, config := a.random, &shown.status.Config
 	member := func() raft.Member { return config.Members[s.IntN(len(config.Members))] }
@@ -211,7 +212,7 @@ func (a *admins) edit(shown *node, ch *raft.Change) {
 	}
 }
 
-// called returns how an admin names a member: by its id alone or, sometimes, by its incarnation, too.
+// called returns how an admin names a member: by its id alone, or sometimes with its incarnation.
 func (a *admins) called(m raft.Member) raft.Peer {
 	if a.random.IntN(3) == 0 {
 		return m.Peer()
@@ -244,7 +245,7 @@ func (a *admins) several(shown *node, ch *raft.Change) {
 	}
 }
 
-// joiner returns a node that may join, as a member; none if the one that was drawn may not, or does not answer.
+// joiner returns a node that may join, as a member. It returns none if the drawn node may not join or is down.
 func (a *admins) joiner(shown *node, kind raft.MemberKind) []raft.Member {
 	config := &shown.status.Config
 	var others []*node
@@ -303,8 +304,8 @@ func idsOfPeers(peers []raft.Peer) (ids []raft.NodeID) {
 	return ids
 }
 
-// repair empties the disks of members that were removed, and of those that are damaged, and starts them again. From then
-// on they are others, and may join.
+// repair empties the disks of removed members and damaged disks, and starts their nodes again. These nodes then count as
+// other members, which may join.
 func (a *admins) repair() {
 	c := a.c
 	if c.phase != safetyPhase {
@@ -327,8 +328,8 @@ func (a *admins) repairLater() {
 	}
 }
 
-// empty empties a node's disk, so that it carries another incarnation. Whoever is to join a cluster that exists is given no
-// list of members: with one, it and others whose disks were emptied could bootstrap another cluster.
+// empty empties a node's disk, which gives it another incarnation. A node that is to join an existing cluster gets no
+// list of members: with one, several emptied nodes could bootstrap another cluster.
 func (n *node) empty() {
 	n.disk.wipe()
 	n.appliedMost = 0
@@ -338,8 +339,8 @@ func (n *node) empty() {
 	}
 }
 
-// mayEmpty reports whether a damaged disk may be emptied. By mistake, members may have been started with a list of only some of
-// them, and have bootstrapped a cluster of their own. One of these has to keep its disk: if all were emptied, they could be in
+// mayEmpty reports whether a damaged disk may be emptied. Members that were started with an incomplete list by mistake
+// may have bootstrapped a cluster of their own. One of them has to keep its disk: if all were emptied, they could join
 // another cluster, and no rule tells the entries of two clusters apart.
 func (n *node) mayEmpty() bool {
 	c := n.c

@@ -18,7 +18,7 @@ import (
 //
 //	A1  At each index every member answers as the reference does, after restarts, after restores, and in batches of any size.
 //	A2  Members whose state machines have a method Hash() uint64 have the reference's hash at each index.
-//	A3  An acknowledged command is committed behind everything that was committed when its client called. With A1 this makes the history of all clients linearizable.
+//	A3  An acknowledged command is committed after everything that was committed when its client called. With A1 this makes the history of all clients linearizable.
 //	A4  The same seed gives the same commands and answers.
 //	A5  No method of the state machine fails, panics or ends its goroutine.
 //	A6  The state machine keeps the contract of raft.FSM about bytes, contexts, readers and writers.
@@ -28,8 +28,8 @@ import (
 type Application struct {
 	New     func() raft.FSM           // returns an empty state machine
 	Command func(r *rand.Rand) []byte // returns a command, which depends on nothing but r
-	Watch   func()                    // is called before and after each call of the application; nil: it is not
-	spared  hazard                    // what runs do not do to the state machine
+	Watch   func()                    // called before and after each call of the application; nil: not called
+	spared  hazard                    // hazards that runs do not inflict on the state machine
 }
 
 // ApplicationProfile is the profile of the seeds of applications.
@@ -43,17 +43,17 @@ type host struct {
 	c         *cluster
 	app       *Application
 	reference raft.FSM
-	spare     raft.FSM   // is restored from one snapshot after the other
-	applied   raft.Index // by the reference
+	spare     raft.FSM   // restored from one snapshot after another
+	applied   raft.Index // last index applied by the reference
 	hash      uint64     // of its state, if it has one
-	answered  []answer   // by index, from 1
+	answered  []answer   // answers by index, from 1
 	source    *rand.PCG
 	random    *rand.Rand
-	longest   int // the bytes of its longest command so far
+	longest   int // bytes of its longest command so far
 	did
 }
 
-// did lists what an application did in a run.
+// did records what an application did in a run.
 type did struct{ done []done }
 
 // done is a checksum of a command or of an answer of the reference, or the size of a snapshot.
@@ -78,10 +78,10 @@ func (d *did) note(kind doneKind, b []byte) {
 type answer struct {
 	data []byte
 	raw  []byte // as Apply returned it
-	hash uint64 // of the state, if it has one
+	hash uint64 // hash of the state, if the state machine has a method Hash
 }
 
-// hasher is a state machine that knows a hash of its state.
+// hasher is a state machine that hashes its state.
 type hasher interface{ Hash() uint64 }
 
 // drawApplication returns the profile of a seed: short lives, and a snapshot every few entries.
@@ -113,10 +113,10 @@ func drawApplication(seed Seed) Profile {
 	return p
 }
 
-// twiceEvery: one seed in so many is run twice.
+// twiceEvery: one seed in so many runs twice.
 const twiceEvery = 16
 
-// Run runs the seed with a number. trace, if not nil, receives every record; it does not influence the run.
+// Run runs the seed with this number. trace, if not nil, receives every record; it does not influence the run.
 func (a *Application) Run(number uint64, trace func(*Record)) Result {
 	c := a.newCase(number)
 	r := RunCase(&c, trace)
@@ -127,8 +127,8 @@ func (a *Application) Run(number uint64, trace func(*Record)) Result {
 	return r
 }
 
-// differs compares what an application did in two runs of a seed. What members do depends on the sizes of snapshots, too,
-// and these may differ.
+// differs compares what an application did in two runs of a seed. It ignores sizes of snapshots and what depends on
+// them, since these may differ.
 func (r *Result) differs(again *Result) *Failure {
 	if again.Failure != nil {
 		return again.Failure
@@ -153,8 +153,8 @@ func (a *Application) newCase(number uint64) Case {
 	return Case{From: seed.String(), Number: number, Profile: drawApplication(seed), Requests: ordinals{all: true}, Changes: ordinals{all: true}, app: a}
 }
 
-// hosts makes the members of the cluster run an application.
-func (c *cluster) hosts(a *Application) {
+// hostApplication makes the members of the cluster run an application.
+func (c *cluster) hostApplication(a *Application) {
 	if a == nil {
 		return
 	}
@@ -168,12 +168,12 @@ func (c *cluster) hosts(a *Application) {
 	}
 }
 
-// contract fails the run.
+// contract fails the run because of a broken contract.
 func (h *host) contract(who, format string, args ...any) {
 	h.c.fail(Safety, "A6", who+": "+format, args...)
 }
 
-// call calls the application. It reports whether the call succeeded; otherwise the run has failed.
+// call calls the application. It reports whether the call succeeded; if not, the run has failed.
 func (h *host) call(who string, f func() error, format string, args ...any) (succeeded bool) {
 	if h.c.failure != nil {
 		return false
@@ -198,8 +198,8 @@ func (h *host) watch() {
 	}
 }
 
-// does reports whether the run does something to its state machines.
-func (h *host) does(what hazard) bool { return h.app.spared&what == 0 }
+// inflicts reports whether the run inflicts a hazard on its state machines.
+func (h *host) inflicts(what hazard) bool { return h.app.spared&what == 0 }
 
 func (h *host) newFSM(who string) (fsm raft.FSM) {
 	h.call(who, func() error {
@@ -211,8 +211,8 @@ func (h *host) newFSM(who string) (fsm raft.FSM) {
 	return fsm
 }
 
-// command returns the command of a write. It only depends on the numbers of the seed, of the request and of the write
-// within the request, so that a command stays the same when others are left out of the run.
+// command returns the command of a write. It depends only on the numbers of the seed, of the request, and of the write
+// within the request. So a command stays the same when others are left out of the run.
 func (h *host) command(request int64, write int) (command []byte) {
 	h.source.Seed(h.c.seed.Number, uint64(request)<<8|uint64(write))
 	h.call("a client", func() error { command = h.app.Command(h.random); return nil }, "workload")
@@ -232,7 +232,7 @@ func commandBytes(e *raft.Entry) ([]byte, bool) {
 	return e.Data[commandBytesMin:], true
 }
 
-// at returns the reference's answer at an index that is committed.
+// at returns the reference's answer at a committed index.
 func (h *host) at(i raft.Index) *answer {
 	for ; h.applied < i; h.applied++ {
 		h.answered = append(h.answered, h.refer(h.c.check.canonical[h.applied].slot.entry))
@@ -240,7 +240,7 @@ func (h *host) at(i raft.Index) *answer {
 	return &h.answered[i-1]
 }
 
-// refer applies one entry to the reference, whose entries nobody overwrites.
+// refer applies one entry to the reference. Nobody overwrites the reference's entries.
 func (h *host) refer(e *raft.Entry) (a answer) {
 	if _, is := commandBytes(e); !is {
 		return answer{hash: h.hash}
@@ -259,7 +259,7 @@ func (h *host) hashReference() {
 	}
 }
 
-// shown are bytes that print as text of a bounded length.
+// shown is bytes that print as text of limited length.
 type shown []byte
 
 func (b shown) String() string {
@@ -270,14 +270,15 @@ func (b shown) String() string {
 	return fmt.Sprintf("%q", []byte(b))
 }
 
-// acknowledged checks a write that its client is told of.
+// acknowledged checks a write whose client gets an acknowledgement.
 func (h *host) acknowledged(r *request, id raft.EntryID) {
 	if h != nil && id.Index <= r.floor {
 		h.c.fail(Safety, "A3", "a command is acknowledged at %v; %d was committed before its client called", id, r.floor)
 	}
 }
 
-// end gives the state machines everything that is committed. One of them takes a last snapshot, and one of an empty state.
+// end applies everything committed to the state machines. One of them takes a last snapshot, and one takes a snapshot of
+// an empty state.
 func (h *host) end() {
 	if h == nil {
 		return

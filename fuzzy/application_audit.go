@@ -11,10 +11,11 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// probes is how many commands show whether two states are the same.
+// probes is the number of commands that show whether two states are equal.
 const probes = 32
 
-// auditsEvery returns of how many snapshots one is audited: of more of those that were written beside an Apply.
+// auditsEvery returns n if one snapshot in n is audited. Snapshots that were written beside an Apply are audited more
+// often.
 func auditsEvery(beside bool) int {
 	if beside {
 		return 4
@@ -22,23 +23,23 @@ func auditsEvery(beside bool) int {
 	return 16
 }
 
-// audit checks that a snapshot holds the state to which the committed commands lead. It restores one state machine from it,
-// over whatever that held, has another one apply all commands, and gives both some more commands: they must answer alike.
-// Members seldom restore a snapshot while it can still be seen that something is missing.
+// audit checks that a snapshot holds the state to which the committed commands lead. One state machine restores it over
+// whatever it held, and another one applies all commands. Both then get some more commands, which they must answer
+// alike. Members themselves seldom restore a snapshot soon enough to show that something is missing.
 func (m *hosted) audit(id raft.EntryID, data []byte) {
 	h := m.host
 	if h.c.failure != nil {
 		return
 	}
 	m.tell("snapshot", "wrote what another state machine restores: the state at %v", id)
-	if h.spare == nil || !h.does(restoresOver) {
+	if h.spare == nil || !h.inflicts(restoresOver) {
 		h.spare = h.newFSM("an audit")
 	}
 	twin := h.newFSM("an audit")
 	for _, committed := range h.c.check.canonical[:id.Index] {
 		h.applyOne(twin, committed.slot.entry)
 	}
-	if !h.does(restoresAtAll) {
+	if !h.inflicts(restoresAtAll) {
 		return
 	}
 	name := fmt.Sprintf("a state machine that is restored from %s's state at %v", m.name(), id)
@@ -48,7 +49,7 @@ func (m *hosted) audit(id raft.EntryID, data []byte) {
 		e.Data = append(make([]byte, commandBytesMin), h.command(-1-int64(id.Index), i)...)
 		want := bytes.Clone(h.applyOne(twin, &e))
 		if got := h.applyOne(h.spare, &e); h.c.failure == nil && !bytes.Equal(got, want) {
-			h.c.fail(Safety, "A1", "%s answers %v to a command behind that, %v; the answer is %v if all commands are applied from the first one on, one at a time",
+			h.c.fail(Safety, "A1", "%s answers %v to a later command, %v; the answer is %v if all commands are applied from the first one on, one at a time",
 				name, shown(got), shown(e.Data[commandBytesMin:]), shown(want))
 		}
 	}
@@ -69,7 +70,7 @@ func (h *host) applyOne(fsm raft.FSM, e *raft.Entry) []byte {
 // restoreFrom restores a state machine.
 func (h *host) restoreFrom(who string, fsm raft.FSM, id raft.EntryID, data []byte) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &pieces{data: data, random: sim.NewStream(h.c.seed.Number, sim.WorkloadConcern<<16+sim.Concern(id.Index)), whole: !h.does(readsPieces)}
+	r := &pieces{data: data, random: sim.NewStream(h.c.seed.Number, sim.WorkloadConcern<<16+sim.Concern(id.Index)), whole: !h.inflicts(readsPieces)}
 	restored := h.call(who, func() error { return fsm.Restore(ctx, id, r) }, "Restore of the state at %v", id)
 	cancel()
 	if left := len(r.data); restored && left > 0 {
@@ -92,18 +93,18 @@ func (m *hosted) auditNow() {
 	}
 }
 
-// pieces is a reader that returns few bytes at a time, and sometimes the last of them with io.EOF.
+// pieces is a reader that returns few bytes at a time, and sometimes returns io.EOF together with the last ones.
 type pieces struct {
 	data   []byte
 	random *sim.Stream
-	whole  bool // it returns all that it is asked for
+	whole  bool // each Read returns all that it is asked for
 	over   bool // Restore has returned
 }
 
 func (r *pieces) Read(p []byte) (n int, err error) {
 	switch {
 	case r.over:
-		return 0, errors.New("fuzzy: Restore has returned, and its reader can be read no longer")
+		return 0, errors.New("fuzzy: Restore has returned, so its reader can no longer be read")
 	case len(r.data) == 0:
 		return 0, io.EOF
 	case len(p) == 0:

@@ -19,7 +19,7 @@ const (
 	takesSnapshots // without which there are none to restore
 )
 
-// remedies say what is wrong with a state machine if a seed passes without a hazard.
+// remedies say what is wrong with a state machine whose seed passes without a hazard.
 var remedies = []struct {
 	hazard hazard
 	text   string
@@ -34,11 +34,11 @@ var remedies = []struct {
 	{takesSnapshots | restoresAtAll, "the seed passes if no snapshot is taken: Snapshot, WriteTo or Close changes the state"},
 }
 
-// Explain returns what is known of the cause of a failure, and the story of the smallest run that was found to fail like
-// it. It looks for that run until the context ends.
+// Explain returns what is known about the cause of a failure, and the story of the smallest run found that fails in the
+// same way. It searches until the context ends.
 func (a *Application) Explain(ctx context.Context, number uint64, failed *Failure) (causes, story []string) {
 	if failed.Rule == "A4" {
-		return nil, nil // the text says it, and one run alone cannot fail like this
+		return nil, nil // the failure's text says it, and a single run cannot fail like this
 	}
 	c := a.newCase(number)
 	for range repetitions {
@@ -47,7 +47,7 @@ func (a *Application) Explain(ctx context.Context, number uint64, failed *Failur
 				"such as the time, a random number, or the order of a map"}, nil
 		}
 	}
-	if failed.Rule != "A6" { // whose text says it
+	if failed.Rule != "A6" { // the text of A6 says it
 		causes = a.causes(number)
 	}
 	shrunk, err := Shrink(ctx, c, ShrinkOptions{})
@@ -57,14 +57,15 @@ func (a *Application) Explain(ctx context.Context, number uint64, failed *Failur
 	return causes, shrunk.Case.Story
 }
 
-// repetitions is how often a failed seed is run again: a map of two keys has the same order every second time.
+// repetitions is how often a failed seed is run again. More than one is needed: a map of two keys has the same order in
+// every second run.
 const repetitions = 4
 
 // causes looks for hazards without which a seed passes.
 func (a *Application) causes(number uint64) (causes []string) {
 	for _, r := range remedies {
 		if r.hazard&restoresAtAll != 0 && len(causes) > 0 {
-			break // that is why
+			break // this hazard explains the failure
 		}
 		if a.passes(number, r.hazard) {
 			causes = append(causes, r.text)
@@ -73,10 +74,10 @@ func (a *Application) causes(number uint64) (causes []string) {
 	return causes
 }
 
-// confirmations is how many more seeds must pass without a hazard: one alone may pass by chance.
+// confirmations is how many more seeds must pass without a hazard: one may pass by chance.
 const confirmations = 8
 
-// passes reports whether a seed and those after it pass without a hazard.
+// passes reports whether a seed and the following ones pass without a hazard.
 func (a *Application) passes(number uint64, without hazard) bool {
 	spared := *a
 	spared.spared = without
@@ -89,7 +90,7 @@ func (a *Application) passes(number uint64, without hazard) bool {
 	return true
 }
 
-// first returns the rule and the first line of the text.
+// first returns the rule and the first line of the failure's text.
 func (f *Failure) first() string {
 	line, _, _ := strings.Cut(f.Text, "\n")
 	return f.Rule + " " + line

@@ -15,24 +15,24 @@ import (
 type hosted struct {
 	*host
 	node   *node
-	random *sim.Stream // of its batches, its reads, and of how far WriteTo gets between them
+	random *sim.Stream // draws batches, reads, and how far WriteTo gets between them
 	fsm    raft.FSM
-	at     raft.Index // the last entry that it has applied
-	began  string     // what its state began with
+	at     raft.Index // the last applied entry
+	began  string     // where its state came from
 	kept   []owned    // the answers of the last Apply
-	frozen *writing   // what WriteTo is writing; nil: nothing
+	frozen *writing   // the state that WriteTo is writing; nil: none
 }
 
-// fullEvery: at one snapshot in so many the disk is full.
+// fullEvery: the disk is full at one snapshot in so many.
 const fullEvery = 16
 
-// owned is an answer that belongs to the node.
+// owned is an answer whose bytes belong to the node.
 type owned struct {
 	index raft.Index
 	data  []byte
 }
 
-// start gives the member of a new process an empty state machine.
+// start gives an empty state machine to the member of a new process.
 func (m *hosted) start() {
 	if m == nil {
 		return
@@ -66,7 +66,7 @@ func (m *hosted) tell(kind, format string, args ...any) {
 	}
 }
 
-// apply applies what is committed up to an index, in batches of any size.
+// apply applies the committed entries up to an index, in batches of any size.
 func (m *hosted) apply(to raft.Index) {
 	if m == nil || m.c.failure != nil || to > m.c.check.committed() {
 		return
@@ -87,18 +87,18 @@ func (m *hosted) apply(to raft.Index) {
 	m.at = to
 }
 
-// batchMax is the most commands of one batch.
+// batchMax is the maximum number of commands in one batch.
 const batchMax = 16
 
 func (m *hosted) drawBatch() int {
-	if !m.does(appliesBatches) {
+	if !m.inflicts(appliesBatches) {
 		return 1
 	}
 	return m.random.LogUniform(1, batchMax)
 }
 
-// applyBatch applies entries. Their bytes lie beside each other, as in a block that was read from the disk. What is being
-// written may go on before it.
+// applyBatch applies entries. Their bytes are adjacent, as in a block read from the disk. A running WriteTo may continue
+// before it.
 func (m *hosted) applyBatch(entries []*raft.Entry) {
 	m.writeOn()
 	var block []byte
@@ -122,7 +122,7 @@ func (m *hosted) applyBatch(entries []*raft.Entry) {
 		}
 	}
 	if !bytes.Equal(block, before) {
-		m.broken("Apply of %v to %v changed the bytes of a command, or those behind it: they are read-only, and belong to the log", first, last)
+		m.broken("Apply of %v to %v changed the bytes of a command, or those after it: they are read-only, and belong to the log", first, last)
 	}
 	for i, e := range entries {
 		m.compare(e, results[i], len(entries))
@@ -133,7 +133,7 @@ func (m *hosted) applyBatch(entries []*raft.Entry) {
 	for i, e := range entries {
 		m.kept = append(m.kept, owned{e.Index, results[i]})
 	}
-	if m.does(overwritesEntries) {
+	if m.inflicts(overwritesEntries) {
 		for i := range block {
 			block[i] ^= 0xff
 		}
@@ -169,9 +169,9 @@ func (m *hosted) compareHash() {
 	}
 }
 
-// takeBack checks that the answers of the Apply before the last one are what they were. Then it does what the callers of
-// Propose may do, and overwrites them. An answer that every state machine shares, such as a variable that holds "OK", is
-// left alone: no state depends on it.
+// takeBack checks that the answers of the Apply before the last one are unchanged. Then it overwrites them, as callers
+// of Propose may. It leaves an answer alone that every state machine shares, such as a variable that holds "OK": no
+// state depends on it.
 func (m *hosted) takeBack() {
 	for _, g := range m.kept {
 		want := m.host.at(g.index)
@@ -179,7 +179,7 @@ func (m *hosted) takeBack() {
 			m.broken("the answer to command %d was %v, and a later call changed it to %v: it must share no bytes with the state",
 				g.index, shown(want.data), shown(g.data))
 		}
-		if unsafe.SliceData(g.data) == unsafe.SliceData(want.raw) || !m.does(overwritesAnswers) {
+		if unsafe.SliceData(g.data) == unsafe.SliceData(want.raw) || !m.inflicts(overwritesAnswers) {
 			continue
 		}
 		for i := range g.data {
@@ -189,14 +189,14 @@ func (m *hosted) takeBack() {
 	m.kept = m.kept[:0]
 }
 
-// freeze freezes the state, and sometimes begins to write it. It returns how much longer the writing takes than a member
-// without an application takes.
+// freeze freezes the state, and sometimes begins to write it. It returns how much longer writing takes here than in a
+// member without an application.
 func (m *hosted) freeze(id raft.EntryID) (longer sim.Time) {
 	if m == nil {
 		return 0
 	}
 	m.abandon()
-	if !m.does(takesSnapshots) {
+	if !m.inflicts(takesSnapshots) {
 		return 0
 	}
 	m.tell("snapshot", "freezes its state at %v", id)
@@ -211,29 +211,29 @@ func (m *hosted) freeze(id raft.EntryID) (longer sim.Time) {
 		return 0
 	}
 	m.frozen = newWriting(m, id, frozen)
-	if m.writeOn(); !m.does(writesLate) {
+	if m.writeOn(); !m.inflicts(writesLate) {
 		m.frozen.complete()
 	}
 	return m.random.Exponential(writingTime)
 }
 
-// writingTime is how much longer the writing of a snapshot takes, on average: time enough for an Apply beside it.
+// writingTime is the mean additional time that writing a snapshot takes: enough for an Apply beside it.
 const writingTime = sim.Time(5_000_000)
 
-// writeOn sometimes lets WriteTo begin or go on. Most often it does all of its work when the writing ends.
+// writeOn sometimes lets WriteTo begin or continue. Most often WriteTo does all of its work when the writing ends.
 func (m *hosted) writeOn() {
 	if m.frozen != nil && m.random.IntN(4) == 0 {
 		m.frozen.step()
 	}
 }
 
-// written lets WriteTo end, and gives a file what it wrote. It reports whether that is everything: sometimes the disk is
-// full.
+// written lets WriteTo end, and puts what it wrote into a file. It reports whether that is everything: sometimes the
+// disk is full.
 func (m *hosted) written(f *snapFile) bool {
 	if m == nil {
 		return true
 	}
-	if !m.does(takesSnapshots) {
+	if !m.inflicts(takesSnapshots) {
 		return true
 	}
 	w := m.frozen
@@ -249,7 +249,7 @@ func (m *hosted) written(f *snapFile) bool {
 	m.c.stats.Snapshots++
 	m.done = append(m.done, done{snapshotDone, uint64(len(w.data))})
 	f.fill(append(state[:len(state):len(state)], w.data...))
-	m.c.check.captured(m.node, f)
+	m.c.check.checkCaptured(m.node, f)
 	m.tell("snapshot", "has written its state at %v: %d bytes", f.snapshot.ID, len(w.data))
 	if every := auditsEvery(m.at > f.snapshot.ID.Index); m.random.IntN(every) == 0 {
 		m.audit(f.snapshot.ID, w.data)
@@ -257,20 +257,20 @@ func (m *hosted) written(f *snapFile) bool {
 	return m.c.failure == nil
 }
 
-// restore makes the state machine become what a file holds.
+// restore replaces the state machine's state by that in a file.
 func (m *hosted) restore(id raft.EntryID, payload []byte) {
 	if m == nil || m.c.failure != nil {
 		return
 	}
 	state := payload[machineBytes(m.c.profile.Load.Keys):]
 	if m.frozen != nil && m.random.Coin() {
-		m.abandon() // nobody needs what is being written any longer
+		m.abandon() // the state being written is no longer needed
 	}
 	m.tell("snapshot", "restores the state at %v over that at %d", id, m.at)
-	if !m.does(restoresOver) || !m.does(restoresAtAll) {
+	if !m.inflicts(restoresOver) || !m.inflicts(restoresAtAll) {
 		m.start()
 	}
-	if !m.does(restoresAtAll) {
+	if !m.inflicts(restoresAtAll) {
 		m.apply(id.Index)
 		return
 	}

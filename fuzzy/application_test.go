@@ -55,7 +55,7 @@ func counting() *Application {
 	}
 }
 
-// The profile must reach what it is for.
+// The profile must exercise restarts and restores.
 func TestApplication_IsRestartedAndRestored(t *testing.T) {
 	seeds := fewer(40)
 	var total Stats
@@ -77,10 +77,10 @@ func TestApplication_IsRestartedAndRestored(t *testing.T) {
 	assert.Positive(t, total.Streams)
 }
 
-// A command must be committed behind all that was committed when its client called.
+// A command must be committed after everything that was committed when its client called.
 func TestApplication_AnAcknowledgementFromThePastIsFound(t *testing.T) {
 	c := newCluster(Seed{ApplicationProfile, 0}, drawApplication(Seed{ApplicationProfile, 0}))
-	c.hosts(counting())
+	c.hostApplication(counting())
 	r := &request{floor: 6}
 	c.host.acknowledged(r, raft.EntryID{Index: 7})
 	require.Nil(t, c.failure)
@@ -89,7 +89,7 @@ func TestApplication_AnAcknowledgementFromThePastIsFound(t *testing.T) {
 	assert.Equal(t, "A3", c.failure.Rule)
 }
 
-// Its seed alone does not say which state machine it runs.
+// The seed alone does not say which state machine it runs.
 func TestApplication_ASeedNeedsItsTest(t *testing.T) {
 	seed, err := ParseSeed(Seed{ApplicationProfile, 42}.String())
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestApplication_ASeedNeedsItsTest(t *testing.T) {
 	require.ErrorContains(t, err, "run that test with COXSWAIN_SEED="+seed.String())
 }
 
-// hashedCounters have a hash that is not 0 while they are empty.
+// hashedCounters has a hash that is not 0 in the empty state.
 type hashedCounters struct{ counters }
 
 func (c *hashedCounters) Hash() uint64 { return 7 + uint64(len(c.totals)) }
@@ -108,7 +108,7 @@ func TestApplication_TheHashBeforeTheFirstCommand(t *testing.T) {
 	c := newCluster(Seed{ApplicationProfile, 0}, drawApplication(Seed{ApplicationProfile, 0}))
 	app := counting()
 	app.New = func() raft.FSM { return &hashedCounters{counters{map[string]int{}}} }
-	c.hosts(app)
+	c.hostApplication(app)
 	c.check.canonical = []committedEntry{{slot: slot{entry: &raft.Entry{Index: 1, Kind: raft.EntryBootstrap}}}}
 	assert.EqualValues(t, 7, c.host.at(1).hash)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// writing is a frozen state that is being written. WriteTo runs on a goroutine of its own, as in a node, but only while
-// step waits for it: so the same seed always gives the same run.
+// writing is a frozen state that is being written. WriteTo runs on its own goroutine, as in a node, but only while step
+// waits for it. So the same seed always gives the same run.
 type writing struct {
 	m      *hosted
 	id     raft.EntryID
@@ -20,20 +20,20 @@ type writing struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	begun  bool
-	over   bool          // WriteTo has returned, or need not be called
-	pieces chan []byte   // what WriteTo writes, as long as it stops after each piece
+	over   bool          // WriteTo has returned, or is not needed
+	pieces chan []byte   // what WriteTo writes, while it pauses after each piece
 	taken  chan error    // the answer to a piece; an error ends the writing
-	held   bool          // a piece waits for that
-	ends   atomic.Bool   // WriteTo runs to its end
-	ended  chan error    // what it returned
-	closed chan struct{} // is closed then
-	refuse error         // what its writer returns from now on
-	late   atomic.Bool   // its writer was used after its end
+	held   bool          // a piece waits for its answer
+	ends   atomic.Bool   // WriteTo runs to its end without pausing
+	ended  chan error    // the result of WriteTo
+	closed chan struct{} // closed once WriteTo has ended
+	refuse error         // if set, what its writer returns from now on
+	late   atomic.Bool   // its writer was used after WriteTo had ended
 
 	mu    sync.Mutex
-	data  []byte // what it has written
+	data  []byte // what WriteTo has written
 	told  bool   // its writer has returned an error
-	large bool   // it has written too much
+	large bool   // WriteTo has written too much
 }
 
 // A frozen state is written in pieces. Each may be twice as large as the one before.
@@ -42,7 +42,7 @@ const (
 	pieceBytesMax = 16 << 10
 )
 
-// writtenMax is the limit of a frozen state in bytes: a state machine that writes for ever is found.
+// writtenMax is the limit of a frozen state in bytes. It catches a state machine that never stops writing.
 const writtenMax = 64 << 20
 
 func newWriting(m *hosted, id raft.EntryID, frozen raft.FSMSnapshot) *writing {
@@ -52,7 +52,7 @@ func newWriting(m *hosted, id raft.EntryID, frozen raft.FSMSnapshot) *writing {
 	return w
 }
 
-// Write hands the bytes over in pieces, or takes them all if WriteTo is to end.
+// Write passes the bytes on in pieces, or takes them all at once if WriteTo is to run to its end.
 func (w *writing) Write(p []byte) (n int, err error) {
 	if w.ends.Load() {
 		return w.take(p)
@@ -74,7 +74,7 @@ func (w *writing) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// take takes bytes without waiting for the run, which waits for the end of WriteTo.
+// take takes bytes without waiting for the run, which itself waits for the end of WriteTo.
 func (w *writing) take(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,11 +98,11 @@ func (w *writing) take(p []byte) (int, error) {
 
 var errLarge = fmt.Errorf("fuzzy: a simulated snapshot holds %d bytes at most", writtenMax)
 
-var errLate = errors.New("fuzzy: WriteTo has returned, and its writer takes nothing any longer")
+var errLate = errors.New("fuzzy: WriteTo has returned, so its writer takes nothing more")
 
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
 
-// run is the goroutine.
+// run is the body of the goroutine.
 func (w *writing) run() {
 	err := errGoexit
 	defer func() {
@@ -114,7 +114,7 @@ func (w *writing) run() {
 	err = w.frozen.WriteTo(w.ctx, w)
 }
 
-// panicked is the panic of a WriteTo.
+// panicked is a panic in WriteTo.
 type panicked struct {
 	value any
 	stack []byte
@@ -122,7 +122,7 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("it panicked: %v\n%s", p.value, p.stack) }
 
-// step lets WriteTo write one piece more.
+// step lets WriteTo write one more piece.
 func (w *writing) step() {
 	if !w.over {
 		w.next()
@@ -172,11 +172,11 @@ func (w *writing) end(reason error) {
 	w.complete()
 }
 
-// finish checks how WriteTo has ended, and closes the frozen state.
+// finish checks how WriteTo ended, and closes the frozen state.
 func (w *writing) finish(err error) {
 	w.over = true
 	w.cancel()
-	w.mu.Lock() // a goroutine that WriteTo has left behind may still write
+	w.mu.Lock() // a goroutine that WriteTo left running may still write
 	close(w.closed)
 	w.mu.Unlock()
 	m := w.m

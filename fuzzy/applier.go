@@ -2,13 +2,13 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// acceptance is a proposal that waits to be applied here.
+// acceptance is a proposal accepted by this member that waits to be applied.
 type acceptance struct {
 	id        raft.EntryID
 	requestID raft.RequestID
 }
 
-// applyUpTo has the applier apply up to an entry.
+// applyUpTo tells the applier to apply entries up to this one.
 func (n *node) applyUpTo(to raft.EntryID) {
 	n.applyTo = to
 	if n.applying {
@@ -19,8 +19,8 @@ func (n *node) applyUpTo(to raft.EntryID) {
 }
 
 const (
-	applyBytesMax  = 1 << 16 // entries of one read of the applier
-	appliesPerRead = 16      // batches, of which one is read through the member's log
+	applyBytesMax  = 1 << 16 // entry bytes of one read by the applier
+	appliesPerRead = 16      // one batch in so many is read through the member's log
 )
 
 // apply completes a batch of the applier, unless it hangs.
@@ -39,13 +39,13 @@ func (n *node) apply() {
 
 // complete ends a batch.
 func (n *node) complete(to raft.EntryID) {
-	n.c.check.applied(n, to)
+	n.c.check.checkApplied(n, to)
 	if !n.advance(to.Index) {
 		return
 	}
 	n.appliedMost = max(n.appliedMost, n.applied)
 	n.hosted.apply(n.applied)
-	n.c.check.sameState(n)
+	n.c.check.checkState(n)
 	n.save()
 	n.c.work.appliedOn(n)
 	n.post(raft.Applied{ID: to})
@@ -53,7 +53,7 @@ func (n *node) complete(to raft.EntryID) {
 	n.applyOn()
 }
 
-// applyOn goes on with what is left to apply.
+// applyOn continues with the entries that remain to be applied.
 func (n *node) applyOn() {
 	if n.applyTo.Index > n.applied {
 		n.applyUpTo(n.applyTo)
@@ -61,8 +61,8 @@ func (n *node) applyOn() {
 }
 
 // advance applies the entries up to an index to the member's machine. A real applier reads all of them through the log
-// cache and the disk. Here most come from the simulation's copy of the log, because the same reader also fills each
-// append that leaves, where all that it returns is checked.
+// cache and the disk. Here most come from the simulation's copy of the log: the same reader also fills each outgoing
+// append, where everything it returns is checked.
 func (n *node) advance(to raft.Index) bool {
 	n.batches++
 	for n.batches%appliesPerRead != 0 && n.applied < to && to <= n.last() {
@@ -72,10 +72,10 @@ func (n *node) advance(to raft.Index) bool {
 	for n.applied < to {
 		entries, err := n.reader().Read(raft.Span{After: n.applied, Last: to}, applyBytesMax)
 		if err != nil && n.vault.installed {
-			return false // the log was replaced: nothing is applied before it is restored
+			return false // the log was replaced, so nothing is applied until the restore
 		}
 		if err != nil {
-			n.c.check.broken("N43", "%s cannot read what it is to apply behind %d: %v", n, n.applied, err)
+			n.c.check.broken("N43", "%s cannot read the entries to apply after %d: %v", n, n.applied, err)
 			return false
 		}
 		for i := range entries {
@@ -111,11 +111,11 @@ func (w *workload) appliedOn(n *node) {
 			w.done(a.requestID, "")
 		case n.log[a.id.Index-1].entry.ID() == a.id:
 			r.applied = true
-			w.c.check.acknowledged(r, a.id)
+			w.c.check.checkAcknowledgement(r, a.id)
 			w.record(r, r.serial)
 			w.done(a.requestID, "")
 		default:
-			kept = append(kept, a) // another entry is there: a second answer of the core will say so
+			kept = append(kept, a) // another entry holds the index; a second answer of the core will say so
 		}
 	}
 	n.accepted = kept

@@ -6,19 +6,19 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// absence is an injection of Away: a member is down or cut off until the leader no longer has what it lacks. Often it is
-// away again while it is sent a snapshot: its sender is to give up.
+// absence is an injection of Away: a member is down or cut off until the leader no longer has the entries that it lacks.
+// Often it leaves again while it is receiving a snapshot, so that its sender gives up.
 type absence struct {
 	node        int
 	down        bool
-	wiped       bool // it comes back with an empty disk, in runs in which disks are wiped
-	waits       bool // until it receives a snapshot: it is not away yet
-	again       bool // it is away a second time
+	wiped       bool // its disk is emptied before it returns, in runs in which disks are wiped
+	waits       bool // it has not left yet, and leaves when it receives a snapshot
+	again       bool // this is its second absence
 	since       sim.Time
-	least, most sim.Time // how long it is away
+	least, most sim.Time // bounds of the absence
 }
 
-// awayTimes is how many times as long as the mean a member waits, at most, until the leader's base has passed it.
+// awayTimes bounds how long a member waits for the leader's base to pass its log, as a multiple of the mean.
 const awayTimes = 8
 
 // sendAway begins an absence.
@@ -47,7 +47,7 @@ func (m *nemesis) depart(c *cluster) {
 	c.isolate(c.nodes[a.node], true)
 }
 
-// receives reports whether a member is sent a snapshot.
+// receives reports whether a member is receiving a snapshot.
 func (c *cluster) receives(to int) bool {
 	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.core != nil && n.vault.out[to] != nil })
 }
@@ -74,8 +74,8 @@ func (m *nemesis) lookAway(c *cluster) {
 	c.queue.Push(c.now()+wait, event{kind: evAway, node: m.index})
 }
 
-// stayAway lets the member come back once the leader's base has passed it. One that is away when the second phase begins
-// is away for good, unless it is healed.
+// stayAway lets the member come back once the leader's base has passed it. A member that is away when the second phase
+// begins never returns, unless it is healed.
 func (m *nemesis) stayAway(c *cluster) {
 	a := m.away
 	if c.phase != safetyPhase {

@@ -14,12 +14,12 @@ const CaseFormat = 1
 // Clean is the rule of a case in which no rule fails, because its bug was fixed.
 const Clean = "clean"
 
-// Case is one run in written form: the number that seeds its randomness, the settings that differ from a plain
-// cluster, the faults, and the injections and requests that are left out. Shrink makes most cases.
+// Case is one run as text: the number that seeds its randomness, the settings that differ from a plain cluster, the
+// faults, and the injections and requests that are left out. Most cases are made by Shrink.
 type Case struct {
 	About      []string // comments
-	From       string   // the seed that it was shrunk from; "" if it was written by hand
-	Mutant     string   // the bug of package zoo with which it fails; "" for none
+	From       string   // the seed of the original run; "" if the case was written by hand
+	Mutant     string   // the bug of package zoo that makes it fail; "": none
 	Rule       string   // the rule that fails, or Clean
 	Ignored    []string // rules whose failure does not end the run, to show the harm that follows
 	Number     uint64
@@ -29,7 +29,7 @@ type Case struct {
 	Changes    ordinals               // the kept changes that admins ask for
 	Story      []string               // how it fails
 
-	app *Application // that its members run; nil: none
+	app *Application // the application that its members run; nil: none
 }
 
 // CaseOf returns the run of a seed as a case, with nothing left out.
@@ -61,7 +61,7 @@ func (c *Case) Verdict(r Result) error {
 	return nil
 }
 
-// clone copies everything that a change of the copy would otherwise change in the original.
+// clone makes a deep copy: a change of the copy does not change the original.
 func (c *Case) clone() Case {
 	n := *c
 	n.Profile.Faults = slices.Clone(c.Profile.Faults)

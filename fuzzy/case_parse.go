@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// CheckRules returns an error for a name that is neither an invariant, nor a name for failures of a core's assertions or
-// of the simulation itself, nor the one other word that is allowed.
+// CheckRules returns an error for a name that is neither an invariant, nor a class of other failures (a core's
+// assertions, the simulation itself), nor other, the one additional word allowed.
 func CheckRules(other string, names ...string) error {
 	var known []string
 	for _, r := range Rules() {
@@ -40,7 +40,7 @@ func LoadCase(path string) (Case, error) {
 	return ParseCase(path, file)
 }
 
-// ParseCase reads a case. Its errors name the file, the line and what may be there instead.
+// ParseCase reads a case. Its errors name the file and the line, and say what the line may contain.
 func ParseCase(name string, r io.Reader) (Case, error) {
 	p := caseParser{c: Case{Profile: plain(), Injections: map[FaultKind]ordinals{}, Changes: ordinals{all: true}}, seen: map[string]bool{}}
 	lines := bufio.NewScanner(io.LimitReader(r, caseBytesMax))
@@ -63,7 +63,7 @@ type caseParser struct {
 	c     Case
 	line  int
 	seen  map[string]bool
-	story bool // the lines of the story are being read
+	story bool // the following lines are the story
 	ended bool
 }
 
@@ -75,7 +75,7 @@ func (p *caseParser) take(text string) error {
 	case p.line == 1:
 		return checkFormat(text)
 	case p.ended:
-		return fmt.Errorf("%q stands behind the end", text)
+		return fmt.Errorf("%q comes after the end", text)
 	case text == "end":
 		p.ended = true
 		return nil
@@ -93,7 +93,7 @@ func (p *caseParser) take(text string) error {
 	case word == "fault":
 		return p.fault(rest)
 	case p.seen[word]:
-		return fmt.Errorf("%s is there twice", word)
+		return fmt.Errorf("%s appears twice", word)
 	}
 	p.seen[word] = true
 	return p.value(word, rest)
@@ -110,7 +110,7 @@ func checkFormat(text string) error {
 	return nil
 }
 
-// value reads a line that consists of a name and a value.
+// value reads a line with a name and a value.
 func (p *caseParser) value(name, text string) (err error) {
 	if text == "" && name != "story" {
 		return fmt.Errorf("%s has no value", name)
@@ -148,7 +148,7 @@ func (p *caseParser) value(name, text string) (err error) {
 	return nil
 }
 
-// caseWords are the words that a line may begin with.
+// caseWords returns the words with which a line may begin.
 func caseWords() []string {
 	words := []string{"from", "mutant", "expect", "ignore", "number", "requests", "changes", "fault", "story", "end"}
 	for _, s := range settings {
@@ -171,7 +171,7 @@ func (p *caseParser) fault(text string) error {
 	}
 	r := FaultRate{Fault: FaultKind(kind)}
 	if _, twice := p.c.Injections[r.Fault]; twice {
-		return fmt.Errorf("fault %s is there twice", name)
+		return fmt.Errorf("fault %s appears twice", name)
 	}
 	for _, row := range []struct {
 		what, text string

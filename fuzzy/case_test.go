@@ -16,8 +16,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Every failure that was found once is a case: what was a bug of the library does not come back, and what
-// is a bug of the zoo fails because of that bug alone. (That it does fail is tested in package zoo.)
+// Every failure that was once found is a case. Fixed bugs of the library must not return, and bugs of the zoo must be
+// what makes their cases fail. (Package zoo tests that they do fail.)
 func TestCases_AreCleanOnThisCore(t *testing.T) {
 	files, err := filepath.Glob("testdata/cases/*.txt")
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestCases_AreCleanOnThisCore(t *testing.T) {
 		require.NoError(t, err)
 		r := RunCase(&c, nil)
 		require.Nil(t, r.Failure, "replay it: go run ./cmd/raftlab replay %s", filepath.Join("fuzzy", file))
-		assert.True(t, c.Mutant != "" || c.Rule == Clean, "%s: what fails without a mutant is to be fixed", file)
+		assert.True(t, c.Mutant != "" || c.Rule == Clean, "%s: it fails without a mutant, so fix the bug", file)
 		assert.LessOrEqual(t, len(c.Story), storyMax, file)
 		var again bytes.Buffer
 		require.NoError(t, c.Write(&again))
@@ -37,7 +37,7 @@ func TestCases_AreCleanOnThisCore(t *testing.T) {
 	}
 }
 
-// A case says all that a seed draws.
+// A case contains everything that its seed draws.
 func TestCase_IsTheRunOfItsSeed(t *testing.T) {
 	for _, name := range []string{"swarm", "history", "calm", "beyond"} {
 		c, err := CaseOf(Seed{name, 5})
@@ -68,12 +68,13 @@ story
 end
 `
 
-// Whatever a profile says has a name, so that a case is told whole; only its faults have lines of their own.
+// Every field of a profile has a setting, so that a case describes its run completely. Faults have lines of their own
+// instead.
 func TestSettings_NameAllThatAProfileSays(t *testing.T) {
 	var p Profile
 	named := map[any]bool{&p.Faults: true}
 	for _, s := range settings {
-		assert.False(t, named[s.at(&p)], "%s is there twice", s.name)
+		assert.False(t, named[s.at(&p)], "%s appears twice", s.name)
 		named[s.at(&p)] = true
 	}
 	var walk func(at reflect.Value, path string)
@@ -103,7 +104,7 @@ func TestCase_SaysWhatIsWrongWithIt(t *testing.T) {
 		{"voters 3", "voters ten", `x.txt:5: voters "ten": it takes a whole number from 1 to 9`},
 		{"voters 3", "voters 99", "from 1 to 9"},
 		{"voters 3", "voters", "voters has no value"},
-		{"voters 3", "voters 3\nvoters 3", "voters is there twice"},
+		{"voters 3", "voters 3\nvoters 3", "voters appears twice"},
 		{"voters 3", "colour red", `unknown setting "colour"; there are from, mutant`},
 		{"voters 3", "", `the line "voters …" is missing`},
 		{"voters 3", "voters 3\nprofile nonsense", "there are case, swarm"},
@@ -113,12 +114,12 @@ func TestCase_SaysWhatIsWrongWithIt(t *testing.T) {
 		{"uniform 0s 1ms 0s", "uniform 0s", "it takes uniform, exponential, pareto, bimodal and three times"},
 		{"power cut", "earthquake", `unknown fault "earthquake"; there are crash, power cut`},
 		{"every 1s", "every day", `every "day": it takes a time up to an hour`},
-		{"injections 1 3-4", "injections 4 1", "numbers from 1 to 100000 that rise"},
+		{"injections 1 3-4", "injections 4 1", "rising numbers from 1 to 100000"},
 		{" injections 1 3-4", "", "it takes a class and times"},
 		{"requests all", "requests 1-999999", "numbers from 1 to 100000"},
-		{"requests all", "requests all\nfault power cut every 1s for 1s injections all", "fault power cut is there twice"},
+		{"requests all", "requests all\nfault power cut every 1s for 1s injections all", "fault power cut appears twice"},
 		{"end\n", "", "cut short"},
-		{"end\n", "end\nmore", `"more" stands behind the end`},
+		{"end\n", "end\nmore", `"more" comes after the end`},
 		{"story", "", `unknown setting "once"`},
 	} {
 		text := strings.Replace(sampleCase, row.old, row.new, 1)
@@ -130,7 +131,7 @@ func TestCase_SaysWhatIsWrongWithIt(t *testing.T) {
 	assert.ErrorContains(t, err, "nonexistent.txt")
 }
 
-// What an injection that is left out would have drawn, those of other classes do not miss.
+// Leaving out an injection changes nothing that other classes draw.
 func TestEdits_SkippingOneClassMovesNoOther(t *testing.T) {
 	c, err := CaseOf(Seed{"clock", 2})
 	require.NoError(t, err)
@@ -170,7 +171,7 @@ func without(list []string, drop func(string) bool) (kept []string) {
 	return kept
 }
 
-// disturbed fails L4: it says of itself that it is calm, which it is not, and many leaders are elected.
+// disturbed fails L4: its profile claims to be calm, but is not, so many leaders are elected.
 func disturbed(t *testing.T) Case {
 	c, err := CaseOf(Seed{"crash", 9})
 	require.NoError(t, err)
@@ -181,7 +182,7 @@ func disturbed(t *testing.T) Case {
 	return c
 }
 
-// Nothing is left of what the failure does not need, and the way there is always the same.
+// Shrinking removes what the failure does not need, and takes the same steps each time.
 func TestShrink_LeavesWhatTheFailureNeeds(t *testing.T) {
 	var runs int
 	small, err := Shrink(t.Context(), disturbed(t), ShrinkOptions{Rolls: 8, Progress: func(*Shrunk) { runs++ }})
@@ -208,7 +209,7 @@ func TestShrink_LeavesWhatTheFailureNeeds(t *testing.T) {
 	assert.ErrorContains(t, small.Case.Verdict(RunCase(&small.Case, nil)), "elections in a healthy cluster")
 }
 
-// A search that a bound ends has a case that fails, if not the smallest.
+// A search that a bound ends returns a case that fails, though perhaps not the smallest.
 func TestShrink_KeepsItsBounds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -237,7 +238,7 @@ func TestShrink_WhatDoesNotFailIsNotShrunk(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNothingToShrink)
 }
 
-// The story of a long run is its end, and what its failure names.
+// The story of a long run holds its end, and the events that its failure names.
 func TestStory_HasRoomForWhatDecides(t *testing.T) {
 	c := disturbed(t)
 	story := c.Tell()

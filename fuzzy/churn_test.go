@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Parts of each run suffice here; raftlab runs twelve hours.
-func TestChurn_TheNextLeaderFinishesWhatOneHasLeft(t *testing.T) {
+// A part of each run suffices here; raftlab runs twelve hours.
+func TestChurn_TheNextLeaderFinishesAChangeLeftUnfinished(t *testing.T) {
 	var sum Handed
 	for number := range uint64(fewer(8)/thrift + 1) {
 		s := Seed{"churn", number}
@@ -23,7 +23,7 @@ func TestChurn_TheNextLeaderFinishesWhatOneHasLeft(t *testing.T) {
 		require.Nil(t, r.Failure, "replay it: go run ./cmd/raftlab replay %s", s)
 		sum.Add(&r.Handed)
 	}
-	assert.Equal(t, sum.Left, sum.Finished+sum.GivenUp+sum.PassedOn+sum.Dropped+sum.Open, "each has one end")
+	assert.Equal(t, sum.Left, sum.Finished+sum.GivenUp+sum.PassedOn+sum.Dropped+sum.Open, "each change ends in one way")
 	assert.Positive(t, sum.Finished)
 	assert.Positive(t, sum.Joint)
 	assert.Positive(t, sum.Undisturbed)
@@ -36,15 +36,16 @@ func awaiting(lead, joiner *node) raft.Configuration {
 	return c
 }
 
-// tenured is a cluster whose leader has been in a configuration since the beginning, and has reached everybody since.
+// tenured returns a cluster whose leader has been in a configuration since the run began, and has reached all members
+// throughout.
 func tenured(t *testing.T, config func(lead, follower *node) raft.Configuration) (c *cluster, lead, follower *node) {
 	c, lead, follower = withSpare(t)
 	c.profile.Members.Bound = sim.In(time.Second)
-	c.check.handsDown(lead)
+	c.check.recordTenure(lead)
 	require.Nil(t, c.failure)
 	lead.rule(config(lead, follower))
-	c.check.handsDown(lead)
-	require.Nil(t, c.failure, "it has only begun")
+	c.check.recordTenure(lead)
+	require.Nil(t, c.failure, "the tenure has only begun")
 	c.check.tenure.since = 0
 	for i := range c.nodes {
 		c.check.tenure.reached[i] = reach{now: true}
@@ -62,17 +63,17 @@ func TestInvariants_ALeaderThatLeavesItsChangeUnfinished(t *testing.T) {
 	}{
 		{"a joint configuration", joint, reach{now: true}},
 		{"a joint configuration, without one of three", joint, reach{}},
-		{"all that are waited for are reached", awaiting, reach{now: true}},
-		{"one that is waited for is not", awaiting, reach{}},
+		{"all awaited members are reached", awaiting, reach{now: true}},
+		{"an awaited member is not reached", awaiting, reach{}},
 	} {
 		c, _, follower := tenured(t, row.config)
 		c.check.tenure.reached[follower.index] = row.reach
-		c.check.leavesNothing(c.profile.Members.Bound)
+		c.check.checkLeavesNothing(c.profile.Members.Bound)
 		expectBreach(t, c, "L20")
 	}
 }
 
-// A fault that reaches the quorum, or a member that comes and goes, gives the leader time.
+// A fault that reaches the quorum extends the leader's time, as does a member that comes and goes.
 func TestInvariants_ALeaderThatHasTimeForItsChange(t *testing.T) {
 	for _, config := range []func(lead, follower *node) raft.Configuration{joint, awaiting} {
 		c, lead, follower := tenured(t, config)
@@ -81,7 +82,7 @@ func TestInvariants_ALeaderThatHasTimeForItsChange(t *testing.T) {
 			c.check.tenure.reached[(follower.index+1)%3].since = c.now()
 			c.check.tenure.reached[lead.index].since = c.now()
 		}
-		c.check.leavesNothing(c.profile.Members.Bound)
+		c.check.checkLeavesNothing(c.profile.Members.Bound)
 		assert.Nil(t, c.failure)
 	}
 }

@@ -12,34 +12,34 @@ import (
 type cluster struct {
 	seed     Seed
 	profile  Profile
-	edits    *edits // what is left out of the run; nil: nothing
+	edits    *edits // what the run leaves out; nil: nothing
 	queue    sim.Queue[event]
 	net      *sim.Network[envelope]
-	wire     *sim.Stream // which messages go through the codec, and which bits flip
+	wire     *sim.Stream // draws which messages go through the codec, and which bits flip
 	nodes    []*node
-	ready    []*node // to be stepped before the next event
+	ready    []*node // nodes to step before the next event
 	nemeses  []*nemesis
 	poison   poison
-	ambushes []*ambush // injections that wait for a moment of a change
+	ambushes []*ambush // injections that wait for some moment of a change
 	work     *workload
 	admins   *admins
 	check    *checker
-	host     *host // non-nil while the members run an application
+	host     *host // non-nil if the members run an application
 	phase    phase
 	live     *liveness // non-nil in the second phase
 	scene    *director // non-nil in a directed scenario
 	trace    func(*Record)
-	stepped  *Record // the record of the running step, while traced
-	current  *node   // whose core runs: for a panic
+	stepped  *Record // the record of the running step, if traced
+	current  *node   // the node whose core is running, for the report of a panic
 	failure  *Failure
 	stats    Stats
 	hash     traceHash
 	initial  raft.Configuration
-	starts   int32       // of all disks so far
-	moves    int         // of machines to addresses at which nobody was before
-	left     []string    // addresses at which nobody is any longer
+	starts   int32       // starts of all disks so far
+	moves    int         // moves of machines to new addresses
+	left     []string    // abandoned addresses
 	others   int         // index at which a mistaken list of initial members begins
-	lines    uint64      // of the trace
+	lines    uint64      // records of the trace
 	forged   bool        // a scenario has forged a message
 	lost     bool        // a lying disk has lost acknowledged writes
 	cut      [][2]string // the cut links in the latest trace record about them
@@ -53,11 +53,11 @@ const (
 	ended
 )
 
-// envelope is a message in transit. The id matches its arrival to its departure in traces.
+// envelope is a message in transit. Its id links its departure and its arrival in traces.
 type envelope struct {
 	message raft.Message
 	id      uint64
-	start   int32 // of the sender's disk
+	start   int32 // start count of the sender's disk
 }
 
 // eventKind is the kind of an event.
@@ -66,40 +66,40 @@ type eventKind uint8
 const (
 	evArrive    eventKind = iota // a message; a: the packet
 	evWake                       // a core's timer
-	evStep                       // a loop gets to run
+	evStep                       // a loop runs
 	evWritten                    // a write has ended
-	evPersisted                  // a loop hears of it; a: the Seq
-	evFlush                      // a sender gets to run
-	evApply                      // an applier has ended its batch
-	evPeer                       // a loop hears of a connection; a: the peer, and how it is
+	evPersisted                  // a loop learns that a write is durable; a: the Seq
+	evFlush                      // a sender runs
+	evApply                      // an applier has completed its batch
+	evPeer                       // a loop learns about a connection; a: the peer, and its state
 	evStart                      // a process is started
-	evVault                      // something about snapshots; a: what
+	evVault                      // an event about snapshots; a: which one
 	evShake                      // a process dials; a: the peer
-	evKept                       // a disk has written its member's memory; a: which plan of that
+	evKept                       // a disk has written its member's memory; a: the number of the write
 	evImage                      // the next stage of an image that a nemesis (node) injects; a: the stage
-	evAway                       // a nemesis (node) looks whether a member may come back
-	evResume                     // a process runs on
+	evAway                       // a nemesis (node) checks whether a member may come back
+	evResume                     // a paused process continues
 	evEnd                        // a process ends, since its member was removed
 	evFreeze                     // a process pauses; a: for how long
 	evClient                     // a client (node) begins a request
 	evAdmin                      // an admin (node) begins a change
 	evRepair                     // an operator empties disks
-	evGiveUp                     // a client loses patience; a: the request
+	evGiveUp                     // a client gives up on a request; a: the request
 	evFault                      // a nemesis (node) injects a fault
 	evMend                       // the fault of a nemesis (node) ends; a: which injection
 	evFlip                       // a flapping link changes; a: from and to
 	evPhase                      // the next phase begins
-	evWatch                      // the liveness checker looks
-	evCue                        // a director looks
+	evWatch                      // the liveness checker checks
+	evCue                        // a director checks
 	evExit                       // a process that was told to stop ends; a: for how long
-	evWork                       // a writer that was late begins
-	evUnstick                    // a connection that was stuck accepts messages again
+	evWork                       // a late writer begins
+	evUnstick                    // a stuck connection accepts messages again
 	evDoze                       // a process pauses again
-	evAsk                        // a client reads from a member; a: how often it will
-	evUnhang                     // an applier that has hung goes on
-	evStall                      // the disk of a leader that has found another's disk stale stalls; a: for how long
-	evRedial                     // a process dials those who have not accepted it
-	evTend                       // a process looks after the segments of its log
+	evAsk                        // a client reads from a member; a: how many more times
+	evUnhang                     // a hung applier continues
+	evStall                      // the disk of a leader stalls after it has found another member stale; a: for how long
+	evRedial                     // a process dials the peers that have not accepted it
+	evTend                       // a process maintains the segments of its log
 )
 
 type event struct {
@@ -109,7 +109,7 @@ type event struct {
 	a    int64
 }
 
-// lanes is how many a transport has.
+// lanes is the number of lanes of a transport.
 const lanes = int(raft.LaneSnapshot) + 1
 
 func newCluster(seed Seed, p Profile) *cluster {
@@ -146,7 +146,7 @@ func newCluster(seed Seed, p Profile) *cluster {
 
 func nodeID(i int) raft.NodeID { return raft.NodeID(rune('a' + i)) }
 
-// run handles events until the end of the run or the first failure.
+// run handles events until the run ends or fails.
 func (c *cluster) run() {
 	if c.scene != nil {
 		c.scene.perform()
@@ -196,7 +196,7 @@ func (c *cluster) turn() {
 	c.stepReady()
 }
 
-// stepReady runs every loop that has work to do at once.
+// stepReady runs every loop that has work now.
 func (c *cluster) stepReady() {
 	for i := 0; i < len(c.ready) && c.failure == nil; i++ {
 		c.ready[i].step()
@@ -258,7 +258,7 @@ func (c *cluster) fail(class Class, rule, format string, args ...any) {
 	}
 	if c.edits.ignores(rule) {
 		if class == Liveness {
-			c.phase = ended // the event that is awaited will never happen
+			c.phase = ended // the awaited event will never happen
 		}
 		return
 	}
@@ -266,7 +266,7 @@ func (c *cluster) fail(class Class, rule, format string, args ...any) {
 	c.record(Record{Kind: "failure", Text: c.failure.Error()})
 }
 
-// holds is a check of an invariant.
+// holds fails the run if an invariant does not hold.
 func (c *cluster) holds(holds bool, rule, format string, args ...any) {
 	if !holds {
 		c.fail(Safety, rule, format, args...)
@@ -279,7 +279,7 @@ func (c *cluster) arrive(p sim.Packet) {
 	}
 }
 
-// deliver hands a message to its receiver, through the codec if need be.
+// deliver delivers a message to its receiver, through the codec if drawn.
 func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	n := c.nodes[d.To]
 	if n.core == nil {
@@ -312,7 +312,7 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	}
 }
 
-// receive takes a message into the inbox.
+// receive puts a message into the inbox.
 func (n *node) receive(e envelope) {
 	if n.c.trace != nil {
 		n.received = append(n.received, e.id)
@@ -320,8 +320,8 @@ func (n *node) receive(e envelope) {
 	n.post(raft.Received{Message: e.message})
 }
 
-// strayed turns a message into one from another cluster, or into one of a newer term from a sender that no configuration
-// names: a reply, or a vote request with an empty log.
+// strayed changes a message so that it comes from another cluster, or from a sender in a newer term that no
+// configuration names. In the second case it is a reply, or a vote request with an empty log.
 func (c *cluster) strayed(m raft.Message) raft.Message {
 	stranger := m
 	stranger.From.Incarnation = ^m.From.Incarnation
@@ -340,7 +340,7 @@ func (c *cluster) strayed(m raft.Message) raft.Message {
 	return m
 }
 
-// foreign is the id of another cluster, whose members have the same names and addresses.
+// foreign is the id of another cluster whose members have the same names and addresses.
 func foreign(id raft.ClusterID) raft.ClusterID {
 	if id != (raft.ClusterID{}) {
 		id[0]++

@@ -8,18 +8,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// loggedConfig is a configuration as a log holds it, decoded by the checker. Each slot names the one that is in force
-// from its entry on, so a log that is cut, replaced or copied always has the right ones. Logs that are equal up to its
-// entry share it.
+// loggedConfig is a configuration in a log, decoded by the checker. Each slot names the one in force from its entry on,
+// so a log that is truncated, replaced or copied always has the right ones. Logs that are equal up to its entry share
+// it.
 type loggedConfig struct {
 	raft.Configuration
 	index  raft.Index
 	term   raft.Term     // of its entry
-	before *loggedConfig // nil: it is that of entry 1
+	before *loggedConfig // the configuration before it; nil: it is that of entry 1
 }
 
-// logged returns the configuration in force behind an entry of a log. hash is that of the log up to the entry, and
-// before what is in force there without it.
+// logged returns the configuration in force after an entry of a log. hash is the hash of the log up to the entry, and
+// before the configuration in force before the entry.
 func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConfig) *loggedConfig {
 	if e.Kind != raft.EntryBootstrap && e.Kind != raft.EntryConfiguration {
 		return before
@@ -42,7 +42,7 @@ func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConf
 	}
 	k.configs[hash] = l
 	if before != nil {
-		k.follows(n, l)
+		k.checkFollows(n, l)
 	}
 	return l
 }
@@ -55,8 +55,8 @@ func configured(log []slot) *loggedConfig {
 	return log[len(log)-1].config
 }
 
-// mayName reports whether the member's configuration names a peer, or one does to which it may be rolled back, if its log is
-// known to be committed up to an entry.
+// mayName reports whether the member's configuration names a peer, or one to which it may be rolled back names it. The
+// member's log is known to be committed up to the commit index.
 func (n *node) mayName(p raft.Peer, commit raft.Index) bool {
 	for l := configured(n.log); l != nil; l = l.before {
 		if includes(&l.Configuration, p) || l.index <= commit {
@@ -75,8 +75,8 @@ func (n *node) config() *raft.Configuration {
 	return &n.given
 }
 
-// agreed counts the voters for which something holds, in the configuration in force. If the running step has changed
-// it, what was done in the step may have been done under the one before.
+// agreed counts the voters for which something holds, in the configuration in force. If the running step has changed the
+// configuration, a majority of the one before suffices: the step may have acted under it.
 func (n *node) agreed(holds func(p raft.Peer) bool) tally {
 	now := quorum(n.config(), holds)
 	if was := n.configBefore; was != nil && was != configured(n.log) && !now.reached() {
@@ -88,7 +88,7 @@ func (n *node) agreed(holds func(p raft.Peer) bool) tally {
 }
 
 // standing returns every configuration that may still decide: the newest committed one, and each later one in a log that
-// may be elected with. It returns none before the cluster is bootstrapped.
+// may win an election. It returns none before the cluster is bootstrapped.
 func (c *cluster) standing() []*loggedConfig {
 	newest := c.newestCommitted()
 	if newest == nil {
@@ -111,8 +111,8 @@ func (c *cluster) standing() []*loggedConfig {
 	return list
 }
 
-// newestCommitted returns the newest configuration that is known to be committed. Before any entry is, that is the one
-// of a member with a term, which proves that all members hold it.
+// newestCommitted returns the newest configuration that is known to be committed. Before any entry is committed, it
+// returns that of a member with a term, since a term proves that all members hold it.
 func (c *cluster) newestCommitted() *loggedConfig {
 	if l := len(c.check.canonical); l > 0 {
 		return c.check.canonical[l-1].slot.config
@@ -125,7 +125,7 @@ func (c *cluster) newestCommitted() *loggedConfig {
 	return nil
 }
 
-// spares reports whether both halves of all configurations that may still decide have a majority without one node.
+// spares reports whether all configurations that may still decide have a majority without one node, in both halves.
 func (c *cluster) spares(n *node) bool {
 	for _, l := range c.standing() {
 		kept := quorum(&l.Configuration, func(p raft.Peer) bool {
@@ -139,7 +139,7 @@ func (c *cluster) spares(n *node) bool {
 	return true
 }
 
-// String names the members and what they are, those of the outgoing half behind a slash.
+// String lists the members and their roles, with those of the outgoing half after a slash.
 func (l *loggedConfig) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the configuration of entry %d:", l.index)

@@ -8,23 +8,23 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// Whom a member keeps a connection to, in runs with handshakes whose members change. What package node uses decides whom it
-// dials, and at which addresses (pipeline.Contacts); places.go says who answers there. Members send only on connections that
-// they have dialed themselves.
+// The connections that a member keeps, in runs with handshakes whose members change. The code of package node decides
+// which peers a member dials, and at which addresses (pipeline.Contacts); places.go decides who answers there. Members
+// send only on connections that they have dialed themselves.
 
-// book is what a running member knows of whom to dial.
+// book is what a running member knows about the peers to dial.
 type book struct {
 	*pipeline.Contacts
 	dialed []raft.Contact
-	wake   raft.Time // when dialed may change by itself; 0: never
+	wake   raft.Time // when dialed may change without an event; 0: never
 	stale  bool      // dialed may have changed
 }
 
 // finds reports whether members have to find each other by their addresses.
 func (c *cluster) finds() bool { return c.profile.Members.on() && c.profile.Node.Handshakes }
 
-// opensBook is called when a process starts, with what its disk held.
-func (n *node) opensBook(stored *raft.Stored) {
+// openBook is called when a process starts, with the contents of its disk.
+func (n *node) openBook(stored *raft.Stored) {
 	n.hands.book = nil
 	if !n.c.finds() {
 		return
@@ -34,11 +34,11 @@ func (n *node) opensBook(stored *raft.Stored) {
 	contacts.Memory(n.disk.memory)
 	n.hands.book = &book{Contacts: contacts}
 	n.forgetHands() // its connections are new
-	n.publishes()
+	n.publish()
 }
 
-// publishes is called when the configuration, or what is known of its commit, may have changed.
-func (n *node) publishes() {
+// publish is called when the configuration, or what is known about its commit, may have changed.
+func (n *node) publish() {
 	b, s := n.hands.book, &n.status
 	if b == nil {
 		return
@@ -51,7 +51,7 @@ func (n *node) publishes() {
 	b.stale = true
 }
 
-// contacts returns whom a running member dials.
+// contacts returns the peers that a running member dials.
 func (n *node) contacts() []raft.Contact {
 	b, now := n.hands.book, n.now().Mono
 	if b.stale || b.wake > 0 && now >= b.wake {
@@ -60,12 +60,12 @@ func (n *node) contacts() []raft.Contact {
 		for _, p := range b.Expel() {
 			n.disconnect(p)
 		}
-		n.c.check.contacts(n)
+		n.c.check.checkContacts(n)
 	}
 	return b.dialed
 }
 
-// disconnect closes the connections that a peer has dialed: it has to shake hands again.
+// disconnect closes the connections that a peer has dialed; the peer has to shake hands again.
 func (n *node) disconnect(p raft.Peer) {
 	if from := n.c.at(p); from != nil && from.peer() == p {
 		n.hands.admits[from.index] = nil
@@ -80,7 +80,7 @@ func (n *node) heardFrom(from *node) {
 	}
 }
 
-// dials reports whether a running member has dialed another node of its own accord.
+// dials reports whether a running member has dialed another node itself.
 func (n *node) dials(to *node) bool {
 	if n.core == nil || n.hands.book == nil {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// A part of each day suffices here; raftlab runs whole ones.
+// A part of each day suffices here; raftlab runs whole days.
 func TestDay_TheLeaderNeverChanges(t *testing.T) {
 	var sum Stats
 	for number := range uint64(12) {
@@ -33,7 +33,7 @@ func TestDay_TheLeaderNeverChanges(t *testing.T) {
 	assert.Positive(t, sum.ByFault[Pause])
 }
 
-// A learner that joins and becomes a voter, and a member that is replaced or removed, cost no election.
+// Members change without an election: a learner joins and becomes a voter, and a member is replaced or removed.
 func TestDay_MembersChangeUnderOneLeader(t *testing.T) {
 	s := Seed{"day", 4}
 	p, err := Draw(s)
@@ -53,7 +53,7 @@ func TestDay_MembersChangeUnderOneLeader(t *testing.T) {
 	assert.Greater(t, r.Changed, 4)
 }
 
-// Pauses longer than an election timeout are not healthy.
+// A cluster whose pauses exceed an election timeout is not healthy.
 func TestDay_NoticesAChangeOfLeader(t *testing.T) {
 	s := Seed{"day", 1}
 	p, err := Draw(s)

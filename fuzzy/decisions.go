@@ -4,10 +4,10 @@ import "github.com/coxswain/raft"
 
 // Decision is a kind of decision that cores trace. The counts of all kinds show which code a campaign has reached.
 type Decision struct {
-	Name  string
-	kind  raft.TraceEventKind
-	deny  raft.DenyReason
-	judge bool // whether deny is compared
+	Name     string
+	kind     raft.TraceEventKind
+	deny     raft.DenyReason
+	byReason bool // whether deny must match, too
 }
 
 var decisions = [...]Decision{
@@ -43,38 +43,38 @@ var decisions = [...]Decision{
 	{Name: "transfer leadership", kind: raft.TraceTransfer},
 	{Name: "take a member for stale", kind: raft.TraceStaleMember},
 	{Name: "mark the store", kind: raft.TraceMarked},
-	{Name: "vote no more, as a stranger has shown a loss", kind: raft.TraceSuspected},
+	{Name: "stop voting, as a stranger has shown a loss", kind: raft.TraceSuspected},
 	{Name: "vote again after that", kind: raft.TraceTrusted},
-	{Name: "notice that the disk stands still", kind: raft.TraceDiskStalled},
+	{Name: "notice that the disk has stalled", kind: raft.TraceDiskStalled},
 	{Name: "notice that the FSM hangs", kind: raft.TraceFSMHangs},
 	{Name: "notice a broken connection", kind: raft.TracePeerLost},
-	{Name: "probe the members again", kind: raft.TraceBootstrapProbe}, // the first probe happens at the start, which is not a step, and is not counted
+	{Name: "probe the members again", kind: raft.TraceBootstrapProbe}, // the first probe happens at the start, which is not a step, so it is not counted
 	{Name: "answer the probe", kind: raft.TraceBootstrapProbeReply},
 	{Name: "take entry 1", kind: raft.TraceBootstrapped},
 	{Name: "refuse a message", kind: raft.TraceRefused},
 	{Name: "meet an entry of a later release", kind: raft.TraceLaterVersion},
 	{Name: "take a snapshot", kind: raft.TraceTake},
 	{Name: "fail to take a snapshot", kind: raft.TraceTakeFailed},
-	{Name: "have taken a snapshot", kind: raft.TraceTaken},
+	{Name: "complete a snapshot", kind: raft.TraceTaken},
 	{Name: "compact the log", kind: raft.TraceCompacted},
 	{Name: "offer a snapshot", kind: raft.TraceOffer},
 	{Name: "ask for an offered snapshot", kind: raft.TraceOfferAccepted},
 	{Name: "install a snapshot", kind: raft.TraceInstalled},
-	{Name: "leave a snapshot that is not needed", kind: raft.TraceSnapshotStale},
+	{Name: "drop a snapshot that is not needed", kind: raft.TraceSnapshotStale},
 	{Name: "give up the stream of a snapshot", kind: raft.TraceStreamEnded},
-	{Name: "have restored a snapshot", kind: raft.TraceRestored},
+	{Name: "complete a restoration", kind: raft.TraceRestored},
 	{Name: "use an appended configuration", kind: raft.TraceConfigAppended},
 	{Name: "go back to an earlier configuration", kind: raft.TraceConfigRolledBack},
 	{Name: "commit a configuration", kind: raft.TraceConfigCommitted},
 	{Name: "give up a change of the members", kind: raft.TraceChangeGivenUp},
-	{Name: "hand over without a vote", kind: raft.TraceVotelessTransfer},
+	{Name: "transfer leadership without a vote", kind: raft.TraceVotelessTransfer},
 	{Name: "have been removed", kind: raft.TraceRemoved},
 }
 
 // Decisions lists the kinds of decisions, in the order of Stats.Decisions.
 func Decisions() []Decision { return decisions[:] }
 
-// decisionOf returns a trace event's position in the list, by kind and, if it matters, by reason.
+// decisionOf returns a trace event's position in the list, by kind and, where it matters, by reason.
 var decisionOf = func() (table [256][256]int16) {
 	for i := range table {
 		for j := range table[i] {
@@ -83,7 +83,7 @@ var decisionOf = func() (table [256][256]int16) {
 	}
 	for place, d := range decisions {
 		for reason := range table[d.kind] {
-			if !d.judge || raft.DenyReason(reason) == d.deny {
+			if !d.byReason || raft.DenyReason(reason) == d.deny {
 				table[d.kind][reason] = int16(place)
 			}
 		}

@@ -30,14 +30,13 @@ func TestDecisions_NameEveryKindOfNote(t *testing.T) {
 		}
 	}
 	for place, d := range decisions {
-		assert.False(t, names[d.Name], "%q is there twice", d.Name)
+		assert.False(t, names[d.Name], "%q appears twice", d.Name)
 		names[d.Name] = true
 		assert.True(t, reached[int16(place)], "another decision hides %q", d.Name)
 	}
 }
 
-// Two dozen seeds reach every decision but the rarest, so a mark that stays at 0 in a campaign means
-// something.
+// Two dozen seeds reach every decision but the rarest. So a count that stays 0 in a campaign is significant.
 func TestDecisions_AreCounted(t *testing.T) {
 	var sum [len(decisions)]int
 	for number := range uint64(24) {

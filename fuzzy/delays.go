@@ -7,14 +7,14 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// delays is what the host of a core takes its time with: the writer's goroutine, the connections for entries, and the
-// process as a whole. It draws from a stream of its own.
+// delays are what slows the host of a core down: the writer's goroutine, the connections for entries, and the process as
+// a whole. They draw from a stream of their own.
 type delays struct {
 	random *sim.Stream
-	idle   bool           // the writer has not begun with the queue yet
-	stuck  *node          // the peer whose connection for entries accepts nothing at present; nil: there is none
-	held   []raft.Message // what waits for that connection
-	dozes  int            // how often the process will pause again
+	idle   bool           // the writer has not taken what is queued yet
+	stuck  *node          // the peer whose connection for entries accepts nothing; nil: none
+	held   []raft.Message // the messages that wait for that connection
+	dozes  int            // how many more times the process will pause
 }
 
 // drawCarries gives every other member a small limit of appends, below the size of the largest commands.
@@ -26,8 +26,8 @@ func drawCarries(seed Seed, p *Profile) {
 	}
 }
 
-// drawRare draws what profiles have gained since their other draws were fixed. Its stream is its own, so that one more
-// draw here leaves all others as they are.
+// drawRare draws settings that were added to the profiles later. It uses a stream of its own, so that a new draw here
+// leaves all others unchanged.
 func drawRare(seed Seed, p *Profile) {
 	s, n, timeout := sim.NewStream(seed.Number, sim.Profile<<8), &p.Node, p.ElectionTimeout
 	lateWrite, stuck := s.LogUniform(50_000, 500_000)*s.IntN(2), s.LogUniform(500, 20_000)*s.IntN(2)
@@ -46,7 +46,7 @@ func drawRare(seed Seed, p *Profile) {
 		}
 	case "network":
 		n.Stuck = stuck
-		if rare < 4 { // a member hears its leader, and is not heard, for longer than a read may be retried
+		if rare < 4 { // a member hears its leader but is not heard, for longer than a read may be retried
 			p.Faults = []FaultRate{{Partition, long, long}}
 			p.Length = max(p.Length, 3*long)
 		}
@@ -62,7 +62,7 @@ func drawRare(seed Seed, p *Profile) {
 		if rare < 8 {
 			n.StepDelay = batches
 		}
-		if rare >= 6 { // what a member writes when it hears a leader waits with the mark that it writes then
+		if rare >= 6 { // what a member writes when it hears a leader waits for the mark that it writes then
 			n.LateWrite, n.LateWait = sim.Million, lateWait
 		}
 		if rare%4 == 0 {
@@ -71,8 +71,8 @@ func drawRare(seed Seed, p *Profile) {
 	}
 }
 
-// beginWrite has the writer take what is queued: at once or, since a goroutine may run late, together with what the loop
-// queues meanwhile.
+// beginWrite makes the writer take what is queued. It takes it at once or, since a goroutine may run late, together with
+// what the loop queues meanwhile.
 func (n *node) beginWrite() {
 	late := n.c.profile.Node.LateWrite
 	switch {
@@ -85,7 +85,7 @@ func (n *node) beginWrite() {
 	}
 }
 
-// holdsBack reports whether a message waits for a connection that is stuck.
+// holdsBack reports whether a message waits for a stuck connection.
 func (n *node) holdsBack(m raft.Message) bool {
 	chance, d := n.c.profile.Node.Stuck, &n.delays
 	if chance == 0 && d.stuck == nil || m.Lane() == raft.LaneUrgent || n.disk.healed {
@@ -112,7 +112,7 @@ func (n *node) stick(to *node) {
 	n.later(n.delays.random.Exponential(4*n.c.profile.ElectionTimeout), event{kind: evUnstick})
 }
 
-// unstick delivers what waited for the connection that was stuck.
+// unstick delivers what waited for the stuck connection.
 func (n *node) unstick() {
 	held := n.delays.held
 	n.delays.stuck, n.delays.held = nil, nil
@@ -121,7 +121,7 @@ func (n *node) unstick() {
 	}
 }
 
-// doze has a process that has just resumed pause again soon, as on a machine that swaps.
+// doze makes a process that has just resumed pause again soon, as on a machine that swaps.
 func (n *node) doze() {
 	d, timeout := &n.delays, n.c.profile.ElectionTimeout
 	if d.dozes == 0 || n.core == nil || n.disk.healed {
@@ -131,7 +131,7 @@ func (n *node) doze() {
 	n.later(d.random.Between(timeout/10, timeout), event{kind: evDoze})
 }
 
-// fallAsleep pauses a process that dozes.
+// fallAsleep pauses a dozing process.
 func (n *node) fallAsleep() {
 	timeout := n.c.profile.ElectionTimeout
 	if n.disk.healed {
@@ -141,7 +141,7 @@ func (n *node) fallAsleep() {
 	n.later(n.delays.random.Between(timeout, 3*timeout), event{kind: evResume})
 }
 
-// asks has a client read from the member, and again soon, left times in all.
+// asks makes a client read from the member, and then left more times.
 func (n *node) asks(left int64) {
 	if left == 0 {
 		return
@@ -150,7 +150,7 @@ func (n *node) asks(left int64) {
 	n.later(n.delays.random.Exponential(n.c.profile.ElectionTimeout/15), event{kind: evAsk, a: left - 1})
 }
 
-// stall stops the disk of a leader that has another member for stale: that member cannot take over.
+// stall stalls the disk of a leader that has found another member stale: that member cannot take over.
 func (n *node) stall(length sim.Time) {
 	if n.disk.healed || !slices.ContainsFunc(n.status.Peers, func(p raft.PeerProgress) bool { return p.State == "stale" }) {
 		return
@@ -159,8 +159,8 @@ func (n *node) stall(length sim.Time) {
 	n.disk.stallTill = max(n.disk.stallTill, n.c.now()+length)
 }
 
-// emptyBootstrapper empties the disk of the bootstrapper once as many other members as the profile says hold entry 1,
-// if nobody has a term yet.
+// emptyBootstrapper empties the bootstrapper's disk once the profile's number of other members hold entry 1, if nobody
+// has a term yet.
 func (c *cluster) emptyBootstrapper() {
 	holders := 0
 	for _, n := range c.nodes {

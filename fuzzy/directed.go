@@ -19,15 +19,15 @@ import (
 //	S2  What a scenario says must happen, happens.
 //	S3  What a scenario says must not happen, does not happen.
 
-// ScenarioPrefix and the name of a scenario form the name of a profile: Seed{"scenario:figure-8", 0}. The
-// number varies delays, timeouts and ids, but not the story.
+// ScenarioPrefix and the name of a scenario form the name of a profile: Seed{"scenario:figure-8", 0}. The number varies
+// delays, timeouts and ids, but not the story.
 const ScenarioPrefix = "scenario:"
 
 // scenario is one directed scenario.
 type scenario struct {
 	name     string
 	about    string // what it shows, in a sentence
-	source   string // where it is from; empty: our own
+	source   string // where it comes from; empty: our own
 	voters   int
 	learners int
 	shape    func(p *Profile) // changes the usual profile; may be nil
@@ -66,7 +66,7 @@ func findScenario(name string) (scenario, error) {
 	return scenario{}, fmt.Errorf("fuzzy: unknown scenario %q; there are\n  %s", name, strings.Join(Scenarios(), "\n  "))
 }
 
-// drawScenario returns the world of a scenario: without faults, with a little jitter.
+// drawScenario returns the world of a scenario, which has no faults and a little jitter.
 func drawScenario(seed Seed, name string) (Profile, error) {
 	s, err := findScenario(name)
 	if err != nil {
@@ -111,7 +111,7 @@ func newDirector(c *cluster) *director {
 	}
 	story, err := findScenario(name)
 	if err != nil {
-		return nil // its profile cannot have been drawn
+		return nil // its profile was never drawn
 	}
 	return &director{c: c, story: story, unheard: map[*node][]raft.Seq{}}
 }
@@ -129,7 +129,7 @@ func (d *director) perform() {
 	d.c.nextPhase()
 }
 
-// settle runs every loop that has work to do at once.
+// settle runs every loop that has work now.
 func (d *director) settle() {
 	d.c.stepReady()
 	d.c.ready = d.c.ready[:0]
@@ -146,7 +146,8 @@ func (d *director) timeouts(n float64) sim.Time {
 // wait lets a number of election timeouts pass.
 func (d *director) wait(timeouts float64) { d.reached(timeouts, func() bool { return false }) }
 
-// reached runs until a condition holds, for at most a number of election timeouts, and reports whether it does.
+// reached runs until a condition holds, for at most a number of election timeouts. It reports whether the condition
+// holds.
 func (d *director) reached(timeouts float64, is func() bool) bool {
 	d.settle()
 	over := d.c.now() + d.timeouts(timeouts)
@@ -193,7 +194,7 @@ func (d *director) expect(timeouts float64, what string, is func() bool) {
 	}
 }
 
-// always checks for a while, after every event, that a condition holds.
+// always checks after every event, for some time, that a condition holds.
 func (d *director) always(timeouts float64, what string, is func() bool) {
 	if d.reached(timeouts, func() bool { return !is() }) {
 		d.cut(Safety, "S3", "no longer true: %s\n%s", what, d.c.describe())

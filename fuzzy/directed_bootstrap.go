@@ -8,7 +8,7 @@ import (
 )
 
 // bootstrapScenarios show how a cluster is bootstrapped, and what an emptied disk may do. The first ones are
-// counterexamples that a model check found for rejected designs; its members 1 to 4 are a to d here. Steps that
+// counterexamples that a model check found for rejected designs. The model's members 1 to 4 are a to d here. Steps that
 // the present rules prevent are skipped.
 var bootstrapScenarios = []scenario{
 	{
@@ -46,7 +46,7 @@ var bootstrapScenarios = []scenario{
 	},
 	{
 		name: "bootstrap-6", voters: 2, play: bootstrap6,
-		about: "a bootstrapper that won and restarts goes on in its cluster, and who has a term takes no other " +
+		about: "a bootstrapper that won and restarts continues in its cluster, and a member with a term takes no other " +
 			"entry 1",
 		source: "model check, bootstrap 6",
 	},
@@ -92,7 +92,7 @@ var bootstrapScenarios = []scenario{
 	},
 }
 
-// unborn reports whether no member has a term, and so nobody has voted, and whether nobody campaigns.
+// unborn reports whether no member has a term (so nobody has voted), and nobody campaigns.
 func (d *director) unborn() bool {
 	return !slices.ContainsFunc(d.c.nodes, func(n *node) bool {
 		return n.disk.hard.Term > 0 || n.core != nil && (n.status.Term > 0 || n.status.Role != raft.Follower)
@@ -202,7 +202,7 @@ func bootstrap5First(d *director) {
 	first.stop()
 	d.start(b)
 	d.expect(25, "a leads", a.leads)
-	d.check("entry 1 was made anew, with a cluster id of its own", func() bool {
+	d.check("entry 1 was made again, with another cluster id", func() bool {
 		return !a.belongsTo(cluster) && b.belongsTo(a.status.Cluster)
 	})
 	first.release()

@@ -38,7 +38,7 @@ func answerOfAStranger(d *director) {
 			m.Term++
 		})
 	}
-	d.check("a leads on", reigns)
+	d.check("a still leads", reigns)
 }
 
 const (
@@ -46,8 +46,8 @@ const (
 	stampAheadMax = int64(time.Minute)
 )
 
-// stampsAreSane checks that the entries from an index on carry stamps that never fall and are at most a minute,
-// and a second for what passes meanwhile, ahead of a clock that is right.
+// stampsAreSane checks that the entries from an index on carry stamps that never fall. It also checks that they are
+// ahead of a correct clock by at most a minute, plus one second for the time that passes meanwhile.
 func (d *director) stampsAreSane(n, right *node, from int) {
 	latest := right.clock.Wall(d.c.now()) + stampAheadMax + int64(time.Second)
 	d.check("the stamps of "+n.name()+" never fall, and stay close to the clocks of the others", func() bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// connectionScenarios have partial and one-way connections, and lanes of different speed.
+// connectionScenarios have partial and one-way connections, and lanes of different speeds.
 var connectionScenarios = []scenario{
 	{
 		name: "bridge", voters: 5, play: bridge,
@@ -41,7 +41,7 @@ var connectionScenarios = []scenario{
 	},
 	{
 		name: "follower-that-does-not-hear", voters: 3, play: followerThatDoesNotHear,
-		about:  "a follower that can send but not hear asks for pre-votes in vain",
+		about:  "a follower that can send but not hear asks for pre-votes without effect",
 		source: "dissertation §9.6",
 	},
 	{
@@ -51,17 +51,17 @@ var connectionScenarios = []scenario{
 	},
 	{
 		name: "slow-appends", voters: 3, play: slowAppends,
-		about:  "heartbeats alone keep a follower that gets no entries, but commit nothing there",
+		about:  "heartbeats alone keep a follower following that gets no entries, but commit nothing there",
 		source: "paper §5.2",
 	},
 	{
 		name: "slow-heartbeats", voters: 3, play: slowHeartbeats,
-		about:  "appends alone keep a follower, and the leader",
+		about:  "appends alone keep a follower following, and its leader leading",
 		source: "paper §5.2",
 	},
 }
 
-// somebodyCommits expects the leader of the newest term to have committed an entry of it.
+// somebodyCommits expects that the leader of the newest term commits an entry of that term.
 func (d *director) somebodyCommits(timeouts float64) {
 	d.expect(timeouts, "the leader commits", func() bool {
 		i, committed := d.c.leader(), d.c.check.canonical

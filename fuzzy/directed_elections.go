@@ -5,7 +5,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// electionScenarios show which members may win an election, and which must be able to.
+// electionScenarios show which members may win an election, and which must be able to win.
 var electionScenarios = []scenario{
 	{
 		name: "longer-log-of-an-older-term", voters: 3, play: longerLogOfAnOlderTerm,
@@ -109,7 +109,7 @@ func votesOfAnEarlierTerm(d *director) {
 	d.expect(20, "somebody leads", func() bool { return b.leads() || c.leads() })
 }
 
-// punctual keeps timers from firing late, which a member with a fast clock would take for a suspension.
+// punctual keeps timers from firing late: a member with a fast clock would take a late timer for a suspension.
 func punctual(p *Profile) { p.Node.Punctual = true }
 
 func punctualWorld(p *Profile) {
@@ -166,7 +166,7 @@ func silenceFreesVoters(d *director) {
 	d.expect(20, "somebody leads", func() bool { return b.leads() || c.leads() })
 }
 
-// c has heard a just now when an old question of its is answered: b leads the next term.
+// c has just heard a when an answer to an old question of c's arrives: b leads the next term.
 func toldOfALeader(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()
@@ -238,7 +238,7 @@ func voteRequestFromBefore(d *director) {
 	rivals.stop()
 }
 
-// b has asked for votes in term 2 and sleeps; d asks in term 3; e hears of both at once.
+// b has asked for votes in term 2 and sleeps; d asks in term 3; e receives both requests at once.
 func twoTermsInOneStep(d *director) {
 	n := d.c.nodes
 	a, b, dd, e := n[0], n[1], n[3], n[4]

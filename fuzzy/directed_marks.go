@@ -7,12 +7,12 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// markScenarios put a disk back into an earlier state.
+// markScenarios return a disk to an earlier state.
 var markScenarios = []scenario{
 	{
 		name: "lost-acknowledgement", voters: 3, play: lostAcknowledgement,
 		about: "a member that lacks what it acknowledged in this term marks its store and ends; the leader " +
-			"counts it no more",
+			"no longer counts it",
 	},
 	{
 		name: "lost-acknowledgement-of-an-idle-leader", voters: 3, play: lostAcknowledgementWhileIdle,
@@ -32,22 +32,22 @@ var markScenarios = []scenario{
 	},
 	{
 		name: "loss-shown-by-a-stranger", voters: 3, shape: withSpares, play: lossShownByAStranger,
-		about: "a member votes no more once a leader that it does not know has shown what it has lost, and marks its " +
+		about: "a member stops voting once a leader that it does not know has shown what it has lost, and marks its " +
 			"store when it learns who that was",
 	},
 	{
 		name: "loss-shown-by-a-liar", voters: 3, shape: withSpares, play: lossShownByALiar,
-		about: "a member that a stranger has told of a loss which never was votes again once a later leader has appended to its log",
+		about: "a member to which a stranger has shown a loss that never happened votes again once a later leader has appended to its log",
 	},
 }
 
-// withSpares adds two nodes that are to join, and somebody who can change the members.
+// withSpares adds two nodes that are to join, and a client that can change the members.
 func withSpares(p *Profile) {
 	p.Members = Members{Spares: 2, Admins: 1, Think: sim.In(1e6 * time.Hour), Patience: 20 * p.ElectionTimeout}
 }
 
-// forgets ends a process whose disk loses the log that it synced since the image was taken. The disk keeps all the rest,
-// its starts and memory included, so that no handshake reveals the loss.
+// forgets ends a process whose disk loses what it has synced to the log since the image was taken. The disk keeps the
+// rest, including its starts and memory, so no handshake reveals the loss.
 func (d *director) forgets(n *node, since image) {
 	n.crash()
 	n.disk.restore(since, false)
@@ -55,7 +55,7 @@ func (d *director) forgets(n *node, since image) {
 	d.settle()
 }
 
-// losesWhatItAcknowledged has every member acknowledge three writes, and removes them from b's disk.
+// losesWhatItAcknowledged makes every member acknowledge three writes, and then removes them from b's disk.
 func (d *director) losesWhatItAcknowledged() (a, b, c *node) {
 	a, b, c = d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()
@@ -71,8 +71,8 @@ func (d *director) losesWhatItAcknowledged() (a, b, c *node) {
 	return a, b, c
 }
 
-// foundOut expects that b ends for good, and that its leader knows.
-func (d *director) foundOut(a, b *node) {
+// expectLossFound expects that b ends permanently, and that its leader notices the loss.
+func (d *director) expectLossFound(a, b *node) {
 	d.expect(5, "b marks its store and ends", func() bool {
 		return b.core == nil && b.disk.mark != nil && b.disk.mark.Kind == raft.MarkStaleImage
 	})
@@ -84,22 +84,22 @@ func lostAcknowledgement(d *director) {
 	reigns := d.reignsOn(a)
 	d.start(b)
 	t := d.write(a, 1)
-	d.foundOut(a, b)
+	d.expectLossFound(a, b)
 	d.expect(2, "a commits with c", func() bool { return d.state(t) == answeredWell })
 	d.start(b)
 	d.check("no start of b follows", func() bool { return b.core == nil })
-	d.always(4, "a reigns on", func() bool { return reigns() && a.progressOf(c).State == "replicate" })
+	d.always(4, "a still leads", func() bool { return reigns() && a.progressOf(c).State == "replicate" })
 }
 
 func lostAcknowledgementWhileIdle(d *director) {
 	a, b, _ := d.losesWhatItAcknowledged()
 	reigns := d.reignsOn(a)
 	d.start(b)
-	d.foundOut(a, b)
-	d.check("a reigns on", reigns)
+	d.expectLossFound(a, b)
+	d.check("a still leads", reigns)
 }
 
-// b cannot even write down what it is: until it can, the leader must not count what it says.
+// b cannot even write down that it has lost something. Until it can, the leader must not count what b says.
 func lostAcknowledgementAndNobodyElse(d *director) {
 	a, b, c := d.losesWhatItAcknowledged()
 	d.crash(c)
@@ -116,7 +116,7 @@ func lostAcknowledgementAndNobodyElse(d *director) {
 	d.somebodyCommits(20)
 }
 
-// The answer to b's read, and the append that shows the loss, come in one step.
+// The answer to b's read and the append that shows the loss arrive in one step.
 func lostAcknowledgementAndARead(d *director) {
 	a, b, _ := d.losesWhatItAcknowledged()
 	reigns := d.reignsOn(a)
@@ -129,8 +129,8 @@ func lostAcknowledgementAndARead(d *director) {
 	d.given("b waits for it", d.state(t) == unanswered)
 	d.arriveTogether(append(replies.taken(), appends.taken()...)...)
 	d.check("b refuses the read", func() bool { return d.state(t) == answeredNo })
-	d.foundOut(a, b)
-	d.check("a reigns on", reigns)
+	d.expectLossFound(a, b)
+	d.check("a still leads", reigns)
 }
 
 func lateConflicts(d *director) {
@@ -153,8 +153,8 @@ func lateConflicts(d *director) {
 	d.written(b)
 }
 
-// replacedBehindItsBack has c live to see how d and e take the places of a and b, acknowledge what d then writes while e lacks
-// it, and forget all that. d shows it the loss, and fails.
+// replacedBehindItsBack replaces a and b by d and e. c sees that, acknowledges what d then writes while e lacks it, and
+// forgets all of it. d shows c the loss, and then fails.
 func (d *director) replacedBehindItsBack() (c, dd, e *node) {
 	n := d.c.nodes
 	a, b := n[0], n[1]
@@ -189,7 +189,7 @@ func (d *director) changed(n *node, change raft.Change) {
 	d.until(n.name()+" has changed the members", func() bool { return d.state(t) == answeredWell })
 }
 
-// joiner is a node as a member that is to vote.
+// joiner returns a node as a member that is to vote.
 func joiner(n *node) raft.Member {
 	return raft.Member{ID: n.id, Address: n.place, Kind: raft.Voter, Incarnation: n.disk.incarnation}
 }
@@ -205,8 +205,8 @@ func lossShownByAStranger(d *director) {
 	d.somebodyCommits(20)
 }
 
-// A process that is no member at all tells c that it has lost what it acknowledged in a term that nobody has led. a and b go
-// on without c's vote, and then c is one of two that elect.
+// A process that is no member at all tells c that c has lost what it acknowledged, in a term that nobody has led. a and
+// b continue without c's vote, and later c is one of two that elect.
 func lossShownByALiar(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()
@@ -221,7 +221,7 @@ func lossShownByALiar(d *director) {
 	})
 	d.check("c keeps its vote", func() bool { return c.status.Suspected == liar })
 	d.expect(20, "c votes again", func() bool { return c.status.Suspected == (raft.Peer{}) })
-	d.given("c goes on", c.core != nil && c.disk.mark == nil)
+	d.given("c keeps running", c.core != nil && c.disk.mark == nil)
 	d.somebodyCommits(20)
 	d.crash(b)
 	d.expect(20, "c elects a", a.leads)

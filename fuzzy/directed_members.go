@@ -11,7 +11,7 @@ import (
 var memberScenarios = []scenario{
 	{
 		name: "removed-and-let-go", voters: 3, shape: changesMembers, play: removedAndLetGo,
-		about: "who lags for longer than it is served after its removal is told of it by the next handshake",
+		about: "a member that learns nothing while it is still served after its removal is told about the removal in the next handshake",
 	},
 	{
 		name: "removed-and-called", voters: 4, shape: oneJoins, play: removedAndCalled,
@@ -19,7 +19,7 @@ var memberScenarios = []scenario{
 	},
 }
 
-// changesMembers has members find each other by their addresses, and nobody but the director change them.
+// changesMembers makes members find each other by their addresses, and lets only the director change the members.
 func changesMembers(p *Profile) {
 	hour := sim.In(time.Hour)
 	p.Members = Members{Admins: 1, Think: 100 * hour, Patience: hour}
@@ -31,14 +31,14 @@ func oneJoins(p *Profile) {
 	p.Members.Spares = 1
 }
 
-// change has a leader change the members, and waits until it is done.
+// change makes a leader change the members, and waits until it is done.
 func (d *director) change(n *node, ch raft.Change) {
 	t := d.c.work.change(n, 0, &changing{Change: ch})
 	d.until(n.name()+" has changed the members", func() bool { return d.state(t) == answeredWell })
 }
 
-// isTold expects a member to end because it was told of its removal.
-func (d *director) isTold(n *node) {
+// expectRemovalKnown expects a member to end because it was told about its removal.
+func (d *director) expectRemovalKnown(n *node) {
 	d.expect(20, n.name()+" is told that it was removed", func() bool { return n.removedIn == n.life+1 || n.ended })
 }
 
@@ -51,11 +51,11 @@ func removedAndLetGo(d *director) {
 	d.until("b knows it", func() bool { return b.knowsRemoved(c.peer()) })
 	d.wait(5)
 	d.given("c is still served, and has heard nothing", a.dials(c) && b.dials(c) && c.core != nil && includes(c.config(), c.peer()))
-	d.isTold(c)
+	d.expectRemovalKnown(c)
 }
 
-// b is cut off while e joins, so e is a stranger that calls it. When b learns of e, e is removed already, and cut off from
-// all but b.
+// b is cut off while e joins, so b does not know e when e calls it. By the time b learns about e, e has been removed,
+// and is cut off from all but b.
 func removedAndCalled(d *director) {
 	n := d.c.nodes
 	a, b, e := n[0], n[1], n[4]
@@ -78,5 +78,5 @@ func removedAndCalled(d *director) {
 		d.c.net.Links.Mend(sim.Partitions, b.index, other.index)
 	}
 	d.until("b knows it", func() bool { return b.knowsRemoved(e.peer()) })
-	d.isTold(e)
+	d.expectRemovalKnown(e)
 }

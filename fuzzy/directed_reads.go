@@ -5,7 +5,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// readScenarios show what a read must not miss (dissertation §6.4).
+// readScenarios show what a read must see (dissertation §6.4).
 var readScenarios = []scenario{
 	{
 		name: "suspended-leader-reads", voters: 3, play: suspendedLeaderReads,
@@ -155,7 +155,7 @@ func transferThatFails(d *director) {
 	d.given("the transfer is under way", d.state(t) == unanswered)
 	reigns := d.reignsOn(a)
 	d.expect(3, "the transfer is given up", func() bool { return d.state(t) == answeredNo })
-	d.check("a leads on", reigns)
+	d.check("a still leads", reigns)
 	w := d.write(a, 1)
 	d.expect(3, "a serves again", func() bool { return d.state(w) == answeredWell })
 }
@@ -174,7 +174,7 @@ func staleTimeoutNow(d *director) {
 	d.written(b)
 	d.until("c follows b", func() bool { return c.status.Leader == b.id })
 	old.release()
-	d.always(5, "b leads on", d.reignsOn(b))
+	d.always(5, "b still leads", d.reignsOn(b))
 }
 
 func lateTimeoutNow(d *director) {
@@ -203,5 +203,5 @@ func transferToALearner(d *director) {
 	reigns := d.reignsOn(a)
 	t := d.transfer(a, learner)
 	d.check("it is refused", func() bool { return d.state(t) == answeredNo })
-	d.always(5, "a leads on", reigns)
+	d.always(5, "a still leads", reigns)
 }

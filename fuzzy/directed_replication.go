@@ -19,7 +19,7 @@ var replicationScenarios = []scenario{
 	},
 	{
 		name: "entry-that-was-cut", voters: 5, play: entryThatWasCut,
-		about: "an entry that was cut from its leader's log may be committed yet: its client is not told " +
+		about: "an entry that was truncated from its leader's log may still be committed: its client is not told " +
 			"otherwise",
 		source: "paper §5.4.2",
 	},
@@ -53,7 +53,7 @@ var replicationScenarios = []scenario{
 
 func oneEntryEach(p *Profile) { p.Limits.AppendBytesMax = 1 }
 
-// figure8c plays the figure up to (c): 2 at the index of the entry is on a, b and c, 3 on e.
+// figure8c plays the figure up to (c): a, b and c have 2 at the index of the entry, and e has 3.
 func figure8c(d *director) (x raft.EntryID, own *hold) {
 	n := d.c.nodes
 	a, b, c, e := n[0], n[1], n[2], n[4]
@@ -117,7 +117,7 @@ func figure8e(d *director) {
 	d.check("the entry is committed", func() bool { return d.c.check.canonical[x.Index-1].id == x })
 }
 
-// a's entry is on b as well; c's entry takes its place on a, and b is elected.
+// a's entry is on b, too. c's entry replaces it on a, and then b is elected.
 func entryThatWasCut(d *director) {
 	n := d.c.nodes
 	a, b, c := n[0], n[1], n[2]
@@ -129,13 +129,13 @@ func entryThatWasCut(d *director) {
 	d.until("a and b store the entry", func() bool { return a.stores(x) && b.stores(x) })
 	d.isolate(sim.BothWays, b)
 	d.suspend(a)
-	d.lose(these(c), these(b, n[3], n[4]), raft.AppendRequest{}) // those under way when it dies, too
+	d.lose(these(c), these(b, n[3], n[4]), raft.AppendRequest{}) // including those in flight when it dies
 	told := d.record(these(c), these(a), raft.AppendRequest{})
 	d.elect(c)
 	d.until("c has told a", told.some)
 	fromA := d.lose(these(a), nil)
 	d.resume(a)
-	d.until("a's entry is cut", func() bool { return len(a.disk.log) >= int(x.Index) && !a.stores(x) })
+	d.until("a's entry is truncated", func() bool { return len(a.disk.log) >= int(x.Index) && !a.stores(x) })
 	d.crash(c)
 	for _, h := range []*hold{replies, fromA} {
 		h.stop()
@@ -168,7 +168,7 @@ func deposedAndCommittedAtOnce(d *director) {
 	}
 	d.until("b tells a", func() bool { return toA.some() && told(&toA.kept[len(toA.kept)-1].Message.message) })
 	messages := toA.taken()
-	d.given("a has not heard of its end", a.frozen && a.leads())
+	d.given("a does not know that its term has ended", a.frozen && a.leads())
 	d.arriveTogether(messages[len(messages)-1])
 	d.resume(a)
 	d.given("a follows and commits in one step", a.status.Leader == b.id && a.status.Commit >= x.Index)
@@ -212,7 +212,7 @@ func restartLearnsTheCommit(d *director) {
 
 func tornWrites(p *Profile) { p.Node.Atomic = false }
 
-// b has an entry of a that was never committed, and is about to overwrite it with one of c that was.
+// b has an entry of a that was never committed, and is about to overwrite it with a committed one of c.
 func hintWithoutItsEntries(d *director) {
 	n := d.c.nodes
 	a, b, c := n[0], n[1], n[2]

@@ -4,13 +4,13 @@ package fuzzy
 var roomScenarios = []scenario{
 	{
 		name: "full-until-it-is-shorter", voters: 3, shape: logsThatFillDisks, play: fullUntilItIsShorter,
-		about: "a follower whose disk has no room for another segment of the log, and never gets any, goes on: it takes " +
-			"snapshots, and uses the segments again",
+		about: "a follower whose disk has no room for another segment of the log, and never gets any, keeps running: it takes " +
+			"snapshots, and reuses its segments",
 	},
 }
 
-// logsThatFillDisks has members keep their logs in segments, and take no snapshot for as long as there is room. A segment
-// holds much more than what is in flight at once.
+// logsThatFillDisks makes members keep their logs in segments, and take no snapshot while there is room. A segment holds
+// much more than is in flight at once.
 func logsThatFillDisks(p *Profile) {
 	p.Segments = Segments{
 		On: true, Bytes: 64 << 10, FirstBytes: 16 << 10, BatchBytes: 8 << 10, MarkBytes: 2 << 10, BufferBytes: 8 << 10,
@@ -34,7 +34,7 @@ func fullUntilItIsShorter(d *director) {
 	}
 	d.isolate(0, c) // b is needed for each commit
 	d.c.faulted("the disk of b has no room for another segment, and never gets any")
-	b.disk.segments.fillForGood()
+	b.disk.segments.fillPermanently()
 	for range 70 {
 		more()
 	}

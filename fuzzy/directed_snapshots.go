@@ -11,7 +11,7 @@ import (
 var snapshotScenarios = []scenario{
 	{
 		name: "slow-follower-after-compaction", voters: 3, shape: smallSnapshots, play: slowFollowerAfterCompaction,
-		about: "a follower whose appends were lost until its next entry was compacted is brought a snapshot, and is " +
+		about: "a follower whose appends were lost until its next entry was compacted receives a snapshot, and is " +
 			"replicated to again although nothing more is written",
 		source: "etcd-io/raft, slow_follower_after_compaction, snapshot_succeed_via_app_resp",
 	},
@@ -33,8 +33,8 @@ var snapshotScenarios = []scenario{
 	},
 	{
 		name: "too-large-for-one", voters: 3, shape: smallAppends, play: tooLargeForOne,
-		about: "a member that takes only small appends, of which the leader did not know, is brought a snapshot of an entry " +
-			"that is too large for it, and from then on the leader takes no command that is too large for that member",
+		about: "a member that takes only small appends, of which the leader did not know, receives a snapshot of an entry " +
+			"that is too large for it, and afterwards the leader takes no command that is too large for that member",
 	},
 	{
 		name: "too-large-for-one-durable", voters: 3, shape: smallAppendsDurable, play: tooLargeForOne,
@@ -42,14 +42,14 @@ var snapshotScenarios = []scenario{
 	},
 }
 
-// smallSnapshots has members take a snapshot every eight entries, and keep next to nothing behind it.
+// smallSnapshots makes members take a snapshot every eight entries, and keep almost no entries that it covers.
 func smallSnapshots(p *Profile) {
 	p.Snapshots = Snapshots{On: true, BytesMax: 2000, ChunkBytes: 8, WindowChunks: 2}
 	p.Limits.SnapshotEntries, p.Limits.SnapshotLogBytes, p.Limits.SnapshotTailBytes, p.Limits.SnapshotHoldBytes = 8, 1<<20, 1, 1
 	p.Limits.InflightMax = 2
 }
 
-// leaveBehind has the leader compact its log beyond what the follower holds.
+// leaveBehind makes the leader compact entries that the follower lacks.
 func (d *director) leaveBehind(leader, follower *node) {
 	lost := d.lose(these(leader), these(follower), raft.AppendRequest{})
 	d.until("the follower's next entry is compacted", func() bool {
@@ -59,7 +59,8 @@ func (d *director) leaveBehind(leader, follower *node) {
 	lost.stop()
 }
 
-// hasInstalled is the condition that a member has installed a snapshot, and applied what a leader knows as committed.
+// hasInstalled is the condition that a member has installed a snapshot, and has applied what a leader knows to be
+// committed.
 func (n *node) hasInstalled(leader *node) func() bool {
 	before := n.status.Last.Index
 	return func() bool {
@@ -139,7 +140,7 @@ func sameEntryOtherBytes(d *director) {
 	d.expect(20, "c has what is committed", installed)
 }
 
-// smallAppends has b take no append of more than a few small entries. Nobody takes a snapshot unless one is needed.
+// smallAppends makes b take only appends of a few small entries. Nobody takes a snapshot unless one is needed.
 func smallAppends(p *Profile) {
 	smallSnapshots(p)
 	p.Limits.SnapshotEntries = 1 << 20
@@ -151,7 +152,7 @@ func smallAppendsDurable(p *Profile) {
 	p.Node.Durable = true
 }
 
-// isTooLarge reports whether an append to a member does not carry the last entry of a log.
+// isTooLarge reports whether an entry is too large for an append to the member.
 func (n *node) isTooLarge(e *raft.Entry) bool {
 	return len(e.Data)+raft.RecordOverheadBytes > n.carries()
 }

@@ -37,7 +37,7 @@ var staleScenarios = []scenario{
 	},
 	{
 		name: "span-races-truncation", voters: 3, play: spanRacesTruncation,
-		about: "a span that waits in a sender's queue while the log is cut leaves for nobody",
+		about: "a span that waits in a sender's queue while the log is truncated is sent to nobody",
 	},
 	{
 		name: "two-leaders-in-one-step", voters: 5, shape: plainMessages, play: twoLeadersInOneStep,
@@ -75,8 +75,8 @@ func overwrittenWrite(d *director) {
 	d.heal()
 }
 
-// b acknowledges five entries of term 1, of which all but the first have become others when its answer
-// arrives: a leads again, and has as many of term 3 on d alone.
+// b acknowledges five entries of term 1. When the answer arrives, all but the first have been replaced: a leads again,
+// and has as many entries of term 3, which only d holds, too.
 func overwrittenAcknowledgement(d *director) {
 	n := d.c.nodes
 	a, b, c, dd, e := n[0], n[1], n[2], n[3], n[4]
@@ -94,7 +94,7 @@ func overwrittenAcknowledgement(d *director) {
 	d.elect(c)
 	fromA.stop()
 	appends.stop()
-	d.until("a follows c, and its entries are cut", func() bool {
+	d.until("a follows c, and its entries are truncated", func() bool {
 		return a.status.Last == c.status.Last && a.last() < end
 	})
 	d.wait(1)
@@ -150,8 +150,8 @@ func lateAcknowledgement(d *director) {
 	d.check("what matches stays", func() bool { return a.progressOf(c).Match == a.last() })
 }
 
-// brought has a leader, the first node, die before c has its entries, and b, the next one, bring c up to date. It
-// returns what c rejects on the way.
+// brought makes a leader, the first node, die before c has its entries. Then it makes b, the next leader, bring c up to
+// date, and returns what c rejects on the way.
 func (d *director) brought(b, c *node) *hold {
 	a := d.c.nodes[0]
 	d.bootstrap()
@@ -185,7 +185,7 @@ func spanRacesTruncation(d *director) {
 	d.given("a's span waits", slices.ContainsFunc(a.outbox, func(m raft.Message) bool { return m.Lane() == raft.LaneBulk }))
 	end := a.last()
 	d.elect(b)
-	d.until("a's entries are cut", func() bool { return a.status.Leader == b.id && a.last() < end })
+	d.until("a's entries are truncated", func() bool { return a.status.Leader == b.id && a.last() < end })
 	d.unmute()
 	d.somebodyCommits(3)
 	d.expect(3, "all are equal", d.equal)
@@ -193,7 +193,7 @@ func spanRacesTruncation(d *director) {
 
 func plainMessages(p *Profile) { p.Node.Codec = 0 }
 
-// a has sent c two entries, of which b has the first; b, in term 2, sends c another second one.
+// a has sent c two entries, and b has the first of them. b, in term 2, sends c another second one.
 func twoLeadersInOneStep(d *director) {
 	n := d.c.nodes
 	a, b, c := n[0], n[1], n[2]

@@ -5,7 +5,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// stallScenarios have a leader with a stalled disk that does not hear all members that could go on without it.
+// stallScenarios have a leader with a stalled disk that does not hear all the members that could work without it.
 var stallScenarios = []scenario{
 	{
 		name: "stalled-behind-a-cut", voters: 3, play: stalledBehindACut,
@@ -27,11 +27,11 @@ var stallScenarios = []scenario{
 	},
 	{
 		name: "stalled-at-a-snapshot", voters: 3, shape: takingSnapshots, play: stalledAtASnapshot,
-		about: "a leader whose disk holds the whole log and stalls at the record of a snapshot lets others go on",
+		about: "a leader whose disk holds the whole log and stalls at the record of a snapshot lets others take over",
 	},
 	{
 		name: "stalled-with-nothing-to-write", voters: 3, shape: smallSnapshots, play: stalledWithNothingToWrite,
-		about: "a leader whose idle disk hangs, while its log waits to be committed, finds out, and lets others go on",
+		about: "a leader whose idle disk hangs, while its log waits to be committed, notices it, and lets others take over",
 	},
 }
 
@@ -56,8 +56,9 @@ func (d *director) stalls(leader, ahead *node) {
 	})
 }
 
-// goesOn expects that a member with everything that its leader had takes over, and that the leader comes back to follow it.
-func (d *director) goesOn(next *node) {
+// expectTakeover expects that a member with everything its leader had takes over, and that the old leader comes back to
+// follow it.
+func (d *director) expectTakeover(next *node) {
 	d.expect(d.stallTimeouts(), next.name()+" leads", next.leads)
 	d.written(next)
 	d.always(10, "it leads on", d.reignsOn(next))
@@ -75,7 +76,7 @@ func stalledBehindACut(d *director) {
 	d.c.net.Links.CutBoth(sim.Partitions, a.index, c.index)
 	d.until("c has given up on a", func() bool { return c.status.Leader == "" })
 	d.stalls(a, b)
-	d.goesOn(b)
+	d.expectTakeover(b)
 }
 
 // d and e are the quorum with c, and store what a has sent; a does not hear of it.
@@ -90,7 +91,7 @@ func stalledAndUnheard(d *director) {
 	d.until("d and e store it, too", func() bool {
 		return dd.status.Persisted == a.last() && e.status.Persisted == a.last()
 	})
-	d.goesOn(c)
+	d.expectTakeover(c)
 }
 
 func stalledBeforeARestart(d *director) {
@@ -102,7 +103,7 @@ func stalledBeforeARestart(d *director) {
 	d.given("a does not take messages of c", !a.admits(c))
 	d.expect(d.stallTimeouts(), "b leads", b.leads)
 	d.given("a does not do so yet", !a.admits(c))
-	d.goesOn(b)
+	d.expectTakeover(b)
 }
 
 func stalledAtASnapshot(d *director) {
@@ -114,10 +115,10 @@ func stalledAtASnapshot(d *director) {
 	})
 	d.stall(a)
 	d.given("nobody is ahead", a.leads() && b.status.Persisted == a.status.Persisted)
-	d.goesOn(b)
+	d.expectTakeover(b)
 }
 
-// The disk of a cannot be read either, so b, which hears a, never gets the snapshot that it needs.
+// The disk of a cannot be read either. So b, which hears a, never gets the snapshot that it needs.
 func stalledWithNothingToWrite(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()
@@ -130,8 +131,8 @@ func stalledWithNothingToWrite(d *director) {
 	d.until("the disk of a has nothing to write", func() bool { return a.status.Persisted == a.last() && a.writing == 0 })
 	d.stall(a)
 	d.given("a leads, and cannot commit", a.leads() && a.status.Commit < a.last())
-	d.always(d.stallTimeouts()-6, "a leads on", a.leads)
-	d.goesOn(c)
+	d.always(d.stallTimeouts()-6, "a still leads", a.leads)
+	d.expectTakeover(c)
 }
 
 func stalledWithTheOthers(d *director) {
@@ -142,7 +143,7 @@ func stalledWithTheOthers(d *director) {
 		d.stall(n)
 	}
 	d.write(a, 1)
-	d.always(d.stallTimeouts(), "a leads on", reigns)
+	d.always(d.stallTimeouts(), "a still leads", reigns)
 	read := d.read(a)
 	d.expect(2, "a answers a read", func() bool { return d.state(read) == answeredWell })
 	for _, n := range d.c.nodes {
@@ -150,5 +151,5 @@ func stalledWithTheOthers(d *director) {
 	}
 	d.expect(1, "what waited is committed", func() bool { return a.status.Commit == a.last() })
 	d.written(a)
-	d.always(5, "a leads on", reigns)
+	d.always(5, "a still leads", reigns)
 }

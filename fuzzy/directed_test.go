@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// jitters is how many numbers each scenario is played with: it must come about with any, not only with those
-// that a change was tried with.
+// jitters is the number of variants in which each scenario is played. A scenario must come about in all of them, not
+// only in those that a change was tried with.
 const jitters = 100
 
 // thrift divides how many seeds a test runs. With the tag "invariants", as "make verify" runs these tests, it is 1.
@@ -54,7 +54,7 @@ func TestScenarios_TheSameNumberPlaysTheSame(t *testing.T) {
 func TestScenarios_AreListedWithASentence(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range scenarios() {
-		assert.False(t, names[s.name], "%s is there twice", s.name)
+		assert.False(t, names[s.name], "%s appears twice", s.name)
 		names[s.name] = true
 		assert.Greater(t, len(s.about), 20, s.name)
 	}
@@ -67,7 +67,7 @@ func TestScenarios_AreListedWithASentence(t *testing.T) {
 	assert.Equal(t, Seed{"scenario:figure-8-d", 3}, seed)
 }
 
-// A scenario that does not come about, and one that does not hold, fail, each by its rule.
+// A scenario that does not come about fails by S1, and one that does not hold by its rule.
 func TestScenarios_FailLoudly(t *testing.T) {
 	for _, row := range []struct {
 		rule  string
@@ -87,7 +87,7 @@ func TestScenarios_FailLoudly(t *testing.T) {
 		c.scene.story.play = func(d *director) {
 			d.bootstrap()
 			row.play(d)
-			t.Error("the story goes on")
+			t.Error("the story continues")
 		}
 		c.guarded()
 		require.NotNil(t, c.failure)

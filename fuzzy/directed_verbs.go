@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// What a director does to messages, processes, disks and clocks, and what it asks for as a client.
+// What a director does to messages, processes, disks and clocks, and what it requests as a client.
 
 // messageUnderWay is a message at its destination.
 type messageUnderWay = sim.Delivery[envelope]
@@ -76,7 +76,7 @@ func idsOf(nodes []*node) (s string) {
 	return s
 }
 
-// these lists members. Without any it means all members.
+// these lists members. An empty list means all members.
 func these(nodes ...*node) []*node { return nodes }
 
 func (d *director) hold(from, to []*node, bodies ...raft.Body) *hold {
@@ -204,7 +204,7 @@ func (d *director) wipe(nodes ...*node) {
 	d.settle()
 }
 
-// dieAfter ends a process in the middle of processing an output: before its next effect but effects-1.
+// dieAfter ends a process while it processes an output, before the effect with this number, counted from 1.
 func (d *director) dieAfter(n *node, effects int) { n.dieAfter, n.deadFor = effects, sim.In(3600e9) }
 
 func (d *director) suspend(n *node) {
@@ -274,7 +274,7 @@ func (d *director) unmute() {
 	}
 }
 
-// Clients. Each request has its own client.
+// Clients. Each request comes from its own client.
 
 func (d *director) nextClient() int {
 	d.client++
@@ -312,7 +312,7 @@ func (d *director) written(n *node) {
 
 func (n *node) leads() bool { return n.core != nil && n.status.Role == raft.Leader }
 
-// patience returns how long a follower that hears nothing will still wait before it campaigns.
+// patience returns how much longer a silent follower waits before it campaigns.
 func (n *node) patience() sim.Time {
 	return n.clock.Shows(sim.Time(n.wakeAt)+n.born, n.c.now()) - n.c.now()
 }
@@ -325,7 +325,7 @@ func (n *node) stores(id raft.EntryID) bool {
 	return int(id.Index) <= len(n.disk.log) && id.Index > 0 && n.disk.log[id.Index-1].entry.ID() == id
 }
 
-// progressOf returns what a leader knows of another member.
+// progressOf returns what a leader knows about another member.
 func (n *node) progressOf(peer *node) raft.PeerProgress {
 	p := progressOn(&n.status, peer.peer())
 	if p == nil {
@@ -334,7 +334,7 @@ func (n *node) progressOf(peer *node) raft.PeerProgress {
 	return *p
 }
 
-// bootstrap starts all members and waits until they are a cluster, whose bootstrapper, the first member, leads term 1.
+// bootstrap starts all members, and waits until the bootstrapper (the first member) leads term 1.
 func (d *director) bootstrap() {
 	d.start(d.c.nodes...)
 	a := d.c.nodes[0]
@@ -350,7 +350,7 @@ func (d *director) onlyCandidate(n *node) *hold {
 	})
 }
 
-// elect waits until a member leads, and lets no other member campaign meanwhile.
+// elect waits until a member leads, and keeps all others from campaigning meanwhile.
 func (d *director) elect(n *node) {
 	rivals := d.onlyCandidate(n)
 	d.until(n.name()+" leads", n.leads)

@@ -13,24 +13,24 @@ import (
 type disk struct {
 	random      *sim.Stream
 	incarnation raft.Incarnation
-	startCount  uint64 // of the last start in the pedigree
+	startCount  uint64 // count of the last start in the pedigree
 	pedigree
-	hands     *sim.Stream // nonces, and when members dial
-	epoch     int         // how often an older image has replaced it
+	hands     *sim.Stream // draws nonces, and when members dial
+	epoch     int         // how often an older image has replaced the disk
 	lossy     bool        // one of these images lacked something
-	lies      []lie       // synced entries that it has lost
+	lies      []lie       // synced entries that the disk has lost
 	hard      raft.HardState
 	snapshot  raft.Snapshot // the recorded one; zero: none
 	files     fileSystem
 	segments  segmented
-	base      raft.Base // the log begins behind it, and the slots up to it are there for the checks alone
+	base      raft.Base // the log begins after it; only the checks use the slots up to it
 	log       []slot
 	commit    raft.Index
-	saved     saved    // of a DurableFSM
+	saved     saved    // the state of a DurableFSM
 	stallTill sim.Time // no write ends before this time
 	fails     bool     // the next write fails
 	healed    bool     // it works as fast as the profile's World says
-	damaged   bool     // for good: its node does not start
+	damaged   bool     // permanently: its node does not start
 	mark      *raft.Mark
 	ghosts    []ghost
 }
@@ -44,15 +44,15 @@ type ghost struct {
 	log         []slot
 }
 
-// lie is the first of the synced entries that a disk has lost at once; the hash covers the log up to it.
+// lie is the first of the synced entries that a disk loses at one time. The hash covers the log up to it.
 type lie struct {
 	index  raft.Index
 	hash   uint64
-	config *loggedConfig // the newest one of the log that it is missing from, or earlier
+	config *loggedConfig // the newest configuration of the lost log
 }
 
-// held reports whether the disk that carries or carried the incarnation holds a log up to an index, or did so
-// before it was emptied or an older image took its place.
+// held reports whether the disk with the incarnation holds a log up to an index, or held it before it was emptied or
+// replaced by an older image.
 func (d *disk) held(i raft.Incarnation, to raft.Index, hash uint64) bool {
 	if h, there := at(d.log, to); d.incarnation == i && there && h == hash {
 		return true
@@ -124,10 +124,10 @@ func (n *node) work() {
 		limit = len(n.queue) // a slow disk keeps up with its load by merging all waiting writes
 	}
 	n.merged, n.writing = pipeline.MergeWrites(n.queue[:min(limit, len(n.queue))])
-	n.c.check.merged(n)
+	n.c.check.checkMerged(n)
 	took := n.disk.took(n)
 	if !n.merged.ChangesStore() {
-		took = 0 // promises alone need no sync
+		took = 0 // a write of promises alone needs no sync
 	}
 	n.endWriteIn(took)
 }
@@ -153,7 +153,7 @@ func (d *disk) took(n *node) sim.Time {
 	return max(took, d.stallTill-n.c.now())
 }
 
-// endWrites ends all running writes of a disk that works again, since their ends were scheduled for a stalled disk.
+// endWrites ends all running writes of a disk that works again: their ends were scheduled while it was stalled.
 func (n *node) endWrites() {
 	if n.writing > 0 {
 		n.endWriteIn(0)
@@ -187,7 +187,7 @@ func (n *node) written() {
 	was := configured(d.log)
 	d.complete(n, &done)
 	if d.segments.log != nil {
-		n.c.check.bounded(n)
+		n.c.check.checkLogBounds(n)
 	}
 	if is := configured(d.log); is != was && n.leads() {
 		n.c.reaches(n, configPersisted, is)
@@ -195,7 +195,7 @@ func (n *node) written() {
 	if l := done.Log; l != nil {
 		n.cache.MarkPersisted(l.Generation, l.After.Index+raft.Index(len(l.Entries)))
 	}
-	n.c.check.made(n)
+	n.c.check.checkCompletedWrites(n)
 	n.c.hash.add(uint64(done.Seq), uint64(len(d.log)))
 	for _, m := range done.Then {
 		if !n.effect() {
@@ -207,7 +207,7 @@ func (n *node) written() {
 		return
 	}
 	if d.mark != nil { // the node ends
-		n.endsMarked()
+		n.endMarked()
 		return
 	}
 	n.persisted(done.Seq)
@@ -225,31 +225,31 @@ func (n *node) persisted(seq raft.Seq) {
 	n.post(raft.Persisted{Seq: seq})
 }
 
-// write makes a write durable: all of it, or, if entries is not negative, the term and vote, that many of its
-// entries, and perhaps the commit index that is written along with them.
+// write makes a write durable. If entries is negative, all of it becomes durable. Otherwise the term and vote do, that
+// many of its entries, and perhaps the commit index written along with them.
 func (d *disk) write(n *node, w *raft.Write, entries int) {
 	if w.Mark != nil && d.mark == nil {
 		d.mark, d.damaged = w.Mark, true
 	}
 	before := d.hard.Term
 	if w.Hard != nil {
-		n.c.check.durableHard(n, *w.Hard)
+		n.c.check.checkHardState(n, *w.Hard)
 		d.hard = *w.Hard
 	}
 	if w.Snapshot != nil {
-		n.c.check.recorded(n, w.Snapshot)
+		n.c.check.checkRecord(n, w.Snapshot)
 		d.snapshot = *w.Snapshot
 	}
 	if w.Base != nil {
 		d.base = *w.Base
-		n.c.check.based(n)
+		n.c.check.checkBase(n)
 	}
 	l := w.Log
 	if entries >= 0 && l != nil {
 		l = &raft.LogWrite{After: l.After, Entries: l.Entries[:entries], Reset: l.Reset}
 	}
 	if l != nil {
-		n.c.check.durableLog(n, l, before)
+		n.c.check.checkDurableLog(n, l, before)
 		if l.Reset {
 			d.log, d.base = n.c.check.prefix(n, l.After), d.snapshot.Base
 		}
@@ -260,8 +260,8 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 	}
 }
 
-// crash keeps a random prefix of the issued writes that are not acknowledged; merged writes count as one. A part of the
-// next write may be kept, too, unless the store has transactions.
+// crash keeps a random prefix of the issued writes that are not acknowledged; merged writes count as one. It may also
+// keep a part of the next write, unless the store has transactions.
 func (d *disk) crash(n *node) {
 	d.keepEffects(n)
 	if n.c.profile.Segments.On {
@@ -320,7 +320,7 @@ func (d *disk) describe() string {
 	}
 	from := ""
 	if d.base.ID.Index > 0 {
-		from = fmt.Sprintf(" from behind %v", d.base.ID)
+		from = fmt.Sprintf(" after %v", d.base.ID)
 	}
 	return fmt.Sprintf("its disk keeps term %d, %s, a log%s up to %v", d.hard.Term, vote, from, last)
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// saved is what the disk holds of a state machine that keeps its state there itself (raft.DurableFSM).
+// saved is the part of a disk that holds the state of a DurableFSM.
 type saved struct {
 	machine  machine
-	applied  raft.EntryID // what it reports: the last command in it or, if there is none since, the entry it was restored at
-	restored raft.EntryID // that entry
-	torn     bool         // a restoration was cut short: the state is of no entry, until it is restored again
+	applied  raft.EntryID // the entry that the state machine reports: the last command in it, or restored if that is later
+	restored raft.EntryID // the entry at which the state was last restored
+	torn     bool         // a restoration was cut short: the state belongs to no entry until it is restored again
 }
 
 // syncsEvery: the state is synced after one in so many batches.
@@ -25,8 +25,8 @@ func (n *node) save() {
 	}
 }
 
-// told returns what a DurableFSM reports that has applied the entries up to i. It is given commands alone, so it does not
-// know the entries behind the last one.
+// told returns the entry that a DurableFSM reports after it has applied the entries up to i. It gets commands alone, so
+// it knows nothing about entries after the last command.
 func (n *node) told(i raft.Index) raft.EntryID {
 	restored := n.disk.saved.restored
 	for ; i > restored.Index; i-- {
@@ -37,7 +37,7 @@ func (n *node) told(i raft.Index) raft.EntryID {
 	return restored
 }
 
-// savedUpTo returns the last entry of whose effects the disk of a DurableFSM lacks none: only commands have any.
+// savedUpTo returns the last entry up to which the disk of a DurableFSM has all effects. Only commands have effects.
 func (n *node) savedUpTo() raft.Index {
 	i := n.disk.saved.applied.Index
 	for i < n.applied && n.log[i].entry.Kind != raft.EntryCommand {
@@ -46,7 +46,7 @@ func (n *node) savedUpTo() raft.Index {
 	return i
 }
 
-// restoredSynced ends a restoration: the state is durable, which the core has waited for.
+// restoredSynced ends a restoration: the state that the core waits for is now durable.
 func (n *node) restoredSynced() {
 	s := n.vault.restore
 	n.disk.saved.machine.become(&n.machine)
@@ -54,7 +54,7 @@ func (n *node) restoredSynced() {
 	n.serveRestored()
 }
 
-// keepEffects keeps the effects of some of the entries that were applied since the last sync, as a crash may.
+// keepEffects keeps the effects of some of the entries applied since the last sync, as a crash may.
 func (d *disk) keepEffects(n *node) {
 	switch {
 	case !n.c.profile.Node.Durable:
@@ -72,8 +72,8 @@ func (d *disk) keepEffects(n *node) {
 	}
 }
 
-// tear keeps what a crash during a restoration may leave: the former state, none, one that is of no entry and passes for
-// the former one, or, once it is being synced, the whole.
+// tear leaves what a crash during a restoration may leave: the former state, no state, a damaged state that passes for
+// the former one or, once the sync has begun, the whole new state.
 func (d *disk) tear(n *node) {
 	s := &d.saved
 	switch kept := d.random.IntN(4); {
@@ -89,29 +89,29 @@ func (d *disk) tear(n *node) {
 	}
 }
 
-// resumeState gives the machine of a new process the state that a start finds.
+// resumeState gives the machine of a new process the state found at its start.
 func (n *node) resumeState() {
 	n.machine.become(&n.disk.saved.machine)
 	n.applied, n.applyTo = n.disk.saved.applied.Index, n.disk.saved.applied
 	if !n.disk.saved.torn {
-		n.c.check.sameState(n)
+		n.c.check.checkState(n)
 	}
 }
 
-// compact has the log on a disk begin behind an entry that its state machine has applied durably, before a start. Every
-// other member holds that entry, too: no leader could bring one up to date that does not.
+// compact compacts the log on a disk up to an entry that its state machine has applied durably, before a start. Every
+// other member holds that entry, too: a member without it could not be brought up to date by any leader.
 func (n *node) compact() {
 	if !n.c.profile.Node.Durable || !n.random.Chance(n.c.profile.Node.Compact) {
 		return
 	}
 	base := n.disk.base.ID.Index
 	most := min(n.disk.saved.applied.Index, n.c.heldByEach())
-	if base = max(base, 1); most <= base { // no log begins behind entry 1, which has no term
+	if base = max(base, 1); most <= base { // no log begins after entry 1, which has no term
 		return
 	}
 	n.disk.base = n.disk.baseAt(base + 1 + raft.Index(n.random.IntN(int(most-base))))
 	n.compactSegments(false)
-	n.c.check.based(n)
+	n.c.check.checkBase(n)
 	n.c.stats.Compactions++
 }
 
@@ -125,8 +125,8 @@ func (d *disk) baseAt(i raft.Index) raft.Base {
 	}
 }
 
-// heldByEach returns the index up to which every disk holds what is committed, and will go on to hold it. Disks that are
-// lost do not count: their members are brought up to date no more.
+// heldByEach returns the index up to which every disk holds the committed entries permanently. Lost disks do not count:
+// their members are no longer brought up to date.
 func (c *cluster) heldByEach() raft.Index {
 	least := c.check.committed()
 	for _, n := range c.nodes {
@@ -137,8 +137,8 @@ func (c *cluster) heldByEach() raft.Index {
 	return least
 }
 
-// holdsOf returns the index up to which a disk holds the committed entries for good: a member that has not reached the
-// term in which an entry was committed may still truncate it.
+// holdsOf returns the index up to which a disk holds the committed entries permanently. A member that has not reached
+// the term in which an entry was committed may still truncate it.
 func (d *disk) holdsOf(canonical []committedEntry) raft.Index {
 	most := min(len(d.log), len(canonical))
 	return raft.Index(sort.Search(most, func(i int) bool {

@@ -28,7 +28,7 @@ func TestDurable_LogsAreCompacted(t *testing.T) {
 	assert.Positive(t, commits)
 }
 
-// What is at or below the base of a simulated disk is there for the checks alone.
+// The slots up to the base of a simulated disk exist for the checks alone.
 func TestDisk_ServesNothingUpToItsBase(t *testing.T) {
 	_, lead, _ := running(t)
 	d := &lead.disk

@@ -9,15 +9,15 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// edits says what is left out of a run, and what its members run. A nil *edits leaves out nothing.
+// edits says what a run leaves out, and what its members run. A nil *edits leaves out nothing.
 type edits struct {
 	injected  map[FaultKind]ordinals // by class: the injections that are kept; absent: all
 	requested ordinals               // the requests that clients begin
 	changed   ordinals               // the changes that admins ask for
 	ignored   []string               // rules whose failure does not end the run
-	events    int                    // the run ends after so many; 0: no bound
+	events    int                    // number of events after which the run ends; 0: no bound
 	until     sim.Time               // the run ends at this time; 0: no bound
-	app       *Application           // nil: none
+	app       *Application           // the application that the members run; nil: none
 }
 
 func (e *edits) application() *Application {
@@ -75,10 +75,10 @@ func upTo(n int) ordinals {
 	return o
 }
 
-// ordinalsMax is how many numbers a list may name.
+// ordinalsMax is the maximum number of entries in a list.
 const ordinalsMax = 100_000
 
-// String is what parseOrdinals reads: "all", "none", "1-4 9".
+// String returns the form that parseOrdinals reads: "all", "none", "1-4 9".
 func (o ordinals) String() string {
 	if o.all {
 		return "all"
@@ -109,7 +109,7 @@ func parseOrdinals(text string) (o ordinals, err error) {
 	case "none":
 		return o, nil
 	}
-	bad := fmt.Errorf("%q: it takes all, none, or numbers from 1 to %d that rise, as in 1-4 9", text, ordinalsMax)
+	bad := fmt.Errorf("%q: it takes all, none, or rising numbers from 1 to %d, as in 1-4 9", text, ordinalsMax)
 	last := int64(0)
 	for _, word := range strings.Fields(text) {
 		from, to, isRange := strings.Cut(word, "-")
@@ -132,7 +132,8 @@ func parseOrdinals(text string) (o ordinals, err error) {
 	return o, nil
 }
 
-// severed describes which links are cut: as a list of sides, if the members of each side reach each other and nobody else.
+// severed describes which links are cut. If the cluster falls into sides whose members reach each other and nobody else,
+// it lists the sides.
 func (c *cluster) severed() string {
 	links, whole := c.net.Links, true
 	var sides, cut []string

@@ -8,8 +8,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// FaultKind is a class of faults that are injected at random times. Faults of single messages are in
-// sim.NetworkFaults.
+// FaultKind is a class of faults that are injected at random times. Faults of single messages are in sim.NetworkFaults.
 type FaultKind int
 
 // The kinds.
@@ -30,18 +29,18 @@ const (
 	Rot
 	Drift
 	Jump
-	Usurp // one leader after the other is cut off, and returns when the next one is cut off: Figure 8
+	Usurp // one leader after another is cut off, and each returns when the next is cut off: Figure 8
 	Close // a process is told to stop, and ends a little later
 	Image // a disk is copied, and later replaced by the copy
 	Full  // a disk has little room for snapshots, or none, for a while
 	FileFault
-	Away // a member is down or cut off until the leader's log begins behind its own
+	Away // a member is down or cut off until the leader's log begins after the end of its own
 
 	// See faults_members.go.
 	Decapitate // the leader dies, closes, pauses or is cut off at a moment of a configuration that it has appended
 	Orphan     // the halves of a joint configuration are cut off from each other
 	Exile      // a member that is being removed is cut off before it learns that
-	Lag        // a voter is cut off while the members change further
+	Lag        // a voter is cut off while further changes are made
 	Churn      // the admins ask for changes without a pause
 	Move       // see places.go: a member restarts at another address, two change places, or all move
 	Hang       // see hangs.go: a state machine hangs, or all do
@@ -59,7 +58,7 @@ func (k FaultKind) String() string { return faultNames[k] }
 // MarshalText names the kind in JSON.
 func (k FaultKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// nemesis injects one class of faults. Each has its own random stream, so that removing one leaves the others as they are.
+// nemesis injects one class of faults. Each has its own random stream, so that removing one does not change the others.
 type nemesis struct {
 	rate       FaultRate
 	index      int16
@@ -67,10 +66,10 @@ type nemesis struct {
 	outages    *sim.Outages
 	injections int64
 	force      int64 // the injection in force: the latest one that was not skipped
-	injected   []int // its nodes
-	struck     int   // the node that the ambush in force concerns
+	injected   []int // the nodes that it affects
+	struck     int   // the node affected by the ambush in force
 	image      *imaging
-	away       *absence // nil: nobody is
+	away       *absence // the running absence; nil: none
 }
 
 func newNemeses(c *cluster) []*nemesis {
@@ -217,7 +216,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 	case Away:
 		m.sendAway(c, n)
 	case Decapitate, Orphan, Exile, Lag:
-		m.laysInWait(c)
+		m.beginAmbush(c)
 	case Churn:
 		c.admins.hurry(c.now() + 1 + m.random.Exponential(m.rate.For))
 	case Move:
@@ -243,8 +242,8 @@ func (n *node) close(in, down sim.Time) {
 	n.later(in, event{kind: evExit, a: int64(down)})
 }
 
-// lose empties a disk, or damages it for good. The budget is a minority of the voters. In runs beyond the budget one
-// voter still keeps its disk: without any disk the cluster could only be bootstrapped again.
+// lose empties or permanently damages a disk. At most a minority of the voters loses its disk. In runs beyond that
+// budget one voter still keeps its disk: without any disk the cluster could only be bootstrapped again.
 func (m *nemesis) lose(c *cluster, n *node) {
 	if !m.mayLose(c, n) {
 		return
@@ -313,7 +312,7 @@ func (m *nemesis) usurp(c *cluster, node int) {
 	alone, direction := m.random.IntN(3) > 0, sim.Direction(m.random.IntN(8))
 	leader := c.leader()
 	if leader < 0 {
-		return // its election is still under way: the one before stays cut off
+		return // its election is still in progress, so the former leader stays cut off
 	}
 	side := uint64(1) << leader
 	if !alone {
@@ -354,7 +353,7 @@ func (m *nemesis) mend(c *cluster, injection int64) {
 	case Slow:
 		n.slow = 0
 	case Move:
-		n.learnsPlaces()
+		n.tellPlaces()
 	case Drift:
 		n.clock.SetDrift(c.now(), 0)
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Faults that strike while the members change. Each injection waits for a moment of a change.
+// Faults during changes of the members. Each injection waits for a moment of a change.
 
 // moment is a point in the life of a configuration on the leader that appends it.
 type moment int
 
 const (
-	configAppended  moment = iota // the step that appends it has ended, and nothing of it is visible yet
+	configAppended  moment = iota // the step that appends it has ended, with no visible effect yet
 	configPersisted               // it is on the leader's disk
 	configSent                    // the first append with it has left
 	configCommitted               // the leader knows it to be committed
@@ -25,10 +25,10 @@ const (
 type ambush struct {
 	m      *nemesis
 	moment moment
-	skip   int // how many such moments pass before
+	skip   int // number of such moments that pass before the injection
 }
 
-// await has an injection wait for a moment. The latest injection of its class counts.
+// await makes an injection wait for a moment. It replaces any earlier injection of its class that still waits.
 func (m *nemesis) await(c *cluster, at moment, skip int) {
 	c.ambushes = slices.DeleteFunc(c.ambushes, func(a *ambush) bool { return a.m == m })
 	c.ambushes = append(c.ambushes, &ambush{m, at, skip})
@@ -44,15 +44,15 @@ func (c *cluster) reaches(n *node, at moment, l *loggedConfig) {
 		if a.skip--; a.skip >= 0 {
 			continue
 		}
-		if a.m.strike(c, n, l) {
+		if a.m.injectAt(c, n, l) {
 			c.ambushes = slices.DeleteFunc(c.ambushes, func(b *ambush) bool { return b == a })
 			i--
 		}
 	}
 }
 
-// laysInWait begins an injection of one of these classes.
-func (m *nemesis) laysInWait(c *cluster) {
+// beginAmbush begins an injection of one of these classes.
+func (m *nemesis) beginAmbush(c *cluster) {
 	at, skip := moment(m.random.IntN(int(moments))), m.random.IntN(3)
 	switch m.rate.Fault {
 	case Orphan, Exile:
@@ -63,13 +63,13 @@ func (m *nemesis) laysInWait(c *cluster) {
 	m.await(c, at, skip)
 }
 
-// strike injects the fault, unless the configuration is none for it.
-func (m *nemesis) strike(c *cluster, n *node, l *loggedConfig) bool {
+// injectAt injects the fault, unless the configuration does not suit it.
+func (m *nemesis) injectAt(c *cluster, n *node, l *loggedConfig) bool {
 	how, after, length := m.random.IntN(4), 1+m.random.IntN(4), 1+m.random.Exponential(m.rate.For)
 	switch m.rate.Fault {
 	case Decapitate:
 		c.faulted("decapitate: %s at the configuration of entry %d", n.name(), l.index)
-		m.behead(c, n, how, after, length)
+		m.stopLeader(c, n, how, after, length)
 	case Orphan:
 		if len(l.Outgoing) == 0 {
 			return false
@@ -102,15 +102,15 @@ func (m *nemesis) strike(c *cluster, n *node, l *loggedConfig) bool {
 // ambushes reports whether the injections of a class wait for a moment of a change.
 func (m *nemesis) ambushes() bool { return m.rate.Fault >= Decapitate && m.rate.Fault <= Lag }
 
-// mendIn schedules the end of an ambush that concerns a node. It comes even if the next one lies in wait by then.
+// mendIn schedules the end of an ambush for a node. It takes effect even if the next ambush is already waiting.
 func (m *nemesis) mendIn(c *cluster, length sim.Time, node int) {
 	m.struck = node
 	m.force++
 	c.queue.Push(c.now()+length, event{kind: evMend, node: m.index, a: m.force})
 }
 
-// behead takes the leader away.
-func (m *nemesis) behead(c *cluster, n *node, how, after int, length sim.Time) {
+// stopLeader stops, pauses or cuts off the leader.
+func (m *nemesis) stopLeader(c *cluster, n *node, how, after int, length sim.Time) {
 	switch how {
 	case 0:
 		n.deadFor, n.dieAfter = length, after
@@ -126,8 +126,8 @@ func (m *nemesis) behead(c *cluster, n *node, how, after int, length sim.Time) {
 	}
 }
 
-// part cuts links between the two halves of a joint configuration: all of them, or those within one half but for the
-// members of both.
+// part cuts a joint configuration apart. It cuts off one of the halves, or that half without the members that are in
+// both.
 func (m *nemesis) part(c *cluster, l *loggedConfig, how int) {
 	incoming, outgoing := c.carriers(votersOf(&l.Configuration)), c.carriers(l.Outgoing)
 	c.net.Links.Heal(sim.Partitions)
@@ -166,7 +166,7 @@ func (m *nemesis) leaving(c *cluster, l *loggedConfig) *node {
 	return nil
 }
 
-// momentsOf says which moments of a configuration a step of its leader has brought.
+// momentsOf reports the moments of a configuration that a step of its leader has reached.
 func (n *node) momentsOf(before *raft.CoreStatus) {
 	if n.status.Role != raft.Leader {
 		return

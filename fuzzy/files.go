@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// drawFiles draws what may happen to snapshots. Its stream is its own, as that of drawRare.
+// drawFiles draws what may happen to snapshots. Like drawRare, it uses a stream of its own.
 func drawFiles(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<16)
 	full, fails := drawRate(s), drawRate(s)
@@ -38,7 +38,7 @@ func drawRate(s *sim.Stream) FaultRate {
 	}
 }
 
-// protocol returns the version that the member speaks. The last members may be of a release that knows no snapshots.
+// protocol returns the protocol version of the member. The last members may run a release without snapshots.
 func (n *node) protocol() uint16 {
 	p := &n.c.profile
 	if n.upgraded || p.spare(n.index) || n.index < p.Voters+p.Learners-p.Snapshots.Old {
@@ -47,8 +47,9 @@ func (n *node) protocol() uint16 {
 	return 1
 }
 
-// carries returns how many bytes of records an append to the member carries; 0: as many as any. Until it is healed, every
-// other member has the limit of the profile. A host that reports no connections tells no core that the limit is gone.
+// carries returns how many bytes of records an append to the member may carry; 0: no limit. Until it is healed, every
+// other member has the limit of the profile. A host that does not report connections cannot tell a core that the limit
+// is gone.
 func (n *node) carries() int {
 	if n.upgraded || n.index%2 == 0 || !n.c.profile.Node.Connections {
 		return 0
@@ -56,7 +57,7 @@ func (n *node) carries() int {
 	return n.c.profile.Node.Carries
 }
 
-// ofSnapshot reports whether only protocol 2 has the message.
+// ofSnapshot reports whether a message exists only in protocol 2.
 func ofSnapshot(b raft.Body) bool {
 	_, offer := b.(raft.InstallSnapshot)
 	return offer || isStream(b)
@@ -74,18 +75,18 @@ type fileSystem struct {
 	tree   *crashdisk.Tree
 	dir    *snapfile.Dir // as the running process has opened it
 
-	fullTill sim.Time // it has little room before this time
-	free     int64    // how many bytes its files may have in all until then
+	fullTill sim.Time // the disk has little room before this time
+	free     int64    // total bytes that its files may occupy until then
 	spoiled  bool     // a file was damaged
-	removed  string   // the path of one that a fault removed in this life of the process
-	former   []byte   // an earlier file, which may be put in the place of another one
+	removed  string   // the path that a fault removed in this life of the process
+	former   []byte   // an earlier file, which may replace another one
 }
 
 func newFileSystem(c *cluster, i int) fileSystem {
 	return fileSystem{random: sim.NewStream(c.seed.Number, sim.DiskConcern<<24+sim.Concern(i)), tree: crashdisk.New()}
 }
 
-// fileSizes returns those of the files. Small blocks give small snapshots many of them.
+// fileSizes returns the sizes used in snapshot files. Small blocks give small snapshots many blocks.
 func (p *Profile) fileSizes() snapfile.Sizes {
 	return snapfile.Sizes{BlockBytes: cmp.Or(p.Snapshots.BlockBytes, snapshotSyncBytes), SyncBytes: 2 * snapshotSyncBytes}
 }
@@ -100,13 +101,13 @@ func (f *fileSystem) cut() {
 		keep = f.random.Coin
 	}
 	f.tree.Cut(keep)
-	f.dir, f.removed = nil, "" // a start opens no file that nothing records
+	f.dir, f.removed = nil, "" // a start opens no file that is not recorded
 }
 
-// fileCallsMax is more than the calls that a file takes to be created, or to be completed.
+// fileCallsMax exceeds the number of calls that creating or completing a file takes.
 const fileCallsMax = 12
 
-// cutFiles ends what a process does with its files between any two calls.
+// cutFiles interrupts a process's work on its files between any two calls.
 func (n *node) cutFiles() {
 	f, v := &n.disk.files, &n.vault
 	if f.dir == nil {
@@ -138,7 +139,7 @@ func (f *fileSystem) roomAgain() {
 	f.tree.Quota(0)
 }
 
-// heal ends all faults of the disk but the damage that it has.
+// heal ends all faults of the disk except existing damage.
 func (f *fileSystem) heal() {
 	f.roomAgain()
 	f.tree.FailAt(0, nil)
@@ -153,10 +154,10 @@ func (n *node) space() pipeline.Space {
 	return pipeline.Space{Free: free, Reserve: n.c.profile.reserve()}
 }
 
-// reserve returns what snapshots leave free.
+// reserve returns the space that snapshots leave free.
 func (p *Profile) reserve() int64 { return pipeline.Reserve(int64(p.Snapshots.ReserveBytes), 0, false) }
 
-// announced returns the size that a frozen state knows of itself; -1: none.
+// announced returns the size that a frozen state announces; -1: none.
 func (n *node) announced(f *snapFile) int64 {
 	if n.disk.files.random.Coin() {
 		return -1
@@ -164,7 +165,7 @@ func (n *node) announced(f *snapFile) int64 {
 	return int64(len(f.payload))
 }
 
-// openFiles checks the file that the durable record names, as the load of a store does. It returns false if the process
+// openFiles checks the file that the durable record names, as loading a store does. It returns false if the process
 // ends.
 func (n *node) openFiles() bool {
 	if !n.c.profile.Snapshots.On {
@@ -185,11 +186,11 @@ func (n *node) openFiles() bool {
 	return err == nil
 }
 
-// cannotRead ends a process that cannot go on without a file. A damaged one remains so: the member is replaced, or gets an
-// empty disk.
+// cannotRead ends a process that cannot work without a file. A damaged disk stays damaged until its member is replaced
+// or gets an empty disk.
 func (n *node) cannotRead(id raft.EntryID, err error) {
 	d := &n.disk
-	n.c.check.unreadable(n, id, err)
+	n.c.check.checkUnreadable(n, id, err)
 	n.crash()
 	var corrupt *raft.CorruptError
 	switch {
@@ -212,11 +213,11 @@ func (n *node) cleanFiles() bool {
 		n.cannotRead(n.disk.snapshot.ID, err)
 		return false
 	}
-	n.c.check.cleaned(n)
+	n.c.check.checkCleaned(n)
 	return true
 }
 
-// openSnapshot opens a complete file. That of the recorded snapshot must hold what the record says.
+// openSnapshot opens a complete file. The file of the recorded snapshot must match the record.
 func (n *node) openSnapshot(file raft.SnapshotID) (*snapfile.Reader, error) {
 	if recorded := n.disk.snapshot; recorded.File == file {
 		return n.files().OpenRecorded(recorded)
@@ -246,7 +247,7 @@ func (f *fileSystem) empty() {
 // spoiled reports whether a disk is lost, or has a file that cannot be read.
 func (d *disk) spoiled() bool { return d.damaged || len(d.ghosts) > 0 || d.files.spoiled }
 
-// fill leaves a disk little room for snapshots for a while, or none. Sometimes its log has no room either.
+// fill leaves a disk little or no room for snapshots for some time. Sometimes its log has no room either.
 func (m *nemesis) fill(c *cluster, n *node) {
 	n = c.busy(n)
 	room, till, full, log := m.random.LogUniform(1, 2*max(c.profile.Snapshots.BytesMax, 1)), c.now()+m.random.Exponential(m.rate.For), m.random.Coin(), m.random.IntN(8)
@@ -275,7 +276,7 @@ func (c *cluster) busy(n *node) *node {
 	return n
 }
 
-// spoilFile makes one of the next calls on the files of a disk fail, or damages a file, if another disk may be lost.
+// spoilFile makes one of the next calls on the files of a disk fail, or damages a file if another disk may be lost.
 func (m *nemesis) spoilFile(c *cluster, n *node) {
 	damage, call, crash, wait := m.random.IntN(4), m.random.LogUniform(1, 30), m.random.Coin(), m.random.Exponential(m.rate.For)
 	which, at := m.random.Uint64(), m.random.Uint64()
@@ -334,7 +335,7 @@ func contentOf(disk files.FS, path string) ([]byte, error) {
 	return content, err
 }
 
-// replace puts other bytes into a file, durably. Who has the file open goes on reading the former one.
+// replace durably replaces a file's content. A reader that has the file open continues to read the former content.
 func replace(disk files.FS, path string, content []byte) error {
 	if err := disk.Remove(path); err != nil {
 		return err
@@ -349,8 +350,8 @@ func replace(disk files.FS, path string, content []byte) error {
 	return errors.Join(f.Sync(), disk.SyncDir(filepath.Dir(path)))
 }
 
-// retireFiles removes the disks on which a file is damaged, before the second phase: their members may not have found out
-// yet.
+// retireFiles removes the disks with a damaged file before the second phase, since their members may not have noticed
+// the damage.
 func (c *cluster) retireFiles() {
 	for _, n := range c.nodes {
 		if n.disk.files.spoiled && !n.disk.damaged {

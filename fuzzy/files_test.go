@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// keepFile writes a file as the production code does, and completes it if it is to be whole.
+// keepFile writes a file as the production code does, and completes it if whole is set.
 func (n *node) keepFile(f *snapFile, whole bool) {
 	n.disk.files.dir = snapfile.OpenSized(n.disk.files.tree.FS(), snapshotsPath, n.c.profile.fileSizes())
 	f.snapshot.Sum = crc32.Checksum(f.payload, castagnoli)
@@ -27,28 +27,28 @@ func (n *node) keepFile(f *snapFile, whole bool) {
 	}
 }
 
-// loseFile is what a fault does that removes a file.
+// loseFile removes a file, as a fault does.
 func (n *node) loseFile(file raft.SnapshotID) {
 	n.disk.files.spoiled, n.disk.files.removed = true, pathOf(file)
 }
 
-// missing is the error of whoever opens a file that does not exist.
+// missing is the error for opening a file that does not exist.
 func missing(file raft.SnapshotID) error {
 	return &fs.PathError{Op: "open", Path: pathOf(file), Err: fs.ErrNotExist}
 }
 
-// A leader sends a snapshot to the end although it has recorded a newer one. A fault may remove that file meanwhile, and
-// then the stream fails: the follower is offered the newer one.
+// A leader sends a snapshot to the end even if it has recorded a newer one. If a fault removes the file meanwhile, the
+// stream fails, and the leader offers the newer snapshot.
 func TestFiles_ARemovedOneMayBeMissed(t *testing.T) {
 	c, lead, _ := running(t)
 	lead.loseFile(raft.SnapshotID{1})
-	c.check.unreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
+	c.check.checkUnreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
 	assert.Nil(t, c.failure)
 }
 
-// By mistake, the last two of five members may be started as if they were all, and bootstrap a cluster. If both disks were
-// emptied, the two could be in a second cluster, whose entries no rule tells from those of the first one. So one of the two stays
-// damaged.
+// By mistake, the last two of five members may be started with a list that names only the two, and may bootstrap a
+// cluster. If both disks were emptied, the two could join a second cluster, and no rule tells its entries from those of
+// the first one. So one of the two disks stays damaged.
 func TestFiles_DisksOfAShorterListAreNotAllEmptied(t *testing.T) {
 	emptied := func(otherLists int, alreadyEmpty, damaged int, lose func(*node)) (times int) {
 		for number := range uint64(20) {
@@ -71,7 +71,7 @@ func TestFiles_DisksOfAShorterListAreNotAllEmptied(t *testing.T) {
 		"log":      (*node).lostLog,
 		"snapshot": func(n *node) { n.cannotRead(raft.EntryID{}, &raft.CorruptError{File: "a"}) },
 	} {
-		assert.Zero(t, emptied(400_000, 4, 3, lose), "%s: nobody of those in the short list would keep a disk", what)
+		assert.Zero(t, emptied(400_000, 4, 3, lose), "%s: no member of the short list would keep its disk", what)
 		assert.NotZero(t, emptied(400_000, 0, 3, lose), "%s: the other one of the short list keeps its disk", what)
 		assert.NotZero(t, emptied(400_000, 4, 0, lose), "%s: not in the short list", what)
 		assert.NotZero(t, emptied(0, 4, 3, lose), "%s: nobody has a short list", what)

@@ -6,16 +6,16 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// FuzzSim lets bytes direct a cluster: which message arrives next, which is lost or doubled, whose process
-// dies, whose disk stands still, who is asked what. Every invariant is checked after every event, and in
-// the end the cluster must go on.
+// FuzzSim lets bytes direct a cluster. They decide which message arrives next, is lost or arrives twice, which process
+// dies, which disk stalls, and which member gets a request. Every invariant is checked after every event, and at the end
+// the cluster must work again.
 func FuzzSim(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 3, 0, 0, 0, 1, 9, 0, 0, 2, 4, 1, 0, 0, 5, 1})
 	f.Add([]byte{1, 5, 9, 0, 9, 1, 2, 0, 7, 0, 8, 3, 0, 0, 7, 3, 14, 9, 10, 1, 11, 2, 12, 1})
 	f.Add([]byte{0, 3, 4, 0, 9, 0, 9, 0, 14, 8, 5, 0, 6, 1, 9, 1, 14, 12, 4, 1, 5, 1, 14, 3})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		seed := Seed{Profile: ScenarioPrefix + "chain"} // its world; its story is another
+		seed := Seed{Profile: ScenarioPrefix + "chain"} // uses the world of chain, but not its story
 		p, err := Draw(seed)
 		if err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func FuzzSim(f *testing.F) {
 	})
 }
 
-// dice are bytes that decide.
+// dice are bytes that make decisions.
 type dice struct{ bytes []byte }
 
 func (d *dice) roll(n int) int {
@@ -51,7 +51,7 @@ func (d *dice) roll(n int) int {
 	return int(b) % n
 }
 
-// direct lets the next thing happen that the dice say.
+// direct makes the next event happen, as the dice decide.
 func (d *director) direct(held *hold, in *dice) {
 	verb, n := in.roll(16), d.c.nodes[in.roll(len(d.c.nodes))]
 	other := d.c.nodes[in.roll(len(d.c.nodes))]
@@ -61,7 +61,7 @@ func (d *director) direct(held *hold, in *dice) {
 	switch verb {
 	case 0, 1:
 		held.release()
-		held.over = false // it goes on
+		held.over = false // it starts again
 	case 2, 3, 4:
 		held.pass(in.roll(256), verb == 3, verb == 4)
 	case 5:
@@ -89,7 +89,7 @@ func (d *director) direct(held *hold, in *dice) {
 	}
 }
 
-// pass lets one of the messages that are held arrive, or get lost; it may arrive again later.
+// pass lets one of the held messages arrive or get lost. An arrived message may arrive again later.
 func (h *hold) pass(i int, lost, again bool) {
 	if len(h.kept) == 0 {
 		return

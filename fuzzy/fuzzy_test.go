@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seedsInTests is how many seeds of each profile every run of the tests looks at; raftlab takes more.
+// seedsInTests is the number of seeds of each profile that the tests run; raftlab runs more.
 var seedsInTests = map[string]int{
 	"swarm": 100, "bootstrap": 50, "elections": 20, "history": 50, "network": 15, "crash": 15, "disk": 15, "clock": 15, "busy": 3,
 	"calm": 2, "beyond": 15, "slow": 20, "durable": 30, "snapshots": 30, "images": 30, "members": 60, "segments": 30, "hangs": 30, "unequal": 20,
@@ -28,7 +28,7 @@ func TestFuzzy_EveryInvariantHolds(t *testing.T) {
 		}
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			require.Positive(t, seedsInTests[p.name], "a new profile is not left out")
+			require.Positive(t, seedsInTests[p.name], "a new profile needs seeds here, too")
 			total := Stats{}
 			for number := range uint64(fewer(seedsInTests[p.name]) + 1) {
 				r, err := Run(Seed{p.name, number}, nil)
@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 func hashes() string {
 	var b strings.Builder
 	for _, name := range []string{"swarm", "busy", "bootstrap", "history"} {
-		for number := range uint64(4 / thrift) { // no flag is parsed yet
+		for number := range uint64(4 / thrift) { // flags are not parsed yet
 			r, _ := Run(Seed{name, number}, nil)
 			fmt.Fprintf(&b, "%v %x %d\n", r.Seed, r.Hash, r.Events)
 		}
@@ -68,8 +68,7 @@ func hashes() string {
 	return strings.TrimSpace(b.String())
 }
 
-// T1: the same seed does the same, in this process and in others, on one processor and on two, traced and
-// untraced.
+// T1: the same seed gives the same run in this process and in others, on one processor and on two, traced and untraced.
 func TestDeterminism_TheSameSeedDoesTheSame(t *testing.T) {
 	want := hashes()
 	assert.Equal(t, want, hashes())
@@ -91,7 +90,7 @@ func TestDeterminism_TheSameSeedDoesTheSame(t *testing.T) {
 	assert.NotEqual(t, plain.Hash, another.Hash)
 }
 
-func TestTrace_NDJSONTellsEverything(t *testing.T) {
+func TestTrace_NDJSONIsComplete(t *testing.T) {
 	var out bytes.Buffer
 	_, err := Run(Seed{"history", 3}, NDJSON(&out))
 	require.NoError(t, err)
@@ -144,7 +143,7 @@ func TestSeed_SaysWhatIsWrongWithIt(t *testing.T) {
 	assert.Equal(t, "f9.swarm.2a", s.String())
 	for _, row := range []struct{ text, want string }{
 		{"", "not a seed"}, {"42", "not a seed"}, {"fx.swarm.1", "not a seed"}, {"f10.swarm.1", "format 10"},
-		{"f9.swarm.zz", "no hexadecimal number"}, {"f9.nonsense.1", "swarm: each class"},
+		{"f9.swarm.zz", "not a hexadecimal number"}, {"f9.nonsense.1", "swarm: each class"},
 	} {
 		_, err := ParseSeed(row.text)
 		assert.ErrorContains(t, err, row.want)

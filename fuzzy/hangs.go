@@ -8,16 +8,16 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// hang is what keeps an applier in one call of Apply.
+// hang keeps an applier in one call of Apply.
 type hang struct {
-	till    sim.Time     // batches that begin before hang until then
-	batch   raft.EntryID // the last entry of the one that hangs; zero: none does
-	since   raft.Time    // when the applier began with it
-	told    bool         // the core was told of it
-	longest sim.Time     // of those that have ended in this life
+	till    sim.Time     // batches that begin earlier hang until this time
+	batch   raft.EntryID // the last entry of the batch that hangs; zero: none
+	since   raft.Time    // when the applier began this batch
+	told    bool         // the core was told about it
+	longest sim.Time     // the longest hang that has ended in this life
 }
 
-// poison is an entry at which the state machines of all members hang, each for a time of its own.
+// poison is an entry that makes the state machines of all members hang, each for its own time.
 type poison struct {
 	index raft.Index // 0: there is none
 	mean  sim.Time
@@ -28,8 +28,8 @@ func (n *NodeProfile) applyStallMax() sim.Time {
 	return cmp.Or(n.ApplyStallMax, sim.In(10*time.Second))
 }
 
-// hang makes the appliers of one member hang with its next batch or, if it leads, sometimes those of all members at an entry
-// that is still to come.
+// hang makes the applier of one member hang with its next batch. If the member leads, sometimes it instead makes the
+// appliers of all members hang at a future entry.
 func (m *nemesis) hang(c *cluster, n *node) {
 	if length := m.random.Exponential(m.rate.For); n.leads() && m.random.Coin() {
 		c.poison = poison{n.status.Last.Index + 1 + raft.Index(m.random.IntN(8)), length}
@@ -59,7 +59,7 @@ func (n *node) unhangLater() {
 	}
 }
 
-// unhang completes the batch that has hung. A snapshot that replaces the log waits for that.
+// unhang completes a hung batch. A snapshot that replaces the log waits for that.
 func (n *node) unhang() {
 	h := &n.hang
 	if h.batch.Index == 0 || n.c.now() < h.till {
@@ -69,7 +69,7 @@ func (n *node) unhang() {
 	h.batch, h.longest = raft.EntryID{}, max(h.longest, sim.Time(n.now().Mono-h.since))
 	n.applying = false
 	n.complete(to)
-	if n.core != nil && n.applied < to.Index { // a snapshot has replaced the log; a real applier has read the batch before
+	if n.core != nil && n.applied < to.Index { // a snapshot has replaced the log; a real applier read the batch before that
 		n.post(raft.Applied{ID: to})
 	}
 	if n.core != nil && n.vault.restore != nil {
@@ -77,15 +77,16 @@ func (n *node) unhang() {
 	}
 }
 
-// reportsHang tells the core which batch is being applied, with a step that is made anyway: nothing wakes the loop for it.
-func (n *node) reportsHang() {
+// reportHang tells the core which batch is being applied. It waits for a step that happens anyway: nothing wakes the
+// loop for it.
+func (n *node) reportHang() {
 	if h := &n.hang; h.batch.Index > 0 && !h.told {
 		n.inbox = append(n.inbox, raft.Applying{ID: h.batch, Since: h.since})
 		h.told = true
 	}
 }
 
-// healHang lets a member's applier go on.
+// healHang lets a member's applier continue.
 func (n *node) healHang() {
 	n.hang.till = 0
 	n.unhang()
@@ -94,7 +95,7 @@ func (n *node) healHang() {
 // hangMax is how long a core may take to notice that its FSM hangs.
 func (n *node) hangMax() sim.Time { return max(n.c.profile.Node.applyStallMax(), 3*n.hang.longest) }
 
-// shapeHangs has appliers hang for less and for more than the limit.
+// shapeHangs makes appliers hang, some for less and some for more than the limit.
 func shapeHangs(s *sim.Stream, p *Profile) {
 	p.Voters, p.World, p.Limits = sim.Pick(s, 1, 2, 3, 3, 3, 4, 5, 5), World{}, generousLimits()
 	shapeSwarm(s, p)
@@ -108,13 +109,13 @@ func shapeHangs(s *sim.Stream, p *Profile) {
 	p.Faults = append(p.Faults, FaultRate{Hang, s.LogTime(timeout, 10*timeout), s.LogTime(timeout/4, 16*timeout)})
 }
 
-// shortestTimeout returns the shortest election timeout that a member may have. What takes time in a healthy cluster takes a
+// shortestTimeout returns the shortest election timeout that a member may have. Operations in a healthy cluster take a
 // small part of it.
 func (p *Profile) shortestTimeout() sim.Time {
 	return p.ElectionTimeout / sim.Time(max(1, p.Node.Unequal))
 }
 
-// shapeUnequal gives members election timeouts of their own, the longest of which are many times the shortest.
+// shapeUnequal gives members election timeouts of their own. The longest are many times the shortest.
 func shapeUnequal(s *sim.Stream, p *Profile) {
 	only(Crash, Pause, Partition, Usurp, Close)(s, p)
 	p.Voters, p.Learners, p.World, p.Limits = sim.Pick(s, 2, 3, 3, 3, 4, 5), s.IntN(3)/2, World{}, generousLimits()

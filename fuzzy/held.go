@@ -8,20 +8,20 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// This file is the host of a raft.DurableFSM that must be brought to another member. It has no snapshot file: its state is
+// This file hosts a raft.DurableFSM whose state must be sent to another member. The state has no snapshot file: it is
 // frozen, and streamed from the freeze.
 
-// heldState is a frozen state. It is in the memory of its process alone.
+// heldState is a frozen state. It exists only in the memory of its process.
 type heldState struct {
 	file     snapFile  // what WriteTo writes
-	written  int       // by WriteTo so far
-	failsAt  int       // WriteTo fails there; negative: it does not
-	writesAt sim.Time  // when WriteTo goes on; 0: it waits for room, or has returned
-	sent     int64     // the bytes before were sent at least once
-	acked    int64     // the receiver has the bytes before
-	owed     bool      // somebody else must do something next: the core offer it, or its receiver acknowledge bytes
-	since    raft.Time // since when
-	looked   raft.Time // when that was checked last
+	written  int       // bytes that WriteTo has written so far
+	failsAt  int       // offset at which WriteTo fails; negative: it does not fail
+	writesAt sim.Time  // when WriteTo continues; 0: it waits for room, or has returned
+	sent     int64     // offset up to which bytes have been sent at least once
+	acked    int64     // offset up to which the receiver has the bytes
+	owed     bool      // another party must act next: the core must offer the state, or its receiver acknowledge bytes
+	since    raft.Time // when owed became true
+	looked   raft.Time // when owed was last checked
 }
 
 // freezeFor freezes the state of a DurableFSM for a stream.
@@ -31,11 +31,11 @@ func (n *node) freezeFor(take raft.Take) {
 		n.post(raft.SnapshotTaken{Take: take.ID, Err: errWriteTo})
 		return
 	}
-	n.c.check.freezes(n)
+	n.c.check.checkFreeze(n)
 	now := n.now().Mono
 	v.held = &heldState{file: n.capture(take.Base), failsAt: -1, owed: true, since: now, looked: now}
 	h := v.held
-	n.c.check.captured(n, &h.file)
+	n.c.check.checkCaptured(n, &h.file)
 	if n.disk.random.Chance(s.Failures) {
 		h.failsAt = n.disk.random.IntN(len(h.file.payload))
 	}
@@ -45,13 +45,13 @@ func (n *node) freezeFor(take raft.Take) {
 	n.post(raft.SnapshotTaken{Take: take.ID, Snapshot: offered})
 }
 
-// holds reports whether a snapshot is the state that is frozen here.
+// holds reports whether a snapshot is the state frozen here.
 func (v *vault) holds(s *raft.Snapshot) bool {
 	return v.held != nil && v.held.file.snapshot.File == s.File
 }
 
-// streamHeld begins the stream of a frozen state, of which there is never a second one, since WriteTo is called once. It
-// returns false if that stream has ended: then the offer, which the core has made meanwhile, does not leave.
+// streamHeld begins the only stream of a frozen state: WriteTo is called once, so there can be no second one. It returns
+// false if that stream has already ended. In this case the offer, which the core has made meanwhile, is not sent.
 func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
 	v := &n.vault
 	if !v.holds(s) {
@@ -72,7 +72,7 @@ func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
 	return true
 }
 
-// writeHeldLater lets WriteTo go on when the state machine has read its next bytes.
+// writeHeldLater lets WriteTo continue when the state machine has read its next bytes.
 func (n *node) writeHeldLater() { n.writeHeldIn(n.disk.took(n)) }
 
 func (n *node) writeHeldIn(d sim.Time) {
@@ -85,7 +85,7 @@ func (n *node) writeHeld() {
 	v := &n.vault
 	h := v.held
 	if h == nil || n.c.now() < h.writesAt || h.writesAt == 0 {
-		return // of a freeze that has ended
+		return // the freeze that this write belonged to has ended
 	}
 	to := slices.IndexFunc(v.out, func(o *outStream) bool { return o != nil && o.held })
 	if h.writesAt = 0; to < 0 {
@@ -103,7 +103,7 @@ func (n *node) writeHeld() {
 	n.pump(to)
 }
 
-// heldProgress records what a receiver has acknowledged, and lets WriteTo go on if it has waited for room.
+// heldProgress records what a receiver has acknowledged. If WriteTo waits for room, it continues.
 func (n *node) heldProgress(o *outStream, begun bool) {
 	h := n.vault.held
 	if acked, _ := o.Acknowledged(); acked > h.acked {
@@ -127,7 +127,7 @@ func (h *heldState) heldSent(now raft.Time, end int64) {
 // arrived reports whether the receiver has acknowledged all bytes.
 func (h *heldState) arrived() bool { return h.acked == int64(len(h.file.payload)) }
 
-// overdue reports whether somebody else should have done something long ago.
+// overdue reports whether another party should have acted long ago.
 func (h *heldState) overdue(now, timeout raft.Time) bool {
 	limit := heldTimeouts * timeout
 	if h.arrived() {
@@ -136,7 +136,7 @@ func (h *heldState) overdue(now, timeout raft.Time) bool {
 	return h.owed && now-h.since > limit
 }
 
-// endStream ends the stream to a peer without a word to the core.
+// endStream ends the stream to a peer without notifying the core.
 func (n *node) endStream(to int) {
 	v := &n.vault
 	if o := v.out[to]; o != nil && o.held && v.held != nil {
@@ -153,7 +153,7 @@ func (o *outStream) close() {
 	}
 }
 
-// release gives back a frozen state.
+// release releases a frozen state.
 func (v *vault) release() {
 	v.held = nil
 	for i, o := range v.out {

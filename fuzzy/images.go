@@ -50,7 +50,7 @@ func (d *disk) restore(i image, whole bool) {
 	d.startCount, d.lossy = d.lineage.Last().Count, d.lossy || !same
 }
 
-// lie records the first synced entry that is no longer there.
+// lie records the first synced entry that is missing now.
 func (d *disk) lie(before []slot) {
 	for i := range before {
 		if h, there := at(d.log, raft.Index(i+1)); !there || h != before[i].hash {
@@ -63,8 +63,9 @@ func (d *disk) lie(before []slot) {
 // forgot reports whether the disk has lost anything through an image.
 func (d *disk) forgot() bool { return d.lossy || len(d.lies) > 0 }
 
-// imaging is an injection of Image: a disk is copied; its node may be restarted; some of the others, which may or may not
-// have seen the new start, are cut off while the rest goes on; then the copy replaces the disk, and the rest crashes.
+// imaging is an injection of Image. A disk is copied, and its node may be restarted. Some of the others, which may or
+// may not have seen the new start, are cut off while the rest continues. Then the copy replaces the disk, and the rest
+// crashes.
 type imaging struct {
 	node   int
 	copied image
@@ -92,7 +93,7 @@ const (
 	imageBack
 )
 
-// copyDisk is the first stage. It keeps to the budget of disks that may be lost.
+// copyDisk is the first stage. It stays within the budget of disks that may be lost.
 func (m *nemesis) copyDisk(c *cluster, n *node) {
 	restarts := sim.Pick(m.random, 0, 1, 1, 1, 2, 3, 70)
 	victim, wait := c.nodes[n.index%c.profile.Voters], m.random.Exponential(4*c.profile.ElectionTimeout)
@@ -115,7 +116,7 @@ func (m *nemesis) copyDisk(c *cluster, n *node) {
 	c.queue.Push(c.now()+wait, event{kind: evImage, node: m.index, a: imageApart})
 }
 
-// restarts adds starts that no other member hears of.
+// restarts adds starts that no other member sees.
 func (d *disk) restarts(c *cluster, count int) {
 	for range count {
 		d.begin(c, d.hands.Uint64())
@@ -143,7 +144,7 @@ func (m *nemesis) stage(c *cluster, stage int64) {
 	m.putBack(c, n, i)
 }
 
-// setApart chooses as many others as a majority can miss, and usually cuts them off.
+// setApart chooses as many others as a majority can spare, and usually cuts them off.
 func (m *nemesis) setApart(c *cluster) {
 	order, cut := m.order(c.profile.Voters), m.random.IntN(4) > 0
 	for _, k := range order {
@@ -158,7 +159,7 @@ func (m *nemesis) setApart(c *cluster) {
 	}
 }
 
-// putBack replaces the disk by the copy, usually so that the members that were cut off need its vote.
+// putBack replaces the disk by the copy, usually when the members that were cut off need its vote.
 func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
 	restarts := sim.Pick(m.random, 0, 0, 1, 3, 66)
 	kill, heal := m.random.IntN(4) > 0, m.random.IntN(4) > 0
@@ -191,8 +192,9 @@ func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
 	}
 }
 
-// aggravate has clients read from a member whose leader is about to notice its loss. Sometimes the leader's appends reach
-// it later than its answers to reads do, and sometimes that leader's disk stalls soon after.
+// aggravate makes clients read from a member whose leader is about to notice its loss. Sometimes it delays the leader's
+// appends to that member, so that the leader's answers to reads arrive first. Sometimes it stalls the leader's disk soon
+// after.
 func (m *nemesis) aggravate(c *cluster, n *node, wait sim.Time, leader int) {
 	reads, stalls, sticks, timeout := m.random.IntN(60), m.random.Coin(), m.random.Coin(), c.profile.ElectionTimeout
 	after, length := m.random.Between(timeout/4, 2*timeout), m.random.Between(2*timeout, 8*timeout)
@@ -209,8 +211,8 @@ func (m *nemesis) aggravate(c *cluster, n *node, wait sim.Time, leader int) {
 	}
 }
 
-// retireImages removes all disks that were replaced by an image, before the second phase: their members may not have
-// found out yet.
+// retireImages removes all disks that were replaced by an image before the second phase, since their members may not
+// have noticed it.
 func (c *cluster) retireImages() {
 	for _, n := range c.nodes {
 		if n.disk.epoch > 0 && !n.disk.damaged {

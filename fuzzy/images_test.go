@@ -13,8 +13,7 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// The profile must reach what it is for: images that are put back, refused and marked, and, less often, images
-// that nobody can tell.
+// The profile must reach its purpose: images are put back, refused and marked. Less often, no member can recognize one.
 func TestImages_ArePutBackAndFoundOut(t *testing.T) {
 	seeds := fewer(40)
 	var images, marked, refused, beyond int
@@ -32,8 +31,8 @@ func TestImages_ArePutBackAndFoundOut(t *testing.T) {
 	assert.Less(t, beyond, images/2, "most images meet a witness")
 }
 
-// A disk that is healed ends what it was at when it stood still, also the memory of a peer's new start: until that is
-// durable the member takes nothing from the peer, and counts it for no vote.
+// A healed disk completes the write at which it had stalled, including the memory of a peer's new start. Until that
+// memory is durable, the member takes no message from the peer, and counts it for no vote.
 func TestImages_AHealedDiskKeepsWhatItsMemberRemembers(t *testing.T) {
 	p := calmOfThree(t)
 	p.Node.Handshakes = true
@@ -59,8 +58,8 @@ func TestImages_AHealedDiskKeepsWhatItsMemberRemembers(t *testing.T) {
 	assert.True(t, n.takes(peer, peer.disk.start()))
 }
 
-// An image is of the contents of a disk, and not of its fullness: a disk that takes one has room, whether it was full
-// before or the one that was copied was.
+// An image has the contents of a disk, but not its fullness. A disk that receives an image has room, even if that disk
+// or the copied one was full.
 func TestImages_ADiskThatTakesOneHasRoom(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
@@ -87,7 +86,7 @@ func TestImages_ADiskThatTakesOneHasRoom(t *testing.T) {
 			})
 			f.dir = snapfile.Open(f.tree.FS(), snapshotsPath)
 			require.NoError(t, n.space().Left(0))
-			c.check.takesRoom(n, 0)
+			c.check.checkRoomTaken(n, 0)
 			assert.Nil(t, c.failure)
 		})
 	}
@@ -104,7 +103,7 @@ func TestImages_ALogInSegmentsThatIsPutBackHasRoom(t *testing.T) {
 	assert.Nil(t, c.failure)
 }
 
-// Each of the invariants of handshakes fails when it is made to.
+// Each invariant of handshakes fails when its rule is broken.
 func TestImages_TheInvariantsCanFail(t *testing.T) {
 	for rule, breach := range map[string]func(n, witness *node){
 		"I1": func(n, witness *node) {
@@ -130,7 +129,7 @@ func TestImages_TheInvariantsCanFail(t *testing.T) {
 	}
 }
 
-// A breach is excused once a disk has lost what is committed, though it had synced it, and by nothing less.
+// A breach is excused only if a disk has lost committed entries that it had synced.
 func TestImages_OnlyALostCommitmentExcuses(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
@@ -162,11 +161,11 @@ func TestImages_OnlyALostCommitmentExcuses(t *testing.T) {
 	}
 }
 
-// A disk that has lost nothing is no reason for a mark, also if an image was put back.
+// A disk that has lost nothing is no reason for a mark, even if an image was put back.
 func TestImages_NothingLostMarksNothing(t *testing.T) {
 	marks := func(c *cluster, n *node, kind raft.MarkKind) {
 		out := raft.Output{Write: raft.Write{Mark: &raft.Mark{Kind: kind, By: n.peer()}}}
-		c.check.verdicts(n, &n.status, nil, &out)
+		c.check.checkMarks(n, &n.status, nil, &out)
 	}
 	for _, row := range []struct {
 		rule  string
@@ -204,7 +203,7 @@ func takesForStale(c *cluster, lead, liar *node) {
 			p.State = "stale"
 		}
 	}
-	c.check.verdicts(lead, &lead.status, nil, &raft.Output{})
+	c.check.checkMarks(lead, &lead.status, nil, &raft.Output{})
 }
 
 func forgetsCommitted(c *cluster, liar *node) {
@@ -213,8 +212,8 @@ func forgetsCommitted(c *cluster, liar *node) {
 	liar.disk.restore(image, false)
 }
 
-// I8: once a disk has lost what was acknowledged, another entry than the first may be committed at an index, and have removed
-// a member. Whoever says so must know it.
+// I8: once a disk has lost acknowledged entries, another entry may be committed at an index, and may have removed a
+// member. A member may only announce such a removal if it knows of it.
 func TestImages_ARemovalInThePlaceOfWhatWasLostIsTrue(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -251,18 +250,18 @@ func TestInvariants_AStaleMemberIsServedNoReads(t *testing.T) {
 	c, lead, follower := running(t)
 	before, out := lead.status, raft.Output{Send: []raft.Message{*message(lead, follower, lead.hard.Term, raft.ReadReply{OK: true})}}
 	before.Peers = slices.Clone(before.Peers)
-	c.check.servesStale(lead, &before, &out)
+	c.check.checkStaleNotServed(lead, &before, &out)
 	require.Nil(t, c.failure)
 	for i := range before.Peers {
 		before.Peers[i].State = "stale"
 	}
-	c.check.servesStale(lead, &before, &out)
+	c.check.checkStaleNotServed(lead, &before, &out)
 	expectBreach(t, c, "N23")
 }
 
-// Two members that reject each other for good, because one of them was started too often unseen, cannot be part of one
-// healed quorum, and no link that is left lets either of them lead by the other's vote.
-func TestImages_WhoWasStartedTooOftenIsNotCounted(t *testing.T) {
+// Two members may reject each other permanently, because one of them was started too often unseen. They cannot both be
+// in one healed quorum, and no remaining link lets either of them lead by the other's vote.
+func TestImages_AMemberStartedTooOftenIsNotCounted(t *testing.T) {
 	p := calmOfThree(t)
 	p.Node.Handshakes = true
 	c := newCluster(Seed{"calm", 2}, p)
@@ -278,24 +277,24 @@ func TestImages_WhoWasStartedTooOftenIsNotCounted(t *testing.T) {
 
 	n.disk.restarts(c, raft.LineageStartsMax-1)
 	n.disk.memory.Confirmed = nil
-	assert.False(t, stranger.untold(n), "its record just reaches back to the start that was seen")
+	assert.False(t, stranger.rejectsPermanently(n), "its record just reaches back to the start that was seen")
 	assert.Len(t, c.acquainted([]int{0, 1, 2}), 2, "it does not after the start that heals it")
 
 	n.disk.restarts(c, 1)
 	lead.disk.memory.Seen = nil // the leader has not seen it at all
-	require.True(t, lead.untold(n), "not durably, but it will be")
+	require.True(t, lead.rejectsPermanently(n), "the record is not durable yet, but will be")
 	lead.hands.memory.Seen = nil
-	require.True(t, stranger.untold(n))
-	require.False(t, lead.untold(n))
+	require.True(t, stranger.rejectsPermanently(n))
+	require.False(t, lead.rejectsPermanently(n))
 	assert.Equal(t, []int{lead.index, n.index}, c.acquainted([]int{lead.index, n.index}))
 	assert.Len(t, c.acquainted([]int{0, 1, 2}), 2)
-	assert.Equal(t, uint64(0b111), l.reachers(), "by way of the leader all reach a quorum")
+	assert.Equal(t, uint64(0b111), l.reachers(), "all reach a quorum through the leader")
 	c.net.Links.CutBoth(sim.Partitions, lead.index, stranger.index)
-	assert.Equal(t, uint64(1)<<lead.index|1<<n.index, l.reachers(), "the link between the other two serves nobody")
+	assert.Equal(t, uint64(1)<<lead.index|1<<n.index, l.reachers(), "the link between the other two does not help")
 }
 
-// A disk that has lost what changed the members may vote with the former majority, while the present one has elected another
-// leader of that term. No other loss of a log excuses two leaders: votes are not in it.
+// A disk that has lost a change of the members may vote with the former majority, while the present one elects another
+// leader of that term. Other losses of a log do not excuse two leaders, since votes are not in the log.
 func TestImages_OnlyALostConfigurationExcusesTwoLeaders(t *testing.T) {
 	changes := func(s *slot, to raft.EntryID) {
 		s.config = &loggedConfig{Configuration: s.config.Configuration, index: to.Index, term: to.Term, before: s.config}

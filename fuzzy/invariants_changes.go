@@ -7,20 +7,20 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of changes of the members: of what admins are told.
+// The invariants of changes of the members: the answers that admins get.
 //
-//	N69  A change is accepted if nothing is wrong with it, is refused for a reason that holds, compares the index that it names, and is answered as changed or given up exactly if that is committed and so.
+//	N69  A change is accepted if nothing is wrong with it and the index that it names is in force, and refused only for a reason that holds. It is answered as changed or given up exactly if a committed configuration says so.
 
-// asked is what a change asks for, in terms of the configuration that it meets: who is to have which role at its end.
-// It is a model of its own, and knows nothing of how the core gets there.
+// asked is what a change asks for, in terms of the configuration that it meets: the role of each member at its end. It
+// is a separate model, and does not know how the core gets there.
 type asked struct {
 	config   *raft.Configuration
-	roles    map[raft.Peer]raft.MemberKind // of everybody who is to be a member
+	roles    map[raft.Peer]raft.MemberKind // roles of all members
 	named    map[raft.Peer]int             // how often the change names a member
-	problems []raft.RefusalKind            // for each of which it may be refused
+	problems []raft.RefusalKind            // the change may be refused for each of these
 }
 
-// meets returns what a change asks for of a configuration that is not being changed.
+// meets returns what a change asks for when it meets a configuration that is not being changed.
 func (ch *changing) meets(config *raft.Configuration) *asked {
 	a := &asked{config: config, roles: map[raft.Peer]raft.MemberKind{}, named: map[raft.Peer]int{}}
 	for _, m := range config.Members {
@@ -66,7 +66,7 @@ func (ch *changing) meets(config *raft.Configuration) *asked {
 
 func (a *asked) wrong(kind raft.RefusalKind) { a.problems = append(a.problems, kind) }
 
-// find returns the member that a change names.
+// find returns the member of the configuration that a change names.
 func (a *asked) find(p raft.Peer) (raft.Member, bool) {
 	m, ok := a.config.Peer(p)
 	if p.Incarnation == 0 {
@@ -150,7 +150,7 @@ func (a *asked) judge(ch *changing) {
 	}
 }
 
-// clashes reports whether two members of different ids would have one address, of which the change gives one.
+// clashes reports whether two members with different ids would have the same address, if the change sets one of the two.
 func (a *asked) clashes(ch *changing) bool {
 	given := map[raft.Peer]string{}
 	for _, m := range ch.Add {
@@ -200,42 +200,42 @@ func (a *asked) made(ch *changing, config *raft.Configuration) bool {
 	return true
 }
 
-// changeAnswered checks an answer to an admin.
-func (k *checker) changeAnswered(n *node, r *request, a raft.Answer) {
+// checkChangeAnswer checks an answer to an admin.
+func (k *checker) checkChangeAnswer(n *node, r *request, a raft.Answer) {
 	switch ch := r.change; a.Kind {
 	case raft.AnswerAccepted:
-		k.changeAccepted(n, ch, a.ID)
+		k.checkChangeAccepted(n, ch, a.ID)
 	case raft.AnswerRefused:
 		if why := k.groundless(n, r, a); why != "" {
 			k.broken("N69", "%s refuses to %s (%d): %s", n, ch.describe(), a.Refusal, why)
 		}
 	case raft.AnswerChanged:
 		k.c.stats.Changed++
-		l := k.ended(n, a.ID)
+		l := k.configOf(n, a.ID)
 		if l == nil {
-			k.broken("N69", "%s has changed the members by %v, which is not committed, or is no configuration", n, a.ID)
+			k.broken("N69", "%s has changed the members by %v, which is not committed, or not a configuration", n, a.ID)
 			return
 		}
-		began := l // of a change that has no effect
+		began := l // where a change without effect began
 		if ch.entry != (raft.EntryID{}) {
 			if began = n.log[ch.entry.Index-1].config; began.index == ch.entry.Index {
 				began = began.before
 			}
 		}
 		if ch.Cancel && waits(&l.Configuration) || !ch.Cancel && !ch.meets(&began.Configuration).made(ch, &l.Configuration) {
-			k.broken("N69", "%s says that it has done what was asked, %s, and entry %d says %v", n, ch.describe(), l.index, l.Members)
+			k.broken("N69", "%s says that it has done what was asked, %s, but entry %d says %v", n, ch.describe(), l.index, l.Members)
 		}
 	case raft.AnswerGivenUp:
-		l := k.ended(n, a.ID)
+		l := k.configOf(n, a.ID)
 		if l == nil || l.before == nil || !waits(&l.before.Configuration) || waits(&l.Configuration) || len(l.Outgoing) > 0 {
-			k.broken("N69", "%s says that it has given up to %s by %v, and that entry does not say so", n, ch.describe(), a.ID)
+			k.broken("N69", "%s says that it has given up to %s by %v, but that entry does not say so", n, ch.describe(), a.ID)
 		}
 	}
 }
 
-// ended returns the configuration of an entry that a member knows to be committed; nil if it is none. The answer to a
-// change that has no effect names no term.
-func (k *checker) ended(n *node, id raft.EntryID) *loggedConfig {
+// configOf returns the configuration of an entry that a member knows to be committed; nil if the entry is none. The
+// answer to a change without effect names no term.
+func (k *checker) configOf(n *node, id raft.EntryID) *loggedConfig {
 	if id.Index == 0 || id.Index > n.status.Commit || id.Term > 0 && n.log[id.Index-1].entry.ID() != id {
 		return nil
 	}
@@ -245,39 +245,40 @@ func (k *checker) ended(n *node, id raft.EntryID) *loggedConfig {
 	return nil
 }
 
-// changeAccepted checks the entry with which a change begins.
-func (k *checker) changeAccepted(n *node, ch *changing, id raft.EntryID) {
+// checkChangeAccepted checks the entry with which a change begins.
+func (k *checker) checkChangeAccepted(n *node, ch *changing, id raft.EntryID) {
 	if int(id.Index) > len(n.log) || n.log[id.Index-1].entry.ID() != id || n.log[id.Index-1].config.index != id.Index {
-		k.broken("N69", "%s takes a change as %v, which is no configuration of its log", n, id)
+		k.broken("N69", "%s takes a change as %v, which is not a configuration in its log", n, id)
 		return
 	}
 	before := n.log[id.Index-1].config.before
 	if ch.ifIndex != 0 && ch.ifIndex != before.index {
-		k.broken("N69", "%s takes a change of the configuration of entry %d, and that of %d is in force", n, ch.ifIndex, before.index)
+		k.broken("N69", "%s takes a change of the configuration of entry %d, but that of %d is in force", n, ch.ifIndex, before.index)
 	}
 	if ch.Cancel {
 		if !waits(&before.Configuration) {
-			k.broken("N69", "%s cancels a change, and none waits", n)
+			k.broken("N69", "%s cancels a change, but none waits", n)
 		}
 		return
 	}
 	if a := ch.meets(&before.Configuration); len(a.problems) > 0 {
-		k.broken("N69", "%s takes a change (%s) that is to be refused for %v", n, ch.describe(), a.problems)
+		k.broken("N69", "%s takes a change (%s) that must be refused for %v", n, ch.describe(), a.problems)
 	}
 }
 
-// groundless says why a refusal does not hold; "" if it does. The reasons of all requests are checked elsewhere.
+// groundless says why a refusal does not hold; "" if it does hold. The reasons that apply to all requests are checked
+// elsewhere.
 func (k *checker) groundless(n *node, r *request, a raft.Answer) string {
 	ch, now := r.change, configured(n.log)
 	if now == nil || a.Refusal < raft.RefusedConfigIndex {
 		return ""
 	}
-	for _, l := range []*loggedConfig{now, n.configBefore} { // the step may have changed it after the refusal
+	for _, l := range []*loggedConfig{now, n.configBefore} { // the step may have changed the configuration after the refusal
 		if l != nil && k.grounded(n, r, ch, l, a.Refusal) {
 			return ""
 		}
 	}
-	for l := now; a.Refusal != raft.RefusedChanging && l != nil && l != ch.met; { // it has waited to be confirmed
+	for l := now; a.Refusal != raft.RefusedChanging && l != nil && l != ch.met; { // the request has waited for its configuration to be confirmed
 		if l = l.before; l != nil && k.grounded(n, r, ch, l, a.Refusal) {
 			return ""
 		}
@@ -292,13 +293,12 @@ func (k *checker) grounded(n *node, r *request, ch *changing, l *loggedConfig, w
 	case raft.RefusedChanging:
 		return l.index > n.status.Commit || waits(&l.Configuration) || len(l.Outgoing) > 0 || k.c.work.changesOn(n) > 1
 	case raft.RefusedQuorumLoss, raft.RefusedEarlierRelease:
-		return true // N68 and N71 judge these
+		return true // N68 and N71 check these
 	}
 	return slices.Contains(ch.meets(&l.Configuration).problems, why)
 }
 
-// changesOn counts the changes that a process was asked for and has not answered, and those that were answered in the
-// running step.
+// changesOn counts the changes of a process that are unanswered, or were answered in the running step.
 func (w *workload) changesOn(n *node) (open int) {
 	for i := n.firstRequestID; i < len(w.requests); i++ {
 		if r := &w.requests[i]; r.kind == changeRequest && r.node == n && r.life == n.life {

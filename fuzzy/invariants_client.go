@@ -9,14 +9,14 @@ import "github.com/coxswain/raft"
 //	H3  Each write takes effect at most once, and exactly once if it was acknowledged. (G10, G11)
 //	H4  A write that is reported as not applied never is.
 
-// never records that a client was told that its write will never be applied.
-func (k *checker) never(r *request, a raft.Answer) {
+// recordNeverApplied records that a client was told that its write will never be applied.
+func (k *checker) recordNeverApplied(r *request, a raft.Answer) {
 	if r.kind != writeRequest {
 		return
 	}
 	w := &k.c.work.writes[r.serial]
 	if w.index > 0 {
-		k.broken("H4", "write %d is answered %d/%d, and committed at %d", r.serial, a.Kind, a.Refusal, w.index)
+		k.broken("H4", "write %d is answered %d/%d, but committed at %d", r.serial, a.Kind, a.Refusal, w.index)
 	}
 	w.never = true
 }
@@ -38,8 +38,8 @@ func (c *cluster) checkHistory() {
 	}
 }
 
-// complete returns the history including the committed writes whose outcome their clients do not know: these may take
-// effect at any time after their call. A write that was never committed is left out.
+// complete returns the history together with the committed writes whose outcome their clients do not know. Such a write
+// may take effect at any time after its call. Writes that were never committed are left out.
 func (w *workload) complete() []operation {
 	list := w.history
 	for i := range w.requests {

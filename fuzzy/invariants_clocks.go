@@ -14,18 +14,18 @@ import (
 // readsAskedMax is the number of election timeouts for which a read request may be retried.
 const readsAskedMax = 17
 
-// inquires records a read request to the leader.
-func (w *witness) inquires(n *node, id raft.RPCID) {
+// recordInquiry records a read request to the leader.
+func (w *witness) recordInquiry(n *node, id raft.RPCID) {
 	if id != w.inquiry {
 		w.inquiry, w.inquired = id, w.now
 	}
 	w.persisted = w.persisted || w.now-w.inquired > readsAskedMax*n.timeout()
 }
 
-// closes removes answered reads from the open ones. One that a step takes twice stays open, because the answer may be to
-// the first request alone: a leader refuses it for its limit, drops the reads of a member that turns out to be stale,
-// and then has room for the second.
-func (w *witness) closes(out *raft.Output) {
+// dropAnswered removes answered reads from the open ones. A read that a step takes twice stays open, because the answer
+// may be to the first request alone. A leader may refuse the first one for its limit, then drop the reads of a member
+// that turns out to be stale, and so have room for the second one.
+func (w *witness) dropAnswered(out *raft.Output) {
 	if len(w.open) == 0 {
 		return
 	}
@@ -45,8 +45,9 @@ func (w *witness) closes(out *raft.Output) {
 	w.again = w.again[:0]
 }
 
-// shows records the wall clock in a message. That of a member without a vote does not count, even if it gets one later.
-func (w *witness) shows(n *node, m *raft.Message) {
+// recordClock records the wall clock in a message. The clock of a member without a vote does not count, even if the
+// member gets a vote later.
+func (w *witness) recordClock(n *node, m *raft.Message) {
 	if n.configBefore != nil && !votes(&n.configBefore.Configuration, m.From) {
 		return
 	}
@@ -68,12 +69,12 @@ func (w *witness) shows(n *node, m *raft.Message) {
 	}
 }
 
-// stamps checks the stamps of a leader. A clock that was wrong for a while counts forever, which makes the check milder,
-// so that no correct leader fails it.
-func (k *checker) stamps(n *node, events []raft.Event, out *raft.Output) {
+// checkStamps checks the stamps of a leader. A clock that was once wrong counts forever. This makes the check weaker, so
+// that it fails no correct leader.
+func (k *checker) checkStamps(n *node, events []raft.Event, out *raft.Output) {
 	w, s := &n.seen, &n.status
-	for _, e := range events { // entries that are appended and truncated in one step are in no write
-		if a, ok := e.(raft.SnapshotArrived); ok { // whose log may have held stamps that were truncated
+	for _, e := range events { // entries that are appended and truncated in one step appear in no write
+		if a, ok := e.(raft.SnapshotArrived); ok { // the replaced log may have held stamps that were truncated
 			w.stamp = max(w.stamp, a.Snapshot.Time)
 		}
 		if r, ok := e.(raft.Received); ok {
@@ -87,7 +88,7 @@ func (k *checker) stamps(n *node, events []raft.Event, out *raft.Output) {
 		return
 	}
 	last := &l.Entries[len(l.Entries)-1]
-	// Once the voters have changed, which clocks a leader remembers depends on who had a vote when.
+	// Once the voters have changed, the clocks that a leader remembers depend on who had a vote when.
 	if s.Role == raft.Leader && last.Term == s.Term && configured(n.log).before == nil {
 		latest, shown := int64(0), false
 		for p, ahead := range w.walls {

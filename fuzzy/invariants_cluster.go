@@ -24,23 +24,23 @@ import (
 //	G18  At equal applied indexes all state machines have the same state.
 //	G16  A member has a term only once all members hold entry 1 durably, and no two clusters have the same id.
 
-// leadership checks a member that has become leader.
-func (k *checker) leadership(n *node, before *raft.CoreStatus) {
+// checkElection checks a member that has become leader.
+func (k *checker) checkElection(n *node, before *raft.CoreStatus) {
 	s := &n.status
 	if s.Role != raft.Leader || before.Role == raft.Leader && before.Term == s.Term {
 		return
 	}
-	voted := n.agreed(func(p raft.Peer) bool { return k.voted(p, s.Term, n.peer()) })
+	voted := n.agreed(func(p raft.Peer) bool { return k.hasVoted(p, s.Term, n.peer()) })
 	k.c.holds(voted.reached(), "G8", "%s leads term %d with the durable votes of %v", n, s.Term, voted)
-	was, led := k.leaders[s.Term] // asked behind G8: a G1 that is excused ends the run
+	was, led := k.leaders[s.Term] // read after G8 is checked: an excused G1 ends the run
 	k.c.holds(!led, "G1", "%s is elected in term %d, which %s leads or led", n, s.Term, k.c.title(was))
 	k.leaders[s.Term] = n.peer()
 	k.elections++
-	k.complete(n)
+	k.checkCompleteness(n)
 }
 
-// voted reports whether a voter's disk, or one that an older image has replaced, voted for a candidate.
-func (k *checker) voted(p raft.Peer, term raft.Term, candidate raft.Peer) bool {
+// hasVoted reports whether a voter's disk, or a former image of that disk, voted for a candidate.
+func (k *checker) hasVoted(p raft.Peer, term raft.Term, candidate raft.Peer) bool {
 	for epoch := range k.c.at(p).disk.epoch + 1 {
 		if k.votes[voteKey{p.Incarnation, epoch, term}] == candidate {
 			return true
@@ -49,9 +49,9 @@ func (k *checker) voted(p raft.Peer, term raft.Term, candidate raft.Peer) bool {
 	return false
 }
 
-// complete checks a leader's log. A leader that is elected late, by delayed votes, need not have the entries that leaders
-// of newer terms have committed.
-func (k *checker) complete(n *node) {
+// checkCompleteness checks a leader's log. A leader that is elected late, by delayed votes, need not have the entries
+// that leaders of newer terms have committed.
+func (k *checker) checkCompleteness(n *node) {
 	earlier := sort.Search(len(k.canonical), func(i int) bool { return k.canonical[i].by >= n.status.Term })
 	if earlier == 0 {
 		return
@@ -61,28 +61,28 @@ func (k *checker) complete(n *node) {
 	k.c.holds(there && hash == last.hash, "G3", "%s leads term %d without %v, which is committed", n, n.status.Term, last.id)
 }
 
-// leads checks a message that only a leader may send.
-func (k *checker) leads(n *node, m *raft.Message, commit raft.Index) {
+// checkSentByLeader checks a message that only a leader may send.
+func (k *checker) checkSentByLeader(n *node, m *raft.Message, commit raft.Index) {
 	leader, led := k.leaders[m.Term]
 	if !led || leader != n.peer() {
 		k.broken("G1", "%s sends %T in term %d, which it does not lead", n, m.Body, m.Term)
 	}
-	k.sendsTo(n, m)
+	k.checkReceiver(n, m)
 	if commit > n.status.Commit {
-		k.broken("G14", "%s sends commit %d, and its own is %d", n, commit, n.status.Commit)
+		k.broken("G14", "%s sends commit %d, but its own is %d", n, commit, n.status.Commit)
 	}
 }
 
-// appended checks the entries that were appended to a log, at constant cost per entry.
-func (k *checker) appended(n *node, l *raft.LogWrite) {
+// checkAppended checks the entries that were appended to a log, at constant cost per entry.
+func (k *checker) checkAppended(n *node, l *raft.LogWrite) {
 	for i := int(l.After.Index); i < len(n.log); i++ {
 		if i == 0 {
-			k.bootstrapped(n)
-			continue // until the first term a bootstrap may be repeated with another entry 1
+			k.checkClusterID(n)
+			continue // before the first term, a bootstrap may be repeated with another entry 1
 		}
 		s := &n.log[i]
 		if s.config != n.log[i-1].config {
-			k.appendsConfig(n, s.config)
+			k.checkConfigAppended(n, s.config)
 		}
 		for len(k.seen) <= i {
 			k.seen = append(k.seen, seenEntry{})
@@ -92,11 +92,11 @@ func (k *checker) appended(n *node, l *raft.LogWrite) {
 		case first.hash == 0:
 			*first = seenEntry{s.entry.Term, s.hash}
 		case first.term == s.entry.Term:
-			k.matches(n, s, first.hash)
+			k.checkLogMatching(n, s, first.hash)
 		default:
 			id := s.entry.ID()
 			if hash, known := k.others[id]; known {
-				k.matches(n, s, hash)
+				k.checkLogMatching(n, s, hash)
 			} else {
 				k.others[id] = s.hash
 			}
@@ -104,64 +104,64 @@ func (k *checker) appended(n *node, l *raft.LogWrite) {
 	}
 }
 
-// bootstrapped checks that a cluster id belongs to only one entry 1.
-func (k *checker) bootstrapped(n *node) {
+// checkClusterID checks that a cluster id belongs to only one entry 1.
+func (k *checker) checkClusterID(n *node) {
 	was, known := k.bootstraps[n.status.Cluster]
 	k.c.holds(!known || was == n.log[0].hash, "G16", "%s takes a second bootstrap of cluster %x", n, n.status.Cluster)
 	k.bootstraps[n.status.Cluster] = n.log[0].hash
 }
 
-// heldByAll checks that all members that entry 1 names hold it when a member gets its first term.
-func (k *checker) heldByAll(n *node) {
+// checkHeldByAll checks, when a member gets its first term, that all members named by entry 1 hold it.
+func (k *checker) checkHeldByAll(n *node) {
 	first, there := at(n.log, 1)
 	if !there {
 		return // N7 fails
 	}
-	bootstrap, _ := raft.DecodeBootstrap(n.log[0].entry.Data) // a core refuses an entry 1 that does not decode
+	bootstrap, _ := raft.DecodeBootstrap(n.log[0].entry.Data) // cannot fail: a core refuses an entry 1 that does not decode
 	for _, m := range bootstrap.Configuration.Members {
-		k.c.holds(k.c.at(m.Peer()).disk.held(m.Incarnation, 1, first), "G16", "%s is in term %d, and %s does not hold entry 1 of its cluster",
+		k.c.holds(k.c.at(m.Peer()).disk.held(m.Incarnation, 1, first), "G16", "%s is in term %d, but %s does not hold entry 1 of its cluster",
 			n, n.status.Term, k.c.title(m.Peer()))
 	}
 }
 
-func (k *checker) matches(n *node, s *slot, hash uint64) {
+func (k *checker) checkLogMatching(n *node, s *slot, hash uint64) {
 	if s.hash != hash {
-		k.broken("G2", "%s holds %v behind another log than somebody else", n, s.entry.ID())
+		k.broken("G2", "%s holds %v after a different log than another member", n, s.entry.ID())
 	}
 }
 
-// durableLog checks a change of a durable log before it is made. For term see keepsCommitted.
-func (k *checker) durableLog(n *node, l *raft.LogWrite, term raft.Term) {
-	if !goesOn(n.disk.log, n.disk.base.ID.Index, n.disk.snapshot.ID, l) {
-		k.broken("N4", "%s: the disk is to go on behind %v, which it does not hold", n, l.After)
+// checkDurableLog checks a change of a durable log before it is made. For term see checkKeepsCommitted.
+func (k *checker) checkDurableLog(n *node, l *raft.LogWrite, term raft.Term) {
+	if !acceptsWrite(n.disk.log, n.disk.base.ID.Index, n.disk.snapshot.ID, l) {
+		k.broken("N4", "%s: the disk is to continue after %v, which it does not hold", n, l.After)
 	}
-	k.keepsCommitted(n, n.disk.log, l, term, "G5")
+	k.checkKeepsCommitted(n, n.disk.log, l, term, "G5")
 }
 
-// commits checks a commit index that has risen.
-func (k *checker) commits(n *node, before *raft.CoreStatus) {
+// checkCommit checks a commit index that has risen.
+func (k *checker) checkCommit(n *node, before *raft.CoreStatus) {
 	s := &n.status
 	if s.Commit <= before.Commit {
 		return
 	}
 	hash, there := at(n.log, s.Commit)
 	if !there {
-		k.c.fail(Safety, "N4", "%s commits %d, and its log ends at %v", n, s.Commit, s.Last)
+		k.c.fail(Safety, "N4", "%s commits %d, but its log ends at %v", n, s.Commit, s.Last)
 		return
 	}
-	leads := s.Role == raft.Leader || before.Role == raft.Leader && before.Term == s.Term // it may have stepped down since
+	leads := s.Role == raft.Leader || before.Role == raft.Leader && before.Term == s.Term // the leader may have stepped down in the step
 	if term := n.log[s.Commit-1].entry.Term; leads && term != s.Term {
-		k.broken("G6", "%s leads term %d and commits up to an entry of term %d", n, s.Term, term)
+		k.broken("G6", "%s leads term %d but commits up to an entry of term %d", n, s.Term, term)
 	}
 	if s.Commit > k.committed() {
 		if !leads {
-			k.broken("G4", "%s follows and commits %d, which no leader has", n, s.Commit)
+			k.broken("G4", "%s is a follower and commits %d, which no leader has", n, s.Commit)
 		}
 		k.extend(n, s.Commit)
-		k.heldByQuorum(n, hash)
+		k.checkHeldByQuorum(n, hash)
 	}
 	if k.c.failure == nil && hash != k.canonical[s.Commit-1].hash {
-		k.broken("G4", "%s commits %v after another log than others did", n, n.log[s.Commit-1].entry.ID())
+		k.broken("G4", "%s commits %v after a different log than others did", n, n.log[s.Commit-1].entry.ID())
 	}
 }
 
@@ -170,7 +170,7 @@ func (k *checker) extend(n *node, to raft.Index) {
 	if from := k.committed(); from > 0 {
 		hash, _ := at(n.log, from)
 		if hash != k.canonical[from-1].hash {
-			k.broken("G4", "%s commits %d after another log than was committed", n, to)
+			k.broken("G4", "%s commits %d after a different log than the committed one", n, to)
 		}
 	}
 	if from := len(k.canonical); from > 0 {
@@ -184,19 +184,19 @@ func (k *checker) extend(n *node, to raft.Index) {
 		k.machine.apply(s.command)
 		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term, k.machine.digest(), *s})
 		if s.entry.Kind == raft.EntryCommand {
-			k.command(n, s.entry)
+			k.checkCommand(n, s.entry)
 		}
 	}
 	k.c.stats.Commits = len(k.canonical)
 	for _, other := range k.c.nodes {
 		if other.core != nil && other.status.Role == raft.Leader && other.status.Term > n.status.Term {
-			k.complete(other)
+			k.checkCompleteness(other)
 		}
 	}
 }
 
-// command checks and records a committed command.
-func (k *checker) command(n *node, e *raft.Entry) {
+// checkCommand checks and records a committed command.
+func (k *checker) checkCommand(n *node, e *raft.Entry) {
 	writes := k.c.work.writes
 	serial := commandOf(e).serial
 	if serial == 0 || serial >= uint64(len(writes)) {
@@ -205,7 +205,7 @@ func (k *checker) command(n *node, e *raft.Entry) {
 	}
 	a := &writes[serial]
 	if a.index > 0 {
-		k.broken("G11", "%s commits write %d at %d; it is committed at %d", n, serial, e.Index, a.index)
+		k.broken("G11", "%s commits write %d at %d; it is also committed at %d", n, serial, e.Index, a.index)
 	}
 	if a.never {
 		k.broken("H4", "write %d is committed at %v; its client was told that it never would be", serial, e.ID())
@@ -213,33 +213,33 @@ func (k *checker) command(n *node, e *raft.Entry) {
 	a.index = e.Index
 }
 
-// sameState checks the state of a member's machine once it has applied entries.
-func (k *checker) sameState(n *node) {
-	if n.applied == 0 || n.applied > k.committed() { // which applied has noticed
+// checkState checks the state of a member's machine after it has applied entries.
+func (k *checker) checkState(n *node) {
+	if n.applied == 0 || n.applied > k.committed() { // checkApplied has reported this
 		return
 	}
 	if n.machine.digest() != k.canonical[n.applied-1].state {
-		k.broken("G18", "%s has another state at index %d than the committed entries lead to", n, n.applied)
+		k.broken("G18", "%s has a state at index %d that differs from the one after the committed entries", n, n.applied)
 	}
 }
 
-// heldByQuorum checks a new commit. A wiped disk counts with what it held, since its incarnation never votes again.
-func (k *checker) heldByQuorum(n *node, hash uint64) {
+// checkHeldByQuorum checks a new commit. A wiped disk counts with what it held, since its incarnation never votes again.
+func (k *checker) checkHeldByQuorum(n *node, hash uint64) {
 	holds := func(p raft.Peer) bool { return k.c.at(p).disk.held(p.Incarnation, n.status.Commit, hash) }
 	copies := quorum(n.config(), holds)
 	if now := configured(n.log); now.index > n.status.Commit && now.before == n.configBefore && !copies.reached() {
-		copies = quorum(&now.before.Configuration, holds) // the step has appended the next one after the commit
+		copies = quorum(&now.before.Configuration, holds) // the step has appended the next configuration after the commit
 	}
 	if !copies.reached() {
-		k.broken("G5", "%s commits %d in term %d, which %v hold durably", n, n.status.Commit, n.status.Term, copies)
+		k.broken("G5", "%s commits %d in term %d, which only %v hold durably", n, n.status.Commit, n.status.Term, copies)
 	}
 }
 
-// acknowledged checks a write whose client is told that it was applied.
-func (k *checker) acknowledged(r *request, id raft.EntryID) {
+// checkAcknowledgement checks a write that is acknowledged to its client.
+func (k *checker) checkAcknowledgement(r *request, id raft.EntryID) {
 	a := &k.c.work.writes[r.serial]
 	if a.index != id.Index {
-		k.broken("G10", "write %d is acknowledged at %v, and committed at %d", r.serial, id, a.index)
+		k.broken("G10", "write %d is acknowledged at %v, but committed at %d", r.serial, id, a.index)
 	}
 	if r.state != acceptedOnly {
 		k.broken("N11", "write %d is applied after its answer %d", r.serial, r.state)
@@ -249,21 +249,21 @@ func (k *checker) acknowledged(r *request, id raft.EntryID) {
 	k.c.host.acknowledged(r, id)
 }
 
-func (k *checker) readSafe(n *node, r *request, i raft.Index) {
+func (k *checker) checkRead(n *node, r *request, i raft.Index) {
 	if i < r.floor {
-		k.broken("G13", "%s serves a read at %d; %d was committed before it was asked for", n, i, r.floor)
+		k.broken("G13", "%s serves a read at %d; %d was committed before the read was requested", n, i, r.floor)
 	}
 	if i > k.committed() {
-		k.broken("G13", "%s serves a read at %d, and only %d is committed", n, i, k.committed())
+		k.broken("G13", "%s serves a read at %d, but only %d is committed", n, i, k.committed())
 	}
 }
 
-func (k *checker) transferred(n *node, r *request, a raft.Answer) {
+func (k *checker) checkTransferAnswer(n *node, r *request, a raft.Answer) {
 	led := false
 	for term := r.term + 1; term <= n.status.Term; term++ {
 		leader, ok := k.leaders[term]
 		led = led || ok && leader.ID == a.Leader && leader != n.peer()
 	}
-	k.c.holds(led, "G15", "%s transferred its leadership in term %d to %q, who did not come to lead", n, r.term, a.Leader)
-	k.c.holds(r.to == "" || r.to == a.Leader, "G15", "%s was to transfer leadership to %s, and says that it did to %q", n, r.to, a.Leader)
+	k.c.holds(led, "G15", "%s transferred its leadership in term %d to %q, which did not become leader", n, r.term, a.Leader)
+	k.c.holds(r.to == "" || r.to == a.Leader, "G15", "%s was to transfer leadership to %s, but reports a transfer to %q", n, r.to, a.Leader)
 }

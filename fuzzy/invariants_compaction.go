@@ -2,45 +2,45 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// The invariants of compaction, and of the offers and streams that follow from it.
+// The invariants of compaction, and of the offers and streams that it causes.
 //
-//	N48  A leader begins to offer a snapshot only to a follower whose log has just failed the consistency check at the base of the leader's log, or for which an entry is too large, which the snapshot then covers; and only a leader streams. (§7)
-//	N52  A leader compacts nothing that a member needs which is heard and goes on acknowledging, within SnapshotHoldBytes.
+//	N48  A leader begins to offer a snapshot only to a follower whose log has just failed the consistency check at the base of the leader's log, or for which an entry is too large. In the second case the snapshot covers that entry. Only a leader streams. (§7)
+//	N52  Within SnapshotHoldBytes, a leader compacts nothing that a member needs while it hears that member and the member keeps acknowledging.
 //	N53  nextIndex is above the base of the leader's log, and no append begins below that.
 //	N54  An append that begins at or below the base of its receiver's log matches there, and is not refused.
-//	N55  The bytes of a stream that are on their way stay within its window.
+//	N55  The bytes of a stream in flight stay within its window.
 //	N57  A DurableFSM needs its snapshot file until it has synced the state.
-//	N60  A request for a snapshot is granted once a durable one covers all that was applied when it was made, and the log is as short as the tail allows.
+//	N60  A request for a snapshot is granted once a durable snapshot covers everything applied at the time of the request, and the log is as short as the tail allows.
 //	L16  A snapshot is taken as soon as the policy calls for it, after a failure as soon as the pause is over, and the log stays as short as the policy allows.
 
-// compaction checks a step.
-func (k *checker) compaction(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+// checkCompaction checks a step.
+func (k *checker) checkCompaction(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	if !k.c.profile.Snapshots.On {
 		return
 	}
-	n.seen.policy.takes(n, before, events, out)
-	k.due(n, out)
-	n.seen.policy.says(out)
-	k.matchesBelow(n, before, events, out)
+	n.seen.policy.recordStep(n, before, events, out)
+	k.checkSnapshotDue(n, out)
+	n.seen.policy.recordWrite(out)
+	k.checkAppendsBelowBase(n, before, events, out)
 	if s := &n.status; s.Role == raft.Leader && before.Role == raft.Leader && before.Term == s.Term {
-		k.offersOnly(n, before, events)
-		k.offersEnough(n, out)
-		k.above(n, before, out)
-		k.keepsFor(n, before, out)
+		k.checkOffers(n, before, events)
+		k.checkOfferCovers(n, out)
+		k.checkAboveBase(n, before, out)
+		k.checkKept(n, before, out)
 	}
 }
 
-// policyWitness records what a member's policy for snapshots goes by.
+// policyWitness records the facts on which a member's snapshot policy depends.
 type policyWitness struct {
-	hold     bool      // the latest Take was for a frozen state
-	failures int       // in a row, of snapshots that are not frozen states
-	failed   raft.Time // when the last of them failed
-	record   raft.Seq  // the latest write of a record
-	durable  bool      // that one is durable
+	hold     bool      // the latest Take asked for a frozen state
+	failures int       // consecutive failures, not counting those of frozen states
+	failed   raft.Time // time of the last such failure
+	record   raft.Seq  // the latest write of a snapshot record
+	durable  bool      // that write is durable
 }
 
-func (p *policyWitness) takes(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
-	superfluous := false // since a snapshot from a leader is installed in this very step: the pause goes on as it was
+func (p *policyWitness) recordStep(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	superfluous := false // set if this very step installs a leader's snapshot: then the pause continues unchanged
 	for _, e := range events {
 		switch e := e.(type) {
 		case raft.SnapshotArrived:
@@ -59,7 +59,7 @@ func (p *policyWitness) takes(n *node, before *raft.CoreStatus, events []raft.Ev
 	}
 }
 
-func (p *policyWitness) says(out *raft.Output) {
+func (p *policyWitness) recordWrite(out *raft.Output) {
 	if out.Write.Snapshot != nil {
 		p.record, p.durable = out.Write.Seq, false
 	}
@@ -68,40 +68,41 @@ func (p *policyWitness) says(out *raft.Output) {
 	}
 }
 
-// pauseDoublings is how often the pause after a snapshot that failed doubles at most. At first it is an election timeout.
+// pauseDoublings is the maximum number of times that the pause after a failed snapshot doubles. Initially the pause is
+// one election timeout.
 const pauseDoublings = 6
 
-// due checks that a snapshot is taken if the number of entries calls for it.
-func (k *checker) due(n *node, out *raft.Output) {
+// checkSnapshotDue checks that a snapshot is taken if the number of entries calls for it.
+func (k *checker) checkSnapshotDue(n *node, out *raft.Output) {
 	s, p := &n.status, &n.seen.policy
 	prevented := n.protocol() < 2 || n.doomed || out.Write.Mark != nil || n.seen.closed || s.Restoring != (raft.EntryID{}) ||
 		out.Write.Snapshot != nil || p.record > 0 && !p.durable
 	if p.failures > 0 && n.seen.now < p.failed+n.timeout()<<min(p.failures-1, pauseDoublings) {
 		prevented = true
 	}
-	// What a DurableFSM alone remembers may not be committed as far as its member knows.
+	// What only a DurableFSM knows may not be committed as far as its member knows.
 	applying := max(n.applyTo.Index, out.Apply.Index)
 	if prevented || s.Taking != (raft.EntryID{}) || applying <= n.seen.resumed {
 		return
 	}
 	if lacking := applying - s.Snapshot.Index; lacking >= raft.Index(k.c.profile.Limits.SnapshotEntries) {
-		k.broken("L16", "%s has applied %d entries behind its snapshot of %v, and takes none", n, lacking, s.Snapshot)
+		k.broken("L16", "%s has applied %d entries since its snapshot of %v, but takes no other", n, lacking, s.Snapshot)
 	}
 }
 
-// matchesBelow checks the appends that begin at or below the base. What is there is committed, so only an append of a
-// member that is not the leader contradicts it.
-func (k *checker) matchesBelow(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+// checkAppendsBelowBase checks the appends that begin at or below the base. The entries there are committed, so only an
+// append of a member that is not the leader contradicts them.
+func (k *checker) checkAppendsBelowBase(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	for i := range out.Trace {
-		if t := &out.Trace[i]; t.Kind == raft.TraceRefused && k.sound(n, before, events, t.Peer) {
+		if t := &out.Trace[i]; t.Kind == raft.TraceRefused && k.soundAppends(n, before, events, t.Peer) {
 			k.broken("N54", "%s refuses an append of %s, which begins at or below %v: %s", n, t.Peer, before.Base, t.Text)
 		}
 	}
 }
 
-// sound reports whether a peer has sent nothing in a step but appends of the present term that begin with a committed
-// entry at or below the base.
-func (k *checker) sound(n *node, before *raft.CoreStatus, events []raft.Event, from raft.NodeID) bool {
+// soundAppends reports whether a peer has sent nothing in a step but appends of the present term that begin with a
+// committed entry at or below the base.
+func (k *checker) soundAppends(n *node, before *raft.CoreStatus, events []raft.Event, from raft.NodeID) bool {
 	some := false
 	for _, e := range events {
 		r, ok := e.(raft.Received)
@@ -120,8 +121,8 @@ func (k *checker) sound(n *node, before *raft.CoreStatus, events []raft.Event, f
 	return some
 }
 
-// offersOnly checks which followers a leader begins to offer a snapshot to.
-func (k *checker) offersOnly(n *node, before *raft.CoreStatus, events []raft.Event) {
+// checkOffers checks which followers a leader begins to offer a snapshot to.
+func (k *checker) checkOffers(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	for i := range s.Peers {
 		p := &s.Peers[i]
@@ -145,23 +146,23 @@ func (k *checker) offersOnly(n *node, before *raft.CoreStatus, events []raft.Eve
 	}
 }
 
-// offersEnough checks that a follower for which an entry is too large is offered a snapshot that covers it.
-func (k *checker) offersEnough(n *node, out *raft.Output) {
+// checkOfferCovers checks that a follower for which an entry is too large is offered a snapshot that covers it.
+func (k *checker) checkOfferCovers(n *node, out *raft.Output) {
 	for i := range out.Send {
 		m := &out.Send[i]
 		offer, ok := m.Body.(raft.InstallSnapshot)
 		if p := progressOn(&n.status, m.To); ok && p != nil && offer.Snapshot.ID.Index < p.Oversized.Index {
-			k.broken("N48", "%s offers %s the snapshot of %v, and %v is too large for it", n, k.c.title(m.To), offer.Snapshot.ID, p.Oversized)
+			k.broken("N48", "%s offers %s the snapshot of %v, but needs one that covers %v, which is too large for it", n, k.c.title(m.To), offer.Snapshot.ID, p.Oversized)
 		}
 	}
 }
 
-// above checks where a leader's appends begin.
-func (k *checker) above(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkAboveBase checks where a leader's appends begin.
+func (k *checker) checkAboveBase(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s := &n.status
 	for i := range s.Peers {
 		if p := &s.Peers[i]; p.State != "stale" && p.Next <= s.Base.Index {
-			k.broken("N53", "%s sends %s entry %d next, and its log begins behind %v", n, k.c.title(peerOf(p)), p.Next, s.Base)
+			k.broken("N53", "%s sends %s entry %d next, but its log begins after %v", n, k.c.title(peerOf(p)), p.Next, s.Base)
 		}
 	}
 	for i := range out.Send {
@@ -169,14 +170,15 @@ func (k *checker) above(n *node, before *raft.CoreStatus, out *raft.Output) {
 		if !ok || a.Prev.Index >= before.Base.Index {
 			continue
 		}
-		if p := progressOn(s, out.Send[i].To); p != nil && p.State != "stale" { // a stale member is shown what it has lost, wherever that is
-			k.broken("N53", "%s sends %s an append behind %v, and its log begins behind %v", n, k.c.title(peerOf(p)), a.Prev, before.Base)
+		if p := progressOn(s, out.Send[i].To); p != nil && p.State != "stale" { // a stale member is shown what it has lost, wherever that begins
+			k.broken("N53", "%s sends %s an append after %v, but its log begins after %v", n, k.c.title(peerOf(p)), a.Prev, before.Base)
 		}
 	}
 }
 
-// keepsFor checks that a leader keeps what followers need. The core estimates sizes, so every entry counts as the largest.
-func (k *checker) keepsFor(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkKept checks that a leader keeps what followers need. The core estimates sizes, so every entry counts as the
+// largest one.
+func (k *checker) checkKept(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if out.Write.Base == nil {
 		return
 	}
@@ -189,48 +191,49 @@ func (k *checker) keepsFor(n *node, before *raft.CoreStatus, out *raft.Output) {
 		needed := int(s.Last.Index-p.Match) * largest(n, before.Base.Index)
 		if follows && p.Match > 0 && p.Match < base && n.seen.now-n.seen.of(peer).provedAt < holdTimeouts*n.timeout() &&
 			needed <= k.c.profile.Limits.SnapshotHoldBytes {
-			k.broken("N52", "%s compacts its log up to %d, and %s needs the entries behind %d, %d bytes at most",
+			k.broken("N52", "%s compacts its log up to %d, but %s needs the entries after %d, %d bytes at most",
 				n, base, k.c.title(peerOf(p)), p.Match, needed)
 		}
 	}
 }
 
-// holdTimeouts is for how many election timeouts at least entries are held for a follower that acknowledges no more.
+// holdTimeouts is the minimum time, in election timeouts, for which entries are held for a follower that stops
+// acknowledging.
 const holdTimeouts = 60
 
-// streams checks a chunk that leaves.
-func (k *checker) streams(n *node, o *outStream, end int64) {
+// checkStream checks a chunk that is about to be sent.
+func (k *checker) checkStream(n *node, o *outStream, end int64) {
 	if n.status.Role != raft.Leader {
-		k.broken("N48", "%s streams a snapshot to %s, and does not lead", n, k.c.title(o.to))
+		k.broken("N48", "%s streams a snapshot to %s, but does not lead", n, k.c.title(o.to))
 	}
 	acked, _ := o.Acknowledged()
 	if window := int64(k.c.profile.streamLimits().WindowBytes); end-acked > window {
-		k.broken("N55", "%s has %d bytes on their way to %s, over the window of %d", n, end-acked, k.c.title(o.to), window)
+		k.broken("N55", "%s has %d bytes in flight to %s, over the window of %d", n, end-acked, k.c.title(o.to), window)
 	}
 }
 
-// granted checks the answer to a request for a snapshot.
-func (k *checker) granted(n *node, r *request, a raft.Answer) {
+// checkSnapshotAnswer checks the answer to a request for a snapshot.
+func (k *checker) checkSnapshotAnswer(n *node, r *request, a raft.Answer) {
 	durable := n.disk.snapshot.ID.Index
 	if k.c.profile.Node.Durable {
 		durable = max(durable, n.savedUpTo())
 	}
 	if a.ID.Index < r.floor || a.ID.Index > durable {
-		k.broken("N60", "%s answers a request for a snapshot up to %d with %v, and the durable one covers %d", n, r.floor, a.ID, durable)
+		k.broken("N60", "%s answers a request for a snapshot up to %d with %v, but the durable one covers %d", n, r.floor, a.ID, durable)
 	}
-	// A leader may keep more for its followers, and a DurableFSM says itself what it needs. A record has so many bytes at
-	// least. No log begins behind entry 1 alone, which is of no term.
+	// A leader may keep more for its followers, and a DurableFSM says itself what it needs. A record has at least so
+	// many bytes. No log begins after entry 1 alone, which has no term.
 	kept := raft.Index(k.c.profile.Limits.SnapshotTailBytes/raft.RecordOverheadBytes) + 1
 	if s := &n.status; s.Role != raft.Leader && !k.c.profile.Node.Durable && a.ID.Index > max(s.Base.Index, 1)+kept {
-		k.broken("N60", "%s grants a request for a snapshot up to %v, and its log begins behind %v; the tail has %d entries at most",
+		k.broken("N60", "%s grants a request for a snapshot up to %v, but its log begins after %v; the tail has %d entries at most",
 			n, a.ID, s.Base, kept)
 	}
 }
 
-// short checks at the end of the quiet that a member's log is as short as the policy allows. What lies between two size
-// marks of a log is estimated. What is not known to be committed does not count, since nobody could compact it: a member that
-// was removed may have much of that.
-func (k *checker) short(n *node) {
+// checkLogLength checks at the end of the quiet that a member's log is as short as the policy allows. The bytes between
+// two size marks are estimated. Entries that are not known to be committed do not count, since nobody could compact
+// them: a removed member may have many of those.
+func (k *checker) checkLogLength(n *node) {
 	s, limits := &n.status, &k.c.profile.Limits
 	if !k.c.profile.Snapshots.On || n.protocol() < 2 || n.seen.policy.failures > 0 || s.Taking != (raft.EntryID{}) || s.Commit <= s.Base.Index {
 		return
@@ -242,9 +245,9 @@ func (k *checker) short(n *node) {
 	}
 	bound := 2*sizeMarkBytes + limits.SnapshotTailBytes + max(limits.SnapshotHoldBytes, int(s.SnapshotBytes)) + 2*limits.SnapshotEntries*entry
 	if bytes > uint64(bound) {
-		k.broken("L16", "%s keeps a log of %d bytes behind %v, and its policy allows %d", n, bytes, s.Base, bound)
+		k.broken("L16", "%s keeps a log of %d bytes after %v, but its policy allows %d", n, bytes, s.Base, bound)
 	}
 }
 
-// sizeMarkBytes is the distance of two size marks of a log.
+// sizeMarkBytes is the distance between two size marks of a log.
 const sizeMarkBytes = 64 << 10

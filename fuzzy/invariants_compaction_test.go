@@ -9,8 +9,7 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// runningWithSnapshots is running, where n leads and other follows, and both have taken a snapshot of what they have
-// applied.
+// runningWithSnapshots is running, where n leads and other follows, and both have snapshots of what they have applied.
 func runningWithSnapshots(t *testing.T) (c *cluster, n, other *node) {
 	c, n, other = running(t)
 	c.profile.Snapshots = Snapshots{On: true, BytesMax: 100, ChunkBytes: 64, WindowChunks: 2}
@@ -28,7 +27,7 @@ var compactionBreaches = []stepBreach{
 		n.status.Snapshot.Index = n.applyTo.Index - 5
 		return nil
 	}},
-	{"L16", func(_ *checker, n, _ *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event { // its pause is over
+	{"L16", func(_ *checker, n, _ *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event { // the pause is over
 		n.status.Snapshot.Index = n.applyTo.Index - 5
 		n.seen.policy = policyWitness{failures: 3, failed: n.seen.now - 4*n.timeout()}
 		return nil
@@ -42,7 +41,7 @@ var compactionBreaches = []stepBreach{
 		n.status.Peers[0].State = "snapshot"
 		return nil
 	}},
-	{"N48", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event { // it failed elsewhere
+	{"N48", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event { // the check failed elsewhere
 		before.Base, n.status.Base = n.log[4].entry.ID(), n.log[4].entry.ID()
 		for i := range n.status.Peers {
 			if n.status.Peers[i].ID == other.id {
@@ -51,7 +50,7 @@ var compactionBreaches = []stepBreach{
 		}
 		return given(message(other, n, n.status.Term, raft.AppendConflict{Prev: 9}))
 	}},
-	{"N48", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event { // the entry is none of its own
+	{"N48", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event { // the entry is not in its own log
 		for i := range n.status.Peers {
 			if n.status.Peers[i].ID == other.id {
 				n.status.Peers[i].State = "snapshot"
@@ -59,7 +58,7 @@ var compactionBreaches = []stepBreach{
 		}
 		return []raft.Event{raft.SendDropped{To: other.peer(), Oversized: raft.EntryID{Term: 1 << 20, Index: 5}, OversizedBytes: 1 << 20}}
 	}},
-	{"N48", func(_ *checker, n, other *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // it covers too little
+	{"N48", func(_ *checker, n, other *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // the snapshot covers too little
 		for i := range n.status.Peers {
 			if n.status.Peers[i].ID == other.id {
 				n.status.Peers[i].Oversized = n.log[4].entry.ID()
@@ -96,34 +95,35 @@ func TestInvariants_OfCompactionNoticeTheirBreach(t *testing.T) {
 		c, n, other := runningWithSnapshots(t)
 		before, out := n.status, raft.Output{}
 		before.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
-		c.check.compaction(n, &before, nil, &out)
+		c.check.checkCompaction(n, &before, nil, &out)
 		require.Nil(t, c.failure, "a step in which nothing happens")
 		events := row.breach(c.check, n, other, &before, &out)
-		c.check.compaction(n, &before, events, &out)
+		c.check.checkCompaction(n, &before, events, &out)
 		expectBreach(t, c, row.rule)
 	}
 }
 
-// After a snapshot that failed, the next one waits for an election timeout, and twice as long after each further failure.
+// After a failed snapshot, the next one waits for one election timeout, and twice as long after each further failure.
 func TestInvariants_AFailedSnapshotMayWait(t *testing.T) {
 	c, n, _ := runningWithSnapshots(t)
 	n.status.Snapshot.Index = n.applyTo.Index - 5
 	before := n.status
 	before.Taking = n.log[9].entry.ID()
 	failed := []raft.Event{raft.SnapshotTaken{Take: before.Taking, Err: errWriteTo}}
-	c.check.compaction(n, &before, failed, &raft.Output{})
+	c.check.checkCompaction(n, &before, failed, &raft.Output{})
 	require.Nil(t, c.failure)
 	n.seen.now += n.timeout() - 1
-	c.check.compaction(n, &before, failed, &raft.Output{})
+	c.check.checkCompaction(n, &before, failed, &raft.Output{})
 	n.seen.now += 2*n.timeout() - 1
-	c.check.compaction(n, &before, nil, &raft.Output{})
+	c.check.checkCompaction(n, &before, nil, &raft.Output{})
 	require.Nil(t, c.failure)
 	n.seen.now++
-	c.check.compaction(n, &before, nil, &raft.Output{})
+	c.check.checkCompaction(n, &before, nil, &raft.Output{})
 	expectBreach(t, c, "L16")
 }
 
-// A snapshot that is taken when one of a leader has just been installed is superfluous, and does not end the pause.
+// A snapshot of the member's own is superfluous if a leader's snapshot has just been installed. It does not end the
+// pause.
 func TestInvariants_ASuperfluousSnapshotDoesNotEndThePause(t *testing.T) {
 	for _, installs := range []bool{false, true} {
 		c, n, _ := runningWithSnapshots(t)
@@ -132,25 +132,25 @@ func TestInvariants_ASuperfluousSnapshotDoesNotEndThePause(t *testing.T) {
 		before := n.status
 		before.Taking = n.log[9].entry.ID()
 		out := &raft.Output{Write: raft.Write{Log: &raft.LogWrite{Reset: installs}}}
-		c.check.compaction(n, &before, []raft.Event{raft.SnapshotArrived{}, raft.SnapshotTaken{Take: before.Taking}}, out)
+		c.check.checkCompaction(n, &before, []raft.Event{raft.SnapshotArrived{}, raft.SnapshotTaken{Take: before.Taking}}, out)
 		if installs {
 			require.Nil(t, c.failure)
 			n.seen.now += n.timeout()
-			c.check.compaction(n, &before, nil, &raft.Output{})
+			c.check.checkCompaction(n, &before, nil, &raft.Output{})
 		}
 		expectBreach(t, c, "L16")
 	}
 }
 
-// A start may write the record that no snapshot file counts any longer. The next snapshot waits until it is durable.
+// A start may write a record that disowns its snapshot file. The next snapshot waits until that record is durable.
 func TestInvariants_ASnapshotMayWaitForTheRecordOfAStart(t *testing.T) {
 	c, n, _ := runningWithSnapshots(t)
 	n.status.Snapshot.Index = n.applyTo.Index - 5
 	before := n.status
-	c.check.started(n, &raft.Output{Write: raft.Write{Seq: 1, Snapshot: &raft.Snapshot{Base: n.disk.baseAt(5)}}})
-	c.check.compaction(n, &before, nil, &raft.Output{})
+	c.check.checkStart(n, &raft.Output{Write: raft.Write{Seq: 1, Snapshot: &raft.Snapshot{Base: n.disk.baseAt(5)}}})
+	c.check.checkCompaction(n, &before, nil, &raft.Output{})
 	require.Nil(t, c.failure)
-	c.check.compaction(n, &before, []raft.Event{raft.Persisted{Seq: 1}}, &raft.Output{})
+	c.check.checkCompaction(n, &before, []raft.Event{raft.Persisted{Seq: 1}}, &raft.Output{})
 	expectBreach(t, c, "L16")
 }
 
@@ -159,13 +159,13 @@ func TestInvariants_OfStreamsNoticeTheirBreach(t *testing.T) {
 		rule   string
 		breach func(k *checker, n, other *node, o *outStream)
 	}{
-		{"N48", func(k *checker, _, other *node, o *outStream) { k.streams(other, o, 1) }},
-		{"N55", func(k *checker, n, _ *node, o *outStream) { k.streams(n, o, 129) }},
+		{"N48", func(k *checker, _, other *node, o *outStream) { k.checkStream(other, o, 1) }},
+		{"N55", func(k *checker, n, _ *node, o *outStream) { k.checkStream(n, o, 129) }},
 	} {
 		c, n, other := runningWithSnapshots(t)
 		offer := message(n, other, n.status.Term, raft.InstallSnapshot{Snapshot: n.capture(n.disk.baseAt(5)).snapshot})
 		o := &outStream{Outgoing: pipeline.NewOutgoing(n.now().Mono, *offer, c.profile.streamLimits()), to: other.peer()}
-		c.check.streams(n, o, 128)
+		c.check.checkStream(n, o, 128)
 		require.Nil(t, c.failure)
 		row.breach(c.check, n, other, o)
 		expectBreach(t, c, row.rule)
@@ -177,13 +177,13 @@ func TestInvariants_OfDurableStatesNoticeTheirBreach(t *testing.T) {
 		rule   string
 		breach func(c *cluster, n *node)
 	}{
-		{"N57", func(c *cluster, n *node) { c.check.recorded(n, &raft.Snapshot{Base: n.disk.baseAt(5)}) }},
-		{"N60", func(c *cluster, n *node) { // it covers less than was applied
+		{"N57", func(c *cluster, n *node) { c.check.checkRecord(n, &raft.Snapshot{Base: n.disk.baseAt(5)}) }},
+		{"N60", func(c *cluster, n *node) { // the snapshot covers less than was applied
 			asked := c.work.snapshot(n, 0)
 			n.disk.snapshot.Base = n.disk.baseAt(5)
 			c.work.answered(n, []raft.Answer{{RequestID: asked, Kind: raft.AnswerSnapshot, ID: n.log[4].entry.ID()}})
 		}},
-		{"N60", func(c *cluster, n *node) { // it is not durable
+		{"N60", func(c *cluster, n *node) { // the snapshot is not durable
 			asked := c.work.snapshot(n, 0)
 			c.work.answered(n, []raft.Answer{{RequestID: asked, Kind: raft.AnswerSnapshot, ID: n.log[n.applied-1].entry.ID()}})
 		}},
@@ -195,11 +195,11 @@ func TestInvariants_OfDurableStatesNoticeTheirBreach(t *testing.T) {
 			c.work.answered(n, []raft.Answer{{RequestID: asked, Kind: raft.AnswerSnapshot, ID: n.log[n.applied-1].entry.ID()}})
 		}},
 		{"L16", func(c *cluster, n *node) {
-			c.check.short(n)
+			c.check.checkLogLength(n)
 			require.Nil(t, c.failure)
 			n.log[len(n.log)-1].payload += 2*sizeMarkBytes + 1<<20 + 1<<19
 			c.profile.Load.BytesMax = 32
-			c.check.short(n)
+			c.check.checkLogLength(n)
 		}},
 	} {
 		c, n, _ := runningWithSnapshots(t)

@@ -8,13 +8,14 @@ import (
 
 // The invariants of configurations.
 //
-//	N7   Only members campaign or lead that vote, or are to become voters, by the newest configuration of their log, or by one before it that may still be needed, because the newest is not known to be committed; an uninitialized member has no term, unless it joins a cluster that exists. (dissertation §4.2.2)
+//	N7   Only members that vote, or are to become voters, campaign or lead: by the newest configuration of their log, or by an earlier one that may still be needed, because the newest is not known to be committed. An uninitialized member has no term, unless it joins an existing cluster. (dissertation §4.2.2)
 //	N9   The configuration in use is the newest one in the log, committed or not, and is reported whenever it changes or becomes committed. (dissertation §4.1)
 //	G7   Each configuration follows lawfully from the one before it, so that any quorum of one meets any quorum of the next. (§6)
 //	G19  A leader appends a configuration only once it has committed the one before it and an entry of its own term. (§6)
 
-// configuration checks what a member uses and reports after a step; before is nil for the first output of a process.
-func (k *checker) configuration(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkConfiguration checks what a member uses and reports after a step. before is nil for the first output of a
+// process.
+func (k *checker) checkConfiguration(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w, l := &n.status, &n.seen, configured(n.log)
 	index, committed := raft.Index(0), raft.Index(0)
 	if l != nil {
@@ -28,22 +29,22 @@ func (k *checker) configuration(n *node, before *raft.CoreStatus, out *raft.Outp
 			n, s.ConfigIndex, s.ConfigCommitted, index, committed)
 	}
 	if out.Config != nil && !out.Config.Equal(*n.config()) {
-		k.broken("N9", "%s reports another configuration than that of entry %d", n, index)
+		k.broken("N9", "%s reports a configuration other than that of entry %d", n, index)
 	}
 	if before == nil {
 		return
 	}
 	changed := l != n.configBefore || before.ConfigCommitted != s.ConfigCommitted
 	if changed && out.Config == nil {
-		k.broken("N9", "%s does not report the configuration of entry %d, nor that the one of %d is committed", n, index, committed)
+		k.broken("N9", "%s does not report the configuration of entry %d, or does not report that the one of %d is committed", n, index, committed)
 	}
 	if !changed && out.Config != nil && out.Write.Log == nil {
-		k.broken("N9", "%s reports the configuration of entry %d, and nothing about it has changed", n, index)
+		k.broken("N9", "%s reports the configuration of entry %d, but nothing about it has changed", n, index)
 	}
 }
 
-// adopts reports whether a member's configuration is the one that it must use. The core shares the lists of its
-// configurations and never changes them, so the same lists are compared only once.
+// adopts reports whether a member's configuration is the one that it must use. The core shares and never changes the
+// lists of its configurations, so each list is compared only once.
 func (w *witness) adopts(is, must *raft.Configuration) bool {
 	if len(is.Members) == 0 {
 		return len(must.Members) == 0
@@ -55,9 +56,9 @@ func (w *witness) adopts(is, must *raft.Configuration) bool {
 	return true
 }
 
-// role checks who campaigns or leads. A member that has lost its vote may be needed until it knows that the configuration
-// without it is committed, and so may a learner until the change is given up that is to make it a voter.
-func (k *checker) role(n *node) {
+// checkRole checks who campaigns or leads. A member that has lost its vote may be needed until it knows that this
+// configuration is committed. A learner may be needed until the change that would make it a voter is given up.
+func (k *checker) checkRole(n *node) {
 	if n.status.Role == raft.Follower {
 		return
 	}
@@ -65,34 +66,34 @@ func (k *checker) role(n *node) {
 		if needs(&l.Configuration, n.peer()) {
 			return
 		}
-		if l.index <= n.status.Commit && n.status.Role != raft.Leader { // N66 limits how long a leader goes on
+		if l.index <= n.status.Commit && n.status.Role != raft.Leader { // N66 limits how much longer a leader leads
 			break
 		}
 	}
-	k.broken("N7", "%s is a %v, and no voter of its configuration", n, n.status.Role)
+	k.broken("N7", "%s is a %v, but not a voter of its configuration", n, n.status.Role)
 }
 
-// appendsConfig checks a configuration that a member has just appended.
-func (k *checker) appendsConfig(n *node, l *loggedConfig) {
+// checkConfigAppended checks a configuration that a member has just appended.
+func (k *checker) checkConfigAppended(n *node, l *loggedConfig) {
 	s := &n.status
 	if s.Role != raft.Leader || l.term != s.Term || l.before == nil {
-		return // it is of another leader
+		return // another leader has created it
 	}
 	if s.Commit < l.before.index || s.Commit <= n.earlier(s.Term) {
-		k.broken("G19", "%s appends the configuration of entry %d in term %d, and has committed %d; the one before it is that of %d, and its first entry %d",
+		k.broken("G19", "%s appends the configuration of entry %d in term %d, but has committed only %d; the configuration before it is that of %d, and the first entry of the term %d",
 			n, l.index, s.Term, s.Commit, l.before.index, n.earlier(s.Term)+1)
 	}
 }
 
-// follows checks a configuration that is new to all logs.
-func (k *checker) follows(n *node, l *loggedConfig) {
+// checkFollows checks a configuration that is new to all logs.
+func (k *checker) checkFollows(n *node, l *loggedConfig) {
 	if why := unlawful(&l.before.Configuration, &l.Configuration, l.index); why != "" {
-		k.broken("G7", "%s appends the configuration of entry %d behind that of %d: %s", n, l.index, l.before.index, why)
+		k.broken("G7", "%s appends the configuration of entry %d after that of %d: %s", n, l.index, l.before.index, why)
 	}
 }
 
-// unlawful says why a configuration may not follow another one as the entry at an index; "" if it may. Of two that
-// follow each other, one is joint or both have the same voters; a joint one has the voters of both.
+// unlawful says why a configuration, as the entry at an index, may not follow another one; "" if it may. Of two
+// consecutive configurations, one is joint or both have the same voters. A joint configuration has the voters of both.
 func unlawful(before, after *raft.Configuration, at raft.Index) string {
 	joint := len(after.Outgoing) > 0
 	switch {
@@ -105,7 +106,7 @@ func unlawful(before, after *raft.Configuration, at raft.Index) string {
 	case after.Level < before.Level || after.Level == 0:
 		return "its feature level falls, or is that of a bootstrap"
 	}
-	effects, keeps := true, true // the change that waits takes effect; it is given up
+	effects, keeps := true, true // effects: the waiting change takes effect; keeps: it is given up
 	var gone []raft.Peer
 	for i := range before.Members {
 		was := &before.Members[i]
@@ -135,7 +136,7 @@ func unlawful(before, after *raft.Configuration, at raft.Index) string {
 	return removals(before, after, gone, at)
 }
 
-// becomes reports whether a member is what the change that waits, or the end of a joint configuration, makes of it.
+// becomes reports whether a member is what the waiting change, or the end of a joint configuration, makes of it.
 func becomes(was, is *raft.Member) bool {
 	kind, gone := was.Kind, was.Kind == raft.Leaving
 	switch was.Next {
@@ -163,9 +164,9 @@ func newcomers(before, after *raft.Configuration) string {
 		removed := slices.ContainsFunc(before.Removed, func(r raft.Removal) bool { return r.Peer == m.Peer() })
 		switch {
 		case m.Kind != raft.Learner:
-			return "a member joins, and is no learner"
+			return "a member joins, but not as a learner"
 		case removed:
-			return "a member returns that was removed"
+			return "a removed member returns"
 		case waits(before) || len(before.Outgoing) > 0:
 			return "a member joins while a change is running"
 		}
@@ -173,7 +174,8 @@ func newcomers(before, after *raft.Configuration) string {
 	return ""
 }
 
-// removals checks what a configuration remembers of removed members: what the one before it does, and who is gone.
+// removals checks the removals that a configuration remembers: those of the one before it, and the members that are
+// gone.
 func removals(before, after *raft.Configuration, gone []raft.Peer, at raft.Index) string {
 	all := slices.Clone(before.Removed)
 	for _, p := range gone {
@@ -183,12 +185,12 @@ func removals(before, after *raft.Configuration, gone []raft.Peer, at raft.Index
 		all = all[forgotten:]
 	}
 	if !slices.Equal(all, after.Removed) {
-		return "it does not remember who was removed, and by which entry"
+		return "it does not remember which members were removed, and by which entry"
 	}
 	return ""
 }
 
-// removalsMax is how many removals a configuration remembers.
+// removalsMax is the number of removals that a configuration remembers.
 const removalsMax = 64
 
 // waits reports whether a change waits for members to catch up.

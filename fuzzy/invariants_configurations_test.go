@@ -11,9 +11,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// namedConfig returns the configuration of level 1 that a text describes: its members, then the outgoing voters behind a
-// slash, then those that were removed behind another one, all by entry 9. "d:learner>voter" is a learner that is to
-// become a voter; a member without a kind is a voter. Incarnations follow from ids.
+// namedConfig returns the configuration of level 1 that a text describes. The text lists the members, then after a slash
+// the outgoing voters, then after another slash the members that entry 9 has removed. "d:learner>voter" is a learner
+// that is to become a voter. A member without a kind is a voter. Incarnations follow from ids.
 func namedConfig(text string) raft.Configuration {
 	parts := append(strings.Split(text, "/"), "", "")
 	kinds := map[string]raft.MemberKind{"": raft.Voter, "learner": raft.Learner, "leaving": raft.Leaving}
@@ -57,7 +57,7 @@ func TestUnlawful_NoticesEachBreach(t *testing.T) {
 		{"removed at once", "a b c", "a b/a b c"},
 		{"in part", "a b c>removed d:learner>voter", "a b c:leaving d:learner/a b c"},
 		{"in part", "a b c>removed d:learner>voter", "a b c>removed d:learner"},
-		{"joins, and is no learner", "a b c", "a b c d/a b c"},
+		{"but not as a learner", "a b c", "a b c d/a b c"},
 		{"while a change is running", "a b c d:learner>voter", "a b c d:learner e:learner"},
 		{"more than that", "a b c:leaving/a b c", "a b c:learner"},
 		{"returns", "a b//c", "a b c:learner//c"},
@@ -82,8 +82,8 @@ func TestUnlawful_NoticesEachBreach(t *testing.T) {
 	assert.Contains(t, unlawful(&before, &after, 10), "by which entry")
 }
 
-// Whatever four members vote before and after: if both may follow each other, each quorum of one has a member in each
-// quorum of the other.
+// Any two configurations of four members that may follow each other are compatible: each quorum of one meets each quorum
+// of the other.
 func TestUnlawful_QuorumsOfNeighboursMeet(t *testing.T) {
 	lawful := 0
 	all := halvesOfFour()
@@ -164,7 +164,8 @@ func voteless(n *node, members ...*node) raft.Configuration {
 	return c
 }
 
-// jointWith returns a joint configuration whose incoming half is one member alone, and whose outgoing half is all.
+// jointWith returns a joint configuration whose incoming half is one member alone, and whose outgoing half is all
+// members.
 func jointWith(n *node) raft.Configuration {
 	c := *n.config()
 	c.Members = slices.Clone(c.Members)
@@ -181,35 +182,35 @@ var configurationBreaches = []breach{
 	{"N7", func(_ *cluster, k *checker, _, follower *node) {
 		follower.rule(voteless(follower, follower))
 		follower.status.Role, follower.status.Commit = raft.Candidate, configured(follower.log).index
-		k.role(follower)
+		k.checkRole(follower)
 	}},
 	{"N7", func(_ *cluster, k *checker, lead, _ *node) { // it was no voter before, either
 		lead.rule(voteless(lead, lead)).before = nil
-		k.role(lead)
+		k.checkRole(lead)
 	}},
 	{"N9", func(_ *cluster, k *checker, lead, _ *node) {
-		k.configuration(lead, &lead.status, &raft.Output{Config: &raft.Configuration{}})
+		k.checkConfiguration(lead, &lead.status, &raft.Output{Config: &raft.Configuration{}})
 	}},
 	{"N9", func(_ *cluster, k *checker, lead, _ *node) { // nothing has changed
-		k.configuration(lead, &lead.status, &raft.Output{Config: &lead.status.Config})
+		k.checkConfiguration(lead, &lead.status, &raft.Output{Config: &lead.status.Config})
 	}},
 	{"N9", func(_ *cluster, k *checker, lead, follower *node) { // others than its log says
 		lead.status.Config = voteless(lead, follower)
-		k.configuration(lead, &lead.status, &raft.Output{})
+		k.checkConfiguration(lead, &lead.status, &raft.Output{})
 	}},
 	{"N9", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.status.ConfigIndex++
-		k.configuration(lead, &lead.status, &raft.Output{})
+		k.checkConfiguration(lead, &lead.status, &raft.Output{})
 	}},
 	{"N9", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.status.ConfigCommitted = 0
-		k.configuration(lead, &lead.status, &raft.Output{})
+		k.checkConfiguration(lead, &lead.status, &raft.Output{})
 	}},
 	{"N9", func(_ *cluster, k *checker, lead, _ *node) { // it has changed, and that is not reported
 		lead.rule(voteless(lead))
 		lead.configBefore = nil
 		lead.status.ConfigCommitted = lead.status.ConfigIndex
-		k.configuration(lead, &lead.status, &raft.Output{})
+		k.checkConfiguration(lead, &lead.status, &raft.Output{})
 	}},
 	{"N9", func(_ *cluster, k *checker, lead, _ *node) { // it does not decode
 		k.logged(lead, &raft.Entry{Index: 5, Term: 1, Kind: raft.EntryConfiguration, Data: []byte("{}")}, 77, lead.log[0].config)
@@ -223,11 +224,11 @@ var configurationBreaches = []breach{
 	{"G19", func(_ *cluster, k *checker, lead, _ *node) { // the one before it is not committed
 		first := lead.rule(voteless(lead))
 		lead.status.Commit = first.index - 1
-		k.appendsConfig(lead, &loggedConfig{index: first.index + 1, term: lead.status.Term, before: first})
+		k.checkConfigAppended(lead, &loggedConfig{index: first.index + 1, term: lead.status.Term, before: first})
 	}},
 	{"G19", func(_ *cluster, k *checker, lead, _ *node) { // no entry of its term is committed
 		lead.status.Term++
-		k.appendsConfig(lead, &loggedConfig{index: lead.status.Last.Index + 1, term: lead.status.Term, before: lead.log[0].config})
+		k.checkConfigAppended(lead, &loggedConfig{index: lead.status.Last.Index + 1, term: lead.status.Term, before: lead.log[0].config})
 	}},
 	{"G5", func(c *cluster, k *checker, lead, _ *node) { // the leader alone is the incoming half
 		lead.rule(jointWith(lead))
@@ -236,12 +237,12 @@ var configurationBreaches = []breach{
 				n.disk.log = n.disk.log[:2]
 			}
 		}
-		k.heldByQuorum(lead, lead.log[lead.status.Commit-1].hash)
+		k.checkHeldByQuorum(lead, lead.log[lead.status.Commit-1].hash)
 	}},
 	{"G5", func(_ *cluster, k *checker, lead, follower *node) { // the leader is outside, and counts itself
 		lead.rule(voteless(lead, lead))
 		follower.disk.log = follower.disk.log[:2]
-		k.heldByQuorum(lead, lead.log[lead.status.Commit-1].hash)
+		k.checkHeldByQuorum(lead, lead.log[lead.status.Commit-1].hash)
 	}},
 	{"G8", func(c *cluster, k *checker, lead, _ *node) {
 		clear(k.leaders)
@@ -251,13 +252,13 @@ var configurationBreaches = []breach{
 				delete(k.votes, voteKey{n.disk.incarnation, 0, lead.status.Term})
 			}
 		}
-		k.leadership(lead, &raft.CoreStatus{})
+		k.checkElection(lead, &raft.CoreStatus{})
 	}},
 	{"G13", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.rule(jointWith(lead))
 		r := reading{requestID: 1 << 40}
-		lead.seen.asks(r)
-		k.confirmed(lead, r)
+		lead.seen.recordRead(r)
+		k.checkReadConfirmed(lead, r)
 	}},
 	{"N13", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.rule(jointWith(lead))
@@ -265,17 +266,17 @@ var configurationBreaches = []breach{
 		for i := range lead.seen.peers {
 			lead.seen.peers[i].heard = 0
 		}
-		k.office(lead, &lead.status)
+		k.checkOffice(lead, &lead.status)
 	}},
 	{"G15", func(_ *cluster, k *checker, lead, follower *node) { // a client's transfer, whose target is leaving
 		lead.seen.transfer = 1 << 20
 		lead.rule(jointWith(lead))
-		k.tells(lead, &lead.status, message(lead, follower, lead.hard.Term, raft.TimeoutNow{}))
+		k.checkTimeoutNow(lead, &lead.status, message(lead, follower, lead.hard.Term, raft.TimeoutNow{}))
 	}},
 	{"G9", func(_ *cluster, k *checker, lead, _ *node) { // a configuration of another entry
 		b := lead.disk.baseAt(5)
 		b.ConfigIndex++
-		k.truthful(lead, &b)
+		k.checkSnapshotBase(lead, &b)
 	}},
 }
 
@@ -287,23 +288,23 @@ func TestInvariants_OfConfigurationsNoticeTheirBreach(t *testing.T) {
 	}
 }
 
-// A leader whose own disk stands still may hand over to any voter.
+// A leader whose own disk has stalled may transfer its leadership to any voter.
 func TestInvariants_AVoterThatIsLeavingMayTakeOver(t *testing.T) {
 	c, lead, follower := running(t)
 	lead.rule(jointWith(lead))
-	c.check.tells(lead, &lead.status, message(lead, follower, lead.hard.Term, raft.TimeoutNow{}))
+	c.check.checkTimeoutNow(lead, &lead.status, message(lead, follower, lead.hard.Term, raft.TimeoutNow{}))
 	assert.Nil(t, c.failure)
 }
 
-// A leader that is voted out leads on until that is committed.
+// A leader that is voted out still leads until its removal is committed.
 func TestInvariants_ALeaderThatIsVotedOutMayLead(t *testing.T) {
 	c, lead, _ := running(t)
 	lead.rule(voteless(lead, lead))
-	c.check.role(lead)
+	c.check.checkRole(lead)
 	assert.Nil(t, c.failure)
 }
 
-// A log that is cut has the configuration of what is left of it.
+// A truncated log has the configuration of what is left of it.
 func TestConfigurations_FallBackWithTheirLog(t *testing.T) {
 	c, lead, follower := running(t)
 	first := lead.config()

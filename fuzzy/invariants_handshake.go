@@ -18,7 +18,7 @@ import (
 type pedigree struct {
 	lineage raft.Lineage
 	memory  raft.Sightings
-	starts  []int32   // the numbers, counted over all nodes, of all starts of this disk
+	starts  []int32   // numbers of all starts of this disk, counted over all nodes
 	met     []meeting // by node
 }
 
@@ -46,21 +46,21 @@ func (r *pedigree) start() int32 {
 
 func (r pedigree) clone() pedigree {
 	r.met, r.starts = slices.Clone(r.met), slices.Clone(r.starts)
-	return r // the rest is never changed in place
+	return r // the rest never changes in place
 }
 
-// hands is the state of a process that handshakes need.
+// hands is the state of a process for handshakes.
 type hands struct {
-	memory  raft.Sightings // by which hellos are judged; it is written to the disk afterwards
-	keeping bool           // the disk is writing it
-	keeps   int64          // how many ends of such writes were scheduled: only the last one counts
+	memory  raft.Sightings // sightings by which hellos are judged; the disk gets them later
+	keeping bool           // the disk is writing memory
+	keeps   int64          // number of the last scheduled end of such a write; earlier ends do not count
 	mark    *raft.Mark
 	admits  [][]int32   // by node: the starts whose messages are accepted
 	redial  []sim.Time  // by node: the earliest time of the next dial
 	late    []lateHello // by receiver: a hello that may arrive late
-	book    *book       // whom it dials; nil if members do not have to find each other
+	book    *book       // the peers that it dials; nil if members do not have to find each other
 
-	bootstrap raft.Bootstrap // decoded from the disk's entry 1, which has the hash first
+	bootstrap raft.Bootstrap // decoded from the disk's entry 1, whose hash is first
 	first     uint64
 }
 
@@ -92,8 +92,8 @@ func (n *node) forgetHands() {
 	}
 }
 
-// takes reports whether messages of a node's start are accepted here. If not, and if both processes run, they shake
-// hands; messages sent before that are lost.
+// takes reports whether messages of a node's start are accepted here. If they are not, and both processes run, the two
+// shake hands; messages sent before that are lost.
 func (n *node) takes(from *node, start int32) bool {
 	if !n.c.profile.Node.Handshakes || slices.Contains(n.hands.admits[from.index], start) {
 		return true
@@ -134,17 +134,17 @@ func (c *cluster) shake(caller, acceptor *node) {
 	}
 }
 
-// hearing says how a Hello has come.
+// hearing says how a Hello has arrived.
 type hearing uint8
 
 const (
-	called  hearing = iota // from the caller, which is told of a rejection
-	calling                // from whom the node has called; who calls closes the connection and says nothing
-	late                   // from a caller that has sent another one since
+	called  hearing = iota // from the caller, which is told about a rejection
+	calling                // from the node that was called; the caller closes the connection and says nothing
+	late                   // from a caller that has since sent another one
 )
 
-// judges has a node judge a peer's present hello, which is for the member that the peer expects, and reports whether it
-// admits the peer.
+// judges makes a node judge a peer's present hello, which is meant for the member that the peer expects. It reports
+// whether the node admits the peer.
 func (n *node) judges(peer *node, expected raft.Peer, how hearing) bool {
 	admits := n.listens(peer, expected, how)
 	if admits {
@@ -153,19 +153,19 @@ func (n *node) judges(peer *node, expected raft.Peer, how hearing) bool {
 	return admits
 }
 
-// listens does so without admitting the peer.
+// listens is judges without admitting the peer.
 func (n *node) listens(peer *node, expected raft.Peer, how hearing) bool {
 	hello := peer.hello(expected)
 	heard := n.hears(peer, &hello, how)
-	n.hearsLate(peer, &hello)
+	n.deliverLate(peer, &hello)
 	if !heard || n.disk.memory.SeenOf(peer.peer()).Start != peer.disk.lineage.Last() {
-		return false // rejected, or its start is not durable here yet
+		return false // rejected, or the start is not durable here yet
 	}
 	return true
 }
 
-// expects returns as whom the node knows another one, if it does not have to find it: as the incarnation that its
-// configuration names there or, if it names none, as whom the node has presented itself.
+// expects returns the identity under which the node knows another one, if it does not have to find it. That is the
+// incarnation in the node's configuration or, if it names none, the one that the other node has presented.
 func (n *node) expects(to *node) raft.Peer {
 	h, peer := n.handshake(n.disk.memory), to.peer()
 	if !includes(&h.Config, peer) {
@@ -178,7 +178,7 @@ func (n *node) expects(to *node) raft.Peer {
 	return peer
 }
 
-// hello returns what the node says on a connection that is for a member.
+// hello returns what the node says on a connection to a member.
 func (n *node) hello(to raft.Peer) raft.Hello {
 	h := n.handshake(n.disk.memory).Hello(to, 0)
 	if n.c.finds() {
@@ -187,7 +187,7 @@ func (n *node) hello(to raft.Peer) raft.Hello {
 	return h
 }
 
-// isCalled is called once a connection is made that a caller has dialed.
+// isCalled is called once a connection that a caller has dialed is established.
 func (n *node) isCalled(caller *node) {
 	n.hands.book.Called(n.now().Mono, caller.hello(n.peer()), n.status.Cluster)
 	n.hands.book.stale = true
@@ -197,19 +197,19 @@ func (n *node) isCalled(caller *node) {
 func (n *node) hears(peer *node, hello *raft.Hello, how hearing) bool {
 	h := n.handshake(n.hands.memory)
 	verdict := h.Judge(*hello)
-	n.c.check.judged(n, h, hello, &verdict)
+	n.c.check.checkVerdict(n, h, hello, &verdict)
 	n.marked(verdict.Mark)
 	if r := verdict.Rejection; r != nil {
 		n.c.stats.Refusals++
-		if told := peer.handshake(peer.hands.memory); hello.Expected.ID == n.id && how != calling { // otherwise somebody else answers there
+		if told := peer.handshake(peer.hands.memory); hello.Expected.ID == n.id && how != calling { // otherwise another node answers there
 			peer.marked(told.Told(*r))
 			peer.toldRemoval(n, told.ToldRemoval(*r))
 		}
 	}
-	meant := hello.Expected == n.peer() || hello.Expected == raft.Peer{ID: n.id} // or it tells of another's starts
+	meant := hello.Expected == n.peer() || hello.Expected == raft.Peer{ID: n.id} // or it only reports another node's starts
 	if how != late && meant {
-		n.c.check.told(n, peer)
-		n.c.check.told(peer, n)
+		n.c.check.checkOldImageMarks(n, peer)
+		n.c.check.checkOldImageMarks(peer, n)
 	}
 	if verdict.Memory != nil {
 		n.hands.memory = *verdict.Memory
@@ -223,7 +223,7 @@ func (n *node) handshake(memory raft.Sightings) *handshake.View {
 		Self: n.peer(), ClusterName: "simulated", Term: n.disk.hard.Term, Lineage: n.disk.lineage, Memory: memory,
 	}
 	if len(n.disk.log) > 0 {
-		if first := n.disk.log[0].hash; n.hands.first != first { // decoding it each time would take long
+		if first := n.disk.log[0].hash; n.hands.first != first { // decoding it each time would take too long
 			n.hands.first = first
 			n.hands.bootstrap, _ = n.disk.bootstrap()
 		}
@@ -252,15 +252,17 @@ func (n *node) configures(h *handshake.View) {
 	}
 }
 
-// untold reports whether a node rejects a peer for good because it cannot tell whether the peer's disk is an older
-// image: the peer has been started too often since they last met.
-func (n *node) untold(peer *node) bool { return n.rejectsStarts(peer, peer.disk.lineage) }
+// rejectsPermanently reports whether a node rejects a peer permanently. It does so if the peer was started so often
+// since they last met that the node cannot tell whether the peer's disk is an older image.
+func (n *node) rejectsPermanently(peer *node) bool { return n.rejectsStarts(peer, peer.disk.lineage) }
 
-// untoldSoon reports whether a node will do so once the peer is started again.
-func (n *node) untoldSoon(peer *node) bool { return n.rejectsStarts(peer, peer.disk.lineage.Begin(0)) }
+// willRejectPermanently reports whether rejectsPermanently will hold after the peer's next start.
+func (n *node) willRejectPermanently(peer *node) bool {
+	return n.rejectsStarts(peer, peer.disk.lineage.Begin(0))
+}
 
-// rejectsStarts reports whether a node could not tell whether a peer with these starts has an older image of its disk, by what it
-// remembers durably, or will once its disk works again.
+// rejectsStarts reports whether a node cannot tell if a peer with these starts runs on an older image of its disk. It
+// uses what the node remembers durably, or will remember once its disk works again.
 func (n *node) rejectsStarts(peer *node, starts raft.Lineage) bool {
 	if !n.c.profile.Node.Handshakes || n == peer || n.disk.lineage == nil || peer.disk.lineage == nil {
 		return false
@@ -290,7 +292,7 @@ func (n *node) endKeepingIn(d sim.Time) {
 	n.later(d, event{kind: evKept, a: n.hands.keeps})
 }
 
-// kept ends that write: the mark or the memory is durable, and the peers that wait for that shake hands again.
+// kept ends that write. The mark or the memory is now durable, and the peers that wait for that shake hands again.
 func (n *node) kept() {
 	d := &n.disk
 	if wait := d.stallTill - n.c.now(); wait > 0 {
@@ -325,12 +327,12 @@ func (n *node) marked(m *raft.Mark) {
 // condemned ends a node whose mark is durable. It never starts again.
 func (n *node) condemned(m *raft.Mark) {
 	if m.Kind == raft.MarkContradicted {
-		n.c.holds(n.c.forged || n.c.contradicts(), "N22", "%s marks its store (%v), and no disk has lost what that takes", n, m.Err())
+		n.c.holds(n.c.forged || n.c.contradicts(), "N22", "%s marks its store (%v), but no disk has lost anything that justifies it", n, m.Err())
 	} else {
-		n.c.holds(n.disk.epoch > 0, "I2", "%s marks its store, which never was an older image: %s", n, m.Detail)
+		n.c.holds(n.disk.epoch > 0, "I2", "%s marks its store, which was never an older image: %s", n, m.Detail)
 	}
 	n.c.stats.Marked++
-	n.c.faulted("%s ends for good: %v", n.name(), m.Err())
+	n.c.faulted("%s ends permanently: %v", n.name(), m.Err())
 	n.disk.damaged = true
 	n.crash()
 }
@@ -338,7 +340,7 @@ func (n *node) condemned(m *raft.Mark) {
 // admit accepts the messages of a peer's present start from now on.
 func (n *node) admit(peer *node) {
 	start := peer.disk.start()
-	n.c.holds(!peer.isOld(n), "I1", "%s admits %s, and has durably met a later life of its disk", n, peer)
+	n.c.holds(!peer.isOld(n), "I1", "%s admits %s, but has durably met a later life of its disk", n, peer)
 	// The start is durable here; the term that this handshake has shown may not be durable yet.
 	n.disk.met[peer.index] = meeting{peer.disk.incarnation, start, n.disk.memory.SeenOf(peer.peer()).Term}
 	if slices.Contains(n.hands.admits[peer.index], start) {
@@ -367,8 +369,8 @@ func (n *node) isOld(by *node) bool {
 	return !slices.Contains(n.disk.starts, m.start) || n.disk.hard.Term < m.term
 }
 
-// beyondPromise ends a run in which a member that has seen nothing newer admits an older image. Nobody can notice that
-// at this moment, and acknowledged writes may be lost from here on.
+// beyondPromise ends a run in which a member that has seen nothing newer admits an older image. Nobody can notice this
+// now, and acknowledged writes may be lost later.
 func (c *cluster) beyondPromise(n, peer *node) {
 	c.stats.Beyond++
 	c.stats.Excuse = "an older image of " + peer.name() + " met " + n.name() + ", which has seen nothing newer"

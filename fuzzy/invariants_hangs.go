@@ -12,16 +12,16 @@ import (
 //	N85  A leader gives up its leadership for an FSM that hangs only to a voter that has applied the batch in which it hangs.
 //	N86  A member whose FSM hangs campaigns three election timeouts later than others, unless it has denied a candidate for its log.
 
-// hangs checks a member whose FSM may hang.
-func (k *checker) hangs(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkHangs checks a member whose FSM may hang.
+func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w, h := &n.status, &n.seen, &n.hang
 	if s.FSMHangs && (h.batch.Index == 0 || w.now-h.since < raft.Time(k.c.profile.Node.applyStallMax())) {
-		k.broken("N84", "%s takes its FSM for hanging, in a batch up to %v for %v", n, h.batch, time.Duration(w.now-h.since))
+		k.broken("N84", "%s reports that its FSM hangs, in a batch up to %v that began %v ago", n, h.batch, time.Duration(w.now-h.since))
 	}
 	for i := range out.Trace {
 		switch e := &out.Trace[i]; {
 		case e.Kind == raft.TracePreVoteDenied && e.Reason == raft.DeniedOldLog:
-			if w.needed = w.now; s.FSMHangs { // it stands soon, also if its FSM goes on before
+			if w.needed = w.now; s.FSMHangs { // it campaigns soon, even if its FSM recovers before
 				w.cause = max(w.cause, w.now+n.soon()-2*w.waits)
 			}
 		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && w.needed < w.rested && w.now-w.rested < 4*n.timeout():
@@ -34,12 +34,12 @@ func (k *checker) hangs(n *node, before *raft.CoreStatus, out *raft.Output) {
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		if r := k.c.work.request(a.RequestID); r != nil && r.kind == writeRequest && a.Kind == raft.AnswerAccepted {
-			k.broken("N84", "%s takes a proposal, and its FSM hangs", n)
+			k.broken("N84", "%s takes a proposal although its FSM hangs", n)
 		}
 	}
 }
 
-// soon is how long a member lets another one's election run before it campaigns itself.
+// soon is how long a member waits for another one's election before it campaigns itself.
 func (n *node) soon() raft.Time {
 	if n.seen.waits > n.timeout() {
 		return n.seen.waits
@@ -47,8 +47,8 @@ func (n *node) soon() raft.Time {
 	return n.timeout() / 15
 }
 
-// relinquishes checks a transfer that a leader begins because its FSM hangs.
-func (k *checker) relinquishes(n *node, out *raft.Output) {
+// checkTransferForHang checks a transfer that a leader begins because its FSM hangs.
+func (k *checker) checkTransferForHang(n *node, out *raft.Output) {
 	for i := range out.Trace {
 		if e := &out.Trace[i]; e.Kind == raft.TraceTransfer {
 			to, _ := n.config().Member(e.Peer)

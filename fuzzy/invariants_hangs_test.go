@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// hasty is what a member makes of an FSM that hangs, or does not.
+// hasty is a wrong conclusion about an FSM, whether it hangs or not.
 var hasty = []struct {
 	rule   string
 	breach func(n, other *node, before *raft.CoreStatus, out *raft.Output)
@@ -15,7 +15,7 @@ var hasty = []struct {
 	{"N84", func(n, _ *node, _ *raft.CoreStatus, _ *raft.Output) { // it applies no batch
 		n.status.FSMHangs, n.hang.batch = true, raft.EntryID{}
 	}},
-	{"N84", func(n, _ *node, _ *raft.CoreStatus, _ *raft.Output) { // it has just begun with the batch
+	{"N84", func(n, _ *node, _ *raft.CoreStatus, _ *raft.Output) { // the batch has just begun
 		n.status.FSMHangs, n.hang.batch, n.hang.since = true, n.status.Last, n.seen.now-1
 	}},
 	{"N84", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) {
@@ -26,7 +26,7 @@ var hasty = []struct {
 	{"N85", func(n, other *node, _ *raft.CoreStatus, out *raft.Output) {
 		n.status.FSMHangs, other.appliedMost = true, n.hang.batch.Index-1
 		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTransfer, Peer: other.id}}
-		n.c.check.abdicates(n, nil, out)
+		n.c.check.checkTransferForStall(n, nil, out)
 	}},
 	{"N86", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) {
 		before.FSMHangs, n.status.FSMHangs = true, true
@@ -43,7 +43,7 @@ func TestInvariants_OfHangsNoticeTheirBreach(t *testing.T) {
 		n.hang = hang{batch: n.status.Last, since: n.seen.now - n.timeout()}
 		before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}
 		row.breach(n, other, &before, &out)
-		c.check.hangs(n, &before, &out)
+		c.check.checkHangs(n, &before, &out)
 		expectBreach(t, c, row.rule)
 	}
 }

@@ -10,15 +10,15 @@ import (
 
 // The invariants of hellos, including late ones and those of strangers.
 //
-//	I3  A member marks its store when it meets a peer that its configuration names, or one to which it may be rolled back, and that durably remembers a later term of its disk, or a later start that its own lineage would have to contain.
+//	I3  A member marks its store when a peer durably remembers a later term of its disk, or a later start that its lineage would have to contain, if its configuration, or one to which it may be rolled back, names that peer.
 //	I4  What a member remembers of its peers, and what they are known to remember of it, never goes back, and is not forgotten in favour of strangers, nor while their removal may be rolled back.
 //	I5  A lineage whose start counts do not rise one by one is rejected.
 //	I6  While its term is 0, a member that holds entry 1 rejects the bootstrapper if its disk was emptied.
-//	I7  A disk is rejected as a copy if the start that it says was confirmed has the same count as the start that was seen, but is another one, even if its lineage does not reach back so far.
-//	I8  Only a removal that is committed rejects an incarnation, with the index of its entry, and it is believed only from a member that the configuration of the removed one names, or one to which it may be rolled back. Of entries that it knows to be committed a member believes itself alone; if none of them has removed it, it marks its store.
+//	I7  A disk is rejected as a copy if the start that it says was confirmed has the same count as the start that was seen, but is another one, even if its lineage does not reach back that far.
+//	I8  Only a committed removal rejects an incarnation, and the rejection names the index of its entry. The removed member believes it only from a member that its configuration names, or one to which it may be rolled back. About entries that it knows to be committed, a member believes only itself: if none of them has removed it, it marks its store.
 //	I9  Once it has a term, a member rejects nobody because its configuration names another incarnation, and no voter of the newest committed configuration because of a removal.
 //	I10 Exactly the stores without a cluster, and those of this cluster, may join it, unless their incarnation was removed.
-//	I11 A member remembers where the newest start of a peer has said that it is, and dials it there first: no earlier start's address replaces it.
+//	I11 A member remembers the address that the newest start of a peer has announced, and dials that first; no earlier start's address replaces it.
 
 // lateHello is a Hello that later ones of its sender overtake.
 type lateHello struct {
@@ -32,15 +32,15 @@ const (
 	forgedHellos = 16
 )
 
-// hearsLate sometimes delivers an earlier Hello of a peer to the same life of a node, keeps the present one for later, and
-// delivers a forged one.
-func (n *node) hearsLate(peer *node, hello *raft.Hello) {
+// deliverLate sometimes delivers an earlier Hello of a peer to the same life of a node, and keeps the present one for
+// later. It also delivers a forged one.
+func (n *node) deliverLate(peer *node, hello *raft.Hello) {
 	before, random := &peer.hands.late[n.index], n.disk.hands
 	if random.IntN(forgedHellos) == 0 {
-		n.c.check.forged(n, *hello)
-		n.c.check.copied(n, *hello)
-		n.c.check.removal(n, peer, *hello)
-		n.c.check.joins(n, *hello)
+		n.c.check.tryForgedLineage(n, *hello)
+		n.c.check.tryCopy(n, *hello)
+		n.c.check.tryForgedRemoval(n, peer, *hello)
+		n.c.check.checkJoins(n, *hello)
 	}
 	if random.IntN(lateHellos) > 0 {
 		return
@@ -51,24 +51,24 @@ func (n *node) hearsLate(peer *node, hello *raft.Hello) {
 	*before = lateHello{*hello, n.life + 1}
 }
 
-// judged checks the verdict on a Hello.
-func (k *checker) judged(n *node, h *handshake.View, hello *raft.Hello, verdict *handshake.Verdict) {
+// checkVerdict checks the verdict on a Hello.
+func (k *checker) checkVerdict(n *node, h *handshake.View, hello *raft.Hello, verdict *handshake.Verdict) {
 	begun := h.Term > 0 || hello.Term > 0 && hello.Cluster == h.Cluster
 	emptied := !begun && h.Bootstrapper.ID == hello.From.ID && h.Bootstrapper.Incarnation != hello.From.Incarnation
 	if emptied && verdict.Rejection == nil {
-		k.broken("I6", "%s takes %s, whose emptied disk bootstrapped the cluster", n, k.c.title(hello.From))
+		k.broken("I6", "%s admits %s, whose disk was emptied after it bootstrapped the cluster", n, k.c.title(hello.From))
 	}
 	if r := verdict.Rejection; r != nil {
-		k.rejects(n, h, hello, r)
+		k.checkRejection(n, h, hello, r)
 	}
 	if m := verdict.Memory; m != nil {
-		k.remembers(n, h, m)
-		k.places(n, m)
+		k.checkMemory(n, h, m)
+		k.checkPlaces(n, m)
 	}
 }
 
-// rejects checks that a member does not reject a peer because of its configuration, from which it may lag behind.
-func (k *checker) rejects(n *node, h *handshake.View, hello *raft.Hello, r *raft.Rejection) {
+// checkRejection checks that a member does not reject a peer because of its own configuration, which may be out of date.
+func (k *checker) checkRejection(n *node, h *handshake.View, hello *raft.Hello, r *raft.Rejection) {
 	switch r.Reason {
 	case raft.RejectNamedOther:
 		if h.Term > 0 {
@@ -92,12 +92,12 @@ func committedConfig(canonical []committedEntry) *loggedConfig {
 	return canonical[len(canonical)-1].slot.config
 }
 
-// remembers checks how a handshake changes a memory.
-func (k *checker) remembers(n *node, h *handshake.View, after *raft.Sightings) {
+// checkMemory checks how a handshake changes a memory.
+func (k *checker) checkMemory(n *node, h *handshake.View, after *raft.Sightings) {
 	never := func(p raft.Peer) { // backwards
 		was, is := h.Memory.SeenOf(p), after.SeenOf(p)
 		if is.Start.Count < was.Start.Count || is.Term < was.Term {
-			k.broken("I4", "%s remembers %v in term %d of %s, and did %v in term %d", n, is.Start, is.Term, k.c.title(p), was.Start, was.Term)
+			k.broken("I4", "%s remembers %v in term %d of %s, but remembered %v in term %d", n, is.Start, is.Term, k.c.title(p), was.Start, was.Term)
 		}
 	}
 	for _, m := range h.Config.Members {
@@ -116,36 +116,37 @@ func (k *checker) remembers(n *node, h *handshake.View, after *raft.Sightings) {
 	}
 }
 
-// mayName reports whether the configuration of a node names a peer, or removed it and may be rolled back.
+// mayName reports whether the configuration of a node names a peer, or has removed it and may be rolled back.
 func mayName(h *handshake.View, p raft.Peer) bool {
 	return includes(&h.Config, p) || slices.ContainsFunc(h.Config.Removed, func(r raft.Removal) bool {
 		return r.Peer == p && !slices.Contains(h.Removed, r)
 	})
 }
 
-// told checks that a node with an old disk has marked its store in a handshake with a peer that durably knows better.
-func (k *checker) told(by, n *node) {
+// checkOldImageMarks checks that a node with an old disk has marked its store after a handshake with a peer that durably
+// knows a later life of the disk.
+func (k *checker) checkOldImageMarks(by, n *node) {
 	if n.hands.mark != nil || !n.isOld(by) {
 		return
 	}
 	h, seen := n.handshake(n.disk.memory), by.disk.memory.SeenOf(n.peer())
 	reaches := seen.Start.Count >= n.disk.lineage[0].Count || n.disk.hard.Term < seen.Term
 	if reaches && mayName(h, by.peer()) {
-		k.broken("I3", "%s is told by %s of a later life of its disk, and does not mark its store", n, by)
+		k.broken("I3", "%s learns from %s about a later life of its disk, but does not mark its store", n, by)
 	}
 }
 
-// forged has a node judge a Hello with an impossible lineage.
-func (k *checker) forged(n *node, hello raft.Hello) {
+// tryForgedLineage makes a node judge a Hello with an impossible lineage.
+func (k *checker) tryForgedLineage(n *node, hello raft.Hello) {
 	hello.Lineage = append(slices.Clone(hello.Lineage), hello.Lineage.Last())
 	if n.handshake(n.hands.memory).Judge(hello).Rejection == nil {
 		k.broken("I5", "%s admits a lineage with the same start twice", n)
 	}
 }
 
-// copied has a node judge the Hello of a copy of the peer's disk whose record no longer reaches back to where the two
-// parted.
-func (k *checker) copied(n *node, hello raft.Hello) {
+// tryCopy makes a node judge the Hello of a copy of the peer's disk. The copy's record no longer reaches back to where
+// the two disks diverged.
+func (k *checker) tryCopy(n *node, hello raft.Hello) {
 	seen := n.hands.memory.SeenOf(hello.From)
 	if seen.Start == (raft.StartID{}) {
 		return
@@ -153,9 +154,9 @@ func (k *checker) copied(n *node, hello raft.Hello) {
 	now := raft.StartID{Count: seen.Start.Count + raft.LineageStartsMax, Nonce: ^seen.Start.Nonce}
 	hello.Confirmed = raft.StartID{Count: seen.Start.Count, Nonce: ^seen.Start.Nonce}
 	hello.Lineage, hello.StartCount, hello.Term = raft.Lineage{now}, now.Count, max(hello.Term, seen.Term)
-	hello.Remembers = raft.Sighting{} // the judge's own starts are not in question
+	hello.Remembers = raft.Sighting{} // the judging node's own starts are not in question
 	if r := n.handshake(n.hands.memory).Judge(hello).Rejection; r == nil || r.Reason == raft.RejectUnknownStart {
-		k.broken("I7", "%s has seen %v of %s, which says that %v was confirmed, and does not take it for a copy",
+		k.broken("I7", "%s has seen %v of %s, which says that %v was confirmed, but does not reject it as a copy",
 			n, seen.Start, k.c.title(hello.From), hello.Confirmed)
 	}
 }
@@ -163,11 +164,11 @@ func (k *checker) copied(n *node, hello raft.Hello) {
 // forgedRemoval is the index of the entry in forged removals.
 const forgedRemoval = 7
 
-// removal has a node judge a peer that a forged entry has removed.
-func (k *checker) removal(n, peer *node, hello raft.Hello) {
+// tryForgedRemoval makes a node judge a peer that a forged entry has removed.
+func (k *checker) tryForgedRemoval(n, peer *node, hello raft.Hello) {
 	h := n.handshake(n.hands.memory)
 	if h.Judge(hello).Rejection != nil {
-		return // for another reason
+		return // rejected for another reason
 	}
 	h.Config.Removed = []raft.Removal{{Peer: hello.From, Index: forgedRemoval}}
 	if r := h.Judge(hello).Rejection; r != nil {
@@ -176,31 +177,31 @@ func (k *checker) removal(n, peer *node, hello raft.Hello) {
 	h.Removed = h.Config.Removed
 	r := h.Judge(hello).Rejection
 	if r == nil || r.Reason != raft.RejectRemoved || r.Index != forgedRemoval {
-		k.broken("I8", "%s takes %s, which was removed", n, peer)
+		k.broken("I8", "%s admits %s, which was removed", n, peer)
 		return
 	}
 	told := peer.handshake(peer.hands.memory)
 	knows := h.Cluster == told.Cluster && mayName(told, r.From)
 	if believed := told.ToldRemoval(*r); (believed == forgedRemoval) != (knows && told.Commit < forgedRemoval) || believed != 0 && !knows {
-		k.broken("I8", "%s is told by %s of its removal by entry %d, and hears of entry %d", peer, n, forgedRemoval, believed)
+		k.broken("I8", "%s learns from %s about its removal by entry %d, but notes entry %d", peer, n, forgedRemoval, believed)
 	}
 	denies := told.Commit >= forgedRemoval && !peer.knowsRemoved(peer.peer()) && !forgets(told.Removed, forgedRemoval)
 	r.Seen = raft.Sighting{}
 	if m := told.Told(*r); (m != nil) != (knows && denies) || m != nil && m.Kind != raft.MarkContradicted {
-		k.broken("I8", "%s is told by %s of its removal by entry %d, knows the log up to %d, and marks its store: %v", peer, n, forgedRemoval, told.Commit, m != nil)
+		k.broken("I8", "%s learns from %s about its removal by entry %d, knows the log up to %d, and marks its store: %v", peer, n, forgedRemoval, told.Commit, m != nil)
 	}
 	if r.From.Incarnation = ^r.From.Incarnation; told.ToldRemoval(*r) != 0 {
 		k.broken("I8", "%s believes a stranger that it was removed", peer)
 	}
 }
 
-// forgets reports whether a list of removals may have forgotten those by an entry.
+// forgets reports whether a list of removals may have dropped those by an entry.
 func forgets(removed []raft.Removal, by raft.Index) bool {
 	return len(removed) == raft.RemovedMax && by <= removed[0].Index
 }
 
-// joins has a node decide whether some stores may join its cluster.
-func (k *checker) joins(n *node, hello raft.Hello) {
+// checkJoins makes a node decide whether some stores may join its cluster.
+func (k *checker) checkJoins(n *node, hello raft.Hello) {
 	h := n.handshake(n.hands.memory)
 	if h.Cluster == (raft.ClusterID{}) {
 		return
@@ -225,7 +226,7 @@ func (k *checker) joins(n *node, hello raft.Hello) {
 // strangersMax is the number of unknown nodes in a crowd: more than the sightings that a memory can hold.
 const strangersMax = 2*raft.MembersMax + 8
 
-// crowd has a node judge hellos of strangers that name its cluster.
+// crowd makes a node judge hellos of strangers that name its cluster.
 func (n *node) crowd(strangers int) {
 	h := n.handshake(n.hands.memory)
 	for i := range strangers {
@@ -235,7 +236,7 @@ func (n *node) crowd(strangers int) {
 			Expected: n.peer(), StartCount: 1, Term: 1, Lineage: raft.Lineage{}.Begin(uint64(incarnation)),
 		}
 		verdict := h.Judge(hello)
-		n.c.check.judged(n, h, &hello, &verdict)
+		n.c.check.checkVerdict(n, h, &hello, &verdict)
 		if verdict.Memory != nil {
 			h.Memory = *verdict.Memory
 		}

@@ -7,31 +7,33 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// office checks a leader's knowledge of the others and what it makes of that: N13, N18, N75, and G8 in its first step.
-func (k *checker) office(n *node, before *raft.CoreStatus) {
+// checkOffice checks what a leader knows about the others, and how it uses that: N13, N18, N75, and G8 in its first
+// step.
+func (k *checker) checkOffice(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
-	goesOn := before.Role == raft.Leader && before.Term == s.Term
+	stillLeads := before.Role == raft.Leader && before.Term == s.Term
 	heard := n.agreed(func(p raft.Peer) bool {
 		seen := w.of(p)
 		window := max(n.timeout(), min(2*seen.roundTrip, waitsMax*n.timeout()))
 		return p == n.peer() || w.now-seen.heard < window
 	})
-	if !goesOn {
+	if !stillLeads {
 		w.led = w.now
 	}
-	// The voters of a new leader, and of a new configuration, have time to answer, even if one proves to be stale meanwhile.
+	// The voters of a new leader or a new configuration have time to answer, even if one of them proves to be stale
+	// meanwhile.
 	began := max(w.led, w.inOffice.since)
 	fresh := began > 0 && w.now-began < n.timeout()
 	if !heard.reached() && w.now > w.toldUntil && !fresh {
-		k.broken("N13", "%s leads term %d and has heard %v in the time that it may", n, s.Term, heard)
+		k.broken("N13", "%s leads term %d, but has heard only %v in the allowed time", n, s.Term, heard)
 	}
-	if !goesOn {
+	if !stillLeads {
 		granted := n.agreed(func(p raft.Peer) bool { return p == n.peer() || w.votes.has(p) })
 		if !granted.reached() {
-			k.broken("G8", "%s leads term %d and was told of the votes of %v", n, s.Term, granted)
+			k.broken("G8", "%s leads term %d, but was granted only the votes of %v", n, s.Term, granted)
 		}
 	}
-	k.commitsAll(n, before)
+	k.checkCommitsAll(n, before)
 	for i := range s.Peers {
 		p := &s.Peers[i]
 		peer := peerOf(p)
@@ -40,16 +42,16 @@ func (k *checker) office(n *node, before *raft.CoreStatus) {
 			k.broken("N18", "%s takes %d of %s for its own, the next is %d; %d was acknowledged in term %d",
 				n, p.Match, k.c.title(peerOf(p)), p.Next, proved, s.Term)
 		}
-		if was := progressOn(before, peer); goesOn && was != nil && p.Match < was.Match && p.State != "stale" {
+		if was := progressOn(before, peer); stillLeads && was != nil && p.Match < was.Match && p.State != "stale" {
 			k.c.fail(Safety, "N18", "%s: what matches at %s falls from %d to %d", n, k.c.title(peerOf(p)), was.Match, p.Match)
 		}
 	}
 }
 
-// commitsAll checks N75. No entry of an earlier term counts (§5.4.2), so the first one to judge is that behind both the commit
-// index and what the log held at the election. What was acknowledged to this leader later does not make up for a commit that
-// came before.
-func (k *checker) commitsAll(n *node, before *raft.CoreStatus) {
+// checkCommitsAll checks N75. Entries of an earlier term do not count (§5.4.2). So the first entry to check is the one
+// after both the commit index and the end of the log at the election. Later acknowledgements to this leader do not
+// justify an earlier commit.
+func (k *checker) checkCommitsAll(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
 	next := max(s.Commit, w.office) + 1
 	held := quorum(n.config(), func(p raft.Peer) bool {
@@ -60,7 +62,7 @@ func (k *checker) commitsAll(n *node, before *raft.CoreStatus) {
 		return progress != nil && progress.Match >= next
 	})
 	if next <= n.last() && held.reached() {
-		k.broken("N75", "%s has committed up to %d in term %d, and %v hold entry %d", n, s.Commit, s.Term, held, next)
+		k.broken("N75", "%s has committed only up to %d in term %d, but %v hold entry %d", n, s.Commit, s.Term, held, next)
 	}
 	if s.Commit <= before.Commit || s.Commit <= w.office {
 		return
@@ -69,61 +71,61 @@ func (k *checker) commitsAll(n *node, before *raft.CoreStatus) {
 		return p == n.peer() && s.Persisted >= s.Commit || w.of(p).proved >= s.Commit
 	})
 	if !had.reached() {
-		k.broken("N75", "%s has committed up to %d in term %d, and %v have acknowledged that", n, s.Commit, s.Term, had)
+		k.broken("N75", "%s has committed up to %d in term %d, but only %v have acknowledged that", n, s.Commit, s.Term, had)
 	}
 }
 
-// serves checks that a quorum has confirmed each read that a leader serves.
-func (k *checker) serves(n *node, out *raft.Output) {
+// checkReadsServed checks that a quorum has confirmed each read that a leader serves.
+func (k *checker) checkReadsServed(n *node, out *raft.Output) {
 	for i := range out.Answers {
 		if a := &out.Answers[i]; a.Kind == raft.AnswerReadSafe {
-			k.confirmed(n, reading{requestID: a.RequestID})
+			k.checkReadConfirmed(n, reading{requestID: a.RequestID})
 		}
 	}
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {
 			if b, ok := list[i].Body.(raft.ReadReply); ok && b.OK {
-				k.confirmed(n, reading{from: list[i].To, id: b.ID})
+				k.checkReadConfirmed(n, reading{from: list[i].To, id: b.ID})
 			}
 		}
 	}
 }
 
-func (k *checker) confirmed(n *node, r reading) {
+func (k *checker) checkReadConfirmed(n *node, r reading) {
 	floor, known := n.seen.reads[r]
 	if !known && r.requestID > 0 {
-		k.broken("G13", "%s serves request %d, which nobody asked of it as the leader of term %d", n, r.requestID, n.status.Term)
+		k.broken("G13", "%s serves request %d, which nobody requested of it as the leader of term %d", n, r.requestID, n.status.Term)
 	}
 	if !known {
 		return
 	}
 	if r.requestID > 0 {
-		delete(n.seen.reads, r) // the request for a forwarded one may arrive again, late
+		delete(n.seen.reads, r) // the request for a forwarded read may arrive again, late
 	}
 	answered := n.agreed(func(p raft.Peer) bool {
 		return p == n.peer() || floor.Less(n.seen.of(p).echoed)
 	})
 	if !answered.reached() {
-		k.broken("G13", "%s serves a read that %v have confirmed", n, answered)
+		k.broken("G13", "%s serves a read that only %v have confirmed", n, answered)
 	}
 }
 
-// handsOver checks a transfer.
-func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
+// checkTransfer checks a transfer.
+func (k *checker) checkTransfer(n *node, events []raft.Event, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	open := w.transfer
 	w.transferMax = max(w.transferMax, 3*n.timeout()+8*slowestAck(n))
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		if open > 0 && a.Kind == raft.AnswerAccepted {
-			k.broken("G15", "%s takes a proposal while it transfers its leadership", n)
+			k.broken("G15", "%s takes a proposal during a transfer of its leadership", n)
 		}
 		if a.RequestID == w.transfer {
-			w.transfer, open = 0, 0 // it may accept proposals after that answer
+			w.transfer, open = 0, 0 // the leader may accept proposals after that answer
 		}
 	}
 	if w.transfer > 0 && w.now-w.since >= w.transferMax {
-		k.broken("G15", "%s has been transferring the leadership for %v", n, time.Duration(w.now-w.since))
+		k.broken("G15", "%s has been transferring its leadership for %v", n, time.Duration(w.now-w.since))
 	}
 	for _, e := range events {
 		t, ok := e.(raft.TransferRequested)
@@ -135,10 +137,10 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 		}
 	}
 	for i := range out.Send {
-		k.tells(n, s, &out.Send[i])
+		k.checkTimeoutNow(n, s, &out.Send[i])
 	}
 	for i := range out.Write.Then {
-		k.tells(n, s, &out.Write.Then[i])
+		k.checkTimeoutNow(n, s, &out.Write.Then[i])
 	}
 }
 
@@ -148,8 +150,8 @@ type fitness struct {
 	some  bool
 }
 
-// fittest returns the highest match index that a leader knew before a step, among the voters that it has heard recently,
-// and that do not show in the step that they have lost what they acknowledged.
+// fittest returns the highest match index that a leader knew before a step. It counts the voters that the leader has
+// heard recently, and that do not show a loss of acknowledged entries in the step.
 func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	w := &n.seen
 	if before.Role != raft.Leader || w.term != before.Term {
@@ -168,9 +170,9 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	return f
 }
 
-// chooses checks the target of a transfer that a leader may choose. What the leader learns in the step itself can only
-// improve the choice, except that its target may show, once it was chosen, that it has lost what it acknowledged.
-func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittest fitness) {
+// checkChoice checks the target of a transfer that a leader may choose. What the leader learns in the step itself can
+// only improve the choice. The exception is a target that shows a loss of acknowledged entries after it was chosen.
+func (k *checker) checkChoice(n *node, events []raft.Event, out *raft.Output, fittest fitness) {
 	for _, e := range events {
 		if t, ok := e.(raft.TransferRequested); ok && t.To != "" {
 			return
@@ -178,21 +180,21 @@ func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittes
 	}
 	for i := range out.Trace {
 		if out.Trace[i].Kind == raft.TraceTransfer {
-			k.chosen(n, out.Trace[i].Peer, out.Trace[i+1:], fittest)
+			k.checkTarget(n, out.Trace[i].Peer, out.Trace[i+1:], fittest)
 		}
 	}
 	for i := range out.Answers {
 		if fittest.some && out.Answers[i].Refusal == raft.RefusedNoTarget {
-			k.broken("G17", "%s finds nobody to transfer to, and hears who has %d entries", n, fittest.match)
+			k.broken("G17", "%s finds nobody to transfer to, but hears a voter with %d entries", n, fittest.match)
 		}
 	}
 }
 
-// chosen checks a target that a leader has chosen; later is the trace behind that. Only a leader whose disk stands still, and
-// that hears no other voter with more than its disk, chooses one that is leaving.
-func (k *checker) chosen(n *node, target raft.NodeID, later []raft.TraceEvent, fittest fitness) {
+// checkTarget checks a target that a leader has chosen; later is the trace after the choice. A leader may choose a voter
+// that is leaving only if its own disk has stalled, and it hears no other voter with more than that disk.
+func (k *checker) checkTarget(n *node, target raft.NodeID, later []raft.TraceEvent, fittest fitness) {
 	match, stale, leaving := raft.Index(0), true, true
-	for i := range n.status.Peers { // its id may stand twice
+	for i := range n.status.Peers { // its id may occur twice
 		if p := &n.status.Peers[i]; p.ID == target {
 			match, stale = max(match, p.Match), stale && p.State == "stale"
 			leaving = leaving && !votesOn(n.config(), peerOf(p))
@@ -210,11 +212,11 @@ func (k *checker) chosen(n *node, target raft.NodeID, later []raft.TraceEvent, f
 		k.broken("G17", "%s transfers its leadership to %s, which has shown that it has lost its log", n, target)
 	}
 	if s := &n.status; leaving && !s.FSMHangs && (!s.DiskStalled || fittest.match > s.Persisted) {
-		k.broken("G15", "%s transfers its leadership to %s, which is leaving, and need not", n, target)
+		k.broken("G15", "%s transfers its leadership to %s, which is leaving, although it has another choice", n, target)
 	}
 }
 
-// slowestAck returns the time of the slowest acknowledgement of any member.
+// slowestAck returns the time that the slowest acknowledgement of any member took.
 func slowestAck(n *node) (slowest raft.Time) {
 	for i := range n.status.Peers {
 		slowest = max(slowest, n.status.Peers[i].SlowestAck)
@@ -222,23 +224,23 @@ func slowestAck(n *node) (slowest raft.Time) {
 	return min(slowest, waitsMax*n.timeout())
 }
 
-func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
+func (k *checker) checkTimeoutNow(n *node, s *raft.CoreStatus, m *raft.Message) {
 	if _, ok := m.Body.(raft.TimeoutNow); !ok {
 		return
 	}
-	// Another transfer may follow one that was given up, so each TimeoutNow counts.
+	// Another transfer may follow one that was given up, so each TimeoutNow is checked.
 	w := &n.seen
 	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))
 	w.told = s.TransferringUntil
-	mayLead := votesOn(n.config(), m.To) || w.transfer == 0 && votes(n.config(), m.To) // its own choice: see chosen
-	k.c.holds(mayLead, "G15", "%s transfers its leadership to %s, which is no voter, or none for long", n, k.c.title(m.To))
+	mayLead := votesOn(n.config(), m.To) || w.transfer == 0 && votes(n.config(), m.To) // its own choice: see checkTarget
+	k.c.holds(mayLead, "G15", "%s transfers its leadership to %s, which is not a voter, or will soon not be one", n, k.c.title(m.To))
 	if p := progressOn(s, m.To); p != nil {
-		k.c.holds(p.Match == s.Last.Index, "G15", "%s transfers its leadership to %s, which has %d of %d entries", n, k.c.title(peerOf(p)), p.Match, s.Last.Index)
+		k.c.holds(p.Match == s.Last.Index, "G15", "%s transfers its leadership to %s, which has only %d of %d entries", n, k.c.title(peerOf(p)), p.Match, s.Last.Index)
 	}
 }
 
-// settled checks the answers that end a proposal: H4 and N11.
-func (k *checker) settled(n *node, out *raft.Output) {
+// checkSettled checks the answers that end a proposal: H4 and N11.
+func (k *checker) checkSettled(n *node, out *raft.Output) {
 	applying := max(n.applyTo.Index, out.Apply.Index, restoring(out))
 	for i := range out.Answers {
 		a := &out.Answers[i]
@@ -246,16 +248,16 @@ func (k *checker) settled(n *node, out *raft.Output) {
 		case raft.AnswerNotApplied:
 			replaced := i > 0 && i <= k.committed() && k.canonical[i-1].id != a.ID
 			if !replaced {
-				k.broken("H4", "%s says that %v is not applied, and no other entry is committed there", n, a.ID)
+				k.broken("H4", "%s says that %v is not applied, but no other entry is committed there", n, a.ID)
 			}
 		case raft.AnswerUnknown:
 			if r := k.c.work.request(a.RequestID); r != nil && r.kind == changeRequest {
-				continue // its entry may be applied, and the change may still have to end
+				continue // its entry may be applied, while the change may still have to end
 			}
 			_, there := at(n.log, i)
 			isApplying := there && i > 0 && i <= applying && n.log[i-1].entry.ID() == a.ID
 			if isApplying {
-				k.broken("N11", "%s says that the fate of %v is unknown, and applies it", n, a.ID)
+				k.broken("N11", "%s says that the outcome of %v is unknown, but applies it", n, a.ID)
 			}
 		}
 	}

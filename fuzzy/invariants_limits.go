@@ -9,20 +9,20 @@ import (
 
 // The invariants of limits and counters. The limits of a core are those of raft.Limits.
 //
-//	N32  The counters agree with the contents: a leader's proposals and their bytes are those of its term that are not being applied yet, and it counts no more reads than there are without an answer.
+//	N32  The counters agree with the contents: a leader's proposals and their bytes are those of its term that are not being applied yet, and it counts at most as many reads as are unanswered.
 //	N33  No request is refused for a limit that is not reached, and none is accepted beyond a limit: neither its own, nor that of a member.
 //	N34  The bytes in flight to a peer are zero exactly if no append is in flight.
 //
 // N10 checks the limits themselves.
 
-// limits checks the counters of a member after a step.
-func (k *checker) limits(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
-	k.bounds(n)
-	k.counted(n, out)
-	k.admitted(n, before, events, out)
+// checkLimits checks the counters of a member after a step.
+func (k *checker) checkLimits(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	k.checkBounds(n)
+	k.checkProposalCounts(n, out)
+	k.checkAdmission(n, before, events, out)
 }
 
-func (k *checker) bounds(n *node) {
+func (k *checker) checkBounds(n *node) {
 	s, limits := &n.status, &k.c.profile.Limits
 	if s.Pending > limits.ProposalsMax {
 		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n, s.Pending, limits.ProposalsMax)
@@ -38,7 +38,7 @@ func (k *checker) bounds(n *node) {
 		if p.Inflight > limits.InflightMax {
 			k.broken("N10", "%s: %d appends to %s in flight, over the limit of %d", n, p.Inflight, k.c.title(peerOf(p)), limits.InflightMax)
 		}
-		// An append may leave while there is room below the limit, and may then exceed it.
+		// An append may leave while the bytes in flight are below the limit, and may then exceed it.
 		if most := limits.InflightBytesMax + max(limits.AppendBytesMax, largest(n, p.Match)); p.Inflight > 1 && p.InflightBytes >= most {
 			k.broken("N10", "%s: %d bytes to %s in flight, over the limit of %d", n, p.InflightBytes, k.c.title(peerOf(p)), limits.InflightBytesMax)
 		}
@@ -48,9 +48,9 @@ func (k *checker) bounds(n *node) {
 	}
 }
 
-// largest returns what the largest entry after match may take by a core's estimate. The estimate spreads the
-// bytes between two size marks of the log evenly, so each entry has its share of entry 1. The share shrinks as the log
-// grows: the append was estimated when it was sent, and by then the log was longer than match. Where members change, any
+// largest returns an upper bound of the core's estimate for the largest entry after match. The estimate spreads the
+// bytes between two size marks of the log evenly, so each entry has a share of entry 1. The share shrinks as the log
+// grows, and the append was estimated when it was sent; by then the log was longer than match. If members change, any
 // entry may be a configuration.
 func largest(n *node, match raft.Index) int {
 	bytes := n.c.longestCommand() + raft.RecordOverheadBytes + bootstrapBytesMax/int(match+1)
@@ -60,7 +60,7 @@ func largest(n *node, match raft.Index) int {
 	return bytes
 }
 
-// longestCommand returns a bound for the bytes of the commands so far. The profile does not bound those of an application.
+// longestCommand bounds the bytes of the commands so far. A profile does not bound the commands of an application.
 func (c *cluster) longestCommand() int {
 	most := c.profile.Load.BytesMax
 	if c.host != nil {
@@ -69,20 +69,20 @@ func (c *cluster) longestCommand() int {
 	return commandBytesMin + most
 }
 
-// bootstrapBytesMax is a bound for the size of entry 1.
+// bootstrapBytesMax bounds the size of entry 1.
 const bootstrapBytesMax = 4000
 
-// counted checks a leader's proposals: the commands of its own term that are not being applied yet.
-func (k *checker) counted(n *node, out *raft.Output) {
+// checkProposalCounts checks a leader's proposals: the commands of its own term that are not being applied yet.
+func (k *checker) checkProposalCounts(n *node, out *raft.Output) {
 	s := &n.status
 	if s.Role != raft.Leader || n.seen.closed {
 		if s.Pending != 0 || s.PendingBytes != 0 {
-			k.broken("N32", "%s counts %d proposals of %d bytes, and takes none", n, s.Pending, s.PendingBytes)
+			k.broken("N32", "%s counts %d proposals of %d bytes, but accepts none", n, s.Pending, s.PendingBytes)
 		}
 		return
 	}
 	if s.Reads > len(n.seen.open) {
-		k.broken("N32", "%s counts %d reads, and %d were asked for and not answered", n, s.Reads, len(n.seen.open))
+		k.broken("N32", "%s counts %d reads, but %d are unanswered", n, s.Reads, len(n.seen.open))
 	}
 	applying := max(n.applyTo.Index, out.Apply.Index, restoring(out), n.seen.office)
 	var from slot
@@ -97,8 +97,8 @@ func (k *checker) counted(n *node, out *raft.Output) {
 	}
 }
 
-// admitted checks which requests a leader accepts, and which it refuses for a limit.
-func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+// checkAdmission checks which requests a leader accepts, and which it refuses for a limit.
+func (k *checker) checkAdmission(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	s, limits := &n.status, &k.c.profile.Limits
 	taken, bytes, reads := 0, 0, readsAmong(events)
 	least, most := k.commandLimits(n, before, events)
@@ -112,32 +112,33 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 		case a.Kind == raft.AnswerAccepted && r.kind == writeRequest:
 			taken, bytes = taken+1, bytes+r.size
 			if r.size > most || a.ID.Index > max(s.Applied, s.Base.Index)+raft.Index(limits.UnappliedMax) {
-				k.broken("N33", "%s takes %d bytes as entry %d, and has applied %d", n, r.size, a.ID.Index, s.Applied)
+				k.broken("N33", "%s takes %d bytes as entry %d, with only %d applied", n, r.size, a.ID.Index, s.Applied)
 			}
 		case a.Refusal == raft.RefusedTooLarge && r.size <= least:
 			k.broken("N33", "%s refuses %d bytes as too large", n, r.size)
 		case a.Refusal == raft.RefusedOverloaded && r.kind == readRequest && before.Role == raft.Leader:
 			if before.Reads+reads <= limits.ProposalsMax && s.Role == raft.Leader {
-				k.broken("N33", "%s has no room for a read beside %d", n, before.Reads)
+				k.broken("N33", "%s has no room for a read with %d pending", n, before.Reads)
 			}
 		case a.Refusal == raft.RefusedOverloaded && r.kind == readRequest && s.Role != raft.Leader:
 			if before.Reads+reads <= limits.ProposalsMax && !toldNoRoom(events) {
-				k.broken("N33", "%s has no room for a read beside %d, and its leader has not said so", n, before.Reads)
+				k.broken("N33", "%s has no room for a read with %d pending, but its leader has not said so", n, before.Reads)
 			}
 		case a.Refusal == raft.RefusedOverloaded && r.kind == writeRequest:
 			full := before.Pending+taken >= limits.ProposalsMax ||
 				before.PendingBytes+bytes >= limits.ProposalBytesMax ||
 				max(before.Last.Index+raft.Index(taken), s.Last.Index) >= before.Applied+raft.Index(limits.UnappliedMax)
-			passing := before.Role != raft.Leader && s.Role != raft.Leader // it was leader only within this step
+			passing := before.Role != raft.Leader && s.Role != raft.Leader // it was leader only during this step
 			if !full && !passing {
-				k.broken("N33", "%s has no room for a write beside %d of %d bytes", n, before.Pending, before.PendingBytes)
+				k.broken("N33", "%s has no room for a write with %d pending of %d bytes", n, before.Pending, before.PendingBytes)
 			}
 		}
 	}
 }
 
-// commandLimits returns the bounds of the largest command that a leader may take: its own limit, or that of a member. A
-// limit that a connection has shown, or a member that came or went, in this very step may count or not.
+// commandLimits returns the bounds of the largest command that a leader may take, by its own limit and those of its
+// members. If a connection has shown a limit in this very step, or a member has come or gone, that limit may count or
+// not.
 func (k *checker) commandLimits(n *node, before *raft.CoreStatus, events []raft.Event) (least, most int) {
 	least = k.c.profile.Limits.CommandBytesMax
 	most = least
@@ -203,12 +204,13 @@ func (w *workload) request(t raft.RequestID) *request {
 	return &w.requests[t]
 }
 
-// relieved checks that all counters are zero once the load has gone and everything is applied. A leader that was elected
+// checkRelieved checks that all counters are zero once the load has ended and everything is applied. A leader elected
 // during the quiet, as may happen on slow links, may still wait for the reply to its first append.
-func (l *liveness) relieved() {
+func (l *liveness) checkRelieved() {
 	for _, n := range l.members() {
 		s := &n.status
-		// A member that does not reach its leader may still wait for an answer, and one that was not healed may ask at any time.
+		// A member that does not reach its leader may still wait for an answer, and one that was not healed may ask at
+		// any time.
 		waits := s.Reads > l.readsExcused(n) && l.counts(n) && !l.asksUnhealed(n)
 		l.c.mustHold(s.Pending == 0 && s.PendingBytes == 0 && !waits, "L10",
 			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n, s.Pending, s.PendingBytes, s.Reads)
@@ -221,8 +223,8 @@ func (l *liveness) relieved() {
 	}
 }
 
-// readsExcused counts the reads that members which were not healed have asked of a leader, and those requests that have only just
-// come: the network may have kept one for seconds.
+// readsExcused counts the reads that members outside the core have requested of a leader. It also counts requests that
+// have only just arrived, since the network may have delayed one for seconds.
 func (l *liveness) readsExcused(lead *node) (reads int) {
 	for r, at := range lead.seen.open {
 		if r.from != (raft.Peer{}) && (l.healed(r.from) == nil || lead.seen.now-at < lead.timeout()) {
@@ -233,16 +235,16 @@ func (l *liveness) readsExcused(lead *node) (reads int) {
 }
 
 // mayHold reports whether a member may still hold its frozen state when the quiet ends. N58 limits how long it waits for
-// others. In between, the receiver owes nothing and the stream goes on by itself: WriteTo reads the next bytes, the pace
-// holds a chunk back, or the stream ends soon because its connection broke and no offer is answered. No rule limits how
-// long such a stream takes in all, but all members of the core had the whole log when the quiet began. So its receiver is
-// outside the core, or its leader was elected in the quiet.
+// others. Between these waits the receiver owes nothing, and the stream continues by itself: WriteTo reads the next
+// bytes, the pace delays a chunk, or the stream ends soon because its connection broke and no offer is answered. No rule
+// limits the total time of such a stream. But all members of the core had the whole log when the quiet began, so its
+// receiver is outside the core, or its leader was elected in the quiet.
 func (l *liveness) mayHold(n *node) bool {
 	v := &n.vault
 	if h := v.held; h.owed || h.arrived() {
 		return !h.overdue(n.now().Mono, n.timeout())
 	}
 	to := slices.IndexFunc(v.out, func(o *outStream) bool { return o != nil && o.held })
-	goesOn := to >= 0 && (v.held.writesAt > 0 || v.out[to].waits)
-	return goesOn && (l.core>>to&1 == 0 || n.status.Term > l.quieted)
+	streaming := to >= 0 && (v.held.writesAt > 0 || v.out[to].waits)
+	return streaming && (l.core>>to&1 == 0 || n.status.Term > l.quieted)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// limitBreaches break the invariants of limits and counters: each is a step that no sound core makes.
+// limitBreaches break the invariants of limits and counters. Each is a step that a correct core never makes.
 var limitBreaches = []struct {
 	rule   string
 	breach func(c *cluster, n *node, before *raft.CoreStatus, out *raft.Output)
@@ -60,15 +60,15 @@ func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {
 		c, n, _ := running(t)
 		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
 		before, out := n.status, raft.Output{}
-		c.check.limits(n, &before, nil, &out)
+		c.check.checkLimits(n, &before, nil, &out)
 		require.Nil(t, c.failure, "a step in which nothing happens")
 		row.breach(c, n, &before, &out)
-		c.check.limits(n, &before, nil, &out)
+		c.check.checkLimits(n, &before, nil, &out)
 		expectBreach(t, c, row.rule)
 	}
 }
 
-// A leader serves the read of a stranger, whose answer nobody takes, and counts it until then.
+// A leader serves a stranger's read, whose answer nobody takes, and counts it until then.
 func TestInvariants_ReadsOfStrangersCount(t *testing.T) {
 	c, n, other := running(t)
 	before, out := n.status, raft.Output{}
@@ -76,11 +76,11 @@ func TestInvariants_ReadsOfStrangersCount(t *testing.T) {
 	request := message(other, n, n.status.Term, raft.ReadRequest{ID: raft.RPCID{StartCount: 9, Counter: 9}})
 	request.From.Incarnation++
 	n.status.Reads = 1
-	n.seen.takes(n, &before, given(request))
-	c.check.counted(n, &out)
+	n.seen.recordEvents(n, &before, given(request))
+	c.check.checkProposalCounts(n, &out)
 	require.Nil(t, c.failure)
-	n.seen.closes(&raft.Output{Send: []raft.Message{{To: request.From, Body: raft.ReadReply{ID: raft.RPCID{StartCount: 9, Counter: 9}}}}})
-	c.check.counted(n, &out)
+	n.seen.dropAnswered(&raft.Output{Send: []raft.Message{{To: request.From, Body: raft.ReadReply{ID: raft.RPCID{StartCount: 9, Counter: 9}}}}})
+	c.check.checkProposalCounts(n, &out)
 	expectBreach(t, c, "N32")
 }
 
@@ -93,10 +93,10 @@ func TestInvariants_AnAppendSentEarlyMayCountMore(t *testing.T) {
 	p.Inflight, p.Match = 2, 9
 	p.InflightBytes = limits.InflightBytesMax + commandBytesMin + c.profile.Load.BytesMax + raft.RecordOverheadBytes + bootstrapBytesMax/10 - 1
 	require.Greater(t, len(n.log), 20)
-	c.check.bounds(n)
+	c.check.checkBounds(n)
 	require.Nil(t, c.failure, "sent when the log had ten entries")
 	p.Match = raft.Index(len(n.log) - 2)
-	c.check.bounds(n)
+	c.check.checkBounds(n)
 	expectBreach(t, c, "N10")
 }
 
@@ -111,10 +111,10 @@ func TestInvariants_AnApplicationsCommandsMayBeLonger(t *testing.T) {
 	c.host.random = rand.New(c.host.source)
 	c.work.write(n, 0, 1)
 	require.GreaterOrEqual(t, largest(n, raft.Index(len(n.log))), commandBytesMin+1000+raft.RecordOverheadBytes)
-	c.check.bounds(n)
+	c.check.checkBounds(n)
 	require.Nil(t, c.failure)
 	n.status.PendingBytes++
-	c.check.bounds(n)
+	c.check.checkBounds(n)
 	expectBreach(t, c, "N10")
 }
 
@@ -124,12 +124,12 @@ func TestLiveness_ANewLeaderMayHaveAnAppendUnderWay(t *testing.T) {
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
 	lead.status.Peers[0].Inflight = 1
 	c.live = &liveness{c: c, core: 7, leader: lead, quieted: lead.status.Term - 1}
-	c.live.relieved()
+	c.live.checkRelieved()
 	require.Nil(t, c.failure)
 }
 
-// A receiver that has acknowledged all bytes of a frozen state may take as long to sync them as a stream waits for that.
-// It may be gone for good meanwhile.
+// A receiver that has acknowledged all bytes of a frozen state may take a long time to sync them, up to the time that a
+// stream waits for that. It may also have gone permanently.
 func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
 	c, lead, other := running(t)
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
@@ -146,25 +146,25 @@ func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
 	c.live = &liveness{c: c, core: 1 << lead.index, leader: lead, quieted: lead.status.Term}
 	holds := func() {
 		t.Helper()
-		c.live.relieved()
-		c.check.holdsOn(lead)
+		c.live.checkRelieved()
+		c.check.checkHeldState(lead)
 		require.Nil(t, c.failure)
 	}
-	holds() // nothing was sent again yet
+	holds() // nothing has been sent again yet
 	h.heldSent(now, 9)
 	h.since = now - 75*timeout
 	holds()
 	h.since--
-	c.check.holdsOn(lead)
+	c.check.checkHeldState(lead)
 	expectBreach(t, c, "N58")
 	c.failure = nil
-	c.live.relieved()
+	c.live.checkRelieved()
 	expectBreach(t, c, "L10")
 }
 
-// A stream of a frozen state may still run when the quiet ends: to a member outside the core, or from a leader that was
-// elected in the quiet. Its receiver owes nothing while WriteTo reads the state, or while the pace holds the next chunk back.
-func TestLiveness_AFrozenStateWhoseStreamGoesOnMayBeHeld(t *testing.T) {
+// A stream of a frozen state may still run when the quiet ends: to a member outside the core, or from a leader elected
+// in the quiet. Its receiver owes nothing while WriteTo reads the state, or while the pace delays the next chunk.
+func TestLiveness_AFrozenStateWhoseStreamContinuesMayBeHeld(t *testing.T) {
 	c, lead, other := running(t)
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
 	c.profile.Snapshots = Snapshots{On: true, ChunkBytes: 64, WindowChunks: 1, BytesPerSecond: 1000}
@@ -177,7 +177,7 @@ func TestLiveness_AFrozenStateWhoseStreamGoesOnMayBeHeld(t *testing.T) {
 	check := func(core uint64, holds bool) {
 		t.Helper()
 		c.failure, c.live.core = nil, core
-		if c.live.relieved(); holds {
+		if c.live.checkRelieved(); holds {
 			require.Nil(t, c.failure)
 			return
 		}
@@ -186,7 +186,7 @@ func TestLiveness_AFrozenStateWhoseStreamGoesOnMayBeHeld(t *testing.T) {
 	alone, both := uint64(1)<<lead.index, uint64(1)<<lead.index|uint64(1)<<other.index
 
 	lead.pump(other.index)
-	check(alone, false) // nobody lets WriteTo go on
+	check(alone, false) // nobody lets WriteTo continue
 	h.writesAt = c.now() + 1
 	check(alone, true)
 	check(both, false) // the receiver had everything when the quiet began
@@ -209,7 +209,7 @@ func TestLiveness_AFrozenStateWhoseStreamGoesOnMayBeHeld(t *testing.T) {
 	check(alone, false)
 }
 
-// Nothing may be left behind when the load has gone.
+// Nothing may be left over when the load has ended.
 func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 	for _, leave := range []func(s *raft.CoreStatus){
 		func(s *raft.CoreStatus) { s.Pending = 1 },
@@ -224,36 +224,37 @@ func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 			lead.status.Peers[i].Inflight, lead.status.Peers[i].InflightBytes = 0, 0
 		}
 		c.live = &liveness{c: c, core: 7, leader: lead, quieted: lead.status.Term}
-		c.live.relieved()
+		c.live.checkRelieved()
 		require.Nil(t, c.failure)
 		leave(&lead.status)
-		c.live.relieved()
+		c.live.checkRelieved()
 		expectBreach(t, c, "L10")
 	}
 }
 
-// A member that was not healed may ask for a read just when the quiet ends, and the network may have kept an earlier request until then.
+// A member that was not healed may request a read just when the quiet ends, and the network may have delayed an earlier
+// request until then.
 func TestLiveness_ReadsThatComeWhenTheQuietEndsAreNotJudged(t *testing.T) {
 	c, lead, other := running(t)
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 1
 	clear(lead.seen.open)
 	c.live = &liveness{c: c, core: 1 << lead.index, leader: lead, quieted: lead.status.Term}
-	lead.seen.takes(lead, &lead.status, given(message(other, lead, lead.status.Term, raft.ReadRequest{ID: raft.RPCID{StartCount: 9, Counter: 9}})))
-	c.live.relieved()
+	lead.seen.recordEvents(lead, &lead.status, given(message(other, lead, lead.status.Term, raft.ReadRequest{ID: raft.RPCID{StartCount: 9, Counter: 9}})))
+	c.live.checkRelieved()
 	require.Nil(t, c.failure)
 	lead.status.Reads = 2
-	c.live.relieved()
+	c.live.checkRelieved()
 	expectBreach(t, c, "L10")
 	c.failure, lead.status.Reads = nil, 1
 	c.live.core |= 1 << other.index
-	c.live.relieved()
+	c.live.checkRelieved()
 	require.Nil(t, c.failure, "it has only just come")
 	lead.seen.now += lead.timeout()
-	c.live.relieved()
+	c.live.checkRelieved()
 	expectBreach(t, c, "L10")
 }
 
-// A leader refuses a read for its limit and, later in the same step, takes the same request that came twice.
+// A leader may refuse a read for its limit and later, in the same step, take a duplicate of the request.
 func TestInvariants_ReadsThatAStepTakesTwiceCount(t *testing.T) {
 	c, n, other := running(t)
 	before, reply := n.status, raft.ReadReply{ID: raft.RPCID{StartCount: 9, Counter: 9}}
@@ -261,13 +262,13 @@ func TestInvariants_ReadsThatAStepTakesTwiceCount(t *testing.T) {
 	request := message(other, n, n.status.Term, raft.ReadRequest{ID: reply.ID})
 	answered := raft.Output{Send: []raft.Message{{To: request.From, Body: reply}}}
 	n.status.Reads = 1
-	n.seen.takes(n, &before, append(given(request), given(request)...))
-	n.seen.closes(&answered)
-	c.check.counted(n, &answered)
+	n.seen.recordEvents(n, &before, append(given(request), given(request)...))
+	n.seen.dropAnswered(&answered)
+	c.check.checkProposalCounts(n, &answered)
 	require.Nil(t, c.failure)
 	n.seen.now++
-	n.seen.takes(n, &before, given(request))
-	n.seen.closes(&answered)
-	c.check.counted(n, &answered)
+	n.seen.recordEvents(n, &before, given(request))
+	n.seen.dropAnswered(&answered)
+	c.check.checkProposalCounts(n, &answered)
 	expectBreach(t, c, "N32")
 }

@@ -10,66 +10,67 @@ import (
 // The invariants of disks that were replaced by older images.
 //
 //	N22  A store is marked, or a member taken for stale or suspected, only if a disk has lost what it had synced.
-//	N23  A leader that is told of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads.
+//	N23  A leader that learns of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads.
 //	N24  A member that marks its store serves nobody from that step on, and never starts again.
 //	N40  A member marks its store when an append of its leader shows that its log lacks what it acknowledged in this term.
 //	N41  A member marks its store when an append of a newer term's leader contradicts entries that it knows to be committed. (Figure 3, Leader Completeness)
-//	N74  A member to which a leader that it does not know has shown that it lacks what it acknowledged neither votes nor campaigns until its log holds an entry of a later term, or a member leads the same one. If its configuration comes to name that leader before, it marks its store.
+//	N74  If a leader that a member does not know shows it that it lacks what it acknowledged, the member neither votes nor campaigns until its log holds an entry of a later term, or a member leads the same term. If its configuration comes to name that leader before then, it marks its store.
 //
 // A scenario may also forge the messages that an older image would cause.
 
-// verdicts checks the marks of a step, and the members that are taken for stale.
-func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+// checkMarks checks the marks of a step, and the members that are taken for stale.
+func (k *checker) checkMarks(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	if n.doomed {
-		k.silent(n, out)
+		k.checkSilent(n, out)
 	} else {
-		k.suspects(n, before, events, out)
+		k.checkSuspicion(n, before, events, out)
 	}
 	if !n.doomed && out.Write.Mark == nil {
-		k.unmarked(n, before, events)
+		k.checkNoMarkDue(n, before, events)
 	}
 	if m := out.Write.Mark; m != nil {
 		n.doomed = true
-		k.silent(n, out)
+		k.checkSilent(n, out)
 		due := n.disk.forgot() || k.c.forged || m.Kind == raft.MarkContradicted && k.c.contradicts()
-		k.c.holds(due, "N22", "%s marks its store (%v), and no disk has lost what that takes", n, m.Err())
+		k.c.holds(due, "N22", "%s marks its store (%v), but no disk has lost anything that justifies it", n, m.Err())
 	}
-	k.servesStale(n, before, out)
+	k.checkStaleNotServed(n, before, out)
 	for i := range n.seen.peers {
 		if w := &n.seen.peers[i]; w.lost {
 			p := progressOn(&n.status, w.peer)
 			if p != nil && p.State != "stale" {
-				k.broken("N23", "%s was told that %s has lost an acknowledgement, and has it as %s", n, k.c.title(peerOf(p)), p.State)
+				k.broken("N23", "%s was told that %s has lost an acknowledgement, but treats it as %s", n, k.c.title(peerOf(p)), p.State)
 			}
 		}
 	}
 	for i := range n.status.Peers {
 		if p := &n.status.Peers[i]; p.State == "stale" && !k.c.at(peerOf(p)).disk.forgot() {
-			k.broken("N22", "%s takes %s for stale, and that one's disk has lost nothing", n, k.c.title(peerOf(p)))
+			k.broken("N22", "%s takes %s for stale, but its disk has lost nothing", n, k.c.title(peerOf(p)))
 		}
 	}
 }
 
-// contradicts reports whether some disk has lost what may have been committed, so that the logs of others may differ from what is.
+// contradicts reports whether a disk has lost entries that may have been committed, so that the logs of others may
+// differ from the committed one.
 func (c *cluster) contradicts() bool {
 	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.disk.lossy || c.lostCommitted(n) })
 }
 
-// servesStale checks that a leader serves no reads of members that it takes for stale.
-func (k *checker) servesStale(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkStaleNotServed checks that a leader serves no reads of members that it takes for stale.
+func (k *checker) checkStaleNotServed(n *node, before *raft.CoreStatus, out *raft.Output) {
 	for i := range before.Peers {
 		if p := &before.Peers[i]; p.State == "stale" {
 			for j := range out.Send {
 				if b, ok := out.Send[j].Body.(raft.ReadReply); ok && b.OK && out.Send[j].To == peerOf(p) {
-					k.broken("N23", "%s has %s as stale, and serves it a read", n, k.c.title(peerOf(p)))
+					k.broken("N23", "%s takes %s for stale, but serves it a read", n, k.c.title(peerOf(p)))
 				}
 			}
 		}
 	}
 }
 
-// unmarked checks that nothing in a step calls for a mark.
-func (k *checker) unmarked(n *node, before *raft.CoreStatus, events []raft.Event) {
+// checkNoMarkDue checks that nothing in a step requires a mark.
+func (k *checker) checkNoMarkDue(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	for _, e := range events {
 		r, ok := e.(raft.Received)
@@ -81,24 +82,25 @@ func (k *checker) unmarked(n *node, before *raft.CoreStatus, events []raft.Event
 			continue
 		}
 		if a.Acknowledged > 0 && a.Prev.Index == a.Acknowledged && max(before.Last.Index, s.Last.Index) < a.Prev.Index {
-			k.broken("N40", "%s has acknowledged its log up to %d in term %d, holds it up to %v, and goes on", n, a.Prev.Index, s.Term, s.Last)
+			k.broken("N40", "%s has acknowledged its log up to %d in term %d, but holds it only up to %v, and does not end", n, a.Prev.Index, s.Term, s.Last)
 		}
 		if ours, found := parts(n.log, s.Base, &a, before.Commit); found && ours.Term < s.Term {
-			k.broken("N41", "%s knows %v to be committed, is shown another log in term %d, and goes on", n, ours, s.Term)
+			k.broken("N41", "%s knows %v to be committed, is shown another log in term %d, but does not end", n, ours, s.Term)
 		}
 	}
 }
 
-// suspects checks a member that may run on an older image of its disk, by the word of a leader that it does not know.
-func (k *checker) suspects(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+// checkSuspicion checks a member that may run on an older image of its disk, according to a leader that it does not
+// know.
+func (k *checker) checkSuspicion(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	s, w := &n.status, &n.seen.stranger
 	if w.by != (raft.Peer{}) && rivals(n, events) {
 		*w = strangerWitness{}
 	}
 	if w.by != (raft.Peer{}) {
-		k.keepsItsVote(n, out)
+		k.checkNoVote(n, out)
 		if n.mayName(w.by, s.Commit) && out.Write.Mark == nil {
-			k.broken("N74", "%s knows %s now, which has shown it a loss in term %d, and goes on", n, k.c.title(w.by), w.term)
+			k.broken("N74", "%s knows %s now, which has shown it a loss in term %d, but does not mark its store", n, k.c.title(w.by), w.term)
 		}
 		if s.Last.Term > w.term {
 			*w = strangerWitness{}
@@ -110,11 +112,11 @@ func (k *checker) suspects(n *node, before *raft.CoreStatus, events []raft.Event
 		}
 	}
 	k.c.holds(s.Suspected == (raft.Peer{}) || n.disk.forgot() || k.c.forged, "N22",
-		"%s votes no more by the word of %v, and its disk has lost nothing", n.id, s.Suspected)
+		"%s has stopped voting because of %v, but its disk has lost nothing", n.id, s.Suspected)
 }
 
-// showsLoss reports whether a message is an append by which a leader that is no member here shows that a member lacks what it
-// acknowledged in the present term.
+// showsLoss reports whether a message is an append that shows a loss: a leader that is not a member here shows that the
+// node lacks what it acknowledged in the present term.
 func (k *checker) showsLoss(n *node, before *raft.CoreStatus, m *raft.Message) bool {
 	a, ok := m.Body.(raft.AppendRequest)
 	s := &n.status
@@ -124,8 +126,8 @@ func (k *checker) showsLoss(n *node, before *raft.CoreStatus, m *raft.Message) b
 	return a.Acknowledged > 0 && a.Prev.Index == a.Acknowledged && max(before.Last.Index, s.Last.Index) < a.Prev.Index
 }
 
-// rivals reports whether a member that a node knows claims to lead the term in which a stranger has shown a loss, and has not
-// got the vote of this node, which it may have given twice.
+// rivals reports whether a known member claims to lead the term in which a stranger has shown a loss, without this
+// node's vote. The node may have voted twice.
 func rivals(n *node, events []raft.Event) bool {
 	return slices.ContainsFunc(events, func(e raft.Event) bool {
 		r, ok := e.(raft.Received)
@@ -140,8 +142,8 @@ func rivals(n *node, events []raft.Event) bool {
 	})
 }
 
-// keepsItsVote checks that a step gives and asks for no vote.
-func (k *checker) keepsItsVote(n *node, out *raft.Output) {
+// checkNoVote checks that a step neither gives a vote nor requests one.
+func (k *checker) checkNoVote(n *node, out *raft.Output) {
 	for _, m := range slices.Concat(out.Send, out.Write.Then) {
 		votes := false
 		switch b := m.Body.(type) {
@@ -153,15 +155,15 @@ func (k *checker) keepsItsVote(n *node, out *raft.Output) {
 			votes = true
 		}
 		if votes {
-			k.broken("N74", "%s was shown by %s in term %d what it has lost, and sends %s a %s",
+			k.broken("N74", "%s was shown by %s in term %d what it has lost, but sends %s a %s",
 				n, k.c.title(n.seen.stranger.by), n.seen.stranger.term, k.c.title(m.To), typeName(m.Body))
 		}
 	}
 }
 
-// parts returns the first entry up to the commit index of which a member can tell that an append contradicts it. Of what
-// lies below the base a member knows only that no term there is higher than the base's: there the base is that entry.
-// The slots below the base do not count: they say what the member once had, not what it still knows.
+// parts returns the first entry up to the commit index of which a member can tell that an append contradicts it. Below
+// the base a member knows only that no term is higher than the base's, so there the base is that entry. The slots below
+// the base do not count: they say what the member once had, not what it still knows.
 func parts(log []slot, base raft.EntryID, a *raft.AppendRequest, commit raft.Index) (ours raft.EntryID, found bool) {
 	contradicts := func(theirs raft.EntryID) bool {
 		switch i := theirs.Index; {
@@ -188,16 +190,16 @@ func parts(log []slot, base raft.EntryID, a *raft.AppendRequest, commit raft.Ind
 	return raft.EntryID{}, false
 }
 
-// lossRules are the rules that cannot hold once a lying disk has lost acknowledged writes. All others still hold: in
-// particular, every member that can notice the loss must do so.
+// lossRules are the rules that cannot hold once a lying disk has lost acknowledged writes. All others still hold. In
+// particular, every member that can notice the loss must notice it.
 var lossRules = slices.Concat([]string{"G3", "G4", "G5", "G10", "G11", "G13", "G18", "H2", "H3", "H4", "N5", "N8"}, baseRules)
 
-// baseRules are those of them that say what logs begin behind. The run ends where one is broken: the simulation of a log
-// with a base takes the compacted entries from the committed ones.
+// baseRules are the loss rules about the entries after which logs begin. The run ends when one of them is broken: the
+// simulation of a log with a base takes the compacted entries from the committed ones.
 var baseRules = []string{"G9", "N47", "N61"}
 
-// finalRules are those after whose breach nothing can be judged any more. With two leaders in one term, G1, the ids of entries
-// mean nothing.
+// finalRules are the loss rules after whose breach nothing can be checked any more. With two leaders in one term (G1),
+// the ids of entries mean nothing.
 var finalRules = append([]string{"G1"}, baseRules...)
 
 // excused reports whether a lying disk is to blame for a failure.
@@ -208,8 +210,9 @@ func (c *cluster) excused(class Class, rule string) bool {
 	return class == Safety && (rule == "G1" || slices.Contains(lossRules, rule)) && c.lostToDisks()
 }
 
-// lostConfiguration reports whether a node's disk has lied about a committed entry that changes the members. Then its vote may
-// count for a majority of the former ones, while a majority of the present ones elects another leader of that term.
+// lostConfiguration reports whether a node's disk has lied about a committed entry that changes the members. Then its
+// vote may count for a majority of the former members, while a majority of the present ones elects another leader of
+// that term.
 func (c *cluster) lostConfiguration(n *node) bool {
 	for _, lie := range n.disk.lies {
 		for l := lie.config; l != nil && l.index >= max(lie.index, 2); l = l.before { // with entry 1, a disk has lost its cluster
@@ -221,13 +224,13 @@ func (c *cluster) lostConfiguration(n *node) bool {
 	return false
 }
 
-// lostToDisks reports whether a lying disk has lost an entry that a member knows to be committed: no other loss does
+// lostToDisks reports whether a lying disk has lost an entry that a member knows to be committed. No other loss does
 // harm.
 func (c *cluster) lostToDisks() bool {
 	if !c.lost && !c.forged && c.scene == nil && slices.ContainsFunc(c.nodes, c.lostCommitted) {
 		c.lost = true
 		c.stats.Beyond++
-		c.stats.Excuse = "a disk has lost what it had synced, and with it what was acknowledged"
+		c.stats.Excuse = "a disk has lost what it had synced, including acknowledged writes"
 		c.record(Record{Kind: "fault", Text: c.stats.Excuse})
 	}
 	return c.lost
@@ -248,13 +251,13 @@ func (c *cluster) lostCommitted(n *node) bool {
 	return false
 }
 
-// silent checks that a member whose store is marked gives no definite answers, applies nothing, and sends nothing but the
-// reply that tells the leader of the loss.
-func (k *checker) silent(n *node, out *raft.Output) {
+// checkSilent checks that a marked member gives no definite answers, applies nothing, and sends only the reply that
+// tells the leader about the loss.
+func (k *checker) checkSilent(n *node, out *raft.Output) {
 	for i := range out.Answers {
 		switch out.Answers[i].Kind {
 		case raft.AnswerReadSafe, raft.AnswerTransferred, raft.AnswerNotApplied:
-			k.broken("N24", "%s is marked, and answers request %d", n, out.Answers[i].RequestID)
+			k.broken("N24", "%s is marked, but answers request %d", n, out.Answers[i].RequestID)
 		}
 	}
 	var said []raft.Message
@@ -263,13 +266,13 @@ func (k *checker) silent(n *node, out *raft.Output) {
 			said = append(said, m)
 		}
 	}
-	k.c.holds(out.Apply.Index == 0 && len(said) == 0, "N24", "%s is marked, and applies up to %v and says %v", n, out.Apply, said)
+	k.c.holds(out.Apply.Index == 0 && len(said) == 0, "N24", "%s is marked, but applies up to %v and says %v", n, out.Apply, said)
 }
 
-// endsMarked ends a process whose store is marked, and tries to start it again.
-func (n *node) endsMarked() {
+// endMarked ends a process whose store is marked, and tries to start it again.
+func (n *node) endMarked() {
 	n.c.stats.Marked++
-	n.c.faulted("%s ends for good: %v", n.name(), n.disk.mark.Err())
+	n.c.faulted("%s ends permanently: %v", n.name(), n.disk.mark.Err())
 	n.crash()
 	stored, err := n.disk.load()
 	if err == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// N41 calls for a mark by what the member still knows: each entry above its base, the base, and that no term below the
-// base is higher.
-func TestMarks_N41JudgesByWhatAMemberStillKnows(t *testing.T) {
+// N41 requires a mark by what the member still knows: each entry above its base, the base itself, and that no term below
+// the base is higher.
+func TestMarks_N41CountsWhatAMemberStillKnows(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
 		base   raft.Index
@@ -43,11 +43,11 @@ func TestMarks_N41JudgesByWhatAMemberStillKnows(t *testing.T) {
 					follower.status.Base = follower.log[row.base-1].entry.ID()
 				}
 				theirs := raft.EntryID{Term: row.term(follower.log[row.index-1].entry.Term), Index: row.index}
-				follower.status.Term += 2 // of a newer leader
+				follower.status.Term += 2 // the term of a newer leader
 				m := message(lead, follower, follower.status.Term, asAppend(theirs))
 				m.Cluster = follower.status.Cluster
 				before := follower.status
-				c.check.unmarked(follower, &before, []raft.Event{raft.Received{Message: *m}})
+				c.check.checkNoMarkDue(follower, &before, []raft.Event{raft.Received{Message: *m}})
 				if row.breach {
 					expectBreach(t, c, "N41")
 				} else {
@@ -58,8 +58,8 @@ func TestMarks_N41JudgesByWhatAMemberStillKnows(t *testing.T) {
 	}
 }
 
-// A member may acknowledge another log to a leader only below its base, in a term that is possible there, and only once
-// a disk has lost what is committed.
+// A member may acknowledge another log to a leader only below its base, in a term that is possible there, and only after
+// a disk has lost committed entries.
 func TestMarks_N6ExcusesOnlyWhatIsCompacted(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
@@ -88,7 +88,7 @@ func TestMarks_N6ExcusesOnlyWhatIsCompacted(t *testing.T) {
 				n.status.Term += 2
 				n.disk.hard.Term = n.status.Term
 			}
-			c.check.acknowledges(follower, message(follower, lead, lead.status.Term, raft.AppendReply{Match: 5}), 5)
+			c.check.checkAcknowledgedLog(follower, message(follower, lead, lead.status.Term, raft.AppendReply{Match: 5}), 5)
 			if row.excused {
 				assert.Nil(t, c.failure)
 			} else {
@@ -102,26 +102,27 @@ func earlier(t raft.Term) raft.Term { return t - 1 }
 func same(t raft.Term) raft.Term    { return t }
 func later(t raft.Term) raft.Term   { return t + 1 }
 
-// strangerShows has a stranger show the follower of a running cluster, in the next term, that it lacks what it acknowledged.
+// strangerShows makes a stranger show the follower of a running cluster, in the next term, that it lacks what it
+// acknowledged.
 func strangerShows(t *testing.T) (c *cluster, lead, follower *node) {
 	c, lead, follower = running(t)
 	follower.status.Term++
 	follower.hard = raft.HardState{Term: follower.status.Term}
-	follower.disk.lossy = true // N22 says nothing then
+	follower.disk.lossy = true // so N22 does not apply
 	lost := raft.EntryID{Term: follower.status.Term, Index: follower.status.Last.Index + 4}
 	m := message(lead, follower, follower.status.Term, raft.AppendRequest{Prev: lost, Last: lost, Acknowledged: lost.Index})
 	m.From, m.Cluster = raft.Peer{ID: "z", Incarnation: 1}, follower.status.Cluster
 	before := follower.status
-	c.check.suspects(follower, &before, []raft.Event{raft.Received{Message: *m}}, &raft.Output{})
+	c.check.checkSuspicion(follower, &before, []raft.Event{raft.Received{Message: *m}}, &raft.Output{})
 	assert.Equal(t, strangerWitness{m.From, m.Term}, follower.seen.stranger)
 	assert.Nil(t, c.failure)
 	return c, lead, follower
 }
 
-func TestMarks_N74JudgesWhoWasToldByAStranger(t *testing.T) {
+func TestMarks_N74AppliesAfterAStrangerShowsALoss(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
-		body   raft.Body // that the member sends
+		body   raft.Body // the message that the member sends
 		breach bool
 	}{
 		{"a vote", raft.VoteReply{Granted: true}, true},
@@ -137,7 +138,7 @@ func TestMarks_N74JudgesWhoWasToldByAStranger(t *testing.T) {
 			before := follower.status
 			follower.status.Term++ // a vote of a later term counts, too
 			out := raft.Output{Send: []raft.Message{*message(follower, lead, follower.status.Term, row.body)}}
-			c.check.suspects(follower, &before, nil, &out)
+			c.check.checkSuspicion(follower, &before, nil, &out)
 			if row.breach {
 				expectBreach(t, c, "N74")
 			} else {
@@ -145,18 +146,18 @@ func TestMarks_N74JudgesWhoWasToldByAStranger(t *testing.T) {
 			}
 		})
 	}
-	t.Run("it learns who that was, and goes on", func(t *testing.T) {
+	t.Run("it learns who that was, but does not mark its store", func(t *testing.T) {
 		c, lead, follower := strangerShows(t)
 		follower.seen.stranger.by = lead.peer()
 		before := follower.status
-		c.check.suspects(follower, &before, nil, &raft.Output{})
+		c.check.checkSuspicion(follower, &before, nil, &raft.Output{})
 		expectBreach(t, c, "N74")
 	})
 	t.Run("an entry of a later term", func(t *testing.T) {
 		c, _, follower := strangerShows(t)
 		before := follower.status
 		follower.status.Last.Term = follower.status.Term + 1
-		c.check.suspects(follower, &before, nil, &raft.Output{})
+		c.check.checkSuspicion(follower, &before, nil, &raft.Output{})
 		assert.Zero(t, follower.seen.stranger)
 		assert.Nil(t, c.failure)
 	})
@@ -169,7 +170,7 @@ func TestMarks_N74JudgesWhoWasToldByAStranger(t *testing.T) {
 			}
 			beat := raft.Received{Message: *message(lead, follower, follower.status.Term, raft.Heartbeat{})}
 			out := raft.Output{Send: []raft.Message{*message(follower, lead, follower.status.Term, raft.VoteReply{Granted: true})}}
-			c.check.suspects(follower, &before, []raft.Event{beat}, &out)
+			c.check.checkSuspicion(follower, &before, []raft.Event{beat}, &out)
 			if elected {
 				expectBreach(t, c, "N74")
 			} else {
@@ -181,7 +182,7 @@ func TestMarks_N74JudgesWhoWasToldByAStranger(t *testing.T) {
 		c, _, follower := strangerShows(t)
 		follower.disk.lossy = false
 		follower.status.Suspected = raft.Peer{ID: "z", Incarnation: 1}
-		c.check.suspects(follower, &raft.CoreStatus{}, nil, &raft.Output{})
+		c.check.checkSuspicion(follower, &raft.CoreStatus{}, nil, &raft.Output{})
 		expectBreach(t, c, "N22")
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// withSpare is a running cluster whose members may change, with a learner d and a leader that knows it.
+// withSpare is a running cluster whose members may change, with a learner d that the leader knows.
 func withSpare(t *testing.T) (c *cluster, lead, follower *node) {
 	c, lead, follower = running(t)
 	c.profile.Members.Admins = 1
@@ -19,7 +19,7 @@ func withSpare(t *testing.T) (c *cluster, lead, follower *node) {
 	return c, lead, follower
 }
 
-// memberBreach is a step in which a leader does something about its members that it must not do.
+// memberBreach is a step in which a leader treats its members in a forbidden way.
 type memberBreach struct {
 	rule   string
 	breach func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output)
@@ -29,39 +29,39 @@ var memberBreaches = []memberBreach{
 	{"N65", func(k *checker, lead, follower *node, _ *raft.CoreStatus, _ *raft.Output) { // it was never a member
 		stranger := *message(lead, follower, lead.hard.Term, raft.Heartbeat{})
 		stranger.To.Incarnation++
-		k.sendsTo(lead, &stranger)
+		k.checkReceiver(lead, &stranger)
 	}},
-	{"N65", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // entries behind its removal
+	{"N65", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // entries after its removal
 		l := expels(lead, follower)
-		k.members(lead, before, out)
-		k.sendsTo(lead, message(lead, follower, lead.hard.Term, raft.AppendRequest{Last: raft.EntryID{Index: l.index + 1}}))
+		k.checkMembers(lead, before, out)
+		k.checkReceiver(lead, message(lead, follower, lead.hard.Term, raft.AppendRequest{Last: raft.EntryID{Index: l.index + 1}}))
 	}},
 	{"N65", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // for too long
 		expels(lead, follower)
-		k.members(lead, before, out)
+		k.checkMembers(lead, before, out)
 		lead.seen.inOffice.gone[0].since = 1
 		lead.seen.inOffice.stepped[1] = 1 + (departTimeouts+1)*lead.timeout()
-		k.sendsTo(lead, message(lead, follower, lead.hard.Term, raft.Heartbeat{}))
+		k.checkReceiver(lead, message(lead, follower, lead.hard.Term, raft.Heartbeat{}))
 	}},
 	{"N66", func(k *checker, lead, _ *node, before *raft.CoreStatus, out *raft.Output) { // it lingers
 		lead.rule(voteless(lead, lead))
 		lead.seen.inOffice.votedOut = 1
-		k.members(lead, before, out)
+		k.checkMembers(lead, before, out)
 	}},
 	{"N66", func(k *checker, lead, _ *node, before *raft.CoreStatus, out *raft.Output) { // it steps down too early
 		l := lead.rule(voteless(lead, lead))
 		lead.status.Role, lead.status.Commit = raft.Follower, l.index-1
-		k.members(lead, before, out)
+		k.checkMembers(lead, before, out)
 	}},
 	{"N67", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // it lacks what was there long ago
 		promoted(lead, follower)
 		lead.seen.inOffice.lasts = []lastAt{{1, 1 << 20}}
-		k.members(lead, before, out)
+		k.checkMembers(lead, before, out)
 	}},
 	{"N67", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // it is silent
 		promoted(lead, follower)
 		lead.seen.of(follower.peer()).heard = 0
-		k.members(lead, before, out)
+		k.checkMembers(lead, before, out)
 	}},
 	{"N68", func(k *checker, lead, _ *node, before *raft.CoreStatus, out *raft.Output) {
 		joint := jointWith(lead)
@@ -72,26 +72,26 @@ var memberBreaches = []memberBreach{
 		for i := range lead.seen.peers {
 			lead.seen.peers[i].heard = 0
 		}
-		k.members(lead, before, out)
+		k.checkMembers(lead, before, out)
 	}},
 	{"N70", func(k *checker, lead, _ *node, before *raft.CoreStatus, out *raft.Output) {
 		lead.status.Removed = 7
-		k.members(lead, before, out)
+		k.checkMembers(lead, before, out)
 	}},
 	{"N70", func(k *checker, _, follower *node, before *raft.CoreStatus, out *raft.Output) { // and does not know it
 		l := follower.rule(expelled(follower))
 		follower.status.Commit = l.index
-		k.members(follower, before, out)
+		k.checkMembers(follower, before, out)
 	}},
 	{"N70", func(k *checker, _, follower *node, before *raft.CoreStatus, out *raft.Output) { // and ends, though it was added again
 		again := *follower.config()
 		follower.status.Commit, follower.status.Removed = follower.rule(expelled(follower)).index, 3
 		follower.rule(again)
-		k.members(follower, before, out)
+		k.checkMembers(follower, before, out)
 	}},
 }
 
-// expelled is the configuration of a member behind an entry that has removed it.
+// expelled is the configuration of a member after an entry that has removed it.
 func expelled(n *node) raft.Configuration {
 	c := *n.config()
 	c.Members = slices.DeleteFunc(slices.Clone(c.Members), func(m raft.Member) bool { return m.Peer() == n.peer() })
@@ -134,36 +134,36 @@ func TestInvariants_OfMembersNoticeTheirBreach(t *testing.T) {
 	}
 }
 
-// A leader may serve who was removed, and promote who has caught up.
+// A leader may serve a removed member, and promote a learner that has caught up.
 func TestInvariants_AMemberMayDepartAndAnotherJoin(t *testing.T) {
 	c, lead, follower := withSpare(t)
 	before := lead.status
 	l := expels(lead, follower)
-	c.check.members(lead, &before, &raft.Output{})
-	c.check.sendsTo(lead, message(lead, follower, lead.hard.Term, raft.AppendRequest{Last: raft.EntryID{Index: l.index}}))
+	c.check.checkMembers(lead, &before, &raft.Output{})
+	c.check.checkReceiver(lead, message(lead, follower, lead.hard.Term, raft.AppendRequest{Last: raft.EntryID{Index: l.index}}))
 	assert.Nil(t, c.failure)
 
 	c, lead, follower = withSpare(t)
 	before = lead.status
 	lead.seen.of(follower.peer()).heard = lead.seen.now
 	promoted(lead, follower)
-	c.check.members(lead, &before, &raft.Output{})
+	c.check.checkMembers(lead, &before, &raft.Output{})
 	assert.Nil(t, c.failure)
 	for rule, since := range map[string]raft.Time{"judged by a slow acknowledgement of its round": 3, "": 9} {
 		c, lead, follower = withSpare(t)
 		before, peer := lead.status, lead.seen.of(follower.peer())
 		peer.heard = lead.seen.now
-		peer.catchesUp(&raft.PeerProgress{CatchUp: raft.CatchUpRound{Round: 1}, SlowestAck: 2 * lead.timeout()})
-		peer.catchesUp(&raft.PeerProgress{CatchUp: raft.CatchUpRound{Round: 2}})
+		peer.recordRound(&raft.PeerProgress{CatchUp: raft.CatchUpRound{Round: 1}, SlowestAck: 2 * lead.timeout()})
+		peer.recordRound(&raft.PeerProgress{CatchUp: raft.CatchUpRound{Round: 2}})
 		lead.seen.inOffice.lasts = []lastAt{{lead.seen.now - since*lead.timeout(), peer.proved + 1}}
 		promoted(lead, follower)
-		c.check.members(lead, &before, &raft.Output{})
+		c.check.checkMembers(lead, &before, &raft.Output{})
 		assert.Equal(t, rule != "", c.failure == nil, rule)
 	}
 }
 
-// A leader may be elected without a vote in a configuration that is long committed. It hands over once it has committed an entry
-// of its own term.
+// A leader may be elected without a vote in a configuration that has long been committed. It transfers its leadership
+// once it has committed an entry of its own term.
 func TestInvariants_ALeaderWithoutAVoteFirstCommitsAnEntryOfItsOwn(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		c, lead, _ := withSpare(t)
@@ -172,14 +172,14 @@ func TestInvariants_ALeaderWithoutAVoteFirstCommitsAnEntryOfItsOwn(t *testing.T)
 		if !own {
 			lead.status.Term++
 		}
-		c.check.votedOut(lead, l)
+		c.check.checkVotedOut(lead, l)
 		assert.Equal(t, own, lead.seen.inOffice.votedOut > 0)
 	}
 }
 
-// A new leader serves those whose removal it does not know to be committed. How slowly these answer is its estimate for whoever
-// joins next.
-func TestWitness_AnEstimateCountsWhoDepartsSinceTheElection(t *testing.T) {
+// A new leader serves removed members whose removal it does not know to be committed. Their slow answers raise its
+// estimate for the members that join next.
+func TestWitness_AnEstimateCountsMembersRemovedSinceTheElection(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		_, lead, follower := withSpare(t)
 		w, slow := &lead.seen, 5*lead.timeout()
@@ -189,7 +189,7 @@ func TestWitness_AnEstimateCountsWhoDepartsSinceTheElection(t *testing.T) {
 			before.Commit--
 		}
 		w.attempts.asked[lead.status.Term] = w.now
-		w.takes(lead, &before, nil)
+		w.recordEvents(lead, &before, nil)
 		gone, round := w.of(follower.peer()), raft.RPCID{StartCount: 1 << 20, Counter: 1}
 		if assert.Equal(t, known, gone.asked == nil); known {
 			continue
@@ -199,12 +199,12 @@ func TestWitness_AnEstimateCountsWhoDepartsSinceTheElection(t *testing.T) {
 		next := *lead.config()
 		next.Members = append(slices.Clone(next.Members), joiner)
 		lead.joins(next)
-		w.follows(lead)
+		w.recordGained(lead)
 		assert.Equal(t, slow, w.of(joiner.Peer()).roundTrip)
 	}
 }
 
-// What a change is answered must be so.
+// The answer to a change must be true.
 func TestInvariants_OfChangesNoticeTheirBreach(t *testing.T) {
 	two := func(ids ...raft.NodeID) (peers []raft.Peer) {
 		for _, id := range ids {
@@ -215,7 +215,7 @@ func TestInvariants_OfChangesNoticeTheirBreach(t *testing.T) {
 	accepted := raft.AnswerAccepted
 	for _, row := range []struct {
 		about   string
-		now     string // the configuration in force, and the one that is appended, if there is one
+		now     string // the configuration in force, and the one that is appended, if any
 		next    string
 		change  raft.Change
 		ifIndex raft.Index
@@ -252,7 +252,7 @@ func TestInvariants_OfChangesNoticeTheirBreach(t *testing.T) {
 		if row.answer.Kind == raft.AnswerChanged {
 			ch.entry = row.answer.ID
 		}
-		c.check.changeAnswered(lead, &request{kind: changeRequest, change: ch, node: lead}, row.answer)
+		c.check.checkChangeAnswer(lead, &request{kind: changeRequest, change: ch, node: lead}, row.answer)
 		if row.breach {
 			expectBreach(t, c, "N69")
 		}

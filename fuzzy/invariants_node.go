@@ -6,27 +6,27 @@ import "github.com/coxswain/raft"
 //
 //	N1   The term never decreases, in memory, on disk, and across restart. (Figure 2, State)
 //	N2   In each term a member votes for at most one candidate, durably, across all restarts. (Figure 2, RequestVote)
-//	N3   As long as a process lives, neither its commit index nor its applied index falls. (Figure 2, State)
+//	N3   While a process lives, neither its commit index nor its applied index falls. (Figure 2, State)
 //	N4   The log has no gaps, its terms never fall, and applied ≤ commit ≤ last. (§5.3)
 //	N5   What is applied was committed and is durable, and is applied completely and in order. (§5.3)
 //	N6   What a message promises is durable when the message leaves. (Figure 2: "before responding to RPCs")
 //	N8   A leader never overwrites or deletes entries of its log; no member truncates an entry that was committed in its own or an earlier term. (Figure 3)
 //	N10  Pending requests and in-flight appends stay within their limits.
-//	N61  A log begins behind an entry that is committed and is in a durable snapshot or durable state of its member. (§7)
+//	N61  A log begins after an entry that is committed and in a durable snapshot or durable state of its member. (§7)
 //	N29  Entry times never fall along the log, whatever the wall clocks do.
 //	N11  A request gets only the answers that the contract allows.
 
-func (k *checker) terms(n *node, before *raft.CoreStatus) {
+func (k *checker) checkTerm(n *node, before *raft.CoreStatus) {
 	if n.status.Term < before.Term {
 		k.broken("N1", "%s: the term fell from %d to %d", n, before.Term, n.status.Term)
 	}
 	if n.status.Term != n.hard.Term {
-		k.broken("N1", "%s: in term %d, and the last write says %d", n, n.status.Term, n.hard.Term)
+		k.broken("N1", "%s: in term %d, but the last write says %d", n, n.status.Term, n.hard.Term)
 	}
 }
 
-// durableHard checks a term and vote that are about to become durable.
-func (k *checker) durableHard(n *node, h raft.HardState) {
+// checkHardState checks a term and vote that are about to become durable.
+func (k *checker) checkHardState(n *node, h raft.HardState) {
 	if h.Term < n.disk.hard.Term {
 		k.broken("N1", "%s: the durable term fell from %d to %d", n, n.disk.hard.Term, h.Term)
 	}
@@ -41,7 +41,7 @@ func (k *checker) durableHard(n *node, h raft.HardState) {
 	k.votes[key] = h.Vote
 }
 
-func (k *checker) progress(n *node, before *raft.CoreStatus) {
+func (k *checker) checkProgress(n *node, before *raft.CoreStatus) {
 	if n.status.Commit < before.Commit {
 		k.broken("N3", "%s: the commit index fell from %d to %d", n, before.Commit, n.status.Commit)
 	}
@@ -50,29 +50,29 @@ func (k *checker) progress(n *node, before *raft.CoreStatus) {
 	}
 }
 
-func (k *checker) shape(n *node) {
+func (k *checker) checkLogShape(n *node) {
 	s := &n.status
 	var last raft.EntryID
 	if len(n.log) > 0 {
 		last = n.log[len(n.log)-1].entry.ID()
 	}
 	if s.Last != last {
-		k.broken("N4", "%s: its log ends at %v, and its writes at %v", n, s.Last, last)
+		k.broken("N4", "%s: its log ends at %v, but its writes end at %v", n, s.Last, last)
 	}
 	if s.Applied > s.Commit || s.Commit > s.Last.Index || s.Last.Term > s.Term {
 		k.broken("N4", "%s: applied %d, commit %d, last %v, term %d", n, s.Applied, s.Commit, s.Last, s.Term)
 	}
 	if s.Base.Index < n.disk.base.ID.Index {
-		k.broken("N61", "%s: its log begins behind %v, and on its disk behind %v", n, s.Base, n.disk.base.ID)
+		k.broken("N61", "%s: its log begins after %v, but the one on its disk after %v", n, s.Base, n.disk.base.ID)
 	}
 	if s.Term > 0 && s.Last.Index == 0 && !k.joinsLater(n) {
-		k.broken("N7", "%s is in term %d, and belongs to no cluster", n, s.Term)
+		k.broken("N7", "%s is in term %d, but belongs to no cluster", n, s.Term)
 	}
 }
 
-// goesOn reports whether a store accepts the write: it continues after the base or an entry of the log, replaces the log
-// from its beginning, or makes it begin behind a snapshot.
-func goesOn(log []slot, base raft.Index, snapshot raft.EntryID, l *raft.LogWrite) bool {
+// acceptsWrite reports whether a store accepts the write. The write must continue after the base or an entry of the log,
+// replace the log from its beginning, or make it begin after a snapshot.
+func acceptsWrite(log []slot, base raft.Index, snapshot raft.EntryID, l *raft.LogWrite) bool {
 	if l.Reset {
 		return l.After == snapshot && snapshot.Index > base
 	}
@@ -85,10 +85,10 @@ func goesOn(log []slot, base raft.Index, snapshot raft.EntryID, l *raft.LogWrite
 	return int(l.After.Index) <= len(log) && log[l.After.Index-1].entry.ID() == l.After
 }
 
-// write checks a change of the log before it is made.
-func (k *checker) write(n *node, l *raft.LogWrite) {
-	if !goesOn(n.log, n.base.Index, n.installing, l) {
-		k.broken("N4", "%s: a write begins behind %v, which is not in its log", n, l.After)
+// checkLogWrite checks a change of the log before it is made.
+func (k *checker) checkLogWrite(n *node, l *raft.LogWrite) {
+	if !acceptsWrite(n.log, n.base.Index, n.installing, l) {
+		k.broken("N4", "%s: a write begins after %v, which is not in its log", n, l.After)
 	}
 	before := l.After
 	for i := range l.Entries {
@@ -105,13 +105,13 @@ func (k *checker) write(n *node, l *raft.LogWrite) {
 		if l.After.Index == 0 && n.disk.hard.Term > 0 {
 			k.broken("N8", "%s replaces entry 1 in term %d", n, n.status.Term)
 		}
-		k.keepsCommitted(n, n.log, l, n.hard.Term, "N8")
+		k.checkKeepsCommitted(n, n.log, l, n.hard.Term, "N8")
 	}
-	k.stamped(n, l)
+	k.checkEntryTimes(n, l)
 }
 
-// stamped checks the times of the entries of a write.
-func (k *checker) stamped(n *node, l *raft.LogWrite) {
+// checkEntryTimes checks the times of the entries of a write.
+func (k *checker) checkEntryTimes(n *node, l *raft.LogWrite) {
 	stamp := int64(0)
 	if i := l.After.Index; i > 0 && int(i) <= len(n.log) {
 		stamp = n.log[i-1].entry.Time
@@ -119,16 +119,16 @@ func (k *checker) stamped(n *node, l *raft.LogWrite) {
 	for i := range l.Entries {
 		e := &l.Entries[i]
 		if e.Time < stamp {
-			k.broken("N29", "%s: entry %v is of %d, and the one before it of %d", n, e.ID(), e.Time, stamp)
+			k.broken("N29", "%s: entry %v has time %d, and the one before it %d", n, e.ID(), e.Time, stamp)
 		}
 		stamp = e.Time
 	}
 }
 
-// keepsCommitted checks that a write drops no committed entry. A member that has not reached the term in which an entry
-// was committed was not counted for it, so a leader of an earlier term may still truncate its log. term is the member's
-// term before the write.
-func (k *checker) keepsCommitted(n *node, log []slot, l *raft.LogWrite, term raft.Term, rule string) {
+// checkKeepsCommitted checks that a write drops no committed entry. term is the member's term before the write. A member
+// that has not reached the term in which an entry was committed was not counted for it, so a leader of an earlier term
+// may still truncate its log.
+func (k *checker) checkKeepsCommitted(n *node, log []slot, l *raft.LogWrite, term raft.Term, rule string) {
 	i, rest := int(l.After.Index), l.Entries
 	for i < len(log) && len(rest) > 0 && log[i].entry.ID() == rest[0].ID() {
 		i, rest = i+1, rest[1:]
@@ -139,18 +139,18 @@ func (k *checker) keepsCommitted(n *node, log []slot, l *raft.LogWrite, term raf
 	k.c.holds(term < k.canonical[i].by, rule, "%s drops %v, which is committed", n, log[i].entry.ID())
 }
 
-// applied checks the entries that an applier has applied, before they count.
-func (k *checker) applied(n *node, to raft.EntryID) {
+// checkApplied checks the entries that an applier has applied, before they count.
+func (k *checker) checkApplied(n *node, to raft.EntryID) {
 	hash, there := at(n.log, to.Index)
 	if !there || n.log[to.Index-1].entry.ID() != to {
 		k.broken("N5", "%s is to apply %v, which is not in its log", n, to)
 	}
 	if to.Index > k.committed() {
-		k.broken("N5", "%s applies %v, and only %d is committed", n, to, k.committed())
+		k.broken("N5", "%s applies %v, but only %d is committed", n, to, k.committed())
 	}
 	if k.c.failure == nil && to.Index <= k.committed() {
 		if hash != k.canonical[to.Index-1].hash {
-			k.broken("N5", "%s applies %v after another log than was committed", n, to)
+			k.broken("N5", "%s applies %v after a different log than the committed one", n, to)
 		}
 	}
 	durable, there := at(n.disk.log, to.Index)
@@ -159,21 +159,21 @@ func (k *checker) applied(n *node, to raft.EntryID) {
 	}
 }
 
-// durableBefore checks that a member counts only durable entries as durable.
-func (k *checker) durableBefore(n *node) {
+// checkPersisted checks that a member counts only durable entries as durable.
+func (k *checker) checkPersisted(n *node) {
 	memory, _ := at(n.log, n.status.Persisted)
 	durable, there := at(n.disk.log, n.status.Persisted)
 	if !there || memory != durable {
-		k.broken("N6", "%s counts its log up to %d as durable; it is not", n, n.status.Persisted)
+		k.broken("N6", "%s counts its log up to %d as durable, which it is not", n, n.status.Persisted)
 	}
 }
 
-// leaves compares a message with the disk at the moment at which it leaves. Writes are not merged with one that
-// raises the term, so the durable term is that of the message.
-func (k *checker) leaves(n *node, m *raft.Message) {
+// checkLeaving compares a message with the disk when the message leaves. A write that raises the term is never merged
+// with an earlier one, so the durable term is that of the message.
+func (k *checker) checkLeaving(n *node, m *raft.Message) {
 	hard := n.disk.hard
 	if m.Term != hard.Term {
-		k.broken("N6", "%s sends %T in term %d, and its durable term is %d", n, m.Body, m.Term, hard.Term)
+		k.broken("N6", "%s sends %T in term %d, but its durable term is %d", n, m.Body, m.Term, hard.Term)
 	}
 	if m.From != n.peer() {
 		k.broken("G14", "%s sends %T as %v", n, m.Body, m.From)
@@ -181,47 +181,48 @@ func (k *checker) leaves(n *node, m *raft.Message) {
 	switch b := m.Body.(type) {
 	case raft.VoteRequest:
 		if hard.Vote != m.From {
-			k.broken("N6", "%s asks for votes in term %d before its own is durable", n, m.Term)
+			k.broken("N6", "%s requests votes in term %d before its own is durable", n, m.Term)
 		}
 	case raft.VoteReply:
 		if b.Granted && hard.Vote != m.To {
 			k.broken("N6", "%s grants %s a vote that is not durable", n, k.c.title(m.To))
 		}
 	case raft.AppendReply:
-		k.acknowledges(n, m, b.Match)
+		k.checkAcknowledgedLog(n, m, b.Match)
 	case raft.HeartbeatReply:
-		k.acknowledges(n, m, b.Match)
+		k.checkAcknowledgedLog(n, m, b.Match)
 	case raft.BootstrapReply:
 		if len(n.disk.log) == 0 {
 			k.broken("N6", "%s acknowledges a bootstrap that is not durable", n)
 		}
 	case raft.AppendRequest:
-		k.leads(n, m, b.Commit)
+		k.checkSentByLeader(n, m, b.Commit)
 	case raft.Heartbeat:
-		k.leads(n, m, b.Commit)
+		k.checkSentByLeader(n, m, b.Commit)
 	case raft.TimeoutNow, raft.InstallSnapshot:
-		k.leads(n, m, 0)
+		k.checkSentByLeader(n, m, 0)
 	}
 }
 
-// acknowledges checks that the log is durable up to match, and equal to the leader's.
-func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index) {
+// checkAcknowledgedLog checks that the log is durable up to match, and equal to the leader's.
+func (k *checker) checkAcknowledgedLog(n *node, m *raft.Message, match raft.Index) {
 	durable, there := at(n.disk.log, match)
 	if !there {
-		k.broken("N6", "%s acknowledges %d in term %d, and its durable log ends at %d", n, match, m.Term, len(n.disk.log))
+		k.broken("N6", "%s acknowledges %d in term %d, but its durable log ends at %d", n, match, m.Term, len(n.disk.log))
 	}
 	leader := k.c.at(m.To)
 	if there && leader.leads() && leader.status.Term == m.Term {
 		theirs, longer := at(leader.log, match)
 		if (!longer || theirs != durable) && !(longer && k.compacted(n, m.Term, leader.log[match-1].entry.ID())) {
-			k.broken("N6", "%s acknowledges %d to %s, and their logs differ", n, match, leader)
+			k.broken("N6", "%s acknowledges %d to %s, but their logs differ", n, match, leader)
 		}
 	}
 }
 
 // compacted reports whether a member acknowledges an entry of another log because it has compacted its own, and a disk
-// has lost what is committed. Below its base it relies on Leader Completeness for entries whose term is possible there.
-// Such an acknowledgement commits nothing: a leader counts entries of its own term alone, and that term is impossible there.
+// has lost committed entries. Below its base it relies on Leader Completeness for entries whose term is possible there.
+// Such an acknowledgement commits nothing: a leader counts entries of its own term alone, and that term is impossible
+// there.
 func (k *checker) compacted(n *node, term raft.Term, theirs raft.EntryID) bool {
 	possible := theirs.Index < n.base.Index && theirs.Term <= n.base.Term && n.base.Term < term
 	return possible && k.c.lostToDisks()
@@ -238,10 +239,10 @@ const (
 	answeredUnknown
 )
 
-// answered checks that an answer is legal for its request.
-func (k *checker) answered(n *node, r *request, a raft.Answer) {
+// checkAnswer checks that an answer is legal for its request.
+func (k *checker) checkAnswer(n *node, r *request, a raft.Answer) {
 	if r.node != n || r.life != n.life {
-		k.broken("N11", "%s answers request %d of another", n, a.RequestID)
+		k.broken("N11", "%s answers request %d of another member", n, a.RequestID)
 	}
 	legal := false
 	was := r.state
@@ -251,28 +252,28 @@ func (k *checker) answered(n *node, r *request, a raft.Answer) {
 		legal, r.state = takes && was == unanswered, acceptedOnly
 	case raft.AnswerRefused:
 		legal, r.state = was == unanswered, answeredNo
-		k.never(r, a)
+		k.recordNeverApplied(r, a)
 	case raft.AnswerNotApplied:
 		legal, r.state = takes && was == acceptedOnly && !r.applied, answeredNo
-		k.never(r, a)
+		k.recordNeverApplied(r, a)
 	case raft.AnswerUnknown:
 		legal, r.state = takes && was == acceptedOnly, answeredUnknown
 	case raft.AnswerReadSafe:
 		legal, r.state = r.kind == readRequest && was == unanswered, answeredWell
-		k.readSafe(n, r, a.ID.Index)
+		k.checkRead(n, r, a.ID.Index)
 	case raft.AnswerTransferred:
 		legal, r.state = r.kind == transferRequest && was == unanswered, answeredWell
-		k.transferred(n, r, a)
+		k.checkTransferAnswer(n, r, a)
 	case raft.AnswerSnapshot:
 		legal, r.state = r.kind == snapshotRequest && was == unanswered, answeredWell
-		k.granted(n, r, a)
+		k.checkSnapshotAnswer(n, r, a)
 	case raft.AnswerChanged:
 		legal, r.state = r.kind == changeRequest && (was == unanswered || was == acceptedOnly), answeredWell
 	case raft.AnswerGivenUp:
 		legal, r.state = r.kind == changeRequest && was == acceptedOnly, answeredNo
 	}
 	if r.kind == changeRequest {
-		k.changeAnswered(n, r, a)
+		k.checkChangeAnswer(n, r, a)
 	}
 	if !legal {
 		k.broken("N11", "%s answers request %d with %d after state %d", n, a.RequestID, a.Kind, was)

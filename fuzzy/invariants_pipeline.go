@@ -5,15 +5,15 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// The invariants of internal/pipeline, which is between a core and its disk and network.
+// The invariants of internal/pipeline, which connects a core with its disk and network.
 //
 //	N42  A disk that has completed all issued writes holds what the core wrote, and merging writes loses no promise.
 //	N43  The log cache counts entries as durable only if they are. Once no write is pending, it counts all of them and stays within its limit. A reader of the log finds what the core wrote.
 //	N44  An append leaves only if the log has not been truncated since the core created it, with exactly the entries that it names, and with no more bytes than its receiver takes.
 //	N45  The messages that wait for a connection leave in order and completely, or are reported as dropped. Only appends that continue each other are joined.
 
-// merged checks a merged write that a disk is about to begin.
-func (k *checker) merged(n *node) {
+// checkMerged checks a merged write that a disk is about to begin.
+func (k *checker) checkMerged(n *node) {
 	promises := 0
 	for i := range n.queue[:n.writing] {
 		promises += len(n.queue[i].Then)
@@ -23,9 +23,9 @@ func (k *checker) merged(n *node) {
 	}
 }
 
-// made checks a disk that has just completed a write.
-func (k *checker) made(n *node) {
-	k.cached(n)
+// checkCompletedWrites checks a disk that has just completed a write.
+func (k *checker) checkCompletedWrites(n *node) {
+	k.checkCache(n)
 	d := &n.disk
 	if len(n.queue) > 0 {
 		return
@@ -33,42 +33,42 @@ func (k *checker) made(n *node) {
 	memory, _ := at(n.log, n.last())
 	durable, _ := at(d.log, n.last())
 	if memory != durable || len(d.log) != len(n.log) || d.hard != n.hard || d.base.ID != n.base || n.doomed && d.mark == nil {
-		k.broken("N42", "%s has made all that was issued, and %s; its core wrote term %d and a log from behind %v up to %d",
+		k.broken("N42", "%s has completed all issued writes, but %s; its core wrote term %d and a log from after %v up to %d",
 			n, d.describe(), n.hard.Term, n.base, n.last())
 	}
 	last, persisted, waiting := n.cache.Depth()
 	if persisted != last || waiting != 0 {
-		k.broken("N43", "%s has made all that was issued, and its log cache waits for what is behind %d, %d bytes", n, persisted, waiting)
+		k.broken("N43", "%s has completed all issued writes, but its log cache waits for the entries after %d, %d bytes", n, persisted, waiting)
 	}
 	if kept, limit := n.cacheKeeps(), n.c.profile.Node.CacheBytesMax; kept > limit {
 		k.broken("N43", "%s keeps %d bytes in its log cache, over the limit of %d", n, kept, limit)
 	}
 }
 
-// cached checks the entries that a log cache counts as durable.
-func (k *checker) cached(n *node) {
+// checkCache checks the entries that a log cache counts as durable.
+func (k *checker) checkCache(n *node) {
 	_, persisted, _ := n.cache.Depth()
 	if persisted <= n.status.Base.Index {
-		return // nothing up to the base is read, and an install that is not durable yet has replaced it
+		return // nothing up to the base is read, and an install that is not yet durable has replaced that part
 	}
 	memory, there := at(n.log, persisted)
 	durable, stored := at(n.disk.log, persisted)
 	if !there || !stored || memory != durable {
-		k.broken("N43", "%s: its log cache takes the log up to %d for durable; it is not", n, persisted)
+		k.broken("N43", "%s: its log cache counts the log up to %d as durable, which it is not", n, persisted)
 	}
 }
 
-// reread reads a whole log after it was truncated.
-func (k *checker) reread(n *node) {
+// checkReread reads a whole log after it was truncated.
+func (k *checker) checkReread(n *node) {
 	for at := n.status.Base.Index; at < n.last(); {
 		entries, err := n.reader().Read(raft.Span{After: at, Last: n.last()}, 1<<20)
 		if err != nil {
-			k.broken("N43", "%s: its log cannot be read behind %d: %v", n, at, err)
+			k.broken("N43", "%s: its log cannot be read after %d: %v", n, at, err)
 			return
 		}
 		for i := range entries {
 			if at++; entries[i].ID() != n.log[at-1].entry.ID() {
-				k.broken("N43", "%s: where its core wrote %v, %v is read", n, n.log[at-1].entry.ID(), entries[i].ID())
+				k.broken("N43", "%s: its core wrote %v, but a reader finds %v", n, n.log[at-1].entry.ID(), entries[i].ID())
 				return
 			}
 		}
@@ -92,10 +92,10 @@ func (n *node) cacheKeeps() int {
 	return int(bytes) + int(last-first+1)*cachedEntryBytes
 }
 
-// filled checks an append that is about to leave.
-func (k *checker) filled(n *node, r *raft.AppendRequest, carries int) {
+// checkFilledAppend checks an append that is about to leave.
+func (k *checker) checkFilledAppend(n *node, r *raft.AppendRequest, carries int) {
 	if bytes := pipeline.RecordBytes(r.Entries); carries > 0 && bytes > carries {
-		k.broken("N44", "%s sends %d bytes of entries in one append, whose receiver takes %d", n, bytes, carries)
+		k.broken("N44", "%s sends %d bytes of entries in one append, but its receiver takes only %d", n, bytes, carries)
 	}
 	sound := r.Generation == n.cache.Generation() && n.holds(r.Prev) && n.holds(r.Last) && int(r.Last.Index-r.Prev.Index) == len(r.Entries)
 	for i := range r.Entries {
@@ -106,8 +106,8 @@ func (k *checker) filled(n *node, r *raft.AppendRequest, carries int) {
 	}
 }
 
-// delivered checks what has left, or was dropped, of the messages that waited for a connection.
-func (k *checker) delivered(n *node, waiting, left []raft.Message) {
+// checkDelivered checks the messages that have left or were dropped, of those that waited for a connection.
+func (k *checker) checkDelivered(n *node, waiting, left []raft.Message) {
 	for len(waiting) > 0 {
 		whole, joined := joinable(waiting)
 		parts := carrying(whole, left)
@@ -122,7 +122,7 @@ func (k *checker) delivered(n *node, waiting, left []raft.Message) {
 	}
 }
 
-// joinable returns the first message, with the span of all appends that continue it, and how many messages that are.
+// joinable returns the first message with the span of all appends that continue it, and the number of those messages.
 func joinable(waiting []raft.Message) (whole raft.Message, n int) {
 	whole, n = waiting[0], 1
 	a, appends := whole.Body.(raft.AppendRequest)
@@ -139,7 +139,7 @@ func joinable(waiting []raft.Message) (whole raft.Message, n int) {
 	return whole, n
 }
 
-// carrying returns how many of the messages carry a whole one in order, piece by piece; 0 if they do not.
+// carrying returns how many of the messages together carry a whole one, in order; 0 if they do not.
 func carrying(whole raft.Message, left []raft.Message) int {
 	span, appends := whole.Body.(raft.AppendRequest)
 	at := span.Prev

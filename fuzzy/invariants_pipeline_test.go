@@ -8,11 +8,12 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// N42: a mark takes back the base of its own step, so the disk of a marked member keeps the base that was written before.
+// N42: a mark takes back the base of its own step, so the disk of a marked member keeps the base that was written
+// before.
 func TestInvariants_ADiskHasTheBaseThatWasWritten(t *testing.T) {
 	for _, row := range []struct {
 		rule                   string
-		compacts, marks, keeps bool // what the step does, and whether the disk keeps the base from before it
+		compacts, marks, keeps bool // what the step does, and whether the disk keeps the base from before the step
 		sound                  bool
 	}{
 		{"compacted, and written", true, false, false, true},
@@ -39,7 +40,7 @@ func TestInvariants_ADiskHasTheBaseThatWasWritten(t *testing.T) {
 			follower.takeWrite(&out)
 			follower.doomed = row.marks
 			follower.takeWrite(&raft.Output{}) // the marked member's next step
-			c.check.made(follower)
+			c.check.checkCompletedWrites(follower)
 			if !row.sound {
 				expectBreach(t, c, "N42")
 				return
@@ -49,7 +50,7 @@ func TestInvariants_ADiskHasTheBaseThatWasWritten(t *testing.T) {
 	}
 }
 
-// N45: what leaves is what waited.
+// N45: the messages that leave are those that waited.
 func TestInvariants_WhatLeavesIsWhatWaited(t *testing.T) {
 	appended := func(term raft.Term, prev, last raft.Index) raft.Message {
 		return raft.Message{Term: term, Body: raft.AppendRequest{Prev: raft.EntryID{Term: 1, Index: prev}, Last: raft.EntryID{Term: 1, Index: last}}}
@@ -77,7 +78,7 @@ func TestInvariants_WhatLeavesIsWhatWaited(t *testing.T) {
 		{"an append that begins below what it says was acknowledged", []raft.Message{appended(2, 3, 5)}, []raft.Message{early}, false},
 	} {
 		c, lead, _ := running(t)
-		c.check.delivered(lead, row.waiting, row.left)
+		c.check.checkDelivered(lead, row.waiting, row.left)
 		assert.Equal(t, row.sound, c.failure == nil, row.rule)
 		if !row.sound {
 			expectBreach(t, c, "N45")

@@ -13,14 +13,14 @@ import (
 
 // The invariants of logs in segments.
 //
-//	N78  A start finds every entry that was acknowledged, behind them a prefix of what was being written, and nothing else, with a commit index that was reached.
-//	N79  Damage to what was known to be durable is refused with the name of the file, and nothing else is: it never shortens a log.
+//	N78  A start finds every entry that was acknowledged, then a prefix of what was being written, and nothing else, with a commit index that was reached.
+//	N79  Damage to what was known to be durable is refused with the name of the file, and nothing else is refused; damage never shortens a log.
 //	N80  A log in segments takes writes until one of them, or a sync, fails. A full disk that has room again is no failure.
-//	N81  A log in segments is, after each write, what was written.
+//	N81  After each write, a log in segments holds exactly what was written.
 //	N82  A leader that knows that its disk has no room for the next segment accepts no proposal; once that segment is ready it refuses none.
 
-// endsWith reports whether a log ends with an entry. Entries 1 of term 0 have the same id, whatever they hold: a bootstrap may
-// be redone.
+// endsWith reports whether a log ends with an entry. Two entries 1 of term 0 have the same id, whatever they hold: a
+// bootstrap may be redone.
 func endsWith(l *segments.Log, e *raft.Entry) bool {
 	last := l.Last()
 	if e.ID() != last || last == l.Start() {
@@ -30,13 +30,14 @@ func endsWith(l *segments.Log, e *raft.Entry) bool {
 	return err == nil && bytes.Equal(entries[0].Record(), e.Record())
 }
 
-// prefixIn returns how many of the entries of a write a log has that ends with one of them; 0: it ends with none.
+// prefixIn returns the number of entries of a write with which a log ends; 0: it ends with none of them.
 func prefixIn(l *segments.Log, w *raft.LogWrite) int {
 	return 1 + slices.IndexFunc(w.Entries, func(e raft.Entry) bool { return endsWith(l, &e) })
 }
 
-// recovers checks what a start has found, which the model of the disk is from then on. It returns false if the process ends.
-func (k *checker) recovers(n *node, found *segments.Found) bool {
+// checkRecovery checks what a start has found, and makes the model of the disk hold exactly that. It returns false if
+// the process ends.
+func (k *checker) checkRecovery(n *node, found *segments.Found) bool {
 	d, s := &n.disk, &n.disk.segments
 	last := s.log.Last()
 	cut := s.cut
@@ -52,23 +53,23 @@ func (k *checker) recovers(n *node, found *segments.Found) bool {
 		d.damaged = true
 		return false
 	case s.spoiled:
-		k.broken("N79", "%s has a damaged log, and starts with one up to %v; it was durable up to %v", n.id, last, d.lastID())
+		k.broken("N79", "%s has a damaged log, but starts with a log up to %v; it was durable up to %v", n.id, last, d.lastID())
 		return false
 	default:
 		k.broken("N78", "%s starts with a log up to %v; it was durable up to %v (%v)", n.id, last, d.lastID(), cut)
 		return false
 	}
-	k.storesAll(n, found)
+	k.checkStored(n, found)
 	most := max(s.told, d.commit)
 	if found.Commit < min(s.reached, last.Index) || found.Commit > min(most, last.Index) {
-		k.broken("N78", "%s starts with commit index %d; the log had reached %d, and nobody more than %d", n.id, found.Commit, s.reached, most)
+		k.broken("N78", "%s starts with commit index %d; the log had reached %d, and no member more than %d", n.id, found.Commit, s.reached, most)
 	}
 	d.commit = max(s.hinted, found.Commit)
 	return k.c.failure == nil
 }
 
-// storesAll compares a log, and what a start has made of it, with the model of the disk.
-func (k *checker) storesAll(n *node, found *segments.Found) {
+// checkStored compares a log, and the state that a start has loaded from it, with the model of the disk.
+func (k *checker) checkStored(n *node, found *segments.Found) {
 	d, s := &n.disk, &n.disk.segments
 	stored, err := d.load()
 	if err != nil {
@@ -76,14 +77,14 @@ func (k *checker) storesAll(n *node, found *segments.Found) {
 		return
 	}
 	if !reflect.DeepEqual(found.Log, stored.Log) {
-		k.broken("N78", "%s starts with another log than it holds: %+v, not %+v", n.id, found.Log, stored.Log)
+		k.broken("N78", "%s starts with a log other than the one it holds: %+v, not %+v", n.id, found.Log, stored.Log)
 	}
-	k.bounded(n)
+	k.checkLogBounds(n)
 	last := raft.Index(len(d.log))
 	for at := d.base.ID.Index; at < last; {
 		entries, err := s.log.Entries(raft.Span{After: at, Last: last}, n.c.profile.Segments.BufferBytes)
 		if err != nil {
-			k.broken("N78", "%s cannot read behind entry %d of its log up to %d: %v", n.id, at, last, err)
+			k.broken("N78", "%s cannot read after entry %d of its log up to %d: %v", n.id, at, last, err)
 			return
 		}
 		for i := range entries {
@@ -95,50 +96,50 @@ func (k *checker) storesAll(n *node, found *segments.Found) {
 	}
 }
 
-// readsOn checks what a reader finds that goes on where it was before a truncation.
-func (k *checker) readsOn(n *node, l *raft.LogWrite, after raft.Index) {
+// checkReadOn checks what a reader finds that continues where it was before a truncation.
+func (k *checker) checkReadOn(n *node, l *raft.LogWrite, after raft.Index) {
 	if after == 0 {
 		return
 	}
 	entries, err := n.disk.Entries(raft.Span{After: after, Last: after + raft.Index(len(l.Entries))}, bytesMax)
 	if err != nil || len(entries) == 0 || !bytes.Equal(entries[0].Record(), l.Entries[0].Record()) {
-		k.broken("N81", "%s was truncated to entry %d, and reads %v (%v) behind it instead of %v", n.id, after, entries, err, l.Entries[0].ID())
+		k.broken("N81", "%s was truncated to entry %d, but reads %v (%v) after it instead of %v", n.id, after, entries, err, l.Entries[0].ID())
 	}
 }
 
-// bounded checks where a log begins and ends.
-func (k *checker) bounded(n *node) {
+// checkLogBounds checks where a log begins and ends.
+func (k *checker) checkLogBounds(n *node) {
 	d, l := &n.disk, n.disk.segments.log
 	if l.Start() != d.base.ID || l.Last() != d.lastID() {
-		k.broken("N81", "%s has a log from behind %v up to %v; written was one from behind %v up to %v", n.id, l.Start(), l.Last(), d.base.ID, d.lastID())
+		k.broken("N81", "%s has a log from after %v up to %v, but wrote one from after %v up to %v", n.id, l.Start(), l.Last(), d.base.ID, d.lastID())
 	}
 }
 
-// refusesLog checks that a start has a reason to refuse the log.
-func (k *checker) refusesLog(n *node, err error) {
+// checkLogRefusal checks that a start has a reason to refuse the log.
+func (k *checker) checkLogRefusal(n *node, err error) {
 	var corrupt *raft.CorruptError
 	if !n.disk.segments.spoiled || !errors.As(err, &corrupt) || corrupt.File == "" {
 		k.broken("N79", "%s refuses its log: %v", n.id, err)
 	}
 }
 
-// mayFail checks that a log that takes no more writes has a reason.
-func (k *checker) mayFail(n *node, err error) {
+// checkLogFailure checks that a log that takes no more writes has a reason.
+func (k *checker) checkLogFailure(n *node, err error) {
 	s := &n.disk.segments
 	if !s.full || !errors.Is(err, syscall.ENOSPC) {
 		k.broken("N80", "%s: the log takes no more writes: %v", n.id, err)
 	}
 }
 
-// refusesForRoom checks whether a member accepts proposals, before one is made.
-func (k *checker) refusesForRoom(n *node, refuses bool) {
+// checkRoomRefusal checks whether a member accepts proposals, before one is made.
+func (k *checker) checkRoomRefusal(n *node, refuses bool) {
 	s := &n.disk.segments
 	switch {
 	case refuses && !s.ahead && !s.log.Wanted():
-		k.broken("N82", "%s refuses a proposal, and the next segment is ready or not needed yet", n)
+		k.broken("N82", "%s refuses a proposal, although the next segment is ready or not needed yet", n)
 	case refuses && n.status.Leader != n.id:
-		k.broken("N82", "%s refuses a proposal for its disk, and does not lead", n)
+		k.broken("N82", "%s refuses a proposal because of its disk, but does not lead", n)
 	case !refuses && n.status.Leader == n.id && s.without() != nil:
-		k.broken("N82", "%s accepts a proposal, and its disk is full: %v", n, s.without())
+		k.broken("N82", "%s accepts a proposal although its disk is full: %v", n, s.without())
 	}
 }

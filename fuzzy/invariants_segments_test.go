@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// runningInSegments is a cluster as running has it, with logs in segments.
+// runningInSegments is the cluster of running, with logs in segments.
 func runningInSegments(t *testing.T) (c *cluster, lead, follower *node) {
 	p := calmOfThree(t)
 	p.Segments = Segments{On: true, Bytes: 4096, FirstBytes: 2048, BatchBytes: 500, MarkBytes: 300, BufferBytes: 1000, Tend: p.ElectionTimeout}
@@ -24,15 +24,15 @@ func runningInSegments(t *testing.T) (c *cluster, lead, follower *node) {
 	return c, lead, follower
 }
 
-// promised has the model of a disk hold one more entry than its log does.
+// promised makes the model of a disk hold one more entry than its log does.
 func promised(n *node) {
 	n.crash()
 	last := n.disk.lastID()
 	n.disk.log = append(n.disk.log, slot{entry: &raft.Entry{Index: last.Index + 1, Term: last.Term}})
 }
 
-// redone has the model of a disk hold another last entry than its log does, with the same id, as after a bootstrap that was
-// redone. It returns the one that the log holds.
+// redone makes the model of a disk hold a last entry that differs from the log's, but has the same id, as after a redone
+// bootstrap. It returns the log's entry.
 func redone(n *node) (before raft.Entry) {
 	n.crash()
 	at := &n.disk.log[len(n.disk.log)-1]
@@ -41,7 +41,7 @@ func redone(n *node) (before raft.Entry) {
 	return before
 }
 
-// laterThan returns an entry with the same id, and another time.
+// laterThan returns an entry with the same id and a later time.
 func laterThan(e *raft.Entry, by int64) *raft.Entry {
 	other := raft.Entry{Index: e.Index, Term: e.Term, Kind: e.Kind, Time: e.Time + by, Data: e.Data}
 	other.Seal()
@@ -49,7 +49,7 @@ func laterThan(e *raft.Entry, by int64) *raft.Entry {
 }
 
 var segmentBreaches = []breach{
-	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // an entry that was acknowledged is not there
+	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // an acknowledged entry is missing
 		promised(follower)
 		follower.recoverLog()
 	}},
@@ -66,13 +66,13 @@ var segmentBreaches = []breach{
 		redone(follower)
 		follower.recoverLog()
 	}},
-	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // so it is, and what was being written is neither of them
+	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // the same, and what was being written is neither of the two
 		before := redone(follower)
 		after := follower.disk.log[len(follower.disk.log)-2].entry.ID()
 		follower.disk.segments.cut = &raft.LogWrite{After: after, Entries: []raft.Entry{*laterThan(&before, 2)}}
 		follower.recoverLog()
 	}},
-	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // one that nobody has written
+	{"N78", func(_ *cluster, _ *checker, _, follower *node) { // an entry that nobody has written
 		follower.crash()
 		follower.disk.log = follower.disk.log[:len(follower.disk.log)-1]
 		follower.recoverLog()
@@ -95,26 +95,26 @@ var segmentBreaches = []breach{
 		follower.recoverLog()
 	}},
 	{"N79", func(_ *cluster, k *checker, _, follower *node) { // a log without damage is refused
-		k.refusesLog(follower, &raft.CorruptError{File: "a"})
+		k.checkLogRefusal(follower, &raft.CorruptError{File: "a"})
 	}},
 	{"N79", func(_ *cluster, k *checker, _, follower *node) { // damage is refused without a name
 		follower.disk.segments.spoiled = true
-		k.refusesLog(follower, syscall.EIO)
+		k.checkLogRefusal(follower, syscall.EIO)
 	}},
-	{"N80", func(_ *cluster, k *checker, _, follower *node) { k.mayFail(follower, syscall.EIO) }},
-	{"N80", func(_ *cluster, k *checker, _, follower *node) { k.mayFail(follower, syscall.ENOSPC) }},
-	{"N82", func(_ *cluster, k *checker, lead, _ *node) { k.refusesForRoom(lead, true) }},
+	{"N80", func(_ *cluster, k *checker, _, follower *node) { k.checkLogFailure(follower, syscall.EIO) }},
+	{"N80", func(_ *cluster, k *checker, _, follower *node) { k.checkLogFailure(follower, syscall.ENOSPC) }},
+	{"N82", func(_ *cluster, k *checker, lead, _ *node) { k.checkRoomRefusal(lead, true) }},
 	{"N82", func(_ *cluster, k *checker, _, follower *node) { // only a leader refuses
 		follower.disk.segments.ahead = true
-		k.refusesForRoom(follower, true)
+		k.checkRoomRefusal(follower, true)
 	}},
 	{"N82", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.disk.segments.ahead = true
-		k.refusesForRoom(lead, false)
+		k.checkRoomRefusal(lead, false)
 	}},
 	{"N81", func(_ *cluster, k *checker, _, follower *node) {
 		follower.disk.log = follower.disk.log[:2]
-		k.bounded(follower)
+		k.checkLogBounds(follower)
 	}},
 }
 
@@ -126,8 +126,8 @@ func TestSegments_EachRuleNoticesItsBreach(t *testing.T) {
 	}
 }
 
-// Damage to the write of a bootstrap that was redone brings back the entry of the first one, which has the same id. That is what
-// damage to the last write may do, so the member counts as damaged, and no rule is broken.
+// Damage to the write of a redone bootstrap brings back the entry of the first one, which has the same id. Damage to the
+// last write may do that. So the member counts as damaged, and no rule is broken.
 func TestSegments_DamageMayBringBackAnEarlierBootstrap(t *testing.T) {
 	c, _, follower := runningInSegments(t)
 	before := redone(follower)
@@ -139,7 +139,7 @@ func TestSegments_DamageMayBringBackAnEarlierBootstrap(t *testing.T) {
 	assert.Equal(t, 1, c.stats.Segments.Shortened)
 }
 
-// Seeds do to logs in segments all that may be done to them.
+// Seeds reach everything that may happen to logs in segments.
 func TestSegments_SeedsReachWhatMayHappen(t *testing.T) {
 	total := SegmentStats{}
 	for number := range uint64(60) {
@@ -157,20 +157,21 @@ func TestSegments_SeedsReachWhatMayHappen(t *testing.T) {
 		total.CutStarts += s.CutStarts
 		total.Refused += s.Refused
 		total.NoRoom += s.NoRoom
-		total.HandOvers += s.HandOvers
+		total.Transfers += s.Transfers
 	}
 	for what, times := range map[string]int{
-		"truncations": total.Truncations, "resets": total.Resets, "segments in use": total.Rolled, "segments given up": total.Pruned,
+		"truncations": total.Truncations, "resets": total.Resets, "segments in use": total.Rolled, "pruned segments": total.Pruned,
 		"writes that failed": total.Failed, "writes that waited for room": total.Waits, "parts of writes": total.Prefixes,
 		"starts that were cut short": total.CutStarts, "damaged logs": total.Refused,
-		"proposals without room": total.NoRoom, "leaders without room that hand over": total.HandOvers,
+		"proposals without room": total.NoRoom, "leaders without room that transfer": total.Transfers,
 	} {
 		assert.Positive(t, times, what)
 	}
 }
 
-// Who refuses proposals for want of room writes nothing: only what looks after the segments finds that there is room again.
-func TestSegments_AStallPutsOffTheNextSegmentAndNoMore(t *testing.T) {
+// A member that refuses proposals because of a full disk writes nothing. Only the maintenance of the segments finds that
+// there is room again.
+func TestSegments_AStallOnlyDelaysTheNextSegment(t *testing.T) {
 	c, _, n := runningInSegments(t)
 	s := &n.disk.segments
 	s.tended = true

@@ -15,63 +15,64 @@ import (
 
 // The invariants of snapshots.
 //
-//	G9   A snapshot says of its last entry and of the cluster what is committed there, and holds the state that the committed entries up to it lead to. (§7)
+//	G9   What a snapshot says about its last entry and the cluster is committed, and it holds the state that the committed entries up to it lead to. (§7)
 //	N47  A snapshot is installed only if the log does not hold its last entry, and it is recorded before the log is replaced. (Figure 13)
 //	N49  What is in a file, and what arrives by a stream, is byte for byte what was taken.
-//	N50  A file is complete and durable before a record names it, is discarded only if no durable record does, and is the only one that a start leaves.
+//	N50  A file is complete and durable before a record names it, is discarded only if no durable record names it, and is the only one that a start leaves.
 //	N51  A snapshot holds exactly the state at the entry that the core has named, and at most one is being taken.
 //	N56  No snapshot takes the room on the disk that is reserved for the log.
-//	N58  At most one state is frozen, it is streamed once, and it is held ten election timeouts at most for a receiver that acknowledges nothing.
-//	N62  A restoration begins only when its record is durable, and takes the state machine forward. (Figure 13)
+//	N58  At most one state is frozen, it is streamed once, and it is held for at most ten election timeouts for a receiver that acknowledges nothing.
+//	N62  A restoration begins only when its record is durable, and moves the state machine forward. (Figure 13)
 //	N64  The bytes of snapshots leave on their own lane, no faster than the limit of their stream.
 //
-// N61 is checked here, too.
+// N61 is also checked here.
 
-// based checks the beginning of a log on the disk.
-func (k *checker) based(n *node) {
+// checkBase checks the beginning of a log on the disk.
+func (k *checker) checkBase(n *node) {
 	base := n.disk.base.ID
 	if base.Index > k.committed() || k.canonical[base.Index-1].id != base {
-		k.broken("N61", "%s: the log begins behind %v, which is not committed", n, base)
+		k.broken("N61", "%s: the log begins after %v, which is not committed", n, base)
 	}
 	durable := n.disk.saved.applied.Index
 	if n.disk.snapshot.File != (raft.SnapshotID{}) {
 		durable = max(durable, n.disk.snapshot.ID.Index)
 	}
 	if base.Index > durable {
-		k.broken("N61", "%s: the log begins behind %v, and the durable state ends with %d", n, base, durable)
+		k.broken("N61", "%s: the log begins after %v, but the durable state ends with %d", n, base, durable)
 	}
 }
 
-// takes checks a snapshot that the core asks for.
-func (k *checker) takes(n *node, t *raft.Take) {
+// checkTake checks a snapshot that the core requests.
+func (k *checker) checkTake(n *node, t *raft.Take) {
 	v := &n.vault
 	if v.take != nil && !v.needless || v.writing && !v.needless {
-		k.broken("N51", "%s asks for a snapshot of %v while one is being taken", n, t.ID)
+		k.broken("N51", "%s requests a snapshot of %v while one is being taken", n, t.ID)
 	}
 	if n.applied > t.ID.Index {
-		k.broken("N51", "%s asks for a snapshot of %v, and has applied %d", n, t.ID, n.applied)
+		k.broken("N51", "%s requests a snapshot of %v, but has applied %d", n, t.ID, n.applied)
 	}
-	k.truthful(n, &t.Base)
+	k.checkSnapshotBase(n, &t.Base)
 }
 
-// heldTimeouts is for how many election timeouts a frozen state is held without progress. One more is for timers.
+// heldTimeouts is the number of election timeouts for which a frozen state is held without progress. One more is for
+// timers.
 const heldTimeouts = 10 + 1
 
-// arrivedTimeouts is for how many election timeouts a frozen state remains after its receiver has acknowledged all bytes:
-// the stream waits 64 for the receiver to sync them and, if the connection breaks, 10 more for an answer to the next offer.
-// By then WriteTo has returned, so the state costs its state machine nothing.
+// arrivedTimeouts is the number of election timeouts for which a frozen state remains after its receiver has
+// acknowledged all bytes. The stream waits 64 for the receiver to sync them and, if the connection breaks, 10 more for
+// an answer to the next offer. By then WriteTo has returned, so the state costs its state machine nothing.
 const arrivedTimeouts = 64 + 10 + 1
 
-// freezes checks that no other state is frozen.
-func (k *checker) freezes(n *node) {
+// checkFreeze checks that no other state is frozen.
+func (k *checker) checkFreeze(n *node) {
 	if h := n.vault.held; h != nil {
 		k.broken("N58", "%s freezes a state while it holds that of %v", n, h.file.snapshot.ID)
 	}
 }
 
-// holdsOn checks for how long a state has been frozen without progress. The time in which the process stood still does
-// not count.
-func (k *checker) holdsOn(n *node) {
+// checkHeldState checks how long a state has been frozen without progress. Time in which the process was paused does not
+// count.
+func (k *checker) checkHeldState(n *node) {
 	h, now, timeout := n.vault.held, n.now().Mono, raft.Time(n.timeout())
 	if h == nil {
 		return
@@ -81,12 +82,12 @@ func (k *checker) holdsOn(n *node) {
 	}
 	h.looked = now
 	if h.overdue(now, timeout) {
-		k.broken("N58", "%s holds the frozen state of %v, of which nothing was acknowledged since %v", n, h.file.snapshot.ID, h.since)
+		k.broken("N58", "%s holds the frozen state of %v, without an acknowledgement since %v", n, h.file.snapshot.ID, h.since)
 	}
 }
 
-// truthful checks what a base says.
-func (k *checker) truthful(n *node, b *raft.Base) {
+// checkSnapshotBase checks what a base says.
+func (k *checker) checkSnapshotBase(n *node, b *raft.Base) {
 	i := b.ID.Index
 	if i == 0 || i > k.committed() || k.canonical[i-1].id != b.ID {
 		k.broken("G9", "%s has a snapshot of %v, which is not committed", n, b.ID)
@@ -103,43 +104,43 @@ func (k *checker) truthful(n *node, b *raft.Base) {
 	first, config := k.first, k.canonical[i-1].slot.config
 	if first.Cluster != b.Cluster || first.Bootstrapper != b.Bootstrapper || b.ConfigIndex != config.index ||
 		!config.Equal(b.Config) || b.Time < k.canonical[i-1].slot.entry.Time {
-		k.broken("G9", "%s has a snapshot of %v that says of the cluster what is not so: %+v", n, b.ID, *b)
+		k.broken("G9", "%s has a snapshot of %v that says something untrue about the cluster: %+v", n, b.ID, *b)
 	}
 }
 
-// captured checks the state of a snapshot, and remembers its bytes.
-func (k *checker) captured(n *node, f *snapFile) {
-	k.content(n, f)
+// checkCaptured checks the state of a snapshot, and records its bytes.
+func (k *checker) checkCaptured(n *node, f *snapFile) {
+	k.checkContent(n, f)
 	if k.payloads == nil {
 		k.payloads = map[raft.SnapshotID][]byte{}
 	}
 	k.payloads[f.snapshot.File] = f.payload
 }
 
-// content checks that a file holds the state that its entry leads to.
-func (k *checker) content(n *node, f *snapFile) {
-	k.truthful(n, &f.snapshot.Base)
+// checkContent checks that a file holds the state that its entry leads to.
+func (k *checker) checkContent(n *node, f *snapFile) {
+	k.checkSnapshotBase(n, &f.snapshot.Base)
 	m := newMachine(k.c.profile.Load.Keys)
 	if i := f.snapshot.ID.Index; k.c.failure == nil && (!m.decode(f.payload) || m.digest() != k.canonical[i-1].state) {
 		k.broken("G9", "%s has a snapshot of %v that holds another state", n, f.snapshot.ID)
 	}
 }
 
-// arrived checks what has arrived by a stream.
-func (k *checker) arrived(n *node, s *raft.Snapshot) {
-	k.durableFile(n, s)
-	k.content(n, &snapFile{*s, k.payloads[s.File]})
+// checkArrived checks a snapshot that has arrived by a stream.
+func (k *checker) checkArrived(n *node, s *raft.Snapshot) {
+	k.checkDurableFile(n, s)
+	k.checkContent(n, &snapFile{*s, k.payloads[s.File]})
 }
 
-// finished checks some of the files that were taken.
-func (k *checker) finished(n *node, s *raft.Snapshot) {
+// checkFinished checks some of the files that were taken.
+func (k *checker) checkFinished(n *node, s *raft.Snapshot) {
 	if n.disk.files.random.IntN(4) == 0 {
-		k.durableFile(n, s)
+		k.checkDurableFile(n, s)
 	}
 }
 
-// durableFile checks that a file would survive a power cut now, with the bytes that were taken.
-func (k *checker) durableFile(n *node, s *raft.Snapshot) {
+// checkDurableFile checks that a file would survive a power cut now, with the bytes that were taken.
+func (k *checker) checkDurableFile(n *node, s *raft.Snapshot) {
 	if n.disk.files.spoiled {
 		return
 	}
@@ -150,12 +151,12 @@ func (k *checker) durableFile(n *node, s *raft.Snapshot) {
 	if err != nil {
 		k.broken("N50", "%s has a snapshot of %v whose file would not survive a power cut: %v", n, s.ID, err)
 	} else if taken, known := k.payloads[s.File]; !known || !bytes.Equal(taken, payload) {
-		k.broken("N49", "%s has other bytes than were taken for %v", n, s.ID)
+		k.broken("N49", "%s has bytes for %v that differ from those taken", n, s.ID)
 	}
 }
 
-// durableName is durableFile for a file whose bytes were checked when it was complete.
-func (k *checker) durableName(n *node, s *raft.Snapshot) {
+// checkDurableName is checkDurableFile for a file whose bytes were checked when it was complete.
+func (k *checker) checkDurableName(n *node, s *raft.Snapshot) {
 	disk := n.disk.files.tree.Clone()
 	disk.Cut(crashdisk.KeepNothing)
 	if _, err := disk.FS().Open(pathOf(s.File)); err != nil && !n.disk.files.spoiled {
@@ -163,8 +164,8 @@ func (k *checker) durableName(n *node, s *raft.Snapshot) {
 	}
 }
 
-// unreadable checks that a member has a reason why it cannot read a snapshot.
-func (k *checker) unreadable(n *node, id raft.EntryID, err error) {
+// checkUnreadable checks that a member has a reason for failing to read a snapshot.
+func (k *checker) checkUnreadable(n *node, id raft.EntryID, err error) {
 	var corrupt *raft.CorruptError
 	damaged := errors.As(err, &corrupt)
 	if damaged && n.disk.files.spoiled || !damaged && (errors.Is(err, syscall.EIO) || n.disk.wasRemoved(err)) {
@@ -173,107 +174,107 @@ func (k *checker) unreadable(n *node, id raft.EntryID, err error) {
 	k.broken("N50", "%s cannot read its snapshot of %v: %v", n, id, err)
 }
 
-// wasRemoved reports whether the error says that a file is missing which a fault has removed. A leader may be sending it
-// although a newer one is recorded. That the recorded one is missing is a *raft.CorruptError.
+// wasRemoved reports whether the error says that a file is missing that a fault has removed. A leader may still send
+// that file although a newer one is recorded. If the recorded file is missing, the error is a *raft.CorruptError.
 func (d *disk) wasRemoved(err error) bool {
 	var missing *fs.PathError
 	return errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing) && missing.Path == d.files.removed &&
 		missing.Path != pathOf(d.snapshot.File)
 }
 
-// takesRoom checks that a snapshot may take so many bytes more. Of an unknown size (-1) nothing is known.
-func (k *checker) takesRoom(n *node, more int64) {
+// checkRoomTaken checks that a snapshot may take so many more bytes. A size of -1 is unknown, and not checked.
+func (k *checker) checkRoomTaken(n *node, more int64) {
 	f, reserve := &n.disk.files, int64(n.c.profile.Snapshots.ReserveBytes)
 	if reserve == 0 {
-		reserve = 1 << 20 // no simulated log is larger
+		reserve = 1 << 20 // more than any simulated log needs
 	}
 	if f.fullTill > n.c.now() && f.free-f.tree.Used()-reserve < max(more, 0) {
-		k.broken("N56", "%s writes %d bytes of a snapshot to a disk with %d bytes, of which %d are the reserve", n, more, f.free-f.tree.Used(), reserve)
+		k.broken("N56", "%s writes %d bytes of a snapshot to a disk with %d free bytes, of which %d are reserved", n, more, f.free-f.tree.Used(), reserve)
 	}
 }
 
-// leavesOn checks a chunk that leaves. A burst of two chunks may leave at once, and a third one is on credit.
-func (k *checker) leavesOn(n *node, o *outStream, m *raft.Message, bytes int) {
+// checkChunk checks a chunk that is about to leave. A burst of two chunks may leave at once, and a third one on credit.
+func (k *checker) checkChunk(n *node, o *outStream, m *raft.Message, bytes int) {
 	p, took := n.c.profile.streamLimits(), n.now().Mono-o.began
 	o.bytes += int64(bytes)
 	if m.Lane() != raft.LaneSnapshot {
 		k.broken("N64", "%s sends a chunk on the lane %v", n, m.Lane())
 	}
 	if most := 3*int64(p.ChunkBytes) + int64(took)*p.BytesPerSecond/int64(time.Second); p.BytesPerSecond > 0 && o.bytes > most {
-		k.broken("N64", "%s has sent %d bytes of a snapshot in %v, and the limit is %d bytes per second", n, o.bytes, time.Duration(took), p.BytesPerSecond)
+		k.broken("N64", "%s has sent %d bytes of a snapshot in %v, over the limit of %d bytes per second", n, o.bytes, time.Duration(took), p.BytesPerSecond)
 	}
 }
 
-// recorded checks a record of a snapshot that is about to become durable.
-func (k *checker) recorded(n *node, s *raft.Snapshot) {
-	k.truthful(n, &s.Base)
+// checkRecord checks a record of a snapshot that is about to become durable.
+func (k *checker) checkRecord(n *node, s *raft.Snapshot) {
+	k.checkSnapshotBase(n, &s.Base)
 	if s.File != (raft.SnapshotID{}) {
-		k.durableName(n, s)
+		k.checkDurableName(n, s)
 	}
 	if s.File == (raft.SnapshotID{}) && s.ID.Index > n.disk.saved.applied.Index {
-		k.broken("N57", "%s records that its state machine holds %v itself, which has synced %v", n, s.ID, n.disk.saved.applied)
+		k.broken("N57", "%s records that its state machine holds %v, but it has synced only %v", n, s.ID, n.disk.saved.applied)
 	}
 	if s.ID.Index < n.disk.snapshot.ID.Index {
 		k.broken("N51", "%s records a snapshot of %v over that of %v", n, s.ID, n.disk.snapshot.ID)
 	}
 }
 
-// cleaned checks the files that a start has left.
-func (k *checker) cleaned(n *node) {
+// checkCleaned checks the files that a start leaves.
+func (k *checker) checkCleaned(n *node) {
 	list, err := n.disk.files.tree.Clone().FS().List(snapshotsPath)
 	recorded := n.disk.files.dir.Path(n.disk.snapshot.File)
 	for _, file := range list {
 		if filepath.Join(snapshotsPath, file.Name) != recorded {
-			k.broken("N50", "%s starts, and leaves %s, which nothing records", n, file.Name)
+			k.broken("N50", "%s starts and leaves %s, which no record names", n, file.Name)
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.broken("N50", "%s starts, and its files cannot be listed: %v", n, err)
+		k.broken("N50", "%s starts, but its files cannot be listed: %v", n, err)
 	}
 }
 
-// discards checks a file that is to be deleted.
-func (k *checker) discards(n *node, id raft.SnapshotID) {
+// checkDiscard checks a file that is to be deleted.
+func (k *checker) checkDiscard(n *node, id raft.SnapshotID) {
 	if n.disk.snapshot.File == id {
 		k.broken("N50", "%s discards the file of its recorded snapshot", n)
 	}
 	if f := &n.disk.files; f.removed == pathOf(id) {
-		f.removed = "" // from now on, nobody may count on it
+		f.removed = "" // from now on, nobody may rely on it
 	}
 }
 
-// restores checks the beginning of a restoration.
-func (k *checker) restores(n *node, s *raft.Snapshot) {
+// checkRestoration checks the beginning of a restoration.
+func (k *checker) checkRestoration(n *node, s *raft.Snapshot) {
 	if n.disk.snapshot.File != s.File || n.disk.snapshot.ID != s.ID {
-		k.broken("N62", "%s is to restore %v, and its disk records %v", n, s.ID, n.disk.snapshot.ID)
+		k.broken("N62", "%s is to restore %v, but its disk records %v", n, s.ID, n.disk.snapshot.ID)
 	}
 	if s.ID.Index <= n.applied {
-		k.broken("N62", "%s is to restore %v, and has applied %d", n, s.ID, n.applied)
+		k.broken("N62", "%s is to restore %v, but has applied %d", n, s.ID, n.applied)
 	}
 }
 
-// restoresFrom checks the bytes that a state machine is restored from.
-func (k *checker) restoresFrom(n *node, s *raft.Snapshot, payload []byte) bool {
+// checkRestoredBytes checks the bytes that a state machine is restored from.
+func (k *checker) checkRestoredBytes(n *node, s *raft.Snapshot, payload []byte) bool {
 	taken, known := k.payloads[s.File]
 	if !known || !bytes.Equal(taken, payload) {
-		k.broken("N49", "%s restores %v from other bytes than were taken", n, s.ID)
+		k.broken("N49", "%s restores %v from bytes that differ from those taken", n, s.ID)
 		return false
 	}
 	return true
 }
 
-// installs checks a write that replaces the log.
-func (k *checker) installs(n *node, w *raft.Write) {
+// checkInstall checks a write that replaces the log.
+func (k *checker) checkInstall(n *node, w *raft.Write) {
 	id := w.Log.After
 	if w.Snapshot == nil || w.Snapshot.ID != id {
-		k.broken("N47", "%s replaces its log by %v, and records no snapshot of it", n, id)
+		k.broken("N47", "%s replaces its log by %v, but records no snapshot of it", n, id)
 	}
 	if n.holds(id) {
 		k.broken("N47", "%s installs a snapshot of %v, which its log holds", n, id)
 	}
 }
 
-// prefix returns the committed log up to an entry, which replaces that of a member that installs a snapshot.
+// prefix returns the committed log up to an entry. It replaces the log of a member that installs a snapshot.
 func (k *checker) prefix(n *node, id raft.EntryID) []slot {
 	if id.Index > k.committed() || id.Index > 0 && k.canonical[id.Index-1].id != id {
 		k.broken("N47", "%s replaces its log by %v, which is not committed", n, id)

@@ -11,7 +11,7 @@ import (
 //	N12  The term rises only to that of a message, or by one for a campaign that pre-votes or a TimeoutNow called for. A stranger raises it only as a leader, or with a log that deserves a vote. (Figure 2)
 //	N13  A leader has heard a quorum within an election timeout or two round trips, whichever is longer, unless it has just told another member to campaign. (dissertation §6.2)
 //	N14  A member that says that it hears a leader has heard one of its term within an election timeout. (dissertation §4.2.3)
-//	N15  A voter that hears no leader and votes for nobody campaigns within two of its waits, which are drawn anew each time. Sleeping through the timer restarts it once, until a leader is heard. (§5.2)
+//	N15  A voter that hears no leader and votes for nobody campaigns within two of its waits, which are drawn anew each time. A member that sleeps through the timer restarts it, but only once until it hears a leader. (§5.2)
 //	N16  A vote answers a request of its term, from a candidate whose log is at least as up to date. Once a member has heard the leader of a term, it votes for nobody else in that term. (§5.4.1)
 //	N17  An acknowledgement answers an append or an offer of its own term, or the arrival of a snapshot that the leader of its term has offered, and names the last entry of that. (§5.3)
 //	N18  matchIndex was acknowledged in this term and never falls unless the follower is stale; nextIndex is above it. (Figure 2)
@@ -21,67 +21,68 @@ import (
 //	N75  At the end of a step, a leader has committed what a quorum is known to hold: an entry of its own term as soon as a quorum has acknowledged it, and never before. (Figure 2)
 //	N31  An election wait above one election timeout is less than twice this member's slowest attempt, at most 64 election timeouts, and ends when its term commits.
 //
-// conversation checks them after each step, except N20, which span checks when a sender fills an append. Also checked
-// here: N38, parts of G16, and parts of the following. G8: a leader has received its votes. G13: a leader serves a read
-// only once a quorum has answered a heartbeat that left after the read was requested (dissertation §6.4). G15:
-// TimeoutNow goes to a voter with the whole log, no proposal is accepted meanwhile, and a transfer takes a few election
-// timeouts and acknowledgements at most (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor does a vote
+// checkConversation checks them after each step, except N20, which checkSpan checks when a sender fills an append. It
+// also checks N38, parts of G16, and parts of the following. G8: a leader has received its votes. G13: a leader serves a
+// read only once a quorum has answered a heartbeat that left after the read was requested (dissertation §6.4). G15:
+// TimeoutNow goes to a voter with the whole log, no proposal is accepted meanwhile, and a transfer takes at most a few
+// election timeouts and acknowledgements (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor does a vote
 // request raise the term of a member that hears a leader (§4.2.3).
 //
-// A new invariant of a step needs a line in the list above (TestRules_AreThoseThatAreChecked compares the list with
-// the names in the code), a check that conversation calls, a row in invariants_step_test.go that breaks it by hand
-// (in invariants_test.go if conversation does not check it), and a mutant in zoo/catalogue_*.go that breaks it in
-// the library. k.c.holds takes the condition that must hold; k.broken reports a breach that an if has found.
+// A new invariant of a step needs a line in the list above (TestRules_AreThoseThatAreChecked compares the list with the
+// names in the code), a check called by checkConversation, and a row in invariants_step_test.go that breaks it by hand
+// (in invariants_test.go if checkConversation does not check it). It also needs a mutant in zoo/catalogue_*.go that
+// breaks it in the library. k.c.holds takes the condition that must hold; k.broken reports a breach that an if has
+// found.
 
-// conversation checks a step against its events.
-func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+// checkConversation checks a step against its events.
+func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	heard := n.seen.heard
 	leads, fittest := n.seen.leads, k.fittest(n, before)
-	n.seen.takes(n, before, events)
-	k.rises(n, before, events, out, heard)
-	k.stamps(n, events, out)
-	k.members(n, before, out)
-	k.stands(n, before, out)
-	k.hangs(n, before, out)
-	k.early(n, before, out)
-	k.preVotes(n, before, events, out, heard)
-	k.waits(n, before, out)
-	k.patient(n, before, events, out)
-	k.replies(n, before, events, out)
-	k.loyal(n, before, out, leads)
-	k.unbound(n, before, out, leads)
-	k.refuses(n, before, events, out)
+	n.seen.recordEvents(n, before, events)
+	k.checkTermRise(n, before, events, out, heard)
+	k.checkStamps(n, events, out)
+	k.checkMembers(n, before, out)
+	k.checkElectionTimer(n, before, out)
+	k.checkHangs(n, before, out)
+	k.checkNotEarly(n, before, out)
+	k.checkPreVotes(n, before, events, out, heard)
+	k.checkWait(n, before, out)
+	k.checkPatience(n, before, events, out)
+	k.checkReplies(n, before, events, out)
+	k.checkLoyalty(n, before, out, leads)
+	k.checkUnbound(n, before, out, leads)
+	k.checkRefusals(n, before, events, out)
 	k.checkBootstraps(n, before, out)
 	if s := &n.status; s.Role == raft.Leader {
-		k.office(n, before)
+		k.checkOffice(n, before)
 		if before.Role == raft.Leader && before.Term == s.Term {
-			k.serves(n, out)
+			k.checkReadsServed(n, out)
 		}
-		n.seen.closes(out)
-		k.handsOver(n, events, out)
-		k.chooses(n, events, out, fittest)
-		k.abdicates(n, events, out)
+		n.seen.dropAnswered(out)
+		k.checkTransfer(n, events, out)
+		k.checkChoice(n, events, out, fittest)
+		k.checkTransferForStall(n, events, out)
 	} else {
 		n.seen.transfer = 0
 	}
-	k.says(n, out)
+	k.checkMessageIDs(n, out)
 }
 
-// says records the messages of a step, and checks its ids.
-func (k *checker) says(n *node, out *raft.Output) {
-	n.seen.says(n, out)
+// checkMessageIDs records the messages of a step, and checks their ids.
+func (k *checker) checkMessageIDs(n *node, out *raft.Output) {
+	n.seen.recordMessages(n, out)
 	if n.seen.reused {
-		k.broken("N21", "%s uses an id again that it used before its last start", n)
+		k.broken("N21", "%s reuses an id from before its last start", n)
 	}
 	if n.seen.persisted {
-		k.broken("N38", "%s still asks its leader for reads, %v after it first did", n, time.Duration(n.seen.now-n.seen.inquired))
+		k.broken("N38", "%s still retries a read request to its leader, %v after the first", n, time.Duration(n.seen.now-n.seen.inquired))
 	}
 }
 
 func (n *node) timeout() raft.Time { return raft.Time(n.c.profile.ElectionTimeout / n.faster) }
 
-// rises checks N12. heard is when the leader was last heard before the step.
-func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
+// checkTermRise checks N12. heard is when the leader was last heard before the step.
+func (k *checker) checkTermRise(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
 	s, w := &n.status, &n.seen
 	if s.Term == before.Term {
 		return
@@ -90,7 +91,7 @@ func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, o
 	reach, told := before.Term, false
 	for _, e := range events {
 		if a, ok := e.(raft.SnapshotArrived); ok && before.Uninitialized && k.leaders[s.Term] == a.From {
-			reach = max(reach, s.Term) // that of the offer, which an uninitialized member takes over with the snapshot
+			reach = max(reach, s.Term) // the term of the offer, which an uninitialized member adopts with the snapshot
 		}
 		r, ok := e.(raft.Received)
 		if !ok {
@@ -115,7 +116,7 @@ func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, o
 		}
 	}
 	if n.hard.Vote != n.peer() {
-		k.c.holds(s.Term <= reach, "N12", "%s: the term rises from %d to %d, and nothing called for more than %d",
+		k.c.holds(s.Term <= reach, "N12", "%s: the term rises from %d to %d, but nothing justifies more than %d",
 			n, before.Term, s.Term, reach)
 		return
 	}
@@ -126,8 +127,8 @@ func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, o
 	w.preVotes = nil
 }
 
-// heeds reports whether a message may raise the term. Any message of a member may; from a sender that is not known as a
-// member, only a leader's message and a vote request with an up-to-date log may.
+// heeds reports whether a message may raise the term. Any message of a member may. From a sender that is not known as a
+// member, only a leader's message or a vote request with an up-to-date log may.
 func (n *node) heeds(before *raft.CoreStatus, m *raft.Message, out *raft.Output) bool {
 	if includes(n.config(), m.From) || includes(&before.Config, m.From) {
 		return true
@@ -145,8 +146,8 @@ func (n *node) heeds(before *raft.CoreStatus, m *raft.Message, out *raft.Output)
 // older reports whether a log that ends with a is not as up to date as one that ends with b.
 func older(a, b raft.EntryID) bool { return a.Term < b.Term || a.Term == b.Term && a.Index < b.Index }
 
-// stands checks the timer of an election.
-func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkElectionTimer checks the timer of an election.
+func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	leads := s.Role == raft.Leader || before.Role == raft.Leader
 	for i := range out.Trace {
@@ -158,14 +159,14 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		case raft.TraceVoteDenied, raft.TracePreVoteDenied:
 			hears := leads || w.beat > 0 && w.reign >= before.Term && w.now-w.beat < n.timeout()
 			if event.Reason == raft.DeniedHearsLeader && !hears {
-				k.broken("N14", "%s tells %s that it hears a leader of term %d, and has heard none for %v", n, event.Peer,
+				k.broken("N14", "%s tells %s that it hears a leader of term %d, but has heard none for %v", n, event.Peer,
 					before.Term, time.Duration(w.now-w.beat))
 			}
 		}
 	}
 	slept := w.now - w.wake
 	late := slept > n.timeout()/2
-	if late && w.slept { // it has restarted its timer once already
+	if late && w.slept { // it has already restarted its timer once
 		w.cause, late = min(w.now, w.cause+slept), false
 	}
 	w.slept = (w.slept || late && before.Role != raft.Leader) && w.beat != w.now
@@ -174,7 +175,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		w.cause = w.now
 	}
 	if w.late == w.now && w.prompt == w.now && s.Election.Wait == n.timeout() {
-		w.cause = w.now // one reply has lengthened the wait, and another one of the same step has reset it
+		w.cause = w.now // one reply has lengthened the wait, and another one in the same step has reset it
 	}
 	if w.waits = max(w.waits, s.Election.Wait); w.cause == w.now {
 		w.waits = max(s.Election.Wait, before.Election.Wait)
@@ -184,18 +185,18 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		limit += 3 * w.waits // see N86
 	}
 	if w.now-w.cause > limit {
-		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n, time.Duration(w.now-w.cause))
+		k.broken("N15", "%s has heard nobody for %v, but does not stand for election", n, time.Duration(w.now-w.cause))
 	}
 	if able && !w.failed && w.heard == w.now && s.Role == raft.Follower && s.Durable == n.hard && s.Election.Wait == n.timeout() {
-		k.drawn(n, out.WakeAt-w.now)
+		k.checkDrawn(n, out.WakeAt-w.now)
 	}
 }
 
 // waitsMax is the longest wait, in election timeouts.
 const waitsMax = 64
 
-// waits checks how long a member waits for a leader or for the replies to its own attempts.
-func (k *checker) waits(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkWait checks how long a member waits for a leader, or for the replies to its own attempts.
+func (k *checker) checkWait(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	for i := range out.Trace {
 		if event := &out.Trace[i]; event.Kind == raft.TraceCampaign {
@@ -204,29 +205,29 @@ func (k *checker) waits(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 	wait := s.Election.Wait
 	if wait > n.timeout() && (wait > waitsMax*n.timeout() || wait >= 2*w.attempts.took) {
-		k.broken("N31", "%s waits for %v, and no attempt of its own took longer than %v", n,
+		k.broken("N31", "%s waits for %v, but its slowest attempt took only %v", n,
 			time.Duration(wait), time.Duration(w.attempts.took))
 	}
 	if i := s.Commit; i > before.Commit && i <= raft.Index(len(n.log)) && n.log[i-1].entry.Term == s.Term && wait > n.timeout() {
-		k.broken("N31", "%s still waits for %v, and its term has committed", n, time.Duration(wait))
+		k.broken("N31", "%s still waits for %v although its term has committed", n, time.Duration(wait))
 	}
-	if wait < before.Election.Wait { // a term has committed, a link has returned, or a quorum has answered at once
+	if wait < before.Election.Wait { // a term has committed, a link has returned, or a quorum has answered promptly
 		w.attempts.forget(w.now, wait == n.timeout())
 	}
 }
 
-// drawsMin is the number of election timeouts that suffices to tell whether they are random.
+// drawsMin is the number of election timeouts needed to tell whether they are random.
 const drawsMin = 40
 
-// drawn checks a new election timeout. Shorter timers are those of client requests.
-func (k *checker) drawn(n *node, timeout raft.Time) {
+// checkDrawn checks a new election timeout. Shorter timers are those of client requests.
+func (k *checker) checkDrawn(n *node, timeout raft.Time) {
 	if timeout < n.timeout() || n.status.FSMHangs {
 		return
 	}
 	if timeout > 2*n.timeout() {
 		k.broken("N15", "%s draws an election timeout of %v", n, timeout)
 	}
-	k.compared(n, timeout)
+	k.checkTimeoutsDiffer(n, timeout)
 	if k.draws++; k.draws == 1 {
 		k.shortest, k.longest = timeout, timeout
 	}
@@ -236,8 +237,8 @@ func (k *checker) drawn(n *node, timeout raft.Time) {
 	}
 }
 
-// replies checks that votes and acknowledgements, in either list, answer events, in their order.
-func (k *checker) replies(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+// checkReplies checks that votes and acknowledgements, in either list, answer events, in their order.
+func (k *checker) checkReplies(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		from := 0
@@ -246,14 +247,14 @@ func (k *checker) replies(n *node, before *raft.CoreStatus, events []raft.Event,
 			switch b := answer.Body.(type) {
 			case raft.VoteReply:
 				if b.Granted && !cut {
-					k.worthy(n, before, answer, events)
+					k.checkVoteDeserved(n, before, answer, events)
 				}
 			case raft.AppendReply:
 				for from < len(events) && !k.proves(n, events[from], answer, b.Match) {
 					from++
 				}
 				if from >= len(events) {
-					k.broken("N17", "%s acknowledges %d to %s in term %d, and no append said that", n, b.Match, k.c.title(answer.To), answer.Term)
+					k.broken("N17", "%s acknowledges %d to %s in term %d, but no append justifies that", n, b.Match, k.c.title(answer.To), answer.Term)
 				}
 				from++
 			}
@@ -261,8 +262,8 @@ func (k *checker) replies(n *node, before *raft.CoreStatus, events []raft.Event,
 	}
 }
 
-// proves reports whether an event is what an acknowledgement answers. The bytes of a snapshot may come from an earlier
-// leader than the one that offers it now and gets the acknowledgement.
+// proves reports whether an event justifies an acknowledgement. The bytes of a snapshot may come from an earlier leader,
+// while the present one offers it and gets the acknowledgement.
 func (k *checker) proves(n *node, e raft.Event, answer *raft.Message, match raft.Index) bool {
 	if a, ok := e.(raft.SnapshotArrived); ok {
 		leader, led := k.leaders[answer.Term]
@@ -280,9 +281,9 @@ func (k *checker) proves(n *node, e raft.Event, answer *raft.Message, match raft
 	return ok && a.Last.Index == match
 }
 
-// worthy checks that a vote was requested and deserved. Entries may have been appended earlier in the step, but none
-// truncated.
-func (k *checker) worthy(n *node, before *raft.CoreStatus, grant *raft.Message, events []raft.Event) {
+// checkVoteDeserved checks that a vote was requested and deserved. Entries may have been appended earlier in the step,
+// but none truncated.
+func (k *checker) checkVoteDeserved(n *node, before *raft.CoreStatus, grant *raft.Message, events []raft.Event) {
 	for _, e := range events {
 		r, ok := e.(raft.Received)
 		if !ok || r.Message.From != grant.To || r.Message.Term != grant.Term {
@@ -294,25 +295,26 @@ func (k *checker) worthy(n *node, before *raft.CoreStatus, grant *raft.Message, 
 			return
 		}
 	}
-	k.broken("N16", "%s votes for %s in term %d, and was not asked to", n, k.c.title(grant.To), grant.Term)
+	k.broken("N16", "%s votes for %s in term %d, without a request", n, k.c.title(grant.To), grant.Term)
 }
 
-// loyal checks that a member that has heard the leader of its term before this step votes for nobody else in that term.
-func (k *checker) loyal(n *node, before *raft.CoreStatus, out *raft.Output, leads raft.Peer) {
+// checkLoyalty checks that a member that has heard the leader of its term before this step votes for nobody else in
+// that term.
+func (k *checker) checkLoyalty(n *node, before *raft.CoreStatus, out *raft.Output, leads raft.Peer) {
 	if leads == (raft.Peer{}) {
 		return
 	}
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {
 			if b, ok := list[i].Body.(raft.VoteReply); ok && b.Granted && list[i].Term == before.Term && list[i].To != leads {
-				k.broken("N16", "%s votes for %s in term %d, and has heard %s lead it", n, k.c.title(list[i].To), before.Term, k.c.title(leads))
+				k.broken("N16", "%s votes for %s in term %d, although it has heard %s lead it", n, k.c.title(list[i].To), before.Term, k.c.title(leads))
 			}
 		}
 	}
 }
 
-// refuses checks that messages for others cause only a trace event, and that no message was changed.
-func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+// checkRefusals checks that messages for others cause only a trace event, and that no message is changed.
+func (k *checker) checkRefusals(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	strays := 0
 	for _, e := range events {
 		r, ok := e.(raft.Received)
@@ -345,14 +347,14 @@ func (n *node) strange(before *raft.CoreStatus, m *raft.Message) bool {
 	case raft.BootstrapProbe:
 		return m.To.ID != n.id || m.To.Incarnation != 0 && m.To != n.peer()
 	case raft.BootstrapProbeReply, raft.BootstrapRequest, raft.BootstrapReply:
-		return m.To != n.peer() // bootstrap compares the clusters itself
+		return m.To != n.peer() // the core compares clusters itself for a bootstrap message
 	}
 	ours := n.status.Cluster
 	foreign := m.Cluster != nowhere && m.Cluster != ours && ours != nowhere && ours == before.Cluster
 	return m.To != n.peer() || foreign
 }
 
-// whole reports whether the entries of an append are those that it names.
+// whole reports whether an append has exactly the entries that it names.
 func whole(a *raft.AppendRequest) bool {
 	last := a.Prev
 	for i := range a.Entries {
@@ -383,8 +385,8 @@ func (k *checker) checkBootstraps(n *node, before *raft.CoreStatus, out *raft.Ou
 	}
 }
 
-// span checks an append that a sender is about to fill.
-func (k *checker) span(n *node, r *raft.AppendRequest) {
+// checkSpan checks an append that a sender is about to fill.
+func (k *checker) checkSpan(n *node, r *raft.AppendRequest) {
 	if !n.holds(r.Prev) || !n.holds(r.Last) {
 		k.broken("N20", "%s sends entries from %v to %v, which are not in its log of generation %d", n, r.Prev, r.Last, r.Generation)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// stepBreach is a step that no sound core makes: what it was given, what it was, what came out.
+// stepBreach is a step that a correct core never makes: its input, the step itself, its output.
 type stepBreach struct {
 	rule   string
 	breach func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event
@@ -17,8 +17,8 @@ type stepBreach struct {
 
 func given(m *raft.Message) []raft.Event { return []raft.Event{raft.Received{Message: *m}} }
 
-// lateAndPrompt makes a member one that should have stood a moment ago, unless both of these answers to its own
-// attempts come in one step: the first lengthens its wait, and the second ends that.
+// lateAndPrompt makes a member one that should have campaigned a moment ago. The exception is a step with both of these
+// answers to its own attempts: the first lengthens its wait, and the second ends that wait.
 func lateAndPrompt(n, other *node, before *raft.CoreStatus) []raft.Event {
 	w, round := &n.seen, raft.RPCID{StartCount: 1, Counter: 7}
 	w.cause = w.now - 2*n.timeout() - 1
@@ -27,19 +27,20 @@ func lateAndPrompt(n, other *node, before *raft.CoreStatus) []raft.Event {
 	return append(late, given(message(other, n, before.Term, raft.VoteReply{}))...)
 }
 
-// linkReturns makes a member one whose link has returned, and then its own vote has become durable, in one step:
-// that ends its long wait. The vote took so long to become durable; a round of pre-votes was asked for before.
+// linkReturns makes a member one whose link has returned, after which, in the same step, its own vote has become
+// durable. This ends its long wait. The vote took the given time, and a round of pre-votes was requested before.
 func linkReturns(k *checker, n *node, before *raft.CoreStatus, out *raft.Output, took raft.Time) {
 	w := &n.seen
 	before.Election.Wait, before.Durable = 8*n.timeout(), raft.HardState{Term: before.Term}
 	n.status.Durable = raft.HardState{Term: before.Term, Vote: n.peer()}
 	w.attempts.rounds[raft.RPCID{StartCount: 1, Counter: 7}] = w.now - 2*n.timeout()
 	w.attempts.stood[before.Term] = w.now - took
-	k.conversation(n, before, []raft.Event{raft.PeerUp{}, raft.Persisted{}}, out)
+	k.checkConversation(n, before, []raft.Event{raft.PeerUp{}, raft.Persisted{}}, out)
 	*before = n.status
 }
 
-// arrives makes a member acknowledge a snapshot that a sender has brought and that somebody, or nobody, has offered.
+// arrives makes a member acknowledge a snapshot that a sender has brought. offers is the member that has offered it;
+// nil: none.
 func arrives(n, sender, to, offers *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 	var s raft.Snapshot
 	s.ID, s.File = n.log[3].entry.ID(), raft.SnapshotID{1}
@@ -51,7 +52,7 @@ func arrives(n, sender, to, offers *node, before *raft.CoreStatus, out *raft.Out
 	return []raft.Event{raft.SnapshotArrived{From: sender.peer(), Snapshot: s}}
 }
 
-// ofFollower is what a follower may not make of its events; other leads.
+// ofFollower are breaches by a follower; other leads.
 var ofFollower = []stepBreach{
 	{"N12", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		n.status.Term++
@@ -102,7 +103,7 @@ var ofFollower = []stepBreach{
 	{"N15", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		events := lateAndPrompt(n, other, before)
 		n.seen.attempts.asked[before.Term-1] = n.seen.attempts.asked[before.Term]
-		return append(events[:1], given(message(other, n, before.Term-1, raft.VoteReply{}))...) // of an earlier candidacy
+		return append(events[:1], given(message(other, n, before.Term-1, raft.VoteReply{}))...) // from an earlier candidacy
 	}},
 	{"N15", func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		n.status.Durable = n.hard
@@ -113,12 +114,12 @@ var ofFollower = []stepBreach{
 	{"N31", func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		linkReturns(k, n, before, out, n.timeout())
 		n.seen.now++
-		n.status.Election.Wait = 2 * n.timeout() // by an answer to a request from before
+		n.status.Election.Wait = 2 * n.timeout() // because of an answer to an earlier request
 		return given(message(other, n, before.Term, raft.PreVoteReply{ID: raft.RPCID{StartCount: 1, Counter: 7}}))
 	}},
 	{"N31", func(k *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		linkReturns(k, n, before, out, n.timeout())
-		n.status.Election.Wait = 2 * n.timeout() // by nothing
+		n.status.Election.Wait = 2 * n.timeout() // for no reason
 		return nil
 	}},
 	{"N16", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
@@ -185,7 +186,7 @@ var ofFollower = []stepBreach{
 	}},
 }
 
-// ofLeader is what a leader may not make of its events.
+// ofLeader are breaches by a leader.
 var ofLeader = []stepBreach{
 	{"N13", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		for i := range n.seen.peers {
@@ -282,61 +283,61 @@ func TestInvariants_OfAStepNoticeTheirBreach(t *testing.T) {
 			before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}
 			before.Peers = append([]raft.PeerProgress(nil), before.Peers...)
 			n.seen.now = n.now().Mono
-			c.check.conversation(n, &before, nil, &out)
+			c.check.checkConversation(n, &before, nil, &out)
 			require.Nil(t, c.failure, "a step in which nothing happens: %s", row.rule)
 			events := row.breach(c.check, n, other, &before, &out)
-			c.check.conversation(n, &before, events, &out)
+			c.check.checkConversation(n, &before, events, &out)
 			expectBreach(t, c, row.rule)
 		}
 	}
 }
 
-// What a sound core makes of a conversation is no breach: the read is confirmed by a later heartbeat.
+// A correct conversation is no breach: the read is confirmed by a later heartbeat.
 func TestInvariants_AConfirmedReadIsSound(t *testing.T) {
 	c, n, other := running(t)
 	before, out := n.status, raft.Output{}
 	n.seen.now = n.now().Mono
 	requestID, round := raft.RequestID(1<<20), raft.RPCID{StartCount: 1, Counter: 1 << 40}
 	out.Send = []raft.Message{*message(n, other, before.Term, raft.Heartbeat{Round: round})}
-	c.check.conversation(n, &before, []raft.Event{raft.ReadRequested{RequestID: requestID}}, &out)
+	c.check.checkConversation(n, &before, []raft.Event{raft.ReadRequested{RequestID: requestID}}, &out)
 	out = raft.Output{Answers: []raft.Answer{{RequestID: requestID, Kind: raft.AnswerReadSafe}}}
-	c.check.conversation(n, &before, given(message(other, n, before.Term, raft.HeartbeatReply{Round: round})), &out)
+	c.check.checkConversation(n, &before, given(message(other, n, before.Term, raft.HeartbeatReply{Round: round})), &out)
 	assert.Nil(t, c.failure)
 }
 
-// The leader may offer the file that it has got from the leader before, whose stream of it ends only now.
+// The present leader may offer the file that it got from the previous leader, whose stream ends only now.
 func TestInvariants_ASnapshotMayComeFromAnEarlierLeader(t *testing.T) {
 	c, other, n := running(t)
 	n.seen.now = n.now().Mono
 	third := c.nodes[3-n.index-other.index]
 	before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}
 	events := arrives(n, third, other, other, &before, &out)
-	c.check.conversation(n, &before, events, &out)
+	c.check.checkConversation(n, &before, events, &out)
 	assert.Nil(t, c.failure)
 }
 
-// A wait that grows and ends within one step is as long behind it as before, and yet drawn anew.
+// A wait that grows and ends within one step is as long after the step as before, but newly drawn.
 func TestInvariants_AnAttemptDrawnAnewIsSound(t *testing.T) {
 	c, other, n := running(t)
 	n.seen.now = n.now().Mono
 	before, out := n.status, raft.Output{WakeAt: n.seen.now + 3*n.timeout()}
-	c.check.conversation(n, &before, lateAndPrompt(n, other, &before), &out)
+	c.check.checkConversation(n, &before, lateAndPrompt(n, other, &before), &out)
 	assert.Nil(t, c.failure)
 	n.seen.now += 2 * n.timeout()
-	c.check.conversation(n, &before, nil, &out)
+	c.check.checkConversation(n, &before, nil, &out)
 	assert.Nil(t, c.failure)
 	n.seen.now++
-	c.check.conversation(n, &before, nil, &out)
+	c.check.checkConversation(n, &before, nil, &out)
 	expectBreach(t, c, "N15")
 }
 
-// What comes after the end of a long wait, in the step that brings that, counts for the next.
+// If a long wait ends in a step, what follows in the same step counts for the next wait.
 func TestInvariants_AWaitGrowsByWhatFollowsItsEnd(t *testing.T) {
 	for _, row := range []struct {
 		rule     string
-		took     raft.Time // the own vote, beyond an election timeout
-		wait     raft.Time // in election timeouts, behind the step
-		answered bool      // late
+		took     raft.Time // time to write the member's own vote, beyond an election timeout
+		wait     raft.Time // after the step, in election timeouts
+		answered bool      // the answer comes late
 	}{
 		{"the own vote was slow", 1, 2, false},
 		{"an answer to the votes that were then asked for is late", 0, 1, true},
@@ -353,7 +354,7 @@ func TestInvariants_AWaitGrowsByWhatFollowsItsEnd(t *testing.T) {
 			if row.answered {
 				events = given(message(other, n, before.Term, raft.VoteReply{}))
 			}
-			c.check.conversation(n, &before, events, &out)
+			c.check.checkConversation(n, &before, events, &out)
 			assert.Nil(t, c.failure)
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// running is a cluster of three without faults that has led, written and read for two seconds, its leader
+// running is a cluster of three without faults that has elected, written and read for two seconds. It returns the leader
 // and a follower.
 func running(t *testing.T) (c *cluster, lead, follower *node) {
 	c = runningAs(t, calmOfThree(t))
@@ -21,7 +21,7 @@ func running(t *testing.T) (c *cluster, lead, follower *node) {
 	return c, lead, follower
 }
 
-// runningAs is a cluster of that profile after its first two seconds.
+// runningAs is a cluster of the profile after its first two seconds.
 func runningAs(t *testing.T, p Profile) *cluster {
 	c := newCluster(Seed{"calm", 2}, p)
 	c.prepare()
@@ -47,124 +47,126 @@ type breach struct {
 // nodeBreaches break the invariants of one member.
 var nodeBreaches = []breach{
 	{"N1", func(_ *cluster, k *checker, lead, _ *node) {
-		k.terms(lead, &raft.CoreStatus{Leadership: raft.Leadership{Term: 99}})
+		k.checkTerm(lead, &raft.CoreStatus{Leadership: raft.Leadership{Term: 99}})
 	}},
-	{"N1", func(_ *cluster, k *checker, lead, _ *node) { k.durableHard(lead, raft.HardState{}) }},
+	{"N1", func(_ *cluster, k *checker, lead, _ *node) { k.checkHardState(lead, raft.HardState{}) }},
 	{"N2", func(_ *cluster, k *checker, lead, follower *node) {
-		k.durableHard(lead, raft.HardState{Term: lead.hard.Term, Vote: follower.peer()})
+		k.checkHardState(lead, raft.HardState{Term: lead.hard.Term, Vote: follower.peer()})
 	}},
 	{"N3", func(_ *cluster, k *checker, lead, _ *node) {
-		k.progress(lead, &raft.CoreStatus{Commit: lead.status.Commit + 1})
+		k.checkProgress(lead, &raft.CoreStatus{Commit: lead.status.Commit + 1})
 	}},
 	{"N3", func(_ *cluster, k *checker, lead, _ *node) {
-		k.progress(lead, &raft.CoreStatus{Applied: lead.status.Applied + 1})
+		k.checkProgress(lead, &raft.CoreStatus{Applied: lead.status.Applied + 1})
 	}},
-	{"N4", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Last.Index++; k.shape(lead) }},
+	{"N4", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Last.Index++; k.checkLogShape(lead) }},
 	{"N4", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.status.Applied = lead.status.Commit + 1
-		k.shape(lead)
+		k.checkLogShape(lead)
 	}},
 	{"N4", func(_ *cluster, k *checker, _, follower *node) {
-		k.write(follower, &raft.LogWrite{After: follower.status.Last, Entries: []raft.Entry{{Index: 1 << 20, Term: 1}}})
+		k.checkLogWrite(follower, &raft.LogWrite{After: follower.status.Last, Entries: []raft.Entry{{Index: 1 << 20, Term: 1}}})
 	}},
 	{"N4", func(_ *cluster, k *checker, _, follower *node) { // another term at the place
-		k.write(follower, &raft.LogWrite{After: raft.EntryID{Term: 77, Index: follower.status.Last.Index}})
+		k.checkLogWrite(follower, &raft.LogWrite{After: raft.EntryID{Term: 77, Index: follower.status.Last.Index}})
 	}},
 	{"N4", func(_ *cluster, k *checker, _, follower *node) {
-		k.write(follower, &raft.LogWrite{After: follower.status.Last, Reset: true})
+		k.checkLogWrite(follower, &raft.LogWrite{After: follower.status.Last, Reset: true})
 	}},
 	{"N4", func(_ *cluster, k *checker, _, follower *node) { // the disk has lost what memory holds
 		after := follower.log[len(follower.log)-1].entry.ID()
 		follower.disk.log = follower.disk.log[:2]
-		k.durableLog(follower, &raft.LogWrite{After: after}, follower.hard.Term)
+		k.checkDurableLog(follower, &raft.LogWrite{After: after}, follower.hard.Term)
 	}},
-	{"N5", func(_ *cluster, k *checker, lead, _ *node) { k.applied(lead, raft.EntryID{Term: 1, Index: 1 << 20}) }},
+	{"N5", func(_ *cluster, k *checker, lead, _ *node) {
+		k.checkApplied(lead, raft.EntryID{Term: 1, Index: 1 << 20})
+	}},
 	{"N5", func(c *cluster, k *checker, lead, _ *node) {
 		c.check.canonical[4].hash++
-		k.applied(lead, lead.log[4].entry.ID())
+		k.checkApplied(lead, lead.log[4].entry.ID())
 	}},
 	{"N5", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.disk.log = nil
-		k.applied(lead, lead.log[4].entry.ID())
+		k.checkApplied(lead, lead.log[4].entry.ID())
 	}},
-	{"N6", func(_ *cluster, k *checker, lead, _ *node) { lead.disk.log = nil; k.durableBefore(lead) }},
+	{"N6", func(_ *cluster, k *checker, lead, _ *node) { lead.disk.log = nil; k.checkPersisted(lead) }},
 	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
-		k.leaves(follower, message(follower, lead, follower.hard.Term+1, raft.VoteReply{}))
+		k.checkLeaving(follower, message(follower, lead, follower.hard.Term+1, raft.VoteReply{}))
 	}},
 	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
 		follower.disk.hard.Vote = raft.Peer{}
-		k.leaves(follower, message(follower, lead, follower.hard.Term, raft.VoteReply{Granted: true}))
+		k.checkLeaving(follower, message(follower, lead, follower.hard.Term, raft.VoteReply{Granted: true}))
 	}},
 	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
 		lead.disk.hard.Vote = raft.Peer{}
-		k.leaves(lead, message(lead, follower, lead.hard.Term, raft.VoteRequest{}))
+		k.checkLeaving(lead, message(lead, follower, lead.hard.Term, raft.VoteRequest{}))
 	}},
 	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
-		k.leaves(follower, message(follower, lead, lead.hard.Term, raft.AppendReply{Match: 1 << 20}))
+		k.checkLeaving(follower, message(follower, lead, lead.hard.Term, raft.AppendReply{Match: 1 << 20}))
 	}},
 	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
 		follower.disk.log[3].hash++
-		k.leaves(follower, message(follower, lead, lead.hard.Term, raft.HeartbeatReply{Match: 4}))
+		k.checkLeaving(follower, message(follower, lead, lead.hard.Term, raft.HeartbeatReply{Match: 4}))
 	}},
 	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
 		follower.disk.log = nil
-		k.leaves(follower, message(follower, lead, 0, raft.BootstrapReply{}))
+		k.checkLeaving(follower, message(follower, lead, 0, raft.BootstrapReply{}))
 	}},
 	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
-		k.leaves(follower, message(follower, lead, lead.hard.Term-1, raft.ReadReply{}))
+		k.checkLeaving(follower, message(follower, lead, lead.hard.Term-1, raft.ReadReply{}))
 	}},
 	{"N7", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.log, lead.status.Last, lead.status.Commit, lead.status.Applied = nil, raft.EntryID{}, 0, 0
-		k.shape(lead)
+		k.checkLogShape(lead)
 	}},
 	{"N8", func(_ *cluster, k *checker, lead, _ *node) {
-		k.write(lead, &raft.LogWrite{After: lead.log[2].entry.ID()})
+		k.checkLogWrite(lead, &raft.LogWrite{After: lead.log[2].entry.ID()})
 	}},
 	{"N8", func(_ *cluster, k *checker, _, follower *node) {
-		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID()})
+		k.checkLogWrite(follower, &raft.LogWrite{After: follower.log[2].entry.ID()})
 	}},
-	{"N8", func(_ *cluster, k *checker, _, follower *node) { k.write(follower, &raft.LogWrite{}) }},
+	{"N8", func(_ *cluster, k *checker, _, follower *node) { k.checkLogWrite(follower, &raft.LogWrite{}) }},
 	{"N8", func(_ *cluster, k *checker, _, follower *node) { // it writes one of them again, and drops the rest
-		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{*follower.log[3].entry}})
+		k.checkLogWrite(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{*follower.log[3].entry}})
 	}},
 	{"N8", func(_ *cluster, k *checker, _, follower *node) { // for an old leader, in the term of the commit
 		follower.hard.Term, k.canonical[3].by = 5, 5
-		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{{Index: 4, Term: 2}}})
+		k.checkLogWrite(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{{Index: 4, Term: 2}}})
 	}},
 	{"N4", func(_ *cluster, k *checker, _, follower *node) { // below its base
 		follower.base = follower.log[4].entry.ID()
-		k.write(follower, &raft.LogWrite{After: follower.log[3].entry.ID()})
+		k.checkLogWrite(follower, &raft.LogWrite{After: follower.log[3].entry.ID()})
 	}},
-	{"N61", func(_ *cluster, k *checker, _, follower *node) { // behind what is not committed
+	{"N61", func(_ *cluster, k *checker, _, follower *node) { // after an entry that is not committed
 		follower.disk.base.ID = raft.EntryID{Term: 9, Index: 3}
-		k.based(follower)
+		k.checkBase(follower)
 	}},
 	{"N61", func(_ *cluster, k *checker, _, follower *node) { // nothing is durable but the log
 		follower.disk.base.ID = follower.log[4].entry.ID()
-		k.based(follower)
+		k.checkBase(follower)
 	}},
-	{"N61", func(_ *cluster, k *checker, _, follower *node) { // further behind than the core has it
+	{"N61", func(_ *cluster, k *checker, _, follower *node) { // after a later entry than in the core
 		follower.disk.base.ID = follower.log[4].entry.ID()
-		k.shape(follower)
+		k.checkLogShape(follower)
 	}},
 	{"N47", func(_ *cluster, k *checker, _, follower *node) { // its log holds the entry
 		id := follower.log[4].entry.ID()
-		k.installs(follower, &raft.Write{Log: &raft.LogWrite{After: id}, Snapshot: &raft.Snapshot{Base: raft.Base{ID: id}}})
+		k.checkInstall(follower, &raft.Write{Log: &raft.LogWrite{After: id}, Snapshot: &raft.Snapshot{Base: raft.Base{ID: id}}})
 	}},
 	{"N47", func(_ *cluster, k *checker, _, follower *node) { // nothing is recorded
-		k.installs(follower, &raft.Write{Log: &raft.LogWrite{After: raft.EntryID{Term: 9, Index: 9}}})
+		k.checkInstall(follower, &raft.Write{Log: &raft.LogWrite{After: raft.EntryID{Term: 9, Index: 9}}})
 	}},
 	{"N49", func(_ *cluster, k *checker, lead, follower *node) {
 		f := lead.capture(lead.disk.baseAt(lead.applied))
-		k.captured(lead, &f)
+		k.checkCaptured(lead, &f)
 		f.payload = append([]byte{f.payload[0] + 1}, f.payload[1:]...)
 		follower.keepFile(&f, true)
-		k.arrived(follower, &f.snapshot)
+		k.checkArrived(follower, &f.snapshot)
 	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // it has no name yet
 		f := lead.capture(lead.disk.baseAt(lead.applied))
 		lead.keepFile(&f, false)
-		k.recorded(lead, &f.snapshot)
+		k.checkRecord(lead, &f.snapshot)
 	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.c.profile.Snapshots.On = true
@@ -174,105 +176,112 @@ var nodeBreaches = []breach{
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // nothing records it
 		f := lead.capture(lead.disk.baseAt(lead.applied))
 		lead.keepFile(&f, false)
-		k.cleaned(lead)
+		k.checkCleaned(lead)
 	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.disk.snapshot.File = raft.SnapshotID{1}
-		k.discards(lead, raft.SnapshotID{1})
+		k.checkDiscard(lead, raft.SnapshotID{1})
 	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // a fault removed another one
 		lead.loseFile(raft.SnapshotID{2})
-		k.unreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
+		k.checkUnreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
 	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // a fault removed it, and nobody was to need it
 		lead.loseFile(raft.SnapshotID{1})
-		k.discards(lead, raft.SnapshotID{1})
-		k.unreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
+		k.checkDiscard(lead, raft.SnapshotID{1})
+		k.checkUnreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
 	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // a fault removed the recorded one: that is damage
 		lead.loseFile(raft.SnapshotID{1})
 		lead.disk.snapshot.File = raft.SnapshotID{1}
-		k.unreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
+		k.checkUnreadable(lead, raft.EntryID{}, missing(raft.SnapshotID{1}))
 	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
-		k.recorded(lead, &raft.Snapshot{Base: lead.disk.baseAt(5), File: raft.SnapshotID{1}})
+		k.checkRecord(lead, &raft.Snapshot{Base: lead.disk.baseAt(5), File: raft.SnapshotID{1}})
 	}},
 	{"N49", func(_ *cluster, k *checker, lead, _ *node) {
 		f := lead.capture(lead.disk.baseAt(lead.applied))
-		k.captured(lead, &f)
-		k.restoresFrom(lead, &f.snapshot, f.payload[1:])
+		k.checkCaptured(lead, &f)
+		k.checkRestoredBytes(lead, &f.snapshot, f.payload[1:])
 	}},
 	{"N64", func(_ *cluster, k *checker, lead, _ *node) {
-		k.leavesOn(lead, &outStream{}, &raft.Message{Body: raft.SnapshotProgress{}}, 0)
+		k.checkChunk(lead, &outStream{}, &raft.Message{Body: raft.SnapshotProgress{}}, 0)
 	}},
 	{"N64", func(c *cluster, k *checker, lead, _ *node) {
 		c.profile.Snapshots.BytesPerSecond, c.profile.Snapshots.ChunkBytes = 1000, 10
-		k.leavesOn(lead, &outStream{began: lead.now().Mono - raft.Time(time.Second)}, &raft.Message{Body: raft.SnapshotChunk{}}, 1031)
+		k.checkChunk(lead, &outStream{began: lead.now().Mono - raft.Time(time.Second)}, &raft.Message{Body: raft.SnapshotChunk{}}, 1031)
 	}},
 	{"N56", func(c *cluster, k *checker, lead, _ *node) { // one byte of the reserve
 		f := &lead.disk.files
 		f.fullTill, f.free = c.now()+1, c.profile.reserve()+9
-		k.takesRoom(lead, 10)
+		k.checkRoomTaken(lead, 10)
 	}},
-	{"N51", func(_ *cluster, k *checker, lead, _ *node) { k.takes(lead, &raft.Take{Base: lead.disk.baseAt(3)}) }},
+	{"N51", func(_ *cluster, k *checker, lead, _ *node) { k.checkTake(lead, &raft.Take{Base: lead.disk.baseAt(3)}) }},
 	{"N51", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.vault.writing = true
-		k.takes(lead, &raft.Take{Base: lead.disk.baseAt(lead.applied)})
+		k.checkTake(lead, &raft.Take{Base: lead.disk.baseAt(lead.applied)})
 	}},
 	{"N62", func(_ *cluster, k *checker, lead, _ *node) {
-		k.restores(lead, &raft.Snapshot{Base: lead.disk.baseAt(lead.applied)})
+		k.checkRestoration(lead, &raft.Snapshot{Base: lead.disk.baseAt(lead.applied)})
 	}},
 	{"N62", func(_ *cluster, k *checker, lead, _ *node) { // back
 		lead.disk.snapshot = raft.Snapshot{Base: lead.disk.baseAt(3), File: raft.SnapshotID{1}}
-		k.restores(lead, &lead.disk.snapshot)
+		k.checkRestoration(lead, &lead.disk.snapshot)
 	}},
 	{"G9", func(_ *cluster, k *checker, lead, _ *node) {
 		f := lead.capture(lead.disk.baseAt(lead.applied - 1))
 		lead.machine.history++
 		f = lead.capture(f.snapshot.Base)
-		k.captured(lead, &f)
+		k.checkCaptured(lead, &f)
 	}},
 	{"G9", func(_ *cluster, k *checker, lead, _ *node) { // another configuration
 		b := lead.disk.baseAt(5)
 		b.Config = raft.Configuration{}
-		k.truthful(lead, &b)
+		k.checkSnapshotBase(lead, &b)
 	}},
 	{"N29", func(_ *cluster, k *checker, _, follower *node) {
 		last := follower.log[len(follower.log)-1].entry
-		k.write(follower, &raft.LogWrite{After: last.ID(), Entries: []raft.Entry{{Index: last.Index + 1, Term: last.Term, Time: last.Time - 1}}})
+		k.checkLogWrite(follower, &raft.LogWrite{After: last.ID(), Entries: []raft.Entry{{Index: last.Index + 1, Term: last.Term, Time: last.Time - 1}}})
 	}},
 	{"N20", func(_ *cluster, k *checker, lead, _ *node) {
-		k.span(lead, &raft.AppendRequest{Prev: lead.log[3].entry.ID(), Last: raft.EntryID{Term: 1 << 20, Index: 5}})
+		k.checkSpan(lead, &raft.AppendRequest{Prev: lead.log[3].entry.ID(), Last: raft.EntryID{Term: 1 << 20, Index: 5}})
 	}},
 	{"N42", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.queue, lead.writing, lead.merged = []raft.Write{{Then: make([]raft.Message, 1)}}, 1, raft.Write{}
-		k.merged(lead)
+		k.checkMerged(lead)
 	}},
-	{"N42", func(_ *cluster, k *checker, lead, _ *node) { lead.queue = nil; lead.hard.Term++; k.made(lead) }},
-	{"N43", func(_ *cluster, k *checker, lead, _ *node) { lead.disk.log = nil; k.cached(lead) }},
+	{"N42", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.queue = nil
+		lead.hard.Term++
+		k.checkCompletedWrites(lead)
+	}},
+	{"N43", func(_ *cluster, k *checker, lead, _ *node) { lead.disk.log = nil; k.checkCache(lead) }},
 	{"N44", func(_ *cluster, k *checker, lead, _ *node) {
-		k.filled(lead, &raft.AppendRequest{Prev: lead.log[2].entry.ID(), Last: lead.log[3].entry.ID()}, 0)
+		k.checkFilledAppend(lead, &raft.AppendRequest{Prev: lead.log[2].entry.ID(), Last: lead.log[3].entry.ID()}, 0)
 	}},
 	{"N44", func(_ *cluster, k *checker, lead, _ *node) {
 		e := lead.log[3].entry
-		k.filled(lead, &raft.AppendRequest{Prev: lead.log[2].entry.ID(), Last: e.ID(), Entries: []raft.Entry{*e}}, 1)
+		k.checkFilledAppend(lead, &raft.AppendRequest{Prev: lead.log[2].entry.ID(), Last: e.ID(), Entries: []raft.Entry{*e}}, 1)
 	}},
-	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Pending = 1 << 20; k.bounds(lead) }},
-	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Peers[0].Inflight = 1 << 20; k.bounds(lead) }},
+	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Pending = 1 << 20; k.checkBounds(lead) }},
+	{"N10", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.status.Peers[0].Inflight = 1 << 20
+		k.checkBounds(lead)
+	}},
 	{"N11", func(c *cluster, _ *checker, lead, _ *node) {
 		t := c.work.read(lead, 0, 0)
 		safe := raft.Answer{RequestID: t, Kind: raft.AnswerReadSafe, ID: raft.EntryID{Index: c.check.committed()}}
 		c.work.answered(lead, []raft.Answer{safe, safe})
 	}},
 	{"N11", func(_ *cluster, k *checker, lead, _ *node) {
-		k.settled(lead, &raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerUnknown, ID: lead.log[4].entry.ID()}}})
+		k.checkSettled(lead, &raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerUnknown, ID: lead.log[4].entry.ID()}}})
 	}},
 	{"N11", func(c *cluster, _ *checker, lead, _ *node) {
 		c.work.answered(lead, []raft.Answer{{RequestID: 1 << 30}})
 	}},
 }
 
-// Each invariant, broken by hand, is noticed.
+// Each invariant that is broken by hand is noticed.
 func TestInvariants_EachNoticesItsBreach(t *testing.T) {
 	for _, row := range nodeBreaches {
 		c, lead, follower := running(t)
@@ -292,26 +301,26 @@ func message(from, to *node, term raft.Term, body raft.Body) *raft.Message {
 	return &raft.Message{From: from.peer(), To: to.peer(), Term: term, Body: body}
 }
 
-// clusterBreaches break those of the cluster, and those that clients see.
+// clusterBreaches break the invariants of the cluster, and those that clients see.
 var clusterBreaches = []breach{
 	{"G1", func(c *cluster, k *checker, lead, follower *node) {
 		follower.status.Leadership = lead.status.Leadership
 		for _, n := range c.nodes {
 			k.votes[voteKey{n.disk.incarnation, n.disk.epoch, lead.status.Term}] = follower.peer()
 		}
-		k.leadership(follower, &raft.CoreStatus{})
+		k.checkElection(follower, &raft.CoreStatus{})
 	}},
 	{"G1", func(_ *cluster, k *checker, lead, follower *node) {
-		k.leaves(follower, message(follower, lead, lead.hard.Term, raft.Heartbeat{}))
+		k.checkLeaving(follower, message(follower, lead, lead.hard.Term, raft.Heartbeat{}))
 	}},
 	{"G2", func(_ *cluster, k *checker, _, follower *node) {
 		follower.log[5].hash++
-		k.appended(follower, &raft.LogWrite{After: follower.log[4].entry.ID()})
+		k.checkAppended(follower, &raft.LogWrite{After: follower.log[4].entry.ID()})
 	}},
 	{"G3", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.log = lead.log[:3]
 		lead.status.Term++
-		k.complete(lead)
+		k.checkCompleteness(lead)
 	}},
 	{"G3", func(_ *cluster, k *checker, lead, _ *node) {
 		k.canonical = k.canonical[:5]
@@ -320,11 +329,11 @@ var clusterBreaches = []breach{
 	}},
 	{"G4", func(_ *cluster, k *checker, _, follower *node) {
 		k.canonical = k.canonical[:5]
-		k.commits(follower, &raft.CoreStatus{})
+		k.checkCommit(follower, &raft.CoreStatus{})
 	}},
 	{"G4", func(_ *cluster, k *checker, _, follower *node) {
 		k.canonical[follower.status.Commit-1].hash++
-		k.commits(follower, &raft.CoreStatus{})
+		k.checkCommit(follower, &raft.CoreStatus{})
 	}},
 	{"G5", func(c *cluster, k *checker, lead, _ *node) {
 		for _, n := range c.nodes {
@@ -332,28 +341,28 @@ var clusterBreaches = []breach{
 				n.disk.log = n.disk.log[:2]
 			}
 		}
-		k.heldByQuorum(lead, lead.log[lead.status.Commit-1].hash)
+		k.checkHeldByQuorum(lead, lead.log[lead.status.Commit-1].hash)
 	}},
 	{"G5", func(_ *cluster, k *checker, _, follower *node) {
-		k.durableLog(follower, &raft.LogWrite{After: follower.log[2].entry.ID()}, follower.hard.Term)
+		k.checkDurableLog(follower, &raft.LogWrite{After: follower.log[2].entry.ID()}, follower.hard.Term)
 	}},
 	{"G6", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.status.Term++
-		k.commits(lead, &raft.CoreStatus{})
+		k.checkCommit(lead, &raft.CoreStatus{})
 	}},
 	{"G8", func(_ *cluster, k *checker, lead, _ *node) {
 		clear(k.leaders)
 		clear(k.votes)
-		k.leadership(lead, &raft.CoreStatus{})
+		k.checkElection(lead, &raft.CoreStatus{})
 	}},
 	{"G10", func(_ *cluster, k *checker, _, _ *node) {
-		k.acknowledged(&request{serial: 1, state: acceptedOnly}, raft.EntryID{Index: 1})
+		k.checkAcknowledgement(&request{serial: 1, state: acceptedOnly}, raft.EntryID{Index: 1})
 	}},
-	{"G11", func(_ *cluster, k *checker, lead, _ *node) { k.command(lead, &raft.Entry{Data: make([]byte, 20)}) }},
+	{"G11", func(_ *cluster, k *checker, lead, _ *node) { k.checkCommand(lead, &raft.Entry{Data: make([]byte, 20)}) }},
 	{"G11", func(_ *cluster, k *checker, lead, _ *node) {
 		for i := range lead.log {
 			if e := lead.log[i].entry; e.Kind == raft.EntryCommand {
-				k.command(lead, e)
+				k.checkCommand(lead, e)
 			}
 		}
 	}},
@@ -363,31 +372,31 @@ var clusterBreaches = []breach{
 	}},
 	{"G18", func(_ *cluster, k *checker, _, follower *node) {
 		follower.machine.history++
-		k.sameState(follower)
+		k.checkState(follower)
 	}},
 	{"G14", func(_ *cluster, k *checker, lead, follower *node) {
-		k.leaves(lead, message(follower, lead, 1, raft.ReadRequest{}))
+		k.checkLeaving(lead, message(follower, lead, 1, raft.ReadRequest{}))
 	}},
 	{"G14", func(_ *cluster, k *checker, lead, follower *node) {
-		k.leaves(lead, message(lead, follower, lead.hard.Term, raft.Heartbeat{Commit: 1 << 20}))
+		k.checkLeaving(lead, message(lead, follower, lead.hard.Term, raft.Heartbeat{Commit: 1 << 20}))
 	}},
 	{"G15", func(_ *cluster, k *checker, lead, follower *node) {
-		k.transferred(lead, &request{}, raft.Answer{Leader: follower.id})
+		k.checkTransferAnswer(lead, &request{}, raft.Answer{Leader: follower.id})
 	}},
 	{"G15", func(c *cluster, k *checker, lead, follower *node) { // not who was named
 		k.leaders[lead.status.Term] = follower.peer()
-		k.transferred(lead, &request{to: c.nodes[3-lead.index-follower.index].id}, raft.Answer{Leader: follower.id})
+		k.checkTransferAnswer(lead, &request{to: c.nodes[3-lead.index-follower.index].id}, raft.Answer{Leader: follower.id})
 	}},
 	{"G16", func(c *cluster, k *checker, lead, follower *node) {
 		follower.disk.log = nil
-		k.heldByAll(lead)
+		k.checkHeldByAll(lead)
 	}},
 	{"G16", func(_ *cluster, k *checker, lead, _ *node) {
 		k.bootstraps[lead.status.Cluster]++
-		k.bootstrapped(lead)
+		k.checkClusterID(lead)
 	}},
 	{"H4", func(_ *cluster, k *checker, lead, _ *node) {
-		k.settled(lead, &raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerNotApplied, ID: lead.log[4].entry.ID()}}})
+		k.checkSettled(lead, &raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerNotApplied, ID: lead.log[4].entry.ID()}}})
 	}},
 	{"H1", func(c *cluster, _ *checker, _, _ *node) {
 		c.work.requests = nil
@@ -405,7 +414,7 @@ var clusterBreaches = []breach{
 		c.work.answered(lead, []raft.Answer{{RequestID: t, Kind: raft.AnswerRefused}})
 		data := make([]byte, commandBytesMin)
 		data[0], data[1] = byte(serial), byte(serial>>8)
-		k.command(lead, &raft.Entry{Kind: raft.EntryCommand, Data: data})
+		k.checkCommand(lead, &raft.Entry{Kind: raft.EntryCommand, Data: data})
 	}},
 }
 
@@ -426,9 +435,9 @@ func TestInvariants_AStateMachineThatDiffers(t *testing.T) {
 	assert.Equal(t, "G18", r.Failure.Rule, "%v", r.Failure)
 }
 
-// A leader may hold thousands of entries that nobody else has, and have to send them one by one; if it is not healed, over
-// links that lose most of them.
-func TestLiveness_ABacklogThatIsNotCommittedTakesItsTime(t *testing.T) {
+// A leader may hold thousands of entries that nobody else has, and may have to send them one by one. If it is not
+// healed, it sends them over links that lose most of them.
+func TestLiveness_AnUncommittedBacklogExtendsTheLimit(t *testing.T) {
 	for exiled, units := range map[bool]sim.Time{true: 100, false: 1000} {
 		c, lead, _ := running(t)
 		live := newLiveness(c)
@@ -439,9 +448,9 @@ func TestLiveness_ABacklogThatIsNotCommittedTakesItsTime(t *testing.T) {
 	}
 }
 
-// A member whose vote is needed may be bound by an earlier vote for as long as its wait has grown, and whoever needs it
-// may wait as long again.
-func TestLiveness_AWaitThatHadGrownIsWaitedFor(t *testing.T) {
+// A member whose vote is needed may be bound by an earlier vote for as long as its wait has grown. The member that needs
+// the vote may wait as long again.
+func TestLiveness_AGrownWaitExtendsTheLimit(t *testing.T) {
 	c, lead, follower := running(t)
 	live := newLiveness(c)
 	before := live.limit()
@@ -452,7 +461,7 @@ func TestLiveness_AWaitThatHadGrownIsWaitedFor(t *testing.T) {
 	live.watchWaits()
 	assert.Equal(t, 256*c.profile.ElectionTimeout, live.limit()-before)
 	live.stage = serving
-	assert.Equal(t, before, live.limit(), "of the other stages")
+	assert.Equal(t, before, live.limit(), "the limit of the other stages")
 }
 
 func TestInvariants_OfLivenessNoticeTheirBreach(t *testing.T) {

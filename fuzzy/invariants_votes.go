@@ -7,45 +7,45 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of timers and votes that come too early, and of a node that closes.
+// The invariants of timers and votes that come too early, and of a closing node.
 //
 //	N25  A member campaigns no sooner than one election timeout after it heard its leader, made its vote in a term without a known leader durable, campaigned or started, unless that leader has stepped down. (§5.2)
 //	N26  A pre-vote is granted as a vote would be, to a candidate whose log is at least as up to date, and only by a member that hears no leader. (dissertation §9.6)
 //	N27  Members that are started with the same seed draw different election timeouts.
-//	N63  Once a member has heard the leader of a term, its durable vote of that term is no reason to deny a pre-vote.
-//	N28  A member that is told that its node closes answers all open requests at once, and accepts no more.
+//	N63  Once a member has heard the leader of a term, its durable vote of that term does not make it deny a pre-vote.
+//	N28  A member whose node closes answers all open requests at once, and accepts no more.
 
-// early checks that an election timer did not fire too soon. A step handles events before timers, so what was heard in
-// this step counts.
-func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkNotEarly checks that an election timer did not fire too soon. A step handles events before timers, so messages
+// heard in this step count.
+func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	if w.heard == w.now || before.Role == raft.Leader {
 		w.rested = w.now
 	}
 	durable := s.Durable != before.Durable && s.Durable == n.hard && s.Durable.Vote != (raft.Peer{})
 	if durable && w.leads == (raft.Peer{}) {
-		w.rested = w.now // from now on the vote has time to elect its candidate
+		w.rested = w.now // from now on the candidate has time to win with this vote
 	}
 	if was := n.configBefore; was != nil && needs(n.config(), n.peer()) && !needs(&was.Configuration, n.peer()) {
 		w.rested, w.enfranchised = w.now, w.now
 	}
 	if w.freed == w.now {
-		w.rested = min(w.rested, w.now-n.timeout()) // it may campaign at once, and a repeated message puts nothing off
+		w.rested = min(w.rested, w.now-n.timeout()) // it may campaign now, and a repeated message delays nothing
 	}
 	for i := range out.Trace {
 		switch out.Trace[i].Kind {
 		case raft.TracePreVoteDenied:
 			if s.FSMHangs && out.Trace[i].Reason == raft.DeniedOldLog {
-				w.rested = min(w.rested, w.now-n.timeout()) // it may campaign at once: see N86
+				w.rested = min(w.rested, w.now-n.timeout()) // it may campaign now: see N86
 			}
 		case raft.TraceTimeout:
 			if w.enfranchised > 0 && w.now-w.enfranchised < n.timeout() && w.rested == w.enfranchised {
-				k.broken("N72", "%s stands for election in term %d, %v after it got its vote, or was to get it", n, s.Term, time.Duration(w.now-w.enfranchised))
+				k.broken("N72", "%s stands for election in term %d, %v after it got its vote, or was named as a future voter", n, s.Term, time.Duration(w.now-w.enfranchised))
 			}
 			if w.now-w.rested < n.timeout() {
-				k.broken("N25", "%s stands for election in term %d after %v", n, s.Term, time.Duration(w.now-w.rested))
+				k.broken("N25", "%s stands for election in term %d after only %v", n, s.Term, time.Duration(w.now-w.rested))
 			}
-		case raft.TraceSteppedDown: // its leader has stepped down: there is nobody to wait for
+		case raft.TraceSteppedDown: // its leader has stepped down, so there is no leader to wait for
 			w.rested = w.now - n.timeout()
 		case raft.TraceVoteGranted, raft.TracePreCampaign, raft.TraceCampaign:
 			w.rested = w.now
@@ -53,8 +53,8 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 }
 
-// preVotes checks N26. heard is when the leader was last heard before the step.
-func (k *checker) preVotes(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
+// checkPreVotes checks N26. heard is when the leader was last heard before the step.
+func (k *checker) checkPreVotes(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
 	s, w := &n.status, &n.seen
 	cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
 	follows := before.Leader != "" && heard > 0 && w.now-heard < n.timeout()
@@ -77,21 +77,21 @@ func (k *checker) preVotes(n *node, before *raft.CoreStatus, events []raft.Event
 	}
 }
 
-// unbound checks N63. leads is the leader that the member had heard in its term before the step.
-func (k *checker) unbound(n *node, before *raft.CoreStatus, out *raft.Output, leads raft.Peer) {
+// checkUnbound checks N63. leads is the leader that the member had heard in its term before the step.
+func (k *checker) checkUnbound(n *node, before *raft.CoreStatus, out *raft.Output, leads raft.Peer) {
 	s := &n.status
 	if leads == (raft.Peer{}) || s.Term != before.Term || before.Durable != n.hard {
 		return
 	}
 	for i := range out.Trace {
 		if e := &out.Trace[i]; e.Kind == raft.TracePreVoteDenied && e.Reason == raft.DeniedBound {
-			k.broken("N63", "%s is bound by its vote in term %d, and has heard %s lead it", n, s.Term, k.c.title(leads))
+			k.broken("N63", "%s treats its vote in term %d as binding, although it has heard %s lead it", n, s.Term, k.c.title(leads))
 		}
 	}
 }
 
-// asks finds the pre-vote request that a grant answers, and returns its sender's term and the end of the sender's log.
-// It returns term 0 if there is none.
+// asks returns the sender's term and the end of the sender's log from the pre-vote request that a grant answers. It
+// returns term 0 if there is none.
 func asks(events []raft.Event, from raft.Peer, id raft.RPCID) (raft.Term, raft.EntryID) {
 	for _, e := range events {
 		r, ok := e.(raft.Received)
@@ -105,15 +105,15 @@ func asks(events []raft.Event, from raft.Peer, id raft.RPCID) (raft.Term, raft.E
 	return 0, raft.EntryID{}
 }
 
-// timersMax timers are compared, and alikeMax of them may be equal by chance. Of 300 draws from 150 million nanoseconds
-// three are equal once in a hundred million runs.
+// timersMax timers are compared, and alikeMax of them may be equal by chance. Among 300 draws from 150 million
+// nanoseconds, three are equal once in a hundred million runs.
 const (
 	timersMax = 300
 	alikeMax  = 2
 )
 
-// compared checks an election timeout against those of other lives, if all are started with one seed.
-func (k *checker) compared(n *node, timeout raft.Time) {
+// checkTimeoutsDiffer compares an election timeout with those of other lives, if all start with one seed.
+func (k *checker) checkTimeoutsDiffer(n *node, timeout raft.Time) {
 	if !k.c.profile.Node.OneSeed || len(k.timers) >= timersMax {
 		return
 	}
@@ -123,7 +123,7 @@ func (k *checker) compared(n *node, timeout raft.Time) {
 	this := life{n.index, n.life}
 	if other, drawn := k.timers[timeout]; drawn && other != this {
 		if k.alike++; k.alike > alikeMax {
-			k.broken("N27", "%s draws an election timeout of %v, as %s did, and so for the %d. time", n, timeout, k.c.nodes[other.node], k.alike)
+			k.broken("N27", "%s draws an election timeout of %v, as %s did; this is repetition number %d", n, timeout, k.c.nodes[other.node], k.alike)
 		}
 	}
 	k.timers[timeout] = this
@@ -135,8 +135,8 @@ type life struct {
 	count uint32
 }
 
-// closes checks a member from the step on in which it is told that its node closes.
-func (k *checker) closes(n *node, events []raft.Event, out *raft.Output) {
+// checkClosing checks a member from the step on in which it learns that its node closes.
+func (k *checker) checkClosing(n *node, events []raft.Event, out *raft.Output) {
 	told := slices.ContainsFunc(events, func(e raft.Event) bool {
 		_, closing := e.(raft.Closing)
 		return closing
@@ -149,17 +149,17 @@ func (k *checker) closes(n *node, events []raft.Event, out *raft.Output) {
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		if was && a.Kind == raft.AnswerAccepted {
-			k.broken("N28", "%s takes request %d after it was told to stop", n, a.RequestID)
+			k.broken("N28", "%s accepts request %d after it was told to stop", n, a.RequestID)
 		}
 		final[a.RequestID] = final[a.RequestID] || a.Kind != raft.AnswerAccepted
 	}
 	if told {
-		k.allClosed(n, final, max(n.applyTo.Index, out.Apply.Index, restoring(out)))
+		k.checkAllClosed(n, final, max(n.applyTo.Index, out.Apply.Index, restoring(out)))
 	}
 }
 
-// allClosed checks that every open request has its answer, except those that the applier will answer.
-func (k *checker) allClosed(n *node, final map[raft.RequestID]bool, applying raft.Index) {
+// checkAllClosed checks that every open request has its answer, except those that the applier will answer.
+func (k *checker) checkAllClosed(n *node, final map[raft.RequestID]bool, applying raft.Index) {
 	for _, a := range n.accepted {
 		if k.c.work.requests[a.requestID].kind == readRequest || a.id.Index <= applying {
 			final[a.requestID] = true
@@ -169,7 +169,7 @@ func (k *checker) allClosed(n *node, final map[raft.RequestID]bool, applying raf
 		r, t := &k.c.work.requests[i], raft.RequestID(i)
 		open := r.state == unanswered || r.state == acceptedOnly
 		if r.node == n && r.life == n.life && open && !final[t] {
-			k.broken("N28", "%s was told to stop, and does not answer request %d (state %d)", n, t, r.state)
+			k.broken("N28", "%s was told to stop, but does not answer request %d (state %d)", n, t, r.state)
 		}
 	}
 }

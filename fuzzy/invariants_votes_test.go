@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// tooEarly is what a follower may not do yet, and what it may not say; other leads.
+// tooEarly are actions and messages of a follower that come too early; other leads.
 var tooEarly = []stepBreach{
 	{"N25", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
 		n.seen.rested = n.seen.now - n.timeout() + 1
@@ -48,7 +48,7 @@ var tooEarly = []stepBreach{
 	}},
 }
 
-// preVote lets n grant other a pre-vote.
+// preVote makes n grant other a pre-vote.
 func preVote(n, other *node, term raft.Term, last raft.EntryID, out *raft.Output) []raft.Event {
 	id := raft.RPCID{StartCount: 1, Counter: 1 << 40}
 	out.Send = []raft.Message{*message(n, other, term, raft.PreVoteReply{ID: id, Granted: true})}
@@ -62,9 +62,9 @@ func TestInvariants_OfVotesNoticeTheirBreach(t *testing.T) {
 		n.seen.now = n.now().Mono
 		events := row.breach(c.check, n, other, &before, &out)
 		heard := n.seen.heard
-		c.check.early(n, &before, &out)
-		c.check.preVotes(n, &before, events, &out, heard)
-		c.check.replies(n, &before, events, &out)
+		c.check.checkNotEarly(n, &before, &out)
+		c.check.checkPreVotes(n, &before, events, &out, heard)
+		c.check.checkReplies(n, &before, events, &out)
 		expectBreach(t, c, row.rule)
 	}
 }
@@ -84,9 +84,9 @@ func TestInvariants_TheChoiceOfATargetIsChecked(t *testing.T) {
 		if len(out.Trace) > 0 {
 			out.Trace[0].Peer = n.status.Peers[0].ID
 		}
-		c.check.chooses(n, []raft.Event{raft.TransferRequested{To: "a"}}, &out, best)
-		require.Nil(t, c.failure, "its caller chose")
-		c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &out, best)
+		c.check.checkChoice(n, []raft.Event{raft.TransferRequested{To: "a"}}, &out, best)
+		require.Nil(t, c.failure, "the caller chose the target")
+		c.check.checkChoice(n, []raft.Event{raft.TransferRequested{}}, &out, best)
 		expectBreach(t, c, "G17")
 	}
 }
@@ -96,13 +96,13 @@ func TestInvariants_TimersInStepAreNoticed(t *testing.T) {
 	c.profile.Node.OneSeed = true
 	for i := range raft.Time(alikeMax + 1) {
 		require.Nil(t, c.failure)
-		c.check.compared(n, n.timeout()+i)
-		c.check.compared(other, n.timeout()+i)
+		c.check.checkTimeoutsDiffer(n, n.timeout()+i)
+		c.check.checkTimeoutsDiffer(other, n.timeout()+i)
 	}
 	expectBreach(t, c, "N27")
 }
 
-// After a snapshot that failed, a member may ask to be woken when it is to try again, which is no drawn time.
+// After a failed snapshot, a member may ask to be woken for the next attempt. This is not a drawn time.
 func TestInvariants_ThePauseAfterAFailedSnapshotIsNotDrawn(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		c, _, n := running(t)
@@ -112,18 +112,18 @@ func TestInvariants_ThePauseAfterAFailedSnapshotIsNotDrawn(t *testing.T) {
 		if failed {
 			events = []raft.Event{raft.SnapshotTaken{Err: errors.New("the disk is full")}}
 		}
-		n.seen.takes(n, &before, events)
+		n.seen.recordEvents(n, &before, events)
 		draws := c.check.draws
-		c.check.stands(n, &before, &out)
+		c.check.checkElectionTimer(n, &before, &out)
 		assert.Equal(t, failed, c.check.draws == draws)
-		n.seen.says(n, &raft.Output{Keep: &raft.Keep{Take: &raft.Take{}}})
-		c.check.stands(n, &before, &out)
+		n.seen.recordMessages(n, &raft.Output{Keep: &raft.Keep{Take: &raft.Take{}}})
+		c.check.checkElectionTimer(n, &before, &out)
 		assert.Greater(t, c.check.draws, draws, "it tries again, so the pause has ended")
 	}
 }
 
-// A member that is told to stop owes every answer at once.
-func TestInvariants_WhoIsToldToStopAnswers(t *testing.T) {
+// A member that is told to stop must answer every request at once.
+func TestInvariants_AMemberToldToStopAnswers(t *testing.T) {
 	for _, row := range []struct {
 		what   string
 		closed bool
@@ -143,7 +143,7 @@ func TestInvariants_WhoIsToldToStopAnswers(t *testing.T) {
 		if row.answer == 0 {
 			out.Answers = nil
 		}
-		c.check.closes(n, []raft.Event{raft.Closing{}}, &out)
+		c.check.checkClosing(n, []raft.Event{raft.Closing{}}, &out)
 		if row.broken {
 			expectBreach(t, c, "N28")
 		} else {
@@ -152,7 +152,7 @@ func TestInvariants_WhoIsToldToStopAnswers(t *testing.T) {
 	}
 }
 
-// The fault comes about: processes are told to stop, with requests open.
+// The fault happens: processes are told to stop while requests are open.
 func TestClose_IsPlayed(t *testing.T) {
 	closed := 0
 	for number := range uint64(10) {
@@ -164,9 +164,9 @@ func TestClose_IsPlayed(t *testing.T) {
 	assert.Positive(t, closed)
 }
 
-// Voters may show in the step itself that they have lost what they acknowledged. A leader chooses none of which it has seen
-// this before.
-func TestInvariants_WhoShowsThatItHasLostItsLogIsNoTarget(t *testing.T) {
+// Voters may show in the step itself that they have lost acknowledged entries. A leader chooses none that showed this
+// earlier.
+func TestInvariants_AMemberThatShowsALossIsNoTarget(t *testing.T) {
 	for _, row := range []struct {
 		what  string
 		shown func(target, shown raft.TraceEvent) []raft.TraceEvent
@@ -188,7 +188,7 @@ func TestInvariants_WhoShowsThatItHasLostItsLogIsNoTarget(t *testing.T) {
 			require.Equal(t, others, best.some)
 			trace := row.shown(raft.TraceEvent{Kind: raft.TraceTransfer, Peer: id},
 				raft.TraceEvent{Kind: raft.TraceStaleMember, Peer: id, Index: before.Peers[0].Match})
-			c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &raft.Output{Trace: trace}, best)
+			c.check.checkChoice(n, []raft.Event{raft.TransferRequested{}}, &raft.Output{Trace: trace}, best)
 			if row.holds {
 				assert.Nil(t, c.failure, row.what)
 				continue
@@ -198,7 +198,7 @@ func TestInvariants_WhoShowsThatItHasLostItsLogIsNoTarget(t *testing.T) {
 	}
 }
 
-// If all voters show that, there is nobody to transfer to.
+// If all voters show a loss, the leader has no target.
 func TestInvariants_WhenAllHaveLostTheirLogsThereIsNoTarget(t *testing.T) {
 	c, n, _ := running(t)
 	n.seen.now = n.now().Mono
@@ -208,18 +208,19 @@ func TestInvariants_WhenAllHaveLostTheirLogsThereIsNoTarget(t *testing.T) {
 		n.status.Peers[i].State = "stale"
 	}
 	out := raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerRefused, Refusal: raft.RefusedNoTarget}}}
-	c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &before))
+	c.check.checkChoice(n, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &before))
 	assert.Nil(t, c.failure)
 }
 
-// A leader hands over to a voter that is leaving only if its own disk stands still, and nobody else is ahead of that.
+// A leader transfers its leadership to a voter that is leaving only if its own disk has stalled, and no other voter is
+// ahead of that disk.
 func TestInvariants_AVoterThatIsLeavingIsTheLastChoice(t *testing.T) {
 	for _, row := range []struct {
 		what         string
 		stalled      bool
 		ahead, holds bool
 	}{
-		{"its disk stands still", true, false, true},
+		{"its disk has stalled", true, false, true},
 		{"its disk works", false, false, false},
 		{"another voter is ahead of its disk", true, true, false},
 	} {
@@ -231,7 +232,7 @@ func TestInvariants_AVoterThatIsLeavingIsTheLastChoice(t *testing.T) {
 			n.status.Persisted--
 		}
 		out := raft.Output{Trace: []raft.TraceEvent{{Kind: raft.TraceTransfer, Peer: follower.id}}}
-		c.check.chooses(n, nil, &out, best)
+		c.check.checkChoice(n, nil, &out, best)
 		if row.holds {
 			assert.Nil(t, c.failure, row.what)
 			continue

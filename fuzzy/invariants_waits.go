@@ -11,20 +11,20 @@ import (
 //
 //	N30  A disk that has completed a write within DiskStallMax is not stalled.
 //	N35  A member does not campaign while its term or vote is being written, nor does it grant a pre-vote while its vote is.
-//	N36  A member that the leader of a term has told that it stepped down does not follow it again in that term.
+//	N36  A member that the leader of a term has told that it has stepped down does not follow it again in that term.
 //	N37  A leader does not step down while it hears a quorum within the time of N13, nor while it waits for the member that it told to campaign, unless its disk has stalled.
 //	N73  The hard state is written again unchanged only by a leader whose disk has been idle for DiskStallMax, and whose log is not all applied.
 //	N46  A leader gives up its leadership for a stalled disk only if a quorum of the voters may hold more than that disk, or need a snapshot from it; members that have lost what they acknowledged do not count.
 
-// abdicates checks a transfer that a leader begins because its disk has stalled.
-func (k *checker) abdicates(n *node, events []raft.Event, out *raft.Output) {
+// checkTransferForStall checks a transfer that a leader begins because its disk has stalled.
+func (k *checker) checkTransferForStall(n *node, events []raft.Event, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	begins := slices.ContainsFunc(out.Trace, func(e raft.TraceEvent) bool { return e.Kind == raft.TraceTransfer })
 	if !begins || slices.ContainsFunc(events, func(e raft.Event) bool { _, asked := e.(raft.TransferRequested); return asked }) {
 		return
 	}
 	if s.FSMHangs && !s.DiskStalled {
-		k.relinquishes(n, out)
+		k.checkTransferForHang(n, out)
 		return
 	}
 	able := n.agreed(func(p raft.Peer) bool {
@@ -35,15 +35,15 @@ func (k *checker) abdicates(n *node, events []raft.Event, out *raft.Output) {
 		return progress.Match > s.Persisted || progress.State == "snapshot" || w.now-w.of(p).heard >= n.timeout()
 	})
 	if !able.reached() {
-		k.broken("N46", "%s gives up its leadership of term %d, and %v may hold more than its disk", n, s.Term, able)
+		k.broken("N46", "%s gives up its leadership of term %d, but only %v may hold more than its disk", n, s.Term, able)
 	}
 }
 
-// patient checks that a member gives up nothing too early.
-func (k *checker) patient(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
-	k.working(n, before)
-	k.tries(n, before, out)
-	k.awaitsDisk(n, before, out)
+// checkPatience checks that a member gives up nothing too early.
+func (k *checker) checkPatience(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	k.checkWorkingDisk(n, before)
+	k.checkHardStateRewrite(n, before, out)
+	k.checkAwaitsDisk(n, before, out)
 	s, w := &n.status, &n.seen
 	for i := range out.Trace {
 		switch event := &out.Trace[i]; event.Kind {
@@ -51,28 +51,28 @@ func (k *checker) patient(n *node, before *raft.CoreStatus, events []raft.Event,
 			w.resigned, w.resignedIn = event.Peer, event.Term
 		case raft.TraceQuorumLost:
 			if len(events) == 0 { // otherwise it may know more than the witness
-				k.stays(n, before)
+				k.checkStaysLeader(n, before)
 			}
 		}
 	}
 	if s.Leader != "" && s.Leader == w.resigned && s.Term == w.resignedIn {
-		k.broken("N36", "%s follows %s, which has said that it leads term %d no more", n, s.Leader, s.Term)
+		k.broken("N36", "%s follows %s, which has said that it no longer leads term %d", n, s.Leader, s.Term)
 	}
 }
 
-// working checks that a disk that completes writes does not count as stalled.
-func (k *checker) working(n *node, before *raft.CoreStatus) {
+// checkWorkingDisk checks that a disk that completes writes does not count as stalled.
+func (k *checker) checkWorkingDisk(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
 	if s.Persisted > before.Persisted || s.Durable != before.Durable {
 		w.wrote = w.now
 	}
 	if s.DiskStalled && w.wrote > 0 && w.now-w.wrote < raft.Time(k.c.profile.Node.diskStallMax()) {
-		k.broken("N30", "%s takes its disk for stalled, which has ended a write %v ago", n, time.Duration(w.now-w.wrote))
+		k.broken("N30", "%s takes its disk for stalled, although it completed a write %v ago", n, time.Duration(w.now-w.wrote))
 	}
 }
 
-// tries checks a write of the hard state that changes nothing.
-func (k *checker) tries(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkHardStateRewrite checks a write of the hard state that changes nothing.
+func (k *checker) checkHardStateRewrite(n *node, before *raft.CoreStatus, out *raft.Output) {
 	w, s := &n.seen, &n.status
 	hard := out.Write.Hard
 	if hard == nil {
@@ -91,8 +91,8 @@ func (k *checker) tries(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 }
 
-// awaitsDisk checks a member whose term or vote is being written.
-func (k *checker) awaitsDisk(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkAwaitsDisk checks a member whose term or vote is being written.
+func (k *checker) checkAwaitsDisk(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s := &n.status
 	unwritten := s.Durable != n.hard && s.Durable == before.Durable && out.Write.Hard == nil
 	if !unwritten {
@@ -101,18 +101,18 @@ func (k *checker) awaitsDisk(n *node, before *raft.CoreStatus, out *raft.Output)
 	for i := range out.Trace {
 		switch event := &out.Trace[i]; {
 		case event.Kind == raft.TraceTimeout:
-			k.broken("N35", "%s stands for election, and term %d is not on its disk", n, s.Term)
+			k.broken("N35", "%s stands for election, but term %d is not on its disk", n, s.Term)
 		case event.Kind == raft.TracePreVoteGranted && n.hard.Vote != raft.Peer{}:
-			k.broken("N35", "%s grants %s a pre-vote, and its vote of term %d is not on its disk", n, event.Peer, s.Term)
+			k.broken("N35", "%s grants %s a pre-vote, but its vote of term %d is not on its disk", n, event.Peer, s.Term)
 		}
 	}
 }
 
-// stays checks a leader that has just stepped down because it heard no quorum.
-func (k *checker) stays(n *node, before *raft.CoreStatus) {
+// checkStaysLeader checks a leader that has just stepped down because it heard no quorum.
+func (k *checker) checkStaysLeader(n *node, before *raft.CoreStatus) {
 	w := &n.seen
 	if w.told > 0 && before.TransferringUntil == w.told && w.now < w.told {
-		k.broken("N37", "%s steps down in term %d, and waits for whom it told to campaign for %v more",
+		k.broken("N37", "%s steps down in term %d, although it must wait %v more for the member that it told to campaign",
 			n, before.Term, time.Duration(w.told-w.now))
 	}
 	heard := quorum(&before.Config, func(p raft.Peer) bool {
@@ -124,6 +124,6 @@ func (k *checker) stays(n *node, before *raft.CoreStatus) {
 		return w.now-w.of(p).heard < window
 	})
 	if heard.reached() {
-		k.broken("N37", "%s steps down in term %d, and has heard %v in the time that it may", n, before.Term, heard)
+		k.broken("N37", "%s steps down in term %d, although it has heard %v in the allowed time", n, before.Term, heard)
 	}
 }

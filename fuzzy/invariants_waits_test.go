@@ -6,7 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// impatient is what gives up too early, of a follower or of a leader.
+// impatient are steps in which a follower or a leader gives up too early.
 var impatient = []struct {
 	rule   string
 	breach func(n, other *node, before *raft.CoreStatus, out *raft.Output)
@@ -55,7 +55,7 @@ var impatient = []struct {
 	}},
 	{"N46", func(n, other *node, _ *raft.CoreStatus, out *raft.Output) { // nobody holds more than its disk
 		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTransfer, Peer: other.id}}
-		n.c.check.abdicates(n, nil, out)
+		n.c.check.checkTransferForStall(n, nil, out)
 	}},
 }
 
@@ -68,8 +68,8 @@ func TestInvariants_OfWaitsNoticeTheirBreach(t *testing.T) {
 		n.seen.now = n.now().Mono
 		before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}
 		row.breach(n, other, &before, &out)
-		c.check.early(n, &before, &out)
-		c.check.patient(n, &before, nil, &out)
+		c.check.checkNotEarly(n, &before, &out)
+		c.check.checkPatience(n, &before, nil, &out)
 		expectBreach(t, c, row.rule)
 	}
 }

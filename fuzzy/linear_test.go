@@ -26,7 +26,7 @@ var registerModel = porcupine.Model{
 	},
 }
 
-// byPorcupine asks a checker that knows nothing of what makes these histories easy.
+// byPorcupine uses a checker that does not exploit the special form of these histories.
 func byPorcupine(history []operation) bool {
 	var all []porcupine.Operation
 	for i, o := range history {
@@ -37,10 +37,10 @@ func byPorcupine(history []operation) bool {
 	return porcupine.CheckOperations(registerModel, all)
 }
 
-// someHistory draws a history of up to n operations, some of them endless. Each takes effect between its call
-// and its answer, but for strays: such a read returns any value.
+// someHistory draws a history of up to n operations, some of them endless. Each takes effect between its call and its
+// answer, except for strays: such a read returns any value.
 func someHistory(random *sim.Stream, n, strays int) []operation {
-	const length = 100 // of an operation at most, in stamps
+	const length = 100 // longest operation, in stamps
 	type effect struct {
 		at int64
 		operation
@@ -60,7 +60,7 @@ func someHistory(random *sim.Stream, n, strays int) []operation {
 	holds := uint64(0)
 	for i, e := range effects {
 		o := e.operation
-		o.call, o.answer = (o.call+length)<<10|int64(i), (o.answer+length)<<10|1<<9|int64(i) // no two at once
+		o.call, o.answer = (o.call+length)<<10|int64(i), (o.answer+length)<<10|1<<9|int64(i) // no two at the same time
 		switch {
 		case o.write:
 			holds = o.serial

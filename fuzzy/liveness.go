@@ -16,18 +16,18 @@ import (
 //	L3   The healed members serve client requests.
 //	L4   A leader stays leader as long as nothing is wrong with it. (dissertation §9.6)
 //	L5   A member that comes back deposes nobody and raises no term. (dissertation §9.6)
-//	L6   When links are cut for good, a member that reaches a quorum both ways and holds everything committed becomes leader, if there is one. (Howard & Abraham 2020)
+//	L6   When links are permanently cut, a member that reaches a quorum both ways and holds everything committed becomes leader, if there is one. (Howard & Abraham 2020)
 //	L7   Repair ends: a follower's log fails the consistency check a bounded number of times. (§5.3)
 //	L8   An idle cluster sends heartbeats and nothing else.
 //	L9   Every request is answered, even if its member loses its leadership.
-//	L10  Once the load has gone, nothing is pending, waiting or in flight.
+//	L10  Once the load has ended, nothing is pending, waiting or in flight.
 //	L11  Terms do not race: interference from outside the quorum raises them a bounded number of times.
 //	L14  Under load, too, a working quorum answers each request in time.
 //	L13  A transfer that nothing prevents succeeds in time.
 //	L15  A joint configuration is left, and a change that waits for members takes effect or is given up.
-//	L18  A healed voter that was removed learns it from the members that it dials.
-//	L19  Healed members find each other: whom the configuration names is dialed where it is.
-//	L12  A leader with a stalled disk, or whose FSM hangs, does not keep a quorum that works from serving for long.
+//	L18  A healed voter that was removed learns about its removal from the members that it dials.
+//	L19  Healed members find each other: they dial the members of the configuration at their present addresses.
+//	L12  A leader with a stalled disk, or whose FSM hangs, does not prevent a working quorum from serving for long.
 
 // liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
 // disks work, as fast as the profile's World says. Every other fault is permanent. Then the cluster must elect,
@@ -38,29 +38,29 @@ type liveness struct {
 	c               *cluster
 	random          *sim.Stream
 	core            uint64
-	exiled          bool // the nodes outside the core are cut off for good
+	exiled          bool // the nodes outside the core are permanently cut off
 	stage           stage
-	since           sim.Time // of the stage
+	since           sim.Time // beginning of the stage
 	began           raft.Term
 	requestIDs      []raft.RequestID
 	served          int
-	wrote           bool // not only reads were served
+	wrote           bool // not only reads, but also a write was served
 	leader          *node
 	doomed          *node          // the leader, left out of the core only because its disk is stalled or full; usually nil
-	staller         *node          // a leader that goes on with a stalled disk
-	stalled         sim.Time       // since when, or since one of the core has caught up a little
-	behind, nearest raft.Index     // the leader's last entry at first, and how far one of the core has caught up
-	sent            int            // messages, when the quiet began
-	quieted         raft.Term      // the term when the quiet began
+	staller         *node          // a leader that keeps leading with a stalled disk
+	stalled         sim.Time       // since when, or since a member of the core last caught up a little
+	behind, nearest raft.Index     // the leader's initial last entry, and how close to it a member of the core has come
+	sent            int            // messages sent before the quiet
+	quieted         raft.Term      // the term at the beginning of the quiet
 	late            int            // earlier messages that arrived during the quiet: each may be answered
-	probe           raft.RequestID // a write, while parted
+	probe           raft.RequestID // a write during the last stage
 	clashes         int
 	asked           int            // requests before the first that must be answered in time; 0: none must yet
-	transferOutcome raft.RequestID // of the transfer; 0: none was asked for
-	transfers       int            // that were asked for
-	pauses          int            // of processes, since the heal
-	grown           sim.Time       // the longest wait of a member since they were healed; 0: none has grown
-	term0           raft.Term      // before a follower restarted
+	transferOutcome raft.RequestID // the request for the transfer; 0: none yet
+	transfers       int            // transfers requested
+	pauses          int            // pauses of processes since the heal
+	grown           sim.Time       // the longest wait of a member since the heal; 0: no wait has grown
+	term0           raft.Term      // the term before a follower restarted
 }
 
 type stage int
@@ -68,24 +68,24 @@ type stage int
 const (
 	electing stage = iota
 	serving
-	settling     // the change of members that is under way ends
+	settling     // the running change of members ends
 	transferring // see liveness_transfer.go
 	converging
-	rejoining // a follower restarted without a sign to its leader; nobody writes
+	rejoining // a follower has restarted unnoticed by its leader; nobody writes
 	quiet
 	parted // see liveness_partial.go
 )
 
 var stageRules = [...]string{"L1", "L3", "L15", "L13", "L2", "L5", "L4", "L6"}
 
-// An election attempt takes at most two units: a wait of up to two election timeouts, and the exchanges of
-// pre-votes and votes. In a world where these outlast the wait, candidates disturb each other until their waits
-// have grown enough: the earlier waits add up to no more than the last one, which is less than twice an attempt. Then
-// about every second attempt succeeds; fifty fail in a row once in 10^15 runs.
+// An election attempt takes at most two units: a wait of up to two election timeouts, and the exchanges of pre-votes and
+// votes. In a world where the exchanges take longer than the wait, candidates disturb each other until their waits have
+// grown enough. The earlier waits add up to no more than the last one, which is less than twice an attempt. Then about
+// every second attempt succeeds; fifty fail in a row once in 10^15 runs.
 const (
-	stageUnits     = 100 // that a stage may take
-	growthUnits    = 100 // more, where waits must grow
-	outerUnits     = 600 // with nodes outside the core that interfere
+	stageUnits     = 100 // for a stage
+	growthUnits    = 100 // additional, where waits must grow
+	outerUnits     = 600 // additional, with nodes outside the core that interfere
 	stallUnits     = 200 // after DiskStallMax, with the links to the core as they are
 	servedRequests = 8
 	termsMax       = 60
@@ -118,7 +118,7 @@ func newLiveness(c *cluster) *liveness {
 	return l
 }
 
-// excuse ends the run, because something that the second phase needs is missing.
+// excuse ends the run because something that the second phase needs is missing.
 func (l *liveness) excuse(missing string) *liveness {
 	l.c.stats.Excuse = missing
 	l.c.phase = ended
@@ -170,7 +170,7 @@ func (l *liveness) later() {
 	l.c.queue.Push(l.c.now()+l.c.profile.ElectionTimeout/2, event{kind: evWatch})
 }
 
-// watch checks twice per election timeout whether the stage has reached its end.
+// watch checks twice per election timeout whether the stage has ended.
 func (l *liveness) watch() {
 	c := l.c
 	c.mustHold(l.term() <= l.began+termsMax+raft.Term(l.pauses), "L11", "%d terms since the heal", l.term()-l.began)
@@ -180,7 +180,7 @@ func (l *liveness) watch() {
 	}
 	l.watchStall()
 	l.reunite()
-	l.prompt()
+	l.checkPrompt()
 	l.pause()
 	reached := false
 	switch l.stage {
@@ -231,9 +231,9 @@ func (l *liveness) watch() {
 }
 
 // limit returns the longest time of a stage. It grows with the number of entries that followers may lack, since these
-// may be sent one by one. An election may also take as long as two waits that have grown, because disks or answers were slow
-// before the heal: the only member that can win may ask for pre-votes shortly before the end of the wait in which a vote
-// binds a member whose vote it needs, and waits as long again. Each wait is drawn up to twice its length.
+// may be sent one by one. An election may also take as long as two waits that grew because disks or answers were slow
+// before the heal. The only member that can win may request pre-votes shortly before the end of the wait in which a vote
+// binds a member whose vote it needs. Then it waits as long again. Each wait is drawn up to twice its length.
 func (l *liveness) limit() sim.Time {
 	units := sim.Time(stageUnits)
 	if !l.exiled {
@@ -252,8 +252,8 @@ func (l *liveness) limit() sim.Time {
 	return limit
 }
 
-// watchWaits records how long waits grow. The answer to a question from before the heal may lengthen one after it;
-// N31 judges what lengthens a wait.
+// watchWaits records how long waits grow. A late answer to a request from before the heal may lengthen a wait after it.
+// N31 checks what lengthens a wait.
 func (l *liveness) watchWaits() {
 	for _, n := range l.members() {
 		if wait := sim.Time(n.status.Election.Wait); wait > sim.Time(n.timeout()) {
@@ -262,7 +262,7 @@ func (l *liveness) watchWaits() {
 	}
 }
 
-// backlog returns the units that it takes to bring followers up to date. A leader outside the core may send one entry at a
+// backlog returns the units needed to bring followers up to date. A leader outside the core may send one entry at a
 // time, over links that lose and reorder them.
 func (l *liveness) backlog() sim.Time {
 	longest, perUnit := len(l.c.check.canonical), sim.Time(10)
@@ -277,7 +277,7 @@ func (l *liveness) backlog() sim.Time {
 
 func (l *liveness) complaint() string {
 	waited := fmt.Sprintf("%d units of %v after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.unit(), l.c.profile.unit(), l.core)
-	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the change of members goes on", "the leadership is not transferred", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the change of members continues", "the leadership is not transferred", "their logs are not equal", "the log of a restarted one is not", "", "no member leads that still has the links to lead"}[l.stage]
 }
 
 func (l *liveness) term() (term raft.Term) {
@@ -322,12 +322,12 @@ func (l *liveness) followed() bool {
 	return following > 0
 }
 
-// counts reports whether the leader can be expected to reach a node, with the incarnation that its configuration names.
+// counts reports whether the leader can be expected to reach a node, under the incarnation that its configuration names.
 func (l *liveness) counts(n *node) bool {
 	return includes(&l.leader.status.Config, n.peer()) && l.leader.meets(n)
 }
 
-// serves reports whether writes and reads have been answered, regardless of who leads.
+// serves reports whether writes and reads have been answered, whichever member leads.
 func (l *liveness) serves() bool {
 	w := l.c.work
 	open := l.requestIDs[:0]
@@ -336,7 +336,7 @@ func (l *liveness) serves() bool {
 		case r.state == answeredWell:
 			l.served++
 			l.wrote = l.wrote || r.kind == writeRequest
-		case r.node.status.FSMHangs: // its node tells the callers that nobody knows
+		case r.node.status.FSMHangs: // its node tells the callers that the outcome is unknown
 		case r.node.core != nil && !r.node.frozen && r.node.life == r.life && (r.state == unanswered || r.state == acceptedOnly):
 			open = append(open, t)
 		}
@@ -354,7 +354,7 @@ func (l *liveness) serves() bool {
 		}
 		members := l.members()
 		if n := members[l.random.IntN(len(members))]; l.c.profile.Members.on() && !l.counts(n) {
-			continue // it is no member, and nobody answers it
+			continue // it is not a member, and no member answers it
 		} else if t := w.read(n, 0, 0); t > 0 {
 			l.requestIDs = append(l.requestIDs, t)
 		}
@@ -392,12 +392,12 @@ func (l *liveness) restartOne() {
 func (l *liveness) rejoined() bool {
 	if l.exiled && l.c.profile.steady() && len(votersOf(&l.leader.status.Config)) > 2 && l.whole() {
 		l.c.mustHold(l.leader.status.Role == raft.Leader && l.leader.status.Term == l.term0, "L5",
-			"%s lost the lead when a follower restarted", l.leader)
+			"%s lost its leadership when a follower restarted", l.leader)
 	}
 	return l.converged() && !l.parting()
 }
 
-// unsent returns how many messages wait for a sender, or may be answered yet.
+// unsent returns how many messages wait for a sender, or may still be answered.
 func (c *cluster) unsent() (messages int) {
 	for _, n := range c.nodes {
 		messages += len(n.outbox) + len(n.inbox)
@@ -407,8 +407,8 @@ func (c *cluster) unsent() (messages int) {
 
 const quietTimeouts = 6
 
-// quietTime returns how long the cluster gets no requests. It is long enough to answer earlier retries, too, such as
-// those of a forwarded read.
+// quietTime returns how long the cluster gets no requests. It is long enough to answer earlier retries, such as those of
+// a forwarded read.
 func (p *Profile) quietTime() sim.Time {
 	return quietTimeouts*p.ElectionTimeout + 4*(p.unit()-p.ElectionTimeout)
 }
@@ -417,27 +417,27 @@ func (p *Profile) quietTime() sim.Time {
 func (l *liveness) end() {
 	c := l.c
 	if l.whole() && c.profile.steady() {
-		c.mustHold(l.leader.status.Role == raft.Leader, "L4", "%s lost the lead of an idle cluster", l.leader)
+		c.mustHold(l.leader.status.Role == raft.Leader, "L4", "%s lost its leadership in an idle cluster", l.leader)
 		beats := (len(c.nodes) - 1) * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2) * max(1, c.profile.Node.Unequal)
 		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())
 	}
 	repairs := c.check.conflicts - l.clashes
-	// Appends after one that did not leave are rejected one by one. If each carries one entry, a sender that drops one in
-	// ten, with sixteen in flight, makes that up to two rejections per entry and follower, and more each time a follower is
-	// probed.
+	// Appends after one that was dropped are rejected one by one. Suppose that each carries one entry, and a sender with
+	// sixteen in flight drops one in ten. Then there are up to two rejections per entry and follower, and more each time
+	// a follower is probed.
 	bound := int(l.term()) + (len(c.nodes)-1)*(40+2*int(l.leader.status.Last.Index))
 	c.mustHold(!l.exiled || repairs <= bound, "L7", "%d failed consistency checks since the heal", repairs)
-	l.allAnswered()
-	l.relieved()
-	l.toldApart()
-	l.found()
+	l.checkAllAnswered()
+	l.checkRelieved()
+	l.checkRemovalKnown()
+	l.checkFound()
 	for _, n := range l.members() {
-		c.check.short(n)
+		c.check.checkLogLength(n)
 	}
 }
 
-// allAnswered checks that every request to a process that still runs has its answer.
-func (l *liveness) allAnswered() {
+// checkAllAnswered checks that every request to a process that still runs has its answer.
+func (l *liveness) checkAllAnswered() {
 	for i := range l.c.work.requests {
 		r := &l.c.work.requests[i]
 		if r.node == nil || r.node.core == nil || r.life != r.node.life || l.core>>r.node.index&1 == 0 {
@@ -450,7 +450,7 @@ func (l *liveness) allAnswered() {
 			continue
 		}
 		if r.state == unanswered || r.state == acceptedOnly {
-			l.c.fail(Liveness, "L9", "request %d, asked of %s at %v, is not answered (state %d)", i, r.node, r.opened, r.state)
+			l.c.fail(Liveness, "L9", "request %d, sent to %s at %v, is not answered (state %d)", i, r.node, r.opened, r.state)
 			return
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// noneAwake is missing if all members that have a term are gone: at term 0 only the bootstrapper campaigns.
-const noneAwake = "whoever took part in the first election has lost its disk"
+// noneAwake is missing if no member with a term is left: at term 0 only the bootstrapper campaigns.
+const noneAwake = "every member that took part in the first election has lost its disk"
 
 // choose draws the core, or names what is missing for one.
 func (l *liveness) choose() (core uint64, missing string) {
@@ -42,7 +42,7 @@ func (l *liveness) choose() (core uint64, missing string) {
 		return 0, fmt.Sprintf("%d of %d voters have lost their disks", voters-len(able), voters)
 	}
 	if able = c.acquainted(able); len(able) < need {
-		return 0, fmt.Sprintf("%d of %d voters have lost their disks, or were started too often to tell the others whether these are older images",
+		return 0, fmt.Sprintf("%d of %d voters have lost their disks, or were started too often for the others to tell whether these are older images",
 			voters-len(able), voters)
 	}
 	for _, i := range able {
@@ -68,8 +68,8 @@ func (l *liveness) choose() (core uint64, missing string) {
 	return core, ""
 }
 
-// acquainted leaves out nodes until none rejects another for good: first the one that is in the most such pairs. No link
-// that is healed lets two nodes work together if one cannot tell whether the other's disk is an older image.
+// acquainted leaves out nodes until none permanently rejects another one. It begins with the node in the most such
+// pairs. No healed link lets two nodes work together if one cannot tell whether the other's disk is an older image.
 func (c *cluster) acquainted(nodes []int) []int {
 	nodes = slices.Clone(nodes)
 	for {
@@ -77,7 +77,7 @@ func (c *cluster) acquainted(nodes []int) []int {
 		for at, i := range nodes {
 			apart := 0
 			for _, k := range nodes {
-				if c.nodes[i].untoldSoon(c.nodes[k]) || c.nodes[k].untoldSoon(c.nodes[i]) {
+				if c.nodes[i].willRejectPermanently(c.nodes[k]) || c.nodes[k].willRejectPermanently(c.nodes[i]) {
 					apart++
 				}
 			}
@@ -92,7 +92,7 @@ func (c *cluster) acquainted(nodes []int) []int {
 	}
 }
 
-// leaveOut sometimes removes the leader from the core, if the rest is enough: its disk will stall or be full.
+// leaveOut sometimes removes the leader from the core, if the rest suffices: its disk will stall or be full.
 func (l *liveness) leaveOut(able []int, need int) []int {
 	leader := l.c.leader()
 	others := slices.DeleteFunc(slices.Clone(able), func(i int) bool { return i == leader })
@@ -109,11 +109,11 @@ func (l *liveness) abandon(n *node) {
 	case n.c.profile.Node.ApplyStallMax > 0 && (n == l.doomed || n.hang.till > l.c.now()):
 		n.hang.till = sim.Never
 	case n == l.doomed && s.log != nil && l.random.Coin():
-		s.fillForGood()
+		s.fillPermanently()
 	case n == l.doomed || n.disk.stallTill > l.c.now():
 		n.disk.stallTill = sim.Never
 	case s.log != nil && s.fullTill > l.c.now():
-		s.fillForGood()
+		s.fillPermanently()
 	}
 	n.forever = true
 	n.loops, n.dieAfter = 0, 0
@@ -127,8 +127,8 @@ func (l *liveness) abandon(n *node) {
 	}
 }
 
-// hideFollowers sometimes cuts the links between the leader whose disk will stall and those followers without which it still
-// hears a quorum.
+// hideFollowers sometimes cuts links between the followers and the leader whose disk will stall. The leader still hears
+// a quorum without them.
 func (l *liveness) hideFollowers() {
 	if l.doomed == nil || l.random.Coin() {
 		return
@@ -164,7 +164,8 @@ func (l *liveness) anyAwake(core uint64) bool {
 	return false
 }
 
-// awakening returns the members of a cluster whose first term is on the way to a disk: then it is not bootstrapped again.
+// awakening returns the members of a cluster whose first term is being written to a disk: then it is not bootstrapped
+// again.
 func (c *cluster) awakening() []raft.Member {
 	for _, n := range c.nodes {
 		if n.core != nil && n.status.Term > 0 && len(n.log) > 0 {
@@ -178,7 +179,7 @@ func (c *cluster) awakening() []raft.Member {
 func (l *liveness) chooseBootstrap() (core uint64, missing string) {
 	for _, m := range l.c.awakening() {
 		if l.c.at(m.Peer()).disk.incarnation != m.Incarnation {
-			return 0, fmt.Sprintf("the disk of %s was emptied when the first election had begun", m.ID)
+			return 0, fmt.Sprintf("the disk of %s was emptied after the first election had begun", m.ID)
 		}
 	}
 	for _, n := range l.c.nodes[:l.c.profile.Voters+l.c.profile.Learners] {
@@ -189,11 +190,11 @@ func (l *liveness) chooseBootstrap() (core uint64, missing string) {
 			return 0, "the bootstrapper's disk was emptied while it bootstrapped the cluster"
 		}
 		if f, holds := n.disk.bootstrap(); holds && f.Bootstrapper.ID != l.c.nodes[0].id {
-			return 0, fmt.Sprintf("%s holds what another list of members would have bootstrapped", n.id)
+			return 0, fmt.Sprintf("%s holds entry 1 of another list of members", n.id)
 		}
 		for _, other := range l.c.nodes {
-			if n.untold(other) {
-				return 0, fmt.Sprintf("%s was started too often before the bootstrap to tell %s whether its disk is an older image", other.id, n.id)
+			if n.rejectsPermanently(other) {
+				return 0, fmt.Sprintf("%s was started too often before the bootstrap for %s to tell whether its disk is an older image", other.id, n.id)
 			}
 		}
 		core |= 1 << n.index
@@ -201,7 +202,7 @@ func (l *liveness) chooseBootstrap() (core uint64, missing string) {
 	return core, ""
 }
 
-// configuration returns the newest committed one. It returns false before the cluster is bootstrapped.
+// configuration returns the newest committed configuration. It returns false before the cluster is bootstrapped.
 func (l *liveness) configuration() (raft.Configuration, bool) {
 	if newest := l.c.newestCommitted(); newest != nil {
 		return newest.Configuration, true

@@ -7,23 +7,24 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The invariant of configurations that a leader leaves unfinished, since it dies or is deposed: joint ones, and those that
-// wait for members to catch up.
+// The invariant of configurations that a leader leaves unfinished because it dies or is deposed. These are joint
+// configurations, and those that wait for members to catch up.
 //
-//	L20  A leader that has reached a quorum without a break for its bound has left every joint configuration, and a change that waits for members takes effect if all of them are reached, and is given up if one is not for as long as it may make no progress.
+//	L20  A leader that has reached a quorum without a break for its bound has left every joint configuration. A change that waits for members takes effect if all of them are reached, and is given up if one of them is unreached for longer than it may go without progress.
 
-// Handed counts what became of the configurations that a leader has left unfinished. Left is the sum of those behind it.
+// Handed counts what became of the configurations that leaders left unfinished. Left is the sum of the counts after
+// Joint.
 type Handed struct {
-	Offices     int      // how many leaders there were
-	Undisturbed int      // of them: those that have reached a quorum for the bound of L20
-	Left        int      // configurations
-	Joint       int      // of them
+	Offices     int      // number of leaders
+	Undisturbed int      // leaders that reached a quorum for the bound of L20
+	Left        int      // configurations left unfinished
+	Joint       int      // joint configurations among them
 	Finished    int      // by the next leader
 	GivenUp     int      // by the next leader: a member did not catch up, or the change was canceled
-	PassedOn    int      // to one more leader, because the next one has left it unfinished, too
+	PassedOn    int      // to one more leader, because the next one left it unfinished, too
 	Dropped     int      // the next leader does not hold it: it was not committed
-	Open        int      // at the end of the run: nobody has led since, or the last leader had no time
-	Longest     sim.Time // from an election until what was found unfinished was finished or given up
+	Open        int      // at the end of the run: nobody has led since, or the last leader had too little time
+	Longest     sim.Time // from an election until the unfinished configuration was finished or given up
 }
 
 // Add adds the counts of another run.
@@ -35,36 +36,36 @@ func (h *Handed) Add(o *Handed) {
 
 // tenure is the time in office of the leader of the highest term.
 type tenure struct {
-	node        *node // nil: nobody has led yet
+	node        *node // the leader; nil: nobody has led yet
 	term        raft.Term
 	began       sim.Time
 	in          *loggedConfig // its newest configuration
-	since       sim.Time      // when that came into force
-	found       *loggedConfig // what it found unfinished, as long as that is not finished; nil: nothing
-	looked      sim.Time      // when it was last looked at whom it reaches
+	since       sim.Time      // when that configuration came into force
+	found       *loggedConfig // the unfinished configuration that it found; nil: none, or it is finished
+	looked      sim.Time      // when reached was last updated
 	reached     []reach       // by node
 	undisturbed bool
 }
 
-// reach is whether a leader reaches a node.
+// reach says whether a leader reaches a node.
 type reach struct {
 	life  uint32
-	since sim.Time // it has reached the node since then, if it does
-	not   sim.Time // it has not reached it since then, if it does not
+	since sim.Time // when the node became reachable, if it is reached now
+	not   sim.Time // when the node became unreachable, if it is not reached now
 	now   bool
 }
 
 func unfinished(l *loggedConfig) bool { return len(l.Outgoing) > 0 || waits(&l.Configuration) }
 
-// handsDown follows what becomes of unfinished configurations, from leader to leader. It is called after each step.
-func (k *checker) handsDown(n *node) {
+// recordTenure follows unfinished configurations from leader to leader. It is called after each step.
+func (k *checker) recordTenure(n *node) {
 	s, t, l := &n.status, &k.tenure, configured(n.log)
 	if s.Role != raft.Leader || s.Term < t.term || l == nil {
 		return
 	}
 	now := k.c.now()
 	if s.Term > t.term {
-		k.succeeds(n, l)
+		k.recordSuccession(n, l)
 	}
 	if l != t.in {
 		t.in, t.since = l, now
@@ -79,13 +80,13 @@ func (k *checker) handsDown(n *node) {
 		t.found = nil
 	}
 	if bound := k.c.profile.Members.Bound; bound > 0 && (now-t.looked >= k.c.profile.ElectionTimeout/8 || t.looked == t.began) {
-		t.looks(now)
-		k.leavesNothing(bound)
+		t.recordReached(now)
+		k.checkLeavesNothing(bound)
 	}
 }
 
-// succeeds begins the tenure of a leader that was just elected.
-func (k *checker) succeeds(n *node, l *loggedConfig) {
+// recordSuccession begins the tenure of a leader that was just elected.
+func (k *checker) recordSuccession(n *node, l *loggedConfig) {
 	h, was := &k.c.stats.Handed, k.tenure
 	h.Offices++
 	if was.found != nil {
@@ -97,23 +98,23 @@ func (k *checker) succeeds(n *node, l *loggedConfig) {
 	}
 	if was.node != nil && unfinished(was.in) && held == nil {
 		h.Dropped++
-		h.leaves(was.in)
+		h.countLeft(was.in)
 	}
 	k.tenure = tenure{node: n, term: n.status.Term, began: k.c.now(), in: l, since: k.c.now(), reached: make([]reach, len(k.c.nodes))}
 	k.tenure.looked = k.c.now()
 	if unfinished(l) {
 		k.tenure.found = l
-		h.leaves(l)
+		h.countLeft(l)
 	}
 }
 
-func (h *Handed) leaves(l *loggedConfig) {
+func (h *Handed) countLeft(l *loggedConfig) {
 	if h.Left++; len(l.Outgoing) > 0 {
 		h.Joint++
 	}
 }
 
-// finished returns the configuration that has ended, committed, what the leader found unfinished; nil if none has.
+// finished returns the committed configuration that ended what the leader found unfinished; nil if there is none.
 func (t *tenure) finished(commit raft.Index) (first *loggedConfig) {
 	if t.found == nil {
 		return nil
@@ -129,20 +130,21 @@ func (t *tenure) finished(commit raft.Index) (first *loggedConfig) {
 	return first
 }
 
-// ends counts what the last leader has left.
-func (k *checker) ends() {
+// endTenure counts what the last leader leaves unfinished.
+func (k *checker) endTenure() {
 	h, t := &k.c.stats.Handed, &k.tenure
 	switch led := t.node != nil && t.node.core != nil && t.node.status.Role == raft.Leader && t.node.status.Term == t.term; {
 	case t.found != nil:
 		h.Open++
 	case t.node != nil && !led && unfinished(t.in):
 		h.Open++
-		h.leaves(t.in)
+		h.countLeft(t.in)
 	}
 }
 
-// looks records whom the leader reaches. A leader makes a step at least with every heartbeat, unless it was paused.
-func (t *tenure) looks(now sim.Time) {
+// recordReached records which nodes the leader reaches. A leader makes at least one step with every heartbeat, unless
+// it is paused.
+func (t *tenure) recordReached(now sim.Time) {
 	paused := now-t.looked > t.node.c.profile.ElectionTimeout
 	for i, n := range t.node.c.nodes {
 		r := &t.reached[i]
@@ -159,14 +161,14 @@ func (n *node) works() bool {
 	return n.core != nil && !n.frozen && !n.closing && !n.doomed && n.slow == 0 && n.disk.stallTill <= n.c.now() && !n.disk.fails
 }
 
-// leavesNothing checks L20.
-func (k *checker) leavesNothing(bound sim.Time) {
+// checkLeavesNothing checks L20.
+func (k *checker) checkLeavesNothing(bound sim.Time) {
 	t, now := &k.tenure, k.c.now()
 	reaches := func(p raft.Peer, length sim.Time) bool {
 		n := k.c.at(p)
 		return n != nil && n.peer() == p && t.reached[n.index].now && now-t.reached[n.index].since > length
 	}
-	without := func(length sim.Time) bool { // a break
+	without := func(length sim.Time) bool { // without a break
 		q := quorum(&t.in.Configuration, func(p raft.Peer) bool { return reaches(p, length) })
 		return q.reached() && reaches(t.node.peer(), length)
 	}
@@ -180,17 +182,17 @@ func (k *checker) leavesNothing(bound sim.Time) {
 	}
 	switch c := &t.in.Configuration; {
 	case len(c.Outgoing) > 0:
-		k.c.mustHold(!without(bound), "L20", "%s has led for %v, and reached a quorum, and is still in %v", t.node, now-t.began, t.in)
+		k.c.mustHold(!without(bound), "L20", "%s has led for %v and reached a quorum, but is still in %v", t.node, now-t.began, t.in)
 	case waits(c) && without(limit):
 		joiners := slices.DeleteFunc(slices.Clone(c.Members), func(m raft.Member) bool { return m.Next != raft.NextVoter })
 		ready := !slices.ContainsFunc(joiners, func(m raft.Member) bool { return !reaches(m.Peer(), limit) })
 		lost := slices.ContainsFunc(joiners, func(m raft.Member) bool { return k.lost(m.Peer(), limit) })
-		k.c.mustHold(!ready && !lost, "L20", "%s has led for %v, and %v still waits for members, of which all are reached: %v, one is not: %v",
+		k.c.mustHold(!ready && !lost, "L20", "%s has led for %v, but %v still waits for members (all reached: %v; one unreached: %v)",
 			t.node, now-t.began, t.in, ready, lost)
 	}
 }
 
-// lost reports whether the leader has not reached a member for so long, or nobody carries it any longer.
+// lost reports whether the leader has not reached a member for this long, or no disk carries it any longer.
 func (k *checker) lost(p raft.Peer, length sim.Time) bool {
 	n, t := k.c.at(p), &k.tenure
 	if n == nil || n.peer() != p {

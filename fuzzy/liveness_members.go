@@ -7,10 +7,10 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// What the second phase does in runs in which the members change.
+// The second phase in runs in which the members change.
 
-// chooseAmong draws the core so that it holds a quorum of every configuration that may still decide. Voters, learners
-// and nodes outside the configuration are in it at random.
+// chooseAmong draws the core so that it holds a quorum of every configuration that may still decide. The other voters,
+// learners and nodes outside the configuration are included at random.
 func (l *liveness) chooseAmong(standing []*loggedConfig) (core uint64, missing string) {
 	c := l.c
 	var able []int
@@ -51,7 +51,7 @@ func among64(nodes []int) (set uint64) {
 	return set
 }
 
-// unreached names a configuration of which a set of nodes is no quorum; "" if there is none.
+// unreached names a configuration without a quorum in a set of nodes; "" if there is none.
 func (l *liveness) unreached(standing []*loggedConfig, set uint64) string {
 	for _, s := range standing {
 		sound := quorum(&s.Configuration, func(p raft.Peer) bool {
@@ -65,17 +65,17 @@ func (l *liveness) unreached(standing []*loggedConfig, set uint64) string {
 	return ""
 }
 
-// settled reports whether the leader's configuration is committed and no change of it is under way.
+// settled reports whether the leader's configuration is committed and no change of it is in progress.
 func (l *liveness) settled() bool {
 	s := &l.leader.status
 	return s.ConfigCommitted == s.ConfigIndex && len(s.Config.Outgoing) == 0 && !waits(&s.Config) && votes(&s.Config, l.leader.peer())
 }
 
-// settles reports whether a leader is there and the change of members that was under way has ended: a joint
-// configuration is left, and one that waits takes effect or is given up.
+// settles reports whether there is a leader, and the change of members has ended: a joint configuration is left, and a
+// waiting change takes effect or is given up.
 func (l *liveness) settles() bool { return l.elected() && l.settled() }
 
-// whole reports whether all members that the leader's configuration names are healed, and nobody else interferes.
+// whole reports whether all members that the leader's configuration names are healed, and no other node interferes.
 func (l *liveness) whole() bool {
 	if !l.exiled && l.core+1 != 1<<len(l.c.nodes) {
 		return false
@@ -88,9 +88,9 @@ func (l *liveness) whole() bool {
 	return true
 }
 
-// parting reports whether members that were removed have not had their time to hear of it. A leader that still brings
-// entries to them is not idle yet. One that was elected when it knew of their removal serves them no more, and they may lack
-// what tells them: then they hear of it once those who knew them dial them no more, and disconnect them.
+// parting reports whether removed members still have time to learn about their removal. A leader that sends them entries
+// is not idle yet. A leader that knew about the removal at its election no longer serves them, so they may lack the
+// entry that tells them. Then they learn it once the members that knew them no longer dial them, and disconnect them.
 func (l *liveness) parting() bool {
 	departing := func(p raft.PeerProgress) bool { return p.Departing }
 	return slices.ContainsFunc(l.leader.status.Peers, departing) || slices.ContainsFunc(l.unaware(), func(u unaware) bool {
@@ -98,10 +98,11 @@ func (l *liveness) parting() bool {
 	})
 }
 
-// unaware is a member that was removed, and takes itself for a voter, and one that it dials and that knows better.
+// unaware is a removed member that takes itself for a voter, and a member that it dials and that knows better.
 type unaware struct{ removed, by *node }
 
-// unaware returns the healed members that still take themselves for voters, although they dial one that knows better.
+// unaware returns the healed members that still take themselves for voters, although they dial a member that knows
+// better.
 func (l *liveness) unaware() (found []unaware) {
 	if !l.c.profile.Members.on() || !l.c.profile.Node.Handshakes {
 		return nil
@@ -120,17 +121,18 @@ func (l *liveness) unaware() (found []unaware) {
 	return found
 }
 
-// toldApart checks that no healed member that was removed still takes itself for a member, if it dials one that knows
+// checkRemovalKnown checks that no removed, healed member still takes itself for a member if it dials one that knows
 // better.
-func (l *liveness) toldApart() {
+func (l *liveness) checkRemovalKnown() {
 	for _, u := range l.unaware() {
-		l.c.mustHold(false, "L18", "%s was removed, and does not know it, although it dials %s, which does", u.removed, u.by)
+		l.c.mustHold(false, "L18", "%s was removed, but does not know it, although it dials %s, which knows it", u.removed, u.by)
 	}
 }
 
-// outvoted says what is missing if the members that were healed are no quorum any longer, because a leader has gone on with
-// a change; "" if they are. Whoever counted as heard when it did so may have been cut off, or have ended, for good a moment
-// before, or have a disk that writes nothing more. If disks have lost what was acknowledged, a healed member may be the one that still knows it, and has to end.
+// outvoted says what is missing if the healed members are no longer a quorum because a leader has continued a change; ""
+// if they are one. A member that the leader had heard may have been cut off, have ended permanently a moment before, or
+// have a disk that no longer writes. If disks have lost acknowledged entries, a healed member may be the one that still
+// knows of them, and has to end.
 func (l *liveness) outvoted() string {
 	newest := l.c.newestCommitted()
 	if newest != nil && l.c.lost {
@@ -160,8 +162,9 @@ func (l *liveness) outvoted() string {
 	return ""
 }
 
-// alive returns the nodes that may still decide with a configuration that is not committed. Whose disk writes nothing more
-// cannot, but is no excuse for the leader that appended it: none begins a change while its own disk stands still.
+// alive returns the nodes that may still decide with an uncommitted configuration. A node whose disk no longer writes
+// cannot decide. But the leader that appended the configuration counts even then: no leader begins a change while its
+// own disk is stalled.
 func (l *liveness) alive(in *loggedConfig) uint64 {
 	set := l.core
 	for _, n := range l.c.nodes {

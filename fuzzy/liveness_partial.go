@@ -5,9 +5,9 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The last stage of some runs: the links between the healed nodes are cut down to one of the four named
-// topologies, for good. All logs are equal then, so any member that still reaches a quorum both ways can lead
-// (Howard & Abraham 2020). If there is none, Raft promises nothing, and nothing is checked.
+// The last stage of some runs: the links between the healed nodes are permanently cut down to one of the four named
+// topologies. All logs are equal then, so any member that still reaches a quorum both ways can lead (Howard & Abraham
+// 2020). If there is no such member, Raft promises nothing, and nothing is checked.
 
 // part begins the stage. It returns false if nothing can be checked.
 func (l *liveness) part() bool {
@@ -39,14 +39,14 @@ func (l *liveness) part() bool {
 	if l.reachers() == 0 {
 		return false
 	}
-	c.faulted("for good: %s", c.severed())
+	c.faulted("permanently: %s", c.severed())
 	l.began, l.probe = l.term(), 0
 	l.next(parted)
 	return true
 }
 
-// reachers returns the voters of the core that reach, and are reached by, enough of its voters to lead. A member does not
-// reach one that rejects it for good, whatever the links are.
+// reachers returns the voters of the core that reach, and are reached by, enough of its voters to lead. A member does
+// not reach one that permanently rejects it, whatever the links are.
 func (l *liveness) reachers() (set uint64) {
 	config := &l.leader.status.Config
 	for _, n := range l.members() {
@@ -61,8 +61,8 @@ func (l *liveness) reachers() (set uint64) {
 	return set
 }
 
-// obeyed reports whether the present leader has committed a new write. A leader that cannot commit is not asked to: with
-// one more entry than the others it would keep them from electing one that can.
+// obeyed reports whether the present leader has committed a new write. A leader that cannot commit gets no request: with
+// one more entry than the others, it would prevent the election of a leader that can.
 func (l *liveness) obeyed() bool {
 	w := l.c.work
 	if !l.elected() || l.reachers()>>l.leader.index&1 == 0 {
@@ -79,8 +79,8 @@ func (l *liveness) obeyed() bool {
 	return false
 }
 
-// asksUnhealed reports whether a member sends its reads to a leader that was not healed: what they send each other may be
-// lost, and the member repeats its request for as long as N38 allows.
+// asksUnhealed reports whether a member sends its reads to a leader that was not healed. Their messages may be lost, and
+// the member repeats its request for as long as N38 allows.
 func (l *liveness) asksUnhealed(n *node) bool {
 	leader := raft.Peer{ID: n.status.Leader, Incarnation: n.status.LeaderIncarnation}
 	return leader.ID != "" && l.core>>l.c.at(leader).index&1 == 0

@@ -10,14 +10,14 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// With links cut for good, in each of the four ways, somebody leads and commits.
-func TestParted_WhoReachesAQuorumLeads(t *testing.T) {
+// With links permanently cut, in each of the four ways, a member leads and commits.
+func TestParted_AMemberThatReachesAQuorumLeads(t *testing.T) {
 	parted := map[string]int{}
 	for number := range uint64(60) {
 		p := calmOfThree(t)
 		p.Length, p.Voters = p.ElectionTimeout*10, 5
 		r := RunProfile(Seed{"calm", number}, p, func(r *Record) {
-			if _, how, ok := strings.Cut(r.Text, "for good: "); ok {
+			if _, how, ok := strings.Cut(r.Text, "permanently: "); ok {
 				parted[how]++
 			}
 		})
@@ -26,9 +26,9 @@ func TestParted_WhoReachesAQuorumLeads(t *testing.T) {
 	assert.GreaterOrEqual(t, len(parted), 4, "%v", parted)
 }
 
-// A leader that the cut has left behind is asked nothing: an entry that it alone holds would keep the others
-// from being elected by it.
-func TestParted_WhoReachesNoQuorumIsNotAsked(t *testing.T) {
+// A leader without a quorum after the cut gets no request: with an entry that only it holds, it would prevent the
+// election of another leader.
+func TestParted_ALeaderWithoutAQuorumGetsNoRequest(t *testing.T) {
 	c, lead, follower := running(t)
 	c.live = &liveness{c: c, core: 0b111, stage: parted, leader: lead}
 	for _, n := range c.nodes {

@@ -2,8 +2,8 @@ package fuzzy
 
 import "github.com/coxswain/raft/internal/sim"
 
-// watchStall checks that a leader outside the core does not keep leading with a stalled disk. As long as one of the core catches up
-// with what the leader had at first, it is on its way to lead.
+// watchStall checks that a leader outside the core does not keep leading with a stalled disk. While a member of the core
+// still catches up with the entries that the leader initially had, that member is on its way to lead.
 func (l *liveness) watchStall() {
 	c := l.c
 	i := c.leader()
@@ -22,10 +22,10 @@ func (l *liveness) watchStall() {
 	stood := c.now() - l.stalled
 	limit := max(c.profile.Node.diskStallMax(), c.nodes[i].hangMax()) + stallUnits*c.profile.unit()
 	c.mustHold(stood <= limit, "L12",
-		"%s has led with a stalled disk or FSM for %v, while nodes %b could go on\n%s", c.nodes[i], stood, l.core, c.describe())
+		"%s has led with a stalled disk or FSM for %v, while nodes %b could continue without it\n%s", c.nodes[i], stood, l.core, c.describe())
 }
 
-// stalls reports whether a leader can do nothing for its clients: its disk never ends a write, or its FSM a batch.
+// stalls reports whether a leader can do nothing for its clients: its disk never completes a write, or its FSM a batch.
 func (n *node) stalls() bool {
 	return n.disk.stallTill == sim.Never && n.writing > 0 || n.hang.till == sim.Never && n.hang.batch.Index > 0
 }

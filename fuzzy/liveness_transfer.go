@@ -2,8 +2,8 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// The stage of the second phase in which the leader is asked to transfer its leadership to a healed member. Nothing
-// prevents that, so it must succeed.
+// The stage of the second phase in which the leader is told to transfer its leadership to a healed member. Nothing
+// prevents the transfer, so it must succeed.
 
 // A transfer takes one unit to bring the target up to date, one for TimeoutNow and the target's own vote, one for the
 // other votes, and one until the new leader is heard.
@@ -15,7 +15,7 @@ func (l *liveness) feasible() bool {
 	return l.exiled && p.steady() && p.Node.diskStallMax() >= p.unit()
 }
 
-// transferEnded asks for the transfer, and reports whether it has ended.
+// transferEnded requests the transfer, and reports whether it has ended.
 func (l *liveness) transferEnded() bool {
 	w := l.c.work
 	if l.transferOutcome == 0 {
@@ -27,10 +27,10 @@ func (l *liveness) transferEnded() bool {
 		return !some
 	}
 	r := &w.requests[l.transferOutcome]
-	l.c.mustHold(r.state != answeredNo, "L13", "%s does not transfer leadership to %q, which nothing is in the way of\n%s", r.node, r.to, l.c.describe())
+	l.c.mustHold(r.state != answeredNo, "L13", "%s does not transfer its leadership to %q, although nothing prevents it\n%s", r.node, r.to, l.c.describe())
 	if r.state == unanswered {
 		took := l.c.now() - r.opened
-		l.c.mustHold(took <= transferUnits*l.c.profile.unit(), "L13", "%s transfers its leadership to %q for %v", r.node, r.to, took)
+		l.c.mustHold(took <= transferUnits*l.c.profile.unit(), "L13", "%s takes too long to transfer its leadership to %q: %v", r.node, r.to, took)
 		return false
 	}
 	if !l.elected() || l.c.profile.Node.Unequal == 0 || l.transfers >= unequalTransfers {
@@ -40,8 +40,8 @@ func (l *liveness) transferEnded() bool {
 	return false
 }
 
-// unequalTransfers is how many transfers follow the first one if election timeouts differ: to the member with the shortest
-// and to that with the longest one, in turns.
+// unequalTransfers is the number of transfers after the first one if election timeouts differ. They go to the member
+// with the shortest timeout and to the one with the longest, in turns.
 const unequalTransfers = 4
 
 // successor draws a healed voter that the leader has brought up to date and that can win an election. The request names
@@ -78,15 +78,15 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 	return "", false
 }
 
-// leads reports whether there is a leader that all follow. Of members with different election timeouts, some ask for
+// leads reports whether there is a leader that all members follow. If election timeouts differ, some members request
 // pre-votes between any two heartbeats.
 func (l *liveness) leads() bool {
 	return l.elected() || l.c.profile.Node.Unequal > 1 && l.leader.leads()
 }
 
-// upToDate reports whether the leader can bring the member's log up to date in time for a transfer, which takes one unit if
-// all that the member lacks is on its way. Where the sender drops appends, each that it drops costs more than a heartbeat
-// interval, so a member that lags may need too long.
+// upToDate reports whether the leader can bring the member's log up to date in time for a transfer. This takes one unit
+// if everything that the member lacks is already in flight. Where the sender drops appends, each drop costs more than a
+// heartbeat interval, so a member that lags may need too long.
 func (l *liveness) upToDate(p *raft.PeerProgress) bool {
 	last := l.leader.status.Last.Index
 	if l.c.profile.Node.DropSpan > 0 {
@@ -96,8 +96,8 @@ func (l *liveness) upToDate(p *raft.PeerProgress) bool {
 }
 
 // electable reports whether a healed voter can win an election, because it and a majority of the voters, all of them
-// healed, accept each other's messages. The leader cannot know that: two other members may reject each other for good,
-// or may not have shaken hands since one of them was started, so that a vote between them would be lost.
+// healed, accept each other's messages. The leader cannot know that. Two other members may permanently reject each
+// other. Or they have not shaken hands since one of them started, so that a vote between them would be lost.
 func (l *liveness) electable(n *node) bool {
 	met := quorum(&l.leader.status.Config, func(p raft.Peer) bool {
 		other := l.healed(p)
@@ -106,7 +106,7 @@ func (l *liveness) electable(n *node) bool {
 	return met.reached()
 }
 
-// split reports whether the leader may choose a target that cannot win, if the request names none.
+// split reports whether the leader may choose a target that cannot win if the request names none.
 func (l *liveness) split() bool {
 	for _, n := range l.members() {
 		if votesOn(&l.leader.status.Config, n.peer()) && n != l.leader && l.counts(n) && !l.electable(n) {
@@ -119,22 +119,22 @@ func (l *liveness) split() bool {
 // meets reports whether two nodes can be expected to reach each other: their links work, and neither rejects the
 // other because it was started too often to tell whether its disk is an older image.
 func (n *node) meets(other *node) bool {
-	return n == other || n.c.net.Links.Reach(n.index)>>other.index&1 == 1 && !n.untold(other) && !other.untold(n)
+	return n == other || n.c.net.Links.Reach(n.index)>>other.index&1 == 1 && !n.rejectsPermanently(other) && !other.rejectsPermanently(n)
 }
 
-// hasMet reports whether two nodes have shaken hands since they were started. A real member dials even if it has nothing
-// to send; here the first message dials, and is lost.
+// hasMet reports whether two nodes have shaken hands since they started. A real member dials even if it has nothing to
+// send; here the first message dials, and is lost.
 func (n *node) hasMet(other *node) bool {
 	return n == other || !n.c.profile.Node.Handshakes || n.admits(other) && other.admits(n)
 }
 
-// A client's request takes one unit to be committed, and one more if it waits for an earlier exchange. An append that a
-// sender drops costs a heartbeat and another exchange; ten in a row are dropped once in 10^10 runs. A forwarded read gives
-// up after two election timeouts, and waits no longer than that for the one before it.
+// A client's request takes one unit to commit, and one more if it waits for an earlier exchange. An append that a sender
+// drops costs a heartbeat and another exchange; ten in a row are dropped once in 10^10 runs. A forwarded read gives up
+// after two election timeouts, and waits no longer than that for an earlier one.
 const requestIDUnits = 12
 
-// prompt checks that requests to the healed members are answered in time once these have a leader.
-func (l *liveness) prompt() {
+// checkPrompt checks that requests to the healed members are answered in time, once these have a leader.
+func (l *liveness) checkPrompt() {
 	c := l.c
 	if l.asked == 0 || !l.exiled || !c.profile.steady() || l.stage > converging {
 		return
@@ -149,7 +149,7 @@ func (l *liveness) prompt() {
 		if !open || r.kind == changeRequest || r.node.core == nil || r.life != r.node.life || l.core>>r.node.index&1 == 0 || !l.counts(r.node) {
 			continue
 		}
-		c.mustHold(c.now()-r.opened <= bound, "L14", "request %d, asked of %s at %v, waits for %v (state %d)", i, r.node,
+		c.mustHold(c.now()-r.opened <= bound, "L14", "request %d, sent to %s at %v, has waited for %v (state %d)", i, r.node,
 			r.opened, c.now()-r.opened, r.state)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A feasible transfer that is refused, or takes too long, is noticed.
+// A feasible transfer that is refused or takes too long is noticed.
 func TestLiveness_ATransferMustComeAbout(t *testing.T) {
 	for _, fails := range []func(c *cluster, r *request){
 		func(_ *cluster, r *request) { r.state = answeredNo },
@@ -25,19 +25,19 @@ func TestLiveness_ATransferMustComeAbout(t *testing.T) {
 	}
 }
 
-// What a transfer cannot be asked of is let be.
-func TestLiveness_NobodyIsAskedForWhatHeCannotDo(t *testing.T) {
+// An infeasible transfer is not requested.
+func TestLiveness_AnInfeasibleTransferIsNotRequested(t *testing.T) {
 	c, lead, _ := running(t)
 	c.live = &liveness{c: c, core: 7, leader: lead, random: lead.random}
 	assert.True(t, c.live.transferEnded(), "others meddle")
 	c.live.exiled = true
 	c.profile.World.Pause = 1
-	assert.True(t, c.live.transferEnded(), "a process may stand still meanwhile")
+	assert.True(t, c.live.transferEnded(), "a process may be paused meanwhile")
 	assert.Zero(t, c.live.transferOutcome)
 }
 
-// A member that lacks more than what is on its way may need longer than the leader waits for it.
-func TestLiveness_NoTransferToWhoLagsFarBehind(t *testing.T) {
+// A member that lacks more than what is in flight may need longer than the leader waits for it.
+func TestLiveness_NoTransferToAMemberThatLagsFarBehind(t *testing.T) {
 	c, lead, _ := running(t)
 	c.live = &liveness{c: c, core: 7, leader: lead, exiled: true, random: lead.random}
 	for i := range lead.status.Peers {
@@ -47,8 +47,8 @@ func TestLiveness_NoTransferToWhoLagsFarBehind(t *testing.T) {
 	assert.Zero(t, c.live.transferOutcome)
 }
 
-// A garbled message that left before the healed members were healed breaks none of their connections: L13 and L14 allow
-// for no broken one.
+// A garbled message that was sent before the heal breaks no connection of the healed members: L13 and L14 allow for no
+// broken one.
 func TestLiveness_WhatWasGarbledBeforeTheHealBreaksNoConnection(t *testing.T) {
 	c, lead, follower := running(t)
 	c.profile.Node.Connections = true
@@ -65,20 +65,21 @@ func TestLiveness_WhatWasGarbledBeforeTheHealBreaksNoConnection(t *testing.T) {
 	assert.Greater(t, c.queue.Len(), under)
 }
 
-// A request that waits for too long is noticed, though it may be answered in the end.
+// A request that waits too long is noticed, even if it is answered in the end.
 func TestLiveness_AnswersComeInTime(t *testing.T) {
 	c, lead, _ := running(t)
 	c.live = &liveness{c: c, core: 7, leader: lead, exiled: true, asked: len(c.work.requests), stage: serving}
 	c.work.ask(request{kind: readRequest, node: lead})
-	c.live.prompt()
+	c.live.checkPrompt()
 	require.Nil(t, c.failure)
 	c.work.requests[len(c.work.requests)-1].opened -= (requestIDUnits + c.live.backlog() + 1) * c.profile.unit()
-	c.live.prompt()
+	c.live.checkPrompt()
 	expectBreach(t, c, "L14")
 }
 
-// Who cannot win an election is not asked for, and the leader is not left to choose among such.
-func TestLiveness_OnlyWhoCanWinIsHandedTheLead(t *testing.T) {
+// A member that cannot win an election is not requested as the target, nor is the leader left to choose among such
+// members.
+func TestLiveness_OnlyAMemberThatCanWinGetsTheLead(t *testing.T) {
 	c, lead := runningFive(t)
 	var healed []*node
 	for i := 1; i < 4; i++ {
@@ -104,8 +105,8 @@ func TestLiveness_OnlyWhoCanWinIsHandedTheLead(t *testing.T) {
 	assert.Empty(t, asked())
 }
 
-// Where appends are dropped, a member that lags may not be up to date in time.
-func TestLiveness_WhoLagsIsNotHandedTheLeadWhereAppendsAreDropped(t *testing.T) {
+// Where appends are dropped, a member that lags may not catch up in time.
+func TestLiveness_ALaggardDoesNotGetTheLeadWhereAppendsAreDropped(t *testing.T) {
 	c, lead, _ := running(t)
 	lead.status.Peers = append([]raft.PeerProgress(nil), lead.status.Peers...)
 	l := &liveness{c: c, core: 7, leader: lead, exiled: true, random: lead.random}
@@ -124,8 +125,8 @@ func TestLiveness_WhoLagsIsNotHandedTheLeadWhereAppendsAreDropped(t *testing.T) 
 	assert.True(t, some)
 }
 
-// Votes that come over a connection that is yet to be made are lost, so that their candidate may not be elected.
-func TestLiveness_WhoHasNotMetAQuorumIsNotHandedTheLead(t *testing.T) {
+// Votes over a connection that does not exist yet are lost, so their candidate may not be elected.
+func TestLiveness_AMemberThatHasNotMetAQuorumDoesNotGetTheLead(t *testing.T) {
 	c, lead := runningFive(t)
 	x, y := c.nodes[(lead.index+1)%5], c.nodes[(lead.index+2)%5]
 	l := &liveness{c: c, core: 1<<lead.index | 1<<x.index | 1<<y.index, leader: lead, exiled: true, random: lead.random}

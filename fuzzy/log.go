@@ -7,19 +7,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// slot is an entry and a hash of the log up to it. Equal hashes mean equal logs, so that whole logs are compared in one
-// step.
+// slot is an entry and a hash of the log up to it. Equal hashes mean equal logs, so whole logs are compared in one step.
 type slot struct {
 	entry    *raft.Entry // shared by the logs of the node and of its disk, and never changed
 	hash     uint64
-	command  command       // of the entry; kept here because entries are scattered over the memory
-	config   *loggedConfig // in force from it on
-	commands uint64        // up to it
-	payload  uint64        // bytes of their data
+	command  command       // of the entry; kept here because entries are scattered in memory
+	config   *loggedConfig // in force from this entry on
+	commands uint64        // number of commands up to it
+	payload  uint64        // total bytes of their data
 }
 
 func (n *node) takeLog(l *raft.LogWrite) {
-	sealed := make([]raft.Entry, len(l.Entries)) // a slice of its own: the core's may be that of a message
+	sealed := make([]raft.Entry, len(l.Entries)) // a copy: the core's entries may be those of a message
 	for i := range l.Entries {
 		var err error
 		if sealed[i], err = raft.DecodeEntry(l.Entries[i].Record()); err != nil {
@@ -27,7 +26,7 @@ func (n *node) takeLog(l *raft.LogWrite) {
 		}
 	}
 	l.Entries = sealed
-	n.c.check.write(n, l)
+	n.c.check.checkLogWrite(n, l)
 	n.cache.Write(l)
 	n.cache.Served(n.core.Served())
 	cut := len(n.log) > int(l.After.Index)
@@ -35,10 +34,10 @@ func (n *node) takeLog(l *raft.LogWrite) {
 		n.log, n.vault.installed, n.vault.needless, n.vault.take = n.c.check.prefix(n, l.After), true, true, nil
 	}
 	n.log = n.c.check.lengthen(n, n.log, l)
-	n.c.check.appended(n, l)
-	n.c.check.cached(n)
+	n.c.check.checkAppended(n, l)
+	n.c.check.checkCache(n)
 	if cut {
-		n.c.check.reread(n)
+		n.c.check.checkReread(n)
 	}
 }
 
@@ -64,8 +63,8 @@ func (k *checker) lengthen(n *node, log []slot, l *raft.LogWrite) []slot {
 	return log
 }
 
-// roomy returns a list with room for more elements. It doubles the capacity: append would grow a long list by a quarter,
-// and copying logs that often would take most of the time that they cost.
+// roomy returns a list with room for more elements. It doubles the capacity. append would grow a long list by only a
+// quarter, so that copying would take most of the time spent on logs.
 func roomy[T any](list []T, more int) []T {
 	if len(list)+more > cap(list) {
 		return slices.Grow(list, max(len(list), more))

@@ -9,9 +9,9 @@ import (
 // machine is the state machine of a simulated member: a small store of keys, with a digest of all commands that led to
 // its state.
 type machine struct {
-	values   []uint64 // by key: the serial of its last write; 0: it was never written
-	contents uint64   // a digest of the values
-	history  uint64   // a digest of the commands, in their order
+	values   []uint64 // by key: the serial of its last write; 0: none
+	contents uint64   // digest of the values
+	history  uint64   // digest of the commands, in order
 }
 
 func newMachine(keys int) machine { return machine{values: make([]uint64, keys)} }
@@ -43,7 +43,7 @@ func (m *machine) apply(c command) {
 // digest returns a hash of the state.
 func (m *machine) digest() uint64 { return mix(m.history, m.contents) }
 
-// command is a write of a client, by its serial number, which no other write has.
+// command is a client's write. Its serial number is unique.
 type command struct {
 	serial uint64
 	key    uint8

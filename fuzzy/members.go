@@ -9,12 +9,12 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// How the simulation finds the members that messages and configurations name. A member is one incarnation of an id. The
+// How the simulation finds the members named by messages and configurations. A member is one incarnation of an id. The
 // disk of a node carries one incarnation at a time, and gets another one when it is wiped.
 
-// at returns the node whose disk carries an incarnation, or carried it before it was wiped. If no disk ever did, the name
-// decides: a probe goes to any incarnation, and a garbled message may come from one that does not exist. It returns nil
-// for a stranger whose id no node has.
+// at returns the node whose disk carries an incarnation, or carried it before it was wiped. If no disk ever did, the id
+// decides: a probe goes to any incarnation, and a garbled message may name one that does not exist. It returns nil for a
+// stranger whose id no node has.
 func (c *cluster) at(p raft.Peer) *node {
 	for _, n := range c.nodes {
 		if n.disk.carried(p.Incarnation) && n.id == p.ID {
@@ -29,8 +29,8 @@ func (d *disk) carried(i raft.Incarnation) bool {
 	return d.incarnation == i || slices.ContainsFunc(d.ghosts, func(g ghost) bool { return g.incarnation == i })
 }
 
-// named returns the node with an id, for those who know nothing but the id: clients, and members that probe. It returns
-// nil if there is none.
+// named returns the node with an id, for those that know only the id: clients, and members that probe. It returns nil if
+// there is none.
 func (c *cluster) named(id raft.NodeID) *node {
 	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.id == id })
 	if i < 0 {
@@ -55,11 +55,11 @@ func (c *cluster) nameOf(p raft.Peer) string {
 	return string(p.ID)
 }
 
-// String returns what the text of a rule calls the node: by the incarnation that its disk carries, too, if another node may
-// have its id, or its own disk may become another member.
+// String returns the name of the node in failure texts. The name contains the incarnation on its disk if another node
+// may have its id, or its own disk may become another member.
 func (n *node) String() string { return n.c.title(n.peer()) }
 
-// title returns what the text of a rule calls a member, or a stranger. Configurations name incarnations alike.
+// title returns the name of a member or a stranger in failure texts. Configurations name incarnations in the same way.
 func (c *cluster) title(p raft.Peer) string {
 	if !c.profile.Members.on() {
 		return c.nameOf(p)
@@ -105,23 +105,24 @@ func votes(config *raft.Configuration, p raft.Peer) bool {
 	return votesOn(config, p) || slices.Contains(config.Outgoing, p)
 }
 
-// needs reports whether a configuration may need this incarnation as a leader: it votes, or is to once the change takes effect.
+// needs reports whether a configuration may need this incarnation as a leader: it votes, or will vote once the change
+// takes effect.
 func needs(config *raft.Configuration, p raft.Peer) bool {
 	m := member(config, p)
 	return votes(config, p) || m != nil && m.Next == raft.NextVoter
 }
 
-// votesOn reports whether a configuration names a voter with this incarnation that remains one: only such a voter is a
+// votesOn reports whether a configuration names this incarnation as a voter that will remain one. Only such a voter is a
 // target of a transfer.
 func votesOn(config *raft.Configuration, p raft.Peer) bool {
 	m := member(config, p)
 	return m != nil && m.Kind == raft.Voter
 }
 
-// peerOf returns the member that a leader's progress is about.
+// peerOf returns the member that a leader's progress describes.
 func peerOf(p *raft.PeerProgress) raft.Peer { return raft.Peer{ID: p.ID, Incarnation: p.Incarnation} }
 
-// progressOn returns a leader's progress on a member, or nil if there is none.
+// progressOn returns a leader's progress for a member, or nil if there is none.
 func progressOn(s *raft.CoreStatus, peer raft.Peer) *raft.PeerProgress {
 	for i := range s.Peers {
 		if p := &s.Peers[i]; peerOf(p) == peer {

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// A disk that is wiped gets another incarnation. Both mean its node, even if another node has the same id.
+// A wiped disk gets another incarnation. Both incarnations mean its node, even if another node has the same id.
 func TestMembers_ANodeIsFoundByEachIncarnationOfItsDisk(t *testing.T) {
 	c, lead, follower := running(t)
 	before := follower.peer()
@@ -32,7 +32,7 @@ func TestMembers_ANodeIsFoundByEachIncarnationOfItsDisk(t *testing.T) {
 // Two members may have one id while one replaces the other, and a wiped disk carries another member than before.
 func TestMembers_TheTextOfARuleNamesTheIncarnation(t *testing.T) {
 	c, lead, twin := running(t)
-	assert.Equal(t, "a", lead.String(), "nothing else has this id")
+	assert.Equal(t, "a", lead.String(), "no other node has this id")
 	c.profile.Members.Admins = 1
 	lead.disk.incarnation, twin.id, twin.disk.incarnation = 0x7_1f3a, lead.id, 0x5_02bc
 	c.check.broken("N1", "%s follows %s, and not %s", lead, c.title(twin.peer()), c.title(raft.Peer{ID: "x", Incarnation: 9}))
@@ -68,7 +68,7 @@ func TestQuorum_IsAMajorityOfTheVoters(t *testing.T) {
 	}
 }
 
-// The peers of a leader change their places when another joins or goes.
+// The peers of a leader change places when another member joins or leaves.
 func TestInvariants_AProgressIsComparedWithThatOfTheSameMember(t *testing.T) {
 	c, n, _ := running(t)
 	n.seen.now = n.now().Mono
@@ -77,14 +77,15 @@ func TestInvariants_AProgressIsComparedWithThatOfTheSameMember(t *testing.T) {
 	before := n.status
 	before.Peers = slices.Clone(n.status.Peers)
 	slices.Reverse(before.Peers)
-	c.check.office(n, &before)
+	c.check.checkOffice(n, &before)
 	assert.Nil(t, c.failure)
 	n.status.Peers[1].Match--
-	c.check.office(n, &before)
+	c.check.checkOffice(n, &before)
 	expectBreach(t, c, "N18")
 }
 
-// Each voter counts for an election timeout after an election. A leader of which one turns out to be stale meanwhile has as long.
+// Each voter counts for one election timeout after an election. If one of them proves to be stale meanwhile, its leader
+// has as much time.
 func TestInvariants_ANewLeaderHasTimeToHearItsVoters(t *testing.T) {
 	for _, row := range []struct {
 		since func(n *node) raft.Time
@@ -99,7 +100,7 @@ func TestInvariants_ANewLeaderHasTimeToHearItsVoters(t *testing.T) {
 		for i := range n.seen.peers {
 			n.seen.peers[i] = peerWitness{peer: n.seen.peers[i].peer, lost: true, proved: n.seen.peers[i].proved}
 		}
-		c.check.office(n, &n.status)
+		c.check.checkOffice(n, &n.status)
 		if !row.fails {
 			assert.Nil(t, c.failure)
 			continue
@@ -108,8 +109,8 @@ func TestInvariants_ANewLeaderHasTimeToHearItsVoters(t *testing.T) {
 	}
 }
 
-// A member that knows what disks have lost ends, also if it was healed.
-func TestLiveness_WhoKnowsWhatWasLostMayEnd(t *testing.T) {
+// A member that knows what disks have lost ends, even if it was healed.
+func TestLiveness_AMemberThatKnowsOfALossMayEnd(t *testing.T) {
 	c, lead, follower := running(t)
 	l := &liveness{c: c, core: 1<<lead.index | 1<<follower.index, leader: lead}
 	follower.disk.damaged = true
@@ -120,8 +121,8 @@ func TestLiveness_WhoKnowsWhatWasLostMayEnd(t *testing.T) {
 	assert.Empty(t, l.outvoted())
 }
 
-// A leader goes on with a change as soon as a member has caught up, which may have ended for good a moment before.
-func TestLiveness_WhoIsGoneForGoodMayBeMissing(t *testing.T) {
+// A leader continues a change as soon as a member has caught up. That member may have ended permanently a moment before.
+func TestLiveness_AMemberThatHasEndedMayBeMissing(t *testing.T) {
 	c, lead, follower := finding(t)
 	third := c.nodes[3-lead.index-follower.index]
 	l := &liveness{c: c, core: 1<<lead.index | 1<<follower.index, leader: lead}
@@ -130,7 +131,7 @@ func TestLiveness_WhoIsGoneForGoodMayBeMissing(t *testing.T) {
 	change.index, change.before = lead.last(), configured(lead.log)
 	change.Members = []raft.Member{{ID: third.id, Incarnation: third.peer().Incarnation}}
 	lead.log[len(lead.log)-1].config = &change
-	assert.Empty(t, l.outvoted(), "it runs, and its links may be as they were")
+	assert.Empty(t, l.outvoted(), "it runs, and its links may be unchanged")
 	l.exiled = true
 	assert.NotEmpty(t, l.outvoted())
 	l.exiled = false
@@ -141,12 +142,12 @@ func TestLiveness_WhoIsGoneForGoodMayBeMissing(t *testing.T) {
 	third.disk.segments.fullTill = 0
 	assert.Empty(t, l.outvoted())
 	c.check.leaders[change.term], third.disk.stallTill = third.peer(), sim.Never
-	assert.Empty(t, l.outvoted(), "it has begun the change itself, while its disk stood still")
+	assert.Empty(t, l.outvoted(), "it began the change itself while its disk was stalled")
 	third.crash()
 	assert.NotEmpty(t, l.outvoted())
 }
 
-// What was sent or received before an idle cluster is watched is none of its messages, although it leaves only then.
+// Messages sent or received before the watch of an idle cluster do not count, even if they leave only during the watch.
 func TestLiveness_WhatWaitsWhenTheQuietBeginsWasSentBefore(t *testing.T) {
 	c, lead, follower := running(t)
 	before := c.unsent()
@@ -155,7 +156,7 @@ func TestLiveness_WhatWaitsWhenTheQuietBeginsWasSentBefore(t *testing.T) {
 	assert.Equal(t, before+3, c.unsent())
 }
 
-// Before anybody else has a term, the cluster needs the bootstrapper: the others hold entry 1, and may not campaign.
+// Before any other member has a term, the cluster needs the bootstrapper: the others hold entry 1, and may not campaign.
 func TestLiveness_SomebodyWithATermIsNeeded(t *testing.T) {
 	c, lead, _ := finding(t)
 	l := &liveness{c: c, random: sim.NewStream(1, sim.ProcessConcern)}
@@ -172,8 +173,8 @@ func TestLiveness_SomebodyWithATermIsNeeded(t *testing.T) {
 	assert.Equal(t, noneAwake, missing)
 }
 
-// A term that is on the way to a disk is as good as one that is there: nobody bootstraps the cluster again, so an emptied disk is
-// lost. Before that, its member joins in the bootstrap with its new incarnation.
+// A term that is being written counts as a written one. Nobody bootstraps the cluster again, so an emptied disk is lost.
+// Before that, its member joins in the bootstrap with its new incarnation.
 func TestLiveness_TheFirstTermEndsTheBootstrap(t *testing.T) {
 	c, lead, follower := running(t)
 	l := &liveness{c: c, random: sim.NewStream(1, sim.ProcessConcern)}
@@ -185,7 +186,7 @@ func TestLiveness_TheFirstTermEndsTheBootstrap(t *testing.T) {
 	assert.Empty(t, missing)
 	lead.status.Term = 1
 	_, missing = l.chooseBootstrap()
-	assert.Contains(t, missing, string(follower.id)+" was emptied when the first election had begun")
+	assert.Contains(t, missing, string(follower.id)+" was emptied after the first election had begun")
 	follower.disk.incarnation--
 	_, missing = l.chooseBootstrap()
 	assert.Empty(t, missing)

@@ -20,67 +20,67 @@ type node struct {
 	random  *sim.Stream // of this node alone
 	disk    disk
 	clock   sim.Clock
-	slow    sim.Time           // how much longer each step takes
-	faster  sim.Time           // how many times its election timeout goes into the profile's
+	slow    sim.Time           // additional time of each step
+	faster  sim.Time           // the profile's election timeout divided by the member's
 	initial raft.Configuration // the right list of initial members
 	place   string             // the address at which it is reached
-	table   []string           // where all nodes were when an operator has told it; nil: none has
+	table   []string           // addresses of all nodes, as an operator has told it; nil: none
 
-	// The process. life is raised when it dies: events of an earlier life mean nothing.
+	// The process. life is raised when it dies: events of an earlier life have no effect.
 	life      uint32
 	core      *raft.Core // nil while it is down
 	born      sim.Time   // on the local clock
 	frozen    bool
-	deferred  []event // what happened to it while it was frozen
-	dieAfter  int     // number of effects after which it crashes; 0: it does not
+	deferred  []event // events that came while the process was frozen
+	dieAfter  int     // number of effects after which it crashes; 0: never
 	deadFor   sim.Time
-	loops     int                // how often it crashes again after its next starts
+	loops     int                // how many more starts end in a crash
 	given     raft.Configuration // the list of initial members that it was started with
 	misled    bool               // the list differs from that of the rest
-	forever   bool               // its faults are permanent: it is outside the healed quorum
+	forever   bool               // its faults are permanent: it is not in the healed quorum
 	upgraded  bool               // to a release that knows snapshots
-	removedIn uint32             // the life, plus 1, in which it learned that it was removed
-	ended     bool               // it was removed from the cluster, and does not start again before its disk is emptied
+	removedIn uint32             // the life, plus 1, in which it learned about its removal
+	ended     bool               // it was removed from the cluster, and starts again only after its disk is emptied
 
 	inbox    []raft.Event
 	spare    []raft.Event
 	received []uint64 // ids of the messages in the inbox, while traced
-	stepping bool     // a step is on its way
+	stepping bool     // a step is scheduled
 	wakeAt   raft.Time
 	armed    sim.Time // time of the next evWake; 0: none
 
 	log            []slot        // the core's log, with payloads, for the checks
 	configBefore   *loggedConfig // in force before the running step
-	configSent     *loggedConfig // the last one that left in an append
+	configSent     *loggedConfig // the last configuration sent in an append
 	cache          *pipeline.Cache
 	leaves         func(raft.Message) // leave and stale, made once
 	unfilled       func(raft.Message, error)
-	queue          []raft.Write // issued and not completed
-	writing        int          // how many of them the disk is writing
-	merged         raft.Write   // those, merged
-	writes         int64        // how many ends of writes were scheduled: only the last one counts
+	queue          []raft.Write // issued writes that are not completed
+	writing        int          // number of those that the disk is writing
+	merged         raft.Write   // the writes of that number, merged into one
+	writes         int64        // number of the last scheduled end of a write; earlier ends do not count
 	outbox         []raft.Message
-	left           []raft.Message // has left, or was dropped, of what a sender delivers now
+	left           []raft.Message // what has left or was dropped of the messages that a sender is delivering
 	applyTo        raft.EntryID
 	applied        raft.Index
-	appliedMost    raft.Index // by any life with this disk
+	appliedMost    raft.Index // highest applied index of any life with this disk
 	hang           hang
 	machine        machine // with the entries up to applied
-	batches        int     // that its applier has applied
+	batches        int     // batches that its applier has applied
 	vault          vault
-	hosted         *hosted      // the state machine of an application; nil: there is none
-	base           raft.EntryID // of the core's log, before the running step; of a doomed core, the last one that it wrote
+	hosted         *hosted      // the state machine of an application; nil: none
+	base           raft.EntryID // base of the core's log before the running step; in a doomed core, the last base that it wrote
 	installing     raft.EntryID // of the snapshot that the running step records
 	applying       bool
 	accepted       []acceptance
-	firstRequestID int  // the first one of this life
+	firstRequestID int  // the first request of this life
 	closing        bool // it was told to stop
 
 	status raft.CoreStatus // after the last step
 	seen   witness
 	hands  hands
 	delays delays
-	hard   raft.HardState // as the core has it
+	hard   raft.HardState // the hard state as the core has it
 	doomed bool           // its core has marked the store
 }
 
@@ -125,7 +125,7 @@ func (n *node) start() {
 	}
 	n.disk.restarts(n.c, 1)
 	if n.c.finds() {
-		n.c.check.said[startedAt{n.peer(), n.disk.lineage.Last()}] = n.place
+		n.c.check.announced[startedAt{n.peer(), n.disk.lineage.Last()}] = n.place
 	}
 	n.compact()
 	n.born = n.clock.Local(n.c.now())
@@ -159,7 +159,7 @@ func (n *node) start() {
 	n.firstRequestID, n.closing = len(n.c.work.requests), false
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
-	if n.c.check.startsRemoved(n, err) {
+	if n.c.check.checkStartRemoved(n, err) {
 		return
 	}
 	if err != nil {
@@ -172,20 +172,21 @@ func (n *node) start() {
 	n.c.begin(n, "start")
 	n.takeWrite(&out)
 	n.seen.begin(n)
-	n.c.check.started(n, &out)
-	n.c.check.says(n, &out)
+	n.c.check.checkStart(n, &out)
+	n.c.check.checkMessageIDs(n, &out)
 	n.c.finish(n, &out)
 	if n.loops > 0 {
 		n.loops--
 		n.dieAfter = 1 + n.random.IntN(8)
 	}
-	n.opensBook(&stored)
+	n.openBook(&stored)
 	n.process(&out)
 	n.beginHands()
 	n.c.tellPeers(n, true)
 }
 
-// list returns the list of initial members that the process is started with, sometimes by mistake only its last ones.
+// list returns the list of initial members with which the process starts. Sometimes, by mistake, it holds only the last
+// ones.
 func (n *node) list() raft.Configuration {
 	c := n.c
 	mistaken := n.random.Chance(c.profile.Node.OtherLists)
@@ -218,7 +219,7 @@ func (n *node) crash() {
 	n.c.tellPeers(n, false)
 }
 
-// restartIn starts the process again later.
+// restartIn restarts the process later.
 func (n *node) restartIn(d sim.Time) {
 	n.c.queue.Push(n.c.now()+d, event{kind: evStart, node: int16(n.index), life: n.life})
 }
@@ -325,14 +326,14 @@ func (n *node) handle(e event) {
 	}
 }
 
-// step hands the gathered events to the core.
+// step passes the gathered events to the core.
 func (n *node) step() {
 	n.stepping = false
 	if n.core == nil || n.frozen {
 		return
 	}
 	n.c.begin(n, "step")
-	n.reportsHang()
+	n.reportHang()
 	events := n.inbox
 	n.inbox = n.spare[:0]
 	n.c.stats.Steps++
@@ -343,13 +344,13 @@ func (n *node) step() {
 	out := n.core.Step(now, events...)
 	n.status = n.core.Status()
 	n.takeWrite(&out)
-	n.c.check.stepped(n, &before, events, &out)
+	n.c.check.checkStep(n, &before, events, &out)
 	n.c.finish(n, &out)
 	clear(events)
 	n.spare = events[:0]
 	n.momentsOf(&before)
 	if out.Config != nil || before.Term == 0 {
-		n.publishes()
+		n.publish()
 	}
 	n.endIfRemoved()
 	if n.c.failure == nil {
@@ -357,7 +358,7 @@ func (n *node) step() {
 	}
 }
 
-// takeWrite processes a write first, so that an entry is in the log before anybody hears of it.
+// takeWrite processes the write first, so that an entry is in the log before any message about it leaves.
 func (n *node) takeWrite(out *raft.Output) {
 	w := &out.Write
 	n.configBefore = configured(n.log)
@@ -366,7 +367,7 @@ func (n *node) takeWrite(out *raft.Output) {
 	}
 	if l := w.Log; l != nil {
 		if l.Reset {
-			n.c.check.installs(n, w)
+			n.c.check.checkInstall(n, w)
 		}
 		n.takeLog(l)
 	}
@@ -474,13 +475,13 @@ func (n *node) thaw() {
 	}
 }
 
-// resume lets a frozen process run on.
+// resume lets a frozen process continue.
 func (n *node) resume() {
 	if !n.frozen || n.forever {
 		return
 	}
 	n.thaw()
-	n.seen.cause = n.now().Mono // its vote may have become durable meanwhile without its knowledge
+	n.seen.cause = n.now().Mono // its vote may have become durable meanwhile, unknown to it
 	deferred := n.deferred
 	n.deferred = nil
 	for _, e := range deferred {

@@ -8,10 +8,10 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Where nodes are reached. A machine may move: its member restarts, and says where it is from then on. Nobody answers at an
-// address that was left, or another member does.
+// The addresses of nodes. A machine may move: its member restarts, and announces its new address from then on. At an
+// abandoned address nobody answers, or another member does.
 
-// calls returns as whom a running member dials a node: once for each contact that has one of the node's addresses.
+// calls returns the peers as which a running member dials a node: one for each contact that has an address of the node.
 func (n *node) calls(to *node) (peers []raft.Peer) {
 	if n.hands.book == nil {
 		return nil
@@ -25,17 +25,17 @@ func (n *node) calls(to *node) (peers []raft.Peer) {
 	return peers
 }
 
-// learnsPlaces gives a node a table of where all nodes are at present: raft's transports have an option for that.
-func (n *node) learnsPlaces() {
-	n.c.faulted("%s is told where all are", n.name())
+// tellPlaces gives a node a table of all nodes' present addresses: raft's transports have an option for that.
+func (n *node) tellPlaces() {
+	n.c.faulted("%s is told the addresses of all members", n.name())
 	n.table = make([]string, len(n.c.nodes))
 	for i, other := range n.c.nodes {
 		n.table[i] = other.place
 	}
 }
 
-// move restarts some members at other addresses: one, two that change places, or all of them. It reports whether it must be
-// mended: nobody finds anybody when all have moved.
+// move restarts some members at other addresses: one of them, two that change places, or all. It reports whether it must
+// be mended: when all have moved, nobody finds anybody.
 func (m *nemesis) move(c *cluster, n, other *node) bool {
 	kind := m.random.IntN(8)
 	switch {
@@ -63,12 +63,12 @@ func (c *cluster) fresh(n *node) string {
 	return fmt.Sprintf("%s:%d", n.name(), 10+c.moves)
 }
 
-// moveTo restarts a node at an address, which is another one's no longer.
+// moveTo restarts a node at an address, which no longer belongs to any other node.
 func (m *nemesis) moveTo(c *cluster, n *node, place string) {
 	c.faulted("%s moves from %s to %s", n.name(), n.place, place)
 	c.left = append(c.left, n.place)
 	n.place = place
-	c.left = slices.DeleteFunc(c.left, func(p string) bool { // the other one of two that change places may be there already
+	c.left = slices.DeleteFunc(c.left, func(p string) bool { // if two change places, the other one may already be there
 		return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.place == p })
 	})
 	if n.core != nil {
@@ -77,9 +77,9 @@ func (m *nemesis) moveTo(c *cluster, n *node, place string) {
 	}
 }
 
-// reunite tells one of two nodes where the other is, if a configuration names it and neither can know. They are healed, or
-// lead: a leader that is left may be one of those that have moved, and lead the others without finding a member that has
-// moved, too.
+// reunite tells one of two nodes the address of the other, if a configuration names it and neither can know. Both are
+// healed, or lead. A leader that was not healed may have moved, too, and may lead the others without finding a healed
+// member that has moved.
 func (l *liveness) reunite() {
 	if !l.c.finds() || l.stage > converging {
 		return
@@ -91,19 +91,20 @@ func (l *liveness) reunite() {
 	for _, n := range seekers {
 		for _, other := range seekers {
 			m, named := n.config().Member(other.id)
-			named = named && m.Incarnation == 0 || includes(n.config(), other.peer()) // before the bootstrap it names ids alone
-			met := n.dials(other) || other.dials(n) && n.status.Term > 0              // who is called under an id of its list does not call back
+			named = named && m.Incarnation == 0 || includes(n.config(), other.peer()) // before the bootstrap, the configuration names only ids
+			met := n.dials(other) || other.dials(n) && n.status.Term > 0              // a member called under an id of its list does not call back
 			if n == other || !named || met {
 				continue
 			}
-			n.learnsPlaces()
+			n.tellPlaces()
 			l.correct(n, other)
 		}
 	}
 }
 
-// correct has a leader change the address of a member that it cannot be told of: two members of one id may run while one
-// replaces the other, and if it has moved to the only address at which it knows the other one, it dials that nowhere.
+// correct makes a leader change the address of a member that it cannot learn. Two members of one id may run while one
+// replaces the other. A leader that has moved to the only address at which it knows the other one dials that member
+// nowhere.
 func (l *liveness) correct(lead, m *node) {
 	entry, _ := lead.config().Peer(m.peer())
 	reached := slices.ContainsFunc(lead.contacts(), func(k raft.Contact) bool { return k.ID == m.id })
@@ -114,8 +115,8 @@ func (l *liveness) correct(lead, m *node) {
 	l.c.work.change(lead, 0, &changing{Change: raft.Change{Update: []raft.Update{{Peer: m.peer(), Address: &place}}}})
 }
 
-// found checks that healed members of the leader's configuration dial each other.
-func (l *liveness) found() {
+// checkFound checks that healed members of the leader's configuration dial each other.
+func (l *liveness) checkFound() {
 	if !l.c.finds() || !l.exiled {
 		return
 	}
@@ -130,29 +131,29 @@ func (l *liveness) found() {
 	}
 }
 
-// startedAt is the truth about a start.
+// startedAt identifies a start whose true address is known.
 type startedAt struct {
 	peer  raft.Peer
 	start raft.StartID
 }
 
-// contacts checks where a member dials its peers.
-func (k *checker) contacts(n *node) {
+// checkContacts checks the addresses at which a member dials its peers.
+func (k *checker) checkContacts(n *node) {
 	for _, d := range n.hands.book.dialed {
 		at := n.disk.memory.SeenOf(d.Peer()).Address
 		own := d.ID == n.id && at == n.place // another incarnation was there before
 		if at != "" && !own && d.Addresses[0] != at {
-			k.broken("I11", "%s dials %s at %v, whose newest start has said that it is at %s",
+			k.broken("I11", "%s dials %s at %v, but its newest start announced %s",
 				n, k.c.title(d.Peer()), d.Addresses, at)
 		}
 	}
 }
 
-// places checks the addresses in a memory.
-func (k *checker) places(n *node, m *raft.Sightings) {
+// checkPlaces checks the addresses in a memory.
+func (k *checker) checkPlaces(n *node, m *raft.Sightings) {
 	for _, s := range m.Seen {
-		if place, known := k.said[startedAt{s.Peer, s.Start}]; known && place != s.Address {
-			k.broken("I11", "%s remembers that start %v of %s is at %s, and it is at %s",
+		if place, known := k.announced[startedAt{s.Peer, s.Start}]; known && place != s.Address {
+			k.broken("I11", "%s remembers start %v of %s at %s, but it is at %s",
 				n, s.Start, k.c.title(s.Peer), s.Address, place)
 		}
 	}

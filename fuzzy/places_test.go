@@ -36,7 +36,7 @@ func mover() *nemesis {
 	return &nemesis{rate: rate, random: sim.NewStream(1, sim.PartitionConcern)}
 }
 
-// A member that moves dials the others, and they learn from it where it is.
+// A member that moves dials the others, which learn its new address.
 func TestPlaces_AMemberThatMovesIsFound(t *testing.T) {
 	c, lead, follower := finding(t)
 	mover().moveTo(c, follower, "elsewhere:1")
@@ -48,7 +48,7 @@ func TestPlaces_AMemberThatMovesIsFound(t *testing.T) {
 	assert.Equal(t, []string{"elsewhere:1", string(follower.id) + ":1"}, lead.contacts()[i].Addresses)
 }
 
-// Two members may change places: each learns that the other one answers where it used to be.
+// Two members may change places. Each then learns that the other one answers at its own former address.
 func TestPlaces_MembersChangePlaces(t *testing.T) {
 	c, lead, follower := finding(t)
 	third := c.nodes[3-lead.index-follower.index]
@@ -64,7 +64,7 @@ func TestPlaces_MembersChangePlaces(t *testing.T) {
 	}
 }
 
-// When all members have moved, nobody finds anybody, until one is told.
+// When all members have moved, nobody finds anybody until one of them is told an address.
 func TestPlaces_WhenAllHaveMovedOneIsTold(t *testing.T) {
 	c, lead, _ := finding(t)
 	m := mover()
@@ -76,12 +76,13 @@ func TestPlaces_WhenAllHaveMovedOneIsTold(t *testing.T) {
 	}
 	require.Nil(t, c.failure)
 	require.Negative(t, c.leader())
-	lead.learnsPlaces()
+	lead.tellPlaces()
 	c.until(t, c.now()+sim.In(3*time.Second))
 }
 
-// Two that have moved at once know where the third is, and not where each other is. One of them may lead though it was not
-// healed: it is told, as whoever starts members at new addresses tells each of them where all are.
+// Two members that have moved at once know where the third is, but not where the other is. One of them may lead although
+// it was not healed. It is told the addresses, as an operator who starts members at new addresses would tell each of
+// them.
 func TestPlaces_ALeaderThatIsNotHealedFindsTheHealed(t *testing.T) {
 	c, a, b := finding(t)
 	between, m := c.nodes[3-a.index-b.index], mover()
@@ -110,7 +111,8 @@ func TestPlaces_ALeaderThatIsNotHealedFindsTheHealed(t *testing.T) {
 	assert.Nil(t, between.table, "it knew both")
 }
 
-// twins returns a cluster of one voter and of a learner of its id, which the configuration has at the voter's address.
+// twins returns a cluster of one voter and a learner with the same id, for which the configuration has the voter's
+// address.
 func twins(t *testing.T) (c *cluster, lead, twin *node) {
 	t.Helper()
 	p := calmOfThree(t)
@@ -128,7 +130,7 @@ func twins(t *testing.T) (c *cluster, lead, twin *node) {
 	return c, lead, twin
 }
 
-// Two members of one id may change places, too: each runs where it knows the other one to be.
+// Two members with one id may change places, too: each then runs where it believes the other one to be.
 func TestPlaces_TwinsChangePlaces(t *testing.T) {
 	c, lead, twin := twins(t)
 	m, place, other := mover(), lead.place, twin.place
@@ -141,9 +143,9 @@ func TestPlaces_TwinsChangePlaces(t *testing.T) {
 	assert.True(t, lead.dials(twin) && twin.dials(lead))
 }
 
-// Before there is a term, a member answers whoever it finds under an id of its list. So one that has found another process
-// there is told, though the right one calls it.
-func TestPlaces_BeforeATermWhoIsCalledIsTold(t *testing.T) {
+// Before there is a term, a member answers whichever process it finds under an id of its list. A member that has found
+// another process there is told the right address, even if the right process calls it.
+func TestPlaces_BeforeATermACalledMemberIsTold(t *testing.T) {
 	c, lead, follower := finding(t)
 	follower.contacts()
 	follower.hands.book.dialed = nil
@@ -155,11 +157,11 @@ func TestPlaces_BeforeATermWhoIsCalledIsTold(t *testing.T) {
 	assert.NotNil(t, follower.table)
 }
 
-// A leader that runs where it knows the other member of its id to be dials it nowhere, so no table helps. The address in the
-// configuration is corrected, as an admin would do it.
+// A leader that runs where it believes the other member of its id to be dials that member nowhere, so no table helps.
+// The address in the configuration is corrected, as an admin would do it.
 func TestPlaces_TheAddressOfATwinIsCorrected(t *testing.T) {
 	c, lead, twin := twins(t)
-	lead.learnsPlaces()
+	lead.tellPlaces()
 	c.until(t, c.now()+sim.In(time.Second))
 	require.False(t, lead.dials(twin) || twin.dials(lead))
 
@@ -183,21 +185,21 @@ func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
 		{"I11", func(c *cluster, lead, follower *node) { // the address of another start
 			m := raft.Sightings{Seen: slices.Clone(lead.disk.memory.Seen)}
 			m.Seen[0].Address = "nowhere:1"
-			c.check.places(lead, &m)
+			c.check.checkPlaces(lead, &m)
 		}},
 		{"I11", func(c *cluster, lead, follower *node) { // an earlier address first
 			for i := range lead.contacts() {
 				lead.hands.book.dialed[i].Addresses = []string{"nowhere:1", follower.place}
 			}
-			c.check.contacts(lead)
+			c.check.checkContacts(lead)
 		}},
 		{"L19", func(c *cluster, lead, follower *node) {
 			lead.hands.book.dialed = nil
-			(&liveness{c: c, core: 7, leader: lead, exiled: true}).found()
+			(&liveness{c: c, core: 7, leader: lead, exiled: true}).checkFound()
 		}},
 		{"L18", func(c *cluster, lead, follower *node) {
 			knowsGone(lead, follower)
-			(&liveness{c: c, core: 7, leader: lead, exiled: true}).toldApart()
+			(&liveness{c: c, core: 7, leader: lead, exiled: true}).checkRemovalKnown()
 		}},
 	} {
 		c, lead, follower := finding(t)
@@ -206,21 +208,22 @@ func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
 	}
 	c, lead, _ := finding(t)
 	l := &liveness{c: c, core: 7, leader: lead, exiled: true}
-	l.found()
-	l.toldApart()
+	l.checkFound()
+	l.checkRemovalKnown()
 	assert.Nil(t, c.failure)
 }
 
-// knowsGone lets a leader know that it is committed that a follower was removed.
+// knowsGone makes a leader know that the removal of a follower is committed.
 func knowsGone(lead, follower *node) {
 	l := expels(lead, follower)
 	l.Removed = []raft.Removal{{Peer: follower.peer(), Index: l.index}}
 	lead.status.Commit = l.index
 }
 
-// A leader that was elected after a removal does not serve who was removed. That one has time to hear of it as long as it is
-// dialed, and hears of it when it is disconnected. One that the leader itself has removed is told, and gets no such time.
-func TestLiveness_WhoWasRemovedBeforeAnElectionIsToldAfterItsTime(t *testing.T) {
+// A leader that was elected after a removal does not serve the removed member. That member has time to learn about its
+// removal while it is dialed, and learns it when it is disconnected. A leader tells the members that it has removed
+// itself; they get no such time.
+func TestLiveness_AMemberRemovedBeforeAnElectionIsToldAfterItsTime(t *testing.T) {
 	c, lead, follower := finding(t)
 	l := &liveness{c: c, core: 7, leader: lead, exiled: true}
 	assert.False(t, l.parting(), "nobody was removed")
@@ -231,6 +234,6 @@ func TestLiveness_WhoWasRemovedBeforeAnElectionIsToldAfterItsTime(t *testing.T) 
 	assert.False(t, l.parting(), "the leader was to tell it")
 	o.gone, lead.hands.book.dialed = nil, nil
 	assert.False(t, l.parting(), "its time is over")
-	l.toldApart()
+	l.checkRemovalKnown()
 	expectBreach(t, c, "L18")
 }

@@ -18,7 +18,7 @@ type Profile struct {
 	Learners        int
 	ElectionTimeout sim.Time
 	Length          sim.Time // of the safety phase
-	FaultsFrom      sim.Time // until then only the faults of the network itself
+	FaultsFrom      sim.Time // until then only the network misbehaves
 	Network         sim.NetworkFaults
 	Faults          []FaultRate
 	Node            NodeProfile
@@ -43,19 +43,19 @@ type FaultRate struct {
 // NodeProfile says which freedoms of the core's contract the host of a core uses.
 type NodeProfile struct {
 	Codec         int       // chance that a message goes through the real codec
-	StepDelay     sim.Delay // from an event to its step: events gather into batches
-	DiskDelay     sim.Delay // of one write
-	DiskStallMax  sim.Time  // after which a write counts as stalled; 0: one second
-	ApplyStallMax sim.Time  // after which a state machine counts as hanging; 0: ten seconds
-	Unequal       int       // a member's election timeout may be so many times shorter than that of the profile; 0: they are equal
-	MergeMax      int       // writes that are merged at most
-	CacheBytesMax int       // of the log cache
-	Atomic        bool      // a write is durable as a whole or not at all; otherwise any prefix that the contract allows may be
-	LatePersisted int       // chance that Persisted is stepped later than the promises leave
+	StepDelay     sim.Delay // time from an event to its step: events gather into batches
+	DiskDelay     sim.Delay // time of one write
+	DiskStallMax  sim.Time  // time after which a write counts as stalled; 0: one second
+	ApplyStallMax sim.Time  // time after which a state machine counts as hanging; 0: ten seconds
+	Unequal       int       // how many times shorter a member's election timeout may be than the profile's; 0: all are equal
+	MergeMax      int       // maximum number of writes merged into one
+	CacheBytesMax int       // limit of the log cache
+	Atomic        bool      // a write is durable as a whole or not at all; otherwise any prefix that the contract allows may be durable
+	LatePersisted int       // chance that Persisted reaches the core later than the promises leave
 	LateSend      int       // chance that a message waits in a sender's queue
 	SendWait      sim.Time  // mean time of that wait
 	DropSpan      int       // chance that a sender drops an append, and reports it
-	Spurious      int       // chance of a step without a reason
+	Spurious      int       // chance of a step without an event
 	Punctual      bool      // no timer fires late
 	Connections   bool      // PeerUp and PeerLost are reported
 	DriftMax      int       // millionths that a clock may be too fast or too slow
@@ -63,15 +63,15 @@ type NodeProfile struct {
 	Handshakes    bool      // members accept messages only after a handshake
 	OtherLists    int       // chance of a start with another list of initial members than the rest
 	Durable       bool      // the state machines keep their state on disk themselves: a raft.DurableFSM
-	Compact       int       // chance of a start with a log that begins further behind than before
-	Differ        int       // chance that a batch leaves a state machine in another state than on the other members
+	Compact       int       // chance of a start with a log that is compacted further than before
+	Differ        int       // chance that a batch leaves a state machine in a state that differs from the other members'
 	LateWrite     int       // chance that the writer of an idle disk begins late
-	LateWait      sim.Time  // mean time by which it is late
-	Stuck         int       // chance, with each append or reply to one, that a connection for entries accepts nothing for a while
-	PauseMax      sim.Time  // the longest pause of a process; 0: there is no limit
-	Dozes         int       // how often, at most, a process that has paused does so again
-	Carries       int       // bytes of records in one append to every other member, until it is healed; 0: any number
-	EmptiedAt     int       // once so many others hold entry 1 and nobody has a term, the bootstrapper's disk is emptied; 0: it is not
+	LateWait      sim.Time  // mean delay of such a writer
+	Stuck         int       // chance, for each append or reply to one, that a connection for entries stops accepting messages for some time
+	PauseMax      sim.Time  // the longest pause of a process; 0: no limit
+	Dozes         int       // maximum number of further pauses of a process that has paused
+	Carries       int       // bytes of records in one append to every other member, until it is healed; 0: no limit
+	EmptiedAt     int       // the bootstrapper's disk is emptied once this many others hold entry 1 and nobody has a term; 0: never
 }
 
 // generousLimits returns the limits of runs that do not test limits.
@@ -85,13 +85,13 @@ func generousLimits() raft.Limits {
 // Snapshots says how members take and send snapshots; when they do is in the limits.
 type Snapshots struct {
 	On             bool
-	BytesMax       int // of a snapshot, besides its state
+	BytesMax       int // of a snapshot, not counting its state
 	Failures       int // chance that a snapshot cannot be written
 	ChunkBytes     int
 	WindowChunks   int
 	BytesPerSecond int // of a stream; 0: no limit
-	ReserveBytes   int // that a snapshot leaves free; 0: as much as the log takes, within bounds
-	BlockBytes     int // of a file, that have one checksum
+	ReserveBytes   int // bytes that a snapshot leaves free; 0: as many as the log uses, within bounds
+	BlockBytes     int // bytes of a file that share one checksum
 	Old            int // members that cannot read messages about snapshots, and take none, until they are healed
 }
 
@@ -99,17 +99,17 @@ type Snapshots struct {
 type Load struct {
 	Clients   int
 	Think     sim.Time // mean time between an answer and the next request
-	Patience  sim.Time // after which a client gives up
+	Patience  sim.Time // time after which a client gives up
 	Reads     int      // chance that a request is a read
 	Transfers int      // chance that a request is a transfer
 	Hedged    int      // chance that a write is sent to two members
-	Burst     int      // most writes of one request
+	Burst     int      // maximum number of writes in one request
 	Keys      int
-	BytesMax  int  // of a command
+	BytesMax  int  // limit of a command
 	History   bool // keep the whole history, for the linearizability checker
 }
 
-// mostBytes returns about how much the clients write at most, if each is answered within 10 ms.
+// mostBytes returns roughly how many bytes the clients write at most, if each request is answered within 10 ms.
 func (l *Load) mostBytes(length sim.Time) int {
 	return l.Clients * l.Burst * l.BytesMax / 2 * int(length/(l.Think+sim.In(10*time.Millisecond)))
 }
@@ -123,7 +123,7 @@ func Profiles() []string {
 	return list
 }
 
-// dear are the profiles that All leaves out, since each of their seeds takes seconds.
+// dear are the profiles that All omits, since each of their seeds takes seconds.
 var dear = []string{"day", "churn"}
 
 // All returns the names of the profiles of which a campaign runs thousands of seeds.
@@ -149,18 +149,18 @@ var profiles = []struct {
 	{"disk", "stalls, failed writes, wiped and damaged disks", only(Stall, DiskFailure, Wipe, Rot, Crash)},
 	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
 	{"bootstrap", "faults from the first moment on, and short lives", shapeBootstrap},
-	{"elections", "one leader after the other falls, while messages and disks take as long as elections", shapeElections},
-	{"slow", "disks, messages, steps and pauses as long as elections from first to last, and few faults besides", shapeSlow},
+	{"elections", "one leader after another fails, while messages and disks take as long as elections", shapeElections},
+	{"slow", "disks, messages, steps and pauses as long as elections throughout, and few faults besides", shapeSlow},
 	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
-	{"images", "older images of disks are put back, or of their logs alone, and those who saw newer ones find out", shapeImages},
+	{"images", "older images of disks, or of their logs alone, are put back, and members that saw newer ones notice it", shapeImages},
 	{"snapshots", "snapshots are taken, sent and installed all the time", shapeSnapshots},
-	{"durable", "state machines that survive a restart, and logs that begin behind what these have applied", shapeDurable},
+	{"durable", "state machines that survive a restart, and logs that begin after the entries that these have applied", shapeDurable},
 	{"segments", "logs in small segments, which are cut short, truncated and damaged all the time", shapeSegments},
 	{"hangs", "state machines that hang in a batch, or all of them at the same entry", shapeHangs},
 	{"unequal", "members with different election timeouts", shapeUnequal},
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
-	{"churn", "the members change for ten minutes while one leader after the other falls; 72 seeds are 12 hours; not among all", shapeChurn},
-	{"day", "a day of a healthy cluster, whose members may change, and whose leader never does; not among all", shapeDay},
+	{"churn", "the members change for ten minutes while one leader after another fails; 72 seeds are 12 hours; not among all", shapeChurn},
+	{"day", "a day of a healthy cluster whose members may change, but whose leader never does; not among all", shapeDay},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 
@@ -197,7 +197,7 @@ func drawSwarm(s *sim.Stream) Profile {
 	timeout := sim.In(150 * time.Millisecond)
 	p := Profile{
 		Voters: sim.Pick(s, 1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7, 9), ElectionTimeout: timeout,
-		Length: s.LogTime(sim.In(2*time.Second), sim.In(16*time.Second)), // many short runs find more than few long ones
+		Length: s.LogTime(sim.In(2*time.Second), sim.In(16*time.Second)), // many short runs find more than a few long ones
 	}
 	if s.IntN(5) == 0 && p.Voters < 8 {
 		p.Learners = 1 + s.IntN(2)
@@ -338,7 +338,7 @@ func shapeBusy(s *sim.Stream, p *Profile) {
 func shapeCalm(s *sim.Stream, p *Profile) {
 	p.Faults, p.World = nil, World{}
 	p.Network = sim.NetworkFaults{Delay: sim.Delay{Mean: sim.In(time.Millisecond)}, FIFO: true}
-	if s.Coin() { // entries queue up, but must not hold up other messages
+	if s.Coin() { // entries queue up, but must not delay other messages
 		p.Network.Bandwidth, p.Load.BytesMax = s.LogUniform(20_000, 200_000), 20_000
 	}
 	p.Node = NodeProfile{Codec: 200_000, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64, CacheBytesMax: 1 << 20}
@@ -355,7 +355,7 @@ func shapeBootstrap(s *sim.Stream, p *Profile) {
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
 	}
 	p.Node.Handshakes = s.Coin()
-	if s.IntN(8) > 0 { // a disk that is damaged before the bootstrap prevents it for good
+	if s.IntN(8) > 0 { // a disk that is damaged before the bootstrap prevents it permanently
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Rot })
 	}
 	if s.Coin() { // replies to an earlier probe arrive late, and repeatedly
@@ -373,7 +373,7 @@ func shapeBootstrap(s *sim.Stream, p *Profile) {
 	}
 }
 
-// slowBootstrap makes writing entry 1 take longer on all members than a bootstrapper waits at first.
+// slowBootstrap makes writing entry 1 take longer on all members than a bootstrapper initially waits.
 func slowBootstrap(s *sim.Stream, p *Profile) {
 	tenth := p.ElectionTimeout / 10
 	p.World = World{Disk: s.LogTime(worldDiskTenths*tenth*3/5, worldDiskTenths*tenth), Trip: s.LogTime(worldTripTenths*tenth*4/5, worldTripTenths*tenth)}
@@ -386,7 +386,7 @@ func slowBootstrap(s *sim.Stream, p *Profile) {
 	}
 }
 
-// shapeElections lets replies arrive in a later term, and several terms pass in one step.
+// shapeElections makes replies arrive in a later term, and several terms pass in one step.
 func shapeElections(s *sim.Stream, p *Profile) {
 	millisecond := sim.In(time.Millisecond)
 	p.Voters, p.Length, p.FaultsFrom = sim.Pick(s, 2, 3, 3, 4, 5, 5), sim.In(6*time.Second), sim.In(500*time.Millisecond)

@@ -7,16 +7,16 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Members says who may join the cluster, and how its members are changed.
+// Members says which nodes may join the cluster, and how its members change.
 type Members struct {
-	Spares   int      // nodes that belong to no cluster at first
-	Twins    int      // of them: the last ones, which have the ids of other nodes
-	Admins   int      // who change the members, at the same time
+	Spares   int      // nodes that initially belong to no cluster
+	Twins    int      // the last of the spares, which have the ids of other nodes
+	Admins   int      // number of admins that change the members at the same time
 	Think    sim.Time // mean time between an answer to an admin and the next change
-	Patience sim.Time // for how long a member that is to vote may make no progress
-	Bound    sim.Time // within which L20 wants a change to be finished; 0: it is not checked
-	Gentle   bool     // admins ask the leader for one change after the other, none of which needs another leader
-	Emptied  sim.Time // mean time after which the directory of a member that was removed is emptied; 0: never
+	Patience sim.Time // how long a member that is to vote may make no progress
+	Bound    sim.Time // time within which L20 requires a change to end; 0: not checked
+	Gentle   bool     // admins ask the leader for one change after another, none of which needs a new leader
+	Emptied  sim.Time // mean time after which the directory of a removed member is emptied; 0: never
 }
 
 // on reports whether the members of a run may change.
@@ -25,7 +25,7 @@ func (m *Members) on() bool { return m.Admins > 0 }
 // nodes returns how many nodes a run has.
 func (p *Profile) nodes() int { return p.Voters + p.Learners + p.Members.Spares }
 
-// drawMembers has members join, change their roles and leave all the time.
+// drawMembers makes members join, change their roles and leave all the time.
 func drawMembers(s *sim.Stream, p *Profile) {
 	timeout := p.ElectionTimeout
 	p.Members = Members{
@@ -35,8 +35,8 @@ func drawMembers(s *sim.Stream, p *Profile) {
 	p.Members.Twins = s.IntN(min(p.Members.Spares, p.Voters) + 1)
 }
 
-// drawJoins has the members change in a quarter of the runs of the profiles about something else. It draws from a stream of
-// its own, so that the other runs stay what they are.
+// drawJoins makes the members change in a quarter of the runs of the profiles about something else. It uses a stream of
+// its own, so that the other runs do not change.
 func drawJoins(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<24)
 	joins := s.IntN(4) == 0
@@ -54,7 +54,7 @@ func drawJoins(seed Seed, p *Profile) {
 	}
 }
 
-// shapeMembers changes the members under faults of every class that lets enough of them live.
+// shapeMembers changes the members under faults of every class that leaves enough of them alive.
 func shapeMembers(s *sim.Stream, p *Profile) {
 	p.Voters, p.Learners = sim.Pick(s, 1, 2, 3, 3, 3, 4, 5), s.IntN(2)
 	p.Length = s.LogTime(sim.In(3*time.Second), sim.In(12*time.Second))
@@ -71,12 +71,12 @@ func shapeMembers(s *sim.Stream, p *Profile) {
 	drawAmbushes(s, p)
 }
 
-// churnBound is the bound of L20, in election timeouts. An election leaves a configuration within a few exchanges; the rest is
-// for lost messages, and for members that need a snapshot.
+// churnBound is the bound of L20, in election timeouts. A new leader leaves a configuration within a few exchanges. The
+// rest of the bound is for lost messages, and for members that need a snapshot.
 const churnBound = 20
 
-// shapeChurn has random changes of the members go on for ten minutes, while leaders fall, often at a moment of a change. No
-// disk is lost but those of members that were removed, so that every configuration can be finished.
+// shapeChurn makes random changes of the members continue for ten minutes, while leaders fail, often at a moment of a
+// change. Only removed members lose their disks, so that every configuration can be finished.
 func shapeChurn(s *sim.Stream, p *Profile) {
 	timeout, second := sim.In(150*time.Millisecond), sim.In(time.Second)
 	*p = Profile{
@@ -94,7 +94,7 @@ func shapeChurn(s *sim.Stream, p *Profile) {
 	}
 	drawMembers(s, p)
 	p.Members.Think, p.Members.Patience, p.Members.Bound = s.LogTime(second/2, 5*second), s.LogTime(2*timeout, 10*timeout), churnBound*timeout
-	drawSnapshots(s, p) // a log that remembers all changes would be long
+	drawSnapshots(s, p) // a log that keeps all changes would be long
 	p.Limits.SnapshotEntries, p.Snapshots.BytesPerSecond, p.Snapshots.Failures = s.LogUniform(10, 100), 0, 0
 	p.Snapshots.ChunkBytes, p.Snapshots.WindowChunks = 4096, 4
 	often := s.LogTime(2*second, 10*second)
@@ -105,7 +105,7 @@ func shapeChurn(s *sim.Stream, p *Profile) {
 	}
 }
 
-// drawAmbushes adds faults that strike while the members change.
+// drawAmbushes adds faults during changes of the members.
 func drawAmbushes(s *sim.Stream, p *Profile) {
 	for kind := Decapitate; kind <= Churn; kind++ {
 		if s.Coin() {
@@ -124,14 +124,14 @@ func (p *Profile) idOf(i int) raft.NodeID {
 	return nodeID(i)
 }
 
-// spare reports whether the node belongs to no cluster at first.
+// spare reports whether the node initially belongs to no cluster.
 func (p *Profile) spare(i int) bool { return i >= p.Voters+p.Learners }
 
-// A change takes three entries, each of which is committed within a unit of the second phase or a few, and the patience
-// for members that are to catch up. Each leader begins anew, and one that is voted out hands over.
+// A change takes three entries, each of which is committed within one or a few units of the second phase, and the
+// patience for members that must catch up. Each leader begins anew, and one that is voted out transfers its leadership.
 const settleUnits = 40
 
-// settleTime returns how long a change of members may go on once everything works.
+// settleTime returns how long a change of members may continue once everything works.
 func (p *Profile) settleTime() sim.Time {
 	if !p.Members.on() {
 		return 0

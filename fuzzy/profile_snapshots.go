@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// drawSnapshots has members take and send snapshots all the time.
+// drawSnapshots makes members take and send snapshots all the time.
 func drawSnapshots(s *sim.Stream, p *Profile) {
 	p.Snapshots = Snapshots{
 		On: true, BytesMax: s.LogUniform(1, 20_000), Failures: sim.Pick(s, 0, 100_000), ChunkBytes: s.LogUniform(1, 4096) + 63,
@@ -17,11 +17,11 @@ func drawSnapshots(s *sim.Stream, p *Profile) {
 	p.Limits.SnapshotTailBytes, p.Limits.SnapshotHoldBytes = s.LogUniform(1, 5000), sim.Pick(s, s.LogUniform(1, 20_000), 1<<20)
 }
 
-// heldTripsMax is the longest unit of a world, in election timeouts, in which the state of a DurableFSM is streamed: it
-// is held ten of them for each acknowledgement.
+// heldTripsMax is the longest unit of a world, in election timeouts, in which the state of a DurableFSM is streamed. The
+// state is held for ten of these units for each acknowledgement.
 const heldTripsMax = 5
 
-// shapeSwarm has members take snapshots in half of the runs, in some of them seldom.
+// shapeSwarm makes members take snapshots in half of the runs, in some of them seldom.
 func shapeSwarm(s *sim.Stream, p *Profile) {
 	if s.Coin() {
 		return
@@ -38,7 +38,7 @@ func away(s *sim.Stream) FaultRate {
 	return FaultRate{Away, s.LogTime(sim.In(time.Second), sim.In(6*time.Second)), s.LogTime(sim.In(100*time.Millisecond), sim.In(3*time.Second))}
 }
 
-// shapeSnapshots has followers fall behind the base again and again.
+// shapeSnapshots makes followers fall behind the base again and again.
 func shapeSnapshots(s *sim.Stream, p *Profile) {
 	p.World, p.Limits = World{}, generousLimits()
 	drawSnapshots(s, p)
@@ -50,7 +50,8 @@ func shapeSnapshots(s *sim.Stream, p *Profile) {
 	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
 }
 
-// shapeDurable does what shapeSnapshots does, and restarts members often, with logs that begin further behind than before.
+// shapeDurable does what shapeSnapshots does, and often restarts members with logs that are compacted further than
+// before.
 func shapeDurable(s *sim.Stream, p *Profile) {
 	shapeSnapshots(s, p)
 	p.Node.Durable, p.Node.Compact = true, sim.Pick(s, 0, 100_000, 500_000, sim.Million)
@@ -63,12 +64,13 @@ func shapeDurable(s *sim.Stream, p *Profile) {
 	}
 }
 
-// dayTimeout is the election timeout of profile day. A day of shorter ones has too many heartbeats for many seeds.
+// dayTimeout is the election timeout of profile day. With a shorter one, a day would have too many heartbeats for many
+// seeds.
 const dayTimeout = 2 * time.Second
 
-// shapeDay draws what a healthy cluster lives with for a day, one thing or all at once: large proposals, a slow disk,
-// snapshots that are taken, a follower that goes away and is sent one, and pauses. Unless one goes away, learners join and
-// are promoted, and members are replaced and removed.
+// shapeDay draws what happens to a healthy cluster in a day, one thing or all at once. There are large proposals, a slow
+// disk, snapshots, a follower that goes away and then gets one, and pauses. Unless a follower goes away, learners join
+// and are promoted, and members are replaced and removed.
 func shapeDay(s *sim.Stream, p *Profile) {
 	timeout := sim.In(dayTimeout)
 	*p = Profile{
@@ -87,7 +89,7 @@ func shapeDay(s *sim.Stream, p *Profile) {
 	if one := s.IntN(6); one < 5 {
 		large, slow, taken, sent, paused = one == 0, one == 1, one == 2, one == 3, one == 4
 	}
-	if large { // the largest one takes half a timeout to send
+	if large { // sending the largest one takes half a timeout
 		p.Load.BytesMax, p.Network.Bandwidth = 20_000, 20_000
 	}
 	if slow {
@@ -105,13 +107,13 @@ func shapeDay(s *sim.Stream, p *Profile) {
 		p.Node.PauseMax = 2 * timeout / 5
 		p.Faults = append(p.Faults, FaultRate{Pause, sim.In(time.Minute), timeout / 4})
 	}
-	if !sent { // with one voter away, losing another one may cost the leader its quorum
-		p.Node.Handshakes = true // who was removed and is started again is told, so that its disk is emptied, and it may join
+	if !sent { // with one voter away, the loss of another one may cost the leader its quorum
+		p.Node.Handshakes = true // a removed member that starts again is told, so that its disk is emptied and it may join
 		p.Members = Members{
 			Spares: 2, Admins: 1, Think: sim.In(30 * time.Minute), Patience: 10 * timeout, Bound: churnBound * timeout, Gentle: true,
 			Emptied: sim.In(10 * time.Minute),
 		}
-		if large { // a member that joins is sent the log of hours at as many bytes a second as the load has
+		if large { // a member that joins is sent the log of hours, at the load's rate
 			p.Members.Bound = 0
 		}
 	}

@@ -6,15 +6,15 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// tally is how many of the voters of a configuration something holds for. A configuration that is not joint has no
-// voters in its outgoing half.
+// tally counts the voters of a configuration for which something holds. A configuration that is not joint has no voters
+// in its outgoing half.
 type tally struct{ incoming, outgoing half }
 
 type half struct{ holds, voters int }
 
-// quorum counts the voters of a configuration for which something holds, in each half. A voter that the configuration
-// does not name counts in none, whoever asks. The checks ask nothing else what a quorum is; in particular, they do not
-// ask the core.
+// quorum counts the voters of a configuration for which something holds, in each half. It never counts a member that the
+// configuration does not name, not even the member that asks. Every check uses this definition of a quorum, and none
+// uses the core's.
 func quorum(config *raft.Configuration, holds func(p raft.Peer) bool) (t tally) {
 	for i := range config.Members {
 		if m := &config.Members[i]; m.Kind == raft.Voter {
@@ -37,7 +37,7 @@ func (h *half) count(holds bool) {
 // reached reports whether the voters for which it holds are a quorum: a majority of each half that has voters.
 func (t tally) reached() bool { return t.spare() >= 0 }
 
-// spare returns how many of them a quorum can do without; it is negative if they are none.
+// spare returns how many of them are more than a quorum needs. It is negative if they are no quorum.
 func (t tally) spare() int {
 	if t.outgoing.voters == 0 {
 		return t.incoming.spare()

@@ -10,9 +10,9 @@ import (
 
 // Rule is an invariant that is checked in every run.
 type Rule struct {
-	Name     string // as in Failure.Rule: "G1"
+	Name     string // name as in Failure.Rule: "G1"
 	Sentence string
-	Source   string // the paper that it is from; empty if it is our own
+	Source   string // the paper that it comes from; empty: our own
 	File     string // the file that checks it
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a failure may name is in the table, and nothing in the table is unchecked.
+// Every rule that a failure may name is in the table, and every rule in the table is checked.
 func TestRules_AreThoseThatAreChecked(t *testing.T) {
 	listed := map[string]bool{}
 	for _, r := range Rules() {
-		assert.False(t, listed[r.Name], "%s is there twice", r.Name)
+		assert.False(t, listed[r.Name], "%s appears twice", r.Name)
 		assert.NotEmpty(t, r.Sentence, r.Name)
 		listed[r.Name] = true
 	}

@@ -13,7 +13,7 @@ import (
 
 // The invariant of the simulation itself, which is checked on a sample of the seeds of every campaign.
 //
-//	T1  The same seed does the same, whichever program runs it.
+//	T1  The same seed gives the same run, whichever program runs it.
 
 // Class is the kind of failure that ended a run.
 type Class string
@@ -25,17 +25,17 @@ const (
 	Liveness Class = "liveness" // something that must happen did not
 	Staging  Class = "staging"  // a precondition of a directed scenario did not hold: the run proves nothing
 
-	// Simulation is a panic of the simulation or of a checker, which says nothing about the core.
+	// Simulation is a panic of the simulation or of a checker. It says nothing about the core.
 	Simulation Class = "simulation"
 )
 
 // Failure is the first invariant that did not hold in a run.
 type Failure struct {
 	Class Class
-	Rule  string // its name, see the invariants_*.go files
+	Rule  string // name of the rule, see the invariants_*.go files
 	Text  string
 	At    sim.Time
-	Event int // which event it was
+	Event int // number of the event
 }
 
 func (f *Failure) Error() string {
@@ -47,24 +47,24 @@ type Stats struct {
 	Events, Steps, Messages, Starts, Crashes int
 	Faults, DiskFailures                     int
 	ByFault                                  [faultKinds]int
-	Injections                               [faultKinds]int64 // with those that were skipped
+	Injections                               [faultKinds]int64 // including those that were skipped
 	Commits, Elections                       int
 	Proposals                                int
-	Requests                                 int // that clients began in the first phase
-	Changes                                  int // of members that admins asked for in the first phase
-	Changed                                  int // changes of members that were answered as made
+	Requests                                 int // begun by clients in the first phase
+	Changes                                  int // changes of members requested by admins in the first phase
+	Changed                                  int // changes of members answered as made
 	Histories                                int
 	Decisions                                [len(decisions)]int
 	Images, Refusals, Marked                 int // disks put back, handshakes refused, stores marked
 	Compactions                              int // of logs
 	Restores, Streams, EndedInstalls         int // of snapshots
 	Segments                                 SegmentStats
-	Passed                                   int    // members that came back to a log that begins behind their own
-	Freezes                                  int    // of states that are streamed without a file
-	Snapshots                                int    // that an application has written
+	Passed                                   int    // members that came back to a log that begins after the end of their own
+	Freezes                                  int    // states frozen to be streamed without a file
+	Snapshots                                int    // snapshots written by an application
 	Beyond                                   int    // runs that ended because nothing can be promised any longer
-	Handed                                   Handed // what became of configurations that a leader left unfinished
-	Excuse                                   string // what was missing for the second phase; "": nothing
+	Handed                                   Handed // configurations that leaders left unfinished
+	Excuse                                   string // what the second phase lacked; "": nothing
 }
 
 // Result is how a run ended.
@@ -72,7 +72,7 @@ type Result struct {
 	Seed    Seed
 	Profile Profile
 	Virtual sim.Time
-	Hash    uint64 // of all events: the same in every run of the seed
+	Hash    uint64 // hash of all events: the same in every run of the seed
 	Failure *Failure
 	Stats
 	did
@@ -87,7 +87,7 @@ func Run(seed Seed, trace func(*Record)) (Result, error) {
 	return RunProfile(seed, p, trace), nil
 }
 
-// RunProfile runs a seed with a given profile instead of the one that it draws.
+// RunProfile runs a seed with a given profile instead of the one that the seed draws.
 func RunProfile(seed Seed, p Profile, trace func(*Record)) Result {
 	return runEdited(seed, p, nil, trace)
 }
@@ -95,7 +95,7 @@ func RunProfile(seed Seed, p Profile, trace func(*Record)) Result {
 func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 	c := newCluster(seed, p)
 	c.edits, c.trace = e, trace
-	c.hosts(e.application())
+	c.hostApplication(e.application())
 	c.record(Record{Kind: "begin", Format: TraceFormat, Seed: seed.String(), Profile: &p, Nodes: c.ids()})
 	c.guarded()
 	if c.failure == nil && !c.edits.over(c) {
@@ -104,7 +104,7 @@ func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 	c.record(Record{Kind: "end", Text: c.stats.Excuse})
 	c.stats.Elections = c.check.elections
 	c.stats.Proposals = len(c.work.writes) - 1
-	c.check.ends()
+	c.check.endTenure()
 	c.stats.Requests, c.stats.Changes = int(c.work.begun), int(c.admins.begun)
 	r := Result{Seed: seed, Profile: p, Virtual: c.now(), Hash: c.hash.sum, Failure: c.failure, Stats: c.stats}
 	if c.host != nil {
@@ -145,8 +145,8 @@ func (c *cluster) guarded() {
 	c.run()
 }
 
-// oursPanicked reports whether the panic that is being recovered began in the simulation or a checker, and not in the
-// code under test: the first function of this module on the stack decides.
+// oursPanicked reports whether the panic being recovered began in the simulation or a checker, and not in the code under
+// test. The first function of this module on the stack decides.
 func oursPanicked() bool {
 	places := make([]uintptr, 64)
 	frames := runtime.CallersFrames(places[:runtime.Callers(1, places)])

@@ -9,8 +9,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// What a core does to itself is a finding. What the simulation or a checker does to itself is none, even if a
-// core's nonsense provoked it.
+// A panic of a core is a finding. A panic of the simulation or a checker is none, even if a core's nonsense provoked it.
 func TestPanic_OfACheckerIsNotOneOfTheCore(t *testing.T) {
 	for _, row := range []struct {
 		who    string

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// SeedFormat is the version of the meaning of seeds. Every change after which an old seed draws another run raises it.
+// SeedFormat is the version of the meaning of seeds. Every change that gives an old seed another run raises it.
 const SeedFormat = 9
 
 // Seed names one run.
@@ -41,7 +41,7 @@ func ParseSeed(text string) (Seed, error) {
 	}
 	number, err := strconv.ParseUint(parts[2], 16, 64)
 	if err != nil {
-		return Seed{}, fmt.Errorf("fuzzy: seed %q: %q is no hexadecimal number of 64 bits", text, parts[2])
+		return Seed{}, fmt.Errorf("fuzzy: seed %q: %q is not a hexadecimal number of 64 bits", text, parts[2])
 	}
 	s := Seed{parts[1], number}
 	if s.Profile == ApplicationProfile {

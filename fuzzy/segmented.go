@@ -15,52 +15,52 @@ import (
 // logPath is the directory of the segments on a simulated disk.
 const logPath = "log"
 
-// segmented is the part of a disk that holds the log in segments. The production code writes and reads them. What a store
-// keeps in bbolt beside them is in the other fields of the disk.
+// segmented is the part of a disk that holds the log in segments. The production code writes and reads them. The other
+// fields of the disk hold what a store keeps beside them in bbolt.
 type segmented struct {
 	random  *sim.Stream
 	stats   *SegmentStats
 	tree    *crashdisk.Tree
-	catalog segments.Catalog // as it was kept last
-	hinted  raft.Index       // the commit index that was kept with it
+	catalog segments.Catalog // as last made durable
+	hinted  raft.Index       // the commit index stored with the catalog
 	log     *segments.Log    // of the running process
 
-	ahead    bool           // the running write is made already: its end waits for room on the disk
+	ahead    bool           // the running write is already made; its end waits for room on the disk
 	cut      *raft.LogWrite // what a process was writing when it ended, of which any prefix may be there; nil: nothing
-	late     bool           // the power went off, and what is kept at that moment may still be durable
+	late     bool           // the power is off, but what was being kept at that moment may still become durable
 	failing  bool           // a sync or another call of the next write fails
 	failed   failedWrite    // of the running process
-	reached  raft.Index     // the commit index that batches have recorded, as far as the log reached
-	written  uint64         // bytes of all entries that were ever written
-	told     raft.Index     // the highest commit index that was ever written
-	recent   [2]appended    // what was written last, the newest one first: damage to it may be taken for an interrupted write
-	fullTill sim.Time       // it has no room for another segment before this time
-	full     bool           // nor takes it any write
+	reached  raft.Index     // the commit index in the recorded batches, up to the end of the log
+	written  uint64         // bytes of all entries ever written
+	told     raft.Index     // the highest commit index ever written
+	recent   [2]appended    // the last writes, newest first: damage to them may be taken for an interrupted write
+	fullTill sim.Time       // the disk has no room for another segment before this time
+	full     bool           // the disk takes no other write until then, either
 	waited   bool           // the running write has waited for room
-	tended   bool           // the process looks after its segments later
+	tended   bool           // the process will maintain its segments later
 	handOver pipeline.FullDiskTransfer
 	shortening
-	former   []byte // an earlier state of a file, which may be put back
+	former   []byte // an earlier content of a file, which may be put back
 	formerAt string // its path
 	spoiled  bool   // a file was damaged
 }
 
-// failedWrite says which write of a process failed, if one did.
+// failedWrite says which part of a process's write failed, if any.
 type failedWrite uint8
 
 const (
 	noneFailed   failedWrite = iota
-	tendingFails             // none of the core's
+	tendingFails             // no write of the core
 	recordsFail              // nothing of the write is durable
 	entriesFail              // all but the entries is durable
 )
 
 // appended is a write of entries.
 type appended struct {
-	ends []raft.Entry // what the log ends with if the write, or a part of it, is lost
+	ends []raft.Entry // the possible last entries of the log if the write, or a part of it, is lost
 }
 
-// endsWith reports whether a log may be what is left if the write, or a part of it, is lost.
+// endsWith reports whether a log may be what remains if the write, or a part of it, is lost.
 func (a *appended) endsWith(l *segments.Log) bool {
 	return slices.ContainsFunc(a.ends, func(e raft.Entry) bool { return endsWith(l, &e) })
 }
@@ -71,20 +71,20 @@ func newSegmented(c *cluster, i int) segmented {
 	return s
 }
 
-// empty replaces the part of the disk by an empty one.
+// empty replaces this part of the disk by an empty one.
 func (s *segmented) empty() {
 	*s = segmented{random: s.random, stats: s.stats, tree: crashdisk.New()}
 	s.tree.ForgetFailed()
 }
 
-// copied returns the part of an image of the disk.
+// copied returns this part for an image of the disk.
 func (s *segmented) copied() segmented {
 	c := *s
 	c.tree, c.log = s.tree.Clone(), nil
 	return c
 }
 
-// putBack replaces the part of the disk by that of an image.
+// putBack replaces this part of the disk by that of an image.
 func (s *segmented) putBack(i segmented) {
 	i.random = s.random
 	*s = i
@@ -93,7 +93,8 @@ func (s *segmented) putBack(i segmented) {
 	s.end(true)
 }
 
-// keep makes the list of the segments durable. Nothing is kept once the power is off, but for what was on its way.
+// keep makes the list of the segments durable. Once the power is off it keeps nothing, except for a write already in
+// progress.
 func (s *segmented) keep(life *crashdisk.Life, c segments.Catalog) (err error) {
 	if err := life.Alive(); err != nil {
 		if s.late || s.random.Coin() {
@@ -141,7 +142,7 @@ func (n *node) openLog() *segments.Log {
 	return l
 }
 
-// prune gives up the segments that compaction has left.
+// prune deletes the segments that compaction has emptied.
 func prune(l *segments.Log) (err error) {
 	for more := true; more && err == nil; {
 		more, err = l.Prune()
@@ -157,7 +158,7 @@ func (s *segmented) room() {
 	s.tree.Quota(0)
 }
 
-// make makes a write durable as a store does: all but the entries in one step, and then these.
+// make makes a write durable as a store does: first everything but the entries in one step, then the entries.
 func (s *segmented) make(d *disk, w *raft.Write) (failed failedWrite, err error) {
 	life, l := s.tree.Life(), w.Log
 	s.told = max(s.told, w.Commit)
@@ -185,7 +186,7 @@ func (s *segmented) make(d *disk, w *raft.Write) (failed failedWrite, err error)
 	return noneFailed, nil
 }
 
-// recordsOf returns what of a write is durable before its entries are.
+// recordsOf returns the part of a write that becomes durable before its entries.
 func recordsOf(w *raft.Write) raft.Write {
 	r := raft.Write{Mark: w.Mark, Hard: w.Hard, Snapshot: w.Snapshot, Base: w.Base}
 	if l := w.Log; l != nil && l.Reset {
@@ -199,7 +200,7 @@ func keepsRecords(w *raft.Write) bool {
 	return w.Mark != nil || w.Hard != nil || w.Snapshot != nil || w.Base != nil || w.Log != nil && w.Log.Reset
 }
 
-// writeSegments makes the running write durable. It returns false if it has not ended.
+// writeSegments makes the running write durable. It returns false if the write has not ended.
 func (n *node) writeSegments(w *raft.Write) bool {
 	s := &n.disk.segments
 	if s.ahead {
@@ -213,26 +214,26 @@ func (n *node) writeSegments(w *raft.Write) bool {
 	after := n.readBefore(w.Log)
 	failed, err := s.make(&n.disk, w)
 	if err != nil {
-		n.c.check.mayFail(n, err)
+		n.c.check.checkLogFailure(n, err)
 		s.stats.Failed++
 		s.failed = failed
 		n.crash()
 		n.restartIn(s.random.Exponential(n.c.profile.ElectionTimeout * 4))
 		return false
 	}
-	if s.waited { // it ends when there is room
+	if s.waited { // the write ends when there is room
 		s.waited, s.ahead = false, true
 		s.stats.Waits++
 		n.endWriteIn(max(s.fullTill-n.c.now(), 0))
 		return false
 	}
 	n.tendLater()
-	n.c.check.readsOn(n, w.Log, after)
+	n.c.check.checkReadOn(n, w.Log, after)
 	return true
 }
 
-// readBefore reads the entries up to the one behind which a write is about to truncate the log, and returns the index of that
-// one; 0: it has read nothing. A reader that goes on there must find what was written instead.
+// readBefore reads the entries up to the one after which a write is about to truncate the log. It returns the index of
+// that entry; 0: it has read nothing. A reader that continues there must find what was written instead.
 func (n *node) readBefore(l *raft.LogWrite) raft.Index {
 	base := n.disk.base.ID.Index
 	if l == nil || l.Reset || l.After.Index >= n.disk.lastID().Index || l.After.Index <= base || len(l.Entries) == 0 {
@@ -240,12 +241,12 @@ func (n *node) readBefore(l *raft.LogWrite) raft.Index {
 	}
 	from := max(base, l.After.Index-min(l.After.Index, 3))
 	if _, err := n.disk.Entries(raft.Span{After: from, Last: l.After.Index}, bytesMax); err != nil {
-		n.c.check.broken("N81", "%s cannot read behind entry %d up to %d: %v", n.id, from, l.After.Index, err)
+		n.c.check.broken("N81", "%s cannot read after entry %d up to %d: %v", n.id, from, l.After.Index, err)
 	}
 	return l.After.Index
 }
 
-// madeSegments takes note of a write that is durable, before the model of the disk is changed.
+// madeSegments records a durable write before the model of the disk changes.
 func (d *disk) madeSegments(n *node, w *raft.Write) {
 	s := &d.segments
 	if keepsRecords(w) {
@@ -270,7 +271,7 @@ func (d *disk) madeSegments(n *node, w *raft.Write) {
 	s.reached = min(max(s.reached, d.commit, w.Commit), l.After.Index+raft.Index(len(l.Entries)))
 }
 
-// noteAppend takes note of the entries of a write, or of some of them.
+// noteAppend records the entries of a write, or some of them.
 func (s *segmented) noteAppend(n *node, l *raft.LogWrite) {
 	d := &n.disk
 	s.written += uint64(pipeline.RecordBytes(l.Entries))
@@ -282,7 +283,7 @@ func (s *segmented) noteAppend(n *node, l *raft.LogWrite) {
 	}
 }
 
-// entryAt returns an entry of the log; the zero one at index 0.
+// entryAt returns an entry of the log, or the zero entry at index 0.
 func (d *disk) entryAt(i raft.Index) *raft.Entry {
 	if i == 0 {
 		return &raft.Entry{}

@@ -13,10 +13,10 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// logCallsMax is more than the calls that one write takes, unless it fills many segments.
+// logCallsMax exceeds the number of calls that one write takes, unless the write fills many segments.
 const logCallsMax = 16
 
-// crashSegments ends the process between any two calls: a random prefix of the issued writes is made as a whole, and the next
+// crashSegments ends the process between any two calls. A random prefix of the issued writes is completed, and the next
 // one is cut short.
 func (d *disk) crashSegments(n *node) {
 	s := &d.segments
@@ -44,7 +44,7 @@ func (d *disk) crashSegments(n *node) {
 	if !s.failing {
 		for whole := s.random.IntN(len(issued) + 1); made < whole; made++ {
 			if failed, err := s.make(d, &issued[made]); failed != noneFailed {
-				n.c.check.mayFail(n, err)
+				n.c.check.checkLogFailure(n, err)
 				break
 			}
 			d.complete(n, &issued[made])
@@ -61,7 +61,7 @@ func (d *disk) crashSegments(n *node) {
 	s.end(power)
 }
 
-// interrupt has one of the next calls fail, or stops all of them.
+// interrupt makes one of the next calls fail, or stops all of them.
 func (s *segmented) interrupt() {
 	calls, how := sim.Pick(s.random, s.random.IntN(4), s.random.IntN(logCallsMax)), s.random.IntN(4)
 	switch {
@@ -76,14 +76,14 @@ func (s *segmented) interrupt() {
 	}
 }
 
-// complete changes the model of the disk by a write that is durable.
+// complete applies a durable write to the model of the disk.
 func (d *disk) complete(n *node, w *raft.Write) {
 	d.madeSegments(n, w)
 	d.write(n, w, -1)
 }
 
-// cutShort changes the model of the disk by that part of a write which is durable for certain. Of the entries, the next start
-// finds what is there.
+// cutShort applies to the model of the disk the part of a write that is certainly durable. The next start finds out
+// which of the entries are there.
 func (d *disk) cutShort(n *node, w *raft.Write, failed failedWrite) {
 	s := &d.segments
 	if failed == recordsFail {
@@ -120,15 +120,15 @@ func (s *segmented) end(power bool) {
 	s.log, s.late, s.failing, s.failed, s.tended, s.ahead, s.waited = nil, false, false, noneFailed, false, false, false
 }
 
-// recoverLog reads the log as a start does, and has the model of the disk be what was found. A start may be cut short, too.
-// It returns false if the process ends.
+// recoverLog reads the log as a start does, and sets the model of the disk to what was found. A start may be cut short,
+// too. It returns false if the process ends.
 func (n *node) recoverLog() bool {
 	d, s := &n.disk, &n.disk.segments
 	if !n.c.profile.Segments.On {
 		return true
 	}
 	if s.log != nil {
-		s.end(s.random.Coin()) // the last start has not come far
+		s.end(s.random.Coin()) // the last start was interrupted early
 	}
 	for {
 		s.log = n.openLog()
@@ -151,15 +151,15 @@ func (n *node) recoverLog() bool {
 			continue
 		}
 		if err != nil {
-			n.c.check.refusesLog(n, err)
+			n.c.check.checkLogRefusal(n, err)
 			n.lostLog()
 			return false
 		}
-		return n.c.check.recovers(n, &found)
+		return n.c.check.checkRecovery(n, &found)
 	}
 }
 
-// lostLog ends a process whose log cannot be read: the member is replaced, or gets an empty disk.
+// lostLog ends a process whose log cannot be read. The member is replaced, or gets an empty disk.
 func (n *node) lostLog() {
 	s := &n.disk.segments
 	s.end(true)
@@ -170,7 +170,8 @@ func (n *node) lostLog() {
 	}
 }
 
-// compactSegments has the log in segments begin behind the base of the disk, and where it begins anew if its entry is missing.
+// compactSegments makes the log in segments begin after the base of the disk. If the base's entry is missing, the log
+// begins anew there.
 func (n *node) compactSegments(reset bool) {
 	s := &n.disk.segments
 	if s.log == nil {
@@ -180,16 +181,16 @@ func (n *node) compactSegments(reset bool) {
 	keep := func(c segments.Catalog) error { return s.keep(life, c) }
 	if reset {
 		if err := s.log.Reset(base, keep); err != nil {
-			n.c.check.mayFail(n, err)
+			n.c.check.checkLogFailure(n, err)
 		}
 		s.reached, s.recent = min(s.reached, base.Index), [2]appended{}
 		return
 	}
-	_ = keep(s.log.Catalog()) // it does not fail while the power is on
+	_ = keep(s.log.Catalog()) // it cannot fail while the power is on
 	s.log.Compact(base)
 }
 
-// tendLater has a process look after its segments some time later: the next one may not be ready in time.
+// tendLater makes a process maintain its segments some time later: the next segment may not be ready in time.
 func (n *node) tendLater() {
 	s := &n.disk.segments
 	if !s.tended {
@@ -198,14 +199,14 @@ func (n *node) tendLater() {
 	}
 }
 
-// tends has the process look after its segments.
+// tends makes the process maintain its segments.
 func (n *node) tends() {
 	s := &n.disk.segments
 	if s.tended = false; s.log == nil || n.disk.stallTill == sim.Never {
 		return
 	}
-	if n.c.now() < n.disk.stallTill || s.ahead { // a write that waits keeps the log to itself
-		n.tendLater() // while proposals are refused for want of room, no write would bring it back here
+	if n.c.now() < n.disk.stallTill || s.ahead { // a waiting write has exclusive use of the log
+		n.tendLater() // while proposals are refused because of a full disk, no write would call this again
 		return
 	}
 	if s.fullTill > 0 && s.fullTill <= n.c.now() {
@@ -213,19 +214,19 @@ func (n *node) tends() {
 		s.room()
 	}
 	if err := s.tend(s.random.IntN(8)); err != nil {
-		n.c.check.mayFail(n, err)
+		n.c.check.checkLogFailure(n, err)
 		s.failed = tendingFails
 		n.crash()
 		n.restartIn(s.random.Exponential(n.c.profile.ElectionTimeout * 4))
 		return
 	}
-	n.shortens()
+	n.requestShortening()
 	if s.log.Wanted() {
 		n.tendLater()
 	}
 }
 
-// tend gives up segments, prepares the next one, and marks the log, as far as chosen. An error says that the log takes no
+// tend prunes segments, prepares the next one, and marks the log, as far as chosen. An error means that the log takes no
 // more writes.
 func (s *segmented) tend(what int) error {
 	if what&4 != 0 {
@@ -234,7 +235,7 @@ func (s *segmented) tend(what int) error {
 		}
 	}
 	if what&1 != 0 && s.log.Wanted() {
-		_ = s.log.Prepare(0) // it is tried again
+		_ = s.log.Prepare(0) // it is tried again later
 	}
 	if what&2 != 0 {
 		if err := s.log.Mark(); err != nil {

@@ -20,25 +20,25 @@ type Segments struct {
 	BatchBytes  int
 	MarkBytes   int
 	BufferBytes int
-	Tend        sim.Time // mean time until a process that has written looks after its segments
+	Tend        sim.Time // mean time until a process that has written maintains its segments
 }
 
 // SegmentStats counts what happened to logs in segments.
 type SegmentStats struct {
 	Truncations, Resets, Rolled, Pruned int
 	Failed, Waits                       int // writes that failed, or waited for room
-	NoRoom, HandOvers                   int // proposals that were refused for want of room; attempts to hand over then
-	Shortenings, HeldBack               int // snapshots that were asked for then; messages that waited for them
-	Prefixes, CutStarts                 int // parts of writes that starts have found; starts that were cut short
+	NoRoom, Transfers                   int // proposals refused because of a full disk; attempts to transfer leadership then
+	Shortenings, HeldBack               int // snapshots requested then; messages that waited for them
+	Prefixes, CutStarts                 int // partial writes that starts have found; starts that were cut short
 	Damages, Refused, Shortened         int
 }
 
-// segmentsMax is about how many segments the log of a run has at most. Each new one costs as much as there are: the list
-// of all is encoded and kept.
+// segmentsMax is roughly the maximum number of segments in the log of a run. Each new segment costs as much as there
+// are, since the list of all of them is encoded and kept.
 const segmentsMax = 10_000
 
-// drawSegments has members keep their logs in segments in a third of the runs of some profiles. It draws from a stream of its
-// own, so that the other runs stay what they are.
+// drawSegments makes members keep their logs in segments in a third of the runs of some profiles. It uses a stream of
+// its own, so that the other runs do not change.
 func drawSegments(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<32)
 	on := s.IntN(3) == 0
@@ -69,7 +69,7 @@ func drawSegments(seed Seed, p *Profile) {
 	}
 }
 
-// shapeSegments has logs grow, be truncated and begin anew, while disks fail, fill up and lose what was not synced.
+// shapeSegments makes logs grow, be truncated and begin anew, while disks fail, fill up and lose what was not synced.
 func shapeSegments(s *sim.Stream, p *Profile) {
 	p.Voters, p.Learners, p.World, p.Limits = sim.Pick(s, 1, 3, 3, 3, 5), 0, World{}, generousLimits()
 	p.Length, p.FaultsFrom = s.LogTime(sim.In(3*time.Second), sim.In(8*time.Second)), 0
@@ -86,7 +86,8 @@ func shapeSegments(s *sim.Stream, p *Profile) {
 	}
 }
 
-// fill leaves a disk no room for another segment for a while, or lets it take no write at all, or the process open few files.
+// fill leaves a disk no room for another segment for some time, makes it take no write at all, or lets the process open
+// few files.
 func (s *segmented) fill(till sim.Time) {
 	s.room()
 	s.fullTill = till
@@ -101,7 +102,7 @@ func (s *segmented) fill(till sim.Time) {
 	}
 }
 
-// heal ends all faults of the disk but the damage that it has.
+// heal ends all faults of the disk except existing damage.
 func (d *disk) heal() {
 	d.files.heal()
 	d.segments.room()
@@ -140,7 +141,7 @@ func (m *nemesis) spoilLog(c *cluster, n *node, wait sim.Time) {
 		s.former, s.formerAt = content, path
 		return
 	}
-	last := path == s.lastPath() // what is lost of it may pass for what was never written
+	last := path == s.lastPath() // what the damage destroys may pass for entries that were never written
 	n.disk.files.spoiled, s.spoiled = true, true
 	c.stats.Segments.Damages++
 	what := s.random.IntN(8)

@@ -10,10 +10,10 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// without returns why the log of a running process finds no room for another segment, or nil.
+// without returns why the log of a running process has no room for another segment, or nil.
 func (s *segmented) without() error {
 	if s.ahead {
-		return syscall.ENOSPC // its write waits, in the model until it ends
+		return syscall.ENOSPC // the write waits, in the model until its end
 	}
 	if err := s.log.Room(); passes(err) {
 		return err
@@ -21,42 +21,43 @@ func (s *segmented) without() error {
 	return nil
 }
 
-// passes reports whether a segment could not be made for want of what there may be again: room, or a file descriptor.
+// passes reports whether a segment could not be made for lack of something temporary: room, or a file descriptor.
 func passes(err error) bool { return files.NoRoom(err) || files.NoDescriptor(err) }
 
-// refusesProposals reports whether a member refuses proposals because its disk is full, as a node does. Then it hands over.
+// refusesProposals reports whether a member refuses proposals because its disk is full, as a node does. If so, it tries
+// to transfer its leadership.
 func (w *workload) refusesProposals(n *node, client int) bool {
 	s := &n.disk.segments
 	if s.log == nil {
 		return false
 	}
 	refuses := pipeline.RefuseWithoutRoom(s.without(), n.status.Leader == n.id) != nil
-	w.c.check.refusesForRoom(n, refuses)
+	w.c.check.checkRoomRefusal(n, refuses)
 	if !refuses {
 		return false
 	}
 	s.stats.NoRoom++
 	if to := s.handOver.Target(n.now().Mono, n.id, &n.status.Config, time.Duration(n.timeout())); to != "" {
-		s.stats.HandOvers++
+		s.stats.Transfers++
 		w.transferTo(n, client, to)
 	}
 	return true
 }
 
-// shortening is what a process does while its log has no room: it asks for a snapshot, and holds appends back. A node does so
-// in node/room.go and node/mailbox.go.
+// shortening is what a process does while its log has no room: it requests a snapshot, and holds appends back. A node
+// does so in node/room.go and node/mailbox.go.
 type shortening struct {
 	due       pipeline.Shorten
-	asked     raft.RequestID // 0: no answer is waited for
+	asked     raft.RequestID // the request that it waits for; 0: none
 	allowance pipeline.Allowance
-	held      []envelope // messages with appends
+	held      []envelope // messages with appends that wait
 }
 
 // allowance returns how many bytes of entries a member takes from one leader while it has no room.
 func (n *node) allowance() uint64 { return uint64(n.c.profile.Segments.Bytes) / 16 }
 
-// shortens has a member ask for a snapshot if its log has no room.
-func (n *node) shortens() {
+// requestShortening makes a member request a snapshot if its log has no room.
+func (n *node) requestShortening() {
 	s := &n.disk.segments
 	full := s.without()
 	if full == nil {
@@ -78,7 +79,7 @@ func (n *node) holdsAppend(e envelope) bool {
 	}
 	full := s.without() != nil
 	if full {
-		n.shortens()
+		n.requestShortening()
 	} else {
 		n.release()
 	}
@@ -92,7 +93,7 @@ func (n *node) holdsAppend(e envelope) bool {
 	return true
 }
 
-// release ends to hold appends back.
+// release stops holding appends back.
 func (n *node) release() {
 	s := &n.disk.segments
 	held := s.held
@@ -102,14 +103,14 @@ func (n *node) release() {
 	}
 }
 
-// shortened takes note of the answer to a request for a snapshot.
-func (n *node) shortened(asked raft.RequestID) {
+// endShortening records the answer to a request for a snapshot.
+func (n *node) endShortening(asked raft.RequestID) {
 	if s := &n.disk.segments; s.asked == asked {
 		s.asked = 0
 	}
 }
 
-// begins returns the index behind which the stored log begins. A write that waits for room has already moved that.
+// begins returns the index after which the stored log begins. A write that waits for room has already moved it.
 func (d *disk) begins() raft.Index {
 	if s := &d.segments; s.ahead {
 		return max(d.base.ID.Index, s.log.Start().Index)
@@ -117,8 +118,8 @@ func (d *disk) begins() raft.Index {
 	return d.base.ID.Index
 }
 
-// fillForGood leaves the disk of a member no room for another segment, for the rest of the run.
-func (s *segmented) fillForGood() {
+// fillPermanently leaves the disk of a member no room for another segment until the end of the run.
+func (s *segmented) fillPermanently() {
 	s.room()
 	s.fullTill = sim.Never
 	s.tree.Quota(s.tree.Used())

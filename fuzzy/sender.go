@@ -15,10 +15,10 @@ import (
 // outboxMax bounds the messages that wait for a sender, as Config.SendQueueMax does.
 const outboxMax = 200
 
-// send takes a message from the core. Its promises must be true now, although it may wait in the sender's queue before
-// it leaves.
+// send takes a message from the core. Its promises must be true now, although the message may wait in the sender's queue
+// before it leaves.
 func (n *node) send(m raft.Message) {
-	n.c.check.leaves(n, &m)
+	n.c.check.checkLeaving(n, &m)
 	if !n.offers(&m) {
 		return
 	}
@@ -75,7 +75,7 @@ func (n *node) deliver(waiting []raft.Message) {
 	most := n.c.profile.Limits.AppendBytesMax
 	for i := range waiting {
 		if r, ok := waiting[i].Body.(raft.AppendRequest); ok && r.Generation == n.cache.Generation() {
-			n.c.check.span(n, &r)
+			n.c.check.checkSpan(n, &r)
 		}
 	}
 	if n.c.failure != nil {
@@ -85,7 +85,7 @@ func (n *node) deliver(waiting []raft.Message) {
 		most = 1 + n.random.IntN(most)
 	}
 	n.reader().Deliver(waiting, most, n.c.at(waiting[0].To).carries(), n.leaves, n.unfilled)
-	n.c.check.delivered(n, waiting, n.left)
+	n.c.check.checkDelivered(n, waiting, n.left)
 	clear(n.left)
 	n.left = n.left[:0]
 }
@@ -101,7 +101,7 @@ func (n *node) leave(m raft.Message) {
 		n.transmit(m, 64)
 		return
 	}
-	n.c.check.filled(n, &r, n.c.at(m.To).carries())
+	n.c.check.checkFilledAppend(n, &r, n.c.at(m.To).carries())
 	if l := configured(n.log); r.Prev.Index < l.index && l.index <= r.Last.Index && n.configSent != l {
 		n.configSent = l
 		n.c.reaches(n, configSent, l)
@@ -173,7 +173,7 @@ func (c *cluster) recode(m raft.Message, corrupt bool) (raft.Message, bool) {
 	return decoded, err == nil
 }
 
-// tellPeers reports the start or end of a process to the others, if their transport reports such things.
+// tellPeers reports the start or end of a process to the others, if their transport reports it.
 func (c *cluster) tellPeers(n *node, up bool) {
 	if !c.profile.Node.Connections {
 		return
@@ -196,7 +196,7 @@ func (c *cluster) reset(a, b int) {
 	}
 }
 
-// breaksAt breaks the connection on which a frame arrived that cannot be read. Nobody hears of the end of a snapshot lane.
+// breaksAt breaks the connection on which an unreadable frame arrived. The end of a snapshot lane is reported to nobody.
 // Nothing garbles frames between healed members, so such a frame left before they were healed, on a connection that has
 // ended since.
 func (c *cluster) breaksAt(d sim.Delivery[envelope]) {

@@ -15,7 +15,7 @@ import (
 type setting struct {
 	name     string
 	at       func(p *Profile) any // points to an int, a bool, a sim.Time, a sim.Delay or a string
-	min, max int64                // of an int, or of a sim.Time in nanoseconds
+	min, max int64                // limits of an int, or of a sim.Time in nanoseconds
 }
 
 const (
@@ -152,7 +152,7 @@ func plain() Profile {
 	}
 }
 
-// always lists the settings that a case names even if they are plain, because they tell its size.
+// always lists the settings that a case names even if they are plain, because they give its size.
 var always = []string{"voters", "length", "clients"}
 
 // settingNamed finds a setting.

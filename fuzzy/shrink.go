@@ -17,8 +17,8 @@ var ErrNothingToShrink = errors.New("does not fail: nothing to shrink")
 
 // ShrinkOptions bound a search for a smaller case. Zero values mean the defaults in parentheses.
 type ShrinkOptions struct {
-	Attempts int // most runs (200,000)
-	Rolls    int // numbers with which each reduction is tried besides the case's own (128)
+	Attempts int // maximum number of runs (200,000)
+	Rolls    int // numbers with which each reduction is tried, besides the case's own (128)
 	// Progress is called after each run. It may be nil.
 	Progress func(*Shrunk)
 }
@@ -28,10 +28,10 @@ type Shrunk struct {
 	Case     Case
 	Failure  *Failure // of the case
 	Result   Result
-	Before   string // how large it was
+	Before   string // initial size of the case
 	Attempts int
-	Taken    int  // reductions
-	Minimal  bool // no further reduction leaves a case that fails
+	Taken    int  // reductions taken
+	Minimal  bool // no further reduction gives a case that fails
 }
 
 // Size describes the size of a case.
@@ -45,7 +45,7 @@ func (s *Shrunk) Size() string {
 		time.Duration(s.Failure.At).Round(time.Millisecond))
 }
 
-// unplain counts the settings that are not plain, besides those that a case always names.
+// unplain counts the settings that are not plain, without those that a case always names.
 func (p *Profile) unplain() int {
 	n, base := 0, plain()
 	for _, s := range settings {
@@ -56,8 +56,8 @@ func (p *Profile) unplain() int {
 	return n
 }
 
-// firstRolls is how many numbers a search tries per reduction at first, while runs are long. Each number gives another run
-// of the same world.
+// firstRolls is the number of numbers that a search initially tries per reduction, while runs are long. Each number
+// gives another run of the same world.
 const firstRolls = 2
 
 // shrinker searches in a fixed order, so that the same case always gives the same result.
@@ -68,8 +68,8 @@ type shrinker struct {
 	rolls int
 }
 
-// Shrink removes classes of faults, single injections, settings, nodes, requests and time from a case as long
-// as the same rule fails, until nothing more can go, or until a bound or the context ends the search.
+// Shrink removes classes of faults, single injections, settings, nodes, requests and time from a case while the same
+// rule fails. It ends when nothing more can be removed, or when a bound or the context ends the search.
 func Shrink(ctx context.Context, c Case, o ShrinkOptions) (Shrunk, error) {
 	o.Attempts, o.Rolls = cmp.Or(o.Attempts, 200_000), cmp.Or(o.Rolls, 128)
 	s := &shrinker{ctx: ctx, o: o}
@@ -97,8 +97,8 @@ func (s *shrinker) over() bool { return s.ctx.Err() != nil || s.Attempts >= s.o.
 // leapRolls is the number of numbers with which each small world is tried.
 const leapRolls = 64
 
-// leap looks for the failure in small plain worlds, the smallest first. If it is found there, the many steps from the
-// large world are saved.
+// leap looks for the failure in small plain worlds, smallest first. If it finds the failure there, the search saves the
+// many steps down from the large world.
 func (s *shrinker) leap() {
 	kinds := [][]FaultRate{nil}
 	for _, f := range s.Case.Profile.Faults {
@@ -182,7 +182,7 @@ func (c *Case) drop(kind FaultKind) {
 	delete(c.Injections, kind)
 }
 
-// plainSettings makes settings plain, at first all of a group together.
+// plainSettings makes settings plain, first all settings of a group together.
 func (s *shrinker) plainSettings() {
 	for _, group := range []string{"network-", "node-", "limit-", "client-"} {
 		s.makePlain(func(name string) bool { return strings.HasPrefix(name, group) })
@@ -244,8 +244,8 @@ func upToMillisecond(t sim.Time) sim.Time {
 	return (t + millisecond - 1) / millisecond * millisecond
 }
 
-// thin removes numbers from a list: all, halves, quarters, down to single ones. While other reductions remain, it removes
-// only large parts of a long list.
+// thin removes numbers from a list: all of them, halves, quarters, down to single ones. While other reductions remain,
+// it removes only large parts of a long list.
 func (s *shrinker) thin(list func(c *Case) ordinals, set func(c *Case, kept ordinals)) {
 	for size := len(list(&s.Case).some); size > 0; size /= 2 {
 		if parts := len(list(&s.Case).some) / size; parts > 8 && s.rolls < s.o.Rolls {
@@ -262,7 +262,7 @@ func (s *shrinker) thin(list func(c *Case) ordinals, set func(c *Case, kept ordi
 	}
 }
 
-// try is attempt, but lets a candidate take a little longer than the present best case.
+// try is attempt, but allows a candidate a little more time than the best case so far.
 func (s *shrinker) try(c *Case) bool {
 	if s.early() {
 		c.Profile.Length = upToMillisecond(s.Failure.At + s.Failure.At/4)
@@ -317,7 +317,7 @@ func (f *Failure) what() string {
 	return what
 }
 
-// take makes a case the best one, without the injections and requests that did not happen before it failed.
+// take makes a case the best one, and removes the injections and requests that did not happen before it failed.
 func (s *shrinker) take(c *Case, r Result) {
 	s.Case, s.Result, s.Failure = *c, r, r.Failure
 	tidy := c.clone()

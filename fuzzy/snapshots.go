@@ -12,44 +12,44 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// snapFile is a snapshot with its bytes, as it is to be in a file.
+// snapFile is a snapshot with the bytes of its file.
 type snapFile struct {
 	snapshot raft.Snapshot
 	payload  []byte
 }
 
-// vault is what a process does about snapshots.
+// vault is the part of a process that handles snapshots.
 type vault struct {
-	take      *raft.Take // asked for; the applier has not reached its entry yet
-	writing   bool       // a snapshot is being written: taken
+	take      *raft.Take // requested; the applier has not reached its entry yet
+	writing   bool       // the snapshot taken is being written
 	taken     snapFile
-	file      *snapfile.Writer // of it; nil: not created yet
-	wrote     int              // bytes of it
-	needless  bool             // that one, or the one to be taken: an install has made it superfluous
+	file      *snapfile.Writer // its file; nil: not created yet
+	wrote     int              // bytes written to file
+	needless  bool             // an install has made this snapshot, or the next one, superfluous
 	restore   *raft.Snapshot
-	installed bool         // the log was replaced, and the machine was not restored yet
+	installed bool         // the log was replaced, but the machine is not restored yet
 	out       []*outStream // by peer
-	held      *heldState   // of a DurableFSM; nil: none is frozen
-	syncing   bool         // the state that was restored is being synced
+	held      *heldState   // the frozen state of a DurableFSM; nil: none
+	syncing   bool         // the restored state is being synced
 	in        *pipeline.Incoming
-	work      pipeline.Work // what it waits for
+	work      pipeline.Work // the work that the stream in waits for
 	spool     *snapfile.Writer
-	waiting   []raft.Message // chunks that wait for that, at most a window of them
-	expires   sim.Time       // when the stream in is looked at; 0: never
+	waiting   []raft.Message // chunks that wait for that work, at most a window of them
+	expires   sim.Time       // when the stream in is checked next; 0: never
 
-	ends [vaultEnds]sim.Time // by kind of event: when that work of the disk ends; 0: there is none
+	ends [vaultEnds]sim.Time // by kind of event: when that work of the disk ends; 0: no such work
 }
 
-// The kinds of a evVault event.
+// The kinds of an evVault event.
 const (
 	vaultTaken int64 = iota
 	vaultRestored
 	vaultSynced
 	vaultSpool
-	vaultEnds // how many kinds there are above: each of them ends some work of the disk
+	vaultEnds // number of kinds above, each of which ends some work of the disk
 	vaultWrite
 	vaultExpire
-	vaultPump // and more: the peer
+	vaultPump // plus the number of the peer
 )
 
 var errWriteTo = errors.New("fuzzy: the snapshot was not written")
@@ -61,7 +61,7 @@ func (n *node) beginVault() bool {
 	return n.cleanFiles()
 }
 
-// endInstall makes the log begin behind the recorded snapshot if it does not hold that entry: a crash came between the
+// endInstall makes the log begin after the recorded snapshot if it does not hold that entry: a crash came between the
 // record and the reset of the log.
 func (d *disk) endInstall(n *node) {
 	id := d.snapshot.ID
@@ -73,14 +73,14 @@ func (d *disk) endInstall(n *node) {
 	n.c.stats.EndedInstalls++
 }
 
-// keepSnapshots does what an output says about snapshots.
+// keepSnapshots handles an output's instructions about snapshots.
 func (n *node) keepSnapshots(k *raft.Keep) {
 	v := &n.vault
 	for _, p := range k.Stop {
 		n.endStream(n.c.at(p).index)
 	}
 	for _, id := range k.Discard {
-		n.c.check.discards(n, id)
+		n.c.check.checkDiscard(n, id)
 		if v.holds(&raft.Snapshot{File: id}) {
 			v.release()
 		}
@@ -88,7 +88,7 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 		_ = n.files().Discard(id) // the next start removes what this leaves
 	}
 	if k.Take != nil {
-		n.c.check.takes(n, k.Take)
+		n.c.check.checkTake(n, k.Take)
 		take := *k.Take
 		v.take, v.needless = &take, false
 		n.takeIfReached()
@@ -96,14 +96,15 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 	if r := k.Receive; r != nil {
 		w := v.in.Receive(n.now().Mono, *r, n.space().Room())
 		if w.Open != nil {
-			n.c.check.takesRoom(n, w.Open.Size)
+			n.c.check.checkRoomTaken(n, w.Open.Size)
 		}
 		n.act(w)
 		n.expireLater()
 	}
 }
 
-// takeIfReached freezes the machine if it has applied exactly what the snapshot is to hold, and begins to write it.
+// takeIfReached freezes the machine if it has applied exactly the entries of the requested snapshot, and begins to write
+// it.
 func (n *node) takeIfReached() {
 	v := &n.vault
 	if v.take == nil || v.writing || n.hang.batch.Index > 0 || v.restore != nil || v.installed || n.applied != v.take.ID.Index {
@@ -121,14 +122,14 @@ func (n *node) takeIfReached() {
 	}
 	f := n.capture(take.Base)
 	longer := n.hosted.freeze(take.ID)
-	n.c.check.captured(n, &f)
+	n.c.check.checkCaptured(n, &f)
 	v.writing, v.taken, v.file, v.wrote = true, f, nil, 0
 	size := n.announced(&f)
 	if err := n.space().Begin(size, n.disk.snapshot.Size); err != nil {
 		n.endTaking(err)
 		return
 	}
-	n.c.check.takesRoom(n, size)
+	n.c.check.checkRoomTaken(n, size)
 	n.vaultIn(n.disk.took(n)+longer, vaultTaken)
 }
 
@@ -166,7 +167,7 @@ func (n *node) writeOn() {
 	n.endTaking(err)
 }
 
-// writeTaken is what the disk does for a piece, or to complete the file.
+// writeTaken does the disk's work for a piece, or to complete the file.
 func (n *node) writeTaken() (done bool, err error) {
 	v := &n.vault
 	if v.file == nil {
@@ -178,7 +179,7 @@ func (n *node) writeTaken() (done bool, err error) {
 		if err := n.space().Left(0); err != nil {
 			return false, err
 		}
-		n.c.check.takesRoom(n, 0)
+		n.c.check.checkRoomTaken(n, 0)
 		written, err := v.file.Write(rest[:min(len(rest), snapshotSyncBytes)])
 		v.wrote += written
 		return false, err
@@ -195,7 +196,7 @@ func (n *node) endTaking(err error) {
 	f, file := v.taken, v.file
 	v.writing, v.taken, v.file = false, snapFile{}, nil
 	if err == nil {
-		n.c.check.finished(n, &f.snapshot)
+		n.c.check.checkFinished(n, &f.snapshot)
 		n.post(raft.SnapshotTaken{Take: f.snapshot.ID, Snapshot: f.snapshot})
 	} else {
 		n.hosted.abandon()
@@ -205,12 +206,12 @@ func (n *node) endTaking(err error) {
 		n.post(raft.SnapshotTaken{Take: f.snapshot.ID, Err: err})
 	}
 	n.takeIfReached()
-	n.applyOn() // it may have waited to freeze the next one
+	n.applyOn() // the applier may have waited to freeze the next one
 }
 
-// restoreLater has the machine become a snapshot.
+// restoreLater schedules the restoration of the machine from a snapshot.
 func (n *node) restoreLater(s raft.Snapshot) {
-	n.c.check.restores(n, &s)
+	n.c.check.checkRestoration(n, &s)
 	n.vault.restore, n.vault.take, n.vault.installed, n.vault.needless = &s, nil, true, true
 	n.applyTo = s.ID
 	n.vaultIn(n.disk.tookBytes(n, int(s.Size)), vaultRestored)
@@ -227,7 +228,7 @@ func (n *node) restored() {
 		n.cannotRead(s.ID, err)
 		return
 	}
-	if !n.c.check.restoresFrom(n, s, payload) || !n.machine.decode(payload) {
+	if !n.c.check.checkRestoredBytes(n, s, payload) || !n.machine.decode(payload) {
 		return
 	}
 	n.hosted.restore(s.ID, payload)
@@ -239,14 +240,14 @@ func (n *node) restored() {
 	n.serveRestored()
 }
 
-// serveRestored goes on from the snapshot that the machine has become.
+// serveRestored continues from the snapshot that the machine has become.
 func (n *node) serveRestored() {
 	v := &n.vault
 	s := v.restore
 	v.restore, v.installed, v.syncing = nil, false, false
 	n.applied = s.ID.Index
 	n.appliedMost = max(n.appliedMost, n.applied)
-	n.c.check.sameState(n)
+	n.c.check.checkState(n)
 	n.c.stats.Restores++
 	n.c.work.appliedOn(n)
 	n.post(raft.Applied{ID: s.ID})
@@ -305,7 +306,7 @@ func (n *node) vaultEvent(a int64) {
 	}
 }
 
-// tookBytes draws how long writing and syncing so many bytes takes.
+// tookBytes draws how long it takes to write and sync this many bytes.
 func (d *disk) tookBytes(n *node, size int) sim.Time {
 	took := d.took(n)
 	for written := snapshotSyncBytes; written < size; written += snapshotSyncBytes {
@@ -314,11 +315,11 @@ func (d *disk) tookBytes(n *node, size int) sim.Time {
 	return took
 }
 
-// snapshotSyncBytes is after how many bytes a snapshot file is synced.
+// snapshotSyncBytes is the number of bytes after which a snapshot file is synced.
 const snapshotSyncBytes = 4096
 
-// encode returns the state, with so many bytes of filler behind it. The salt makes all bytes of two snapshots of the same
-// state differ, so that nobody can make one of both.
+// encode returns the state, followed by filler bytes. The salt makes all bytes of two snapshots of the same state
+// differ, so that a mixture of both is noticed.
 func (m *machine) encode(filler int, salt uint64) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, salt)
 	b = binary.LittleEndian.AppendUint64(b, m.history^salt)
@@ -331,7 +332,7 @@ func (m *machine) encode(filler int, salt uint64) []byte {
 // machineBytes is the length of an encoded state.
 func machineBytes(keys int) int { return 16 + 8*keys }
 
-// decode takes over a state that encode has returned.
+// decode adopts a state that encode has returned.
 func (m *machine) decode(b []byte) bool {
 	if len(b) < machineBytes(len(m.values)) {
 		return false

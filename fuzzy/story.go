@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// storyMax is the most lines of a story.
+// storyMax is the maximum number of lines of a story.
 const storyMax = 40
 
 // Tell runs a case and returns its story: the events that decided how it ended, one sentence per line. If there are too
@@ -31,7 +31,7 @@ const (
 	tellsConflict
 	tellsDenial
 	tellsEntries
-	tellsCommit // sentences of the kinds up to here can be continued while others come between
+	tellsCommit // sentences of the kinds up to here can be continued after others
 	tellsBootstrap
 	tellsApply // of an application
 	tellsQuorumLost
@@ -49,8 +49,8 @@ const (
 	sentenceKinds
 )
 
-// weights order the kinds. A sentence about the subject of the failure counts namedWeight more, and the last sentence
-// lateWeight more than the first.
+// weights order the kinds. A sentence about the subject of the failure weighs namedWeight more. Later sentences weigh
+// more than earlier ones, the last one by lateWeight.
 var weights = [sentenceKinds]int{
 	tellsTimeout: 20, tellsBootstrap: 30, tellsConflict: 60, tellsDenial: 90, tellsEntries: 120, tellsCommit: 140, tellsApply: 140,
 	tellsQuorumLost: 150, tellsEnd: 150, tellsCampaign: 170, tellsVote: 180, tellsStart: 200, tellsMembers: 230, tellsCut: 240, tellsSnapshot: 240,
@@ -72,9 +72,9 @@ type sentence struct {
 	kind  sentenceKind
 	node  string
 	text  string
-	more  int // how often the same happened again
+	more  int // further occurrences of the same event
 	term  raft.Term
-	first raft.Index // the first entry that it is about
+	first raft.Index // the first entry of its span
 	last  raft.Index
 }
 
@@ -131,7 +131,7 @@ func (t *teller) say(r *Record, kind sentenceKind, text string) *sentence {
 	return s
 }
 
-// step tells a core's decisions and how its log changed.
+// step reports a core's decisions, and how its log changed.
 func (t *teller) step(r *Record) {
 	for _, event := range r.events {
 		if kind, text := tell(event, r); kind <= tellsCommit && text != "" {
@@ -146,14 +146,14 @@ func (t *teller) step(r *Record) {
 	}
 	if *r.Last != *before.Last && r.Last[0] > 0 {
 		first := min(raft.Index(before.Last[0])+1, raft.Index(r.Last[0]))
-		t.goOn(r, tellsEntries, first, raft.Index(r.Last[0]), raft.Term(r.Last[1]))
+		t.extendSpan(r, tellsEntries, first, raft.Index(r.Last[0]), raft.Term(r.Last[1]))
 	}
 	if r.Commit > before.Commit {
-		t.goOn(r, tellsCommit, before.Commit+1, r.Commit, r.Term)
+		t.extendSpan(r, tellsCommit, before.Commit+1, r.Commit, r.Term)
 	}
 }
 
-// repeat tells of a repeated event once, and then counts its repetitions.
+// repeat reports a repeated event once, and then counts its repetitions.
 func (t *teller) repeat(r *Record, kind sentenceKind, text string) {
 	open := t.opened(r.Node)
 	s := open[kind]
@@ -171,8 +171,8 @@ func (t *teller) opened(node string) *[sentenceKinds]*sentence {
 	return t.open[node]
 }
 
-// goOn tells of a span of entries. It extends the sentence before if that is about the same.
-func (t *teller) goOn(r *Record, kind sentenceKind, first, last raft.Index, term raft.Term) {
+// extendSpan reports a span of entries. It extends the previous sentence if that is about the same.
+func (t *teller) extendSpan(r *Record, kind sentenceKind, first, last raft.Index, term raft.Term) {
 	open := t.opened(r.Node)
 	s := open[kind]
 	if s == nil || s.term != term || s.last+1 != first || r.Time-s.until > episode {
@@ -196,7 +196,7 @@ func tell(n raft.TraceEvent, r *Record) (kind sentenceKind, text string) {
 	case raft.TracePreCampaign:
 		return tellsTimeout, fmt.Sprintf("hears no leader, and asks whether it may stand for term %d", n.Term+1)
 	case raft.TraceTimeoutNow:
-		return tellsCampaign, fmt.Sprintf("is told by %s to take over the leadership", n.Peer)
+		return tellsCampaign, fmt.Sprintf("is told by %s to take over leadership", n.Peer)
 	case raft.TraceCampaign:
 		return tellsCampaign, fmt.Sprintf("stands for term %d, its log ends at %d@%d", n.Term, r.Last[0], r.Last[1])
 	case raft.TraceLeader:
@@ -212,7 +212,7 @@ func tell(n raft.TraceEvent, r *Record) (kind sentenceKind, text string) {
 	case raft.TraceConflict:
 		return tellsConflict, fmt.Sprintf("has no entry %v: refuses what follows it", n.ID)
 	case raft.TraceTruncated:
-		return tellsCut, fmt.Sprintf("drops its entries %d to %d: the leader has others", n.ID.Index+1, n.Index)
+		return tellsCut, fmt.Sprintf("drops its entries %d to %d: those of the leader differ", n.ID.Index+1, n.Index)
 	case raft.TraceTransfer:
 		return tellsCampaign, fmt.Sprintf("transfers its leadership to %s", n.Peer)
 	case raft.TraceConfigAppended:
@@ -224,7 +224,7 @@ func tell(n raft.TraceEvent, r *Record) (kind sentenceKind, text string) {
 	case raft.TraceChangeGivenUp:
 		return tellsMembers, "gives up the change of members: " + n.Text
 	case raft.TraceVotelessTransfer:
-		return tellsMembers, fmt.Sprintf("has no vote any more, and hands over to %s", n.Peer)
+		return tellsMembers, fmt.Sprintf("no longer has a vote, and transfers its leadership to %s", n.Peer)
 	case raft.TraceRemoved:
 		return tellsMembers, fmt.Sprintf("learns that entry %d has removed it", n.Index)
 	case raft.TraceBootstrapped:
@@ -286,7 +286,7 @@ func (t *teller) decisive(names subject) []*sentence {
 	return told
 }
 
-// subject is what a failure is about.
+// subject is what a failure concerns.
 type subject struct {
 	terms   []raft.Term
 	entries []raft.Index
@@ -312,7 +312,7 @@ func named(f *Failure) (s subject) {
 }
 
 func number(digits string) uint64 {
-	n, _ := strconv.ParseUint(digits, 10, 64) // digits, all of them; too many are no number of ours
+	n, _ := strconv.ParseUint(digits, 10, 64) // only digits; a number that is too large is not one of ours
 	return n
 }
 

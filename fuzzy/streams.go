@@ -14,13 +14,13 @@ type outStream struct {
 	*pipeline.Outgoing
 	to       raft.Peer
 	id       raft.SnapshotID
-	file     *snapfile.Reader // that it is discarded meanwhile does not matter
+	file     *snapfile.Reader // it may be discarded meanwhile
 	held     bool             // the bytes come from a frozen state instead
 	began    raft.Time
-	bytes    int64    // that were sent, with repetitions
-	reported int64    // to the core: how many bytes the receiver has
+	bytes    int64    // bytes sent, with repetitions
+	reported int64    // bytes that the receiver has, as reported to the core
 	armed    sim.Time // when it is pumped again; 0: it waits for an answer
-	waits    bool     // it goes on by itself later: the pace lets it send more, or it is given up
+	waits    bool     // it continues by itself: the pace will let it send more, or it will be given up
 }
 
 // streamLimits returns the limits of the streams of a run.
@@ -32,15 +32,16 @@ func (p *Profile) streamLimits() pipeline.StreamLimits {
 	}
 }
 
-// A quorum may need a member that needs a snapshot first. A stream that stood still before the heal is given up after 64
-// election timeouts, and offered again after a pause of up to 80. On a healed link a chunk takes an eighth of a unit at
-// most, with its acknowledgement and its write, and a whole one in a world that takes time; a second snapshot may have to follow the first.
+// A quorum may need a member that first needs a snapshot. A stream that was stalled before the heal is given up after 64
+// election timeouts, and offered again after a pause of up to 80. On a healed link a chunk, with its acknowledgement and
+// its write, takes at most an eighth of a unit, or a whole one in a world that takes time. A second snapshot may have to
+// follow the first.
 const (
 	chunksPerUnit    = 8
 	brokenStreamTime = 64 + 80
 )
 
-// snapshotUnits returns the units that it takes to bring a follower to a base.
+// snapshotUnits returns the units needed to bring a follower to a base.
 func (p *Profile) snapshotUnits() sim.Time {
 	s := &p.Snapshots
 	if !s.On {
@@ -56,7 +57,7 @@ func (p *Profile) snapshotUnits() sim.Time {
 	return brokenStreamTime + 2*units
 }
 
-// offers begins or goes on with the stream of an offer that leaves. It returns false if the offer is not to leave.
+// offers begins or continues the stream of an offer that leaves. It returns false if the offer must not leave.
 func (n *node) offers(m *raft.Message) bool {
 	offer, ok := m.Body.(raft.InstallSnapshot)
 	if !ok {
@@ -73,7 +74,7 @@ func (n *node) offers(m *raft.Message) bool {
 		n.endStream(to)
 		file, err := n.openSnapshot(offer.Snapshot.File)
 		if err != nil {
-			n.c.check.unreadable(n, offer.Snapshot.ID, err)
+			n.c.check.checkUnreadable(n, offer.Snapshot.ID, err)
 			n.post(raft.SnapshotSent{To: m.To, File: offer.Snapshot.File, Err: err})
 			return true
 		}
@@ -84,7 +85,7 @@ func (n *node) offers(m *raft.Message) bool {
 	return true
 }
 
-// pump does what the stream to a peer wants next.
+// pump carries out the next request of the stream to a peer.
 func (n *node) pump(to int) {
 	for o := n.vault.out[to]; o != nil && n.core != nil; {
 		now := n.now().Mono
@@ -112,23 +113,23 @@ func (n *node) pump(to int) {
 
 func (n *node) sendChunk(o *outStream, now raft.Time, ask pipeline.Ask) {
 	data, end := []byte(nil), ask.At+int64(ask.Bytes)
-	n.c.check.streams(n, o, end)
+	n.c.check.checkStream(n, o, end)
 	if o.held { // Outgoing keeps the bytes
 		n.vault.held.heldSent(now, end)
 	} else if data = make([]byte, ask.Bytes); ask.Bytes > 0 {
 		if _, err := o.file.ReadAt(data, ask.At); err != nil {
-			n.c.check.unreadable(n, o.file.Snapshot().ID, err)
+			n.c.check.checkUnreadable(n, o.file.Snapshot().ID, err)
 			o.Fail(err)
 			return
 		}
 	}
 	if m, ok := o.Chunk(now, ask.At, data); ok {
-		n.c.check.leavesOn(n, o, &m, ask.Bytes)
+		n.c.check.checkChunk(n, o, &m, ask.Bytes)
 		n.transmit(m, 64+ask.Bytes)
 	}
 }
 
-// streamed takes a message of a stream, which no core sees. It returns false for any other message.
+// streamed takes a message of a stream; the core does not see it. It returns false for any other message.
 func (n *node) streamed(m raft.Message) bool {
 	now := n.now().Mono
 	switch m.Body.(type) {
@@ -167,7 +168,7 @@ func isStream(b raft.Body) bool {
 	return false
 }
 
-// takeChunks hands over the chunks that wait, while the disk has nothing to do for the stream.
+// takeChunks passes on the waiting chunks, while the disk has nothing to do for the stream.
 func (n *node) takeChunks() {
 	v := &n.vault
 	for len(v.waiting) > 0 && !v.busy() {
@@ -204,11 +205,11 @@ func (n *node) act(w pipeline.Work) {
 	n.vaultIn(took, vaultSpool)
 }
 
-// lateFinish: the last sync of one received file in so many takes about as long as an election, because the disk has much
-// else to sync. Meanwhile another leader may bring the member up to date.
+// lateFinish: the last sync of one received file in so many takes about as long as an election, because the disk has
+// much else to sync. Meanwhile another leader may bring the member up to date.
 const lateFinish = 4
 
-// writeSpool is what the disk does for the receiving side.
+// writeSpool does the disk's work for the receiving side.
 func (n *node) writeSpool() (err error) {
 	v, dir := &n.vault, n.files()
 	switch w := v.work; {
@@ -222,7 +223,7 @@ func (n *node) writeSpool() (err error) {
 	return err
 }
 
-// spooled ends what the disk does for the receiving side.
+// spooled ends the disk's work for the receiving side.
 func (n *node) spooled() {
 	v := &n.vault
 	w, why := v.work, raft.StreamRefusal(0)
@@ -236,13 +237,13 @@ func (n *node) spooled() {
 	case w.Write != nil:
 		next := v.in.Written(n.space().Room(), why)
 		if !next.Abort {
-			n.c.check.takesRoom(n, 0)
+			n.c.check.checkRoomTaken(n, 0)
 		}
 		n.act(next)
 	case w.Finish != nil:
 		if why == 0 {
 			v.spool = nil
-			n.c.check.arrived(n, w.Finish)
+			n.c.check.checkArrived(n, w.Finish)
 		}
 		n.act(v.in.Finished(why))
 	}

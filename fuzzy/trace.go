@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// TraceFormat is the version of Record as JSON. New fields leave it unchanged; every other change raises it, and a reader
-// rejects a version that it does not know.
+// TraceFormat is the version of Record as JSON. New fields leave it unchanged; every other change raises it, and a
+// reader rejects a version that it does not know.
 const TraceFormat = 1
 
 // Record is one line of a trace. As NDJSON, one object a line, absent fields are zero:
@@ -129,7 +129,7 @@ func (c *cluster) record(r Record) {
 	c.trace(&r)
 }
 
-// recordLinks writes which links are cut if that has changed.
+// recordLinks writes which links are cut, if that has changed.
 func (c *cluster) recordLinks() {
 	cut, text := [][2]string{}, ""
 	for from := range c.nodes {

@@ -2,7 +2,7 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// LogChange is the change that a step makes to the log of its core. That of a start holds the whole log.
+// LogChange is the change that a step makes to the log of its core. The change at a start holds the whole log.
 type LogChange struct {
 	After raft.Index `json:"after"`
 	Runs  []LogRun   `json:"runs,omitempty"`

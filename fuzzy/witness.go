@@ -9,81 +9,81 @@ import (
 // witness records the messages to and from a member in this life, as far as the rules need them. It does not rely on
 // what the core reports about itself.
 type witness struct {
-	now          raft.Time // of the running step
+	now          raft.Time // time of the running step
 	heard        raft.Time // when the leader that it follows was last heard, in the present term; 0: never
 	beat         raft.Time // when it last heard a leader of its term or a later one; 0: never
 	reign        raft.Term // the term of that leader
 	leads        raft.Peer // the leader that it has heard in the present term
 	freed        raft.Time // when the leader of the term said that it stepped down
 	rested       raft.Time // when it last heard its leader, voted, campaigned, led, or started
-	needed       raft.Time // when it last denied a candidate a pre-vote for its log
-	enfranchised raft.Time // when a configuration last needed it as a leader that did not before; 0: never
+	needed       raft.Time // when it last denied a candidate a pre-vote because of its log
+	enfranchised raft.Time // when its configuration last began to need it as a leader; 0: never
 	cause        raft.Time // when it last had a reason not to campaign
-	waits        raft.Time // the longest wait of its elections since then
-	wake         raft.Time // the wake-up time that it last asked for
-	failed       bool      // its latest snapshot failed, so it may ask to be woken when it is to try again
-	slept        bool      // it has slept through that since it last heard a leader
-	late         raft.Time // when a reply to this member's attempt last came too late, which lengthens its wait
+	waits        raft.Time // the longest wait of its elections since cause
+	wake         raft.Time // the wake-up time that it last requested
+	failed       bool      // its latest snapshot failed, so it may ask to be woken for the next attempt
+	slept        bool      // it has slept through that time since it last heard a leader
+	late         raft.Time // when a reply to its attempt last came too late, which lengthens its wait
 	prompt       raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
 
 	attempts attemptsWitness
 
-	round         raft.RPCID // of its latest pre-vote
-	preVotes      peerSet    // who granted it
-	probe         raft.RPCID // its latest probe
-	uninitialized peerSet    // who answered that they are
+	round         raft.RPCID // id of its latest round of pre-votes
+	preVotes      peerSet    // members that granted it
+	probe         raft.RPCID // id of its latest probe
+	uninitialized peerSet    // members that answered that they are uninitialized
 
 	// In the present term.
 	term  raft.Term
-	votes peerSet                // who granted its vote request
+	votes peerSet                // members that granted its vote request
 	peers []peerWitness          // in any order
 	begun raft.RPCID             // its latest heartbeat round
 	reads map[reading]raft.RPCID // the latest heartbeat round when a read was requested
-	open  map[reading]raft.Time  // reads that have no answer yet, and when they were requested last
-	again []reading              // those of them that were requested twice at that time
+	open  map[reading]raft.Time  // unanswered reads, and when they were last requested
+	again []reading              // those that were requested twice at that time
 
 	inOffice officeWitness
 
-	list    *raft.Member        // the members of the configuration that it last used
-	mustUse *raft.Configuration // the one that it was compared with
+	list    *raft.Member        // the member list of the configuration that it last used
+	mustUse *raft.Configuration // the configuration with which that was compared
 
 	ids     raft.RPCID // the latest id that it used
-	earlier raft.RPCID // the latest one of its earlier lives on the same disk
+	earlier raft.RPCID // the latest id of its earlier lives on the same disk
 	disk    raft.Incarnation
-	epoch   int  // of the disk: an older image counts again what the newer one has used
+	epoch   int  // epoch of the disk: an older image reuses the counts of the newer one
 	reused  bool // it has used an id twice
 
-	office raft.Index // the log's end before its own first entry, as the leader of the term
-	led    raft.Time  // when it was elected last
+	office raft.Index // the end of the log before its own first entry, as leader of the term
+	led    raft.Time  // when it was last elected
 	closed bool       // it was told that its node closes
 
 	transfer    raft.RequestID // the running transfer of its leadership; 0: none
-	since       raft.Time      // when that began
-	transferMax raft.Time      // how long it may take, given how slow acknowledgements are
+	since       raft.Time      // when the transfer began
+	transferMax raft.Time      // how long the transfer may take, given how slow acknowledgements are
 	toldUntil   raft.Time      // until when it may wait for the member that it told to campaign
-	told        raft.Time      // until when it reported then that it waits
+	told        raft.Time      // until when it reported, at that time, that it waits
 
-	inquiry   raft.RPCID // its latest request to the leader for reads
-	inquired  raft.Time  // when that first left
-	persisted bool       // it was retried for too long
+	inquiry   raft.RPCID // its latest read request to the leader
+	inquired  raft.Time  // when that request first left
+	persisted bool       // the request was retried for too long
 
-	walls map[raft.Peer]int64 // the most that a wall clock was ever ahead of this member's monotonic time
-	stamp int64               // the highest that its log has ever held
+	walls map[raft.Peer]int64 // the furthest that each wall clock was ever ahead of this member's monotonic time
+	stamp int64               // the highest stamp that its log has ever held
 
-	stranger strangerWitness // who has shown that it lacks what it acknowledged
+	stranger strangerWitness // the leader that has shown it a loss of acknowledged entries
 
-	carries map[raft.Peer]int // what an append to each peer carries, as the latest PeerUp has said
+	carries map[raft.Peer]int // limits of an append to each peer, from the latest PeerUp
 
 	policy  policyWitness // of its snapshots
-	resumed raft.Index    // the last entry that its machine had applied when it was started
+	resumed raft.Index    // the last entry that its machine had applied at its start
 
 	offered map[offering]raft.EntryID // the last entries of the snapshots that leaders have offered
 
-	resigned   raft.NodeID // the latest leader that said that it stepped down
+	resigned   raft.NodeID // the last leader that said that it stepped down
 	resignedIn raft.Term
 	wrote      raft.Time      // when its disk last completed a write
-	hard       raft.HardState // as last written
-	tried      raft.Time      // when it last wrote the same again
+	hard       raft.HardState // the hard state as last written
+	tried      raft.Time      // when it last wrote the same hard state again
 }
 
 // peerWitness records the messages of one voter or learner in the present term.
@@ -91,18 +91,18 @@ type peerWitness struct {
 	peer     raft.Peer
 	heard    raft.Time
 	proved   raft.Index // the highest index that it acknowledged
-	provedAt raft.Time  // when that last rose
-	lost     bool       // it said later that it does not hold that: its acknowledgements no longer count
+	provedAt raft.Time  // when proved last rose
+	lost     bool       // it said later that it does not hold that index: its acknowledgements no longer count
 	echoed   raft.RPCID // the latest heartbeat round that it answered
 
 	asked     map[raft.RPCID]raft.Time // when the unanswered heartbeats to it left
-	roundTrip raft.Time                // the longest one, of a heartbeat or of the election
+	roundTrip raft.Time                // the longest round trip of a heartbeat or of the election
 
-	round   int          // of catching up, the present one
-	slowest [2]raft.Time // how long the slowest recent acknowledgement took at most, in the present round and in the one before
+	round   int          // the present round of catching up
+	slowest [2]raft.Time // the slowest recent acknowledgement in the present round and in the one before
 }
 
-// strangerWitness records a leader that a member does not know, and the term in which it has shown what the member has lost.
+// strangerWitness records a leader that a member does not know, and the term in which it has shown the member's loss.
 type strangerWitness struct {
 	by   raft.Peer
 	term raft.Term
@@ -110,11 +110,11 @@ type strangerWitness struct {
 
 // attemptsWitness records how long a member's election attempts have taken since a term last committed.
 type attemptsWitness struct {
-	rounds map[raft.RPCID]raft.Time // when its requests for pre-votes left
+	rounds map[raft.RPCID]raft.Time // when its pre-vote requests left
 	stood  map[raft.Term]raft.Time  // when it began to campaign
-	asked  map[raft.Term]raft.Time  // when its requests for votes left
+	asked  map[raft.Term]raft.Time  // when its vote requests left
 	took   raft.Time                // the longest time of its own write or of a reply
-	latest raft.Time                // the longest that ended in the running step
+	latest raft.Time                // the longest time that ended in the running step
 }
 
 func newAttemptsWitness() attemptsWitness {
@@ -123,7 +123,8 @@ func newAttemptsWitness() attemptsWitness {
 	}
 }
 
-// answered records a reply to a request that left at a time, or 0 if there was none, and returns how long the reply took.
+// answered records the reply to a request that left at a time; 0: there was no request. It returns how long the reply
+// took.
 func (a *attemptsWitness) answered(at, now raft.Time) raft.Time {
 	if at == 0 {
 		return 0
@@ -133,8 +134,8 @@ func (a *attemptsWitness) answered(at, now raft.Time) raft.Time {
 	return now - at
 }
 
-// forget drops the attempts before the running step, in which the wait has fallen to the shortest one, or has fallen and
-// been lengthened again. A write that is still running is kept, and so is a request of this step, which may have left
+// forget drops the attempts before the running step. In this step the wait has fallen to the shortest one, or has fallen
+// and been lengthened again. It keeps a write that is still running, and a request of this step, which may have left
 // after the fall.
 func (a *attemptsWitness) forget(now raft.Time, shortest bool) {
 	clear(a.rounds)
@@ -144,7 +145,7 @@ func (a *attemptsWitness) forget(now raft.Time, shortest bool) {
 	}
 }
 
-// offering is the offer of a snapshot by a leader, whichever term it leads.
+// offering is the offer of a snapshot by a leader, in any term.
 type offering struct {
 	from raft.Peer
 	file raft.SnapshotID
@@ -172,8 +173,8 @@ func (w *witness) begin(n *node) {
 	}
 }
 
-// takes records the events of a step. Messages for others, from another cluster or from a stranger do not count.
-func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
+// recordEvents records the events of a step. Messages for others, from another cluster or from a stranger do not count.
+func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	w.attempts.latest = 0
 	if w.term != s.Term {
@@ -183,9 +184,9 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
 		took := w.now - w.attempts.asked[s.Term]
 		w.peers = nil
-		w.serves(s.Config.Members, took)
+		w.recordServed(s.Config.Members, took)
 		for l := configured(n.log); l != nil && l.before != nil && l.index > before.Commit; l = l.before {
-			w.serves(l.before.Members, took) // its removal is not known to be committed
+			w.recordServed(l.before.Members, took) // the removal is not known to be committed
 		}
 		w.office = n.earlier(s.Term)
 	}
@@ -200,12 +201,12 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 			}
 		case raft.ReadRequested:
 			if s.Role == raft.Leader {
-				w.asks(reading{requestID: e.RequestID})
+				w.recordRead(reading{requestID: e.RequestID})
 			}
 		case raft.SnapshotTaken:
 			w.failed = w.failed || e.Err != nil
 		case raft.PeerUp:
-			w.cause = w.now // a wait that a late answer in this very step has lengthened ends
+			w.cause = w.now // ends a wait that a late answer in this very step has lengthened
 		case raft.Persisted:
 			if s.Role == raft.Candidate || s.Durable != before.Durable {
 				w.cause = w.now // a vote, its own or another's, may have become durable
@@ -220,8 +221,8 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	}
 }
 
-// serves records members that a leader serves since its election, which took that long.
-func (w *witness) serves(members []raft.Member, took raft.Time) {
+// recordServed records members that a leader recordServed since its election, which took that long.
+func (w *witness) recordServed(members []raft.Member, took raft.Time) {
 	for _, m := range members {
 		if p := w.of(m.Peer()); p.asked == nil {
 			p.heard, p.roundTrip, p.asked = w.now, took, map[raft.RPCID]raft.Time{}
@@ -229,7 +230,7 @@ func (w *witness) serves(members []raft.Member, took raft.Time) {
 	}
 }
 
-// earlier is the last entry of the log of an earlier term than this one.
+// earlier returns the last index of the log with an earlier term than this one.
 func (n *node) earlier(term raft.Term) raft.Index {
 	i := len(n.log)
 	for i > 0 && n.log[i-1].entry.Term >= term {
@@ -238,8 +239,8 @@ func (n *node) earlier(term raft.Term) raft.Index {
 	return raft.Index(i)
 }
 
-// concerns reports whether a message is of the member's cluster, as far as both know one. A bootstrap message may be of
-// another.
+// concerns reports whether a message belongs to the member's cluster, as far as both know one. A bootstrap message may
+// belong to another one.
 func (n *node) concerns(m *raft.Message) bool {
 	switch m.Body.(type) {
 	case raft.BootstrapProbe, raft.BootstrapProbeReply, raft.BootstrapRequest, raft.BootstrapReply:
@@ -263,7 +264,7 @@ func (w *witness) of(p raft.Peer) *peerWitness {
 func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 	switch b := m.Body.(type) {
 	case raft.BootstrapProbeReply:
-		w.shows(n, m)
+		w.recordClock(n, m)
 		if b.ID == w.probe && b.Result == raft.ProbeUninitialized {
 			w.uninitialized.add(m.From)
 		}
@@ -289,12 +290,12 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 		return
 	}
 	if !n.knows(m.From) {
-		if b, ok := m.Body.(raft.ReadRequest); ok && m.Term == w.term { // a leader serves it whoever asks
-			w.asks(reading{from: m.From, id: b.ID})
+		if b, ok := m.Body.(raft.ReadRequest); ok && m.Term == w.term { // a leader serves it, whichever member sent it
+			w.recordRead(reading{from: m.From, id: b.ID})
 		}
 		return
 	}
-	w.shows(n, m)
+	w.recordClock(n, m)
 	var took raft.Time
 	switch b := m.Body.(type) {
 	case raft.PreVoteReply:
@@ -311,7 +312,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 	if b, ok := m.Body.(raft.PreVoteReply); ok && b.Granted && b.ID == w.round {
 		w.preVotes.add(m.From)
 	}
-	if m.Term == w.term { // one of another term proves nothing
+	if m.Term == w.term { // a message of another term proves nothing
 		w.reply(w.of(m.From), m)
 	}
 }
@@ -331,12 +332,12 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 		}
 	case raft.AppendReply:
 		p.heard = w.now
-		p.proves(w.now, b.Match)
+		p.recordProof(w.now, b.Match)
 	case raft.AppendConflict:
 		p.heard = w.now
 	case raft.HeartbeatReply:
 		p.heard = w.now
-		p.proves(w.now, b.Match)
+		p.recordProof(w.now, b.Match)
 		if p.echoed.Less(b.Round) {
 			p.echoed = b.Round
 		}
@@ -345,25 +346,25 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 			delete(p.asked, b.Round)
 		}
 	case raft.ReadRequest:
-		w.asks(reading{from: m.From, id: b.ID})
+		w.recordRead(reading{from: m.From, id: b.ID})
 	}
 }
 
-// catchesUp records how a member catches up.
-func (p *peerWitness) catchesUp(progress *raft.PeerProgress) {
+// recordRound records how a member catches up.
+func (p *peerWitness) recordRound(progress *raft.PeerProgress) {
 	if r := progress.CatchUp.Round; r != p.round {
 		p.round, p.slowest = r, [2]raft.Time{0, p.slowest[0]}
 	}
 	p.slowest[0] = max(p.slowest[0], progress.SlowestAck)
 }
 
-func (p *peerWitness) proves(now raft.Time, match raft.Index) {
+func (p *peerWitness) recordProof(now raft.Time, match raft.Index) {
 	if match > p.proved {
 		p.proved, p.provedAt = match, now
 	}
 }
 
-func (w *witness) asks(r reading) {
+func (w *witness) recordRead(r reading) {
 	if w.reads == nil {
 		w.reads, w.open = map[reading]raft.RPCID{}, map[reading]raft.Time{}
 	}
@@ -376,33 +377,33 @@ func (w *witness) asks(r reading) {
 	}
 }
 
-// says records the messages of a step once they were checked.
-func (w *witness) says(n *node, out *raft.Output) {
+// recordMessages records the messages of a step after they were checked.
+func (w *witness) recordMessages(n *node, out *raft.Output) {
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {
 			switch b := list[i].Body.(type) {
 			case raft.PreVoteRequest:
-				w.uses(b.ID)
+				w.recordID(b.ID)
 				if b.ID != w.round {
 					w.round, w.preVotes = b.ID, nil
 					w.attempts.rounds[b.ID] = w.now
 				}
 			case raft.BootstrapProbe:
-				w.uses(b.ID)
+				w.recordID(b.ID)
 				if b.ID != w.probe {
 					w.probe, w.uninitialized = b.ID, nil
 				}
 			case raft.Heartbeat:
 				if w.begun.Less(b.Round) {
-					w.uses(b.Round)
+					w.recordID(b.Round)
 					w.begun = b.Round
 				}
 				if p := w.of(list[i].To); p.asked != nil {
 					p.asked[b.Round] = w.now
 				}
 			case raft.ReadRequest:
-				w.uses(b.ID)
-				w.inquires(n, b.ID)
+				w.recordID(b.ID)
+				w.recordInquiry(n, b.ID)
 			}
 		}
 	}
@@ -412,8 +413,8 @@ func (w *witness) says(n *node, out *raft.Output) {
 	}
 }
 
-// uses records an id, which must be newer than any of an earlier life.
-func (w *witness) uses(id raft.RPCID) {
+// recordID records an id, which must be newer than any id of an earlier life.
+func (w *witness) recordID(id raft.RPCID) {
 	w.reused = w.reused || !w.earlier.Less(id)
 	if w.ids.Less(id) {
 		w.ids = id

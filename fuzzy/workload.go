@@ -7,15 +7,15 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// workload models the clients. Every write has its own serial number, by which it is recognised in a log; a retry is
-// another write.
+// workload models the clients. Every write has its own serial number, which identifies it in a log. A retry is another
+// write.
 type workload struct {
 	c        *cluster
 	random   *sim.Stream
 	clients  []client
 	requests []request // by request id, from 1
 	writes   []attempt // by serial, from 1
-	begun    int64     // requests, by their number
+	begun    int64     // number of requests begun
 	stopped  bool      // the clients begin no more requests
 	history  []operation
 	stamp    int64
@@ -23,8 +23,8 @@ type workload struct {
 
 // client has at most one open request, besides hedged ones.
 type client struct {
-	open raft.RequestID // what it waits for; 0: nothing
-	node int            // the member that it asks: the leader, as far as it knows
+	open raft.RequestID // the request that it waits for; 0: none
+	node int            // the member to which it sends requests: the leader, as far as it knows
 }
 
 type requestKind uint8
@@ -51,10 +51,10 @@ type request struct {
 	index   raft.Index // readRequest: the index at which it may be served
 	called  int64
 	opened  sim.Time
-	size    int         // of a write's data
-	to      raft.NodeID // of a transfer; "": the leader chooses
-	term    raft.Term   // of a transfer: the term in which it began
-	change  *changing   // of a change of members, by an admin
+	size    int         // bytes of a write's data
+	to      raft.NodeID // target of a transfer; "": the leader chooses
+	term    raft.Term   // term in which a transfer began
+	change  *changing   // change of members by an admin
 }
 
 // attempt is one write.
@@ -70,8 +70,8 @@ type operation struct {
 	client       int
 	write        bool
 	key          uint8
-	serial       uint64 // written or read; 0: nothing was ever written
-	call, answer int64  // answer 0: it never came
+	serial       uint64 // written or read; 0: a read of an unwritten key
+	call, answer int64  // answer 0: no answer came
 }
 
 const commandBytesMin = 12
@@ -87,7 +87,7 @@ func newWorkload(c *cluster) *workload {
 	return w
 }
 
-// begin has a client begin a request.
+// begin makes a client begin a request.
 func (w *workload) begin(i int) {
 	if w.stopped {
 		return
@@ -131,13 +131,14 @@ func (w *workload) again(i int) {
 	w.c.queue.Push(w.c.now()+1+w.random.Exponential(think), event{kind: evClient, node: int16(i)})
 }
 
-// In a slow world clients wait for so many eighths of a unit; otherwise they would retry before an answer can arrive.
+// In a slow world clients wait at least this many eighths of a unit; otherwise they would retry before an answer can
+// arrive.
 const (
 	worldThink    = 1
 	worldPatience = 32
 )
 
-// paced returns a client's waiting time, which is at least as long as the world needs in the second phase.
+// paced returns a client's waiting time. It is at least as long as the world needs in the second phase.
 func (w *workload) paced(t, eighths sim.Time) sim.Time {
 	if w.c.phase == safetyPhase || w.c.profile.World.quiet() {
 		return t
@@ -152,8 +153,8 @@ func (w *workload) ask(r request) raft.RequestID {
 	return raft.RequestID(len(w.requests) - 1)
 }
 
-// write proposes a number of writes to a member as one event; the request id is the last one's. 0: it is down, or refuses
-// them.
+// write proposes a number of writes to a member as one event. It returns the last one's request id, or 0 if the member
+// is down or refuses them.
 func (w *workload) write(n *node, client, count int) raft.RequestID {
 	if n.core == nil || w.refusesProposals(n, client) {
 		return 0
@@ -207,7 +208,7 @@ func (w *workload) transfer(n *node, client int) raft.RequestID {
 	return w.transferTo(n, client, to)
 }
 
-// transferTo asks a member to transfer its leadership. If to is empty, the leader chooses the target.
+// transferTo tells a member to transfer its leadership. If to is empty, the leader chooses the target.
 func (w *workload) transferTo(n *node, client int, to raft.NodeID) raft.RequestID {
 	requestID := w.ask(request{kind: transferRequest, client: client, node: n, to: to})
 	n.post(raft.TransferRequested{RequestID: requestID, To: to})
@@ -233,12 +234,12 @@ func (w *workload) giveUp(t raft.RequestID) {
 func (w *workload) answered(n *node, answers []raft.Answer) {
 	for _, a := range answers {
 		if a.RequestID == 0 || int(a.RequestID) >= len(w.requests) {
-			w.c.fail(Safety, "N11", "%s answers request %d, which nobody holds", n, a.RequestID)
+			w.c.fail(Safety, "N11", "%s answers request %d, which no client has sent", n, a.RequestID)
 			return
 		}
 		r := &w.requests[a.RequestID]
-		w.c.check.answered(n, r, a)
-		n.shortened(a.RequestID)
+		w.c.check.checkAnswer(n, r, a)
+		n.endShortening(a.RequestID)
 		switch {
 		case a.Kind == raft.AnswerAccepted && r.kind == changeRequest:
 			r.change.entry = a.ID
@@ -265,7 +266,7 @@ func (w *workload) record(r *request, serial uint64) {
 	}
 }
 
-// done ends a client's wait, and chooses the member that it asks next.
+// done ends a client's wait, and chooses the member for its next request.
 func (w *workload) done(t raft.RequestID, leader raft.NodeID) {
 	r := &w.requests[t]
 	if r.kind == changeRequest {

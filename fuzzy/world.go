@@ -4,18 +4,18 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// World says how slow the healed quorum is in the second phase, although nothing in it fails. In the zero World,
-// the quiet one, messages and writes take almost no time.
+// World says how slow the healed quorum is in the second phase, although nothing in it fails. In the zero World, called
+// quiet, messages and writes take almost no time.
 type World struct {
 	Disk    sim.Time // a write takes half of it to all of it
-	Trip    sim.Time // a message takes so long, one way, or up to tripJitter of an election timeout less
+	Trip    sim.Time // time of a message, one way; it may take up to tripJitter of an election timeout less
 	Step    sim.Time // longest time from an event to its step
 	Pause   sim.Time // a process sometimes pauses for half of it to all of it
 	Loss    int      // chance that a message is lost
 	Clients bool     // the clients continue until the quorum has served
 }
 
-// The most of each in a drawn world, in tenths of an election timeout and in millionths of the messages.
+// Maximum of each in a drawn world, in tenths of an election timeout and in millionths of the messages.
 const (
 	worldDiskTenths  = 100
 	worldTripTenths  = 50
@@ -89,7 +89,7 @@ func shapeSlow(s *sim.Stream, p *Profile) {
 	p.Load.Think, p.Load.Patience = max(p.Load.Think, unit/8), max(p.Load.Patience, 4*unit)
 }
 
-// writes returns the distribution of the time of a write.
+// writes returns the distribution of the duration of a write.
 func (w *World) writes(timeout sim.Time) sim.Delay {
 	if w.Disk == 0 {
 		return sim.Delay{Shape: sim.Uniform, Mean: timeout / 300}
@@ -97,7 +97,7 @@ func (w *World) writes(timeout sim.Time) sim.Delay {
 	return sim.Delay{Shape: sim.Uniform, Min: w.Disk / 2, Mean: w.Disk / 4}
 }
 
-// delay returns the distribution of the time of a message.
+// delay returns the distribution of the duration of a message.
 func (w *World) delay(timeout sim.Time) sim.Delay {
 	if w.Trip == 0 {
 		return sim.Delay{Shape: sim.Uniform, Mean: timeout / 150}
@@ -110,7 +110,7 @@ func (w *World) network(timeout sim.Time) sim.NetworkFaults {
 	return sim.NetworkFaults{Delay: w.delay(timeout), Loss: w.Loss, FIFO: true}
 }
 
-// pauseUnits is how far apart pauses are, on average.
+// pauseUnits is the mean interval between pauses.
 const pauseUnits = 10
 
 // pause sometimes freezes a process of the core, until the quiet begins.

@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Among the worlds are the quiet one, each dimension alone, and all of them at once; and nothing in them takes
-// longer than their unit says.
+// The drawn worlds include the quiet one, each dimension alone, and all of them at once. Nothing in them takes longer
+// than their unit.
 func TestWorld_EachDimensionIsDrawnAloneAndWithTheOthers(t *testing.T) {
 	random, timeout := sim.NewStream(1, sim.Profile), plain().ElectionTimeout
 	drawn := map[[5]bool]int{}
@@ -24,7 +24,7 @@ func TestWorld_EachDimensionIsDrawnAloneAndWithTheOthers(t *testing.T) {
 	assert.Len(t, drawn, 7, "quiet, five alone, all: %v", drawn)
 }
 
-// The profile of slow runs is never quiet: its first phase is as slow as its second.
+// The slow profile is never quiet: its first phase is as slow as its second.
 func TestWorld_TheSlowProfileIsSlow(t *testing.T) {
 	for number := range uint64(20) {
 		p, err := Draw(Seed{"slow", number})

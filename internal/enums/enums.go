@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Of returns the constants of a type of integers that is declared in the Go files of a directory, by name. The test fails if
-// there are none.
+// Of returns the constants of an integer type that the Go files of a directory declare, by name. The test fails if there
+// are none.
 func Of(t testing.TB, dir, typ string) map[string]int {
 	t.Helper()
 	numbers := In(t, dir)[typ]
@@ -23,7 +23,7 @@ func Of(t testing.TB, dir, typ string) map[string]int {
 	return numbers
 }
 
-// In returns the constants of each such type, by type and by name.
+// In returns the constants of all integer types that a directory declares, by type and by name.
 func In(t testing.TB, dir string) map[string]map[string]int {
 	t.Helper()
 	numbers := map[string]map[string]int{}
@@ -40,7 +40,7 @@ func In(t testing.TB, dir string) map[string]map[string]int {
 	return numbers
 }
 
-// Texts is Of for a type of strings.
+// Texts is like Of, for a string type.
 func Texts(t testing.TB, dir, typ string) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -71,7 +71,7 @@ func all(t testing.TB, dir string) map[string]map[string]constant.Value {
 		}
 		files = append(files, file)
 	}
-	// Constants need no import, so what cannot be resolved does not matter.
+	// Constants need no imports, so unresolved names do not matter.
 	config := types.Config{IgnoreFuncBodies: true, Error: func(error) {}}
 	pkg, _ := config.Check(dir, fset, files, nil)
 	all := map[string]map[string]constant.Value{}

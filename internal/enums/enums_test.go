@@ -22,8 +22,8 @@ func TestOf_CountsAsTheCompilerDoes(t *testing.T) {
 	assert.Equal(t, "joint", enums.Texts(t, "../..", "ChangeStage")["ChangeJoint"])
 }
 
-// A String or an Error of an enumeration names each constant: otherwise a new one would be told under the name of another, or
-// as a number.
+// The String or Error method of an enumeration names each constant. Otherwise a new one would be reported under another
+// name, or as a number.
 func TestEnumerations_GiveEachConstantAText(t *testing.T) {
 	dirs := []string{"../..", "../../node", "../../transport", "../../storage"}
 	for _, dir := range dirs {
@@ -36,7 +36,7 @@ func TestEnumerations_GiveEachConstantAText(t *testing.T) {
 	}
 }
 
-// namesInMethods returns which identifiers the methods of each type with a String or an Error use.
+// namesInMethods returns the identifiers used in the methods of each type that has a String or an Error method.
 func namesInMethods(t *testing.T, dir string) map[string]map[string]bool {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	require.NoError(t, err)

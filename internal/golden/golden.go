@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files (make fix)")
 
-// Check compares got with the file; with -update it writes the file instead. The remedy says what to do about
-// an intended difference.
+// Check compares got with the file; with -update it writes the file instead. remedy says what to do if the difference is
+// intended.
 func Check(t testing.TB, path, got, remedy string) {
 	t.Helper()
 	if *update {
@@ -26,12 +26,12 @@ func Check(t testing.TB, path, got, remedy string) {
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	if got != string(want) {
-		t.Errorf("%s changed; if that is meant: %s\ngone: %q\nnew:  %q", path, remedy,
+		t.Errorf("%s changed; if that is intended: %s\ngone: %q\nnew:  %q", path, remedy,
 			lacking(string(want), got), lacking(got, string(want)))
 	}
 }
 
-// Contents returns what is in each file of a directory and those below it.
+// Contents returns the content of each file in a directory and its subdirectories.
 func Contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -1,6 +1,6 @@
-// Package load drives a system with many callers and measures what they see. A closed loop of callers, each of which begins
-// its next operation when the last one has ended, finds the throughput. An open loop begins operations at a fixed rate,
-// whether or not earlier ones have ended, as independent users do: it finds the latency at that rate.
+// Package load drives a system with many callers, and measures what they see. In a closed loop, each caller begins its
+// next operation when the last one has ended; this measures throughput. An open loop begins operations at a fixed rate,
+// whether or not earlier ones have ended, as independent users do; this measures the latency at that rate.
 package load
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Load is one drive. The methods Run and Ended may run at the same time; Run is called once.
+// Load is one measurement. Run and Ended may run at the same time; Run is called once.
 type Load struct {
-	// Callers of the closed loop. In an open loop, how many operations may run at once: others that are due wait, and their
-	// wait counts.
+	// Callers of the closed loop. In an open loop, the maximum number of operations at once: further operations that are
+	// due wait, and their latency includes the wait.
 	Callers int
-	// Rate of the open loop in operations a second. 0: a closed loop.
+	// Rate of the open loop in operations per second. 0: a closed loop.
 	Rate float64
-	// Warmup comes first and is not measured, then comes Measure. In a closed loop Measure is longer if otherwise no operation
-	// had ended within it.
+	// Warmup comes first and is not measured; Measure follows. A closed loop extends Measure until at least one
+	// operation has ended.
 	Warmup, Measure time.Duration
-	// Operations ends a closed loop once that many have begun, unless 0.
+	// Operations, unless 0, ends a closed loop after that many have begun.
 	Operations int64
 	// Do runs one operation of a caller. Callers are numbered from 0.
 	Do func(ctx context.Context, caller int) error
@@ -33,13 +33,14 @@ type Load struct {
 	records               [shards]record
 }
 
-// Report tells how it went within the measured time.
+// Report is the result of the measured time.
 type Report struct {
-	Operations int64 // that succeeded
+	Operations int64 // successful operations
 	Failed     int64
 	Took       time.Duration
-	// Latency in nanoseconds of the successful ones. In an open loop it counts from the moment at which the operation was
-	// due, so that the driver's own delay, when the system stalls, does not hide how long users would have waited.
+	// Latency of the successful operations, in nanoseconds. In an open loop it counts from the moment at which the
+	// operation was due. So a stall of the system does not hide, by delaying the driver, how long users would have
+	// waited.
 	Latency *hdrhistogram.Histogram
 	Err     error // the first failure
 }
@@ -57,7 +58,7 @@ const (
 const (
 	// failurePause keeps callers from spinning while a system refuses everything.
 	failurePause = 2 * time.Millisecond
-	shards       = 8 // callers share histograms: one for each of a thousand callers would be most of the memory in use
+	shards       = 8 // callers share histograms: a thousand of them would take most of the memory in use
 )
 
 // record collects what some of the callers see.
@@ -68,7 +69,7 @@ type record struct {
 	err     error
 }
 
-// Run drives until the load is over, the last operation has ended, or the context ends.
+// Run drives the system until the load is over and the last operation has ended, or until the context ends.
 func (l *Load) Run(ctx context.Context) Report {
 	for i := range l.records {
 		l.records[i].latency = newHistogram()
@@ -84,10 +85,11 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(time.Microsecond.Nanoseconds(), (10 * time.Minute).Nanoseconds(), 3)
 }
 
-// Ended returns how many operations have ended, the warm-up included. Any goroutine may call it.
+// Ended returns the number of operations that have ended, including the warm-up. Any goroutine may call it.
 func (l *Load) Ended() int64 { return l.ended.Load() }
 
-// closed counts the operations that end within the measured time, and those that fail after it: they had no answer.
+// closed counts the operations that end within the measured time, and those that fail after it, since they had no
+// answer.
 func (l *Load) closed(ctx context.Context) Report {
 	var callers sync.WaitGroup
 	for caller := range l.Callers {

@@ -38,7 +38,7 @@ func TestLoad_AClosedLoopOfSlowOperationsCountsOne(t *testing.T) {
 	})
 }
 
-// A system that answers nothing any longer must not look as if nothing had failed.
+// A system that stops answering must not look as if nothing had failed.
 func TestLoad_AClosedLoopCountsWhatHadNoAnswerAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -65,7 +65,7 @@ func TestLoad_AClosedLoopEndsAfterItsOperations(t *testing.T) {
 	})
 }
 
-// A stall of a second delays everybody who was due in it: a closed loop of one would count one slow operation.
+// A stall of a second delays everybody who was due in it. A closed loop would count only one slow operation.
 func TestLoad_AnOpenLoopCountsFromTheMomentEachWasDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -77,12 +77,12 @@ func TestLoad_AnOpenLoopCountsFromTheMomentEachWasDue(t *testing.T) {
 		}}
 		r := l.Run(t.Context())
 		assert.EqualValues(t, 1000, r.Operations)
-		assert.InEpsilon(t, 500e6, r.Latency.ValueAtQuantile(95), 0.05, "a tenth of them waited 500 ms in the mean")
+		assert.InEpsilon(t, 500e6, r.Latency.ValueAtQuantile(95), 0.05, "a tenth of them waited 500 ms on average")
 		assert.InEpsilon(t, 1e9, r.Latency.Max(), 0.01)
 	})
 }
 
-func TestLoad_AnOpenLoopThatIsTooFastIsToldByItsLatency(t *testing.T) {
+func TestLoad_TheLatencyShowsThatAnOpenLoopIsTooFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := Load{Callers: 1, Rate: 200, Measure: 10 * time.Second, Do: answersAfter(10 * time.Millisecond)}
 		r := l.Run(t.Context())

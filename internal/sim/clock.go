@@ -3,10 +3,10 @@ package sim
 // Clock is the clock of one machine. The zero value shows true time.
 type Clock struct {
 	since   Time  // true time of the last change
-	local   Time  // the local time at that moment
-	drift   int64 // how much too fast it is, in millionths
+	local   Time  // local time of the last change
+	drift   int64 // millionths by which it is too fast
 	stopped bool
-	wall    int64 // the wall clock's offset
+	wall    int64 // offset of the wall clock
 }
 
 // Local returns the local time, which never decreases.
@@ -18,8 +18,8 @@ func (c *Clock) Local(now Time) Time {
 	return c.local + Time(d+d/Million*c.drift+d%Million*c.drift/Million)
 }
 
-// Shows returns the true time, not before now, at which the clock will show local; Never if the clock is
-// stopped.
+// Shows returns the true time, not before now, at which the clock will show the local time. It returns Never if the
+// clock is stopped.
 func (c *Clock) Shows(local, now Time) Time {
 	if c.Local(now) >= local {
 		return now

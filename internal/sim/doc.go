@@ -1,4 +1,4 @@
-// Package sim is a kernel for simulations that a seed reproduces: virtual time, random streams, and a network,
+// Package sim is a kernel for simulations that a seed reproduces. It has virtual time, random streams, and a network,
 // clocks and processes that misbehave as real ones do. It knows nothing about what is simulated.
 //
 // One goroutine runs a simulation:

@@ -1,7 +1,7 @@
 package sim
 
-// NodesMax is the largest number of nodes in a simulation that cuts links or uses sets of nodes, which are bits
-// of a word. A Network whose links are never cut and that has no Core carries any number.
+// NodesMax is the maximum number of nodes in a simulation that cuts links or uses sets of nodes, which are bits of a
+// word. A Network whose links are never cut and that has no Core may have more nodes.
 const NodesMax = 64
 
 // Layer is a reason to cut a link. A link is up if no layer cuts it.
@@ -12,7 +12,7 @@ const (
 	Partitions Layer = iota
 	Flaps
 	Absences
-	Exiles // by the simulation itself
+	Exiles // cuts made by the simulation itself
 	layers
 )
 
@@ -100,7 +100,7 @@ func (l *Links) Split(side uint64, d Direction) {
 	}
 }
 
-// Thin cuts each link with this probability, so that connectivity is partial and not transitive.
+// Thin cuts each link with this probability. The connectivity that remains is partial and not transitive.
 func (l *Links) Thin(s *Stream, millionths int, oneWay bool) {
 	for a := range l.n {
 		for b := range a {
@@ -120,8 +120,8 @@ func (l *Links) Bridge(hub int) {
 	l.keep(func(a, b int) bool { return a == hub || b == hub })
 }
 
-// ConstrainedElection cuts the leader off, and leaves the others only the links to and from one of them, the
-// laggard. It alone can reach a quorum, but cannot win if its log lags.
+// ConstrainedElection cuts the leader off, and leaves the others only the links to and from one of them, the laggard.
+// The laggard alone can reach a quorum, but cannot win if its log lags.
 func (l *Links) ConstrainedElection(leader, laggard int) {
 	l.keep(func(a, b int) bool { return a != leader && b != leader && (a == laggard || b == laggard) })
 }

@@ -1,6 +1,6 @@
 package sim
 
-// DelayShape is how the delays of messages are distributed.
+// DelayShape is the distribution of the delays of messages.
 type DelayShape int
 
 // The shapes.
@@ -8,7 +8,7 @@ const (
 	Uniform DelayShape = iota // from Min to twice Mean
 	Exponential
 	Pareto  // from Min on, with a heavy tail up to Max
-	Bimodal // Min, or, once in sixteen times, up to Max
+	Bimodal // Min, but up to Max once in sixteen times
 )
 
 // Delay says how long messages travel.
@@ -32,21 +32,21 @@ func (d Delay) draw(s *Stream) Time {
 	return d.Min
 }
 
-// NetworkFaults describes how a network misbehaves. Probabilities are in millionths of the messages. The zero
-// value is a perfect network without delay.
+// NetworkFaults describes how a network misbehaves. Probabilities are in millionths of the messages. The zero value is a
+// perfect network without delay.
 type NetworkFaults struct {
 	Loss       int
-	BurstBegin int // a burst of losses begins on a link
-	BurstEnd   int // it ends
-	Duplicate  int // arrives twice
-	Replay     int // arrives again, up to ReplayMax later
-	Misdeliver int // arrives at another node
-	Corrupt    int // arrives with flipped bits
+	BurstBegin int // chance that a burst of losses begins on a link
+	BurstEnd   int // chance that it ends
+	Duplicate  int // the message arrives twice
+	Replay     int // the message arrives again, up to ReplayMax later
+	Misdeliver int // the message arrives at another node
+	Corrupt    int // the message arrives with flipped bits
 	Delay      Delay
 	ReplayMax  Time
 	FIFO       bool // messages of one link and lane keep their order
 	Bandwidth  int  // bytes a second of each link and lane; 0: unlimited
-	Capacity   int  // messages in flight on a link; one more evicts a random one; 0: unlimited
+	Capacity   int  // maximum number of messages in flight on a link; another one evicts a random one; 0: unlimited
 }
 
 // Packet names a message in flight.
@@ -59,7 +59,7 @@ type Network[M any] struct {
 	// Core is a set of nodes between which CoreFaults apply instead of Faults.
 	Core       uint64
 	CoreFaults NetworkFaults
-	// Counted since the beginning.
+	// Counts since the beginning.
 	Sent, Lost, Doubled, Replayed, Misdelivered, Corrupted, Evicted, Blocked int
 
 	n        int
@@ -75,10 +75,10 @@ type Network[M any] struct {
 type route struct {
 	burst   bool
 	last    Time // the latest arrival
-	busy    Time // until then, the bandwidth is used up
-	clogged Time // nothing arrives before
+	busy    Time // time until which the bandwidth is used up
+	clogged Time // time before which nothing arrives
 	queue   []Packet
-	broken  int // how often its connection broke
+	broken  int // number of times that its connection broke
 }
 
 type packet[M any] struct {
@@ -86,7 +86,7 @@ type packet[M any] struct {
 	from, to     int
 	addressee    int
 	lane         int
-	connection   int // of the route, by route.broken
+	connection   int // value of route.broken when the packet was sent
 	corrupt      bool
 	evicted      bool
 	occupiesLink bool
@@ -96,11 +96,11 @@ type packet[M any] struct {
 type Delivery[M any] struct {
 	Message  M
 	From, To int
-	Corrupt  bool // flip bits below the codec
+	Corrupt  bool // the caller must flip bits below the codec
 }
 
-// NewNetwork connects n nodes. It calls schedule for each message that is to arrive; the caller must call
-// Arrive at that time.
+// NewNetwork connects n nodes. It calls schedule for each message that is to arrive. The caller must call Arrive at that
+// time.
 func NewNetwork[M any](n, lanes int, random *Stream, schedule func(at Time, p Packet)) *Network[M] {
 	return &Network[M]{
 		Links: NewLinks(n), n: n, lanes: lanes, random: random, schedule: schedule,
@@ -110,7 +110,7 @@ func NewNetwork[M any](n, lanes int, random *Stream, schedule func(at Time, p Pa
 
 func (w *Network[M]) route(from, to, lane int) *route { return &w.routes[(from*w.n+to)*w.lanes+lane] }
 
-// Send sends a message of this many bytes. It draws the same number of random bits whatever the faults are.
+// Send sends a message of this many bytes. It always draws the same number of random bits, whatever the faults are.
 func (w *Network[M]) Send(now Time, from, to, lane, bytes int, m M) {
 	w.Sent++
 	f := w.faults(from, to)
@@ -151,7 +151,7 @@ func (w *Network[M]) Send(now Time, from, to, lane, bytes int, m M) {
 	}
 }
 
-// roll decides with this probability, and uses up 20 bits.
+// roll returns true with this probability, and uses up 20 bits.
 func roll(bits *uint64, millionths int) bool {
 	r := (*bits & (1<<20 - 1)) * Million >> 20
 	*bits >>= 20
@@ -206,8 +206,8 @@ func (w *Network[M]) put(at Time, p packet[M]) {
 	w.schedule(at, id)
 }
 
-// Arrive returns the message, or false if it was lost since it was sent: it was evicted, its connection broke, or the
-// link is cut.
+// Arrive returns the message. It returns false if the message was lost after it was sent: it was evicted, its connection
+// broke, or the link is cut.
 func (w *Network[M]) Arrive(id Packet) (Delivery[M], bool) {
 	p := w.packets[id]
 	w.packets[id] = packet[M]{}
@@ -231,7 +231,7 @@ func (w *Network[M]) Arrive(id Packet) (Delivery[M], bool) {
 	return Delivery[M]{p.message, p.from, p.to, p.corrupt}, true
 }
 
-// Break loses what is in flight on one lane from one node to another, as the end of its connection does.
+// Break loses the messages in flight on one lane from one node to another, as the end of their connection does.
 func (w *Network[M]) Break(from, to, lane int) { w.route(from, to, lane).broken++ }
 
 // Clog delays all messages from one node to another until this time.

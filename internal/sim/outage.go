@@ -5,20 +5,20 @@ type OutageKind int
 
 // The kinds.
 const (
-	Crash     OutageKind = iota // one process dies and is started again
+	Crash     OutageKind = iota // a process dies and restarts
 	PowerCut                    // several die at the same instant
-	CrashLoop                   // one dies again and again while it starts
-	Pause                       // one does not run; its clock does
-	Suspend                     // one does not run, and its clock is stopped
-	Slow                        // one is slow in everything
+	CrashLoop                   // a process dies again and again while it starts
+	Pause                       // a process does not run, but its clock does
+	Suspend                     // a process does not run, and its clock is stopped
+	Slow                        // a process is slow in everything
 )
 
 func (k OutageKind) String() string {
 	return [...]string{"crash", "power cut", "crash loop", "pause", "suspend", "slow"}[k]
 }
 
-// OutageFaults is how often processes fail: the mean time between two outages of a kind in the whole
-// cluster, 0 for never, and how long they last.
+// OutageFaults says how often processes fail, and for how long: the mean time between two outages of a kind in the whole
+// cluster (0: never), and their durations.
 type OutageFaults struct {
 	Every [Slow + 1]Time
 	For   [Slow + 1]Time
@@ -28,10 +28,10 @@ type OutageFaults struct {
 type Outage struct {
 	Kind  OutageKind
 	Nodes uint64
-	For   Time // until the process is started or continues
-	Again int  // CrashLoop: how many more times
-	// Effects delays the outage until the process has had this many more effects, so that it comes in the
-	// middle of its work; 0: at once.
+	For   Time // time until the process restarts or continues
+	Again int  // CrashLoop: number of further crashes
+	// Effects delays the outage until the process has had this many more effects, so that it happens in the middle of
+	// its work; 0: at once.
 	Effects int
 }
 

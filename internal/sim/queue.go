@@ -13,8 +13,8 @@ func In(d time.Duration) Time { return Time(d) }
 
 func (t Time) String() string { return time.Duration(t).String() }
 
-// Queue holds the events to come, ordered by time, and events of the same time in the order in which they were
-// pushed. The zero value is an empty queue at time 0.
+// Queue holds the events to come, ordered by time. Events of the same time keep the order in which they were pushed. The
+// zero value is an empty queue at time 0.
 type Queue[E any] struct {
 	heap []item[E] // a 4-ary heap: flatter than a binary one, and its children share a cache line
 	seq  uint64
@@ -33,10 +33,10 @@ func (i *item[E]) before(other *item[E]) bool {
 
 const arity = 4
 
-// Now returns the time of the last event that was popped.
+// Now returns the time of the last popped event.
 func (q *Queue[E]) Now() Time { return q.now }
 
-// Len returns how many events are to come.
+// Len returns the number of events to come.
 func (q *Queue[E]) Len() int { return len(q.heap) }
 
 // Push adds an event. An event in the past happens now.

@@ -26,7 +26,7 @@ const (
 // Million is probability 1: probabilities are given in millionths.
 const Million = 1_000_000
 
-// Stream is a source of random numbers that a seed and a concern determine.
+// Stream is a source of random numbers, determined by a seed and a concern.
 type Stream struct{ rng *rand.PCG }
 
 // NewStream returns the stream of a concern.
@@ -54,8 +54,8 @@ func (s *Stream) below(n int64) int64 {
 	return int64(high)
 }
 
-// Chance returns true with this probability. It always draws one number, so that changing the probability does
-// not change later draws.
+// Chance returns true with this probability. It always draws one number, so that a change of the probability does not
+// change later draws.
 func (s *Stream) Chance(millionths int) bool { return s.IntN(Million) < millionths }
 
 // Coin returns true with probability 1/2.
@@ -66,8 +66,8 @@ func (s *Stream) Between(low, high Time) Time {
 	return low + Time(s.below(int64(max(high-low, 0))+1))
 }
 
-// Exponential returns a time whose distribution is close to the exponential one with this mean; none
-// is longer than 44 times the mean. It is computed without floats, so that all machines agree.
+// Exponential returns a time from a distribution close to the exponential one with this mean. No time is longer than 44
+// times the mean. It is computed without floats, so that all machines agree.
 func (s *Stream) Exponential(mean Time) Time {
 	halvings := Time(min(bits.LeadingZeros64(s.rng.Uint64()), 63))
 	const ln2 = 693 // thousandths
@@ -75,8 +75,7 @@ func (s *Stream) Exponential(mean Time) Time {
 	return halvings*step + s.Between(0, step)
 }
 
-// Pareto returns a time from low to high with a heavy tail: it is longer than k times low with
-// probability 1 / k.
+// Pareto returns a time from low to high with a heavy tail: the time exceeds k times low with probability 1 / k.
 func (s *Stream) Pareto(low, high Time) Time {
 	doublings := min(bits.LeadingZeros64(s.rng.Uint64()), 30)
 	from := low << doublings
