@@ -66,6 +66,8 @@ func TestHabits_EachRuleCatchesItsBreach(t *testing.T) {
 		{"short functions in tests", "a_test.go", "func f() {" + strings.Repeat("\n", functionLinesMax) + "}", "has 71 lines"},
 		{"nothing left for later", "a.go", "// TO" + "DO: later\n", "left for later"},
 		{"nothing to be fixed", "a.go", "/* see FIX" + "ME */", "left for later"},
+		{"no retired word", "a.go", "// whoever\n", "retired word"},
+		{"no retired word, wrapped", "a_test.go", "// of no\n// use\n", "retired word"},
 		{"no sleep in a test", "a_test.go", `func f() { time.Sleep(1) }`, "time.Sleep"},
 		{"no sleep in a suite", "suite.go", `import "testing"; func f(t *testing.T) { time.Sleep(1) }`, "time.Sleep"},
 		{"no sleep beside a bubble", "a_test.go",
@@ -208,7 +210,7 @@ func TestHabits_TheLinksOfTheDocsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// retired are words that have a plainer one, which docs/glossary.md and CONTRIBUTING.md ask for.
+// retired matches words that have a plainer one, which docs/glossary.md and CONTRIBUTING.md ask for.
 var retired = regexp.MustCompile(`(?i)\b(whoever|st(ands?|ood) still|of no use|hand(s|ed|ing)? (leadership )?over|hand-overs?)\b`)
 
 func TestHabits_NoPageUsesRetiredWords(t *testing.T) {
@@ -222,9 +224,12 @@ func TestHabits_NoPageUsesRetiredWords(t *testing.T) {
 		}
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
-		assert.Empty(t, retired.FindAllString(string(text), -1), doc)
+		assert.Empty(t, retired.FindAllString(onOneLine(string(text)), -1), doc)
 	}
 }
+
+// onOneLine makes a match possible where a line is wrapped.
+func onOneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 var leftForLater = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
 
@@ -253,6 +258,9 @@ func checkHabits(t *testing.T, path, text string) []string {
 		if leftForLater.MatchString(group.Text()) {
 			report(group, "left for later: do it, or leave it out")
 		}
+		if word := retired.FindString(onOneLine(group.Text())); word != "" {
+			report(group, "%q is a retired word: use a plainer one", word)
+		}
 	}
 	for _, d := range file.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && lineCount(fset, f) > functionLinesMax {
@@ -280,7 +288,7 @@ func isTestCode(path string, file *ast.File) bool {
 func checkTestHabits(file *ast.File, report report) {
 	for _, d := range file.Decls {
 		f, isFunc := d.(*ast.FuncDecl)
-		if isFunc && strings.Contains(strings.Join(strings.Fields(f.Doc.Text()), " "), "inside a bubble") {
+		if isFunc && strings.Contains(onOneLine(f.Doc.Text()), "inside a bubble") {
 			continue
 		}
 		ast.Inspect(d, func(n ast.Node) bool {
