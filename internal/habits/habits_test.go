@@ -67,7 +67,7 @@ func TestHabits_EachRuleCatchesItsBreach(t *testing.T) {
 		{"nothing left for later", "a.go", "// TO" + "DO: later\n", "left for later"},
 		{"nothing to be fixed", "a.go", "/* see FIX" + "ME */", "left for later"},
 		{"no retired word", "a.go", "// whoever\n", "retired word"},
-		{"no retired word, wrapped", "a_test.go", "// of no\n// use\n", "retired word"},
+		{"no retired word, wrapped", "a_test.go", "\n// of no\n// use\n", "retired word"},
 		{"no sleep in a test", "a_test.go", `func f() { time.Sleep(1) }`, "time.Sleep"},
 		{"no sleep in a suite", "suite.go", `import "testing"; func f(t *testing.T) { time.Sleep(1) }`, "time.Sleep"},
 		{"no sleep beside a bubble", "a_test.go",
