@@ -182,7 +182,7 @@ func (c *Core) suspects() bool { return c.suspected() && c.follower.suspicion.ma
 
 // settleSuspicion marks the store once the configuration names the leader that has shown the loss.
 //
-// The suspicion ends without a mark once the log holds an entry of a later term. Whoever led that term was elected without
+// The suspicion ends without a mark once the log holds an entry of a later term. The leader of that term was elected without
 // this member's vote, so it had every committed entry (Leader Completeness), and by the Log Matching Property this log holds
 // all of them now:
 //
