@@ -11,85 +11,43 @@ import (
 // counterexamples that a model check found for rejected designs. The model's members 1 to 4 are a to d here. Steps that
 // the present rules prevent are skipped.
 var bootstrapScenarios = []scenario{
-	{
-		name: "bootstrap-1", voters: 3, play: bootstrap1,
+	{name: "bootstrap-1", voters: 3, play: bootstrap1, source: "model check, bootstrap 1",
 		about: "a majority that holds entry 1 holds no election without the rest, and a second cluster is " +
-			"bootstrapped only if nothing was decided",
-		source: "model check, bootstrap 1",
-	},
-	{
-		name: "bootstrap-2", voters: 3, play: bootstrap2,
-		about:  "entry 1 of a lost bootstrapper does not replace another one that a member holds",
-		source: "model check, bootstrap 2",
-	},
-	{
-		name: "bootstrap-3", voters: 3, play: bootstrap3,
-		about:  "a bootstrapper that has campaigned never probes the members again",
-		source: "model check, bootstrap 3",
-	},
-	{
-		name: "bootstrap-4", voters: 4, play: bootstrap4,
-		about:  "of two lists that share a member at most one becomes a cluster",
-		source: "model check, bootstrap 4",
-	},
-	{
-		name: "bootstrap-5-first", voters: 2, play: bootstrap5First,
+			"bootstrapped only if nothing was decided"},
+	{name: "bootstrap-2", voters: 3, play: bootstrap2, source: "model check, bootstrap 2",
+		about: "entry 1 of a lost bootstrapper does not replace another one that a member holds"},
+	{name: "bootstrap-3", voters: 3, play: bootstrap3, source: "model check, bootstrap 3",
+		about: "a bootstrapper that has campaigned never probes the members again"},
+	{name: "bootstrap-4", voters: 4, play: bootstrap4, source: "model check, bootstrap 4",
+		about: "of two lists that share a member at most one becomes a cluster"},
+	{name: "bootstrap-5-first", voters: 2, play: bootstrap5First, source: "model check, bootstrap 5, first half",
 		about: "a member that loses its disk between its answer and entry 1 wedges nothing: the probe is " +
-			"called again",
-		source: "model check, bootstrap 5, first half",
-	},
-	{
-		name: "bootstrap-5-second", voters: 2, play: bootstrap5Second,
+			"called again"},
+	{name: "bootstrap-5-second", voters: 2, play: bootstrap5Second, source: "model check, bootstrap 5, second half",
 		about: "a bootstrapper does not win before the other holds entry 1, so that losing its disk then wedges " +
-			"nothing",
-		source: "model check, bootstrap 5, second half",
-	},
-	{
-		name: "bootstrap-6", voters: 2, play: bootstrap6,
+			"nothing"},
+	{name: "bootstrap-6", voters: 2, play: bootstrap6, source: "model check, bootstrap 6",
 		about: "a bootstrapper that won and restarts continues in its cluster, and a member with a term takes no other " +
-			"entry 1",
-		source: "model check, bootstrap 6",
-	},
-	{
-		name: "bootstrap-7", voters: 3, play: bootstrap7,
+			"entry 1"},
+	{name: "bootstrap-7", voters: 3, play: bootstrap7, source: "model check, bootstrap 7",
 		about: "a bootstrapper that loses its disk once another holds its entry 1 is refused, nobody has voted, " +
-			"and it says what to do",
-		source: "model check, bootstrap 7",
-	},
-	{
-		name: "bootstrap-uninitialized-votes", voters: 3, play: uninitializedVotes,
-		about:  "an uninitialized member answers no vote request",
-		source: "model check, bootstrap 1 and 2",
-	},
-	{
-		name: "bootstrap-holders-wait", voters: 3, play: holdersWait,
-		about:  "a member that holds entry 1 at term 0 does not campaign, however long the bootstrapper is gone",
-		source: "model check, bootstrap",
-	},
+			"and it says what to do"},
+	{name: "bootstrap-uninitialized-votes", voters: 3, play: uninitializedVotes, source: "model check, bootstrap 1 and 2",
+		about: "an uninitialized member answers no vote request"},
+	{name: "bootstrap-holders-wait", voters: 3, play: holdersWait, source: "model check, bootstrap",
+		about: "a member that holds entry 1 at term 0 does not campaign, however long the bootstrapper is gone"},
 	{
 		name: "bootstrap-earlier-probe", voters: 3, play: earlierProbe,
 		about: "answers to an earlier probe do not count in the present one",
 	},
-	{
-		name: "bootstrap-unequal-lists", voters: 3, play: unequalLists,
-		about:  "members with different lists bootstrap nothing until their lists agree",
-		source: "model check, bootstrap 4",
-	},
-	{
-		name: "misdelivered-probe", voters: 3, play: misdeliveredProbe,
-		about:  "a member does not answer a probe that was meant for another",
-		source: "etcd #17081",
-	},
-	{
-		name: "another-cluster", voters: 3, play: anotherCluster,
-		about:  "a message of another cluster changes nothing",
-		source: "etcd #17081",
-	},
-	{
-		name: "earlier-life-of-a-disk", voters: 3, play: earlierLifeOfADisk,
-		about:  "a message for a lost disk is not accepted by the disk that replaced it",
-		source: "model check, bootstrap 2",
-	},
+	{name: "bootstrap-unequal-lists", voters: 3, play: unequalLists, source: "model check, bootstrap 4",
+		about: "members with different lists bootstrap nothing until their lists agree"},
+	{name: "misdelivered-probe", voters: 3, play: misdeliveredProbe, source: "etcd #17081",
+		about: "a member does not answer a probe that was meant for another"},
+	{name: "another-cluster", voters: 3, play: anotherCluster, source: "etcd #17081",
+		about: "a message of another cluster changes nothing"},
+	{name: "earlier-life-of-a-disk", voters: 3, play: earlierLifeOfADisk, source: "model check, bootstrap 2",
+		about: "a message for a lost disk is not accepted by the disk that replaced it"},
 }
 
 // unborn reports whether no member has a term (so nobody has voted), and nobody campaigns.

@@ -8,11 +8,8 @@ import (
 
 // clockScenarios show what one wrong wall clock must not do to the stamps of entries.
 var clockScenarios = []scenario{
-	{
-		name: "leader-years-ahead", voters: 3, play: leaderYearsAhead,
-		about:  "a leader whose wall clock jumps ten years ahead does not shift the stamps of all later entries",
-		source: "class of CockroachDB's clock offsets",
-	},
+	{name: "leader-years-ahead", voters: 3, play: leaderYearsAhead, source: "class of CockroachDB's clock offsets",
+		about: "a leader whose wall clock jumps ten years ahead does not shift the stamps of all later entries"},
 	{
 		name: "new-leader-years-ahead", voters: 3, play: newLeaderYearsAhead,
 		about: "a new leader whose wall clock is ten years ahead does not stamp even its first entry by that clock alone",

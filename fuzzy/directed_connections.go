@@ -9,56 +9,26 @@ import (
 
 // connectionScenarios have partial and one-way connections, and lanes of different speeds.
 var connectionScenarios = []scenario{
-	{
-		name: "bridge", voters: 5, play: bridge,
-		about:  "if every member reaches only one common member, that one leads",
-		source: "Howard and Abraham 2020",
-	},
-	{
-		name: "constrained-election", voters: 5, play: constrainedElection,
-		about:  "if only one member reaches a quorum, it leads; if its log lags, nobody leads and terms do not race",
-		source: "OmniPaxos, EuroSys 2023",
-	},
-	{
-		name: "chain", voters: 3, play: chain,
-		about:  "the last member of a chain, which does not reach the leader, deposes nobody",
-		source: "OmniPaxos, EuroSys 2023",
-	},
-	{
-		name: "leader-behind-a-bridge", voters: 5, play: leaderBehindABridge,
-		about:  "a leader that only one follower reaches steps down although that follower hears it",
-		source: "Cloudflare, 2020",
-	},
-	{
-		name: "sends-but-does-not-hear", voters: 3, play: sendsButDoesNotHear,
-		about:  "a leader that can send but not hear steps down within two election timeouts",
-		source: "dissertation §6.2",
-	},
-	{
-		name: "hears-but-does-not-send", voters: 3, play: hearsButDoesNotSend,
-		about:  "a leader that can hear but not send is replaced, and disturbs nobody when it is heard again",
-		source: "dissertation §9.6",
-	},
-	{
-		name: "follower-that-does-not-hear", voters: 3, play: followerThatDoesNotHear,
-		about:  "a follower that can send but not hear asks for pre-votes without effect",
-		source: "dissertation §9.6",
-	},
-	{
-		name: "rejoining-member", voters: 3, play: rejoiningMember,
-		about:  "a member that was cut off for long comes back in the term in which it left",
-		source: "dissertation §9.6",
-	},
-	{
-		name: "slow-appends", voters: 3, play: slowAppends,
-		about:  "heartbeats alone keep a follower following that gets no entries, but commit nothing there",
-		source: "paper §5.2",
-	},
-	{
-		name: "slow-heartbeats", voters: 3, play: slowHeartbeats,
-		about:  "appends alone keep a follower following, and its leader leading",
-		source: "paper §5.2",
-	},
+	{name: "bridge", voters: 5, play: bridge, source: "Howard and Abraham 2020",
+		about: "if every member reaches only one common member, that one leads"},
+	{name: "constrained-election", voters: 5, play: constrainedElection, source: "OmniPaxos, EuroSys 2023",
+		about: "if only one member reaches a quorum, it leads; if its log lags, nobody leads and terms do not race"},
+	{name: "chain", voters: 3, play: chain, source: "OmniPaxos, EuroSys 2023",
+		about: "the last member of a chain, which does not reach the leader, deposes nobody"},
+	{name: "leader-behind-a-bridge", voters: 5, play: leaderBehindABridge, source: "Cloudflare, 2020",
+		about: "a leader that only one follower reaches steps down although that follower hears it"},
+	{name: "sends-but-does-not-hear", voters: 3, play: sendsButDoesNotHear, source: "dissertation §6.2",
+		about: "a leader that can send but not hear steps down within two election timeouts"},
+	{name: "hears-but-does-not-send", voters: 3, play: hearsButDoesNotSend, source: "dissertation §9.6",
+		about: "a leader that can hear but not send is replaced, and disturbs nobody when it is heard again"},
+	{name: "follower-that-does-not-hear", voters: 3, play: followerThatDoesNotHear, source: "dissertation §9.6",
+		about: "a follower that can send but not hear asks for pre-votes without effect"},
+	{name: "rejoining-member", voters: 3, play: rejoiningMember, source: "dissertation §9.6",
+		about: "a member that was cut off for long comes back in the term in which it left"},
+	{name: "slow-appends", voters: 3, play: slowAppends, source: "paper §5.2",
+		about: "heartbeats alone keep a follower following that gets no entries, but commit nothing there"},
+	{name: "slow-heartbeats", voters: 3, play: slowHeartbeats, source: "paper §5.2",
+		about: "appends alone keep a follower following, and its leader leading"},
 }
 
 // somebodyCommits expects that the leader of the newest term commits an entry of that term.

@@ -7,62 +7,29 @@ import (
 
 // electionScenarios show which members may win an election, and which must be able to win.
 var electionScenarios = []scenario{
-	{
-		name: "longer-log-of-an-older-term", voters: 3, play: longerLogOfAnOlderTerm,
-		about:  "a long log of an older term loses to a short one of a newer term",
-		source: "paper §5.4.1",
-	},
-	{
-		name: "vote-by-the-end-of-the-log", voters: 3, play: voteByTheEndOfTheLog,
-		about:  "a voter compares a candidate's log with the end of its own, committed or not as far as it knows",
-		source: "paper §5.4.1",
-	},
-	{
-		name: "votes-of-an-earlier-term", voters: 3, play: votesOfAnEarlierTerm,
-		about:  "votes that arrive after their term has passed elect nobody",
-		source: "paper §5.2",
-	},
-	{
-		name: "equal-timers", voters: 3, shape: punctualWorld, play: equalTimers,
-		about:  "followers whose timers have so far been equal do not split votes forever",
-		source: "paper §5.2",
-	},
-	{
-		name: "laggard-asks-often", voters: 3, play: laggardAsksOften,
-		about:  "a member that cannot win and keeps asking for votes does not keep others from winning",
-		source: "paper §5.2",
-	},
-	{
-		name: "told-of-a-leader", voters: 3, shape: punctual, play: toldOfALeader,
-		about:  "a member that was told of a leader but has not heard it is free to vote for another",
-		source: "dissertation §4.2.3",
-	},
-	{
-		name: "silence-frees-voters", voters: 3, play: silenceFreesVoters,
+	{name: "longer-log-of-an-older-term", voters: 3, play: longerLogOfAnOlderTerm, source: "paper §5.4.1",
+		about: "a long log of an older term loses to a short one of a newer term"},
+	{name: "vote-by-the-end-of-the-log", voters: 3, play: voteByTheEndOfTheLog, source: "paper §5.4.1",
+		about: "a voter compares a candidate's log with the end of its own, committed or not as far as it knows"},
+	{name: "votes-of-an-earlier-term", voters: 3, play: votesOfAnEarlierTerm, source: "paper §5.2",
+		about: "votes that arrive after their term has passed elect nobody"},
+	{name: "equal-timers", voters: 3, shape: punctualWorld, play: equalTimers, source: "paper §5.2",
+		about: "followers whose timers have so far been equal do not split votes forever"},
+	{name: "laggard-asks-often", voters: 3, play: laggardAsksOften, source: "paper §5.2",
+		about: "a member that cannot win and keeps asking for votes does not keep others from winning"},
+	{name: "told-of-a-leader", voters: 3, shape: punctual, play: toldOfALeader, source: "dissertation §4.2.3",
+		about: "a member that was told of a leader but has not heard it is free to vote for another"},
+	{name: "silence-frees-voters", voters: 3, play: silenceFreesVoters, source: "dissertation §9.6",
 		about: "a voter whose leader has been silent for a timeout grants the first pre-vote that it is " +
-			"asked for",
-		source: "dissertation §9.6",
-	},
-	{
-		name: "grants-of-an-earlier-round", voters: 3, play: grantsOfAnEarlierRound,
-		about:  "pre-votes of an earlier attempt do not count in a later one",
-		source: "dissertation §9.6",
-	},
-	{
-		name: "vote-request-from-before", voters: 3, play: voteRequestFromBefore,
-		about:  "a vote request that was delayed deposes no leader that is heard again",
-		source: "dissertation §4.2.3",
-	},
-	{
-		name: "two-terms-in-one-step", voters: 5, play: twoTermsInOneStep,
-		about:  "a voter that receives two new terms in one step votes only in the second",
-		source: "paper §5.1",
-	},
-	{
-		name: "crash-within-a-vote", voters: 5, play: crashWithinAVote,
-		about:  "a voter that crashes while it votes never votes twice in a term",
-		source: "paper §5.2",
-	},
+			"asked for"},
+	{name: "grants-of-an-earlier-round", voters: 3, play: grantsOfAnEarlierRound, source: "dissertation §9.6",
+		about: "pre-votes of an earlier attempt do not count in a later one"},
+	{name: "vote-request-from-before", voters: 3, play: voteRequestFromBefore, source: "dissertation §4.2.3",
+		about: "a vote request that was delayed deposes no leader that is heard again"},
+	{name: "two-terms-in-one-step", voters: 5, play: twoTermsInOneStep, source: "paper §5.1",
+		about: "a voter that receives two new terms in one step votes only in the second"},
+	{name: "crash-within-a-vote", voters: 5, play: crashWithinAVote, source: "paper §5.2",
+		about: "a voter that crashes while it votes never votes twice in a term"},
 }
 
 func longerLogOfAnOlderTerm(d *director) {

@@ -7,21 +7,12 @@ import (
 
 // readScenarios show what a read must see (dissertation §6.4).
 var readScenarios = []scenario{
-	{
-		name: "suspended-leader-reads", voters: 3, play: suspendedLeaderReads,
-		about:  "a leader that was suspended and wakes up cut off answers no read",
-		source: "Jepsen on etcd and Consul, 2014",
-	},
-	{
-		name: "old-answers-confirm-nothing", voters: 3, play: oldAnswersConfirmNothing,
-		about:  "replies to earlier heartbeats do not confirm a read that is requested now",
-		source: "etcd #20418",
-	},
-	{
-		name: "read-ids-after-a-restart", voters: 3, play: readIDsAfterARestart,
-		about:  "the reply to a read from before a restart answers no read after it",
-		source: "class of etcd #20418",
-	},
+	{name: "suspended-leader-reads", voters: 3, play: suspendedLeaderReads, source: "Jepsen on etcd and Consul, 2014",
+		about: "a leader that was suspended and wakes up cut off answers no read"},
+	{name: "old-answers-confirm-nothing", voters: 3, play: oldAnswersConfirmNothing, source: "etcd #20418",
+		about: "replies to earlier heartbeats do not confirm a read that is requested now"},
+	{name: "read-ids-after-a-restart", voters: 3, play: readIDsAfterARestart, source: "class of etcd #20418",
+		about: "the reply to a read from before a restart answers no read after it"},
 	{
 		name: "late-read-reply", voters: 3, play: lateReadReply,
 		about: "the reply to a read that was given up answers no later read",
@@ -99,31 +90,16 @@ func lateReadReply(d *director) {
 
 // transferScenarios transfer leadership (dissertation §3.10).
 var transferScenarios = []scenario{
-	{
-		name: "transfer-to-a-laggard", voters: 3, play: transferToALaggard,
-		about:  "the target is brought up to date before it is asked to campaign, and no proposal comes between",
-		source: "dissertation §3.10",
-	},
-	{
-		name: "transfer-that-fails", voters: 3, play: transferThatFails,
-		about:  "a transfer to an unreachable member is given up, and the leader keeps serving",
-		source: "dissertation §3.10",
-	},
-	{
-		name: "stale-timeout-now", voters: 3, play: staleTimeoutNow,
-		about:  "a TimeoutNow that was delayed into a later term deposes nobody",
-		source: "raft-rs #234",
-	},
-	{
-		name: "late-timeout-now", voters: 3, play: lateTimeoutNow,
-		about:  "a TimeoutNow that arrives after its transfer was given up elects no member whose log is behind",
-		source: "paper §5.4.1",
-	},
-	{
-		name: "transfer-to-a-learner", voters: 3, learners: 1, play: transferToALearner,
-		about:  "leadership is not transferred to a learner",
-		source: "dissertation §4.2.1",
-	},
+	{name: "transfer-to-a-laggard", voters: 3, play: transferToALaggard, source: "dissertation §3.10",
+		about: "the target is brought up to date before it is asked to campaign, and no proposal comes between"},
+	{name: "transfer-that-fails", voters: 3, play: transferThatFails, source: "dissertation §3.10",
+		about: "a transfer to an unreachable member is given up, and the leader keeps serving"},
+	{name: "stale-timeout-now", voters: 3, play: staleTimeoutNow, source: "raft-rs #234",
+		about: "a TimeoutNow that was delayed into a later term deposes nobody"},
+	{name: "late-timeout-now", voters: 3, play: lateTimeoutNow, source: "paper §5.4.1",
+		about: "a TimeoutNow that arrives after its transfer was given up elects no member whose log is behind"},
+	{name: "transfer-to-a-learner", voters: 3, learners: 1, play: transferToALearner, source: "dissertation §4.2.1",
+		about: "leadership is not transferred to a learner"},
 }
 
 func transferToALaggard(d *director) {

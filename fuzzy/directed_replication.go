@@ -7,32 +7,20 @@ import (
 
 // replicationScenarios show log matching, the commit rule, and the answers to clients (paper §5.3, §5.4.2).
 var replicationScenarios = []scenario{
-	{
-		name: "figure-8-d", voters: 5, shape: oneEntryEach, play: figure8d,
-		about:  "an entry of an earlier term is not committed although a majority stores it, and may still be overwritten",
-		source: "paper, Figure 8, (a) to (d)",
-	},
-	{
-		name: "figure-8-e", voters: 5, shape: oneEntryEach, play: figure8e,
-		about:  "once a majority stores an entry of the leader's own term, all entries before it are safe",
-		source: "paper, Figure 8, (a) to (e)",
-	},
-	{
-		name: "entry-that-was-cut", voters: 5, play: entryThatWasCut,
+	{name: "figure-8-d", voters: 5, shape: oneEntryEach, play: figure8d, source: "paper, Figure 8, (a) to (d)",
+		about: "an entry of an earlier term is not committed although a majority stores it, and may still be overwritten"},
+	{name: "figure-8-e", voters: 5, shape: oneEntryEach, play: figure8e, source: "paper, Figure 8, (a) to (e)",
+		about: "once a majority stores an entry of the leader's own term, all entries before it are safe"},
+	{name: "entry-that-was-cut", voters: 5, play: entryThatWasCut, source: "paper §5.4.2",
 		about: "an entry that was truncated from its leader's log may still be committed: its client is not told " +
-			"otherwise",
-		source: "paper §5.4.2",
-	},
+			"otherwise"},
 	{
 		name: "deposed-and-committed-at-once", voters: 3, play: deposedAndCommittedAtOnce,
 		about: "a leader that learns in one step that it is deposed and that its entry is committed says so " +
 			"once",
 	},
-	{
-		name: "same-length-other-terms", voters: 3, play: sameLengthOtherTerms,
-		about:  "an append that follows an entry of another term is rejected although the log is long enough",
-		source: "paper §5.3",
-	},
+	{name: "same-length-other-terms", voters: 3, play: sameLengthOtherTerms, source: "paper §5.3",
+		about: "an append that follows an entry of another term is rejected although the log is long enough"},
 	{
 		name: "restart-learns-the-commit", voters: 3, play: restartLearnsTheCommit,
 		about: "a follower that restarts learns the commit index again, even if nobody writes",
@@ -43,12 +31,9 @@ var replicationScenarios = []scenario{
 			"they were to overwrite",
 		source: "etcd #5664, #13509",
 	},
-	{
-		name: "contradicting-leader", voters: 3, play: contradictingLeader,
+	{name: "contradicting-leader", voters: 3, play: contradictingLeader, source: "Figure 3, Leader Append-Only",
 		about: "a member to which a leader of a newer term shows a log that contradicts what is committed there " +
-			"cuts nothing: it marks its store and ends, and no start follows",
-		source: "Figure 3, Leader Append-Only",
-	},
+			"cuts nothing: it marks its store and ends, and no start follows"},
 }
 
 func oneEntryEach(p *Profile) { p.Limits.AppendBytesMax = 1 }

@@ -9,32 +9,17 @@ import (
 
 // staleScenarios deliver late messages that were true when they were sent (ABA).
 var staleScenarios = []scenario{
-	{
-		name: "overwritten-write", voters: 5, play: overwrittenWrite,
-		about:  "entries that are overwritten before their write is reported do not count as durable",
-		source: "etcd-io/raft, append_aba_race",
-	},
-	{
-		name: "overwritten-acknowledgement", voters: 5, play: overwrittenAcknowledgement,
+	{name: "overwritten-write", voters: 5, play: overwrittenWrite, source: "etcd-io/raft, append_aba_race",
+		about: "entries that are overwritten before their write is reported do not count as durable"},
+	{name: "overwritten-acknowledgement", voters: 5, play: overwrittenAcknowledgement, source: "paper §5.1",
 		about: "an acknowledgement of entries that were overwritten since does not count for those in their " +
-			"place",
-		source: "paper §5.1",
-	},
-	{
-		name: "late-append", voters: 3, play: lateAppend,
-		about:  "an append of a deposed leader is refused although it matches the log",
-		source: "paper §5.1",
-	},
-	{
-		name: "late-acknowledgement", voters: 3, play: lateAcknowledgement,
-		about:  "a late acknowledgement does not lower the match index",
-		source: "Figure 2, matchIndex",
-	},
-	{
-		name: "late-rejection", voters: 3, play: lateRejection,
-		about:  "a late rejection does not move the next index down to the match index",
-		source: "etcd-io/raft PR 149",
-	},
+			"place"},
+	{name: "late-append", voters: 3, play: lateAppend, source: "paper §5.1",
+		about: "an append of a deposed leader is refused although it matches the log"},
+	{name: "late-acknowledgement", voters: 3, play: lateAcknowledgement, source: "Figure 2, matchIndex",
+		about: "a late acknowledgement does not lower the match index"},
+	{name: "late-rejection", voters: 3, play: lateRejection, source: "etcd-io/raft PR 149",
+		about: "a late rejection does not move the next index down to the match index"},
 	{
 		name: "span-races-truncation", voters: 3, play: spanRacesTruncation,
 		about: "a span that waits in a sender's queue while the log is truncated is sent to nobody",

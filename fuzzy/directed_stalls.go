@@ -7,11 +7,8 @@ import (
 
 // stallScenarios have a leader with a stalled disk that does not hear all the members that could work without it.
 var stallScenarios = []scenario{
-	{
-		name: "stalled-behind-a-cut", voters: 3, play: stalledBehindACut,
-		about:  "a leader with a stalled disk transfers its leadership to a follower that reaches a member that the leader does not",
-		source: "Howard and Abraham 2020",
-	},
+	{name: "stalled-behind-a-cut", voters: 3, play: stalledBehindACut, source: "Howard and Abraham 2020",
+		about: "a leader with a stalled disk transfers its leadership to a follower that reaches a member that the leader does not"},
 	{
 		name: "stalled-and-unheard", voters: 5, play: stalledAndUnheard,
 		about: "a leader with a stalled disk that does not hear two of its followers transfers its leadership " +
