@@ -56,7 +56,7 @@ const (
 	RefusedQuorumLoss     RefusalKind = 17 // the new voters that are heard are no majority of them: see Change.Despite
 	RefusedEarlierRelease RefusalKind = 18 // a member runs a release that cannot change members
 	RefusedWasRemoved     RefusalKind = 19 // this incarnation was removed: empty its store, so that it gets another one
-	RefusedMalformed      RefusalKind = 20 // see Change.Validate; or it edits one member twice, or there would be too many
+	RefusedMalformed      RefusalKind = 20 // it is malformed, edits one member twice, or would make too many members: see Answer.Err
 )
 
 // The reasons why a change of the members that has begun is given up. RefusedQuorumLoss is one, too.

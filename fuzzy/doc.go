@@ -21,7 +21,9 @@
 //	liveness_choose.go          the choice of that quorum, or what is missing for one
 //	liveness_partial.go         the last stage of that phase: links are cut permanently
 //	witness.go                  a record of the messages of each member, for the checks
-//	invariants_*.go             the checks, one group per file, each with its sentence
+//	invariants_*.go             the checks, one group per file, each with its sentence; invariants_step.go says how
+//	                            to add one, and to prove that it can fail
+//	checker.go rules.go         what the checks share, and when they run; the list of their sentences
 //	directed*.go                directed scenarios: the director, its verbs, the scenarios
 //	trace.go                    a record of a run, for people and for programs
 //	case.go settings.go         one run as text: how it differs from a plain cluster,

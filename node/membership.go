@@ -229,7 +229,7 @@ func addressProblem(c raft.Change) error {
 	}
 	for _, address := range addresses {
 		if len(address) > raft.AddressBytesMax {
-			continue // Change.Validate says so
+			continue // the core refuses it
 		}
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return &raft.ConfigError{Field: "Address", Err: fmt.Errorf("%q is not \"host:port\": %w", address, err)}
