@@ -13,20 +13,22 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// asideRecord is the file that exists while a store is being set aside. It names the directory that the store moves to.
+// asideRecord is the name of a file that exists while SetAside moves a store. The file names the directory to which the store
+// moves.
 const asideRecord = "setting-aside.json"
 
-// asideRecordMax is the most that is read of the record, in bytes. It is more than a record takes.
+// asideRecordMax is the maximum number of bytes that readAside reads. A sound record is shorter.
 const asideRecordMax = 4 << 10
 
-// aside is what the record holds. Unknown fields are ignored.
+// aside is the content of the record. A reader ignores unknown fields.
 type aside struct {
 	Name string `json:"aside"`           // the new directory, within the store's directory
 	File uint64 `json:"inode,omitempty"` // inode of raft.db; 0: the system has no such number
 }
 
-// UnfinishedAsideError is returned by Open, OpenBolt, OpenLog and Migrate while a store is being set aside. Some of its files
-// may be in another directory already, so no process may use the others or create a new store there. Call SetAside again.
+// UnfinishedAsideError is returned by Open, OpenBolt, OpenLog and Migrate if a SetAside of the store is unfinished. Some
+// files of the store may already be in another directory. So no process may use the remaining files or create a new store
+// there. Call SetAside again.
 type UnfinishedAsideError struct {
 	Dir    string // directory of the store
 	Record string // file that records the move; SetAside removes it when everything is moved
@@ -37,8 +39,8 @@ func (e *UnfinishedAsideError) Error() string {
 		"call storage.SetAside again, which finishes it", e.Dir, e.Record)
 }
 
-// endAside removes the record of a store that is no longer there: an earlier release, which ignores the record, set the store
-// aside itself and created a new one. The directory is locked.
+// endAside removes the record of a store that is no longer there. An earlier release ignores the record. It may set the store
+// aside itself and then create a new store. The caller holds the lock of the directory.
 func endAside(disk files.FS, dir string) error {
 	a, begun, err := readAside(disk, dir)
 	if err != nil || !begun || a.File == 0 { // where files have no numbers, SetAside decides
@@ -67,7 +69,8 @@ func unfinishedAside(dir string) error {
 	return &UnfinishedAsideError{Dir: dir, Record: record}
 }
 
-// readAside returns what the record says. It ignores a damaged record: the files that were moved already stay where they are.
+// readAside returns the content of the record. If the record is damaged, readAside ignores it. The files that an earlier call
+// moved then stay in the directory to which it moved them.
 func readAside(disk files.FS, dir string) (a aside, begun bool, err error) {
 	f, err := disk.Open(filepath.Join(dir, asideRecord))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,8 +115,8 @@ func (a aside) record(disk files.FS, dir string) error {
 	return disk.SyncDir(dir)
 }
 
-// moved reports whether raft.db, and with it the whole store, was moved. A raft.db that is there nevertheless belongs to a new
-// store of an earlier release, which ignores the record.
+// moved reports whether raft.db was moved, and with it the whole store. If there is another raft.db nevertheless, it belongs
+// to a new store. An earlier release, which ignores the record, created that store.
 func (a aside) moved(disk files.FS, dir string) (bool, error) {
 	present, err := disk.Inode(filepath.Join(dir, BoltFile))
 	if errors.Is(err, fs.ErrNotExist) {

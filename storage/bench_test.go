@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// They measure one durable write: the hot path of every member.
+// These benchmarks measure one durable write, which is the hot path of every member.
 func BenchmarkBolt_Write(b *testing.B) { benchmarkWrites(b, storage.KindBolt) }
 func BenchmarkLog_Write(b *testing.B)  { benchmarkWrites(b, storage.KindSegments) }
 
@@ -43,7 +43,7 @@ func benchmarkWrites(b *testing.B, kind storage.Kind) {
 	}
 }
 
-// They measure a start with 200,000 entries of 128 B, and then one pass over the log, 1 MiB at a time.
+// These benchmarks measure a start with 200,000 entries of 128 B. They also measure one pass over the log, 1 MiB at a time.
 func BenchmarkBolt_Load(b *testing.B) { benchmarkLoad(b, storage.KindBolt) }
 func BenchmarkLog_Load(b *testing.B)  { benchmarkLoad(b, storage.KindSegments) }
 

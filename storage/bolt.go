@@ -16,20 +16,20 @@ import (
 
 // BoltOptions tunes a Bolt. The zero value is good.
 type BoltOptions struct {
-	// LockWait is how long OpenBolt waits for another process to release the file. 0 means 1 s, enough for a
-	// process that is about to end.
+	// LockWait is how long OpenBolt waits for another process to release the file. 0 means 1 s. That is long enough if the
+	// other process is about to end.
 	LockWait time.Duration
 
 	existing bool // a store that does not exist is not created: the error matches fs.ErrNotExist
 }
 
-// Bolt keeps term, vote and the log in one bbolt file, with one transaction for each write, and snapshots in files beside
-// it. Its methods may be called as raft.SnapshotStorage says.
+// Bolt keeps term, vote and the log in one bbolt file, with one transaction for each write. It keeps snapshots in files
+// beside the bbolt file. The callers of its methods must follow the rules of raft.SnapshotStorage.
 //
-// The bbolt file has four buckets: "meta" identifies the owner of the data, "lineage" holds the starts of the store
-// and what its member remembers of its peers, "hard" holds one record that every write replaces, and "log"
-// holds one record for each entry, by its index. Once there is a snapshot or a base, the bucket "snapshot" holds their
-// records. The file never shrinks, so it stays as large as the log ever was. Later entries reuse the room that Prune frees.
+// The bbolt file has four buckets. "meta" identifies the owner of the data. "lineage" holds the starts of the store, and what
+// its member remembers of its peers. "hard" holds one record that every write replaces. "log" holds one record for each
+// entry, with the index as the key. Once there is a snapshot or a base, the bucket "snapshot" holds their records. The file
+// never shrinks, so it stays as large as the log ever was. Later entries reuse the room that Prune frees.
 type Bolt struct{ boltStore }
 
 var (
@@ -39,12 +39,12 @@ var (
 
 var logBucket = []byte("log")
 
-// OpenBolt opens the store in dir, or creates an uninitialized one there. It checks the structure of the whole
-// file, which takes time in proportion to its size.
+// OpenBolt opens the store in dir, or creates an uninitialized one there. It checks the structure of the whole file. This
+// takes time in proportion to the size of the file.
 //
-// An error matches raft.ErrLocked if another process has the store open, ErrOtherLog if the store keeps its entries in
-// segments, ErrNotWritable, or ErrDiskFull; or it is a *raft.CorruptError, a *ForeignFileError or an *UnfinishedAsideError.
-// Each says what to do.
+// If another process has the store open, the error matches raft.ErrLocked. If the store keeps its entries in segments, the
+// error matches ErrOtherLog. An error may also match ErrNotWritable or ErrDiskFull, or be a *raft.CorruptError, a
+// *ForeignFileError or an *UnfinishedAsideError. Each of these errors says what to do.
 func OpenBolt(dir string, opts BoltOptions) (*Bolt, error) {
 	return openBoltOn(files.OS, dir, opts)
 }
@@ -143,8 +143,8 @@ func (b boltHome) writeLog(tx *bbolt.Tx, record *content, w *raft.LogWrite) erro
 	return nil
 }
 
-// checkAfter returns nil if the log can continue after the entry. It distinguishes a damaged entry from one that is not in
-// the log.
+// checkAfter returns nil if the log can continue after the entry. If the entry is not in the log, the error is a
+// *raft.NotInLogError. If the stored entry is damaged, the error is that of the damage.
 func (b boltHome) checkAfter(log *bbolt.Bucket, record *content, id raft.EntryID) error {
 	if id == record.last || id == record.start {
 		return nil
@@ -189,8 +189,8 @@ func (b *Bolt) Entries(span raft.Span, bytesMax int) (entries []raft.Entry, err 
 	return entries, err
 }
 
-// find returns the records as slices of the mapped file. Entries at or below the base may still be in the file, but are not
-// part of the log.
+// find returns the records of the entries as slices of the mapped file. The file may still hold entries at or below the base,
+// but they do not belong to the log.
 func (b *Bolt) find(tx *bbolt.Tx, span raft.Span, bytesMax int) (records [][]byte, err error) {
 	if span.After >= span.Last {
 		return nil, fmt.Errorf("%w: the span (%d, %d] is empty", raft.ErrNotStored, span.After, span.Last)
@@ -217,7 +217,8 @@ func (b *Bolt) find(tx *bbolt.Tx, span raft.Span, bytesMax int) (records [][]byt
 	return records, nil
 }
 
-// missing returns the error for an entry that was not found, which is either not in the log or lost.
+// missing returns the error for an entry that find does not find. Either the log does not contain the entry, or the file has
+// lost it.
 func (b *Bolt) missing(i raft.Index, hard hardRecord) error {
 	if i > hard.start.Index && i <= hard.last.Index {
 		return damaged(b.path, entryPlace(i), errors.New("it is missing"))

@@ -17,8 +17,8 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// create creates an uninitialized store, unless the file exists. The file gets its name only when it is complete and synced. So
-// a file of that name that is empty, cut short or without records is damaged, and never a new one.
+// create creates an uninitialized store, unless the file exists. The file gets its name only when it is complete and synced.
+// So if a file of that name is empty, cut short or without records, the file is damaged and not new.
 func (b *boltStore) create() error {
 	err := files.CheckRegular(b.path)
 	if errors.Is(err, files.ErrNotRegular) {
@@ -40,11 +40,12 @@ func (b *boltStore) create() error {
 	if err := b.guard("creating", func() error { return b.writeUninitialized(name) }); err != nil {
 		return err
 	}
-	// Another process may be creating the store, too: unlike a rename, a link replaces nothing.
+	// Another process may be creating the store at the same time. Unlike a rename, a link never replaces a file.
 	if err := os.Link(name, b.path); err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	// A faster process may have removed our file as a leftover already; its own is in place.
+	// A faster process may already have removed our file as a leftover. Then that process has already put its own file in
+	// place.
 	if _, err := os.Stat(b.path); err == nil {
 		return nil
 	}
@@ -59,7 +60,7 @@ const filePermissions os.FileMode = 0o600
 // leftoverPrefix and a number follow BoltFile in the name of a file that is not complete yet.
 const leftoverPrefix = ".new-"
 
-// removeLeftovers removes the files of interrupted creations. A failure is harmless and ignored.
+// removeLeftovers removes the files that interrupted creations left. It ignores failures, because they are harmless.
 func removeLeftovers(path string) {
 	leftovers, _ := filepath.Glob(path + leftoverPrefix + "*")
 	for _, name := range leftovers {
@@ -106,7 +107,7 @@ func createWith(tx *bbolt.Tx, name, record []byte) error {
 	return bucket.Put(recordKey, record)
 }
 
-// checkFile checks the structure of the file while a shared lock keeps writers out.
+// checkFile checks the structure of the file. It holds a shared lock meanwhile, which keeps writers out.
 func (b *boltStore) checkFile(lockWait time.Duration) error {
 	return b.guard("opening", func() error {
 		var file *os.File
@@ -139,7 +140,8 @@ func (b *boltStore) checkFile(lockWait time.Duration) error {
 	})
 }
 
-// checkOrigin returns an error if the file has none of the buckets of a store. A store has them all when it gets its name.
+// checkOrigin returns an error if the file has none of the buckets of a store. A store already has all of them when its file
+// gets its name.
 func (b *boltStore) checkOrigin(tx *bbolt.Tx) error {
 	for _, name := range [][]byte{metaBucket, hardBucket, lineageBucket} {
 		if tx.Bucket(name) != nil {
@@ -154,11 +156,11 @@ func (b *boltStore) checkOrigin(tx *bbolt.Tx) error {
 	return &ForeignFileError{File: b.path, Reason: fmt.Errorf("its buckets are %v, and none of them is that of a store", names)}
 }
 
-// bucketsShown limits how many buckets of another program's file an error names.
+// bucketsShown is the maximum number of buckets that an error about another program's file names.
 const bucketsShown = 4
 
-// openFile opens the file that create made. If another process has set it aside since, bbolt must neither create an empty
-// file without our records nor use the file that was set aside.
+// openFile opens the file that create made. If another process has set the file aside since then, there are two dangers.
+// bbolt might create an empty file without our records, or use the file that was set aside. openFile prevents both.
 func (b *boltStore) openFile(lockWait time.Duration) error {
 	var file *os.File
 	existing := boltOptions(lockWait)
@@ -177,7 +179,8 @@ func (b *boltStore) openFile(lockWait time.Duration) error {
 	return nil
 }
 
-// checkHome returns an error if the store keeps its entries in another way. Load reports damage.
+// checkHome returns an error if the store keeps its entries in the other kind of place. It does not report damage, because
+// Load does that.
 func (b *boltStore) checkHome() (err error) {
 	return b.guard("opening", func() error {
 		return b.db.View(func(tx *bbolt.Tx) error {
@@ -190,8 +193,8 @@ func (b *boltStore) checkHome() (err error) {
 	})
 }
 
-// explainOpen returns err if it comes from the lock, the file system or refuseStub. Any other error of opening the file is
-// damage.
+// explainOpen explains an error of opening the file. It keeps an error of the lock, the file system or refuseStub. It treats
+// any other error as damage.
 func (b *boltStore) explainOpen(err error) error {
 	var errno syscall.Errno
 	var found *raft.CorruptError // from refuseStub
@@ -201,10 +204,10 @@ func (b *boltStore) explainOpen(err error) error {
 	return damaged(b.path, "its head", err)
 }
 
-// errTooLarge is not damage: a 64-bit program can open the same file.
+// errTooLarge does not mean damage, because a 64-bit program can open the same file.
 var errTooLarge = errors.New("the file is too large for a 32-bit program; use a 64-bit one")
 
-// refuseStub refuses a file that bbolt would take for a new one, or could not map.
+// refuseStub returns an error if bbolt would treat the file as a new one, or could not map it.
 func refuseStub(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {

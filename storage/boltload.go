@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Load checks and returns the stored data, as raft.Storage says. It reads the whole log; ctx can end it early.
-// It refuses a store that is damaged or belongs to another member, and does not change it.
+// Load checks and returns the stored data, as raft.Storage says. It reads the whole log, and ctx can end it early. If the
+// store is damaged or belongs to another member, Load returns an error and changes nothing.
 func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,8 +32,8 @@ func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 	if err != nil {
 		return raft.Stored{}, b.preferContradiction(err)
 	}
-	// What a killed process wrote and did not sync must be durable before anything relies on it, and before the
-	// next transaction reuses the pages that the process freed.
+	// A killed process may have written data and not synced it. That data must be durable before anything relies on it. It
+	// must also be durable before the next transaction reuses the pages that the killed process freed.
 	if err := b.guard("syncing", b.db.Sync); err != nil {
 		return raft.Stored{}, err
 	}
@@ -41,9 +41,10 @@ func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 	if err := b.format(meta, identity.Nonce); err != nil {
 		return raft.Stored{}, err
 	}
-	// If the last sync of the previous process failed, this process reads the head page that it wrote, although that page is not
-	// on the disk. The two head pages are written in turn, and format just wrote the other one. Another transaction replaces the
-	// page that may be missing, so that after a power cut the two are of successive transactions.
+	// The previous process may have ended after a failed sync. Then this process reads the head page that the previous
+	// process wrote last, although that page is not on the disk. bbolt writes the two head pages in turn, and format has just
+	// written the other one. So another transaction now replaces the page that may be missing. After a power cut, the two
+	// head pages then belong to successive transactions.
 	if err := b.update("formatting", func(*bbolt.Tx) error { return nil }); err != nil {
 		return raft.Stored{}, err
 	}
@@ -58,7 +59,7 @@ func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 	return stored, nil
 }
 
-// beginWriting prepares the log and the snapshots for writing, and returns the names of what it removed.
+// beginWriting prepares the log and the snapshots for writing. It returns the names of the left-over files that it removes.
 func (b *boltStore) beginWriting(stored *raft.Stored) (leftOver []string, err error) {
 	var tidied []string
 	if b.lineage.mark == nil { // everything in a marked store is evidence
@@ -80,8 +81,9 @@ func (b *boltStore) beginWriting(stored *raft.Stored) (leftOver []string, err er
 	return slices.Concat(leftOver, b.home.leftOver(), tidied), nil
 }
 
-// preferContradiction returns the contradiction instead of the damage if the store is marked with one. Such a store may hold
-// the last copy of acknowledged writes, so an operator who sets damaged stores aside must not take it for one of them.
+// preferContradiction replaces an error about damage if the store carries the mark of a contradiction. Then it returns the
+// contradiction. A marked store may hold the last copy of acknowledged writes. An operator may be used to setting damaged
+// stores aside, and must not mistake a marked store for one of them.
 func (b *boltStore) preferContradiction(err error) error {
 	var damage *raft.CorruptError
 	if m := b.lineage.mark; m != nil && m.Kind == raft.MarkContradicted && errors.As(err, &damage) {
@@ -90,7 +92,7 @@ func (b *boltStore) preferContradiction(err error) error {
 	return err
 }
 
-// format makes the owner's record and this start durable.
+// format makes the owner's record and the present start of the member durable.
 func (b *boltStore) format(meta metaRecord, nonce uint64) error {
 	record, err := meta.encode()
 	if err != nil {
@@ -163,7 +165,7 @@ func (b *boltStore) identify(meta metaRecord, identity raft.Identity) (metaRecor
 	return meta, checkIdentity(raft.Identity{Cluster: meta.Cluster, ID: raft.NodeID(meta.ID)}, identity)
 }
 
-// checkIdentity refuses an identity that is not the stored one.
+// checkIdentity returns an error if the given identity differs from the stored one.
 func checkIdentity(stored, given raft.Identity) error {
 	if stored.Cluster != given.Cluster {
 		return &raft.IdentityError{What: "cluster", Stored: stored.Cluster, Given: given.Cluster}

@@ -14,8 +14,8 @@ import (
 // scanEntriesPerCheck is how many entries Load reads between two checks of its context.
 const scanEntriesPerCheck = 1024
 
-// readLog checks every entry above the base, and that the entries are consecutive. Of the entries that are still to be pruned
-// it only counts the bytes.
+// readLog checks every entry above the base, and checks that the entries are consecutive. It does not check the entries that
+// Prune has not deleted yet. It only counts their bytes.
 func (b boltHome) readLog(ctx context.Context, tx *bbolt.Tx, content *content) (raft.StoredLog, error) {
 	log := emptyLog(content.base)
 	bucket := tx.Bucket(logBucket)
@@ -80,8 +80,8 @@ const (
 	pruneBytesMax   = 4 << 20
 )
 
-// Prune deletes entries at or below the base in one transaction, at most 4,096 of them and 4 MiB, and reports whether more
-// are left. The file keeps its size; later writes reuse the room.
+// Prune deletes entries at or below the base in one transaction, at most 4,096 entries and 4 MiB. It reports whether more of
+// them are left. The file keeps its size, and later writes reuse the room.
 func (b *Bolt) Prune() (more bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,8 +129,8 @@ func (c *content) prune(log *bbolt.Bucket) error {
 	return nil
 }
 
-// dropAbove deletes every entry above the index, whether or not it still belongs to the log. It leaves the entries below to
-// Prune, so that a reset does not delay the writes after it.
+// dropAbove deletes every entry above the index, even an entry that no longer belongs to the log. It leaves the entries at or
+// below the index to Prune, so that a reset does not delay later writes.
 func (c *content) dropAbove(tx *bbolt.Tx, log *bbolt.Bucket, after raft.Index) (*bbolt.Bucket, error) {
 	if c.first > after {
 		c.first, c.bytes = after+1, 0

@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// snapshotBucket holds the recorded snapshot and the base of the log. A store that never had either has no such
-// bucket.
+// snapshotBucket holds the recorded snapshot and the base of the log. If a store has never had either of them, the bucket
+// does not exist.
 var (
 	snapshotBucket = []byte("snapshot")
 	baseKey        = []byte("base") // beside recordKey
@@ -22,8 +22,9 @@ const (
 	baseName        = "the record of the log's base"
 )
 
-// encodeBase returns: version uint8 | the base, or nothing | CRC-32C of all before. The base is left out for a log that was
-// reset without a snapshot: only the id of its base is known, and the record of term and vote holds that.
+// encodeBase returns: version uint8 | the base, or nothing | CRC-32C of all before. If the log was reset without a snapshot,
+// the record leaves out the base. In that case only the id of the base is known, and the record of term and vote holds the
+// id.
 func encodeBase(b raft.Base) []byte {
 	record := []byte{snapshotVersion}
 	if b.Check() == nil {
@@ -53,7 +54,7 @@ func decodeSnapshot(b []byte) (raft.Snapshot, error) {
 	return raft.DecodeSnapshot(record)
 }
 
-// readSnapshots reads the base and the recorded snapshot, and checks that the record of term and vote agrees with both.
+// readSnapshots reads the base and the recorded snapshot. It checks that both agree with the record of term and vote.
 func (b *boltStore) readSnapshots(tx *bbolt.Tx, record hardRecord) (base raft.Base, snapshot raft.Snapshot, err error) {
 	var baseBytes, snapshotBytes []byte
 	if in := tx.Bucket(snapshotBucket); in != nil {
@@ -83,7 +84,7 @@ func (b *boltStore) readSnapshots(tx *bbolt.Tx, record hardRecord) (base raft.Ba
 	return base, snapshot, nil
 }
 
-// putSnapshot records a snapshot whose file is complete.
+// putSnapshot records a snapshot. The file of the snapshot is already complete.
 func (b *boltStore) putSnapshot(tx *bbolt.Tx, record *content, s raft.Snapshot) error {
 	in, err := tx.CreateBucketIfNotExists(snapshotBucket)
 	if err != nil {
@@ -107,7 +108,7 @@ func putBase(tx *bbolt.Tx, base raft.Base) error {
 	return in.Put(baseKey, encodeBase(base))
 }
 
-// finishInstall drops a log that the recorded snapshot replaced, and begins an empty one after the snapshot.
+// finishInstall drops the log that the recorded snapshot replaces, and begins an empty log after the snapshot.
 func (b *boltStore) finishInstall(stored *raft.Stored) error {
 	next := b.written
 	next.base = next.snapshot.Base
@@ -125,7 +126,7 @@ func (b *boltStore) finishInstall(stored *raft.Stored) error {
 	return err
 }
 
-// LogBytes returns how many bytes the entries take, including those that Prune has not deleted yet.
+// LogBytes returns how many bytes the entries take. It includes the entries that Prune has not deleted yet.
 func (b *boltStore) LogBytes() int64 { return b.logBytes.Load() }
 
 // isTyped reports whether the error already says what is wrong with the stored data and what to do.

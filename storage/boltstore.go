@@ -19,12 +19,12 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// BoltFile is the name of the bbolt file that a store on the disk keeps in its directory.
+// BoltFile is the name of the bbolt file in the directory of a store.
 const BoltFile = "raft.db"
 
 const lockWaitDefault = time.Second
 
-// boltStore is what Bolt and Log share: the bbolt file with everything but the entries, and the snapshots beside it.
+// boltStore is the part that Bolt and Log share. It consists of the snapshots and of the bbolt file, without the entries.
 type boltStore struct {
 	path         string
 	db           *bbolt.DB
@@ -49,24 +49,25 @@ type boltStore struct {
 	logBytes atomic.Int64 // as of the last write
 }
 
-// home is where a store keeps its entries. Its callers hold the lock of the store.
+// home is the place where a store keeps its entries. The callers of its methods hold the lock of the store.
 type home interface {
-	// format returns the format of a store that keeps its entries there.
+	// format returns the format of a store that keeps its entries in this home.
 	format() uint64
-	// create adds what an uninitialized store needs.
+	// create adds to an uninitialized store what this home needs.
 	create(tx *bbolt.Tx) error
 	// readLog checks every entry above the base of content, and that the entries are consecutive. It changes nothing.
 	readLog(ctx context.Context, tx *bbolt.Tx, content *content) (raft.StoredLog, error)
-	// tidy removes the copy of the log that an interrupted Migrate left in the other place, and names what it removed. It is
-	// called once all records are durable.
+	// tidy removes the copy of the log that an interrupted Migrate left in the other home, and returns the names of what it
+	// removed. The store calls tidy once all records are durable.
 	tidy() (removed []string, err error)
-	// begin prepares the log for writing, once all records are durable.
+	// begin prepares the log for writing. The store calls begin once all records are durable.
 	begin() error
-	// write makes everything durable in the order of raft.Storage, and completes next.
+	// write makes every part of w durable in the order of raft.Storage, and completes next.
 	write(w raft.StorageWrite, next *content, lineage lineageRecord) error
-	// restart drops the log, and begins an empty one after the base of next; record makes next durable in the same step.
+	// restart drops the log, and begins an empty log after the base of next. In the same step, restart makes next durable
+	// with record.
 	restart(next *content, record func(*bbolt.Tx) error) error
-	// leftOver names what a crash left in the log and Load removed.
+	// leftOver names the left-overs of a crash that Load removed from the log.
 	leftOver() []string
 	close() error
 }
@@ -87,8 +88,8 @@ var (
 	recordKey     = []byte("record") // the only key in each of these buckets
 )
 
-// open opens the file in dir, or creates it unless existing says that it must be there. It checks that once the directory is
-// locked, because until then another process may set the store aside.
+// open opens the file in dir. If there is no file, open creates it, or returns an error if existing is true. open looks for
+// the file only after it has locked the directory. Until then, another process may set the store aside.
 func (b *boltStore) open(dir string, home home, lockWait time.Duration, existing bool) error {
 	b.path, b.home, b.closing = filepath.Join(dir, BoltFile), home, make(chan struct{})
 	if lockWait == 0 {
@@ -112,7 +113,7 @@ func (b *boltStore) open(dir string, home home, lockWait time.Duration, existing
 	return nil
 }
 
-// lock keeps other processes out of the directory, and refuses a directory whose store is being set aside.
+// lock keeps other processes out of the directory. It returns an error if a SetAside of the store is unfinished.
 func (b *boltStore) lock(dir string, wait time.Duration) (err error) {
 	if b.checkExists(true) != nil {
 		if err := files.OS.MakeDir(dir); err != nil {
@@ -134,7 +135,7 @@ func (b *boltStore) lock(dir string, wait time.Duration) (err error) {
 	return nil
 }
 
-// checkExists returns an error if the file must exist and does not.
+// checkExists returns an error if existing is true and the file does not exist.
 func (b *boltStore) checkExists(existing bool) error {
 	if _, err := os.Stat(b.path); existing && errors.Is(err, fs.ErrNotExist) {
 		return explain("opening", b.path, err)
@@ -163,8 +164,9 @@ func (b *boltStore) openLocked(dir string, lockWait time.Duration) error {
 	return nil
 }
 
-// boltOptions returns the options of a store that is open for writing. The list of free pages is not stored: it would
-// cost a page for each write, and many pages after a large truncation. bbolt finds the free pages when it opens the file.
+// boltOptions returns the options of a store that is open for writing. The file does not hold a list of free pages. Such a
+// list would cost a page for each write, and many pages after a large truncation. bbolt finds the free pages when it opens
+// the file.
 func boltOptions(lockWait time.Duration) *bbolt.Options {
 	return &bbolt.Options{
 		Timeout:        lockWait,
@@ -174,8 +176,8 @@ func boltOptions(lockWait time.Duration) *bbolt.Options {
 	}
 }
 
-// guard calls bbolt and turns its panics into errors. bbolt panics on unexpected data, and a mapped page that the disk
-// cannot read causes a fault.
+// guard calls bbolt and turns its panics into errors. bbolt panics on unexpected data. A mapped page that the disk cannot
+// read also causes a fault, and guard turns the fault into an error, too.
 func (b *boltStore) guard(doing string, call func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -191,11 +193,11 @@ func (b *boltStore) guard(doing string, call func() error) (err error) {
 	return explain(doing, b.path, err)
 }
 
-// update runs one transaction. b.mu is held.
+// update runs one transaction. The caller holds b.mu.
 //
-// It does not use bbolt's Update. After a panic, Update reads the whole file again in a goroutine, where another panic would
-// end the process. (Commit still does so after a failed write. If the disk then fails to read as well, bbolt ends the
-// process.)
+// update does not use bbolt's Update. After a panic, Update reads the whole file again in a goroutine. Another panic in that
+// goroutine would end the process. (Commit still reads the file in this way after a failed write. If the disk then also fails
+// to read, bbolt ends the process.)
 func (b *boltStore) update(doing string, change func(*bbolt.Tx) error) error {
 	b.stuck = true
 	err := b.guard(doing, func() error {
@@ -219,7 +221,7 @@ func (b *boltStore) update(doing string, change func(*bbolt.Tx) error) error {
 	return err
 }
 
-// ready returns an error if the store cannot be written to. b.mu is held.
+// ready returns an error if the store does not accept writes. The caller holds b.mu.
 func (b *boltStore) ready() error {
 	switch {
 	case b.closed:
@@ -265,8 +267,9 @@ func (b *boltStore) Write(w raft.StorageWrite) error {
 	return err
 }
 
-// waitUntilRecordable returns the error of recordable. If no file descriptor is left to open the snapshot with, it waits for
-// one, or until the store is closed: clients usually hold the descriptors, and release them.
+// waitUntilRecordable returns the error of recordable. If no file descriptor is left to open the snapshot,
+// waitUntilRecordable waits until there is one or the store is closed. Waiting helps because clients usually hold the
+// descriptors, and release them later.
 func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
 	defer b.noDescriptor.Store(nil)
 	for {
@@ -284,7 +287,7 @@ func (b *boltStore) waitUntilRecordable(w raft.StorageWrite) error {
 	}
 }
 
-// withRemedy adds the remedy to an error if it says that no file descriptor is left.
+// withRemedy adds the remedy to an error that says that no file descriptor is left. It returns any other error unchanged.
 func withRemedy(err error) error {
 	if files.NoDescriptor(err) {
 		return fmt.Errorf("%w: %s", err, files.DescriptorRemedy)
@@ -292,8 +295,8 @@ func withRemedy(err error) error {
 	return err
 }
 
-// GiveUp makes a Write that waits for a file descriptor return an error, and every later one that would wait. Any goroutine
-// may call it; a node does when it ends.
+// GiveUp makes a Write that waits for a file descriptor return an error. Every later Write that would have to wait also
+// returns an error. Any goroutine may call GiveUp. A node calls it when the node ends.
 func (b *boltStore) GiveUp() { b.once.Do(func() { close(b.closing) }) }
 
 // putRecords writes everything but the log and the record of term and vote.

@@ -21,10 +21,10 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// damageBytesMax bounds the length of an error about damage, which is one line of a program's log.
+// damageBytesMax is the maximum length of an error about damage. Such an error is one line in the log of a program.
 const damageBytesMax = 512
 
-// intact writes a store whose log is a tree of several pages, and returns its file.
+// intact writes a store with a log that takes a tree of several pages, and returns the file of the store.
 func intact(t *testing.T) []byte {
 	dir := t.TempDir()
 	b, _ := mustLoad(t, dir)
@@ -41,8 +41,8 @@ func intact(t *testing.T) []byte {
 	return file
 }
 
-// intactCompacted is like intact, with a recorded snapshot that has no file, and a base. Some of the entries below the
-// base are still in the file.
+// intactCompacted is like intact, but the store also has a base, and a recorded snapshot without a file. The file still
+// contains some of the entries below the base.
 func intactCompacted(t *testing.T) []byte {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, storage.BoltFile), intact(t), 0o600))
@@ -59,7 +59,7 @@ func intactCompacted(t *testing.T) []byte {
 	return file
 }
 
-// quickDir returns a directory in memory where possible: these tests open thousands of files, and do not depend on real syncs.
+// quickDir returns a directory in memory if possible. The tests open thousands of files, and do not depend on real syncs.
 func quickDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "storage-test-")
 	if err != nil {
@@ -91,7 +91,7 @@ func open(dir string) (c contents, err error) {
 	return c, err
 }
 
-// damage opens changed copies of a file. Each must be refused as damaged, or return everything.
+// damage opens changed copies of a file. For each copy, the store must report damage or return the whole content.
 type damage struct {
 	dir               string
 	want              contents
@@ -201,7 +201,7 @@ func TestBolt_APageInThePlaceOfAnotherIsFound(t *testing.T) {
 	t.Logf("%d refused, %d lost nothing", d.refused, d.unharmed)
 }
 
-// A log that lost its end is otherwise sound. Only the record of the last write shows that the log was longer.
+// If a log has lost its end, the rest of the log is sound. Only the record of the last write shows that the log was longer.
 func TestBolt_ALogThatLostItsEndIsDamaged(t *testing.T) {
 	dir := quickDir(t)
 	name := filepath.Join(dir, storage.BoltFile)
@@ -271,7 +271,8 @@ func TestBolt_DamageWhileItRunsIsAnErrorAndNoPanic(t *testing.T) {
 	}
 }
 
-// A sound record in the place of another record of the same size has a correct checksum, but is not the requested entry.
+// A sound record may lie in the place of another record of the same size. Its checksum is correct, but it is not the
+// requested entry.
 func TestBolt_ARecordInThePlaceOfAnotherIsFound(t *testing.T) {
 	dir := quickDir(t)
 	name := filepath.Join(dir, storage.BoltFile)
@@ -304,8 +305,8 @@ func TestBolt_ARecordInThePlaceOfAnotherIsFound(t *testing.T) {
 	assert.Equal(t, name, corrupt.File)
 }
 
-// A reset drops the whole log; any other write requires the entry that its entries follow. If that entry is damaged, the write
-// must not drop the log: the entries before the damaged one were acknowledged.
+// Only a reset may drop the whole log. Any other write requires the entry before its first entry. If that required entry is
+// damaged, the write must not drop the log, because the entries before the damaged one are acknowledged.
 func TestBolt_ATruncationAfterADamagedEntryLosesNothing(t *testing.T) {
 	dir := quickDir(t)
 	name := filepath.Join(dir, storage.BoltFile)
@@ -352,8 +353,8 @@ func TestBolt_AFileTooLargeToMapIsNotDamaged(t *testing.T) {
 	}
 }
 
-// After a failed write the kernel may have dropped pages. The store accepts no later write, because its acknowledgement could
-// depend on dropped pages.
+// After a failed write the kernel may have dropped pages. The acknowledgement of a later write could depend on the dropped
+// pages, so the store accepts no later write.
 func TestBolt_NothingIsWrittenAfterAWriteThatFailed(t *testing.T) {
 	dir := quickDir(t)
 	b, stored := mustLoad(t, dir)

@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// withOwnMounts runs body where it may mount file systems, with a directory to mount them on.
+// withOwnMounts runs body in a place where it may mount file systems. dir is a directory for the mounts.
 func withOwnMounts(t *testing.T, body func(dir string)) {
 	namespace.WithMounts(t, func() {
 		dir := t.TempDir()
@@ -56,7 +56,7 @@ func TestBolt_FullDiskIsATypedErrorAndLosesNothing(t *testing.T) {
 	})
 }
 
-// Opening a named pipe waits for a process that writes to it.
+// Opening a named pipe would wait for a process that writes to the pipe. So the store must refuse it.
 func TestOpen_ANamedPipeInAFilesPlaceIsRefused(t *testing.T) {
 	for _, name := range []string{storage.BoltFile, filepath.Join(storage.LogDir, "0000000000000001.seg")} {
 		dir := t.TempDir()
@@ -80,7 +80,7 @@ func TestOpen_ANamedPipeInAFilesPlaceIsRefused(t *testing.T) {
 	}
 }
 
-// A snapshot without room leaves nothing behind, and the log can still be written to.
+// A snapshot for which there is no room leaves nothing behind. The log still accepts writes.
 func TestBolt_ASnapshotWithoutRoomLeavesTheLogAlone(t *testing.T) {
 	withOwnMounts(t, func(dir string) {
 		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"))
@@ -106,7 +106,7 @@ func TestBolt_ASnapshotWithoutRoomLeavesTheLogAlone(t *testing.T) {
 	})
 }
 
-// DiskBytes counts the whole store, of either kind. If a part of the store is on another mount, the number is not known.
+// DiskBytes counts the whole store, of either kind. If a part of the store is on another mount, DiskBytes returns an error.
 func TestOpen_DiskBytesCountsTheWholeStore(t *testing.T) {
 	withOwnMounts(t, func(dir string) {
 		for _, kind := range []storage.Kind{storage.KindBolt, storage.KindSegments} {

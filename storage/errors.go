@@ -14,24 +14,26 @@ import (
 )
 
 var (
-	// ErrDiskFull is matched by the error of a store whose disk or quota is full. Earlier writes are not lost: make room, then
+	// ErrDiskFull is matched by the error of a store if its disk or quota is full. Earlier writes are safe. Make room, then
 	// start the member again.
 	ErrDiskFull = errors.New("storage: no space left on the disk: make room and start again")
-	// ErrNotWritable is matched by the error of opening a store on a read-only file system, or without
-	// permission to write there. Nothing was changed: mount it writable, or correct the permissions.
+	// ErrNotWritable is matched by the error of opening a store on a read-only file system, or without permission to write.
+	// The call has changed nothing. Mount the file system writable, or correct the permissions.
 	ErrNotWritable = errors.New("storage: data directory is not writable: check the mount and the permissions")
-	// ErrOtherLog is matched by the error of opening a store of the other kind: OpenBolt only opens a store that keeps its entries
-	// in the bbolt file, OpenLog only one that keeps them in segments. Nothing was changed: use Open, which opens either kind.
+	// ErrOtherLog is matched by the error of opening a store of the other kind. OpenBolt opens only a store that keeps its
+	// entries in the bbolt file. OpenLog opens only a store that keeps its entries in segments. The call has changed nothing.
+	// Use Open, which opens either kind.
 	ErrOtherLog = errors.New("storage: the store keeps its entries in another way: open it with storage.Open")
-	// ErrUnfinished is matched by the error of a Migrate that failed while the copy became the log, or later. Call Migrate again:
-	// it moves the log, or finds that the log was moved, and removes the left-overs. The member may also be started before that.
+	// ErrUnfinished is matched by the error of a Migrate that failed in or after the step that makes the copy the log. Call
+	// Migrate again. It moves the log, or finds that the log has moved, and removes the left-overs. You may also start the
+	// member first.
 	ErrUnfinished = errors.New("storage: the log may have been moved: repeat that to be sure")
 	// ErrStoreClosed is matched by the errors of a store that is closed.
 	ErrStoreClosed = errors.New("storage: store is closed")
 )
 
-// InTheWayError is returned by Migrate if the directory for the segments holds a file of another store. Another member may need
-// that file, so Migrate does not remove it: move it away.
+// InTheWayError is returned by Migrate if the directory for the segments holds a file of another store. Migrate does not
+// remove the file, because another member may need it. Move the file away.
 type InTheWayError struct {
 	File   string
 	Reason error
@@ -44,8 +46,8 @@ func (e *InTheWayError) Error() string {
 func (e *InTheWayError) Unwrap() error { return e.Reason }
 
 // ForeignFileError is returned by Open, OpenBolt, OpenLog and Migrate if raft.db is a bbolt file of another program, such as
-// hashicorp's raft-boltdb. The file is not damaged, and nothing was changed: give the member another directory or, if nobody
-// needs that file, move it away.
+// hashicorp's raft-boltdb. The file is not damaged, and the call has changed nothing. Give the member another directory. If
+// nobody needs the file, you may move it away instead.
 type ForeignFileError struct {
 	File   string
 	Reason error // what shows that the file is foreign
@@ -57,8 +59,8 @@ func (e *ForeignFileError) Error() string {
 
 func (e *ForeignFileError) Unwrap() error { return e.Reason }
 
-// explain wraps an error of bbolt or of the file system with the operation and the path. Where an operator can help, it also
-// wraps the error that says how.
+// explain wraps an error of bbolt or of the file system with the operation and the path. If an operator can help, explain
+// also wraps the error that says how.
 func explain(doing, path string, err error) error {
 	var remedy error
 	switch {
@@ -76,7 +78,8 @@ func explain(doing, path string, err error) error {
 	return fmt.Errorf("%w: %s %s: %w", remedy, doing, path, err)
 }
 
-// isDiskFull also checks the text: of an error that occurs while bbolt grows its file, bbolt keeps only the text.
+// isDiskFull reports whether the error says that the disk or a quota is full. It also checks the text, because bbolt keeps
+// only the text of an error that occurs while it grows its file.
 func isDiskFull(err error) bool {
 	const errorDiskFull = syscall.Errno(112) // Windows: ERROR_DISK_FULL
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
@@ -84,8 +87,8 @@ func isDiskFull(err error) bool {
 		runtime.GOOS == "windows" && errors.Is(err, errorDiskFull)
 }
 
-// damaged returns a *raft.CorruptError for stored bytes that are not what was written there. If another release wrote them,
-// it returns the version error in reason, with the name of the file.
+// damaged returns a *raft.CorruptError for stored bytes that differ from the bytes that were written there. If another
+// release wrote the bytes, damaged returns the version error in reason instead, with the name of the file.
 func damaged(path, where string, reason error) error {
 	var later *raft.LaterVersionError
 	var earlier *raft.EarlierVersionError

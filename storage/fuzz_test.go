@@ -7,8 +7,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// FuzzHardState decodes any bytes as the record of term and vote. Accepted bytes must be what encode would have
-// written, and no change of a single bit may be accepted.
+// FuzzHardState decodes any bytes as the record of term and vote. If decoding accepts the bytes, encode must return the same
+// bytes. After a change of a single bit, decoding must not accept them.
 func FuzzHardState(f *testing.F) {
 	voted := hardRecord{
 		hard:   raft.HardState{Term: 7, Vote: raft.Peer{ID: "b", Incarnation: 9}},
@@ -37,8 +37,8 @@ func FuzzHardState(f *testing.F) {
 	})
 }
 
-// FuzzMetaRecord decodes any bytes as the record of a store's owner. Encoding an accepted record again must
-// keep it, including unknown fields.
+// FuzzMetaRecord decodes any bytes as the record of a store's owner. If decoding accepts a record, encoding it again must
+// keep every field, including unknown fields.
 func FuzzMetaRecord(f *testing.F) {
 	known, err := metaRecord{Format: formatVersion, Cluster: "orders", ID: "a", Incarnation: 5, StartCount: 2}.encode()
 	if err != nil {
@@ -78,8 +78,8 @@ func aLineage() lineageRecord {
 	}
 }
 
-// FuzzLineage decodes any bytes as the record of a store's starts. Encoding an accepted record again must keep
-// it.
+// FuzzLineage decodes any bytes as the record of a store's starts. If decoding accepts a record, encoding it again must keep
+// the record.
 func FuzzLineage(f *testing.F) {
 	known, err := aLineage().encode()
 	if err != nil {

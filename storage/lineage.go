@@ -149,7 +149,7 @@ func (l lineageRecord) put(tx *bbolt.Tx) error {
 	return tx.Bucket(lineageBucket).Put(recordKey, record)
 }
 
-// readLineage checks that the lineage ends with the start that the owner's record counts.
+// readLineage reads the lineage. It checks that the last start in the lineage has the number that the owner's record counts.
 func (b *boltStore) readLineage(tx *bbolt.Tx, startCount uint64) (lineageRecord, error) {
 	bytes, err := b.record(tx, lineageBucket)
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// lockName is the file that a process locks as long as it uses a store, before it locks raft.db. The file stays when the store
-// is set aside, so that no process creates a new store meanwhile. It is empty, and never removed: another process may wait for
-// the lock.
+// lockName is the file that a process locks as long as it uses a store. The process locks this file before it locks raft.db.
+// SetAside leaves the file in its place, so that no process creates a new store during the move. The file is empty. Nobody
+// ever removes it, because another process may be waiting for the lock.
 const lockName = "raft.lock"
 
-// lockPermissions let a process of another user lock the file as well. There is nothing to read.
+// lockPermissions let a process of another user lock the file, too. The file has no content to read.
 const lockPermissions = 0o644
 
-// lockEvery is how often a lock that another process holds is tried again.
+// lockEvery is the time between two attempts to get a lock that another process holds.
 const lockEvery = 20 * time.Millisecond
 
-// lockDir keeps other processes from using or creating a store in dir until unlock is called. It waits up to the given time for
-// another process to release the lock.
+// lockDir keeps other processes from using or creating a store in dir, until the caller calls unlock. It waits up to the
+// given time for another process to release the lock.
 func lockDir(dir string, wait time.Duration) (unlock func(), err error) {
 	name := filepath.Join(dir, lockName)
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, lockPermissions)

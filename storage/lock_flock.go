@@ -10,8 +10,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// lockFile locks the file as bbolt does, which keeps all other processes out until unlock is called. Unlike bbolt, it
-// also locks a damaged file.
+// lockFile locks the file as bbolt does. The lock keeps all other processes out until the caller calls unlock. Unlike bbolt,
+// lockFile also locks a damaged file.
 func lockFile(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

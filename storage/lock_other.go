@@ -12,8 +12,8 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// lockFile returns an error if a process has the file open. It does not keep other processes out afterwards: on Windows an
-// open file cannot be moved.
+// lockFile returns an error if a process has the file open. It does not keep other processes out afterwards. On Windows it
+// need not, because an open file cannot be moved.
 func lockFile(path string) (unlock func(), err error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err

@@ -22,28 +22,29 @@ const LogDir = "log"
 
 // LogOptions tunes a Log. The zero value is good.
 type LogOptions struct {
-	// LockWait is how long OpenLog waits for another process to release the store. 0 means 1 s, enough for a
-	// process that is about to end.
+	// LockWait is how long OpenLog waits for another process to release the store. 0 means 1 s. That is long enough if the
+	// other process is about to end.
 	LockWait time.Duration
-	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB. 0 means 32 MiB. The first segments are smaller. The log takes the
-	// room of up to five segments more than its entries need, and a file descriptor for each segment.
+	// SegmentBytes is the size of a segment, 4 KiB to 1 GiB. 0 means 32 MiB. The first segments are smaller. Beyond the room
+	// that its entries need, the log takes the room of up to five segments. It keeps a file descriptor open for each segment.
 	SegmentBytes int64
 
 	existing bool // as in BoltOptions
 }
 
-// Log keeps the log in segments: files of a fixed size that are allocated before they are needed. Each write of the node
-// takes one write and one sync. A bbolt file beside the segments holds what seldom changes: term and vote, the identity, the
-// starts, the records of the snapshot and of the log's base, and the list of the segments. Each snapshot is a separate file.
-// Log's methods may be called as raft.SnapshotStorage says.
+// Log keeps the log in segments. These are files of a fixed size that are allocated before they are needed. Each write of the
+// node takes one write and one sync. A bbolt file beside the segments holds what seldom changes: term and vote, the identity,
+// the starts, the records of the snapshot and of the log's base, and the list of the segments. Each snapshot is a separate
+// file. The callers of Log's methods must follow the rules of raft.SnapshotStorage.
 //
-// After a crash, Load drops what an interrupted write left at the end of the log, and names it in Stored.LeftOver. Each later
-// write and each mark records how far the log was durable. Damage before that point is a *raft.CorruptError. Log makes a mark
-// in Load and Close, with each new segment, with each write that has more than entries, and after 100 ms without a write.
+// An interrupted write may leave a damaged end of the log. After a crash, Load drops that end, and names it in
+// Stored.LeftOver. Each write and each mark records how far the log was durable before it. If Load finds damage before the
+// last recorded point, it returns a *raft.CorruptError. Log makes a mark in Load and Close, with each new segment, with each
+// write that has more than entries, and after 100 ms without a write.
 //
-// After the last mark, two kinds of damage look like an interrupted write, and Load drops the damaged entries: damage to the
-// last write that was synced, and damage that erases every write after some point. A leader that received an acknowledgement
-// of these entries notices the loss (*raft.StaleImageError).
+// After the last mark, two kinds of damage look like an interrupted write: damage to the last write that was synced, and
+// damage that erases every write after some point. In both cases Load drops the damaged entries. If a leader has received an
+// acknowledgement of these entries, the leader notices the loss (*raft.StaleImageError).
 type Log struct {
 	boltStore
 	log       *segments.Log
@@ -65,23 +66,26 @@ var (
 )
 
 const (
-	// markAfter is the time without a write after which Log makes a mark.
+	// markAfter is how long the log waits without a write before it makes a mark.
 	markAfter = 100 * time.Millisecond
 	// retryMin is the minimum wait before another attempt when room or a file descriptor is missing.
 	retryMin = 200 * time.Millisecond
-	// retryFactor is the wait after a failed attempt to prepare a segment, as a multiple of its duration; retryMax limits it.
+	// retryFactor determines the wait after a failed attempt to prepare a segment. The wait is the duration of the attempt
+	// times retryFactor, and at most retryMax.
 	retryFactor = 20
 	retryMax    = 10 * time.Second
-	// pauseFactor is the pause after each part of a new segment, as a multiple of its duration; pauseMax limits it.
+	// pauseFactor determines the pause after each part of a new segment. The pause is the duration of the part times
+	// pauseFactor, and at most pauseMax.
 	pauseFactor = 6
 	pauseMax    = 50 * time.Millisecond
 )
 
 // OpenLog opens the store in dir, or creates an uninitialized one there.
 //
-// An error matches raft.ErrLocked if another process has the store open, ErrOtherLog if the store keeps its entries in the
-// bbolt file, ErrNotWritable, or ErrDiskFull; or it is a *raft.CorruptError, a *ForeignFileError, an *UnfinishedAsideError, or
-// a *raft.ConfigError for an option. Each says what to do.
+// If another process has the store open, the error matches raft.ErrLocked. If the store keeps its entries in the bbolt file,
+// the error matches ErrOtherLog. For a wrong option the error is a *raft.ConfigError. An error may also match ErrNotWritable
+// or ErrDiskFull, or be a *raft.CorruptError, a *ForeignFileError or an *UnfinishedAsideError. Each of these errors says what
+// to do.
 func OpenLog(dir string, opts LogOptions) (*Log, error) {
 	return openLogOn(files.OS, dir, opts)
 }
@@ -131,13 +135,14 @@ func putCatalog(tx *bbolt.Tx, c segments.Catalog) error {
 	return tx.Bucket(segmentsBucket).Put(recordKey, sealed(append([]byte{segmentsVersion}, c.Encode()...)))
 }
 
-// keep makes the list of segments durable. l.mu is held.
+// keep makes the list of segments durable. The caller holds l.mu.
 func (l *Log) keep(c segments.Catalog) error {
 	return l.update("listing the segments in", func(tx *bbolt.Tx) error { return putCatalog(tx, c) })
 }
 
-// await prepares a segment. While the disk has no room for it, or the process has no file descriptor, await waits until there
-// is one or the store is closed. Acknowledged entries stay readable meanwhile, and no more entries are acknowledged.
+// await prepares a segment. If the disk has no room or the process has no file descriptor, await tries again until the
+// segment is prepared or the store is closed. Acknowledged entries stay readable meanwhile. The store acknowledges no further
+// entries until then.
 func (l *Log) await(bytes int64) error {
 	select {
 	case l.hurry <- struct{}{}:
@@ -166,7 +171,7 @@ func (l *Log) await(bytes int64) error {
 	}
 }
 
-// pruneAll deletes the entries that compaction left behind, and reports whether there were any.
+// pruneAll deletes the entries that compaction left behind, and reports whether it has freed any bytes.
 func (l *Log) pruneAll() (pruned bool, err error) {
 	before := l.log.Bytes()
 	for more := true; more; {
@@ -177,8 +182,8 @@ func (l *Log) pruneAll() (pruned bool, err error) {
 	return l.log.Bytes() < before, nil
 }
 
-// prepare prepares a segment, if a write needs one or the log wants one. It records a failure for Room, and returns the
-// duration of the attempt.
+// prepare prepares a segment if needed is true or the log wants one. It records a failure for Room, and returns the duration
+// of the attempt.
 func (l *Log) prepare(bytes int64, needed bool) (took time.Duration, err error) {
 	l.preparing.Lock()
 	defer l.preparing.Unlock()
@@ -203,7 +208,8 @@ func (l *Log) prepare(bytes int64, needed bool) (took time.Duration, err error) 
 }
 
 // retryAfter returns the wait after a failed attempt of the given duration. Some file systems do not report their free room,
-// for example with quotas. There each attempt fills the disk until it fails, and no other write succeeds in that time.
+// for example because of a quota. On such a file system, each attempt fills the disk until the attempt fails. No other write
+// succeeds in that time, so the wait is longer after a longer attempt.
 func (l *Log) retryAfter(took time.Duration, err error) time.Duration {
 	if files.NoDescriptor(err) || l.log.Full() {
 		return retryMin
@@ -211,11 +217,13 @@ func (l *Log) retryAfter(took time.Duration, err error) time.Duration {
 	return max(retryMin, min(retryFactor*took, retryMax))
 }
 
-// reserveMax is the limit of reserve. A larger snapshot gets no reserve: it needs much more room than a segment takes.
+// reserveMax is the maximum reserve in bytes. If the last snapshot is larger, there is no reserve, because the next snapshot
+// needs much more room than a segment takes.
 const reserveMax = 64 << 20
 
-// reserve returns the bytes reserved for the next snapshot, without which the log cannot be compacted: twice the size of the
-// last snapshot or, without one, the size of the log, less what is written already.
+// reserve returns how many bytes are reserved for the next snapshot. Without that room, no snapshot could be taken and the
+// log could not be compacted. The reserve is twice the size of the last snapshot. If there is no snapshot, the reserve is the
+// size of the log. Bytes that are already written to unfinished snapshots are subtracted.
 func (l *Log) reserve() int64 {
 	recorded := l.recorded.Load()
 	if recorded == nil || recorded.Size > reserveMax {
@@ -228,7 +236,7 @@ func (l *Log) reserve() int64 {
 	return max(min(expected, reserveMax)-l.dir.UnderWay(), 0)
 }
 
-// pause leaves the disk to the log's own writes for a while, after a part of a new segment that took the given time.
+// pause waits after a part of a new segment, so that the log's own writes get the disk. took is the time that the part took.
 func (l *Log) pause(took time.Duration) {
 	select {
 	case <-time.After(min(pauseFactor*took, pauseMax)):
@@ -237,8 +245,8 @@ func (l *Log) pause(took time.Duration) {
 	}
 }
 
-// Room returns an error while the next segment cannot be prepared, usually because the disk is full. Write still succeeds as
-// long as there is room in the present segment. Room also returns an error while a Write waits for a file descriptor.
+// Room returns an error while the log cannot prepare the next segment, usually because the disk is full. Write still succeeds
+// as long as there is room in the present segment. Room also returns an error while a Write waits for a file descriptor.
 func (l *Log) Room() error {
 	if noSegment := l.noSegment.Load(); noSegment != nil {
 		return *noSegment
@@ -249,7 +257,8 @@ func (l *Log) Room() error {
 	return nil
 }
 
-// GiveUp ends a Write that waits for room or for a file descriptor. Later writes fail if they need a segment.
+// GiveUp makes a Write that waits for room or for a file descriptor return an error. Later writes fail if they need a
+// segment.
 func (l *Log) GiveUp() {
 	l.boltStore.GiveUp()
 	l.log.GiveUp()
@@ -274,10 +283,11 @@ func (l *Log) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	return entries, l.explainLog("reading", err)
 }
 
-// Write makes the write durable, as raft.Storage says, with one sync if it consists of entries alone. A write that carries
-// only a commit hint costs nothing: the next write stores the hint. After an error every later Write returns that error.
+// Write makes the write durable, as raft.Storage says. If the write consists of entries alone, it takes one sync. A write
+// that carries only a commit hint costs nothing, because the next write stores the hint. After an error, every later Write
+// returns that error.
 //
-// If the disk has no room for the next segment, a write that needs it waits until there is room.
+// If a write needs the next segment and the disk has no room for it, the write waits until there is room.
 func (l *Log) Write(w raft.StorageWrite) error {
 	err := l.boltStore.Write(w)
 	l.writes.Add(1)
@@ -290,8 +300,8 @@ func (l *Log) Write(w raft.StorageWrite) error {
 	return err
 }
 
-// Prune deletes the first segment if all its entries are at or below the base, and reports whether another call may delete
-// more.
+// Prune deletes the first segment if all entries of the segment are at or below the base. It reports whether another call may
+// delete more.
 func (l *Log) Prune() (more bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -314,7 +324,7 @@ func (l *Log) Close() error {
 	return err
 }
 
-// background prepares segments, and makes a mark when nothing was written for markAfter.
+// background prepares segments. It also makes a mark if there is no write for the time markAfter.
 func (l *Log) background() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

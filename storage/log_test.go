@@ -19,7 +19,7 @@ func openedLog(t testing.TB, opts storage.LogOptions) *storage.Log {
 	return l
 }
 
-// The hot path of every member allocates nothing.
+// A write of entries is the hot path of every member, and it allocates no memory.
 func TestLog_AWriteOfEntriesAllocatesNothing(t *testing.T) {
 	l := openedLog(t, storage.LogOptions{})
 	var writes []raft.StorageWrite

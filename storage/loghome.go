@@ -76,7 +76,7 @@ func (l logHome) leftOver() []string {
 	return []string{l.torn}
 }
 
-// write makes the records in the bbolt file durable first, in one transaction, and then the entries.
+// write first makes the records in the bbolt file durable, in one transaction. Then it makes the entries durable.
 func (l logHome) write(w raft.StorageWrite, next *content, lineage lineageRecord) error {
 	if err := l.check(w); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (l logHome) write(w raft.StorageWrite, next *content, lineage lineageRecord
 	return nil
 }
 
-// check refuses a write that the log cannot take, before any part of it is written.
+// check returns an error for a write that the log cannot take. So the store writes no part of such a write.
 func (l logHome) check(w raft.StorageWrite) error {
 	if w.Base != nil && !isReset(w.Log, w.Base.ID) && !l.log.Holds(w.Base.ID) {
 		return &raft.NotInLogError{After: w.Base.ID, Start: l.log.Start(), Last: l.log.Last()}
@@ -150,7 +150,7 @@ func (l logHome) restart(next *content, record func(*bbolt.Tx) error) error {
 	return err
 }
 
-// close records in both places how far the log is durable, so that the next start notices if any of it is lost.
+// close records in both places how far the log is durable. So the next start notices if any part of the log is lost.
 func (l logHome) close() error {
 	var err error
 	if l.loaded && l.failed == nil {

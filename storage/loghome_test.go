@@ -42,7 +42,7 @@ func segment(dir string, number byte) string {
 	return filepath.Join(dir, LogDir, "000000000000000"+string('0'+number)+".seg")
 }
 
-// Damage to the segments is an error that names the file, and changes nothing in the store.
+// If the segments are damaged, Load returns an error that names the file. It changes nothing in the store.
 func TestLog_RefusesWhatIsDamaged(t *testing.T) {
 	for name, row := range map[string]struct {
 		damage func(t *testing.T, dir string)
@@ -89,7 +89,8 @@ func TestLog_RefusesWhatIsDamaged(t *testing.T) {
 	assert.EqualValues(t, 2, stored.StartCount)
 }
 
-// A store with its log in segments has a later format than a Bolt, since an earlier release would find no entries.
+// A store that keeps its log in segments has a later format than a Bolt, because an earlier release would find no entries in
+// it.
 func TestLog_IsOfALaterFormat(t *testing.T) {
 	for kind, want := range map[Kind]uint64{KindBolt: formatVersion, KindSegments: formatSegments} {
 		dir := t.TempDir()
@@ -107,7 +108,7 @@ func TestLog_IsOfALaterFormat(t *testing.T) {
 	}
 }
 
-// Load removes what an interrupted write left, and names it once.
+// Load removes the left-overs of an interrupted write. It names them only once.
 func TestLog_NamesWhatItCutsOff(t *testing.T) {
 	dir := t.TempDir()
 	l, err := OpenLog(dir, LogOptions{})

@@ -11,7 +11,8 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// forgetfulDisk mounts a disk that loses what a failed sync did not write, and returns its directory.
+// forgetfulDisk mounts a disk and returns its directory. If a sync fails, the disk loses the bytes that the sync should have
+// written.
 func forgetfulDisk(t *testing.T) (root string, disk *powercut.FS) {
 	t.Helper()
 	root = t.TempDir()
@@ -24,8 +25,8 @@ func forgetfulDisk(t *testing.T) (root string, disk *powercut.FS) {
 	return root, disk
 }
 
-// A process ends at a failed sync. The next start reads what that process wrote, although it is not on the disk. Whatever the
-// start returns must survive a power cut, with or without writes in between.
+// A process ends after a failed sync. The next start reads the data that the process wrote, although the data is not on the
+// disk. Everything that this start returns must survive a power cut, with or without further writes.
 func TestLoad_DoesNotRelyOnWhatAFailedSyncHasLeft(t *testing.T) {
 	root, disk := forgetfulDisk(t)
 	for _, kind := range bothKinds {

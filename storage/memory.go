@@ -12,8 +12,9 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// Memory keeps what a Bolt keeps, but in memory, for tests. The data outlives Close: see Reopen. Memory starts no goroutine
-// and reads no clock, so it works inside a testing/synctest bubble. Its methods may be called as raft.SnapshotStorage says.
+// Memory keeps the data that a Bolt keeps, but in memory, for tests. The data outlives Close: see Reopen. Memory starts no
+// goroutine and reads no clock, so it works inside a testing/synctest bubble. The callers of its methods must follow the
+// rules of raft.SnapshotStorage.
 type Memory struct {
 	kept *memoryDisk
 	life uint64 // a Memory works until kept.life is higher
@@ -50,8 +51,8 @@ func NewMemory() *Memory {
 	return &Memory{kept: &memoryDisk{files: crashdisk.New()}}
 }
 
-// Reopen returns a store with the data of this one, as after a power cut and a restart of its process. It also closes
-// this one, so that the node of the crashed process writes nothing more.
+// Reopen returns a store with the data of this store, as after a power cut and a restart of the process. It also closes this
+// store, so that the node of the crashed process writes nothing more.
 func (m *Memory) Reopen() *Memory {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
@@ -61,7 +62,8 @@ func (m *Memory) Reopen() *Memory {
 	return &Memory{kept: m.kept, life: m.kept.life}
 }
 
-// Copy returns a new store with the present data of this one, like a copy of its disk: an image to restore later, or a clone.
+// Copy returns a new store with the present data of this store, like a copy of its disk. A test can use the copy as an image
+// to restore later, or as a clone.
 func (m *Memory) Copy() *Memory {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
@@ -71,7 +73,7 @@ func (m *Memory) Copy() *Memory {
 	return &Memory{kept: &memoryDisk{meta: k.meta, commit: content.commit, content: content, files: k.files.Clone()}}
 }
 
-// open returns an error if the store cannot be used. kept.mu is held.
+// open returns an error if the store is closed or was reopened. The caller holds kept.mu.
 func (m *Memory) open() error {
 	if m.closed || m.life != m.kept.life {
 		return fmt.Errorf("%w: in memory", ErrStoreClosed)
@@ -248,7 +250,7 @@ func (m *Memory) LogBytes() int64 {
 	return total
 }
 
-// Prune has nothing to do: a write with a base drops the entries at once.
+// Prune does nothing, because a write with a base drops the entries at once.
 func (m *Memory) Prune() (more bool, err error) {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()

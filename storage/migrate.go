@@ -20,7 +20,8 @@ type MigrateOptions struct {
 	LockWait time.Duration
 	// SegmentBytes is as in LogOptions.
 	SegmentBytes int64
-	// Progress reports how many of all entries are copied: before the first one, and after each few MiB. Nil: no reports.
+	// Progress reports how many of all entries are copied. Migrate calls it before the first entry, and again after every few
+	// MiB. If it is nil, there are no reports.
 	Progress func(copied, all uint64)
 
 	copyBytes int // bytes of entries that are read and written at once; 0: copyBytesDefault
@@ -33,28 +34,29 @@ type Migrated struct {
 }
 
 // Migrate moves the log of the store in dir from the bbolt file to segments, or back. No process may have the store open. The
-// content of the store stays the same. Snapshots are not copied.
+// content of the store stays the same. Migrate does not copy snapshots.
 //
 // Migrate reads and checks the log, copies it, and checks the copy. Then one transaction in the bbolt file makes the copy the
-// log. If the process ends before that transaction, the log stays where it was; if it ends afterwards, the log has moved. In
-// both cases the next start or the next call removes the left-overs. Migrate may be repeated at any time. It needs memory for a
-// few MiB of entries and for what Load returns.
+// log. If the process ends before that transaction, the log stays in its old place. If the process ends afterwards, the log
+// has moved. In both cases the next start or the next call removes the left-overs. You may repeat Migrate at any time. It
+// needs memory for a few MiB of entries and for the data that Load returns.
 //
-// The disk needs room for both copies at the same time. The bbolt file does not shrink; later entries reuse the room that the
+// The disk needs room for both copies at the same time. The bbolt file does not shrink. Later entries reuse the room that the
 // moved entries took there.
 //
-// An earlier release cannot open a store that keeps its log in segments; it can once the log is moved back.
+// An earlier release cannot open a store that keeps its log in segments. Once Migrate has moved the log back, the earlier
+// release can open the store again.
 //
 // An error matches fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrDiskFull,
 // ErrNotWritable, or ErrUnfinished; or it is a *raft.ConfigError, an *InTheWayError, an *UnfinishedAsideError, a
-// *ForeignFileError, a *raft.CorruptError, a *raft.LaterVersionError, or a *raft.EarlierVersionError. For a marked store it is
-// the error with which the member's node ends. After an error that matches ErrUnfinished, the log is whole in one of the two
-// places; after any other error it is whole where it was.
+// *ForeignFileError, a *raft.CorruptError, a *raft.LaterVersionError, or a *raft.EarlierVersionError. If the store is marked,
+// Migrate returns the error with which the node of the member ends. After an error that matches ErrUnfinished, the log is
+// whole in one of the two places. After any other error, the log is whole in its old place.
 func Migrate(ctx context.Context, dir string, to Kind, opts MigrateOptions) (Migrated, error) {
 	return migrateOn(ctx, files.OS, dir, to, opts)
 }
 
-// migrateOn moves a log whose segments are on the given disk.
+// migrateOn moves a log. The segments are on the given disk.
 func migrateOn(ctx context.Context, disk files.FS, dir string, to Kind, opts MigrateOptions) (done Migrated, err error) {
 	if err := errors.Join(to.check(), checkSegmentBytes(opts.SegmentBytes)); err != nil {
 		return done, err
@@ -87,7 +89,7 @@ func (k Kind) check() error {
 	return nil
 }
 
-// migration is a store whose log is being moved. The store is open, so nothing else can write to it.
+// migration is a store during the move of its log. The store is open, so no other process can write to it.
 type migration struct {
 	ctx   context.Context
 	disk  files.FS // holds the segments
@@ -102,7 +104,7 @@ type migration struct {
 	log  raft.StoredLog // what scan found
 }
 
-// openMigration opens the store, whatever its kind. Unlike Open, it creates none.
+// openMigration opens a store of either kind. Unlike Open, it does not create a store.
 func openMigration(ctx context.Context, disk files.FS, dir string, opts MigrateOptions) (*migration, error) {
 	m := &migration{ctx: ctx, disk: disk, dir: dir, opts: opts}
 	b, err := openBoltOn(disk, dir, BoltOptions{LockWait: opts.LockWait, existing: true})
@@ -121,7 +123,7 @@ func openMigration(ctx context.Context, disk files.FS, dir string, opts MigrateO
 	return m, nil
 }
 
-// begin reads and checks the store, makes durable what it found, and removes what an earlier call left.
+// begin reads and checks the store, and makes durable what it has read. It then removes the left-overs of an earlier call.
 func (m *migration) begin() error {
 	b := m.store
 	if err := m.scan(); err != nil {
@@ -130,9 +132,9 @@ func (m *migration) begin() error {
 	if mark := b.lineage.mark; mark != nil {
 		return mark.Err()
 	}
-	// The previous process may have ended in a sync that failed. What is read may then not be on the disk, and only another
-	// transaction makes it durable. The two head pages are written in turn, so a second transaction replaces the one that the
-	// failed sync left.
+	// The previous process may have ended after a failed sync. Then this process may read data that is not on the disk, and
+	// only another transaction makes that data durable. bbolt writes the two head pages in turn. So a second transaction
+	// replaces the head page that the failed sync left.
 	if err := b.guard("syncing", b.db.Sync); err != nil {
 		return err
 	}
@@ -196,13 +198,13 @@ func (m *migration) move(to Kind) error {
 
 // destination is where the log goes.
 type destination interface {
-	// needs returns where the copy is written, how many bytes it may need there, and how many are free.
+	// needs returns the place of the copy, how many bytes the copy may need there, and how many bytes are free there.
 	needs() (where string, bytes, free int64, err error)
-	// append copies entries. They are not a part of any log yet.
+	// append copies entries. The copied entries are not part of any log yet.
 	append(after raft.EntryID, entries []raft.Entry) error
-	// finish makes the copy durable, and returns what a start would find in it.
+	// finish makes the copy durable, and returns the log that a start would find in the copy.
 	finish() (raft.StoredLog, error)
-	// record makes the copy the log in place of the former log.
+	// record makes the copy the log. The copy replaces the former log.
 	record(tx *bbolt.Tx) error
 	// format returns the format of the store after the move.
 	format() uint64
@@ -211,7 +213,7 @@ type destination interface {
 	close() error
 }
 
-// checkRoom returns an error if the copy may not fit. If the copy filled the disk, the member could not use it, either.
+// checkRoom returns an error if the copy may not fit. The member could not use a copy that fills the disk, either.
 func (m *migration) checkRoom(where string, bytes, free int64, err error) error {
 	if err != nil || bytes <= free { // if the file system does not report its free room, the copy is tried
 		return nil

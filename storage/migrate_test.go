@@ -37,7 +37,7 @@ func writes(w raft.StorageWrite) act {
 	return func(t *testing.T, s raft.SnapshotStorage) { require.NoError(t, s.Write(w)) }
 }
 
-// appends returns an act that appends entries after the given one.
+// appends returns an act that appends count entries after the entry after.
 func appends(after raft.EntryID, term raft.Term, count int) act {
 	w := &raft.LogWrite{After: after}
 	for i := after.Index + 1; i <= after.Index+raft.Index(count); i++ {
@@ -83,7 +83,7 @@ func snapshots(id raft.EntryID, install bool) act {
 	}
 }
 
-// whole makes a log of several terms with truncations, which takes several segments and pages.
+// whole makes a log of several terms with truncations. The log takes several segments or pages.
 var whole = []act{
 	writes(aBootstrap()), appends(raft.EntryID{Index: 1}, 1, 30), appends(raft.EntryID{Term: 1, Index: 20}, 3, 9),
 	writes(aConfiguration(30)), appends(raft.EntryID{Term: 3, Index: 30}, 5, 40), appends(raft.EntryID{Term: 5, Index: 55}, 6, 1),
@@ -100,13 +100,13 @@ var histories = map[string][]act{
 		writes(raft.StorageWrite{Log: &raft.LogWrite{After: raft.EntryID{Term: 6, Index: 70}, Reset: true}}), appends(raft.EntryID{Term: 6, Index: 70}, 6, 12)),
 }
 
-// place is where a test has a store: raft.db is a real file; the segments may be on a disk that crashes.
+// place is where a test keeps a store. raft.db is a real file. The segments may be on a disk that crashes.
 type place struct {
 	disk files.FS
 	dir  string
 }
 
-// newPlace returns a place in a memory file system if there is one: these tests do not depend on real syncs.
+// newPlace returns a place in a memory file system, if there is one. The tests do not depend on real syncs.
 func newPlace(t *testing.T) place {
 	dir, err := os.MkdirTemp("/dev/shm", "storage-test-")
 	if err != nil {
@@ -131,7 +131,7 @@ func (p place) open(kind Kind) (raft.SnapshotStorage, *boltStore, error) {
 	return l, &l.boltStore, nil
 }
 
-// fill makes a closed store of that kind. If does is not empty, the member performs it in a second start.
+// fill makes a closed store of the given kind. If does is not empty, a second start of the member carries out these acts.
 func (p place) fill(t *testing.T, kind Kind, does []act) {
 	for start := range 2 {
 		s, _, err := p.open(kind)
@@ -160,7 +160,8 @@ type held struct {
 	records string // records of all entries
 }
 
-// holds reads the store without a start. The store can only be opened as its own kind, which holds returns.
+// holds reads the content of the store without a start, and also returns its kind. It requires that the store can be opened
+// only as that kind.
 func (p place) holds(t testing.TB) (h held, kind Kind) {
 	t.Helper()
 	for _, k := range bothKinds {
@@ -196,7 +197,7 @@ func (place) read(t testing.TB, s raft.SnapshotStorage, b *boltStore) (h held) {
 	return h
 }
 
-// starts starts the store and writes to it, and returns what the start found.
+// starts loads the store and writes to it. It returns the data that Load found.
 func (p place) starts(t testing.TB, kind Kind) raft.Stored {
 	t.Helper()
 	s, _, err := p.open(kind)
@@ -212,7 +213,7 @@ func (p place) starts(t testing.TB, kind Kind) raft.Stored {
 	return stored
 }
 
-// The content of a store is the same after a move to the other kind, and after the move back.
+// A move to the other kind keeps the content of a store, and so does the move back.
 func TestMigrate_ThereAndBackChangesNothing(t *testing.T) {
 	for what, does := range histories {
 		for _, from := range bothKinds {
@@ -260,7 +261,7 @@ func (p place) checkTidy(t testing.TB, kind Kind) {
 	}))
 }
 
-// Migrate does not touch other files in the directory, even under the name of the segments' directory.
+// Migrate does not touch other files in the directory, even if one of them has the name of the segments' directory.
 func TestMigrate_LeavesOtherFilesAlone(t *testing.T) {
 	p := newPlace(t)
 	p.fill(t, KindBolt, whole)
@@ -298,7 +299,7 @@ func TestMigrate_ReportsProgress(t *testing.T) {
 	}
 }
 
-// A log that is already in the requested place stays there.
+// If a log is already in the requested place, Migrate leaves it there.
 func TestMigrate_ToWhereItIsDoesNothing(t *testing.T) {
 	for _, kind := range bothKinds {
 		p := newPlace(t)
@@ -388,7 +389,7 @@ var unmovables = map[string]unmovable{
 	}},
 }
 
-// withAnothersSegment puts a segment of another member where the store's segments will be.
+// withAnothersSegment puts segments of another member into the directory where Migrate will put the store's segments.
 func withAnothersSegment(t *testing.T, p place) {
 	require.NoError(t, os.CopyFS(filepath.Join(p.dir, LogDir), os.DirFS(filepath.Join(logOf(t, 3), LogDir))))
 	changed(t, p.dir, metaBucket, recordKey, func(b []byte) []byte {
@@ -401,7 +402,7 @@ func withAnothersSegment(t *testing.T, p place) {
 	})
 }
 
-// Migrate refuses a store that it cannot move with an error that says why, and changes no file.
+// If Migrate cannot move a store, it returns an error that says why, and changes no file.
 func TestMigrate_Refuses(t *testing.T) {
 	for what, row := range unmovables {
 		t.Run(what, func(t *testing.T) {
@@ -448,7 +449,7 @@ func flipped(t *testing.T, path string, at int) {
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 }
 
-// Migrate does not begin a copy that may not fit. If a copy does not fit after all, Migrate removes it.
+// Migrate does not begin a copy that may not fit. If the disk still becomes full during the copy, Migrate removes the copy.
 func TestMigrate_NeedsRoom(t *testing.T) {
 	p := newPlace(t)
 	p.fill(t, KindBolt, whole)
@@ -476,7 +477,7 @@ func TestMigrate_NeedsRoom(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// roomAt is a disk with the given room in the given directory.
+// roomAt is a disk that reports the given room for the given directory.
 type roomAt struct {
 	files.FS
 	dir  string
@@ -490,7 +491,7 @@ func (r roomAt) Free(dir string) (int64, error) {
 	return r.free, nil
 }
 
-// The directory of the segments may be a separate mount: the room of that mount counts.
+// The directory of the segments may be a separate mount. Then Migrate looks at the room of that mount.
 func TestMigrate_LooksForRoomWhereTheSegmentsGo(t *testing.T) {
 	dir := bootstrappedStore(t)
 	tree := crashdisk.New()

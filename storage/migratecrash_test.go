@@ -16,8 +16,8 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// crashing is a store that is moved again and again from the same state. Its segments are on a disk that crashes. raft.db is a
-// real file, on which each transaction has either happened or not.
+// crashing is a store that the test moves again and again from the same state. Its segments are on a disk that crashes.
+// raft.db is a real file. After a crash, each transaction in raft.db has happened completely or not at all.
 type crashing struct {
 	place
 	t      *testing.T
@@ -27,8 +27,8 @@ type crashing struct {
 	before held
 }
 
-// crashes returns a crashing store of that kind. Beside a store in bbolt there are segments of a longer log, as if an earlier
-// release had not removed them.
+// crashes returns a crashing store of the given kind. If the store is in bbolt, there are also segments of a longer log
+// beside it, as if an earlier release had failed to remove them.
 func crashes(t *testing.T, from Kind, does []act) *crashing {
 	c := &crashing{t: t, from: from, tree: crashdisk.New(), place: newPlace(t)}
 	c.disk = c.tree.FS()
@@ -55,8 +55,8 @@ func (c *crashing) on(tree *crashdisk.Tree, file []byte) place {
 	return place{tree.FS(), c.dir}
 }
 
-// check requires that the store is of one kind, with its whole content. For some images it also requires that a start succeeds,
-// and for others that further calls of Migrate do.
+// check requires that the store is of one kind, with its whole content. For some images it also requires that a start
+// succeeds. For some images it also requires that further calls of Migrate succeed.
 func (c *crashing) check(image *crashdisk.Tree, number int) (kind Kind) {
 	p := c.on(image, nil)
 	after, kind := p.holds(c.t)
@@ -81,11 +81,11 @@ func (c *crashing) check(image *crashdisk.Tree, number int) (kind Kind) {
 	return kind
 }
 
-// migrateImagesMax limits how many of the states that one power cut may leave are tried.
+// migrateImagesMax is the maximum number of states that the test tries after one power cut.
 const migrateImagesMax = 6
 
-// The power may fail at any call of the disk with the segments; some call comes before and after each transaction in raft.db. The
-// disk may keep any part of what was not synced. The store is always whole in one of its two places.
+// The test cuts the power at each call of the disk with the segments. There is such a call before and after each transaction
+// in raft.db. The disk may keep any part of the unsynced data. The store is always whole in one of its two places.
 func TestMigrate_EachCrash(t *testing.T) {
 	for _, row := range []struct {
 		from Kind
@@ -146,7 +146,7 @@ func TestMigrate_EachError(t *testing.T) {
 	}
 }
 
-// Each sync of a real file system fails in turn, including those of bbolt, and then the power fails.
+// Each sync of a real file system fails in turn, including the syncs of bbolt. After the failure the test cuts the power.
 func TestMigrate_EachSync(t *testing.T) {
 	root, disk := forgetfulDisk(t)
 	for _, from := range bothKinds {
@@ -192,7 +192,7 @@ func (p place) requireHolds(t *testing.T, want held) Kind {
 	return kind
 }
 
-// The next start removes what an interrupted call left, and names it.
+// The next start removes the left-overs of an interrupted call, and names them.
 func TestMigrate_AStartNamesWhatItRemoves(t *testing.T) {
 	for _, from := range bothKinds {
 		c := crashes(t, from, whole)
@@ -213,7 +213,8 @@ func TestMigrate_AStartNamesWhatItRemoves(t *testing.T) {
 	}
 }
 
-// The moved log is known to be durable: damage to it is never taken for an interrupted write.
+// The store records that the moved log is durable. So a start never mistakes damage to the moved log for an interrupted
+// write.
 func TestMigrate_DamageToWhatWasMovedIsRefused(t *testing.T) {
 	p := newPlace(t)
 	p.fill(t, KindBolt, []act{writes(aBootstrap()), appends(raft.EntryID{Index: 1}, 1, 3)})

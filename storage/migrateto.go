@@ -24,7 +24,7 @@ func (t *toSegments) segmentsDir() string { return filepath.Join(t.dir, LogDir) 
 
 func (t *toSegments) needs() (where string, bytes, free int64, err error) {
 	sizes := t.sizes()
-	// A segment ends where the next batch does not fit, and the last one may be nearly empty.
+	// A segment ends if the next batch does not fit, so its end may stay unused. The last segment may be nearly empty.
 	all := t.store.written.bytes
 	bytes = all + all/4 + min(all+sizes.FirstBytes, sizes.SegmentBytes)
 	if t.entries() == 0 {
@@ -56,7 +56,8 @@ func (t *toSegments) recovered() (*segments.Log, segments.Found, error) {
 
 func (t *toSegments) append(after raft.EntryID, entries []raft.Entry) (err error) {
 	if t.log == nil {
-		// The directory holds no segments of this member any more. Recover refuses any others.
+		// The directory no longer holds any segments of this member. If it holds segments of another member, Recover returns
+		// an error.
 		if t.log, _, err = t.recovered(); err == nil {
 			err = t.log.Begin()
 		}
@@ -68,7 +69,8 @@ func (t *toSegments) append(after raft.EntryID, entries []raft.Entry) (err error
 	return t.explain("writing to", err)
 }
 
-// inTheWay turns an error of an empty log about an existing file into an *InTheWayError.
+// inTheWay handles an error of opening an empty log. If an existing file causes the error, inTheWay returns an
+// *InTheWayError.
 func inTheWay(err error) error {
 	if there := (*raft.CorruptError)(nil); errors.As(err, &there) {
 		return &InTheWayError{File: there.File, Reason: there.Reason}
@@ -136,7 +138,7 @@ func newToBolt(m *migration) *toBolt {
 
 func (t *toBolt) bolt() boltHome { return boltHome{t.store, t.disk} }
 
-// needs counts the whole size of the bbolt file as free: without entries the file holds little.
+// needs counts the whole size of the bbolt file as free, because the file holds little without entries.
 func (t *toBolt) needs() (where string, bytes, free int64, err error) {
 	if t.entries() > 0 {
 		bytes = t.store.written.bytes*3/2 + 64<<10 // pages are not filled completely

@@ -17,15 +17,15 @@ import (
 	"github.com/coxswain/raft/storage/storagetest"
 )
 
-// mutant is a store that forgets. It keeps its starts elsewhere and never loses them, so that only a lost vote or entry can
-// reveal it.
+// mutant is a store that forgets. It keeps its starts elsewhere and never loses them. So only a lost vote or a lost entry can
+// reveal the mutant.
 type mutant struct {
 	*Bolt
 	startCount        *uint64
 	loadSyncs         bool
 	writesSync        bool
 	startCountIsSaved bool
-	// filesForget is a part of the file system whose syncs do nothing: "files", or "names".
+	// filesForget names the part of the file system for which syncs do nothing: "files" or "names".
 	filesForget string
 	twoSteps    bool // a snapshot is recorded before term and vote
 	oneConfig   bool // Load returns only the first configuration
@@ -101,7 +101,7 @@ func (m mutant) load(ctx context.Context, identity raft.Identity) (raft.Stored, 
 	return stored, m.format(meta, identity.Nonce)
 }
 
-// A suite that cannot fail proves nothing: each of these stores must fail it, for the rule that the store breaks.
+// A suite that cannot fail proves nothing. Each of these stores breaks a rule, and the suite must fail for that rule.
 func TestSuite_FindsStoresThatForget(t *testing.T) {
 	for _, row := range []struct {
 		what   string

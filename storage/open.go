@@ -19,8 +19,8 @@ const (
 
 // Options tunes a store of either kind. The zero value is good.
 type Options struct {
-	// New is the kind of the store that Open creates if there is none. Empty means KindSegments. An existing store keeps its
-	// kind; Migrate changes it.
+	// New is the kind of a store that Open creates. Empty means KindSegments. If there is a store already, it keeps its kind,
+	// and only Migrate changes the kind.
 	New Kind
 	// LockWait is how long Open waits for another process to release the store. 0 means 1 s.
 	LockWait time.Duration
@@ -28,8 +28,8 @@ type Options struct {
 	SegmentBytes int64
 }
 
-// Open opens the store in dir, whatever its kind, or creates an uninitialized one there. Its errors are those of OpenBolt and
-// OpenLog.
+// Open opens a store of either kind in dir. If there is none, Open creates an uninitialized store. Its errors are those of
+// OpenBolt and OpenLog.
 func Open(dir string, opts Options) (raft.SnapshotStorage, error) {
 	kind := opts.New
 	if kind == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// The kind of a store is chosen when it is created, and recognised from then on.
+// The kind of a store is chosen when the store is created. From then on, Open recognises the kind.
 func TestOpen_TakesEitherKind(t *testing.T) {
 	for kind, want := range map[storage.Kind]raft.Storage{"": &storage.Log{}, storage.KindBolt: &storage.Bolt{}, storage.KindSegments: &storage.Log{}} {
 		t.Run("kind "+string(kind), func(t *testing.T) {
@@ -63,7 +63,8 @@ func written(t *testing.T, name string, opts *bbolt.Options, buckets ...string) 
 	require.NoError(t, db.Close())
 }
 
-// A file of another program is not a damaged store: it would be wrong to set it aside, or to replace the member.
+// A file of another program is not a damaged store. If Open reported damage, an operator might set the file aside or replace
+// the member by mistake.
 func TestOpen_AFileOfAnotherProgram(t *testing.T) {
 	for _, row := range []struct {
 		what    string
@@ -106,7 +107,7 @@ func TestOpen_AFileOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// A store to which another program has written cannot be trusted any more: it counts as damaged.
+// If another program has written to a store, nobody can trust the store any more. So Open reports it as damaged.
 func TestOpen_AStoreToWhichAnotherProgramHasWrittenIsDamaged(t *testing.T) {
 	dir := t.TempDir()
 	b, _ := mustLoad(t, dir)
@@ -118,7 +119,7 @@ func TestOpen_AStoreToWhichAnotherProgramHasWrittenIsDamaged(t *testing.T) {
 	assert.ErrorContains(t, err, "a list of free pages")
 }
 
-// Files whose names only resemble those of the store stay.
+// Some files have names that only resemble the names of the store's files. The store does not remove them.
 func TestOpen_RemovesNoFilesOfOthers(t *testing.T) {
 	for _, kind := range []storage.Kind{storage.KindBolt, storage.KindSegments} {
 		dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 )
 
 // checkPages reads a whole bbolt file and checks everything that bbolt assumes, so that bbolt never opens a damaged file. On
-// such a file bbolt panics, sometimes in goroutines that it started, where the panic cannot be recovered. If the newest head
-// page is damaged, it falls back to the previous transaction, which would forget a vote.
+// a damaged file bbolt panics, sometimes in its own goroutines, where nobody can recover the panic. If the newest head page
+// is damaged, bbolt falls back to the previous transaction, and the store would forget a vote.
 //
 // No process may write to the file during the check. where is the place of the damage.
 func checkPages(file io.ReaderAt, size int64) (where string, err error) {
@@ -73,11 +73,11 @@ type pageHead struct {
 	root, freelist, pages, transaction uint64
 }
 
-// keyRange is the range of keys from the first to just below the second; nil means no bound.
+// keyRange is a range of keys. It includes from, and ends just before below. If a bound is nil, the range has no such bound.
 type keyRange struct{ from, below []byte }
 
-// readHeads reads both head pages. Both must be undamaged: each transaction overwrites the older one, so a
-// damaged one may be the newest.
+// readHeads reads both head pages. Both must be sound. Each transaction overwrites the older of the two pages, so a damaged
+// page may be the newest.
 func (c *pageChecker) readHeads() error {
 	first, pageBytes, err := c.readHead(0)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *pageChecker) readHead(offset int64) (h pageHead, pageBytes int64, err e
 	}, pageBytes, nil
 }
 
-// walk checks the tree below a page. The values in the top tree are buckets, those in a bucket's tree are not.
+// walk checks the tree below a page. In the top tree the values are buckets. In the tree of a bucket they are not.
 func (c *pageChecker) walk(id uint64, keys keyRange, depth int, top bool) error {
 	if depth == treeDepthMax {
 		return fmt.Errorf("a tree of more than %d levels", treeDepthMax)
@@ -147,7 +147,7 @@ func (c *pageChecker) walk(id uint64, keys keyRange, depth int, top bool) error 
 	}
 }
 
-// read returns a page with its overflow pages. It checks their number and place.
+// read returns a page with its overflow pages. It checks the number and the place of these pages.
 func (c *pageChecker) read(id uint64, depth int) ([]byte, error) {
 	if id >= c.head.pages {
 		return nil, fmt.Errorf("it refers to page %d; %d are in use", id, c.head.pages)
@@ -175,7 +175,7 @@ func (c *pageChecker) read(id uint64, depth int) ([]byte, error) {
 	return page, err
 }
 
-// buffer returns a buffer for a page; the next page at the same depth reuses it.
+// buffer returns a buffer for a page. The next page at the same depth reuses the buffer.
 func (c *pageChecker) buffer(depth, size int) []byte {
 	for len(c.buffers) <= depth {
 		c.buffers = append(c.buffers, nil)
@@ -223,7 +223,7 @@ func branchKey(page []byte, i int) ([]byte, error) {
 	return within(page, i, uint64(at)+uint64(native.Uint32(page[at:])), uint64(native.Uint32(page[at+4:])))
 }
 
-// within returns the bytes of element i, or an error if they lie outside the page.
+// within returns the given bytes of the page. If they lie outside the page, the error names element i.
 func within(page []byte, i int, from, size uint64) ([]byte, error) {
 	if from+size > uint64(len(page)) {
 		return nil, fmt.Errorf("element %d lies outside the page", i)
@@ -265,7 +265,7 @@ func (c *pageChecker) walkLeaf(page []byte, keys keyRange, depth int, top bool) 
 	return nil
 }
 
-// walkBucket checks a bucket: its tree, or the one page that it holds inline.
+// walkBucket checks a bucket. A bucket has a tree of pages, or holds one page inline.
 func (c *pageChecker) walkBucket(bucket []byte, depth int) error {
 	if len(bucket) < bucketBytes {
 		return fmt.Errorf("a bucket of %d bytes", len(bucket))
@@ -285,7 +285,8 @@ func (c *pageChecker) walkBucket(bucket []byte, depth int) error {
 	return c.walkLeaf(page, keyRange{}, depth, false)
 }
 
-// keyBytesShown bounds how much of a key an error shows: a damaged size extends a key into the bytes after it.
+// keyBytesShown is how many bytes of a key an error shows. A damaged size may make a key very long, because the key then
+// includes the bytes after it.
 const keyBytesShown = 16
 
 // shown formats a key, or its beginning, for an error.
@@ -296,7 +297,7 @@ func shown(key []byte) string {
 	return fmt.Sprintf("%x... of %d bytes", key[:keyBytesShown], len(key))
 }
 
-// admit checks that the key lies in the range and could have been written.
+// admit returns an error if the key lies outside the range, or if no store can have written it.
 func (r keyRange) admit(key []byte) error {
 	if len(key) == 0 || len(key) > keyBytesMax {
 		return fmt.Errorf("a key of %d bytes", len(key))

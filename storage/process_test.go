@@ -25,7 +25,7 @@ import (
 
 var member = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 0xfeed}
 
-// entry returns an entry of the tests' logs. The first one bootstraps the cluster.
+// entry returns an entry for the logs of the tests. The first entry bootstraps the cluster.
 func entry(i raft.Index, term raft.Term) raft.Entry {
 	e := raft.Entry{Index: i, Term: term, Kind: raft.EntryCommand, Data: fmt.Appendf(nil, "command %d of term %d", i, term)}
 	if i == 1 {
@@ -36,7 +36,7 @@ func entry(i raft.Index, term raft.Term) raft.Entry {
 	return e
 }
 
-// logWrite appends count entries after the given one.
+// logWrite returns a write that appends count entries after the entry after.
 func logWrite(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 	w := &raft.LogWrite{After: after}
 	for k := range count {
@@ -55,7 +55,8 @@ func mustLoad(t *testing.T, dir string) (*storage.Bolt, raft.Stored) {
 	return b, stored
 }
 
-// writerVariable makes this test binary write to the store in that directory, and print each index once it is acknowledged.
+// writerVariable is an environment variable that holds the directory of a store. If it is set, this test binary writes to the
+// store, and prints each index once the store has acknowledged it.
 const writerVariable = "COXSWAIN_STORAGE_WRITER"
 
 func writerMain() {
@@ -89,8 +90,8 @@ func writeForever(dir string) error {
 	}
 }
 
-// killedWriter starts a process that writes at least the given number of entries, calls during while it writes, kills the process
-// with SIGKILL, and returns the last index that the process printed as acknowledged.
+// killedWriter starts a process that writes at least the given number of entries. It calls during while the process writes,
+// and then kills the process with SIGKILL. It returns the last index that the process printed as acknowledged.
 func killedWriter(t *testing.T, dir string, entries int, during func()) raft.Index {
 	t.Helper()
 	writer := exec.Command(os.Args[0])
@@ -131,7 +132,8 @@ func TestBolt_SecondProcessIsLockedOutUntilTheFirstIsKilled(t *testing.T) {
 	assert.GreaterOrEqual(t, stored.Log.Last.Index, acknowledged)
 }
 
-// A process that comes second to a new directory gets ErrLocked, whatever the first one is doing.
+// Several processes open a new directory at the same time. Only one of them gets the store, and the others get ErrLocked,
+// even if the first process is still creating the store.
 func TestBolt_OneOfSeveralCreatesTheStoreTheOthersAreLockedOut(t *testing.T) {
 	for range 30 {
 		dir := t.TempDir()
@@ -155,7 +157,7 @@ func TestBolt_OneOfSeveralCreatesTheStoreTheOthersAreLockedOut(t *testing.T) {
 	}
 }
 
-// powerCuts mounts a file system that loses at a power cut what was not synced, or skips the test.
+// powerCuts mounts a file system that loses everything unsynced at a power cut. If that is not possible, it skips the test.
 func powerCuts(t *testing.T) (fs *powercut.FS, mountPoint string) {
 	mountPoint = t.TempDir()
 	fs, err := powercut.Mount(mountPoint)
@@ -228,8 +230,8 @@ func TestBolt_FileAndDirectoryAreForTheOwnerAlone(t *testing.T) {
 	assert.Len(t, names, 2, "no temporary file is left")
 }
 
-// The process is killed within syncs of writes and of starts, and power cuts keep half of what was not synced, in any order.
-// Acknowledged writes stay, and the store is always sound.
+// The test kills the process within syncs of writes and of starts. It also cuts the power, and each cut keeps half of the
+// unsynced data. These events happen in any order. The store keeps acknowledged writes and is always sound.
 func TestBolt_SurvivesAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 	fs, mountPoint := powerCuts(t)
 	l := lives{t: t, dir: filepath.Join(mountPoint, "data"), issued: []raft.EntryID{{}}}
@@ -251,7 +253,7 @@ func TestBolt_SurvivesAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 	assert.Greater(t, l.acknowledged, raft.Term(rounds/4))
 }
 
-// lives is a series of stores on the same data. Each write has its own term.
+// lives is a series of stores that use the same data, one after the other. Each write has its own term.
 type lives struct {
 	t            *testing.T
 	dir          string
@@ -279,7 +281,8 @@ func (l *lives) live(random *rand.Rand) {
 	}
 }
 
-// load checks that the store holds the log after one whole write: the last acknowledged one, or a later one.
+// load checks that the log in the store is the log after one whole write. That write is the last acknowledged write or a
+// later one.
 func (l *lives) load(ctx context.Context) (*storage.Bolt, raft.EntryID, error) {
 	b, err := storage.OpenBolt(l.dir, storage.BoltOptions{})
 	var stored raft.Stored

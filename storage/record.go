@@ -34,8 +34,8 @@ func unsealed(b []byte) ([]byte, error) {
 	return record, nil
 }
 
-// openRecord checks the checksum of a record that begins with a version byte, and returns what follows that
-// byte. A version above known is a *raft.LaterVersionError that names the record.
+// openRecord checks the checksum and the version of a record, and returns the bytes after the version byte. If the version is
+// above known, the error is a *raft.LaterVersionError that names the record.
 func openRecord(name string, known byte, b []byte) (body []byte, err error) {
 	record, err := unsealed(b)
 	switch {
@@ -51,17 +51,17 @@ func openRecord(name string, known byte, b []byte) (body []byte, err error) {
 	return record[1:], nil
 }
 
-// formatVersion is the format of a store with its entries in the bbolt file, and the oldest format that this release reads.
-// The format says which records exist. Each record also has its own version, so that one can change without the others. Up to
-// format 2 the bootstrap of the cluster was in msgpack.
+// formatVersion is the format of a store that keeps its entries in the bbolt file. It is also the oldest format that this
+// release reads. The format determines which records exist. Each record also has its own version, so that one record can
+// change without the others. Up to format 2 the bootstrap of the cluster was in msgpack.
 const (
 	formatVersion  = 3
 	formatSegments = 4 // a store with its entries in segments
 	formatNewest   = formatSegments
 )
 
-// metaRecord identifies the owner of a store. Fields are only ever added. Fields that this release does not know are kept as
-// they are.
+// metaRecord identifies the owner of a store. New releases may add fields, but never remove any. If this release does not
+// know a field, it keeps the field unchanged.
 type metaRecord struct {
 	Format      uint64 `codec:"format"`
 	Cluster     string `codec:"cluster"` // empty: not formatted yet
@@ -114,7 +114,7 @@ func decodeMeta(b []byte) (metaRecord, error) {
 	return m, nil
 }
 
-// checkFormat reads only the format, since a new format may change everything else.
+// checkFormat reads only the format, because a new format may change all other fields.
 func checkFormat(record []byte) error {
 	var m struct {
 		Format uint64 `codec:"format"`
@@ -140,8 +140,9 @@ func metaHandle() *codec.MsgpackHandle {
 	return h
 }
 
-// hardRecord is what every write records besides entries: term and vote, the commit hint, where the log begins and ends, and
-// which snapshot is recorded. So Load notices if entries at the end of the log, or the record of the snapshot, are lost.
+// hardRecord is the record that every write replaces. It holds term and vote, the commit hint, the beginning and the end of
+// the log, and the index of the recorded snapshot. With it, Load notices if entries at the end of the log are lost, or if the
+// record of the snapshot is lost.
 type hardRecord struct {
 	hard          raft.HardState
 	commit        raft.Index
@@ -150,8 +151,9 @@ type hardRecord struct {
 	snapshotIndex raft.Index // last entry of the recorded snapshot; 0: none is recorded
 }
 
-// A log that begins at entry 1, in a store without a snapshot, is recorded in version 1, which every release reads. A
-// release that only knows version 1 would take the remainder of a compacted log for all of it.
+// If the log begins at entry 1 and the store has no snapshot, the record is of version 1, because every release reads that
+// version. Otherwise the record is of version 2. A release that knows only version 1 would mistake the remainder of a
+// compacted log for the whole log.
 const (
 	hardVersion      = 2 // the newest version that this release reads
 	hardVersionWhole = 1 // without the last number
@@ -162,8 +164,8 @@ const (
 // whole reports whether the log begins at entry 1 and no snapshot is recorded.
 func (h hardRecord) whole() bool { return h.start == raft.EntryID{} && h.snapshotIndex == 0 }
 
-// encode returns: version uint8 | numbers uint64 | id of the vote | CRC-32C of all before. There are eight numbers, and
-// seven in version 1.
+// encode returns: version uint8 | numbers uint64 | id of the vote | CRC-32C of all before. Version 2 has eight numbers, and
+// version 1 has seven.
 func (h hardRecord) encode() []byte {
 	numbers := []uint64{
 		uint64(h.hard.Term), uint64(h.hard.Vote.Incarnation), uint64(h.commit),

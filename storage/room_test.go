@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/internal/crashdisk"
 )
 
-// fullDisk is a store whose segments, and nothing else, are on a small disk.
+// fullDisk is a store with only its segments on a small disk.
 type fullDisk struct {
 	*Log
 	tree *crashdisk.Tree
@@ -39,7 +39,7 @@ func (f *fullDisk) open(t *testing.T) raft.Stored {
 	return stored
 }
 
-// fill writes that many entries, one at a time, and returns the first error.
+// fill writes the given number of entries, one at a time, and sends the first error.
 func (f *fullDisk) fill(entries int) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -60,8 +60,8 @@ func (f *fullDisk) awaitRoom(t *testing.T, want bool) {
 	require.Eventually(t, func() bool { return (f.Room() == nil) == want }, time.Minute, time.Millisecond)
 }
 
-// A disk without room for another segment only stops writes: the entries stay readable, Room reports the full disk while the
-// store can still write, and writes continue when there is room.
+// If the disk has no room for another segment, only writes stop. The entries stay readable. Room reports the full disk while
+// the store can still write. Writes continue when there is room again.
 func TestLog_WaitsForRoom(t *testing.T) {
 	f := onFullDisk(t, 9<<10)
 	require.NoError(t, f.Room())
@@ -77,7 +77,7 @@ func TestLog_WaitsForRoom(t *testing.T) {
 	assert.Equal(t, raft.EntryID{Term: 1, Index: 101}, f.open(t).Log.Last)
 }
 
-// On a full disk, a write reuses the segments that compaction left behind, even before they are pruned.
+// If the disk is full, a write reuses the segments that compaction has left behind, even before a call of Prune.
 func TestLog_PrunesWhenTheDiskIsFull(t *testing.T) {
 	f := onFullDisk(t, 13<<10)
 	after := raft.EntryID{Term: 1, Index: 1}
@@ -133,7 +133,7 @@ func TestLog_IsNotLoadedWithoutRoom(t *testing.T) {
 	assert.EqualValues(t, 3, f.open(t).StartCount)
 }
 
-// After a failed sync the store accepts no write, although the disk works again.
+// After a failed sync the store accepts no more writes, even if the disk works again.
 func TestLog_AFailedSyncEndsIt(t *testing.T) {
 	f := onFullDisk(t, 0)
 	f.tree.FailSyncs(0)
@@ -143,8 +143,8 @@ func TestLog_AFailedSyncEndsIt(t *testing.T) {
 	assert.False(t, errors.Is(f.Room(), syscall.EIO), "the disk is not full")
 }
 
-// A write may find no room although the segment is allocated, for example on a copy-on-write file system. The store then fails
-// with an error that says what to do. It holds what it acknowledged, and at most a part of the failed write.
+// A write may find no room even in an allocated segment, for example on a copy-on-write file system. The store then fails
+// with an error that says what to do. It keeps all acknowledged entries, and at most a part of the failed write.
 func TestLog_AFullDiskInTheMiddleOfABatch(t *testing.T) {
 	failed := 0
 	for call := 10; call <= 15; call++ { // earlier calls prepare a segment, and are tried again

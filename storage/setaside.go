@@ -15,21 +15,22 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// SetAside moves the store in dir into a new directory in dir, named aside- and the time, and returns the path of that
-// directory. It moves raft.db and the segments and snapshots beside it. Nothing is lost, and other files in dir stay where they
-// are. Afterwards Open, OpenBolt or OpenLog creates an uninitialized store in dir, and the cluster treats the member as one
-// that has lost its disk.
+// SetAside moves the store in dir into a new directory in dir, and returns the path of the new directory. The name of the new
+// directory is aside- and the time. SetAside moves raft.db, and the segments and snapshots beside it. Nothing is lost, and
+// other files in dir stay in their places. Afterwards Open, OpenBolt or OpenLog creates an uninitialized store in dir. The
+// cluster then treats the member as one that has lost its disk.
 //
-// Use it for a store with which a member cannot start again, such as an older image of its disk or a damaged one. SetAside does
-// not look at the data. Never start a member on a store that was set aside.
+// Use SetAside if a member cannot start again with its store, for example because the store is damaged or is an older image
+// of the disk. SetAside does not look at the data. Never start a member on a store that was set aside.
 //
-// If the directory log or snapshots is a mount, or a link to one, its files are copied and synced before they are deleted, and
-// the mount stays. So dir must have room for them.
+// If the directory log or snapshots is a mount, or a link to a mount, SetAside copies and syncs the files in it, and then
+// deletes them. The mount stays. So dir must have room for these files.
 //
-// An error matches fs.ErrNotExist if there is no store in dir, raft.ErrLocked if a process has it open, ErrNotWritable, or
-// ErrDiskFull; or it is a *MountError. SetAside checks for these before it moves anything, as far as it can. After any other
-// error, or if the process ends within the call, call it again: it continues and returns the same directory. Until then a
-// start either finds the store as it was, or fails with an *UnfinishedAsideError.
+// If there is no store in dir, the error matches fs.ErrNotExist. If a process has the store open, it matches raft.ErrLocked.
+// An error may also match ErrNotWritable or ErrDiskFull, or be a *MountError. As far as it can, SetAside checks for these
+// errors before it moves anything. After any other error, or if the process ends during the call, call SetAside again. It
+// then finishes the move and returns the same directory. Until then, a start either finds the store unchanged, or fails with
+// an *UnfinishedAsideError.
 func SetAside(dir string) (string, error) {
 	path := filepath.Join(dir, BoltFile)
 	aside, err := setAsideLocked(dir, path)
@@ -43,7 +44,8 @@ func SetAside(dir string) (string, error) {
 	return aside, nil
 }
 
-// setAsideLocked keeps other processes out meanwhile, including v0.3.0, which locks raft.db alone.
+// setAsideLocked sets the store aside, and keeps other processes out meanwhile. It also keeps out a process of v0.3.0, which
+// locks only raft.db.
 func setAsideLocked(dir, path string) (string, error) {
 	if err := unfinishedAside(dir); err == nil {
 		if _, err := os.Stat(path); err != nil {
@@ -64,16 +66,16 @@ func setAsideLocked(dir, path string) (string, error) {
 	return setAside(files.OS, dir, "aside-"+time.Now().UTC().Format("20060102T150405Z"))
 }
 
-// MountError is returned by SetAside for a file that is on another mount than its directory. Such a file cannot be moved. The
-// call has moved nothing: put the file itself in that place, then repeat the call.
+// MountError is returned by SetAside if a file is on another mount than its directory. SetAside cannot move such a file. The
+// call has moved nothing. Put the file itself in that place, then call SetAside again.
 type MountError struct{ File string }
 
 func (e *MountError) Error() string {
 	return fmt.Sprintf("storage: %s is on another mount than its directory and cannot be moved: put the file itself in its place, then set the store aside again", e.File)
 }
 
-// setAside moves the store into a directory of the given name, or finishes an earlier call. If the name is taken, it adds a
-// number to it.
+// setAside moves the store into a directory of the given name, or finishes an earlier call. If a directory of that name
+// exists, setAside adds a number to the name.
 func setAside(disk files.FS, dir, name string) (string, error) {
 	a, begun, err := readAside(disk, dir)
 	if err != nil {
@@ -105,7 +107,7 @@ func setAside(disk files.FS, dir, name string) (string, error) {
 	return to, nil
 }
 
-// move moves the store, after a check that it can.
+// move first checks that it can move the store. Then it moves the store.
 func (a aside) move(disk files.FS, dir string, begun bool) error {
 	err := preflight(disk, dir, filepath.Join(dir, a.Name))
 	if err == nil && !begun {
@@ -143,7 +145,7 @@ func unusedName(disk files.FS, name string) (string, error) {
 	}
 }
 
-// preflight returns an error if a file cannot be moved, as far as that can be known. It changes nothing.
+// preflight returns an error if it finds in advance that a file cannot be moved. It changes nothing.
 func preflight(disk files.FS, dir, to string) error {
 	mount, err := mountOfAll(disk, dir, []files.Info{{Name: BoltFile}})
 	if err == nil {
@@ -185,22 +187,22 @@ func preflight(disk files.FS, dir, to string) error {
 	return nil
 }
 
-// among returns the files whose names are also in the list.
+// among returns the files of all that have the same name as a file in the list.
 func among(all, list []files.Info) []files.Info {
 	return slices.DeleteFunc(all, func(f files.Info) bool {
 		return !slices.ContainsFunc(list, func(of files.Info) bool { return of.Name == f.Name })
 	})
 }
 
-// asideParts are the directories of a store, in the order in which their files are moved. A store without its recorded
-// snapshot, or without one of its segments, does not start. raft.db goes last: without it an earlier release would create an
-// empty store, and delete the snapshots as unrecorded.
+// asideParts are the directories of a store, in the order in which setAside moves their files. The order is safe because no
+// store starts without its recorded snapshot, or without one of its segments. setAside moves raft.db last. If raft.db moved
+// earlier, an earlier release would create an empty store in its place, and delete the snapshots as unrecorded.
 var asideParts = []string{snapshotDir, LogDir}
 
 // asideReserve is the room for new names and the record, in bytes.
 const asideReserve = 1 << 20
 
-// listed returns the files in a directory, if it exists.
+// listed returns the files in a directory, and reports whether the directory exists.
 func listed(disk files.FS, dir string) (list []files.Info, exists bool, err error) {
 	list, err = disk.List(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // a file of that name is no part of a store
@@ -209,7 +211,7 @@ func listed(disk files.FS, dir string) (list []files.Info, exists bool, err erro
 	return list, err == nil, err
 }
 
-// mountOfAll returns the mount that holds the directory. All its files must be on the same mount.
+// mountOfAll returns the mount that holds the directory. It returns a *MountError if one of the files is on another mount.
 func mountOfAll(disk files.FS, dir string, list []files.Info) (mount uint64, err error) {
 	if mount, err = disk.Mount(dir); err != nil {
 		return 0, err
@@ -247,8 +249,8 @@ func readable(disk files.FS, dir string, list []files.Info) error {
 	return nil
 }
 
-// moveStore moves all files of the store; an earlier call may have moved some of them. Each part is durable before the next
-// one begins.
+// moveStore moves all files of the store. An earlier call may already have moved some of them. Each part is durable in its
+// new place before moveStore begins with the next part.
 func moveStore(disk files.FS, dir, to string) error {
 	if err := disk.MakeDir(to); err != nil {
 		return err
@@ -266,7 +268,8 @@ func moveStore(disk files.FS, dir, to string) error {
 	return moveAll(disk, dir, to, []files.Info{{Name: BoltFile}})
 }
 
-// moveAll moves the files durably. It syncs the new names first, so that one of a file's two names is durable at any time.
+// moveAll moves the files durably. It syncs the new names first, so that at any time at least one of the two names of a file
+// is durable.
 func moveAll(disk files.FS, from, to string, list []files.Info) error {
 	if err := disk.MakeDir(to); err != nil {
 		return err
@@ -274,7 +277,8 @@ func moveAll(disk files.FS, from, to string, list []files.Info) error {
 	var copied []string
 	for _, info := range list {
 		old, target := filepath.Join(from, info.Name), filepath.Join(to, info.Name)
-		// While the old name exists, the target is a partial copy or the same file.
+		// If the old name still exists, the target is either a partial copy or the same file. So removing the target loses
+		// nothing.
 		if err := disk.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -300,7 +304,7 @@ func moveAll(disk files.FS, from, to string, list []files.Info) error {
 
 const copyBytes = 1 << 20 // read and written at once
 
-// copyFile makes a copy whose bytes are durable.
+// copyFile copies a file, and makes the bytes of the copy durable.
 func copyFile(disk files.FS, from, to string) (err error) {
 	source, err := disk.Open(from)
 	if err != nil {
@@ -329,8 +333,8 @@ func copyFile(disk files.FS, from, to string) (err error) {
 	return target.Sync()
 }
 
-// checkName returns an error unless the open file still has that name. Before this process locked the file, another process
-// may have set it aside and created a new one.
+// checkName returns an error unless path is still the name of the open file. Before this process locked the file, another
+// process may have set the file aside and created a new one.
 func checkName(file *os.File, path string) error {
 	opened, err := file.Stat()
 	if err != nil {

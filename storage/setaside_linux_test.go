@@ -31,7 +31,7 @@ func treeOf(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// aStoreOfFiles looks like a store to SetAside, which does not look at the data.
+// aStoreOfFiles makes files that look like a store to SetAside, because SetAside does not look at the data.
 func aStoreOfFiles(t *testing.T, dir string) map[string]string {
 	for name, content := range asideContent {
 		path := filepath.Join(dir, name)
@@ -53,8 +53,8 @@ func bind(t *testing.T, from, at string) {
 	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
 }
 
-// If a directory of the store is a mount, or a link to one, SetAside empties it and leaves it in place. The mount may be of the
-// same file system or another one.
+// If a directory of the store is a mount, or a link to a mount, SetAside empties the directory and leaves it in place. The
+// mount may belong to the same file system or to another one.
 func TestSetAside_MountsAreEmptied(t *testing.T) {
 	for _, how := range []string{"another file system", "the same one", "a link to another one", "a link to the same one"} {
 		t.Run(how, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestSetAside_MountsAreEmptied(t *testing.T) {
 	}
 }
 
-// SetAside changes nothing if it knows in advance that it will fail.
+// If SetAside finds in advance that it will fail, it changes nothing.
 func TestSetAside_RefusesBeforeItMoves(t *testing.T) {
 	for _, c := range []struct {
 		what    string

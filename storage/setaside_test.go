@@ -22,10 +22,11 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// asideImagesMax is more than the states that one power cut can leave: at most eight names are not synced.
+// asideImagesMax is more than the number of states that one power cut can leave, because at most eight names are unsynced.
 const asideImagesMax = 1 << 9
 
-// asideContent is what the tests set aside, beside a file of the application.
+// asideContent is the content of the store that the tests set aside. There is also a file of the application beside the
+// store.
 var asideContent = map[string]string{
 	BoltFile: "term, vote and log", "snapshots/s1.snap": "a state", "snapshots/s2.snap.part": "half",
 	"log/0000000000000001.seg": "entries", "log/0000000000000002.seg": "more entries",
@@ -55,7 +56,7 @@ func writeFile(t *testing.T, disk files.FS, name, content string) {
 	require.NoError(t, f.Close())
 }
 
-// readFile returns the content of a file, empty if it does not exist.
+// readFile returns the content of a file. If the file does not exist, it returns an empty string.
 func readFile(t *testing.T, disk files.FS, name string) string {
 	f, err := disk.Open(name)
 	if err != nil {
@@ -106,8 +107,9 @@ func (m mounted) Rename(from, to string) error {
 
 var asideMounts = [][]string{nil, {"data/log"}, {"data/log", "data/snapshots"}}
 
-// checkSetAside calls setAside again, as an operator does after a crash or an error. The call must finish the first one, in the
-// same directory. If nothingLost is true, every file must be there. A start in between is refused if anything was moved.
+// checkSetAside calls setAside again, as an operator does after a crash or an error. The call must finish the first call, in
+// the same directory. If nothingLost is true, every file must be there. If the first call has moved anything, a start between
+// the two calls must fail.
 func checkSetAside(t *testing.T, disk files.FS, nothingLost bool) {
 	begun, present := exists(t, disk, "data/"+asideRecord), exists(t, disk, "data/"+BoltFile)
 	if !begun && present {
@@ -148,7 +150,8 @@ func TestSetAside_EachCrash(t *testing.T) {
 			_, err := setAside(mounted{tree.FS(), mounts}, "data", "aside")
 			ended = err == nil
 			images += crashdisk.EveryImage(tree, asideImagesMax, func(image *crashdisk.Tree) {
-				// Such a disk may keep only the half of a rename that removes the old name.
+				// After a power cut, such a disk may have only half of a rename: the old name is gone, and the new name is
+				// missing.
 				checkSetAside(t, mounted{image.FS(), mounts}, false)
 			})
 			cut := tree.Clone()
@@ -161,7 +164,7 @@ func TestSetAside_EachCrash(t *testing.T) {
 	require.Greater(t, images, 20)
 }
 
-// The second call, which finishes the first one, may be interrupted, too.
+// The second call finishes the first call. The second call may also be interrupted.
 func TestSetAside_EachCrashOfTheNextCall(t *testing.T) {
 	for _, mounts := range asideMounts {
 		for stop, ended := 0, false; !ended; stop++ {
@@ -198,9 +201,9 @@ func TestSetAside_EachError(t *testing.T) {
 	}
 }
 
-// An earlier release, which ignores the record, may start in between. If raft.db is gone, it creates a new store and deletes the
-// unrecorded snapshots; if raft.db is damaged, an operator may use that release to set the store aside as well. Neither store is
-// lost, and the new one stays.
+// An earlier release ignores the record, and may start between the two calls. If raft.db is gone, the earlier release creates
+// a new store and deletes the unrecorded snapshots. If raft.db is damaged, an operator may also use the earlier release to
+// set the store aside. Neither store is lost, and the new store stays.
 func TestSetAside_BesideAnEarlierRelease(t *testing.T) {
 	started := map[string]string{BoltFile: "a new store", "log/0000000000000001.seg": "its entries", "snapshots/s3.snap": "its state"}
 	for stop, ended := 0, false; !ended; stop++ {
@@ -250,7 +253,8 @@ func TestSetAside_ADamagedRecord(t *testing.T) {
 	}
 }
 
-// A store that is being set aside cannot be opened, and the next call sets the remaining files aside.
+// If a SetAside of a store is unfinished, no process can open the store. The next call of SetAside sets the remaining files
+// aside.
 func TestSetAside_NoStartBeforeItHasEnded(t *testing.T) {
 	dir := compactedStore(t)
 	require.NoError(t, aside{Name: "aside-1"}.record(files.OS, dir))
@@ -273,7 +277,7 @@ func TestSetAside_NoStartBeforeItHasEnded(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// SetAside keeps other processes from creating a new store right after it has moved raft.db.
+// SetAside moves raft.db before it ends. Until it ends, it keeps other processes from creating a new store.
 func TestSetAside_KeepsOthersOutUntilItsEnd(t *testing.T) {
 	dir := bootstrappedStore(t)
 	unlock, err := lockDir(dir, 0)
@@ -358,8 +362,8 @@ func TestSetAside_WhereNoStoreIs(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// Open waits for a process that sets the store aside, and then creates a new store of the kind in its options, not of the kind
-// that it was trying to open.
+// Open waits for a process that sets the store aside. Afterwards Open creates a new store. Its kind is the kind in the
+// options, not the kind of the former store.
 func TestSetAside_WhileOpenWaits(t *testing.T) {
 	dir := bootstrappedStore(t)
 	unlock, err := lockDir(dir, 0)
@@ -386,8 +390,8 @@ func TestSetAside_WhileOpenWaits(t *testing.T) {
 	}
 }
 
-// A process that was about to open the store when it was set aside must neither create a file without records in its place nor
-// use the file that was set aside.
+// A process is about to open the store, and another process sets the store aside. The first process must not create a file
+// without records in its place. It must not use the file that was set aside, either.
 func TestSetAside_BesideAProcessThatStarts(t *testing.T) {
 	dir := bootstrappedStore(t)
 	late := &boltStore{path: filepath.Join(dir, BoltFile)}
@@ -407,7 +411,7 @@ func TestSetAside_BesideAProcessThatStarts(t *testing.T) {
 	require.ErrorIs(t, checkName(waits, late.path), raft.ErrLocked, "another file has that name now")
 }
 
-// The address of a sighting is not a new version of the record: an earlier release skips it.
+// The address of a sighting does not need a new version of the record, because an earlier release skips the address.
 func TestLineage_AnEarlierReleaseSkipsAddresses(t *testing.T) {
 	type earlier struct {
 		ID          string      `codec:"id"`
@@ -432,7 +436,7 @@ func TestLineage_AnEarlierReleaseSkipsAddresses(t *testing.T) {
 	assert.Equal(t, []raft.Sighting{{Peer: peer("n2", 5), Start: raft.StartID{Count: 3, Nonce: 4}, Term: 6}}, l.memory.Seen)
 }
 
-// roomFor is a file system with room for the given number of bytes of copies of a log.
+// roomFor is a file system with room for copies of a log, up to the given number of bytes.
 type roomFor struct {
 	mounted
 	bytes int64
@@ -446,7 +450,7 @@ func (r roomFor) Free(string) (int64, error) {
 	return r.bytes + asideReserve - bytesOf(copies), err
 }
 
-// The copies that an interrupted call made take room. SetAside counts that room as available for the next call.
+// An interrupted call leaves copies that take room. The next call of SetAside counts that room as available.
 func TestSetAside_AnInterruptedCopyLeavesRoomForItsEnd(t *testing.T) {
 	tree := crashdisk.New()
 	disk := tree.FS()
@@ -470,8 +474,9 @@ func TestSetAside_AnInterruptedCopyLeavesRoomForItsEnd(t *testing.T) {
 	}
 }
 
-// After an interrupted call, an earlier release may have set the store aside itself and created a new one, beside the record.
-// This release uses the new store: the record is not about it.
+// After an interrupted call, an earlier release may itself set the store aside and create a new one. The record of the
+// interrupted call is still beside the new store. This release must use the new store, because the record belongs to the
+// former one.
 func TestOpen_KeepsTheStoreOfAnEarlierRelease(t *testing.T) {
 	dir := bootstrappedStore(t)
 	require.NoError(t, aside{Name: "aside-1", File: 12345}.record(files.OS, dir))

@@ -64,8 +64,8 @@ func snapshotPath(dir string, s raft.Snapshot) string {
 	return filepath.Join(dir, "snapshots", s.File.String()+".snap")
 }
 
-// Load refuses a store whose recorded snapshot is missing or replaced, and changes nothing: without the snapshot the log may
-// lack committed entries.
+// If the recorded snapshot of a store is missing or replaced, Load returns an error and changes nothing. Without the snapshot
+// the log may lack committed entries.
 func TestBolt_ASnapshotOfAnother(t *testing.T) {
 	for _, row := range []struct {
 		what  string
@@ -111,7 +111,7 @@ func TestBolt_ASnapshotOfAnother(t *testing.T) {
 	}
 }
 
-// Damage to the head or the end is found at the start, damage to a block when the block is read.
+// A start finds damage to the head or the end of a snapshot. A reader finds damage to a block when it reads the block.
 func TestBolt_ADamagedSnapshot(t *testing.T) {
 	dir, s := recorded(t)
 	name := snapshotPath(dir, s)
@@ -236,8 +236,8 @@ func TestStores_KeepTheRecordedSnapshot(t *testing.T) {
 	}
 }
 
-// A start only reads what compaction left of the log. The test counts how often the start checks its context, which it does once
-// for a fixed number of entries.
+// A start reads only the entries that compaction has left in the log. The test counts how often the start checks its context.
+// The start does that once for a fixed number of entries.
 func TestBolt_LoadOnlyReadsWhatIsLeftOfTheLog(t *testing.T) {
 	const total, left = 40_000, 100
 	dir := quickDir(t)
@@ -266,7 +266,7 @@ func TestBolt_LoadOnlyReadsWhatIsLeftOfTheLog(t *testing.T) {
 	assert.LessOrEqual(t, after, 3)
 }
 
-// loadChecks closes the store and returns how often another Load looks at its context.
+// loadChecks closes the store. It then returns how often another Load checks its context.
 func loadChecks(t *testing.T, dir string, b *storage.Bolt) int {
 	t.Helper()
 	require.NoError(t, b.Close())
@@ -289,7 +289,7 @@ func (c *countingContext) Err() error {
 	return c.Context.Err()
 }
 
-// The file only grows to the maximum size of the log: later entries reuse the room of pruned ones.
+// The file grows only up to the maximum size of the log, because later entries reuse the room of pruned entries.
 func TestBolt_TheRoomOfPrunedEntriesIsReused(t *testing.T) {
 	dir := quickDir(t)
 	b, _ := mustLoad(t, dir)

@@ -18,8 +18,9 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// Snapshots are taken, installed and discarded, and the log is compacted and pruned. The process is killed within syncs, and
-// power cuts keep half of what was not synced. A start always finds the content after one whole write, with its snapshot.
+// The test takes, installs and discards snapshots, and compacts and prunes the log. It kills the process within syncs, and
+// cuts the power. Each cut keeps half of the unsynced data. A start always finds the content after one whole write, with the
+// snapshot of that write.
 func TestBolt_SnapshotsSurviveAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 	fs, mountPoint := powerCuts(t)
 	l := snapshotLives{t: t, dir: filepath.Join(mountPoint, "data"), issued: []leftContent{{}}}
@@ -43,7 +44,7 @@ func TestBolt_SnapshotsSurviveAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 	assert.Greater(t, l.acknowledged, raft.Term(rounds/4))
 }
 
-// snapshotLives is a series of stores on the same data. Each write has its own term.
+// snapshotLives is a series of stores that use the same data, one after the other. Each write has its own term.
 type snapshotLives struct {
 	t            *testing.T
 	dir          string
@@ -57,7 +58,7 @@ type leftContent struct {
 	snapshot   raft.Snapshot
 }
 
-// drawnWrite may be the first half of an installation, as if a crash interrupted it.
+// drawnWrite is a random write. It may be only the first half of an installation, as if a crash interrupted the installation.
 type drawnWrite struct {
 	raft.StorageWrite
 	interrupted bool
@@ -94,7 +95,7 @@ func (l *snapshotLives) live(random *rand.Rand) {
 	}
 }
 
-// step draws a write, and returns the content that it leaves.
+// step draws a random write. It also returns the content that the store has after the write.
 func (l *snapshotLives) step(random *rand.Rand, b *storage.Bolt, now leftContent) (w drawnWrite, next leftContent, err error) {
 	next = now
 	term := raft.Term(len(l.issued))
@@ -145,7 +146,8 @@ func (l *snapshotLives) take(random *rand.Rand, b *storage.Bolt, id raft.EntryID
 	return s, err
 }
 
-// load checks that the store holds the content after one whole write: the last acknowledged one, or a later one.
+// load checks that the store holds the content after one whole write. That write is the last acknowledged write or a later
+// one.
 func (l *snapshotLives) load() (*storage.Bolt, leftContent, error) {
 	b, err := storage.OpenBolt(l.dir, storage.BoltOptions{})
 	var stored raft.Stored

@@ -15,11 +15,11 @@ import (
 // snapshotDir is the directory of the snapshots, beside BoltFile.
 const snapshotDir = "snapshots"
 
-// snapshotFiles are the files of a store's snapshots. Its methods are the methods of raft.SnapshotStorage that need neither
-// the log nor a lock.
+// snapshotFiles are the files of a store's snapshots. Of the methods of raft.SnapshotStorage, snapshotFiles has those that
+// need neither the log nor a lock.
 type snapshotFiles struct {
 	dir *snapfile.Dir // set before Load
-	// recorded is the recorded snapshot; zero if there is none; nil before Load and after Close.
+	// recorded is the recorded snapshot. It is zero if there is no recorded snapshot, and nil before Load and after Close.
 	recorded atomic.Pointer[raft.Snapshot]
 }
 
@@ -43,8 +43,8 @@ func (s *snapshotFiles) CreateSnapshot(file raft.SnapshotID) (raft.SnapshotWrite
 	return w, nil
 }
 
-// OpenSnapshot opens a finished file, as raft.SnapshotStorage says. The file of the recorded snapshot must hold what the
-// record says.
+// OpenSnapshot opens a finished file, as raft.SnapshotStorage says. If the file is that of the recorded snapshot,
+// OpenSnapshot also checks that the file agrees with the record.
 func (s *snapshotFiles) OpenSnapshot(file raft.SnapshotID) (raft.SnapshotReader, error) {
 	if err := s.ready(); err != nil {
 		return nil, err
@@ -70,8 +70,8 @@ func explainSnapshot(err error) error {
 	return withRemedy(fmt.Errorf("storage: opening a snapshot: %w", err))
 }
 
-// DiscardSnapshot deletes a finished file, as raft.SnapshotStorage says. It refuses to delete the file of the recorded
-// snapshot, which the next start needs.
+// DiscardSnapshot deletes a finished file, as raft.SnapshotStorage says. It does not delete the file of the recorded
+// snapshot, because the next start needs that file.
 func (s *snapshotFiles) DiscardSnapshot(file raft.SnapshotID) error {
 	if err := s.ready(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *snapshotFiles) DiscardSnapshot(file raft.SnapshotID) error {
 	return nil
 }
 
-// FreeBytes returns how many more bytes this process may write where the snapshots are.
+// FreeBytes returns how many more bytes this process may write in the directory of the snapshots.
 func (s *snapshotFiles) FreeBytes() (int64, error) {
 	if err := s.ready(); err != nil {
 		return 0, err
@@ -134,8 +134,8 @@ func (b *boltStore) DiskBytes() (used, free int64, err error) {
 	return used, free, nil
 }
 
-// check returns an error unless a start can use the file that the snapshot names. A snapshot without a file only says how far
-// the FSM is durable.
+// check returns an error unless a start can use the file of the recorded snapshot. A snapshot without a file needs no check,
+// because it only records how far the FSM is durable.
 func (s *snapshotFiles) check(recorded raft.Snapshot) error {
 	if recorded.File == (raft.SnapshotID{}) {
 		return nil
@@ -147,7 +147,7 @@ func (s *snapshotFiles) check(recorded raft.Snapshot) error {
 	return r.Close()
 }
 
-// recordable returns an error unless the next start can use what the write records.
+// recordable returns an error unless the next start can use the base and the snapshot that the write records.
 func (s *snapshotFiles) recordable(w raft.StorageWrite) error {
 	if w.Base != nil {
 		if err := w.Base.Check(); err != nil {
@@ -166,8 +166,8 @@ func (s *snapshotFiles) recordable(w raft.StorageWrite) error {
 	return s.check(*w.Snapshot)
 }
 
-// begin removes the files that no record names, and enables the other methods. A marked store keeps all files as evidence: a
-// snapshot that a leader sent may hold entries that the other members have lost.
+// begin removes the files that no record names, and enables the other methods. If the store is marked, begin keeps all files
+// as evidence. One of them may be a snapshot from a leader, with entries that the other members have lost.
 func (s *snapshotFiles) begin(recorded raft.Snapshot, marked bool) (leftOver []string, err error) {
 	if marked {
 		s.recorded.Store(&recorded)
@@ -180,7 +180,7 @@ func (s *snapshotFiles) begin(recorded raft.Snapshot, marked bool) (leftOver []s
 	return leftOver, nil
 }
 
-// noteRecorded remembers the snapshot that a write recorded; nil: the write recorded none.
+// noteRecorded remembers the snapshot that a write recorded. If the write recorded none, snapshot is nil.
 func (s *snapshotFiles) noteRecorded(snapshot *raft.Snapshot) {
 	if snapshot != nil {
 		recorded := *snapshot
@@ -188,7 +188,7 @@ func (s *snapshotFiles) noteRecorded(snapshot *raft.Snapshot) {
 	}
 }
 
-// baseAfterReset returns the base of a log that begins after the entry because of a reset.
+// baseAfterReset returns the base of a log that a reset makes begin after the entry.
 func baseAfterReset(after raft.EntryID, w raft.StorageWrite, recorded raft.Snapshot, before raft.Base) raft.Base {
 	switch {
 	case after == raft.EntryID{}:
@@ -203,13 +203,13 @@ func baseAfterReset(after raft.EntryID, w raft.StorageWrite, recorded raft.Snaps
 	return raft.Base{ID: after}
 }
 
-// isReset reports whether the write drops the whole log and begins one after that entry.
+// isReset reports whether the write drops the whole log and begins a new log after the entry.
 func isReset(w *raft.LogWrite, after raft.EntryID) bool {
 	return w != nil && w.Reset && w.After == after
 }
 
-// installInterrupted reports whether a crash interrupted the installation of the recorded snapshot: the log begins before the
-// snapshot's last entry and does not hold it.
+// installInterrupted reports whether a crash interrupted the installation of the recorded snapshot. That is so if the log
+// begins before the last entry of the snapshot, and does not hold that entry.
 func installInterrupted(log *raft.StoredLog, recorded raft.Snapshot) bool {
 	if recorded.ID.Index <= log.Base.ID.Index {
 		return false
@@ -217,7 +217,7 @@ func installInterrupted(log *raft.StoredLog, recorded raft.Snapshot) bool {
 	return idAt(log, recorded.ID.Index) != recorded.ID
 }
 
-// idAt returns the id of the log's entry at an index above its base, and the zero id if there is none.
+// idAt returns the id of the log's entry at an index above the base. If there is no such entry, idAt returns the zero id.
 func idAt(log *raft.StoredLog, i raft.Index) (id raft.EntryID) {
 	if i > log.Last.Index {
 		return raft.EntryID{}
@@ -230,7 +230,7 @@ func idAt(log *raft.StoredLog, i raft.Index) (id raft.EntryID) {
 	return id
 }
 
-// emptyLog returns a log without entries that begins after the base, which may be zero.
+// emptyLog returns a log without entries. The log begins after the base, which may be zero.
 func emptyLog(base raft.Base) (log raft.StoredLog) {
 	if base.ID != (raft.EntryID{}) {
 		log.Begin(base)

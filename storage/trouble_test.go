@@ -19,7 +19,7 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// troubled is a disk that fails as a test wants, and counts the open files.
+// troubled is a disk that fails when a test wants it to. It also counts the open files.
 type troubled struct {
 	files.FS
 	rename atomic.Pointer[error]
@@ -142,7 +142,7 @@ func (b *busy) more(entries int) error {
 	return nil
 }
 
-// compacted makes the log begin after its last entry, and prunes it.
+// compacted makes the log begin after its last entry, and then prunes the log.
 func (b *busy) compacted(t *testing.T) {
 	base := aSnapshot().Base
 	base.ID = b.last
@@ -160,7 +160,7 @@ func (b *busy) spares(t *testing.T) []string {
 	return names
 }
 
-// A prepared segment that is too small for the next entry is removed to make room for a larger one.
+// If a prepared segment is too small for the next entry, the log removes the segment to make room for a larger one.
 func TestLog_ReplacesAPreparedSegmentThatIsTooSmall(t *testing.T) {
 	b := newBusy(t)
 	require.NoError(t, b.more(8))
@@ -194,7 +194,7 @@ func TestLog_ReportsEarlyThatItCannotContinue(t *testing.T) {
 	b.disk.create.Store(nil)
 }
 
-// When clients have taken all file descriptors, the member does not end: it waits, as for a full disk.
+// If clients have taken all file descriptors, the member does not end. It waits, as it does for a full disk.
 func TestLog_WaitsForAFileDescriptor(t *testing.T) {
 	b := newBusy(t)
 	none := error(syscall.EMFILE)
@@ -213,7 +213,8 @@ func TestLog_WaitsForAFileDescriptor(t *testing.T) {
 	assert.NoError(t, b.Room())
 }
 
-// A write opens the file of a snapshot before it records it. Without a file descriptor for that, it waits and does not fail.
+// Before a write records a snapshot, it opens the file of the snapshot. If no file descriptor is left, the write waits and
+// does not fail.
 func TestStores_WaitForAFileDescriptorToRecordASnapshot(t *testing.T) {
 	for _, kind := range []Kind{KindBolt, KindSegments} {
 		for _, closes := range []bool{false, true} {
@@ -273,7 +274,7 @@ func TestLog_KeepsItsSpareFilesWithoutAFileDescriptor(t *testing.T) {
 	require.NoError(t, <-written)
 }
 
-// A member that ends does not wait until a segment for its last write is filled with zeros.
+// A member that ends does not wait for a fill to finish, even if its last write needs the segment.
 func TestLog_GiveUpEndsAFill(t *testing.T) {
 	b := newBusy(t)
 	large := raft.Entry{Index: b.last.Index + 1, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, 2<<20)}
@@ -283,7 +284,7 @@ func TestLog_GiveUpEndsAFill(t *testing.T) {
 	require.ErrorIs(t, err, ErrStoreClosed)
 }
 
-// After a store is opened with larger segments, its spare files are too small for one.
+// The store is opened again with larger segments. Its spare files are too small for a larger segment.
 func TestLog_ALargerSegmentTakesNoSmallerFile(t *testing.T) {
 	b := newBusy(t)
 	b.compacted(t)
@@ -299,7 +300,7 @@ func TestLog_ALargerSegmentTakesNoSmallerFile(t *testing.T) {
 	}
 }
 
-// An operator who needs room may remove the spare files: the log creates new ones.
+// An operator who needs room may remove the spare files. The log then creates new files.
 func TestLog_ContinuesWithoutItsSpareFiles(t *testing.T) {
 	b := newBusy(t)
 	b.compacted(t)
@@ -310,7 +311,8 @@ func TestLog_ContinuesWithoutItsSpareFiles(t *testing.T) {
 	require.NoError(t, b.more(100))
 }
 
-// An entry may need a larger segment than the spare files. They are removed to make room for it.
+// An entry may need a segment that is larger than the spare files. The log removes the spare files to make room for that
+// segment.
 func TestLog_RemovesSpareFilesForALargerSegment(t *testing.T) {
 	b := newBusy(t)
 	b.compacted(t)
@@ -322,7 +324,8 @@ func TestLog_RemovesSpareFilesForALargerSegment(t *testing.T) {
 	assert.LessOrEqual(t, len(b.spares(t)), 1)
 }
 
-// A disk may be so full that not even a name can be changed. Prune then removes the segments instead of keeping them as spares.
+// The disk may be so full that it cannot even change a name. Prune then removes the segments and does not keep them as
+// spares.
 func TestLog_PrunesWithoutRoomForAName(t *testing.T) {
 	b := newBusy(t)
 	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond) // nothing is being prepared
@@ -334,7 +337,7 @@ func TestLog_PrunesWithoutRoomForAName(t *testing.T) {
 	require.NoError(t, b.more(100))
 }
 
-// If the directory cannot be synced, Prune also removes the segments instead of keeping them as spares.
+// If a sync of the directory fails, Prune also removes the segments and does not keep them as spares.
 func TestLog_PrunesWithoutRoomForADirectory(t *testing.T) {
 	b := newBusy(t)
 	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
@@ -346,7 +349,8 @@ func TestLog_PrunesWithoutRoomForADirectory(t *testing.T) {
 	require.NoError(t, b.more(100))
 }
 
-// After a long attempt the background waits long. Once a write has prepared the segment, it stops waiting.
+// After a long attempt the background waits for a long time. If a write prepares the segment meanwhile, the background stops
+// waiting.
 func TestLog_PreparesSoonAfterAWriteHas(t *testing.T) {
 	b := newBusy(t)
 	full := error(syscall.EDQUOT)
@@ -369,7 +373,7 @@ func TestLog_PreparesSoonAfterAWriteHas(t *testing.T) {
 	assert.Less(t, time.Since(began), retryMax*3/4)
 }
 
-// A log that cannot record its segments has failed, and keeps no file open.
+// If a log cannot record its segments, the log fails and keeps no file open.
 func TestLog_ClosesAllFilesAfterAFailure(t *testing.T) {
 	b := newBusy(t)
 	b.mu.Lock()
@@ -380,7 +384,7 @@ func TestLog_ClosesAllFilesAfterAFailure(t *testing.T) {
 	assert.Zero(t, b.disk.open.Load())
 }
 
-// slowFull is the error of a full disk, whose text is not returned until a test allows it.
+// slowFull is the error of a full disk. It does not return its text until a test allows it.
 type slowFull struct{ read, proceed chan struct{} }
 
 func (slowFull) Is(target error) bool { return target == syscall.ENOSPC }
@@ -393,8 +397,8 @@ func (e slowFull) Error() string {
 	return "no space"
 }
 
-// The background finds the disk full, and is slow to report it. Meanwhile there is room again, and a write prepares a segment.
-// The outdated report must not count.
+// The background finds the disk full, and is slow to report it. Meanwhile there is room again, and a write prepares a
+// segment. Room must not return the outdated report.
 func TestLog_AnOutdatedReportDoesNotCount(t *testing.T) {
 	b := newBusy(t)
 	require.Eventually(t, func() bool { return !b.log.Wanted() }, time.Minute, time.Millisecond)
@@ -422,7 +426,8 @@ func TestLog_AnOutdatedReportDoesNotCount(t *testing.T) {
 	require.Never(t, func() bool { return b.Room() != nil }, 300*time.Millisecond, 10*time.Millisecond)
 }
 
-// An attempt that takes long is not repeated soon: nothing else can write while an attempt fills the disk.
+// After an attempt that takes long, the log waits before the next attempt. While an attempt fills the disk, nothing else can
+// write.
 func TestRetryAfter(t *testing.T) {
 	b := newBusy(t)
 	b.disk.free.Store(1 << 40)
@@ -451,14 +456,14 @@ func TestOpenLog_RefusesASizeOutsideItsLimits(t *testing.T) {
 	}
 }
 
-// The error of a start without a file descriptor says what to do.
+// If a start has no file descriptor, its error says what to do.
 func TestExplain_ALackOfFileDescriptors(t *testing.T) {
 	err := explain("opening", "/data/raft.db", &fs.PathError{Op: "open", Path: "/data/raft.db", Err: syscall.EMFILE})
 	assert.ErrorIs(t, err, syscall.EMFILE)
 	assert.EqualError(t, err, "storage: opening /data/raft.db: open /data/raft.db: too many open files: "+files.DescriptorRemedy)
 }
 
-// The log reserves room for twice the last snapshot, less what the next snapshot has already written.
+// The log reserves twice the size of the last snapshot. It subtracts the bytes that are already written to the next snapshot.
 func TestLog_ReservesRoomForTheNextSnapshot(t *testing.T) {
 	b := newBusy(t)
 	assert.EqualValues(t, b.LogBytes(), b.reserve(), "there is no snapshot yet")

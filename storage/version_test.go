@@ -41,8 +41,8 @@ func bootstrappedStore(t *testing.T) string {
 	return dir
 }
 
-// compactedStore is like bootstrappedStore, with a record of a snapshot of entry 3 that has no file. The log begins after
-// entry 3.
+// compactedStore is like bootstrappedStore, but the log begins after entry 3. The store also has a record of a snapshot of
+// entry 3. The snapshot has no file.
 func compactedStore(t *testing.T) string {
 	dir := bootstrappedStore(t)
 	b, err := OpenBolt(dir, BoltOptions{})
@@ -183,7 +183,8 @@ func laterConfigurations() []laterRecord {
 	}
 }
 
-// refused returns the error of loading a store. Load must not report damage, and must not change the store.
+// refused requires that Load fails, and returns the error of Load. Load must not report damage, and must not change the
+// store.
 func refused(t *testing.T, dir string) error {
 	t.Helper()
 	file := filepath.Join(dir, BoltFile)
@@ -198,8 +199,8 @@ func refused(t *testing.T, dir string) error {
 	return refusal
 }
 
-// A later release may write any record in a new form. This release must report that and change nothing: if it reported damage,
-// an operator would throw away a good disk.
+// A later release may write any record in a new form. This release must report that and change nothing. If it reported
+// damage, an operator might throw away a good disk.
 func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
 	for _, row := range append(laterRecords(t), laterConfigurations()...) {
 		t.Run(row.what, func(t *testing.T) {
@@ -219,8 +220,8 @@ func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
 	}
 }
 
-// Load refuses a store of an earlier format with advice on what to do, and changes nothing. The same holds for an entry that only
-// an earlier release can read.
+// If a store has an earlier format, Load returns an error that says what to do, and changes nothing. The same holds for an
+// entry that only an earlier release can read.
 func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
 	for _, row := range []struct {
 		what          string
@@ -258,8 +259,8 @@ func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
 	}
 }
 
-// A release that does not know bases must not take the remainder of a compacted log for the whole log. It may read everything
-// that this release writes before the first snapshot.
+// A release that does not know bases must not mistake the remainder of a compacted log for the whole log. Before the first
+// snapshot, that release may read everything that this release writes.
 func TestBolt_ACompactedLogIsNotReadByAnEarlierRelease(t *testing.T) {
 	version := func(dir string) (version byte) {
 		changed(t, dir, hardBucket, recordKey, func(record []byte) []byte {
@@ -274,8 +275,8 @@ func TestBolt_ACompactedLogIsNotReadByAnEarlierRelease(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The records of the snapshot and of the base are written with the record of term and vote. If one of them is lost or replaced,
-// the store is damaged.
+// Each write of a snapshot or a base also writes the record of term and vote. If the record of the snapshot or of the base is
+// lost or replaced, Load reports damage.
 func TestBolt_ALostRecordOfTheSnapshotIsDamage(t *testing.T) {
 	other := aSnapshot()
 	other.ID.Index--
@@ -311,8 +312,7 @@ func deleted(t *testing.T, dir string, bucket, key []byte) {
 	require.NoError(t, db.Close())
 }
 
-// The record of the starts and the owner's record are written together: if they disagree, one of them is
-// damaged.
+// A start writes the record of the starts and the owner's record together. If they disagree, one of them is damaged.
 func TestBolt_ALineageThatEndsElsewhereIsDamaged(t *testing.T) {
 	dir := bootstrappedStore(t)
 	changed(t, dir, lineageBucket, recordKey, func(record []byte) []byte {
@@ -329,8 +329,8 @@ func TestBolt_ALineageThatEndsElsewhereIsDamaged(t *testing.T) {
 	assert.ErrorContains(t, err, lineageName)
 }
 
-// A store marked with a contradiction may hold the last copy of acknowledged writes. If it is also damaged, the error still
-// reports the contradiction to an operator who sets damaged stores aside.
+// A store that is marked with a contradiction may hold the last copy of acknowledged writes. If the store is also damaged,
+// the error still reports the contradiction. Otherwise an operator who sets damaged stores aside might overlook it.
 func TestBolt_AContradictedStoreThatIsDamagedSaysSo(t *testing.T) {
 	for kind, contradicts := range map[raft.MarkKind]bool{raft.MarkContradicted: true, raft.MarkStaleImage: false} {
 		dir := bootstrappedStore(t)

@@ -65,7 +65,8 @@ func TestTree_ForgetsWhatWasNotSynced(t *testing.T) {
 	assert.ErrorIs(t, err, crashdisk.ErrPowerOff)
 }
 
-// images returns the content of a file after a cut, for every answer that Cut may get.
+// images cuts the power once for each sequence of answers that Cut may get. It counts the images by the size that the file
+// has in them.
 func images(t *testing.T, tree *crashdisk.Tree, name string) map[string]int {
 	found := map[string]int{}
 	crashdisk.EveryImage(tree, 1000, func(image *crashdisk.Tree) {
@@ -94,7 +95,7 @@ func TestEveryImage_TriesEveryAnswer(t *testing.T) {
 	assert.Equal(t, 4, crashdisk.EveryImage(withUnsynced(t, 20), 4, func(*crashdisk.Tree) {}), "bounded")
 }
 
-// withUnsynced returns a disk with a file of the given number of unsynced blocks.
+// withUnsynced returns a disk with one file, which consists of the given number of unsynced blocks.
 func withUnsynced(t *testing.T, blocks int) *crashdisk.Tree {
 	tree := crashdisk.New()
 	put(t, tree.FS(), "f", string(make([]byte, 512*blocks)))
@@ -227,8 +228,8 @@ func TestTree_RefusesAsAFileSystemDoes(t *testing.T) {
 	assert.Equal(t, io.EOF, err)
 }
 
-// TestTree_CountsAFileOnceWhateverItsNames compares the bytes that count against the quota with the content of the disk, after
-// renames, second names, removals and cuts that keep any part of them.
+// TestTree_CountsAFileOnceWhateverItsNames compares the number of bytes that count against the quota with the content of the
+// disk. It does so after renames, second names, removals and cuts. Each cut keeps a random half of the unsynced changes.
 func TestTree_CountsAFileOnceWhateverItsNames(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -9,33 +9,33 @@ import (
 // ErrPowerOff is returned by every call of a Life that is over, and by the calls beyond the limit of StopAfter.
 var ErrPowerOff = errors.New("crashdisk: the power is off")
 
-// FailSyncs lets that many more syncs succeed, and makes all later ones fail with EIO until the next cut or the next
-// call. A failed sync writes nothing. A negative number repairs the disk.
+// FailSyncs lets the given number of further syncs succeed. Every later sync fails with EIO, until the next cut or the next
+// call of FailSyncs. A failed sync writes nothing. A negative number repairs the disk.
 func (t *Tree) FailSyncs(after int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.syncsLeft = after
 }
 
-// ForgetFailed makes every failed sync of a file mark the bytes as written, as Linux does: processes still read them, no later
-// sync writes them, and the next cut loses them.
+// ForgetFailed makes every failed sync of a file mark the file's bytes as written, as Linux does. Processes still read these
+// bytes. No later sync writes them, and the next cut loses them.
 func (t *Tree) ForgetFailed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forgets = true
 }
 
-// Fill fills the disk, or empties it again. Every write to a full disk fails with ENOSPC, even a write over existing data, as on
-// a file system that never overwrites in place.
+// Fill fills the disk if full is true, and empties it again if full is false. Every write to a full disk fails with ENOSPC.
+// Even a write over existing data fails, as on a file system that never overwrites in place.
 func (t *Tree) Fill(full bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.full = full
 }
 
-// FailOpens makes the processes run out of file descriptors. It lets files and directories be opened that many more times, and
-// makes all later attempts fail with EMFILE until the next cut, kill or call. Syncing a directory opens it. Open files stay
-// open. With a negative number, opening always succeeds.
+// FailOpens makes the processes run out of file descriptors. The given number of further attempts to open a file or a
+// directory succeed. Every later attempt fails with EMFILE, until the next cut, kill or call of FailOpens. Syncing a
+// directory opens it, too. Open files stay open. With a negative number, opening always succeeds.
 func (t *Tree) FailOpens(after int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,14 +57,14 @@ func (t *Tree) Used() int64 {
 	return t.used
 }
 
-// Lie makes every later sync report success and do nothing, permanently.
+// Lie makes every later sync report success and write nothing. No other call ends that.
 func (t *Tree) Lie() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lies = true
 }
 
-// StallSyncs makes every sync that begins from now on wait that long first. The stall lasts until ResumeSyncs or the
+// StallSyncs makes every sync that begins from now on wait for the given time first. The stall lasts until ResumeSyncs or the
 // next cut.
 func (t *Tree) StallSyncs(each time.Duration) {
 	t.mu.Lock()
@@ -85,8 +85,8 @@ func (t *Tree) resumeSyncs() {
 	t.resumed = make(chan struct{})
 }
 
-// StopAfter carries out that many more calls. All later ones return ErrPowerOff and change nothing, until the next cut. Closing a
-// file does not count. With a negative number all calls are carried out.
+// StopAfter carries out the given number of further calls. Every later call returns ErrPowerOff and changes nothing, until
+// the next cut. Closing a file does not count as a call. With a negative number, all calls are carried out.
 func (t *Tree) StopAfter(calls int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,8 +96,8 @@ func (t *Tree) StopAfter(calls int) {
 	}
 }
 
-// Kill ends every Life, as if all processes were killed while the power stays on. Nothing is lost, and the next cut may still
-// lose what was not synced.
+// Kill ends every Life, as if all processes were killed while the power stays on. A kill loses nothing, but the next cut may
+// still lose what is not synced.
 func (t *Tree) Kill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,7 +106,7 @@ func (t *Tree) Kill() {
 	t.resumeSyncs()
 }
 
-// FailAt makes the k-th call from now fail with that error and change nothing; 1 is the next call.
+// FailAt makes the k-th call from now fail with the given error and change nothing. If k is 1, the next call fails.
 func (t *Tree) FailAt(k int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,8 +131,9 @@ func KeepHalf(seed uint64) func() bool {
 	return func() bool { return random.IntN(2) == 0 }
 }
 
-// EveryImage calls look with a disk for every state in which a power cut may leave this disk: any part of the unsynced changes
-// may have reached it. It makes at most imagesMax calls and returns their number. This disk does not change.
+// EveryImage calls look for every state in which a power cut may leave this disk. In each state, a different part of the
+// unsynced changes has reached the disk. image is a disk in that state. EveryImage makes at most imagesMax calls of look, and
+// returns their number. This disk does not change.
 func EveryImage(t *Tree, imagesMax int, look func(image *Tree)) int {
 	var answers []bool // answers of keep for the present image
 	for made := 1; ; made++ {

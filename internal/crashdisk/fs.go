@@ -73,7 +73,7 @@ func (s *lifeFS) parent(name string) (*Dir, string, error) {
 	return dir, components[last], err
 }
 
-// mayOpen returns the given error of the lookup, or EMFILE if there is no file descriptor left.
+// mayOpen returns the error of the lookup, or EMFILE if no file descriptor is left.
 func (s *lifeFS) mayOpen(err error) error {
 	t := s.life.tree
 	t.mu.Lock()
@@ -231,7 +231,7 @@ func (f *lifeFile) WriteAt(p []byte, offset int64) (int, error) {
 
 func (f *lifeFile) Sync() error { return named("sync", f.name, f.life.Sync(f.file)) }
 
-// Datasync makes the size durable, too: without the size, the bytes could not be found.
+// Datasync makes the size durable, too, because without the size a process could not find the bytes.
 func (f *lifeFile) Datasync() error { return f.Sync() }
 
 func (f *lifeFile) Allocate(size int64) error {

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Life is the disk between two power cuts, as the processes of that time see it. Its errors are those of the operating system,
-// or ErrPowerOff. Any goroutine may call its methods.
+// Life is the disk between two power cuts, as the processes see it during that time. Its methods return the errors of the
+// operating system, or ErrPowerOff. Any goroutine may call its methods.
 type Life struct {
 	tree   *Tree
 	number uint64
@@ -61,7 +61,7 @@ func (l *Life) Size(o Object) int64 {
 	return 0
 }
 
-// Lookup returns the file or directory of that name in the directory.
+// Lookup returns the file or directory that has the name in directory d.
 func (l *Life) Lookup(d *Dir, name string) (o Object, err error) {
 	err = l.call(func(*Tree) error {
 		found, ok := d.names[name]
@@ -146,7 +146,8 @@ func (l *Life) Remove(d *Dir, name string) error {
 	})
 }
 
-// Rename moves a name. It replaces a file, or an empty directory, of the new name.
+// Rename moves a file or directory to the new name. If another file or an empty directory has the new name, Rename replaces
+// it.
 func (l *Life) Rename(from *Dir, name string, to *Dir, newName string) error {
 	return l.call(func(t *Tree) error {
 		o, ok := from.names[name]
@@ -233,7 +234,7 @@ func (l *Life) Space() (total, free int64, err error) {
 	return total, free, err
 }
 
-// Errno returns the error of the operating system that a process would get.
+// Errno returns the error number that a process would get from the operating system for err.
 func Errno(err error) syscall.Errno {
 	var errno syscall.Errno
 	switch {

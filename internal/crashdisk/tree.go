@@ -1,9 +1,9 @@
-// Package crashdisk is a disk in memory that loses at a power cut what was not synced, and fails on request. The simulator and
-// tests use it through files.FS, real processes through a mount of package powercut.
+// Package crashdisk is a disk in memory. A power cut loses everything that is not synced, and the disk fails on request. The
+// simulator and tests use the disk through files.FS. Real processes use it through a mount of package powercut.
 //
-// That a name was created or removed is durable once its directory is synced; a file's bytes and size are durable once the
-// file is synced. The disk writes blocks of 512 bytes as a whole. The same calls, cuts and failures always lead to the same
-// content: nothing depends on time or chance.
+// A sync of a directory makes durable which names were created or removed in it. A sync of a file makes its bytes and its
+// size durable. The disk writes blocks of 512 bytes as a whole. The same calls, cuts and failures always lead to the same
+// content, because nothing depends on time or chance.
 package crashdisk
 
 import (
@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Tree is the content of the disk: for each file and directory what processes see, and what is on the disk. Any
-// goroutine may call its methods.
+// Tree is the content of the disk. For each file and directory it holds the state that processes see, and the state that is
+// on the disk. Any goroutine may call its methods.
 type Tree struct {
 	mu   sync.Mutex // guards all fields below, and files and directories
 	root *Dir
 	// life counts power cuts. Calls by an earlier Life return errors.
 	life uint64
 	last uint64 // the last inode number that was assigned
-	// syncsLeft is how many more syncs succeed; if it is negative, all do.
+	// syncsLeft is how many further syncs succeed. If it is negative, all syncs succeed.
 	syncsLeft int
 	opensLeft int   // how many more times a file can be opened; if it is negative, always
 	forgets   bool  // no later sync writes what a failed sync did not write
@@ -40,8 +40,8 @@ type Tree struct {
 }
 
 const (
-	// blockBytes is the unit of the disk: a power cut leaves either the old or the new bytes of a block that was
-	// not synced.
+	// blockBytes is the unit of the disk. If a block is not synced, a power cut leaves either all its old bytes or all its
+	// new bytes.
 	blockBytes = 512
 	// sizeBytes is the size of a disk without a quota.
 	sizeBytes = 1 << 40
@@ -65,7 +65,8 @@ type Dir struct {
 	ino   uint64
 	names map[string]Object // names as processes see them
 	disk  map[string]Object // names on the disk
-	// changed holds every name that may differ between the two, so that the cost of a sync depends only on the changes.
+	// changed holds every name that may differ between the state that processes see and the state on the disk. So the cost of
+	// a sync depends only on the changes.
 	changed map[string]struct{}
 }
 
@@ -99,7 +100,7 @@ func (t *Tree) newFile() *File {
 	return &File{ino: t.last, dirty: map[int64]struct{}{}}
 }
 
-// setName gives the object that name, which another object may lose.
+// setName gives the object the name. If another object has that name, the other object loses it.
 func (t *Tree) setName(d *Dir, name string, o Object) {
 	t.dropName(d, name)
 	d.names[name] = o
@@ -144,7 +145,7 @@ func (t *Tree) resize(f *File, size int64) {
 	f.resized = true
 }
 
-// resized returns b with that length, zeros at its end where it grew.
+// resized returns b with the given length. If b grows, the added bytes are zeros.
 func resized(b []byte, size int64) []byte {
 	if size <= int64(len(b)) {
 		clear(b[size:])
@@ -153,7 +154,8 @@ func resized(b []byte, size int64) []byte {
 	return slices.Grow(b, int(size)-len(b))[:size]
 }
 
-// sync writes everything of the file to the disk, or fails.
+// sync writes the whole content of the file to the disk, and reports whether the sync succeeds. If the disk lies, sync writes
+// nothing and still returns true.
 func (t *Tree) sync(f *File) bool {
 	if !t.mayDoSync() {
 		if t.forgets {
@@ -222,9 +224,9 @@ func (t *Tree) stall() {
 	}
 }
 
-// Cut simulates a power cut. What was synced stays, and so does each unsynced block, size or name for which keep returns true.
-// The order of the calls of keep depends only on the content and the earlier answers. Every Life ends. The cut ends the
-// failures of syncs, opens and calls, and stalls; the quota stays.
+// Cut simulates a power cut. Everything that is synced stays. Each unsynced block, size or name stays if keep returns true.
+// The order of the calls of keep depends only on the content and the earlier answers. Cut ends every Life. It also ends
+// stalls and the failures of syncs, opens and calls. The quota stays.
 func (t *Tree) Cut(keep func() bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -282,7 +284,7 @@ func (f *File) settle(keep func() bool) {
 	clear(f.dirty)
 }
 
-// settle does the same as File.settle, for the names.
+// settle does for the names what File.settle does for the bytes.
 func (d *Dir) settle(keep func() bool) {
 	for _, name := range sortedNames(d.changed) {
 		now, ok := d.names[name]
@@ -300,8 +302,8 @@ func (d *Dir) settle(keep func() bool) {
 
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Clone returns an independent disk with the same content, synced and not. The settings of Fill, Quota, Lie and ForgetFailed are
-// the same; no call fails or stalls yet.
+// Clone returns an independent disk with the same content, synced and unsynced. The clone keeps the settings of Fill, Quota,
+// Lie and ForgetFailed. No call fails or stalls on the clone yet.
 func (t *Tree) Clone() *Tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Allocate writes nothing: the file system only reserves the room.
+// Allocate writes nothing, because the file system only reserves the room.
 func (f osFile) Allocate(size int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), 0, 0, size)

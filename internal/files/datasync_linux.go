@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Datasync does not sync metadata that no reader needs, such as the modification time, which would take a second write.
+// Datasync leaves out metadata that no reader needs, such as the modification time, because that metadata would cost a second
+// write.
 func (f osFile) Datasync() error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))

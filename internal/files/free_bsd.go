@@ -4,8 +4,8 @@ package files
 
 import "golang.org/x/sys/unix"
 
-// freeBytes counts what this user may write. Blocks that are reserved for root do not count; when they are in use, the number of
-// free blocks is negative.
+// freeBytes counts the bytes that this user may write. Blocks that are reserved for root do not count. If root's blocks are
+// in use, the number of free blocks is negative.
 func freeBytes(dir string) (uint64, error) {
 	var s unix.Statfs_t
 	for {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeBytes counts what this user may write. Blocks that are reserved for root do not count.
+// freeBytes counts the bytes that this user may write. Blocks that are reserved for root do not count.
 func freeBytes(dir string) (uint64, error) {
 	var s unix.Statfs_t
 	for {

@@ -49,8 +49,8 @@ func (osFS) OpenWrite(name string) (File, error) {
 	return opened(os.OpenFile(name, os.O_RDWR, 0))
 }
 
-// CheckRegular returns an error that matches ErrNotRegular if the name is not that of a regular file. Opening a named pipe, for
-// example, would wait for a process that writes to it.
+// CheckRegular returns an error that matches ErrNotRegular if the name exists and is not that of a regular file. It prevents
+// an endless wait: opening a named pipe, for example, waits for a process that writes to the pipe.
 func CheckRegular(name string) error {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -102,8 +102,8 @@ func (osFS) MakeDir(dir string) error {
 	return syncAncestors(dir)
 }
 
-// syncAncestors makes the names of the directory and of all directories above it durable: each may be new. A directory that we
-// may not open is not new, and needs no sync.
+// syncAncestors makes durable the names of the directory and of all directories above it, because each of them may be new. A
+// directory that we may not open is not new, and needs no sync.
 func syncAncestors(dir string) error {
 	above, err := filepath.Abs(dir)
 	if err != nil {

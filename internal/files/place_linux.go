@@ -2,8 +2,8 @@ package files
 
 import "golang.org/x/sys/unix"
 
-// mountOf returns the number of the mount, which distinguishes two mounts of one file system. A kernel before 5.8 only
-// distinguishes file systems.
+// mountOf returns the number of the mount. The number distinguishes two mounts of one file system. Before Linux 5.8 it
+// distinguishes only file systems.
 func mountOf(name string) (uint64, error) {
 	for {
 		var s unix.Statx_t

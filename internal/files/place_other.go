@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// mountOf returns the same number for every file: this system reports no mounts.
+// mountOf returns the same number for every file, because this system reports no mounts.
 func mountOf(name string) (uint64, error) {
 	_, err := os.Stat(name)
 	return 0, err

@@ -1,5 +1,5 @@
-// Package resume stores the progress of a campaign in a file, so that the same command continues from there after it was
-// interrupted or killed.
+// Package resume stores the progress of a campaign in a file. If the campaign is interrupted or killed, the same command
+// continues from that progress.
 package resume
 
 import (
@@ -18,7 +18,7 @@ type File struct {
 	id   identity
 }
 
-// identity distinguishes campaigns, whose results must not be mixed.
+// identity distinguishes campaigns, because the results of different campaigns must not be mixed.
 type identity struct {
 	Campaign string `json:"campaign"` // the command with everything that determines its results
 	Build    string `json:"build"`    // hash of the program
@@ -30,8 +30,8 @@ type contents struct {
 	State json.RawMessage `json:"state"`
 }
 
-// OtherCampaignError reports a file that holds the progress of another campaign, or of another build of the program.
-// Resume that one, name another file, or remove this one.
+// OtherCampaignError reports a file that holds the progress of another campaign, or of another build of the program. Resume
+// the other campaign, name another file, or remove this file.
 type OtherCampaignError struct {
 	Path         string
 	Has, HasMade string // the campaign in the file, and the build that began it
@@ -43,9 +43,9 @@ func (e *OtherCampaignError) Error() string {
 		e.Path, e.Has, e.HasMade, e.Now, e.Build)
 }
 
-// Open reads the state from the file, or creates the file with this state if there is none. If path is empty, Open returns nil.
-// campaign is the command with everything that determines its results. If the file belongs to another campaign, the error is an
-// *OtherCampaignError.
+// Open reads the state from the file. If there is no file, Open creates one with the given state. If path is empty, Open
+// returns nil. campaign is the command with everything that determines its results. If the file belongs to another campaign,
+// the error is an *OtherCampaignError.
 func Open(path, campaign string, state any) (*File, error) {
 	if path == "" {
 		return nil, nil
@@ -76,8 +76,8 @@ func Open(path, campaign string, state any) (*File, error) {
 	return f, nil
 }
 
-// Save replaces the file. If the process or the machine ends during the call, the file holds either the earlier state or this
-// one.
+// Save replaces the file. If the process or the machine ends during the call, the file holds either the earlier state or the
+// given state.
 func (f *File) Save(state any) error {
 	if f == nil {
 		return nil
@@ -102,7 +102,8 @@ func (f *File) Save(state any) error {
 	return os.Rename(f.path+".new", f.path)
 }
 
-// buildHash returns a hash of this program. A commit would not identify it: go run records none, and uncommitted changes differ.
+// buildHash returns a hash of this program. A commit would not identify the program: go run records no commit, and
+// uncommitted changes differ between builds.
 func buildHash() (string, error) {
 	path, err := os.Executable()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// writer gathers the bytes of the next write, and the batches that readers may see once they are synced.
+// writer gathers the bytes of the next write. It also holds the batches that become visible to readers after the next sync.
 type writer struct {
 	buffer  []byte
 	at      int64  // offset of the buffer in the last segment
@@ -24,9 +24,9 @@ type piece struct {
 	entries []raft.Entry
 }
 
-// Append makes the entries durable, after an entry that the log holds, before it returns. It drops the former entries after
-// that one. It keeps the hint, but never one above the end of the log. After an error, a prefix of the entries may be left, and
-// nothing more is written.
+// Append makes the entries durable before it returns. They follow the entry after, which the log must hold. Append drops the
+// former entries after that entry. It also stores the hint, or the end of the log if the hint is above the end. After an
+// error, a prefix of the entries may be left, and the log writes nothing more.
 func (l *Log) Append(after raft.EntryID, entries []raft.Entry, hint raft.Index) error {
 	if l.failed != nil {
 		return l.failed
@@ -57,8 +57,8 @@ func (l *Log) lastPending() *raft.Entry {
 	return &p.entries[len(p.entries)-1]
 }
 
-// Follows returns an error if the entries cannot be written after that one, or if the log does not hold that one and is not
-// reset.
+// Follows returns an error if the entries cannot follow the entry after. Unless reset is true, it also returns an error if
+// the log does not hold that entry.
 func (l *Log) Follows(after raft.EntryID, entries []raft.Entry, reset bool) error {
 	if !reset && !l.Holds(after) {
 		return &raft.NotInLogError{After: after, Start: l.Start(), Last: l.Last()}
@@ -74,7 +74,8 @@ func (l *Log) Follows(after raft.EntryID, entries []raft.Entry, reset bool) erro
 	return nil
 }
 
-// chunk returns how many of the entries the next batch takes, at least one if there are any, and the bytes of their records.
+// chunk returns how many of the entries the next batch takes, and the bytes of their records. If there are entries, the batch
+// takes at least one.
 func (l *Log) chunk(entries []raft.Entry) (n, length int) {
 	most := min(l.sizes.BatchBytes, int(l.sizes.SegmentBytes)-headBytes-batchBytes-alignment)
 	for n < len(entries) {
@@ -88,7 +89,7 @@ func (l *Log) chunk(entries []raft.Entry) (n, length int) {
 	return n, length
 }
 
-// writeBatch writes a batch, or gathers it in the buffer. It is not durable yet.
+// writeBatch writes a batch, or gathers it in the buffer. The batch is not durable yet.
 func (l *Log) writeBatch(after raft.EntryID, entries []raft.Entry, length int, hint raft.Index) error {
 	w := &l.writer
 	h := batch{epoch: l.catalog.Epoch, after: after, length: length, count: len(entries)}
@@ -154,7 +155,7 @@ func (l *Log) flush() error {
 	return err
 }
 
-// sync makes durable what was written to the last segment.
+// sync makes durable everything that was written to the last segment.
 func (l *Log) sync() error {
 	if !l.writer.dirty {
 		return nil
@@ -198,8 +199,8 @@ func (l *Log) take(p piece) {
 	p.segment.limit = p.offset + roundedUp(size, alignment)
 }
 
-// Mark records that everything is durable, unless that is recorded already. From then on, Recover can distinguish damage to
-// earlier writes from an interrupted write.
+// Mark records that the whole log is durable, unless this is already recorded. From then on, Recover can distinguish damage
+// to earlier writes from an interrupted write.
 func (l *Log) Mark() error {
 	if l.failed != nil {
 		return l.failed
@@ -210,7 +211,7 @@ func (l *Log) Mark() error {
 	return l.mark()
 }
 
-// mark writes a batch without entries. If the segment has no room for one, the catalog records the same.
+// mark writes a batch without entries. If the segment has no room for the batch, mark records the same fact in the catalog.
 func (l *Log) mark() error {
 	if empty := (&batch{}); l.end+empty.size() <= l.current().Bytes {
 		return l.Append(l.Last(), nil, l.commit)
@@ -222,8 +223,8 @@ func (l *Log) mark() error {
 	return nil
 }
 
-// Reset drops all entries, and makes the log begin after start. keep makes the catalog durable, in one step with what the owner
-// records of the new beginning.
+// Reset drops all entries, and makes the log begin after start. It calls keep, which makes the catalog durable. In the same
+// step, keep makes durable what the owner records of the new beginning.
 func (l *Log) Reset(start raft.EntryID, keep func(Catalog) error) error {
 	if l.failed != nil {
 		return l.failed

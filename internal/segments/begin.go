@@ -8,9 +8,9 @@ import (
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 
-// Begin makes durable what Recover found, and prepares the log for writing. After a sync that failed, the bytes that a process
-// reads may not be on the disk, and a second sync does not write them. So Begin writes everything again that was never known to
-// be durable.
+// Begin makes durable what Recover found, and prepares the log for writing. After a failed sync, a process may read bytes
+// that are not on the disk, and a second sync does not write them. So Begin writes again all bytes that no record shows to be
+// durable.
 func (l *Log) Begin() error {
 	r := l.recovery
 	l.recovery = nil
@@ -50,7 +50,7 @@ func (l *Log) repair(r *recovery) error {
 	return f.Sync()
 }
 
-// removeUnused removes the files that are not listed, except for those to reuse.
+// removeUnused removes the files that the catalog does not list. It keeps some spare files for reuse.
 func (l *Log) removeUnused(r *recovery) error {
 	for _, path := range r.unused {
 		name := filepath.Base(path)

@@ -13,8 +13,9 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// Readers read the log from its beginning, while its segments are pruned and reused, and its end is dropped and written again.
-// They get entries that belong to one state of the log, or the error that the entries are not stored.
+// Readers read the log from its beginning. Meanwhile the test prunes and reuses segments, and drops the end of the log and
+// writes it again. Each reader gets entries that belong to one state of the log, or an error that says that the entries are
+// not stored.
 func TestEntries_BesideEverythingElse(t *testing.T) {
 	h := newHome(newTree().FS())
 	l := opened(t, h)
@@ -53,7 +54,7 @@ func TestEntries_BesideEverythingElse(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// readOver reads until done is closed, and at least once.
+// readOver reads at least once, and repeats that until done is closed.
 func readOver(done <-chan struct{}, l *segments.Log) error {
 	for {
 		span := raft.Span{After: l.Start().Index, Last: l.Last().Index}
@@ -89,7 +90,7 @@ func oneLog(got []raft.Entry, span raft.Span) error {
 	return nil
 }
 
-// gated is a file system on which a reader of the file of that name waits.
+// gated is a file system with a gate: a reader waits before it reads the file with the given name.
 type gated struct {
 	files.FS
 	name    string
@@ -116,7 +117,7 @@ func (f gatedFile) ReadAt(p []byte, offset int64) (int, error) {
 	return f.File.ReadAt(p, offset)
 }
 
-// readWhile reads everything. It calls do when the reader is in the second segment.
+// readWhile reads the whole log. When the reader reaches the second segment, readWhile calls do.
 func readWhile(t *testing.T, do func(h *home, l *segments.Log, m *model)) ([]raft.Entry, *model, error) {
 	gate := &gated{FS: newTree().FS(), name: dir + "/0000000000000002.seg", entered: make(chan struct{}, 9), leave: make(chan struct{})}
 	h := newHome(gate)

@@ -8,13 +8,14 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Catalog says which segments the log consists of. Its owner keeps it durable, and replaces it in one step.
+// Catalog lists the segments of the log. The owner of the log keeps the catalog durable, and replaces it in one step.
 type Catalog struct {
 	// Epoch counts the resets. Batches of an earlier epoch are not in the log.
 	Epoch uint64
-	// Synced is an offset up to which the last segment was durable when the catalog was written; more may have been durable.
+	// Synced is an offset in the last segment. When the catalog was written, the segment was durable at least up to that
+	// offset.
 	Synced int64
-	// Commit is an index that the log has reached durably.
+	// Commit is a committed index. The log is durable at least up to that index.
 	Commit raft.Index
 	Listed []Listed // in the order in which they were written
 }
@@ -29,7 +30,7 @@ type Listed struct {
 
 const catalogNumbers = 3 // before the segments
 
-// Encode returns: epoch, synced, commit, and the numbers of each segment in order, all uint64, little endian.
+// Encode returns the epoch, synced, commit, and the numbers of each segment in order. All of them are uint64, little endian.
 func (c Catalog) Encode() []byte {
 	b := make([]byte, 0, 8*(catalogNumbers+4*len(c.Listed)))
 	for _, n := range []uint64{c.Epoch, uint64(c.Synced), uint64(c.Commit)} {

@@ -11,11 +11,12 @@ import (
 	"github.com/coxswain/raft/internal/crashdisk"
 )
 
-// imagesMax limits how many of the states that one power cut may leave are tried: all of them, up to twelve unsynced changes.
+// imagesMax is the maximum number of states that the test tries after one power cut. For up to twelve unsynced changes, the
+// test tries all states.
 const imagesMax = 1 << 12
 
-// The power may fail at any call, and the disk may keep any part of what was not synced. Everything acknowledged is still there,
-// and the log can be written to. The power may also fail at any call of the next start.
+// The test cuts the power at each call. The disk may keep any part of the unsynced data. The next start still finds
+// everything that was acknowledged, and the log accepts writes. The test also cuts the power at each call of that start.
 func TestCrash_EveryImage(t *testing.T) {
 	images, stops := 0, 0
 	for ended := false; !ended; stops++ {
@@ -49,7 +50,8 @@ func interruptStart(t *testing.T, s *script, image *crashdisk.Tree) {
 	}
 }
 
-// Each call fails once, in turn. Nothing is written after that, and the next start finds what was acknowledged.
+// Each call fails once, in turn. After the failure the log writes nothing more. The next start finds everything that was
+// acknowledged.
 func TestFailures_EveryCall(t *testing.T) {
 	for _, failure := range []error{syscall.EIO, syscall.ENOSPC} {
 		for k, failed := 1, true; failed; k++ {
@@ -73,8 +75,8 @@ func TestFailures_EveryCall(t *testing.T) {
 	}
 }
 
-// Each sync fails in turn, and the disk counts the bytes as written: the next start reads them, and no later sync writes them.
-// What that start returned must survive a power cut.
+// Each sync fails in turn, and the disk still marks the bytes as written. So the next start reads the bytes, and no later
+// sync writes them. Everything that this start returns must survive a power cut.
 func TestFailures_EverySyncForgets(t *testing.T) {
 	for k, failed := 0, true; failed; k++ {
 		tree := newTree()
@@ -91,8 +93,8 @@ func TestFailures_EverySyncForgets(t *testing.T) {
 	}
 }
 
-// For a moment the process or the machine may have no file descriptor left. A segment is then prepared later, and nothing that
-// was acknowledged is lost, wherever the power fails meanwhile.
+// For a moment the process or the machine may have no file descriptor left. The log then prepares a segment later.
+// Acknowledged entries survive a power cut at any call meanwhile.
 func TestFailures_APassingLackOfDescriptors(t *testing.T) {
 	lacks, images := 0, 0
 	for k, ended := 1, false; !ended; k++ {

@@ -29,7 +29,7 @@ func closedLog(t *testing.T) (*crashdisk.Tree, *script) {
 	return tree, s
 }
 
-// closes records in both places how far the log is durable, as its owner does.
+// closes returns an act that closes the log as its owner does. It first records in both places how far the log is durable.
 func closes() act {
 	return func(s *script) error {
 		return errors.Join(s.log.Mark(), s.keep(s.log.Catalog()), s.log.Close())
@@ -70,7 +70,8 @@ func sealHead(b []byte) []byte {
 	return b
 }
 
-// A flipped bit is found, or changes nothing: no damaged byte of a closed log leads to a different log.
+// If a bit of a closed log is flipped, Recover finds the damage, or the log is the same as before. No damaged byte leads to a
+// different log.
 func TestDamage_EachByte(t *testing.T) {
 	tree, s := closedLog(t)
 	found := 0
@@ -94,7 +95,7 @@ func TestDamage_EachByte(t *testing.T) {
 	require.Greater(t, found, 3000)
 }
 
-// Damage that occurs while the log is open is found when the bytes are read.
+// The log is damaged while it is open. A reader finds the damage when it reads the bytes.
 func TestDamage_WhenItIsRead(t *testing.T) {
 	_, s := closedLog(t)
 	require.NoError(t, s.resume())
@@ -188,7 +189,7 @@ func listing(t *testing.T, disk files.FS) string {
 	return b.String()
 }
 
-// A file that is not listed was left by a crash, or an operator put it there.
+// An unlisted file is either left over from a crash, or an operator has put it there.
 func TestDamage_UnlistedFiles(t *testing.T) {
 	for name, row := range map[string]struct {
 		number int
@@ -222,7 +223,8 @@ func TestDamage_UnlistedFiles(t *testing.T) {
 	}
 }
 
-// The last segment may lose everything after an offset without any trace in the segment. The owner's record shows the loss.
+// The last segment may lose all bytes after an offset, and the segment itself then shows no trace of the loss. The owner's
+// record shows it.
 func TestDamage_ALogThatIsCutShort(t *testing.T) {
 	tree, s := closedLog(t)
 	for offset := int64(512); offset < s.catalog.Synced; offset += 8 {
@@ -237,7 +239,7 @@ func TestDamage_ALogThatIsCutShort(t *testing.T) {
 	require.ErrorContains(t, starts()(s), "was durable and committed up to entry")
 }
 
-// Only the last batch may be lost, and Recover reports it.
+// A torn write may lose only the last batch, and Recover reports the loss.
 func TestRecover_NamesATornBatch(t *testing.T) {
 	s := newScript(newTree().FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 3), appends(0, 1, 2)}))
@@ -255,7 +257,7 @@ func TestRecover_NamesATornBatch(t *testing.T) {
 	assert.Empty(t, found.Torn, "the torn batch is gone")
 }
 
-// If the segment has no room for a mark, the catalog holds it. Damage to the last batch is then refused, too.
+// If the segment has no room for a mark, the catalog holds the mark. Then Recover also finds damage to the last batch.
 func TestDamage_WhereNoMarkFits(t *testing.T) {
 	tree := newTree()
 	s := newScript(tree.FS())
@@ -275,7 +277,7 @@ func TestDamage_WhereNoMarkFits(t *testing.T) {
 	require.ErrorAs(t, err, &corrupt)
 }
 
-// A new store beside the segments of a lost store does not begin an empty log.
+// The list of segments is lost, but the segments are still there. A new store beside them must not begin an empty log.
 func TestDamage_TheListIsLost(t *testing.T) {
 	_, s := closedLog(t)
 	before := listing(t, s.disk)

@@ -12,14 +12,14 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// roomy makes a batch of each entry of 900 bytes or more, and has room for all entries of a test in one segment.
+// roomy puts each entry of 900 bytes or more into a batch of its own. One segment has room for all entries of a test.
 var roomy = segments.Sizes{SegmentBytes: 16 << 10, FirstBytes: 16 << 10, BatchBytes: 1000, BufferBytes: 8 << 10}
 
 // markBytes is the size of a batch without entries.
 const markBytes = 72
 
-// interrupted returns a disk with a log of one entry, and what is left of an interrupted write of two batches after it: the
-// first block of the write is lost. The second batch begins at the start of a block.
+// interrupted returns a disk with a log of one entry. After the entry are the remains of an interrupted write of two batches.
+// The first block of that write is lost. The second batch begins at the start of a block.
 func interrupted(t *testing.T) (*crashdisk.Tree, *script) {
 	tree := newTree()
 	tree.ForgetFailed()
@@ -34,9 +34,9 @@ func interrupted(t *testing.T) (*crashdisk.Tree, *script) {
 	return tree, s
 }
 
-// An interrupted write leaves a sound batch after a lost one. A start cannot reliably clear it: a sync may fail, and the next
-// start reads zeros that are not on the disk. If a batch of a later process ends where the left-over begins, the left-over must
-// not count.
+// An interrupted write leaves a sound batch after a lost one. A start cannot reliably clear the sound batch: a sync may fail,
+// and then the next start reads zeros that are not on the disk. A batch of a later process may end where the left-over batch
+// begins. Even then the log must not include the left-over batch.
 func TestEarlier_ALeftOverNeverFollowsALaterWrite(t *testing.T) {
 	before, s := interrupted(t)
 	for failing := range 8 {
@@ -69,7 +69,8 @@ func flip(t *testing.T, s *script, e raft.Entry) {
 	})
 }
 
-// What a start found is durable, and recorded as durable, even if nothing is written after it.
+// Everything that a start finds is durable, and the log records that it is durable. That holds even if the process writes
+// nothing afterwards.
 func TestMark_CoversWhatAStartFound(t *testing.T) {
 	s := newScript(newTree().FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 4)}))
@@ -80,8 +81,8 @@ func TestMark_CoversWhatAStartFound(t *testing.T) {
 	require.ErrorAs(t, err, &corrupt)
 }
 
-// A start may fail after it has read the log, for example because of a damaged snapshot. The same process may repeat it: it
-// reads the log again, which then holds each segment once.
+// A start may fail after it has read the log, for example because of a damaged snapshot. The same process may then start
+// again, and Recover reads the log again. The log must then hold each segment once.
 func TestRecover_Again(t *testing.T) {
 	s := newScript(newTree().FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 30), appends(0, 1, 30), closes()}))

@@ -14,7 +14,8 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// A sync of the log waits for other writes to the disk: syncing a whole segment of zeros at once would delay every caller.
+// A sync of the log waits for other writes to the disk. If Prepare synced a whole segment of zeros at once, every caller
+// would have to wait.
 func TestPrepare_NeverLeavesMuchToOneSync(t *testing.T) {
 	disk := &counted{FS: newTree().FS()}
 	s := newScript(disk)
@@ -25,7 +26,8 @@ func TestPrepare_NeverLeavesMuchToOneSync(t *testing.T) {
 	assert.LessOrEqual(t, disk.most, int64(5<<18))
 }
 
-// counted counts the bytes that are written to the files it creates, and the maximum between two syncs.
+// counted counts the bytes that are written to the files it creates. It also records the maximum number of bytes between two
+// syncs.
 type counted struct {
 	files.FS
 	written, unsynced, most int64
@@ -65,7 +67,8 @@ func (f *countedFile) Sync() error {
 	return f.File.Sync()
 }
 
-// Filling a segment pauses for the log's own writes, unless the log would soon have to wait for that segment.
+// Prepare pauses while it fills a segment, so that the log's own writes get the disk. If the log would soon have to wait for
+// the segment, Prepare does not pause.
 func TestPrepare_PausesWhileThereIsTime(t *testing.T) {
 	const parts, segment = 16, 64 << 10
 	for name, row := range map[string]struct {
@@ -92,7 +95,8 @@ func TestPrepare_PausesWhileThereIsTime(t *testing.T) {
 	}
 }
 
-// While the log waits and its syncs are large, zeros would keep the disk busy that its entries need.
+// If the log waits and its syncs are large, Prepare writes few zeros. Otherwise the zeros would keep the disk busy, and the
+// entries need the disk.
 func TestPrepare_WritesFewZerosInAHurry(t *testing.T) {
 	const segment, fill = 512 << 10, 8 << 10
 	for name, row := range map[string]struct {
@@ -121,8 +125,8 @@ func TestPrepare_WritesFewZerosInAHurry(t *testing.T) {
 	}
 }
 
-// While Append takes the prepared segment, the log does not want the one after it: that segment would be prepared in a hurry, and
-// without room for it, a log with an empty segment would count as full.
+// While Append takes the prepared segment, the log does not want the segment after it yet. Otherwise Prepare would prepare
+// that segment in a hurry. If the disk had no room for it, the log would count as full, although it has an empty segment.
 func TestWanted_NotWhileAppendTakesTheSegment(t *testing.T) {
 	h := newHome(newTree().FS())
 	l := opened(t, h)
@@ -136,7 +140,8 @@ func TestWanted_NotWhileAppendTakesTheSegment(t *testing.T) {
 	}
 }
 
-// A leader whose log is full proposes nothing, so no write would cause another attempt.
+// The disk is full, so the log wants a segment until Prepare succeeds. A leader with a full log proposes nothing, so no write
+// would cause another attempt.
 func TestWanted_UntilThereIsASegment(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
@@ -170,7 +175,7 @@ func TestClose_EndsAFill(t *testing.T) {
 	assert.Len(t, list, 1, "the unfinished file is removed")
 }
 
-// After a full disk a leader refuses proposals until a segment is prepared, so there is no time for pauses.
+// After a full disk a leader refuses proposals until a segment is prepared. So Prepare does not pause.
 func TestPrepare_DoesNotPauseAfterAFullDisk(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
@@ -184,7 +189,8 @@ func TestPrepare_DoesNotPauseAfterAFullDisk(t *testing.T) {
 	assert.Zero(t, h.pauses)
 }
 
-// A segment that is prepared in advance leaves room for a snapshot. A segment that the log waits for also takes that room.
+// If Prepare prepares a segment in advance, it leaves room for a snapshot. If the log waits for the segment, Prepare also
+// uses that room.
 func TestPrepare_LeavesTheReserve(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())

@@ -15,14 +15,14 @@ import (
 //	         and zeros up to byte 512
 //	batches: each begins at a multiple of 8
 //
-// The head has the same form in every format, so that a later format can be distinguished from damage. A batch is
+// The head has the same form in every format, so that this release can distinguish a later format from damage. A batch is
 //
 //	salt uint64 | offset uint64 | epoch uint64 | index and term of the entry before it, uint64 each | synced uint64 | commit uint64
 //	| length uint32 | count uint32 | CRC-32C uint32 | zero uint32 | the records of the entries, length bytes of them
 //
-// The checksum covers the numbers before it and the checksums of the records; each record has its own. Salt and offset bind
-// a batch to its place: batches that a former use of the file left have another salt. Synced is the offset up to which the
-// segment was durable when the batch was written.
+// The checksum of a batch covers the numbers before it and the checksums of the records. Each record has its own checksum.
+// Salt and offset bind a batch to its place. If a batch is left from an earlier use of the file, its salt differs. Synced is
+// the offset up to which the segment was durable when the batch was written.
 const (
 	magic         = "coxslog\n"
 	formatVersion = 1
@@ -98,7 +98,7 @@ func (h *batch) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[64:], 0)
 }
 
-// sealBatch puts the checksum into the encoded batch b; sums are the checksums of its records, four bytes each.
+// sealBatch puts the checksum into the encoded batch b. sums holds the checksums of the batch's records, four bytes each.
 func sealBatch(b, sums []byte) {
 	binary.LittleEndian.PutUint32(b[64:], batchSum(b, sums))
 }
@@ -107,7 +107,8 @@ func batchSum(b, sums []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:64], castagnoli), castagnoli, sums)
 }
 
-// decodeBatch decodes the batch that begins with b, and checks that it belongs there. It does not check the sum.
+// decodeBatch decodes the batch at the beginning of b. It checks that the batch belongs at the offset of the segment with the
+// salt. It does not check the checksum.
 func decodeBatch(b []byte, salt uint64, offset int64) (h batch, ok bool) {
 	if len(b) < batchBytes || !isBatch(b, salt, offset) {
 		return h, false
@@ -122,7 +123,7 @@ func decodeBatch(b []byte, salt uint64, offset int64) (h batch, ok bool) {
 	return h, h.synced >= 0 && h.synced <= offset && binary.LittleEndian.Uint32(b[68:]) == 0
 }
 
-// isBatch reports whether b begins with the salt and the offset of a batch there.
+// isBatch reports whether b begins as a batch at the offset does: with the salt and the offset.
 func isBatch(b []byte, salt uint64, offset int64) bool {
 	return binary.LittleEndian.Uint64(b) == salt && binary.LittleEndian.Uint64(b[8:]) == uint64(offset)
 }
@@ -134,16 +135,17 @@ func (h *batch) size() int64 { return roundedUp(int64(batchBytes+h.length), alig
 
 func (h *batch) end() int64 { return h.offset + h.size() }
 
-// sumOf returns the checksum at the end of a record, as it is stored.
+// sumOf returns the stored checksum at the end of a record.
 func sumOf(record []byte) []byte { return record[len(record)-4:] }
 
-// intact reports whether a record is as it was written.
+// intact reports whether a record matches its checksum.
 func intact(record []byte) bool {
 	end := len(record) - 4
 	return crc32.Checksum(record[:end], castagnoli) == binary.LittleEndian.Uint32(record[end:])
 }
 
-// entryAt decodes a record and checks that it is the entry with that index, which follows an entry of that term.
+// entryAt decodes a record. It checks that the entry has the index i, and that its term is not lower than before, the term of
+// the entry before it.
 func entryAt(i raft.Index, before raft.Term, record []byte) (raft.Entry, error) {
 	e, err := raft.DecodeEntry(record)
 	if err == nil && (e.Index != i || e.Term < before) {

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/segments"
 )
 
-// edit makes one change to the bytes of a segment, given by eight bytes of a fuzz input.
+// edit makes one change to the bytes of a segment. Eight bytes of a fuzz input determine the change.
 func edit(b []byte, change []byte) {
 	at := int(binary.LittleEndian.Uint16(change[2:])) % len(b)
 	from := int(binary.LittleEndian.Uint16(change[4:])) % len(b)
@@ -27,8 +27,8 @@ func edit(b []byte, change []byte) {
 	}
 }
 
-// Whatever is in the segments, a start returns an error that names the file, or a log. That log is a prefix of what was written,
-// can be written to, and is the same after the next start.
+// The segments may have any content. A start returns either a log, or an error that names the file. The log is a prefix of
+// the written log, accepts writes, and is the same after the next start.
 func FuzzRecover(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 0, 0, 3, 0, 0, 1, 0})

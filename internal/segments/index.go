@@ -6,7 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// index says where in the segments the entries are, and which terms they have. The log's lock guards it.
+// index holds the place of the entries in the segments, and their terms. The log's lock guards it.
 type index struct {
 	start raft.EntryID // the log begins after this entry
 	last  raft.EntryID
@@ -17,8 +17,8 @@ type index struct {
 	cuts  uint64 // how often entries at the end were dropped
 }
 
-// mark is the place of one entry. The entries from there to the next mark are consecutive in the file. If the next mark is a
-// jump, dropped entries may lie before it.
+// mark is the place of one entry. From there to the next mark, the entries are consecutive in the file. If the next mark is a
+// jump, dropped entries may lie just before the next mark.
 type mark struct {
 	first raft.Index
 	place
@@ -69,7 +69,7 @@ func (x *index) truncate(after raft.EntryID) {
 	x.marks = x.marks[:sort.Search(len(x.marks), func(k int) bool { return x.marks[k].first > after.Index })]
 }
 
-// add adds a batch, whose entries follow the last one.
+// add adds a batch to the index. The entries of the batch follow the last entry.
 func (x *index) add(s *segment, offset int64, entries []raft.Entry, markBytes int64) {
 	if len(entries) == 0 {
 		return
@@ -94,7 +94,7 @@ func (x *index) add(s *segment, offset int64, entries []raft.Entry, markBytes in
 	s.last = x.last.Index
 }
 
-// markOf returns the last mark at or before an entry of the log.
+// markOf returns the last mark at or before entry i, which the log holds.
 func (x *index) markOf(i raft.Index) *mark {
 	return &x.marks[sort.Search(len(x.marks), func(k int) bool { return x.marks[k].first > i })-1]
 }
@@ -104,7 +104,7 @@ func (x *index) mark(first raft.Index, at place) {
 	x.jump = false
 }
 
-// forget drops the marks and runs of a segment that is gone. All its entries are at or below the start.
+// forget drops the marks and runs of a segment that no longer exists. All entries of the segment are at or below the start.
 func (x *index) forget(s *segment) {
 	n := 0
 	for n < len(x.marks) && x.marks[n].segment == s {

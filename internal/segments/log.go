@@ -1,12 +1,11 @@
-// Package segments keeps the entries of a log in files of a fixed size, its segments: one write and one sync for each
-// batch of entries. format.go says what is in a segment, catalog.go which segments there are, append.go how they are
-// written, prepare.go where they come from and where they go, recover.go how a log is read after a start, and read.go how
-// entries are read.
+// Package segments keeps the entries of a log in files of a fixed size, its segments. Each batch of entries takes one write
+// and one sync. format.go describes the content of a segment, and catalog.go the list of segments. append.go writes entries,
+// and read.go reads them. prepare.go creates, reuses and removes segments. recover.go reads the log after a start.
 //
-// A batch is written once and never over another one, so what a reader has found does not change. A batch that follows an
-// entry before the last one truncates the log. A reset raises the epoch in the catalog.
+// A batch is written once and never over another one, so a batch that a reader has found does not change. A batch that
+// follows an entry before the last one truncates the log. A reset raises the epoch in the catalog.
 //
-// The package starts no goroutine. The owner calls Prepare and Mark when and where that is convenient.
+// The package starts no goroutine. The owner calls Prepare and Mark at times that suit the owner.
 package segments
 
 import (
@@ -21,7 +20,8 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// Sizes are the sizes of the parts in which a log is written. None belongs to the format. The zero value is good.
+// Sizes are the sizes of the parts in which a log is written. The format does not depend on any of them. The zero value is
+// good.
 type Sizes struct {
 	SegmentBytes int64 // size of a segment; 0: 32 MiB
 	FirstBytes   int64 // size of the first segment; each later one is twice as large, up to SegmentBytes; 0: 1 MiB
@@ -55,13 +55,14 @@ type Owner struct {
 	Salt func() uint64
 	// Keep makes the catalog durable before it returns. Append, Begin, Reset and Prune call it.
 	Keep func(Catalog) error
-	// Await is called by an Append that needs a segment of that many bytes, when none is prepared. It returns nil after a
+	// Await is called by Append if Append needs a segment of that many bytes and none is prepared. Await returns nil after a
 	// call of Prepare has returned nil.
 	Await func(bytes int64) error
-	// Pause is called by Prepare between two parts of a file that it fills, when there is time; took is the duration of the
-	// last part. Pause may wait, so that other writes get the disk.
+	// Pause is called by Prepare between two parts of a file that Prepare fills, unless the segment is urgent. took is the
+	// duration of the last part. Pause may wait, so that other writes get the disk.
 	Pause func(took time.Duration)
-	// Reserve returns how many bytes a new file must leave free, unless Append waits for the file. Nil: none.
+	// Reserve returns how many bytes must stay free beside a new file. Prepare ignores the reserve if Append waits for the
+	// file. Nil: no reserve.
 	Reserve func() int64
 }
 
@@ -130,7 +131,7 @@ func (l *Log) path(number uint64) string {
 // current returns the segment for the next batch. Only the goroutine that writes changes it.
 func (l *Log) current() *segment { return l.segments[len(l.segments)-1] }
 
-// Last returns the last entry; of an empty log, the entry after which it begins.
+// Last returns the last entry. If the log is empty, Last returns the entry after which the log begins.
 func (l *Log) Last() raft.EntryID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,14 +145,14 @@ func (l *Log) Start() raft.EntryID {
 	return l.index.start
 }
 
-// Holds reports whether the log can continue after the entry: it is in the log, or the log begins after it.
+// Holds reports whether the log can continue after the entry. That is so if the log contains the entry or begins after it.
 func (l *Log) Holds(id raft.EntryID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.index.holds(id)
 }
 
-// Compact makes the log begin after the entry, which the log holds. The owner has made that durable.
+// Compact makes the log begin after base, which is an entry of the log. The owner has already made the new beginning durable.
 func (l *Log) Compact(base raft.EntryID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,17 +177,17 @@ func (l *Log) Bytes() int64 {
 	return used
 }
 
-// Catalog returns the catalog to keep from now on, with how far the log is durable.
+// Catalog returns the present catalog for the owner to keep. It includes how far the log is durable.
 func (l *Log) Catalog() Catalog {
 	c := l.catalog
 	c.Synced, c.Commit = l.synced, l.commit
 	return c
 }
 
-// Failed returns the error of the first call that failed, after which nothing more is written.
+// Failed returns the error of the first call that failed. After that error, the log writes nothing more.
 func (l *Log) Failed() error { return l.failed }
 
-// fail records an error after which nothing more is written.
+// fail records the error, unless an earlier one is recorded. From then on, the log writes nothing more.
 func (l *Log) fail(err error) error {
 	if l.failed == nil {
 		l.failed = err
@@ -226,7 +227,7 @@ func (l *Log) Close() error {
 // ErrClosed is matched by the errors of a log that is closed.
 var ErrClosed = errors.New("segments: the log is closed")
 
-// damaged returns the error for bytes of a segment that are not what was written there.
+// damaged returns the error for bytes of a segment that differ from the bytes that were written there.
 func damaged(path string, offset int64, reason error) error {
 	var later *raft.LaterVersionError
 	if errors.As(reason, &later) {

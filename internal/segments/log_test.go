@@ -172,7 +172,8 @@ func TestLog_ReusesSegmentFiles(t *testing.T) {
 	m.check(t, opened(t, h))
 }
 
-// On a full disk a write of several segments reuses the segments that compaction left behind, also after its first part.
+// The disk is full, and compaction has left segments behind. A write of several segments reuses them, even after the first
+// part of the write.
 func TestLog_AWriteMakesRoomForItself(t *testing.T) {
 	tree := newTree()
 	h := newHome(tree.FS())
@@ -199,7 +200,8 @@ type silent struct{ files.FS }
 
 func (silent) Free(string) (int64, error) { return 0, errors.ErrUnsupported }
 
-// Spare files are too small for a large segment. They are also removed to make room when filling the segment fails.
+// Spare files are too small for a large segment. If filling the segment fails because the disk is full, the log also removes
+// the spare files to make room.
 func TestLog_ALargeSegmentTakesTheRoomOfSpareFiles(t *testing.T) {
 	tree := newTree()
 	s := newScript(silent{tree.FS()})

@@ -25,7 +25,7 @@ func batchAt(b []byte, offset int) []byte {
 	return b[offset : offset+(length+7)/8*8]
 }
 
-// A disk may write a batch to the wrong place. A batch that is not in its own place is not in the log.
+// A disk may write a batch to the wrong place. The log must not include a batch that is not in its own place.
 func TestPlace_OfABatch(t *testing.T) {
 	s := newScript(newTree().FS())
 	s.sizes.FirstBytes, s.sizes.SegmentBytes = 1<<14, 1<<14
@@ -37,8 +37,8 @@ func TestPlace_OfABatch(t *testing.T) {
 	require.NoError(t, s.acked.differs(s.log))
 }
 
-// A command may contain a copy of a batch of the segment that it is written to. If the write is torn, the copy must not count as
-// a batch.
+// A command may contain a copy of a batch of the segment that the command is written to. If the write of the command is torn,
+// the copy must not count as a batch.
 func TestPlace_OfABatchInACommand(t *testing.T) {
 	s := newScript(newTree().FS())
 	require.NoError(t, s.run([]act{starts(), appends(0, 1, 1), closes()}))

@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// A segment is named after its number, in 16 hexadecimal digits.
+// The name of a segment's file is the number of the segment in 16 hexadecimal digits, and the suffix.
 const (
 	suffix      = ".seg"
 	sparePrefix = "spare-"       // of a file to reuse, before its former name
@@ -32,7 +32,7 @@ func (l *Log) makeRoom(bytes int64) error {
 	return l.advance(headBytes + bytes)
 }
 
-// advance adds the next segment, of at least the given bytes, to the catalog. The next batch goes there.
+// advance adds the next segment to the catalog. The segment has at least the given bytes. The next batch goes into it.
 func (l *Log) advance(bytes int64) error {
 	s, err := l.awaitPrepared(bytes)
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *Log) advance(bytes int64) error {
 	return nil
 }
 
-// awaitPrepared returns the next segment, of at least the given bytes, once it is prepared.
+// awaitPrepared waits until the next segment is prepared, and returns it. The segment has at least the given bytes.
 func (l *Log) awaitPrepared(bytes int64) (*segment, error) {
 	for {
 		if s := l.takePrepared(bytes); s != nil {
@@ -72,8 +72,8 @@ func (l *Log) awaitPrepared(bytes int64) (*segment, error) {
 	}
 }
 
-// takePrepared returns the prepared segment. If there is none of at least the given bytes, it returns nil, and notes that the
-// log waits for one.
+// takePrepared returns the prepared segment. If no segment of at least the given bytes is prepared, takePrepared returns nil.
+// It then notes that the log waits for such a segment.
 func (l *Log) takePrepared(bytes int64) *segment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,8 +86,9 @@ func (l *Log) takePrepared(bytes int64) *segment {
 	return s
 }
 
-// Wanted reports whether Prepare should be called, so that the next segment is ready when the present one is full. After an
-// error it stays true until Prepare succeeds, because only Prepare finds out that the error has passed.
+// Wanted reports whether the owner should call Prepare, so that the next segment is ready when the present segment is full.
+// After an error, Wanted returns true until Prepare succeeds, because only Prepare can find out that the cause of the error
+// has gone away.
 func (l *Log) Wanted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,9 +106,9 @@ func (l *Log) Room() error {
 	return l.room
 }
 
-// Prepare prepares the next segment, unless one is ready: a file whose room is durably allocated. The file has at least the
-// given bytes, and at least as many as Append waits for; 0 means the regular size. Prepare leaves nothing behind after an
-// error, and may be called again.
+// Prepare prepares the next segment, unless one is ready. A prepared segment is a file with durably allocated room. The file
+// has at least the given bytes, and at least as many as Append waits for. If bytes is 0, the file has the regular size. After
+// an error, Prepare leaves nothing behind, and the owner may call it again.
 func (l *Log) Prepare(bytes int64) error {
 	l.preparing.Lock()
 	defer l.preparing.Unlock()
@@ -148,8 +149,7 @@ func (l *Log) Prepare(bytes int64) error {
 	return err
 }
 
-// Full reports whether, according to the file system, there is no room for the next segment: another Prepare would fail at
-// once.
+// Full reports whether the file system says that it has no room for the next segment. If so, another Prepare fails at once.
 func (l *Log) Full() bool {
 	l.preparing.Lock()
 	defer l.preparing.Unlock()
@@ -160,7 +160,7 @@ func (l *Log) Full() bool {
 	return err == nil && free < l.sizeOf(l.next, awaited)
 }
 
-// sizeOf returns the size of a segment, which is at least the given bytes.
+// sizeOf returns the size of the segment with the number. The size is at least the given bytes.
 func (l *Log) sizeOf(number uint64, bytes int64) int64 {
 	size := l.sizes.FirstBytes
 	for ; number > 1 && size < l.sizes.SegmentBytes; number-- {
@@ -193,8 +193,9 @@ func (l *Log) prepare(bytes int64) (*segment, error) {
 	return s, nil
 }
 
-// setBack removes the file of a segment that could not be prepared. If only a file descriptor was missing, it keeps the file for
-// the next attempt. A spare file gets its former name back: under another name it might appear twice after a power cut.
+// setBack removes the file of a segment that could not be prepared. If the only cause is a missing file descriptor, setBack
+// keeps the file for the next attempt. A spare file then gets its former name back, because with another name it might appear
+// twice after a power cut.
 func (l *Log) setBack(s *segment, name string, err error) error {
 	if filepath.Base(name) == newName {
 		name = l.spareOf(s)
@@ -206,12 +207,13 @@ func (l *Log) setBack(s *segment, name string, err error) error {
 	return l.drop(s.path)
 }
 
-// spareOf returns the name of a segment's file while it waits to be reused.
+// spareOf returns the name that a segment's file has while it waits for reuse.
 func (l *Log) spareOf(s *segment) string {
 	return filepath.Join(l.dir, sparePrefix+filepath.Base(s.path))
 }
 
-// fileFor returns the name of a file that has the size of the segment and holds its head. A new file leaves the reserve free.
+// fileFor returns the name of a file that has the size of the segment and holds the segment's head. If fileFor creates the
+// file, the reserve stays free on the disk.
 func (l *Log) fileFor(s *segment, reserve int64) (name string, err error) {
 	var f files.File
 	if name = l.takeSpare(s.Bytes); name != "" {
@@ -248,8 +250,8 @@ func (l *Log) fileFor(s *segment, reserve int64) (name string, err error) {
 	return name, nil
 }
 
-// checkRoom returns an error if, according to the file system, there is no room for the bytes and the reserve. It removes spare
-// files to make room: they are too small for this segment.
+// checkRoom returns an error if the file system says that it has no room for the bytes and the reserve. To make room,
+// checkRoom first removes spare files. They are too small for this segment.
 func (l *Log) checkRoom(bytes, reserve int64) error {
 	free, err := l.fs.Free(l.dir)
 	for err == nil && free-reserve < bytes && l.dropSpare() {
@@ -266,12 +268,14 @@ func (l *Log) checkRoom(bytes, reserve int64) error {
 	return nil
 }
 
-// largeSync is the size in bytes above which a sync into allocated room takes hardly longer than a sync into zeros.
+// largeSync is a size in bytes. For a larger sync, writing into allocated room takes hardly longer than writing over zeros.
 const largeSync = 64 << 10
 
-// fill writes zeros, so that the room is allocated and later writes change only bytes. It leaves the last zeros unsynced. A sync
-// of the log waits for other syncs on the disk, so fill syncs a little at a time, with pauses. When that is too slow and the
-// log's own syncs are large, the file system allocates the remaining room instead, which leaves the disk to the entries.
+// fill writes zeros, so that the room is allocated and later writes change only bytes. It leaves the last zeros unsynced.
+//
+// A sync of the log waits for other syncs on the disk. So fill syncs a few zeros at a time, with pauses between the syncs. If
+// this is too slow and the log's own syncs are large, fill lets the file system allocate the remaining room instead. Then the
+// disk is free for the entries.
 func (l *Log) fill(f files.File, bytes int64) error {
 	zeros := make([]byte, min(bytes, int64(l.sizes.BufferBytes)))
 	var written, synced int64
@@ -303,9 +307,10 @@ func (l *Log) fill(f files.File, bytes int64) error {
 	return ErrClosed
 }
 
-// hurries reports whether pauses would delay the next segment too much, given how much of it is filled. That is so if the log
-// waits for it, or refuses proposals because the disk was full. Filling begins when a quarter of the present segment is
-// written, and should end when three quarters are.
+// hurries reports whether fill must do without pauses, because pauses would delay the next segment too much. That is so if
+// the log waits for the segment, or refuses proposals because the disk was full. It is also so if the filling is late.
+// Filling begins when a quarter of the present segment is written, and should end when three quarters are written. filled is
+// how many of the bytes are already filled.
 func (l *Log) hurries(filled, bytes int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,7 +329,7 @@ func (l *Log) drop(name string) error {
 	return nil
 }
 
-// takeSpare returns the name of a file to reuse, or "" if there is none of that size.
+// takeSpare returns the name of a file to reuse. If there is no file of that size, takeSpare returns "".
 func (l *Log) takeSpare(bytes int64) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -342,8 +347,8 @@ func (l *Log) dropSpare() bool {
 	return name != "" && l.drop(name) == nil
 }
 
-// Prune drops the first segment if all its entries are at or below the start, and reports whether another call may drop more.
-// Await may call it.
+// Prune drops the first segment if all entries of the segment are at or below the start. It reports whether another call may
+// drop more. Await may call Prune.
 func (l *Log) Prune() (more bool, err error) {
 	if l.failed != nil {
 		return false, l.failed
@@ -365,8 +370,8 @@ func (l *Log) Prune() (more bool, err error) {
 	return l.prunable(), nil
 }
 
-// prunable reports whether the first segment is no longer needed. It also looks at the batches of a running Append, which are
-// not in the index yet.
+// prunable reports whether the log no longer needs the first segment. It also considers the batches of a running Append,
+// because they are not in the index yet.
 func (l *Log) prunable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -378,8 +383,8 @@ func (l *Log) prunable() bool {
 	return !written && first.last <= l.index.start.Index
 }
 
-// unlist takes the first segment out of the log, and reports whether it has readers. If so, only its last reader may close and
-// remove the file.
+// unlist takes the first segment out of the log, and reports whether the segment has readers. If so, only the last reader may
+// close and remove the file.
 func (l *Log) unlist() (s *segment, read bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -395,7 +400,7 @@ func (l *Log) unlist() (s *segment, read bool) {
 	return s, s.readers > 0
 }
 
-// release keeps the file of a segment for reuse, or removes it. The segment is neither listed nor read any more.
+// release keeps the file of a segment for reuse, or removes it. No catalog lists the segment any more, and no reader uses it.
 func (l *Log) release(s *segment) error {
 	l.mu.Lock()
 	keep := s.Bytes == l.sizes.SegmentBytes && len(l.spares) < sparesMax
@@ -410,7 +415,8 @@ func (l *Log) release(s *segment) error {
 	if err := l.fs.Rename(s.path, spare); err != nil {
 		return l.fs.Remove(s.path) // the disk may be too full for another name
 	}
-	// The new name must be durable before the file gets another head, which must never appear under the segment's name.
+	// The new name must be durable before the file gets another head. Otherwise, after a power cut, the new head might appear
+	// under the segment's old name.
 	if err := l.fs.SyncDir(l.dir); files.NoDescriptor(err) || files.NoRoom(err) {
 		return l.fs.Remove(spare)
 	} else if err != nil {

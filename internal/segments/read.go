@@ -32,8 +32,8 @@ type stretch struct {
 // errCut says that entries were dropped during a read.
 var errCut = errors.New("segments: the log was truncated meanwhile")
 
-// Entries returns the first entries of the span: as many as fit into bytesMax bytes of records, but at least one. It sees
-// each write entirely or not at all.
+// Entries returns the first entries of the span. It returns as many as fit into bytesMax bytes of records, but at least one.
+// It sees each write entirely or not at all.
 func (l *Log) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	for {
 		entries, err := l.entries(span, bytesMax)
@@ -66,7 +66,7 @@ func (l *Log) entries(span raft.Span, bytesMax int) (entries []raft.Entry, err e
 	return r.entries, nil
 }
 
-// acquire finds the entry, and keeps its segment from being reused until done is called.
+// acquire finds entry i, and prevents the reuse of its segment until the caller calls done.
 func (l *Log) acquire(i, last raft.Index) (s stretch, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,13 +134,13 @@ type reader struct {
 // next returns the index of the next entry to read.
 func (r *reader) next() raft.Index { return r.span.After + 1 + raft.Index(len(r.entries)) }
 
-// readMost is the most that is read at once, except for a larger record.
+// readMost is how many bytes a reader reads at once. Only for a larger record does it read more.
 const readMost = 4 << 20
 
-// headsOf returns roughly how many bytes the heads of batches may take beside the given bytes of records.
+// headsOf returns roughly how many bytes of batch heads may lie among the given bytes of records.
 func headsOf(bytes int) int64 { return int64(bytes)/8 + 16*batchBytes }
 
-// read reads entries of the stretch until the span ends or no more fit. It leaves the place of the next entry in s.
+// read reads entries of the stretch until the span ends or the reader is full. It leaves the place of the next entry in s.
 func (r *reader) read(s *stretch) error {
 	if err := r.skip(s); err != nil {
 		return err
@@ -178,8 +178,8 @@ func readFull(s *segment, b []byte, offset int64) error {
 	return fmt.Errorf("segments: reading %s at offset %d: %w", s.path, offset, err)
 }
 
-// take decodes the entries in the buffer, which begins at the place of s. The entries own the buffer from then on. take returns
-// how many bytes it needs, from the new place on, to continue.
+// take decodes the entries in the buffer b, which begins at the place of s. From then on, the entries own the buffer. If take
+// needs more bytes to continue, it returns how many, counted from the new place.
 func (r *reader) take(s *stretch, b []byte) (need int64, err error) {
 	from := s.offset
 	for r.next() <= s.stop {
@@ -209,7 +209,7 @@ func (r *reader) take(s *stretch, b []byte) (need int64, err error) {
 	return 0, nil
 }
 
-// advance moves the place to the end of a record.
+// advance moves the place to the end of the record that begins there.
 func (s *stretch) advance(size int64, term raft.Term) {
 	s.offset += size
 	s.first++
@@ -219,8 +219,9 @@ func (s *stretch) advance(size int64, term raft.Term) {
 	}
 }
 
-// step looks at the place. If a record begins there, step returns its size. If a batch begins there, step moves the place to the
-// end of its head, and returns false for isEntry. If rest is too short, size is how many bytes step needs.
+// step examines the bytes at the place, which are in rest. If a record begins there, step returns its size, and true for
+// isEntry. If a batch begins there, step moves the place to the end of the batch's head, and returns false for isEntry. If
+// rest is too short, size is the number of bytes that step needs.
 func (s *stretch) step(rest []byte) (size int64, isEntry bool, err error) {
 	if s.left > 0 {
 		if len(rest) < 4 {
@@ -246,7 +247,7 @@ func (s *stretch) step(rest []byte) (size int64, isEntry bool, err error) {
 
 var skipBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
-// skip moves from the mark to the first entry of the span.
+// skip moves s from its mark to the first entry that the reader needs.
 func (r *reader) skip(s *stretch) error {
 	if s.first == r.next() {
 		return nil

@@ -21,7 +21,7 @@ type Found struct {
 	Torn   string     // what an interrupted write left, which is not in the log; empty: nothing
 }
 
-// recovery is the state of Recover. Begin uses it, too.
+// recovery is the state of Recover. Begin also uses it.
 type recovery struct {
 	ctx       context.Context
 	found     Found
@@ -37,9 +37,9 @@ type recovery struct {
 	unused []string // files that the catalog does not list
 }
 
-// Recover reads and checks the whole log of a member; the log begins after the base. It changes nothing on the disk. It drops
-// a damaged end of the log only if an interrupted write may have left it. After an error it may be called again, and reads
-// everything again.
+// Recover reads and checks the whole log of a member. The log begins after the base. Recover changes nothing on the disk. It
+// drops a damaged end of the log only if an interrupted write may have left that end. After an error, the caller may call
+// Recover again. It then reads everything again.
 func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Catalog, base raft.Base) (Found, error) {
 	if err := l.startOver(); err != nil {
 		return Found{}, err
@@ -200,17 +200,19 @@ func (l *Log) scan(r *recovery, s *segment) error {
 	return nil
 }
 
-// errEarlier says that a batch does not belong to the log: an earlier process left it by an interrupted write. Each process
-// begins with a mark after what it found, and the synced offset of its later batches includes that mark. So a batch with a lower
-// synced offset than the one before it is such a left-over. Clearing left-overs would not help: if that sync failed, the next
-// process could read zeros that are not on the disk.
+// errEarlier says that a batch does not belong to the log, because an interrupted write of an earlier process left it. Each
+// process begins with a mark after the end of the log that it found. The synced offset of each later batch of that process
+// includes the mark. So if a batch has a lower synced offset than the batch before it, it is left over.
+//
+// Clearing the left-over batches would not help. If the sync of the zeros failed, the next process might read zeros that are
+// not on the disk.
 var errEarlier = errors.New("the batch there is left over from an interrupted write of an earlier process")
 
 // batchesPerCheck is how many batches are read between two checks of the context.
 const batchesPerCheck = 1024
 
-// scanEnd decides whether the log ends at an offset of the last segment where no sound batch begins. It does not if a later
-// batch shows that the log was durable beyond the offset.
+// scanEnd handles an offset in the last segment at which no sound batch begins. It decides whether the log ends there. If a
+// later batch shows that the log was durable beyond the offset, the log does not end there, and scanEnd returns an error.
 func (l *Log) scanEnd(r *recovery, scan *scanner, offset, synced int64, reason error) error {
 	torn, seen, err := scan.following(offset)
 	if err != nil {
@@ -261,7 +263,7 @@ func (l *Log) rewind(r *recovery, after raft.EntryID) error {
 	x, base := &l.index, r.base.ID
 	switch {
 	case !r.begun || after.Index < x.floor.Index:
-		// A later batch dropped the entries between the base and this entry, unless some are missing: see finishScan.
+		// If no entries are missing, a later batch drops the entries between the base and this entry. finishScan checks that.
 		x.begin(after)
 		r.begun = true
 	case after.Index > x.last.Index || x.termAt(after.Index) != after.Term:
@@ -280,7 +282,7 @@ func (l *Log) rewind(r *recovery, after raft.EntryID) error {
 	return nil
 }
 
-// observe adds an entry to found.Log if it is above the base and the log holds the base.
+// observe adds an entry to found.Log if the entry is above the base and the replayed log holds the base.
 func (r *recovery) observe(e raft.Entry) (err error) {
 	if r.observing && !r.dropped && e.Index > r.base.ID.Index {
 		err = r.found.Log.Observe(e)
@@ -316,7 +318,7 @@ func (l *Log) finishScan(r *recovery) error {
 
 const readBytes = 1 << 20 // read at once by readAgain
 
-// readAgain builds found.Log again, from the entries that were not dropped.
+// readAgain builds found.Log again from the entries that the log still holds.
 func (l *Log) readAgain(r *recovery) error {
 	r.found.Log = emptyLog(r.base)
 	for at := r.base.ID.Index; at < l.index.last.Index; {
@@ -337,7 +339,8 @@ func (l *Log) readAgain(r *recovery) error {
 	return nil
 }
 
-// findUnlisted collects the unlisted files that a crash left, which Begin reuses or removes. It refuses any others.
+// findUnlisted collects the unlisted files that a crash may have left. Begin reuses or removes them. If a crash cannot have
+// left an unlisted segment, findUnlisted returns an error.
 func (l *Log) findUnlisted(r *recovery) error {
 	list, err := l.fs.List(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -382,7 +385,7 @@ func (l *Log) lists(number uint64) bool {
 	return false
 }
 
-// checkUnlisted refuses an unlisted file that this package cannot have left there.
+// checkUnlisted returns an error if this package cannot have left the unlisted file there.
 func (l *Log) checkUnlisted(path string, number uint64) error {
 	f, err := l.fs.Open(path)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// Remove durably removes the log of a member once no catalog lists it, and returns the names of the files. Segments of another
-// member stay, and so do files that are not segments: Recover reports what is wrong with them.
+// Remove durably removes the log of a member, and returns the names of the removed files. The caller makes sure that no
+// catalog lists the log any more. Remove keeps segments of another member and files that are not segments, because Recover
+// reports what is wrong with them.
 func Remove(disk files.FS, dir string, member raft.Incarnation) (removed []string, err error) {
 	list, err := disk.List(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // a file of that name is not of this package

@@ -23,7 +23,7 @@ func newScanner(s *segment, limit int64, most int, buffer []byte) *scanner {
 	return &scanner{segment: s, limit: limit, most: max(most, batchBytes), buffer: buffer[:0]}
 }
 
-// bytes returns n bytes of the segment, which are valid until the next call.
+// bytes returns n bytes of the segment. They are valid until the next call.
 func (s *scanner) bytes(offset int64, n int) ([]byte, error) {
 	if at := offset - s.from; at >= 0 && at+int64(n) <= int64(len(s.buffer)) {
 		return s.buffer[at : at+int64(n)], nil
@@ -43,7 +43,7 @@ func (s *scanner) bytes(offset int64, n int) ([]byte, error) {
 	return s.buffer[:n], nil
 }
 
-// batch reads the batch at an offset into s.records. If there is no sound batch, reason says why.
+// batch reads the batch at an offset into s.records. If no sound batch begins there, reason says why.
 func (s *scanner) batch(offset int64) (h batch, reason, err error) {
 	if offset+batchBytes > s.limit {
 		return h, errors.New("the segment ends there"), nil
@@ -91,8 +91,8 @@ func (s *scanner) split(b []byte, count int) error {
 	return nil
 }
 
-// following reports whether a batch of this use of the file, sound or not, begins at an offset. It also returns the highest
-// offset that a sound batch from there on calls synced.
+// following reports whether a batch of this use of the file begins at the offset, even a damaged one. It also reads the sound
+// batches from the offset on, and returns the highest synced offset that they record.
 func (s *scanner) following(offset int64) (begins bool, synced int64, err error) {
 	for at := offset; at+batchBytes <= s.limit; at += alignment {
 		b, err := s.bytes(at, 16)

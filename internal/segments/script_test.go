@@ -48,7 +48,7 @@ func restarts() act {
 	}
 }
 
-// appends returns an act that appends after the entry that is back entries before the last one.
+// appends returns an act that appends after an earlier entry of the log. That entry is back entries before the last one.
 func appends(back int, term raft.Term, count int) act {
 	return func(s *script) error {
 		after := s.acked.start
@@ -112,14 +112,15 @@ func (s *script) run(acts []act) error {
 	return nil
 }
 
-// on returns a copy of the script with its log on another disk.
+// on returns a copy of the script. The log of the copy is on the other disk.
 func (s *script) on(disk files.FS) *script {
 	other := *s
 	other.log, other.disk = nil, disk
 	return &other
 }
 
-// resume starts again, and checks that the log holds everything acknowledged and at most a prefix of what else was written.
+// resume starts again. It checks that the log holds everything that was acknowledged. Beyond that, the log may hold only a
+// prefix of the write that failed.
 func (s *script) resume() error {
 	if err := starts()(s); err != nil {
 		return err
@@ -140,7 +141,7 @@ func (s *script) resume() error {
 	return s.checkFound()
 }
 
-// checkFound compares what the last start found with what it should have found.
+// checkFound compares the log that the last start found with the expected log.
 func (s *script) checkFound() error {
 	if want := s.acked.stored(s.base); !reflect.DeepEqual(s.found.Log, want) {
 		return fmt.Errorf("the start has found %+v, not %+v", s.found.Log, want)

@@ -23,7 +23,7 @@ const (
 // small makes a few entries fill a batch, and a few batches fill a segment.
 var small = segments.Sizes{SegmentBytes: 2048, FirstBytes: 1024, BatchBytes: 400, MarkBytes: 300, BufferBytes: 256}
 
-// home is the owner of a log, with a store for the catalog that never fails.
+// home is the owner of a log. It keeps the catalog in a store that never fails.
 type home struct {
 	disk    files.FS
 	dir     string
@@ -42,7 +42,7 @@ type home struct {
 
 func newHome(disk files.FS) *home { return &home{disk: disk, dir: dir, sizes: small} }
 
-// open recovers the log and begins it, as a start does.
+// open recovers the log and then calls Begin, as a start does.
 func (h *home) open() (*segments.Log, segments.Found, error) {
 	l := h.unread()
 	found, err := l.Recover(context.Background(), member, h.catalog, h.base)
@@ -95,7 +95,7 @@ func (h *home) keep(c segments.Catalog) (err error) {
 	return err
 }
 
-// reset drops the log and begins one after an entry.
+// reset drops the log and begins a new log after an entry.
 func (h *home) reset(l *segments.Log, start raft.EntryID) error {
 	return l.Reset(start, func(c segments.Catalog) error {
 		h.base = raft.Base{ID: start}
@@ -183,7 +183,7 @@ func (m *model) stored(base raft.Base) (log raft.StoredLog) {
 	return log
 }
 
-// differs returns how a log differs from the model, and nil if it does not.
+// differs returns an error that says how a log differs from the model. If there is no difference, it returns nil.
 func (m *model) differs(l *segments.Log) error {
 	if l.Start() != m.start || l.Last() != m.last() {
 		return fmt.Errorf("the log is (%v, %v], not (%v, %v]", l.Start(), l.Last(), m.start, m.last())
@@ -210,7 +210,7 @@ func same(got, want []raft.Entry) error {
 	return nil
 }
 
-// check compares a log with the model, entry for entry and at every limit.
+// check compares a log with the model. It reads from every entry on, with several limits of bytes.
 func (m *model) check(t testing.TB, l *segments.Log) {
 	t.Helper()
 	require.NoError(t, m.differs(l))

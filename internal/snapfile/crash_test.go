@@ -13,11 +13,12 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// imagesMax limits how many of the states that one power cut may leave are tried: all of them, up to twelve unsynced changes.
+// imagesMax is the maximum number of states that the test tries after one power cut. For up to twelve unsynced changes, the
+// test tries all states.
 const imagesMax = 1 << 12
 
-// script is what a member does with its snapshots: it takes a new one beside an old one, records it in a store that never fails,
-// and discards the old one. recorded is the snapshot that the store names.
+// script does what a member does with its snapshots. It takes a new snapshot beside an old one, records the new one in a
+// store that never fails, and discards the old one. recorded is the snapshot that the store names.
 type script struct {
 	data     map[raft.SnapshotID][]byte
 	old, new raft.Snapshot
@@ -61,7 +62,7 @@ func (s *script) run(tree *crashdisk.Tree) error {
 	return err
 }
 
-// check checks what a power cut left, as the next start of the member does.
+// check starts again after a power cut, as the member does. It checks the files that the cut left.
 func (s *script) check(t *testing.T, tree *crashdisk.Tree, recorded raft.Snapshot) {
 	disk := tree.FS()
 	d := openDir(t, disk)
@@ -106,8 +107,8 @@ func (s *script) prepared(t *testing.T) *crashdisk.Tree {
 	return tree
 }
 
-// The power may fail at any call, and the disk may keep any part of what was not synced. The snapshot that the member's record
-// names can always be read, and the next start removes all others.
+// The test cuts the power at each call. The disk may keep any part of the unsynced data. A reader can always read the
+// snapshot that the member's record names. The next start removes all other snapshots.
 func TestCrash_EveryImage(t *testing.T) {
 	images, stops := 0, 0
 	for ended := false; !ended; stops++ {
@@ -124,7 +125,8 @@ func TestCrash_EveryImage(t *testing.T) {
 	require.Greater(t, images, 50)
 }
 
-// The same with a large file, which is synced while it is written. There are too many images, so the test draws some of them.
+// This test does the same as TestCrash_EveryImage with a large file. The writer syncs the file several times while it writes.
+// There are too many images to try all, so the test draws some of them.
 func TestCrash_OfALargeFile(t *testing.T) {
 	for stops, ended := 0, false; !ended; stops++ {
 		s := newScript(1<<20 + 200_000)

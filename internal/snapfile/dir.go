@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// A file is named after its SnapshotID: 32 hexadecimal digits and one of these.
+// The name of a file is its SnapshotID in 32 hexadecimal digits, and one of these suffixes.
 const (
 	wholeSuffix = ".snap"
 	partSuffix  = ".part" // incomplete
@@ -35,10 +35,11 @@ type Dir struct {
 	discarded map[raft.SnapshotID]bool // discarded but not removed: the file has readers, or the removal failed
 }
 
-// Open returns the directory. The first file creates it.
+// Open returns the directory at the path. If the directory does not exist, Create creates it with the first file.
 func Open(fs files.FS, path string) *Dir { return OpenSized(fs, path, format1) }
 
-// OpenSized returns the directory of files with other sizes, so that the simulator's small snapshots have many blocks.
+// OpenSized returns a directory whose files have blocks and syncs of other sizes. The simulator uses it, so that small
+// snapshots have many blocks.
 func OpenSized(fs files.FS, path string, sizes Sizes) *Dir {
 	return &Dir{
 		fs: fs, path: path, sizes: sizes, writing: map[raft.SnapshotID]bool{}, readers: map[raft.SnapshotID]int{},
@@ -55,7 +56,7 @@ func (d *Dir) partPath(file raft.SnapshotID) string {
 	return filepath.Join(d.path, file.String()+partSuffix)
 }
 
-// isSnapshot reports whether this package gave the file its name.
+// isSnapshot reports whether the name has the form that this package gives its files.
 func isSnapshot(name string) bool {
 	digits, isWhole := strings.CutSuffix(name, wholeSuffix)
 	if !isWhole {
@@ -68,8 +69,8 @@ func isSnapshot(name string) bool {
 	return err == nil && len(digits) == 2*len(raft.SnapshotID{}) && digits == strings.ToLower(digits)
 }
 
-// Clean removes the snapshot files that an earlier process left over, except the complete file of this id, and returns their
-// names. It removes no file with another kind of name. Call it before any file is open.
+// Clean removes the snapshot files that an earlier process left over, and returns their names. It keeps the complete file of
+// the given id, and every file with another kind of name. Call it before any file is open.
 func (d *Dir) Clean(keep raft.SnapshotID) (removed []string, err error) {
 	list, err := d.fs.List(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,9 +92,9 @@ func (d *Dir) Clean(keep raft.SnapshotID) (removed []string, err error) {
 	return removed, err
 }
 
-// Discard removes a complete file, if there is one. If the file is open for reading, it is removed when the last reader is
-// closed. After an error the file can no longer be opened, and Create tries to remove it again. After a power cut the file may
-// be there again; Clean then removes it.
+// Discard removes a complete file, if there is one. If the file is open for reading, closing the last reader removes it.
+// After an error no reader can open the file any more, and Create tries again to remove it. After a power cut the file may be
+// there again. Then Clean removes it.
 func (d *Dir) Discard(file raft.SnapshotID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +102,7 @@ func (d *Dir) Discard(file raft.SnapshotID) error {
 	return d.removeDiscarded(file)
 }
 
-// removeDiscarded removes a discarded file unless it has readers. The lock is held.
+// removeDiscarded removes a discarded file, unless the file has readers. The caller holds the lock.
 func (d *Dir) removeDiscarded(file raft.SnapshotID) error {
 	if d.readers[file] > 0 {
 		return nil
@@ -123,7 +124,7 @@ func (d *Dir) remove(path string) error {
 // UnderWay returns how many bytes were written so far to unfinished files.
 func (d *Dir) UnderWay() int64 { return d.underWay.Load() }
 
-// Free returns how many more bytes may be written here.
+// Free returns how many more bytes this user may write in the directory.
 func (d *Dir) Free() (int64, error) {
 	free, err := d.fs.Free(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +133,7 @@ func (d *Dir) Free() (int64, error) {
 	return free, err
 }
 
-// enter counts a reader, unless the file was discarded.
+// enter adds a reader of the file to the count. It returns an error if the file is discarded.
 func (d *Dir) enter(file raft.SnapshotID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +144,8 @@ func (d *Dir) enter(file raft.SnapshotID) error {
 	return nil
 }
 
-// leave uncounts a reader. After the last one it removes the file if it was discarded.
+// leave subtracts a reader of the file from the count. If no reader is left and the file is discarded, leave removes the
+// file.
 func (d *Dir) leave(file raft.SnapshotID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,7 +159,7 @@ func (d *Dir) leave(file raft.SnapshotID) error {
 	return d.removeDiscarded(file)
 }
 
-// reserve makes the directory durable, and makes sure that the file does not exist and has no other writer.
+// reserve makes the directory durable. It returns an error if the file exists or has another writer.
 func (d *Dir) reserve(file raft.SnapshotID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

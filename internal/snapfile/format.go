@@ -1,8 +1,8 @@
-// Package snapfile keeps snapshots in files, each of them written once and then only read. format.go says what is in a
-// file, dir.go which files there are, writer.go and reader.go how one is written and read.
+// Package snapfile keeps snapshots in files. Each file is written once and then only read. format.go describes the content of
+// a file, and dir.go the files of a directory. writer.go writes a file, and reader.go reads one.
 //
 // A file gets its name only when it is complete and durable. Its name and its description must agree with the id in its head.
-// The checksum of each block covers the id and the number of the block, so a block of another file or place is noticed.
+// The checksum of each block covers the id and the number of the block, so a reader notices a block of another file or place.
 package snapfile
 
 import (
@@ -21,8 +21,8 @@ import (
 //	blocks: 64 KiB of the snapshot, the last block the rest | CRC-32C of SnapshotID, number of the block uint64, bytes
 //	end:    description of the snapshot | its length uint32 | CRC-32C of SnapshotID, description and length
 //
-// The head has the same form in every format, so that a later format can be distinguished from damage. The description is at
-// the end because the size and the checksum of the snapshot are only known there.
+// The head has the same form in every format, so that this release can distinguish a later format from damage. The
+// description is at the end because the writer knows the size and the checksum of the snapshot only there.
 const (
 	magic     = "coxsnap\n"
 	version   = 1
@@ -35,11 +35,11 @@ const (
 
 // Sizes are the sizes of the parts in which a file is written.
 type Sizes struct {
-	// BlockBytes is the size of a block, which has one checksum. It belongs to the format: a file must be read with the value
-	// that it was written with.
+	// BlockBytes is the size of a block. Each block has one checksum. BlockBytes belongs to the format: a reader must use the
+	// same value as the writer of the file.
 	BlockBytes int
-	// SyncBytes is how much a Writer writes between two syncs. A single sync of a large file would delay the syncs of the log
-	// for as long as it takes.
+	// SyncBytes is how much a Writer writes between two syncs. A single sync of a large file takes long, and the syncs of the
+	// log would have to wait for it.
 	SyncBytes int
 }
 
@@ -59,7 +59,7 @@ func head(file raft.SnapshotID) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// checkHead returns an error unless it is the head of that file.
+// checkHead returns an error unless b is the head of the given file.
 func checkHead(b []byte, file raft.SnapshotID) error {
 	sum := len(b) - sumBytes
 	switch {
@@ -81,7 +81,7 @@ func blockSum(file raft.SnapshotID, number int64, block []byte) uint32 {
 	return crc32.Update(crc32.Checksum(binary.LittleEndian.AppendUint64(file[:], uint64(number)), castagnoli), castagnoli, block)
 }
 
-// end returns the end of the file of a snapshot.
+// end returns the encoded end of the file of snapshot s.
 func end(s raft.Snapshot) []byte {
 	b := s.Encode()
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(b)))
@@ -92,13 +92,13 @@ func endSum(file raft.SnapshotID, b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(file[:], castagnoli), castagnoli, b)
 }
 
-// blocksBytes returns how many bytes of a file the blocks of a snapshot take.
+// blocksBytes returns how many bytes the blocks of a snapshot take in the file. size is the size of the snapshot.
 func (s Sizes) blocksBytes(size int64) int64 {
 	return size + (size+int64(s.BlockBytes)-1)/int64(s.BlockBytes)*sumBytes
 }
 
-// readEnd reads and checks the description at the end of a file of that size. It allocates no more than the file
-// holds.
+// readEnd reads and checks the description at the end of a file. size is the size of the file. readEnd allocates no more than
+// that, even if the length in the file is damaged.
 func (s Sizes) readEnd(r io.ReaderAt, file raft.SnapshotID, size int64) (raft.Snapshot, error) {
 	tail := make([]byte, endBytes)
 	if size < int64(headBytes+endBytes) {
@@ -141,14 +141,15 @@ func readFull(r io.ReaderAt, b []byte, at int64) error {
 	return &readError{err}
 }
 
-// readError is an error of the file system, which says nothing about the bytes.
+// readError is an error of the file system. It does not mean that the bytes are damaged.
 type readError struct{ err error }
 
 func (e *readError) Error() string { return e.err.Error() }
 func (e *readError) Unwrap() error { return e.err }
 
-// damaged returns a *raft.CorruptError for bytes of the file that are not what was written there. If a later release wrote
-// them, it returns the version error in reason; if they could not be read, the error of the file system.
+// damaged returns a *raft.CorruptError for bytes of the file that differ from the bytes that were written there. If a later
+// release wrote the bytes, damaged returns the version error in reason instead. If the bytes could not be read, damaged
+// returns the error of the file system.
 func damaged(path, where string, reason error) error {
 	var later *raft.LaterVersionError
 	var unread *readError

@@ -12,8 +12,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// FuzzSnapshotFile reads arbitrary bytes as a snapshot. Reading never panics, allocates in proportion to the file, and returns
-// typed errors. Half of the inputs get correct checksums of the head and the end, so that the fields are read, too.
+// FuzzSnapshotFile reads arbitrary bytes as a snapshot. Reading never panics. It allocates in proportion to the file, and
+// returns typed errors. Half of the inputs get correct checksums of the head and the end, so that the reader also reads the
+// fields.
 func FuzzSnapshotFile(f *testing.F) {
 	data := payload(300)
 	s := described(1, data)
@@ -35,7 +36,7 @@ func FuzzSnapshotFile(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		_, err := content(d, s)
 		runtime.ReadMemStats(&after)
-		// JSON of many empty members grows most when it is decoded.
+		// If JSON has many empty members, it grows most when it is decoded.
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(1<<20+200*len(file)) {
 			t.Fatalf("%d bytes were allocated for a file of %d", grown, len(file))
 		}

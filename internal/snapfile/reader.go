@@ -26,8 +26,9 @@ type Reader struct {
 	number int64  // number of that block; -1: none
 }
 
-// OpenRead opens a complete file. It checks the head and the end; ReadAt checks the rest. The error is a
-// *raft.CorruptError for damage, and a *raft.LaterVersionError for a file that only a later release can read.
+// OpenRead opens a complete file. It checks the head and the end of the file, and ReadAt checks the rest. If the file is
+// damaged, the error is a *raft.CorruptError. If only a later release can read the file, the error is a
+// *raft.LaterVersionError.
 func (d *Dir) OpenRead(file raft.SnapshotID) (*Reader, error) {
 	if err := d.enter(file); err != nil {
 		return nil, err
@@ -51,8 +52,8 @@ func (d *Dir) open(file raft.SnapshotID) (*Reader, error) {
 	return r, nil
 }
 
-// OpenRecorded opens the file that a durable record names. The file must hold what the record says. If it is missing, or is
-// another file, the error is a *raft.CorruptError, too.
+// OpenRecorded opens the file that a durable record names, and checks that the file holds the recorded snapshot. If the file
+// is missing or holds another snapshot, the error is also a *raft.CorruptError.
 func (d *Dir) OpenRecorded(want raft.Snapshot) (*Reader, error) {
 	r, err := d.OpenRead(want.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,8 +96,8 @@ func (r *Reader) Snapshot() raft.Snapshot { return r.snapshot }
 // Size returns how many bytes the snapshot has.
 func (r *Reader) Size() int64 { return r.snapshot.Size }
 
-// ReadAt reads bytes of the snapshot as io.ReaderAt does. It checks each block before it returns a byte of it: a damaged
-// one is a *raft.CorruptError.
+// ReadAt reads bytes of the snapshot as io.ReaderAt does. It checks each block before it returns a byte of the block. If a
+// block is damaged, the error is a *raft.CorruptError.
 func (r *Reader) ReadAt(p []byte, offset int64) (n int, err error) {
 	if offset < 0 {
 		return 0, fmt.Errorf("snapfile: %s: read at %d", r.path, offset)
@@ -145,7 +146,7 @@ func (r *Reader) load(number int64) ([]byte, error) {
 	return b[:size], nil
 }
 
-// Close closes the file, and removes it if it was discarded and this was its last reader. It is idempotent.
+// Close closes the file. If the file is discarded and no other reader is left, Close also removes the file. It is idempotent.
 func (r *Reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,7 +26,7 @@ const dirPath = "data/snapshots"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// described returns the description of a snapshot of those bytes.
+// described returns the description of a snapshot that consists of the data.
 func described(number byte, data []byte) raft.Snapshot {
 	n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: 7}
 	return raft.Snapshot{
@@ -202,7 +202,7 @@ func TestCreate_OneFileIsWrittenOnce(t *testing.T) {
 	written(t, d, described(2, data), data, 3)
 }
 
-// Each call of the file system fails in turn. The error is reported, and Abort leaves nothing.
+// Each call of the file system fails in turn. The Writer reports the error, and Abort leaves no file behind.
 func TestWriter_EveryErrorIsReported(t *testing.T) {
 	broken := errors.New("broken")
 	data := payload(3 << 19) // more than syncBytes
@@ -274,7 +274,8 @@ func TestDiscard_WaitsForTheLastReader(t *testing.T) {
 	assert.Empty(t, names(t, disk))
 }
 
-// A file that could not be deleted can no longer be opened, but can be written again: its snapshot may be sent once more.
+// Discard fails to delete a file. Afterwards no reader can open the file. A Writer can write it again, because a leader may
+// send its snapshot once more.
 func TestDiscard_ThatFailsDoesNotKeepTheFileFromBeingWrittenAgain(t *testing.T) {
 	broken := errors.New("broken")
 	data := payload(1000)
@@ -377,7 +378,7 @@ func TestOpen_ADirectoryThatIsNotThereIsEmpty(t *testing.T) {
 	assert.Equal(t, data, got)
 }
 
-// damaged returns a directory with one file, which was changed.
+// damaged returns a directory with one file. The content of the file was changed.
 func damaged(t testing.TB, file raft.SnapshotID, whole []byte) *snapfile.Dir {
 	disk := crashdisk.New().FS()
 	d := openDir(t, disk)
@@ -403,7 +404,8 @@ func image(t testing.TB, s raft.Snapshot, data []byte) []byte {
 	return whole
 }
 
-// Each bit of a file matters, and so does its length: any change is a *CorruptError that names the file and a place in it.
+// Each bit of a file matters, and so does the length of the file. For any change the error is a *CorruptError that names the
+// file and a place in it.
 func TestReader_EachDamage(t *testing.T) {
 	data := payload(300)
 	s := described(1, data)
@@ -526,7 +528,7 @@ func TestReader_TellsALaterReleaseFromDamage(t *testing.T) {
 	}
 }
 
-// A failed read says nothing about the bytes on the disk, so it is not damage.
+// If a read fails, nobody knows whether the bytes on the disk are damaged. So the error does not report damage.
 func TestReader_AReadThatFailsIsNotDamage(t *testing.T) {
 	broken := errors.New("broken")
 	data := payload(100)

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// Writer writes one file. One goroutine uses it. After an error it must be aborted.
+// Writer writes one file. Only one goroutine may use it. After an error, the caller must abort it.
 type Writer struct {
 	dir      *Dir
 	file     raft.SnapshotID
@@ -27,7 +27,8 @@ type Writer struct {
 	ended    bool // finished or aborted
 }
 
-// Create begins a file. Until Finish, the file has a name that no reader opens and that Clean removes.
+// Create begins a file. Until Finish, the file has a temporary name: no reader opens a file of that name, and Clean removes
+// it.
 func (d *Dir) Create(file raft.SnapshotID) (*Writer, error) {
 	if file == (raft.SnapshotID{}) {
 		return nil, errors.New("snapfile: a file needs an id that is not zero")
@@ -47,7 +48,8 @@ func (d *Dir) Create(file raft.SnapshotID) (*Writer, error) {
 	return w, nil
 }
 
-// createPart creates the unfinished file. It replaces one that an earlier Writer could not remove.
+// createPart creates the unfinished file. If an earlier Writer could not remove its unfinished file of that name, createPart
+// replaces it.
 func (d *Dir) createPart(file raft.SnapshotID) (files.File, error) {
 	f, err := d.fs.Create(d.partPath(file))
 	if !errors.Is(err, fs.ErrExist) {
@@ -86,7 +88,7 @@ func (w *Writer) usable() error {
 	return w.err
 }
 
-// flush writes the block, and syncs the file now and then.
+// flush writes the block. If at least SyncBytes are unsynced then, flush also syncs the file.
 func (w *Writer) flush() error {
 	w.block = binary.LittleEndian.AppendUint32(w.block, blockSum(w.file, w.blocks, w.block))
 	if err := w.put(w.block); err != nil {
@@ -111,7 +113,7 @@ func (w *Writer) put(b []byte) error {
 	return err
 }
 
-// Finish checks that s describes what was written, and makes the file durable under its own name before it returns.
+// Finish checks that s describes the written bytes. It makes the file durable under its final name before it returns.
 func (w *Writer) Finish(s raft.Snapshot) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -144,7 +146,7 @@ func (w *Writer) Finish(s raft.Snapshot) error {
 	return nil
 }
 
-// end ends the Writer, which has finished or removed its file.
+// end ends the Writer after the Writer has finished or removed its file.
 func (w *Writer) end() {
 	w.ended = true
 	w.dir.underWay.Add(-w.at)

@@ -14,8 +14,8 @@ const (
 	besideFromIndex = 10 // entries up to this index are never dropped
 )
 
-// checkBeside reads while the end of the log is dropped and written again, each time in a new term. A read that mixes two of
-// these writes returns two terms above besideFromIndex.
+// checkBeside drops the end of the log and writes it again, many times and each time in a new term. Meanwhile several
+// goroutines read. If a read mixes two of these writes, it returns entries of two terms above besideFromIndex.
 func checkBeside(o *opened) error {
 	after := raft.EntryID{Index: besideFromIndex}
 	err := o.write(appendAfter(raft.EntryID{}, 0, besideFromIndex), appendAfter(after, 1, 20))
@@ -40,7 +40,7 @@ func checkBeside(o *opened) error {
 	return err
 }
 
-// readUntil reads until done is closed, and at least once.
+// readUntil reads at least once, and repeats that until done is closed.
 func readUntil(done <-chan struct{}, o *opened) error {
 	for {
 		got, err := o.Entries(raft.Span{After: besideFromIndex - 2, Last: besideFromIndex + 20}, 1<<20)

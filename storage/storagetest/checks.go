@@ -112,7 +112,7 @@ func checkLineageGrows(p Place) error {
 	return nil
 }
 
-// RuleConfigurations is the rule that a store may break if it builds the StoredLog without StoredLog.Observe.
+// RuleConfigurations is the name of a rule. A store may break this rule if it builds the StoredLog without StoredLog.Observe.
 const RuleConfigurations = "the configurations of the log come back from Load"
 
 var logChecks = []Check{
@@ -140,7 +140,8 @@ var logChecks = []Check{
 	{Rule: "the next write stores the commit hint, which is never above the log", Run: inStore(checkCommitHint)},
 }
 
-// writes returns a check that a store keeps these writes, both right after each write and after it is opened again.
+// writes returns a check that a store keeps the given writes. It checks the store right after each write, and again after the
+// store is opened again.
 func writes(rule string, all ...raft.StorageWrite) Check {
 	return Check{Rule: rule, Run: func(p Place) error {
 		o, err := begin(p)
@@ -188,8 +189,8 @@ func checkNotInLog(o *opened) error {
 	)
 }
 
-// checkNotInLog writes after entries that the log does not hold. A store that treats such a write as a reset drops acknowledged
-// entries because of a caller's mistake.
+// checkNotInLog writes after entries that the log does not hold. The store must return an error. A store that treats such a
+// write as a reset drops acknowledged entries because of a mistake of the caller.
 func (o *opened) checkNotInLog(all ...raft.EntryID) error {
 	for _, after := range all {
 		w := appendAfter(after, 4, 2)
@@ -281,7 +282,7 @@ var readChecks = []Check{
 	{Rule: "Entries may run concurrently with Write, and sees all of it or nothing", Run: inStore(checkBeside)},
 }
 
-// notStoredUpTo15 are spans of which a log that ends at entry 15 holds nothing, or not all.
+// notStoredUpTo15 are spans for a log that ends at entry 15. The log holds none or only a part of each span.
 var notStoredUpTo15 = []raft.Span{
 	{After: 15, Last: 16}, {After: 12, Last: 20}, {After: 99, Last: 100}, {After: 12, Last: 12}, {After: 14, Last: 12},
 	{After: math.MaxUint64 - 1, Last: math.MaxUint64},

@@ -15,7 +15,7 @@ const (
 	RuleFailedWrite   = "a failed write leaves a prefix of itself, and is the last write"
 )
 
-// syncsPerWriteMax bounds how many syncs one write may need. The suite makes each of them fail in turn.
+// syncsPerWriteMax is the maximum number of syncs that one write may need. The suite makes each of these syncs fail in turn.
 const syncsPerWriteMax = 16
 
 var durabilityChecks = []Check{
@@ -27,8 +27,8 @@ var durabilityChecks = []Check{
 	{Rule: RuleFailedWrite, NeedsPowerCut: true, Run: inStore(checkFailedWrite)},
 }
 
-// history returns a sequence of writes that append entries, some of which hold configurations, truncate the log and change
-// term and vote.
+// history returns a sequence of writes. They append entries, truncate the log, and change term and vote. Some of the entries
+// hold configurations.
 func history() []raft.StorageWrite {
 	both := raft.StorageWrite{Hard: vote(3, "n2").Hard, Log: configured(appendAfter(raft.EntryID{Term: 2, Index: 30}, 3, 10), 33).Log}
 	return []raft.StorageWrite{
@@ -51,8 +51,8 @@ func checkWriteDurable(o *opened) error {
 	return nil
 }
 
-// checkLoadDurable leaves bytes that were written but are not on the disk, like a process that was killed within a sync. It
-// does so for each sync of a write in turn. What Load returns of these bytes must stay.
+// checkLoadDurable leaves bytes that are written but not on the disk, as a process does that is killed within a sync. It does
+// this for each sync of a write in turn. If Load returns any of these bytes, they must survive a power cut.
 func checkLoadDurable(o *opened) error {
 	if err := o.write(appendAfter(raft.EntryID{}, 0, 1), configured(appendAfter(raft.EntryID{Index: 1}, 1, 30), 2, 20)); err != nil {
 		return err
@@ -78,7 +78,7 @@ func checkLoadDurable(o *opened) error {
 	return fmt.Errorf("a write fails even if its first %d syncs succeed", syncsPerWriteMax)
 }
 
-// writeWithin writes to a disk that fails after the given number of syncs, closes the store and repairs the disk.
+// writeWithin writes to a disk that fails after the given number of syncs. Then it closes the store and repairs the disk.
 func writeWithin(o *opened, w raft.StorageWrite, syncs int) (failed bool, err error) {
 	if err := o.place.FailSyncs(syncs); err != nil {
 		return false, err
@@ -88,7 +88,7 @@ func writeWithin(o *opened, w raft.StorageWrite, syncs int) (failed bool, err er
 	return failed, o.place.FailSyncs(-1)
 }
 
-// reload opens the store and adopts what it returns as the model.
+// reload opens the store. From then on, the model expects what the store returned.
 func (o *opened) reload() error {
 	if err := o.open(); err != nil {
 		return err
@@ -108,7 +108,8 @@ func (o *opened) reload() error {
 	return o.check()
 }
 
-// checkFailedWrite checks the order of the contract: Hard, then Log, of which a prefix may be written.
+// checkFailedWrite checks that a store keeps to the order of the contract: first Hard, then Log. A failed write may leave a
+// prefix of Log.
 func checkFailedWrite(o *opened) error {
 	if err := o.write(appendAfter(raft.EntryID{}, 0, 1), vote(1, "n1")); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/storage/storagetest"
 )
 
-// shelf is a store as another module may have it: records in memory, made with only the raft package.
+// shelf is a store that another module might contain. It keeps records in memory, and uses only the package raft.
 type shelf struct {
 	*shelved
 	loaded, closed bool

@@ -21,7 +21,7 @@ type model struct {
 	entries []raft.Entry
 	memory  raft.Sightings
 	mark    *raft.Mark
-	// Only for stores that are a raft.SnapshotStorage.
+	// These fields are only for a store that is a raft.SnapshotStorage.
 	base     raft.Base     // its ID is start
 	snapshot raft.Snapshot // the recorded one
 	files    map[raft.SnapshotID][]byte
@@ -80,7 +80,7 @@ func bootstrap() raft.Bootstrap {
 	}
 }
 
-// configured makes the entries at these indexes of a write change the configuration.
+// configured turns the entries of the write at the given indexes into entries that change the configuration.
 func configured(w raft.StorageWrite, at ...raft.Index) raft.StorageWrite {
 	for _, i := range at {
 		e := &w.Log.Entries[i-w.Log.After.Index-1]
@@ -89,7 +89,8 @@ func configured(w raft.StorageWrite, at ...raft.Index) raft.StorageWrite {
 	return w
 }
 
-// configuration returns the configuration that the entry holds: the members of the bootstrap, one of which names the entry.
+// configuration returns the configuration that the entry with the id holds. It has the members of the bootstrap. The metadata
+// of one member is the id of the entry.
 func configuration(id raft.EntryID) raft.Configuration {
 	c := raft.NewConfiguration(bootstrap().Configuration.Members)
 	c.Members[1].Meta, c.Level = id.String(), 1
@@ -98,7 +99,7 @@ func configuration(id raft.EntryID) raft.Configuration {
 
 func sameRun(a, b raft.ConfigRun) bool { return a.Index == b.Index && a.Config.Equal(b.Config) }
 
-// appendAfter returns a write that appends count entries of the term after the given one.
+// appendAfter returns a write that appends count entries of the given term after the entry after.
 func appendAfter(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 	w := &raft.LogWrite{After: after}
 	for k := range count {
@@ -111,7 +112,7 @@ func vote(term raft.Term, id raft.NodeID) raft.StorageWrite {
 	return raft.StorageWrite{Hard: &raft.HardState{Term: term, Vote: raft.Peer{ID: id, Incarnation: 0xbeef}}}
 }
 
-// remembers returns a write of a memory with that many peers.
+// remembers returns a write of a memory with the given number of peers.
 func remembers(peers int) raft.StorageWrite {
 	m := &raft.Sightings{}
 	for k := range peers {
@@ -175,8 +176,8 @@ func (o *opened) open() error {
 	return nil
 }
 
-// Write makes sure that the suite only writes what a core may write: a write that resets the log must record the snapshot that
-// replaces it.
+// Write checks that the suite only makes writes that a core may make. If a write resets the log, it must also record the
+// snapshot that replaces the log.
 func (o *opened) Write(w raft.StorageWrite) error {
 	if w.Log != nil && w.Log.Reset && (w.Snapshot == nil || w.Snapshot.ID != w.Log.After) {
 		return fmt.Errorf("the suite is wrong: it resets the log after %v, and records %+v", w.Log.After, w.Snapshot)

@@ -84,7 +84,8 @@ func checkCompactDurable(o *opened) error {
 	return fmt.Errorf("a write and Prune fail even if their first %d syncs succeed", syncsPerWriteMax)
 }
 
-// checkInstallDurable also leaves a recorded snapshot with the former log: an interrupted installation, which Load finishes.
+// checkInstallDurable makes each sync of an installation fail in turn. Some of these failures leave a recorded snapshot with
+// the former log. That is an interrupted installation, and Load must finish it.
 func checkInstallDurable(o *opened) error {
 	for failing := range syncsPerWriteMax {
 		s, err := o.take(raft.EntryID{Term: 4, Index: raft.Index(failing)*10 + 100}, byte(failing+1), 100)

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// withLog returns a check of a store whose log holds entries of terms 1 to 3, up to the given index.
+// withLog returns a check of a store with a log. The entries of the log have terms 1 to 3 and end at the given index.
 func withLog(last raft.Index, check func(o *opened) error) func(Place) error {
 	return inStore(func(o *opened) error {
 		third := int(last) / 3
@@ -36,7 +36,7 @@ func baseAt(id raft.EntryID) raft.Base {
 	}
 }
 
-// described returns a snapshot of that entry, and its bytes, which are different for each number.
+// described returns a snapshot of the entry with the id, and the bytes of the snapshot. The bytes differ for each number.
 func described(id raft.EntryID, number byte, size int) (raft.Snapshot, []byte) {
 	data := make([]byte, size)
 	for i := range data {

@@ -245,7 +245,7 @@ func checkNotStoredInCompacted(o *opened) error {
 	return errors.Join(o.checkNoneStored(raft.Span{After: 9, Last: 11}, raft.Span{After: 0, Last: 1}), o.checkNoneStored(notStoredUpTo15...))
 }
 
-// checkInstallAndAppend appends entries in the write of an installation.
+// checkInstallAndAppend installs a snapshot and appends entries in the same write.
 func checkInstallAndAppend(o *opened) error {
 	for number, at := range []struct {
 		id    func() raft.EntryID
@@ -346,7 +346,8 @@ func checkRecordWithoutFile(o *opened) error {
 	return nil
 }
 
-// checkMarkedKept leaves an unrecorded file in a marked store, as if its member had been installing a snapshot.
+// checkMarkedKept leaves an unrecorded file in a marked store, as if the member was installing a snapshot when it ended. The
+// store must keep the file.
 func checkMarkedKept(o *opened) error {
 	s, err := o.take(raft.EntryID{Term: 4, Index: 100}, 1, 1000)
 	if err != nil {
@@ -383,8 +384,8 @@ func checkDiscard(o *opened) error {
 	return err
 }
 
-// checkSnapshotsBeside writes the log and prunes it, while one goroutine takes and discards snapshots and another reads
-// the recorded one.
+// checkSnapshotsBeside writes the log and prunes it. Meanwhile one goroutine takes and discards snapshots, and another
+// goroutine reads the recorded snapshot.
 func checkSnapshotsBeside(o *opened) error {
 	s, err := o.take(o.id(4), 1, 200_000)
 	if err != nil {

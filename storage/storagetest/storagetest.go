@@ -7,8 +7,8 @@
 //		}})
 //	}
 //
-// A store on a disk must also give the Place a PowerCut: kill -9 proves nothing about syncs, since the kernel keeps what a
-// dead process wrote. OnDisk makes a Place with power cuts from package powercut.
+// If the store is on a disk, the Place also needs a PowerCut. kill -9 proves nothing about syncs, because the kernel keeps
+// the data that a dead process wrote. OnDisk makes a Place with power cuts from package powercut.
 package storagetest
 
 import (
@@ -28,16 +28,16 @@ type Harness struct {
 
 // Place holds the data of one store. It outlives the store.
 type Place struct {
-	// Open opens the store in this place: an uninitialized one the first time; later, after Close or PowerCut,
-	// the one with the same data.
+	// Open opens the store in this place. The first call opens an uninitialized store. Every later call, after Close or
+	// PowerCut, opens a store with the same data.
 	Open func() (raft.Storage, error)
-	// PowerCut loses everything that was not synced. An open store no longer works afterwards; the suite closes it and ignores
-	// the error. Nil for a store that is not on a disk.
+	// PowerCut loses everything that is not synced. After it, an open store no longer works. The suite closes that store and
+	// ignores the error. PowerCut is nil for a store that is not on a disk.
 	PowerCut func() error
-	// FailSyncs lets that many more syncs of the disk succeed. Later ones fail until the power is cut or FailSyncs is called
-	// again; a negative number repairs the disk. Required if PowerCut is set.
+	// FailSyncs lets the given number of further syncs of the disk succeed. Every later sync fails, until the next power cut
+	// or the next call of FailSyncs. A negative number repairs the disk. FailSyncs is required if PowerCut is set.
 	FailSyncs func(after int) error
-	// NoPowerCut says why PowerCut is nil; skipped tests print it.
+	// NoPowerCut says why PowerCut is nil. Skipped tests print it.
 	NoPowerCut string
 }
 
@@ -48,7 +48,8 @@ type Check struct {
 	NeedsPowerCut bool
 	// NeedsSnapshots marks a check for stores that are a raft.SnapshotStorage.
 	NeedsSnapshots bool
-	// Run checks a store in an empty place, and returns what is wrong with it, or nil.
+	// Run checks a store in an empty place. It returns nil if the store is correct, and otherwise an error that says what is
+	// wrong.
 	Run func(Place) error
 }
 
@@ -70,7 +71,8 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// keepsSnapshots opens a store in another place, because the checks need an empty one.
+// keepsSnapshots reports whether the store is a raft.SnapshotStorage. It opens a store in a place of its own, because the
+// checks need an empty place.
 func keepsSnapshots(t *testing.T, h Harness) bool {
 	store, err := h.New(t).Open()
 	if err != nil {
@@ -94,9 +96,9 @@ func Checks() []Check {
 	return all
 }
 
-// OnDisk returns a place in a directory of a file system that loses at a power cut what was not synced. open opens the store in
-// that directory. Where such a file system cannot be mounted, the directory is a plain one, and the checks that need a power cut
-// are skipped with the reason. The test binary must call powercut.Main in its TestMain.
+// OnDisk returns a place in a directory of a file system that loses everything unsynced at a power cut. open opens the store
+// in that directory. If such a file system cannot be mounted, OnDisk uses a plain directory. The suite then skips the checks
+// that need a power cut, and prints the reason. The test binary must call powercut.Main in its TestMain.
 func OnDisk(t testing.TB, open func(dir string) (raft.Storage, error)) Place {
 	root := t.TempDir()
 	dir := filepath.Join(root, "data", "n1")

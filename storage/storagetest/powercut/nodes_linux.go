@@ -51,7 +51,7 @@ const (
 	fileMode = syscall.S_IFREG | 0o600
 	// statBlockBytes is the unit in which statfs reports the space of the disk.
 	statBlockBytes = 512
-	// rootBlocks is how many blocks statfs reports as free for root only, as many file systems do.
+	// rootBlocks is how many blocks statfs reports as free only for root. Many file systems have such blocks.
 	rootBlocks = 2048
 )
 

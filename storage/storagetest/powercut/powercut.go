@@ -1,13 +1,13 @@
-// Package powercut mounts a small file system that loses at a power cut everything that was not synced. Use it to test with
-// real files and real processes what survives a power cut. Killing a process proves little, because the kernel keeps what the
-// process wrote.
+// Package powercut mounts a small file system that loses everything unsynced at a power cut. Use it to test with real files
+// and real processes which data survives a power cut. Killing a process proves little, because the kernel keeps the data that
+// the process wrote.
 //
-// That a name was created or removed is durable once its directory is synced; a file's bytes and size are durable once the
-// file is synced. The disk writes blocks of 512 bytes as a whole. It keeps everything in memory, twice.
+// A sync of a directory makes durable which names were created or removed in it. A sync of a file makes its bytes and its
+// size durable. The disk writes blocks of 512 bytes as a whole. It keeps everything in memory, twice.
 //
-// A separate process serves the file system, since a process can deadlock when it maps a file that it serves itself. The test
-// program starts itself again for that, so call Main first in main or TestMain. Mount needs Linux on a 64-bit machine,
-// /dev/fuse and the right to mount.
+// A separate process serves the file system, because a process can deadlock if it maps a file that it serves itself. To get
+// that process, the test program starts itself again. So call Main first in main or TestMain. Mount needs Linux on a 64-bit
+// machine, /dev/fuse and the right to mount.
 package powercut
 
 import (
@@ -24,20 +24,20 @@ import (
 	"time"
 )
 
-// dirVariable tells the serving process where to mount.
+// dirVariable is the environment variable that holds the directory on which the serving process mounts the file system.
 const dirVariable = "COXSWAIN_POWERCUT_DIR"
 
-// replyWait is the limit for the serving process to answer a command.
+// replyWait is how long the serving process may take to answer a command.
 const replyWait = 30 * time.Second
 
-// Main serves the file system and never returns, if Mount started this process for that. Otherwise it returns at once.
+// Main returns at once in an ordinary process. If Mount started this process, Main serves the file system and never returns.
 func Main() {
 	dir := os.Getenv(dirVariable)
 	if dir == "" {
 		return
 	}
-	// This process unmounts and ends when its parent ends. Signals that a terminal or a supervisor sends to both are for the
-	// parent.
+	// This process unmounts and ends when its parent ends. A terminal or a supervisor may send a signal to both processes.
+	// Only the parent reacts to it.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	if err := serve(dir, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stdout, err)
@@ -56,8 +56,8 @@ type FS struct {
 	closed   bool
 }
 
-// Mount mounts an empty file system on the directory, which must exist. An error says why that is not possible here; the test
-// should then skip and print it.
+// Mount mounts an empty file system on the directory, which must exist. If that is not possible here, the error says why. The
+// test should then skip and print the error.
 func Mount(dir string) (*FS, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -68,7 +68,7 @@ func Mount(dir string) (*FS, error) {
 		return nil, fmt.Errorf("powercut: %w", err)
 	}
 	f := &FS{server: exec.Command(program), replies: replies, lines: bufio.NewReader(replies)}
-	// Under the race detector, a process otherwise sleeps for a second when it ends.
+	// Without this setting, a process under the race detector sleeps for a second when it ends.
 	f.server.Env = append(os.Environ(), dirVariable+"="+dir, "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	f.server.Stdout, f.server.Stderr = answers, os.Stderr
 	if f.commands, err = f.server.StdinPipe(); err == nil {
@@ -86,25 +86,25 @@ func Mount(dir string) (*FS, error) {
 	return f, nil
 }
 
-// PowerCut loses everything that was not synced, and mounts the remaining content again. In a process that still has files open,
-// every call on them fails with EIO from then on: end the process and start a new one.
+// PowerCut loses everything that is not synced, and mounts the remaining content again. If a process still has files open,
+// every later call on these files fails with EIO. End the process and start a new one.
 func (f *FS) PowerCut() error { return f.command("cut") }
 
-// PowerCutKeeping is like PowerCut, but keeps about half of what was not synced, block by block and name by name. The seed
+// PowerCutKeeping is like PowerCut, but keeps about half of the unsynced data, block by block and name by name. The seed
 // decides which half.
 func (f *FS) PowerCutKeeping(seed uint64) error { return f.command(fmt.Sprintf("cut %d", seed)) }
 
-// FailSyncs lets that many more syncs succeed, and makes all later ones fail with EIO until the next power cut or the next call.
-// A failed sync writes nothing, so a process that ends there leaves the same content as one that was killed within the sync. A
-// negative number repairs the disk.
+// FailSyncs lets the given number of further syncs succeed. Every later sync fails with EIO, until the next power cut or the
+// next call of FailSyncs. A failed sync writes nothing. So a process that ends at a failed sync leaves the same content as a
+// process that is killed within the sync. A negative number repairs the disk.
 func (f *FS) FailSyncs(after int) error { return f.command(fmt.Sprintf("syncs %d", after)) }
 
-// ForgetFailed makes every failed sync of a file mark the bytes as written, as Linux does: processes still read them, no later
-// sync writes them, and the next power cut loses them.
+// ForgetFailed makes every failed sync of a file mark the file's bytes as written, as Linux does. Processes still read these
+// bytes. No later sync writes them, and the next power cut loses them.
 func (f *FS) ForgetFailed() error { return f.command("forget") }
 
-// Fill fills the disk, or empties it again. Every write to a full disk fails with ENOSPC, even a write over existing data, as on
-// a file system that never overwrites in place.
+// Fill fills the disk if full is true, and empties it again if full is false. Every write to a full disk fails with ENOSPC.
+// Even a write over existing data fails, as on a file system that never overwrites in place.
 func (f *FS) Fill(full bool) error {
 	if full {
 		return f.command("fill")
@@ -112,17 +112,17 @@ func (f *FS) Fill(full bool) error {
 	return f.command("free")
 }
 
-// Quota limits the bytes of all files, in whole blocks. A call that would exceed it fails with ENOSPC, and statfs reports what is
-// left. 0 means no limit.
+// Quota limits the bytes of all files, in whole blocks. A call that would exceed the limit fails with ENOSPC. statfs reports
+// the remaining bytes as free. 0 means no limit.
 func (f *FS) Quota(bytes int64) error { return f.command(fmt.Sprintf("quota %d", bytes)) }
 
-// Lie makes every later sync report success and do nothing, permanently. A store on such a disk loses what it acknowledged, and
-// a test of the store should notice.
+// Lie makes every later sync report success and write nothing. No other call ends that. A store on such a disk loses
+// acknowledged data, and a test of the store should notice the loss.
 func (f *FS) Lie() error { return f.command("lie") }
 
-// StallSyncs makes every sync that begins from now on wait that long first, as on a stalled or slow disk. Reads and writes
-// continue, but a write waits for a sync of the same file. The stall lasts until ResumeSyncs, the next power cut or Close. As
-// with a real disk, a process that is killed within a sync ends only after the sync.
+// StallSyncs makes every sync that begins from now on wait for the given time first, as on a stalled or slow disk. Reads and
+// writes continue, but a write waits for a sync of the same file. The stall lasts until ResumeSyncs, the next power cut or
+// Close. As with a real disk, a process that is killed within a sync ends only after the sync.
 func (f *FS) StallSyncs(each time.Duration) error {
 	if each <= 0 {
 		return fmt.Errorf("powercut: a stall of syncs of %v; it takes more than 0", each)

@@ -18,7 +18,7 @@ import (
 	"github.com/coxswain/raft/internal/crashdisk"
 )
 
-// serve mounts the tree on dir, executes the commands, one a line, and unmounts when they end.
+// serve mounts the tree on dir, and executes the commands, one for each line. After the last command it unmounts the tree.
 func serve(dir string, commands io.Reader, answers io.Writer) error {
 	s := &server{dir: dir, tree: crashdisk.New()}
 	if err := s.mount(); err != nil {
@@ -41,7 +41,7 @@ type server struct {
 	tree *crashdisk.Tree
 }
 
-// mount creates a new mount of the tree for this life.
+// mount creates a new mount of the tree for the present Life.
 func (s *server) mount() error {
 	_, err := fs.Mount(s.dir, &dirNode{life: s.tree.Life(), dir: s.tree.Root()}, &fs.Options{
 		NullPermissions: true,
@@ -91,7 +91,7 @@ func (s *server) obey(command []string) error {
 	return nil
 }
 
-// cut ends the present life. Files that are still open keep the old, detached mount, and get EIO.
+// cut ends the present Life. Files that are still open keep the old, detached mount, and calls on them fail with EIO.
 func (s *server) cut(keep func() bool) error {
 	s.tree.Cut(keep)
 	if err := unix.Unmount(s.dir, unix.MNT_DETACH); err != nil {
