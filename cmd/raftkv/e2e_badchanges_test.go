@@ -11,7 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 )
 
-// A change that cannot be made is refused with one line that names the problem and the remedy, and nothing changes.
+// The server refuses a change that cannot be made. It answers with one line that names the problem and the remedy, and
+// nothing changes.
 func TestEndToEnd_BadChangesChangeNothing(t *testing.T) {
 	t.Parallel()
 	c := newClusterOf(t, 3, 1)

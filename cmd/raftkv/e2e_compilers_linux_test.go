@@ -73,7 +73,7 @@ func TestMeasure_NoNeedlessChangeBesideCompilers(t *testing.T) {
 	c.write()
 }
 
-// lines counts the lines with a text in the logs of all members.
+// lines counts the occurrences of a text in the logs of all members.
 func (c cluster) lines(text string) (count int) {
 	for _, n := range c.Nodes {
 		log, err := os.ReadFile(filepath.Join(c.dir, n.ID+".log"))

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raftkv runs the program until it succeeds, because the leader may change at any time, and returns its output.
+// raftkv runs the program until it succeeds, and returns its output. Several attempts may be necessary, because the leader
+// may change at any time.
 func raftkv(t *testing.T, args ...string) string {
 	t.Helper()
 	var out []byte
@@ -68,7 +69,7 @@ func TestEndToEnd_TheCommandsFindTheDemoAndASecondRunResumesIt(t *testing.T) {
 	assert.Contains(t, string(out), "no running demo found")
 }
 
-// readUntil reads until the output contains one of the texts, and returns the output.
+// readUntil reads until the output contains one of the texts. It returns the output.
 func readUntil(t *testing.T, read func([]byte) (int, error), texts ...string) string {
 	t.Helper()
 	var got bytes.Buffer

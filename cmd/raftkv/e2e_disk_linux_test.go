@@ -20,7 +20,8 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// startOnSmallDisks returns a cluster with a leader. Each member has a disk of 8 MiB, and keeps its log as given.
+// startOnSmallDisks returns a cluster with a leader. Each member has a disk of 8 MiB, and keeps its log in a store of kind
+// log.
 func startOnSmallDisks(t *testing.T, log storage.Kind) (c cluster, leader local.Node) {
 	t.Helper()
 	c = newCluster(t)
@@ -35,7 +36,7 @@ func startOnSmallDisks(t *testing.T, log storage.Kind) (c cluster, leader local.
 	return c, c.leader("")
 }
 
-// fillDisk fills the disk of a member. It returns the file that has to be removed to make room again.
+// fillDisk fills the disk of a member. It returns a file. The test removes this file to make room again.
 func fillDisk(t *testing.T, dir string) (filler string) {
 	t.Helper()
 	filler = filepath.Join(dir, "filler")
@@ -69,7 +70,7 @@ func (c cluster) awaitEnd(id string) (code int, log string) {
 	return exit.ExitCode(), string(all)
 }
 
-// A member with its log in bbolt ends when its disk is full, and can be restarted when there is room.
+// A member with its log in bbolt ends when its disk is full. It can be restarted when the disk has room again.
 func TestEndToEnd_AFullDiskEndsAMemberWithItsLogInBbolt(t *testing.T) {
 	t.Parallel()
 	namespace.WithMounts(t, func() {
@@ -93,8 +94,8 @@ func TestEndToEnd_AFullDiskEndsAMemberWithItsLogInBbolt(t *testing.T) {
 	})
 }
 
-// A leader with its log in segments transfers its leadership when its disk is full. It continues without a restart when
-// there is room.
+// A leader with its log in segments transfers its leadership when its disk is full. It continues without a restart when the
+// disk has room again.
 func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	namespace.WithMounts(t, func() {

@@ -98,7 +98,7 @@ func newAuthority(t *testing.T) authority {
 	return a
 }
 
-// flags returns the flags that make a member use a new certificate for that id.
+// flags returns flags with which a member uses a new certificate for its id.
 func (a authority) flags(t *testing.T, id string) []string {
 	key, dir := newKey(t), t.TempDir()
 	template := &x509.Certificate{

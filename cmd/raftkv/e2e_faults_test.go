@@ -49,7 +49,7 @@ func TestEndToEnd_AMemberWithAnEmptiedDiskSaysSoAndTheOthersGoOn(t *testing.T) {
 	verify()
 }
 
-// replaced returns the arguments with one flag's value changed.
+// replaced returns a copy of the arguments in which the value of one flag is changed.
 func replaced(args []string, flag string, change func(string) string) []string {
 	changed := append([]string(nil), args...)
 	for i := range changed[:len(changed)-1] {
@@ -60,7 +60,7 @@ func replaced(args []string, flag string, change func(string) string) []string {
 	return changed
 }
 
-// startApart starts a process outside of the cluster. It ends with the test.
+// startApart starts a process outside of the cluster. The process ends with the test.
 func startApart(t *testing.T, args []string) *local.Process {
 	t.Helper()
 	p, err := local.StartProcess(program, args, filepath.Join(t.TempDir(), "log"))
@@ -137,7 +137,7 @@ func TestEndToEnd_APeerThatDoesNotResolveIsNamedInTheStatus(t *testing.T) {
 	})
 }
 
-// runServe runs a member that must end by itself with an error, and returns its exit code and output.
+// runServe runs a member that must end by itself with an error. It returns the exit code and the output of the member.
 func runServe(t *testing.T, args []string) (code int, says string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -22,8 +22,8 @@ import (
 // floodTime is the duration of a flood.
 const floodTime = 8 * time.Second
 
-// flood keeps n connections to the address busy: it calls do with each, and with a new connection as soon as do has returned.
-// The connections end with the test, or with stop.
+// flood keeps n connections to the address busy. It calls do with each connection. As soon as do returns, it calls do with a
+// new connection. The connections end with the test, or with stop.
 func flood(t *testing.T, address string, connections int, do func(ctx context.Context, conn net.Conn)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var callers sync.WaitGroup
@@ -93,7 +93,7 @@ func honest(t *testing.T, n local.Node, d time.Duration) *tally {
 	return &y
 }
 
-// startForFloods is startCluster with a longer election timeout, because a flood uses the same processors.
+// startForFloods is like startCluster with a longer election timeout, because a flood uses the same processors.
 func startForFloods(t *testing.T) (c cluster, leader local.Node) {
 	t.Helper()
 	c = newCluster(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 )
 
-// gapClients is the number of clients. Each makes one write at a time, with pauses: a steady load that two cores can carry.
+// gapClients is the number of clients. Each client makes one write at a time, with pauses. This is a steady load that two
+// cores can carry.
 const (
 	gapClients = 8
 	gapPause   = 4 * time.Millisecond
@@ -26,7 +27,7 @@ const (
 	gapTimeout = 2 * time.Second      // limit of one write
 )
 
-// acks holds the times at which each client's writes were acknowledged, in order.
+// acks holds the times of the acknowledgements of each client's writes, in order.
 type acks struct {
 	mu    sync.Mutex
 	times [][]time.Time // by client
@@ -50,7 +51,8 @@ func (g gaps) String() string {
 
 func tenths(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
 
-// between returns the longest gaps that overlap the window. A gap that begins before it, or ends after it, counts in full.
+// between returns the longest gaps that overlap the window. If a gap begins before the window or ends after it, the gap
+// counts in full.
 func (a *acks) between(from, to time.Time) (g gaps) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,8 +65,8 @@ func (a *acks) between(from, to time.Time) (g gaps) {
 	return g
 }
 
-// longestGap returns the longest gap between two times of a sorted list that overlaps the window. Before the first and
-// after the last time of the list, the gap counts to the end of the window.
+// longestGap returns the longest gap that overlaps the window. A gap lies between two times of the sorted list. A gap before
+// the first or after the last time of the list counts only to the end of the window.
 func longestGap(times []time.Time, from, to time.Time) (longest time.Duration) {
 	first, found := slices.BinarySearchFunc(times, from, time.Time.Compare)
 	before := from
@@ -109,8 +111,8 @@ func TestLongestGap_CountsWhatOverlapsTheWindow(t *testing.T) {
 	}
 }
 
-// probe measures the machine beside the members: the duration of small synced writes on the same disk, and the delay of a
-// goroutine's wake-ups. A gap that is no longer than these is due to the machine.
+// probe measures the machine beside the members. It measures the duration of small synced writes on the same disk, and the
+// delay with which a goroutine wakes up. If a gap is no longer than these figures, the machine caused it.
 type probe struct {
 	mu    sync.Mutex
 	disk  []took
@@ -170,8 +172,8 @@ func (p *probe) between(from, to time.Time) string {
 		tenths(worst(p.disk)), tenths(worst(p.sleep)))
 }
 
-// steadyLoad lets clients write until the returned function is called. A client stays with one server until it gets an error,
-// and then asks the next one.
+// steadyLoad lets clients write until the test calls the returned function. A client stays with one server until it gets an
+// error. Then it asks the next server.
 func (c cluster) steadyLoad(keys, valueBytes int) (a *acks, stop func()) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

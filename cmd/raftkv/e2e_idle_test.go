@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// heartbeatRole makes this test binary act as one of the processes with which an idle cluster is compared. Its value is the
-// address to listen on, or the two addresses to send to.
+// heartbeatRole is an environment variable that makes this test binary act as one of three processes. The test compares an
+// idle cluster with these processes. The value is the address to listen on, or the two addresses to send to.
 const heartbeatRole = "RAFTKV_HEARTBEAT"
 
 const heartbeatInterval = 50 * time.Millisecond
 
-// heartbeat does the minimum work of a leader and its followers: one process sends a few bytes to each of the two others every
-// 50 ms, and they answer. It runs until it is killed.
+// heartbeat does the minimum work of a leader and its followers. One process sends a few bytes to each of the two others
+// every 50 ms, and the others answer. heartbeat runs until the process is killed.
 func heartbeat(addresses string) {
 	if all := strings.Split(addresses, ","); len(all) > 1 {
 		lead(all)

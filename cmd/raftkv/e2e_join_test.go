@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// joiningCluster returns three serving members, and a fourth one that joins them when it is started.
+// joiningCluster returns three serving members, and a fourth member that joins them when the test starts it.
 func joiningCluster(t *testing.T) (c cluster, joins local.Node) {
 	t.Helper()
 	c = newClusterOf(t, 3, 1)
@@ -31,7 +31,7 @@ func joiningCluster(t *testing.T) (c cluster, joins local.Node) {
 	return c, c.Nodes[3]
 }
 
-// joined waits until the node is a voter with an incarnation other than the given one, and returns the new incarnation.
+// joined waits until the node is a voter with another incarnation than the given one. It returns the new incarnation.
 func (c cluster) joined(n local.Node, other string) (incarnation string, index uint64) {
 	c.t.Helper()
 	shared := c.clients()
@@ -122,7 +122,7 @@ func TestEndToEnd_AMemberThatWasRemovedJoinsAgainWhenItIsStarted(t *testing.T) {
 	verify()
 }
 
-// A command line that was copied to another machine must not replace the running member.
+// A command line may be copied to another machine. The copy must not replace the running member.
 func TestEndToEnd_ACopiedCommandLineTakesNobodysPlace(t *testing.T) {
 	t.Parallel()
 	c, n4 := joiningCluster(t)

@@ -38,7 +38,7 @@ const (
 	smallState      = 1 << 20
 )
 
-// measuredMembers returns the wanted size of the state and the number of rounds, or skips the test.
+// measuredMembers returns the wanted size of the state and the number of rounds. If they are not set, it skips the test.
 func measuredMembers(t *testing.T) (bytes, rounds int) {
 	t.Helper()
 	text := os.Getenv(membersVariable)
@@ -50,8 +50,8 @@ func measuredMembers(t *testing.T) (bytes, rounds int) {
 	return bytes, number(t, roundsVariable, roundsDefault)
 }
 
-// conditions starts the load, prints the conditions of the measurement, and returns the medians of a round trip and of a synced
-// write under the load.
+// conditions starts the load and prints the conditions of the measurement. It returns two medians under the load: the time of
+// a round trip, and the time of a synced write.
 func (c cluster) conditions(t *testing.T, state int) (a *acks, trip, synced time.Duration) {
 	t.Helper()
 	trip, synced = median(roundTrips(t)), median(syncedWrites(t))
@@ -72,8 +72,8 @@ func (c cluster) conditions(t *testing.T, state int) (a *acks, trip, synced time
 	return a, busyTrip, busySynced
 }
 
-// median returns the median as spread prints it: of an even number of figures, the lower of the two in the middle. It sorts the
-// figures.
+// median returns the median as spread prints it. If the number of figures is even, it returns the lower of the two in the
+// middle. It sorts the figures.
 func median(figures []time.Duration) time.Duration {
 	slices.Sort(figures)
 	return figures[(len(figures)-1)/2]
@@ -104,7 +104,8 @@ func roundTrips(t *testing.T) (took []time.Duration) {
 	return took
 }
 
-// syncedWrites returns durations of a write of a page with its fdatasync, on the disk of the members.
+// syncedWrites returns the durations of synced writes on the disk of the members. Each is a write of a page with its
+// fdatasync.
 func syncedWrites(t *testing.T) (took []time.Duration) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "probe"))
@@ -120,7 +121,7 @@ func syncedWrites(t *testing.T) (took []time.Duration) {
 	return took
 }
 
-// emptied holds the members that lost their disks, and are started without the list of initial members.
+// emptied holds the members that lost their disks. These members start without the list of initial members.
 type emptied struct {
 	mu  sync.Mutex
 	ids map[string]bool
@@ -178,7 +179,8 @@ func TestMeasure_MembersReplaced(t *testing.T) {
 	}
 }
 
-// replaceOne kills a member, empties its disk, starts it and replaces it. Before that, it measures writes without a loss.
+// replaceOne kills a member, empties its disk, starts the member and replaces it. Before that, it measures writes without a
+// loss.
 func (c cluster) replaceOne(a *acks, p *probe, lost *emptied, r *replacing, joins, leads bool) {
 	t := c.t
 	c.caughtUp()
@@ -196,7 +198,8 @@ func (c cluster) replaceOne(a *acks, p *probe, lost *emptied, r *replacing, join
 	require.NoError(t, err)
 	killed := time.Now()
 	c.Kill(n.ID)
-	// The old store is deleted after the test: deleting it now would occupy the disk that the others share.
+	// The test framework deletes the old store after the test. A deletion now would occupy the disk that the other members
+	// share.
 	require.NoError(t, os.Rename(c.DataDir(n.ID), filepath.Join(c.dir, fmt.Sprint("lost-", killed.UnixNano()))))
 	lost.set(n.ID, joins)
 	began := time.Now()
@@ -233,10 +236,11 @@ func (c cluster) replacedAt(through, n local.Node, old string) {
 	}, c.patience, 20*ms, "%s is replaced", n.ID)
 }
 
-// caughtUp holds the times at which an empty member began to receive the cluster's data, and had received it.
+// caughtUp holds two times of a member that was empty. At began, it began to receive the cluster's data. At ended, it had
+// received the data.
 type caughtUp struct{ began, ended time.Time }
 
-// watchCatchUp waits until the member has applied everything that was committed before the call.
+// watchCatchUp waits until the member has applied all entries that were committed before the call.
 func (c cluster) watchCatchUp(n local.Node, target uint64) (w caughtUp) {
 	shared := client.NewHTTP(1, patience)
 	defer shared.CloseIdleConnections()
@@ -288,7 +292,7 @@ func TestMeasure_MembersAddedAndRemoved(t *testing.T) {
 	c := newClusterOf(t, 3, 2)
 	lost := &emptied{ids: map[string]bool{}}
 	c.Emptied = lost.has
-	// The log stays short: MembersReplaced measures the cost of catching up.
+	// The log stays short, because MembersReplaced already measures the cost of catching up.
 	c.More = func(local.Node) []string {
 		return []string{"--snapshot-log-bytes", "4MiB", "--snapshot-tail-bytes", "64KiB"}
 	}
@@ -344,7 +348,8 @@ func (c cluster) aVoter(leader local.Node) local.Node {
 	return leader
 }
 
-// changeOnce makes a change, and measures the writes around it and in an equally long window after it.
+// changeOnce makes a change. It measures the writes around the change, and the writes in equally long windows without a
+// change.
 func (c cluster) changeOnce(a *acks, p *probe, f *changing, of local.Node, change api.Change) {
 	t := c.t
 	shared := client.NewHTTP(1, patience)
@@ -374,7 +379,7 @@ func (c cluster) changeOnce(a *acks, p *probe, f *changing, of local.Node, chang
 		tenths(took), with, spread(all), p.between(began, ended))
 }
 
-// window returns the durations of the windows around the changes so far.
+// window returns the length for a window without a change. It depends on the durations of the changes so far.
 func (f *changing) window() time.Duration {
 	if len(f.took) == 0 {
 		return 2 * aroundChange
@@ -399,7 +404,8 @@ func describe(c api.Change) string {
 	return fmt.Sprint("removing ", c.Remove[0].ID)
 }
 
-// print compares the gaps with the ordinary ones. A change may exceed them by the given duration.
+// print compares the gaps around the changes with the gaps without a change. A change may exceed the latter by the given
+// duration.
 func (f *changing) print(t *testing.T, what string, allowed time.Duration) {
 	t.Helper()
 	with, one := gapsOf(f.with)

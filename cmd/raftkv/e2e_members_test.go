@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// members runs "raftkv members" with the arguments, through the server of one node. The exit code must be the given one.
+// members runs "raftkv members" with the arguments, through the server of one node. It checks that the exit code is the given
+// one.
 func (c cluster) members(through local.Node, code int, args ...string) (out, errs string) {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), program, append(append([]string{"members"}, args...), "--server", through.URL())...)
@@ -35,7 +36,7 @@ func (c cluster) members(through local.Node, code int, args ...string) (out, err
 	return stdout.String(), stderr.String()
 }
 
-// voters waits until a member reports these voters, and that no change is running.
+// voters waits until a member reports exactly these voters, and reports that no change is running.
 func (c cluster) voters(through local.Node, want ...string) {
 	c.t.Helper()
 	shared := client.NewHTTP(1, patience)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A member is killed while clients write, and its log is moved; the move itself is killed, too, and repeated. Then the member
-// continues with all its data. The way back is the same.
+// A member is killed while clients write. Then its log is moved. The move itself is also killed, and then repeated. After
+// that, the member continues with all its data. The way back is the same.
 func TestEndToEnd_AMemberGoesOnWithItsLogMoved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -40,7 +40,8 @@ func TestEndToEnd_AMemberGoesOnWithItsLogMoved(t *testing.T) {
 		code, says = c.migrate(moved, to)
 		require.Zero(t, code, says)
 		assert.Regexp(t, "moved the log from|already", says)
-		// A kill between the removal of the last segment and that of the directory leaves the directory.
+		// A kill may come after the removal of the last segment and before the removal of the directory. Then the directory
+		// remains.
 		segments, _ := filepath.Glob(filepath.Join(c.DataDir(moved.ID), storage.LogDir, "*"))
 		assert.Equal(t, to == storage.KindSegments, len(segments) > 0, "%v", segments)
 		require.NoError(t, c.Start(moved.ID))
@@ -65,7 +66,7 @@ func (c cluster) migrate(n local.Node, to storage.Kind) (code int, says string) 
 	return code, string(out)
 }
 
-// killedMigrate kills the command when it begins to copy, unless it ends before.
+// killedMigrate kills the command when the command begins to copy, unless the command ends earlier.
 func (c cluster) killedMigrate(n local.Node, to storage.Kind) {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), program, migrateArgs(c.DataDir(n.ID), to)...)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told waits until every member reports the present addresses of all members, and that no change is running.
+// told waits until every member reports the present addresses of all members, and reports that no change is running.
 func (c cluster) told() {
 	c.t.Helper()
 	clients := c.clients()
@@ -31,7 +31,7 @@ func (c cluster) told() {
 	}
 }
 
-// remembered waits until every member has recorded that its flags are equal to its entry: from then on it may move.
+// remembered waits until every member has recorded that its flags are equal to its entry. From then on, the member may move.
 func (c cluster) remembered() {
 	c.t.Helper()
 	for _, n := range c.Nodes {
@@ -42,7 +42,7 @@ func (c cluster) remembered() {
 	}
 }
 
-// moved gives a stopped member other addresses, and returns it.
+// moved gives a stopped member other addresses. It returns the member.
 func (c cluster) moved(id string) (n local.Node) {
 	c.t.Helper()
 	require.NoError(c.t, c.Move(id))

@@ -67,8 +67,8 @@ func (c linked) cutOff(n local.Node) {
 	}
 }
 
-// stops harms one leader after another. For each, it returns the time from the harm until the first later write was
-// acknowledged.
+// stops harms one leader after another. For each leader, it returns the time from the harm until the acknowledgement of the
+// first later write.
 func (c linked) stops(w *workload.Workload, rounds int, harm func(leader local.Node)) (stops []time.Duration) {
 	c.t.Helper()
 	for range rounds {

@@ -65,7 +65,7 @@ func openPage(t *testing.T) *page {
 
 func (p *page) log(id string) string { return filepath.Join(p.dir, id+".log") }
 
-// here replaces the ports in a text of the page by those of the test.
+// here replaces the ports in a text of the page with the ports of the test.
 func (p *page) here(text string) string {
 	return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllStringFunc(text, func(address string) string {
 		require.Contains(p.t, p.ports, address, "the page uses a port that the test does not know")
@@ -90,7 +90,7 @@ func (p *page) run(line string) string {
 	return string(out)
 }
 
-// serve starts a member in the background, as the & of the page does.
+// serve starts a member in the background, like the & on the page.
 func (p *page) serve(words []string) {
 	p.t.Helper()
 	words = strings.Fields(strings.TrimSuffix(strings.Join(words, " "), "&"))
@@ -139,7 +139,8 @@ func (p *page) ended(id string, code int) {
 	require.Equal(p.t, code, exit.ExitCode())
 }
 
-// The page lets a cluster of one grow to three, replaces a lost disk, moves all members at once, and shrinks to one again.
+// On the page, a cluster of one member grows to three members. It then replaces a lost disk, moves all members at once, and
+// shrinks to one member again.
 func TestEndToEnd_ThePageOfMembershipSaysWhatIsTrue(t *testing.T) {
 	t.Parallel()
 	p := openPage(t)
@@ -187,7 +188,7 @@ func TestEndToEnd_ThePageOfMembershipSaysWhatIsTrue(t *testing.T) {
 	assert.Equal(t, "blue", p.run("raftkv get color --server "+moved))
 }
 
-// remember waits until every member has recorded that its flags are equal to its entry, which takes a moment.
+// remember waits until every member has recorded that its flags are equal to its entry. This takes a moment.
 func (p *page) remember() {
 	p.t.Helper()
 	for id := range p.processes {

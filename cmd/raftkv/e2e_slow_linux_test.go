@@ -22,7 +22,7 @@ import (
 const (
 	// longTimeout is the timeout of clients whose writes may take seconds.
 	longTimeout = 10 * time.Second
-	// electionPatience is the time for which a row waits for a leader. A row without a leader by then reports that.
+	// electionPatience is the time for which a row waits for a leader. If there is no leader by then, the row reports that.
 	electionPatience = 30 * time.Second
 	// syncsPerWrite is the number of syncs of a bbolt transaction.
 	syncsPerWrite = 2
@@ -56,7 +56,7 @@ func (c cluster) load(clients int, timeout time.Duration) *load {
 	return l
 }
 
-// since returns the requests that were called at the given time or later, in the order in which they ended.
+// since returns the requests that began at the given time or later, in the order in which they ended.
 func (l *load) since(began time.Time) (all []workload.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,8 +155,8 @@ func (c cluster) writeTime() (sum writeTime) {
 	return sum
 }
 
-// slow sets the duration of each disk write. It is a sixth less on the first disk, and a sixth more on the third. 0 makes the
-// disks fast again.
+// slow sets the duration of each disk write. The duration is a sixth shorter on the first disk, and a sixth longer on the
+// third disk. 0 makes the disks fast again.
 func (c cluster) slow(disks map[string]*powercut.FS, write time.Duration) {
 	c.t.Helper()
 	each := []time.Duration{write * 5 / 6, write, write * 7 / 6}

@@ -47,8 +47,8 @@ func TestMeasure_Snapshots(t *testing.T) {
 	}
 	whole, err := size.Parse(text)
 	require.NoError(t, err)
-	// With a large state, hardly any snapshot is taken without a command, so each window has only the snapshots that it
-	// asks for.
+	// With a large state, members take hardly any snapshot without a command. Each window therefore contains only the
+	// snapshots that the test asks for.
 	c, _ := startSnapshotting(t, "--snapshot-entries", "1000000000", "--snapshot-log-bytes", "8MiB", "--snapshot-tail-bytes", "64KiB",
 		"--snapshot-rate", strconv.Itoa(measuredRate))
 	c.patience = measuredMax
@@ -100,7 +100,8 @@ func (w window) String() string {
 
 const ms = time.Millisecond
 
-// look writes to the leader for the length of a window. goesOn says at the end whether the measured operation still runs.
+// look writes to the leader for the length of a window. At the end, it calls goesOn, which reports whether the measured
+// operation still runs.
 func (c cluster) look(leader local.Node, length time.Duration, keys int, goesOn func() bool) window {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), length)
@@ -187,12 +188,12 @@ func signed(bytes int64) string {
 	return size.Format(bytes)
 }
 
-// windowOf returns the length of a window, so that two fit into the time that the bytes take.
+// windowOf returns the length of a window. Two windows of this length fit into the time that the transfer of the bytes takes.
 func windowOf(bytes int64) time.Duration {
 	return min(windowMax, time.Duration(float64(bytes)/measuredRate*0.4*float64(time.Second)))
 }
 
-// measureTaking compares the leader while it takes a snapshot with the leader without a snapshot, in the order A B B A.
+// measureTaking compares a leader that takes a snapshot with a leader that does not. The order of the windows is A B B A.
 func (c cluster) measureTaking(t *testing.T) {
 	leader := c.leader("")
 	before, err := c.Status(t.Context(), leader)
@@ -226,8 +227,8 @@ func (c cluster) measureTaking(t *testing.T) {
 	assert.Equal(t, before.Term, after.Term, "nobody else had to lead")
 }
 
-// measureSending compares the leader while it sends a snapshot to a member that was away with the leader while that member is
-// away, in the order A B B A.
+// measureSending compares two situations, in the order A B B A. In one, the leader sends a snapshot to a member that was
+// away. In the other, this member is still away.
 func (c cluster) measureSending(t *testing.T) {
 	var p pairs
 	before, err := c.Status(t.Context(), c.leader(""))
@@ -244,7 +245,7 @@ func (c cluster) measureSending(t *testing.T) {
 	assert.Equal(t, before.Term, after.Term, "nobody else had to lead")
 }
 
-// sendOnce measures two pairs. At the end, the member that was away runs again.
+// sendOnce measures two pairs. At the end, the absent member runs again.
 func (c cluster) sendOnce(t *testing.T, p *pairs, leader, away local.Node, keys int) {
 	always := func() bool { return true }
 	sends := func() bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startSnapshotting returns a cluster with a leader, whose members have these additional flags.
+// startSnapshotting returns a cluster with a leader. Its members have these additional flags.
 func startSnapshotting(t *testing.T, flags ...string) (c cluster, leader local.Node) {
 	t.Helper()
 	c = newCluster(t)
@@ -23,7 +23,7 @@ func startSnapshotting(t *testing.T, flags ...string) (c cluster, leader local.N
 	return c, c.leader("")
 }
 
-// fill writes the keys from first to limit-1 with several clients, each with a value of this many bytes.
+// fill writes the keys from first to limit-1 with several clients. Each value has this many bytes.
 func (c cluster) fill(first, limit, valueBytes int) {
 	c.t.Helper()
 	const writers = 32
@@ -46,7 +46,7 @@ func (c cluster) fill(first, limit, valueBytes int) {
 
 func fillKey(i int) string { return fmt.Sprintf("fill/%07d", i) }
 
-// snapshot makes a member take a snapshot, and waits until it is taken.
+// snapshot makes a member take a snapshot, and waits until the snapshot is complete.
 func (c cluster) snapshot(n local.Node) {
 	c.t.Helper()
 	shared := client.NewHTTP(1, patience)
@@ -58,7 +58,7 @@ func (c cluster) snapshot(n local.Node) {
 	c.await(n, "takes a snapshot", func(s api.Status) bool { return s.Snapshot.Last >= before.Applied })
 }
 
-// sendAway kills a member, and writes until the leader's log no longer holds what the member lacks.
+// sendAway kills a member. Then it writes until the leader's log no longer holds the entries that the member lacks.
 func (c cluster) sendAway(away, leader local.Node) {
 	c.t.Helper()
 	before, err := c.Status(c.t.Context(), leader)

@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// onDisksOfTheirOwn gives each member a separate disk whose syncs can stall. Call it before the members are started.
+// onDisksOfTheirOwn gives each member a separate disk whose syncs can stall. Call it before the start of the members.
 func (c cluster) onDisksOfTheirOwn() map[string]*powercut.FS {
 	c.t.Helper()
 	disks := map[string]*powercut.FS{}

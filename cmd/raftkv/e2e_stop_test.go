@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopTries is the number of attempts to stop a member before a test fails. A stopping member waits for its requests for a
-// second, and a machine under load may not send one in that time.
+// stopTries is the number of attempts to stop a member before a test fails. A stopping member waits a second for its
+// requests. On a machine under load, a client may not send a request within this second.
 const stopTries = 5
 
-// A leader that stops transfers its leadership before it waits for its requests to end. Otherwise one request whose body
-// arrives slowly would delay all writes.
+// A leader that stops first transfers its leadership, and only then waits for its requests to end. Otherwise one request with
+// a slowly arriving body would delay all writes.
 func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T) {
 	t.Parallel()
 	c, leader := startCluster(t)
@@ -41,7 +41,7 @@ func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T
 	require.NoError(t, err, "the request is carried out by the next leader")
 }
 
-// heldRequest is a write for whose body the server waits.
+// heldRequest is a write. The server waits for its body.
 type heldRequest struct {
 	conn   net.Conn
 	answer *bufio.Reader

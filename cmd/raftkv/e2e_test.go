@@ -56,7 +56,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// inFull returns how often to repeat a row, or to kill.
+// inFull returns the number of repetitions of a row, or the number of kills. Without fullVariable, it returns otherwise.
 func inFull(otherwise, full int) int {
 	if os.Getenv(fullVariable) == "" {
 		return otherwise
@@ -83,13 +83,13 @@ type cluster struct {
 	patience time.Duration
 }
 
-// newCluster returns a cluster whose members are not started yet. Its processes end with the test.
+// newCluster returns a cluster whose members do not run yet. Its processes end with the test.
 func newCluster(t *testing.T) cluster {
 	t.Helper()
 	return newClusterOf(t, 3, 0)
 }
 
-// newClusterOf is newCluster with a given number of initial members, and with spares that join later.
+// newClusterOf is like newCluster, with a given number of initial members, and with spare members that join later.
 func newClusterOf(t *testing.T, initial, spares int) cluster {
 	t.Helper()
 	dir := t.TempDir()
@@ -119,7 +119,7 @@ func startCluster(t *testing.T) (c cluster, leader local.Node) {
 	return c, c.leader("")
 }
 
-// startMixed is startCluster, with one member that keeps its log in bbolt.
+// startMixed is like startCluster, but one member keeps its log in bbolt.
 func startMixed(t *testing.T) (c cluster, leader local.Node) {
 	t.Helper()
 	c = newCluster(t)
@@ -133,7 +133,7 @@ func startMixed(t *testing.T) (c cluster, leader local.Node) {
 	return c, c.leader("")
 }
 
-// leader waits for a leader other than the one named.
+// leader waits for a leader other than the named one.
 func (c cluster) leader(other string) local.Node {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
@@ -162,7 +162,7 @@ func (c cluster) await(n local.Node, what string, as func(api.Status) bool) {
 	}, c.patience, poll, "%s: %s", n.ID, what)
 }
 
-// caughtUp waits until all members have applied what the leader has committed at the time of the call.
+// caughtUp waits until all members have applied all entries that the leader has committed at the time of the call.
 func (c cluster) caughtUp() {
 	c.t.Helper()
 	leader, err := c.Status(c.t.Context(), c.leader(""))
@@ -207,7 +207,7 @@ func (c cluster) work() (w *workload.Workload, verify func()) {
 // works counts the calls of workAs.
 var works atomic.Uint64
 
-// workAs is work with the given settings of the clients.
+// workAs is like work, with the given settings of the clients.
 func (c cluster) workAs(cfg workload.Config) (w *workload.Workload, verify func()) {
 	c.t.Helper()
 	for _, n := range c.Nodes {
@@ -233,7 +233,8 @@ func (c cluster) workAs(cfg workload.Config) (w *workload.Workload, verify func(
 	}
 }
 
-// nextWrite returns the time of the acknowledgement of the first write that was called after the given time.
+// nextWrite returns the time of an acknowledgement. It is the first acknowledgement of a write that began after the given
+// time.
 func nextWrite(t *testing.T, w *workload.Workload, after time.Time) time.Time {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -314,8 +315,8 @@ func TestEndToEnd_EveryAcknowledgedWriteSurvivesTheKillOfAllAtOnce(t *testing.T)
 	t.Logf("kill -9 of all three at once, %d rounds: %d writes acknowledged, all of them there", cuts, len(acknowledged))
 }
 
-// writeUntilKilled writes new keys with 8 clients and kills all members at once after some writes were acknowledged. It
-// returns every acknowledged key with its revision.
+// writeUntilKilled writes new keys with 8 clients. After some acknowledgements, it kills all members at once. It returns
+// every acknowledged key with its revision.
 func writeUntilKilled(t *testing.T, c cluster, members []*client.Client, prefix string) map[string]uint64 {
 	const before = 200
 	acknowledged := map[string]uint64{}

@@ -34,8 +34,8 @@ func program(t *testing.T) (path string) {
 	return path
 }
 
-// builtChaos returns the "raftlab chaos" of a built program, with a temporary directory of its own. The test goes on beside
-// others that call this.
+// builtChaos returns the command "raftlab chaos" of a built program, with its own temporary directory. From then on, the test
+// runs in parallel with other tests that call builtChaos.
 func builtChaos(t *testing.T, program string, args ...string) (cmd *exec.Cmd, out *bytes.Buffer, temp string) {
 	t.Helper()
 	t.Parallel()

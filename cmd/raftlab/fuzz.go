@@ -340,7 +340,7 @@ func (c *campaign) add(n int, result fuzzy.Result, repeated bool) {
 	}
 }
 
-// save stores the progress of the campaign. If that fails, the campaign ends, because it could not be resumed.
+// save stores the progress of the campaign. If save fails, the campaign ends, because nobody could resume it.
 func (c *campaign) save() {
 	c.rate()
 	if err := c.file.Save(&c.progress); err != nil {

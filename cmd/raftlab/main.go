@@ -1,5 +1,5 @@
-// Command raftlab runs clusters of the real core in a simulated world full of faults: it runs thousands of seeds, or replays
-// one.
+// Command raftlab runs clusters of the real core in a simulated world full of faults. It runs thousands of seeds, or it
+// replays one seed.
 package main
 
 import (
@@ -12,8 +12,9 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// Runs produce much garbage and keep little, so collecting it less often saves time and costs memory. Beyond memoryMax,
-// garbage is collected as often as necessary. GOGC and GOMEMLIMIT in the environment override these values.
+// A run produces much garbage and keeps little. Less frequent garbage collection therefore saves time, and costs memory.
+// Above memoryMax, the runtime collects garbage as often as necessary. GOGC and GOMEMLIMIT in the environment override these
+// values.
 const (
 	garbagePercent = 1600
 	memoryMax      = 4 << 30 // bytes

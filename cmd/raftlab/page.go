@@ -23,7 +23,7 @@ import (
 //go:embed reliability.md.tmpl
 var reliabilityTemplate string
 
-// The files of the reports that the page is made from.
+// The names of the report files from which the page is made.
 const (
 	campaignFile = "campaign.json" // raftlab fuzz --json
 	zooFile      = "zoo.json"      // raftlab zoo --json
@@ -45,7 +45,7 @@ type page struct {
 	Case      string // text of a case file
 }
 
-// counted is the number of times that something happened.
+// counted is an event, and the number of times that it happened.
 type counted struct {
 	Name  string
 	Count int

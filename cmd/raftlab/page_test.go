@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reportsOf writes reports where the page looks for them, and returns their directory.
+// reportsOf writes reports in the place where the page expects them, and returns their directory.
 func reportsOf(t *testing.T, campaign, zoo, chaos string) string {
 	root := t.TempDir()
 	dir := filepath.Join(root, "docs", "results", "reliability")
@@ -56,7 +56,7 @@ func TestPage_RefusesReportsThatHoldNothing(t *testing.T) {
 	assert.Contains(t, errOut, "is not a report")
 }
 
-// The page in docs follows from the reports, the invariants and the case alone.
+// The page in docs is made only from the reports, the invariants and the case.
 func TestPage_InTheDocumentsIsWhatTheReportsSay(t *testing.T) {
 	written, err := os.ReadFile("../../docs/results/reliability.md")
 	require.NoError(t, err)

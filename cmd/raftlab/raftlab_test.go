@@ -38,7 +38,7 @@ func TestFuzz_ReportsWhatItRan(t *testing.T) {
 	assert.Empty(t, r.Failures)
 }
 
-// An interrupted campaign, which ran fewer seeds than asked for, does not count as a success.
+// An interrupted campaign has run fewer seeds than its command asked for. It does not count as a success.
 func TestFuzz_AnInterruptedOneReportsWhatItRanAndIsNotClean(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/coxswain/raft/internal/usage"
 )
 
-// newReplay returns the command that runs one seed or case again and prints how it ended. If the run fails, it prints the last
-// lines of the trace.
+// newReplay returns the command that runs one seed or case again and prints how the run ended. If the run fails, the command
+// prints the last lines of the trace.
 func newReplay() *cobra.Command {
 	var lines int
 	var profile bool

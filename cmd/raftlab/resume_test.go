@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asRaftlab makes this test program act as raftlab: a campaign continues only in the build that began it.
+// asRaftlab is an environment variable that makes this test program act as raftlab. The test needs this, because a campaign
+// continues only in the build that began it.
 const asRaftlab = "RAFTLAB_TEST_IS_RAFTLAB"
 
 func TestMain(m *testing.M) {
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// counts runs a campaign to its end and returns the figures that depend on the seeds alone.
+// counts runs a campaign to its end. It returns the figures that depend only on the seeds.
 func counts(t *testing.T, args ...string) report {
 	t.Helper()
 	code, out, errOut := lab(append(args, "--json")...)
@@ -37,7 +38,7 @@ func counts(t *testing.T, args ...string) report {
 	return r
 }
 
-// A campaign whose process is killed or interrupted loses nothing, and no seed counts twice.
+// If the process of a campaign is killed or interrupted, the campaign loses nothing, and no seed counts twice.
 func TestFuzz_GoesOnWhereItWasKilledAndInterrupted(t *testing.T) {
 	args := []string{"fuzz", "--profile", "history,calm", "--seed", "2f", "--seeds", "40", "--workers", "2"}
 	path := filepath.Join(t.TempDir(), "progress.json")
@@ -78,7 +79,7 @@ func TestFuzz_GoesOnWhereItWasKilledAndInterrupted(t *testing.T) {
 	assert.Contains(t, refused, `--resume: `+path+` holds the progress of "fuzz --profile history,calm --seed 2f --seeds 40"`)
 }
 
-// A failure is not forgotten: without --keep-going the campaign stays ended.
+// A resumed campaign still has its earlier failure. Without --keep-going, it stays ended.
 func TestFuzz_AResumedCampaignHasItsFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress.json")
 	c := campaign{workers: 1, seeds: 9, resume: path}
@@ -97,7 +98,7 @@ func TestFuzz_AResumedCampaignHasItsFailures(t *testing.T) {
 	assert.Contains(t, out, "9 seeds of history from 2f")
 }
 
-// A campaign whose progress cannot be saved could not be resumed, so it ends.
+// If a campaign cannot save its progress, it ends, because nobody could resume it.
 func TestFuzz_EndsIfItsProgressCannotBeSaved(t *testing.T) {
 	code, _, errOut := lab("fuzz", "--seeds", "3", "--resume", "/nonexistent/progress.json")
 	assert.Equal(t, exitFailed, code)

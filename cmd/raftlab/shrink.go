@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/internal/usage"
 )
 
-// huntMax bounds the seeds that shrink tries to find one that a mutant fails.
+// huntMax bounds the number of seeds that shrink tries in its search for a seed that fails with a mutant.
 const huntMax = 20_000
 
 // shrinking is one call of shrink.
@@ -62,7 +62,7 @@ run always shrinks to the same case. With --mutant and no seed, it first looks f
 	return cmd
 }
 
-// writable checks that a file can be written, before shrink spends minutes on its contents.
+// writable checks that a file can be written. shrink calls it before it spends minutes on the contents.
 func writable(path string) error {
 	if path == "" {
 		return nil
@@ -136,7 +136,7 @@ func about(t *target) []string {
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// hunt looks for a seed that fails in this process, which is a build with the mutant.
+// hunt looks for a seed that fails in this process. This process is a build with the mutant.
 func (s *shrinking) hunt(ctx context.Context) (string, error) {
 	mutants, err := zoo.Choose([]string{s.mutant})
 	if err != nil {
@@ -157,7 +157,8 @@ func (s *shrinking) hunt(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("no seed that mutant %s fails was found in time", s.mutant)
 }
 
-// soundWithout checks that the case that a mutant's process has written fails because of the mutant.
+// soundWithout checks the case that the process of a mutant has written. The case must fail because of the mutant, so it must
+// pass without the mutant.
 func (s *shrinking) soundWithout() error {
 	if s.out == "" {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A known bug is found, shrunk, written as a case, and replayed: the case fails with the bug and passes without it. All of
-// that runs in another build, which the command makes.
+// The command finds a known bug, shrinks it, writes a case, and replays the case. The case fails with the bug and passes
+// without it. All of this runs in another build, which the command makes.
 func TestShrink_WritesACaseOfAMutant(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds raftlab with the mutants in it")

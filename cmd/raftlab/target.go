@@ -24,7 +24,7 @@ type target struct {
 	expected bool // the case says how its run ends
 }
 
-// verdict returns nil if the run ended as expected: clean, or as the case says.
+// verdict returns nil if the run ended as expected: without a failure, or with the failure that the case names.
 func (t *target) verdict(r fuzzy.Result) error {
 	if r.Failure != nil {
 		return r.Failure
@@ -39,7 +39,7 @@ func mutantFlag(cmd *cobra.Command, mutant *string) {
 	cmd.Flags().StringVar(mutant, "mutant", "", "run with this bug of the zoo in the core, see raftlab zoo --list; default: the one that the case names")
 }
 
-// aim finds the run for a command. If the run needs a mutant, which is another build, aim runs the command in that build
+// aim finds the run for a command. If the run needs a mutant, it needs another build. Then aim runs the command in that build
 // and sets elsewhere.
 func aim(cmd *cobra.Command, text, mutant string) (t target, elsewhere bool, err error) {
 	if t, err = parseTarget(text); err != nil {
@@ -57,7 +57,7 @@ func aim(cmd *cobra.Command, text, mutant string) (t target, elsewhere bool, err
 	return t, true, elsewhereAs(cmd, mutant, text)
 }
 
-// parseTarget decides whether the text is a seed or a file: files have a directory or an extension.
+// parseTarget decides whether the text is a seed or the name of a file. The name of a file has a directory or an extension.
 func parseTarget(text string) (t target, err error) {
 	t.name = text
 	if strings.ContainsAny(text, `/\`) || filepath.Ext(text) == ".txt" {
@@ -77,7 +77,7 @@ func parseTarget(text string) (t target, err error) {
 	return t, nil
 }
 
-// childError holds the exit code of a child process, which has printed the reason.
+// childError holds the exit code of a child process. The child has already printed the reason.
 type childError struct{ code int }
 
 func (e *childError) Error() string { return fmt.Sprintf("the mutant's process ended with %d", e.code) }

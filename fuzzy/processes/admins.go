@@ -16,7 +16,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/local"
 )
 
-// commandMax is the --timeout of a command. The change that it began continues, and is asked for again.
+// commandMax is the --timeout of a command. After the timeout, the change that the command began continues, and another
+// command asks for it again.
 const commandMax = 20 * time.Second
 
 // meddling lists the disturbances of a change.
@@ -39,7 +40,7 @@ func (f Fault) meddling() meddling {
 	}
 }
 
-// command runs the first of the remaining orders, or the first two at once. It returns those that were done.
+// command runs the first of the remaining orders, or two of them at once. It returns the orders that were done.
 func (w *world) command(ctx context.Context, f Fault, left []order) (done []string) {
 	how, orders := f.meddling(), left[:1:1]
 	if how.twice {
@@ -122,7 +123,7 @@ type result struct {
 // finished matches the report of a successful command.
 var finished = regexp.MustCompile(`(?:done|nothing to do): configuration (\d+)`)
 
-// refusals are the codes of errors with which a command may end under faults. The command is then run again.
+// refusals are the error codes with which a command may end under faults. After such an error, the command is run again.
 var refusals = []api.Code{
 	api.QuorumLoss, api.MemberUnreachable, api.MemberRuns, api.GivenUp, api.ChangePending, api.OutcomeUnknown, api.NoLeader, api.NotLeader,
 	api.LeaderUnreachable, api.Unreachable, api.Overloaded, api.NotReady, api.Restoring, api.Closed, api.RemovedMember,
@@ -135,7 +136,7 @@ const (
 	exitUnanswered = 8
 )
 
-// admin runs a command like a person, who runs it again if it is killed.
+// admin runs a command like a human administrator: if the command is killed, admin runs it again.
 func (w *world) admin(ctx context.Context, f Fault, how meddling, o order) (r result) {
 	if how.impatient {
 		o = append(slices.Clone(o), "--patience", "2s")
@@ -163,7 +164,7 @@ func (w *world) admin(ctx context.Context, f Fault, how meddling, o order) (r re
 	return r
 }
 
-// raftkv runs "raftkv members" with the order, and kills it after the given time, unless that is 0.
+// raftkv runs "raftkv members" with the order. It kills the command after the given time, unless that time is 0.
 func (w *world) raftkv(ctx context.Context, o order, killAfter time.Duration) result {
 	w.mu.Lock()
 	w.admins++
@@ -209,7 +210,7 @@ func (w *world) broken(format string, args ...any) {
 	w.fail(fuzzy.Safety, "a change that was reported done is in the configuration", format, args...)
 }
 
-// hang fails the run because the wanted members were not reached in time.
+// hang fails the run because the cluster did not reach the wanted members in time.
 func (w *world) hang(ctx context.Context, most time.Duration, now api.Members) {
 	left, waits := w.left(now)
 	w.fail(fuzzy.Liveness, "no change hangs", "after %v %v is left to do (a member has to join by itself: %v; each removed member "+

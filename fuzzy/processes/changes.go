@@ -13,11 +13,12 @@ import (
 const (
 	grownMax  = 5 // number of members to which the cluster grows, unless it begins with more
 	shrunkMin = 3 // number of members to which it shrinks, unless it shrinks to one and grows again
-	// hangMax bounds the time until the wanted members are reached under faults.
+	// hangMax bounds the time that the cluster needs to reach the wanted members under faults.
 	hangMax = 3 * time.Minute
 )
 
-// reshape changes the wanted membership, and runs commands until it is reached. If the run ends meanwhile, conclude continues.
+// reshape changes the wanted membership, and runs commands until the cluster has this membership. If the run ends meanwhile,
+// conclude completes the change.
 func (w *world) reshape(ctx context.Context, f Fault) error {
 	now, reached, err := w.reach(ctx, Fault{}, hangMax)
 	if !reached {
@@ -48,7 +49,7 @@ func (w *world) pick(f Fault, now api.Members) (all []*member) {
 	return append(all[first:len(all):len(all)], all[:first]...)
 }
 
-// spares returns the members that are not wanted in the cluster.
+// spares returns the members that are not part of the wanted membership.
 func (w *world) spares(f Fault) (all []*member) {
 	for i := range w.members {
 		if m := w.members[(f.Other+i)%len(w.members)]; m.now().out {
@@ -112,8 +113,8 @@ func (w *world) prepare(m *member, joins bool) error {
 	})
 }
 
-// dismiss marks the member as one to be removed. A member that joins by itself is restarted without --join, because it could
-// ask to join again after its removal.
+// dismiss marks the member for removal. A member that joins by itself could ask to join again after its removal. dismiss
+// therefore restarts such a member without --join.
 func (w *world) dismiss(m *member) error {
 	m.becomes(func(p *place) { p.role, p.leaves = "", true })
 	if !m.joining() {
@@ -141,7 +142,7 @@ func (w *world) swap(ctx context.Context, f Fault, now api.Members) error {
 	return err
 }
 
-// demote makes a voter a learner, and a voter again.
+// demote turns a voter into a learner, and then into a voter again.
 func (w *world) demote(ctx context.Context, f Fault, now api.Members) error {
 	if len(now.Voters()) < shrunkMin {
 		w.miss(f.Kind)
@@ -160,7 +161,8 @@ func (w *world) demote(ctx context.Context, f Fault, now api.Members) error {
 	return err
 }
 
-// move restarts a member at its other address. The others must find it before the configuration has the new address.
+// move restarts a member at its other address. The other members must find it there before the configuration has the new
+// address.
 func (w *world) move(ctx context.Context, f Fault, now api.Members) error {
 	m := w.pick(f, now)[0]
 	w.disks.Lock()
@@ -178,8 +180,8 @@ func (w *world) move(ctx context.Context, f Fault, now api.Members) error {
 	return err
 }
 
-// reach runs commands until the members are the wanted ones, and each removed member has ended. The fault says how these
-// changes are disturbed. It returns false if the context ends before, or if the run has failed.
+// reach runs commands until the cluster has exactly the wanted members, and each removed member has ended. The fault decides
+// how these changes are disturbed. reach returns false if the context ends earlier, or if the run has failed.
 func (w *world) reach(ctx context.Context, f Fault, most time.Duration) (now api.Members, reached bool, err error) {
 	began, idle := time.Now(), time.Now()
 	var done []string // commands that reported success
@@ -215,7 +217,7 @@ func (w *world) reach(ctx context.Context, f Fault, most time.Duration) (now api
 	return now, false, nil
 }
 
-// look returns the leader's configuration, unless it is older than one that is known to be committed.
+// look returns the leader's configuration. It leaves out a configuration that is older than a known committed one.
 func (w *world) look(ctx context.Context) (now api.Members, known bool) {
 	now, err := w.seen.Look(ctx)
 	if err != nil || !now.Leads() || !now.Committed || now.Index < w.floor {
@@ -236,7 +238,7 @@ func (w *world) gone() bool {
 	return true
 }
 
-// order holds the arguments of a command that is still to run, after "raftkv members".
+// order holds the arguments of a command that the run still needs, without the leading "raftkv members".
 type order []string
 
 func (o order) String() string { return fmt.Sprint([]string(o)) }
@@ -269,7 +271,7 @@ func (w *world) left(now api.Members) (orders []order, waits bool) {
 	return append(orders, removals...), waits
 }
 
-// wants returns the command that is still to run for the member; nil if there is none.
+// wants returns the command that the member still needs. It returns nil if there is none.
 func (m *member) wants(p place, of []api.ClusterMember) order {
 	lost := func(c api.ClusterMember) bool { return c.Incarnation == p.loss.incarnation }
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/local"
 )
 
-// someone returns a member of a world, with its wanted place.
+// someone returns a member of a world with this wanted place.
 func someone(id string, p place) *member {
 	return &member{Node: local.Node{ID: id, HTTPAddr: id + ":80"}, addresses: []string{id + ":1", id + ":2"}, place: p}
 }

@@ -72,8 +72,8 @@ func (w *world) heal() (err error) {
 	return errors.Join(err, w.startAll())
 }
 
-// await waits for a condition that a cluster without faults must reach, and reports whether it was reached. It restarts members
-// that end late because of an earlier disk failure.
+// await waits for a condition that a cluster without faults must reach, and reports whether the cluster reaches it. Some
+// members end late because of an earlier disk failure. await restarts them.
 func (w *world) await(ctx context.Context, rule, otherwise string, happened func() bool) bool {
 	for deadline := time.Now().Add(w.patience); ctx.Err() == nil; {
 		if happened() {
@@ -107,7 +107,7 @@ func (w *world) describe(ctx context.Context) (text string) {
 	return text
 }
 
-// settle waits until the wanted membership is reached.
+// settle waits until the cluster has the wanted membership.
 func (w *world) settle(ctx context.Context) error {
 	began := time.Now()
 	ending, stop := context.WithCancel(ctx)
@@ -128,7 +128,7 @@ func (w *world) settle(ctx context.Context) error {
 	return err
 }
 
-// agreed reports whether all members have applied everything that is committed, know the same configuration, and have no
+// agreed reports whether all members agree: each has applied every committed entry, knows the same configuration, and has no
 // problem.
 func (w *world) agreed(ctx context.Context) bool {
 	statuses := w.cluster.Statuses(ctx)
@@ -152,7 +152,7 @@ func (w *world) agreed(ctx context.Context) bool {
 	return !slices.ContainsFunc(now.Members, func(m api.ClusterMember) bool { return m.Problem != "" || m.Replace })
 }
 
-// compare reads every key from every member without consulting the leader, and fails the run if two members differ.
+// compare reads every key from every member, without any question to the leader. It fails the run if two members differ.
 func (w *world) compare(ctx context.Context) error {
 	shared := client.NewHTTP(1, readTimeout)
 	defer shared.CloseIdleConnections()

@@ -72,7 +72,7 @@ func (d *disk) copyTo(dir string) error {
 	return nil
 }
 
-// become durably replaces the disk's contents by those of the directory.
+// become durably replaces the contents of the disk with the contents of the directory.
 func (d *disk) become(dir string) error {
 	if err := errors.Join(d.wipe(), os.CopyFS(d.dir, os.DirFS(dir))); err != nil {
 		return fmt.Errorf("putting %s in place: %w", dir, err)
@@ -134,7 +134,7 @@ func (d *disk) cut(random uint64) error {
 	return d.fs.PowerCutKeeping(random >> 2) // the commands accept numbers of 63 bits
 }
 
-// salvage copies the disk's contents to a plain directory, because they vanish when the file system is unmounted.
+// salvage copies the disk's contents to a plain directory, because the contents vanish when the file system is unmounted.
 func (d *disk) salvage() error {
 	if d.fs == nil {
 		return nil

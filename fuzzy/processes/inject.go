@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/local"
 )
 
-// leaderWait is the time for which a fault that is aimed at the leader waits for one.
+// leaderWait is the time for which a fault aimed at the leader waits until there is a leader.
 const leaderWait = 5 * time.Second
 
 // storm injects the faults of the schedule until the duration is over or the context ends.
@@ -44,7 +44,7 @@ func (w *world) storm(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// injectAll injects the faults one after another; a late one is injected at once.
+// injectAll injects the faults one after another. If a fault is late, injectAll injects it at once.
 func (w *world) injectAll(ctx context.Context, faults []Fault) error {
 	for _, f := range faults {
 		pause(ctx, time.Until(w.began.Add(f.At)))
@@ -152,7 +152,7 @@ func (w *world) kill(members ...*member) {
 	w.cluster.Kill(ids...)
 }
 
-// injectEach kills all members at once. For PowerCutAll it also cuts the power of their disks.
+// injectEach kills all members at once. For PowerCutAll, it also cuts the power of all disks.
 func (w *world) injectEach(ctx context.Context, f Fault) error {
 	w.blackouts.Add(1)
 	w.kill(w.members...)
@@ -167,8 +167,9 @@ func (w *world) injectEach(ctx context.Context, f Fault) error {
 	return err
 }
 
-// cutHow returns the number that decides what survives a power cut. On a disk that lies about syncs, no unsynced write
-// survives: if half of them did, the member would only find a damaged file, which does not show lost writes.
+// cutHow returns the number that decides which unsynced writes survive a power cut. On a disk that lies about syncs, no
+// unsynced write survives. If half of these writes survived, the member would find a damaged file. A damaged file does not
+// show lost writes.
 func (w *world) cutHow(random uint64) uint64 {
 	if w.Lie {
 		return 0
@@ -209,7 +210,7 @@ func (w *world) failDisk(ctx context.Context, f Fault, m *member, begin func() e
 	return errors.Join(err, m.disk.heal())
 }
 
-// stall delays the syncs of a disk: each one briefly, or all until the fault is over.
+// stall delays the syncs of a disk. It delays each sync briefly, or it holds all syncs until the fault is over.
 func (w *world) stall(ctx context.Context, f Fault, m *member) error {
 	each := time.Duration(1+f.Random>>1%100) * time.Millisecond
 	if f.Random&1 == 0 {

@@ -61,7 +61,7 @@ type habit struct {
 	every time.Duration // average interval, in the whole cluster
 	least time.Duration // the shortest duration
 	most  time.Duration // the longest duration
-	// leader is the percentage of these faults that is aimed at the leader instead of a random member.
+	// leader is the percentage of these faults that are aimed at the leader. The other faults are aimed at a random member.
 	leader int
 }
 

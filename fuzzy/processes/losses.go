@@ -12,12 +12,12 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// refusalMax bounds two waits: until all members have seen the start of a member, and until a member with a spoiled store has
-// ended.
+// refusalMax bounds two waits. In the first, all members must see the start of a member. In the second, a member with a
+// spoiled store must end.
 const refusalMax = 10 * time.Second
 
-// lose destroys the disks of members, so that the members must be replaced. At most a minority of the voters is without its
-// disk at a time: a loss begins only when all earlier ones have been repaired.
+// lose destroys the disks of members, so that the members must be replaced. At any time, at most a minority of the voters has
+// no disk, because a loss begins only after the repair of all earlier losses.
 func (w *world) lose(ctx context.Context, f Fault, now api.Members) error {
 	most := mayLose(len(now.Voters()))
 	if most == 0 {
@@ -61,8 +61,8 @@ func (w *world) ruin(m *member, lost loss, do func() error) error {
 	})
 }
 
-// spoil is ruin for a store that the member must refuse, with an error that says why. A member that joins by itself is not
-// started before its repair.
+// spoil is like ruin, for a store that the member must refuse with an explanatory error. If the lost member must join by
+// itself, spoil does not start it before its repair.
 func (w *world) spoil(ctx context.Context, m *member, lost loss, before api.Status, do func() error) error {
 	calm := w.blackouts.Load()
 	err := w.ruin(m, lost, func() error {
@@ -75,9 +75,9 @@ func (w *world) spoil(ctx context.Context, m *member, lost loss, before api.Stat
 	return err
 }
 
-// older restarts a member with an older copy of its disk, after all others have seen its newer start. The member must end
-// with a *StaleImageError or be kept out. If a link is cut for so long that some member has not seen the newer start, the fault
-// is left out: such a member may accept the older image.
+// older restarts a member with an older copy of its disk, after all other members have seen the start on the newer disk. The
+// member must end with a *StaleImageError, or the others must keep it out. If a link is cut for long, some other member may
+// not see the newer start. Such a member may accept the older image, so older leaves out the fault.
 func (w *world) older(ctx context.Context, f Fault, m *member, lost loss) error {
 	dir, err := os.MkdirTemp(w.dir, "images-")
 	if err != nil {
@@ -111,7 +111,7 @@ func (w *world) status(ctx context.Context, m *member) api.Status {
 	return status
 }
 
-// awaitSeen waits until the member is connected to all others, which then have seen its present start.
+// awaitSeen waits until the member is connected to all others. By then, the others have seen the present start of the member.
 func (w *world) awaitSeen(ctx context.Context, m *member) (status api.Status, seen bool) {
 	ctx, cancel := context.WithTimeout(ctx, refusalMax)
 	defer cancel()
@@ -125,8 +125,9 @@ func (w *world) awaitSeen(ctx context.Context, m *member) (status api.Status, se
 	return api.Status{}, false
 }
 
-// awaitRefusal waits until the member has ended, or for refusalMax, because it may be cut off. Meanwhile no member may
-// accept it; if one does, it knows a leader or a later term. Nothing is judged if all members were down in that time.
+// awaitRefusal waits until the member has ended, or for refusalMax, because the member may be cut off. Meanwhile no other
+// member may accept it. If another member does accept it, the spoiled member knows a leader or a later term. If all members
+// were down in that time, nothing is judged.
 func (w *world) awaitRefusal(ctx context.Context, m *member, before api.Status, calm int64) {
 	ctx, cancel := context.WithTimeout(ctx, refusalMax)
 	defer cancel()
@@ -141,7 +142,7 @@ func (w *world) awaitRefusal(ctx context.Context, m *member, before api.Status, 
 	}
 }
 
-// repairAll starts every member that has lost its disk so that it can be replaced.
+// repairAll begins the repair of every member that has lost its disk, so that the member can be replaced.
 func (w *world) repairAll(f Fault) (err error) {
 	for _, m := range w.members {
 		if p := m.now(); p.loss.incarnation != "" && !p.loss.repaired {
@@ -177,7 +178,7 @@ func (w *world) repair(f Fault, m *member, how repair) error {
 	})
 }
 
-// settled records that the wanted membership is reached.
+// settled records that the cluster has the wanted membership.
 func (w *world) settled(took time.Duration) (err error) {
 	w.tell(func(r *Report) { r.Membership.longest = max(r.Membership.longest, took) })
 	for _, m := range w.members {

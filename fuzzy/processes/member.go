@@ -24,7 +24,7 @@ type member struct {
 	fates map[*local.Process]fate // fates of the running processes
 }
 
-// The roles that a member may be wanted in; "" means not in the cluster.
+// The roles in which the run may want a member. "" means that the member is not wanted in the cluster.
 const (
 	voter   = "voter"
 	learner = "learner"
@@ -82,7 +82,7 @@ func (m *member) becomes(how func(*place)) {
 // address returns the member's present address.
 func (m *member) address() string { return m.addresses[m.now().slot] }
 
-// joining reports whether a process of the member runs that joins by itself.
+// joining reports whether some running process of the member joins by itself.
 func (m *member) joining() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +94,8 @@ func (m *member) joining() bool {
 	return false
 }
 
-// exchange kills the member, changes its disk or its place, and starts it again. No other goroutine can start it meanwhile. The
-// caller holds w.disks.
+// exchange kills the member, changes its disk or its place, and starts it again. Meanwhile no other goroutine can start the
+// member. The caller holds w.disks.
 func (w *world) exchange(m *member, do func() error) error {
 	m.starting.Lock()
 	m.becomes(func(p *place) { p.held = true })
@@ -118,13 +118,15 @@ func (m *member) empty() error {
 	return m.disk.wipe()
 }
 
-// cannotSpareOne reports whether the cluster can hardly spare a member: there are only a few, or one has lost its disk.
+// cannotSpareOne reports whether the cluster can hardly spare a member: it has only a few members, or a member has lost its
+// disk.
 func (w *world) cannotSpareOne() bool {
 	lost := func(m *member) bool { return m.now().loss.incarnation != "" }
 	return slices.ContainsFunc(w.members, lost) || w.voters.Load() < NodesMin
 }
 
-// inside returns the members that are wanted, or were wanted and still run. It leaves out members that were never started.
+// inside returns the members that are wanted. It also returns members that were wanted earlier and still run. It leaves out
+// members that were never started.
 func (w *world) inside() (some []*member) {
 	for _, m := range w.members {
 		if !m.now().out && w.cluster.Process(m.ID) != nil {

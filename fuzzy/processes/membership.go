@@ -27,9 +27,9 @@ type Membership struct {
 	Replaced map[Kind]int `json:"replaced"`
 	// ReplacedWithin is the duration of replacements in seconds, from the start of the new member.
 	ReplacedWithin Seconds `json:"replaced_within_seconds"`
-	// Longest is the longest time until the wanted membership was reached, in seconds.
+	// Longest is the longest time until the cluster had the wanted membership, in seconds.
 	Longest float64 `json:"longest_seconds"`
-	// Settled is that time at the end, without faults, in seconds.
+	// Settled is the time until the cluster had the wanted membership at the end, without faults, in seconds.
 	Settled float64 `json:"settled_seconds"`
 
 	longest   time.Duration

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// networkPause is a pause without a network fault.
+// networkPause is the length of a pause without network faults.
 const networkPause = 3 * time.Second
 
 // disturb runs a network fault from beginning to end.
@@ -63,7 +63,7 @@ func treat(links []*proxy, how treatment) {
 	}
 }
 
-// from returns the links on which a member sends; to returns those on which it receives.
+// from returns the links on which a member sends; to returns the links on which a member receives.
 func (w *world) from(at int) (links []*proxy) {
 	for _, both := range w.links[at] {
 		links = append(links, both...)
@@ -78,8 +78,8 @@ func (w *world) to(at int) (links []*proxy) {
 	return links
 }
 
-// around returns the links that a one-way fault affects: a single link, all links on which the member sends, or all on which it
-// receives.
+// around returns the links that a one-way fault affects: a single link, all links on which the member sends, or all links on
+// which the member receives.
 func (w *world) around(at int, f Fault) []*proxy {
 	other := f.Other
 	if other == at {

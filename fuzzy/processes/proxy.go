@@ -30,8 +30,8 @@ const (
 	proxyDialTimeout = time.Second
 )
 
-// proxy is the link from one member to another: the first member dials the proxy instead of the second. Messages travel
-// on connections that their sender dialed, so a proxy is one direction of a pair.
+// proxy is the link from one member to another: the first member dials the proxy instead of the second member. The sender of
+// messages dials the connection for them. A proxy is therefore one direction between the two members.
 type proxy struct {
 	target   string
 	listener net.Listener
@@ -77,7 +77,7 @@ func (p *proxy) close() {
 	p.tasks.Wait()
 }
 
-// treat changes the treatment. When bytes pass again, connections that have lost bytes are reset.
+// treat changes the treatment. If the new treatment passes bytes again, treat resets the connections that have lost bytes.
 func (p *proxy) treat(how treatment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +92,8 @@ func (p *proxy) drop() {
 	p.reset(func(*piped) bool { return true })
 }
 
-// deafen drops all bytes from the caller on the newest, or the oldest, connection from now on, until the next treatment
-// resets it. The other connections work.
+// deafen drops, from now on, all bytes that the caller sends on the newest or on the oldest connection. The next treatment
+// resets this connection. The other connections work.
 func (p *proxy) deafen(newest bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *proxy) reset(which func(*piped) bool) {
 	}
 }
 
-// reset closes both sides at once. The caller gets an error instead of a regular end.
+// reset closes both sides at once. The caller gets an error instead of an orderly end.
 func (c *piped) reset() {
 	_ = c.caller.SetLinger(0) // errors do not matter: the connection may be closed already
 	_ = c.caller.Close()
@@ -133,7 +133,7 @@ func (c *piped) reset() {
 	}
 }
 
-// now returns the treatment, and a channel that is closed at its next change.
+// now returns the treatment, and a channel that is closed when the treatment changes.
 func (p *proxy) now() (treatment, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +185,8 @@ func (p *proxy) serve(c *piped) {
 	back.Wait()
 }
 
-// dial connects to the target. If this connection must stay unanswered, dial waits for its end instead, and returns false.
+// dial connects to the target. If this connection must stay unanswered, dial does not connect. It waits for the end of the
+// connection and returns false.
 func (p *proxy) dial(c *piped) bool {
 	p.mu.Lock()
 	unanswered := c.torn

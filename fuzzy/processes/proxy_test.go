@@ -93,7 +93,7 @@ func (f *far) hearsNothing(t *testing.T) {
 	}
 }
 
-// answers sends a line back on the connection that was accepted last.
+// answers sends a line back on the connection that the server accepted last.
 func (f *far) answers(t *testing.T, near net.Conn) {
 	t.Helper()
 	conn := <-f.conns
@@ -111,7 +111,7 @@ func isOver(t *testing.T, conn net.Conn) {
 	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the connection is still open")
 }
 
-// refuses checks that a new connection ends, which may be before it is established.
+// refuses checks that a new connection ends. The connection may end before it is established.
 func refuses(t *testing.T, p *proxy) {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.addr())

@@ -29,7 +29,7 @@ type Report struct {
 	Unavailable float64 `json:"longest_unavailability_seconds"`
 	Converged   float64 `json:"converged_seconds"` // time from the last fault until the members agreed
 	Checks      Checks  `json:"checks"`
-	// Missed counts faults that were not injected because the moment that they were aimed at did not come.
+	// Missed counts faults that were not injected. Each was aimed at a certain moment, and this moment did not come.
 	Missed    map[Kind]int `json:"missed,omitempty"`
 	Snapshots Snapshots    `json:"snapshots"`
 	// Membership is empty in reports of releases without membership changes.
@@ -88,7 +88,7 @@ func newReport(o Options) Report {
 	}
 }
 
-// snapshots describes the work on snapshots, and what the run did not exercise.
+// snapshots describes the work on snapshots, and the kinds of work that the run did not exercise.
 func (r Report) snapshots() (done, unproved string) {
 	s := r.Snapshots
 	done = fmt.Sprintf("%d taken (%d failed), %d sent (%d times resumed), %d received (%d refused), %d restored; %d disks failed "+
@@ -113,7 +113,7 @@ func (r Report) snapshots() (done, unproved string) {
 	return done, strings.Join(nothing, ", ")
 }
 
-// conclude fills in the figures that are known only at the end; err is the run's error.
+// conclude fills in the figures that are known only at the end. err is the error of the run.
 func (r *Report) conclude(w *world, err error) {
 	w.stats.mu.Lock()
 	s := &w.stats

@@ -33,8 +33,8 @@ type Options struct {
 	Keep     bool   // keep data and logs even of a clean run
 	// PlainDisks uses plain directories instead of our own file system, and leaves out the faults that need it.
 	PlainDisks bool
-	// Lie makes every disk report syncs that it does not make, so that a power cut of all members loses
-	// acknowledged writes: a clean run would then prove that nothing is checked.
+	// Lie makes every disk report syncs that it does not make. A power cut of all members then loses acknowledged writes. If
+	// such a run were clean, it would prove that the harness checks nothing.
 	Lie    bool
 	Origin string // commit, machine and day, for the report
 	// Progress, if not nil, is called several times a second.
@@ -79,9 +79,9 @@ func (f *Failure) Error() string { return fmt.Sprintf("%s: %s: %s", f.Class, f.R
 // ErrInterrupted reports that a run was interrupted before it could be judged.
 var ErrInterrupted = errors.New("interrupted: nothing was judged")
 
-// Run runs a cluster and injects faults. The error is a *Failure if the cluster failed; any other error says why the
-// run could not be made. No process and no mount outlives the call. After a failure the directory with the logs and
-// the data is kept, and Report.Kept names it.
+// Run runs a cluster and injects faults. The error is a *Failure if the cluster failed. Any other error gives the reason why
+// the run could not be made. No process and no mount outlives the call. After a failure, Run keeps the directory with the
+// logs and the data, and Report.Kept names this directory.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
@@ -157,7 +157,7 @@ func (w *world) guard(do func() error) (err error) {
 	return do()
 }
 
-// program returns the path of the raftkv to run, and builds it if none was given.
+// program returns the path of the raftkv to run. If the options name none, it builds raftkv.
 func (w *world) program(ctx context.Context) (string, error) {
 	if w.Binary != "" {
 		path, err := exec.LookPath(w.Binary)

@@ -18,7 +18,7 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// memberRole makes this test binary act as raftkv, as a member that misbehaves.
+// memberRole is an environment variable that makes this test binary act as raftkv, as a member that misbehaves.
 const memberRole = "CHAOS_TEST_MEMBER"
 
 func TestMain(m *testing.M) {
@@ -36,10 +36,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// storm is how long the longer runs of the tests last. With -race, as "make verify" runs them, it is 20 seconds.
+// storm is the duration of the longer runs of the tests. With -race, which "make verify" uses, it is 20 seconds.
 var storm = 12 * time.Second
 
-// run runs a cluster under faults, in a temporary directory that must be empty again after a clean run.
+// run runs a cluster under faults in a temporary directory. After a clean run, this directory must be empty again.
 func run(t *testing.T, o Options) (Report, error) {
 	t.Helper()
 	if o.Binary == "" {
@@ -59,7 +59,7 @@ func run(t *testing.T, o Options) (Report, error) {
 	return r, err
 }
 
-// beside starts a test that runs beside others like it, since most of its time is waiting.
+// beside lets the test run in parallel with similar tests, because the test spends most of its time in waits.
 func beside(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -26,13 +26,16 @@ type budget struct {
 	noDisks bool // our own file system is not available
 }
 
-// memberCount returns the number of members including the spare ones. They suffice for a cluster of five and a replacement.
+// memberCount returns the number of members, including the spare ones. This number suffices for a cluster of five and a
+// replacement.
 func memberCount(nodes int) int { return min(max(nodes+1, grownMax), local.NodesMax) }
 
-// mayLose returns the number of disks that this many voters may lose at once: the rest must be a majority.
+// mayLose returns the number of disks that this many voters may lose at once. The voters with intact disks must be a
+// majority.
 func mayLose(voters int) int { return max(voters-1, 0) / 2 }
 
-// choose returns the wanted kinds (by default all) that the budget allows, and the kinds that it leaves out.
+// choose returns the wanted kinds that the budget allows, and the kinds that the budget excludes. By default, all kinds are
+// wanted.
 func (b budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
 	for _, h := range habits {
 		switch {
@@ -46,8 +49,8 @@ func (b budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
 	return kinds, left
 }
 
-// draw returns the faults of a run, sorted by time. Each kind has its own random stream, so leaving out one kind does not
-// change the others. Each kind occurs at least once.
+// draw returns the faults of a run, sorted by time. Each kind has its own random stream. If a run leaves out one kind, the
+// faults of the other kinds therefore do not change. Each kind occurs at least once.
 func draw(seed uint64, b budget, kinds []Kind, duration time.Duration) (faults []Fault) {
 	for i, h := range habits {
 		if !slices.Contains(kinds, h.kind) {

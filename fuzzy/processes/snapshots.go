@@ -18,8 +18,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 )
 
-// snapshotPolicy makes each member take a snapshot every second or two. With the ballast, taking or sending one lasts for a
-// second.
+// snapshotPolicy makes each member take a snapshot every second or two. With the ballast, a member needs about a second to
+// take or send a snapshot.
 var snapshotPolicy = []string{
 	"--snapshot-entries", "400", "--snapshot-log-bytes", "1MiB", "--snapshot-tail-bytes", "64KiB",
 	"--snapshot-hold-bytes", "1MiB", "--snapshot-rate", "2MiB",
@@ -29,18 +29,20 @@ const (
 	ballastKeys  = 64
 	ballastBytes = 32 << 10 // size of each value
 	ballastPause = 100 * time.Millisecond
-	// logBytesMax bounds the log of every member, however much is written. A segment is removed a moment after a snapshot
-	// covers it. Until then LogBytes counts the whole segment, so the log may be longer by one segment.
+	// logBytesMax bounds the log of every member, even if clients write much. A member removes a segment a moment after a
+	// snapshot covers it. Until then, LogBytes counts the whole segment, so the log may be longer by one segment.
 	logBytesMax     = 32<<20 + segmentBytesMax
 	segmentBytesMax = 32 << 20 // the default of storage.LogOptions
-	// awayMax bounds the time for which a member is kept down until the leader's log no longer holds what it lacks.
+	// awayMax bounds the time for which a member is kept down. The member stays down until the leader's log no longer holds
+	// the entries that the member lacks.
 	awayMax = 20 * time.Second
-	// aimMax bounds the wait for a moment at which a snapshot is taken, sent or received.
+	// aimMax bounds the wait for a moment when a member takes, sends or receives a snapshot.
 	aimMax   = 3 * time.Second
 	aimPause = 10 * time.Millisecond
 )
 
-// ballast writes values that make snapshots and the log large. Its keys are compared at the end, like those of the workload.
+// ballast writes values that make snapshots and the log large. At the end, the run compares its keys like those of the
+// workload.
 type ballast struct {
 	members []*client.Client
 	written atomic.Int64 // bytes of acknowledged values
@@ -104,8 +106,8 @@ func (w *world) keys() []string {
 	return keys
 }
 
-// away keeps a member down until it needs a snapshot. In half of the cases the connections to the member are reset while it
-// receives the snapshot, so that the leader must resume the stream.
+// away keeps a member down until the member needs a snapshot. In half of the cases, away resets the connections to the member
+// while it receives the snapshot. The leader must then resume the stream.
 func (w *world) away(ctx context.Context, f Fault, m *member) error {
 	behind, err := w.sendAway(ctx, m)
 	if err != nil || !behind || f.Random>>16&1 != 0 {
@@ -121,8 +123,9 @@ func (w *world) away(ctx context.Context, f Fault, m *member) error {
 	return nil
 }
 
-// sendAway keeps the member down until the log of a leader begins behind everything that the member can have, and starts it
-// again. It returns false if that takes too long, or if the others have no leader, because they may not be a majority.
+// sendAway keeps the member down until some leader's log begins after every entry that the member can have. Then it starts
+// the member again. It returns false if that takes too long, or if the others have no leader. The others may have no leader
+// because they may not be a majority.
 func (w *world) sendAway(ctx context.Context, m *member) (behind bool, err error) {
 	if w.cannotSpareOne() {
 		w.miss(Away) // without it nothing is written
@@ -153,7 +156,7 @@ func (w *world) sendAway(ctx context.Context, m *member) (behind bool, err error
 	return behind, w.start(m)
 }
 
-// miss records that the moment that a fault was aimed at did not come.
+// miss records that a fault was aimed at a certain moment, and that this moment did not come.
 func (w *world) miss(k Kind) {
 	w.note("%-14s its moment did not come", k)
 	w.mu.Lock()
@@ -167,7 +170,8 @@ func sends(s api.Snapshot) bool    { return s.Sending != nil }
 func receives(s api.Snapshot) bool { return s.Receiving != nil }
 func writes(s api.Snapshot) bool   { return takes(s) || receives(s) }
 
-// aim waits for a member, preferably this one, that is at the given moment; nil if there is none within aimMax.
+// aim waits until a member is at the given moment, and returns the member. If several are, it returns the preferred member.
+// It returns nil if no member is at the moment within aimMax.
 func (w *world) aim(ctx context.Context, preferred *member, does func(api.Snapshot) bool) (found *member) {
 	ctx, cancel := context.WithTimeout(ctx, aimMax)
 	defer cancel()
@@ -200,12 +204,13 @@ func (w *world) killAimed(ctx context.Context, f Fault, m *member) error {
 	return nil
 }
 
-// aimed reports whether a disk fault waits until a snapshot is being written.
+// aimed reports whether a disk fault waits until a member writes a snapshot.
 func (f Fault) aimed() bool {
 	return (f.Kind == FullDisk || f.Kind == PowerCut) && f.Random>>16&1 == 0
 }
 
-// whileWriting returns the member whose disk is to fail: one that writes a snapshot, if there is one.
+// whileWriting returns the member whose disk is to fail. If some member writes a snapshot, whileWriting returns such a
+// member.
 func (w *world) whileWriting(ctx context.Context, f Fault, m *member) *member {
 	found := w.aim(ctx, m, writes)
 	if found == nil {

@@ -17,7 +17,7 @@ type stats struct {
 	gap       time.Duration
 }
 
-// begin starts the clock: the time until the first acknowledged write counts as unavailable, too.
+// begin starts the clock. The time from then until the first acknowledged write counts as unavailable, too.
 func (s *stats) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

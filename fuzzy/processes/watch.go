@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/local"
 )
 
-// fate records what was done to a process, which explains its end.
+// fate records the faults that hit a process. These faults explain how the process ends.
 type fate struct {
 	doomed  bool // killed, or about to be killed
 	ailing  bool // its disk has failed
@@ -22,10 +22,10 @@ type fate struct {
 	joins   bool // it joins by itself
 }
 
-// doom marks the member's running processes as about to be killed.
+// doom records that the member's running processes are about to be killed.
 func (m *member) doom() { m.mark(func(f *fate) { f.doomed = true }) }
 
-// ail marks the member's running processes as having a failing disk.
+// ail records that the disk of the member's running processes is failing.
 func (m *member) ail() { m.mark(func(f *fate) { f.ailing = true }) }
 
 func (m *member) mark(as func(*fate)) {
@@ -37,7 +37,7 @@ func (m *member) mark(as func(*fate)) {
 	}
 }
 
-// start starts the member, unless it runs, is not wanted, or its disk is being replaced.
+// start starts the member. It does nothing if the member runs, is not wanted, or is just getting another disk.
 func (w *world) start(m *member) error {
 	m.starting.Lock()
 	defer m.starting.Unlock()
@@ -182,8 +182,8 @@ type look struct {
 
 func newLook() *look { return &look{leaders: map[uint64]string{}, lives: map[string]api.Status{}} }
 
-// at adds a member's answer, and returns the rule that it breaks, if any: there is one leader per term, a snapshot covers
-// what the log lacks, and nothing goes back while a process runs.
+// at adds a member's answer, and returns the rule that the answer breaks, if any. The rules: there is one leader per term, a
+// snapshot covers what the log lacks, and nothing goes back while a process runs.
 func (l *look) at(s api.Status) (rule, text string) {
 	if s.ID == "" {
 		return "", "" // no answer

@@ -21,7 +21,7 @@ import (
 const (
 	clients     = 8
 	clientPause = 5 * time.Millisecond
-	// healthyMax bounds the time for each thing that must happen in a healthy cluster.
+	// healthyMax bounds the time for each step that a healthy cluster must complete.
 	healthyMax = time.Minute
 )
 
@@ -41,7 +41,7 @@ type world struct {
 	tasks   sync.WaitGroup // the goroutines that watch processes
 	cancel  context.CancelCauseFunc
 	stats   stats
-	// disks is held during a disk fault, and while a member's disk is replaced: a process that started meanwhile would end
+	// disks is held during a disk fault, and while a member's disk is replaced. If a process started meanwhile, it would end
 	// for a reason that the harness does not know.
 	disks     sync.Mutex
 	blackouts atomic.Int64 // number of times that all members were killed at once
@@ -178,7 +178,8 @@ func (w *world) link() error {
 	return nil
 }
 
-// choose decides which kinds of faults are injected. reason says why our own file system is not available; "" if it is.
+// choose decides which kinds of faults the run injects. reason says why our own file system is not available. It is "" if the
+// file system is available.
 func (w *world) choose(reason string) error {
 	b := w.budget(reason)
 	kinds, left := b.choose(w.Faults)
@@ -208,8 +209,8 @@ func join(kinds []Kind) string {
 	return strings.Join(names, ", ")
 }
 
-// arguments returns the flags that make a member take snapshots often, run at its present address, and dial the others
-// through the proxies.
+// arguments returns the flags of a member. With these flags, the member takes snapshots often, runs at its present address,
+// and dials the others through the proxies.
 func (w *world) arguments(n local.Node) (args []string) {
 	at := w.index(n.ID)
 	args = append(args, snapshotPolicy...)

@@ -1,7 +1,7 @@
 package zoo
 
-// absence lists the ids of known bugs that the zoo does not have: the library lacks the features that they would break,
-// or another mutant covers them.
+// absence lists the ids of known bugs that the zoo does not have. Either the library lacks the feature that the bug would
+// break, or another mutant covers the bug.
 type absence struct {
 	ids     []string
 	because string

@@ -24,8 +24,8 @@ type Binary struct {
 	tests map[string]string // path of the built test program, by package
 }
 
-// Build makes, below dir, the program that hunts mutants. It needs the go command, and the working directory
-// must be in a checkout of the module. It fails if an anchor does not fit the sources.
+// Build makes, below dir, the program that hunts mutants. It needs the go command, and the working directory must be in a
+// checkout of the module. Build fails if the text of an anchor does not fit the sources.
 func Build(ctx context.Context, dir string) (*Binary, error) {
 	b, err := prepare(ctx, dir)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *Binary) compile(ctx context.Context, verb, target, pkg string) error {
 	return nil
 }
 
-// testPatience is the time limit of tests. It is long: tests that are slow on a busy machine must not count as hung.
+// testPatience is the time limit of tests. It is long, because a slow test on a busy machine must not count as hung.
 const testPatience = "3m"
 
 // test runs tests of the module with a mutant, and returns the name of the first one that fails, or "".

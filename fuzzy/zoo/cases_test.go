@@ -43,8 +43,8 @@ func built(t *testing.T) *Binary {
 	return theBuild.b
 }
 
-// The cases that were made from mutants still fail with them, with the recorded traces. (Package fuzzy tests that they pass
-// without the mutant.)
+// Some cases were made from mutants. They still fail with these mutants, and with the recorded traces. (Package fuzzy tests
+// that they pass without the mutant.)
 func TestCases_FailAsTheirStoriesTell(t *testing.T) {
 	b := built(t)
 	files, err := filepath.Glob("../testdata/cases/*.txt")

@@ -1,7 +1,7 @@
 package zoo
 
-// bootstrap: how a cluster begins, and what an emptied disk may do. The numbers name schedules found by model checking the
-// design.
+// bootstrap: how a cluster begins, and what an emptied disk may do. The numbers name schedules that model checking of the
+// design has found.
 var bootstrap = []Mutant{
 	mutant("F01", "an uninitialized member does not vote", "an uninitialized member grants votes", "N7, G3",
 		value("message.go", `c.uninitialized() && !isAppend`, `false`)).seen("model check, bootstrap 1").profiles("bootstrap", "swarm", "disk").or("TestBootstrap"),

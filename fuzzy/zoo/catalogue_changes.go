@@ -103,7 +103,7 @@ var memberChanges = []Mutant{
 		value("configuration.go", `ok && m.Next == NextVoter || c.VotesIn(p) != 0`, `c.VotesIn(p) != 0 || false && ok && m.Next == NextVoter`)).or("Joint_ALearner"),
 }
 
-// newer returns a mutant that is newer than the checks that kill it, hunted with the profile members.
+// newer returns a mutant that is newer than the checks that kill it. The mutant is hunted with the profile members.
 func newer(id, rule, bug, expect string, edits ...Edit) Mutant {
 	m := member(id, rule, bug, expect, edits...)
 	m.Before = false

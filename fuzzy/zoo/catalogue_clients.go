@@ -1,6 +1,6 @@
 package zoo
 
-// reads: what a read may miss (dissertation §6.4).
+// reads: mutants that let a read miss acknowledged writes (dissertation §6.4).
 var reads = []Mutant{
 	mutant("Q01", "reads wait for a commit of the leader's own term", "they do not wait", "G13, H1",
 		value("read.go", `!c.committedOwn()`, `false`)).seen("etcd #7331; tikv #9239; redisraft #22; xraft #40").must(),

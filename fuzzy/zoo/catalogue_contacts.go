@@ -1,6 +1,7 @@
 package zoo
 
-// contacts: which peers a member dials, at which addresses, and to which incarnation of an id a connection belongs.
+// contacts: mutants in the choice of peers to dial and of their addresses, and in the assignment of a connection to an
+// incarnation of an id.
 var contacts = []Mutant{
 	testedFile("M70", "two incarnations of one id are two peers", "their links have the id as key", "N10", "transport", "Memory_KeepsTheContract",
 		before("transport/link.go", `named := map[raft.Peer]bool{}`, `contacts = slices.Clone(contacts)

@@ -1,7 +1,7 @@
 package zoo
 
-// formats: records of a later release, a write that drops the log, the time stamps of entries, repeated read requests,
-// and messages of strangers.
+// formats: mutants in the treatment of five things: records of a later release, a write that drops the log, the time stamps
+// of entries, repeated read requests, and messages of strangers.
 var formats = []Mutant{
 	mutant("Z01", "a record of a later version is reported as such", "it is read as one of this version", "N5",
 		value("storage/record.go", `record[0] > known`, `false`)).arranged().outside("storage", "TellsALaterRelease"),

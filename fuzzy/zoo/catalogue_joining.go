@@ -1,7 +1,7 @@
 package zoo
 
-// joining: which peers a member dials while the membership changes, how contact is made before a change, how a member joins by
-// itself, and how it sets its store aside.
+// joining: mutants in four places. A member chooses the peers that it dials while the membership changes. Members make
+// contact before a change. A member joins by itself. A member sets its store aside.
 var joining = []Mutant{
 	tested("M128", "a member that left is dialed until it had time to learn so", "it is dropped at once", "internal/pipeline", "Contacts_Union",
 		instead("internal/pipeline/contacts.go", `c.leave(leaver{m, now + c.patience})`, `_ = m`)),
@@ -104,7 +104,7 @@ func tested(id, rule, bug, where, run string, edits ...Edit) Mutant {
 	return Mutant{ID: id, Rule: rule, Bug: bug, Edits: edits, Expect: "tests", Test: &Test{where, run}, Outside: true}
 }
 
-// testedFirst returns the same for a mutant whose test was written for it.
+// testedFirst is like tested, for a mutant that existed before its test: the test was written for the mutant.
 func testedFirst(id, rule, bug, where, run string, edits ...Edit) Mutant {
 	m := tested(id, rule, bug, where, run, edits...)
 	m.Before = true

@@ -1,6 +1,7 @@
 package zoo
 
-// marks: members that lost what they acknowledged, and the last witness of a write that the others lost.
+// marks: mutants for members that lost entries they had acknowledged, and for the last witness of a write that the others
+// lost.
 var marks = []Mutant{
 	mutant("Y01", "a conflict proves a loss only if it was sent after the acknowledgement", "a late conflict from before does, too", "N22",
 		value("replicate.go", `r.Prev == r.Acknowledged || agreed < r.Acknowledged`, `agreed < p.match`)).arranged().or("TestStale").must(),
@@ -31,8 +32,8 @@ var marks = []Mutant{
 		instead("marked.go", `c.takeBackAnswers()`, `_ = c`)).profiles("images").or("TestMarked"),
 	mutant("Y14", "a marked member, too, refuses messages that are not meant for it", "it answers any message that names its leader as sender", "N19",
 		value("marked.go", `c.misaddressed(m)`, `""`)).profiles("images").or("TestMarked").must(),
-	// No seed reaches it: in one step a leader must be deposed, see its entries replaced by committed ones, and be
-	// contradicted about these by the leader of a third term.
+	// No seed reaches this mutant. Three things must happen to a leader in one step: the leader is deposed, it sees committed
+	// entries replace its own, and the leader of a third term contradicts it about these entries.
 	mutant("Y15", "a marked member reports no entry as not applied", "it still trusts its commit index", "N24, H4",
 		value("answer.go", `!c.marked()`, `true`)).arranged().profiles("images").or("TestMarked"),
 	mutant("Y16", "only a member that lost what it acknowledged reports that to its leader, again and again", "a member that is contradicted does so, too",
@@ -61,8 +62,8 @@ var marks = []Mutant{
 		value("marked.go", `o.vote`, `false`)),
 }
 
-// stranger returns a mutant of suspicion: a leader that the member's configuration does not name has shown that it lost
-// something.
+// stranger returns a mutant of suspicion. In its scenarios, a leader that the member's configuration does not name has shown
+// that the member lost something.
 func stranger(id, rule, bug, expect string, edit Edit) Mutant {
 	return Mutant{
 		ID: id, Rule: rule, Bug: bug, Edits: []Edit{edit}, Expect: expect, Before: true,

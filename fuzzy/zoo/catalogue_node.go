@@ -1,7 +1,7 @@
 package zoo
 
-// surroundings: the node, the store and the transport around the core. The simulator has its own, so their tests catch these
-// mutants.
+// surroundings: mutants in the node, the store and the transport around the core. The simulator has its own versions of
+// these, so only the tests of the real ones catch these mutants.
 var surroundings = []Mutant{
 	mutant("D05", "a truncation and the entries after it are one write", "they are two writes", "N4, G2",
 		before("storage/bolt.go", `return b.update("writing to", func(tx *bbolt.Tx) error { return b.put(tx, next, lineage, w) })`, `

@@ -68,7 +68,7 @@ var queues = []Mutant{
 	mutant("J23", "a merged write has the last generation of its parts", "it has the first, and the log cache keeps everything", "tests",
 		instead("internal/pipeline/merge.go", `m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: next.Generation}`,
 			`m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: m.log.Generation}`)).outside("internal/pipeline", "Merge"),
-	// a core truncates only with a new term, and such a write is not merged
+	// A core truncates its log only with a new term. Such a write is not merged.
 	mutant("J30", "a truncation within merged writes drops the entries after it", "they stay", "tests",
 		value("internal/pipeline/merge.go", `int(after.Index - m.log.After.Index)`, `len(m.log.Entries)`)).arranged().outside("internal/pipeline", "Merge"),
 	inside("J31", "the promises of all merged writes leave", "only those of the first one leave", "N42", nil,

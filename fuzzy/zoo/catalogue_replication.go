@@ -69,7 +69,7 @@ var replication = []Mutant{
 
 const adoptAnchor = "for i, e := range entries {\n\t\tif c.log.has(e.ID()) {"
 
-// persistence: what is durable before what (paper Figure 2, dissertation §3.8).
+// persistence: which writes must be durable before which actions (paper Figure 2, dissertation §3.8).
 var persistence = []Mutant{
 	mutant("D01", "an append is acknowledged only once it is durable", "it is acknowledged before that", "N6",
 		before("output.go", releaseAnchor, `if _, ok := o.message.Body.(AppendReply); ok { durable = true }`)).seen("NATS 2.12.1 by default; etcd #14143").must(),

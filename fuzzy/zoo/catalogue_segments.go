@@ -116,11 +116,11 @@ return l.advance(headBytes + bytes)`)),
 	}
 	l.marked = true
 	return nil`, `return nil`)).test("internal/segments", "WhereNoMarkFits"),
-	// In the simulator, a start that fails ends the process.
+	// In the simulator, a failed start ends the process.
 	mutant("U35", "reading a log again begins with an empty list", "each of its segments is listed twice", "-",
 		instead("internal/segments/recover.go", `l.segments, l.cursors, l.end, l.commit, l.marked = nil, [cursorsMax]cursor{}, 0, 0, false
 	return err`, `return nil`)).arranged().outside("internal/segments", "Recover_Again"),
-	// A full disk in the simulator has room again before a write waits for long.
+	// In the simulator, a full disk has room again before a write waits for long.
 	mutant("U36", "a write that needs room gives up segments that are not needed", "it does so only before its first part", "-",
 		value("internal/segments/prepare.go", `slices.ContainsFunc(l.writer.pending, func(p piece) bool { return p.segment == first })`,
 			`len(l.writer.pending) > 0`)).arranged().outside("internal/segments", "AWriteMakesRoom"),

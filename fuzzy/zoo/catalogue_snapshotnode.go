@@ -1,6 +1,6 @@
 package zoo
 
-// ofTaker returns a bug of the node's handling of snapshots, for which the simulator has its own code.
+// ofTaker returns a bug in the node's code for snapshots. The simulator has its own code for this.
 func ofTaker(id, rule, bug, expect, test string, edits ...Edit) Mutant {
 	return Mutant{ID: id, Before: true, Rule: rule, Bug: bug, Edits: edits, Expect: expect, Test: &Test{"node", test}, Outside: true}
 }

@@ -29,7 +29,7 @@ var freezes = []Mutant{
 			`if c.cfg.DurableFSM { c.record(Snapshot{Base: restore.Base}) }`)),
 }
 
-// snapshots: how the core treats its own snapshots and those of others.
+// snapshots: how the core treats its own snapshots and those of other members.
 var snapshots = []Mutant{
 	ofSnapshots("P01", "a snapshot of entries that are committed here is not installed", "it is", "N47",
 		value("snapshot.go", `c.log.has(last)`, `last.Index > c.log.commit && c.log.has(last)`),

@@ -1,6 +1,6 @@
 package zoo
 
-// slowness: the waits of a member and how it measures them, when everything takes as long as an election.
+// slowness: the waits of a member, and how the member measures these waits, when everything takes as long as an election.
 var slowness = []Mutant{
 	mutant("S01", "a voter's wait begins when its vote is durable", "it begins with the request", "N25",
 		instead("attempts.go", "c.resetElectionDeadline()\n\ta.boundUntil = c.follower.deadline", `a.boundUntil = c.follower.deadline`)).arranged().profiles(slowly...).must(),

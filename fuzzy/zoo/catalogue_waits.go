@@ -1,6 +1,6 @@
 package zoo
 
-// waits: a cluster that is slow but not dead. They are hunted with the profile slow.
+// waits: a cluster that is slow but not dead. These mutants are hunted with the profile slow.
 var waits = []Mutant{
 	mutant("G01", "the election wait grows with slow attempts", "it does not grow", "L1, L11, N31",
 		value("attempts.go", `a.doublings < doublingsMax && c.wait() < took`, `false`)).arranged().profiles(slowly...).must(),

@@ -19,7 +19,8 @@ import (
 const (
 	// rangesMax bounds --ranges.
 	rangesMax = 1000
-	// mustKillBudget is a budget of --must-kill that leaves the verdict to the seeds, on a busy machine, too.
+	// mustKillBudget is the budget of --must-kill. It is large enough that the number of seeds decides the verdict, even on a
+	// busy machine.
 	mustKillBudget = 5 * time.Minute
 )
 
@@ -108,15 +109,15 @@ func without(mutants []Mutant, done []Report) []Mutant {
 	})
 }
 
-// campaign is the command with what determines its results.
+// campaign returns the command together with all settings that determine its results.
 func (r *request) campaign(ids []string) string {
 	o := &r.options
 	return strings.TrimSpace(fmt.Sprintf("zoo --seeds %d --budget %v --ranges %d --first %d --must-kill=%v %s",
 		o.Seeds, o.Budget, o.Ranges, o.First, r.mustKill, strings.Join(ids, " ")))
 }
 
-// hunt hunts the remaining mutants. It saves each report as soon as it is complete, and returns them with those that were
-// done before.
+// hunt hunts the remaining mutants. It saves each report as soon as the report is complete. It returns the new reports
+// together with the earlier ones.
 func (r *request) hunt(cmd *cobra.Command, b *Binary, left []Mutant, file *resume.File, done []Report) ([]Report, error) {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
@@ -144,7 +145,8 @@ func list(w io.Writer, mutants []Mutant) error {
 	return nil
 }
 
-// chosen returns the mutants that are named, or all, or the must-kill set; with the keepers of the zoo.
+// chosen returns the mutants that ids names. If ids is empty, it returns all mutants, or with --must-kill the must-kill set.
+// The result includes the keepers of the zoo.
 func (r *request) chosen(ids []string) ([]Mutant, error) {
 	if r.options.Seeds < 1 || r.options.Workers < 1 || r.options.Workers > 256 || r.options.Budget <= 0 {
 		return nil, fmt.Errorf("%w: --seeds and --budget must be above 0, --workers from 1 to 256", ErrUsage)

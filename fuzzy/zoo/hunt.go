@@ -27,10 +27,10 @@ type Options struct {
 	First   uint64        // number of the first seed
 	Workers int           // mutants hunted at once (1)
 	Ranges  int           // of seeds, each hunted in to the first kill (1)
-	// Verdict asks only whether each mutant dies, and not how many seeds that takes: no seed is run for one that a scenario
-	// kills, or that has a test.
+	// Verdict asks only whether each mutant dies, not how many seeds the kill takes. With Verdict, the hunt runs no seeds for
+	// a mutant that a scenario kills, or that has a test.
 	Verdict bool
-	// Done is called for each mutant whose hunt has ended, one call at a time. It may be nil.
+	// Done, if not nil, is called after the hunt of each mutant, one call at a time.
 	Done func(Report)
 }
 
@@ -44,8 +44,9 @@ type Find struct {
 	Virtual time.Duration `json:"virtual_ns"`     // virtual time of these runs
 }
 
-// Take adds the result of a run. A scenario whose preconditions did not hold is not a kill. Nor is a panic of the
-// simulation or of a checker, even if the mutant provoked it: that is an error, and makes the hunt invalid.
+// Take adds the result of a run. If the preconditions of a scenario did not hold, the run is not a kill. A panic of the
+// simulation or of a checker is not a kill either, even if the mutant provoked the panic. Such a panic is an error, and makes
+// the hunt invalid.
 func (f *Find) Take(failure *fuzzy.Failure) error {
 	switch {
 	case failure == nil || failure.Class == fuzzy.Staging:
@@ -72,10 +73,11 @@ type Report struct {
 	Unsound  int           `json:"unsound,omitempty"` // seeds that also failed without a mutant
 	Wall     time.Duration `json:"wall_ns"`
 	Find
-	// Scenario is the directed scenario that notices the mutant, if any. ByScenario says that no seed did.
+	// Scenario is the directed scenario that notices the mutant, if any. ByScenario is true if no seed noticed the mutant.
 	Scenario   string `json:"scenario,omitempty"`
 	ByScenario bool   `json:"by_scenario,omitempty"`
-	// Ranges are the results of all ranges of seeds, the first one included; only for mutants that the simulator kills.
+	// Ranges are the results of all ranges of seeds, including the first range. It is empty unless the simulator kills the
+	// mutant.
 	Ranges []Range `json:"ranges,omitempty"`
 }
 
@@ -86,8 +88,8 @@ type Range struct {
 	Virtual time.Duration `json:"virtual_ns"`
 }
 
-// Median returns the median range by number of seeds; of two middle ones, the later. A range that the mutant survived counts as
-// the longest.
+// Median returns the median range by number of seeds. If two ranges are in the middle, it returns the later one. A range that
+// the mutant survived counts as the longest.
 func (r *Report) Median() Range {
 	sorted := slices.SortedFunc(slices.Values(r.Ranges), func(a, b Range) int {
 		if a.Killed != b.Killed {
@@ -104,8 +106,8 @@ func (r *Report) Median() Range {
 	return sorted[len(sorted)/2]
 }
 
-// Hunt hunts each mutant, and returns the reports in the order of the mutants. A survivor is no error: an error means that
-// the hunt itself is invalid.
+// Hunt hunts each mutant, and returns the reports in the order of the mutants. A survivor is not an error. An error means
+// that the hunt itself is invalid.
 func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Report, error) {
 	o.Seeds = cmp.Or(o.Seeds, 2000)
 	o.Budget = cmp.Or(o.Budget, 30*time.Second)
@@ -194,7 +196,7 @@ const aliveSeeds = 100
 // rangeSeeds is the distance between the starts of two ranges of seeds.
 const rangeSeeds = 1 << 32
 
-// ranges hunts a mutant that was killed in the first range in the other ranges.
+// ranges hunts a mutant in the other ranges of seeds, if the mutant was killed in the first range.
 func (b *Binary) ranges(ctx context.Context, m *Mutant, o Options, r *Report) error {
 	if m.ID == Noop {
 		return nil
@@ -212,7 +214,7 @@ func (b *Binary) ranges(ctx context.Context, m *Mutant, o Options, r *Report) er
 	return nil
 }
 
-// control runs a failed test again without any mutant, and returns an error if it fails there, too.
+// control runs a failed test again without any mutant. If the test fails there, too, control returns an error.
 func (b *Binary) control(ctx context.Context, t *Test, failed string) error {
 	alone := Test{t.Package, "^" + failed + "$"}
 	if failed == hungTest {
@@ -274,7 +276,7 @@ func (b *Binary) chase(ctx context.Context, m *Mutant, o Options, r *Report) err
 	return nil
 }
 
-// sound runs a seed without any mutant: a seed that fails anyway proves nothing.
+// sound runs a seed without any mutant, because a seed that fails without a mutant proves nothing.
 func (b *Binary) sound(ctx context.Context, text string) (bool, error) {
 	seed, err := fuzzy.ParseSeed(text)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/coxswain/raft/internal/resume"
 )
 
-// The build contains every mutant: the canary dies, the no-op does not, and a handful of others die. Which invariant kills
-// one first depends on the seeds; the scoreboard shows it.
+// The build contains every mutant. The canary dies, the no-op does not, and a handful of others die. The seeds decide which
+// invariant kills a mutant first; the scoreboard shows it.
 func TestHunt_KillsWhatItMust(t *testing.T) {
 	b := built(t)
 	ids := []string{Canary, Noop, "E01", "E05", "E13", "R09", "R11", "R15", "D21", "F12"}
@@ -96,7 +96,7 @@ func TestMedian_ALivingMutantComesLast(t *testing.T) {
 	}
 }
 
-// A checker that panics would kill every mutant that provokes it, and prove nothing.
+// If a checker panics, it would kill every mutant that provokes the panic. Such a kill proves nothing.
 func TestFind_APanicOfACheckerIsAnErrorAndNoKill(t *testing.T) {
 	for class, killed := range map[fuzzy.Class]bool{
 		fuzzy.Panic: true, fuzzy.Safety: true, fuzzy.Liveness: true, fuzzy.Staging: false, fuzzy.Simulation: false,
@@ -111,7 +111,7 @@ func TestFind_APanicOfACheckerIsAnErrorAndNoKill(t *testing.T) {
 	assert.False(t, find.Killed)
 }
 
-// The hunter reports the failure when it ends. The hunt then returns its message instead of a scoreboard.
+// When the hunter ends with a failure, it reports the failure. The hunt then returns this message instead of a scoreboard.
 func TestHunt_EndsWithWhatTheHunterCouldNotDo(t *testing.T) {
 	hunter := filepath.Join(t.TempDir(), "hunter")
 	require.NoError(t, os.WriteFile(hunter, []byte("#!/bin/sh\necho 'seed f9.calm.2: the simulation itself failed' >&2\nexit 2\n"), 0o700))
@@ -119,7 +119,7 @@ func TestHunt_EndsWithWhatTheHunterCouldNotDo(t *testing.T) {
 	assert.ErrorContains(t, err, "mutant E01: the hunter: exit status 2: seed f9.calm.2: the simulation itself failed")
 }
 
-// A hunt that ended early, for any reason, continues with the mutants that it has no report of.
+// If a hunt ended early for any reason, it continues with the mutants that have no report yet.
 func TestCommand_GoesOnWithTheMutantsThatAreLeft(t *testing.T) {
 	dir := t.TempDir()
 	hunter, hunted, path := filepath.Join(dir, "hunter"), filepath.Join(dir, "hunted"), filepath.Join(dir, "progress.json")
@@ -156,7 +156,7 @@ func TestCommand_GoesOnWithTheMutantsThatAreLeft(t *testing.T) {
 	assert.Contains(t, string(again), "E01")
 	assert.NotContains(t, string(again), "R11")
 
-	// A hunt that has ended prints its results again without another build.
+	// If a hunt has already ended, the command prints its results again without another build.
 	t.Chdir(dir)
 	for line, other := range map[string]bool{
 		"--seeds 9 R11 E01 E02": false, "--seeds 9 R11 E01": true, "--seeds 10 R11 E01 E02": true, "--seeds 9 --must-kill R11 E01 E02": true,

@@ -14,7 +14,7 @@ import (
 // Lab is a build of raftlab that contains every mutant.
 type Lab struct{ program string }
 
-// BuildLab builds it below dir, as Build does with the program that hunts.
+// BuildLab builds a Lab below dir. It works like Build, which builds the program that hunts.
 func BuildLab(ctx context.Context, dir string) (*Lab, error) {
 	b, err := prepare(ctx, dir)
 	if err != nil {
@@ -24,7 +24,7 @@ func BuildLab(ctx context.Context, dir string) (*Lab, error) {
 	return l, b.compile(ctx, "build", l.program, "cmd/raftlab")
 }
 
-// Command returns the program, and the environment that makes it a mutant.
+// Command returns the program, and the environment that activates the mutant in it.
 func (l *Lab) Command(id string) (program string, env []string) {
 	return l.program, append(os.Environ(), environment(id)...)
 }

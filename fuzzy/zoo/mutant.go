@@ -16,8 +16,8 @@ type Mutant struct {
 	Expect string // the invariants that should catch it
 	Seen   string // real incident behind it, if any
 
-	// Before reports that the bug was known when the check that kills it was written, so that its death was arranged. All other
-	// mutants are newer than the checks that kill them.
+	// Before is true if the bug was known when the check that kills the mutant was written. In that case, its death was
+	// arranged. All other mutants are newer than the checks that kill them.
 	Before bool
 
 	Profiles []string // profiles of the simulator to hunt it with; none: defaultProfiles
@@ -44,7 +44,7 @@ type Edit struct {
 // EditKind says how the code of the mutant changes the anchor.
 type EditKind uint8
 
-// The kinds of edits. Several mutants may share an anchor; anchors that overlap otherwise are refused.
+// The kinds of edits. Several mutants may share an anchor. Anchors that overlap without being equal are refused.
 const (
 	Before  EditKind = iota // the code runs before the anchor, a statement
 	Instead                 // the code runs instead of the anchor, a statement
@@ -52,7 +52,7 @@ const (
 )
 
 const (
-	// Canary must fail every run, and Noop none; otherwise the reports on all other mutants are invalid.
+	// Canary must fail every run, and Noop must fail no run. Otherwise the reports on all other mutants are invalid.
 	Canary = "canary"
 	Noop   = "no-op"
 )
@@ -61,8 +61,8 @@ func before(file, anchor, code string) Edit  { return Edit{file, Before, anchor,
 func instead(file, anchor, code string) Edit { return Edit{file, Instead, anchor, code} }
 func value(file, anchor, code string) Edit   { return Edit{file, Value, anchor, code} }
 
-// mutant returns a mutant that is hunted with the default profiles, and that is newer than the checks that kill it. Its methods
-// return it with one property changed.
+// mutant returns a mutant that is hunted with the default profiles, and that is newer than the checks that kill it. Each
+// method of a Mutant returns the mutant with one property changed.
 func mutant(id, rule, bug, expect string, edits ...Edit) Mutant {
 	return Mutant{ID: id, Rule: rule, Bug: bug, Edits: edits, Expect: expect}
 }
@@ -73,7 +73,7 @@ func (m Mutant) arranged() Mutant {
 	return m
 }
 
-// seen sets the incident that the mutant is modelled on.
+// seen sets the incident on which the mutant is modelled.
 func (m Mutant) seen(incident string) Mutant {
 	m.Seen = incident
 	return m
@@ -94,7 +94,7 @@ func (m Mutant) test(where, run string) Mutant {
 	return m
 }
 
-// outside says that the mutant is in code that the simulator does not run, and sets the test that catches it.
+// outside marks the mutant as part of code that the simulator does not run, and sets the test that catches it.
 func (m Mutant) outside(where, run string) Mutant {
 	m.Outside = true
 	return m.test(where, run)
@@ -135,7 +135,7 @@ var keepers = []Mutant{
 // ErrUsage is matched by errors of the caller's arguments.
 var ErrUsage = errors.New("zoo")
 
-// Choose returns the mutants with the given ids; all of them if there are none.
+// Choose returns the mutants with the given ids. Without ids, it returns all mutants.
 func Choose(ids []string) ([]Mutant, error) {
 	all := All()
 	if len(ids) == 0 {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Environment variables that a build of the zoo obeys.
+// These environment variables control a build of the zoo.
 const (
 	mutantVariable  = "COXSWAIN_MUTANT"     // id of the active mutant
 	assertsVariable = "COXSWAIN_ASSERTIONS" // "off" disables the library's assertions
@@ -40,7 +40,7 @@ func zooValue[T any](id string, mutant, sound T) T {
 var _ = zooAssertionsOff && zooValue("", false, false)
 `
 
-// assertions switches off the assertions of the core. It belongs to no mutant.
+// assertions switches off the assertions of the core. This edit belongs to no mutant.
 var assertions = Edit{"invariants.go", Value, `!holds`, `false`}
 
 // change is an edit and the mutant that it belongs to.
@@ -55,7 +55,8 @@ type place struct {
 	changes  []change
 }
 
-// patch returns the source with every change in it. If an anchor does not occur exactly once, the error names its mutant.
+// patch returns the source with all changes made. If an anchor does not occur exactly once, the error names the mutant of
+// this anchor.
 func patch(source string, changes []change) (string, error) {
 	places, err := locate(source, changes)
 	if err != nil {
@@ -104,7 +105,7 @@ func locate(source string, changes []change) ([]*place, error) {
 	return places, errors.Join(errs...)
 }
 
-// rewrite nests the changes around the anchor. At most one of them is active.
+// rewrite nests all changes of one place around the anchor. At most one of these changes is active.
 func (p *place) rewrite(anchor string) string {
 	text := anchor
 	for _, c := range p.changes {
@@ -125,8 +126,8 @@ func (p *place) rewrite(anchor string) string {
 	return text
 }
 
-// overlay writes the patched sources below dir, with a file for the -overlay flag of the go command, and returns the name of
-// that file.
+// overlay writes the patched sources below dir. It also writes a file for the -overlay flag of the go command, and returns
+// the name of this file.
 func overlay(root, dir string, mutants []Mutant) (string, error) {
 	replace := map[string]string{}
 	write := func(name, text string) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A change of the library that breaks an anchor fails here at once.
+// If a change of the library breaks an anchor, this test fails at once.
 func TestOverlay_EveryAnchorIsThereOnce(t *testing.T) {
 	root, err := moduleRoot(t.Context())
 	require.NoError(t, err)
@@ -22,7 +22,7 @@ func TestOverlay_EveryAnchorIsThereOnce(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Each pattern matches a test. Otherwise the fault would be noticed only when nothing else kills the mutant.
+// Each pattern matches a test. Without this check, a wrong pattern would show only if nothing else killed the mutant.
 func TestMutants_NameTestsThatExist(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	tests := map[string][]string{} // names of tests, by package
@@ -60,7 +60,7 @@ func TestMutants_AreTold(t *testing.T) {
 	}
 }
 
-// Every bug of the research behind the catalogues is a mutant or is listed as absent.
+// Every bug of the research behind the catalogues is a mutant, or the zoo lists it as absent.
 func TestMutants_NoneIsForgotten(t *testing.T) {
 	known := map[string]bool{}
 	for _, m := range All() {

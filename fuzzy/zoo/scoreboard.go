@@ -26,7 +26,7 @@ func (r *Report) Verdict() string {
 	return "SURVIVES"
 }
 
-// Honest returns an error if the keepers of the zoo show that the other reports are invalid.
+// Honest returns an error if the reports on the keepers of the zoo show that the other reports are invalid.
 func Honest(reports []Report) error {
 	for i := range reports {
 		switch r := &reports[i]; {
@@ -39,7 +39,7 @@ func Honest(reports []Report) error {
 	return nil
 }
 
-// Survivors returns the ids of the mutants that nothing killed, without a known reason.
+// Survivors returns the ids of the mutants that nothing killed and that have no known reason to survive.
 func Survivors(reports []Report) (ids []string) {
 	for i := range reports {
 		if r := &reports[i]; !r.Killed && r.Excuse == "" && r.ID != Noop {
@@ -73,7 +73,7 @@ func group(reports []Report) (g grouped) {
 	return g
 }
 
-// Summary counts the results. It begins with mutants that are newer than the check that kills them.
+// Summary counts the results. It begins with the mutants that are newer than the checks that kill them.
 func Summary(reports []Report) string {
 	g, survivors := group(reports), len(Survivors(reports))
 	return fmt.Sprintf("Of %d mutants, %d were killed by a check that is older than they are (%s), and %d by a check that was "+
@@ -82,7 +82,7 @@ func Summary(reports []Report) string {
 		len(g.alive)-survivors, survivors)
 }
 
-// killers counts the mutants by what killed them.
+// killers counts the mutants by their killers.
 func killers(killed []Report) string {
 	byScenario, byTest := 0, 0
 	for i := range killed {
@@ -132,8 +132,8 @@ func WriteJSON(w io.Writer, reports []Report) error {
 	return e.Encode(reports)
 }
 
-// WriteMarkdown prints the scoreboard as tables for a page: first the mutants that are newer than the checks that kill
-// them, then the survivors, then those whose death was arranged.
+// WriteMarkdown prints the scoreboard as tables for a page. First come the mutants that are newer than the checks that kill
+// them, then the survivors, and then the mutants whose death was arranged.
 func WriteMarkdown(w io.Writer, reports []Report) error {
 	var b strings.Builder
 	g := group(reports)
@@ -212,7 +212,7 @@ func (r *Report) virtual() string {
 	return r.Median().Virtual.Round(100 * time.Millisecond).String()
 }
 
-// by returns the rule that noticed the mutant, and the scenario that does.
+// by returns the rule and the scenario that noticed the mutant.
 func (r *Report) by() string {
 	switch {
 	case r.ByScenario:

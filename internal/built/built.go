@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-// Variable of the environment names a built raftkv: the one that "make test" builds for all packages, or an older
-// release to compare with.
+// Variable is the name of an environment variable. The variable holds the path of a built raftkv. This is the raftkv that
+// "make test" builds for all packages, or an older release for a comparison.
 const Variable = "RAFTKV_PROGRAM"
 
 var program = sync.OnceValues(build)
 
-// Raftkv returns the path of raftkv: the one that Variable names, otherwise one that is built now, once in a process and
-// the processes that it starts. Call Remove at the end.
+// Raftkv returns the path of the raftkv that Variable names. If Variable is not set, Raftkv builds one. It builds only once
+// for a process and the processes that this process starts. Call Remove at the end.
 func Raftkv() (string, error) { return program() }
 
 // temp is the directory of what was built here.

@@ -1,4 +1,5 @@
-// Package enums lists the constants of enumerations as the source declares them, for tests that must not forget one.
+// Package enums lists the constants of enumerations as the source declares them. It serves tests that must not forget a
+// constant.
 package enums
 
 import (
@@ -12,8 +13,8 @@ import (
 	"testing"
 )
 
-// Of returns the constants of an integer type that the Go files of a directory declare, by name. The test fails if there
-// are none.
+// Of returns the constants of an integer type that the Go files of a directory declare, by name. The test fails if there are
+// no such constants.
 func Of(t testing.TB, dir, typ string) map[string]int {
 	t.Helper()
 	numbers := In(t, dir)[typ]

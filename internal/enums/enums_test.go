@@ -22,8 +22,8 @@ func TestOf_CountsAsTheCompilerDoes(t *testing.T) {
 	assert.Equal(t, "joint", enums.Texts(t, "../..", "ChangeStage")["ChangeJoint"])
 }
 
-// The String or Error method of an enumeration names each constant. Otherwise a new one would be reported under another
-// name, or as a number.
+// The String or Error method of an enumeration names each constant. Without this test, a new constant could be reported under
+// another name, or as a number.
 func TestEnumerations_GiveEachConstantAText(t *testing.T) {
 	dirs := []string{"../..", "../../node", "../../transport", "../../storage"}
 	for _, dir := range dirs {

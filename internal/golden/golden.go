@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files (make fix)")
 
-// Check compares got with the file; with -update it writes the file instead. remedy says what to do if the difference is
+// Check compares got with the file. With -update, it writes the file instead. remedy is the advice for a difference that is
 // intended.
 func Check(t testing.TB, path, got, remedy string) {
 	t.Helper()

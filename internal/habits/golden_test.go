@@ -47,7 +47,7 @@ func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
 	golden.Check(t, "testdata/golden/modules.txt", b.String(), remedy)
 }
 
-// The exported API changes only on purpose: read the diff of api.txt first when you review a change.
+// The exported API changes only on purpose. When you review a change, read the diff of api.txt first.
 func TestGolden_TheExportedAPI(t *testing.T) {
 	atRoot(t)
 	paths := []string{module, module + "/handshake", module + "/node", module + "/storage", module + "/transport", module + "/rafttest", module + "/metrics"}

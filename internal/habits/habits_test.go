@@ -1,5 +1,5 @@
-// Package habits checks the whole repository: what the core may use, how long files and functions are, what the tests
-// may do, and what each package exports and compiles.
+// Package habits checks the whole repository: the rules for the core, the length of files and functions, the rules for tests,
+// and the exported names and the compiled modules of each package.
 package habits
 
 import (
@@ -24,8 +24,8 @@ const (
 	testFileLinesMax = 700
 )
 
-// atRoot lets a test run at the root of the repository. The test cache notices only files that are opened inside a test: if a
-// TestMain changed the directory, an old result would be used for new files.
+// atRoot lets a test run at the root of the repository. The test cache notices only files that are opened inside a test. If a
+// TestMain changed the directory, the cache would give an old result for new files.
 func atRoot(t *testing.T) {
 	t.Helper()
 	t.Chdir("../..")
@@ -101,7 +101,7 @@ func TestHabits_WhatIsAllowed(t *testing.T) {
 		strings.Repeat("\n", fileLinesMax)), "generated files need not be readable")
 }
 
-// Each `file.go: function` in the table that maps the paper to the code exists.
+// Each `file.go: function` in the table that maps the paper to the code names an existing function.
 func TestHabits_TheReadingOrderNamesWhatExists(t *testing.T) {
 	atRoot(t)
 	text, err := os.ReadFile("docs/reading-order.md")
@@ -155,7 +155,7 @@ func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
 	}
 }
 
-// The pages that people wrote are short enough to be read at one sitting.
+// The pages that people wrote are short. A reader can read each page at one sitting.
 func TestHabits_NoPageIsTooLong(t *testing.T) {
 	atRoot(t)
 	const pageLinesMax, frontPageLinesMax = 400, 130
@@ -210,7 +210,7 @@ func TestHabits_TheLinksOfTheDocsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// retired matches words that have a plainer one, which docs/glossary.md and CONTRIBUTING.md ask for.
+// retired matches words that have a plainer substitute. docs/glossary.md and CONTRIBUTING.md ask for the plainer words.
 var retired = regexp.MustCompile(`(?i)\b(whoever|st(ands?|ood) still|of no use|hand(s|ed|ing)? (leadership )?over|hand-overs?)\b`)
 
 func TestHabits_NoPageUsesRetiredWords(t *testing.T) {
@@ -228,12 +228,12 @@ func TestHabits_NoPageUsesRetiredWords(t *testing.T) {
 	}
 }
 
-// onOneLine makes a match possible where a line is wrapped.
+// onOneLine joins the lines of a text. A pattern then also matches across the end of a wrapped line.
 func onOneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 var leftForLater = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
 
-// checkHabits returns what is wrong with one Go file, as "file:line: sentence".
+// checkHabits returns the problems of one Go file, as "file:line: sentence".
 func checkHabits(t *testing.T, path, text string) []string {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -273,7 +273,7 @@ func checkHabits(t *testing.T, path, text string) []string {
 	return problems
 }
 
-// isTestCode also finds the suites and helpers that are not in _test files.
+// isTestCode reports whether a file is test code. It also finds the suites and helpers that are not in _test files.
 func isTestCode(path string, file *ast.File) bool {
 	for _, spec := range file.Imports {
 		if spec.Path.Value == `"testing"` {
@@ -283,7 +283,7 @@ func isTestCode(path string, file *ast.File) bool {
 	return strings.HasSuffix(path, "_test.go")
 }
 
-// checkTestHabits: a test waits for the event itself, never for time to pass, unless time is virtual; and a
+// checkTestHabits checks two rules. A test waits for the event itself, and never for time to pass, unless time is virtual. A
 // skip gives its reason.
 func checkTestHabits(file *ast.File, report report) {
 	for _, d := range file.Decls {

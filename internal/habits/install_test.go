@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Commands build in another module, as with `go install github.com/coxswain/raft/cmd/raftkv@latest`: everything that they
-// import is in the main module, although a checkout contains other modules.
+// Commands build in another module, as with `go install github.com/coxswain/raft/cmd/raftkv@latest`. Everything that the
+// commands import is therefore in the main module, although a checkout contains other modules.
 func TestInstall_TheCommandsBuildOutsideOfTheCheckout(t *testing.T) {
 	atRoot(t)
 	root, err := os.Getwd()

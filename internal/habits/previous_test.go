@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// previousDir holds the source of the previous release, from which the test of rolling upgrades builds raftkv.
+// previousDir holds the source of the previous release. The test of rolling upgrades builds raftkv from this source.
 const previousDir = "compat/previous"
 
 type previousRelease struct {
@@ -42,8 +42,9 @@ type change struct{ version, commit string }
 
 var changeHeading = regexp.MustCompile(`(?m)^## (Unreleased|v[0-9.]+)(?: \((?:\d{4}-\d\d-\d\d)?(?:, )?(?:commit ([0-9a-f]{40}))?\))?$`)
 
-// releasedLast returns the newest published release. If the first heading of CHANGELOG.md is a release, that one is about to be
-// published, and the next one is returned. If it is "Unreleased", all releases below it are published.
+// releasedLast returns the newest published release. If the first heading of CHANGELOG.md is a release without a commit, this
+// release is about to be published, and releasedLast returns the next one. If the first heading is "Unreleased", all releases
+// below it are published.
 func releasedLast(changes string) (change, error) {
 	var found []change
 	for _, heading := range regexp.MustCompile(`(?m)^## .*$`).FindAllString(changes, -1) {
@@ -97,7 +98,7 @@ func TestPrevious_IsTheNewestRelease(t *testing.T) {
 	assert.Equal(t, newest, change{kept.Version, kept.Commit}, "run: make previous VERSION=%s COMMIT=%s", newest.version, newest.commit)
 }
 
-// previousFiles checks the archive and returns what is in it.
+// previousFiles checks the archive and returns the files in it.
 func previousFiles(t *testing.T) map[string][]byte {
 	r := readPrevious(t)
 	archive, err := os.ReadFile(filepath.Join(previousDir, r.Version+".zip"))
@@ -130,7 +131,7 @@ func TestPrevious_TheArchiveIsWhole(t *testing.T) {
 	assert.Len(t, left, 1, "one release is kept")
 }
 
-// Each file is identical to that of the release, if git has the release.
+// Each file is identical to the file of the release, if git has the release.
 func TestPrevious_EachFileIsThatOfTheCommit(t *testing.T) {
 	atRoot(t)
 	r := readPrevious(t)

@@ -22,8 +22,8 @@ import (
 // pure are the packages that keep the rules of the core: the root package, which is the core, and the rules of handshakes.
 var pure = []string{".", "./handshake"}
 
-// coreImports lists the packages that the pure packages may import; of some, only the listed names may be used. None of
-// them can read a clock, do I/O, start a goroutine or share state.
+// coreImports lists the packages that the pure packages may import. If an entry lists names, only these names may be used.
+// With these limits, none of the packages can read a clock, do I/O, start a goroutine or share state.
 var coreImports = map[string][]string{
 	"cmp": nil, "errors": nil, "maps": {"Clone"}, "math": nil, "math/bits": nil, "slices": nil, "sort": nil,
 	"strconv": nil, "strings": nil, "encoding/binary": nil, "encoding/hex": nil, "hash/crc32": nil,
@@ -37,7 +37,7 @@ var coreImports = map[string][]string{
 	module: nil,
 }
 
-// Budgets: a larger struct does too many things, and a longer function is hard to read.
+// These constants limit sizes. A larger struct does too many things, and a longer function is hard to read.
 const (
 	coreFieldsMax    = 16
 	outputFieldsMax  = 10
@@ -53,8 +53,8 @@ func TestPurity_TheCoreIsPure(t *testing.T) {
 	}
 }
 
-// The pure packages depend only on the standard library and each other, directly and indirectly, and not on package net:
-// an embedder brings its own transport.
+// The pure packages depend only on the standard library and each other, directly and indirectly. They do not depend on
+// package net, because an embedder brings its own transport.
 func TestPurity_TheCoreCompilesNoNetwork(t *testing.T) {
 	atRoot(t)
 	args := []string{"list", "-deps", "-f", "{{if .Standard}}std{{else}}other{{end}} {{.ImportPath}}"}
@@ -66,7 +66,7 @@ func TestPurity_TheCoreCompilesNoNetwork(t *testing.T) {
 	}
 }
 
-// Each rule fails on a small source that breaks it, and names the line.
+// Each rule fails on a small source that breaks the rule. The message names the line.
 func TestPurity_EachRuleCatchesItsBreach(t *testing.T) {
 	atRoot(t)
 	for _, row := range []struct{ rule, source, want string }{
@@ -152,7 +152,7 @@ func parseSource(t *testing.T, files map[string]string) source {
 	return s
 }
 
-// check type-checks the files and returns what the compiler would report.
+// check type-checks the files. It returns the errors that the compiler would report.
 func (s source) check(t *testing.T) (*types.Package, *types.Info, []string) {
 	t.Helper()
 	var problems []string
@@ -237,8 +237,8 @@ func checkDecl(s source, d ast.Decl, report report) {
 	}
 }
 
-// checkVariable allows the package-level variables that nobody changes: error sentinels, the CRC
-// table, and assertions that a type implements an interface.
+// checkVariable allows the package-level variables that no code changes: error sentinels, the CRC table, and assertions that
+// a type implements an interface.
 func checkVariable(d *ast.GenDecl, spec *ast.ValueSpec, report report) {
 	if d.Tok != token.VAR {
 		return
@@ -308,13 +308,13 @@ func lineCount(fset *token.FileSet, n ast.Node) int {
 	return fset.Position(n.End()).Line - fset.Position(n.Pos()).Line + 1
 }
 
-// packageFiles lists the Go files of the package in dir that are compiled here, without its tests.
+// packageFiles lists the Go files of the package in dir that the go command compiles on this system, without the tests.
 func packageFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	return strings.Fields(goCommand(t, dir, "list", "-f", `{{join .GoFiles " "}}`, "."))
 }
 
-// exportImporter imports packages from the export data in the build cache. This is quick, and the compiler does the same.
+// exportImporter imports packages from the export data in the build cache, as the compiler does. This is quick.
 func exportImporter(t *testing.T, fset *token.FileSet, paths []string) types.Importer {
 	t.Helper()
 	files := map[string]string{}

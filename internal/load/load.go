@@ -1,6 +1,6 @@
-// Package load drives a system with many callers, and measures what they see. In a closed loop, each caller begins its
-// next operation when the last one has ended; this measures throughput. An open loop begins operations at a fixed rate,
-// whether or not earlier ones have ended, as independent users do; this measures the latency at that rate.
+// Package load drives a system with many callers, and measures what they see. In a closed loop, each caller begins its next
+// operation when its last operation has ended. This measures throughput. An open loop begins operations at a fixed rate, even
+// if earlier operations have not ended, as independent users do. This measures the latency at that rate.
 package load
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Load is one measurement. Run and Ended may run at the same time; Run is called once.
+// Load is one measurement. Call Run once. Ended may be called while Run runs.
 type Load struct {
-	// Callers of the closed loop. In an open loop, the maximum number of operations at once: further operations that are
-	// due wait, and their latency includes the wait.
+	// Callers is the number of callers of the closed loop. In an open loop, it is the maximum number of operations at once.
+	// Further operations that are due wait, and their latency includes this wait.
 	Callers int
-	// Rate of the open loop in operations per second. 0: a closed loop.
+	// Rate is the rate of the open loop in operations per second. 0 means a closed loop.
 	Rate float64
-	// Warmup comes first and is not measured; Measure follows. A closed loop extends Measure until at least one
+	// Warmup comes first and is not measured; Measure follows. In a closed loop, Measure is extended until at least one
 	// operation has ended.
 	Warmup, Measure time.Duration
-	// Operations, unless 0, ends a closed loop after that many have begun.
+	// Operations, if not 0, ends a closed loop after that many operations have begun.
 	Operations int64
 	// Do runs one operation of a caller. Callers are numbered from 0.
 	Do func(ctx context.Context, caller int) error
@@ -38,9 +38,9 @@ type Report struct {
 	Operations int64 // successful operations
 	Failed     int64
 	Took       time.Duration
-	// Latency of the successful operations, in nanoseconds. In an open loop it counts from the moment at which the
-	// operation was due. So a stall of the system does not hide, by delaying the driver, how long users would have
-	// waited.
+	// Latency holds the latencies of the successful operations, in nanoseconds. In an open loop, a latency begins when the
+	// operation is due. If a stall of the system delays the driver, the latencies therefore still show how long users would
+	// have waited.
 	Latency *hdrhistogram.Histogram
 	Err     error // the first failure
 }
@@ -88,8 +88,8 @@ func newHistogram() *hdrhistogram.Histogram {
 // Ended returns the number of operations that have ended, including the warm-up. Any goroutine may call it.
 func (l *Load) Ended() int64 { return l.ended.Load() }
 
-// closed counts the operations that end within the measured time, and those that fail after it, since they had no
-// answer.
+// closed counts the operations that end within the measured time. It also counts the operations that fail after it, because
+// they had no answer.
 func (l *Load) closed(ctx context.Context) Report {
 	var callers sync.WaitGroup
 	for caller := range l.Callers {
@@ -127,7 +127,7 @@ func (l *Load) counts(ctx context.Context, err error) bool {
 
 func (l *Load) mayBegin() bool { return l.Operations == 0 || l.begun.Add(1) <= l.Operations }
 
-// open counts the operations that are due within the measured time, however late they end.
+// open counts the operations that are due within the measured time, even if they end much later.
 func (l *Load) open(ctx context.Context) Report {
 	due := make(chan time.Time)
 	began := time.Now()
@@ -198,7 +198,7 @@ func (l *Load) report(took time.Duration) Report {
 	return r
 }
 
-// pause waits, but not beyond the end of the context.
+// pause waits for the given time. If the context ends first, pause ends with it.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

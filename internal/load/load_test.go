@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// answersAfter is a system that answers each operation after the same time. It runs inside a bubble.
+// answersAfter returns the operation of a system that answers each call after the same time. It runs inside a bubble.
 func answersAfter(d time.Duration) func(context.Context, int) error {
 	return func(context.Context, int) error {
 		time.Sleep(d)
@@ -38,7 +38,7 @@ func TestLoad_AClosedLoopOfSlowOperationsCountsOne(t *testing.T) {
 	})
 }
 
-// A system that stops answering must not look as if nothing had failed.
+// If a system stops answering, the report must contain failures.
 func TestLoad_AClosedLoopCountsWhatHadNoAnswerAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -65,7 +65,7 @@ func TestLoad_AClosedLoopEndsAfterItsOperations(t *testing.T) {
 	})
 }
 
-// A stall of a second delays everybody who was due in it. A closed loop would count only one slow operation.
+// A stall of one second delays all operations that are due in this second. A closed loop would count only one slow operation.
 func TestLoad_AnOpenLoopCountsFromTheMomentEachWasDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

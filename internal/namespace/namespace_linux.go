@@ -1,5 +1,4 @@
-// Package namespace runs a test in separate Linux namespaces, where it may mount file systems or change the
-// network.
+// Package namespace runs a test in separate Linux namespaces. There the test may mount file systems or change the network.
 package namespace
 
 import (
@@ -14,7 +13,8 @@ import (
 const insideVariable = "COXSWAIN_NAMESPACE_INSIDE"
 
 // Run starts this test again in a process with new namespaces of the given kinds (syscall.CLONE_NEW...). That process calls
-// body, and Run returns what it printed. An error says why no namespace can be created here; body was not called then.
+// body, and Run returns the output of that process. If Run cannot create a namespace here, it does not call body, and the
+// error gives the reason.
 func Run(t testing.TB, kinds uintptr, body func()) (output []byte, err error) {
 	t.Helper()
 	if os.Getenv(insideVariable) != "" {
@@ -42,8 +42,7 @@ func Run(t testing.TB, kinds uintptr, body func()) (output []byte, err error) {
 	return out.Bytes(), nil
 }
 
-// WithMounts calls body in a namespace where it may mount file systems, and skips the test if that is not
-// possible.
+// WithMounts calls body in a namespace where body may mount file systems. If that is not possible, WithMounts skips the test.
 func WithMounts(t testing.TB, body func()) {
 	t.Helper()
 	_, err := Run(t, syscall.CLONE_NEWNS, func() {

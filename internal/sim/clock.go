@@ -18,8 +18,8 @@ func (c *Clock) Local(now Time) Time {
 	return c.local + Time(d+d/Million*c.drift+d%Million*c.drift/Million)
 }
 
-// Shows returns the true time, not before now, at which the clock will show the local time. It returns Never if the
-// clock is stopped.
+// Shows returns the true time at which the clock will show the local time. The true time is not before now. If the clock is
+// stopped, Shows returns Never.
 func (c *Clock) Shows(local, now Time) Time {
 	if c.Local(now) >= local {
 		return now
@@ -37,13 +37,13 @@ func (c *Clock) Shows(local, now Time) Time {
 // Wall returns the wall-clock time. It follows the clock, and can jump.
 func (c *Clock) Wall(now Time) int64 { return int64(c.Local(now)) + c.wall }
 
-// SetDrift makes the clock run this many millionths too fast, or, if negative, too slow.
+// SetDrift makes the clock run too fast by this many millionths. If the number is negative, the clock runs too slowly.
 func (c *Clock) SetDrift(now Time, millionths int64) {
 	c.settle(now)
 	c.drift = millionths
 }
 
-// Stop stops the clock: the machine is suspended.
+// Stop stops the clock, as if the machine were suspended.
 func (c *Clock) Stop(now Time) {
 	c.settle(now)
 	c.stopped = true

@@ -1,7 +1,7 @@
 package sim
 
-// NodesMax is the maximum number of nodes in a simulation that cuts links or uses sets of nodes, which are bits of a
-// word. A Network whose links are never cut and that has no Core may have more nodes.
+// NodesMax is the maximum number of nodes in a simulation that cuts links or uses sets of nodes, because a set is the bits of
+// one word. A Network may have more nodes if it has no Core and its links are never cut.
 const NodesMax = 64
 
 // Layer is a reason to cut a link. A link is up if no layer cuts it.
@@ -16,7 +16,7 @@ const (
 	layers
 )
 
-// Links says which node can send to which. Each direction is a separate link.
+// Links records which node can send to which other node. Each direction is a separate link.
 type Links struct {
 	n   int
 	cut [layers][]uint64 // by sender: the receivers that are cut off
@@ -100,7 +100,7 @@ func (l *Links) Split(side uint64, d Direction) {
 	}
 }
 
-// Thin cuts each link with this probability. The connectivity that remains is partial and not transitive.
+// Thin cuts each link with this probability. The remaining connectivity is partial and not transitive.
 func (l *Links) Thin(s *Stream, millionths int, oneWay bool) {
 	for a := range l.n {
 		for b := range a {
@@ -115,18 +115,18 @@ func (l *Links) Thin(s *Stream, millionths int, oneWay bool) {
 	}
 }
 
-// Bridge leaves only the links to and from the hub. A leader that is not the hub loses its quorum.
+// Bridge keeps only the links to and from the hub. If the leader is not the hub, it loses its quorum.
 func (l *Links) Bridge(hub int) {
 	l.keep(func(a, b int) bool { return a == hub || b == hub })
 }
 
-// ConstrainedElection cuts the leader off, and leaves the others only the links to and from one of them, the laggard.
-// The laggard alone can reach a quorum, but cannot win if its log lags.
+// ConstrainedElection cuts the leader off. Of the links between the other nodes, it keeps only those to and from one node,
+// the laggard. Only the laggard can reach a quorum, but it cannot win if its log lags.
 func (l *Links) ConstrainedElection(leader, laggard int) {
 	l.keep(func(a, b int) bool { return a != leader && b != leader && (a == laggard || b == laggard) })
 }
 
-// Chain leaves each node only its neighbours in this order.
+// Chain keeps only the links between neighbours in this order.
 func (l *Links) Chain(order []int) {
 	l.keep(func(a, b int) bool {
 		for i := 1; i < len(order); i++ {
@@ -138,14 +138,14 @@ func (l *Links) Chain(order []int) {
 	})
 }
 
-// BehindBridge leaves the leader one link, to the bridge; all others are connected.
+// BehindBridge keeps only one link of the leader, the link to the bridge. All other nodes stay connected.
 func (l *Links) BehindBridge(leader, bridge int) {
 	l.keep(func(a, b int) bool {
 		return a != leader && b != leader || a == bridge || b == bridge
 	})
 }
 
-// keep cuts every link that is not kept. A node always reaches itself.
+// keep cuts every link for which kept returns false. A node always reaches itself.
 func (l *Links) keep(kept func(a, b int) bool) {
 	for a := range l.n {
 		for b := range l.n {

@@ -99,8 +99,8 @@ type Delivery[M any] struct {
 	Corrupt  bool // the caller must flip bits below the codec
 }
 
-// NewNetwork connects n nodes. It calls schedule for each message that is to arrive. The caller must call Arrive at that
-// time.
+// NewNetwork connects n nodes. For each message that is to arrive, it calls schedule with the time. The caller must call
+// Arrive at that time.
 func NewNetwork[M any](n, lanes int, random *Stream, schedule func(at Time, p Packet)) *Network[M] {
 	return &Network[M]{
 		Links: NewLinks(n), n: n, lanes: lanes, random: random, schedule: schedule,
@@ -110,7 +110,7 @@ func NewNetwork[M any](n, lanes int, random *Stream, schedule func(at Time, p Pa
 
 func (w *Network[M]) route(from, to, lane int) *route { return &w.routes[(from*w.n+to)*w.lanes+lane] }
 
-// Send sends a message of this many bytes. It always draws the same number of random bits, whatever the faults are.
+// Send sends a message of this many bytes. It always draws the same number of random bits, independently of the faults.
 func (w *Network[M]) Send(now Time, from, to, lane, bytes int, m M) {
 	w.Sent++
 	f := w.faults(from, to)
@@ -206,8 +206,8 @@ func (w *Network[M]) put(at Time, p packet[M]) {
 	w.schedule(at, id)
 }
 
-// Arrive returns the message. It returns false if the message was lost after it was sent: it was evicted, its connection
-// broke, or the link is cut.
+// Arrive returns the message. It returns false if the message was lost after the call of Send, because the message was
+// evicted, its connection broke, or the link is cut.
 func (w *Network[M]) Arrive(id Packet) (Delivery[M], bool) {
 	p := w.packets[id]
 	w.packets[id] = packet[M]{}
@@ -231,7 +231,7 @@ func (w *Network[M]) Arrive(id Packet) (Delivery[M], bool) {
 	return Delivery[M]{p.message, p.from, p.to, p.corrupt}, true
 }
 
-// Break loses the messages in flight on one lane from one node to another, as the end of their connection does.
+// Break loses the messages in flight on one lane from one node to another. The end of their connection has the same effect.
 func (w *Network[M]) Break(from, to, lane int) { w.route(from, to, lane).broken++ }
 
 // Clog delays all messages from one node to another until this time.
@@ -244,8 +244,8 @@ func (w *Network[M]) Clog(from, to int, until Time) {
 // Under returns how many messages are in flight.
 func (w *Network[M]) Under() int { return len(w.packets) - len(w.free) }
 
-// Calm ends all faults on the links between the nodes of the set, including cuts and queues, and applies the
-// given faults there.
+// Calm ends all faults on the links between the nodes of the set, including cuts and queues. It then applies the given faults
+// to these links.
 func (w *Network[M]) Calm(set uint64, faults NetworkFaults) {
 	w.Core, w.CoreFaults = set, faults
 	w.Links.MendAmong(set)

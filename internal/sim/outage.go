@@ -17,8 +17,8 @@ func (k OutageKind) String() string {
 	return [...]string{"crash", "power cut", "crash loop", "pause", "suspend", "slow"}[k]
 }
 
-// OutageFaults says how often processes fail, and for how long: the mean time between two outages of a kind in the whole
-// cluster (0: never), and their durations.
+// OutageFaults defines how often processes fail, and for how long. It holds the mean time between two outages of a kind in
+// the whole cluster (0: never), and the durations of the outages.
 type OutageFaults struct {
 	Every [Slow + 1]Time
 	For   [Slow + 1]Time
@@ -30,8 +30,8 @@ type Outage struct {
 	Nodes uint64
 	For   Time // time until the process restarts or continues
 	Again int  // CrashLoop: number of further crashes
-	// Effects delays the outage until the process has had this many more effects, so that it happens in the middle of
-	// its work; 0: at once.
+	// Effects delays the outage until the process has had this many more effects. The outage then happens in the middle of
+	// the process's work. 0 means at once.
 	Effects int
 }
 

@@ -56,7 +56,7 @@ func (q *Queue[E]) Push(at Time, event E) {
 	q.heap[i] = added
 }
 
-// Pop removes and returns the next event, and advances the time to it. It returns false if there is none.
+// Pop removes and returns the next event, and advances the time to it. It returns false if there is no event.
 func (q *Queue[E]) Pop() (E, bool) {
 	var none item[E]
 	if len(q.heap) == 0 {
@@ -74,7 +74,7 @@ func (q *Queue[E]) Pop() (E, bool) {
 	return next.event, true
 }
 
-// sink replaces the first item, and moves the new one down to its place.
+// sink replaces the first item with the new one, and moves the new item down to its place.
 func (q *Queue[E]) sink(moved item[E]) {
 	i := 0
 	for {

@@ -49,7 +49,7 @@ func TestStream_ItsDistributions(t *testing.T) {
 	assert.NotEqual(t, NewStream(7, DiskConcern).Uint64(), NewStream(7, NetworkConcern).Uint64())
 }
 
-// arrivals sends 1,000 messages and returns which arrive, in order.
+// arrivals sends 1,000 messages and returns the messages that arrive, in order.
 func arrivals(f NetworkFaults) (got []int, w *Network[int]) {
 	var q Queue[Packet]
 	w = NewNetwork[int](3, 1, NewStream(1, NetworkConcern), q.Push)
@@ -154,7 +154,7 @@ func TestNetwork_CalmEndsTheFaultsWithinASet(t *testing.T) {
 	assert.LessOrEqual(t, q.Now(), Time(20))
 }
 
-// up prints the links that are up, "01" for 0 to 1.
+// up lists the links that are up. "01" means the link from 0 to 1.
 func up(l *Links) (s []string) {
 	for a := range l.n {
 		for b := range l.n {
@@ -230,7 +230,7 @@ func TestOutages_EachKindHasItsOwnStream(t *testing.T) {
 	}
 }
 
-// Sets of nodes are bits, but a network whose links are never cut needs none.
+// Sets of nodes are bits of a word, so they limit the number of nodes. But a network whose links are never cut needs no sets.
 func TestNetwork_WithoutCutsCarriesMoreNodesThanASetHolds(t *testing.T) {
 	const n = NodesMax + 37
 	var arrivals []Packet

@@ -19,7 +19,7 @@ const (
 	WorkloadConcern
 	HandshakeConcern
 	MembersConcern
-	// NodeConcern is the first node's concern; each further node's is one higher.
+	// NodeConcern is the concern of the first node. The concern of each further node is higher by one.
 	NodeConcern Concern = 1 << 20
 )
 
@@ -48,14 +48,14 @@ func (s *Stream) Uint64() uint64 { return s.rng.Uint64() }
 // IntN returns a number from 0 to n - 1. n is at least 1.
 func (s *Stream) IntN(n int) int { return int(s.below(int64(n))) }
 
-// below is IntN for int64, which holds times even where int has 32 bits.
+// below is like IntN for int64, which can hold times even if int has 32 bits.
 func (s *Stream) below(n int64) int64 {
 	high, _ := bits.Mul64(s.rng.Uint64(), uint64(n))
 	return int64(high)
 }
 
-// Chance returns true with this probability. It always draws one number, so that a change of the probability does not
-// change later draws.
+// Chance returns true with this probability. It always draws one number, so a change of the probability does not change later
+// draws.
 func (s *Stream) Chance(millionths int) bool { return s.IntN(Million) < millionths }
 
 // Coin returns true with probability 1/2.
@@ -66,8 +66,8 @@ func (s *Stream) Between(low, high Time) Time {
 	return low + Time(s.below(int64(max(high-low, 0))+1))
 }
 
-// Exponential returns a time from a distribution close to the exponential one with this mean. No time is longer than 44
-// times the mean. It is computed without floats, so that all machines agree.
+// Exponential returns a time from a distribution close to the exponential one with this mean. No time is longer than 44 times
+// the mean. The computation uses no floats, so that all machines agree.
 func (s *Stream) Exponential(mean Time) Time {
 	halvings := Time(min(bits.LeadingZeros64(s.rng.Uint64()), 63))
 	const ln2 = 693 // thousandths
@@ -98,7 +98,7 @@ func (s *Stream) LogTime(low, high Time) Time {
 	return min(from+Time(s.below(int64(from))), high)
 }
 
-// Subset returns k of the numbers 0 to n - 1, at most 64, as bits.
+// Subset returns k of the numbers 0 to n - 1, as bits. n is at most 64.
 func (s *Stream) Subset(n, k int) uint64 {
 	var chosen uint64
 	for left, i := k, 0; i < n && left > 0; i++ {

@@ -66,5 +66,5 @@ func (v *value) Set(text string) error {
 	return err
 }
 
-// Type returns the name of the type, from which usage.Flag derives a description of the values.
+// Type returns the name of the type. From this name, usage.Flag derives a description of the values.
 func (v *value) Type() string { return "bytes" }

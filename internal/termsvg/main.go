@@ -25,8 +25,8 @@ const (
 // control matches a control sequence, a line feed, or a carriage return.
 var control = regexp.MustCompile("\x1b\\[([0-9;?]*)([A-Za-z])|\r?\n|\r")
 
-// screen is a terminal of unlimited size: its rows, and the row of the cursor. The demo writes whole rows, so the column does
-// not matter.
+// screen is a terminal of unlimited size. It holds the rows of the terminal, and the row of the cursor. The demo writes whole
+// rows, so the column does not matter.
 type screen struct {
 	rows []string
 	at   int
@@ -115,7 +115,7 @@ func picture(w io.Writer, title string, rows []string) error {
 		if row == "" {
 			continue
 		}
-		// textLength aligns the columns in any font. Some viewers drop ordinary spaces.
+		// textLength aligns the columns in any font. The row contains no ordinary spaces, because some viewers drop them.
 		fmt.Fprintf(&b, `<text x="%d" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs">%s</text>`+"\n",
 			margin, margin+i*rowHeight+13, float64(utf8.RuneCountInString(row))*columnWidth, html.EscapeString(strings.ReplaceAll(row, " ", "\u00a0")))
 	}

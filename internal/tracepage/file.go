@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// fileBytesMax bounds the size of a file, which is read into memory.
+// fileBytesMax bounds the size of a file, because the file is read into memory.
 const fileBytesMax = 256 << 20
 
 // ElectionLab is the command line of the election lab in a checkout.
@@ -60,8 +60,7 @@ func Read(path string) (*File, error) {
 	return f, f.check()
 }
 
-// record is a line of a trace, or of trace events, which have only some of the fields. The profile is not
-// decoded.
+// record is a line of a trace, or of trace events. Trace events have only some of the fields. The profile is not decoded.
 type record struct {
 	fuzzy.Record
 	Profile json.RawMessage `json:"profile"`
@@ -81,8 +80,8 @@ func (f *File) parse(number int, text string) (*record, error) {
 	return r, nil
 }
 
-// electionIn returns the arguments with which the election lab prints this trace, if the line begins a trace of the lab. Unlike
-// in other traces, the seeds of the lab are numbers.
+// electionIn returns the arguments with which the election lab prints this trace. It does so if the line begins a trace of
+// the lab. Unlike the seeds in other traces, the seeds of the lab are numbers.
 func electionIn(text string) string {
 	var first struct {
 		Kind, Text string

@@ -58,7 +58,7 @@ func drawn(records []fuzzy.Record) []*fuzzy.Record {
 	return rows
 }
 
-// quiet returns the row of a late step with a log, at a time of which it is the only row.
+// quiet returns the row of a late step with a log. No other row has the same time.
 func quiet(t *testing.T, rows []*fuzzy.Record) int {
 	t.Helper()
 	for i := len(rows) / 2; i < len(rows)-1; i++ {

@@ -35,7 +35,7 @@ var taken = map[string]string{
 	"duration": "it takes a time with its unit, as in 150ms, 2s or 1m30s",
 }
 
-// Flag is a command's FlagErrorFunc. It marks the error as a usage error, and says which values the flag takes.
+// Flag is a command's FlagErrorFunc. It marks the error as a usage error, and adds the values that the flag takes.
 func Flag(_ *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) && taken[bad.GetFlag().Value.Type()] != "" {

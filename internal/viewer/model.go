@@ -1,7 +1,7 @@
 package viewer
 
-// Diagram is what happened between a few nodes. Times are nanoseconds from a common start; steps, messages and
-// marks are each ordered by time. Lanes and states are referred to by index.
+// Diagram holds the events between a few nodes. Times are nanoseconds from a common start. Steps, messages and marks are each
+// ordered by time. Other types refer to lanes and states by index.
 type Diagram struct {
 	Title    string    `json:"title"`
 	Text     string    `json:"text,omitempty"`   // a sentence or two: what to look at
@@ -18,8 +18,8 @@ type Diagram struct {
 	Wall     bool      `json:"wall,omitempty"`     // times are wall-clock times, since 1970
 }
 
-// Row returns the row of a mark, from 1, for a link to it. The order of rows is that of assets/model.js: a mark
-// comes before the steps of its instant, but a mark with ToneBad after them.
+// Row returns the row of a mark, from 1, for a link to this mark. The order of rows equals the order in assets/model.js. A
+// mark comes before the steps of its instant, but a mark with ToneBad comes after them.
 func (d *Diagram) Row(mark int) int {
 	laid, steps := 0, 0
 	for i := range mark + 1 {
@@ -73,8 +73,8 @@ type Step struct {
 	Log     *Log     `json:"log,omitempty"`
 }
 
-// Log changes the log of a node: entries after After are dropped, and Runs are appended. Durable and Committed
-// are the last indexes of those parts of the log.
+// Log changes the log of a node. The change drops the entries after After, and then appends Runs. Durable is the last durable
+// index of the log, and Committed is the last committed index.
 type Log struct {
 	After     uint64 `json:"a"`
 	Runs      []Run  `json:"r,omitempty"`

@@ -42,7 +42,7 @@ type File struct {
 //go:embed assets
 var assets embed.FS
 
-// parts of the module, in the order in which they are joined.
+// parts are the files of the module, in the order in which they are joined.
 var parts = []string{"model.js", "look.js", "canvas.js", "overview.js", "panel.js", "viewer.js", "page.js"}
 
 // data is the input of the scripts.
@@ -56,7 +56,7 @@ type data struct {
 	Files    []File            `json:"files,omitempty"`
 }
 
-// Write writes the page. Data is compressed: a trace is a tenth of its size.
+// Write writes the page. It compresses the data, because compression reduces a trace to a tenth of its size.
 func Write(w io.Writer, p Page) error {
 	frame, err := template.ParseFS(assets, "assets/page.html")
 	if err != nil {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 
 const ms = 1_000_000
 
-// rounds is a diagram of an algorithm other than Raft: each node asks in turn, and in the end two of them lead.
+// rounds returns a diagram of an algorithm other than Raft. Each node asks in turn, and in the end two nodes lead.
 func rounds(algorithm, scenario string) viewer.Diagram {
 	d := viewer.Diagram{
 		Title: algorithm + ", " + scenario, At: []string{algorithm, scenario}, Number: "epoch", Text: "About " + algorithm + ".",

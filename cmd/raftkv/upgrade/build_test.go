@@ -25,7 +25,7 @@ const (
 	buildMax = 5 * time.Minute
 	// previousDir holds the source of the previous release.
 	previousDir = "../../../compat/previous"
-	// previousVariable names a built raftkv of the previous release.
+	// previousVariable is the name of an environment variable. It holds the path of a built raftkv of the previous release.
 	previousVariable = "RAFTKV_PREVIOUS"
 )
 
@@ -45,8 +45,8 @@ func previousProgram(ctx context.Context, t *testing.T) (program, version string
 	return build(ctx, t, source), release.Version
 }
 
-// sourceDir returns the directory for the source. It is the same in every run, because the build cache identifies packages by
-// their directories.
+// sourceDir returns the directory for the source. The directory is the same in every run, because the build cache identifies
+// packages by their directories.
 func sourceDir(t *testing.T, sum string) string {
 	name := "previous-" + sum[:16]
 	if cache, err := os.UserCacheDir(); err == nil {
@@ -58,7 +58,7 @@ func sourceDir(t *testing.T, sum string) string {
 	return filepath.Join(t.TempDir(), name)
 }
 
-// unpack writes the files of the archive to the directory, which appears once it is complete.
+// unpack writes the files of the archive to the directory. The directory appears only once it is complete.
 func unpack(t *testing.T, archive, dir string) {
 	in, err := zip.OpenReader(archive)
 	require.NoError(t, err)
@@ -84,7 +84,8 @@ func unpack(t *testing.T, archive, dir string) {
 	}
 }
 
-// build builds raftkv from the module in this directory. Its dependencies come from the module cache, or are downloaded by go.
+// build builds raftkv from the module in this directory. The go command takes the dependencies from the module cache, or
+// downloads them.
 func build(ctx context.Context, t *testing.T, module string) (program string) {
 	ctx, cancel := context.WithTimeoutCause(ctx, buildMax, fmt.Errorf("building took longer than %v", buildMax))
 	defer cancel()

@@ -62,7 +62,7 @@ func (j *joiner) run(as release) {
 
 func (j *joiner) log() string { return j.DataDir(j.node.ID) + ".log" }
 
-// add runs the command of the tested release that adds the joiner to the cluster.
+// add runs the command that adds the joiner to the cluster. The command is a program of the tested release.
 func (j *joiner) add() (code int, out, errs string) {
 	j.t.Helper()
 	args := append([]string{"members", "add", j.node.ID, j.node.RaftAddr, j.node.URL()}, j.servers...)
@@ -121,7 +121,7 @@ func (j *joiner) transfer(to local.Node) api.Status {
 	}
 }
 
-// members returns the members as the best informed member of the tested release reports them.
+// members returns the members as the best informed server reports them. Only servers of the tested release are asked.
 func (j *joiner) members() api.Members {
 	j.t.Helper()
 	var urls []string
@@ -159,7 +159,7 @@ func (j *joiner) leaves() {
 	}
 }
 
-// goesTo starts the joiner as this release on its store.
+// goesTo starts the joiner as this release on its existing store.
 func (j *joiner) goesTo(to release) {
 	j.t.Helper()
 	j.process.Stop(stopMax)

@@ -1,6 +1,6 @@
-// Package upgrade_test rolls a cluster of real processes from the previous release of raftkv to this one and back, one
-// member at a time, while clients write and read. The previous release is built from its source in compat/previous, which
-// "make previous" replaces.
+// Package upgrade_test rolls a cluster of real processes from the previous release of raftkv to this release and back. It
+// upgrades one member at a time, while clients write and read. The test builds the previous release from its source in
+// compat/previous, which "make previous" replaces.
 //
 // RAFTKV_PREVIOUS=/path/to/raftkv names a built program of the previous release.
 package upgrade_test
@@ -35,7 +35,8 @@ const (
 	// stopMax is the time that a member has to end after a request.
 	stopMax = 10 * time.Second
 	poll    = 20 * time.Millisecond
-	// ballastKeys keys of ballastBytes each are part of every snapshot, which is thus sent in several chunks.
+	// ballastKeys is the number of keys with ballastBytes each that every snapshot contains. Because of them, a snapshot is
+	// sent in several chunks.
 	ballastKeys  = 64
 	ballastBytes = 16 << 10
 )
@@ -43,12 +44,12 @@ const (
 // thisRelease is the name of the release that is tested.
 const thisRelease = "this release"
 
-// Three members go from the previous release to this one, back, and forward again. A leader dies in the mixed state on the
-// way there and on the way back. Nothing that was acknowledged is lost, what clients see is linearizable, and all members
-// end with the same content.
+// Three members move from the previous release to this release, back, and forward again. A leader dies in the mixed state on
+// the way there and on the way back. No acknowledged write is lost, the observations of the clients are linearizable, and all
+// members end with the same content.
 //
-// While the last member runs the previous release, a further member of that release is added, removed, and added again, under a
-// leader of each release. Then this member, too, is upgraded, and its log is moved to bbolt and back.
+// While the last member runs the previous release, a further member of the previous release is added, removed, and added
+// again, under a leader of each release. Then this further member is upgraded, too. Its log is moved to bbolt and back.
 func TestUpgrade_RollsThereAndBack(t *testing.T) {
 	program, version := previousProgram(t.Context(), t)
 	this, err := built.Raftkv()
@@ -85,12 +86,12 @@ type release struct {
 	name    string
 	program string
 	flags   []string // flags of serve
-	// snapshots says that both releases take snapshots.
+	// snapshots is true if both releases take snapshots.
 	snapshots bool
 }
 
-// setSnapshots lets both releases take snapshots, so that they also send them to each other. If the previous release cannot
-// read snapshots, this one takes none, so that the way back stays possible.
+// setSnapshots lets both releases take snapshots, so that they also send snapshots to each other. If the previous release
+// cannot read snapshots, this release takes none, because otherwise the way back would be impossible.
 func setSnapshots(t *testing.T, previous, here *release) {
 	const flag = "--snapshot-entries"
 	help, err := exec.CommandContext(t.Context(), previous.program, "serve", "--help").CombinedOutput()
@@ -182,9 +183,9 @@ func (r *rolling) work() (verify func()) {
 	}
 }
 
-// roll restarts every member as another release, followers first if possible. If the releases take snapshots, the first member
-// stays away until it needs one. If killed is true, the leader is also killed in the mixed state, and restarted as the same
-// release. mixed, if not nil, is called before the last member is restarted.
+// roll restarts every member as another release. It restarts followers first if possible. If the releases take snapshots, the
+// first member stays away until it needs a snapshot. If killed is true, roll also kills the leader in the mixed state, and
+// restarts it as the same release. If mixed is not nil, roll calls it before the restart of the last member.
 func (r *rolling) roll(to release, killed bool, mixed func(last local.Node)) {
 	r.t.Helper()
 	for i := range r.Nodes {
@@ -205,7 +206,7 @@ func (r *rolling) roll(to release, killed bool, mixed func(last local.Node)) {
 	}
 }
 
-// leaveBehind waits until the leader has compacted everything that it had at the time of the call.
+// leaveBehind waits until the leader has compacted all entries that it had at the time of the call.
 func (r *rolling) leaveBehind() {
 	r.t.Helper()
 	last := uint64(0)
@@ -218,7 +219,7 @@ func (r *rolling) leaveBehind() {
 	})
 }
 
-// next returns a member that does not run this release. It returns the leader only if all others run it.
+// next returns a member that does not run this release. It returns the leader only if all other members run the release.
 func (r *rolling) next(to release) (next local.Node) {
 	r.t.Helper()
 	leader := r.leader()
@@ -257,7 +258,8 @@ func (r *rolling) disturb(n local.Node, how string, as release, end func()) {
 		r.gaps.longest().Round(time.Millisecond), r.leader().ID, r.running[r.leader().ID].name)
 }
 
-// settle waits until all members follow one leader, are connected to it, and have applied what it had committed.
+// settle waits until all members follow one leader, are connected to it, and have applied all entries that the leader had
+// committed at the start.
 func (r *rolling) settle(what string) {
 	r.t.Helper()
 	commit := uint64(0)
@@ -287,7 +289,7 @@ func (r *rolling) await(what string, missing func(all []api.Status, leader api.S
 	}
 }
 
-// unsettled returns a description of what is still missing; "" if nothing is.
+// unsettled describes the part that is still missing. It returns "" if nothing is missing.
 func unsettled(statuses []api.Status, leader api.Status, commit uint64) string {
 	for _, s := range statuses {
 		switch {
@@ -305,7 +307,7 @@ func unsettled(statuses []api.Status, leader api.Status, commit uint64) string {
 	return ""
 }
 
-// compare reads every key from every member, which must all hold the same.
+// compare reads every key from every member. All members must hold the same values.
 func (r *rolling) compare() {
 	r.t.Helper()
 	r.settle("after the last write")

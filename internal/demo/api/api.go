@@ -25,10 +25,11 @@ const (
 const (
 	// NodeHeader is a response header that names the member that carried out the request.
 	NodeHeader = "Raftkv-Node"
-	// ForwardedHeader names the member that forwarded the request to the leader. A request that has it is not forwarded
-	// again; a response that has it was forwarded.
+	// ForwardedHeader names the member that forwarded the request to the leader. A request with this header is not forwarded
+	// again. A response with this header answers a forwarded request.
 	ForwardedHeader = "Raftkv-Forwarded-By"
-	// AppliedHeader is a response header of reads: the raft index up to which the answering member had applied the log.
+	// AppliedHeader is a response header of reads. It holds the raft index up to which the answering member had applied the
+	// log.
 	AppliedHeader = "Raftkv-Applied"
 )
 
@@ -60,8 +61,8 @@ func IsURL(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// CheckAddress returns an error if others cannot dial a member at this address. It refuses some addresses to listen on, such as
-// 0.0.0.0.
+// CheckAddress returns an error if other members cannot dial a member at this address. A member can listen on some addresses,
+// such as 0.0.0.0, but others cannot dial them. CheckAddress refuses these, too.
 func CheckAddress(text string) error {
 	host, port, err := net.SplitHostPort(text)
 	if err == nil && host != "" && port != "" && !net.ParseIP(host).IsUnspecified() {
@@ -103,7 +104,7 @@ type Written struct {
 // Listing is the body of the answer to GET /kv.
 type Listing struct {
 	Items []Listed `json:"items"`
-	// Next is the value of "after" for the next page; empty on the last one.
+	// Next is the value of "after" for the next page. It is empty on the last page.
 	Next string `json:"next,omitempty"`
 }
 
@@ -122,9 +123,11 @@ type Transferred struct {
 // Snapshotted is the body of the answer to POST /snapshot.
 type Snapshotted struct {
 	ID string `json:"id"` // the answering member
-	// Taken is false in an answer with status 202: the member is still taking the snapshot, and /status shows its progress.
+	// Taken is false in an answer with status 202. In this case, the member is still taking the snapshot, and /status shows
+	// its progress.
 	Taken bool `json:"taken"`
-	// Last is the last entry that the newest snapshot covers; while one is being taken, an entry that it will cover.
+	// Last is the last entry that the newest snapshot covers. While the member is taking a snapshot, Last is an entry that
+	// this snapshot will cover.
 	Last  uint64 `json:"last"`
 	Term  uint64 `json:"term,omitempty"`  // term of entry Last
 	Bytes int64  `json:"bytes,omitempty"` // size of the newest snapshot
@@ -189,7 +192,7 @@ type Transfer struct {
 	Done  int64   `json:"done"`           // bytes
 	Total int64   `json:"total"`          // bytes; -1: not known
 	ForMS float64 `json:"for_ms"`
-	// LeftMS is the remaining time at the present rate; absent if it is not known, and from v0.3.0.
+	// LeftMS is the remaining time at the present rate. It is absent if it is not known. Servers report it from v0.3.0.
 	LeftMS float64 `json:"left_ms,omitempty"`
 }
 
@@ -213,11 +216,12 @@ type Member struct {
 	Replace       bool    `json:"replace,omitempty"`  // it will not count again until it is replaced
 	Protocol      uint16  `json:"protocol,omitempty"` // as in ClusterMember
 	Release       string  `json:"release,omitempty"`
-	// Differs holds a sentence for each setting that should be the same as the answering member's and differs.
+	// Differs holds a sentence for each setting that should equal the setting of the answering member and does not.
 	Differs []string `json:"differs,omitempty"`
 }
 
-// ReplaceHint says what to do about a member that will not count again until it is replaced.
+// ReplaceHint returns a sentence about a member that does not count again before its replacement. The sentence gives the
+// remedy.
 func ReplaceHint(id string) string {
 	return "start it with an empty --data directory, and run: raftkv members replace " + id
 }

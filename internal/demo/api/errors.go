@@ -12,7 +12,7 @@ import (
 // Code is the stable name of an error.
 type Code string
 
-// The codes. Nothing was changed, unless Uncertain reports true or the code is GivenUp.
+// The error codes. The request changed nothing, unless Uncertain reports true or the code is GivenUp.
 const (
 	BadRequest        Code = "bad_request"
 	BadKey            Code = "bad_key"
@@ -56,7 +56,7 @@ const (
 	// RemovedMember: the answering member was removed from the cluster.
 	RemovedMember Code = "removed"
 	Internal      Code = "internal"
-	// Unreachable is created by the client: the request did not reach the server, or a read was not answered.
+	// Unreachable is created by the client. Either the request did not reach the server, or the server did not answer a read.
 	Unreachable Code = "unreachable"
 	// BadResponse is created by the client: the answer does not come from a server of this store.
 	BadResponse Code = "bad_response"
@@ -104,7 +104,7 @@ var statuses = map[Code]int{
 	RemovedMember:     http.StatusGone,
 }
 
-// Error is the JSON body of every answer that is not a success, and what the client returns.
+// Error is the JSON body of every answer that is not a success. The client returns it as its error.
 type Error struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"` // what is wrong
@@ -127,8 +127,7 @@ func (e *Error) Status() int {
 	return http.StatusInternalServerError
 }
 
-// Transient reports whether nothing was changed and the same request may succeed a moment later, at this or another
-// member.
+// Transient reports whether the request changed nothing and may succeed a moment later, at this or another member.
 func (e *Error) Transient() bool {
 	switch e.Code {
 	case Overloaded, NoLeader, NotLeader, LeaderUnreachable, ReadTimedOut, NotReady, Restoring, Closed, Unreachable,
@@ -143,7 +142,7 @@ func Errorf(code Code, remedy, format string, args ...any) *Error {
 	return &Error{code, fmt.Sprintf(format, args...), remedy}
 }
 
-// CodeOf returns the code of the error: "" for nil, and Internal for an error without one.
+// CodeOf returns the code of the error. It returns "" for nil, and Internal for an error without a code.
 func CodeOf(err error) Code {
 	var e *Error
 	switch {
@@ -164,8 +163,9 @@ func Uncertain(err error) bool {
 	return false
 }
 
-// Send makes the request once. It returns an *Error with Unreachable if there was no connection, so that the server cannot
-// have seen the request, and with OutcomeUnknown if the request was sent, or may have been, and no answer arrived.
+// Send makes the request once. If there was no connection, the server cannot have seen the request. Send then returns an
+// *Error with Unreachable. If the request was or may have been sent, and no answer arrived, Send returns an *Error with
+// OutcomeUnknown.
 func Send(client *http.Client, r *http.Request) (*http.Response, error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}

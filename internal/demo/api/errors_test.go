@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/internal/enums"
 )
 
-// Each code has an explicit status. A forgotten code would be reported as a server error.
+// Each code has an explicit status. A code without a status would be reported as a server error.
 func TestCode_EachHasAStatus(t *testing.T) {
 	others := []Code{Internal, Unreachable, BadResponse} // the server never answers with the last two
 	for name, code := range enums.Texts(t, ".", "Code") {

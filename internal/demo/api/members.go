@@ -35,13 +35,15 @@ type ClusterMember struct {
 	Standing string `json:"standing"`
 	// CatchUp is the progress of a member that does not vote yet; nil if the answering member does not lead.
 	CatchUp *CatchUp `json:"catch_up,omitempty"`
-	// LastContactMS is the time since the answering member last heard it; -1: never, as for the answering member itself.
+	// LastContactMS is the time since the answering member last heard this member. -1 means never, as for the answering
+	// member itself.
 	LastContactMS float64 `json:"last_contact_ms"`
 	Problem       string  `json:"problem,omitempty"` // why it does not count or does not serve; empty if there is no problem
-	// Protocol is the protocol version of its present or last connection; 0: not known.
+	// Protocol is the protocol version of the present or last connection to this member. 0 means not known.
 	Protocol uint16 `json:"protocol,omitempty"`
 	Release  string `json:"release,omitempty"` // as the member itself reports; empty if it does not, as v0.1.0
-	// Replace says that it will not count again until it is replaced: its disk was emptied, or is an older image.
+	// Replace is true if the member does not count again before its replacement. The reason is that its disk was emptied, or
+	// is an older image.
 	Replace bool `json:"replace,omitempty"`
 }
 
@@ -61,14 +63,15 @@ type CatchUp struct {
 	Match    uint64    `json:"match"`              // last entry that it holds
 	Last     uint64    `json:"last"`               // last entry of the leader
 	Snapshot *Transfer `json:"snapshot,omitempty"` // the snapshot that is sent to it, if any
-	// Rate is the number of entries that it acknowledges per second, and LeftMS the time until it holds the leader's log at
-	// this rate. Both are absent until they are known; LeftMS also while the log grows as fast.
+	// Rate is the number of entries that the member acknowledges per second. LeftMS is the time until the member holds the
+	// leader's log at this rate. Both are absent until they are known. LeftMS is also absent while the log grows as fast as
+	// the member catches up.
 	Rate   float64 `json:"entries_per_second,omitempty"`
 	LeftMS float64 `json:"left_ms,omitempty"`
 	IdleMS float64 `json:"idle_ms,omitempty"` // time without progress; absent if it could vote now
 }
 
-// Departing is a removed member that the leader serves until the member knows of its removal.
+// Departing is a removed member. The leader serves it until the member knows of its removal.
 type Departing struct {
 	ID          string  `json:"id"`
 	Incarnation string  `json:"incarnation"`
@@ -101,7 +104,7 @@ const (
 // Leads reports whether the answering member leads.
 func (m Members) Leads() bool { return m.Index > 0 && m.Leader == m.ID }
 
-// Voters returns the ids of the voters; in a joint configuration, of the new voters.
+// Voters returns the ids of the voters. In a joint configuration, it returns the ids of the new voters.
 func (m Members) Voters() (ids []string) {
 	for _, member := range m.Members {
 		if member.Kind == StandingVoter {
@@ -111,7 +114,7 @@ func (m Members) Voters() (ids []string) {
 	return ids
 }
 
-// Of returns the members with this id: two while one of them replaces the other.
+// Of returns the members with this id. There are two while one of them replaces the other.
 func (m Members) Of(id string) (of []ClusterMember) {
 	for _, member := range m.Members {
 		if member.ID == id {
@@ -121,7 +124,7 @@ func (m Members) Of(id string) (of []ClusterMember) {
 	return of
 }
 
-// Member returns the member with this id and incarnation; the zero value if there is none.
+// Member returns the member with this id and incarnation. It returns the zero value if there is none.
 func (m Members) Member(p Peer) ClusterMember {
 	for _, member := range m.Of(p.ID) {
 		if member.Incarnation == p.Incarnation {
@@ -131,7 +134,7 @@ func (m Members) Member(p Peer) ClusterMember {
 	return ClusterMember{}
 }
 
-// Change is the body of POST /members: a raft.Change. It takes effect as a whole or not at all.
+// Change is the body of POST /members. It describes a raft.Change, which takes effect as a whole or not at all.
 type Change struct {
 	Add      []NewMember   `json:"add,omitempty"`
 	Promote  []Peer        `json:"promote,omitempty"`
@@ -145,8 +148,8 @@ type Change struct {
 	IfIndex  uint64        `json:"if_index,omitempty"` // only if the configuration in force has this index
 }
 
-// NewMember is a member that is to join. In a Replacement, address and URL may be absent if a member already has its id. The id
-// may be absent, too, if it is that of the replaced member.
+// NewMember is a member that is to join. In a Replacement, address and URL may be absent if a member already has the id of
+// the new member. The id may also be absent if it equals the id of the replaced member.
 type NewMember struct {
 	ID      string `json:"id,omitempty"`
 	Address string `json:"address,omitempty"`
@@ -175,7 +178,7 @@ type Update struct {
 
 // Changed is the body of the answer to POST /members.
 type Changed struct {
-	// Done is false in an answer with status 202: the change continues, and GET /members shows its progress.
+	// Done is false in an answer with status 202. In this case, the change continues, and GET /members shows its progress.
 	Done bool `json:"done"`
 	Members
 }

@@ -21,7 +21,7 @@ import (
 const answerBytesMax = 8 << 20
 
 // Client sends requests to one member, without retries. Its methods may be called from any goroutine. They return an
-// *api.Error; api.Uncertain reports whether a failed write may have been carried out nevertheless.
+// *api.Error. If a write fails, api.Uncertain reports whether it may still have been carried out.
 type Client struct {
 	base string
 	http *http.Client
@@ -91,7 +91,7 @@ func (c *Client) Delete(ctx context.Context, key string, condition Condition) (a
 	return request[api.Written](ctx, c, http.MethodDelete, api.KeyPath(key), condition.header(), nil)
 }
 
-// List returns a page of the keys that begin with prefix and are above after. Limit 0 means the server's default. The
+// List returns a page of the keys that begin with prefix and are above after. If limit is 0, the server uses its default. The
 // consistency is as in Get.
 func (c *Client) List(ctx context.Context, prefix, after string, limit int, consistency string) (api.Listing, error) {
 	query := url.Values{"prefix": {prefix}, "after": {after}, "consistency": {consistency}}
@@ -106,8 +106,8 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return request[api.Status](ctx, c, http.MethodGet, api.StatusPath, nil, nil)
 }
 
-// Ready returns nil if the member serves: it has a leader, and writes and reads finish. An api.Error of code api.NotReady
-// says why not.
+// Ready returns nil if the member serves: it has a leader, and writes and reads finish. Otherwise it returns an api.Error of
+// code api.NotReady, which gives the reason.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := c.do(ctx, http.MethodGet, api.ReadyPath, nil, nil)
 	return err
@@ -130,7 +130,7 @@ func (c *Client) Members(ctx context.Context) (api.Members, error) {
 	return m, c.ofEarlierRelease(err)
 }
 
-// ChangeMembers asks the member, or through it the leader, to change the members.
+// ChangeMembers asks the member to change the members. If the member does not lead, it forwards the request to the leader.
 func (c *Client) ChangeMembers(ctx context.Context, change api.Change) (api.Changed, error) {
 	body, err := json.Marshal(change)
 	if err != nil {
@@ -211,8 +211,9 @@ func (c *Client) badResponse(err error) error {
 // retryPause is the pause between two rounds of requests to all members.
 const retryPause = 20 * time.Millisecond
 
-// Try calls do with one member after another until it succeeds, fails with an error that another member would return as well,
-// or the context ends. Then Try returns the most informative error. It does not retry an operation with an unknown outcome.
+// Try calls do with one member after another. It ends when do succeeds, when do fails with an error that another member would
+// return as well, or when the context ends. After a failure, Try returns the most informative error. It does not retry an
+// operation with an unknown outcome.
 func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, error)) (T, error) {
 	var none T
 	var why *api.Error // the most informative error; of several, the latest
@@ -239,7 +240,8 @@ func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, err
 	}
 }
 
-// after adds the former answers of members to an error that only says that the last request was not answered.
+// after adds earlier answers of members to an error. It does so only if the error just reports that the last request got no
+// answer.
 func after(why, last *api.Error, err error) error {
 	if why == nil || last == nil || last.Code != api.OutcomeUnknown {
 		return err
@@ -247,8 +249,8 @@ func after(why, last *api.Error, err error) error {
 	return &api.Error{Code: last.Code, Message: last.Message + "; before that: " + why.Message, Remedy: last.Remedy}
 }
 
-// telling ranks an error by its information about the cluster: none if a member does not answer, little if the member
-// itself is the problem.
+// telling ranks an error by its information about the cluster. The rank is lowest if a member does not answer. It is low if
+// the member itself is the problem.
 func telling(e *api.Error) int {
 	switch e.Code {
 	case api.Unreachable:

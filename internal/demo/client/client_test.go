@@ -143,7 +143,8 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// A member that restores a snapshot has nothing to read. Here its snapshot is damaged, so that it stays that way.
+// While a member restores a snapshot, it has nothing to read. Here the snapshot is damaged, so the member stays in this
+// state.
 func TestTry_ReadsFromAnotherMemberWhileOneRestores(t *testing.T) {
 	restoring, fake := newStore(t)
 	require.Error(t, fake.FSM.Restore(t.Context(), raft.EntryID{Term: 1, Index: 1}, strings.NewReader("damaged")))

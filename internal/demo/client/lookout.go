@@ -15,8 +15,8 @@ import (
 // lookTimeout bounds one Look.
 const lookTimeout = 2 * time.Second
 
-// Lookout asks servers for the members of the cluster. It also asks servers that it learns of, because the given ones may be
-// removed. Its methods may be called from any goroutine.
+// Lookout asks servers for the members of the cluster. It also asks servers that it learns of, because the given servers may
+// be removed from the cluster. Its methods may be called from any goroutine.
 type Lookout struct {
 	http *http.Client
 
@@ -35,7 +35,7 @@ func NewLookout(urls []string) *Lookout {
 // Close closes its connections.
 func (l *Lookout) Close() { l.http.CloseIdleConnections() }
 
-// Last returns the latest result of Look; the zero value before the first.
+// Last returns the latest result of Look. Before the first result, it returns the zero value.
 func (l *Lookout) Last() api.Members {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,8 @@ func (l *Lookout) Clients(shared *http.Client) (all []*Client) {
 	return all
 }
 
-// Look asks all servers at the same time, and returns the answer of the best informed one: of the leader, if it answers.
+// Look asks all servers at the same time, and returns the answer of the best informed server. If the leader answers, the
+// leader is the best informed server.
 func (l *Lookout) Look(ctx context.Context) (api.Members, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -89,9 +90,9 @@ func (e *OtherClusterError) Error() string {
 		"name only servers of one cluster", e.URLs[0], e.URLs[1], e.IDs[0], e.IDs[1])
 }
 
-// keepCluster drops the answers of servers of another cluster than that of the given ones: another cluster may now run where a
-// member ran before. If the given servers differ, the error is an *OtherClusterError. A server that knows no cluster yet, or
-// that runs an earlier release, reports no id.
+// keepCluster drops the answers of servers that belong to another cluster than the given servers. Such a server exists if
+// another cluster now runs where a member ran before. If the given servers belong to different clusters, keepCluster returns
+// an *OtherClusterError. A server that knows no cluster yet, or that runs an earlier release, reports no id.
 func (l *Lookout) keepCluster(servers []*Client, views []api.Members, errs []error) error {
 	first := -1
 	for i, server := range servers {
@@ -133,7 +134,7 @@ func (e lookError) Error() string {
 
 func (e lookError) Unwrap() []error { return e }
 
-// knowsMore reports whether a is better informed than b: it has a later term, comes from the leader, or has a later entry.
+// knowsMore reports whether a is better informed than b: a has a later term, a comes from the leader, or a has a later entry.
 func knowsMore(a, b api.Members) bool {
 	switch {
 	case (a.Index > 0) != (b.Index > 0):
@@ -146,8 +147,8 @@ func knowsMore(a, b api.Members) bool {
 	return a.Index > b.Index
 }
 
-// learn stores the answer of a server. This server is asked for changes first, because another one may run an earlier release
-// that cannot make them.
+// learn stores the answer of a server. The client asks this server first for changes, because another server may run an
+// earlier release that cannot change the members.
 func (l *Lookout) learn(from string, m api.Members) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,7 @@ func answers(t *testing.T, m *api.Members) string {
 	return server.URL
 }
 
-// Two clusters may have the same name. A caller that names servers of both gets an error, and joins neither.
+// Two clusters may have the same name. If a caller names servers of both, it gets an error, and joins neither cluster.
 func TestLookout_AsksServersOfOneClusterAlone(t *testing.T) {
 	one := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "1", Term: 3, Index: 7}
 	other := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "2", Term: 9, Index: 8}
@@ -40,7 +40,7 @@ func TestLookout_AsksServersOfOneClusterAlone(t *testing.T) {
 	assert.Equal(t, *one, m)
 }
 
-// The URL of a former member may belong to another cluster now. It was not given, so its answer is dropped.
+// The URL of a former member may now belong to another cluster. The caller did not give this URL, so the answer is dropped.
 func TestLookout_LeavesOutAnotherClusterAtAMembersURL(t *testing.T) {
 	other := &api.Members{ID: "n2", Leader: "n2", Cluster: "c", ClusterID: "2", Term: 9, Index: 8}
 	one := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "1", Term: 3, Index: 7}

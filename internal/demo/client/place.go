@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Place says where a running demo is. Each demo publishes it for the other commands in a small file, in a directory of this
-// user below the temporary directory.
+// Place holds the location of a running demo. Each demo publishes its Place for the other commands in a small file. The file
+// is in a directory of this user, below the temporary directory.
 type Place struct {
 	PID     int      `json:"pid"`     // of the demo
 	Servers []string `json:"servers"` // base URLs
@@ -25,7 +25,7 @@ const (
 	placeServersMax = 255
 )
 
-// ErrNoDemo is matched by the errors of FindPlace: no demo runs here, or its file cannot be trusted.
+// ErrNoDemo is matched by the errors of FindPlace. It means that no demo runs here, or that its file cannot be trusted.
 var ErrNoDemo = errors.New("no running demo found: start one with 'raftkv demo', or name a server with --server URL")
 
 func placeDir() string {
@@ -36,8 +36,8 @@ func (p Place) file() string {
 	return filepath.Join(placeDir(), "demo-"+strconv.Itoa(p.PID)+".json")
 }
 
-// FindPlace returns the place of the running demo that was started last. A forged file could redirect this user's writes,
-// so the file must be in a directory that only this user can write to.
+// FindPlace returns the place of the most recently started demo that still runs. A forged file could redirect this user's
+// writes. Therefore the file must be in a directory that only this user can write to.
 func FindPlace() (Place, error) {
 	files, err := placeFiles()
 	if err != nil {
@@ -106,7 +106,7 @@ func (p Place) check() error {
 	return nil
 }
 
-// Save publishes this place until its demo ends or saves another one. It also removes the files of demos that were killed.
+// Save publishes this place until its demo ends or saves another place. It also removes the files of demos that were killed.
 func (p Place) Save() error {
 	if err := os.Mkdir(placeDir(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err

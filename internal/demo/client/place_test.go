@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inTemp gives the test a new temporary directory and returns this process's place in it.
+// inTemp gives the test a new temporary directory. It returns the path of the file for this process's place.
 func inTemp(t *testing.T) string {
 	if runtime.GOOS == "windows" {
 		t.Setenv("TMP", t.TempDir())

@@ -16,7 +16,7 @@ const (
 	benchBatch = 64
 )
 
-// plain is the store without snapshots: Go's map. The benchmarks compare the two.
+// plain is a store without snapshots: Go's map. The benchmarks compare it with Store.
 type plain map[string]Item
 
 func (p plain) Apply(batch []raft.Entry, results [][]byte) error {

@@ -37,7 +37,7 @@ const (
 	IfAbsent   ConditionKind = 3
 )
 
-// Condition must hold for a command to change anything: it makes the command a compare-and-set.
+// Condition must hold, or else the command changes nothing. It makes the command a compare-and-set.
 type Condition struct {
 	Kind     ConditionKind
 	Revision raft.Index // of IfRevision
@@ -65,18 +65,18 @@ type Command struct {
 
 // Answer is the store's answer to a command.
 type Answer struct {
-	// Failed says that the condition did not hold and nothing was changed.
+	// Failed is true if the condition did not hold. In that case, nothing was changed.
 	Failed bool
-	// Revision is the key's revision after the command. After a Delete, it is the index of the deletion; after a failed
-	// command on an absent key, 0.
+	// Revision is the key's revision after the command. After a Delete, it is the index of the deletion. After a failed
+	// command on an absent key, it is 0.
 	Revision raft.Index
 	// Existed reports whether the key existed before the command.
 	Existed bool
-	// Refused says why the bytes are not a valid command; empty if they are.
+	// Refused is the reason why the bytes are not a valid command. It is empty if they are valid.
 	Refused string
 }
 
-// record is the encoded form of a Command. Fields are only ever added, and unknown ones are ignored.
+// record is the encoded form of a Command. New releases only add fields. A decoder ignores unknown fields.
 type record struct {
 	Op       uint8  `codec:"o"`
 	Key      string `codec:"k"`
@@ -104,7 +104,7 @@ func newHandle() *codec.MsgpackHandle {
 // ErrBadKey matches the errors of CheckKey.
 var ErrBadKey = errors.New("bad key")
 
-// CheckKey returns what is wrong with the key, or nil. A key has 1 to KeyBytesMax bytes of valid UTF-8.
+// CheckKey returns an error that describes the problem of the key, or nil. A key has 1 to KeyBytesMax bytes of valid UTF-8.
 func CheckKey(key string) error {
 	switch {
 	case key == "":
@@ -130,7 +130,7 @@ func (c Command) check() error {
 	return CheckKey(c.Key)
 }
 
-// Encode returns the command as the data of a log entry. It fails if the command is over a limit.
+// Encode returns the command as the data of a log entry. It fails if the command exceeds a limit.
 func (c Command) Encode() ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err

@@ -15,9 +15,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A snapshot is a line with its version, the number of items, the items in the order of their keys, and the CRC-32C of
-// all that in 4 bytes, little endian. An item is the length of the key, the key, the length of the value, the value, and
-// the revision. Numbers are unsigned varints.
+// A snapshot consists of a line with its version, the number of items, the items in the order of their keys, and a CRC-32C of
+// all these bytes. The CRC-32C has 4 bytes, little endian. An item is the length of the key, the key, the length of the
+// value, the value, and the revision. Numbers are unsigned varints.
 const (
 	snapshotMagic       = "raftkv snapshot "
 	snapshotVersion     = 1
@@ -30,7 +30,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 var wholeSum = crc32.Checksum([]byte{0, 0, 0, 0}, castagnoli)
 
 var (
-	// ErrBadSnapshot is matched by the errors of Restore for bytes that WriteTo did not write, or that cannot be read.
+	// ErrBadSnapshot is matched by the errors of Restore for bytes that WriteTo did not write, and for bytes that Restore
+	// cannot read.
 	ErrBadSnapshot = errors.New("raftkv: bad snapshot")
 	// ErrRestoring is returned by the other methods while Restore runs, and after it has failed.
 	ErrRestoring = errors.New("raftkv: a snapshot is being restored, or could not be")
@@ -69,7 +70,7 @@ func (s *snapshot) WriteTo(ctx context.Context, w io.Writer) error {
 		_, err := out.Write(number[:binary.PutUvarint(number[:], n)])
 		return err
 	}
-	// The writer returns its first error from every later call, so that the last call of an item returns it too.
+	// The writer returns its first error from every later call. Therefore the last call of an item returns this error, too.
 	_, _ = fmt.Fprintf(out, "%s%d\n", snapshotMagic, snapshotVersion)
 	_ = writeNumber(uint64(s.tree.size))
 	for item := range s.tree.from("") {

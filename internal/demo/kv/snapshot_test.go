@@ -31,7 +31,7 @@ func freeze(t *testing.T, s *kv.Store) raft.FSMSnapshot {
 	return frozen
 }
 
-// written returns what WriteTo writes, which has the size that was announced, and closes the snapshot.
+// written returns the bytes that WriteTo writes, checks that their number equals the announced size, and closes the snapshot.
 func written(t *testing.T, frozen raft.FSMSnapshot) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -56,7 +56,7 @@ func contents(t *testing.T, s *kv.Store) map[string]string {
 	return got
 }
 
-// change is a random put or delete of one of the keys 0 ... keys-1. It is applied to the model, too.
+// change returns a random put or delete of one of the keys 0 ... keys-1. It also applies this command to the model.
 func change(random *rand.Rand, keys int, model map[string]string) kv.Command {
 	c := put(fmt.Sprint(random.IntN(keys)), fmt.Sprint(random.Uint32()))
 	if random.IntN(3) == 0 {
@@ -68,8 +68,8 @@ func change(random *rand.Rand, keys int, model map[string]string) kv.Command {
 	return c
 }
 
-// The store is compared with Go's map over random commands. Each frozen version stays unchanged, and a restored store behaves
-// like the original.
+// The test compares the store with Go's map over random commands. Each frozen version stays unchanged, and a restored store
+// behaves like the original.
 func TestStore_AgreesWithAMap(t *testing.T) {
 	type version struct {
 		frozen raft.FSMSnapshot
@@ -106,7 +106,7 @@ func TestStore_AgreesWithAMap(t *testing.T) {
 	}
 }
 
-// The writer of the snapshot is held up after each buffer, while more commands are applied.
+// The writer of the snapshot is held up after each buffer. Meanwhile the store applies more commands.
 func TestSnapshot_IsNotChangedByLaterCommands(t *testing.T) {
 	const keys = 1000
 	random := rand.New(rand.NewPCG(3, 4))
@@ -141,7 +141,7 @@ func TestSnapshot_IsNotChangedByLaterCommands(t *testing.T) {
 	assert.Equal(t, model, contents(t, &s))
 }
 
-// filled returns a store with this many keys, and values of this many bytes.
+// filled returns a store with this many keys. Each value has this many bytes.
 func filled(t *testing.T, keys, bytes int) *kv.Store {
 	t.Helper()
 	s := &kv.Store{}
@@ -186,7 +186,7 @@ func TestRestore_AllocatesTheStateAndNothingElse(t *testing.T) {
 	assert.Less(t, allocations, 3.1*keys)
 }
 
-// summed appends the checksum of a snapshot, so that the test is about the bytes before it.
+// summed appends the checksum of a snapshot. A test then depends only on the bytes before the checksum.
 func summed(data string) []byte {
 	return binary.LittleEndian.AppendUint32([]byte(data), crc32.Checksum([]byte(data), crc32.MakeTable(crc32.Castagnoli)))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Store is the map. The node calls Apply, Snapshot and Restore, one at a time. View may be called from any goroutine at any
-// time, and never waits. The zero value is an empty store.
+// Store is the map. The node calls Apply, Snapshot and Restore, one at a time. Any goroutine may call View at any time, and
+// View never waits. The zero value is an empty store.
 type Store struct {
 	state atomic.Pointer[state]
 }
@@ -83,8 +83,8 @@ func (v View) Applied() raft.Index { return v.applied }
 // Len returns the number of keys.
 func (v View) Len() int { return v.tree.size }
 
-// List returns up to limit items whose keys begin with prefix and are above after, in the order of their keys, and whether
-// there are more.
+// List returns up to limit items whose keys begin with prefix and are above after, in the order of their keys. It also
+// reports whether there are more such items.
 func (v View) List(prefix, after string, limit int) (items []Item, more bool) {
 	start := prefix
 	if after >= prefix && after != "" {

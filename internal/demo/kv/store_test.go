@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// apply applies the commands as one batch of entries, of which the first has the index.
+// apply applies the commands as one batch of entries. The first entry has the given index.
 func apply(t *testing.T, s *kv.Store, index raft.Index, commands ...kv.Command) []kv.Answer {
 	t.Helper()
 	var batch []raft.Entry
@@ -202,7 +202,7 @@ func TestStore_KeepsTheContractOfAnFSM(t *testing.T) {
 	rafttest.CheckFSM(t, func() raft.FSM { return &kv.Store{} }, append(commands, []byte("no command")))
 }
 
-// randomCommand returns a command on one of a few keys; one in twenty is invalid.
+// randomCommand returns a command on one of a few keys. One command in twenty is invalid.
 func randomCommand(r *rand.Rand) []byte {
 	c := put(fmt.Sprint("k", r.IntN(8)), fmt.Sprint(r.IntN(100)))
 	if r.IntN(3) == 0 {

@@ -7,20 +7,21 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Item is a key with its value and the raft index of its last change. Items share the bytes of Value: never change them.
+// Item is a key with its value and the raft index of its last change. Items share the bytes of Value, so never change these
+// bytes.
 type Item struct {
 	Key      string
 	Value    []byte
 	Revision raft.Index
 }
 
-// treeSeed makes the shape of this process's trees unpredictable, so that no choice of keys can make a tree deep. The shape
+// treeSeed makes the shape of this process's trees unpredictable. Therefore no choice of keys can make a tree deep. The shape
 // is not part of the state.
 var treeSeed = maphash.MakeSeed()
 
 // tree is a persistent treap: a search tree by key and a heap by priority. A change copies the path to the changed key and
-// shares everything else, so the old tree stays as it was, and a snapshot or a reader only needs a root. The zero value is
-// the empty tree.
+// shares everything else. The old tree stays unchanged, so a snapshot or a reader only needs a root. The zero value is the
+// empty tree.
 type tree struct {
 	root  *node
 	size  int
@@ -79,7 +80,7 @@ func (n *node) put(added *node) *node {
 	if n == nil {
 		return added
 	}
-	// All priorities below n are at most n's, so a key with a higher one is not below n yet.
+	// All priorities below n are at most the priority of n. A key with a higher priority is therefore not below n yet.
 	if added.priority > n.priority {
 		added.left, added.right = n.split(added.Key)
 		return added
@@ -96,7 +97,7 @@ func (n *node) put(added *node) *node {
 	return &c
 }
 
-// split returns a tree of the keys that are less than the given one, and a tree of the others.
+// split returns a tree of the keys that are less than the given key, and a tree of all other keys.
 func (n *node) split(key string) (below, above *node) {
 	if n == nil {
 		return nil, nil
@@ -140,7 +141,7 @@ func merge(below, above *node) *node {
 	return &c
 }
 
-// visit yields the items at or above from, in order. It returns false if yield did.
+// visit yields the items with keys at or above from, in order. It returns false if yield returned false.
 func (n *node) visit(from string, yield func(Item) bool) bool {
 	if n == nil {
 		return true
@@ -151,17 +152,17 @@ func (n *node) visit(from string, yield func(Item) bool) bool {
 	return n.left.visit(from, yield) && yield(n.Item) && n.right.visit(from, yield)
 }
 
-// builder builds a tree from items that come in the order of their keys, in time linear in their number and without
-// any copies. The zero value has no items.
+// builder builds a tree from items that come in the order of their keys. It makes no copies, and its time is linear in the
+// number of items. The zero value has no items.
 type builder struct {
 	// right is the path from the root along the right children. Only these nodes can still change, because the next item
-	// goes to the right of all others.
+	// comes to the right of all other items.
 	right []*node
 	size  int
 	bytes int64
 }
 
-// add adds an item. Its key must be above those of all earlier ones.
+// add adds an item. Its key must be above the keys of all earlier items.
 func (b *builder) add(item Item) {
 	added := newNode(item)
 	end := len(b.right)

@@ -60,7 +60,7 @@ func TestBuilder_BuildsWhatPutBuilds(t *testing.T) {
 	}
 }
 
-// The expected depth of a random tree of n keys is about 3 times the logarithm of n to the base 2, at most.
+// For a random tree of n keys, the expected depth is at most about 3 times the logarithm of n to the base 2.
 func TestTree_IsShallowWhateverTheOrder(t *testing.T) {
 	const keys = 1 << 14
 	var ascending tree

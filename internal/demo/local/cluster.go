@@ -32,17 +32,19 @@ type Cluster struct {
 	http    *http.Client
 	// More, if not nil, returns further arguments for a member. Set it before Start.
 	More func(Node) []string
-	// Emptied, if not nil, reports whether a member has lost the disk of its first start, so that it must not get the initial
-	// members again. Set it before Start.
+	// Emptied, if not nil, reports whether a member has lost the disk of its first start. Such a member must not get the
+	// initial members again. Set it before Start.
 	Emptied func(Node) bool
-	// Program, if not nil, returns the program of a member; by default all run that of NewCluster. Set it before Start.
+	// Program, if not nil, returns the program of a member. By default, all members run the program of NewCluster. Set it
+	// before Start.
 	Program func(Node) string
 
 	mu        sync.Mutex
 	processes map[string]*Process // the latest process of each member
 }
 
-// NewCluster returns a cluster whose members run the program's command "serve". It starts no member, and takes over the layout.
+// NewCluster returns a cluster whose members run the program's command "serve". It starts no member. The cluster becomes the
+// owner of the layout and closes it in the end.
 func NewCluster(program, dir string, layout *Layout) *Cluster {
 	return &Cluster{
 		Layout: layout, program: program, dir: dir,
@@ -50,8 +52,8 @@ func NewCluster(program, dir string, layout *Layout) *Cluster {
 	}
 }
 
-// Spare adds a node that is not an initial member to the layout, and returns it without a start. No other method may run
-// meanwhile.
+// Spare adds a node to the layout and returns it. The node is not an initial member, and Spare does not start it. No other
+// method may run meanwhile.
 func (c *Cluster) Spare() (Node, error) {
 	if len(c.Nodes) == NodesMax {
 		return Node{}, fmt.Errorf("there are %d nodes; the maximum is %d", len(c.Nodes), NodesMax)
@@ -62,7 +64,8 @@ func (c *Cluster) Spare() (Node, error) {
 	return c.Nodes[len(c.Nodes)-1], c.save(c.dir)
 }
 
-// Join starts a stopped member, from now on without the list of initial members. No other method may run meanwhile.
+// Join starts a stopped member. From now on, the member starts without the list of initial members. No other method may run
+// meanwhile.
 func (c *Cluster) Join(id string) error {
 	for i := range c.Nodes {
 		if c.Nodes[i].ID == id {
@@ -103,7 +106,7 @@ func (c *Cluster) ServeArgs(n Node) []string {
 	return args
 }
 
-// peersOf returns the initial members; none for a node that joins the running cluster.
+// peersOf returns the initial members. For a node that joins the running cluster, it returns none.
 func (c *Cluster) peersOf(n Node) []string {
 	if n.Joins || c.Emptied != nil && c.Emptied(n) {
 		return nil
@@ -111,7 +114,7 @@ func (c *Cluster) peersOf(n Node) []string {
 	return c.Peers()
 }
 
-// Start starts the members with these ids, or all, except those that run already.
+// Start starts the members with these ids. Without ids, it starts all members. It leaves out members that already run.
 func (c *Cluster) Start(ids ...string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,14 +144,14 @@ func named(ids []string, id string) bool {
 	return len(ids) == 0
 }
 
-// Process returns the latest process of the member; nil if none was started.
+// Process returns the latest process of the member. It returns nil if no process was started.
 func (c *Cluster) Process(id string) *Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.processes[id]
 }
 
-// Kill kills the members with these ids, or all, at the same time.
+// Kill kills the members with these ids at the same time. Without ids, it kills all members.
 func (c *Cluster) Kill(ids ...string) {
 	c.each(ids, (*Process).Kill)
 }
@@ -192,7 +195,7 @@ func (c *Cluster) Leader(ctx context.Context) (Node, bool) {
 	return leader, term > 0
 }
 
-// Statuses asks all members at the same time. The statuses are in the order of Nodes; that of a member that does not
+// Statuses asks all members at the same time. The statuses are in the order of Nodes. The status of a member that does not
 // answer is empty.
 func (c *Cluster) Statuses(ctx context.Context) []api.Status {
 	statuses := make([]api.Status, len(c.Nodes))

@@ -18,8 +18,8 @@ import (
 // NodesMax bounds the members of a local cluster.
 const NodesMax = 9
 
-// layoutFile is the file with the Layout of a directory. Addresses are part of a bootstrapped cluster's configuration, so
-// a second run must use the same ones.
+// layoutFile is the name of the file that holds the Layout of a directory. Addresses are part of a bootstrapped cluster's
+// configuration, so a second run must use the same addresses.
 const layoutFile = "nodes.json"
 
 // Node is one member on this machine.
@@ -27,7 +27,8 @@ type Node struct {
 	ID       string `json:"id"`
 	RaftAddr string `json:"raft"`
 	HTTPAddr string `json:"http"`
-	// Joins says that it is not an initial member: it starts without their list, and waits to be added.
+	// Joins is true if the node is not an initial member. Such a node starts without the list of initial members, and waits
+	// until it is added.
 	Joins bool `json:"joins,omitempty"`
 }
 
@@ -39,8 +40,8 @@ func (n Node) Peer() string {
 	return member.FormatPeer(raft.Member{ID: raft.NodeID(n.ID), Address: n.RaftAddr, Meta: n.URL()})
 }
 
-// Layout lists the members of a local cluster. It holds their ports until it is closed, even while a member is down, so
-// that no other demo takes them.
+// Layout lists the members of a local cluster. It holds their ports until it is closed, even while a member is down.
+// Meanwhile no other demo can take these ports.
 type Layout struct {
 	Nodes []Node `json:"nodes"`
 
@@ -83,8 +84,8 @@ func (l *Layout) hold(addr string) error {
 // Reserve returns another address of this machine, and holds its port.
 func (l *Layout) Reserve() (addr string, err error) { return l.holdAny(nil) }
 
-// OpenLayout returns the layout of the directory, or creates one of count members in it. A new layout uses the preferred HTTP
-// ports that are free. Count 0 means the number in an existing layout, or 3.
+// OpenLayout returns the layout of the directory. If there is none, it creates one of count members in the directory. A new
+// layout uses those preferred HTTP ports that are free. Count 0 means the number in an existing layout, or 3.
 func OpenLayout(dir string, count int, preferred []int) (*Layout, error) {
 	if count < 0 || count > NodesMax {
 		return nil, fmt.Errorf("%d nodes; use 1 to %d", count, NodesMax)
@@ -159,7 +160,7 @@ func (l *Layout) choose(preferred []int, joins bool) error {
 	return nil
 }
 
-// move gives a node other ports. The former ones stay reserved.
+// move gives a node other ports. The former ports stay reserved.
 func (l *Layout) move(id string) error {
 	http, err := l.holdAny(nil)
 	if err != nil {
@@ -182,8 +183,8 @@ func (l *Layout) save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, layoutFile), append(data, '\n'), 0o600)
 }
 
-// Ports are chosen below the range that systems use for outgoing connections: such a connection could take a member's
-// port while the member is down.
+// Ports are chosen below the range that systems use for outgoing connections. Otherwise, while a member is down, an outgoing
+// connection could take its port.
 const (
 	portMin   = 10_000
 	portMax   = 32_000

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// helperRole makes this test binary a child process.
+// helperRole is an environment variable that makes this test binary act as a child process.
 const helperRole = "RAFTKV_LOCAL_HELPER"
 
 func TestMain(m *testing.M) {

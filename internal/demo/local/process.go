@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// logBytesMax bounds a member's log file: the next start truncates a larger one.
+// logBytesMax bounds a member's log file. If the file is larger, the next start truncates it.
 const logBytesMax = 16 << 20
 
 // ErrNoFreeze is returned on systems that cannot stop a process and continue it later.
 var ErrNoFreeze = errors.New("freezing a process is not available on this system")
 
-// Process is a child process. It ends when this process ends for any reason: it watches the pipe that is its standard input,
-// and on Linux the kernel kills it, even if it is frozen. Its methods may be called from any goroutine.
+// Process is a child process. It ends when this process ends for any reason, because it watches the pipe that is its standard
+// input. On Linux the kernel also kills it, even if it is frozen. Its methods may be called from any goroutine.
 type Process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
@@ -91,7 +91,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Err returns how the process ended, after Done.
+// Err returns the error with which the process ended. Call it after Done.
 func (p *Process) Err() error {
 	<-p.done
 	return p.err
@@ -124,7 +124,7 @@ func (p *Process) Resume() error {
 	return nil
 }
 
-// Stop asks the process to end, and kills it if it has not ended after the given time.
+// Stop asks the process to end. If the process has not ended after the given time, Stop kills it.
 func (p *Process) Stop(within time.Duration) {
 	if p.Frozen() {
 		_ = p.Resume() // fails only if it has ended already

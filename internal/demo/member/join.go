@@ -20,13 +20,13 @@ const (
 	joinPause   = time.Second      // maximum pause between two looks
 	joinHaste   = joinPause >> 4   // pause after the first look; it doubles. A leader notices an empty disk within a few of these.
 	joinTimeout = 15 * time.Second // of one request
-	// joinSilence is the time for which the leader must not have heard a member that this one is to replace. Otherwise a copied
-	// command line could replace a running member.
+	// joinSilence is the least time without a sign of life after which this member may replace another one. The leader must
+	// not have heard the other member for this time. Otherwise a copied command line could replace a running member.
 	joinSilence = 10 * time.Second
 )
 
-// joiner asks the leader of a running cluster to let this member join. It stores no state: after a restart of the process, it
-// finds out what is left to do.
+// joiner asks the leader of a running cluster to let this member join. It stores no state. After a restart of the process, it
+// finds out which steps are left.
 type joiner struct {
 	self        api.NewMember
 	incarnation string
@@ -46,7 +46,7 @@ func newJoiner(o Options, incarnation raft.Incarnation, log hclog.Logger) *joine
 	return &joiner{self: self, incarnation: incarnation.String(), cluster: o.Cluster, seen: client.NewLookout(o.Join), log: log}
 }
 
-// run asks until this member belongs to the cluster, or the context ends.
+// run repeats the request until this member belongs to the cluster, or the context ends.
 func (j *joiner) run(ctx context.Context) {
 	defer j.seen.Close()
 	for pause := joinHaste; !j.step(ctx, time.Now()); pause = min(2*pause, joinPause) {
@@ -92,14 +92,14 @@ func (j *joiner) step(ctx context.Context, at time.Time) (done bool) {
 	return false
 }
 
-// isLearner reports whether this member is a learner although it is to vote, and no running change makes it a voter.
+// isLearner reports whether this member is a learner although it should vote, and no running change makes it a voter.
 func (j *joiner) isLearner(now api.Members) bool {
 	return j.self.Kind != learner && now.Change == nil && slices.ContainsFunc(now.Members, func(m api.ClusterMember) bool {
 		return m.Incarnation == j.incarnation && m.Kind == learner
 	})
 }
 
-// say logs a line, unless its reason is the same as last time.
+// say logs a line, unless the reason equals the reason of the last line.
 func (j *joiner) say(what, reason string) {
 	if j.said[what] == reason {
 		return
@@ -111,8 +111,8 @@ func (j *joiner) say(what, reason string) {
 	j.log.Info(what, "reason", reason)
 }
 
-// decide returns the change that makes this member join, and the reason. The change is nil if the member has to wait, or if it
-// has joined. The change takes effect only if the members are still those that the joiner has seen.
+// decide returns the change that makes this member join, and the reason for this decision. The change is nil if the member
+// has to wait, or if it has joined. The change takes effect only if the members are still those that the joiner has seen.
 func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reason string) {
 	switch {
 	case now.Cluster != j.cluster:
@@ -134,7 +134,7 @@ func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reas
 	return change, reason
 }
 
-// ask is decide for a configuration that a leader reports as committed.
+// ask is like decide, for a configuration that a leader reports as committed.
 func (j *joiner) ask(now api.Members, at time.Time) (change *api.Change, reason string) {
 	var others []api.ClusterMember // incarnations with the same id
 	var mine *api.ClusterMember
@@ -145,8 +145,8 @@ func (j *joiner) ask(now api.Members, at time.Time) (change *api.Change, reason 
 			others = append(others, m)
 		}
 	}
-	// Somebody may have demoted this member to a learner on purpose. But if this joiner has asked for a vote, or another
-	// disk has the id, the learner is left over from a change that was given up.
+	// Somebody may have demoted this member to a learner on purpose. But if this joiner has asked for a vote, or another disk
+	// has the id, this member is a learner because a change was given up.
 	waits := mine != nil && mine.Kind == learner && j.self.Kind != learner && (j.asked || len(others) > 0)
 	switch {
 	case mine != nil && !waits:
@@ -165,8 +165,8 @@ func (j *joiner) ask(now api.Members, at time.Time) (change *api.Change, reason 
 // learner is the kind of a member without a vote, in JSON.
 var learner = raft.Learner.String()
 
-// replace returns the change that replaces the member with this member's id, if that one is lost. Two members have the id at
-// most: if a further disk began to replace the lost one and was lost, too, that disk is removed first.
+// replace returns the change that replaces the lost member with this member's id. At most two members have the id. If a
+// second disk began to replace the lost member and was then lost, too, the change first removes the second disk.
 func (j *joiner) replace(of []api.ClusterMember, at time.Time) (change *api.Change, reason string) {
 	old, runs := of[0], false
 	for _, m := range of {
@@ -190,7 +190,8 @@ func (j *joiner) replace(of []api.ClusterMember, at time.Time) (change *api.Chan
 		fmt.Sprintf("the member %s at %s is lost", old.ID, old.Address)
 }
 
-// lost reports whether the leader knows that the member's disk is lost, or has not heard the member for joinSilence.
+// lost reports whether the disk of the member is lost, as far as the leader knows. It also returns true if the leader has not
+// heard the member for joinSilence.
 func (j *joiner) lost(m api.ClusterMember, at time.Time) bool {
 	if j.silent == nil {
 		j.silent = map[string]time.Time{}
@@ -207,8 +208,8 @@ func (j *joiner) lost(m api.ClusterMember, at time.Time) bool {
 	return m.Replace || at.Sub(since) >= joinSilence
 }
 
-// serves waits until the member is ready. Only a member of the cluster becomes ready, because a leader has answered it. The
-// joiner may not learn this from the servers if it can reach only a follower.
+// serves waits until this member is ready. A member becomes ready only after a leader has answered it. A ready member
+// therefore belongs to the cluster. If the joiner reaches only a follower, the servers may not show this to the joiner.
 func serves(ctx context.Context, ready func(context.Context) error) bool {
 	for {
 		err := ready(ctx)
@@ -223,9 +224,10 @@ func serves(ctx context.Context, ready func(context.Context) error) bool {
 	}
 }
 
-// spent reports whether a store with which a member ended, or did not start, cannot be used again, so that it may be set
-// aside. A store that contradicts others is never set aside: it may be the last witness of acknowledged writes. wasMember says
-// that the member belonged to the cluster in this run: then it was removed meanwhile, and ends.
+// spent reports whether a store can no longer be used after the error err. Such a store may be set aside. A member ended with
+// err, or did not start because of it. A store that contradicts others is never set aside, because it may be the last witness
+// of acknowledged writes. If wasMember is true, the member belonged to the cluster in this run. If such a member was removed
+// meanwhile, it ends.
 func spent(err error, wasMember bool) bool {
 	var older *raft.StaleImageError
 	var damaged *raft.CorruptError
@@ -233,7 +235,7 @@ func spent(err error, wasMember bool) bool {
 	return errors.As(err, &older) || errors.As(err, &damaged) || errors.As(err, &unfinished) || errors.Is(err, raft.ErrRemoved) && !wasMember
 }
 
-// WithRemedy adds the remedy for a store with which a member cannot start again.
+// WithRemedy adds a remedy to the error if the member cannot start again with its store.
 func WithRemedy(err error) error {
 	if !spent(err, false) {
 		return err
@@ -241,8 +243,8 @@ func WithRemedy(err error) error {
 	return fmt.Errorf("%w\nraftkv serve --join URL sets this store aside without deleting anything, and lets the member join again with an empty one", err)
 }
 
-// setAside sets the store aside once a leader of the cluster has answered. Otherwise, after a power failure that damages the
-// stores of a majority, all of these members would set their stores aside.
+// setAside sets the store aside once a leader of the cluster has answered. Without this wait, a power failure that damages
+// the stores of a majority would make all of these members set their stores aside.
 func setAside(ctx context.Context, o Options, why error, log hclog.Logger) error {
 	j := joiner{cluster: o.Cluster, seen: client.NewLookout(o.Join), log: log}
 	defer j.seen.Close()
@@ -258,7 +260,7 @@ func setAside(ctx context.Context, o Options, why error, log hclog.Logger) error
 		case <-time.After(joinPause):
 		}
 	}
-	// In this order, a process that ends between the two repeats both at the next start.
+	// This order matters. If the process ends between the two steps, the next start repeats both.
 	if err := forgetAddresses(o.Data); err != nil {
 		log.Warn("the member keeps the addresses of its former store; --advertise and --url change them", "error", err)
 	}

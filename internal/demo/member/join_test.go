@@ -23,7 +23,7 @@ import (
 
 var self = api.NewMember{ID: "n3", Address: "h:3", URL: "http://h:3"}
 
-// led returns what the leader n1 says of a configuration that names n1 and the others.
+// led returns the answer of the leader n1 about a configuration that names n1 and the others.
 func led(others ...api.ClusterMember) api.Members {
 	return api.Members{
 		ID: "n1", Leader: "n1", Cluster: "c", Index: 7, Committed: true,
@@ -83,8 +83,8 @@ func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
 	}
 }
 
-// The disk of n3 was lost, and so was the first disk that was to replace it. The cluster can carry out each change that the
-// third disk asks for.
+// The disk of n3 was lost. The first disk that was to replace it was lost, too. The cluster can carry out each change that
+// the third disk asks for.
 func TestJoin_AfterTheDiskWasLostTwice(t *testing.T) {
 	config := raft.NewConfiguration([]raft.Member{
 		{ID: "n1", Address: "h:1", Incarnation: 1}, {ID: "n2", Address: "h:2", Incarnation: 2},
@@ -153,7 +153,8 @@ func TestJoin_SetsAsideOnlyWhatIsOfNoUse(t *testing.T) {
 	}
 }
 
-// The joiner reaches only a follower, which may lag. The member knows that it has joined because it becomes ready.
+// The joiner reaches only a follower, and this follower may lag. The member knows that it has joined, because it becomes
+// ready.
 func TestJoin_WhoServesIsAMember(t *testing.T) {
 	j := joiner{self: self, incarnation: "9", cluster: "c"}
 	follower := led(api.ClusterMember{ID: "n3", Incarnation: "9", Kind: "voter"})
@@ -209,7 +210,7 @@ func TestJoin_SetsNothingAsideAlone(t *testing.T) {
 	assert.Equal(t, error(why), setAside(ended, Options{Data: dir, Cluster: "c", Join: []string{server.URL}}, why, hclog.NewNullLogger()))
 }
 
-// Two clusters may have the same name, and the leader of each would let the member join.
+// Two clusters may have the same name. The leader of each cluster would let the member join.
 func TestJoin_JoinsNeitherOfTwoClusters(t *testing.T) {
 	serve := func(id string) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -227,8 +228,9 @@ func TestJoin_JoinsNeitherOfTwoClusters(t *testing.T) {
 	assert.Contains(t, log.String(), one+" and "+other+" belong to different clusters")
 }
 
-// Either somebody has demoted the member to a learner, or it was restarted while the change that added it was given up. It
-// cannot tell which, so it asks for nothing, and logs what to do.
+// There are two possible reasons. Somebody has demoted the member to a learner. Or the change that added the member was given
+// up, and the member was restarted meanwhile. The member cannot distinguish them. It therefore asks for nothing, and logs the
+// remedy.
 func TestJoin_ALearnerThatWasToVoteSaysSo(t *testing.T) {
 	for _, row := range []struct {
 		kind, as string

@@ -36,7 +36,7 @@ const (
 )
 
 // Run runs a member until the context ends, the node ends, or the HTTP server fails. The end of the context is not an error.
-// Log lines go to log. With Join, a member whose store can no longer be used joins with an empty one.
+// Run writes log lines to log. With Join, a member whose store can no longer be used joins with an empty store.
 func Run(ctx context.Context, o Options, log io.Writer) error {
 	cfg, err := o.config()
 	if err != nil {
@@ -54,7 +54,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	}
 }
 
-// runOnce runs a member on its store. wasMember says that the member joins, and that it belonged to the cluster in this run.
+// runOnce runs a member on its store. wasMember is true if the member joins, and if it belonged to the cluster in this run.
 func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, err error) {
 	listener, err := net.Listen("tcp", o.HTTPAddr)
 	if err != nil {
@@ -94,11 +94,11 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 	return j.member || served, err
 }
 
-// traceFile is the name of the file with the last decisions of a member that ended by itself, in the data directory.
+// traceFile is the name of a file in the data directory. If a member ends by itself, this file holds its last decisions.
 const traceFile = "trace.ndjson"
 
-// dumpTrace writes the trace events of a node that ended by itself to a file. It may fail if the disk was the reason for the
-// end.
+// dumpTrace writes the trace events of a node that ended by itself to a file. It may fail if the node ended because of its
+// disk.
 func dumpTrace(n *node.Node, path string, log hclog.Logger) {
 	var events bytes.Buffer
 	err := n.WriteTrace(&events)
@@ -110,8 +110,8 @@ func dumpTrace(n *node.Node, path string, log hclog.Logger) {
 	log.Info("the last decisions are kept: raftlab trace --from FILE --format html shows them", "file", path)
 }
 
-// reportReady logs what the member waits for, and finally that it is ready. Otherwise a first start would wait silently for
-// members that do not run.
+// reportReady logs what the member waits for, and finally that the member is ready. Without these lines, a first start would
+// wait silently for members that do not run.
 func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 	for patience := readyPatience; ; patience = readyPause {
 		waiting, cancel := context.WithTimeout(ctx, patience)
@@ -179,7 +179,7 @@ func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*n
 	return n, connections, nil
 }
 
-// addressRemedy says what to do if an address cannot be listened on.
+// addressRemedy returns a remedy for an address on which the member cannot listen.
 func addressRemedy(err error) string {
 	if files.NoDescriptor(err) {
 		return files.DescriptorRemedy
@@ -187,7 +187,7 @@ func addressRemedy(err error) string {
 	return "choose an address of this machine and a free port, or end the process that uses it"
 }
 
-// explainListen adds the flags that help to an error of transport.Listen.
+// explainListen adds to an error of transport.Listen the flags that help.
 func explainListen(err error) error {
 	var insecure *transport.InsecureError
 	var listen *transport.ListenError
@@ -201,7 +201,7 @@ func explainListen(err error) error {
 	return fmt.Errorf("--raft-addr: %w", err)
 }
 
-// explainStart names the flags that an error of node.Start is about.
+// explainStart adds to an error of node.Start the names of the flags that cause it.
 func explainStart(err error) error {
 	if other := (*raft.IdentityError)(nil); errors.As(err, &other) {
 		return fmt.Errorf("--data: it belongs to %s %q, not to %q: name this member's directory, or correct --id or --cluster",
@@ -237,15 +237,16 @@ func serve(ctx context.Context, n *node.Node, handler *server.Server, listener n
 	return err
 }
 
-// transferBeforeStop transfers leadership while requests are still answered, so that the next leader does not have to wait for
-// slow requests. If it fails, closing the node tries again.
+// transferBeforeStop transfers leadership while the server still answers requests. Therefore the next leader does not have to
+// wait for slow requests. If the transfer fails, closing the node tries again.
 func transferBeforeStop(n *node.Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
 	defer cancel()
 	_ = n.TransferLeadership(ctx, "")
 }
 
-// closeNode closes the node. It returns no error if the node had ended before, because serve has returned that error.
+// closeNode closes the node. If the node had already ended, closeNode returns no error, because serve has returned the error
+// of that end.
 func closeNode(n *node.Node) error {
 	ended := n.Err() != nil
 	if err := n.Close(); !ended {

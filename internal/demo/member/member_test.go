@@ -53,7 +53,7 @@ func TestRun_LogsWhatItWaitsForUntilItIsReady(t *testing.T) {
 	assert.Contains(t, logged(t, "n1: ready", "n1=127.0.0.1:1=http://h"), "leader=n1")
 }
 
-// Before a configuration names the member, its flags say under which names it answers.
+// Before a configuration names the member, the flags define the names under which the member answers.
 func TestRun_AnswersUnderItsOwnNamesAlone(t *testing.T) {
 	machine, err := os.Hostname()
 	require.NoError(t, err)

@@ -22,8 +22,8 @@ const (
 	moveTimeout  = 15 * time.Second       // limit of one request
 )
 
-// mover corrects the entry of this member in the configuration after a start, if the member has moved. Once the entry is right,
-// the mover leaves it alone: somebody may change it before the next move.
+// mover corrects the entry of this member in the configuration after a start, if the member has moved. Once the entry is
+// right, the mover no longer changes it, because somebody may change the entry before the next move.
 type mover struct {
 	self   raft.Peer
 	stated addresses
@@ -31,7 +31,7 @@ type mover struct {
 	leader  func(context.Context) error
 	members func() node.Members
 	change  func(context.Context, raft.Change, raft.Index) error
-	// right is called with the entry once it is right.
+	// right is called once the entry is right. Its argument is the entry.
 	right func(raft.Member)
 	log   hclog.Logger
 
@@ -64,7 +64,7 @@ func newMover(o Options, stated addresses, n *node.Node, log hclog.Logger) *move
 	return m
 }
 
-// changeThrough makes a change on this node, or asks the leader for it.
+// changeThrough makes a change on this node. If this node does not lead, changeThrough asks the leader for the change.
 func changeThrough(ctx context.Context, n *node.Node, c raft.Change, ifIndex raft.Index) error {
 	_, err := n.ChangeMembers(ctx, c, ifIndex)
 	var other *node.NotLeaderError
@@ -84,7 +84,7 @@ func changeThrough(ctx context.Context, n *node.Node, c raft.Change, ifIndex raf
 	return err
 }
 
-// run asks until the entry of this member is right, or the context ends.
+// run repeats the request until the entry of this member is right, or the context ends.
 func (m *mover) run(ctx context.Context) {
 	for {
 		// A wiped member has no leader, but may still join.
@@ -99,7 +99,7 @@ func (m *mover) run(ctx context.Context) {
 	}
 }
 
-// pause returns the wait before the next step: about movePause after a request, and longer while requests fail.
+// pause returns the wait before the next step. The wait is about movePause after a request, and longer while requests fail.
 func (m *mover) pause() time.Duration {
 	if !m.asked {
 		return lookPause
@@ -145,7 +145,7 @@ func (m *mover) step(ctx context.Context) (done bool) {
 	return false // the next step sees it
 }
 
-// yield gives up corrections of fields that somebody else has changed since the first request: the later change wins.
+// yield gives up the correction of each field that somebody else has changed since the first request. The later change wins.
 func (m *mover) yield(entry raft.Member) {
 	if m.first == nil {
 		return
@@ -158,7 +158,7 @@ func (m *mover) yield(entry raft.Member) {
 	}
 }
 
-// correction returns the change that makes the entry right; false if it is.
+// correction returns the change that makes the entry right. wrong is false if the entry is already right.
 func (m *mover) correction(entry raft.Member) (u raft.Update, wrong bool) {
 	u.Peer = m.self
 	if m.stated.Raft != "" && m.stated.Raft != entry.Address {
@@ -170,7 +170,7 @@ func (m *mover) correction(entry raft.Member) (u raft.Update, wrong bool) {
 	return u, u.Address != nil || u.Meta != nil
 }
 
-// say logs a line, unless it repeats the latest one.
+// say logs a line, unless the line equals the latest one.
 func (m *mover) say(what string, args ...any) {
 	if line := what + fmt.Sprint(args...); line != m.said {
 		m.said = line

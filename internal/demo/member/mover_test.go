@@ -62,7 +62,7 @@ func TestMove_TheFileSaysWhichFlagsWereTheEntry(t *testing.T) {
 	assert.False(t, known, "a torn file is none")
 }
 
-// A member asks for a correction of the configuration that it has seen, and never while another change is running.
+// A member asks for a correction of the configuration that it has seen. It never asks while another change is running.
 func TestMove_AsksForWhatIsWrong(t *testing.T) {
 	self := raft.Peer{ID: "n2", Incarnation: 9}
 	now := func(edit func(*node.Members)) node.Members {
@@ -107,7 +107,7 @@ func TestMove_AsksForWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Somebody has corrected the entry while the member's own request was refused.
+// The leader refused the member's own request. Meanwhile somebody has corrected the entry.
 func TestMove_LeavesALaterCorrectionAlone(t *testing.T) {
 	entry := raft.Member{ID: "n2", Incarnation: 9, Address: "h:1", Meta: "http://h:1"}
 	for _, row := range []struct {

@@ -30,15 +30,17 @@ type Options struct {
 	RaftAddr string   // "host:port" to listen on for the other members
 	HTTPAddr string   // "host:port" to listen on for clients
 	Peers    []string // initial members, including this one, as "id=host:port=http://host:port"; see ParsePeer
-	// Via are addresses to dial members at instead of their own, as "id=host:port", or as "host:port=host:port" for a member
-	// that has the first address.
+	// Via lists addresses at which this member dials other members, instead of their own addresses. An element has the form
+	// "id=host:port", or "host:port=host:port" for a member that has the first address.
 	Via []string
-	// Join are base URLs of servers of a running cluster that this member asks to join. It excludes Peers.
+	// Join lists base URLs of servers of a running cluster. This member asks these servers to let it join. Join and Peers
+	// exclude each other.
 	Join []string
-	// As is the role in which it joins: voter (also "") or learner.
+	// As is the role in which this member joins: voter (also "") or learner.
 	As string
-	// Advertise is the "host:port" for the other members, and URL the base URL for clients. Both are needed to join, unless
-	// RaftAddr and HTTPAddr name a host. A member whose entry in the configuration differs has it corrected.
+	// Advertise is the "host:port" for the other members, and URL is the base URL for clients. To join, a member needs both,
+	// unless RaftAddr and HTTPAddr name a host. If the member's entry in the configuration differs from them, the member has
+	// the entry corrected.
 	Advertise, URL string
 	// ElectionTimeout is that of node.Config.
 	ElectionTimeout time.Duration
@@ -46,7 +48,7 @@ type Options struct {
 	SnapshotEntries, SnapshotLogBytes, SnapshotTailBytes, SnapshotHoldBytes int
 	SnapshotRate, SnapshotReserveBytes                                      int
 	SnapshotStallMax                                                        time.Duration
-	// TLSCert, TLSKey and TLSCA are PEM files; all or none. They secure the raft connections.
+	// TLSCert, TLSKey and TLSCA are the names of PEM files. Set all three or none. They secure the raft connections.
 	TLSCert, TLSKey, TLSCA string
 	// Insecure allows raft connections without TLS beyond this machine.
 	Insecure bool
@@ -76,7 +78,7 @@ func ParsePeer(text string) (raft.Member, error) {
 // FormatPeer is the inverse of ParsePeer.
 func FormatPeer(m raft.Member) string { return fmt.Sprintf("%s=%s=%s", m.ID, m.Address, m.Meta) }
 
-// via returns the addresses to dial for the members in Via, by id or by address.
+// via returns the addresses in Via at which to dial members, by id or by address.
 func (o Options) via() (map[string]string, error) {
 	addresses := map[string]string{}
 	for _, text := range o.Via {
@@ -103,8 +105,8 @@ func (o Options) resolve() (func(context.Context, raft.Member) (string, error), 
 	}, nil
 }
 
-// checkListener returns an error if the text is not a "host:port" to listen on. The host may be empty, and port 0 lets the
-// system choose. For addresses to dial, see api.CheckAddress.
+// checkListener returns an error if the text is not a "host:port" to listen on. The host may be empty. With port 0, the
+// system chooses a port. For addresses to dial, see api.CheckAddress.
 func checkListener(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -116,7 +118,8 @@ func checkListener(address string) error {
 	return nil
 }
 
-// Validate returns all errors in the options, joined; nil if there are none. Run makes the same checks.
+// Validate returns all errors in the options as one joined error. It returns nil if there are none. Run makes the same
+// checks.
 func (o Options) Validate() error {
 	_, err := o.config()
 	return err
@@ -191,7 +194,7 @@ func (o Options) joinFlags() error {
 	return o.checkPlace(addresses{o.Advertise, o.URL})
 }
 
-// checkPlace returns an error if the addresses in Advertise and URL cannot be used by others.
+// checkPlace returns an error if other members or clients cannot use the addresses in Advertise and URL.
 func (o Options) checkPlace(at addresses) error {
 	var errs []error
 	if err := api.CheckAddress(at.Raft); at.Raft != "" && err != nil {
@@ -203,7 +206,8 @@ func (o Options) checkPlace(at addresses) error {
 	return errors.Join(errs...)
 }
 
-// self returns this member as it asks to join, or all errors in the options for that.
+// self returns this member in the form in which it asks to join. If the options do not allow that, self returns all their
+// errors.
 func (o Options) self() (api.NewMember, error) {
 	var errs []error
 	self := api.NewMember{ID: o.ID, Address: cmp.Or(o.Advertise, o.RaftAddr), URL: cmp.Or(o.URL, "http://"+o.HTTPAddr), Kind: o.As}
@@ -222,7 +226,7 @@ func (o Options) self() (api.NewMember, error) {
 	return self, errors.Join(errs...)
 }
 
-// urls returns URLs at which clients may reach this member, in addition to the one in the configuration.
+// urls returns further URLs at which clients may reach this member, beside the URL in the configuration.
 func (o Options) urls() []string {
 	urls := append([]string{o.URL, "http://" + o.HTTPAddr}, o.Join...) // --join may contain one name for all members
 	if name, err := os.Hostname(); err == nil {
@@ -245,7 +249,7 @@ var flagOf = map[string]string{
 	"SnapshotStallMax": "--snapshot-stall-max",
 }
 
-// inFlags names the flags in the errors of node.Config.Validate.
+// inFlags replaces the field names in the errors of node.Config.Validate with the names of the flags.
 func inFlags(err error) error {
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) {

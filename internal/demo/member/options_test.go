@@ -23,8 +23,8 @@ func TestPeer_IsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// Members may listen on all interfaces. But no other member and no client can dial such an address, in whatever flag it is
-// given.
+// Members may listen on all interfaces. But no other member and no client can dial such an address. This holds for every flag
+// that may contain the address.
 func TestOptions_NobodyIsToldTheAddressOfAllInterfaces(t *testing.T) {
 	for _, any := range []string{"0.0.0.0:1", "[::]:1", ":1"} {
 		dial, ask := `others cannot dial "`+any+`"`, `"http://`+any+`" is not a URL at which others can reach a server`

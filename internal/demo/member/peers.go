@@ -8,10 +8,12 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// unusedPeers says for which members --peers has other addresses than the configuration in the store; "" if there are none.
-// Only the configuration counts once there is one. The addresses in --peers are not tried as well: they may be from before
-// a move and belong to another process by now, and hopeless dials would delay the notice that a member has ended. The
-// operator knows better.
+// unusedPeers names the members for which --peers and the configuration in the store have different addresses. It returns ""
+// if there are none.
+//
+// Once there is a configuration, only the configuration counts. The member does not try the addresses in --peers as well.
+// They may be older than a move, and may now belong to another process. Hopeless dials would also delay the notice that a
+// member has ended. The operator knows which addresses are right.
 func (o Options) unusedPeers(peers []raft.Member, now node.Members) string {
 	via, _ := o.via() // Validate has checked it
 	var differ, flags []string
@@ -32,7 +34,8 @@ func (o Options) unusedPeers(peers []raft.Member, now node.Members) string {
 		"until raftkv members shows them there", now.Index, strings.Join(differ, ", "), strings.Join(flags, ","))
 }
 
-// withPeers is a node that knows no leader. Its status says that --peers has other addresses than its configuration.
+// withPeers is a node whose status may contain one more sentence. If the node knows no leader, this sentence reports that
+// --peers and its configuration have different addresses.
 type withPeers struct {
 	*node.Node
 	unused func() string

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// All members have moved, and the operator has corrected --peers, which only the first start reads.
+// All members have moved, and the operator has corrected --peers. But only the first start of a member reads --peers.
 func TestPeers_OnAStoreThatHasAConfigurationTheyAreCompared(t *testing.T) {
 	now := node.Members{Index: 7, Configuration: raft.NewConfiguration([]raft.Member{
 		{ID: "n1", Address: "h:1"}, {ID: "n2", Address: "h:2"}, {ID: "n3", Address: "h:3"},

@@ -17,14 +17,14 @@ import (
 // entry in the configuration.
 const addressesFile = "addresses.json"
 
-// addresses are those at which the other members and clients reach a member; "" means unknown.
+// addresses holds the addresses at which the other members and clients reach a member. "" means unknown.
 type addresses struct {
 	Raft string `json:"raft"`
 	URL  string `json:"url"`
 }
 
-// readAddresses returns the flags that were equal to the entry when the member last ran. known is false if there is no such
-// record.
+// readAddresses returns the address flags that were equal to the entry when the member last ran. known is false if there is
+// no record of them.
 func readAddresses(dir string) (was addresses, known bool) {
 	file := filepath.Join(dir, addressesFile)
 	if files.CheckRegular(file) != nil { // reading a named pipe would wait for a writer
@@ -37,7 +37,7 @@ func readAddresses(dir string) (was addresses, known bool) {
 	return was, true
 }
 
-// forgetAddresses deletes the file: the next member in the directory has not stated its addresses yet.
+// forgetAddresses deletes the file, because the next member in the directory has not stated its addresses yet.
 func forgetAddresses(dir string) error {
 	if err := os.Remove(filepath.Join(dir, addressesFile)); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -58,8 +58,8 @@ func writeAddresses(dir string, now addresses) error {
 	return os.Rename(file+".new", file)
 }
 
-// writeAnew replaces whatever has the name by a new file. It does not open the old one: to open a named pipe would wait for a
-// reader, and the member would not end.
+// writeAnew replaces any file with this name by a new file. It does not open the old file, because the old file may be a
+// named pipe. Opening a pipe would wait for a reader, and the member would not end.
 func writeAnew(name string, text []byte) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -71,7 +71,8 @@ func writeAnew(name string, text []byte) error {
 	return nil
 }
 
-// listens returns the addresses in --raft-addr and --http-addr, which others dial if there is no gateway between.
+// listens returns the addresses in --raft-addr and --http-addr. Others dial these addresses if there is no gateway in
+// between.
 func (o Options) listens() (at addresses) {
 	if api.CheckAddress(o.RaftAddr) == nil {
 		at.Raft = o.RaftAddr
@@ -82,11 +83,13 @@ func (o Options) listens() (at addresses) {
 	return at
 }
 
-// stated returns the addresses of this member that its command line states; "" leaves the entry in the configuration as it is.
-// --advertise and --url state them. A listening address alone does not, because others may reach the member at another one,
-// through a name or a gateway. But if a listening address was equal to the entry when the member last ran, and has been changed
-// since, then the member has moved. The listening addresses of a joining member count, too, until they are recorded: later,
-// somebody may correct the entry.
+// stated returns the addresses of this member that its command line states. "" leaves the entry in the configuration
+// unchanged. --advertise and --url state addresses.
+//
+// A listening address alone does not state an address, because others may reach the member at another address, through a name
+// or a gateway. There are two exceptions. First, a listening address may equal the entry when the member last ran, and may
+// have been changed since then. In this case the member has moved. Second, the listening addresses of a joining member count
+// until they are recorded. They do not count later, because somebody may correct the entry.
 func (o Options) stated(was addresses, known bool) addresses {
 	listens := o.listens()
 	moved := func(was, now string) string {

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// webWarnEvery is the minimum interval between two lines of http.Server that begin alike. Without file descriptors, http.Server
-// writes one for each attempt to accept a connection.
+// webWarnEvery is the minimum interval between two lines of http.Server that begin alike. If the process has no free file
+// descriptors, http.Server writes a line for each attempt to accept a connection.
 const webWarnEvery = 10 * time.Second
 
 // webLog writes the log lines of http.Server to the log of the member.
@@ -30,7 +30,7 @@ func newWebLog(to hclog.Logger) *log.Logger {
 	return log.New(&webLog{to: to, seen: map[string]*webWarned{}}, "", 0)
 }
 
-// Write is called for each line. It drops a line if one that begins alike was written within webWarnEvery.
+// Write is called for each line. It drops a line if it has written a line that begins alike within webWarnEvery.
 func (w *webLog) Write(line []byte) (int, error) {
 	text := strings.TrimPrefix(strings.TrimSpace(string(line)), "http: ")
 	first, rest, _ := strings.Cut(text, " ")

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A server without file descriptors fails again and again to accept.
+// A server without file descriptors fails to accept connections, again and again.
 func TestWebLog_LinesThatBeginAlikeAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

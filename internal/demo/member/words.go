@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// commandWords is a logger that names flags and commands where the library's errors name functions and fields.
+// commandWords is a logger that names flags and commands. The errors of the library name functions and fields instead.
 type commandWords struct{ hclog.Logger }
 
 func (w commandWords) Log(level hclog.Level, message string, args ...any) {
@@ -42,7 +42,8 @@ func asCommand(err error) any {
 	return err
 }
 
-// refusal says which member refuses a connection, why, and which flag or command helps.
+// refusal returns a sentence about a refused connection. The sentence names the member that refuses, the reason, and the flag
+// or command that helps.
 func refusal(r *raft.Rejection) string {
 	remedy := map[raft.RejectReason]string{
 		raft.RejectClusterName: "give all members the same --cluster",

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Users of raftkv need not know Go: each refusal names a flag or a command, and none names a function or a field.
+// Users of raftkv need not know Go. Each refusal therefore names a flag or a command, and no refusal names a function or a
+// field.
 func TestWords_RefusalsNameWhatHelps(t *testing.T) {
 	for _, row := range []struct {
 		reason raft.RejectReason

@@ -15,8 +15,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/kv"
 )
 
-// answer is a complete answer. Handlers return it instead of writing it, so that a slow client does not occupy their
-// resources.
+// answer is a complete answer. Handlers return an answer and do not write it. Therefore a slow client does not occupy the
+// resources of a handler.
 type answer struct {
 	status int
 	header http.Header
@@ -55,7 +55,7 @@ func (c *captured) Header() http.Header         { return c.header }
 func (c *captured) WriteHeader(status int)      { c.status = status }
 func (c *captured) Write(b []byte) (int, error) { return c.buf.Write(b) }
 
-// capture turns an http.Handler into a handler, and its errors into errors of the API.
+// capture turns an http.Handler into a handler. It turns the errors of the http.Handler into errors of the API.
 func capture(inner http.Handler) handler {
 	return func(r *http.Request, _ []byte) answer {
 		c := captured{answer: answer{status: http.StatusOK, header: http.Header{}}}
@@ -73,7 +73,7 @@ func capture(inner http.Handler) handler {
 	}
 }
 
-// deliver sends the answer. The client has ReplyTimeout to read each replyPieceBytes of it.
+// deliver sends the answer. For each replyPieceBytes of it, the client has ReplyTimeout to read them.
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request, a answer) {
 	connection := connOf(r)
 	reset := func() {
@@ -107,8 +107,8 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, a answer) {
 	}
 }
 
-// readBody reads the whole body of the request within BodyTimeout. The error is an *api.Error. The caller must call done of the
-// transfer when it no longer needs the bytes.
+// readBody reads the whole body of the request within BodyTimeout. The error is an *api.Error. When the caller no longer
+// needs the bytes, it must call done of the transfer.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, x *transfer, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, &transfer{of: &s.bodies, gone: true}, nil

@@ -10,10 +10,10 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// A web page can make a browser send requests from the machine that the browser runs on, even to a member that listens on
-// loopback or behind a firewall. Such a page must neither change nor read anything. A browser always sends the site that a
-// request is for, in Host, and the site that has asked for it, in Sec-Fetch-Site and Origin. Other programs send only Host,
-// which is enough.
+// A web page can make a browser send requests from the browser's own machine, even to a member that listens on loopback or
+// behind a firewall. Such a page must neither change nor read anything. A browser always sends the site that receives the
+// request in Host. It sends the site that asked for the request in Sec-Fetch-Site and Origin. Other programs send only Host,
+// and this is enough.
 
 // checkBrowser refuses a request that a browser sends for a page of another site. The error is an *api.Error.
 func (s *Server) checkBrowser(r *http.Request) error {
@@ -29,8 +29,8 @@ func (s *Server) checkBrowser(r *http.Request) error {
 }
 
 // isEmbedded reports whether a page of another site requests a part of itself: an image, a script or a frame. Such a page
-// cannot read the answer, but it learns whether the request succeeded, and so whether a key exists. A link that a user
-// follows does not count.
+// cannot read the answer. But it learns whether the request succeeded, and so it learns whether a key exists. A link that a
+// user follows is not such a part.
 func isEmbedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
@@ -39,17 +39,17 @@ func isEmbedded(r *http.Request) bool {
 	return false
 }
 
-// keepToItself forbids browsers to give an answer to a page of another site. This matters on connections without TLS to other
-// machines, where browsers do not say which site asks.
+// keepToItself adds headers that forbid browsers to give an answer to a page of another site. Browsers do not name the asking
+// site on connections without TLS to other machines. The headers matter there.
 func keepToItself(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Content-Security-Policy", "frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// isOwn reports whether this member answers requests for this name. If it answered for every name, a page could give its own
-// name the address of this member (DNS rebinding), and the browser would take both for one site. No page can do that with an
-// address, with a name of this machine, or with the name in a member's URL.
+// isOwn reports whether this member answers requests for this name. If a member answered for every name, a page could give
+// its own name the address of this member (DNS rebinding). The browser would then take the page and the member for one site.
+// No page can do that with an address, with a name of this machine, or with the name in a member's URL.
 func (s *Server) isOwn(name string) bool {
 	if name == "" || net.ParseIP(name) != nil || name == "localhost" || strings.HasSuffix(name, ".localhost") || s.names[name] {
 		return true // HTTP/1.0 names no host, but browsers always do
@@ -62,7 +62,7 @@ func (s *Server) isOwn(name string) bool {
 	return false
 }
 
-// nameIn returns the host of a base URL; "" if it has none.
+// nameIn returns the host of a base URL. It returns "" if the URL has no host.
 func nameIn(base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -85,7 +85,7 @@ func hostname(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// checkJSON refuses a body with a Content-Type other than JSON, such as a form. A body without a Content-Type is accepted,
+// checkJSON refuses a body with a Content-Type other than JSON, such as a form. It accepts a body without a Content-Type,
 // because earlier releases send none.
 func checkJSON(h http.Header) error {
 	given := h.Values("Content-Type")

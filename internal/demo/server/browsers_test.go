@@ -194,7 +194,8 @@ func TestBrowser_HeadersDecide(t *testing.T) {
 	}
 }
 
-// A page cannot read the answer to a request for an image, a script or a frame of another site, but it learns whether it came.
+// A page cannot read the answer to a request for an image, a script or a frame of another site. But the page learns whether
+// the image, script or frame arrived.
 func TestBrowser_PagesOfOtherSitesDoNotLearnWhichKeysExist(t *testing.T) {
 	_, port, answers := browsed(t)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -211,8 +212,8 @@ func TestBrowser_PagesOfOtherSitesDoNotLearnWhichKeysExist(t *testing.T) {
 	}
 }
 
-// A browser that does not say which site asks gets answers that it keeps from pages of other sites. A link that a user
-// follows is answered.
+// Some browsers do not name the site that asks. Their answers carry headers that keep the answers from pages of other sites.
+// A link that a user follows is answered.
 func TestBrowser_AnswersAreForNoPage(t *testing.T) {
 	m := newMember(t, "n1")
 	for _, path := range []string{"/status", "/nosuch", "/kv/none"} {

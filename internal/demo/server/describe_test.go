@@ -63,7 +63,7 @@ func filled(t *testing.T, v reflect.Value, at string) {
 	}
 }
 
-// The answers of the server contain all of the node's status. A forgotten field would be empty.
+// The answers of the server contain all fields of the node's status. If the server forgot a field, the field would be empty.
 func TestDescribe_LeavesNothingOut(t *testing.T) {
 	var status node.Status
 	fill(reflect.ValueOf(&status).Elem())

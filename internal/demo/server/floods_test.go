@@ -114,7 +114,7 @@ func TestBody_TheOneThatArrivesLongestMakesRoom(t *testing.T) {
 	assert.Equal(t, 200, m.do(t, "PUT", "/kv/k", "v").StatusCode)
 }
 
-// served returns the client's end of a connection to a server of the node.
+// served returns the client's end of a connection. The other end belongs to a server of the node.
 func served(t *testing.T, n *rafttest.Fake[*kv.Store]) net.Conn {
 	web := server.New(n, n.FSM, http.NotFoundHandler()).HTTP()
 	client, accepted := net.Pipe()
@@ -125,7 +125,8 @@ func served(t *testing.T, n *rafttest.Fake[*kv.Store]) net.Conn {
 	return client
 }
 
-// onePipe is a listener that accepts the connections in the channel. Pipes obey the clock of a synctest bubble.
+// onePipe is a listener that accepts the connections in the channel. They are pipes, because pipes obey the clock of a
+// synctest bubble.
 type onePipe struct{ conns chan net.Conn }
 
 func (p *onePipe) Accept() (net.Conn, error) {
@@ -175,7 +176,7 @@ func TestReply_ThatIsNotReadEndsItsConnection(t *testing.T) {
 	})
 }
 
-// Replies that are not read use up RepliesBytesMax. The server cuts off the oldest ones, so that other replies arrive.
+// Unread replies use up RepliesBytesMax. The server cuts off the oldest replies, so that other replies arrive.
 func TestReply_TheOneThatIsWrittenLongestMakesRoom(t *testing.T) {
 	m := newMember(t, "n1")
 	value := strings.Repeat("v", kv.ValueBytesMax)

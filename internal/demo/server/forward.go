@@ -25,8 +25,8 @@ const (
 	forwardResponseBytes = 1 << 20 // maximum size of a forwarded answer
 )
 
-// forwarder forwards requests to the leader. A forwarded request is never forwarded again: a member that receives one and does
-// not lead answers "not_leader".
+// forwarder forwards requests to the leader. A forwarded request is never forwarded again. If a member receives such a
+// request and does not lead, it answers "not_leader".
 type forwarder struct {
 	client *http.Client
 
@@ -57,7 +57,7 @@ func newForwarder() forwarder {
 }
 
 // Run follows the leadership until the context or the node ends. It gives up a request to a former leader at once, with an
-// unknown outcome: that member may be frozen or cut off, and never answer.
+// unknown outcome, because that leader may be frozen or cut off and may never answer.
 func (s *Server) Run(ctx context.Context) {
 	defer s.forward.client.CloseIdleConnections()
 	for now := range s.node.Watch(ctx) {
@@ -92,8 +92,8 @@ func (f *forwarder) wait(ctx context.Context, leader raft.NodeID) (_ context.Con
 	}
 }
 
-// failOrForward answers a request that this member's node refused with err. If another member leads, and the request was not
-// forwarded already, it forwards the request.
+// failOrForward answers a request that this member's node refused with err. If another member leads, failOrForward forwards
+// the request, unless the request was forwarded already.
 func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	var notLeader *node.NotLeaderError
 	if !errors.As(err, &notLeader) || notLeader.Leader == nil || string(notLeader.Leader.ID) == s.id {
@@ -120,8 +120,8 @@ func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	return a
 }
 
-// checkRelease returns an error if the leader answered that the path does not exist: earlier releases cannot change the
-// members.
+// checkRelease returns an error if the leader answered that the path does not exist, because earlier releases cannot change
+// the members.
 func checkRelease(there answer, leader raft.Member) error {
 	var failure api.Error
 	if there.status != http.StatusNotFound || json.Unmarshal(there.body, &failure) != nil || failure.Code != api.NotFound {

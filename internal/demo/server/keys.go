@@ -59,8 +59,8 @@ func (s *Server) get(r *http.Request, key string) answer {
 	return a
 }
 
-// view returns the version of the store that answers the request. A linearizable read is confirmed by the leader and then
-// served here.
+// view returns the version of the store that answers the request. For a linearizable read, the leader first confirms the
+// version. This member then serves the read.
 func (s *Server) view(r *http.Request) (kv.View, error) {
 	if err := s.awaitConsistency(r); err != nil {
 		return kv.View{}, err
@@ -112,7 +112,7 @@ func (s *Server) list(r *http.Request, _ []byte) answer {
 	return a
 }
 
-// write carries out a Put or Delete, here or at the leader.
+// write carries out a Put or Delete, on this member or on the leader.
 func (s *Server) write(r *http.Request, body []byte, c kv.Command) answer {
 	var err error
 	if c.Condition, err = condition(r.Header); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// Listener wraps the listener for the http.Server of HTTP. On its connections, the kernel buffers little that a client does not
-// read, and the errors of http.Server itself are in JSON.
+// Listener wraps the listener for the http.Server of HTTP. On its connections, the kernel buffers few bytes that a client
+// does not read. Errors that http.Server itself writes are in JSON.
 func Listener(inner net.Listener) net.Listener { return listener{inner} }
 
 type listener struct{ net.Listener }
@@ -51,7 +51,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inJSON returns the API's error for a response of http.Server itself; false if b is not such a response.
+// inJSON returns the API's error for a response that http.Server itself wrote. It returns false if b is not such a response.
 func inJSON(response []byte) ([]byte, bool) {
 	status, rest, found := bytes.Cut(response, []byte("\r\n"))
 	if !found || !bytes.HasPrefix(status, []byte("HTTP/1.")) || len(status) < len("HTTP/1.1 400") {
@@ -90,7 +90,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// connOf returns the connection of the request; nil if it did not come through Listener.
+// connOf returns the connection of the request. It returns nil if the connection did not come through Listener.
 func connOf(r *http.Request) *conn {
 	c, _ := r.Context().Value(connKey{}).(*conn)
 	return c

@@ -134,7 +134,7 @@ func newMember(m api.NewMember) (raft.Member, error) {
 	return out, checkPlace(m.ID, m.Address, m.URL)
 }
 
-// asPeer converts the peer. Without an incarnation the library chooses, see raft.Change.
+// asPeer converts the peer. Without an incarnation, the library chooses the incarnation, see raft.Change.
 func asPeer(p api.Peer) (raft.Peer, error) {
 	if p.Incarnation == "" {
 		return raft.Peer{ID: raft.NodeID(p.ID)}, nil
@@ -146,8 +146,8 @@ func asPeer(p api.Peer) (raft.Peer, error) {
 	return raft.Peer{ID: raft.NodeID(p.ID), Incarnation: raft.Incarnation(incarnation)}, err
 }
 
-// asReplacement fills in what the body leaves out: the id of the old member, and the address and URL of the member with the new
-// id. If this member does not know them, it leaves them to the leader.
+// asReplacement adds fields that the body leaves out: the id of the old member, and the address and URL of the member with
+// the new id. If this member does not know that address and URL, it leaves the request to the leader.
 func (s *Server) asReplacement(r api.Replacement) (raft.Replacement, error) {
 	old, err := asPeer(r.Old)
 	if err != nil {
@@ -175,7 +175,8 @@ func (s *Server) asReplacement(r api.Replacement) (raft.Replacement, error) {
 	return raft.Replacement{Old: old, New: by}, nil
 }
 
-// standsIn returns the member with this id that is to replace the old one: if two have the id, the one that is not old.
+// standsIn returns the member with this id that is to replace the old member. If two members have the id, standsIn returns
+// the one that is not the old member.
 func standsIn(c raft.Configuration, old raft.Peer, id raft.NodeID) (raft.Member, bool) {
 	if old.Incarnation == 0 {
 		m, _ := c.Member(old.ID)
@@ -198,8 +199,8 @@ func idsOf(m node.Members) (ids []raft.NodeID) {
 	return ids
 }
 
-// explainChange returns the API's error for an error of a membership change, with the command that helps; nil for any other
-// error. Some of these errors also match the error of a context that has ended.
+// explainChange returns the API's error for an error of a membership change, with the command that helps. It returns nil for
+// any other error. Some errors of membership changes also match the error of a context that has ended.
 func explainChange(err error) *api.Error {
 	if e := explainMember(err); e != nil {
 		return e
@@ -229,7 +230,7 @@ func explainChange(err error) *api.Error {
 	return nil
 }
 
-// explainMember is explainChange for errors about one member.
+// explainMember is like explainChange, for errors about one member.
 func explainMember(err error) *api.Error {
 	var late *raft.CatchUpError
 	var unknown *raft.UnknownMemberError

@@ -107,7 +107,7 @@ func TestMembers_SaysHowFarAChangeIs(t *testing.T) {
 	assert.Equal(t, []string{"n1 leaves", "n2 leaves", "n3 voter", "n4 enters"}, standings(now))
 }
 
-// changing is a node that records the changes that it is asked for.
+// changing is a node that records the changes that callers request.
 type changing struct {
 	*rafttest.Fake[*kv.Store]
 	asked   raft.Change
@@ -259,8 +259,8 @@ func TestChange_NoTwoMembersHaveOneURL(t *testing.T) {
 	}
 }
 
-// After a replacement that was given up, two members have one id. The server decides which one is meant, or explains the
-// problem.
+// After a replacement that was given up, two members have the same id. The server decides which of them the request means, or
+// explains the problem.
 func TestChange_OneOfTwoMembersWithAnID(t *testing.T) {
 	n := &changing{Fake: rafttest.NewFake("n1", &kv.Store{})}
 	n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Term: 3, Leader: "n1", Role: raft.Leader}})

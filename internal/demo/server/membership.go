@@ -119,8 +119,8 @@ func catchUpOf(n node.Status, m node.MemberStatus) *api.CatchUp {
 	return c
 }
 
-// checkPlace returns an error if the address or the URL of a member cannot be used; either may be "". The library accepts any
-// address, because a program may have a resolver; this store has none.
+// checkPlace returns an error if the address or the URL of a member cannot be used. Either may be "". The library accepts any
+// address, because a program may have a resolver. This store has no resolver.
 func checkPlace(id, address, url string) error {
 	var wrong error
 	if address != "" {
@@ -143,8 +143,8 @@ func valueOf(s *string) string {
 }
 
 // checkIncarnations refuses a change that names an unknown incarnation of a known id. It also refuses to give a vote to an id
-// that belongs to both a voter and a learner. Only the leader checks this, as below. While a change is under way, the library
-// judges instead: it may be the same change, asked for again.
+// that belongs to both a voter and a learner. As in checkURLs, only the leader checks this. While a change is under way, the
+// library judges the request instead, because the request may ask again for the same change.
 func (s *Server) checkIncarnations(c raft.Change) error {
 	members := s.node.Members()
 	known := members.Configuration
@@ -178,8 +178,8 @@ func (s *Server) checkIncarnations(c raft.Change) error {
 	return nil
 }
 
-// checkURLs refuses to give a member the URL of another one, because requests would be forwarded to the wrong member. Only the
-// leader checks this, because others may know a former configuration.
+// checkURLs refuses to give a member the URL of another member, because requests would be forwarded to the wrong member. Only
+// the leader checks this, because other members may know an older configuration.
 func (s *Server) checkURLs(c raft.Change) error {
 	if s.node.Status().Role != raft.Leader {
 		return nil

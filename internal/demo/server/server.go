@@ -33,7 +33,8 @@ const (
 	ChangesMax        = 16               // requests that wait for a membership change
 	ChangeTimeout     = 10 * time.Second // limit of a request that changes the members: longer than the contact with a new member takes
 
-	// Limits of the bodies and replies under way, and of the bodies whose requests are carried out. See transfers.
+	// These constants limit the bodies and replies under way, and the bodies whose requests are being carried out. See
+	// transfers.
 	BodiesMax      = 4096
 	BodiesBytesMax = 128 << 20
 	BodyTimeout    = 10 * time.Second // for a whole body
@@ -78,8 +79,8 @@ type Server struct {
 	forward  forwarder
 }
 
-// New returns the server of a member. The handler metrics answers /metrics. The server answers requests for IP addresses, names
-// of loopback, and the names in the URLs of the configuration and in the given URLs.
+// New returns the server of a member. The handler metrics answers /metrics. The server answers requests for IP addresses and
+// for names of loopback. It also answers requests for the names in the given URLs and in the URLs of the configuration.
 func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server {
 	s := &Server{
 		node: n, store: store, id: string(n.Status().ID), names: map[string]bool{},
@@ -141,7 +142,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.deliver(w, r, a)
 }
 
-// prompt lists the paths whose requests never wait, and must work under load. POST /members is an exception.
+// prompt lists paths. Requests for these paths never wait, and must work under load. POST /members is an exception.
 var prompt = []string{api.HealthPath, api.StatusPath, api.MetricsPath, api.MembersPath}
 
 // carryOut returns the answer to a request.
@@ -165,7 +166,7 @@ func (s *Server) carryOut(r *http.Request, body []byte) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	r = r.WithContext(ctx)
-	// Keys are taken from the path as it was sent, so that they may hold slashes and dots.
+	// The server takes keys from the path as it was sent. Therefore keys may contain slashes and dots.
 	if escaped, found := strings.CutPrefix(r.URL.EscapedPath(), api.KeysPath+"/"); found {
 		return s.serveKey(r, body, escaped)
 	}
@@ -196,15 +197,15 @@ func methods(table methodTable) handler {
 	}
 }
 
-// explain returns the API's error for an error of the node. The code tells the caller what to do.
+// explain returns the API's error for an error of the node. Its code tells the caller how to react.
 func explain(err error) *api.Error {
 	e := *explained(err)
 	e.Message = strings.TrimPrefix(e.Message, "raft: ")
 	return &e
 }
 
-// explain is the function explain for an error of this member itself: after a loss of the majority, neither waiting nor a
-// command helps.
+// explain is like the function explain, for an error of this member itself. After a loss of the majority, neither a wait nor
+// a command helps. In that case, this method replaces the message and the remedy.
 func (s *Server) explain(err error) *api.Error {
 	e := explain(err)
 	if e.Code == api.NoLeader || errors.Is(err, node.ErrWiped) {
@@ -268,7 +269,8 @@ func explained(err error) *api.Error {
 	return api.Errorf(api.Internal, "look at the log of this member", "%v", err)
 }
 
-// servesNothing reports whether this member serves no requests any longer. The request was not carried out.
+// servesNothing reports whether err means that this member no longer serves requests. In that case the request was not
+// carried out.
 func servesNothing(err error) bool {
 	var stale *raft.StaleImageError
 	var contradicted *raft.ContradictedError
@@ -283,7 +285,7 @@ func (s *Server) health(*http.Request, []byte) answer {
 	return reply(http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// ready reports whether the log is replayed and a leader is known.
+// ready answers whether the log is replayed and a leader is known.
 func (s *Server) ready(r *http.Request, _ []byte) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -298,7 +300,7 @@ func (s *Server) ready(r *http.Request, _ []byte) answer {
 	return reply(http.StatusOK, map[string]string{"status": "ready"})
 }
 
-// applied returns the header of an answer from this version of the store.
+// applied returns the header for an answer that this version of the store gives.
 func applied(v kv.View) http.Header {
 	h := http.Header{}
 	h.Set(api.AppliedHeader, strconv.FormatUint(uint64(v.Applied()), 10))

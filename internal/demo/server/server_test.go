@@ -43,7 +43,7 @@ func newMember(t *testing.T, id raft.NodeID) member {
 	return member{n, listening}
 }
 
-// direct returns a request for a handler itself.
+// direct returns a request that a test passes directly to a handler.
 func direct(ctx context.Context, method, path, body string) *http.Request {
 	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	r.Host = "localhost"
@@ -64,7 +64,7 @@ func (r response) failure(t *testing.T) api.Error {
 	return e
 }
 
-// do makes a request; header is name, value, name, value ...
+// do makes a request. header holds pairs: name, value, name, value ...
 func (m member) do(t *testing.T, method, path, body string, header ...string) response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, m.URL+path, strings.NewReader(body))

@@ -55,7 +55,7 @@ func TestSnapshot_IsTakenOnRequest(t *testing.T) {
 	}
 }
 
-// slow is a node whose snapshots take as long as the caller waits.
+// slow is a node whose snapshots take at least as long as the caller waits.
 type slow struct{ *rafttest.Fake[*kv.Store] }
 
 func (slow) Snapshot(ctx context.Context) (raft.EntryID, error) {

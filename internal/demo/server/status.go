@@ -18,7 +18,7 @@ func (s *Server) status(*http.Request, []byte) answer {
 	return reply(http.StatusOK, status)
 }
 
-// transfer transfers the leadership to the member named by ?to=; without a name, the node chooses the best candidate.
+// transfer transfers the leadership to the member that ?to= names. Without a name, the node chooses the best candidate.
 func (s *Server) transfer(r *http.Request, _ []byte) answer {
 	if err := s.node.TransferLeadership(r.Context(), raft.NodeID(r.URL.Query().Get("to"))); err != nil {
 		return s.failOrForward(r, nil, err)

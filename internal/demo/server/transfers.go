@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// transfers holds the bodies that are being read from clients, or the replies that are being written to them. Clients may
-// be slow, so both are bounded in number and in bytes. If there is no room for another one, the oldest is cut off: an
-// honest client finishes within moments, so slow clients cannot keep it out.
+// transfers holds the bodies that the server is reading from clients, or the replies that it is writing to them. Clients may
+// be slow, so both the number and the bytes of these transfers are bounded. If there is no room for another transfer, the
+// oldest transfer is cut off. An honest client finishes within moments, so slow clients cannot keep out an honest client.
 type transfers struct {
 	countMax, bytesMax int
 
@@ -37,9 +37,9 @@ func (t *transfers) begin(cut func()) *transfer {
 	return x
 }
 
-// take reserves n more bytes. To make room, it cuts off the oldest other transfers that hold more than their share of bytesMax;
-// smaller ones together cannot exhaust it. If the transfer was cut off meanwhile, or if there is still no room, take ends the
-// transfer and returns false.
+// take reserves n more bytes. To make room, it cuts off the oldest other transfers that hold more than their share of
+// bytesMax. Smaller transfers together cannot exhaust bytesMax. If this transfer was cut off meanwhile, or if there is still
+// no room, take ends this transfer and returns false.
 func (x *transfer) take(bytes int) bool {
 	t := x.of
 	t.mu.Lock()
@@ -59,8 +59,8 @@ func (x *transfer) take(bytes int) bool {
 	return true
 }
 
-// oldestLarge returns the oldest other transfer that holds more than its share; nil if there is none. It is called with mu
-// held.
+// oldestLarge returns the oldest other transfer that holds more than its share. It returns nil if there is none. The caller
+// holds mu.
 func (t *transfers) oldestLarge(but *transfer) *transfer {
 	for at := t.underWay.Front(); at != nil; at = at.Next() {
 		if other := at.Value.(*transfer); other != but && other.bytes > t.bytesMax/t.countMax {
@@ -70,8 +70,8 @@ func (t *transfers) oldestLarge(but *transfer) *transfer {
 	return nil
 }
 
-// arrived records that the client has nothing left to send. The transfer can no longer be cut off, and keeps its bytes until
-// done. It returns false if the transfer was cut off before.
+// arrived records that the client has nothing left to send. From now on, the transfer cannot be cut off, and it keeps its
+// bytes until done. If the transfer was already cut off, arrived returns false.
 func (x *transfer) arrived() bool {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
@@ -86,7 +86,7 @@ func (x *transfer) done() {
 	x.end(false)
 }
 
-// end ends the transfer. It is called with mu held.
+// end ends the transfer. The caller holds mu.
 func (x *transfer) end(cut bool) {
 	if x.gone {
 		return

@@ -10,11 +10,11 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 )
 
-// chain is a sequence of writes by one client to a key that no other client uses. Each write is conditional on the one
-// before it, so the next write or the final read detects an acknowledged write that was lost. Only the last link has to be
-// remembered.
+// chain is a sequence of writes by one client to a key that no other client uses. Each write is conditional on the write
+// before it. If an acknowledged write is lost, the next write or the final read therefore detects the loss. The client only
+// has to remember the last link.
 //
-// After a while the chain continues with another key, so that its history can be checked like a register's.
+// After a while the chain continues with another key, so that its history can be checked like the history of a register.
 type chain struct {
 	client int
 	prefix string
@@ -24,13 +24,13 @@ type chain struct {
 	*round        // history of the present key
 	next   uint64 // number of the latest write
 	last   link
-	// pending are the writes of unknown outcome after last. All of them are conditional on the revision of last, so at most one
-	// takes effect, and none does once another link was written.
+	// pending are the writes of unknown outcome after last. All of them are conditional on the revision of last, so at most
+	// one of them takes effect. Once another link is written, none of them takes effect.
 	pending []uint64
-	// look says that the key must be read before the next write; moved says that a write was refused because the key had
+	// look is true if the key must be read before the next write. moved is true if a write was refused because the key had
 	// changed.
 	look, moved bool
-	// ending says that the key is not written any more, but must be read once more.
+	// ending is true if the key is not written any more, but must be read once more.
 	ending bool
 }
 
@@ -60,7 +60,7 @@ func (ch *chain) retire() *round {
 	return nil
 }
 
-// link is a write that is known to have taken effect; the zero value is the absent key.
+// link is a write that is known to have taken effect. The zero value stands for the absent key.
 type link struct {
 	number   uint64
 	revision uint64
@@ -113,7 +113,7 @@ func text(number uint64) string {
 	return strconv.FormatUint(number, 10)
 }
 
-// lookup reads the key and checks that it holds the last link or one of the pending ones.
+// lookup reads the key, and checks that the key holds the last link or one of the pending links.
 func (ch *chain) lookup(ctx context.Context, c *client.Client) (outcome, error) {
 	var found link
 	call := ch.now()

@@ -12,8 +12,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// If Config.History names a file, the whole history is written to it, one operation per line, so that a reported violation
-// can be examined. A history that is not linearizable is also written to a separate file, beside its picture.
+// If Config.History names a file, the workload writes the whole history to this file, one operation per line. A user can then
+// examine a reported violation. The workload also writes a history that is not linearizable to a separate file, beside its
+// picture.
 
 // line is one operation in the file. Times are nanoseconds since the workload began.
 type line struct {
@@ -73,7 +74,7 @@ type journal struct {
 	err  error // the first error
 }
 
-// openJournal returns nil if the path is empty. close returns the error of a file that cannot be created.
+// openJournal opens the journal. It returns nil if the path is empty. If the file cannot be created, close returns the error.
 func openJournal(path string) *journal {
 	if path == "" {
 		return nil
@@ -141,7 +142,7 @@ func (j *journal) read(key string) (*round, error) {
 	}
 }
 
-// document saves the round and a picture of it, and returns a text that says where they are or why they are missing.
+// document saves the round and a picture of it. It returns a text that names their files, or the reason why they are missing.
 func (r *round) document(dir string, info porcupine.LinearizationInfo) string {
 	picture, err := drawPicture(dir, info)
 	if err == nil {

@@ -32,11 +32,12 @@ type output struct {
 	revision uint64 // revision of the register after the operation; 0 if it is absent
 }
 
-// forever is the return time of an operation with an unknown outcome: it stays concurrent with all later operations.
+// forever is the return time of an operation with an unknown outcome. Such an operation stays concurrent with all later
+// operations.
 const forever = math.MaxInt64
 
 // register is the state of one key. A value identifies its write, so the value alone decides whether a condition holds. A
-// revision must rise with every change, and equal the one in the answer.
+// revision must rise with every change, and must equal the revision in the answer.
 type register struct {
 	value    string
 	revision uint64 // revision of the last change; a lower bound if not exact
@@ -78,7 +79,8 @@ func (r register) step(in input, out output) (bool, register) {
 	return out.revision > r.revision, register{value, out.revision, true}
 }
 
-// seen is the step of a read. A present value must have the revision of its write; if that was unknown, the read determines it.
+// seen is the step of a read. A present value must have the revision of its write. If that revision was unknown, the read
+// determines it.
 func (r register) seen(out output) (bool, register) {
 	switch {
 	case out.value != r.value:

@@ -17,9 +17,9 @@ const (
 	checksMax       = 8 // rounds that may wait for their check; beyond that, clients wait
 )
 
-// round is the history of one register, which all clients use for a while and then never again, or of one chain. A
-// history of many registers is linearizable if, and only if, the history of each is. So checking every round checks
-// everything, in bounded memory.
+// round is the history of one chain or of one register. All clients use this register for a while, and then never again. A
+// history of many registers is linearizable if, and only if, the history of each register is linearizable. Therefore the
+// check of every round checks everything, in bounded memory.
 type round struct {
 	key     string
 	ops     []porcupine.Operation
@@ -55,7 +55,8 @@ func newRounds(prefix string) *rounds {
 	return &rounds{prefix: prefix, start: time.Now(), ended: make(chan *round, checksMax)}
 }
 
-// enter returns the round to operate on, and the time of the call. Each call must be followed by one call of leave.
+// enter returns the round for the next operation, and the time of the call. The caller must call leave once after each call
+// of enter.
 func (s *rounds) enter() (*round, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,15 +68,15 @@ func (s *rounds) enter() (*round, int64) {
 	return s.current, s.now()
 }
 
-// leave records the operation. A nil out means that the operation did not happen. leave waits while too many rounds wait for
-// their check.
+// leave records the operation. A nil out means that the operation did not happen. If too many rounds wait for their check,
+// leave waits, too.
 func (s *rounds) leave(r *round, client int, call int64, in input, out *output) {
 	if s.record(r, client, call, in, out) {
 		s.ended <- r
 	}
 }
 
-// record is leave without the wait, and reports whether the round is over.
+// record is like leave, without the wait. It reports whether the round is over.
 func (s *rounds) record(r *round, client int, call int64, in input, out *output) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 )
 
-// standing holds the values that the key of a checked round may have at the end. Revisions order all changes of a key, so
-// the last known change is enough, together with the writes of unknown outcome, which may take effect later.
+// standing holds the values that the key of a checked round may have at the end. Revisions order all changes of a key. The
+// last known change is therefore enough, together with the writes of unknown outcome. Those writes may take effect later.
 type standing struct {
 	key      string
 	value    string   // last known value; "" means absent
@@ -42,7 +42,7 @@ func (r *round) standing() standing {
 	return s
 }
 
-// judge returns an error if the key must not hold the value that was found.
+// judge returns an error if the key must not hold the found value.
 func (s standing) judge(found output) error {
 	switch {
 	case found.value == "" && s.value == "":
@@ -56,8 +56,8 @@ func (s standing) judge(found output) error {
 		s.key, s.value, s.revision, found.value, found.revision)
 }
 
-// scan reads every kept key, and counts a violation for each key with a wrong value. It fails if a key cannot be read
-// before the context ends.
+// scan reads every kept key, and counts a violation for each key with a wrong value. It fails if the context ends before scan
+// could read every key.
 func (w *Workload) scan(ctx context.Context) error {
 	for _, s := range w.kept {
 		found, err := w.look(ctx, s.key)
@@ -85,8 +85,8 @@ func (w *Workload) look(ctx context.Context, key string) (output, error) {
 	})
 }
 
-// illustrate saves a picture of the history of a key with its final read, and returns a text that says where the picture is, or
-// why there is none.
+// illustrate saves a picture of the history of a key with its final read. It returns a text that names the file of the
+// picture, or the reason why there is none.
 func (w *Workload) illustrate(key string, found output) string {
 	switch {
 	case w.journal == nil:

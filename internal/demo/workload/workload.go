@@ -1,5 +1,5 @@
-// Package workload writes to and reads from a running cluster and checks the answers: no acknowledged write is lost, and
-// the history of all clients together is linearizable. Its memory is bounded, however long it runs.
+// Package workload writes to and reads from a running cluster and checks the answers. It checks that no acknowledged write is
+// lost, and that the history of all clients together is linearizable. Its memory is bounded, even if it runs for a long time.
 package workload
 
 import (
@@ -32,11 +32,11 @@ const (
 type Config struct {
 	Servers []string // base URLs
 	Clients int
-	// Prefix begins all keys; the store must not have any key with it.
+	// Prefix begins all keys of the workload. At the start, the store must not hold any key with this prefix.
 	Prefix string
 	// Pause is each client's pause between two operations.
 	Pause time.Duration
-	// Timeout ends a request; a write then has an unknown outcome. 0 means DefaultTimeout.
+	// Timeout ends a request. A write that ends in this way has an unknown outcome. 0 means DefaultTimeout.
 	Timeout time.Duration
 	// Dir is the directory for a picture of a history that is not linearizable.
 	Dir string
@@ -100,7 +100,7 @@ func (v Verdict) String() string {
 	return s + "linearizable"
 }
 
-// Workload is a number of clients that write and read. Its methods may be called from any goroutine.
+// Workload is a set of clients that write and read. Its methods may be called from any goroutine.
 type Workload struct {
 	cfg     Config
 	http    *http.Client
@@ -114,13 +114,13 @@ type Workload struct {
 	waiting map[*waiter]struct{}
 }
 
-// waiter waits for the acknowledgement of a write that was called after a given time.
+// waiter waits for the acknowledgement of a write that a client called after a given time.
 type waiter struct {
 	after time.Time
 	at    chan time.Time // receives the time of the acknowledgement; has room for one
 }
 
-// New returns a workload, which does nothing before Run.
+// New returns a workload. The workload does nothing before Run.
 func New(cfg Config) *Workload {
 	w := &Workload{
 		cfg: cfg, http: client.NewHTTP(cfg.Clients, cmp.Or(cfg.Timeout, DefaultTimeout)),
@@ -174,7 +174,7 @@ func (w *Workload) checkRounds() {
 	}
 }
 
-// discard tries once to delete a register that is not read again.
+// discard tries once to delete a register that no client reads again.
 func (w *Workload) discard(key string) {
 	for _, c := range w.clients() {
 		if _, err := c.Delete(context.Background(), key, client.Condition{}); err == nil {
@@ -206,7 +206,7 @@ func (w *Workload) Verdict() Verdict {
 	return v
 }
 
-// Verify reads the keys of all chains again, and with Config.Keep all other keys, too. It returns the final verdict. It
+// Verify reads the keys of all chains again. With Config.Keep, it also reads all other keys. It returns the final verdict. It
 // fails if the context ends first, for example because there is no leader. Call it after Run has returned.
 func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
 	defer w.http.CloseIdleConnections()
@@ -230,7 +230,7 @@ func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
 	return w.Verdict(), err
 }
 
-// NextAcknowledged waits until a write that was called after the given time is acknowledged, and returns the time of the
+// NextAcknowledged waits until a write is acknowledged that a client called after the given time. It returns the time of the
 // acknowledgement.
 func (w *Workload) NextAcknowledged(ctx context.Context, after time.Time) (time.Time, error) {
 	waiting := &waiter{after, make(chan time.Time, 1)}
@@ -287,7 +287,7 @@ type worker struct {
 	servers []*client.Client
 	at      int // index of the present server
 	chain   *chain
-	// The value that this client last read from the register in the present round.
+	// This is the value that this client last read from the register in the present round.
 	round    *round
 	value    string
 	revision uint64

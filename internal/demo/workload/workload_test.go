@@ -98,7 +98,7 @@ func TestWorkload_TakesUnknownOutcomesAndRefusalsAsTheyAre(t *testing.T) {
 	assert.Positive(t, verdict.Acknowledged)
 }
 
-// rollBack restores a former state of the store, so that every later write is lost.
+// rollBack restores an older state of the store. All writes after this state are then lost.
 func rollBack(t *testing.T, s *store, former []byte) {
 	assert.NoError(t, s.FSM.Restore(context.Background(), raft.EntryID{}, bytes.NewReader(former)))
 }

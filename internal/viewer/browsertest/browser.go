@@ -25,8 +25,8 @@ type Page struct {
 	ctx context.Context
 }
 
-// Open writes a page to a file and opens it. scheme is light or dark. Without Chromium the test is skipped. An
-// error that the page's scripts do not catch, or that they write to the console, fails the test.
+// Open writes a page to a file and opens the file. scheme is light or dark. Without Chromium, Open skips the test. An error
+// fails the test if the page's scripts do not catch it, or if they write it to the console.
 func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Page {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
@@ -61,7 +61,8 @@ func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Pa
 	return p
 }
 
-// Visit opens the page of a URL. Hosts in the domain "example" resolve to this machine. Without Chromium the test is skipped.
+// Visit opens the page of a URL. Hosts in the domain "example" resolve to this machine. Without Chromium, Visit skips the
+// test.
 func Visit(t *testing.T, url string) *Page {
 	t.Helper()
 	p := &Page{t, tab(t)}
@@ -145,7 +146,8 @@ func (p *Page) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// polling is timed. The default, once per frame, fails for a hidden page, which may draw no frames.
+// polling uses a timer. The default polls once per frame. It fails for a hidden page, because a hidden page may draw no
+// frames.
 var polling = []chromedp.PollOption{chromedp.WithPollingInterval(20 * time.Millisecond), chromedp.WithPollingTimeout(patience)}
 
 // Wait waits until an expression of JavaScript is true.

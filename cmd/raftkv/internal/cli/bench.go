@@ -170,7 +170,7 @@ func (b *bench) run(ctx context.Context, out, errOut io.Writer) (err error) {
 // errBehind ends an open loop. The figures leave out writes that were due but never began, so latencies look too good.
 var errBehind = errors.New("the cluster does not keep up with --rate: use a lower one; the figures leave out the writes that never began")
 
-// servers returns the URLs of the cluster; with --nodes it starts the cluster first.
+// servers returns the URLs of the cluster. With --nodes, it starts a cluster first.
 func (b *bench) servers(ctx context.Context) (urls []string, stop func() error, err error) {
 	if b.nodes == 0 {
 		urls, err := b.reach.servers()
@@ -237,7 +237,7 @@ func awaitLeader(ctx context.Context, cluster *local.Cluster) error {
 	return err
 }
 
-// leaderFirst puts the leader before the followers, which would forward each request to it.
+// leaderFirst puts the leader before the followers, because a follower would forward each request to the leader.
 func leaderFirst(ctx context.Context, members []*client.Client) []*client.Client {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()

@@ -45,7 +45,7 @@ func TestBench_SaysWhyNothingWasWritten(t *testing.T) {
 	assert.Contains(t, errs, "127.0.0.1:1")
 }
 
-// An open loop ends even if the cluster accepts fewer writes than asked for.
+// An open loop ends even if the cluster accepts fewer writes than the loop asks for.
 func TestBench_ARateThatTheClusterDoesNotKeepUpWith(t *testing.T) {
 	newDemo(t)
 	_, _, errs := run(t, "", "bench", "--rate", "1e6", "--warmup", "0s", "--duration", "200ms", "--keys", "10", "--timeout", "500ms")

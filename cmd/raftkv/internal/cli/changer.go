@@ -34,7 +34,8 @@ func newChanger(urls []string, change api.Change, goal goal, progress io.Writer)
 	return &changer{Lookout: client.NewLookout(urls), change: change, goal: goal, told: narrator{out: progress}}
 }
 
-// run makes the change and waits until it is done, for at most the timeout. It returns the sentence that says so.
+// run makes the change and waits until the change is done, for at most the timeout. It returns the sentence that reports the
+// outcome.
 func (c *changer) run(ctx context.Context, timeout time.Duration) (string, error) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -67,8 +68,8 @@ func (c *changer) lookAndTell(ctx context.Context) (api.Members, error) {
 	return now, err
 }
 
-// repeat asks for the change until it is done or refused. If a request ends before the change does, it waits until no
-// change is running, and asks again unless the goal is reached.
+// repeat asks for the change until the change is done or refused. If a request ends first, repeat waits until no change is
+// running. If the goal is not reached by then, repeat asks again.
 func (c *changer) repeat(ctx context.Context) (string, error) {
 	for {
 		reply, err := c.post(ctx)
@@ -114,7 +115,8 @@ func (c *changer) post(ctx context.Context) (api.Changed, error) {
 	return said.Changed, errors.Join(said.pending, err)
 }
 
-// readBack returns the outcome of a change that a server reports as done. It checks that the members are those asked for.
+// readBack returns the outcome of a change that a server reports as done. It checks that the cluster has the members that the
+// command asked for.
 func (c *changer) readBack(ctx context.Context, now api.Members) (string, error) {
 	if !now.Committed || now.Change != nil { // another change has followed
 		var ended error
@@ -160,7 +162,7 @@ func (c *changer) settle(ctx context.Context, latest error) (api.Members, error)
 	}
 }
 
-// isOld reports whether a view is older than the one before the change, so that it cannot show the change.
+// isOld reports whether a view is older than the view before the change. Such an old view cannot show the change.
 func (c *changer) isOld(now api.Members) bool { return c.first.Committed && now.Index < c.first.Index }
 
 // outOfTime returns the error of a command that ran out of time or was interrupted.

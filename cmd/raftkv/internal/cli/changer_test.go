@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A command that runs out of time says why nothing began, if it knows.
+// If a command runs out of time before anything began, it reports the reason, if it knows the reason.
 func TestChanger_OutOfTime(t *testing.T) {
 	refused, unanswered := api.Errorf(api.NoLeader, "", "because"), api.Errorf(api.OutcomeUnknown, "", "because")
 	for _, row := range []struct {

@@ -92,7 +92,7 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	assert.Equal(t, 5, code)
 }
 
-// Exit code 1 means that nothing was changed. A command reports as done only what is done.
+// Exit code 1 means that the command changed nothing. A command reports only completed work as done.
 func TestCommands_HaveChangedSomethingEvenIfTheyCannotSaySo(t *testing.T) {
 	n := newDemo(t)
 	n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Term: 1, Leader: "n1", Role: raft.Leader}})
@@ -132,7 +132,7 @@ func TestStatus_NamesSmallDisks(t *testing.T) {
 	assert.Contains(t, out, "\nn1: its disk is small\nn2: its disk is tiny\n")
 }
 
-// status reports why a member is kept out, which otherwise only the leader's log would say.
+// status reports why a member is kept out. Otherwise only the leader's log would contain the reason.
 func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
 	bootstrapped := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -221,7 +221,7 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 	assert.Equal(t, 8, code, "there is no demo to ask")
 }
 
-// A leader that has lost its quorum, or whose followers' disks are full, reports no problem itself.
+// A leader may have lost its quorum, or its followers' disks may be full. Such a leader reports no problem of its own.
 func TestStatus_ALeaderThatIsNotReadyDoesNotServe(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == api.ReadyPath {
@@ -238,7 +238,8 @@ func TestStatus_ALeaderThatIsNotReadyDoesNotServe(t *testing.T) {
 	assert.Contains(t, errs, "does not serve: n1: the entries from 26 to 28 do not reach a quorum")
 }
 
-// What the leader says of a member is on that member's line, even if the member answers and reports no problem itself.
+// The line of a member shows the leader's sentences about this member, even if the member answers and reports no problem
+// itself.
 func TestStatus_ShowsWhatTheLeaderSaysOfAMember(t *testing.T) {
 	leader := says(t, "", `{"id":"n1","role":"leader","bootstrapped":true,"members":[{"id":"n1"},{"id":"n2","connected":true,"problem":"it lags"},
 		{"id":"n3","connected":true}]}`)
@@ -255,8 +256,8 @@ func TestStatus_ShowsWhatTheLeaderSaysOfAMember(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(out, `"problem":"n1 says: it lags"`), out)
 }
 
-// A server that does not answer, or that reports a problem itself, also appears in the leader's status: its problem is
-// shown once.
+// A server may fail to answer, or may report a problem itself. Such a server also appears in the leader's status. The output
+// shows its problem only once.
 func TestStatus_SaysOnceWhatIsWrongWithAMember(t *testing.T) {
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
@@ -278,7 +279,7 @@ func TestStatus_SaysOnceWhatIsWrongWithAMember(t *testing.T) {
 	assert.NotContains(t, out, "unreachable: ", "a code for programs")
 }
 
-// A frozen server must neither delay the answers of the others nor make them differ in age.
+// A frozen server must not delay the answers of the other servers. It also must not make the answers differ in age.
 func TestStatus_AsksAllServersAtTheSameTime(t *testing.T) {
 	var asked sync.WaitGroup
 	asked.Add(2)

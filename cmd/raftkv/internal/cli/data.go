@@ -112,7 +112,7 @@ input.`,
 	return cmd
 }
 
-// readValue returns the value from the arguments or from the input. The server refuses one that is too large.
+// readValue returns the value from the arguments or from the input. The server refuses a value that is too large.
 func readValue(in io.Reader, args []string) ([]byte, error) {
 	if len(args) == 2 && args[1] != "-" {
 		return []byte(args[1]), nil
@@ -175,7 +175,7 @@ func newList(r *reach) *cobra.Command {
 	return cmd
 }
 
-// list prints the keys page by page, at most limit; 0 means all.
+// list prints at most limit keys, page by page. If limit is 0, it prints all keys.
 func list(cmd *cobra.Command, r *reach, prefix, after string, limit int, consistency string) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	for printed := 0; ; {

@@ -7,16 +7,17 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// goal says when a membership change is done. A command keeps no state: it compares the configuration that it found initially
-// with the present one.
+// goal decides whether a membership change is done. A command keeps no state. It compares the present configuration with the
+// configuration that it found at its start.
 type goal struct {
-	// reached reports whether nothing is left to do; it is asked while no change runs.
+	// reached reports whether nothing is left to do. The command calls it while no change runs.
 	reached func(first, now api.Members) bool
-	// already reports whether a change was made before, when it is refused because a member is there, or is not.
+	// already reports whether the change was made before. The command calls it if a server refuses the change because a
+	// member is there, or because a member is not there.
 	already func(now api.Members) bool
 	joins   string // the id of the member that is to become a voter; "" if there is none
-	// sameID says that the new member has the id of the one that it replaces. So the id alone does not show that the change was
-	// made; only a member that has answered itself may be the new one.
+	// sameID is true if the new member has the same id as the member that it replaces. In that case, the id alone does not
+	// show that the change was made. Only a member that itself has answered may be the new one.
 	sameID bool
 }
 
@@ -36,8 +37,8 @@ func (g goal) shows(now api.Members) bool {
 	return now.Change == nil && now.Committed && g.already(now)
 }
 
-// state returns the goal that the member is the only one with its id, has this kind, address and URL, and its disk is not lost.
-// An argument "" matches anything. If the incarnation is named, another member may have the same id.
+// state returns this goal: the member is the only one with its id, it has this kind, address and URL, and its disk is not
+// lost. An argument "" matches anything. If the caller names the incarnation, another member may have the same id.
 func state(p api.Peer, kind, address, url string) goal {
 	is := func(now api.Members) bool {
 		of := slices.DeleteFunc(now.Of(p.ID), func(m api.ClusterMember) bool { return !isMember(p, m) })
@@ -47,7 +48,7 @@ func state(p api.Peer, kind, address, url string) goal {
 	return goal{reached: func(_, now api.Members) bool { return is(now) }, already: is}
 }
 
-// allOf returns the goal that all of these are reached.
+// allOf returns the goal that all of the given goals are reached.
 func allOf(goals []goal) goal {
 	already := func(now api.Members) bool {
 		return !slices.ContainsFunc(goals, func(g goal) bool { return !g.already(now) })
@@ -62,7 +63,7 @@ func voting(p api.Peer, address, url string) goal {
 	return g
 }
 
-// demoted returns the goal that the member has no vote. Without an incarnation, any member with the id is meant.
+// demoted returns the goal that the member has no vote. Without an incarnation, the goal applies to any member with the id.
 func demoted(p api.Peer) goal {
 	is := func(now api.Members) bool {
 		of := slices.DeleteFunc(now.Of(p.ID), func(m api.ClusterMember) bool { return !isMember(p, m) })
@@ -76,8 +77,8 @@ func isMember(p api.Peer, m api.ClusterMember) bool {
 	return m.ID == p.ID && (p.Incarnation == "" || m.Incarnation == p.Incarnation)
 }
 
-// located returns the goal that the member has this address and, unless it is "", this URL. Without an incarnation, the voter
-// with that id is meant, or the only member with it.
+// located returns the goal that the member has this address and, unless it is "", this URL. Without an incarnation, the goal
+// applies to the voter with that id, or to the only member with that id.
 func located(p api.Peer, address, url string) goal {
 	is := func(now api.Members) bool {
 		member := roleOf(now, p.ID)
@@ -89,7 +90,7 @@ func located(p api.Peer, address, url string) goal {
 	return goal{reached: func(_, now api.Members) bool { return is(now) }, already: is}
 }
 
-// gone returns the goal that there is no such member. Without an incarnation, any member with the id is meant.
+// gone returns the goal that there is no such member. Without an incarnation, the goal applies to any member with the id.
 func gone(p api.Peer) goal {
 	isThere := func(now api.Members) bool {
 		return slices.ContainsFunc(now.Members, func(m api.ClusterMember) bool { return isMember(p, m) })
@@ -104,7 +105,7 @@ func gone(p api.Peer) goal {
 	}
 }
 
-// replaced returns the goal that the new member is the only one with its id, and that the old one is gone.
+// replaced returns this goal: the new member is the only one with its id, and the old member is gone.
 func replaced(old api.Peer, by api.NewMember) goal {
 	there := state(api.Peer{ID: by.ID}, "", by.Address, by.URL).already
 	if by.ID != old.ID {
@@ -125,7 +126,8 @@ func replaced(old api.Peer, by api.NewMember) goal {
 	}
 }
 
-// roleOf returns the member with that id; if there are two, the voter, whose role the other one is to take.
+// roleOf returns the member with that id. If two members have the id, roleOf returns the voter, because the other member is
+// to take the role of the voter.
 func roleOf(m api.Members, id string) (member api.ClusterMember) {
 	for i, of := range m.Of(id) {
 		if i == 0 || of.Kind == api.StandingVoter {

@@ -86,7 +86,7 @@ type changeCommand struct {
 	use, short, long, example string
 	args                      cobra.PositionalArgs
 	flags                     func(*cobra.Command)
-	// build returns the change to ask for, and the goal that shows that it is done.
+	// build returns the change to request, and the goal that shows that the change is done.
 	build func(args []string) (api.Change, goal)
 }
 
@@ -141,7 +141,7 @@ func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal)
 	return sayDone(cmd.OutOrStdout(), "%s", done)
 }
 
-// addsWhere says what to do if the member that is to get a vote does not exist.
+// addsWhere adds a remedy to the error if the member that is to get a vote does not exist.
 func addsWhere(change api.Change, err error) error {
 	var unknown *api.Error
 	if len(change.Promote) == 1 && change.Promote[0].Incarnation == "" && api.CodeOf(err) == api.UnknownMember && errors.As(err, &unknown) {
@@ -243,7 +243,7 @@ only if that is a learner. Until the new one has caught up, the old one still co
 	}}
 }
 
-// incarnated matches an id with an incarnation, as raftkv members shows it if two members have the id.
+// incarnated matches an id with an incarnation. The command raftkv members shows this form if two members have the same id.
 var incarnated = regexp.MustCompile(`^(.+)\.([0-9a-f]{16})$`)
 
 // peerOf parses an id, or an id with an incarnation.

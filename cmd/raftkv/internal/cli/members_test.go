@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// steward acts as a server whose members are changed: each request for a change gets the next answer. After that answer, the
-// server shows the next configurations in order, and repeats the last one.
+// steward acts as a server that changes its members. Each request for a change gets the next reply. After that reply, the
+// server shows the configurations of this reply in order, and repeats the last one.
 type steward struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -28,7 +28,7 @@ type steward struct {
 	views   []api.Members
 }
 
-// reply is the answer to one request, with the configurations that follow.
+// reply is the answer to one request, with the configurations that the server shows afterwards.
 type reply struct {
 	status int
 	body   any // an api.Error, or nil: an api.Changed of the first configuration
@@ -75,8 +75,8 @@ func refuses(code api.Code) reply {
 
 const anyURL = "http://127.0.0.1:1" // where nobody listens
 
-// at returns a committed configuration. A member is written as "n1 voter", with an incarnation and an address as
-// "n1.7 voter h:7".
+// at returns a committed configuration. A member is written as "n1 voter". With an incarnation and an address, it is written
+// as "n1.7 voter h:7".
 func at(index uint64, members ...string) api.Members {
 	m := api.Members{ID: "n1", Leader: "n1", Term: 1, Index: index, Committed: true, Level: 1}
 	for _, text := range members {
@@ -153,7 +153,8 @@ func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 	}
 }
 
-// The leader's answer may be lost or come before the change is done, and another change may be running.
+// Several things may happen: the leader's answer is lost, the answer comes before the change is done, or another change is
+// running.
 func TestMembers_WaitsUntilTheChangeIsDone(t *testing.T) {
 	joins, enters := at(10, "n1 voter", "n4 joins"), joint(at(12, "n1 voter", "n4 enters"), "joint: n1 → n1 n4")
 	joins.Members[1].CatchUp = &api.CatchUp{Match: 41, Last: 100}
@@ -237,7 +238,7 @@ func TestMembers_ExitCodes(t *testing.T) {
 	assert.Equal(t, "done: configuration 6, voters n1\n", out)
 }
 
-// An interrupted command says so, and what to do.
+// An interrupted command reports the interruption, and the remedy.
 func TestMembers_Interrupted(t *testing.T) {
 	joins := at(10, "n1 voter", "n4 joins")
 	s := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []api.Members{joins}})
@@ -284,7 +285,8 @@ func TestMembers_NoWaitEndsOnceTheChangeIsAccepted(t *testing.T) {
 	}
 }
 
-// A command that is run again, because it was killed or its answer was lost, finds that its change was made.
+// A command is run again, because it was killed or because its answer was lost. The command finds that its change was already
+// made.
 func TestMembers_NothingToDo(t *testing.T) {
 	lost := at(9, "n1 voter", "n4 voter")
 	lost.Members[1].Replace = true
@@ -319,7 +321,7 @@ func TestMembers_NothingToDo(t *testing.T) {
 	}
 }
 
-// The member to be replaced has answered itself.
+// The old member, which the command would replace, has answered by itself.
 func TestMembers_NothingToReplace(t *testing.T) {
 	runs := reply{409, api.Errorf(api.MemberRuns, "a remedy", "the members were not changed: n4 itself answers"), nil}
 	now, lacks := at(9, "n1 voter", "n4.00000000000000ab voter"), at(9, "n1 voter", "n4.00000000000000ab voter")
@@ -334,7 +336,7 @@ func TestMembers_NothingToReplace(t *testing.T) {
 	assert.Contains(t, errs, "n4 itself answers")
 }
 
-// A server reports that the change was made. The command checks the members and their incarnations.
+// A server reports that the change was made. The command still checks the members and their incarnations.
 func TestMembers_ReadsBackWhatWasDone(t *testing.T) {
 	now := at(9, "n1.1 voter", "n3.3 voter")
 	later := at(12, "n1.1 voter", "n3.4 voter")
@@ -356,7 +358,7 @@ func TestMembers_ReadsBackWhatWasDone(t *testing.T) {
 	}
 }
 
-// The outcome of a request is not known, and the present member with the same id may be the old one.
+// The outcome of a request is not known. The present member with the same id may still be the old member.
 func TestMembers_AReplacementIsDoneOnceTheOldIncarnationIsGone(t *testing.T) {
 	before, after := at(5, "n1.1 voter", "n3.3 voter"), at(9, "n1.1 voter", "n3.4 voter")
 	unknown := api.Errorf(api.OutcomeUnknown, "", "because")
@@ -421,7 +423,7 @@ releases: n1 n5 v0.2.0 (protocol 3); n2 protocol 3; n3 protocol 2; n3 not known
 	assert.Equal(t, "n4 knows no cluster yet\n", out)
 }
 
-// Two members that swap their addresses can do so only together.
+// Two members may swap their addresses. This is possible only in one change.
 func TestMembers_SeveralAddressesChangeTogether(t *testing.T) {
 	swapped := at(10, "n1 voter n2:1", "n2 voter n1:1")
 	swapped.Members[1].URL = "http://n1:2"
@@ -455,8 +457,8 @@ func TestMembers_SaysHowToReplaceALostDisk(t *testing.T) {
 	}
 }
 
-// After a replacement that was given up, two members have one id. A command may name either; the address of the other does
-// not count.
+// After a replacement that was given up, two members have the same id. A command may name either member. The address of the
+// other member does not matter.
 func TestMembers_TheAddressOfOneOfTwoWithAnID(t *testing.T) {
 	const voter, learner = "n3.00000000000000a1", "n3.00000000000000a2"
 	moved := func(which int) api.Members {
@@ -517,8 +519,8 @@ func TestStatus_SaysWhoDoesNotVoteAndHowTheVotersChange(t *testing.T) {
 	assert.Contains(t, out, "the voters change, joint: n1 n2 → n1\n")
 }
 
-// Any server that knows the releases reports a rolling upgrade: the leader may be upgraded last, and its release may not
-// know them.
+// During a rolling upgrade, any server that knows the releases reports them. The leader may be the last member to be
+// upgraded, and its release may not know them.
 func TestStatus_SaysWhoRunsWhichReleaseWhileTheyDiffer(t *testing.T) {
 	leader := says(t, "", `{"id":"n1","role":"leader","bootstrapped":true,"members":[{"id":"n1","connected":true},{"id":"n2","connected":true}]}`)
 	status := func(n1 string) string {

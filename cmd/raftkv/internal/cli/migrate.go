@@ -107,7 +107,7 @@ func newMoveProgress(out io.Writer) *moveProgress {
 	return p
 }
 
-// report is called once the log has been checked, and again as the copy grows.
+// report shows the progress of the copy. The migration calls it after the check of the log, and again as the copy grows.
 func (p *moveProgress) report(copied, all uint64) {
 	what := fmt.Sprintf("copied %d of %d entries", copied, all)
 	if copied == all {

@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// accept asks for the change once, and returns as soon as it is done, refused, or accepted and under way.
+// accept asks for the change once. It returns as soon as the change is done, refused, or accepted and under way.
 func (c *changer) accept(ctx context.Context, timeout time.Duration) (string, error) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -37,8 +37,8 @@ func (n *narrator) tell(now api.Members, at time.Time) {
 	}
 }
 
-// progressOf returns a topic, which is what the running change waits for, and lines about its progress. The topic is "" if
-// there is nothing to report.
+// progressOf returns a topic, and lines about the progress of the running change. The topic names the thing that the change
+// waits for. It is "" if there is nothing to report.
 func progressOf(m api.Members) (topic string, lines []string) {
 	switch {
 	case m.Change == nil:
@@ -59,7 +59,7 @@ func progressOf(m api.Members) (topic string, lines []string) {
 	return "", nil
 }
 
-// howFar describes how far a member has caught up; "" if that is not known.
+// howFar describes how far a member has caught up. It returns "" if the progress is not known.
 func howFar(c *api.CatchUp) string {
 	switch {
 	case c == nil:
@@ -116,7 +116,7 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// printMembers prints a line for each member, and then what concerns the whole cluster.
+// printMembers prints a line for each member, and then the lines about the whole cluster.
 func printMembers(out io.Writer, m api.Members) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var shown []string
@@ -200,7 +200,7 @@ func configurationLine(m api.Members) string {
 	return line
 }
 
-// departs says for how long the leader still informs a removed member.
+// departs describes for how long the leader still informs a removed member.
 func departs(d api.Departing) string {
 	text := fmt.Sprintf("by configuration %d", d.Index)
 	if d.LeftMS > 0 {

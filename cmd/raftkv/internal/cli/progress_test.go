@@ -8,7 +8,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
-// No number is invented: the remaining time is printed only if the present rate predicts it.
+// The command invents no number. It prints the remaining time only if the present rate predicts it.
 func TestMembers_SaysHowFarAMemberIs(t *testing.T) {
 	for want, is := range map[string]api.CatchUp{
 		"entry 41 of 100":                                             {IdleMS: 1999},

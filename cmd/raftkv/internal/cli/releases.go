@@ -51,7 +51,8 @@ func releases(members []api.ClusterMember) string {
 	return "releases: " + strings.Join(parts, "; ")
 }
 
-// mixture lists the releases in use, as reported by the first server that sees more than one; "" if none does.
+// mixture lists the releases in use, as the first server that sees more than one release reports them. It returns "" if no
+// server sees more than one release.
 func mixture(servers ...*api.Status) string {
 	for _, server := range servers {
 		var all []api.ClusterMember

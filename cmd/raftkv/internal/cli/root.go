@@ -87,12 +87,14 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// sayDone prints what a command has changed. If that fails, the exit code differs from the one for "nothing was changed".
+// sayDone prints what a command has changed. If the output fails, the exit code differs from the one for "nothing was
+// changed".
 func sayDone(out io.Writer, format string, args ...any) error {
 	return sayOutcome(out, "the command succeeded", fmt.Sprintf(format, args...))
 }
 
-// sayOutcome is sayDone for a command that may have done less. The error begins with outcome, a sentence about the change.
+// sayOutcome is like sayDone, for a command that may have done less. If the output fails, the error begins with outcome, a
+// sentence about the change.
 func sayOutcome(out io.Writer, outcome, line string) error {
 	if _, err := fmt.Fprintln(out, line); err != nil {
 		return &exitError{exitUnknown, fmt.Errorf("%s, but its output could not be written: %w", outcome, err)}
@@ -164,7 +166,8 @@ func (r *reach) servers() ([]string, error) {
 	return place.Servers, err
 }
 
-// found is servers for commands that have an exit code for "no server could be asked".
+// found returns the URLs of the servers. It replaces servers in commands that have an exit code for "no server could be
+// asked".
 func (r *reach) found() ([]string, error) {
 	urls, err := r.servers()
 	if err != nil && !errors.Is(err, usage.Err) {

@@ -132,7 +132,7 @@ func progress(t *api.Transfer) string {
 	return fmt.Sprintf(", %s of %s, %d %%", size.Format(t.Done), size.Format(t.Total), t.Done*100/t.Total)
 }
 
-// printSnapshots prints a line about the log and the snapshots of each server that takes them.
+// printSnapshots prints a line about the log and the snapshots of each server that takes snapshots.
 func printSnapshots(out io.Writer, reports []report) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, r := range reports {

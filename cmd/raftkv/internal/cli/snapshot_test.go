@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// says serves the statuses in order, repeating the last one, and an answer to POST /snapshot.
+// says starts a server that serves the statuses in order, and repeats the last one. It also serves an answer to POST
+// /snapshot.
 func says(t *testing.T, taken string, statuses ...string) (url string) {
 	t.Helper()
 	next := make(chan string, len(statuses))

@@ -50,7 +50,7 @@ not count; 7 not serving: no leader, or its writes do not finish; 8 no server th
 	return cmd
 }
 
-// report holds the status of a server, or why there is none.
+// report holds the status of a server, or the reason why there is no status.
 type report struct {
 	URL     string `json:"url"`
 	Problem string `json:"problem,omitempty"` // what is wrong with this member, as it or the leader reports; empty: nothing
@@ -118,7 +118,7 @@ func bestView(reports []report) (view *api.Status) {
 	return view
 }
 
-// tellsMore reports whether a is better informed about the cluster than b: it knows of a later leader, or is that leader.
+// tellsMore reports whether a is better informed about the cluster than b: a knows of a later leader, or a is that leader.
 func tellsMore(a, b *api.Status) bool {
 	return cmp.Or(cmp.Compare(min(rank(a), follows), min(rank(b), follows)), cmp.Compare(a.Term, b.Term), cmp.Compare(rank(a), rank(b))) > 0
 }
@@ -201,8 +201,8 @@ func askAll(ctx context.Context, r *reach, urls []string) []report {
 	return reports
 }
 
-// askReady asks a leader that reports no problem whether its reads and writes finish: its quorum may be lost or have full
-// disks.
+// askReady asks a leader that reports no problem whether its reads and writes finish. They may not finish, because the quorum
+// may be lost or may have full disks.
 func (r *report) askReady(ctx context.Context, server *client.Client) {
 	if r.Problem != "" || rank(r.Status) != leads {
 		return
@@ -213,7 +213,8 @@ func (r *report) askReady(ctx context.Context, server *client.Client) {
 	}
 }
 
-// addProblems adds the problems of a member that only the others see: that it lags too far, say, or does not count.
+// addProblems adds to each report the problem that only other servers see. For example, a member lags too far, or it does not
+// count.
 func addProblems(reports []report) {
 	view := bestView(reports)
 	if view == nil || rank(view) < follows {
@@ -268,7 +269,8 @@ func printJSON(out io.Writer, reports []report) error {
 	return nil
 }
 
-// printTable prints a line for each server, and below that the sentences of the leader, or of the first server that answers.
+// printTable prints a line for each server. Below that, it prints the sentences of the leader, or of the first server that
+// answers.
 func printTable(out io.Writer, reports []report) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var last *api.Status
@@ -306,7 +308,7 @@ func standingOf(r report) string {
 	return ""
 }
 
-// printSentences prints the sentences of a status, and problems of members that no line above shows.
+// printSentences prints the sentences of a status. It also prints the problems of members that no line above shows.
 func printSentences(out io.Writer, status api.Status, reports []report) error {
 	sentences := append([]string{prefixed("the voters change, ", status.Phase), tolerance(status.Tolerance), status.LeaderReason, status.Error},
 		status.Missing...)

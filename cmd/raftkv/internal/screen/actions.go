@@ -90,8 +90,8 @@ func (d *demo) waits() bool {
 	return true
 }
 
-// watch waits for the end of a failover, and shows how long writes stopped and which member leads. restarts is the count of
-// members that had been restarted or resumed when the failover began.
+// watch waits for the end of a failover. It shows how long writes stopped, and which member leads. restarts is the count of
+// restarted or resumed members when the failover begins.
 func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Time, restarts int) {
 	limited, cancel := context.WithTimeout(ctx, failoverTimeout)
 	defer cancel()
@@ -167,7 +167,7 @@ func (d *demo) resume() (resumed bool) {
 	return resumed
 }
 
-// heal resumes the frozen members, and restarts those that have ended and were not removed.
+// heal resumes the frozen members. It restarts the members that have ended and were not removed.
 func (d *demo) heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

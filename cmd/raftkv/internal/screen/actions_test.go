@@ -26,7 +26,7 @@ func newDemo() (*demo, *bytes.Buffer) {
 	}, out
 }
 
-// If the demo ends during a failover, it does not report that nobody leads.
+// If the demo ends during a failover, the demo does not report the loss of a leader.
 func TestEnd_IsNotTakenForTheLossOfALeader(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -42,7 +42,7 @@ func TestEnd_IsNotTakenForTheLossOfALeader(t *testing.T) {
 	}
 }
 
-// Without a majority the demo says so at once: the failover cannot end.
+// Without a majority, the failover cannot end. The demo reports this at once.
 func TestKeys_WithoutAQuorumSayWhatHelps(t *testing.T) {
 	d, out := newDemo()
 	d.cluster = local.NewCluster("", "", &local.Layout{Nodes: []local.Node{{ID: "n1"}, {ID: "n2"}, {ID: "n3"}, {ID: "n4"}}})

@@ -39,7 +39,7 @@ var snapshotPolicy = []string{"--snapshot-entries", "4096", "--snapshot-tail-byt
 type Options struct {
 	Dir   string // data directory; "": a temporary one, which is removed at the end
 	Nodes int    // 0: as many as Dir holds, or 3
-	// Duration ends the demo by itself; 0: the user ends it.
+	// Duration is the time after which the demo ends by itself. If it is 0, only the user ends the demo.
 	Duration time.Duration
 	// KillEvery is the interval at which the leader is killed and restarted; 0: never.
 	KillEvery time.Duration
@@ -67,8 +67,8 @@ type demo struct {
 	lastAcknowledged uint64    // at lastLook
 }
 
-// Run runs a demo until the user quits, its duration is over, or the context ends. It fails if the cluster cannot be
-// started, or if it breaks a promise.
+// Run runs a demo until the user quits, its duration is over, or the context ends. It fails if the cluster cannot be started,
+// or if the cluster breaks a promise.
 func Run(ctx context.Context, o Options) error {
 	dir, remove, err := openDir(o.Dir)
 	if err != nil {
@@ -193,8 +193,8 @@ In another terminal:
 	return b.String()
 }
 
-// command returns what the user types to run the program. The path of a program of "go run" is no help to the user, because
-// the file is removed when the demo ends.
+// command returns the command that the user types to run the program. If "go run" built the program, its path does not help
+// the user, because the file is removed when the demo ends.
 func command(program string) string {
 	if found, err := exec.LookPath("raftkv"); err == nil && sameFile(found, program) {
 		return "raftkv"
@@ -253,7 +253,7 @@ func (d *demo) interact(ctx context.Context, leader string) {
 	}
 }
 
-// ticks returns a channel that ticks at this interval; never if it is 0.
+// ticks returns a channel that ticks at this interval. If the interval is 0, the channel never ticks.
 func ticks(every time.Duration) <-chan time.Time {
 	if every <= 0 {
 		return nil

@@ -35,7 +35,7 @@ func (d *demo) announce() error {
 	return place.Save()
 }
 
-// mayChange reports whether the nodes may be changed now, and tells the user if they may not. d.mu is held.
+// mayChange reports whether the nodes may be changed now. If they may not, it informs the user. d.mu is held.
 func (d *demo) mayChange() bool {
 	switch {
 	case d.waits():
@@ -49,7 +49,7 @@ func (d *demo) mayChange() bool {
 	return false
 }
 
-// addMember starts a new member, or one that was removed. It joins by itself.
+// addMember starts a new member, or a member that was removed earlier. The member joins by itself.
 func (d *demo) addMember(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +101,7 @@ func (d *demo) loseDisk(ctx context.Context) {
 	d.join(ctx, n, "has lost its disk, and asks for its former place", "was replaced")
 }
 
-// join starts a node that joins, and watches until it votes. d.mu is held.
+// join starts a node that joins, and watches the node until it votes. d.mu is held.
 func (d *demo) join(ctx context.Context, n local.Node, begins, ended string) {
 	before, _ := d.members(ctx)
 	err := d.cluster.Join(n.ID)
@@ -158,7 +158,7 @@ func (d *demo) removeMember(ctx context.Context) {
 	d.follow(ctx, id+" was removed", func(now api.Members) bool { return now.Change == nil && len(now.Of(id)) == 0 })
 }
 
-// stays notes that a member was not removed: the next member that is added must not take its data.
+// stays notes that a member was not removed, because the next added member must not take the data of this member.
 func (d *demo) stays(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 // saidMax bounds the permanent lines that are kept for redrawing; no terminal shows more.
 const saidMax = 200
 
-// screen prints permanent lines above live lines, which it replaces at each update. Without a terminal, live lines are printed
-// like others. Its methods may be called from any goroutine.
+// screen prints permanent lines above live lines. Each update replaces the live lines. Without a terminal, screen prints live
+// lines like all others. Its methods may be called from any goroutine.
 type screen struct {
 	out  io.Writer
 	live bool        // out is a terminal in raw mode
@@ -67,7 +67,7 @@ func (s *screen) leave() {
 	s.live, s.lines = false, nil
 }
 
-// draw prints the live lines, each in one row, and at most as many as the terminal has rows.
+// draw prints the live lines. Each line takes one row, and draw prints at most as many lines as the terminal has rows.
 func (s *screen) draw() {
 	rows := s.lines[max(0, len(s.lines)-max(1, s.drawn.height-1)):]
 	for _, line := range rows {
@@ -76,8 +76,8 @@ func (s *screen) draw() {
 	s.shown = len(rows)
 }
 
-// erase removes the live lines. When the size changes, some terminals wrap lines and others cut them, so it is not known which
-// rows to erase. Then erase redraws the whole screen, including the permanent lines, and returns false.
+// erase removes the live lines. If the terminal changes its size, some terminals wrap lines and others cut them. Then erase
+// cannot know which rows to erase. It redraws the whole screen, including the permanent lines, and returns false.
 func (s *screen) erase() bool {
 	now, before := s.size(), s.drawn
 	s.drawn = now
@@ -110,8 +110,8 @@ func (s *screen) row(text string) {
 	_, _ = io.WriteString(s.out, text+"\r\n") // raw mode does not add the carriage return
 }
 
-// wrap splits a line into rows, between words if possible. A line that begins with a space is a command to copy: it is left to
-// the terminal to wrap, so that it is copied as one line.
+// wrap splits a line into rows, between words if possible. A line that begins with a space is a command to copy. wrap leaves
+// such a line whole, so that the terminal wraps it and the user copies one line.
 func wrap(line string, width int) (rows []string) {
 	if strings.HasPrefix(line, " ") {
 		return []string{line}

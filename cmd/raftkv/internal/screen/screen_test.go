@@ -31,7 +31,7 @@ func TestScreen_KeepsWhatIsSaidAboveTheLiveLines(t *testing.T) {
 	assert.Equal(t, "the end\n", out.String())
 }
 
-// Some terminals wrap the rows that have become too long, others cut them.
+// Some terminals wrap the rows that have become too long. Others cut these rows.
 func TestScreen_ANewSizeDrawsEverythingAnew(t *testing.T) {
 	s, out := newScreen(true)
 	now := size{20, 5}

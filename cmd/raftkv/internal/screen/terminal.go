@@ -39,7 +39,7 @@ func openTerminal(ctx context.Context, in io.Reader, out io.Writer) (*screen, ke
 	return &screen{out: out, live: true, size: measure}, k
 }
 
-// read delivers keys until the context or the input ends. A read that waits for a key ends only with the process.
+// read delivers keys until the context or the input ends. If read waits for a key, that wait ends only with the process.
 func (k keyboard) read(ctx context.Context, in io.Reader) {
 	var key [1]byte
 	for {

@@ -12,8 +12,9 @@ import (
 // logged matches the lines that a test has logged, in the output of its process.
 var logged = regexp.MustCompile(`(?m)^ *[a-z_0-9]+\.go:[0-9]+: (.*)$`)
 
-// Inside runs body in a new process: this test, started again in a new network namespace with this network. It copies the
-// log of that test to its own. If it may not create a namespace, it calls without with the reason.
+// Inside runs body in a new process: this test, started again in a new network namespace with this network. Inside copies the
+// log of the new process to the log of this test. If Inside may not create a namespace, it calls the function without and
+// passes the reason.
 func Inside(t *testing.T, body func(*Net), without func(reason string)) {
 	t.Helper()
 	out, err := namespace.Run(t, syscall.CLONE_NEWNET, func() {

@@ -25,9 +25,9 @@ const (
 
 // Net is the network between the members. Its methods may be called from any goroutine.
 //
-// A packet to 10.9.from.to leaves through the TUN device, is read here, and is written back with source and destination
-// exchanged: to the kernel, it has arrived at the home address from 10.9.from.to. The answer takes the same path. The
-// exchange does not change any checksum.
+// A packet to 10.9.from.to leaves through the TUN device. Net reads the packet, exchanges its source and destination, and
+// writes it back. The kernel then sees a packet from 10.9.from.to that has arrived at the home address. The answer takes the
+// same path. The exchange does not change any checksum.
 type Net struct {
 	device *os.File
 	tasks  sync.WaitGroup
@@ -66,8 +66,8 @@ func Open() (*Net, error) {
 	return n, nil
 }
 
-// chooseCongestionControl selects the algorithm that most machines use, or else the one most like it. A namespace may not
-// select every algorithm; if it may select neither, it keeps its default.
+// chooseCongestionControl selects cubic, which most machines use. If the namespace may not select cubic, the function selects
+// reno, which is the most similar one. If the namespace may select neither, it keeps its default.
 func chooseCongestionControl() {
 	for _, algorithm := range []string{"cubic", "reno"} {
 		if os.WriteFile(congestionControl, []byte(algorithm), 0) == nil {

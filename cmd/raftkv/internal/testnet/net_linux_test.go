@@ -32,7 +32,7 @@ func dial(t *testing.T) (caller, acceptor net.Conn) {
 	return caller, acceptor
 }
 
-// arrives writes a byte and reports whether it arrives at the other end in time.
+// arrives writes a byte. It reports whether the byte arrives at the other end in time.
 func arrives(t *testing.T, from, to net.Conn, within time.Duration) bool {
 	t.Helper()
 	_, err := from.Write([]byte{1})
