@@ -48,7 +48,7 @@ func counter[From any](name, help string, read func(From) float64) value[From] {
 	return value[From]{describe(name, help, nil), prometheus.CounterValue, read}
 }
 
-// byReason returns one of several counters that share a name.
+// byReason returns a counter for one reason. Several such counters share a name, and differ only in the label "reason".
 func byReason[From any](name, help, reason string, read func(From) float64) value[From] {
 	return value[From]{describe(name, help, prometheus.Labels{"reason": reason}), prometheus.CounterValue, read}
 }
@@ -98,7 +98,7 @@ func refusalDesc(r raft.RejectReason) *prometheus.Desc {
 		prometheus.Labels{"reason": reasonName(r)})
 }
 
-// rejectReasons lists all reasons of a rejection; 0 stands for reasons of later releases.
+// rejectReasons lists all reasons of a rejection. The element 0 stands for any reason that only a later release knows.
 var rejectReasons = func() []raft.RejectReason {
 	all := []raft.RejectReason{0}
 	for r := range raft.RejectReason(raft.RejectReasons) {

@@ -28,7 +28,7 @@ type wire transport.Stats
 
 func (w wire) Stats() transport.Stats { return transport.Stats(w) }
 
-// gather returns the metric families that a registry exports for these metrics, after the registry's checks.
+// gather returns the metric families that a registry exports for m and s. The registry checks them first.
 func gather(t *testing.T, m node.Metrics, s transport.Stats) map[string]string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -64,8 +64,8 @@ func TestCollector_ShowsWhatTheNodeCounts(t *testing.T) {
 	}
 }
 
-// Every number of Stats has its own value: the test notices a metric that reads another field, and a field that
-// is not exported.
+// Every number of Stats has its own value. So the test notices a metric that reads the wrong field, and a field that is not
+// exported.
 func TestTransportCollector_ShowsEveryNumberOnce(t *testing.T) {
 	var s transport.Stats
 	next := uint64(1000)
@@ -100,8 +100,8 @@ func TestTransportCollector_ShowsEveryNumberOnce(t *testing.T) {
 		fmt.Sprintf(`value:"stale start"} counter:{value:%d}`, s.Rejected[raft.RejectStaleStart]))
 }
 
-// Every number of Metrics has its own value, and so has every histogram: the test notices a metric that reads another field, and
-// a field that is not exported. Refusals have a test of their own.
+// Every number and every histogram of Metrics has its own value. So the test notices a metric that reads the wrong field, and
+// a field that is not exported. Refusals have their own test.
 func TestCollector_ShowsEveryNumberOnce(t *testing.T) {
 	var m node.Metrics
 	next, truths := 1000, 0

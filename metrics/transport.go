@@ -9,9 +9,9 @@ import (
 // TransportSource is what a TransportCollector reads: a *transport.TCP.
 type TransportSource interface{ Stats() transport.Stats }
 
-// TransportCollector returns a collector for the connections of a transport. It includes connections that are closed
-// before their member is known, which no node sees. Register it in addition to the node's Collector. Collecting never
-// waits, and still works after the transport is closed.
+// TransportCollector returns a collector for the connections of a transport. It also counts connections that close before
+// their member is known. No node sees those connections. Register this collector in addition to the node's Collector.
+// Collecting never waits, and still works after the transport is closed.
 func TransportCollector(t TransportSource) prometheus.Collector { return &transportCollector{t} }
 
 type transportCollector struct{ transport TransportSource }

@@ -22,7 +22,7 @@ type appliedIndex struct {
 	since   time.Time  // when the goal was set
 }
 
-// aim sets the next goal once the last one is reached. The applier calls it before each batch.
+// aim sets the next goal if the FSM has reached the previous one. The applier calls aim before each batch.
 func (p *appliedIndex) aim(committed raft.Index) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,7 +31,7 @@ func (p *appliedIndex) aim(committed raft.Index) {
 	}
 }
 
-// late returns how long the FSM has been short of its goal; 0: it has reached it.
+// late returns the time since the goal was set, or 0 if the FSM has reached the goal.
 func (p *appliedIndex) late() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +77,8 @@ func (p *appliedIndex) resume() {
 	p.ended = nil
 }
 
-// wait returns once index is applied, when ctx or the node ends, or when the caller turns out to be within the
-// FSM. At most limit callers may wait at once.
+// wait returns once index is applied. It fails if ctx or the node ends, or if the caller is within the FSM. At most limit
+// callers may wait at once.
 func (p *appliedIndex) wait(ctx context.Context, index raft.Index, limit int) error {
 	if p.index() >= index {
 		return nil

@@ -34,14 +34,14 @@ type applier struct {
 	goroutine uint64       // id of the goroutine; 0 until the first call
 }
 
-// applierTasks lists the work of the applier. It first restores; then it applies up to target, and takes a snapshot
-// on the way.
+// applierTasks lists the work of the applier. The applier first restores. Then it applies entries up to target, and takes
+// snapshots between batches.
 type applierTasks struct {
 	target  raft.EntryID   // last entry to apply
 	take    *raft.Take     // snapshot to take once its entry is the last one applied; nil: none
 	restore *raft.Snapshot // snapshot to restore before anything else; nil: none
-	// replaced: a snapshot from a leader replaces the log. From then on entries may be missing, and the FSM waits for
-	// restore.
+	// replaced is true if a snapshot from a leader replaces the log. From then on the log may lack entries that the FSM has
+	// not applied, so the FSM waits for restore.
 	replaced bool
 }
 
@@ -70,8 +70,8 @@ func (a *applier) next() applierTasks {
 	return a.tasks
 }
 
-// run is the applier's goroutine. At its end it syncs a DurableFSM, unless the FSM has failed. If the FSM calls
-// runtime.Goexit (testing.T.FailNow does), the node ends, because nothing would be applied any longer.
+// run is the applier's goroutine. Before it returns, it syncs a DurableFSM, unless the FSM has failed. If the FSM calls
+// runtime.Goexit (testing.T.FailNow does), run ends the node, because nobody would apply entries any longer.
 func (a *applier) run() {
 	defer func() { a.node.fail(&FSMError{Op: "Apply", ID: a.at, Err: errGoexit}) }()
 	for {
@@ -88,7 +88,7 @@ func (a *applier) run() {
 	}
 }
 
-// work works off the tasks, including those that are added meanwhile.
+// work does all tasks, including tasks that are added while it runs.
 func (a *applier) work() error {
 	for {
 		select {
@@ -166,7 +166,7 @@ func (a *applier) applyBatch(entries []raft.Entry) error {
 	return nil
 }
 
-// commandsOf returns the entries that the FSM sees. If that is all of them, it returns the slice itself.
+// commandsOf returns the entries that the FSM sees: the commands. If all entries are commands, it returns the slice itself.
 func commandsOf(entries []raft.Entry) []raft.Entry {
 	count := 0
 	for i := range entries {
@@ -218,7 +218,7 @@ func (a *applier) sync() {
 	}
 }
 
-// durablyApplied returns the last entry that a DurableFSM has applied; zero for any other FSM.
+// durablyApplied returns the last entry that a DurableFSM has applied, or zero for any other FSM.
 func durablyApplied(fsm raft.FSM) (id raft.EntryID, err error) {
 	d, ok := fsm.(raft.DurableFSM)
 	if !ok {

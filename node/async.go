@@ -10,20 +10,20 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// ProposeAsync appends a command to the log and returns the id of its entry as soon as this member, which must
-// be the leader, has accepted it. It waits for the node's loop, but neither for a disk nor for another member.
-// The commands of one goroutine enter the log in the order of its calls.
+// ProposeAsync appends a command to the log. It returns the id of the command's entry as soon as this member, which must be
+// the leader, has accepted the command. It waits for the node's loop, but neither for a disk nor for another member. The
+// commands of one goroutine enter the log in the order of its calls.
 //
-// If the error is nil, the node calls done exactly once, with what Propose would have returned. It does so even if
-// the node ends, and possibly before ProposeAsync returns. ctx bounds only the wait for the id, not the wait for
-// done. If the error is not nil, done is never called, and the error is one of Propose's. It matches
+// If the error is nil, the node calls done exactly once, with the result that Propose would have returned. The node calls
+// done even if the node ends, and possibly before ProposeAsync returns. ctx bounds only the wait for the id, not the wait for
+// done. If the error is not nil, the node never calls done, and the error is one of Propose's. The error matches
 // ErrOutcomeUnknown only if an error ended the node meanwhile. ProposeAsync copies cmd.
 //
-// One goroutine of the node makes all calls of done, one after another; those of applied entries in the order
-// of the log. A slow done delays the other calls and Close, but neither the log nor the FSM. A command counts
-// towards Config.ProposalsMax and ProposalBytesMax until its done has returned; above these limits ProposeAsync
-// fails with ErrOverloaded. done may call the node's methods, except that Close returns ErrWithinCallback. The FSM
-// may call ProposeAsync, since it does not wait for the FSM. A panic in done is not recovered.
+// One goroutine of the node makes all calls of done, one after another. For applied entries, it calls them in the order of
+// the log. A slow done delays the other calls and Close, but neither the log nor the FSM. A command counts towards
+// Config.ProposalsMax and ProposalBytesMax until its done has returned. Above these limits ProposeAsync fails with
+// ErrOverloaded. done may call the node's methods, except that Close returns ErrWithinCallback. The FSM may call
+// ProposeAsync, because ProposeAsync does not wait for the FSM. The node does not recover a panic in done.
 func (n *Node) ProposeAsync(ctx context.Context, cmd []byte, done func(Result, error)) (raft.EntryID, error) {
 	if done == nil {
 		return raft.EntryID{}, errors.New("raft: ProposeAsync needs a function for the outcome; it is nil")
@@ -69,7 +69,7 @@ func (r *requests) awaitAccepted(ctx context.Context, req *call) outcome {
 	return <-req.outcome
 }
 
-// withdraw removes a proposal that the loop has not taken, and reports whether it could.
+// withdraw removes a proposal from the queue. It reports false if the loop has already taken the proposal.
 func (r *requests) withdraw(req *call) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,8 +81,8 @@ func (r *requests) withdraw(req *call) bool {
 	return true
 }
 
-// detach gives the caller of ProposeAsync the id of its entry. In the tables it replaces the call by one that has no
-// channel: its outcome goes to the callback.
+// detach gives the caller of ProposeAsync the id of its entry. In the tables, detach replaces the call by a copy without a
+// channel. The outcome of the copy goes to the callback.
 func (r *requests) detach(req *call) {
 	detached := &call{kind: req.kind, requestID: req.requestID, bytes: req.bytes, taken: true, id: req.id, done: req.done}
 	r.table[req.requestID], r.accepted[req.id.Index] = detached, detached
@@ -125,7 +125,7 @@ func (c *callbacks) add(req *call, o outcome) {
 	c.queue.add(answered{req, o})
 }
 
-// end makes run return once it has called all functions. It is called after the last add.
+// end makes run return once run has called all functions. The caller calls end after the last add.
 func (c *callbacks) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +154,7 @@ func (c *callbacks) call(a answered) {
 	a.req.done(a.result, a.err)
 }
 
-// next waits for the next outcome; more is false once there will be none.
+// next waits for the next outcome. more is false if no outcome is left and none will be added.
 func (c *callbacks) next() (a answered, more bool) {
 	for {
 		a, ended := c.take()
@@ -165,7 +165,8 @@ func (c *callbacks) next() (a answered, more bool) {
 	}
 }
 
-// take returns the next outcome, or one without a call if none waits. ended reports that no more will be added.
+// take returns the next outcome, or an outcome without a call if the queue is empty. ended reports whether no more outcomes
+// will be added.
 func (c *callbacks) take() (a answered, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

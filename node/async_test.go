@@ -19,7 +19,8 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// promises counts, by command, the outcomes that ProposeAsync owes and those that arrived.
+// promises counts, by command, two kinds of outcomes: the ones that ProposeAsync must still deliver, and the ones that have
+// arrived.
 type promises struct {
 	mu       sync.Mutex
 	accepted map[string]raft.EntryID // by ProposeAsync itself
@@ -31,8 +32,8 @@ func newPromises() *promises {
 	return &promises{accepted: map[string]raft.EntryID{}, outcomes: map[string]int{}}
 }
 
-// propose starts one command. It records the outcome, and compares it with the returned id if the command was
-// applied.
+// propose proposes one command with ProposeAsync. It records the outcome. If the command was applied, it compares the outcome
+// with the returned id.
 func (p *promises) propose(ctx context.Context, t *testing.T, n *node.Node, command string) (accepted bool) {
 	var result node.Result
 	id, err := n.ProposeAsync(ctx, []byte(command), func(r node.Result, err error) {
@@ -58,7 +59,7 @@ func (p *promises) propose(ctx context.Context, t *testing.T, n *node.Node, comm
 	return true
 }
 
-// check checks that each accepted command has exactly one outcome, and each refused one none.
+// check checks that each accepted command has exactly one outcome, and that each refused command has none.
 func (p *promises) check(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +132,7 @@ func TestAsync_EveryAcceptedProposalHasExactlyOneOutcome(t *testing.T) {
 	}
 }
 
-// The id arrives with the acceptance, and the outcomes in the order of the log.
+// The id arrives when the proposal is accepted. The outcomes arrive in the order of the log.
 func TestAsync_OneGoroutinePipelines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -179,7 +180,7 @@ func TestAsync_WhatIsNotAcceptedHasNoOutcome(t *testing.T) {
 	})
 }
 
-// A slow function delays neither the FSM nor other callers, and its command counts until it returns.
+// A slow function delays neither the FSM nor other callers. Its command counts towards the limits until the function returns.
 func TestAsync_LimitsHoldUntilTheFunctionHasReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startAll(t, rafttest.Options{NewFSM: newJournal, Members: 1, Configure: func(cfg *node.Config) { cfg.ProposalsMax = 3 }})
@@ -237,7 +238,7 @@ func TestAsync_TheFSMAndAFunctionOfReadMayPropose(t *testing.T) {
 	})
 }
 
-// A failed require ends its goroutine, which belongs to the node here.
+// A failed require ends the goroutine that calls it. Here that goroutine belongs to the node.
 func TestAsync_AFunctionThatEndsItsGoroutineCostsNoOtherItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 1, newJournal)

@@ -54,7 +54,8 @@ func changes(c raft.Change) attempt {
 	return func(ctx context.Context, n *node.Node) (node.Members, error) { return n.ChangeMembers(ctx, c, 0) }
 }
 
-// refused checks that the leader refuses a change with an error of that type and these words, and that nothing has changed.
+// refused checks that the leader refuses a change with an error of type E that contains words. It also checks that nothing
+// has changed.
 func refused[E error](t *testing.T, n *node.Node, call attempt, words string) (e E) {
 	t.Helper()
 	members, last := n.Members(), n.Status().Last
@@ -297,7 +298,7 @@ func TestChange_ReplacesNobodyByItself(t *testing.T) {
 	})
 }
 
-// early is a member's transport on which another member, who, speaks an earlier protocol.
+// early is a member's transport. On it, the member named by the field who appears to speak an earlier protocol.
 type early struct {
 	raft.Transport
 	who *atomic.Value
@@ -538,8 +539,8 @@ func TestChange_CallsThatCannotBegin(t *testing.T) {
 	})
 }
 
-// A deposed leader that does not know it yet may have an earlier configuration. It must not report that a requested change
-// has no effect, nor that an earlier change with an unknown outcome was made.
+// A deposed leader may not know yet that it is deposed, and may have an earlier configuration. It must not report that a
+// requested change has no effect. It must also not report that an earlier change with an unknown outcome was made.
 func TestChange_ADeposedLeaderSaysNothingOfTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -559,7 +560,7 @@ func TestChange_ADeposedLeaderSaysNothingOfTheConfiguration(t *testing.T) {
 	})
 }
 
-// A member whose disk was emptied does not know the members.
+// A member whose disk was emptied does not know the members, so it refuses every change.
 func TestChange_AWipedMemberChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)

@@ -38,8 +38,8 @@ func (l lane) Send(to raft.Peer, on raft.Lane, batch []raft.Message) error {
 
 func (l lane) ChunkBytesMax() int { return l.Transport.(raft.SnapshotCarrier).ChunkBytesMax() }
 
-// A received snapshot is checked as a whole before it is used. Both sides report the error, and the leader sends again
-// until a correct snapshot arrives.
+// A receiver checks a snapshot as a whole before it uses the snapshot. If the check fails, both sides report the error, and
+// the leader sends again until a correct snapshot arrives.
 func TestReceive_ABadStream(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -142,7 +142,7 @@ func (w *spoilingWriter) Finish(s raft.Snapshot) error {
 	return w.SnapshotWriter.Finish(s)
 }
 
-// onSpoiling returns the options of a cluster on such storages, for commands of 8 KiB.
+// onSpoiling returns the options of a cluster on spoiling storages, for commands of 8 KiB.
 func onSpoiling() (o rafttest.Options, write, finish *atomic.Pointer[error]) {
 	write, finish = new(atomic.Pointer[error]), new(atomic.Pointer[error])
 	return rafttest.Options{
@@ -187,7 +187,8 @@ func TestSnapshot_AFullDiskInTheMiddle(t *testing.T) {
 	})
 }
 
-// The same on a member that receives a snapshot, and for other errors of its disk.
+// If the disk of a member fails while the member receives a snapshot, only that snapshot fails. This holds for a full disk
+// and for other errors.
 func TestReceive_ADiskThatFails(t *testing.T) {
 	later := error(&raft.LaterVersionError{Record: "the file of a snapshot", Found: 9, Known: 1})
 	for _, row := range []struct {
@@ -258,7 +259,7 @@ func TestSnapshot_WarnsAtMostOnceAMinute(t *testing.T) {
 	})
 }
 
-// stalling is a storage whose writes of a record of a snapshot wait.
+// stalling is a storage in which the write of a snapshot's record waits.
 type stalling struct {
 	raft.SnapshotStorage
 	gate *atomic.Pointer[chan struct{}] // nil: they do not
@@ -295,7 +296,7 @@ func TestSnapshot_IsAnsweredOnceItsRecordIsDurable(t *testing.T) {
 	})
 }
 
-// rotting is a storage whose present snapshots can be damaged; later ones are intact.
+// rotting is a storage. A test can damage the snapshots that it holds at that moment; later snapshots are intact.
 type rotting struct {
 	raft.SnapshotStorage
 	mu    sync.Mutex

@@ -187,8 +187,8 @@ func (o open) Start(h raft.Handler) error {
 	return o.Transport.Start(h)
 }
 
-// A caller that expects an incarnation that this member never had must not disturb it: neither a serving member, nor a
-// new cluster that has the name of an earlier one.
+// A caller may expect an incarnation that this member never had. Such a caller must disturb neither a serving member, nor a
+// new cluster that has the name of an earlier cluster.
 func TestWiped_AConfusedCallerMakesNoHealthyMemberUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handler raft.Handler
@@ -251,7 +251,8 @@ func TestWiped_AConfigurationThatNamesTheIncarnationDecides(t *testing.T) {
 	})
 }
 
-// One of five disks was emptied. The status of every member says that it no longer counts, and that the others serve.
+// One of five disks was emptied. The status of every member says that the member with this disk no longer counts, and that
+// the others serve.
 func TestWiped_EveryMemberSaysHowManyMoreFailuresAreSurvivedAndWhoServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 5, newJournal)
@@ -296,7 +297,8 @@ func TestRefusals_AreLoggedOncePerReason(t *testing.T) {
 		time.Sleep(time.Minute) // in the bubble: many dials
 		assert.Greater(t, n.Metrics().Refusals[raft.RejectWrongIncarnation], before+20, "they continue")
 		assert.Positive(t, lines.Load())
-		// Two pairs with two reasons on either side, and what a schedule adds; far fewer lines than dials.
+		// There are two pairs of members, with two reasons on either side, and a schedule may add a few lines. This is far
+		// fewer lines than dials.
 		assert.LessOrEqual(t, lines.Load(), int64(12))
 	})
 }
@@ -328,8 +330,8 @@ func (d *dropping) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) erro
 	return d.Transport.Send(to, lane, left)
 }
 
-// bootstrapHalf brings a cluster to the point where all other members hold entry 1, but the bootstrapper does
-// not know it.
+// bootstrapHalf brings a cluster to the point where all other members hold entry 1, but the bootstrapper does not know that
+// they hold it.
 func bootstrapHalf(t *testing.T) (c *rafttest.Cluster, deaf *atomic.Bool) {
 	deaf = &atomic.Bool{}
 	deaf.Store(true)

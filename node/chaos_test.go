@@ -19,7 +19,8 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// acknowledged records the commands that were acknowledged as applied, and those reported as not applied.
+// acknowledged records two lists of commands: commands that were acknowledged as applied, and commands that were reported as
+// not applied.
 type acknowledged struct {
 	mu       sync.Mutex
 	commands []string
@@ -63,7 +64,7 @@ func (r *running) pick(rng *rand.Rand, ids []raft.NodeID) (*node.Node, *journal)
 	return r.nodes[id], r.fsms[id]
 }
 
-// writeOn proposes until the context ends, and records what was acknowledged. It runs inside a bubble.
+// writeOn proposes commands until ctx ends. It records which commands were acknowledged. It runs inside a bubble.
 func writeOn(ctx context.Context, client int, r *running, ids []raft.NodeID, acked *acknowledged) {
 	rng := rand.New(rand.NewPCG(uint64(client), 1))
 	for i := 0; ctx.Err() == nil; i++ {
@@ -77,8 +78,8 @@ func writeOn(ctx context.Context, client int, r *running, ids []raft.NodeID, ack
 	}
 }
 
-// readOn makes linearizable reads on any member until the context ends: each must see all that was acknowledged
-// before it began. It runs inside a bubble.
+// readOn makes linearizable reads on any member until ctx ends. Each read must see every command that was acknowledged before
+// the read began. It runs inside a bubble.
 func readOn(ctx context.Context, t *testing.T, r *running, ids []raft.NodeID, acked *acknowledged) (served int) {
 	rng := rand.New(rand.NewPCG(7, 2))
 	for ctx.Err() == nil {
@@ -109,7 +110,8 @@ func without(commands, list []string) (left []string) {
 	return left
 }
 
-// disturb crashes, restarts, partitions and heals. It runs inside a bubble.
+// disturb does one thing at random: it crashes, restarts or isolates a member, heals the network, or transfers leadership. It
+// runs inside a bubble.
 func disturb(c *rafttest.Cluster, r *running, rng *rand.Rand) {
 	ids := c.IDs()
 	id := ids[rng.IntN(len(ids))]
@@ -192,7 +194,7 @@ func (w moodyTransport) Send(to raft.Peer, lane raft.Lane, batch []raft.Message)
 	return w.Transport.Send(to, lane, batch)
 }
 
-// moody returns a cluster with slow disks and senders, whose log caches hold next to nothing.
+// moody returns a cluster with slow disks and senders. The log caches of its members hold almost no entries.
 func moody(t *testing.T, seed uint64) (c *rafttest.Cluster, calm func()) {
 	m := &moods{rng: rand.New(rand.NewPCG(seed, 3))}
 	c = startAll(t, rafttest.Options{
@@ -220,8 +222,8 @@ func TestNode_NothingAcknowledgedIsLostWhereverItWaits(t *testing.T) {
 	}
 }
 
-// survives disturbs a cluster in use, then compares what was acknowledged with what was applied. It runs inside
-// a bubble.
+// survives disturbs a cluster that callers use. Then it compares the acknowledged commands with the applied commands. It runs
+// inside a bubble.
 func survives(t *testing.T, c *rafttest.Cluster, seed uint64, servedMin int, calm func()) {
 	ids, acked := c.IDs(), &acknowledged{}
 	r := &running{nodes: map[raft.NodeID]*node.Node{}, fsms: map[raft.NodeID]*journal{}}

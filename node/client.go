@@ -16,9 +16,9 @@ type Result struct {
 	Data  []byte     // the FSM's answer; it belongs to the caller
 }
 
-// Propose appends a command to the log and returns the FSM's answer once this member, which must be the leader,
-// has applied it. It copies cmd, so the caller may reuse it at once. ctx cancels the wait, not the entry. Any
-// goroutine may call it.
+// Propose appends a command to the log. It returns the FSM's answer once this member, which must be the leader, has applied
+// the command. Propose copies cmd, so the caller may reuse cmd at once. ctx cancels the wait, not the entry. Any goroutine
+// may call Propose.
 //
 // It fails with
 //
@@ -36,9 +36,9 @@ func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	return result, err
 }
 
-// Barrier appends an empty entry to the log and returns its index once this member, which must be the leader,
-// has applied it. By then this member has applied every command that was acknowledged before the call. The
-// errors are those of Propose.
+// Barrier appends an empty entry to the log. It returns the entry's index once this member, which must be the leader, has
+// applied the entry. By then this member has applied every command that was acknowledged before the call. The errors are
+// those of Propose.
 func (n *Node) Barrier(ctx context.Context) (raft.Index, error) {
 	result, err := n.propose(ctx, raft.EntryNoop, nil)
 	return result.Index, err
@@ -78,9 +78,9 @@ func (n *Node) usable(ctx context.Context) error {
 	return n.markError()
 }
 
-// ReadIndex makes a read of the FSM linearizable. Once it has returned, the FSM of this member contains everything
-// that any member acknowledged before the call. It returns the index up to which that is applied. A follower asks the
-// leader. The errors are *NotLeaderError (no leader can be reached), ErrReadTimedOut, ErrOverloaded, ErrWithinFSM,
+// ReadIndex makes a read of the FSM linearizable. When ReadIndex returns, the FSM of this member contains every command that
+// any member acknowledged before the call. ReadIndex returns the index up to which these commands are applied. A follower
+// asks the leader. The errors are *NotLeaderError (no leader can be reached), ErrReadTimedOut, ErrOverloaded, ErrWithinFSM,
 // ErrClosed, ErrWiped and ctx.Err(). After each of them the caller may try again later.
 func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 	if err := n.usable(ctx); err != nil {
@@ -98,9 +98,9 @@ func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 	return o.index, n.WaitApplied(ctx, o.index)
 }
 
-// WaitApplied returns once this member has applied the log up to index. An entry that is not for the FSM counts as
-// applied once everything before it is applied. It fails with ErrClosed, ErrWithinFSM, ctx.Err(), or ErrOverloaded
-// if more than Config.ProposalsMax callers wait.
+// WaitApplied returns once this member has applied the log up to index. If the entry is not for the FSM, it counts as applied
+// once all earlier entries are applied. WaitApplied fails with ErrClosed, ErrWithinFSM, ctx.Err(), or ErrOverloaded if more
+// than Config.ProposalsMax callers wait.
 func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
 	return n.applied.wait(ctx, index, n.cfg.ProposalsMax)
 }
@@ -112,7 +112,7 @@ func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
 //   - Its disk has not stalled.
 //   - If it leads: its disk has room for more entries, and everything that was in its log has been applied.
 //
-// It fails with ErrWithinFSM, ErrClosed, ErrWiped, or, when ctx ends first, with a *NotReadyError that says what it
+// Ready fails with ErrWithinFSM, ErrClosed or ErrWiped. If ctx ends first, it fails with a *NotReadyError that names what it
 // waited for.
 func (n *Node) Ready(ctx context.Context) error {
 	if n.fsmCalls.within() {
@@ -128,7 +128,8 @@ func (n *Node) Ready(ctx context.Context) error {
 	return err
 }
 
-// awaitReady is Ready without the reason. refused is the error of the last failed read; nil: none failed.
+// awaitReady waits until this member can serve. It does not explain why it waited: see Ready. refused is the error of the
+// last failed read, or nil if no read failed.
 func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 	for {
 		if _, err := n.awaitLeader(ctx); err != nil {
@@ -151,8 +152,8 @@ func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 	}
 }
 
-// unready returns, as a sentence, what a member waits for before it is ready. refused is the error of its last failed
-// read; nil: none failed.
+// unready returns, as a sentence, what a member waits for before it is ready. refused is the error of its last failed read,
+// or nil if no read failed.
 func unready(s Status, refused error) string {
 	var own, others string
 	for i := range s.Members {
@@ -180,8 +181,8 @@ func unready(s Status, refused error) string {
 	return s.LeaderReason
 }
 
-// writesFinish reports whether a write would finish. A quorum that answers heartbeats confirms reads, but its disks may
-// have stalled. So a leader checks that the entries that are now in its log get applied.
+// writesFinish reports whether a write would finish. If a quorum answers heartbeats, reads are confirmed, but the disks of
+// that quorum may have stalled. So a leader also waits until the entries that are now in its log are applied.
 func (n *Node) writesFinish(ctx context.Context) bool {
 	s := n.coreStatus()
 	if s.DiskStalled || s.Role != raft.Leader {

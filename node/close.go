@@ -8,14 +8,14 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Close transfers leadership if this member leads, and ends the node. The transfer, or one that is already under way,
-// takes as long as the disks need for an election, but at most 64 election timeouts. Close then waits for all
-// goroutines of the node, and closes the storage and the transport. It also waits for a running FSM.Apply or function
-// of Read, and for a write that the disk has not finished, however long the disk has stalled. Close is idempotent. It
-// returns the errors that occurred while closing, and the error that had ended the node before.
+// Close transfers leadership if this member leads, and ends the node. The transfer may already be under way when Close is
+// called. It takes as long as the disks need for an election, but at most 64 election timeouts. Close then waits for all
+// goroutines of the node, and closes the storage and the transport. It also waits for a running FSM.Apply or function of
+// Read, and for a write that the disk has not finished, however long the disk has stalled. Close is idempotent. It returns
+// the errors that occurred while closing, and the error that ended the node before, if any.
 //
-// Called by the FSM or by a function of Read, Close does nothing and returns ErrWithinFSM: an FSM ends its node by
-// returning an error. Called by a callback of ProposeAsync, it does nothing and returns ErrWithinCallback, since it
+// If the FSM or a function of Read calls Close, Close does nothing and returns ErrWithinFSM: an FSM ends its node by
+// returning an error. If a callback of ProposeAsync calls Close, Close does nothing and returns ErrWithinCallback, because it
 // would wait for that callback.
 func (n *Node) Close() error {
 	if n.withinFSM() {
@@ -43,9 +43,9 @@ func (n *Node) Close() error {
 // transfer as soon as the disks and the network allow. A slow disk may take ten timeouts for each write.
 const closeTimeouts = 64
 
-// transferBeforeClose transfers leadership, or waits for a transfer that is under way: the target may need this
-// member's vote, or TimeoutNow again if the first one was lost. A failure is ignored, since the others elect a leader
-// anyway.
+// transferBeforeClose transfers leadership. If a transfer is already under way, transferBeforeClose waits for it, because the
+// target may still need this member: for its vote, or for a second TimeoutNow if the first one was lost. transferBeforeClose
+// ignores a failure, because the others elect a leader anyway.
 func (n *Node) transferBeforeClose() {
 	limit := closeTimeouts * n.cfg.ElectionTimeout
 	if until := n.coreStatus().TransferringUntil; until > 0 {

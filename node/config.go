@@ -11,71 +11,71 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Config holds all settings of a node. Start copies it. Each field documents its default, which its zero value means.
+// Config holds all settings of a node. Start copies it. If a field is zero, its documented default applies.
 type Config struct {
-	// ID names this member. Required, and never changed for the same data.
+	// ID names this member. It is required, and must never change for the same data.
 	ID raft.NodeID
-	// Cluster names the cluster, so that members of different clusters do not mix. Required; the same on all
-	// members; 1 to NodeIDBytesMax bytes of printable ASCII without spaces.
+	// Cluster names the cluster, so that members of different clusters do not mix. It is required, and must be the same on
+	// all members: 1 to NodeIDBytesMax bytes of printable ASCII without spaces.
 	Cluster string
-	// Initial lists the initial members of a new cluster: the same list on each of them. It is read only while the store
-	// is uninitialized. Remove it once the cluster is bootstrapped, so that emptying all disks at once cannot bootstrap
-	// a second cluster. A member without it waits until it is added.
+	// Initial lists the initial members of a new cluster: the same list on each of them. The node reads Initial only while
+	// the store is uninitialized. Remove Initial once the cluster is bootstrapped. Otherwise, if all disks are emptied at
+	// once, the members bootstrap a second cluster. A member without Initial waits until it is added.
 	Initial []raft.Member
-	// Advertise is the "host:port" at which the other members reach this member from this start on. They remember it
-	// durably and dial it before the address in their configuration. So a member may move, and all may move at once.
-	// Default: the address in the configuration, or in Initial while there is no configuration.
+	// Advertise is the "host:port" at which the other members reach this member from this start on. They remember it durably,
+	// and dial it before they dial the address in their configuration. So a member may move, and all members may move at
+	// once. Default: the address in the configuration, or in Initial while there is no configuration.
 	Advertise string
 
-	// ElectionTimeout is the only duration that most clusters need to set. A follower that hears from no leader campaigns
-	// after a random wait of one to two election timeouts. The leader sends heartbeats every third of an election
-	// timeout. Default 150 ms; at least 10 ms.
+	// ElectionTimeout is the only duration that most clusters need to set. If a follower hears from no leader, it campaigns
+	// after a random wait of one to two election timeouts. The leader sends heartbeats every third of an election timeout.
+	// Default 150 ms; at least 10 ms.
 	//
-	// Choose the same value on all members: at least ten times the slowest usual round trip between members, and at
-	// least ten times what a synced write usually takes. If it is too short, short delays depose the leader. If it is
-	// too long, a dead leader is replaced late: writes stop for one to three election timeouts. The default suits one
-	// data center with SSDs; use 1 s or more between regions. Status.SlowElection says when it is too short, and what
-	// to set it to.
+	// Choose the same value on all members: at least ten times the slowest usual round trip between members, and at least ten
+	// times the usual time of a synced write. If the value is too short, short delays depose the leader. If it is too long, a
+	// dead leader is replaced late: writes stop for one to three election timeouts. The default suits one data center with
+	// SSDs; use 1 s or more between regions. If the value is too short, Status.SlowElection says so and suggests a value.
 	ElectionTimeout time.Duration
 
-	// DiskStallMax is how long a leader waits for one write to its disk; or three times as long as its slowest recent
-	// write took, if that is longer. Then the disk has stalled, and the leader refuses proposals. It also transfers its
-	// leadership if a quorum of the others may be ahead of it; members that it does not hear count as possibly ahead. A
-	// disk that is slow but finishes its writes has not stalled. Default 1 s; at least 10 ms.
+	// DiskStallMax is how long a leader waits for one write to its disk. If three times its slowest recent write is longer,
+	// the leader waits that long instead. After that the disk has stalled, and the leader refuses proposals. If a quorum of
+	// the others may have persisted more than this disk, the leader also transfers its leadership. For this purpose, it
+	// assumes that members that it does not hear have persisted more. A disk that is slow but finishes its writes has not
+	// stalled. Default 1 s; at least 10 ms.
 	DiskStallMax time.Duration
 
-	// ApplyStallMax is how long a leader waits for one call of FSM.Apply; or three times as long as its slowest recent
-	// call took, if that is longer. Then the FSM hangs: the leader refuses proposals with *FSMHangsError, and pending
-	// ones end with ErrOutcomeUnknown. It also transfers its leadership to a voter that has applied the same entries, if
-	// there is one. A member whose FSM hangs does not campaign, unless only it can win. Restore, Snapshot, Sync and
-	// functions of Read do not count. Default 10 s; at least 10 ms.
+	// ApplyStallMax is how long a leader waits for one call of FSM.Apply. If three times its slowest recent call is longer,
+	// the leader waits that long instead. After that the FSM hangs: the leader refuses proposals with *FSMHangsError, and
+	// pending proposals end with ErrOutcomeUnknown. The leader also transfers its leadership to a voter that has applied the
+	// same entries, if there is such a voter. If a member's FSM hangs, the member does not campaign, unless no other member
+	// can win. Restore, Snapshot, Sync and functions of Read do not count. Default 10 s; at least 10 ms.
 	ApplyStallMax time.Duration
 
 	raft.Limits
-	// ReceivedMax bounds the messages of peers that wait for the loop; more are dropped and counted.
+	// ReceivedMax bounds the number of messages from peers that wait for the loop. The node drops and counts any more.
 	// Default 4,096.
 	ReceivedMax int
-	// ReceivedBytesMax bounds the bytes of the entries in these messages and of the entries that wait for the disk,
-	// together. Default 64 MiB.
+	// ReceivedBytesMax bounds the bytes of entries: those in messages that wait for the loop and those that wait for the
+	// disk, together. Default 64 MiB.
 	ReceivedBytesMax int
-	// SendQueueMax bounds, for each lane, the messages that wait for one peer's connection; more are dropped
-	// and counted. Default 1,024.
+	// SendQueueMax bounds, for each lane, the number of messages that wait for one peer's connection. The node drops and
+	// counts any more. Default 1,024.
 	SendQueueMax int
-	// LogCacheBytesMax bounds the memory of the log cache, which keeps recent entries for followers and the FSM; older
-	// entries are read from the disk. Entries that are not on the disk yet are always kept. An entry is dropped once the
-	// FSM has applied it and, on a leader, all members that were heard within about an election timeout have acknowledged
-	// it; at the latest once nothing has been written for ten seconds. An entry takes 17/16 of its record, and 88 bytes.
-	// Default 8 MiB, which is also the default of InflightBytesMax.
+	// LogCacheBytesMax bounds the memory of the log cache, which keeps recent entries for followers and the FSM. The node
+	// reads older entries from the disk. The cache always keeps entries that are not on the disk yet. It drops an entry once
+	// the FSM has applied the entry. On a leader, all members that were heard within about an election timeout must also have
+	// acknowledged the entry. If nothing is written for ten seconds, the cache drops the entry at the latest then. An entry
+	// takes 17/16 of its record, and 88 bytes. Default 8 MiB, which is also the default of InflightBytesMax.
 	LogCacheBytesMax int
 
-	// Snapshots are taken, and the log is compacted, whenever the storage is a SnapshotStorage. Limits says how often.
+	// If the storage is a SnapshotStorage, the node takes snapshots and compacts the log. Limits says how often.
 	//
-	// SnapshotBytesPerSecond bounds the bytes of a snapshot that are written in a second, and the bytes that are sent, so
-	// that the disk, the network and the processors have time for the log. Default 32 MiB; at least 64 KiB.
+	// SnapshotBytesPerSecond bounds the bytes of a snapshot that are written in a second, and the bytes that are sent in a
+	// second. This leaves the disk, the network and the processors time for the log. Default 32 MiB; at least 64 KiB.
 	SnapshotBytesPerSecond int
-	// SnapshotReserveBytes stays free on the disk. A snapshot is not begun if it would need these bytes, and given up if
-	// it begins to use them. Default: the size of the log, but 1 MiB to 64 MiB; 1 MiB if the storage is a RoomStorage,
-	// whose log reserves its room in advance.
+	// SnapshotReserveBytes stays free on the disk. If a snapshot would need these bytes, the node does not begin it. If a
+	// running snapshot begins to use them, the node gives it up. Default: the size of the log, but at least 1 MiB and at most
+	// 64 MiB. If the storage is a RoomStorage, whose log reserves its room in advance, the default is 1 MiB.
 	SnapshotReserveBytes int
 	// SnapshotStallMax is how long FSMSnapshot.WriteTo may write nothing before the snapshot is given up. Default 1 min;
 	// at least 1 s.
@@ -83,8 +83,9 @@ type Config struct {
 
 	// Seed seeds the random election timeouts; 0 draws one.
 	Seed uint64
-	// Logger receives a few lines: role changes, connections, rejections. Nil: none. The node's loop calls it, so it must
-	// not block for long nor call a method of the node. A logger that panics is not called again.
+	// Logger receives a few lines: role changes, connections, rejections. If it is nil, the node logs nothing. The node's
+	// loop calls Logger, so Logger must not block for long nor call a method of the node. If Logger panics, the node does not
+	// call it again.
 	Logger hclog.Logger
 }
 
@@ -112,8 +113,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns all problems of the configuration, each as a *ConfigError, joined; nil if there is none.
-// Start calls it.
+// Validate returns all problems of the configuration, joined, each as a *ConfigError. It returns nil if there is no problem.
+// Start calls Validate.
 func (c Config) Validate() error {
 	core := c.core()
 	core.NewCluster[0] = 1 // Start draws it
@@ -158,8 +159,9 @@ func invalid(problems []error) error {
 	return fmt.Errorf("raft: invalid configuration: %w", errors.Join(problems...))
 }
 
-// fitting returns an error that names the limits which are too large for a transport. Its appends carry at most so many
-// bytes of records; 0: any number. A larger append would be sent again and again, and never arrive.
+// fitting returns an error that names the limits which are too large for a transport. most is the maximum number of bytes of
+// records in one append of the transport, or 0 if there is no maximum. The leader would send a larger append again and again,
+// and the append would never arrive.
 func (c Config) fitting(most int) error {
 	if most == 0 {
 		return nil

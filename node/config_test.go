@@ -15,7 +15,7 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// A program whose users never see a Config can name the setting that they have to change.
+// The users of a program may never see a Config. The program can still name the setting that they have to change.
 func TestConfig_EachErrorNamesItsField(t *testing.T) {
 	err := node.Config{
 		ID: "n 1", Cluster: "", Initial: []raft.Member{{ID: "n2", Address: "h:1"}},

@@ -9,9 +9,9 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// contacts is the goroutine that has the transport dial peers and close connections, and that ends the senders to all
-// other peers. It exists because methods of the Handler must not call the transport. pipeline.Contacts decides whom to
-// dial.
+// contacts is the goroutine that makes the transport dial peers and close connections. It also ends the senders to peers that
+// are no longer dialed. It exists because methods of the Handler must not call the transport. pipeline.Contacts decides which
+// peers to dial.
 type contacts struct {
 	node   *Node
 	signal signal
@@ -66,8 +66,9 @@ func (c *contacts) change(what func()) {
 	c.signal.wake()
 }
 
-// settled returns once the transport knows of all invitations that have begun or ended. Only then does a new invitation
-// have its member dialed anew. It needs a new connection, because only that shows who answers.
+// settled returns once the transport knows of all invitations that have begun or ended. Only then does the transport dial the
+// member of a new invitation anew. The invitation needs a new connection, because only a new connection shows which process
+// answers.
 func (c *contacts) settled(ctx context.Context) error {
 	c.mu.Lock()
 	changes := c.changes
@@ -102,8 +103,8 @@ func (c *contacts) run() {
 	c.node.serve(c.signal, c.advance)
 }
 
-// advance gives the transport the list of peers to dial, if it has changed. It returns when the list may next change
-// by itself.
+// advance gives the transport the list of peers to dial, if the list has changed. It returns the time at which the list may
+// change next without a call of change.
 func (c *contacts) advance() raft.Time {
 	memory, _ := c.node.identity.kept.load()
 	c.mu.Lock()

@@ -34,8 +34,8 @@ func startPair(t *testing.T, network *transport.Network) (n1, n2 *node.Node) {
 	return n1, n2
 }
 
-// stranger starts a member of the cluster that no configuration of n names, and connects it to n, which dials it back. It
-// runs inside a bubble.
+// stranger starts a member of the cluster that no configuration of n names. It connects the member to n, and n dials the
+// member back. It runs inside a bubble.
 func stranger(t *testing.T, network *transport.Network, n *node.Node) (*transport.Memory, *transporttest.Recorder) {
 	t.Helper()
 	s := n.Status()
@@ -58,7 +58,8 @@ func stranger(t *testing.T, network *transport.Network, n *node.Node) (*transpor
 	return wire, r
 }
 
-// A member whose log lags behind does not know every voter. Such a voter may need its vote, so it is dialed back.
+// A member with a lagging log does not know every voter. An unknown voter may need the vote of this member, so this member
+// dials it back.
 func TestCallers_AnUnknownCandidateGetsItsVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := transport.NewNetwork()
@@ -79,7 +80,8 @@ func TestCallers_AnUnknownCandidateGetsItsVote(t *testing.T) {
 	})
 }
 
-// A silent caller is no longer dialed back. It is dialed again once a message arrives on the connection that it has dialed.
+// If a caller is silent, this member stops dialing it back. Once a message arrives on the connection that the caller has
+// dialed, this member dials the caller again.
 func TestCallers_ASilentOneIsNotDialedUntilItSpeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := transport.NewNetwork()
@@ -108,7 +110,8 @@ func TestCallers_ASilentOneIsNotDialedUntilItSpeaks(t *testing.T) {
 	})
 }
 
-// All members move at once. One of them gets the addresses of the others; they learn its address, and each remembers it.
+// All members move at once. One of them gets the new addresses of the others. The others learn the address of that member
+// when it dials them, and each remembers it.
 func TestMove_AllAtOnceSurvivesARestart(t *testing.T) {
 	l := newLoopback(t, 3)
 	propose(t, l.leader(), "before")
@@ -192,7 +195,7 @@ func TestTwin_IsByIncarnation(t *testing.T) {
 	})
 }
 
-// A member that was removed while it was away ends when a member that its configuration names reports the removal.
+// A member was removed while it was away. It ends when a member that its configuration names reports the removal.
 func TestRemoved_AMemberThatLearnsItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handler raft.Handler

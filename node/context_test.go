@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// waits returns the calls that wait on a leader that has just been cut off.
+// waits returns calls that wait if they are made on a leader that has just been cut off.
 func waits(n *node.Node, to raft.NodeID) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"ReadIndex":          func(ctx context.Context) error { _, err := n.ReadIndex(ctx); return err },

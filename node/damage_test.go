@@ -32,8 +32,8 @@ func startOn(t *testing.T, dir string, kind storage.Kind) (*node.Node, error) {
 	return n, err
 }
 
-// A file whose structure is sound can still hold a damaged record: Start finds it, and neither truncates the
-// log there nor continues.
+// A file with a sound structure can still hold a damaged record. Start finds the record. It neither truncates the log there
+// nor continues.
 func TestStart_ADamagedRecordIsATypedErrorThatSaysWhereAndWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	n, err := startOn(t, dir, storage.KindBolt)
@@ -69,7 +69,7 @@ func TestStart_ADamagedRecordIsATypedErrorThatSaysWhereAndWhatToDo(t *testing.T)
 	require.NoError(t, n.Close())
 }
 
-// If raft.db is replaced by an older copy, the log is newer than the stored term. The start is refused, and names that file.
+// If an older copy replaces raft.db, the log is newer than the stored term. Start then fails, and names that file.
 func TestStart_ATermThatIsOlderThanTheLogNamesItsFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, storage.BoltFile)
@@ -98,7 +98,7 @@ func TestStart_ATermThatIsOlderThanTheLogNamesItsFile(t *testing.T) {
 	require.NoError(t, n.Close())
 }
 
-// littered is a store that finds files of snapshots that nothing recorded.
+// littered is a store that finds snapshot files without a record.
 type littered struct {
 	raft.Storage
 	files []string

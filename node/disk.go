@@ -8,8 +8,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// diskBeside is the room, in bytes, that the disk should have besides two snapshots and the log between them. It is for
-// the segments that are being filled, prepared and given up. See docs/storage.md.
+// diskBeside is the room, in bytes, that the disk should have in addition to two snapshots and the log between them. The
+// segments that are being filled, prepared and given up need this room. See docs/storage.md.
 const diskBeside = 128 << 20
 
 // checkDisk reports, in the log and in Status, a disk that is smaller than this member may need.
@@ -21,7 +21,8 @@ func (n *Node) checkDisk() {
 	}
 }
 
-// smallDisk returns nil if the disk is large enough, or if that is not known.
+// smallDisk returns an error if the disk is too small. It returns nil if the disk is large enough, or if its size is not
+// known.
 func (n *Node) smallDisk() error {
 	store, ok := n.storage.(raft.DiskStorage)
 	if !ok || n.files == nil {

@@ -52,7 +52,7 @@ func (n *Node) WriteTrace(w io.Writer) error {
 	return errors.Join(err, lines.Encode(end), buffered.Flush())
 }
 
-// becomes returns the role to which a decision leads, "" if it does not change the role.
+// becomes returns the role to which a decision leads, or "" if the decision does not change the role.
 func becomes(k raft.TraceEventKind) string {
 	switch k {
 	case raft.TraceLeader:

@@ -14,19 +14,19 @@ var (
 	// ErrOutcomeUnknown: the command may or may not be applied, now or later. Do not retry it
 	// blindly: read the state first, or make commands idempotent.
 	ErrOutcomeUnknown = errors.New("raft: outcome unknown: the command may or may not be applied")
-	// ErrWiped: the cluster's configuration names this member's id with another incarnation, because its
-	// disk was emptied. The member does not count until the leader replaces it: see Node.ReplaceMember.
+	// ErrWiped: the disk of this member was emptied. Therefore the cluster's configuration names this member's id with
+	// another incarnation. The member does not count until the leader replaces it: see Node.ReplaceMember.
 	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; replace it: Node.ReplaceMember on the leader")
-	// ErrNoTarget: there is no such voter to transfer leadership to, or it has not been heard from. Nothing
-	// changed.
+	// ErrNoTarget: leadership cannot be transferred to this voter, because there is no such voter or the leader has not heard
+	// from it. Nothing changed.
 	ErrNoTarget = errors.New("raft: leadership was not transferred: there is no such voter, or it has not been heard from")
 	// ErrTransferTimedOut: the transfer did not succeed in time. This member may still lead, or lose its
 	// leadership to the target later. Look at Status, and try again.
 	ErrTransferTimedOut = errors.New("raft: the leadership transfer did not end in time")
-	// ErrWithinFSM: the FSM, or a function of Read, called a method of its node that waits for the FSM. Such a call is
-	// refused after a quarter of a second at most. A proposal may be applied nevertheless; the error then also matches
-	// ErrOutcomeUnknown. If the FSM starts another goroutine that makes the call, and waits for it, the node cannot
-	// detect that: see Status.Applying.
+	// ErrWithinFSM: the FSM, or a function of Read, called a method of its node that waits for the FSM. The node refuses such
+	// a call after a quarter of a second at most. A proposal may be applied nevertheless; the error then also matches
+	// ErrOutcomeUnknown. The node cannot detect such a call if the FSM starts another goroutine for it and waits for that
+	// goroutine: see Status.Applying.
 	ErrWithinFSM = errors.New("raft: called from within the FSM (Apply, Snapshot, Restore, Sync or a function of Read): the call would wait forever for the FSM. Call it from another goroutine after returning; to end the node, return an error")
 	// ErrWithinCallback: a function that was given to ProposeAsync called Close, which waits for that function.
 	ErrWithinCallback = errors.New("raft: Close was called by a function of ProposeAsync, for which it would wait forever: call it from another goroutine")
@@ -50,7 +50,7 @@ func (e *DiskStalledError) Error() string {
 // Unwrap returns raft.ErrOverloaded.
 func (e *DiskStalledError) Unwrap() error { return raft.ErrOverloaded }
 
-// FSMError refused a start or ended the node: the FSM returned an error or panicked. Other members that apply the same
+// FSMError refuses a start or ends the node, because the FSM returned an error or panicked. Other members that apply the same
 // entry will most likely end too.
 type FSMError struct {
 	Op    string // "Apply", "Restore", …
@@ -69,10 +69,9 @@ func (e *FSMError) Error() string {
 
 func (e *FSMError) Unwrap() error { return e.Err }
 
-// FSMHangsError refuses a proposal: the leader's FSM has been applying one batch for longer than Config.ApplyStallMax,
-// and no member that has applied this batch could take over yet. The proposal is not applied. It matches
-// raft.ErrOverloaded: try again later. If the error stays, find out what FSM.Apply waits for, on this member and on the
-// others.
+// FSMHangsError refuses a proposal: the leader's FSM has been applying one batch for longer than Config.ApplyStallMax, and no
+// member that has applied this batch could take over yet. The proposal is not applied. The error matches raft.ErrOverloaded:
+// try again later. If the error persists, find out what FSM.Apply waits for, on this member and on the others.
 type FSMHangsError struct {
 	Limit time.Duration
 }
@@ -84,8 +83,8 @@ func (e *FSMHangsError) Error() string {
 // Unwrap returns raft.ErrOverloaded.
 func (e *FSMHangsError) Unwrap() error { return raft.ErrOverloaded }
 
-// NotLeaderError says that this member does not lead; the request was not applied. Ask Leader or, if
-// it is nil, wait (WaitLeader) and try again.
+// NotLeaderError says that this member does not lead. The request was not applied. If Leader is set, ask that member. If
+// Leader is nil, wait (WaitLeader) and try again.
 type NotLeaderError struct {
 	Leader *raft.Member // nil: not known
 	Reason string       // why no leader is known, or more about the refusal; may be empty if Leader is known
@@ -158,8 +157,8 @@ func (e *SnapshotStreamError) Error() string {
 
 func (e *SnapshotStreamError) Unwrap() error { return e.Err }
 
-// StorageError refused a start or ended the node: the storage failed. Restart the node once the disk works. A majority
-// of the members still holds what was acknowledged.
+// StorageError refuses a start or ends the node, because the storage failed. Restart the node once the disk works. A majority
+// of the members still holds every acknowledged entry.
 type StorageError struct {
 	Op  string
 	Err error
@@ -172,7 +171,7 @@ func (e *StorageError) Error() string {
 
 func (e *StorageError) Unwrap() error { return e.Err }
 
-// TransportError refused a start or ended the node: the transport returned an error or panicked.
+// TransportError refuses a start or ends the node, because the transport returned an error or panicked.
 type TransportError struct {
 	Op  string
 	Err error
@@ -184,8 +183,8 @@ func (e *TransportError) Error() string {
 
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// UnreachableError refuses a change of members before it begins: the leader and a joining member could not reach each
-// other in both directions. Start that member, correct its address, or open the path that Err names.
+// UnreachableError refuses a change of members before the change begins, because the leader and a joining member could not
+// reach each other in both directions. Start that member, correct its address, or open the path that Err names.
 type UnreachableError struct {
 	ID      raft.NodeID
 	Address string

@@ -71,7 +71,7 @@ func ExampleNode_Leader() {
 	// Output: n1 leads; its clients use http://n1:4001
 }
 
-// The state machine has no lock, and needs none: no Apply runs beside the function.
+// The state machine has no lock, and needs none, because Apply never runs at the same time as the function.
 func ExampleNode_Read() {
 	ctx, state := context.Background(), &total{}
 	n := startAlone(ctx, state)

@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/enums"
 )
 
-// Each kind of refusal has its own error. The answer to a change already contains its error. A member that does not lead,
-// or that transfers its leadership, names the leader instead.
+// Each kind of refusal has its own error. The answer to a change already contains its error. If this member does not lead, or
+// transfers its leadership, the error names the leader instead.
 func TestExplain_EveryRefusalHasItsError(t *testing.T) {
 	n := &Node{cfg: Config{}.withDefaults(), taker: &taker{}}
 	n.taker.trouble.set(&SnapshotError{})

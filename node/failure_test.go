@@ -245,7 +245,7 @@ func (s *witnessedStorage) Load(ctx context.Context, id raft.Identity) (raft.Sto
 	return stored, err
 }
 
-// Write is slow, so that anything that does not wait for it overtakes it. It runs inside a bubble.
+// Write is slow, so that any message that does not wait for the write overtakes it. It runs inside a bubble.
 func (s *witnessedStorage) Write(w raft.StorageWrite) error {
 	time.Sleep(3 * time.Millisecond)
 	if err := s.Storage.Write(w); err != nil {
@@ -323,7 +323,8 @@ func TestWriter_APromiseLeavesOnceItIsDurable(t *testing.T) {
 	})
 }
 
-// The disks have stalled, and ten times more arrives than the limits allow. The excess is refused and takes no memory.
+// The disks have stalled, and ten times as many proposals arrive as the limits allow. The node refuses the excess, which
+// takes no memory.
 func TestOverload_IsRefusedAtOnceWithinTheLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, commandBytes, callers = 1024, 4096, 10 * 1024
@@ -370,7 +371,7 @@ func TestOverload_IsRefusedAtOnceWithinTheLimits(t *testing.T) {
 			assert.Equal(t, limit, s.Pending)
 			m := n.Metrics()
 			assert.LessOrEqual(t, m.WaitingProposalBytes, 8<<20)
-			// The pending commands, once on each of three members, and room for the bookkeeping.
+			// The heap may hold the pending commands, once on each of three members, and the bookkeeping.
 			grown := heapBytes() - before
 			t.Logf("%d callers of %d bytes: the heap grew by %d KiB", callers, commandBytes, grown>>10)
 			assert.Less(t, grown, int64(3*limit*commandBytes+16<<20), "the heap stays within the limits")

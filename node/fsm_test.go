@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// caller is a state machine that does something when it applies "call".
+// caller is a state machine that calls the function do when it applies "call".
 type caller struct {
 	raft.FSM
 	do func()
@@ -29,7 +29,7 @@ func (c *caller) Apply(batch []raft.Entry, results [][]byte) error {
 	return c.FSM.Apply(batch, results)
 }
 
-// deeper puts frames between Apply and the call.
+// deeper adds stack frames between Apply and the call of do.
 func (c *caller) deeper(frames int) {
 	if frames > 0 {
 		c.deeper(frames - 1)
@@ -88,7 +88,7 @@ func TestFSM_ThatWaitsForItselfIsRefused(t *testing.T) {
 	}
 }
 
-// Other callers that wait meanwhile keep waiting, unless the FSM hangs.
+// Other callers that wait at the same time continue to wait, unless the FSM hangs.
 func TestFSM_ThatTakesItsTimeKeepsItsCallersWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -112,7 +112,7 @@ func TestFSM_ThatTakesItsTimeKeepsItsCallersWaiting(t *testing.T) {
 	})
 }
 
-// If an index were published before the FSM has applied it, a read could be stale.
+// If the node published an index before the FSM has applied it, a read could be stale.
 func TestFSM_AnIndexIsPublishedOnceTheFSMHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -137,7 +137,8 @@ func TestFSM_AnIndexIsPublishedOnceTheFSMHasIt(t *testing.T) {
 	})
 }
 
-// A goroutine that the FSM has started looks like any other caller; the status shows the call that never returns.
+// The node cannot distinguish a goroutine that the FSM has started from any other caller. The status shows the call of the
+// FSM that never returns.
 func TestFSM_ThatWaitsForAHelperIsSeenInTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -11,17 +11,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// fsmCallOverdue is how long a call of the FSM may run before waiting callers check whether they are within that call.
+// fsmCallOverdue is how long a call of the FSM may run before it is overdue. Then each waiting caller checks whether it is
+// itself within that call.
 const fsmCallOverdue = 250 * time.Millisecond
 
-// fsmCalls lets one call of the FSM, or one function of Read, run at a time. It detects, by the goroutine, a caller that
-// is within the running call: such a caller would wait for an index that is applied only after the call returns.
+// fsmCalls lets one call of the FSM, or one function of Read, run at a time. It uses the goroutine id to detect a caller that
+// is within the running call. Such a caller would wait for an index that is applied only after the running call returns.
 type fsmCalls struct {
 	turn    chan struct{} // capacity 1: full while a call has the turn
 	running atomic.Pointer[fsmCall]
 
-	// closed: Read calls no more functions, because a call of the FSM failed and may be half done, or because the node
-	// has ended. Only the goroutine that has the turn may access it.
+	// closed is true once Read must call no more functions: a call of the FSM failed and may be half done, or the node has
+	// ended. Only the goroutine that has the turn may access closed.
 	closed bool
 }
 
@@ -34,8 +35,8 @@ type fsmCall struct {
 
 func newFSMCalls() *fsmCalls { return &fsmCalls{turn: make(chan struct{}, 1)} }
 
-// begin waits for the turn of the FSM, which runs on the given goroutine. When the FSM's call has ended, the caller must
-// call the returned function, with the success of the call.
+// begin waits for the turn to call the FSM on the given goroutine. When the call of the FSM has ended, the caller must call
+// the returned function, and pass it whether the call succeeded.
 func (f *fsmCalls) begin(goroutine uint64) (ended func(succeeded bool)) {
 	f.turn <- struct{}{}
 	stop := f.watch(goroutine)
@@ -46,7 +47,7 @@ func (f *fsmCalls) begin(goroutine uint64) (ended func(succeeded bool)) {
 	}
 }
 
-// beginRead waits for the turn of a function of Read, which runs on the calling goroutine.
+// beginRead waits for the turn to call a function of Read on the calling goroutine.
 func (f *fsmCalls) beginRead(ctx context.Context, stop <-chan struct{}) (ended func(), err error) {
 	select {
 	case f.turn <- struct{}{}:
@@ -84,8 +85,8 @@ func (f *fsmCalls) watch(goroutine uint64) (stop func()) {
 	}
 }
 
-// overdue returns a channel that is closed once the running call is overdue. It returns nil if no call is running: then
-// the caller cannot be within one.
+// overdue returns a channel that is closed once the running call is overdue. If no call is running, overdue returns nil,
+// because then the caller cannot be within a call.
 func (f *fsmCalls) overdue() <-chan struct{} {
 	if call := f.running.Load(); call != nil {
 		return call.overdue
@@ -93,12 +94,13 @@ func (f *fsmCalls) overdue() <-chan struct{} {
 	return nil
 }
 
-// within reports whether the calling goroutine is in a call of the FSM or in a function of Read. It cannot
-// recognize a goroutine that one of them started and waits for.
+// within reports whether the calling goroutine is in a call of the FSM or in a function of Read. If such a call starts
+// another goroutine and waits for it, within cannot recognize that goroutine.
 //
-// Its callers return ErrWithinFSM. Read, Ready, TransferLeadership and Close do so at once. Propose, Barrier, ReadIndex
-// and WaitApplied do so (await) if they still wait when the FSM's call is overdue; the error of a proposal that the loop
-// has taken then also matches ErrOutcomeUnknown. ProposeAsync does not wait for the FSM and may be called.
+// If within reports true, the methods of Node return ErrWithinFSM. Read, Ready, TransferLeadership and Close check at once.
+// Propose, Barrier, ReadIndex and WaitApplied check (in await) only if they still wait when the FSM's call is overdue. If the
+// loop has already taken the proposal, the error then also matches ErrOutcomeUnknown. ProposeAsync does not wait for the FSM,
+// so the FSM may call it.
 func (f *fsmCalls) within() bool {
 	call := f.running.Load()
 	if call == nil {
@@ -108,8 +110,8 @@ func (f *fsmCalls) within() bool {
 	return id != 0 && call.goroutine == id
 }
 
-// await returns the value that done receives. If ctx ends first, or if the caller turns out to be within the FSM, it
-// returns what leave returns for that error.
+// await returns the value that done receives. If ctx ends first, or if the caller is within the FSM, await calls leave with
+// the error and returns the result of leave.
 func await[T any](ctx context.Context, calls *fsmCalls, done <-chan T, leave func(cause error) T) T {
 	for overdue := calls.overdue(); ; overdue = nil {
 		select {
@@ -125,7 +127,7 @@ func await[T any](ctx context.Context, calls *fsmCalls, done <-chan T, leave fun
 	}
 }
 
-// since returns how long the present call has been running; 0: none is running.
+// since returns how long the present call has been running, or 0 if no call is running.
 func (f *fsmCalls) since() time.Duration {
 	if call := f.running.Load(); call != nil {
 		return max(1, time.Since(call.began))

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A confirmed read may wait for a running Apply that fails, and get its turn before the node begins to end.
+// A confirmed read waits for a running Apply. If that Apply fails, the read may get its turn before the node begins to end.
 func TestRead_NobodyReadsWhatAFailedApplyHasLeft(t *testing.T) {
 	for name, apply := range map[string]func() error{
 		"an error":            func() error { return raft.ErrOverloaded },

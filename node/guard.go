@@ -46,8 +46,8 @@ func (n *Node) connection(p raft.Peer) (s raft.PeerStatus) {
 	return s
 }
 
-// guardedLogger wraps Config.Logger. A panic of the logger does not end the node. But the logger may still hold a lock,
-// so it is not called again.
+// guardedLogger wraps Config.Logger. If the logger panics, the node does not end. The node does not call the logger again,
+// because the logger may still hold a lock.
 type guardedLogger struct {
 	logger hclog.Logger
 	broken atomic.Bool

@@ -45,7 +45,7 @@ func TestEnd_ALoggerThatPanicsIsNotCalledAgain(t *testing.T) {
 	})
 }
 
-// sleepy is a logger that, once tired, takes a minute for one line, and panics at each later one.
+// sleepy is a logger. Once it is tired, it takes a minute for one line, and panics at each later line.
 type sleepy struct {
 	panicky
 	tired *atomic.Bool
@@ -66,8 +66,8 @@ func TestEnd_AWarningOfLatenessThatPanicsDoesNotEndTheNode(t *testing.T) {
 	}
 }
 
-// panicsWhenLate returns false if the loop was not late: if the loop learns of the new leader in the step of its vote, it
-// has no deadline until that vote is durable. It is called inside a bubble.
+// panicsWhenLate returns false if the loop was not late. This happens if the loop learns of the new leader in the same step
+// in which it votes: then it has no deadline until the vote is durable. panicsWhenLate is called inside a bubble.
 func panicsWhenLate(t *testing.T) bool {
 	var calls atomic.Int64
 	tired := map[raft.NodeID]*atomic.Bool{"n1": {}, "n2": {}, "n3": {}}

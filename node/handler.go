@@ -51,7 +51,8 @@ func (e handler) Up(h raft.Hello) {
 	})
 }
 
-// Accepted has the peer dialed back if it is a stranger: this member sends only on connections that it has dialed.
+// Accepted makes this member dial the peer back if the peer is a stranger. The reason is that this member sends only on
+// connections that it has dialed.
 func (e handler) Accepted(h raft.Hello) {
 	e.node.identity.accepted(h.From)
 	e.node.contacts.called(h)
@@ -115,8 +116,8 @@ func (e handler) Receive(from raft.Peer, batch []raft.Message) {
 	}
 }
 
-// stream passes on the messages of snapshot streams, which do not go to the core. It reports whether m was one. A member
-// that takes no snapshots refuses the leader's offer here.
+// stream processes the messages of snapshot streams, which do not go to the core. It reports whether m was such a message. If
+// this member takes no snapshots, stream refuses the leader's offer.
 func (e handler) stream(m raft.Message) bool {
 	n, taken := e.node, false
 	switch m.Body.(type) {

@@ -132,7 +132,7 @@ func TestHangingFSM_IfAllHangTheLeaderStaysAndRefuses(t *testing.T) {
 	})
 }
 
-// Only Apply counts. A function of Read, which runs in turn with Apply, may take any time.
+// Only a slow Apply counts as hanging. A function of Read, which runs in turn with Apply, may take any time.
 func TestHangingFSM_ReadsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, resume := hangingFSMs(t)
@@ -147,7 +147,7 @@ func TestHangingFSM_ReadsDoNotCount(t *testing.T) {
 	})
 }
 
-// A former leader whose FSM hangs still answers the proposals that it has accepted.
+// If the FSM of a leader hangs and the leader loses its leadership, it still answers the proposals that it has accepted.
 func TestHangingFSM_AFormerLeaderAnswersWhatItHasAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, fsms, resume := hangingFSMs(t)

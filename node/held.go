@@ -18,8 +18,8 @@ var (
 	errStreamOver = errors.New("the stream of the frozen state has ended")
 )
 
-// held is a frozen state of a DurableFSM. It has no file: WriteTo writes straight into the stream to one follower, no
-// faster than the stream takes the bytes.
+// held is a frozen state of a DurableFSM. It has no file: WriteTo writes directly into the stream to one follower, no faster
+// than the stream takes the bytes.
 type held struct {
 	*taking
 	taker    *taker
@@ -39,7 +39,7 @@ type held struct {
 	err     error  // why the stream cannot be completed; nil: it can
 }
 
-// hold keeps a frozen state for the follower that the core has chosen, and reports its name to the core.
+// hold keeps a frozen state for the follower that the core has chosen. It reports the name of the state to the core.
 func (k *taker) hold(t *taking, frozen raft.FSMSnapshot) {
 	h := &held{
 		taking: t, taker: k, file: newSnapshotID(), size: sizeOf(frozen), frozen: frozen, limit: k.node.cfg.SnapshotStallMax,
@@ -52,7 +52,7 @@ func (k *taker) hold(t *taking, frozen raft.FSMSnapshot) {
 	k.node.wg.Go(func() { k.runHeld(h) })
 }
 
-// runHeld waits for the stream, writes the state into it, and closes the state.
+// runHeld waits until a stream begins, writes the state into the stream, and closes the state.
 func (k *taker) runHeld(h *held) {
 	h.goroutine.Store(goroutineID())
 	err := errGoexit
@@ -65,8 +65,8 @@ func (k *taker) runHeld(h *held) {
 	}
 }
 
-// wroteHeld reports the result of WriteTo to the stream. It runs before Close, so that the stream does not wait for
-// Close. It returns why the state was not written; nil: it was.
+// wroteHeld reports the result of WriteTo to the stream. It runs before Close, so that the stream does not wait for Close. It
+// returns the reason if the state was not written, and nil if it was.
 func (k *taker) wroteHeld(h *held, err error) error {
 	cause := context.Cause(h.ctx)
 	if err != nil && cause == nil && !errors.Is(err, errNoStream) {
@@ -77,8 +77,8 @@ func (k *taker) wroteHeld(h *held, err error) error {
 	return err
 }
 
-// endHeld frees the taker for the next frozen state. If no stream has begun, it also reports the end to the core; else
-// the streamer does.
+// endHeld frees the taker for the next frozen state. If no stream has begun, endHeld also reports the end to the core. If a
+// stream has begun, the streamer reports the end.
 func (k *taker) endHeld(h *held, err error) {
 	h.cancel(nil)
 	k.mu.Lock()
@@ -103,7 +103,8 @@ func (k *taker) failHeld(h *held, err error) {
 	}
 }
 
-// heldAs returns the frozen state of that name for its stream; nil: it is not held, or a stream has already begun.
+// heldAs returns the frozen state with the given name for its stream. It returns nil if no such state is held, or if a stream
+// of the state has already begun.
 func (k *taker) heldAs(file raft.SnapshotID) *held {
 	k.mu.Lock()
 	h := k.held
@@ -212,7 +213,7 @@ func (h *held) Write(p []byte) (int, error) {
 	}
 }
 
-// fill passes the bytes that WriteTo has written to the stream. The streamer calls it.
+// fill passes to the stream the bytes that WriteTo has written. The streamer calls fill.
 func (h *held) fill(stream *pipeline.Outgoing) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -228,7 +229,7 @@ func (h *held) fill(stream *pipeline.Outgoing) {
 	}
 }
 
-// finish reports to the stream that WriteTo has returned, with its error.
+// finish reports to the stream that WriteTo has returned, and passes on the error of WriteTo.
 func (h *held) finish(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -238,8 +239,8 @@ func (h *held) finish(err error) {
 	h.streamer.wake()
 }
 
-// giveUp ends the stream, and the context of WriteTo, which may still run for a while. It does nothing once WriteTo has
-// returned.
+// giveUp ends the stream and the context of WriteTo. WriteTo may still run for a while. If WriteTo has already returned,
+// giveUp does nothing.
 func (h *held) giveUp(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -126,7 +126,7 @@ func (s *diskFSMs) count(what *int) {
 	*what++
 }
 
-// held returns the number of frozen states that are not closed, and of all frozen states so far.
+// held returns two numbers: the frozen states that are not closed, and all frozen states so far.
 func (s *diskFSMs) held() (open, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *diskFSMs) onRestore(f func(context.Context) error) {
 	s.restore = f
 }
 
-// options returns those of a cluster of these state machines that takes snapshots often.
+// options returns the options of a cluster that has these state machines and takes snapshots often.
 func (s *diskFSMs) options(configure ...func(*node.Config)) rafttest.Options {
 	s.disks = map[raft.NodeID]*fsmDisk{}
 	return rafttest.Options{
@@ -194,8 +194,8 @@ func TestDurableFSM_IsAStateMachine(t *testing.T) {
 	rafttest.CheckFSM(t, func() raft.FSM { return &diskFSM{of: &diskFSMs{}, disk: &fsmDisk{}} }, [][]byte{[]byte("a"), []byte("b")})
 }
 
-// The log of a DurableFSM is compacted up to the entry that it has synced. A restart finds no gap, also if entries that are
-// no commands follow the last command.
+// The log of a DurableFSM is compacted up to the entry that the FSM has synced. A restart finds no gap, even if entries other
+// than commands follow the last command.
 func TestDurableFSM_ItsLogIsCompacted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{}
@@ -227,7 +227,7 @@ func TestDurableFSM_ItsLogIsCompacted(t *testing.T) {
 	})
 }
 
-// The state of a DurableFSM has no file: it is sent straight from a frozen state.
+// The state of a DurableFSM has no file. The leader sends it directly from a frozen state.
 func TestHeld_AFollowerBehindTheBaseIsSentAFrozenState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{}
@@ -252,7 +252,8 @@ func TestHeld_AFollowerBehindTheBaseIsSentAFrozenState(t *testing.T) {
 	})
 }
 
-// A crash between the installation and the end of Restore, or before Sync, is followed by another Restore.
+// If a crash occurs after the installation of a snapshot but before the end of Restore, or before Sync, the next start calls
+// Restore again.
 func TestHeld_ARestartRestoresAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{}
@@ -274,7 +275,8 @@ func TestHeld_ARestartRestoresAgain(t *testing.T) {
 	})
 }
 
-// The file counts until the restored state is durable: a crash before that must find it.
+// The snapshot's file must stay until the restored state is durable. If a crash occurs before that, the next start needs the
+// file.
 func TestHeld_TheFileStaysUntilTheStateIsSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{}
@@ -299,7 +301,7 @@ func TestHeld_TheFileStaysUntilTheStateIsSynced(t *testing.T) {
 	})
 }
 
-// A state that is older than the beginning of the log cannot be completed. The error says what to do.
+// If the FSM's state is older than the beginning of the log, the log cannot complete it. The error gives the remedy.
 func TestDurableFSM_AnOlderStateIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{}
@@ -324,7 +326,8 @@ func TestDurableFSM_AnOlderStateIsRefused(t *testing.T) {
 	})
 }
 
-// A DurableFSM that does not know after Sync what it was given cannot be trusted after a restart.
+// After Sync, a DurableFSM must know which entries the applier has passed to it. If it does not, the node cannot trust it
+// after a restart.
 func TestDurableFSM_SyncThatForgetsEndsTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{}
@@ -347,8 +350,7 @@ type forgetfulFSM struct{ *diskFSM }
 
 func (f forgetfulFSM) Applied() (raft.EntryID, error) { return raft.EntryID{}, nil }
 
-// padded makes a state large: it begins with blanks, which stand in front of the JSON of a journal. noted is called after
-// each piece.
+// padded makes a state large: it writes blanks before the JSON of a journal. It calls noted after each piece.
 func padded(bytesMax int, noted func(bytes int)) func(context.Context, io.Writer, raft.FSMSnapshot) error {
 	return func(ctx context.Context, w io.Writer, frozen raft.FSMSnapshot) error {
 		blank := bytes.Repeat([]byte(" "), 64<<10)
@@ -362,7 +364,8 @@ func padded(bytesMax int, noted func(bytes int)) func(context.Context, io.Writer
 	}
 }
 
-// eightMiB is a state of more than a window of a stream, which takes eight seconds to be sent.
+// eightMiB returns state machines with a state of 8 MiB, which is more than a window of a stream. It also returns a setting
+// with which the stream takes eight seconds.
 func eightMiB() (*diskFSMs, func(*node.Config)) {
 	return &diskFSMs{writeTo: padded(8<<20, func(int) {})}, func(cfg *node.Config) { cfg.SnapshotBytesPerSecond = 1 << 20 }
 }
@@ -432,8 +435,8 @@ func TestHeld_HoldsAWindowInMemory(t *testing.T) {
 	})
 }
 
-// A state is frozen once, although the log grows by more than is usually kept for a follower while it is sent: the leader
-// keeps as much as the follower has of it.
+// While the leader sends a frozen state, the log grows by more than the leader usually keeps for a follower. The state is
+// frozen only once, because the leader keeps the entries that the follower needs after the state.
 func TestHeld_TheLogIsKeptWhileItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rate := eightMiB()
@@ -456,7 +459,8 @@ func TestHeld_TheLogIsKeptWhileItIsSent(t *testing.T) {
 
 var errHeld = errors.New("the frozen state is gone")
 
-// An error while a frozen state is written ends neither node. It is reported, and the state is frozen again.
+// If an error occurs while a frozen state is written, neither node ends. The leader reports the error, and freezes the state
+// again.
 func TestHeld_Trouble(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -514,7 +518,7 @@ func TestHeld_Trouble(t *testing.T) {
 	}
 }
 
-// A state that announces its size must write exactly so many bytes.
+// If a state announces its size, it must write exactly that number of bytes.
 func TestHeld_ASizeThatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{}
@@ -560,7 +564,8 @@ func TestHeld_CloseEndsIt(t *testing.T) {
 	})
 }
 
-// A frozen state that does not close delays neither its stream nor the node. The state is frozen again once it has closed.
+// If Close of a frozen state hangs, it delays neither the stream of the state nor the node. The leader freezes the state
+// again only after Close has returned.
 func TestHeld_ACloseThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &diskFSMs{closeGate: make(chan struct{})}

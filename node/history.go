@@ -29,19 +29,20 @@ type history struct {
 const (
 	lossesMax    = 64              // losses that are remembered
 	lossesRecent = 2 * time.Minute // age up to which a loss is recent
-	// lossesOften is the number of recent losses from which on the cluster is not well. It is more than a rolling restart
+	// lossesOften is the number of recent losses at which the cluster counts as unhealthy. It is more than a rolling restart
 	// of five members causes.
 	lossesOften = 7
 )
 
-// loss is the moment when this member lost the leader that it knew, for another one or for none.
+// loss is one loss of the leader that this member knew. Afterwards this member knew another leader, or none.
 type loss struct {
 	at   raft.Time
 	what string    // what was slowest in this member's own attempts since, see raft.ElectionStatus.Slowest
 	took raft.Time // how long that took; 0: no attempt since
 }
 
-// noteLoss records the loss of a leader, and what is slow in this member's attempts since the last loss.
+// noteLoss records the loss of a leader. It also records what is slowest in this member's own election attempts since the
+// last loss.
 func (h *history) noteLoss(at raft.Time, from, to raft.Leadership, tried raft.ElectionStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,7 +61,7 @@ func (h *history) noteLoss(at raft.Time, from, to raft.Leadership, tried raft.El
 	}
 }
 
-// unsettled returns a sentence if leaders are lost too often; "" otherwise.
+// unsettled returns a sentence if this member loses leaders too often, or "" otherwise.
 func (h *history) unsettled(now raft.Time, timeout time.Duration) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,8 +116,8 @@ func (h *history) all() []datedEvent {
 	return append(append([]datedEvent(nil), h.events[h.next:]...), h.events[:h.next]...)
 }
 
-// change records why leadership changed, and returns the reason as a sentence. events are those of the Step
-// that changed it.
+// change records why leadership changed, and returns the reason as a sentence. events are those of the Step that changed the
+// leadership.
 func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,7 +141,8 @@ func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) str
 	return h.reason
 }
 
-// causeOf returns, in parentheses, the decision that led to the last role change: the trace event just before it.
+// causeOf returns, in parentheses, the decision that led to the last role change. The decision is the trace event just before
+// the role change.
 func causeOf(events []raft.TraceEvent) string {
 	for i := len(events) - 1; i > 0; i-- {
 		switch events[i].Kind {

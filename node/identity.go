@@ -14,11 +14,11 @@ import (
 	"github.com/coxswain/raft/handshake"
 )
 
-// strangersMax bounds the peers that are remembered although no configuration names them.
+// strangersMax bounds the peers that this member remembers although no configuration names them.
 const strangersMax = 4 * raft.MembersMax
 
-// identity holds this member's identity, what it knows about its peers, and what they have said about it. The loop
-// publishes it; the transport's goroutines read it.
+// identity holds this member's identity, its knowledge about its peers, and what the peers have said about this member. The
+// loop publishes it; the transport's goroutines read it.
 type identity struct {
 	node    *Node
 	self    raft.Peer
@@ -63,8 +63,8 @@ func newIdentity(n *Node, stored raft.Stored) *identity {
 	return i
 }
 
-// publish copies what handshakes need from the core's status. The loop calls it when the configuration or the bootstrap
-// may have changed.
+// publish copies the parts of the core's status that handshakes need. The loop calls publish when the configuration or the
+// bootstrap may have changed.
 func (i *identity) publish(s raft.CoreStatus) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -76,9 +76,9 @@ func (i *identity) publish(s raft.CoreStatus) {
 	i.updateWiped()
 }
 
-// updateWiped decides whether this member is wiped. It is if it belongs to no cluster, some peer's configuration names
-// its id with another incarnation, and no peer's names its own. Members of earlier releases, and members of a cluster
-// without a term, reject a wiped member instead. i.mu is held.
+// updateWiped decides whether this member is wiped. The member is wiped if three conditions hold: it belongs to no cluster,
+// some peer's configuration names its id with another incarnation, and no peer's configuration names its own incarnation.
+// Members of earlier releases, and members of a cluster without a term, reject a wiped member instead. i.mu is held.
 func (i *identity) updateWiped() {
 	wiped := i.cluster == (raft.ClusterID{}) && i.term.Load() == 0 && len(i.misnamed) > 0
 	for _, misnamed := range i.misnamed {
@@ -154,8 +154,8 @@ func (i *identity) hello(to raft.Peer) raft.Hello {
 	return h
 }
 
-// admit decides whether this member talks to a peer. It waits until what this member must remember about the peer is
-// durable.
+// admit decides whether this member talks to a peer. Before it accepts the peer, it waits until the facts that this member
+// must remember about the peer are durable.
 func (i *identity) admit(h raft.Hello) *raft.Rejection {
 	i.mu.Lock()
 	v := i.handshake(h.From)
@@ -205,8 +205,8 @@ func (i *identity) awaitKept(h raft.Hello) *raft.Rejection {
 	}
 }
 
-// setMark keeps the first mark for the writer, which ends the node once the mark is durable. From now on the node
-// refuses new calls. A nil mark changes nothing. i.mu is held.
+// setMark keeps the first mark for the writer. The writer makes the mark durable and then ends the node. From the call of
+// setMark on, the node refuses new calls. A nil mark changes nothing. i.mu is held.
 func (i *identity) setMark(m *raft.Mark) {
 	if i.mark == nil && m != nil {
 		i.mark = m
@@ -214,7 +214,7 @@ func (i *identity) setMark(m *raft.Mark) {
 	}
 }
 
-// unwritten returns what the writer has to make durable; nil: nothing.
+// unwritten returns the memory and the mark that the writer has to make durable. Each is nil if there is nothing to write.
 func (i *identity) unwritten() (memory *raft.Sightings, mark *raft.Mark) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -226,7 +226,7 @@ func (i *identity) unwritten() (memory *raft.Sightings, mark *raft.Mark) {
 	return memory, i.mark
 }
 
-// mayJoin returns why the sender's store cannot become that of a new member; nil if it can.
+// mayJoin returns an error if the sender's store cannot become the store of a new member. It returns nil if the store can.
 func (i *identity) mayJoin(h raft.Hello) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -255,9 +255,9 @@ const (
 	hasRefused = "refused a member"        // the peer dialed
 )
 
-// warn logs a rejection once for each peer, direction and reason, until a connection in that direction is made. It
-// remembers all reasons, because two members that reject each other may alternate between two of them. It does not log
-// that a replaced member's successor has answered: the replacement is done, and an earlier dial was still under way.
+// warn logs a rejection once for each peer, direction and reason, until a connection in that direction is made. It remembers
+// all reasons, because two members that reject each other may alternate between two reasons. If a member was replaced and its
+// successor answers a dial, warn logs nothing: the replacement is done, and the dial began before it.
 func (i *identity) warn(of warning, r *raft.Rejection) {
 	i.mu.Lock()
 	_, replaced := i.config.Peer(r.From)
@@ -292,8 +292,9 @@ func (i *identity) noteOwnRejection(p raft.Peer, r *raft.Rejection) {
 	}
 }
 
-// seen returns when a member was last heard, how it rejects this member at present, and how this member has rejected it
-// since they were last connected; nil: no rejection. An incarnation of 0 stands for any.
+// seen returns three facts about a member: when this member last heard it, how it rejects this member at present, and how
+// this member has rejected it since their last connection. A nil rejection means none. An incarnation of 0 in p means any
+// incarnation.
 func (i *identity) seen(p raft.Peer) (heard time.Time, refusal, refused *raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -322,7 +323,7 @@ func (i *identity) accepted(p raft.Peer) {
 	delete(i.warned, warning{p, hasRefused})
 }
 
-// awaitCallers sets the callers that are dialed again as soon as they are heard.
+// awaitCallers sets the silent callers. As soon as this member hears one of them, it dials that caller again.
 func (i *identity) awaitCallers(silent []raft.Peer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -332,7 +333,7 @@ func (i *identity) awaitCallers(silent []raft.Peer) {
 	}
 }
 
-// retain forgets the contact with all other peers.
+// retain forgets the contact with all peers for which keep returns false.
 func (i *identity) retain(keep func(raft.Peer) bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// No number of restarts clears a mark: each one reports again what to do.
+// A mark stays after any number of restarts. Each start fails again, and the error gives the remedy.
 func TestStart_AMarkedStoreIsRefusedForEver(t *testing.T) {
 	by := raft.Peer{ID: "n3", Incarnation: 9}
 	for _, row := range []struct {
@@ -81,9 +81,9 @@ func connected(c *rafttest.Cluster, from, to raft.NodeID) bool {
 	return false
 }
 
-// n2 is stopped, copied and started again, and n3 sees that start; n3 is cut off while n1 and n2 acknowledge
-// writes. Then n2's copy is put back, and n1 dies: n2 and n3 are a majority without the acknowledged writes.
-// They must not elect a leader.
+// n2 is stopped, copied and started again, and n3 sees that start. Then n3 is cut off while n1 and n2 acknowledge writes.
+// Then n2's copy is put back, and n1 dies. Now n2 and n3 are a majority without the acknowledged writes. They must not elect
+// a leader.
 func TestImage_AnOlderDiskLosesNoAcknowledgedWrite(t *testing.T) {
 	for _, restarts := range []int{0, 1, 3} {
 		t.Run(fmt.Sprintf("%d restarts before it meets anybody", restarts), func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestImage_AnOlderDiskLosesNoAcknowledgedWrite(t *testing.T) {
 	}
 }
 
-// The others have seen the start of the copy, so its starts prove nothing. But n3 has seen n2 in a term that
-// the copy has not reached.
+// The others have seen the start from which the copy was made, so the starts of the copy prove nothing. But n3 has seen n2 in
+// a term that the copy has not reached.
 func TestImage_ACopyOfTheRunningStartIsFoundOutByItsTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -154,8 +154,8 @@ func TestImage_ACopyOfTheRunningStartIsFoundOutByItsTerm(t *testing.T) {
 	})
 }
 
-// If a member starts more often than its lineage keeps, and no peer hears it meanwhile, a peer cannot distinguish it from
-// an older image, unless the member knows that the peer remembers it.
+// A lineage keeps a limited number of starts. If a member starts more often, and no peer hears it meanwhile, a peer cannot
+// distinguish the member from an older image. The exception is a member that knows that the peer remembers it.
 func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -177,8 +177,8 @@ func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 		for range raft.LineageStartsMax + 3 {
 			c.Restart("n2")
 		}
-		// n1 and n3 now remember a start that is far newer than the image, and contradicts it. Once the image itself has
-		// been started as often, that start is too old to prove anything.
+		// n1 and n3 now remember a start that is far newer than the image, and that start contradicts the image. The image
+		// itself is now started just as often. After that, the remembered start is too old to prove anything.
 		for range raft.LineageStartsMax + 3 {
 			c.Restart("n2")
 		}
@@ -221,8 +221,8 @@ func TestImage_SlowDisksMeetEventually(t *testing.T) {
 	})
 }
 
-// A peer is admitted only once its start is durably remembered: a member whose disk has stalled does not connect to a peer
-// that was started since.
+// A member admits a peer only once it durably remembers the peer's start. So a member with a stalled disk does not connect to
+// a peer that was started after the stall began.
 func TestImage_NobodyIsCountedBeforeItIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck, free := new(atomic.Bool), make(chan struct{})

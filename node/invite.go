@@ -39,12 +39,12 @@ type invitations struct {
 type invitation struct {
 	member  raft.Member
 	changed signal
-	// asks is an unused incarnation. If a configuration already names the id, the member is first dialed under this
-	// incarnation: the process at the address rejects it and says who it is. A dial of any incarnation (0) would break
-	// the connection of the member to be replaced, if that one runs.
+	// asks is an unused incarnation, or 0. If a configuration already names the id, this member first dials the id under the
+	// incarnation in asks. The process at the address rejects this dial and states its own identity. If the member to be
+	// replaced runs, a dial of any incarnation (0) would break its connection.
 	asks raft.Incarnation
 
-	// The transport's goroutines write these, under the lock of invitations.
+	// The transport's goroutines write the next two fields, under the lock of invitations.
 	answered *raft.Hello     // hello of a store that no configuration names; nil: none yet
 	refusal  *raft.Rejection // rejection of this member by the process at the address; nil: none
 }
@@ -86,7 +86,7 @@ func (v *invitations) invite(ctx context.Context, c raft.Change, ifIndex raft.In
 	return c, v.end, nil
 }
 
-// withoutIncarnation returns the joining members whose incarnation is not known.
+// withoutIncarnation returns the joining members that have no incarnation yet.
 func withoutIncarnation(c *raft.Change) (joining []*raft.Member) {
 	for i := range c.Replace {
 		joining = append(joining, &c.Replace[i].New)
@@ -97,7 +97,7 @@ func withoutIncarnation(c *raft.Change) (joining []*raft.Member) {
 	return slices.DeleteFunc(joining, func(m *raft.Member) bool { return m.Incarnation != 0 })
 }
 
-// refused returns why the change can be refused before contact; nil: it cannot. The core checks the change again.
+// refused returns the reason if the change can be refused before contact, or nil otherwise. The core checks the change again.
 func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membership, ifIndex raft.Index) error {
 	n := v.node
 	if now, _ := n.watched.load(); now.Role != raft.Leader {
@@ -132,9 +132,9 @@ func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membershi
 	return nil
 }
 
-// confirmed returns err, for a change that the configuration of the given index refuses, or why that could not be
-// confirmed. A caller takes some of these errors as proof that its change was made. So the configuration must be
-// committed, and this member must still lead. A change without effect confirms both.
+// confirmed returns err if this member can confirm it, or otherwise the error of the attempt to confirm. err says that the
+// configuration at the given index refuses a change. A caller takes some of these errors as proof that its change was made.
+// So the configuration must be committed, and this member must still lead. A change without effect confirms both.
 func (v *invitations) confirmed(ctx context.Context, index raft.Index, err error) error {
 	var notLeader *NotLeaderError
 	var pending *raft.ChangePendingError
@@ -153,8 +153,8 @@ func (v *invitations) confirmed(ctx context.Context, index raft.Index, err error
 	return err
 }
 
-// unusedIncarnation returns an incarnation of the id that the configuration does not name. It stands for the one that
-// contact will show; i makes it different for each joining member.
+// unusedIncarnation returns an incarnation of the id that the configuration does not name. The incarnation is a placeholder
+// for the real one, which contact will show. i makes it different for each joining member.
 func unusedIncarnation(c raft.Configuration, id raft.NodeID, i int) raft.Incarnation {
 	for x := ^raft.Incarnation(0) - raft.Incarnation(i); ; x-- {
 		if _, named := c.Peer(raft.Peer{ID: id, Incarnation: x}); !named {
@@ -163,7 +163,7 @@ func unusedIncarnation(c raft.Configuration, id raft.NodeID, i int) raft.Incarna
 	}
 }
 
-// begin has the members dialed. It fails while another change makes contact.
+// begin makes this member dial the joining members. It fails while another change makes contact.
 func (v *invitations) begin(joining []*raft.Member, in Members) (invited []*invitation, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -201,7 +201,7 @@ func (v *invitations) end() {
 	clear(v.open)
 }
 
-// making returns the sorted ids of the members with which contact is being made, and when that began.
+// making returns the sorted ids of the members with which this member is making contact, and when it began to do so.
 func (v *invitations) making() (ids []raft.NodeID, since time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -229,8 +229,8 @@ func (v *invitations) await(ctx, limit context.Context, inv *invitation) (raft.I
 	}
 }
 
-// met returns the incarnation of the member if there is contact, or why it cannot join; zero values: neither is known
-// yet.
+// met returns the incarnation of the member if there is contact, or an error if the member cannot join. If neither is known
+// yet, met returns zero values.
 func (v *invitations) met(inv *invitation) (raft.Incarnation, error) {
 	own, named := v.refusalOf(inv), v.node.Members()
 	v.mu.Lock()
@@ -273,12 +273,13 @@ func firstRejection(theirs, own *raft.Rejection) *raft.Rejection {
 	return own
 }
 
-// mayPass reports whether a rejection may pass by itself within the time for contact.
+// mayPass reports whether a rejection may end by itself within the time for contact.
 func mayPass(r raft.RejectReason) bool {
 	return r == raft.RejectSlowDisk || r == raft.RejectTwin || r == raft.RejectLate
 }
 
-// refusalOf returns this member's own rejection of the process that answered, as the transport reports it; nil: none.
+// refusalOf returns this member's own rejection of the process that answered, as the transport reports it. It returns nil if
+// there is no such rejection.
 func (v *invitations) refusalOf(inv *invitation) *raft.Rejection {
 	var r *raft.Rejection
 	if errors.As(v.node.connection(raft.Peer{ID: inv.member.ID}).Err, &r) && r.From == v.node.identity.self {
@@ -291,7 +292,8 @@ func (v *invitations) unreachable(inv *invitation, err error) error {
 	return &UnreachableError{ID: inv.member.ID, Address: inv.member.Address, Err: err}
 }
 
-// missed returns why there was no contact in time. ended is the error of the caller's context; nil: it has not ended.
+// missed returns why there was no contact in time. ended is the error of the caller's context, or nil if that context has not
+// ended.
 func (v *invitations) missed(ended error, inv *invitation) error {
 	v.mu.Lock()
 	answered, dialed := inv.answered, inv.peer()
@@ -339,8 +341,8 @@ func (v *invitations) accepted(h raft.Hello) {
 	}
 }
 
-// failed notes a dial that has failed; refusal is nil if the peer did not answer with one. It reports whether the dial
-// only asked the peer who it is.
+// failed notes a dial that has failed. refusal is the peer's rejection, or nil if the peer did not answer with a rejection.
+// failed reports whether the dial only asked the peer for its identity.
 func (v *invitations) failed(p raft.Peer, refusal *raft.Rejection) (asked bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -13,7 +13,7 @@ type alone struct{ raft.Transport }
 
 func (alone) Peer(raft.Peer) (s raft.PeerStatus) { return s }
 
-// invited returns a member that makes contact with n4, and that invitation.
+// invited returns the invitations of a member that makes contact with n4, and the invitation of n4.
 func invited() (*invitations, *invitation) {
 	n := parts(nil, alone{}, nil)
 	inv := &invitation{member: raft.Member{ID: "n4", Address: "n4:1"}, changed: newSignal()}
@@ -21,7 +21,8 @@ func invited() (*invitations, *invitation) {
 	return n.invitations, inv
 }
 
-// A replacement with the same id is invited while its former incarnation is still a member, is dialed, and may answer.
+// A replacement with the same id is invited while its former incarnation is still a member. The former incarnation is still
+// dialed, and may answer.
 func TestInvitations_TheFormerSelfIsSomebodyElse(t *testing.T) {
 	v, inv := invited()
 	former := raft.Member{ID: "n4", Incarnation: 7, Address: "n4:1"}
@@ -40,7 +41,7 @@ func TestInvitations_TheFormerSelfIsSomebodyElse(t *testing.T) {
 	expect.Equal(t, now, inv.answered.From)
 }
 
-// A start that has called once can reach this member, and does not call again while that connection stands.
+// If a start has dialed this member once, it can reach this member. It does not dial again while that connection is open.
 func TestInvitations_ACallBeforeCounts(t *testing.T) {
 	v, _ := invited()
 	clear(v.open)
@@ -66,7 +67,8 @@ func TestInvitations_ARejectionThatMayPassIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The newest configuration in the log may be rolled back. A member that restarts dials those of the one before, too.
+// The newest configuration in the log may be rolled back. So a member that restarts also dials the members of the
+// configuration before it.
 func TestContacts_ARestartDialsTheConfigurationBefore(t *testing.T) {
 	of := func(ids ...raft.NodeID) raft.Configuration {
 		var members []raft.Member

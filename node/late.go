@@ -20,7 +20,7 @@ type lateness struct {
 	leftOut   int       // warnings suppressed since then
 }
 
-// woke is called when the loop wakes to do something.
+// woke records that the loop wakes to do something. It warns if the loop wakes late.
 func (n *Node) woke(now raft.Time) {
 	late := time.Duration(now - n.due)
 	limit := n.cfg.ElectionTimeout / 2
@@ -33,8 +33,8 @@ func (n *Node) woke(now raft.Time) {
 		l.leftOut++
 		return
 	}
-	// The loop was busy at its deadline, or did not wake in time, or both. The two durations distinguish a slow node
-	// from a slow machine.
+	// The loop was busy at its deadline, or it did not wake in time, or both. The two durations in the message distinguish a
+	// slow node from a slow machine.
 	busy := min(max(0, time.Duration(l.idleSince-n.due)), late)
 	n.logger.log(hclog.Warn, "the node woke late: the process was not running, or the processors were busy",
 		"late", late.Round(time.Millisecond), "busy", busy.Round(time.Millisecond), "limit", limit, "left_out", l.leftOut)

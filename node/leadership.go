@@ -10,8 +10,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Leader returns the leader that this member knows now, which may be itself; false: it knows none. Leader neither waits
-// nor allocates, so it may be called before each request. WaitLeader waits for a leader; Watch also yields the term.
+// Leader returns the leader that this member knows now, which may be this member itself. known is false if this member knows
+// no leader. Leader neither waits nor allocates, so a caller may use it before each request. WaitLeader waits for a leader;
+// Watch also yields the term.
 func (n *Node) Leader() (leader raft.Member, known bool) {
 	if m := n.leader.Load(); m != nil {
 		return *m, true
@@ -29,8 +30,8 @@ func (n *Node) setLeader(l raft.Leadership) {
 	n.leader.Store(&m)
 }
 
-// WaitLeader returns the leader once one is known; it may be this member. It fails with ErrClosed, ErrWiped,
-// or, when ctx ends first, with a *NotReadyError that says why there is no leader.
+// WaitLeader returns the leader once this member knows one; the leader may be this member. WaitLeader fails with ErrClosed or
+// ErrWiped. If ctx ends first, it fails with a *NotReadyError that says why there is no leader.
 func (n *Node) WaitLeader(ctx context.Context) (raft.Member, error) {
 	if err := ctx.Err(); err != nil {
 		return raft.Member{}, err
@@ -61,8 +62,8 @@ func (n *Node) awaitLeader(ctx context.Context) (raft.Member, error) {
 	}
 }
 
-// withReason adds to a *NotLeaderError without a leader the reason why there is none. It runs on the caller's goroutine,
-// since Status waits for the loop.
+// withReason adds a reason to a *NotLeaderError without a leader: why there is none. withReason runs on the caller's
+// goroutine, because Status waits for the loop.
 func (n *Node) withReason(err error) error {
 	if err == nil {
 		return nil // before anything is allocated for an error

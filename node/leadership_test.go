@@ -40,7 +40,7 @@ func TestLeader_IsKnownAtOnceAndWithItsMeta(t *testing.T) {
 	})
 }
 
-// A caller that receives a change from Watch finds it in Leader, too.
+// If a caller receives a change from Watch, Leader already returns that change or a later one.
 func TestLeader_IsNotOlderThanWhatWatchYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)

@@ -72,7 +72,7 @@ func (l *loopback) start(i int, wire *transport.TCP) {
 	require.NoError(l.t, err)
 }
 
-// restart starts a member that was closed, at its address.
+// restart starts a member that was closed. The member keeps its address.
 func (l *loopback) restart(i int) *transport.TCP {
 	l.t.Helper()
 	wire, err := transport.Listen(l.members[i].Address, transport.Options{FrameBytesMax: l.frames[i]})

@@ -15,8 +15,8 @@ const (
 	allowanceBytes = 2 << 20 // bytes of entries taken from one leader while the disk is full: a sixteenth of a segment
 )
 
-// mailbox collects the events for the loop, except the requests of callers. Nobody waits for a place in it: an event
-// that finds no room is dropped and counted.
+// mailbox collects the events for the loop, except the requests of callers. No goroutine ever waits for room in the mailbox:
+// if an event finds no room, it is dropped and counted.
 type mailbox struct {
 	mu            sync.Mutex
 	events        queue[raft.Event] // its signal wakes the loop, also for the fields below
@@ -33,9 +33,9 @@ type mailbox struct {
 
 func newMailbox() *mailbox { return &mailbox{events: queue[raft.Event]{signal: newSignal()}} }
 
-// receive adds a message, and reports whether the limits allowed it. waiting is the bytes of entries that the loop has
-// already passed on to the disk. While the disk is full, appends beyond the allowance are held back. Other messages
-// overtake them, as they may on any network.
+// receive adds a message, and reports whether the limits allow it. waiting is the number of bytes of entries that the loop
+// has already passed to the disk and that the disk has not written yet. While the disk is full, receive holds back appends
+// beyond the allowance. Other messages overtake these appends, as they may on any network.
 func (m *mailbox) receive(msg raft.Message, waiting int, full bool, cfg *Config) bool {
 	size := entryBytes(msg)
 	m.mu.Lock()

@@ -9,9 +9,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// majorityLost returns Status.MajorityLost. It counts only voters that answer with another disk: a voter that does not
-// answer may come back. A voter that lacks what it acknowledged does not count as lost, since the leader that says so
-// leads a majority.
+// majorityLost returns Status.MajorityLost. It counts a voter as lost only if the voter answers with another disk, because a
+// voter that does not answer may come back. A voter that lacks entries that it acknowledged does not count as lost. Only a
+// leader reports such a voter, and that leader leads a majority.
 func (i *identity) majorityLost() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -39,7 +39,7 @@ func (i *identity) majorityLost() string {
 	return ""
 }
 
-// lostDisk reports whether a member is known to run on a disk that the cluster does not know. i.mu is held.
+// lostDisk reports whether this member knows that m runs on a disk that the cluster does not know. i.mu is held.
 func (i *identity) lostDisk(m raft.Member) bool {
 	if m.ID == i.self.ID && (m.Incarnation == 0 || m.Incarnation == i.self.Incarnation) {
 		return i.wiped.Load()
@@ -58,7 +58,8 @@ func (i *identity) lostDisk(m raft.Member) bool {
 	return false
 }
 
-// logMajorityLost reports whether the majority is lost. It logs the loss once, and again after the majority was back.
+// logMajorityLost reports whether the majority is lost. It logs the loss once. If the majority comes back and is lost again,
+// it logs the loss again.
 func (i *identity) logMajorityLost() bool {
 	lost := i.majorityLost()
 	if i.majorityLostLogged.Swap(lost != "") || lost == "" {
@@ -68,7 +69,7 @@ func (i *identity) logMajorityLost() bool {
 	return true
 }
 
-// ofLostDisk reports whether the remedy of a rejection is to replace a member, which nobody can do without a majority.
+// ofLostDisk reports whether the remedy of a rejection is to replace a member. Without a majority, no member can be replaced.
 func ofLostDisk(r raft.RejectReason) bool {
 	return r == raft.RejectWrongIncarnation || r == raft.RejectNamedOther
 }

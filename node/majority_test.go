@@ -24,9 +24,9 @@ func withLogs(t *testing.T, tr func(raft.NodeID, raft.Transport) raft.Transport)
 	}}), log
 }
 
-// The disks of two members of three were emptied. No member can be replaced without a majority, so no message recommends
-// that. All three members report that the majority is lost, and where to read about it, in the status and once in the log.
-// A disk that is put back ends the report.
+// The disks of two of three members were emptied. Without a majority no member can be replaced, so no message recommends a
+// replacement. All three members report that the majority is lost, and where to read about it. They report this in the status
+// and once in the log. If one of the disks is put back, the report ends.
 func TestMajorityLost_IsSaidInsteadOfARemedyThatCannotWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := withLogs(t, nil)
@@ -62,7 +62,8 @@ func TestMajorityLost_IsSaidInsteadOfARemedyThatCannotWork(t *testing.T) {
 	})
 }
 
-// One emptied disk of three is no lost majority, and neither are members that cannot be reached: they may come back.
+// If one disk of three was emptied, the majority is not lost. If members cannot be reached, the majority is not lost either,
+// because they may come back.
 func TestMajorityLost_IsNotSaidOfDisksThatMayComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := withLogs(t, nil)
@@ -80,7 +81,7 @@ func TestMajorityLost_IsNotSaidOfDisksThatMayComeBack(t *testing.T) {
 	})
 }
 
-// withHandlers is withLogs; the handlers of the members can be called in place of a peer.
+// withHandlers is like withLogs. In addition, a test can call the handlers of the members in place of a peer.
 func withHandlers(t *testing.T) (*rafttest.Cluster, *lockedBuffer, func(raft.NodeID) raft.Handler) {
 	var mu sync.Mutex
 	handlers := map[raft.NodeID]*raft.Handler{}
@@ -97,8 +98,9 @@ func withHandlers(t *testing.T) (*rafttest.Cluster, *lockedBuffer, func(raft.Nod
 	}
 }
 
-// A rejection is logged once for each peer, reason and direction, even if the other direction is connected meanwhile. After
-// the member was replaced, a dial of the former incarnation may still be under way: its rejection is not logged.
+// A member logs a rejection once for each peer, reason and direction, even if the other direction is connected meanwhile.
+// After a member was replaced, a dial of its former incarnation may still be under way. The rejection of that dial is not
+// logged.
 func TestRejections_ARemedyThatWasAppliedIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log, handler := withHandlers(t)
@@ -151,8 +153,8 @@ func TestImage_ThePeersOfARefusedMemberSayWhy(t *testing.T) {
 	})
 }
 
-// A member that dials with an older image of its disk is rejected, and may never learn why. The member that has rejected it
-// reports the reason until the two are connected again.
+// A member with an older image of its disk dials another member, and is rejected. It may never learn the reason. The member
+// that has rejected it reports the reason until the two are connected again.
 func TestImage_TheMemberThatRefusedSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, handler := withHandlers(t)

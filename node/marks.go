@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// noticeMarks logs what the core has found out about stores: those of the members that this one leads, and its own. A
-// mark on its own store ends the node once the mark is durable.
+// noticeMarks logs what the core has found out about stores: the stores of the members that this member leads, and its own
+// store. If there is a mark on its own store, the node ends once the mark is durable.
 func (n *Node) noticeMarks(out raft.Output) {
 	for i := range out.Trace {
 		switch event := &out.Trace[i]; event.Kind {
@@ -33,10 +33,10 @@ func (n *Node) noticeMarks(out raft.Output) {
 	n.watched.wakeAll()
 }
 
-// noticeRemoved ends a member that was removed from the cluster by that entry; 0: it was not, or is a member again. A
-// leader first answers the caller and transfers its leadership. Then, as after a mark, the node waits for an election
-// timeout, so that its last messages leave; it serves no calls meanwhile. If it learns in that time that it has joined
-// again, it continues.
+// noticeRemoved ends this member if the entry at index by removed it from the cluster. by is 0 if this member was not
+// removed, or has joined again. If this member leads, it first answers the caller and transfers its leadership. Then, as
+// after a mark, the node waits for an election timeout, so that its last messages leave. It serves no calls meanwhile. If the
+// node learns in that time that it has joined again, it continues.
 func (n *Node) noticeRemoved(by raft.Index) {
 	if by == 0 {
 		n.cancelLeaving()
@@ -61,7 +61,7 @@ func (n *Node) noticeRemoved(by raft.Index) {
 	})
 }
 
-// cancelLeaving makes a member that was about to end serve calls again.
+// cancelLeaving makes a member that was about to end serve calls again. The member has joined the cluster again.
 func (n *Node) cancelLeaving() {
 	removed := n.leaving
 	if removed == nil {
@@ -98,8 +98,8 @@ func (n *Node) reportLeftOver(stored raft.Stored) {
 	}
 }
 
-// markError returns the error of a store that must not be used any longer, even if the mark is not durable yet;
-// nil if there is no mark.
+// markError returns an error if the store has a mark and must not be used any longer, even if the mark is not durable yet. It
+// returns nil if there is no mark.
 func (n *Node) markError() error {
 	if m := n.mark.Load(); m != nil {
 		return m.Err()
@@ -107,8 +107,8 @@ func (n *Node) markError() error {
 	return nil
 }
 
-// endMarked ends the node an election timeout after its mark has become durable, so that the leader still hears why.
-// The node serves no calls meanwhile.
+// endMarked ends the node one election timeout after the mark has become durable. The delay lets the leader still hear the
+// reason. The node serves no calls meanwhile.
 func (n *Node) endMarked(m *raft.Mark) {
 	time.AfterFunc(n.cfg.ElectionTimeout, func() { n.fail(m.Err()) })
 }

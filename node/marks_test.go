@@ -17,8 +17,8 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// forgetful is a store that, at its load, has lost every entry above an index, although they were synced. It
-// still has its starts and its memory of peers, so that no handshake notices the loss.
+// forgetful is a store that, when it is loaded, has lost every entry after a given index, although the entries were synced.
+// It still has its starts and its memory of peers, so no handshake notices the loss.
 type forgetful struct {
 	raft.Storage
 	above func() (raft.Index, bool)
@@ -43,7 +43,7 @@ func (s *forgetful) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 	return stored, s.Storage.Write(raft.StorageWrite{Log: &raft.LogWrite{After: stored.Log.Last}})
 }
 
-// forgetfulDisks returns a cluster of three, and a function that makes a disk lose everything above an index at
+// forgetfulDisks returns a cluster of three. It also returns a function that makes a disk lose every entry after an index at
 // the next start.
 func forgetfulDisks(t *testing.T, log *lockedBuffer) (c *rafttest.Cluster, forget func(raft.NodeID, raft.Index)) {
 	var losses sync.Map // by id
@@ -80,7 +80,7 @@ func ready(n *node.Node, within time.Duration) error {
 	return n.Ready(ctx)
 }
 
-// A member that has lost what it acknowledged ends, at every start; its leader names it and no longer counts
+// A member that has lost entries that it acknowledged ends at every start. Its leader names the member and no longer counts
 // it.
 func TestMark_AMemberThatLostWhatItAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestMark_AMemberThatLostWhatItAcknowledged(t *testing.T) {
 	})
 }
 
-// The last witness of an acknowledged write ends when a leader that lacks the write shows its log. From then
-// on, at every start, it serves no read.
+// The last witness of an acknowledged write ends when a leader without the write shows its log. From then on the witness
+// serves no read at any start.
 func TestMark_TheLastWitness(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
@@ -175,8 +175,8 @@ func TestMark_TheLastWitness(t *testing.T) {
 	}
 }
 
-// The others may have removed the last witness since they lost the write. Then no leader sends it a log any more. But its
-// own log holds another entry at the index of its removal, which also proves the loss.
+// After the other members have lost the write, they may remove the last witness. Then no leader sends the witness a log any
+// more. But the witness's own log holds another entry at the index of its removal. That entry also proves the loss.
 func TestMark_TheLastWitnessIsNoMemberThatWasRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, forget := forgetfulDisks(t, &lockedBuffer{})
@@ -211,7 +211,7 @@ func TestMark_TheLastWitnessIsNoMemberThatWasRemoved(t *testing.T) {
 	})
 }
 
-// Readiness is false wherever reads or writes would hang.
+// Ready does not succeed if reads or writes would hang.
 func TestReady_NotWhereWritesWouldHang(t *testing.T) {
 	t.Run("a quorum of disks has stalled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -18,29 +18,30 @@ import (
 // Members is the configuration in force, as this member knows it.
 type Members struct {
 	raft.Configuration
-	// Index is that of the entry that holds it: give it to ChangeOptions.IfIndex. 0: there is no cluster yet, and the
-	// configuration is Config.Initial.
+	// Index is the index of the entry that holds the configuration. Pass it as ChangeOptions.IfIndex. It is 0 if there is no
+	// cluster yet; then the configuration is Config.Initial.
 	Index raft.Index
-	// Committed says that this member knows the configuration to be committed. Until then it may be rolled back.
+	// Committed reports whether this member knows that the configuration is committed. While it is false, the configuration
+	// may still be rolled back.
 	Committed bool
 }
 
-// ChangeOptions are the conditions of a change of members. The zero value is right for a person who has looked at
-// Status.
+// ChangeOptions are the conditions of a change of members. The zero value suits a person who has looked at Status.
 type ChangeOptions struct {
 	// IfIndex, if not 0, must be the Members.Index of the configuration in force. Otherwise the change is refused with a
-	// *ConfigChangedError. A program that decides from what it has read should set it.
+	// *ConfigChangedError. Set IfIndex if a program decides on the change from a configuration that it has read.
 	IfIndex raft.Index
 	// Despite names voters of the new configuration that may be silent, see *raft.QuorumLossError.
 	Despite []raft.NodeID
-	// Patience is how long a new voter may make no progress before the change is given up. A new leader starts to measure
-	// anew. Default 1 min, at most 24 h.
+	// Patience is how long a new voter may make no progress before the leader gives up the change. A new leader restarts this
+	// measurement. Default 1 min; at most 24 h.
 	Patience time.Duration
 }
 
-// AddMember adds a voter. Start it before, on an empty store and without Config.Initial. It first receives the log as a
-// learner, and becomes a voter once it has caught up. If the id is that of a learner, that learner becomes a voter; its
-// address and its Meta may then be left empty. Kind and Incarnation of m are not read.
+// AddMember adds a voter. Before the call, start the new member on an empty store and without Config.Initial. The new member
+// first receives the log as a learner, and becomes a voter once it has caught up. If m.ID is the id of a learner, that
+// learner becomes a voter. In this case the address and the Meta of m may be empty. AddMember ignores the Kind and the
+// Incarnation of m.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) AddMember(ctx context.Context, m raft.Member, o ChangeOptions) (Members, error) {
@@ -54,9 +55,9 @@ func (n *Node) AddLearner(ctx context.Context, m raft.Member, o ChangeOptions) (
 	return n.change(ctx, raft.Change{Add: []raft.Member{m}}, o)
 }
 
-// RemoveMember removes a member, which then ends with a *RemovedError. A leader that is removed first answers, and
-// transfers its leadership. If two members have the id, because a replacement was given up, RemoveMember is refused:
-// use ChangeMembers to remove one of them by its incarnation.
+// RemoveMember removes a member. The removed member then ends with a *RemovedError. If a leader is removed, it first answers
+// and transfers its leadership. If a replacement was given up, two members may have the id. RemoveMember then fails: use
+// ChangeMembers to remove one of them by its incarnation.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) RemoveMember(ctx context.Context, id raft.NodeID, o ChangeOptions) (Members, error) {
@@ -70,12 +71,13 @@ func (n *Node) DemoteMember(ctx context.Context, id raft.NodeID, o ChangeOptions
 	return n.change(ctx, raft.Change{Demote: []raft.Peer{{ID: id}}}, o)
 }
 
-// ReplaceMember removes a member, and adds another one on an empty store in its place. An empty by.ID means the same id:
-// use that for a member whose disk was lost or emptied. An empty Address or Meta means that of the replaced member. If
-// the replaced member is a voter, so is the new one: it catches up first, and both change roles at once.
+// ReplaceMember removes a member, and adds a new member on an empty store in its place. If by.ID is empty, the new member has
+// the same id: use that if a member's disk was lost or emptied. If by.Address or by.Meta is empty, the new member takes the
+// value of the replaced member. If the replaced member is a voter, so is the new one: it catches up first, and both change
+// roles at once.
 //
-// If the id stays the same, the process at the address is asked for its incarnation. If that is the incarnation of the
-// member to be replaced, the error is a *MemberExistsError with Answers, and there is nothing to do.
+// If the id stays the same, the leader asks the process at the address for its incarnation. If the process answers with the
+// incarnation of the member to be replaced, the error is a *MemberExistsError with Answers, and no replacement is needed.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) ReplaceMember(ctx context.Context, id raft.NodeID, by raft.Member, o ChangeOptions) (Members, error) {
@@ -90,9 +92,9 @@ func (n *Node) UpdateMember(ctx context.Context, u raft.Update, o ChangeOptions)
 	return n.change(ctx, raft.Change{Update: []raft.Update{u}}, o)
 }
 
-// CancelChange gives up a change that waits for members to catch up; these stay learners. It does nothing if no change
-// is running. A change that has begun to change the voters cannot be canceled: CancelChange then fails with a
-// *ChangePendingError.
+// CancelChange gives up a change that waits for members to catch up. These members stay learners. If no change is running,
+// CancelChange does nothing. If the change has already begun to change the voters, CancelChange cannot cancel it, and fails
+// with a *ChangePendingError.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) CancelChange(ctx context.Context) (Members, error) {
@@ -104,16 +106,16 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 	return n.ChangeMembers(ctx, c, o.IfIndex)
 }
 
-// ChangeMembers changes several members at once: the voters change together or not at all. ifIndex is as in
-// ChangeOptions. AddMember and the similar methods call it. Only the leader changes members.
+// ChangeMembers changes several members at once: the voters change together or not at all. ifIndex is as in ChangeOptions.
+// AddMember and the similar methods call ChangeMembers. Only the leader changes members.
 //
-// ChangeMembers returns once the change is finished, that is, once its last entry is committed. It returns that
-// configuration. If ctx or the leader ends meanwhile, the change continues: the next leader finishes it, and Members,
-// WatchMembers and Status show its progress. A change without effect succeeds once a majority has confirmed that this
-// member still leads.
+// ChangeMembers returns once the last entry of the change is committed. It returns the configuration in that entry. If ctx or
+// the leader ends meanwhile, the change continues: the next leader finishes it, and Members, WatchMembers and Status show its
+// progress. A change without effect succeeds once a majority has confirmed that this member still leads.
 //
-// A joining member whose Incarnation is 0 is contacted first, in both directions. If there is no contact within 5 s, or
-// within 20 election timeouts if they are longer, nothing is changed. Start the member before it is added.
+// If the Incarnation of a joining member is 0, the leader first makes contact with that member, in both directions. If there
+// is no contact within 5 s, or within 20 election timeouts if they are longer, nothing changes. Start the member before you
+// add it.
 //
 // With these errors the change was refused, and nothing has changed:
 //
@@ -129,11 +131,11 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 //   - ErrOverloaded (more than 16 callers wait, or the disk has stalled), ErrWithinFSM, ErrClosed, ErrWiped, *RemovedError,
 //     *StaleImageError, *ContradictedError, or ctx.Err() without ErrOutcomeUnknown.
 //
-// With an error that matches ErrChangeGivenUp, the change began and was given up: no member was demoted or removed, and
-// those that have joined stay learners. To continue, add one of them as a voter again.
+// If the error matches ErrChangeGivenUp, the change began, and then the leader gave it up. No member was demoted or removed,
+// and the members that have joined stay learners. To continue, add one of them as a voter again.
 //
-// With ErrOutcomeUnknown, the change may have begun, and then continues; if ctx has ended, the error also matches
-// ctx.Err(). Unlike a command, the same change may be requested again.
+// If the error matches ErrOutcomeUnknown, the change may have begun. If it has begun, it continues. If ctx has ended, the
+// error also matches ctx.Err(). Unlike a command, the same change may be requested again.
 func (n *Node) ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (Members, error) {
 	m, err := n.changeMembers(ctx, c, ifIndex)
 	n.counters.changedMembers(err)
@@ -188,8 +190,9 @@ func prepared(c raft.Change, in raft.Configuration) raft.Change {
 	return c
 }
 
-// leftBehind returns the incarnation of the learner that an earlier, given-up attempt of the replacement left; 0: there
-// is none. The configuration already names it, so it needs no contact.
+// leftBehind returns the incarnation of the learner that an earlier attempt of the same replacement left behind when it was
+// given up. It returns 0 if there is no such learner. The configuration already names this learner, so no contact with it is
+// needed.
 func leftBehind(in raft.Configuration, r raft.Replacement, old raft.Member) raft.Incarnation {
 	for _, m := range in.Members {
 		replaced := m.Peer() == old.Peer() || m.Peer() == r.Old
@@ -213,7 +216,7 @@ func inherit(m *raft.Member, old raft.Member) {
 	}
 }
 
-// addressProblem returns a *ConfigError for an address of the change that has no port; nil if there is none.
+// addressProblem returns a *ConfigError if an address of the change has no port, and nil otherwise.
 func addressProblem(c raft.Change) error {
 	var addresses []string
 	for _, m := range c.Add {
@@ -260,9 +263,9 @@ func (n *Node) Members() Members {
 	return m.now
 }
 
-// WatchMembers yields the configuration in force: first the present value, then every change, also when a configuration
-// becomes committed. A slow reader misses intermediate changes and delays nothing. The sequence ends when ctx or the
-// node ends.
+// WatchMembers yields the configuration in force: first the present value, then every change. It also yields when a
+// configuration becomes committed. If a reader is slow, it misses intermediate changes, but delays nothing. The sequence ends
+// when ctx or the node ends.
 func (n *Node) WatchMembers(ctx context.Context) iter.Seq[Members] {
 	return func(yield func(Members) bool) {
 		m, changed := n.members.load()
@@ -279,8 +282,8 @@ func (n *Node) WatchMembers(ctx context.Context) iter.Seq[Members] {
 	}
 }
 
-// membersAt returns the committed configuration of the entry at the index. If that is no longer known, it returns the
-// configuration in force.
+// membersAt returns the committed configuration of the entry at the index. If this member no longer keeps that configuration,
+// membersAt returns the configuration in force.
 func (n *Node) membersAt(index raft.Index) Members {
 	m, _ := n.members.load()
 	for _, of := range []Members{m.now, m.before} {

@@ -164,7 +164,7 @@ func TestUpdate_MetaIsInNotLeaderError(t *testing.T) {
 	})
 }
 
-// A slow reader may miss a configuration, but sees them in order, including the last.
+// A slow reader may miss a configuration. But it sees the configurations in order, and it sees the last one.
 func TestWatchMembers_GoesForwardToTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 1, newJournal)
@@ -235,8 +235,8 @@ func (h lagging) Receive(from raft.Peer, batch []raft.Message) {
 	}
 }
 
-// A removed member that lags until it is no longer served still has connections to the others. Each of them closes its
-// connection, and the next handshake reports the removal.
+// A removed member lags until the leader no longer serves it. It still has connections to the other members. Each of them
+// closes its connection, and the next handshake reports the removal.
 func TestRemoved_ALaggingMemberLearnsItFromTheNextHandshake(t *testing.T) {
 	leader := func(c *rafttest.Cluster) raft.NodeID { return c.Leader().Status().ID }
 	follower := func(c *rafttest.Cluster) raft.NodeID { return c.Follower().Status().ID }
@@ -280,7 +280,7 @@ func TestRemoved_ALaggingMemberLearnsItFromTheNextHandshake(t *testing.T) {
 	}
 }
 
-// A replacement that was given up leaves the new member as a learner. The same call continues from there.
+// If a replacement is given up, the new member stays as a learner. The same call later continues with that learner.
 func TestReplaceMember_AgainAfterItWasGivenUp(t *testing.T) {
 	t.Run("on an empty disk", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -323,7 +323,8 @@ func replaceTwice(t *testing.T, n *node.Node, id raft.NodeID, by raft.Member, he
 	assert.Equal(t, raft.Voter, now.Kind)
 }
 
-// standing is the transport of a member that does not notice that a peer has gone: a connection once made seems to stand.
+// standing is the transport of a member that does not notice that a peer has gone. Once a connection has been made, it always
+// appears to be open.
 type standing struct {
 	raft.Transport
 	made *sync.Map
@@ -372,8 +373,8 @@ func TestReplaceMember_TheLeaderHasNotNoticedThatTheFormerSelfHasGone(t *testing
 	})
 }
 
-// While contact is made with a member that does not call back, no other change makes contact. A leader that transfers its
-// leadership stops making contact, and returns the error at once.
+// The leader makes contact with a member that does not dial back. Meanwhile no other change makes contact. If the leader
+// transfers its leadership, it stops making contact, and returns the error at once.
 func TestChange_ContactIsMadeByOneLeaderForOneChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, dials, _ := withMute(t)
@@ -441,7 +442,7 @@ func TestChange_AMemberThatRunsIsReplacedByAnotherMachine(t *testing.T) {
 	})
 }
 
-// A member that was removed while it is away is served for ten election timeouts, and the status of the leader shows it.
+// A member is removed while it is away. The leader serves it for ten election timeouts, and the leader's status shows that.
 func TestStatus_ShowsDepartingMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -462,7 +463,7 @@ func TestStatus_ShowsDepartingMembers(t *testing.T) {
 	})
 }
 
-// An operator of a rolling upgrade sees who has been upgraded. In tests, no build has recorded a release.
+// During a rolling upgrade, an operator sees which members have been upgraded. In tests, no build has recorded a release.
 func TestStatus_ShowsWhichProtocolEachMemberSpeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)

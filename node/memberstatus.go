@@ -18,33 +18,36 @@ type ChangeStatus struct {
 	Waiting []raft.NodeID // members that the stage "contacts" or "catches up" waits for
 }
 
-// CatchUp says how far a member without a vote is behind the leader's log. A round ends when the member holds everything
-// that the log held when the round began. The member may vote once a round takes no longer than an election timeout.
+// CatchUp says how much of the leader's log a member without a vote still lacks. A round begins with the log that the leader
+// then has, and ends when the member holds all of it. The member may vote once a round takes no longer than an election
+// timeout.
 type CatchUp struct {
 	Round  int           // present round, from 1; 0: none has begun
 	Target raft.Index    // the round ends when MemberStatus.Match reaches it
 	Since  time.Duration // time since the round began
 	Ready  bool          // it could become a voter now
-	// Rate is the number of entries acknowledged per second, since the round began or since a snapshot arrived; 0: not
-	// known yet.
+	// Rate is the number of entries that the member has acknowledged per second, since the round began or since a snapshot
+	// arrived. It is 0 if it is not known yet.
 	Rate float64
-	// Left is the predicted time until the member holds the leader's log, which grows meanwhile, or until the snapshot
-	// that it is sent has arrived; at most 24 h. 0: not known or, if Rate is not 0, never: the log grows at least as fast.
+	// Left is the predicted time until the member holds the leader's log, which grows meanwhile. If the leader sends the
+	// member a snapshot, Left is the predicted time until the snapshot has arrived. It is at most 24 h. It is 0 if it is not
+	// known. If Left is 0 but Rate is not 0, the member will never catch up at this rate, because the log grows at least as
+	// fast.
 	Left time.Duration
 	Idle time.Duration // time without progress
-	// Done and Total are bytes of the snapshot that it is sent. Total is 0 if it is sent none, and -1 if the size is not
-	// known.
+	// Done and Total are bytes of the snapshot that the leader sends to the member. Total is 0 if the leader sends no
+	// snapshot, and -1 if the size is not known.
 	Done, Total int64
 }
 
 const (
 	// leftMax is the longest time that CatchUp.Left and Transfer.Left predict.
 	leftMax = 24 * time.Hour
-	// rateAfter is how long progress is measured before a rate is computed from it.
+	// rateAfter is the minimum time of measured progress before a rate is computed from it.
 	rateAfter = time.Second
 )
 
-// predict fills in Rate and Left of a member that is sent entries. last is the end of the leader's log.
+// predict fills in Rate and Left if the leader sends entries to the member. last is the end of the leader's log.
 func (c *CatchUp) predict(now raft.Time, p raft.PeerProgress, last raft.Index) {
 	took, acknowledged := time.Duration(now-p.CatchUp.FromAt), float64(p.Match-min(p.CatchUp.From, p.Match))
 	if p.State != "replicate" || c.Ready || c.Round == 0 || took < rateAfter || acknowledged == 0 {
@@ -75,7 +78,7 @@ func (c *CatchUp) String() string {
 	return text + leftText(c.Left)
 }
 
-// leftText returns the time left, as the end of a sentence; "" if it is not known.
+// leftText returns the time left, as the end of a sentence. It returns "" if the time is not known.
 func leftText(left time.Duration) string {
 	if left == 0 {
 		return ""
@@ -83,7 +86,8 @@ func leftText(left time.Duration) string {
 	return fmt.Sprintf(", %v left", max(left.Round(time.Second), time.Second))
 }
 
-// significant returns how many digits of a rate are worth reading: two, or all before the point.
+// significant returns the number of significant digits to show for a rate: two, or all digits before the decimal point if
+// they are more.
 func significant(rate float64) int { return max(2, 1+int(math.Log10(max(rate, 1)))) }
 
 // DepartingMember is a removed member that the leader still serves, so that it learns of its removal. It is served until
@@ -92,7 +96,8 @@ type DepartingMember struct {
 	ID          raft.NodeID
 	Incarnation raft.Incarnation
 	Removal     raft.Index // entry that removed it
-	// Left is how much longer it is served at most; 0: its removal is not known to be committed.
+	// Left is the maximum time for which the leader will still serve the member. It is 0 while the leader does not know that
+	// the removal is committed.
 	Left      time.Duration
 	Connected bool
 	Dialed    string // address of its connection, or the address dialed last
@@ -127,7 +132,7 @@ func (h half) quorum() int { return h.voters/2 + 1 }
 // counted returns the number of voters, as a part of a sentence.
 func (h half) counted() string { return count(h.voters, "voter") + h.name }
 
-// verb returns the verb for the voters that are up, as a part of a sentence.
+// verb returns the verb that goes with the number of voters that are up, as a part of a sentence.
 func (h half) verb() string {
 	switch {
 	case h.up == h.reached:
@@ -187,7 +192,7 @@ func standing(c raft.Configuration, m raft.Member) string {
 	return "learner"
 }
 
-// phase returns the voters of both halves of a joint configuration as text; "" for any other one.
+// phase returns the voters of both halves of a joint configuration as text, or "" if the configuration is not joint.
 func phase(c raft.Configuration) string {
 	if !c.Joint() {
 		return ""
@@ -202,7 +207,7 @@ func phase(c raft.Configuration) string {
 	return "joint: " + strings.Join(before, " ") + " → " + strings.Join(after, " ")
 }
 
-// changeStatus returns what a change waits for; nil if there is none.
+// changeStatus returns what a change of members waits for, or nil if no change is running.
 func (n *Node) changeStatus(core raft.CoreStatus) *ChangeStatus {
 	if c := core.Change; c != nil {
 		return &ChangeStatus{Stage: string(c.Stage), Since: time.Duration(n.now().Mono - c.Since), Waiting: c.Waiting}
@@ -213,7 +218,7 @@ func (n *Node) changeStatus(core raft.CoreStatus) *ChangeStatus {
 	return nil
 }
 
-// catchUp returns the progress of a member without a vote; nil: it votes, or departs.
+// catchUp returns the progress of a member without a vote. It returns nil if the member votes or departs.
 func (n *Node) catchUp(p raft.PeerProgress, last raft.Index, s SnapshotStatus) *CatchUp {
 	if p.Votes != 0 || p.Departing {
 		return nil
@@ -230,7 +235,7 @@ func (n *Node) catchUp(p raft.PeerProgress, last raft.Index, s SnapshotStatus) *
 	return c
 }
 
-// needsReplacement reports whether a member will not count again by itself, because it has lost its disk, or what it
+// needsReplacement reports whether a member will never count again by itself, because it has lost its disk or entries that it
 // acknowledged.
 func needsReplacement(m MemberStatus) bool {
 	return m.State == "stale" || m.refusal != nil && m.refusal.OfEmptiedDisk()

@@ -9,7 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// While the voters change, the former and the new ones must agree, so the half that can lose fewer voters counts.
+// While the voters change, the former and the new voters must both agree. So the half that can lose fewer voters decides the
+// tolerance.
 func TestStatus_ToleranceInAJointPhase(t *testing.T) {
 	joint := func(reached ...raft.NodeID) Status {
 		s := seenFrom(raft.Leader, 5, reached...) // n1 n2 n3 → n1 n4 n5

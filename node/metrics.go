@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// Metrics holds the counters and gauges of a node at one moment. Counters only grow while the node runs; gauges are
-// marked. docs/metrics.md says which of them to watch, and when to act.
+// Metrics holds the counters and gauges of a node at one moment. Counters only grow while the node runs; the comments mark
+// the gauges. docs/metrics.md says which of them to watch, and when to act.
 type Metrics struct {
 	Term              raft.Term  // gauge
 	Leading           bool       // gauge: this member leads
@@ -131,7 +131,7 @@ var (
 	countBounds = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384}
 )
 
-// histogram is a Histogram that is being filled. Sum is kept as an integer: nanoseconds or a count.
+// histogram is a Histogram that still grows. It keeps Sum as an integer: nanoseconds or a count.
 type histogram struct {
 	bounds []float64
 	unit   float64 // one unit of the integer, in the unit of bounds
@@ -346,7 +346,7 @@ func (c *counters) snapshotCounts() SnapshotCounts {
 	}
 }
 
-// logBytes returns how many bytes the log takes on the disk; 0 if the storage keeps no snapshots, or panics.
+// logBytes returns how many bytes the log takes on the disk. It returns 0 if the storage keeps no snapshots, or panics.
 func (n *Node) logBytes() (bytes int64) {
 	if n.files == nil {
 		return 0

@@ -19,8 +19,8 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// Node is one running member of a cluster: a Core, and around it the loop that processes its outputs, a writer
-// for the disk, senders for the network, and an applier for the FSM. Any goroutine may call its methods.
+// Node is one running member of a cluster. It consists of a Core, a loop that processes the outputs of the Core, a writer for
+// the disk, senders for the network, and an applier for the FSM. Any goroutine may call its methods.
 type Node struct {
 	cfg       Config
 	storage   raft.Storage
@@ -65,9 +65,9 @@ type Node struct {
 	mark        atomic.Pointer[raft.Mark]         // may not be durable yet; nil: none
 	leaving     *raft.RemovedError                // why this member is about to end; only the loop uses it
 	removed     atomic.Pointer[raft.RemovedError] // nil: this member was not removed, or still leads
-	// appendBytesMax bounds the records that the transport carries in one append; 0: any Config fits.
+	// appendBytesMax bounds the records that the transport carries in one append, in bytes. If it is 0, any Config fits.
 	appendBytesMax int
-	// restoring is the running restoration; nil: none.
+	// restoring is the running restoration, or nil if none is running.
 	restoring atomic.Pointer[restoring]
 
 	wg         sync.WaitGroup // every goroutine but the loop
@@ -83,14 +83,14 @@ type Node struct {
 	closing sync.Once
 }
 
-// Start starts a member on the data in storage. On an uninitialized storage the member bootstraps a cluster with the
-// other members of cfg.Initial, or waits until it is added to one. If Start returns no error, the node owns the storage
-// and the transport, and closes them; otherwise the caller still owns them. ctx bounds only the start.
+// Start starts a member on the data in storage. If the storage is uninitialized, the member bootstraps a cluster with the
+// other members of cfg.Initial, or waits until it is added to a cluster. If Start returns no error, the node owns the storage
+// and the transport, and closes them. Otherwise the caller still owns them. ctx bounds only the start.
 //
-// It fails with all problems of cfg, joined; with the storage's *IdentityError, ErrLocked, *CorruptError,
-// *LaterVersionError or *EarlierVersionError in a *StorageError; at every start of a marked store with a
-// *StaleImageError or *ContradictedError; with a *RemovedError if the log says that this member was removed; with an
-// *FSMError or *AppliedBeyondLogError; or with the error of the transport's Start in a *TransportError.
+// Start fails with all problems of cfg, joined; with the storage's *IdentityError, ErrLocked, *CorruptError,
+// *LaterVersionError or *EarlierVersionError in a *StorageError; with a *StaleImageError or *ContradictedError at every start
+// of a marked store; with a *RemovedError if the log says that this member was removed; with an *FSMError or
+// *AppliedBeyondLogError; or with the error of the transport's Start in a *TransportError.
 func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, transport raft.Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -239,8 +239,8 @@ func (n *Node) run(first raft.Output) {
 	n.fail(n.loop())
 }
 
-// loop takes all waiting events, steps them as one batch and processes the output, until the node ends. It
-// knows no Raft.
+// loop takes all waiting events, passes them to the core as one batch, and processes the output. It repeats this until the
+// node ends. It contains no rules of Raft.
 func (n *Node) loop() error {
 	var batch []raft.Event
 	for {
@@ -292,12 +292,12 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 	return out, nil
 }
 
-// process carries out an Output. raft.Output and raft.Write document the required order: out.Send waits for nothing, and
-// out.Write.Then leaves only once that Write is durable. So makeDurable (writer.go) sends Then after the write; this
-// function never does.
+// process carries out an Output. raft.Output and raft.Write document the required order. out.Send waits for nothing.
+// out.Write.Then leaves only once that Write is durable. So makeDurable (writer.go) sends Then after the write, and process
+// never sends Then.
 //
-// process updates the log cache first, so that the cache holds each entry, and the log's generation, before a reader can
-// ask for them.
+// process updates the log cache first. So the cache holds each entry, and the log's generation, before a reader can ask for
+// them.
 func (n *Node) process(out raft.Output) {
 	if log := out.Write.Log; log != nil {
 		if log.Reset {
@@ -366,8 +366,8 @@ const (
 	bootstrapPause    = 5 * time.Minute
 )
 
-// warnUntilBootstrapped logs from time to time why there is no cluster yet. While one member of the list is missing, all
-// others wait, and they have no error.
+// warnUntilBootstrapped logs from time to time why there is no cluster yet. The log is needed because, while one member of
+// the list is missing, all others wait, and they have no error.
 func (n *Node) warnUntilBootstrapped() {
 	timer, level := time.NewTimer(bootstrapNotice), hclog.Info
 	defer timer.Stop()
@@ -387,8 +387,8 @@ func (n *Node) warnUntilBootstrapped() {
 	}
 }
 
-// wakeAt makes the loop wake at the deadline. Most deadlines replace an earlier one. The timer is then not reset: it
-// fires early now and then, and the loop sets it again. That is cheaper than a reset for each message.
+// wakeAt makes the loop wake at the deadline. Most deadlines replace an earlier deadline. In that case wakeAt does not reset
+// the timer: the timer fires too early, and the loop sets it again. That is cheaper than a reset for each message.
 func (n *Node) wakeAt(at raft.Time) {
 	n.due = at
 	if n.armed != 0 && n.armed <= at {
@@ -461,8 +461,8 @@ func (n *Node) shutdown() {
 	close(n.done)
 }
 
-// report logs the decisions before the end of the node, and then why it ended, in one line. The decisions are at debug
-// level. If the cause is a bug of this library, they are at info level.
+// report logs in one line why the node ended, and before that the last decisions. It logs the decisions at debug level. If
+// the cause is a bug of this library, it logs them at info level.
 func (n *Node) report() {
 	log, err := n.logger.log, n.Err()
 	if errors.Is(err, raft.ErrClosed) {

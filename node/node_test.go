@@ -19,7 +19,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// journal is a state machine that keeps every command, and answers with their number.
+// journal is a state machine that keeps every command, and answers with the number of commands.
 type journal struct {
 	mu       sync.Mutex
 	commands []string
@@ -184,8 +184,8 @@ func TestTransferLeadership_ToTheNamedVoter(t *testing.T) {
 	})
 }
 
-// A member that comes back under load answers appends from the first moment on, so that it is due no heartbeat.
-// It can take over leadership all the same.
+// A member that comes back under load answers appends from the first moment on, so the leader sends it no heartbeat. It can
+// take over leadership nevertheless.
 func TestTransferLeadership_ToAMemberThatCameBackUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -412,7 +412,7 @@ func TestCrash_TheOthersContinue(t *testing.T) {
 	})
 }
 
-// inquiring is a storage with a hook before each question for the bytes of the log, which Status asks, too.
+// inquiring is a storage with a hook that runs before each call of LogBytes. Status makes this call, too.
 type inquiring struct {
 	raft.SnapshotStorage
 	asked func()

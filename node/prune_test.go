@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// prunedDisk is a storage that counts bytes of entries. It keeps those below the base until Prune deletes them.
+// prunedDisk is a storage that counts bytes of entries. It keeps the entries up to the base until Prune deletes them.
 type prunedDisk struct {
 	raft.SnapshotStorage // nil: nothing else is called
 	writeTakes           time.Duration
@@ -42,8 +42,8 @@ func (d *prunedDisk) Prune() (more bool, err error) {
 	return d.below > 0, nil
 }
 
-// pruned makes 200 writes to the disk, every tenth with a base, while other writes always wait. It returns the maximum of
-// the bytes of entries on the disk.
+// pruned makes 200 writes to the disk. Every tenth write has a base, and other writes always wait. pruned returns the maximum
+// number of bytes of entries that were on the disk.
 func pruned(disk *prunedDisk, entry int) (most int64) {
 	n := parts(disk, nil, nil)
 	n.files = disk

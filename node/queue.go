@@ -2,16 +2,16 @@ package node
 
 import "slices"
 
-// queue holds the items that wait for one goroutine, its consumer, oldest first, and wakes the consumer. It has no lock
-// itself: a lock of its owner guards it. A queue is never closed: the consumer also waits for the channel that ends it.
-// Only callbacks.run empties its queue before it ends.
+// queue holds items that wait for one goroutine, the consumer, oldest first. It wakes the consumer. A queue has no lock of
+// its own: a lock of its owner guards it. A queue is never closed. To learn that it must end, the consumer also waits for
+// another channel. Only callbacks.run empties its queue before it ends.
 type queue[T any] struct {
 	signal      // wakes the consumer
 	items   []T // including those dropped at the front
 	dropped int // number of items dropped at the front
 }
 
-// offer adds the item unless limit items wait already.
+// offer adds the item unless limit items already wait. It reports whether it added the item.
 func (q *queue[T]) offer(item T, limit int) bool {
 	if q.len() >= limit {
 		return false
@@ -20,7 +20,7 @@ func (q *queue[T]) offer(item T, limit int) bool {
 	return true
 }
 
-// add adds an item that needs no limit here, or whose limit the owner has checked.
+// add adds an item without a check of a limit. Either the item needs no limit, or the owner has checked the limit.
 func (q *queue[T]) add(item T) {
 	q.items = append(q.items, item)
 	q.wake()

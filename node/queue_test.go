@@ -35,8 +35,8 @@ func TestQueue_RefusesWhatIsOverTheLimitAndWakesWhileItemsAreLeft(t *testing.T) 
 	expect.Empty(t, q.signal)
 }
 
-// Items are added and dropped in batches of different sizes. Their order stays, dropped items can be collected, and the
-// queue's memory is proportional to the waiting items.
+// The test adds and drops items in batches of different sizes. The items stay in order, dropped items can be
+// garbage-collected, and the queue's memory is proportional to the waiting items.
 func TestQueue_KeepsTheOrderAndLittleMemory(t *testing.T) {
 	q := queue[*int]{signal: newSignal()}
 	next, first := 0, 0

@@ -15,8 +15,7 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// ledgerDisk is a storage that keeps what is written, and waits for a signal before each write, if it has a
-// channel for it.
+// ledgerDisk is a storage that keeps all writes. If it has a channel, it waits for a signal before each write.
 type ledgerDisk struct {
 	raft.Storage // nil: nothing else is called
 	signal       chan struct{}
@@ -51,12 +50,12 @@ func parts(storage raft.Storage, wires raft.Transport, change func(*Config)) *No
 	return newNode(cfg.withDefaults(), storage, wires, raft.Stored{})
 }
 
-// voteOf returns a write with which nothing is merged.
+// voteOf returns a write that cannot be merged with another write.
 func voteOf(seq raft.Seq) raft.Write {
 	return raft.Write{Seq: seq, Hard: &raft.HardState{Term: raft.Term(seq)}}
 }
 
-// persistedIn returns the last write that was reported to the loop as durable.
+// persistedIn returns the number of the last write that the writer has reported to the loop as durable.
 func persistedIn(n *Node) raft.Seq {
 	batch, _, _ := n.mailbox.take(nil)
 	for _, e := range batch {
@@ -67,7 +66,7 @@ func persistedIn(n *Node) raft.Seq {
 	return 0
 }
 
-// One signal is enough for everything that waits, and a signal that comes while the writer writes is not lost.
+// One signal is enough for all waiting writes. If a signal comes while the writer writes, it is not lost.
 func TestWriter_EveryWriteOfTheQueueReachesTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &ledgerDisk{signal: make(chan struct{})}
@@ -178,7 +177,7 @@ func TestApplier_OneWakeUpIsEnoughForAllThatIsCommitted(t *testing.T) {
 	})
 }
 
-// A replay reads each entry once, although one read is enough for several batches.
+// One read returns the entries of several batches. Nevertheless a replay reads each entry only once.
 func TestApplier_ReadsEachEntryOnce(t *testing.T) {
 	const last = 3*applyEntriesMax + 7
 	stored := &counted{entries: entriesOf(1, 0, last, 1)}
@@ -238,8 +237,8 @@ func TestMailbox_PostedAreBounded(t *testing.T) {
 	expect.Len(t, batch, batchEventsMax, "nor more of a step than its share")
 }
 
-// A queue of more proposals than one step takes wakes the loop again. A proposal whose caller has stopped waiting counts
-// until the loop has skipped it.
+// If more proposals are queued than one step takes, the queue wakes the loop again. If a caller has stopped waiting, its
+// proposal counts until the loop has skipped it.
 func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
 	r := newTable(func(c *Config) { c.ProposalsMax = batchEventsMax + 1 })
 	loop := r.proposals.signal
@@ -279,7 +278,8 @@ func TestRequests_AnOutcomeThatCrossesWithACancellationGoesToNobodyElse(t *testi
 	expect.Empty(t, r.accepted)
 }
 
-// Callers give up at any moment, and others reuse their calls: each gets the result of its own command, or none.
+// Callers give up at any moment, and other callers reuse their calls. Each caller gets the result of its own command, or
+// none.
 func TestRequests_NobodyGetsTheResultOfAnother(t *testing.T) {
 	r := newTable(nil)
 	var callers, answerer sync.WaitGroup
@@ -325,7 +325,7 @@ func TestRequests_NobodyGetsTheResultOfAnother(t *testing.T) {
 	expect.Empty(t, r.accepted)
 }
 
-// applyAll takes the queue, as the loop does, and answers each proposal with its command, as the core and the
+// applyAll takes the queue, as the loop does. Then it answers each proposal with the proposal's command, as the core and the
 // applier do.
 func (r *requests) applyAll(next raft.Index) raft.Index {
 	var entries []raft.Entry
@@ -359,7 +359,7 @@ func TestApplier_AppliesNothingElseThanWhatIsCommitted(t *testing.T) {
 	expect.Zero(t, state.n)
 }
 
-// A hello only contains the memory that is on the disk, since the peer relies on it.
+// A hello contains only the memory that is on the disk, because the peer relies on that memory.
 func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := parts(nil, nil, nil)
@@ -380,8 +380,8 @@ func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
 	})
 }
 
-// On a full disk, a member takes some entries of a leader, and then none. All other messages are accepted, and overtake
-// them. Once there is room, the held appends arrive in their order.
+// On a full disk, a member takes some entries of a leader, and then holds further appends back. It accepts all other
+// messages, and these overtake the held appends. Once there is room, the held appends arrive in their order.
 func TestMailbox_HoldsAppendsBack(t *testing.T) {
 	m, cfg := newMailbox(), &Config{ReceivedMax: 8, ReceivedBytesMax: 64 << 20}
 	appendOf := func(last raft.Index, size int) raft.Message {

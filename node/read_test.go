@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// bare is a state machine without a lock: the race detector reports a read beside Apply.
+// bare is a state machine without a lock. If a read runs at the same time as Apply, the race detector reports it.
 type bare struct {
 	raft.FSM
 	count, halves int // halves is twice count whenever Apply does not run
@@ -24,7 +24,7 @@ type bare struct {
 
 func newBare() raft.FSM { return &bare{FSM: newJournal()} }
 
-// Apply is slow, so that anything that may run at the same time does. It runs inside a bubble.
+// Apply is slow, so that a call that may run at the same time as Apply does so. It runs inside a bubble.
 func (b *bare) Apply(batch []raft.Entry, results [][]byte) error {
 	for range batch {
 		b.count++
@@ -60,7 +60,8 @@ func TestRead_SeesEveryAcknowledgedWriteOnEveryMemberBetweenTwoBatches(t *testin
 	})
 }
 
-// Calls that wait for the FSM would deadlock within a function of Read, for which the FSM waits.
+// The FSM waits for a function of Read. So if such a function called a method that waits for the FSM, the call would
+// deadlock.
 func TestRead_AFunctionThatWaitsForItsNodeIsRefused(t *testing.T) {
 	ctx := context.Background()
 	for name, call := range map[string]func(*node.Node) error{
@@ -126,7 +127,7 @@ func TestRead_AFunctionThatTakesItsTimeIsSeenInTheStatus(t *testing.T) {
 	})
 }
 
-// The caller of Close may dismantle the state machine afterwards.
+// Once Close has returned, its caller may dismantle the state machine.
 func TestRead_CloseWaitsForTheFunctionThatRunsAndLetsNoneBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := rafttest.New(t, 1, newJournal).Leader()

@@ -12,8 +12,8 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// receiver is the goroutine that writes the snapshots that leaders stream to this member into files. It also deletes
-// files, so that neither the loop nor the writer waits for that. pipeline.Incoming decides what to do with each chunk.
+// receiver is the goroutine that writes into files the snapshots that leaders stream to this member. It also deletes files,
+// so that neither the loop nor the writer waits for the deletion. pipeline.Incoming decides how to treat each chunk.
 type receiver struct {
 	node *Node
 
@@ -44,7 +44,7 @@ func newReceiver(n *Node) *receiver {
 	}
 }
 
-// receive requests a stream, which replaces an earlier one. The loop calls it for the core.
+// receive requests a stream. The request replaces an earlier one. The loop calls receive for the core.
 func (r *receiver) receive(want raft.Receive) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *receiver) discard(files []raft.SnapshotID) {
 	}
 }
 
-// chunk queues a copy of a received chunk, and reports whether there was room. The sender repeats lost chunks.
+// chunk queues a copy of a received chunk. It reports false if there was no room. The sender repeats lost chunks.
 func (r *receiver) chunk(m raft.Message) bool {
 	c := m.Body.(raft.SnapshotChunk)
 	size := len(c.Data)
@@ -77,7 +77,7 @@ func (r *receiver) chunk(m raft.Message) bool {
 	return true
 }
 
-// wrote takes back the buffer of a chunk. No buffer is kept between two streams.
+// wrote keeps the buffer of a written chunk for later chunks. If no stream is open, it drops all buffers.
 func (r *receiver) wrote(data []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,8 +95,9 @@ type spareBuffers struct {
 	bytes   int // capacity of all buffers
 }
 
-// take returns an empty buffer for so many bytes; nil: there is none. It drops buffers that are too small, and buffers
-// of more than twice the size: the limit of the queue counts the bytes of chunks, not the capacity of their buffers.
+// take returns an empty buffer of at least size bytes, or nil if there is none. It drops buffers that are too small, and
+// buffers of more than twice the size. The reason for the second limit: the limit of the queue counts the bytes of chunks,
+// not the capacity of their buffers.
 func (s *spareBuffers) take(size int) []byte {
 	for last := len(s.buffers) - 1; last >= 0; last-- {
 		buf := s.buffers[last]
@@ -174,8 +175,8 @@ func (r *receiver) delete(file raft.SnapshotID) {
 	r.machine.Discarded(file)
 }
 
-// do carries out what the machine wants, and reports the result to it, until it wants nothing more. The answers leave
-// first: they acknowledge only what is already written.
+// do carries out the work that the machine asks for, and reports the result to the machine, until the machine asks for
+// nothing more. do sends the answers first, because they acknowledge only bytes that are already written.
 func (r *receiver) do(w pipeline.Work) {
 	for {
 		if w.Abort {
@@ -254,7 +255,7 @@ func (r *receiver) space() (space pipeline.Space, err error) {
 	return space, nil
 }
 
-// refusal returns the refusal that the sender gets for an error of the storage; 0: no error.
+// refusal returns the refusal to send if the storage returned err, or 0 if err is nil.
 func (r *receiver) refusal(err error) raft.StreamRefusal {
 	r.failed = err
 	var later *raft.LaterVersionError
@@ -269,7 +270,8 @@ func (r *receiver) refusal(err error) raft.StreamRefusal {
 	return raft.StreamFailed
 }
 
-// noteRefusals counts refusals of a stream, keeps the reason for Status and, at intervals, logs it.
+// noteRefusals counts refusals of a stream and keeps the reason for Status. It also logs the reason, but not more often than
+// once in an interval.
 func (r *receiver) noteRefusals(answers []raft.Message) {
 	for _, m := range answers {
 		why := m.Body.(raft.SnapshotProgress).Refusal

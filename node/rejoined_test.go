@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A member that learns of its removal, and then that it was added again, serves calls again and does not end.
+// A member learns of its removal, and then learns that it was added again. It serves calls again and does not end.
 func TestRemoved_AMemberThatHasJoinedAgainContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{ID: "n1", Cluster: "test"}

@@ -11,8 +11,9 @@ import (
 // modulePath is the path of this library's module.
 const modulePath = "github.com/coxswain/raft"
 
-// Release returns the release of this library that the program contains, as recorded by the build; "" if the build has
-// not recorded it, as in a test. It equals MemberStatus.Release of this member. Any goroutine may call it.
+// Release returns the release of this library that the program contains, as the build recorded it. It returns "" if the build
+// has not recorded a release, as in a test. The value equals MemberStatus.Release of this member. Any goroutine may call
+// Release.
 func Release() string { return release() }
 
 var release = sync.OnceValue(func() string {

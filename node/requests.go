@@ -28,7 +28,7 @@ type call struct {
 	taken     bool         // it has reached the core
 	id        raft.EntryID // entry of the accepted proposal; zero: not accepted
 	outcome   chan outcome // nil once the call is detached
-	// done receives the outcome of an accepted proposal of ProposeAsync; nil: the channel receives it.
+	// done receives the outcome of an accepted proposal of ProposeAsync. If done is nil, the channel receives the outcome.
 	done func(Result, error)
 }
 
@@ -61,7 +61,8 @@ type requests struct {
 	ended     error
 }
 
-// newRequests returns an empty table. loop wakes the loop. spawn starts a goroutine, for which the node waits at its end.
+// newRequests returns an empty table. loop wakes the loop. spawn starts a goroutine; before the node ends, it waits for that
+// goroutine.
 func newRequests(cfg *Config, calls *fsmCalls, loop signal, spawn func(func())) *requests {
 	r := &requests{
 		cfg: cfg, calls: calls, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
@@ -72,8 +73,8 @@ func newRequests(cfg *Config, calls *fsmCalls, loop signal, spawn func(func())) 
 	return r
 }
 
-// propose queues a proposal, or refuses it at once. It copies data once; that copy goes to the disk and to the network.
-// done, if not nil, receives the outcome of an accepted proposal.
+// propose queues a proposal, or refuses it at once. It copies data once; the disk and the network use that copy. If done is
+// not nil, done receives the outcome of an accepted proposal.
 func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, error)) (*call, error) {
 	if len(data) > r.cfg.CommandBytesMax {
 		return nil, &raft.TooLargeError{Bytes: len(data), Limit: r.cfg.CommandBytesMax}
@@ -145,7 +146,7 @@ func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 	return req, nil
 }
 
-// queued counts the requests that the loop has not taken, including those whose caller has stopped waiting.
+// queued counts the requests that the loop has not taken. It includes requests of callers that have stopped waiting.
 func (r *requests) queued(kind callKind) int {
 	if kind == proposeCall {
 		return r.proposals.len()
@@ -153,8 +154,8 @@ func (r *requests) queued(kind callKind) int {
 	return r.asked.len()
 }
 
-// take appends the queued requests to batch, within the limits of a batch. It drops a proposal whose caller has stopped
-// waiting, so that it never reaches the core.
+// take appends the queued requests to batch, within the limits of a batch. If a caller has stopped waiting, take drops its
+// proposal, so that the proposal never reaches the core.
 func (r *requests) take(batch []raft.Event) []raft.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +185,7 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 	return batch
 }
 
-// took records that a change reaches the core, and returns true, unless its caller has stopped waiting. mu is held.
+// took records that a change reaches the core. It reports false if the caller of the change has stopped waiting. mu is held.
 func (r *requests) took(id raft.RequestID) bool {
 	req := r.table[id]
 	if req != nil {
@@ -193,8 +194,7 @@ func (r *requests) took(id raft.RequestID) bool {
 	return req != nil
 }
 
-// wait returns the outcome of the call. It abandons the call if ctx ends first, or if the caller turns out to be within
-// the FSM.
+// wait returns the outcome of the call. If ctx ends first, or if the caller is within the FSM, wait abandons the call.
 func (r *requests) wait(ctx context.Context, req *call) outcome {
 	defer r.pool.Put(req)
 	return await(ctx, r.calls, req.outcome, func(cause error) outcome { return r.abandon(req, cause) })
@@ -216,8 +216,8 @@ func (r *requests) abandon(req *call, cause error) outcome {
 	return outcome{err: cause}
 }
 
-// mayTakePlace reports whether the request may still be carried out after its caller has stopped waiting: a proposal or
-// a change that has reached the core.
+// mayTakePlace reports whether the core may still carry out the request after the caller has stopped waiting. This is the
+// case for a proposal or a change that has reached the core.
 func (c *call) mayTakePlace() bool { return c.taken && (c.kind == proposeCall || c.kind == changeCall) }
 
 // unknown returns the error of a call that may still take place.
@@ -236,8 +236,8 @@ func (r *requests) forget(req *call) {
 	}
 }
 
-// remove removes a call from the tables and the counts. The caller must then send an outcome, unless its own goroutine
-// is the one that waits for it.
+// remove removes a call from the tables and the counts. The caller of remove must then send an outcome, unless its own
+// goroutine waits for the outcome.
 func (r *requests) remove(req *call) {
 	r.forget(req)
 	r.counts[req.kind]--
@@ -309,8 +309,8 @@ func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 	}
 }
 
-// unknown answers the proposers of the accepted entries up to an index with ErrOutcomeUnknown. Their results are lost,
-// because a snapshot covers the entries, or the FSM hangs.
+// unknown answers the proposers of the accepted entries up to an index with ErrOutcomeUnknown. The results of these entries
+// are lost, because a snapshot covers the entries, or because the FSM hangs.
 func (r *requests) unknown(to raft.Index) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -346,7 +346,7 @@ func (r *requests) resume() {
 	r.ended = nil
 }
 
-// depth returns how many proposals and reads are pending, and the bytes of the proposals.
+// depth returns the number of pending proposals, the number of pending reads, and the bytes of the proposals.
 func (r *requests) depth() (proposals, reads, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -238,7 +238,8 @@ func TestRequests_CallersThatChangeMembersAreFew(t *testing.T) {
 	r.end(raft.ErrClosed)
 }
 
-// While one incarnation replaces another, an id is in the configuration twice. The error names the one that leads.
+// While one incarnation replaces another, the configuration contains the id twice. The error names the incarnation that
+// leads.
 func TestNotLeader_NamesTheIncarnationThatLeads(t *testing.T) {
 	n := &Node{watched: newWatched(raft.Leadership{Leader: "n2", LeaderIncarnation: 21})}
 	n.identity = &identity{node: n, config: raft.NewConfiguration([]raft.Member{
@@ -257,7 +258,7 @@ func TestNotLeader_NamesTheIncarnationThatLeads(t *testing.T) {
 	require.Equal(t, "new:1", address("n2"), "it is about to lead")
 }
 
-// A proposal allocates the record that goes to the disk and the network, and nothing else that grows with the number of
+// Each proposal allocates only its record, which the disk and the network use. No other allocation grows with the number of
 // proposals.
 func TestRequests_AProposalAllocatesItsRecord(t *testing.T) {
 	r := newTable(nil)
@@ -283,6 +284,7 @@ func TestRequests_AProposalAllocatesItsRecord(t *testing.T) {
 	}
 	round() // the pool and the tables grow to their size
 	allocations := testing.AllocsPerRun(100, round)
-	// The race detector makes a sync.Pool forget every fourth call.
+	// The race detector makes a sync.Pool forget every fourth call, so the limit is higher than one allocation for each
+	// proposal.
 	expect.Less(t, allocations, 2.*proposals, "and a few for the batch, but none for each")
 }

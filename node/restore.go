@@ -13,13 +13,13 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// become has the FSM restored from a snapshot before it applies anything else. The loop calls it.
+// become makes the applier restore the FSM from a snapshot before the applier does anything else. The loop calls become.
 func (a *applier) become(s raft.Snapshot) {
 	a.task(func(t *applierTasks) { t.restore = &s })
 }
 
-// abandon stops the applier, and a snapshot of the old state, until the FSM is restored. The loop calls it before a
-// snapshot replaces the log: the entries that are not applied yet are then no longer stored.
+// abandon stops the applier until the FSM is restored. It also ends a snapshot of the old state. The loop calls abandon
+// before a snapshot replaces the log, because from then on the log no longer holds the entries that are not applied yet.
 func (a *applier) abandon() {
 	a.task(func(t *applierTasks) { t.replaced, t.take = true, nil })
 	a.node.taker.abandon()
@@ -32,7 +32,7 @@ type restoring struct {
 	read  atomic.Int64
 }
 
-// restore restores the FSM from a snapshot, which the FSM must read to its end. A failure ends the node.
+// restore restores the FSM from a snapshot. The FSM must read the snapshot to its end. If restore fails, the node ends.
 func (a *applier) restore(s raft.Snapshot) error {
 	n := a.node
 	run := &restoring{Snapshot: s, began: time.Now()}
@@ -108,8 +108,8 @@ func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restori
 // descriptorEvery is the pause between two attempts to open a file while the process has no free file descriptor.
 const descriptorEvery = 200 * time.Millisecond
 
-// waitForDescriptor opens a snapshot. If the process has no free file descriptor, it logs that once and tries again
-// until the node ends: clients hold most descriptors, and close them sooner or later.
+// waitForDescriptor opens a snapshot. If the process has no free file descriptor, waitForDescriptor logs that once, and tries
+// again until the node ends. Trying again helps because clients hold most descriptors, and close them sooner or later.
 func (n *Node) waitForDescriptor(open func() error) error {
 	for logged := false; ; logged = true {
 		err := open()
@@ -127,7 +127,8 @@ func (n *Node) waitForDescriptor(open func() error) error {
 	}
 }
 
-// explain adds the remedy to the error of a Restore at a start, which would most likely fail again at the next start.
+// explain adds the remedy to err if Restore failed at a start. Without the remedy, Restore would most likely fail again at
+// the next start.
 func (a *applier) explain(err error) error {
 	if err == nil || !a.atStart {
 		return err
@@ -163,7 +164,7 @@ func (r *restoreReader) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// unread returns an error unless everything was read.
+// unread returns an error if the FSM has not read the whole snapshot.
 func (r *restoreReader) unread() error {
 	if r.at == r.size {
 		return nil

@@ -25,8 +25,8 @@ type holes struct {
 
 func (h holes) Entries(raft.Span, int) ([]raft.Entry, error) { return nil, h.err }
 
-// A snapshot from the leader replaces the log. From then on, entries are missing that are not applied yet. The applier
-// waits for the restoration instead of ending the node.
+// A snapshot from the leader replaces the log. From then on the log lacks entries that are not applied yet. The applier waits
+// for the restoration and does not end the node.
 func TestRestore_BesideApply(t *testing.T) {
 	n := parts(holes{err: raft.ErrNotStored}, nil, nil)
 	n.applier = newApplier(n, &tally{}, raft.EntryID{})
@@ -66,7 +66,7 @@ func (f *freezing) Snapshot() (raft.FSMSnapshot, error) {
 	return nil, errors.New("not now")
 }
 
-// The applier never sees what a snapshot covers, so it never answers the proposers of those entries.
+// The applier never sees the entries that a snapshot covers. So restore must answer the proposers of those entries.
 func TestRestore_AnswersWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := parts(nil, nil, nil)
@@ -119,7 +119,7 @@ func TestStreamer_AStopEndsWhatWasOfferedBefore(t *testing.T) {
 	expect.NoError(t, second.err)
 }
 
-// soft is a storage of snapshots whose free space the test sets, and whose files have no known size.
+// soft is a storage of snapshots. The test sets its free space, and its files have no known size.
 type soft struct {
 	raft.SnapshotStorage
 	free int64
@@ -139,7 +139,7 @@ func (softFile) Abort() error { return nil }
 func (softFile) Close() error { return nil }
 func (softFile) Size() int64  { panic("nobody knows") }
 
-// A newer snapshot, taken here or received, clears the error of a snapshot that was not taken.
+// If a snapshot was not taken, a newer snapshot clears the error. This member may have taken or received the newer snapshot.
 func TestStatus_ANewerSnapshotEndsTheTroubleOfAnEarlierOne(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.files = &soft{}
@@ -154,7 +154,7 @@ func TestStatus_ANewerSnapshotEndsTheTroubleOfAnEarlierOne(t *testing.T) {
 	expect.Equal(t, nil, status(7))
 }
 
-// crowdedFiles cannot be opened initially, because no file descriptor is free.
+// crowdedFiles is a storage that at first cannot open a file, because no file descriptor is free.
 type crowdedFiles struct {
 	soft
 	left int
@@ -187,7 +187,7 @@ func TestRestore_WaitsForAFileDescriptor(t *testing.T) {
 	require.ErrorIs(t, n.applier.restoreFrom(t.Context(), raft.Snapshot{}, &restoring{}), syscall.EMFILE, "until the node ends")
 }
 
-// Entries that were read ahead belong to the log that the snapshot has replaced.
+// A snapshot has replaced the log. Entries that were read ahead belong to the old log, so the applier drops them.
 func TestRestore_AppliesNothingThatWasReadBefore(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.files = &crowdedFiles{}
@@ -208,7 +208,7 @@ func TestRestore_APanicOfTheStorageIsAnError(t *testing.T) {
 	expect.ErrorContains(t, storage, "nobody knows")
 }
 
-// An error of an earlier, ignored offer must not be reported as the reason why a later chunk is refused.
+// An earlier offer was ignored with an error. That error must not be reported as the reason why a later chunk is refused.
 func TestReceive_SaysWhyAChunkIsRefused(t *testing.T) {
 	n := parts(nil, nil, nil)
 	disk := &soft{free: 2 << 20}
@@ -223,7 +223,7 @@ func TestReceive_SaysWhyAChunkIsRefused(t *testing.T) {
 	require.ErrorIs(t, n.receiver.trouble.get(), raft.StreamDamaged)
 }
 
-// reentered is a file during whose writes another chunk arrives.
+// reentered is a file. While it is written, another chunk arrives.
 type reentered struct {
 	softFile
 	arrives func()
@@ -269,7 +269,7 @@ func TestReceive_ReusesTheMemoryOfChunksThatWereWritten(t *testing.T) {
 	expect.Empty(t, r.spare.buffers, "none is kept between two streams")
 }
 
-// The bulk lane keeps a chunk until it has left.
+// The bulk lane keeps a chunk until the chunk has left, so the streamer does not reuse its memory.
 func TestStream_ReusesTheMemoryOfAChunkThatHasLeft(t *testing.T) {
 	for lane, reused := range map[raft.Lane]bool{raft.LaneBulk: false, raft.LaneSnapshot: true} {
 		s := &streamer{lane: lane, current: &stream{from: zeroes{}}}

@@ -17,12 +17,12 @@ import (
 // roomEvery is the interval at which an idle member checks that its disk has room for more entries.
 const roomEvery = time.Second
 
-// shortenBytes is how many bytes of entries are written to a log without room before another snapshot is due: half of
-// the allowance of a leader.
+// shortenBytes applies while the log has no room. It is the number of bytes of entries that may be written before another
+// snapshot is due: half of the allowance of a leader.
 const shortenBytes = allowanceBytes / 2
 
-// roomWatch reports a full disk, has a snapshot taken that shortens the log, and transfers leadership. Only its own
-// goroutine uses it, except lacking and asks.
+// roomWatch reports a full disk, requests a snapshot that shortens the log, and transfers leadership. Only its own goroutine
+// uses it, except lacking and asks.
 type roomWatch struct {
 	node     *Node
 	lacking  signal      // there is no room, and a proposal or a message has come
@@ -45,7 +45,8 @@ func (n *Node) hasRoom() error {
 	return err
 }
 
-// lacksRoom returns why the log cannot grow; nil: it can, or the storage is no RoomStorage.
+// lacksRoom returns an error if the log cannot grow. It returns nil if the log can grow, or if the storage is not a
+// RoomStorage.
 func (n *Node) lacksRoom() (full error) {
 	if n.room != nil {
 		_ = guarded(func() error { full = n.room.Room(); return nil })
@@ -88,14 +89,15 @@ func noRoom(full error) string {
 	return fmt.Sprintf("its disk has no room for more entries of the log: make room, and it continues by itself (%v)", full)
 }
 
-// isFull reports whether the disk is full, or may be. Only another error of the operating system shows that it is not.
+// isFull reports whether the disk is full, or may be full. It reports false only for another error of the operating system,
+// because only such an error shows that the disk is not full.
 func isFull(err error) bool {
 	var errno syscall.Errno
 	return !errors.As(err, &errno) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows"
 }
 
-// snapshot requests a snapshot, even if none is due, so that the log becomes shorter without an operator. The snapshot's
-// record finds room in the log, because mailbox.receive holds entries back meanwhile.
+// snapshot requests a snapshot, even if none is due. So the log becomes shorter without an operator. The log has room for the
+// snapshot's record, because mailbox.receive holds entries back meanwhile.
 func (w *roomWatch) snapshot() {
 	n := w.node
 	w.asks.Store(true)
@@ -107,7 +109,8 @@ func (w *roomWatch) snapshot() {
 	})
 }
 
-// check looks whether the log has room, and does what a full disk needs.
+// check checks whether the log has room. If the disk is full, check does what is needed: it requests a snapshot, and
+// transfers leadership.
 func (w *roomWatch) check() {
 	n := w.node
 	full, was := n.lacksRoom(), w.trouble.get()

@@ -58,10 +58,10 @@ func (s *crowded) Write(w raft.StorageWrite) error {
 	return s.Storage.Write(w)
 }
 
-// errBroken is the error with which set makes Room panic.
+// errBroken makes Room panic: the test passes it to set.
 var errBroken = errors.New("broken")
 
-// onCrowdedDisks starts so many members, and returns their disks.
+// onCrowdedDisks starts the given number of members, and returns their disks.
 func onCrowdedDisks(t *testing.T, members int) (disks map[raft.NodeID]*crowded, c *rafttest.Cluster) {
 	disks = map[raft.NodeID]*crowded{}
 	var mu sync.Mutex
@@ -118,7 +118,8 @@ func TestClose_WhileAWriteWaitsForRoom(t *testing.T) {
 	})
 }
 
-// patient is a storage whose Write may wait although it is no RoomStorage, like storage.Bolt.
+// patient is a storage with a Write that may wait. Unlike crowded, it is not a RoomStorage. storage.Bolt is such a storage,
+// too.
 type patient struct {
 	raft.Storage
 	crowded *crowded
@@ -151,7 +152,7 @@ type crowdedSnapshots struct {
 func (s crowdedSnapshots) Room() error { return s.crowded.Room() }
 func (s crowdedSnapshots) GiveUp()     { s.crowded.GiveUp() }
 
-// A log without room is shortened by a snapshot, although none is due.
+// If the log has no room, the node takes a snapshot to shorten the log, although no snapshot is due.
 func TestSnapshot_IsTakenForALogWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &crowded{done: make(chan struct{})}
@@ -242,8 +243,8 @@ func onANearlyFullDisk(t *testing.T) (*rafttest.Cluster, *node.Node, *nearlyFull
 	return c, follower, disks[follower.Status().ID]
 }
 
-// The entries that are written before the record of a snapshot must leave room for that record, which makes more room. This
-// must hold for a slow snapshot, and also if the first snapshot failed.
+// The record of a snapshot makes more room, but it needs room itself. So the entries that are written before the record must
+// leave room for it. This must also hold if the snapshot is slow, or if the first snapshot failed.
 func TestSnapshot_IsRecordedBeforeTheRoomIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, follower, disk := onANearlyFullDisk(t)
@@ -369,7 +370,8 @@ func TestTolerance_DoesNotCountVotersWithoutRoom(t *testing.T) {
 	})
 }
 
-// While no disk has room, leadership moves from member to member. That does not mean that the election timeout is too short.
+// While no disk has room, leadership moves from member to member. The status must not conclude that the election timeout is
+// too short.
 func TestStatus_ATransferForWantOfRoomIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disks, c := onCrowdedDisks(t, 3)

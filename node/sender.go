@@ -14,13 +14,13 @@ import (
 const (
 	// sendBatchMax bounds the messages of one Transport.Send.
 	sendBatchMax = 256
-	// sendersMax bounds the peers that have senders: the members of a configuration, and as many that are being added or
-	// removed.
+	// sendersMax bounds the number of peers that have senders: the members of a configuration, and as many again for members
+	// that are being added or removed.
 	sendersMax = 2 * raft.MembersMax
 )
 
-// senders holds one sender for each peer and lane. A peer's senders start with the first message to it. A peer that no
-// configuration names here is also answered, since it may already be a voter.
+// senders holds one sender for each peer and lane. The senders of a peer start with the first message to the peer. This
+// member also answers a peer that its own configuration does not name, because that peer may already be a voter.
 type senders struct {
 	node *Node
 
@@ -55,7 +55,7 @@ func (s *senders) send(messages []raft.Message) {
 	}
 }
 
-// laneOf returns the lane of the sender that takes the message. The snapshot lane is the streamer's.
+// laneOf returns the lane of the sender that takes the message. The streamer sends on the snapshot lane itself.
 func laneOf(m raft.Message) raft.Lane { return min(m.Lane(), raft.LaneBulk) }
 
 func (s *senders) sender(to raft.Peer, lane raft.Lane) *sender {
@@ -160,7 +160,7 @@ func (s *sender) run() {
 	}
 }
 
-// take takes the first messages of the queue; none if the sender is ending.
+// take removes the first messages from the queue and returns them. It returns none if the sender is ending.
 func (s *sender) take() []raft.Message {
 	select {
 	case <-s.stop:
@@ -176,7 +176,7 @@ func (s *sender) take() []raft.Message {
 }
 
 // deliver sends the messages in order, in batches of about AppendBytesMax. No append exceeds the limit that the peer has
-// announced: the peer would close both connections, again and again.
+// announced. Otherwise the peer would close both connections, again and again.
 func (s *sender) deliver(taken []raft.Message) {
 	said, _ := s.node.identity.announcedBy(s.to)
 	most, takes := s.node.cfg.AppendBytesMax, s.node.appendLimitTo(said.settings)
@@ -192,8 +192,8 @@ func (s *sender) deliver(taken []raft.Message) {
 	s.flush(batch)
 }
 
-// unfilled drops an append whose entries no longer exist, or whose first entry is too large for the peer. If the entries
-// exist but cannot be read, it ends the node.
+// unfilled drops an append if its entries no longer exist, or if its first entry is too large for the peer. If the entries
+// exist but cannot be read, unfilled ends the node.
 func (s *sender) unfilled(m raft.Message, err error) {
 	counter := &s.node.counters.droppedStale
 	switch {
@@ -220,8 +220,8 @@ func (s *sender) flush(batch []raft.Message) {
 	}
 }
 
-// dropped counts a message that did not leave, and reports it to the core if it is an append. why is nil if the queue was
-// full.
+// dropped counts a message that was not sent. If the message is an append, dropped reports it to the core. why is nil if the
+// queue was full.
 func (n *Node) dropped(m raft.Message, counter *atomic.Uint64, why error) {
 	counter.Add(1)
 	if e, appends := pipeline.Dropped(m, why); appends {

@@ -51,8 +51,8 @@ func (s *shelf) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	return part[:n], nil
 }
 
-// senderWith returns a sender whose node has entries 1 to 6 on the disk and 7 to 10 in the cache, all
-// of term 1 and of 100 bytes, in generation 4.
+// senderWith returns a sender. Its node has entries 1 to 6 on the disk and 7 to 10 in the cache. All entries are of term 1,
+// of 100 bytes, and in generation 4.
 func senderWith(t *testing.T, appendBytesMax int) (*sender, *wire, *shelf) {
 	t.Helper()
 	w, s := &wire{}, &shelf{entries: entriesOf(1, 0, 6, 100)}
@@ -83,13 +83,13 @@ func appendOf(after, last raft.Index) raft.Message {
 	return raft.Message{To: toN2, Term: 1, Body: raft.AppendRequest{Prev: at(after), Last: at(last), Commit: after, Generation: 4}}
 }
 
-// reported returns the drops that were reported to the loop.
+// reported returns the dropped appends that the sender has reported to the loop.
 func reported(s *sender) []raft.Event {
 	batch, _, _ := s.node.mailbox.take(nil)
 	return batch
 }
 
-// spans returns the span of each message that was sent, and checks that the entries fill it.
+// spans returns the span of each message that was sent. It checks that the entries of each message fill its span.
 func spans(t *testing.T, batches [][]raft.Message) (out []raft.Span) {
 	t.Helper()
 	for _, b := range batches {

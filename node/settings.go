@@ -10,8 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// SettingDifference is a setting that should be the same on all members, and differs between another member and this
-// one.
+// SettingDifference is a setting that should be the same on all members, but differs between another member and this member.
 type SettingDifference struct {
 	Setting string // name, as "election timeout"
 	Here    string // value of this member
@@ -86,11 +85,10 @@ func settingsIn(h raft.Hello) settings {
 	return settings{h.ElectionTimeout, h.AppendBytesMax, h.CommandBytesMax, h.NoSnapshots, h.Protocol}
 }
 
-// appendAnyMax is the size of the largest append that any Config allows. For a transport that carries so much, there is
-// no limit.
+// appendAnyMax is the size of the largest append that any Config allows. If a transport carries this size, it needs no limit.
 const appendAnyMax = raft.EntryDataBytesMax + raft.RecordOverheadBytes
 
-// appendLimitOf returns how many bytes of records a transport carries in one append; 0: any Config fits.
+// appendLimitOf returns how many bytes of records a transport carries in one append. It returns 0 if any Config fits.
 func appendLimitOf(t raft.Transport) int {
 	if most := t.AppendBytesMax(); most < appendAnyMax {
 		return most
@@ -98,8 +96,8 @@ func appendLimitOf(t raft.Transport) int {
 	return 0
 }
 
-// appendLimitTo returns how many bytes of records one append to a peer may carry: the smaller limit of the peer and of
-// this member's transport; 0: any Config fits.
+// appendLimitTo returns how many bytes of records one append to a peer may carry: the smaller of two limits, that of the peer
+// and that of this member's transport. It returns 0 if any Config fits.
 func (n *Node) appendLimitTo(peer settings) int {
 	if least := min(n.appendBytesMax, peer.appendBytesMax); least > 0 {
 		return least
@@ -114,8 +112,8 @@ type announcement struct {
 	uninitialized bool
 }
 
-// noteAnnounced remembers a peer's announcement, and returns the differences that its previous one did not have. i.mu is
-// held.
+// noteAnnounced remembers a peer's announcement. It returns the differences from this member's settings that the peer's
+// previous announcement did not have. i.mu is held.
 func (i *identity) noteAnnounced(h raft.Hello) (begun []SettingDifference) {
 	before, known := i.announced[h.From]
 	if !known && len(i.announced) >= strangersMax {
@@ -137,7 +135,7 @@ func (i *identity) noteAnnounced(h raft.Hello) (begun []SettingDifference) {
 	return begun
 }
 
-// announcedBy returns the last announcement of a peer; false: there was none.
+// announcedBy returns the last announcement of a peer, and whether there was one.
 func (i *identity) announcedBy(p raft.Peer) (announcement, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -145,7 +143,7 @@ func (i *identity) announcedBy(p raft.Peer) (announcement, bool) {
 	return s, known
 }
 
-// reportDifferences logs new differences between the settings of a member and this one.
+// reportDifferences logs new differences between the settings of another member and those of this member.
 func (n *Node) reportDifferences(member raft.NodeID, begun []SettingDifference) {
 	for _, d := range begun {
 		n.logger.log(hclog.Warn, "a setting of a member differs from this member's", "member", member, "setting", d.Setting,
@@ -153,7 +151,7 @@ func (n *Node) reportDifferences(member raft.NodeID, begun []SettingDifference) 
 	}
 }
 
-// differing returns how many members are known to differ from this one in a setting.
+// differing returns the number of members of which this member knows that a setting differs from its own.
 func (i *identity) differing() (members int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -177,7 +175,8 @@ func (n *Node) addAnnounced(m *MemberStatus) {
 	m.Differs = n.settings().differences(said.settings)
 }
 
-// oversized returns which entry is too large for an append to a member, and what limits it; "" if none is.
+// oversized names the entry that is too large for an append to the member, and the limit that it exceeds. It returns "" if no
+// entry is too large.
 func (m *MemberStatus) oversized() string {
 	if m.progress == nil || m.progress.Oversized.Index == 0 {
 		return ""

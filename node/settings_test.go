@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// differing returns the settings in which a member differs, as seen from another one.
+// differing returns the settings in which a member differs from n, as n sees them.
 func differing(n *node.Node, member raft.NodeID) (settings []string) {
 	for _, m := range n.Status().Members {
 		for _, d := range m.Differs {
@@ -28,7 +28,8 @@ func differing(n *node.Node, member raft.NodeID) (settings []string) {
 	return settings
 }
 
-// One member comes back with a small receive limit, after a larger entry was committed without it.
+// A large entry was committed while one member was away. That member comes back with a receive limit that is too small for
+// the entry.
 func TestLoopback_WhatIsTooLargeForOneMember(t *testing.T) {
 	const frame = 128 << 10
 	l := newLoopback(t, 3)

@@ -14,14 +14,14 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Snapshot takes a snapshot of everything that this member has applied, unless a recorded snapshot already covers it. It
-// returns once the newest snapshot is durable, with the last entry that it covers. It also drops the covered entries
-// from the log, except the newest Limits.SnapshotTailBytes and, on a leader, the entries that followers need next
-// (Limits.SnapshotHoldBytes). No program needs to call it: the node takes snapshots by itself (see Config.Limits). Any
-// member can take one. ctx ends only the wait.
+// Snapshot takes a snapshot of everything that this member has applied, unless a recorded snapshot already covers it. Once
+// the newest snapshot is durable, Snapshot returns the last entry that the snapshot covers. Snapshot also drops the covered
+// entries from the log, except the newest Limits.SnapshotTailBytes and, on a leader, the entries that followers need next
+// (Limits.SnapshotHoldBytes). No program needs to call Snapshot: the node takes snapshots by itself (see Config.Limits). Any
+// member can take a snapshot. ctx ends only the wait.
 //
-// It fails with ErrSnapshotUnsupported if the storage is not a SnapshotStorage. Other errors are *SnapshotError (the
-// snapshot was not taken), ErrOverloaded, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err().
+// It fails with ErrSnapshotUnsupported if the storage is not a SnapshotStorage. Other errors are *SnapshotError (the snapshot
+// was not taken), ErrOverloaded, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err().
 func (n *Node) Snapshot(ctx context.Context) (raft.EntryID, error) {
 	if n.withinFSM() {
 		return raft.EntryID{}, ErrWithinFSM
@@ -37,7 +37,8 @@ func (n *Node) Snapshot(ctx context.Context) (raft.EntryID, error) {
 	return raft.EntryID{Term: o.result.Term, Index: o.result.Index}, o.err
 }
 
-// keepSnapshots carries out the parts of an Output about snapshots, except Keep.Stop, which process has carried out.
+// keepSnapshots carries out the parts of an Output that concern snapshots. The exception is Keep.Stop, because process has
+// already carried it out.
 func (n *Node) keepSnapshots(out raft.Output) {
 	if out.Restore != nil {
 		n.counters.committed.Store(uint64(out.Restore.ID.Index))
@@ -60,8 +61,8 @@ func (n *Node) keepSnapshots(out raft.Output) {
 // withinFSM reports whether the caller is in a call of the FSM, in a function of Read, or in a method of a frozen state.
 func (n *Node) withinFSM() bool { return n.fsmCalls.within() || n.taker.within() }
 
-// take freezes the state at the entry of the take, and lets the taker write it while the applier continues. An error of
-// FSM.Snapshot does not end the node: the state is intact.
+// take freezes the state at the entry of the take. Then the taker writes the state while the applier continues. If
+// FSM.Snapshot returns an error, the node does not end, because the state is intact.
 func (a *applier) take(t raft.Take) error {
 	if a.at != t.ID {
 		return &raft.InvariantError{Rule: "a snapshot is taken at the entry that the core named",
@@ -104,7 +105,7 @@ func (a *applier) take(t raft.Take) error {
 	return nil
 }
 
-// takeBySync has a DurableFSM sync, instead of taking a snapshot. The log is then no longer needed up to the entry that
+// takeBySync syncs a DurableFSM instead of taking a snapshot. After that, the log is no longer needed up to the entry that
 // the FSM reports.
 func (a *applier) takeBySync(t raft.Take) error {
 	began := time.Now()
@@ -127,8 +128,8 @@ func (k *taker) synced(t raft.Take, upTo raft.EntryID, took time.Duration) {
 	k.report(raft.SnapshotTaken{Take: t.ID, Snapshot: s})
 }
 
-// syncTo syncs a DurableFSM, which must then report the last entry that it was given. For any other FSM it does
-// nothing. id is the last entry applied.
+// syncTo syncs a DurableFSM. After the sync, the FSM must report the last entry that the applier has passed to it. For any
+// other FSM, syncTo does nothing. id is the last entry applied.
 func (a *applier) syncTo(id raft.EntryID) error {
 	d, ok := a.fsm.(raft.DurableFSM)
 	if !ok {
@@ -195,8 +196,8 @@ func (k *taker) begin(t raft.Take) (*taking, error) {
 	return k.taking, nil
 }
 
-// end frees the taker and reports the result to the core, unless a stall was already reported. In that case, the file of
-// a snapshot that was finished nevertheless is deleted.
+// end frees the taker and reports the result to the core. If the core already has a result, because the snapshot stalled, end
+// does not report again. If that snapshot was nevertheless finished, end deletes its file.
 func (k *taker) end(t *taking, result raft.SnapshotTaken) {
 	t.cancel(nil)
 	k.mu.Lock()
@@ -207,7 +208,8 @@ func (k *taker) end(t *taking, result raft.SnapshotTaken) {
 	}
 }
 
-// conclude reports the result to the core, and returns whether it did: only the first result of a take is reported.
+// conclude reports the result to the core, unless a result of the same take was already reported. It returns whether it
+// reported the result.
 func (k *taker) conclude(t *taking, result raft.SnapshotTaken) bool {
 	k.mu.Lock()
 	first := !t.reported
@@ -244,7 +246,7 @@ func (k *taker) note(t *taking, result raft.SnapshotTaken) {
 	}
 }
 
-// failed counts an error, keeps it for Status and, at intervals, logs it.
+// failed counts an error and keeps it for Status. It also logs the error, but not more often than once in an interval.
 func (k *taker) failed(t *taking, err error) {
 	k.node.counters.snapshots.failed.Add(1)
 	if !k.trouble.set(err) {
@@ -266,7 +268,7 @@ func (k *taker) bytes() int64 {
 	return k.last.bytes
 }
 
-// restored records that the FSM was restored from a snapshot. Its file stays unless the FSM is a DurableFSM.
+// restored records that the FSM was restored from a snapshot. The file of the snapshot stays unless the FSM is a DurableFSM.
 func (k *taker) restored(bytes int64, durable bool) {
 	if durable {
 		bytes = 0
@@ -277,10 +279,10 @@ func (k *taker) restored(bytes int64, durable bool) {
 	k.node.checkDisk()
 }
 
-// errReplaced ends a snapshot whose state a snapshot from a leader replaces.
+// errReplaced ends a snapshot of a state if a snapshot from a leader replaces that state.
 var errReplaced = errors.New("a snapshot from the leader replaces the state")
 
-// abandon ends the snapshot that is being taken, because its state is being replaced.
+// abandon ends the snapshot that is being taken, because a snapshot from a leader replaces the state.
 func (k *taker) abandon() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -301,8 +303,8 @@ func (k *taker) within() bool {
 	return id != 0 && t.goroutine.Load() == id
 }
 
-// run writes the frozen state and closes it. An error or a panic of the FSM's methods does not end the node: the state is
-// intact, and the log keeps all entries.
+// run writes the frozen state and closes it. If the FSM's methods return an error or panic, the node does not end, because
+// the state is intact and the log keeps all entries.
 func (k *taker) run(t *taking, frozen raft.FSMSnapshot) {
 	t.goroutine.Store(goroutineID())
 	var s raft.Snapshot
@@ -347,7 +349,7 @@ func (k *taker) save(t *taking, frozen raft.FSMSnapshot) (s raft.Snapshot, err e
 	return s, to.Finish(s)
 }
 
-// closeFrozen closes a frozen state. An error does not matter for the bytes that were written.
+// closeFrozen closes a frozen state. If Close returns an error, the bytes that were written are still valid.
 func (k *taker) closeFrozen(t *taking, frozen raft.FSMSnapshot) {
 	if err := guarded(frozen.Close); err != nil {
 		k.node.logger.log(hclog.Warn, "a frozen state did not close", "entry", t.ID.String(), "error", err)

@@ -20,7 +20,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// often makes a member take a snapshot every few entries, and keep nearly nothing of the log behind it.
+// often makes a member take a snapshot every few entries, and keep almost no entries that the snapshot covers.
 func often(cfg *node.Config) {
 	cfg.SnapshotEntries, cfg.SnapshotTailBytes, cfg.SnapshotHoldBytes = 8, 1, 1
 }
@@ -127,7 +127,7 @@ func TestSnapshot_AStorageThatKeepsNoneIsSaid(t *testing.T) {
 	})
 }
 
-// A wrapper hides the methods of a SnapshotStorage, after an earlier start has recorded a snapshot.
+// An earlier start has recorded a snapshot. Now a wrapper hides the methods of the SnapshotStorage.
 func TestStart_ASnapshotThatTheStorageCannotOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hides atomic.Bool
@@ -281,7 +281,7 @@ func TestSnapshot_APanicOfSnapshotItselfEndsTheNode(t *testing.T) {
 	})
 }
 
-// Nothing is wrong with the state machine if its snapshot cannot be read.
+// If a snapshot cannot be read, the storage is at fault, and not the state machine.
 func TestRestore_ADamagedSnapshotIsTheFaultOfTheStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var damaged atomic.Bool
@@ -399,7 +399,7 @@ func TestSnapshot_IsWrittenAtItsRate(t *testing.T) {
 	})
 }
 
-// cramped is a storage with little room for snapshots. Each snapshot takes its size.
+// cramped is a storage with little room for snapshots. Each snapshot reduces the room by its size.
 type cramped struct {
 	raft.SnapshotStorage
 	free, begun *atomic.Int64 // bytes, and files
@@ -445,7 +445,8 @@ func TestSnapshot_LeavesRoomForTheLog(t *testing.T) {
 	})
 }
 
-// A state that announces no size may be larger than the room, also the first one and one below spaceEveryBytes.
+// If a state announces no size, it may be larger than the room. The room is checked even for the first such snapshot, and for
+// one that is smaller than spaceEveryBytes.
 func TestSnapshot_OfUnknownSizeLeavesRoomForTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room, reserve = 300 << 10, 1 << 20
@@ -515,7 +516,7 @@ func TestRestore_TroubleEndsTheNode(t *testing.T) {
 	}
 }
 
-// A Restore that never ends does not stop the member's part in the cluster, and Close ends it.
+// While a Restore never ends, the member still takes part in the cluster. Close ends the Restore.
 func TestRestore_ThatNeverEndsIsSeenInTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hangs atomic.Bool
@@ -544,7 +545,7 @@ func TestRestore_ThatNeverEndsIsSeenInTheStatus(t *testing.T) {
 	})
 }
 
-// endless is a journal whose Restore ends with its context.
+// endless is a journal with a Restore that ends only when its context ends.
 type endless struct{ journal }
 
 func (e *endless) Restore(ctx context.Context, _ raft.EntryID, _ io.Reader) error {
@@ -552,7 +553,8 @@ func (e *endless) Restore(ctx context.Context, _ raft.EntryID, _ io.Reader) erro
 	return ctx.Err()
 }
 
-// Methods of the node that would wait for the frozen state are refused within its methods.
+// Some methods of the node wait for the frozen state. If a method of the frozen state calls one of them, the node refuses the
+// call.
 func TestFSM_WithinWriteTo(t *testing.T) {
 	for name, call := range map[string]func(*node.Node) error{
 		"Close":              func(n *node.Node) error { return n.Close() },

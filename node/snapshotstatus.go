@@ -18,20 +18,22 @@ type SnapshotStatus struct {
 	Bytes int64         // size of the newest snapshot; 0: there is none
 	At    time.Time     // when it was completed; zero: it was received, or taken before this start
 	Took  time.Duration // time to take it
-	// These are the progress of a snapshot that this member takes, that a leader sends to it, that its FSM is restored
-	// from, and that this member sends; nil: none.
+	// The next four fields show the progress of a snapshot: one that this member takes, one that a leader sends to this
+	// member, one from which this member's FSM is restored, and one that this member sends. Each is nil if there is no such
+	// snapshot.
 	Taking    *Transfer
 	Receiving *Transfer
 	Restoring *Transfer
 	Sending   *Transfer
-	// Err is why the last attempt to take a snapshot failed; nil: it did not, or the newest snapshot covers as much. The
-	// node tries again by itself.
+	// Err says why the last attempt to take a snapshot failed. It is nil if the attempt did not fail, or if the newest
+	// snapshot covers as much. The node tries again by itself.
 	Err error
-	// SendErr is why the last snapshot that this member sent did not arrive. ReceiveErr is why the last snapshot that a
-	// leader sent to this member did not arrive. Each is a *SnapshotStreamError, or nil if the snapshot arrived. Leaders
-	// try again by themselves.
+	// SendErr says why the last snapshot that this member sent did not arrive. ReceiveErr says why the last snapshot that a
+	// leader sent to this member did not arrive. Each is a *SnapshotStreamError, or nil if the snapshot arrived. Leaders try
+	// again by themselves.
 	SendErr, ReceiveErr error
-	// Unsupported says in one sentence why this member takes no snapshots, so that its log only grows; "" if it takes them.
+	// Unsupported says in one sentence why this member takes no snapshots, so that its log only grows. It is "" if this
+	// member takes snapshots.
 	Unsupported string
 }
 
@@ -42,7 +44,7 @@ type Transfer struct {
 	Done  int64        // bytes done
 	Total int64        // bytes in all; -1: not known
 	Since time.Duration
-	// Left is the predicted time left at the present rate, at most 24 h; 0: not known.
+	// Left is the predicted time left at the present rate, at most 24 h. It is 0 if it is not known.
 	Left time.Duration
 
 	from   int64     // bytes done when this attempt began to count
@@ -57,7 +59,7 @@ func (t *Transfer) String() string {
 	return fmt.Sprintf("%d of %d KiB", t.Done>>10, t.Total>>10) + leftText(t.Left)
 }
 
-// predict fills in Left if bytes were counted for at least rateAfter.
+// predict fills in Left if the transfer has been measured for at least rateAfter.
 func (t *Transfer) predict(counted time.Duration) *Transfer {
 	if moved := t.Done - t.from; moved > 0 && t.Total >= t.Done && counted >= rateAfter {
 		left := float64(t.Total-t.Done) / float64(moved) * counted.Seconds()
@@ -66,8 +68,8 @@ func (t *Transfer) predict(counted time.Duration) *Transfer {
 	return t
 }
 
-// follow returns the transfer with the beginning of its count. It keeps the beginning from the previous value if that
-// belongs to the same attempt.
+// follow returns the transfer with the point at which its measurement began. If before belongs to the same attempt, follow
+// keeps the point from before.
 func (t *Transfer) follow(before *Transfer, now raft.Time) *Transfer {
 	switch {
 	case before != nil && before.fromAt > 0 && before.ID == t.ID && before.Peer == t.Peer && before.from <= t.Done:
@@ -114,7 +116,7 @@ func (n *Node) unsupported() string {
 	return "the log is never compacted, and a restart replays all of it: the storage keeps no snapshots, because it does not implement SnapshotStorage"
 }
 
-// warnUnsupported logs why the log of this member only grows, if it does.
+// warnUnsupported logs a warning if the log of this member only grows. The warning gives the reason.
 func (n *Node) warnUnsupported() {
 	if why := n.unsupported(); why != "" {
 		n.logger.log(hclog.Warn, why)
@@ -159,7 +161,7 @@ type transferJSON struct {
 	Left  string `json:"left"` // "0s": not known
 }
 
-// MarshalJSON writes it in the form of Status.MarshalJSON.
+// MarshalJSON writes the status in the form of Status.MarshalJSON.
 func (s SnapshotStatus) MarshalJSON() ([]byte, error) {
 	out := snapshotJSON{
 		Last: s.Last.String(), Bytes: s.Bytes, Took: s.Took.String(), Taking: s.Taking, Receiving: s.Receiving,
@@ -179,7 +181,7 @@ func textOf(err error) string {
 	return err.Error()
 }
 
-// MarshalJSON writes it in the form of Status.MarshalJSON.
+// MarshalJSON writes the transfer in the form of Status.MarshalJSON.
 func (t Transfer) MarshalJSON() ([]byte, error) {
 	return json.Marshal(transferJSON{t.ID.String(), string(t.Peer), t.Done, t.Total, t.Since.String(), t.Left.String()})
 }

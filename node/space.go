@@ -33,7 +33,7 @@ func (n *Node) reserveBytes() int64 {
 	return pipeline.Reserve(int64(n.cfg.SnapshotReserveBytes), n.logBytes(), n.room != nil)
 }
 
-// begin returns an error if a snapshot of that size should not be begun; -1: it is not known.
+// begin returns an error if a snapshot of the given size should not begin. A size of -1 means that the size is not known.
 func (s *space) begin(size int64) error {
 	free, err := s.free()
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *space) begin(size int64) error {
 	return pipeline.Space{Free: free, Reserve: s.reserve()}.Begin(size, s.last)
 }
 
-// left returns how many bytes may be written, and an error if they are fewer than more.
+// left returns how many bytes a snapshot may still write. It returns an error if they are fewer than more.
 func (s *space) left(more int64) (room int64, err error) {
 	free, err := s.free()
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *space) left(more int64) (room int64, err error) {
 	return left.Room(), left.Left(more)
 }
 
-// sizeOf returns the size in bytes that a frozen state announces; -1: it announces none.
+// sizeOf returns the size in bytes that a frozen state announces, or -1 if it announces no size.
 func sizeOf(frozen raft.FSMSnapshot) (size int64) {
 	size = -1
 	if announced, ok := frozen.(interface{ Size() int64 }); ok {
@@ -124,8 +124,8 @@ func (w *pacedWriter) flush() error {
 	return w.err
 }
 
-// takeRoom returns an error if so many more bytes would take the reserve. It checks the free space again once the room
-// found by the last check is used up.
+// takeRoom returns an error if the given number of bytes would take the reserve. Each check of the free space finds some
+// room; takeRoom checks again once that room is used up.
 func (w *pacedWriter) takeRoom(bytes int64) error {
 	if w.room < bytes {
 		room, err := w.space.left(bytes)
@@ -138,7 +138,7 @@ func (w *pacedWriter) takeRoom(bytes int64) error {
 	return nil
 }
 
-// wait waits until the pace allows so many bytes, or until the snapshot is given up.
+// wait waits until the pace allows the given number of bytes, or until the snapshot is given up.
 func (w *pacedWriter) wait(bytes int) error {
 	for {
 		if err := context.Cause(w.taking.ctx); err != nil {

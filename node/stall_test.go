@@ -16,7 +16,8 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// stallingDisks returns a cluster of three whose disks stall on demand. Its network loses the messages that lost selects.
+// stallingDisks returns a cluster of three with disks that a test can stall. The network loses every message for which lost
+// returns true.
 func stallingDisks(t *testing.T, lost func(raft.Message) bool) (
 	c *rafttest.Cluster, stall func(...raft.NodeID) (resume func()),
 ) {

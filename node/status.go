@@ -23,13 +23,13 @@ type Status struct {
 	Members      []MemberStatus    // of the configuration, or of Config.Initial while uninitialized; sorted by id, including this one
 	Departing    []DepartingMember // on the leader: removed members that it still serves
 	ConfigIndex  raft.Index        // entry that holds the configuration in force; 0: there is no cluster yet
-	// ConfigCommitted is the index of the newest configuration that this member knows to be committed. While it is below
+	// ConfigCommitted is the index of the newest configuration that this member knows to be committed. While it is lower than
 	// ConfigIndex, the configuration in force may be rolled back.
 	ConfigCommitted raft.Index
-	// Phase names the former and the new voters while they change: "joint: n1 n2 n3 → n1 n2 n4"; "" otherwise.
+	// Phase names the former and the new voters while the voters change: "joint: n1 n2 n3 → n1 n2 n4". Otherwise it is "".
 	Phase string
 	Level uint64 // feature level of the cluster, see raft.Configuration
-	// Change says what a change of members waits for; nil: there is none, or this member does not lead.
+	// Change says what a change of members waits for. It is nil if no change is running, or if this member does not lead.
 	Change    *ChangeStatus
 	Base      raft.EntryID // the log begins after it; zero: at entry 1
 	Last      raft.EntryID // last entry of the log
@@ -38,34 +38,34 @@ type Status struct {
 	Persisted raft.Index // last entry that is durable on this member
 	Commit    raft.Index // last entry that is known to be committed
 	Applied   raft.Index // last entry that the FSM has applied
-	// Applying is how long the present call of the FSM, or function of Read, has been running; 0: none is running. A call
-	// that never ends may wait for a goroutine that waits for the node, see ErrWithinFSM.
+	// Applying is how long the present call of the FSM, or function of Read, has been running. It is 0 if none is running. If
+	// a call never ends, it may wait for a goroutine that waits for the node: see ErrWithinFSM.
 	Applying     time.Duration
 	Bootstrapped bool // the cluster exists, and this member holds its first entry
 	// Missing lists what the bootstrap of a cluster waits for, one sentence for each member.
 	Missing []string
 	// Wiped reports that this member's disk was emptied, see ErrWiped.
 	Wiped bool
-	// SlowElection says what takes longer than the election timeout, and what to set the timeout to, if there is no leader
-	// after more than two attempts. If there is a leader, it says that leaders were lost too often in the last two minutes.
-	// Otherwise it is "".
+	// SlowElection describes slow elections. If there is no leader after more than two attempts, it says what takes longer
+	// than the election timeout, and suggests a value for the timeout. If there is a leader, it says that leaders were lost
+	// too often in the last two minutes. Otherwise it is "".
 	SlowElection string
-	// MajorityLost says in one sentence that the disks of a majority of the voters are lost, as seen from this member, so
-	// that no command can restore the cluster; "" otherwise.
+	// MajorityLost says in one sentence that the disks of a majority of the voters are lost, as seen from this member. In
+	// this case no command can restore the cluster. Otherwise it is "".
 	MajorityLost string
-	// LeaderReason says in one sentence why there is no leader, or why it last changed.
+	// LeaderReason says in one sentence why there is no leader. If there is a leader, it says why the leader last changed.
 	LeaderReason string
-	// DiskStalled reports that a write here has been pending for Config.DiskStallMax. A leader refuses
-	// proposals then.
+	// DiskStalled reports whether a write on this member has been pending for Config.DiskStallMax. A leader refuses proposals
+	// then.
 	DiskStalled bool
-	// FSMHangs reports that FSM.Apply has been running for Config.ApplyStallMax. A leader refuses proposals then.
+	// FSMHangs reports whether FSM.Apply has been running for Config.ApplyStallMax. A leader refuses proposals then.
 	FSMHangs bool
-	// NoRoom says in one sentence, with the error of RoomStorage.Room, that the disk has no room for more entries of the
-	// log; "" while it has. A leader then refuses proposals with *raft.NoRoomError.
+	// NoRoom says in one sentence, with the error of RoomStorage.Room, that the disk has no room for more entries of the log.
+	// A leader then refuses proposals with *raft.NoRoomError. NoRoom is "" while the disk has room.
 	NoRoom string
-	// SmallDisk says in one sentence that the disk is smaller than this member may need, see docs/storage.md; "" if it is
-	// large enough, or if the storage is no DiskStorage. The node checks it at its start and after each snapshot. The
-	// member serves nevertheless.
+	// SmallDisk says in one sentence that the disk is smaller than this member may need: see docs/storage.md. It is "" if the
+	// disk is large enough, or if the storage is not a DiskStorage. The node checks the disk at its start and after each
+	// snapshot. If the disk is too small, the member works nevertheless.
 	SmallDisk string
 	// Tolerance says in one sentence how many more failures the cluster survives, as seen from this member.
 	Tolerance string
@@ -73,7 +73,7 @@ type Status struct {
 	// PendingBytes counts the bytes of their commands.
 	Pending      int
 	PendingBytes int
-	// Err is the error that has ended the node or is about to; nil while it runs.
+	// Err is the error that has ended the node or is about to end it. It is nil while the node runs.
 	Err error
 
 	suspected   raft.NodeID   // see raft.CoreStatus
@@ -84,17 +84,17 @@ type Status struct {
 // MemberStatus is what a node knows about one member of its configuration.
 type MemberStatus struct {
 	raft.Member
-	// State is "self" for this member. For other members it is "probe", "replicate", "snapshot" or "stale" on the leader,
-	// and "" elsewhere. A member in "snapshot" lacks entries that the leader has compacted, and is sent a snapshot. A
-	// stale member holds less than it has acknowledged to this leader: it runs on an older image of its disk, or the disk
-	// has lost synced data. The leader does not count it.
+	// State is "self" for this member. For other members it is "probe", "replicate", "snapshot" or "stale" on the leader, and
+	// "" elsewhere. A member in "snapshot" lacks entries that the leader has compacted, so the leader sends it a snapshot. A
+	// stale member holds less than it has acknowledged to this leader: it runs on an older image of its disk, or the disk has
+	// lost synced data. The leader does not count a stale member.
 	State string
-	// These are only set on the leader: the member's disk is known to hold the log up to Match, Lag entries are missing
-	// there, and Inflight appends are unanswered.
+	// The next fields are set only on the leader. The leader knows that the member's disk holds the log up to Match. Lag is
+	// the number of entries that the member lacks. Inflight is the number of appends that the member has not answered.
 	Match    raft.Index
 	Lag      uint64
 	Inflight int
-	// LastContact is the time since the member was last heard; -1: never.
+	// LastContact is the time since this member last heard the other member. It is -1 if this member has never heard it.
 	LastContact   time.Duration
 	Connected     bool
 	ConnectionErr string // why it is not connected, or why the connection last broke; "": it never did
@@ -104,25 +104,27 @@ type MemberStatus struct {
 	Standing string
 	CatchUp  *CatchUp // only set on the leader, for a member without a vote
 	Dialed   string   // address of its connection, or the address dialed last
-	// Protocol is the version of the protocol on its present or last connection: the highest that both sides know; 0: not
-	// known. It is lower than this member's own version while the other member runs an earlier release.
+	// Protocol is the version of the protocol on the present or last connection to the member: the highest version that both
+	// sides know. It is 0 if it is not known. If the other member runs an earlier release, Protocol is lower than this
+	// member's own version.
 	Protocol uint16
-	// Release is the release of this library that the member announces; "" if it is not known: its program was built
-	// without a version, or its release is v0.1.0 or earlier.
+	// Release is the release of this library that the member announces. It is "" if it is not known: the member's program was
+	// built without a version, or its release is v0.1.0 or earlier.
 	Release string
-	// Replace says that the member will not count again by itself, because it has lost its disk, or what it acknowledged:
-	// replace it (Node.ReplaceMember). It is false while Status.MajorityLost is set: no member can be replaced then.
+	// Replace reports whether the member will never count again by itself, because it has lost its disk or entries that it
+	// acknowledged. If so, replace the member (Node.ReplaceMember). Replace is false while Status.MajorityLost is set,
+	// because then no member can be replaced.
 	Replace bool
-	// Differs lists the known settings that should be the same on all members, and differ between this member and the one
-	// that made this status.
+	// Differs lists the settings that should be the same on all members, but are known to differ between this member and the
+	// member that made this status.
 	Differs []SettingDifference
-	// Problem says in one sentence why the member does not count, as seen from the one that made this status; for that one
-	// itself, why it does not serve. "": there is no problem.
+	// Problem says in one sentence why the member does not count, as seen from the member that made this status. For the
+	// member that made this status, Problem says why it does not serve. Problem is "" if there is no problem.
 	Problem string
 	// Verdict is the name of Problem, for programs: "ended", "emptied disk", "lost entries", "not connected", "not heard",
 	// "suspected", "earlier release", "needs a snapshot", "no room", "disk stalled", "restoring", "FSM hangs", "hindered",
-	// "behind" or "applies late". "": there is no problem. Later releases may add names. A voter with any of these verdicts
-	// except the last does not count in Status.Tolerance.
+	// "behind" or "applies late". Verdict is "" if there is no problem. Later releases may add names. A voter with any of
+	// these verdicts except the last does not count in Status.Tolerance.
 	Verdict string
 
 	settings    settings           // last announced settings
@@ -140,10 +142,10 @@ type MemberStatus struct {
 	away     bool   // it is excluded because it cannot be reached
 }
 
-// votes reports whether it is a voter; while the voters change, a voter of either half.
+// votes reports whether the member is a voter. While the voters change, a voter of either half counts.
 func (m *MemberStatus) votes() bool { return m.Kind == raft.Voter || m.outgoing }
 
-// stuck reports whether the member stays behind, because its release takes no snapshot or cannot read the log.
+// stuck reports whether the member can never catch up, because its release takes no snapshot or cannot read the log.
 func (m *MemberStatus) stuck() bool { return m.earlier && (m.State == "snapshot" || m.changed) }
 
 // Status returns what the node knows now. Any goroutine may call it, even after the node has ended. It waits for the
@@ -180,7 +182,7 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// judge applies the table of verdicts to the members, and fills in Tolerance, which depends on it.
+// judge applies the table of verdicts to the members. It also fills in Tolerance, which depends on the verdicts.
 func (s *Status) judge() {
 	for i := range s.Members {
 		m := &s.Members[i]
@@ -207,8 +209,8 @@ func (s *Status) hindered() (h raft.Hindrance) {
 	return h
 }
 
-// heardTimeouts is how long, in election timeouts, a member may be silent before it counts as out of reach, or lack
-// entries before it counts as behind.
+// heardTimeouts is a number of election timeouts. If a member is silent for longer, it counts as out of reach. If it lacks
+// entries for longer, it counts as behind.
 const heardTimeouts = 4
 
 // coreStatus asks the loop, or returns the last status of a loop that has ended.
@@ -274,7 +276,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 	return out
 }
 
-// missing returns Status.Missing: what the core reports about a bootstrap, and what the connections show.
+// missing returns Status.Missing: what the core reports about a bootstrap, and the problems that the connections show.
 func missing(core raft.CoreStatus, members []MemberStatus) []string {
 	if core.Term != 0 {
 		return nil
@@ -356,7 +358,7 @@ func bootstrapperOf(members []MemberStatus) string {
 	return "a voter"
 }
 
-// leaderReason returns why there is no leader, or why it last changed.
+// leaderReason returns why there is no leader. If there is a leader, it returns why the leader last changed.
 func leaderReason(s *Status, last string) string {
 	h := weakerHalf(s)
 	switch {
@@ -401,8 +403,8 @@ func unconnected(s *Status) (sentence string) {
 	return sentence
 }
 
-// slowElection returns why elections take more than two attempts, if something takes longer than the election timeout;
-// "" otherwise.
+// slowElection returns why elections take more than two attempts, if something takes longer than the election timeout.
+// Otherwise it returns "".
 func slowElection(core raft.CoreStatus, timeout time.Duration) string {
 	what, took := core.Election.Slowest()
 	if core.Leader != "" || core.Election.Attempts <= 2 || time.Duration(took) <= timeout {
@@ -429,9 +431,9 @@ func (n *Node) explainSlowElection(events []raft.TraceEvent) {
 	}
 }
 
-// notBootstrapped returns what the bootstrap of the cluster waits for: every member of the list must answer once. Only
-// the bootstrapper knows which members have not answered it. The other members name the bootstrapper, and add what they
-// see themselves.
+// notBootstrapped returns what the bootstrap of the cluster waits for. Every member of the list must answer the bootstrapper
+// once. Only the bootstrapper knows which members have not answered. The other members name the bootstrapper, and add the
+// problems that they see themselves.
 func notBootstrapped(s *Status) string {
 	bootstrapper := bootstrapperOf(s.Members)
 	if string(s.ID) == bootstrapper {

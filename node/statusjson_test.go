@@ -65,7 +65,7 @@ func keysOf(t *testing.T, v any) int {
 	return len(keys)
 }
 
-// Scripts read this JSON: a change of the golden file is a change of a contract.
+// Scripts read this JSON. So if the golden file changes, a contract changes.
 func TestStatus_InJSONIsStableText(t *testing.T) {
 	s := fullStatus()
 	data, err := json.Marshal(s)
@@ -105,7 +105,7 @@ func everyFieldHasAKey(t *testing.T, v reflect.Value) {
 	}
 }
 
-// The configuration has the form of the status: names, and incarnations as they are written elsewhere.
+// The configuration has the form of the status. Enumerations are names, and incarnations look the same as elsewhere.
 func TestMembers_InJSONAreStableText(t *testing.T) {
 	n1 := fullStatus().Members[0].Member
 	m := Members{Configuration: raft.NewConfiguration([]raft.Member{n1}), Index: 5, Committed: true}

@@ -44,7 +44,7 @@ func newIssuer(t *testing.T) issuer {
 	return issuer{t, key, cert}
 }
 
-// issue returns the configuration of a member with that id.
+// issue returns the TLS configuration of the member with the given id.
 func (i issuer) issue(id raft.NodeID) *tls.Config {
 	i.t.Helper()
 	template := &x509.Certificate{
@@ -93,7 +93,7 @@ func accepting(t *testing.T, l net.Listener, handle func(net.Conn)) string {
 
 func isSilent(t *testing.T, l net.Listener) string { return accepting(t, l, func(net.Conn) {}) }
 
-// wanting starts the member n9, which waits to be added, in the place of the listener.
+// wanting starts the member n9 on the listener. n9 waits to be added.
 func wanting(t *testing.T, l net.Listener, o transport.Options) string {
 	t.Helper()
 	dial := func(ctx context.Context, address string) (net.Conn, error) {
@@ -107,7 +107,7 @@ func wanting(t *testing.T, l net.Listener, o transport.Options) string {
 	return l.Addr().String()
 }
 
-// Nothing is appended unless the process at the address is the joining member.
+// If the process at the address is not the joining member, the leader appends nothing.
 func TestChange_AProcessThatIsNoMemberIsNotAppended(t *testing.T) {
 	mine, foreign := newIssuer(t), newIssuer(t)
 	const short, long = 200 * time.Millisecond, time.Minute

@@ -30,7 +30,8 @@ func (n *Node) streamLimits() pipeline.StreamLimits {
 	return l
 }
 
-// chunkLimitOf returns how many bytes of a snapshot one message on the snapshot lane carries; 0: there is no such lane.
+// chunkLimitOf returns how many bytes of a snapshot one message on the snapshot lane carries. It returns 0 if there is no
+// such lane.
 func chunkLimitOf(t raft.Transport) int {
 	if c, ok := t.(raft.SnapshotCarrier); ok {
 		return c.ChunkBytesMax()
@@ -85,7 +86,7 @@ type streamEnd struct {
 	at   raft.Time
 }
 
-// streamQueueMax bounds each queue of a streamer. What is dropped is repeated.
+// streamQueueMax bounds each queue of a streamer. If a queue is full, the streamer drops messages; their senders repeat them.
 const streamQueueMax = 1024
 
 func newStreamer(n *Node) *streamer {
@@ -100,22 +101,24 @@ func newStreamer(n *Node) *streamer {
 	return out
 }
 
-// offered is called with every InstallSnapshot that leaves.
+// offered queues an InstallSnapshot for the streamer. senders.send calls offered for every InstallSnapshot that this member
+// sends.
 func (s *streamer) offered(m raft.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked.offer(streamAsked{offer: m}, streamQueueMax)
 }
 
-// answered is called with every SnapshotProgress that arrives.
+// answered queues a SnapshotProgress for the streamer, and reports whether there was room. It is called for every
+// SnapshotProgress that arrives.
 func (s *streamer) answered(m raft.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answers.offer(m, streamQueueMax)
 }
 
-// stop ends the streams to these peers, which are no longer needed. The loop calls it before the offers of the same
-// Output leave.
+// stop ends the streams to the given peers, because these streams are no longer needed. The loop calls stop before it sends
+// the offers of the same Output.
 func (s *streamer) stop(peers []raft.Peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +127,7 @@ func (s *streamer) stop(peers []raft.Peer) {
 	}
 }
 
-// disconnected is called when the connection to a peer breaks.
+// disconnected records that the connection to a peer has broken.
 func (s *streamer) disconnected(p raft.Peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +139,8 @@ func (s *streamer) run() {
 	s.node.serve(s.signal, s.advance)
 }
 
-// advance sends what may leave now, and returns when to call it again; 0: only after the signal.
+// advance sends the messages that may leave now. It returns the time of its next call, or 0 if only the signal should cause
+// the next call.
 func (s *streamer) advance() raft.Time {
 	for {
 		select {
@@ -164,8 +168,8 @@ func (s *streamer) advance() raft.Time {
 	}
 }
 
-// takeAll empties the queues: it passes answers to the present stream, ends streams, and begins the first one that is
-// offered if none runs.
+// takeAll empties the queues. It passes answers to the present stream and ends streams. If no stream runs, it begins the
+// first offered stream.
 func (s *streamer) takeAll() {
 	s.mu.Lock()
 	lost := append([]raft.Peer(nil), s.lost.waiting()...)
@@ -220,8 +224,8 @@ func (s *streamer) stopped(now raft.Time, peer raft.Peer) {
 	s.close()
 }
 
-// consider begins the stream of an offer, unless another stream runs. It ignores an offer that follows the end of its own
-// stream: the acknowledgement of the peer's core is still on its way.
+// consider begins the stream of an offer, unless another stream runs. If the offer comes just after the end of its own
+// stream, consider ignores it, because the acknowledgement of the peer's core is still on its way.
 func (s *streamer) consider(now raft.Time, offer raft.Message) {
 	snapshot := offer.Body.(raft.InstallSnapshot).Snapshot
 	justSent := s.ended.to == offer.To && s.ended.file == snapshot.File && now-s.ended.at < raft.Time(s.limits.ElectionTimeout)
@@ -253,8 +257,8 @@ func (s *streamer) open(next *stream) error {
 	return guarded(func() (err error) { next.from, err = s.node.files.OpenSnapshot(next.snapshot.File); return err })
 }
 
-// send reads and sends the next chunk. It ignores an error of the transport: if the chunk is lost, it is sent again after
-// a time.
+// send reads and sends the next chunk. It ignores an error of the transport: if the chunk is lost, the streamer sends it
+// again later.
 func (s *streamer) send(ask pipeline.Ask) {
 	data, err := s.read(ask)
 	if err != nil {
@@ -278,7 +282,7 @@ func (s *streamer) send(ask pipeline.Ask) {
 	s.node.counters.sent(batch)
 }
 
-// read reads the bytes of a chunk from the file; none for a held state, whose stream has them.
+// read reads the bytes of a chunk from the file. For a held state it returns no bytes, because the stream already has them.
 func (s *streamer) read(ask pipeline.Ask) (data []byte, err error) {
 	c := s.current
 	if c.held != nil || ask.Bytes == 0 {
@@ -320,9 +324,9 @@ func (s *streamer) report(to raft.Peer, snapshot raft.Snapshot, err error) {
 	n.mailbox.report(raft.SnapshotSent{To: to, File: snapshot.File, Err: err})
 }
 
-// renew takes a new snapshot because the file of the last one is damaged, if anything was applied since. The state in
-// memory is intact. Without a new snapshot, no follower could be sent one before the next is due, and this member could
-// not start again.
+// renew takes a new snapshot because the file of the last snapshot is damaged. If nothing was applied since that snapshot, no
+// new snapshot is taken. The state in memory is intact. Without a new snapshot, the leader could send none to a follower
+// before the next snapshot is due, and this member could not start again.
 func (s *streamer) renew() {
 	n := s.node
 	if !s.renewing.CompareAndSwap(false, true) {

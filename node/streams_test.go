@@ -17,8 +17,8 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// away starts three members, and disconnects one until the leader has compacted its log beyond everything that the member
-// holds. It returns the leader and that member.
+// away starts three members and disconnects one of them. It waits until the leader's log begins after the last entry of that
+// member. It returns the leader and that member.
 func away(t *testing.T, newFSM func() raft.FSM, command string, configure ...func(*node.Config)) (c *rafttest.Cluster, leader *node.Node, behind raft.NodeID) {
 	t.Helper()
 	return awayOn(t, rafttest.Options{NewFSM: newFSM, Configure: func(cfg *node.Config) {
@@ -29,7 +29,7 @@ func away(t *testing.T, newFSM func() raft.FSM, command string, configure ...fun
 	}}, command)
 }
 
-// awayOn is away for a cluster of these options.
+// awayOn is like away, but starts a cluster with the given options.
 func awayOn(t *testing.T, o rafttest.Options, command string) (c *rafttest.Cluster, leader *node.Node, behind raft.NodeID) {
 	t.Helper()
 	c = startAll(t, o)
@@ -97,7 +97,7 @@ func TestStream_AFollowerIsBroughtUpWhileCommandsComeIn(t *testing.T) {
 	})
 }
 
-// awaitHalf waits until a member has half of the snapshot that it is sent.
+// awaitHalf waits until a member has received half of the snapshot that the leader sends to it.
 func awaitHalf(c *rafttest.Cluster, behind raft.NodeID) {
 	c.Await("half of it", func() bool {
 		r := c.Node(behind).Status().Snapshot.Receiving

@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// WriteTo may return at the moment when it is given up. The failure was then reported to the core, and the taker must
-// delete the file.
+// A snapshot stalls, and the failure is reported to the core. Then WriteTo returns after all. The taker must delete the
+// finished file.
 func TestTaker_AFileThatWasFinishedAfterAStallIsDeleted(t *testing.T) {
 	n := parts(nil, nil, nil)
 	defer n.wg.Wait()

@@ -10,19 +10,20 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// verdict is one problem that a member may have. Everything that Status, Node.Ready, the logs and raftkv say about a
-// member's health is in the table of verdicts.
+// verdict is one problem that a member may have. Status, Node.Ready, the logs and raftkv take all their statements about a
+// member's health from the table of verdicts.
 type verdict struct {
 	name   string // MemberStatus.Verdict: a contract, like the keys of Status's JSON
 	counts bool   // a voter with this problem still counts towards a quorum
 	away   bool   // the member cannot be reached
-	// says returns the verdict as a sentence about m, as s sees it; "": m does not have this problem.
+	// says returns the verdict as a sentence about m, from the point of view of s. It returns "" if m does not have this
+	// problem.
 	says   func(s *Status, m *MemberStatus) string
 	remedy string // what to do, if the sentence does not say it
 }
 
-// verdicts is the table. If several verdicts apply, the first is MemberStatus.Problem; causes come before their effects.
-// A voter counts towards a quorum unless a verdict without counts applies.
+// verdicts is the table. If several verdicts apply to a member, the first verdict becomes MemberStatus.Problem. Causes come
+// before their effects. A voter counts towards a quorum unless a verdict without counts applies.
 var verdicts = []verdict{
 	{name: "ended", says: saysEnded},
 	{name: "emptied disk", says: saysEmptied, away: true},
@@ -72,7 +73,7 @@ func saysEnded(s *Status, m *MemberStatus) string {
 	return fmt.Sprintf("it has ended: %v", s.Err)
 }
 
-// saysEmptied names no remedy: Replace or MajorityLost gives it.
+// saysEmptied names no remedy, because MemberStatus.Replace or Status.MajorityLost gives the remedy.
 func saysEmptied(s *Status, m *MemberStatus) string {
 	switch {
 	case m.isSelf() && s.Wiped:
@@ -90,8 +91,8 @@ func saysStale(_ *Status, m *MemberStatus) string {
 	return "it holds less than it has acknowledged"
 }
 
-// saysUnconnected adds why one of the two members rejected the other when they last met: that may be why the member has
-// ended since.
+// saysUnconnected adds why one of the two members rejected the other at their last contact. That rejection may be the reason
+// why the member has ended since then.
 func saysUnconnected(_ *Status, m *MemberStatus) string {
 	if m.isSelf() || m.Connected {
 		return ""
@@ -143,8 +144,8 @@ func saysEarlier(_ *Status, m *MemberStatus) string {
 	return "it lacks entries that are compacted here, and its earlier release takes no snapshots"
 }
 
-// saysNeedsSnapshot is about a member that lacks entries that the leader has compacted, or for which an entry is too
-// large. It says how far its snapshot is, or why it gets none.
+// saysNeedsSnapshot applies if the leader has compacted entries that the member lacks, or if an entry is too large for the
+// member. It says how much of the snapshot the member has, or why the member gets no snapshot.
 func saysNeedsSnapshot(s *Status, m *MemberStatus) string {
 	t, lacks, lift := &s.Snapshot, "it lacks entries that are compacted here, and ", ""
 	if large := m.oversized(); large != "" {
@@ -218,7 +219,7 @@ func saysHindered(_ *Status, m *MemberStatus) string {
 	return "it says that something keeps it from serving, which this member's release does not know: its own status says more"
 }
 
-// saysBehind applies to voters. MemberStatus.CatchUp shows the progress of the others.
+// saysBehind applies only to voters. For other members, MemberStatus.CatchUp shows the progress.
 func saysBehind(s *Status, m *MemberStatus) string {
 	if m.lags <= s.patience || m.CatchUp != nil {
 		return ""

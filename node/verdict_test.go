@@ -15,7 +15,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// verdictCases holds, for each verdict, a status to which it applies: that of n3, or of the leader itself if own is set.
+// verdictCases holds, for each verdict, a status to which the verdict applies. If own is set, it is the status of the leader
+// itself; otherwise it is the status of n3.
 var verdictCases = map[string]struct {
 	own  bool
 	know func(s *Status, m *MemberStatus)
@@ -84,7 +85,8 @@ func TestVerdicts_AQuorumThatDoesNotCountIsSaid(t *testing.T) {
 	expect.Contains(t, s.Tolerance, "none: 2 of 3 voters count, and the next failure stops the cluster; n1 does not count: its disk has no room")
 }
 
-// A learner that catches up is not "behind": CatchUp shows its progress. Neither is a voter that is behind for a moment.
+// A learner that catches up is not "behind", because CatchUp shows its progress. A voter that lacks entries only for a moment
+// is not "behind" either.
 func TestVerdicts_BehindIsForVotersThatStayBehind(t *testing.T) {
 	s := seenFrom(raft.Leader, 3, "n2", "n3")
 	s.patience = time.Second
@@ -93,8 +95,8 @@ func TestVerdicts_BehindIsForVotersThatStayBehind(t *testing.T) {
 	expect.Empty(t, s.Members[1].Problem+s.Members[2].Problem)
 }
 
-// A member that was rejected for an older image of its disk, or that rejects this one, ends, and then cannot be reached. Its
-// peers still know why.
+// Some rejections end a member: a peer rejects it because of an older image of its disk, or it rejects this member. Then the
+// member cannot be reached. Its peers still know the reason.
 func TestVerdicts_TheLastRejectionIsShownAfterTheConnection(t *testing.T) {
 	stale := &raft.Rejection{Reason: raft.RejectStaleStart, From: raft.Peer{ID: "n1"}}
 	for _, row := range []struct {
@@ -135,8 +137,8 @@ func TestVerdicts_AreDocumented(t *testing.T) {
 	expect.Equal(t, len(verdicts), strings.Count(strings.ReplaceAll(doc, `""`, ""), `"`)/2, "each name once")
 }
 
-// If leaders are lost too often, the status says so while there is one, with a timeout that is enough. A leader counts as
-// lost for another one, in a later term, or for a moment.
+// If leaders are lost too often, the status says so even while there is a leader, and suggests a long enough timeout. A
+// leader counts as lost if another leader follows, if it leads again in a later term, or if there is none for a moment.
 func TestHistory_ReportsALeaderThatIsLostTooOften(t *testing.T) {
 	h, second := &history{}, raft.Time(time.Second)
 	leads := func(term raft.Term, leader raft.NodeID) raft.Leadership {

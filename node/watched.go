@@ -2,7 +2,7 @@ package node
 
 import "sync"
 
-// watched holds a value whose changes several goroutines wait for, and a channel that announces the next change.
+// watched holds a value and a channel that announces the next change of the value. Several goroutines may wait for a change.
 type watched[T any] struct {
 	mu      sync.Mutex
 	value   T

@@ -10,13 +10,14 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// writer makes writes durable, in the order issued. A write's Then leaves only once the write is durable, and only after
-// that does the core learn of it with Persisted: makeDurable calls announce after Storage.Write has returned, and nothing
-// else sends Then. raft.Output and raft.Write document this contract.
+// writer makes writes durable, in the order issued. A write's Then leaves only once the write is durable. Only after that
+// does the core learn of the write with Persisted. To ensure this, makeDurable calls announce after Storage.Write has
+// returned, and nothing else sends Then. raft.Output and raft.Write document this contract.
 //
-// Only the writer's goroutine writes to the storage. The limits of the node's input bound the queue: on a leader the
-// limits of proposals, on a follower those of received messages and bytes. Once Config.ReceivedMax writes wait, promises
-// that need no write are dropped, as any message may be lost. A leader repeats its questions while a disk has stalled.
+// Only the writer's goroutine writes to the storage. The limits of the node's input bound the queue: on a leader the limits
+// of proposals, on a follower the limits of received messages and bytes. Once Config.ReceivedMax writes wait, the writer
+// drops promises that need no write, because any message may be lost. While a disk has stalled, a leader repeats its
+// questions.
 type writer struct {
 	node *Node
 
@@ -95,9 +96,9 @@ func (w *writer) run() {
 // pruneEvery is the minimum interval between two rounds of pruning while writes wait.
 const pruneEvery = 50 * time.Millisecond
 
-// prune has the storage delete a part of the entries below the base, so that the next writes do not wait for long. It
-// deletes at least as many bytes as writes have added since the last round. Otherwise the store would grow while writes
-// keep the disk busy.
+// prune deletes a part of the entries up to the base. It deletes only a part so that the next writes do not wait for long. It
+// deletes at least as many bytes as writes have added since the last round. Otherwise the store would grow while writes keep
+// the disk busy.
 func (w *writer) prune() error {
 	if w.depth() > 0 && time.Since(w.prunedAt) < pruneEvery {
 		return nil // the signal is set, so run comes back
@@ -118,14 +119,14 @@ func (w *writer) prune() error {
 	return nil
 }
 
-// mayPrune records that entries below the base may be left in the store.
+// mayPrune records that the store may still hold entries up to the base.
 func (w *writer) mayPrune() {
 	if w.node.files != nil && !w.unpruned {
 		w.unpruned, w.left = true, w.node.logBytes()
 	}
 }
 
-// take takes the next write, merged with as many of the following ones as may be merged.
+// take takes the next write. It merges with it as many of the following writes as possible.
 func (w *writer) take() (raft.Write, bool) {
 	select {
 	case <-w.node.stop:
@@ -143,8 +144,9 @@ func (w *writer) take() (raft.Write, bool) {
 	return merged, true
 }
 
-// makeDurable writes, then releases the promises, then reports to the core. It also writes the memory of peers. mark is
-// the mark of a handshake, which has logged it: once it is durable, makeDurable returns its error, which ends the node.
+// makeDurable first writes, then sends the promises, then reports to the core. It also writes the memory of peers. mark is
+// the mark of a handshake; the handshake has already logged it. Once mark is durable, makeDurable returns the error of mark,
+// and that error ends the node.
 func (w *writer) makeDurable(write raft.Write, memory *raft.Sightings, mark *raft.Mark) error {
 	n := w.node
 	w.commit = max(w.commit, write.Commit)
@@ -176,8 +178,8 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Sightings, mark *raf
 	return nil
 }
 
-// announce reports to identity, log cache, peers and loop what is durable now. Only makeDurable calls it, after the write.
-// Then leaves before the loop receives Persisted (see raft.Write).
+// announce reports to identity, log cache, peers and loop what is durable now. Only makeDurable calls announce, after the
+// write. Then leaves before the loop receives Persisted (see raft.Write).
 func (w *writer) announce(write raft.Write) {
 	n := w.node
 	if write.Hard != nil {
