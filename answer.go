@@ -1,6 +1,6 @@
 package raft
 
-// Answer answers a request. Every request is answered.
+// Answer answers a request. Every request gets one.
 type Answer struct {
 	RequestID RequestID
 	Kind      AnswerKind
@@ -59,7 +59,7 @@ const (
 	RefusedMalformed      RefusalKind = 20 // it is malformed, edits one member twice, or would make too many members: see Answer.Err
 )
 
-// The reasons why a change of the members that has begun is given up. RefusedQuorumLoss is one, too.
+// The reasons for giving up a change of the members that has begun. RefusedQuorumLoss is one, too.
 const (
 	RefusedNotCaughtUp RefusalKind = 21 // a member that is to vote has made no progress for Change.Patience
 	RefusedCanceled    RefusalKind = 22 // a later change has canceled it
@@ -86,8 +86,9 @@ func (c *Core) refuseRequest(t RequestID) {
 	c.answer(a)
 }
 
-// endLeadership ends the requests of a leader that steps down. It refuses the local reads and a change that has not begun.
-// Pending proposals and a change that has begun are settled at the end of the step. The outcome of a transfer is awaited.
+// endLeadership ends the requests of a leader that steps down. It refuses the local reads and a change that has not begun. It
+// leaves the pending proposals, and a change that has begun, to settle, which runs at the end of the step. If a transfer is
+// running, this member waits for its outcome.
 func (c *Core) endLeadership(l *leader) {
 	for _, reads := range [][]read{l.reads.now, l.reads.next} {
 		for _, r := range reads {
@@ -107,10 +108,11 @@ func (c *Core) endLeadership(l *leader) {
 	}
 }
 
-// settle answers the pending proposals of a leader that stepped down or was closed in this step. Truncating an entry here does
-// not decide its outcome. Another member may still hold it, win the next election and commit it; so may this one, if it
-// crashes before the truncation is durable. The outcome is known once another entry is committed at its index, unless a leader
-// has contradicted what is committed here. The applier answers the proposals that are being applied.
+// settle answers the pending proposals of a leader that stepped down or was closed in this step. Truncating an entry here
+// does not decide its outcome, because another member may still hold the entry, win the next election and commit it. This
+// member may do the same if it crashes before the truncation is durable. The outcome is known once another entry is committed
+// at the same index, unless a leader has contradicted what is committed here. The applier answers the proposals that are
+// being applied.
 func (c *Core) settle() {
 	for _, o := range c.step.lost {
 		switch {

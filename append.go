@@ -7,36 +7,39 @@ import "errors"
 // follower is the state of a member that does not lead, whether it campaigns or not.
 type follower struct {
 	deadline Time // of the election timeout
-	// deferUntil bounds how far other members' elections may delay the deadline; 0: none has since it was drawn.
+	// deferUntil bounds how far other members' elections may delay the deadline. It is 0 if no election has delayed the
+	// present deadline.
 	deferUntil Time
-	// needed: since the deadline was drawn this member has denied a candidate for its log, so perhaps only it can win.
+	// needed reports that this member has denied a candidate because of the candidate's log, since the present deadline was
+	// drawn. Perhaps only this member can win the election.
 	needed          bool
 	heard           Time     // when a message of a leader last came; 0: never since the start
 	gracePeriodUsed bool     // the process woke late and restarted the timer; no leader has been heard since
 	attempts        attempts // to be elected
 	reads           followerReads
-	// transferOutcome is the transfer that was under way when this member last stepped down, until its outcome is
-	// known; nil: none.
+	// transferOutcome is the transfer that was running when this member last stepped down. It is nil if there was none, or
+	// once the outcome is known.
 	transferOutcome *transferOutcome
 	offer           *offer // the snapshot that this member asked for last; nil: none
-	// suspicion is non-nil exactly while a leader that the configuration does not name has shown a loss.
+	// suspicion is not nil while a leader that the configuration does not name has shown a loss. It is nil at all other
+	// times.
 	suspicion *suspicion
 }
 
 // termLeader is what this member knows about the leader of the present term. It is the only place that records
 // whom the member follows.
 type termLeader struct {
-	// peer is the member that this one follows: itself as leader, zero if it follows nobody. Until that leader is
-	// heard, it may come from another member's refusal of a pre-vote.
+	// peer is the member that this member follows. It is this member itself if this member leads, and zero if it follows
+	// nobody. Until this member has heard that leader, it may know the leader from another member's refusal of a pre-vote.
 	peer Peer
-	// elected is the leader that was heard in this term, or this member itself: nobody else can lead the term.
-	// It stays until the term ends, even if this member no longer follows it.
+	// elected is the leader that this member heard in this term, or this member itself if it won. No other member can lead
+	// the term. The field stays until the term ends, even if this member no longer follows that leader.
 	elected  Peer
 	resigned bool  // elected has said that it stepped down: late messages of it do not show a live leader
 	proved   Index // elected has proved that the logs match up to here
 }
 
-// isHeard reports whether the member follows a leader that it has heard itself.
+// isHeard reports whether this member follows a leader and has received a message from that leader itself.
 func (t *termLeader) isHeard() bool { return t.peer != Peer{} && t.peer == t.elected }
 
 // hear records that a message of this term's leader has come.
@@ -96,8 +99,8 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 	c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)
 }
 
-// rejectAppend answers an append whose consistency check has failed. At or below the base there is nothing to answer:
-// what the append contradicts is committed here.
+// rejectAppend answers an append whose consistency check has failed. If the append begins at or below the base, rejectAppend
+// sends no answer, because the append contradicts entries that are committed here.
 func (c *Core) rejectAppend(m Message, r AppendRequest) {
 	if r.Prev.Index <= c.log.Base.ID.Index {
 		c.refuse(m, "it contradicts what is committed and compacted here")
@@ -116,9 +119,10 @@ func (c *Core) rejectAppend(m Message, r AppendRequest) {
 //	existing entry and all that follow it (§5.3).
 //	4. Append any new entries not already in the log." (Figure 2, AppendEntries)
 //
-// Entries that the log already has are left alone, so that an old or duplicated append never shortens the
-// log. If the append is impossible, adopt changes nothing and says why: the append would replace an entry that is committed, or
-// that this term's leader has proved to match, or no correct leader would have appended one of its configurations.
+// It leaves entries that the log already has alone, so that an old or duplicated append never shortens the log. If the append
+// is impossible, adopt changes nothing and returns the reason. An append is impossible if it would replace a committed entry,
+// or an entry that this term's leader has proved to match. It is also impossible if it contains a configuration that no
+// correct leader would append.
 func (c *Core) adopt(entries []Entry) (why string) {
 	for i, e := range entries {
 		if c.log.has(e.ID()) {
@@ -144,12 +148,12 @@ func (c *Core) adopt(entries []Entry) (why string) {
 //	"5. If leaderCommit > commitIndex, set commitIndex = min(leaderCommit, index of last new entry)."
 //	(Figure 2)
 //
-// Here the last new entry is the last one that any append of this term's leader has proved to match.
+// Here "last new entry" is the last entry that any append of this term's leader has proved to match.
 func (c *Core) followCommit(leaderCommit Index) {
 	c.commitTo(min(leaderCommit, c.termLeader.proved))
 }
 
-// malformed says what is wrong with an append that no correct leader would send; "" if nothing is.
+// malformed returns what is wrong with an append that no correct leader would send. It returns "" if nothing is wrong.
 func (c *Core) malformed(m Message, r AppendRequest) string {
 	if c.otherLeads(m.From) {
 		return "another member leads this term"
@@ -179,9 +183,9 @@ func (c *Core) malformed(m Message, r AppendRequest) string {
 	return ""
 }
 
-// ofLaterRelease returns the first entry that only a later release can read. This member then ignores the
-// whole append: it can neither store nor apply an entry that it cannot read. It keeps following the leader,
-// which did nothing wrong.
+// ofLaterRelease returns the first entry that only a later release can read. This member then ignores the whole append,
+// because it can neither store nor apply an entry that it cannot read. It keeps following the leader, because the leader did
+// nothing wrong.
 func ofLaterRelease(entries []Entry) (Entry, bool) {
 	for _, e := range entries {
 		if !e.Kind.known() {
@@ -201,8 +205,8 @@ func ofLaterRelease(entries []Entry) (Entry, bool) {
 	return Entry{}, false
 }
 
-// malformedKind checks that entry 1, and no other entry, bootstraps the cluster that the message names, and that the data of a
-// configuration entry is a valid configuration. It says what is wrong; "" if nothing is.
+// malformedKind checks that entry 1, and no other entry, bootstraps the cluster that the message names. It also checks that
+// the data of a configuration entry is a valid configuration. It returns what is wrong, or "" if nothing is.
 func (c *Core) malformedKind(m Message, e Entry) string {
 	switch {
 	case e.Index == 1:

@@ -18,10 +18,9 @@ func TestAppend_EarlierTermIsRefused(t *testing.T) {
 	assert.Zero(t, c.Status().Commit)
 }
 
-// "2. Reply false if log doesn't contain an entry at prevLogIndex whose term matches prevLogTerm (§5.3)."
-// (Figure 2, AppendEntries) The hint in the reply is the last entry at which the logs may agree (§5.3: "the
-// follower can include the term of the conflicting entry"): the last entry whose term is at most the term of
-// the leader's entry.
+// "2. Reply false if log doesn't contain an entry at prevLogIndex whose term matches prevLogTerm (§5.3)." (Figure 2,
+// AppendEntries) The hint in the reply is the last entry at which the logs may agree (§5.3: "the follower can include the
+// term of the conflicting entry"). That is the last entry whose term is at most the term of the leader's entry.
 func TestAppend_ConsistencyCheck(t *testing.T) {
 	for _, row := range []struct {
 		rule string
@@ -151,7 +150,7 @@ func TestAppend_CommitFollowsTheLeaderAsFarAsItProved(t *testing.T) {
 	})
 }
 
-// The append shares its entries with the sender, so a later append of the same step does not overwrite them.
+// The append shares its entries with the sender. So a later append of the same step must not overwrite those entries.
 func TestAppend_LeavesTheMessageAsItIs(t *testing.T) {
 	c := follower(t, 2, 1)
 	first := c.from("b", 2, raft.AppendRequest{Prev: id(2, 1), Last: id(4, 2), Entries: entries(3, 2, 2)})
@@ -163,9 +162,9 @@ func TestAppend_LeavesTheMessageAsItIs(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("c", raft.AppendReply{Match: 4})}, out.Write.Then, "term 2 has passed")
 }
 
-// Log Matching (Figure 3): "if two logs contain an entry with the same index and term, then the logs are
-// identical in all entries up through the given index." A truncation raises the log's generation, so that a
-// span named before it is never filled with entries written after it.
+// Log Matching (Figure 3): "if two logs contain an entry with the same index and term, then the logs are identical in all
+// entries up through the given index." A truncation raises the log's generation. So a span that was named before the
+// truncation is never filled with entries that were written after it.
 func TestAppend_TruncationRaisesTheGeneration(t *testing.T) {
 	c := follower(t, 2, 1, 1)
 	out := c.append("b", 2, id(3, 1), 0, 2)
@@ -175,9 +174,9 @@ func TestAppend_TruncationRaisesTheGeneration(t *testing.T) {
 	assert.Equal(t, []raft.TraceEventKind{raft.TraceNewerTerm, raft.TraceFollower, raft.TraceFollower, raft.TraceTruncated}, traced(out))
 }
 
-// State Machine Safety (Figure 3): "if a server has applied a log entry at a given index to its state
-// machine, no other server will ever apply a different log entry for the same index." A leader that
-// contradicts what is committed is ignored.
+// State Machine Safety (Figure 3): "if a server has applied a log entry at a given index to its state machine, no other
+// server will ever apply a different log entry for the same index." The member ignores a leader that contradicts a committed
+// entry.
 func TestAppend_CommittedEntriesAreNeverReplaced(t *testing.T) {
 	c := follower(t, 2, 1, 1)
 	c.append("b", 2, id(3, 1), 3)
@@ -194,7 +193,7 @@ func TestAppend_CommittedEntriesAreNeverReplaced(t *testing.T) {
 	assert.Equal(t, id(3, 3), c.Status().Last)
 }
 
-// This release cannot read the bootstrap of an earlier one, and a trace event says so.
+// This release cannot read the bootstrap of an earlier release. A trace event reports that.
 func TestAppend_BootstrapOfAnEarlierReleaseIsRefused(t *testing.T) {
 	bootstrap := bootstrapEntry(membersNamed("abc"))
 	bootstrap.Data = []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 1} // msgpack: {"version": 1}
@@ -208,8 +207,8 @@ func TestAppend_BootstrapOfAnEarlierReleaseIsRefused(t *testing.T) {
 	assert.Contains(t, refusal.Text, "of an earlier release")
 }
 
-// A leader of a later release may send entries that this release cannot read. They are reported as such, not as
-// damage or as a malformed message. The whole append is ignored, but the member still follows the leader.
+// A leader of a later release may send entries that this release cannot read. The member reports them as such, not as damage
+// or as a malformed message. It ignores the whole append, but still follows the leader.
 func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 	bootstrap := bootstrapEntry(membersNamed("abc"))
 	bootstrap.Data = []byte(`{"version": 3}`)
@@ -245,7 +244,7 @@ func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 	}
 }
 
-// A log of term 6 that begins after 4@3 and holds 5@3 6@5 receives appends from a leader of that term.
+// The follower is in term 6. Its log begins after 4@3 and holds 5@3 6@5. It receives appends from a leader of term 6.
 func TestBase_AppendsAtTheBorder(t *testing.T) {
 	conflict := func(prev raft.Index, hint raft.EntryID) raft.Body { return raft.AppendConflict{Prev: prev, Hint: hint} }
 	match := func(i raft.Index) raft.Body { return raft.AppendReply{Match: i} }
@@ -285,8 +284,9 @@ func TestBase_AppendsAtTheBorder(t *testing.T) {
 	}
 }
 
-// Below the base, a member cannot distinguish another log with possible terms from its own. It acknowledges
-// such entries. Before it acknowledges any entry that counts, one of the leader's own term, it has the proof.
+// Below the base, a member cannot distinguish another log from its own if the terms of that log are possible. So it
+// acknowledges such entries. An acknowledgement counts only once it covers an entry of the leader's own term. Before the
+// member acknowledges such an entry, it sees the proof that the logs differ.
 func TestBase_BelowItOnlyAnImpossibleTermIsProof(t *testing.T) {
 	c := compacted(t, 5, id(4, 3), 3, 5)
 	c.receive("b", 6, raft.Heartbeat{})
@@ -303,9 +303,9 @@ func TestBase_BelowItOnlyAnImpossibleTermIsProof(t *testing.T) {
 	assert.Empty(t, out.Write.Then)
 }
 
-// Entries at or below the base are committed, so an append that differs there comes from a leader whose cluster
-// has lost them (Leader Completeness, Figure 3). The base proves it, at its own index or at a higher one with a
-// lower term.
+// Entries at or below the base are committed. If an append differs there, the leader's cluster has lost committed entries
+// (Leader Completeness, Figure 3). The proof is a different entry at the base's index, or an entry at a higher index with a
+// term lower than the base's.
 func TestBase_ALeaderThatContradictsIt(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -328,8 +328,8 @@ func TestBase_ALeaderThatContradictsIt(t *testing.T) {
 			assert.Equal(t, row.theirs, out.Write.Mark.Theirs)
 		})
 	}
-	// A stranger proves nothing, and a conflict would not help it: nothing is known here about entries below
-	// the base.
+	// A stranger's append proves nothing, so the member sets no mark. It sends no conflict either, because it knows no
+	// entries below the base that could help the stranger.
 	c := compacted(t, 5, id(4, 3), 3, 5)
 	m := c.from("b", 6, appendOf(id(4, 2), 0))
 	m.Message.From.Incarnation++
@@ -338,7 +338,8 @@ func TestBase_ALeaderThatContradictsIt(t *testing.T) {
 	assert.Nil(t, out.Write.Mark)
 	assert.Empty(t, append(out.Send, out.Write.Then...))
 
-	// A leader that has proved an entry and then contradicts it contradicts itself, not a committed entry.
+	// If a leader has proved an entry and then contradicts it, the leader contradicts itself. It does not contradict a
+	// committed entry.
 	c = compacted(t, 6, id(4, 3), 3, 5)
 	c.receive("b", 6, appendOf(id(3, 1), 0))
 	out = c.receive("b", 6, appendOf(id(3, 4), 0))
@@ -387,7 +388,7 @@ func TestBase_WhatAMemberStartsFrom(t *testing.T) {
 	}
 }
 
-// A log may consist of its base alone. Its member votes, leads, and replicates from there.
+// A log may consist of its base alone. A member with such a log votes, leads, and replicates from the base.
 func TestBase_AMemberWithNothingButItsBase(t *testing.T) {
 	c := compacted(t, 5, id(4, 3))
 	assert.Equal(t, id(4, 3), c.Status().Last)
@@ -400,7 +401,7 @@ func TestBase_AMemberWithNothingButItsBase(t *testing.T) {
 	assert.Equal(t, id(4, 3), c.Status().Base)
 }
 
-// The answer to a read names the index at which the round began.
+// If entry 1 is compacted, a member still answers a probe with the bootstrapper and the members of its cluster.
 func TestBase_AProbedMemberSaysWhoBootstrappedItsCluster(t *testing.T) {
 	c := compacted(t, 5, id(4, 3))
 	out := c.receive("b", 0, raft.BootstrapProbe{ID: raft.RPCID{StartCount: 1, Counter: 1}, List: listNamed("bc")})
@@ -411,7 +412,7 @@ func TestBase_AProbedMemberSaysWhoBootstrappedItsCluster(t *testing.T) {
 	assert.Equal(t, listNamed("abc"), reply.List)
 }
 
-// A leader sends nothing from below its base. It goes back to the base, and no further.
+// A leader sends no entry from below its base. After a conflict, it goes back at most to the base.
 func TestBase_ALeaderGoesBackToItsBase(t *testing.T) {
 	lead := func() *core {
 		c := compacted(t, 5, id(4, 3), 3, 5)
@@ -444,14 +445,14 @@ func TestBase_ALeaderGoesBackToItsBase(t *testing.T) {
 			assert.Equal(t, []raft.Span{row.want}, appends(out.Send, "c"))
 		})
 	}
-	// For a follower that lacks what it acknowledged, the append that shows the loss is the one after the
-	// acknowledged entry.
+	// If a follower lacks what it acknowledged, the leader shows the loss with the append that begins after the acknowledged
+	// entry.
 	c := lead()
 	c.receive("c", 6, raft.AppendReply{Match: 6})
 	out := c.receive("c", 6, raft.AppendConflict{Prev: 7, Hint: id(2, 1), Acknowledged: 6})
 	require.Contains(t, traced(out), raft.TraceStaleMember)
 	assert.Contains(t, bodies(out.Send, "c"), raft.Body(raft.AppendRequest{Prev: id(6, 5), Last: id(6, 5), Acknowledged: 6, Generation: 1}))
-	// For one that acknowledged less than the base, it is the one after the base.
+	// If the follower acknowledged less than the base, the leader shows the loss with the append that begins after the base.
 	c = lead()
 	c.echo("c", 3)
 	out = c.receive("c", 6, raft.AppendConflict{Prev: 6, Hint: id(2, 1), Acknowledged: 3})

@@ -2,36 +2,36 @@ package raft
 
 import "slices"
 
-// A cluster must elect a leader even if disk writes, round trips, steps or pauses of the process take longer
-// than the election timeout. Three rules ensure that:
+// A cluster must elect a leader even if disk writes, round trips, steps or pauses of the process take longer than the
+// election timeout. Three rules ensure that:
 //
 //   - A member's wait doubles while its own attempts take longer than the wait. Silence alone does not
-//     lengthen it. It is reset by the first commit of a term, and when a link returns.
+//     lengthen the wait. The first commit of a term resets it, and so does a link that returns.
 //   - Votes of the present term count whenever they arrive; see ballot.
 //   - A member that has voted gives its candidate time to win; see boundByVote.
 
-// attempts records how this member's attempts to be elected went since a term last committed.
+// attempts records how this member's attempts to be elected went since a leader last committed an entry of its own term.
 type attempts struct {
 	made      int // pre-votes begun
 	doublings int // how often the wait has doubled, from the election timeout
 	asked     [askedMax]question
 	next      int     // the index in asked of the next question
 	ballot    *ballot // non-nil while votes for this member in the present term count
-	// boundUntil is when this member's vote of the present term ceases to bind it; 0: it does not bind it.
+	// boundUntil is the time until which this member's vote of the present term binds it; 0 if the vote does not bind it.
 	boundUntil Time
-	// The longest of each kind, for CoreStatus.Election.
+	// The longest time of each kind, for CoreStatus.Election.
 	write, answer, pause Time
 	slownessTraced       bool // a trace event has reported that one of them exceeds the election timeout
 }
 
-// doublingsMax bounds the wait to 64 election timeouts; deadlines are drawn between one and two waits.
+// doublingsMax bounds the wait to 64 election timeouts. Each deadline is drawn at random between one and two waits from now.
 const doublingsMax = 6
 
-// askedMax is how many questions are remembered, to measure how long an answer took: more than a member
-// asks within ten election timeouts.
+// askedMax is how many questions a member remembers, to measure how long each answer took. A member asks fewer questions
+// within ten election timeouts.
 const askedMax = 32
 
-// question is one request for pre-votes (round) or for votes (term) that has left.
+// question is one sent request for pre-votes (with round) or for votes (with term).
 type question struct {
 	round RPCID
 	term  Term
@@ -47,7 +47,8 @@ func (a *attempts) remember(q question) {
 	a.next = (a.next + 1) % askedMax
 }
 
-// sinceRound returns when a round of pre-votes was asked for; 0 if it never was, or no longer remembered.
+// sinceRound returns the time at which this member asked for a round of pre-votes. It returns 0 if this member never asked,
+// or no longer remembers.
 func (a *attempts) sinceRound(round RPCID) Time {
 	if i := slices.IndexFunc(a.asked[:], func(q question) bool { return q.round == round }); i >= 0 {
 		return a.asked[i].at
@@ -55,7 +56,8 @@ func (a *attempts) sinceRound(round RPCID) Time {
 	return 0
 }
 
-// sinceTerm returns when the votes of a term were asked for; 0 if they never were, or no longer remembered.
+// sinceTerm returns the time at which this member asked for the votes of a term. It returns 0 if this member never asked, or
+// no longer remembers.
 func (a *attempts) sinceTerm(term Term) Time {
 	if i := slices.IndexFunc(a.asked[:], func(q question) bool { return q.term == term }); i >= 0 && term > 0 {
 		return a.asked[i].at
@@ -63,8 +65,8 @@ func (a *attempts) sinceTerm(term Term) Time {
 	return 0
 }
 
-// onAnswer measures how long a member took to answer a question that was asked at the given time; 0 is
-// ignored.
+// onAnswer measures how long a member took to answer a question that this member asked at the given time. It ignores the
+// answer if the time is 0.
 func (c *Core) onAnswer(from Peer, at Time) {
 	if at == 0 || !c.names(from) {
 		return
@@ -88,9 +90,9 @@ func (c *Core) raiseWait(took Time) {
 	}
 }
 
-// onPromptVote resets a long wait: if, within an election timeout, this member's own vote was durable and a
-// quorum has answered, the cause of the slowness is gone. Without this rule, one pause of a few seconds
-// followed by a split vote would leave the cluster without a leader for several times as long.
+// onPromptVote resets a long wait. If this member's own vote became durable and a quorum answered within one election
+// timeout, the cause of the slowness is gone. Without this rule, one pause of a few seconds and then a split vote would leave
+// the cluster without a leader for several times as long.
 func (c *Core) onPromptVote(from Peer) {
 	a, b := &c.follower.attempts, c.follower.attempts.ballot
 	if b == nil || c.leader != nil || c.now.Mono-b.began > c.electionTimeout() || slices.Contains(b.prompt, from) {
@@ -109,7 +111,7 @@ func (c *Core) onPromptVote(from Peer) {
 // any reports whether resetBackoff would change anything.
 func (a *attempts) any() bool { return a.made+a.doublings > 0 || a.asked[0].at > 0 }
 
-// resetBackoff resets the wait and the records of attempts, because a term has committed.
+// resetBackoff resets the wait and the records of attempts, because an entry of the present term is committed.
 func (c *Core) resetBackoff() {
 	ballot, until, grown := c.follower.attempts.ballot, c.follower.attempts.boundUntil, c.follower.attempts.doublings > 0
 	c.follower.attempts = attempts{ballot: ballot, boundUntil: until}
@@ -118,8 +120,8 @@ func (c *Core) resetBackoff() {
 	}
 }
 
-// linkReturned resets the wait when a connection is up again: its absence may be the reason why answers to
-// earlier attempts were late, and late answers that still arrive say nothing about the next attempt.
+// linkReturned resets the wait when a connection is up again. Perhaps answers to earlier attempts were late only because the
+// connection was down. Late answers that still arrive say nothing about the next attempt.
 func (c *Core) linkReturned() {
 	a, deadline := &c.follower.attempts, c.follower.deadline
 	a.asked, a.next = [askedMax]question{}, 0
@@ -130,8 +132,8 @@ func (c *Core) linkReturned() {
 	}
 }
 
-// boundByVote reports whether a pre-vote must be denied because of this member's vote of this term. The vote may still be on its
-// way to the disk, or have left for another candidate so recently that it may still decide the election.
+// boundByVote reports whether this member must deny a pre-vote because it has voted in this term. That vote may not be
+// durable yet. Or it was sent to another candidate so recently that it may still decide the election.
 func (c *Core) boundByVote(asker Peer) bool {
 	switch {
 	case c.hard.Vote == Peer{} || c.leader != nil:
@@ -142,9 +144,9 @@ func (c *Core) boundByVote(asker Peer) bool {
 	return asker != c.hard.Vote && c.now.Mono < c.follower.attempts.boundUntil
 }
 
-// onVoteDurable restarts the waits once a vote is durable: how long the vote binds this member and, if it
-// voted for itself, how long it waits for answers to its requests, which leave now. A vote of a term that is
-// known to have had a leader elects nobody else, so it binds nobody and nothing waits for it.
+// onVoteDurable restarts two waits once a vote is durable. The first is how long the vote binds this member. The second, if
+// this member voted for itself, is how long it waits for answers to its vote requests, which it sends now. If this member
+// knows that the term has had a leader, the vote can elect no other member. Such a vote binds nobody, and no wait starts.
 func (c *Core) onVoteDurable() {
 	if c.hard.Vote == (Peer{}) || c.termLeader.elected != (Peer{}) {
 		return
@@ -166,9 +168,9 @@ func (c *Core) onVoteDurable() {
 	c.countVotes()
 }
 
-// wokeLate handles a process that slept through its deadline: messages of the leader or of the followers may be waiting to be
-// handled. A leader does not count that time as silence of its followers, nor as time in which they made no progress. A
-// follower restarts its election timeout, but only once until it hears a leader again.
+// wokeLate handles a process that slept through its deadline. Messages of the leader or of the followers may be waiting to be
+// handled. A leader does not count the time asleep as silence of its followers, nor as time without progress. A follower
+// restarts its election timeout, but does so only once until it hears a leader again.
 func (c *Core) wokeLate(by Time) {
 	if by > c.electionTimeout()/2 {
 		c.log.batch.woke(c.now.Mono, by)
@@ -197,7 +199,7 @@ func (c *Core) wokeLate(by Time) {
 	}
 }
 
-// traceSlowness reports once, from the third attempt on, what takes longer than the election timeout.
+// traceSlowness reports, from the third attempt on, what takes longer than the election timeout. It reports this only once.
 func (c *Core) traceSlowness() {
 	a := &c.follower.attempts
 	if a.slownessTraced || a.made <= 2 {

@@ -83,7 +83,7 @@ func TestAttempts_WhatAWaitGrowsWith(t *testing.T) {
 	}
 }
 
-// A slow write of this member's own vote, and late answers to its requests, lengthen the wait, too.
+// If the write of a member's own vote is slow, or answers to its vote requests are late, the wait grows, too.
 func TestAttempts_SlowVotesLengthenTheWait(t *testing.T) {
 	c := candidateOf(t, "abc", 2, 1)
 	c.after(3 * electionTimeout)
@@ -102,7 +102,7 @@ func TestAttempts_SlowVotesLengthenTheWait(t *testing.T) {
 	assert.Equal(t, 4*electionTimeout, c.wait(), "an answer to the earlier term's request")
 }
 
-// withALongWait returns a follower with the longest wait, because an answer came late.
+// withALongWait returns a follower that has the longest wait because an answer came late.
 func withALongWait(t *testing.T) *core {
 	c := follower(t, 1, 1)
 	c.timeout()
@@ -204,9 +204,8 @@ func TestAttempts_AVoteBindsItsGiver(t *testing.T) {
 	assert.True(t, asks(c, "c"), "the wait is over")
 }
 
-// Once a term is known to have had a leader, a vote of that term cannot elect anybody else. So it no longer
-// binds its giver, even if it becomes durable only after that leader has stepped down. Otherwise the giver
-// could wait for seconds.
+// Once a term has had a leader, a vote of that term cannot elect another member. So the vote no longer binds its giver, even
+// if it becomes durable only after that leader has stepped down. Otherwise the giver could wait for seconds.
 func TestAttempts_AVoteOfATermThatWasWonBindsNobody(t *testing.T) {
 	for _, row := range []struct {
 		whose string
@@ -231,7 +230,7 @@ func TestAttempts_AVoteOfATermThatWasWonBindsNobody(t *testing.T) {
 	}
 }
 
-// vote returns the member's vote in its last write.
+// vote returns the vote that the member's last write contains.
 func (c *core) vote(t *testing.T) raft.Peer {
 	require.NotNil(t, c.out.Write.Hard)
 	return c.out.Write.Hard.Vote
@@ -260,8 +259,8 @@ func TestAttempts_ASlowElectionIsExplainedOnce(t *testing.T) {
 	assert.GreaterOrEqual(t, c.Status().Election.Attempts, 8)
 }
 
-// A member whose messages were delayed for a while finds a leader that has committed long ago. In a cluster
-// without writes there is no next commit that would end its long wait.
+// A member has a long wait because its messages were delayed for a while. Then it hears a leader that committed long ago. In
+// a cluster without writes, no further commit would end the long wait.
 func TestAttempts_ALeaderThatHasCommittedEndsALongWait(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.append("b", 2, id(2, 1), 3, 2)
@@ -277,7 +276,7 @@ func TestAttempts_ALeaderThatHasCommittedEndsALongWait(t *testing.T) {
 	assert.Equal(t, electionTimeout, c.wait(), "answers that are still to come do not count")
 }
 
-// An answer that is later than the longest wait brings no news, and does not delay the attempt again.
+// If an answer takes longer than the longest wait, it brings no news, and does not delay the attempt again.
 func TestAttempts_TheLongestWaitIsNotPutOffByLateAnswers(t *testing.T) {
 	c := follower(t, 1, 1)
 	c.timeout()
@@ -291,8 +290,9 @@ func TestAttempts_TheLongestWaitIsNotPutOffByLateAnswers(t *testing.T) {
 	assert.Equal(t, wake, c.out.WakeAt)
 }
 
-// One pause of all members lengthens the waits of all, and the delayed messages may split the vote afterwards.
-// An election with a prompt vote of the candidate and prompt answers of a quorum shows that the cause is gone.
+// One pause of all members lengthens the waits of all. The delayed messages may then split the vote. Suppose that a
+// candidate's own vote is prompt, and a quorum answers promptly, but the candidate loses. The cause of the slowness is gone,
+// so the long wait ends.
 func TestAttempts_APromptElectionThatIsLostEndsALongWait(t *testing.T) {
 	grown := func(t *testing.T) *core {
 		c := withALongWait(t)
@@ -331,10 +331,9 @@ func TestAttempts_APromptElectionThatIsLostEndsALongWait(t *testing.T) {
 	assert.Equal(t, 64*electionTimeout, c.wait(), "the answer was slow")
 }
 
-// Late answers lengthen the wait, prompt answers of a quorum reset it, and both draw a new deadline. They
-// cannot delay the next attempt forever, even if the network delivers them again and again. Answers count as
-// prompt only within a timeout. After a reset, late answers to earlier requests no longer count. A wait doubles
-// at most six times.
+// Late answers lengthen the wait, and prompt answers of a quorum reset it. Both draw a new deadline. They cannot delay the
+// next attempt forever, even if the network delivers them again and again. Answers count as prompt only within an election
+// timeout. After a reset, late answers to earlier requests no longer count. A wait doubles at most six times.
 func TestAttempts_AnswersDoNotPutAnAttemptOffForEver(t *testing.T) {
 	for _, row := range []struct {
 		rule        string
@@ -374,7 +373,7 @@ func TestAttempts_AnswersDoNotPutAnAttemptOffForEver(t *testing.T) {
 	}
 }
 
-// A follower that wakes late waits once more: messages of the leader may be queued.
+// A follower that wakes late waits once more, because messages of the leader may be queued.
 func TestAttempts_AFollowerThatSleptThroughItsDeadlineWaitsOnce(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.now = c.out.WakeAt + electionTimeout/2 + 1
@@ -412,8 +411,8 @@ func TestAttempts_WhoIsToldThatTheLeaderHasGone(t *testing.T) {
 		"it hears nobody")
 }
 
-// A member that grants a pre-vote delays its own attempt for one election. A member whose messages arrive, but
-// that hears nobody, keeps asking; it must not keep the others from campaigning.
+// A member that grants a pre-vote delays its own attempt for one election. Suppose that a member can send messages but
+// receives none. It keeps asking for pre-votes, but it must not keep the others from campaigning.
 func TestAttempts_WhoAsksForEverIsGivenRoomOnce(t *testing.T) {
 	c := follower(t, 1, 1)
 	c.timeout()

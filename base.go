@@ -32,16 +32,16 @@ type Snapshot struct {
 	Held bool       // the sender reads the bytes from a frozen state in its memory, not from a file
 }
 
-// The versions of a base or snapshot. Releases that cannot change members know only the first. It is written until the members
-// of a cluster have been changed, so that these releases can read what an upgraded member writes.
+// The versions of a base or snapshot. Releases that cannot change members know only the first version. This release writes
+// the first version until the members of a cluster have been changed, so that those earlier releases can read what it writes.
 const (
 	snapshotVersionMembers = 1                     // has a list of members
 	snapshotVersionConfig  = 2                     // has a configurationRecord
 	snapshotVersion        = snapshotVersionConfig // the newest that this release reads
 )
 
-// baseRecord is Base as it is stored and sent, in JSON. Later releases may add fields. A field that must not be ignored raises
-// the version.
+// baseRecord is Base as it is stored and sent, in JSON. Later releases may add fields. A release that adds a field which must
+// not be ignored raises the version.
 type baseRecord struct {
 	Version       uint64          `json:"version"`
 	Index         uint64          `json:"index"`

@@ -50,7 +50,7 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 	}
 }
 
-// While the members of a cluster were never changed, the record is of version 1, which earlier releases read.
+// If the members of a cluster have never been changed, the record has version 1, so that earlier releases can read it.
 func TestBase_IsWrittenLikeThis(t *testing.T) {
 	b := Base{
 		ID: EntryID{7, 100}, Time: 5, Cluster: ClusterID{1}, Bootstrapper: peerOf("a"), ConfigIndex: 1, Config: plain("a:v b:l"),

@@ -10,8 +10,8 @@ import (
 //
 //	calling ──all others are uninitialized, with our list──► holding ──all hold entry 1──► campaign in term 1
 //
-// The answers to a probe promise nothing, so the bootstrapper may probe as often as necessary. The cluster only exists once
-// entry 1 is durable on every member. So a member with a term proves that all members had entry 1.
+// The answers to a probe promise nothing, so the bootstrapper may probe as often as necessary. The cluster exists only once
+// entry 1 is durable on every member. So if a member has a term, all members have held entry 1.
 type bootstrapper struct {
 	list     Configuration
 	probe    RPCID
@@ -32,9 +32,9 @@ type probeAnswer struct {
 	holds        bool // entry 1 is durable there
 }
 
-// redoTimeouts is the number of election timeouts for which a bootstrapper that holds entry 1 waits for the others to hold it.
-// Then it probes the members again, because a disk may have been emptied. The time doubles with each repetition, because the
-// disks may only be slow.
+// redoTimeouts is the number of election timeouts for which a bootstrapper that holds entry 1 waits until the others hold it.
+// After that it probes the members again, because a member's disk may have been emptied. The time doubles with each
+// repetition, because the disks may only be slow.
 const redoTimeouts = 10
 
 // startBootstrap makes this member the bootstrapper if it is the first voter of the list, its durable term is 0,
@@ -57,8 +57,8 @@ func isBootstrapper(list Configuration, id NodeID) bool {
 	return len(voters) > 0 && voters[0].ID == id
 }
 
-// bootstrapList returns the list of node.Config.Initial or, if that is no longer given, of the present members, each id
-// once.
+// bootstrapList returns the list of node.Config.Initial. If that list is no longer given, it returns the present members,
+// each id once.
 func (c *Core) bootstrapList() Configuration {
 	if len(c.cfg.Initial.Members) > 0 || c.cluster() == (ClusterID{}) {
 		return c.cfg.Initial
@@ -107,7 +107,7 @@ func (c *Core) sendBootstrap(a *probeAnswer) {
 	}
 }
 
-// wakeAt returns when to send requests again, or to begin a new probe.
+// wakeAt returns the time at which to send requests again, or to begin a new probe.
 func (f *bootstrapper) wakeAt() Time {
 	if f.holding && f.redoAt > 0 {
 		return min(f.resendAt, f.redoAt)
@@ -126,9 +126,9 @@ func (c *Core) onBootstrapperDeadline() {
 	}
 }
 
-// onBootstrapperPeerUp sends the present request to a member whose connection has just come up. If the member has
-// returned as another incarnation, its answer no longer counts; while holding, the bootstrapper then probes all
-// members again.
+// onBootstrapperPeerUp sends the present request to a member whose connection has just come up. If the member has returned as
+// another incarnation, its earlier answer no longer counts. If the bootstrapper is already holding entry 1 in that case, it
+// probes all members again.
 func (c *Core) onBootstrapperPeerUp(e PeerUp) {
 	if c.bootstrapper == nil {
 		return
@@ -177,9 +177,8 @@ func (c *Core) onBootstrapProbe(from Peer, r BootstrapProbe) {
 	c.send(from, reply)
 }
 
-// mayRedo reports whether the bootstrap that this member holds may be replaced by a later probe of the same
-// bootstrapper and incarnation. It may only while the term is 0, which means that the bootstrapper has not
-// campaigned as far as this member knows.
+// mayRedo reports whether a later probe of the same bootstrapper and incarnation may replace the bootstrap that this member
+// holds. It may do so only while the term is 0. At term 0, the bootstrapper has not campaigned as far as this member knows.
 func (c *Core) mayRedo(bootstrapper Peer, probe RPCID) bool {
 	f := c.log.Bootstrap
 	return f != nil && c.hard == HardState{} && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)
@@ -228,8 +227,8 @@ func (c *Core) bootstrap() {
 	})
 }
 
-// freshCluster returns a cluster id that no earlier bootstrap used: it is random for each start, and differs for
-// each probe.
+// freshCluster returns a cluster id that no earlier bootstrap used. The id is random for each start, and differs for each
+// probe.
 func (c *Core) freshCluster() ClusterID {
 	id := c.cfg.NewCluster
 	last := binary.LittleEndian.Uint64(id[8:])
@@ -247,7 +246,7 @@ func (c *Core) adoptBootstrap(bootstrapper Peer, e Entry) {
 	c.trace(TraceEvent{Kind: TraceBootstrapped, Peer: bootstrapper.ID, ID: e.ID()})
 }
 
-// bootstrapEntry returns entry 1, for a member that has not acknowledged it.
+// bootstrapEntry returns entry 1, to be sent to a member that has not acknowledged it.
 func (c *Core) bootstrapEntry() Entry {
 	return Entry{Index: 1, Kind: EntryBootstrap, Time: c.log.LastTime, Data: c.log.Bootstrap.Encode()}
 }
@@ -263,7 +262,7 @@ func (c *Core) onBootstrapPersisted() {
 	}
 }
 
-// onBootstrapRequest takes entry 1 from the bootstrapper, and acknowledges it once it is durable.
+// onBootstrapRequest accepts entry 1 from the bootstrapper, and acknowledges it once it is durable.
 func (c *Core) onBootstrapRequest(m Message, r BootstrapRequest) {
 	if later, ok := ofLaterRelease([]Entry{r.Entry}); ok {
 		c.trace(TraceEvent{Kind: TraceLaterVersion, Peer: m.From.ID, ID: later.ID()})
@@ -355,14 +354,14 @@ func (f *bootstrapper) lacks(a probeAnswer) string {
 	return ""
 }
 
-// Initialize makes an uninitialized store that of a member of a new cluster, without node.Config.Initial, for programs that
-// create many groups and know their members. Make the returned write durable, or after a crash do it all again, then pass s to
-// NewCore. The member begins in term 1, without a leader.
+// Initialize makes an uninitialized store that of a member of a new cluster, without node.Config.Initial. It is for programs
+// that create many groups and know their members. Make the returned write durable, or repeat everything after a crash. Then
+// pass s to NewCore. The member begins in term 1, without a leader.
 //
 // It is safe only if all members of c do it with the same arguments, before their cores run, and never again. The cluster id
 // and the incarnations must be random and new: see Identity.Fresh. Never do it for an emptied disk, which has forgotten votes
-// and entries that others rely on: replace its member. A store of this cluster needs no write. Another initialized store
-// is refused with ErrInitialized, and a bad argument with a *ConfigError.
+// and entries: replace its member. A store of this cluster needs no write. Another initialized store is refused with
+// ErrInitialized, and a bad argument with a *ConfigError.
 func (s *Stored) Initialize(id NodeID, cluster ClusterID, c Configuration) (StorageWrite, error) {
 	hard := HardState{Term: 1}
 	if s.Mark != nil {

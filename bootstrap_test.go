@@ -16,7 +16,7 @@ func bootstrapper(t *testing.T) (*core, raft.RPCID) {
 	return c, c.out.Send[0].Body.(raft.BootstrapProbe).ID
 }
 
-// answerProbe delivers a reply to the probe from a member that is uninitialized and has no cluster yet.
+// answerProbe delivers a member's reply to the probe. The sender has no cluster yet.
 func (c *core) answerProbe(sender raft.NodeID, r raft.BootstrapProbeReply) raft.Output {
 	m := c.from(sender, 0, r)
 	m.Message.Cluster = raft.ClusterID{}
@@ -36,7 +36,7 @@ func bootstrapped(t *testing.T) *core {
 	return c
 }
 
-// held reports that entry 1 of this bootstrapper's probe is durable at the sender.
+// held delivers the sender's report that entry 1 of this bootstrapper's probe is durable there.
 func (c *core) held(sender raft.NodeID, probe raft.RPCID) raft.Output {
 	m := c.from(sender, 0, raft.BootstrapReply{ID: probe})
 	m.Message.Cluster = c.Status().Cluster
@@ -64,7 +64,7 @@ func TestBootstrap_FirstOfTheListCallsTheProbe(t *testing.T) {
 	assert.Empty(t, out.Send, "the others wait")
 }
 
-// Entry 1 is only written once every other member has answered "uninitialized" with the same list.
+// The bootstrapper writes entry 1 only once every other member has answered "uninitialized" with the same list.
 func TestBootstrap_EntryOneIsWrittenWhenAllAreUninitialized(t *testing.T) {
 	c, probe := bootstrapper(t)
 	c.answerProbe("b", uninitializedWith(probe, "abc"))
@@ -126,7 +126,7 @@ func TestBootstrap_SingleMemberBootstrapsAlone(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 1, Leader: "a", LeaderIncarnation: 'a', Role: raft.Leader}, c.Leadership())
 }
 
-// While its durable term is 0 the bootstrapper may probe the members again. Answers to the earlier probe no longer
+// While its durable term is 0, the bootstrapper may probe the members again. Answers to an earlier probe then no longer
 // count.
 func TestBootstrap_IsRedone(t *testing.T) {
 	c := bootstrapped(t)
@@ -170,7 +170,7 @@ func TestBootstrap_IsRedoneWhenAMemberDoesNotHoldItInTime(t *testing.T) {
 	assert.IsType(t, raft.BootstrapProbe{}, c.after(electionTimeout).Send[0].Body)
 }
 
-// A bootstrapper that restarts at term 0 probes the members again; one that restarts in a term does not.
+// If a bootstrapper restarts at term 0, it probes the members again. If it restarts in a later term, it does not.
 func TestBootstrap_RestartedBootstrapper(t *testing.T) {
 	c := restart(t, membersNamed("abc"), raft.HardState{})
 	assert.IsType(t, raft.BootstrapProbe{}, c.out.Send[0].Body)
@@ -209,7 +209,7 @@ func TestBootstrap_MemberHoldsEntryOneThenSaysSo(t *testing.T) {
 	assert.EqualValues(t, 3600e9, c.out.WakeAt-c.now, "a non-bootstrapper at term 0 never campaigns")
 }
 
-// A member that holds entry 1 at term 0 replaces it only by one of the same bootstrapper with a newer probe.
+// A member that holds entry 1 at term 0 replaces it only by the entry 1 of a newer probe of the same bootstrapper.
 func TestBootstrap_HolderTakesARedoneBootstrap(t *testing.T) {
 	other := raft.ClusterID{9}
 	for _, row := range []struct {
@@ -276,7 +276,7 @@ func TestBootstrap_AnswersToTheProbe(t *testing.T) {
 	}
 }
 
-// An uninitialized member never campaigns and never votes; a vote request does not even raise its term.
+// An uninitialized member never campaigns and never votes. A vote request does not even raise its term.
 func TestBootstrap_UninitializedMemberTakesNoPartInElections(t *testing.T) {
 	c := newUninitialized(t, "Bac")
 	for _, body := range []raft.Body{
@@ -292,7 +292,7 @@ func TestBootstrap_UninitializedMemberTakesNoPartInElections(t *testing.T) {
 	assert.Equal(t, raft.Leadership{}, c.Leadership())
 }
 
-// It accepts an append that names its incarnation and begins with the bootstrap of the cluster.
+// An uninitialized member accepts an append that names its incarnation and begins with the bootstrap of the cluster.
 func TestBootstrap_UninitializedMemberTakesAnAppend(t *testing.T) {
 	c := begin(t, coreConfig(), raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 1})
 	first := bootstrapEntry(membersNamed("bac"))
@@ -302,8 +302,8 @@ func TestBootstrap_UninitializedMemberTakesAnAppend(t *testing.T) {
 	assert.Equal(t, raft.NewConfiguration(membersNamed("bac")), *out.Config)
 }
 
-// Members that hold entry 1 refuse a bootstrapper that was wiped during the bootstrap. If all of them are at term 0,
-// nothing was ever committed.
+// If the bootstrapper's disk was emptied during the bootstrap, members that hold entry 1 refuse the bootstrapper. If all of
+// them are at term 0, nothing was ever committed.
 func TestBootstrap_WipedBootstrapperIsToldTheCure(t *testing.T) {
 	c, probe := bootstrapper(t)
 	for _, other := range []raft.NodeID{"b", "c"} {
@@ -328,7 +328,7 @@ func TestBootstrap_OnlyTheFirstOfTheListBootstraps(t *testing.T) {
 	assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(out))
 }
 
-// The connections of the first members open before entry 1 names their incarnations.
+// The connections of the first members open before entry 1 names their incarnations. Their versions count nevertheless.
 func TestBootstrap_RemembersWhoIsOfAnEarlierRelease(t *testing.T) {
 	c, probe := bootstrapper(t)
 	for _, incarnation := range []raft.Incarnation{1, peer("b").Incarnation} { // the disk was emptied between the two
@@ -395,7 +395,7 @@ func TestInitialize_WritesTheSameEntryEverywhere(t *testing.T) {
 	assert.Equal(t, ofA.Log.Entries[0].Record(), ofB.Log.Entries[0].Record())
 }
 
-// A crash may leave the first part of the write: the term without the entry. A second call completes the write.
+// A crash may leave only the first part of the write: the term without the entry. A second call completes the write.
 func TestInitialize_GoesOnAfterACrash(t *testing.T) {
 	stored := uninitialized(func(s *raft.Stored) { s.Hard.Term = 1 })
 	w, err := stored.Initialize("a", clusterOfTheTests, raft.NewConfiguration(membersNamed("abc")))

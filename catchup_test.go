@@ -27,7 +27,7 @@ func joins(t *testing.T, ch raft.Change) *core {
 	return c
 }
 
-// answering lets time pass while the members answer heartbeats.
+// answering lets time pass. Meanwhile the given members answer heartbeats.
 func (c *core) answering(d raft.Time, members string) {
 	for end := c.now + d; c.now < end && c.Leadership().Role == raft.Leader; {
 		c.after(heartbeatPace)
@@ -40,7 +40,7 @@ func (c *core) answering(d raft.Time, members string) {
 	}
 }
 
-// "new servers join the cluster as non-voting members" (§6), and become voters once they have caught up, without another
+// "new servers join the cluster as non-voting members" (§6). Once they have caught up, they become voters without another
 // request.
 func TestCatchUp_ANewVoterJoinsAsALearner(t *testing.T) {
 	c := joins(t, addVoter("d"))
@@ -75,7 +75,8 @@ func TestCatchUp_AMemberThatLagsWaits(t *testing.T) {
 	assert.True(t, c.Status().Config.Joint())
 }
 
-// The speed of a member is measured by the entries that it was sent, not by those that it held before.
+// The leader measures a member's speed by the entries that it sent to the member. Entries that the member held before do not
+// count.
 func TestCatchUp_IsMeasuredFromWhereTheLogsAgree(t *testing.T) {
 	c := joinsLate(t)
 	begun := c.now
@@ -97,8 +98,8 @@ func TestCatchUp_IsMeasuredFromWhereTheLogsAgree(t *testing.T) {
 	assert.Equal(t, moved.Target, next.From, "each round is measured anew")
 }
 
-// joinsLate returns a leader of abc in term 5 with a log of some length, which sends one entry at a time. d is
-// to vote, and holds the first entry.
+// joinsLate returns a leader of abc in term 5. Its log has several entries, and it sends one entry at a time. d is a future
+// voter and holds only the first entry.
 func joinsLate(t *testing.T) *core {
 	cfg := coreConfig()
 	cfg.InflightMax, cfg.AppendBytesMax = 1, 1
@@ -118,7 +119,7 @@ func joinsLate(t *testing.T) *core {
 	return c
 }
 
-// The leader checks in the very step in which a member would become a voter whether it has caught up.
+// When a member would become a voter, the leader checks in that same step whether the member has caught up.
 func TestCatchUp_IsJudgedAnew(t *testing.T) {
 	for name, spoil := range map[string]func(*core){
 		"silent": func(c *core) { c.answering(2*electionTimeout, "bc") },
@@ -141,7 +142,7 @@ func TestCatchUp_IsJudgedAnew(t *testing.T) {
 	}
 }
 
-// The entry with which a change begins must be acknowledged in time, too, even if the leader's process sleeps
+// A member must also acknowledge the entry with which a change begins in time. This holds even if the leader's process sleeps
 // right after it has appended the entry.
 func TestCatchUp_TheRoundOfTheChangeBeginsWithItsEntry(t *testing.T) {
 	c := caughtUp(t)
@@ -174,8 +175,8 @@ func (c *core) givenUp() raft.Answer {
 	return raft.Answer{}
 }
 
-// A change that a member delays is given up after its patience. The member stays a learner, nobody is removed,
-// and the next attempt continues from there.
+// If a member delays a change for longer than its patience, the leader gives the change up. The member stays a learner, and
+// no member is removed. The next attempt continues from there.
 func TestCatchUp_IsGivenUp(t *testing.T) {
 	ch := addVoter("d")
 	ch.Remove = []raft.Peer{{ID: "c"}}
@@ -244,8 +245,8 @@ func TestCatchUp_Cancel(t *testing.T) {
 	assert.True(t, pending.Joint, "a joint configuration cannot be canceled")
 }
 
-// A disk is replaced under its member's id. The configuration has the id twice until the new member has caught
-// up and votes.
+// A member's disk is replaced, but the member keeps its id. The configuration contains the id twice until the new incarnation
+// has caught up and votes.
 func TestCatchUp_AReplacementWithTheSameID(t *testing.T) {
 	by := raft.Member{ID: "c", Address: "c:1", Incarnation: 1}
 	c := joins(t, raft.Change{Replace: []raft.Replacement{{Old: raft.Peer{ID: "c"}, New: by}}})
@@ -269,7 +270,7 @@ func TestCatchUp_AReplacementWithTheSameID(t *testing.T) {
 	assert.Equal(t, raft.Incarnation(1), m.Incarnation)
 }
 
-// The next leader continues the change, with all of its patience. No caller waits there for an answer.
+// The next leader continues the change, with its full patience. No caller waits for an answer from that leader.
 func TestCatchUp_TheNextLeaderGoesOn(t *testing.T) {
 	changing := raft.NewConfiguration(append(membersNamed("abc"), joining("d", raft.Learner)))
 	changing.Members[3].Next, changing.Level, changing.Patience = raft.NextVoter, 1, time.Second
@@ -324,7 +325,7 @@ func TestCatchUp_TheFirstAppendIsRepeated(t *testing.T) {
 	assert.Equal(t, []raft.Span{{After: 0, Last: last.Index}}, appends(c.out.Send, "d"))
 }
 
-// brought returns a leader that waits for d, which needs a snapshot.
+// brought adds d, which needs a snapshot. The leader then waits for d.
 func (c *core) brought() {
 	c.change(raft.Change{Add: []raft.Member{joining("d", raft.Voter)}})
 	c.hold("c")
@@ -335,7 +336,7 @@ func (c *core) brought() {
 	require.Equal(c.t, "snapshot", c.progress("d").State)
 }
 
-// A stream that fails repeatedly at the same place is no progress: the member may have no room.
+// If a stream fails repeatedly at the same place, that is no progress, because the member may have no room.
 func TestCatchUp_AStreamThatFailsIsNoProgress(t *testing.T) {
 	c := compactedLeader(t, nil)
 	c.brought()
@@ -356,8 +357,8 @@ func TestCatchUp_AStreamThatFailsIsNoProgress(t *testing.T) {
 	assert.InDelta(t, float64(time.Minute), float64(c.now-began), float64(2*heartbeatPace), "since its last progress")
 }
 
-// A DurableFSM is frozen for one member at a time. A member that waits for its turn is not given up meanwhile,
-// unless it is silent.
+// A DurableFSM is frozen for one member at a time. While a member waits for its turn, the leader does not give it up, unless
+// the member is silent.
 func TestCatchUp_WaitsForItsTurn(t *testing.T) {
 	for members, changing := range map[string]bool{"bcd": true, "bc": false} {
 		c, out := durableLeader(t, nil)
@@ -381,8 +382,8 @@ func TestCatchUp_APauseOfTheLeaderDoesNotCount(t *testing.T) {
 	assert.False(t, c.Status().Config.Changing())
 }
 
-// A member that was ready to vote may fall behind. Its present round counts as too long as soon as it takes too
-// long, not only when it ends.
+// A member that was ready to vote may fall behind. Its present round counts as too long as soon as the round exceeds the
+// limit, even before the round ends.
 func TestCatchUp_ARoundThatTakesTooLongIsNoticedWhileItRuns(t *testing.T) {
 	c := caughtUp(t)
 	c.propose("1", "2", "3", "4", "5", "6", "7", "8")

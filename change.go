@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Change changes the members. New learners, addresses and Metas take effect first. A member that is to become a voter joins
-// as a learner; all other edits wait until every such member has caught up. Then all roles change together, or the change is
-// given up and no role changes. A Peer with Incarnation 0 names the voter with its id or, if no voter has it, the only member.
-// In Remove it must be the only member with its id, or the same request, repeated, would remove the other one.
+// Change changes the members. New learners, addresses and Metas take effect first. A future voter joins as a learner; all
+// other edits wait until every such member has caught up. Then all roles change together, or the change is given up and no
+// role changes. A Peer with Incarnation 0 names the voter with its id or, if no voter has it, the only member. In Remove it
+// must be the only member with its id. Otherwise the same request, repeated, would remove the other one.
 type Change struct {
 	Add      []Member // to join as Voter or Learner; a present learner that is added as Voter is promoted
 	Promote  []Peer   // learners that become voters
@@ -39,8 +39,8 @@ const (
 	changeEditsMax  = 2 * MembersMax // edits of members in one Change
 )
 
-// validate returns all problems of the change that do not depend on the cluster's configuration, joined, each a
-// *ConfigError; nil if there are none.
+// validate returns all problems of the change that do not depend on the cluster's configuration. It joins them, each a
+// *ConfigError, and returns nil if there are none.
 func (ch Change) validate() error {
 	var p configProblems
 	edits := len(ch.Add) + len(ch.Promote) + len(ch.Demote) + len(ch.Remove) + len(ch.Replace) + len(ch.Update)
@@ -101,7 +101,7 @@ func (p *configProblems) updated(u Update) {
 	}
 }
 
-// refusal says why a change is refused; zero: it is not.
+// refusal says why a change is refused. It is zero if the change is not refused.
 type refusal struct {
 	kind     RefusalKind
 	concerns []NodeID // the members concerned; of RefusedAddressInUse the one that wants it, then the one that has it
@@ -112,9 +112,9 @@ type refusal struct {
 	invalid  error    // RefusedMalformed: what is wrong with the first configuration of the change
 }
 
-// plan returns the first configuration of a change, as the entry at the given index; c itself if the change has no effect. If
-// members are to become voters, they are learners in that configuration, which waits for them. Otherwise it is joint or, if
-// the voters stay, the last one of the change. live reports whether a voter is heard.
+// plan returns the first configuration of a change, as the entry at the given index. It returns c itself if the change has no
+// effect. If the change adds or promotes voters, the first configuration has them as learners and waits for them. Otherwise
+// it is joint, or the last one of the change if the voters stay the same. live reports whether this member hears a voter.
 func (c Configuration) plan(ch Change, at Index, live func(Peer) bool) (Configuration, refusal) {
 	if ch.validate() != nil {
 		return c, refusal{kind: RefusedMalformed}
@@ -151,7 +151,7 @@ func (c Configuration) awaited() []NodeID {
 	return ids
 }
 
-// draft is a copy of a configuration, to which the edits of a change are made one after another.
+// draft is a copy of a configuration. The edits of a change are made to it one after another.
 type draft struct {
 	Configuration
 	before Configuration
@@ -227,7 +227,7 @@ func (d *draft) find(p Peer) *Member {
 	return &d.Members[i]
 }
 
-// once reports whether the change has not named the peer before, and refuses the change if it has.
+// once reports whether the change names the peer for the first time. It refuses the change otherwise.
 func (d *draft) once(p Peer) bool {
 	if slices.Contains(d.edited, p) {
 		d.refuse(RefusedMalformed, p.ID)
@@ -237,8 +237,8 @@ func (d *draft) once(p Peer) bool {
 	return true
 }
 
-// remove removes a member. If two members have its id, the change must say which one. Otherwise a caller that repeats the
-// change, because it did not learn the outcome, would remove the other one too.
+// remove removes a member. If two members have its id, the change must name the incarnation. Otherwise a caller that does not
+// learn the outcome, and so repeats the change, would remove the other member too.
 func (d *draft) remove(p Peer) {
 	if p.Incarnation == 0 && len(d.before.withID(p.ID)) > 1 {
 		d.refuse(RefusedMalformed, p.ID)
@@ -286,8 +286,8 @@ func (d *draft) replace(r Replacement) {
 //	the new servers join the cluster as non-voting members (the leader replicates log entries to them, but they are not
 //	considered for majorities)." (§6)
 //
-// A member with the same id but another incarnation must be the one that is replaced. A present learner that is added as a
-// voter is promoted: a change that was given up leaves such learners.
+// If another incarnation of the id is already a member, the change must replace it. A present learner that is added as a
+// voter is promoted, because a change that was given up leaves such learners.
 func (d *draft) join(m Member, replaced Peer) {
 	if r, removed := d.before.removal(m.Peer()); removed {
 		if d.why.kind == 0 {
@@ -325,8 +325,8 @@ func (d *draft) join(m Member, replaced Peer) {
 	}
 }
 
-// refuseAddresses refuses a new address that another member has, unless the change removes that member, or both have
-// one id.
+// refuseAddresses refuses a new address that another member has. It accepts the address if the change removes that member, or
+// if both members have the same id.
 func (d *draft) refuseAddresses() {
 	for _, m := range d.Members {
 		if old, ok := d.before.Peer(m.Peer()); ok && old.Address == m.Address {
@@ -341,8 +341,8 @@ func (d *draft) refuseAddresses() {
 	}
 }
 
-// refuseResult refuses a change that leaves no voter, that gives two incarnations of one id a vote, or whose first configuration
-// is over a limit.
+// refuseResult refuses a change that leaves no voter, or that gives two incarnations of one id a vote. It also refuses a
+// change if its first configuration exceeds a limit.
 func (d *draft) refuseResult(next Configuration) {
 	if !slices.ContainsFunc(d.Members, Member.willVote) {
 		d.refuse(RefusedLastVoter, d.before.Voters()[0].ID)
@@ -357,8 +357,8 @@ func (d *draft) refuseResult(next Configuration) {
 	}
 }
 
-// refuseSilence refuses a change after which the voters that are heard would be no majority. A member that is to become
-// a voter does not count as silent, since the voters do not change before it has caught up.
+// refuseSilence refuses a change if, after it, the voters that the leader hears would be no majority. A future voter does not
+// count as silent, because the voters do not change before it has caught up.
 func (d *draft) refuseSilence(despite []NodeID, at Index, live func(Peer) bool) {
 	silent := d.missing(at, func(p Peer) bool {
 		m, _ := d.Peer(p)

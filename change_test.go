@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// joins returns the members with these names, as they are to join.
+// joins returns members with these names, as a change adds them.
 func joins(kind MemberKind, names ...string) []Member {
 	var members []Member
 	for _, name := range names {
@@ -308,8 +308,8 @@ func TestChange_Validate(t *testing.T) {
 	}
 }
 
-// "Run the command again to make sure that it was made" (docs/membership.md): a removal that is requested twice
-// removes one member.
+// "Run the command again to make sure that it was made" (docs/membership.md): if a removal is requested twice, it removes
+// only one member.
 func TestChange_ARemovalThatIsRepeatedRemovesNobodyElse(t *testing.T) {
 	ch := Change{Remove: them("b")}
 	err := ch.ValidateFor(ConfigRun{Index: 9, Config: conf("a:v b:v b2:l")})

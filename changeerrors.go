@@ -8,8 +8,8 @@ import (
 )
 
 // ErrChangeGivenUp: a change of the members has begun and was given up, on request or because of the *CatchUpError or
-// *QuorumLossError that the error also matches. No member was demoted or removed. Those that have joined stay learners: add
-// them as voters again to continue.
+// *QuorumLossError that the error also matches. No member was demoted or removed. New members stay learners: add them as
+// voters again to continue.
 var ErrChangeGivenUp = errors.New("raft: the change of the members was given up; members that have joined stay learners")
 
 // ErrRemoved: this member was removed from the cluster, see RemovedError.
@@ -198,8 +198,8 @@ func (e *NotEmptyError) Error() string {
 		e.ID, e.Address, e.Cluster)
 }
 
-// ValidateFor returns the error with which a leader of this configuration that hears all members refuses the change. nil: a
-// leader may still refuse it.
+// ValidateFor returns the error with which a leader of this configuration refuses the change if it hears all members. nil: a
+// leader may still refuse.
 func (ch Change) ValidateFor(run ConfigRun) error {
 	at := run.Index
 	for _, r := range run.Config.Removed {
@@ -232,8 +232,8 @@ func (c *Core) refuseChange(e *ChangeRequested, why refusal) {
 	c.answer(a)
 }
 
-// aboutConfiguration reports whether the reason says what the configuration is. A caller that did not learn the outcome of
-// a change repeats it, and takes such an answer as proof that the change was made.
+// aboutConfiguration reports whether the reason describes the present configuration. If a caller does not learn the outcome
+// of a change, it repeats the change. It then takes such an answer as proof that the change was made.
 func (k RefusalKind) aboutConfiguration() bool {
 	switch k {
 	case RefusedConfigIndex, RefusedUnknownMember, RefusedMemberExists, RefusedLastVoter, RefusedAddressInUse, RefusedWasRemoved:
@@ -271,8 +271,9 @@ func (r ConfigRun) refusalError(ch Change, why refusal) error {
 	return nil
 }
 
-// malformed says what is wrong with a change that was refused as malformed. The change names the member id twice, or without
-// saying which of the members in of it means. If id is "", invalid is what is wrong with the change's first configuration.
+// malformed returns what is wrong with a change that was refused as malformed. If id is set, the change names that id twice,
+// or without saying which of the members in "of" it means. If id is "", the change's first configuration is wrong, and
+// invalid says how.
 func (ch Change) malformed(of []Member, id NodeID, invalid error) error {
 	if err := ch.validate(); err != nil {
 		return err

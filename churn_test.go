@@ -8,9 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// churn is a world in which members come and go while messages are lost, delayed, duplicated and reordered,
-// disks are slow, and members crash. The world checks the safety properties of Figure 3 at every step, and each
-// core checks its invariants.
+// churn is a world in which members come and go. Messages are lost, delayed, duplicated and reordered, disks are slow, and
+// members crash. At every step, the world checks the safety properties of Figure 3, and each core checks its invariants.
 type churn struct {
 	*world
 	rng     *rand.Rand

@@ -9,11 +9,11 @@ import (
 // stampAheadMax is how far a stamp may be ahead of the median of the voters' clocks.
 const stampAheadMax = int64(time.Minute)
 
-// wallMax bounds the readings of other members' clocks that are accepted, so that nothing overflows.
+// wallMax bounds which readings of other members' clocks this member accepts, so that nothing overflows.
 const wallMax = 1 << 62
 
-// clocks holds what the wall clocks of the other voters showed when they were last heard. They are only used
-// to stamp entries: no rule of Raft depends on a wall clock.
+// clocks holds what the wall clocks of the other voters showed when this member last heard from each voter. The clocks are
+// used only to stamp entries: no rule of Raft depends on a wall clock.
 type clocks []clockReading
 
 // clockReading is one voter's clock. Between two readings it advances with our own monotonic time.
@@ -35,13 +35,13 @@ func (c *Core) hearClock(from Peer, wall int64) {
 	c.clocks = append(c.clocks, heard)
 }
 
-// stampNow returns the time for an entry that is appended now: our own wall clock, but at most a minute ahead
-// of the median of the voters' clocks, and never below the highest stamp that the log has held. Stamps never
-// fall, so without the median a leader whose clock is years ahead would freeze the stamps for years.
+// stampNow returns the time for an entry that is appended now. It is our own wall clock, but at most a minute ahead of the
+// median of the voters' clocks, and never below the highest stamp that the log has held. Because stamps never fall, without
+// the median a leader whose clock is years ahead would freeze the stamps for years.
 //
-// A new leader has the clocks of a quorum, which came with the votes, and a round trip later those of all.
-// Of an even number of clocks it takes the lower one in the middle, because a stamp that is too high cannot be
-// corrected later.
+// A new leader has the clocks of a quorum, because they came with the votes. One round trip later, it has the clocks of all
+// voters. If the number of clocks is even, it takes the lower of the two in the middle, because a stamp that is too high
+// cannot be corrected later.
 func (c *Core) stampNow() int64 {
 	shown := append(make([]int64, 0, 8), c.now.Wall)
 	for _, r := range c.clocks {

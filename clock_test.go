@@ -23,9 +23,9 @@ func (c *core) stamped() int64 {
 	return out.Write.Log.Entries[len(out.Write.Log.Entries)-1].Time
 }
 
-// ledWith returns a leader that has heard answers to heartbeats from the other voters. clocks, from b on, says
-// how far each one's wall clock is ahead of true time, which is this member's monotonic time; own says it of
-// this member's wall clock.
+// ledWith returns a leader that has heard answers to heartbeats from the other voters. clocks says, for each voter from b on,
+// how far the voter's wall clock is ahead of true time. own says the same for this member's wall clock. True time is this
+// member's monotonic time.
 func ledWith(t *testing.T, own int64, clocks ...int64) *core {
 	voters := "abcde"[:len(clocks)+1]
 	c := leaderOf(t, voters, 2)
@@ -62,14 +62,14 @@ func TestStamp_FollowsTheMedianOfTheVoters(t *testing.T) {
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := ledWith(t, row.own, row.clocks...)
-			// The no-op was stamped now, before any clock was wrong, and stamps do not fall.
+			// The no-op got its stamp at the present time, before any clock was wrong. Stamps never fall, so the next stamp
+			// cannot be lower.
 			assert.Equal(t, int64(c.now)+max(0, row.want), c.stamped())
 		})
 	}
 }
 
-// The votes report the clocks of a quorum, so that not even the first entry of a term depends on a single
-// clock.
+// The votes report the clocks of a quorum. So not even the stamp of the first entry of a term depends on a single clock.
 func TestStamp_ANewLeaderHasTheClocksOfItsVoters(t *testing.T) {
 	c := candidateOf(t, "abc", 2)
 	c.wall = tenYears
@@ -90,7 +90,7 @@ func TestStamp_AClockGoesOnWhileItIsNotHeard(t *testing.T) {
 	assert.Equal(t, first+int64(3*ms), c.stamped())
 }
 
-// Stamps never fall along the log, whatever the clocks are, and never below the stamps of an earlier leader.
+// Stamps never fall along the log, whatever the clocks show. They are never below the stamps of an earlier leader.
 func TestStamp_NeverFalls(t *testing.T) {
 	c := ledWith(t, 0, 0, 0)
 	last := int64(0)

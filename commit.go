@@ -7,11 +7,11 @@ package raft
 //	"If there exists an N such that N > commitIndex, a majority of matchIndex[i] ≥ N, and
 //	log[N].term == currentTerm: set commitIndex = N (§5.3, §5.4)." (Figure 2)
 //
-// It counts only entries of the present term. An entry of an earlier term, though on a majority, can still be
-// overwritten by a leader whose last entry is of a later term (Figure 8). It is committed together with the first
-// entry of the present term behind it.
+// It counts only entries of the present term. Even if a majority holds an entry of an earlier term, a leader whose last entry
+// is of a later term can still overwrite it (Figure 8). The entry is committed together with the first entry of the present
+// term after it.
 //
-// The leader counts itself only up to what is durable here.
+// The leader counts itself only up to the last entry that is durable here.
 func (c *Core) advanceCommit() {
 	n := quorumValue(c.leader, &c.leader.indexes, c.disk.persisted, func(p *progress) Index { return p.match })
 	if n > c.log.commit && c.log.term(n) == c.hard.Term {
@@ -19,8 +19,8 @@ func (c *Core) advanceCommit() {
 	}
 }
 
-// committedOwn reports whether an entry of the present term is committed. Only then does its leader know what
-// is committed (dissertation §6.4).
+// committedOwn reports whether an entry of the present term is committed. Before that, the leader of the term does not know
+// which entries are committed (dissertation §6.4).
 func (c *Core) committedOwn() bool { return c.log.term(c.log.commit) == c.hard.Term }
 
 // commitTo raises commitIndex. It never falls.
@@ -70,7 +70,7 @@ type batch struct {
 	wokeAt Time   // when the process last woke much too late
 	slept  Time   // by how much
 	took   recent // the batches before
-	// yielded: a leader has stepped down because the FSM hangs in this batch.
+	// yielded reports that a leader has stepped down because the FSM hangs in this batch.
 	yielded bool
 }
 
@@ -87,8 +87,9 @@ func (c *Core) onApplying(a Applying) {
 	b.last, b.since = a.ID.Index, min(since, c.now.Mono)
 }
 
-// applied ends the batch if what is applied covers it. A batch that was never reported was quick. Of a batch that hung, only
-// the time before it counted as hanging is recorded, because the rest is no measure of how slow the FSM may be.
+// applied ends the batch if the FSM has applied all of it. If the loop never reported the batch with Applying, the batch was
+// quick. If the batch hung, applied records only the time before it counted as hanging, because the rest does not measure how
+// slow the FSM may be.
 func (b *batch) applied(to Index, now, stallMax Time) {
 	var took Time
 	switch {
@@ -100,14 +101,14 @@ func (b *batch) applied(to Index, now, stallMax Time) {
 	b.took.add(took)
 }
 
-// woke forgives the batch the time in which the process did not run.
+// woke subtracts from the batch's time the time in which the process did not run.
 func (b *batch) woke(now, slept Time) {
 	b.wokeAt, b.slept = now, slept
 	b.since = min(b.since+slept, now)
 }
 
-// hangsAt returns when the FSM will hang: ApplyStallMax after it was given the batch or, if that is longer, after three
-// times what the slowest recent batch took. There must be a batch.
+// hangsAt returns the time from which the FSM counts as hanging. That is ApplyStallMax after it was given the batch, or three
+// times the duration of the slowest recent batch if that is longer. There must be a batch.
 func (b *batch) hangsAt(stallMax Time) Time { return b.since + max(stallMax, 3*b.took.max()) }
 
 // fsmHangs reports whether the batch that the FSM is applying has taken too long.

@@ -61,7 +61,7 @@ func TestCommit_NoOpCommitsWhatCameBefore(t *testing.T) {
 	assert.Equal(t, id(4, 3), out.Apply)
 }
 
-// The leader counts itself only up to what is durable here, and applies no further.
+// The leader counts itself only up to the last entry that is durable here, and applies no further than that.
 func TestCommit_FollowersMayCommitBeforeTheLeadersDisk(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	c.receive("b", 2, raft.AppendReply{Match: 3})
@@ -90,8 +90,8 @@ func TestCommit_LearnersDoNotCount(t *testing.T) {
 	assert.EqualValues(t, 3, c.Status().Commit)
 }
 
-// The commit hint of a write covers only entries that are durable already, so it is correct whatever prefix of
-// the write a crash leaves.
+// The commit hint of a write covers only entries that are already durable. So the hint is correct for every prefix of the
+// write that a crash may leave.
 func TestCommit_HintIsNeverAheadOfTheDisk(t *testing.T) {
 	c := follower(t, 2, 1)
 	out := c.append("b", 2, id(2, 1), 4, 2, 2)
@@ -103,8 +103,8 @@ func TestCommit_HintIsNeverAheadOfTheDisk(t *testing.T) {
 	assert.EqualValues(t, 5, out.Write.Commit)
 }
 
-// "If commitIndex > lastApplied: increment lastApplied, apply log[lastApplied] to state machine
-// (§5.3)." (Figure 2, All Servers) Here: up to what is durable in this log, in order, once.
+// "If commitIndex > lastApplied: increment lastApplied, apply log[lastApplied] to state machine (§5.3)." (Figure 2, All
+// Servers) Here a member applies only entries that are also durable in this log, in order, each once.
 func TestApply_WhatIsCommittedAndDurable(t *testing.T) {
 	c := follower(t, 2, 1)
 	out := c.append("b", 2, id(2, 1), 4, 2, 2)

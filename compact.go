@@ -1,11 +1,11 @@
 package raft
 
-// This file decides when a snapshot is taken, and up to where the log is compacted:
+// This file decides when a member takes a snapshot, and up to which entry it compacts the log:
 //
 //	"Each server takes snapshots independently, covering just the committed entries in its log." (§7)
 //
-// The core names the exact entry, so that it can describe the snapshot. A snapshot counts once its record is durable;
-// every other file is a left-over.
+// The core names the exact entry, so that it can describe the snapshot. A snapshot counts once its record is durable. Every
+// other snapshot file is a left-over.
 
 // snapshots is what a member knows about its own snapshots.
 type snapshots struct {
@@ -31,9 +31,9 @@ type snapshotRequest struct {
 // snapshotPausesMax bounds, in election timeouts, the pause after a snapshot that failed.
 const snapshotPausesMax = 64
 
-// startSnapshots continues from the recorded snapshot, and returns the index up to which the log is known to be committed.
-// Entries that are in no file are covered only as far as the FSM reports them. The FSM may have lost what it had synced, and
-// then needs these entries again.
+// startSnapshots continues from the recorded snapshot, and returns the index up to which the log is known to be committed. If
+// the recorded snapshot has no file, its entries count as covered only as far as the FSM reports them. The FSM may have lost
+// what it synced before, and then needs these entries again.
 func (c *Core) startSnapshots(recorded Snapshot) Index {
 	s := &c.snaps
 	s.covered = c.log.Base.ID
@@ -64,7 +64,8 @@ func (c *Core) keepSnapshots() {
 	c.discardReplaced()
 }
 
-// requestSnapshot is answered once a snapshot covers everything that is being applied now.
+// requestSnapshot records a request for a snapshot. The request is answered once a snapshot covers everything that is being
+// applied now.
 func (c *Core) requestSnapshot(t RequestID) {
 	s := &c.snaps
 	switch {
@@ -103,9 +104,10 @@ func (c *Core) refuseSnapshotRequests(why RefusalKind) {
 	c.snaps.asked = nil
 }
 
-// takeSnapshot asks for a snapshot of what is being applied, if one is due. A leader must have said that this is committed: a
-// DurableFSM's report is not enough, because the base may be held against a leader (see contradiction). After a failure it
-// pauses, unless a caller asks: the caller may have made room.
+// takeSnapshot asks for a snapshot of the entries that are being applied, if one is due. A leader must have said that these
+// entries are committed. A DurableFSM's report is not enough, because this member may use the base to contradict a leader
+// (see contradiction). After a failure, takeSnapshot pauses unless a caller asks for a snapshot, because that caller may have
+// made room.
 func (c *Core) takeSnapshot() {
 	s, to := &c.snaps, c.log.applying
 	if !c.cfg.Snapshots || c.marked() || c.step.closing || s.taking != nil || s.writing != nil || s.restoring != nil ||
@@ -122,7 +124,8 @@ func (c *Core) takeSnapshot() {
 	c.trace(TraceEvent{Kind: TraceTake, ID: take.ID})
 }
 
-// snapshotDue is the policy: by entries, by bytes, or because a caller asks or a follower needs it.
+// snapshotDue reports whether a snapshot is due: by entries, by bytes, or because a caller asks for it or a follower needs
+// it.
 func (c *Core) snapshotDue(to Index) bool {
 	s := &c.snaps
 	if to <= s.covered.Index {
@@ -177,8 +180,9 @@ func (c *Core) onSnapshotTaken(e SnapshotTaken) {
 	}
 }
 
-// onTakeFailed tries again after a pause, which doubles each time, and reports the failure to the callers at once. A state
-// that could not be frozen only delays the follower that needs it: the FSM may still sync, so that the log can be compacted.
+// onTakeFailed reports the failure to the callers at once, and tries again after a pause, which doubles each time. If the FSM
+// failed to freeze its state for a follower, only that follower waits. The FSM may still sync, so that the log can be
+// compacted.
 func (c *Core) onTakeFailed(take Take, err error) {
 	c.trace(TraceEvent{Kind: TraceTakeFailed, ID: take.ID, Text: err.Error()})
 	if take.Hold {
@@ -193,7 +197,7 @@ func (c *Core) onTakeFailed(take Take, err error) {
 	c.refuseSnapshotRequests(RefusedSnapshotFailed)
 }
 
-// record writes the record that makes a complete file count or, without a file, the record that no file counts any longer.
+// record writes a record that makes a complete file count. If s has no file, the record says that no file counts any longer.
 func (c *Core) record(s Snapshot) {
 	before, written := c.step.out.Write.Snapshot, s
 	c.snaps.writing, c.step.out.Write.Snapshot = &s, &written
@@ -202,7 +206,7 @@ func (c *Core) record(s Snapshot) {
 	}
 }
 
-// onRecordPersisted lets a snapshot count once its record is durable.
+// onRecordPersisted makes a snapshot count once its record is durable.
 func (c *Core) onRecordPersisted() {
 	s := &c.snaps
 	if s.writing == nil || c.disk.snapshot.File != s.writing.File || c.disk.snapshot.ID != s.writing.ID {
@@ -229,7 +233,7 @@ func (c *Core) covered(id EntryID) {
 //	"Once a server completes writing a snapshot, it may delete all log entries up through the last included index, as
 //	well as any prior snapshot." (§7)
 //
-// In memory they are gone at once. A crash before the write leaves a longer log, which is as good.
+// In memory the entries are gone at once. A crash before the write is durable leaves a longer log, which does no harm.
 func (c *Core) compact() {
 	if !c.cfg.Snapshots || c.marked() {
 		return
@@ -247,9 +251,10 @@ func (c *Core) compact() {
 	c.trace(TraceEvent{Kind: TraceCompacted, ID: base.ID})
 }
 
-// compactable returns the index up to which the log may be compacted. It keeps SnapshotTailBytes and, within bounds, what
-// followers that are heard need next. With a DurableFSM it keeps everything behind the last entry that the FSM reports,
-// because no log may begin behind that; the FSM knows only commands, so other entries may follow.
+// compactable returns the index up to which the log may be compacted. It keeps SnapshotTailBytes and, within bounds, the
+// entries that heard followers need next. With a DurableFSM it keeps everything after the last entry that the FSM reports,
+// because the log's base must not be newer than that entry. The FSM reports only commands, so entries of other kinds may
+// follow.
 func (c *Core) compactable() Index {
 	covered := c.snaps.covered.Index
 	if c.cfg.DurableFSM {
@@ -269,8 +274,8 @@ func (c *Core) compactable() Index {
 	return to
 }
 
-// holdBytes bounds the bytes of entries that are kept for a follower. A follower that received a larger snapshot may need as
-// many bytes of entries to catch up.
+// holdBytes bounds the bytes of entries that the leader keeps for a follower. If the follower has received a snapshot larger
+// than SnapshotHoldBytes, it may need as many bytes of entries to catch up.
 func (c *Core) holdBytes(p *progress) uint64 {
 	usual := uint64(c.cfg.SnapshotHoldBytes)
 	if p.state != snapshot && c.log.bytesUpTo(c.log.Last.Index)-c.log.bytesUpTo(p.match) <= usual {
@@ -295,8 +300,8 @@ func (c *Core) heldFor(p *progress) Index {
 	return c.log.Last.Index
 }
 
-// worthCompacting reports whether enough entries lie below to, since each compaction costs a write. If a caller has asked for
-// the snapshot, any number is enough, because the caller may need the room.
+// worthCompacting reports whether enough entries would be dropped, since each compaction costs a write. If a caller has asked
+// for the snapshot, any number is enough, because the caller may need the room.
 func (c *Core) worthCompacting(to Index) bool {
 	for _, r := range c.snaps.asked {
 		if r.at <= c.snaps.covered.Index {
@@ -308,7 +313,7 @@ func (c *Core) worthCompacting(to Index) bool {
 	return to-base >= Index(c.cfg.SnapshotEntries)/8 || bytes >= uint64(c.cfg.SnapshotLogBytes)/8
 }
 
-// compacted prepares what the leader knows of its followers for a log that begins behind to.
+// compacted adapts what the leader knows of its followers to a log that begins after entry to.
 func (l *leader) compacted(log *log, to Index) {
 	for i := range l.peers {
 		p := &l.peers[i]
@@ -338,8 +343,8 @@ func (c *Core) restoresFirst() bool {
 	return c.snaps.restoring != nil && !c.snaps.restoreOut
 }
 
-// issueRestore makes the FSM restore a snapshot once the snapshot's record is durable. After a crash during the restoration
-// the next start repeats it.
+// issueRestore makes the FSM restore a snapshot once the snapshot's record is durable. If the process crashes during the
+// restoration, the next start repeats it.
 func (c *Core) issueRestore() {
 	s := &c.snaps
 	if !c.restoresFirst() || c.marked() || c.disk.snapshot.File != s.restoring.File {
@@ -373,7 +378,7 @@ func (c *Core) keep() *Keep {
 	return c.step.out.Keep
 }
 
-// discard deletes a file that no record names and no offer of this member.
+// discard deletes a snapshot file, unless the durable record or the record being written names the file.
 func (c *Core) discard(file SnapshotID) {
 	writing := c.snaps.writing
 	if file == (SnapshotID{}) || file == c.disk.snapshot.File || writing != nil && writing.File == file {
@@ -383,7 +388,8 @@ func (c *Core) discard(file SnapshotID) {
 	keep.Discard = append(keep.Discard, file)
 }
 
-// discardReplaced deletes the files whose record has been replaced durably, unless a follower is still being sent one.
+// discardReplaced deletes each file whose record has been durably replaced, unless this leader still sends the file to a
+// follower.
 func (c *Core) discardReplaced() {
 	n := 0
 	for _, file := range c.disk.replaced {
@@ -397,7 +403,7 @@ func (c *Core) discardReplaced() {
 	c.disk.replaced = c.disk.replaced[:n]
 }
 
-// snapshotWakeAt returns when to try again after a failure.
+// snapshotWakeAt returns the time at which to try again after a failure.
 func (c *Core) snapshotWakeAt() Time {
 	if at := c.snaps.retryAt; at > c.now.Mono {
 		return at
@@ -405,8 +411,8 @@ func (c *Core) snapshotWakeAt() Time {
 	return c.now.Mono + idleMax
 }
 
-// takeBackSnapshots drops what the step wanted to do with snapshots when the store is marked, because the log is evidence.
-// An installation stays: the mark may be about what this member has committed by it.
+// takeBackSnapshots cancels this step's work on snapshots if the store is marked, because the log is evidence. It keeps the
+// installation of a leader's snapshot, because the mark may be about what this member committed by installing it.
 func (c *Core) takeBackSnapshots() {
 	w := &c.step.out.Write
 	w.Base, c.step.out.Keep = nil, nil

@@ -54,7 +54,7 @@ func taken(c *core, take *raft.Take, n byte) raft.Output {
 	})
 }
 
-// A mark in the step of a compaction cancels the compaction: the log is evidence.
+// If the store is marked in the step of a compaction, the compaction is canceled, because the log is evidence.
 func TestCompact_NotInTheStepOfAMark(t *testing.T) {
 	c, out := eight(t, nil)
 	taken(c, out.Keep.Take, 1)
@@ -80,7 +80,7 @@ func TestTake_IsOfTheLastEntryApplied(t *testing.T) {
 	assert.Equal(t, raft.NewConfiguration(membersNamed("abc")), take.Config)
 	assert.Equal(t, take.ID, c.Status().Taking)
 
-	// Only one is taken at a time, however much is applied meanwhile.
+	// The core takes only one snapshot at a time, even if it applies many entries meanwhile.
 	c.append("b", 3, id(9, 3), 9, 3, 3, 3, 3, 3, 3, 3, 3, 3)
 	c.persist()
 	out = c.receive("b", 3, raft.Heartbeat{Commit: 18})
@@ -109,8 +109,7 @@ func TestTake_CountsOnlyOnceItsRecordIsDurable(t *testing.T) {
 	assert.EqualValues(t, 100, c.Status().SnapshotBytes)
 	assert.Equal(t, id(9, 3), c.Status().Last)
 
-	// The next snapshot replaces it. The replaced file is discarded once the new record is durable, and not
-	// before.
+	// The next snapshot replaces the first one. The replaced file is discarded only once the new record is durable.
 	c.append("b", 3, id(9, 3), 9, 3, 3, 3, 3, 3, 3, 3, 3)
 	c.persist()
 	out = c.receive("b", 3, raft.Heartbeat{Commit: 17})
@@ -145,7 +144,7 @@ func TestTake_ThePolicy(t *testing.T) {
 	}
 }
 
-// Entries that only a DurableFSM reports as committed cannot prove a loss, so they are not compacted.
+// If only a DurableFSM reports entries as committed, those entries cannot prove a loss. So they are not compacted.
 func TestTake_OnlyOfWhatALeaderHasCommitted(t *testing.T) {
 	cfg := snapConfig()
 	cfg.DurableFSM = true
@@ -187,7 +186,8 @@ func TestTake_AfterAFailure(t *testing.T) {
 	assert.Equal(t, id(9, 3), c.Status().Snapshot, "it succeeds in the end")
 }
 
-// Every request for a snapshot is answered once, by a durable record that covers what was applied when it came.
+// Every request for a snapshot is answered exactly once. The answer comes with a durable record that covers what was applied
+// at the time of the request.
 func TestTake_Requests(t *testing.T) {
 	cfg := snapConfig()
 	cfg.SnapshotEntries = 1000
@@ -225,8 +225,8 @@ func TestTake_Requests(t *testing.T) {
 	assert.Equal(t, []raft.Answer{{RequestID: 7, Kind: raft.AnswerRefused, Refusal: raft.RefusedUnsupported}}, out.Answers)
 }
 
-// A compaction costs a write, so it must remove enough entries. A caller that requests a snapshot may need the
-// space: then everything beyond the kept tail is compacted, even if the snapshot existed already.
+// A compaction costs a write, so it must remove enough entries. A caller that requests a snapshot may need the space. In that
+// case everything beyond the kept tail is compacted, even if the snapshot already existed.
 func TestCompact_ARequestIsWorthIt(t *testing.T) {
 	cfg := snapConfig()
 	cfg.SnapshotEntries = 80
@@ -262,7 +262,7 @@ func TestCompact_ARequestIsWorthIt(t *testing.T) {
 	assert.NotNil(t, c.step(raft.SnapshotRequested{RequestID: 4}).Write.Base)
 }
 
-// An FSM that has lost synced entries applies them again. Until it has done so, that part of the log stays.
+// An FSM that has lost synced entries applies them again. Until then, that part of the log stays.
 func TestCompact_KeepsWhatTheFSMHasLost(t *testing.T) {
 	for _, durable := range []bool{true, false} {
 		cfg := snapConfig()
@@ -302,8 +302,8 @@ func TestRestore_AtTheStart(t *testing.T) {
 	assert.Zero(t, c.out.Apply)
 }
 
-// A DurableFSM restores a received snapshot, and syncs. Only then is the file no longer needed. After a crash
-// in between, the member restores it again, or finds it in the state.
+// A DurableFSM restores a received snapshot, and syncs. Only after that is the file no longer needed. If the member crashes
+// between the two, it restores the snapshot again, or finds it in the state.
 func TestRestore_OfADurableFSM(t *testing.T) {
 	cfg := snapConfig()
 	cfg.DurableFSM = true
@@ -361,8 +361,8 @@ func TestTake_OfADurableFSMSyncs(t *testing.T) {
 	assert.Zero(t, c.Status().SnapshotBytes)
 }
 
-// A DurableFSM receives only commands, and does not report the entries after the last command. So a log without
-// that command could not be started from its state.
+// A DurableFSM receives only commands. It does not report entries of other kinds that follow the last command. So the log's
+// base must not be newer than that command, because the member could not start from the FSM's state otherwise.
 func TestTake_OfADurableFSMThatLacksTheLastEntries(t *testing.T) {
 	c, out := eight(t, func(cfg *raft.CoreConfig) { cfg.DurableFSM = true })
 	reported := raft.Snapshot{Base: out.Keep.Take.Base}
@@ -374,8 +374,8 @@ func TestTake_OfADurableFSMThatLacksTheLastEntries(t *testing.T) {
 	assert.Nil(t, out.Keep, "and no other snapshot is due")
 }
 
-// compactedLeader returns a leader of abc in term 3. Its log is compacted up to 8@3, because the record of its
-// snapshot of 9@3 is durable. c has acknowledged everything, b nothing; b is heard only if a test lets it
+// compactedLeader returns a leader of abc in term 3. Its log is compacted up to 8@3, because the record of its snapshot of
+// 9@3 is durable. c has acknowledged everything, and b has acknowledged nothing. The leader hears b only if a test lets b
 // answer.
 func compactedLeader(t *testing.T, change func(*raft.CoreConfig)) *core {
 	t.Helper()
@@ -395,8 +395,8 @@ func compactedLeader(t *testing.T, change func(*raft.CoreConfig)) *core {
 	return c
 }
 
-// Within the limits, the leader keeps the entries that a follower needs next if it hears the follower;
-// otherwise it keeps none.
+// Within the limits, the leader keeps the entries that a follower needs next if it hears the follower. Otherwise it keeps
+// none.
 func TestCompact_HoldsWhatAFollowerNeeds(t *testing.T) {
 	lead := func(change func(*raft.CoreConfig), before func(*core)) (*core, raft.Output) {
 		cfg := snapConfig()
@@ -430,8 +430,8 @@ func TestCompact_HoldsWhatAFollowerNeeds(t *testing.T) {
 	require.NotNil(t, out.Write.Base, "another member leads and holds what the follower needs; our disk may be full")
 	assert.Equal(t, id(8, 2), out.Write.Base.ID)
 
-	// b acknowledges nothing more, though it is heard: after 64 election timeouts its entries are no longer
-	// held.
+	// The leader hears b, but b acknowledges nothing more. After 64 election timeouts, the leader no longer holds entries for
+	// b.
 	base := raft.Index(3)
 	for began := c.now; c.now < began+63*electionTimeout; {
 		c.now += heartbeatPace
@@ -454,7 +454,7 @@ func TestCompact_HoldsWhatAFollowerNeeds(t *testing.T) {
 	}
 }
 
-// If a state cannot be frozen for a follower, the log is compacted nevertheless.
+// Even if the FSM fails to freeze its state for a follower, the log is compacted.
 func TestTake_AFreezeThatFailsDelaysNoSync(t *testing.T) {
 	c, out := durableLeader(t, nil)
 	c.step(raft.SnapshotTaken{Take: out.Keep.Take.ID, Err: errors.New("no memory")})

@@ -20,9 +20,9 @@ type Bootstrap struct {
 // Version 1 was msgpack.
 const bootstrapVersion = 2
 
-// bootstrapRecord is Bootstrap as it is stored, in JSON. Later releases may add fields, and unknown fields are ignored;
-// a field that must not be ignored raises the version. Fields that may hold any bytes are []byte, because JSON would
-// replace the bytes of a string that are not UTF-8.
+// bootstrapRecord is Bootstrap as it is stored, in JSON. Later releases may add fields, and this release ignores unknown
+// fields. A release that adds a field which must not be ignored raises the version. Fields that may hold any bytes are
+// []byte, because JSON would replace the bytes of a string that are not UTF-8.
 type bootstrapRecord struct {
 	Version      uint64         `json:"version"`
 	Cluster      []byte         `json:"cluster"`
@@ -74,7 +74,8 @@ func configurationOf(records []memberRecord) Configuration {
 	return c
 }
 
-// bootstrapBytesMax is more than the largest configuration needs, and bounds what a peer can make this member decode.
+// bootstrapBytesMax limits how many bytes a peer can make this member decode. It is more than the largest configuration
+// needs.
 const bootstrapBytesMax = 640 << 10
 
 // Encode returns the bootstrap as the data of entry 1.
@@ -128,7 +129,7 @@ func DecodeBootstrap(data []byte) (Bootstrap, error) {
 	return f, nil
 }
 
-// checkBootstrapVersion only reads the version, because another version may change everything else.
+// checkBootstrapVersion reads nothing but the version, because another version may change everything else.
 func checkBootstrapVersion(data []byte) error {
 	const record = "the bootstrap of the cluster (entry 1)"
 	if isMsgpackMap(data) {
@@ -155,13 +156,12 @@ func isMsgpackMap(data []byte) bool {
 	return len(data) > 0 && (data[0] >= fixMap && data[0] <= fixMapLast || data[0] == map16 || data[0] == map32)
 }
 
-// configurationVersion is the version of the record of a configuration that this release writes, and the newest that it
-// reads.
+// configurationVersion is the version of a configuration's record. This release writes this version, and reads no newer one.
 const configurationVersion = 1
 
-// configurationRecord is a Configuration as the data of an EntryConfiguration, in JSON. Unlike in bootstrapRecord, a
-// field that this release does not know is an error: members decode the record and encode it again, in the base of a
-// compacted log, where the field would be missing. A later release adds a field with a higher feature level or version.
+// configurationRecord is a Configuration as the data of an EntryConfiguration, in JSON. Unlike in bootstrapRecord, an unknown
+// field is an error. The reason is that members decode the record and encode it again in the base of a compacted log. The
+// unknown field would be missing there. So a later release that adds a field raises the feature level or the version.
 type configurationRecord struct {
 	Version  uint64          `json:"version"`
 	Level    uint64          `json:"level"`
@@ -230,8 +230,8 @@ func (r configurationRecord) configuration() Configuration {
 	return c
 }
 
-// checkConfigurationVersion only reads the version and the feature level, because another version or a higher level may
-// change everything else.
+// checkConfigurationVersion reads nothing but the version and the feature level, because another version or a higher level
+// may change everything else.
 func checkConfigurationVersion(data []byte) error {
 	var r struct {
 		Version uint64 `json:"version"`
@@ -256,7 +256,7 @@ func laterLevel(level uint64) *LaterVersionError {
 	return &LaterVersionError{Record: "the feature level of the cluster", Found: level, Known: featureLevelMax}
 }
 
-// ofLaterVersion reports whether the error says that a later release wrote what was to be decoded.
+// ofLaterVersion reports whether decoding failed because a later release wrote the data.
 func ofLaterVersion(err error) bool {
 	if err == nil {
 		return false

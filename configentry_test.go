@@ -43,7 +43,7 @@ func TestBootstrap_AddressAndMetaMayBeAnyBytes(t *testing.T) {
 	require.Equal(t, f, got)
 }
 
-// The bootstrap of another release is neither damage nor a bootstrap: the error names the release to start.
+// The bootstrap of another release counts neither as damage nor as a bootstrap. The error names the release to start.
 func TestBootstrap_OfAnotherReleaseIsNotDamage(t *testing.T) {
 	var later *LaterVersionError
 	_, err := DecodeBootstrap([]byte(`{"version":3,"members":"elsewhere"}`))
@@ -249,8 +249,8 @@ func TestConfiguration_TheLargestOneIsWithinTheLimit(t *testing.T) {
 	}
 }
 
-// A follower continues to follow a leader of a later release. A store of a later release is refused, but not as
-// damaged.
+// A follower continues to follow a leader of a later release. A start on a store of a later release is refused, but not
+// because of damage.
 func TestConfiguration_OfALaterReleaseIsNotDamage(t *testing.T) {
 	for _, row := range []struct {
 		data         string

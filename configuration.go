@@ -206,7 +206,8 @@ func (c Configuration) VotesIn(p Peer) Halves {
 	return halves
 }
 
-// needs reports whether the peer may be needed as a leader: it has a vote, or is to get one by the change that waits.
+// needs reports whether the cluster may need the peer as a leader. It does if the peer has a vote, or gets one by the change
+// that is waiting.
 func (c Configuration) needs(p Peer) bool {
 	m, ok := c.Peer(p)
 	return ok && m.Next == NextVoter || c.VotesIn(p) != 0
@@ -277,7 +278,7 @@ func (c Configuration) listProblems(p *problems) {
 	}
 }
 
-// problems checks what can be said about a member by itself.
+// problems checks the fields of one member, without looking at other members.
 func (m Member) problems(p *problems) {
 	if err := validateNodeID(m.ID); err != nil {
 		*p = append(*p, err)
@@ -293,8 +294,8 @@ func (m Member) problems(p *problems) {
 	}
 }
 
-// voterProblems checks that somebody can lead, now and after the running change, and that at most one incarnation of
-// an id votes in each of the two.
+// voterProblems checks that a member can lead, both now and after the running change. It also checks that, at both times, at
+// most one incarnation of each id votes.
 func (c Configuration) voterProblems(p *problems) {
 	voters, remaining := 0, 0
 	for i, m := range c.Members {
@@ -319,7 +320,8 @@ func (c Configuration) voterProblems(p *problems) {
 	}
 }
 
-// changeProblems checks the roles that the running change gives. Only members that are to vote are waited for.
+// changeProblems checks the roles that the running change gives. A change may wait only if it has future voters, because it
+// waits for no other members.
 func (c Configuration) changeProblems(p *problems) {
 	waits := false
 	for _, m := range c.Members {
@@ -341,7 +343,7 @@ func (c Configuration) changeProblems(p *problems) {
 	}
 }
 
-// outgoingProblems checks the half of a joint configuration that is being left.
+// outgoingProblems checks the outgoing half of a joint configuration.
 func (c Configuration) outgoingProblems(p *problems) {
 	for i, o := range c.Outgoing {
 		if _, ok := c.Peer(o); !ok {

@@ -163,7 +163,7 @@ func TestConfiguration_ValidateChecksEachField(t *testing.T) {
 	}
 }
 
-// A bootstrapped configuration has no change under way, and names each member once.
+// A bootstrapped configuration has no running change, and names each member once.
 func TestConfiguration_AtLevel0NothingHasChanged(t *testing.T) {
 	require.NoError(t, plain("a:v b:v c:l").Validate())
 	for _, text := range []string{"a:v b:l>v", "a:vo b:o", "a:v b:vo", "a:v -b@3"} {

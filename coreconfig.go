@@ -145,11 +145,11 @@ type Limits struct {
 	InflightMax       int // unanswered append messages to one follower; default 256
 	InflightBytesMax  int // of those messages; the last may exceed it; default 8 MiB
 	SnapshotEntries   int // applied entries after which a snapshot is taken; default 65,536
-	SnapshotLogBytes  int // the same in bytes, or the size of the last snapshot if that is larger; default 64 MiB
+	SnapshotLogBytes  int // bytes of applied entries after which one is taken; at least the size of the last; default 64 MiB
 	SnapshotTailBytes int // about how many bytes of entries always stay, for followers that lag a little; default 16 MiB
-	// SnapshotHoldBytes bounds the entries beyond the tail that a leader keeps for a live follower that needs them next.
-	// A larger snapshot that is sent to the follower raises it to its size, and a frozen state of a DurableFSM to as much
-	// as the follower has of it. Default 256 MiB.
+	// SnapshotHoldBytes bounds the entries beyond the tail that a leader keeps for a live follower that needs them next. A
+	// larger snapshot sent to the follower raises the bound to its size. A DurableFSM's frozen state raises it to as much as
+	// the follower has. Default 256 MiB.
 	SnapshotHoldBytes int
 }
 

@@ -73,7 +73,7 @@ type ChangeProgress struct {
 	Waiting []NodeID // ChangeCatchesUp: the members that must catch up; empty: it waits to hear a majority
 }
 
-// CatchUpRound says how a member without a vote catches up. A round ends when it holds what the log held at its beginning.
+// CatchUpRound says how a non-voter catches up. A round ends when the member holds what the log held when it began.
 type CatchUpRound struct {
 	Round   int // the present or the last one, from 1
 	Target  Index
@@ -132,7 +132,7 @@ type PeerProgress struct {
 	OversizedBytes int          // the size of that entry's record
 }
 
-// Served returns the last entry that is unlikely to be read again soon: it is applied here and, on a leader, acknowledged by
+// Served returns the last entry that is unlikely to be read again soon. It is applied here and, on a leader, acknowledged by
 // every member that check-quorum counts as heard. Keep the later entries in memory.
 func (c *Core) Served() Index {
 	served := c.log.applied

@@ -14,9 +14,9 @@
 //   - [Limits] bound what a member keeps and sends. [Index], [Term] and [EntryID] name places in the log, and [Leadership]
 //     says who leads.
 //
-// Errors sort by what the caller should do. The request was not applied, so ask the leader, try later, or ask another
-// member: *node.NotLeaderError, [ErrOverloaded] (also as *[NoRoomError]), [ErrClosed] and *[TooLargeError]. It may be
-// applied, now or later, so do not retry blindly: node.ErrOutcomeUnknown. A context cancels the wait, not the entry.
+// Errors sort by what the caller should do. The request was not applied: ask the leader (*node.NotLeaderError), try later
+// ([ErrOverloaded]), ask another member ([ErrClosed]), or propose less at once (*[TooLargeError]). It may be applied, now or
+// later, so do not retry blindly: node.ErrOutcomeUnknown. A context cancels the wait, not the entry.
 //
 // The members were not changed: *[ConfigChangedError], *[ChangePendingError], *[UnknownMemberError], *[MemberExistsError],
 // *[AddressInUseError], *[LastVoterError], *[QuorumLossError], *[NotEmptyError], *[WasRemovedError] and
@@ -27,7 +27,8 @@
 // *[StaleImageError] and *[ContradictedError] if its store must not be used any longer; *[InvariantError]. A peer was
 // refused: [Rejection], with a [RejectReason]. Package node has the errors that only a node returns.
 //
-// A whole program is in examples/embed; package rafttest makes clusters for your own tests.
+// A whole program is in examples/embed. Package rafttest tests your state machine under simulated faults, and makes clusters
+// in memory for your own tests.
 //
 // # For a loop of your own
 //

@@ -50,8 +50,8 @@ func membersNamed(ids string) []raft.Member {
 	return members
 }
 
-// leaving returns the configurations in which a member of abc loses its vote, and is removed by the entry at
-// index.
+// leaving returns the two configurations of a change by which a member of abc loses its vote. The entry at index removes the
+// member.
 func leaving(id raft.NodeID, index raft.Index) (joint, left raft.Configuration) {
 	joint = raft.NewConfiguration(membersNamed("abc"))
 	at := slices.IndexFunc(joint.Members, func(m raft.Member) bool { return m.ID == id })
@@ -95,8 +95,8 @@ func coreConfig() raft.CoreConfig {
 	}
 }
 
-// restart returns a member that has restarted with this hard state and a log that holds entry 1 and, from index
-// 2 on, one entry for each term.
+// restart returns a member that has restarted with this hard state. Its log holds entry 1 and, from index 2 on, one entry for
+// each term.
 func restart(t *testing.T, members []raft.Member, hard raft.HardState, terms ...raft.Term) *core {
 	t.Helper()
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: hard}
@@ -116,8 +116,8 @@ func baseOf(last raft.EntryID) raft.Base {
 	}
 }
 
-// storedBehind returns the store of a member of abc whose log begins after base and holds one entry for each
-// term. Its FSM has applied the base.
+// storedBehind returns the store of a member of abc. Its log begins after base and holds one entry for each term. Its FSM has
+// applied everything up to the base.
 func storedBehind(t *testing.T, term raft.Term, base raft.EntryID, terms ...raft.Term) raft.Stored {
 	t.Helper()
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: term}, Applied: base}
@@ -167,8 +167,8 @@ func follower(t *testing.T, term raft.Term, terms ...raft.Term) *core {
 	return restart(t, membersNamed("abc"), raft.HardState{Term: term}, terms...)
 }
 
-// candidateOf returns a member of the cluster that won its pre-vote and campaigns in this term; its vote for
-// itself is not yet durable.
+// candidateOf returns a member of the cluster that won its pre-vote and campaigns in this term. Its vote for itself is not
+// durable yet.
 func candidateOf(t *testing.T, members string, term raft.Term, terms ...raft.Term) *core {
 	t.Helper()
 	c := restart(t, membersNamed(members), raft.HardState{Term: term - 1}, terms...)
@@ -196,8 +196,8 @@ func leaderOf(t *testing.T, members string, term raft.Term, terms ...raft.Term) 
 	return c
 }
 
-// replicating returns a leader of abc in this term whose no-op is durable here, acknowledged by both others,
-// and committed.
+// replicating returns a leader of abc in this term. Its no-op is durable here, acknowledged by both other members, and
+// committed.
 func replicating(t *testing.T, term raft.Term, terms ...raft.Term) *core {
 	t.Helper()
 	c := leaderOf(t, "abc", term, terms...)
@@ -283,8 +283,8 @@ func (c *core) echo(sender raft.NodeID, match raft.Index) raft.Output {
 	return c.receive(sender, c.Leadership().Term, raft.HeartbeatReply{Round: c.beat, Match: match})
 }
 
-// to returns a message of this member in its present term. A reply that reports a clock reports the clock of
-// this step, unless the body has one.
+// to returns a message of this member in its present term. If a reply reports a clock and the body sets none, it reports the
+// clock of this step.
 func (c *core) to(receiver raft.NodeID, body raft.Body) raft.Message {
 	wall := int64(c.now) + c.wall
 	switch reply := body.(type) {

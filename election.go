@@ -9,11 +9,11 @@ type candidate struct {
 	granted []Peer // the voters that granted the pre-vote; those that granted the vote are in the ballot
 }
 
-// ballot holds the votes for this member in the present term. They count whenever they arrive, even
-// after the member has stopped waiting and asks for pre-votes again: a voter's disk may take longer than
-// any wait. They no longer count once the term is known to have had a leader: this member, which has
-// stepped down since, or another one, since a term has only one leader. A ballot is not durable: a
-// restarted member does not count votes that it asked for before.
+// ballot holds the votes for this member in the present term. They count whenever they arrive, even after the member has
+// stopped waiting and asks for pre-votes again, because a voter's disk may take longer than any wait. They no longer count
+// once the term is known to have had a leader, because a term has only one leader. That leader may be this member, which has
+// stepped down since, or another member. A ballot is not durable: a restarted member does not count votes that it asked for
+// before.
 type ballot struct {
 	began   Time // when the term was raised
 	asked   Time // when the requests left
@@ -30,8 +30,8 @@ func (b *ballot) grant(from Peer) bool {
 	return true
 }
 
-// resetElectionDeadline draws a new election timeout, between one and two times the wait: the election
-// timeout, or more if attempts were slow.
+// resetElectionDeadline draws a new election timeout, between one and two times the wait. The wait is the election timeout,
+// or longer if attempts were slow.
 //
 //	"Raft uses randomized election timeouts to ensure that split votes are rare and that they are
 //	resolved quickly." (§5.2)
@@ -41,11 +41,12 @@ func (c *Core) resetElectionDeadline() {
 	c.follower.needed = false
 }
 
-// hangDelayWaits is the number of waits by which a member whose FSM hangs delays its campaign.
+// hangDelayWaits is how many waits longer a member waits before it campaigns while its FSM hangs.
 const hangDelayWaits = 3
 
-// campaignsAt returns when this member campaigns unless it hears a leader first. A member whose FSM hangs leaves the election
-// to the others, which may be able to answer clients, unless it has had to deny one of them for its log.
+// campaignsAt returns the time at which this member campaigns unless it hears a leader first. If its FSM hangs, it lets the
+// other members campaign first, because they may be able to answer clients. It does not do so if it has denied a candidate
+// because of that candidate's log.
 func (c *Core) campaignsAt() Time {
 	if c.fsmHangs() && !c.follower.needed {
 		return c.follower.deadline + hangDelayWaits*c.wait()
@@ -53,9 +54,9 @@ func (c *Core) campaignsAt() Time {
 	return c.follower.deadline
 }
 
-// onOlderLog makes a member whose FSM hangs campaign soon after it had to deny a candidate for its log: perhaps only this
-// member can win. Several such members draw random times, so that they do not split the vote. A running attempt, or a
-// candidate that has this member's vote, is given its time first.
+// onOlderLog handles a candidate that this member denied because of the candidate's log. If this member's FSM hangs, it now
+// campaigns soon, because perhaps only it can win. Several such members draw random times, so that they do not split the
+// vote. If this member already campaigns, or another candidate has its vote, it first gives that election its time.
 func (c *Core) onOlderLog(candidate Peer) {
 	f := &c.follower
 	if !c.fsmHangs() || f.needed {
@@ -67,9 +68,9 @@ func (c *Core) onOlderLog(candidate Peer) {
 	}
 }
 
-// mayCampaign reports whether this member may campaign: it has a vote or may still be needed as leader, its store is neither
-// marked nor suspected, and its term is above 0. At term 0 only a bootstrapper campaigns, once all members hold entry 1; see
-// checkHeld.
+// mayCampaign reports whether this member may campaign. It may if it has a vote or may still be needed as leader, its store
+// is neither marked nor suspected, and its term is above 0. At term 0 only a bootstrapper campaigns, once all members hold
+// entry 1; see checkHeld.
 //
 // In a joint configuration, the voters that are being removed and those that are joining may both lead:
 //
@@ -83,8 +84,8 @@ func (c *Core) mayCampaign() bool {
 //	"if a server receives a RequestVote request within the minimum election timeout of hearing from
 //	a current leader, it does not update its term or grant its vote." (dissertation §4.2.3)
 //
-// A leader hears itself, until check-quorum makes it step down. A leader that is only known from a refused
-// pre-vote has not been heard.
+// A leader hears itself, until check-quorum makes it step down. If this member knows the leader only from a refused pre-vote,
+// it has not heard that leader.
 func (c *Core) hearsLeader() bool {
 	if c.leader != nil {
 		return true
@@ -92,8 +93,8 @@ func (c *Core) hearsLeader() bool {
 	return c.termLeader.isHeard() && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
-// disturbs reports whether a message asks for a vote although this member hears a leader. A candidate to which the leader has
-// sent TimeoutNow does not disturb.
+// disturbs reports whether a message asks for a vote although this member hears a leader. A candidate does not disturb if the
+// leader has sent it TimeoutNow.
 func (c *Core) disturbs(m Message) bool {
 	r, asks := m.Body.(VoteRequest)
 	return asks && !r.Transfer && c.hearsLeader()
@@ -111,7 +112,7 @@ func (c *Core) onElectionTimeout() {
 	c.precampaign()
 }
 
-// precampaign asks, before the term is raised, whether an election could be won:
+// precampaign asks, before this member raises its term, whether it could win an election:
 //
 //	"a candidate only increments its term if it first learns from a majority of the cluster that
 //	they would be willing to grant the candidate their votes" (dissertation §9.6)
@@ -125,8 +126,8 @@ func (c *Core) precampaign() {
 	c.countPreVotes()
 }
 
-// campaign starts an election in the next term. transfer says that the leader of this term asked for it with
-// a TimeoutNow.
+// campaign starts an election in the next term. transfer reports whether the leader of the present term asked for the
+// election with a TimeoutNow.
 func (c *Core) campaign(transfer bool) {
 	c.becomeCandidate()
 	c.follower.attempts.ballot = &ballot{began: c.now.Mono}
@@ -136,7 +137,8 @@ func (c *Core) campaign(transfer bool) {
 	}
 }
 
-// grants decides about a vote or a pre-vote in term; vote is the vote that this member has given in it.
+// grants decides about a vote or a pre-vote in the given term. vote is the vote that this member has already given in that
+// term.
 //
 //	"1. Reply false if term < currentTerm (§5.1).
 //	2. If votedFor is null or candidateId, and candidate's log is at least as up-to-date as
@@ -155,17 +157,17 @@ func (c *Core) grants(term Term, vote Peer, candidate Peer, last EntryID) DenyRe
 	return Granted
 }
 
-// onVoteRequest answers a vote request of the present term. A request of a newer term that disturbs does not come
-// here: receiveRPC (raft.go) ignores it before it would adopt the term.
+// onVoteRequest answers a vote request of the present term. It never sees a request of a newer term that disturbs, because
+// receiveRPC (raft.go) ignores such a request before adopting the term.
 //
-// A grant leaves by promiseVote, never by send: it may leave only once the vote is durable. Otherwise this member
-// could forget the vote in a crash and vote for another candidate in the same term.
+// It sends a grant with promiseVote, never with send, because a grant may leave only once the vote is durable. Otherwise this
+// member could forget the vote in a crash and vote for another candidate in the same term.
 func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	assert(c.hard.Term > 0, "nobody votes in term 0")
 	why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)
 	if why == Granted && c.otherLeads(from) {
-		// Another member has won this term already. A further vote could only help a second leader, elected with a
-		// vote that some disk has forgotten.
+		// Another member has won this term already. Another vote could only help to elect a second leader, if some disk has
+		// forgotten a vote.
 		why = DeniedTermWon
 	}
 	if why != Granted {
@@ -182,8 +184,8 @@ func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	c.promiseVote(from, VoteReply{Granted: true, Wall: c.now.Wall})
 }
 
-// onPreVoteRequest changes neither the term nor the vote. The request is about the sender's term + 1; this
-// member can only have voted in it if that is its own current term.
+// onPreVoteRequest answers a request for a pre-vote. It changes neither the term nor the vote. The request is about the
+// sender's term + 1. This member can have voted in that term only if it is this member's current term.
 func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	why := c.grants(m.Term+1, Peer{}, m.From, r.Last)
 	if m.Term+1 == c.hard.Term {
@@ -210,7 +212,7 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	c.send(m.From, reply)
 }
 
-// leaderNamedIn returns the leader that a refused pre-vote names, if it can be one.
+// leaderNamedIn returns the leader that a refused pre-vote names. It returns zero if that member cannot be the leader.
 func (c *Core) leaderNamedIn(m Message) Peer {
 	reply, ok := m.Body.(PreVoteReply)
 	if !ok {
@@ -227,7 +229,7 @@ func (c *Core) leaderNamedIn(m Message) Peer {
 	return leader
 }
 
-// onPreVoteReply counts a grant. From a refusal it adopts a newer term.
+// onPreVoteReply counts a grant. If the reply is a refusal from a newer term, onPreVoteReply adopts that term.
 func (c *Core) onPreVoteReply(m Message, r PreVoteReply) {
 	c.onAnswer(m.From, c.follower.attempts.sinceRound(r.ID))
 	if r.Granted {
@@ -264,7 +266,7 @@ func (c *Core) countPreVotes() {
 	}
 }
 
-// countVotes becomes leader once a majority has voted for this member:
+// countVotes makes this member the leader once a majority has voted for it:
 //
 //	"If votes received from majority of servers: become leader." (Figure 2, Candidates)
 func (c *Core) countVotes() {
@@ -273,11 +275,12 @@ func (c *Core) countVotes() {
 	}
 }
 
-// onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The message is of the present term, as the caller
-// has checked, so only the vote requests of the next term are marked as a transfer.
+// onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The caller has checked that the message is of the
+// present term. So only the vote requests of the next term are marked as a transfer.
 //
-// It counts if it comes from the leader that was elected in this term, even if this member does not follow that leader: a
-// pre-candidate, for example one with an election timeout below the leader's heartbeat interval, follows nobody.
+// The message counts if it comes from the leader that was elected in this term, even if this member does not follow that
+// leader. For example, a member whose election timeout is shorter than the leader's heartbeat interval may be a
+// pre-candidate, and a pre-candidate follows nobody.
 func (c *Core) onTimeoutNow(from Peer) {
 	if c.leader != nil || c.termLeader.elected != from || !c.mayCampaign() {
 		return
@@ -286,9 +289,8 @@ func (c *Core) onTimeoutNow(from Peer) {
 	c.campaign(true)
 }
 
-// onSteppedDown handles the message by which this term's leader says that it has stepped down. Its followers
-// need not wait for their election timeouts: they campaign soon, each after a random part of spread, so that
-// they do not split the vote.
+// onSteppedDown handles the message by which this term's leader says that it has stepped down. The followers need not wait
+// for their election timeouts. Each follower campaigns after a random part of spread, so that they do not split the vote.
 func (c *Core) onSteppedDown(from Peer) {
 	if c.termLeader.elected != from || c.termLeader.resigned {
 		return
@@ -300,7 +302,7 @@ func (c *Core) onSteppedDown(from Peer) {
 	c.follower.deadline = c.now.Mono + Time(c.rng.Int64N(int64(spread)+1))
 }
 
-// campaignDelay returns how long this member lets another member's election run before it campaigns itself: a
+// campaignDelay returns how long this member lets another member's election run before it campaigns itself. That is a
 // fifteenth of the election timeout, or a whole wait if attempts have been slow.
 func (c *Core) campaignDelay() Time {
 	if c.follower.attempts.doublings > 0 {
@@ -309,9 +311,9 @@ func (c *Core) campaignDelay() Time {
 	return c.electionTimeout() / 15
 }
 
-// deferCampaign delays this member's next attempt, so that it does not split the vote of the election that
-// follows a pre-vote. All delays together are limited by deferUntil: otherwise a member that keeps asking
-// without hearing the answers would prevent every other campaign.
+// deferCampaign delays this member's next attempt, so that it does not split the vote of the election that follows a
+// pre-vote. deferUntil limits all delays together. Without that limit, a member that keeps asking but never receives the
+// answers would prevent every other campaign.
 func (c *Core) deferCampaign() {
 	f, delay := &c.follower, c.campaignDelay()
 	late := c.campaignsAt() - f.deadline // by which a member whose FSM hangs campaigns later anyway
@@ -321,7 +323,6 @@ func (c *Core) deferCampaign() {
 	f.deadline = max(f.deadline, min(c.now.Mono+delay, f.deferUntil)-late)
 }
 
-// mayCampaignNow reports whether this member may start an election now. It may not while its term or vote is being
-// written: its requests could not leave before that write is durable, and another attempt would only queue
-// more writes.
+// mayCampaignNow reports whether this member may start an election now. It may not while its term or vote is being written.
+// Its requests could not leave before that write is durable, and another attempt would only queue more writes.
 func (c *Core) mayCampaignNow() bool { return c.mayCampaign() && c.disk.hard == c.hard }

@@ -78,7 +78,7 @@ func TestElection_CandidateNeedsAMajorityOfPreVotes(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 3, Role: raft.Candidate}, c.Leadership())
 }
 
-// A voter may already be in the term that is asked about; its grant does not end the round.
+// A voter may already be in the term that the candidate asks about. A grant of such a voter does not end the round.
 func TestElection_PreVoteOfAVoterAheadCounts(t *testing.T) {
 	c := follower(t, 2, 1, 2)
 	c.timeout()
@@ -161,8 +161,8 @@ func TestElection_OwnVoteCountsOnceItIsDurable(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
 }
 
-// The election timeout of a candidate begins when its requests leave. So however slow its disk is, it does not
-// give up an election before it has asked anybody.
+// A candidate's election timeout begins when its requests leave. So even with a slow disk, it does not give up an election
+// before it has asked another member.
 func TestElection_TimeoutBeginsWhenTheRequestsLeave(t *testing.T) {
 	c := candidateOf(t, "abc", 2, 1)
 	out := c.after(2 * afterAnyTimeout)
@@ -216,8 +216,8 @@ func TestElection_CandidateIgnoresAnEarlierLeader(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("b", raft.AppendConflict{Prev: 2})}, out.Send, "the reply carries the newer term")
 }
 
-// "If election timeout elapses: start new election." (Figure 2, Candidates) The new election, too, begins with
-// a pre-vote, so that a candidate that cannot win does not keep raising its term.
+// "If election timeout elapses: start new election." (Figure 2, Candidates) The new election also begins with a pre-vote. So
+// a candidate that cannot win does not keep raising its term.
 func TestElection_CandidateTimesOutAndStartsAnew(t *testing.T) {
 	c := candidateOf(t, "abc", 2, 1)
 	c.persist()
@@ -341,8 +341,8 @@ func TestElection_OneVoteATerm(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("b", raft.VoteReply{Granted: true})}, out.Send, "it is durable already")
 }
 
-// "Election Safety: at most one leader can be elected in a given term." (Figure 3) A disk may have forgotten
-// its vote for that leader. A second vote could elect another leader in the same term.
+// "Election Safety: at most one leader can be elected in a given term." (Figure 3) A voter's disk may have forgotten its vote
+// for that leader. If another voter now voted again in that term, another leader could be elected.
 func TestElection_WhoHasHeardTheLeaderOfATermVotesForNobodyElseInIt(t *testing.T) {
 	for rule, last := range map[string]func(*core){
 		"it hears it":                     func(*core) {},
@@ -385,7 +385,7 @@ func TestElection_WhoHearsALeaderIsNotDisturbed(t *testing.T) {
 	assert.Equal(t, raft.HardState{Term: 3, Vote: peer("c")}, *out.Write.Hard, "it votes after the timeout")
 }
 
-// The leader hears itself: only check-quorum makes it step down.
+// A leader hears itself, so only check-quorum makes it step down.
 func TestElection_LeaderIsNotDisturbedByARejoiningMember(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	out := c.receive("c", 7, raft.VoteRequest{Last: id(9, 6)})
@@ -416,9 +416,9 @@ func TestElection_RefusalNamesTheIncarnationOfTheLeader(t *testing.T) {
 	}
 }
 
-// "... within the minimum election timeout of hearing from a current leader ..." (dissertation §4.2.3): a
-// member that knows a leader only from another member has not heard that leader. Earlier messages were another
-// leader's.
+// "... within the minimum election timeout of hearing from a current leader ..." (dissertation §4.2.3): if a member knows a
+// leader only from another member, it has not heard that leader. Messages that it received earlier were those of another
+// leader.
 func TestElection_WhoWasOnlyToldOfALeaderDoesNotHearIt(t *testing.T) {
 	young := func(t *testing.T) *core {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 2}}

@@ -71,7 +71,7 @@ type Entry struct {
 	Time  int64 // leader's wall clock in ns since 1970, at most a minute ahead of the voters' median; never falls
 	Data  []byte
 
-	// record is the buffer of the encoded record, with Data within; see Seal. Nil: there is none yet.
+	// record is the buffer of the encoded record, with Data in it; see Seal. It is nil until there is one.
 	record []byte
 }
 
@@ -88,12 +88,12 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// entryVersion is the newest version of an entry record that this release knows, and the one that it writes. The
-// length, the group, the version, the index, the term and the checksum keep their places in every version, so that
-// each release can tell a record of a later release from a damaged one.
+// entryVersion is the version of the entry records that this release writes, and the newest version that it knows. The
+// length, the group, the version, the index, the term and the checksum keep their places in every version. So each release
+// can tell a record of a later release from a damaged one.
 const entryVersion = 0
 
-// The number of the group takes three bytes, and the version is the byte behind them.
+// The number of the group takes three bytes. The version is the byte after them.
 const (
 	groupMask = 1<<24 - 1
 	versionAt = 7
@@ -103,7 +103,9 @@ const (
 // the connection.
 var ErrBadRecord = errors.New("raft: bad entry record")
 
-// Record returns the shared bytes that are stored and sent, little endian:
+// Record returns the entry as the bytes that are stored and sent, little endian. Do not change them:
+//
+//	length of the data uint32 | group uint24 (0) | version uint8 (0) | index uint64 | term uint64 | time int64 | kind uint8 | data | CRC-32C of all before
 func (e Entry) Record() []byte {
 	if e.record == nil {
 		e.Seal()
@@ -111,8 +113,8 @@ func (e Entry) Record() []byte {
 	return e.record
 }
 
-// recordBuffer returns the buffer of a record with a copy of data in its place, so that a command is copied only
-// once between the caller and the disk or the network.
+// recordBuffer returns the buffer of a record that already contains a copy of data. So a command is copied only once between
+// the caller and the disk or the network.
 func recordBuffer(data []byte) (record, within []byte) {
 	record = make([]byte, RecordOverheadBytes+len(data))
 	within = record[recordHeaderBytes : recordHeaderBytes+len(data) : recordHeaderBytes+len(data)]
@@ -141,15 +143,15 @@ func (e *Entry) Seal() {
 	binary.LittleEndian.PutUint32(r[end:], crc32.Checksum(r[:end], castagnoli))
 }
 
-// sealed reports whether the record has been encoded. A fresh buffer shows index 0, which no entry has.
+// sealed reports whether the record has been encoded. In a fresh buffer the index is 0, which no entry has.
 func (e *Entry) sealed() bool {
 	return e.record != nil && Index(binary.LittleEndian.Uint64(e.record[8:])) == e.Index
 }
 
 // DecodeEntry decodes and checks the one record in record, which the entry shares: do not change it afterwards.
 //
-// The error matches ErrBadRecord or is a *LaterVersionError. The latter comes with the entry's index and term, and with its
-// kind if only that is unknown. Do not store or acknowledge such an entry.
+// The error matches ErrBadRecord or is a *LaterVersionError. With the latter come the entry's index and term, and its kind if
+// only that is unknown. Do not store or acknowledge such an entry.
 func DecodeEntry(record []byte) (Entry, error) {
 	n, err := RecordSize(record)
 	if err != nil {

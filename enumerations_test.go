@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/internal/enums"
 )
 
-// words are the texts of the types whose constants are shown to people.
+// words are the texts of the types whose constants people see.
 var words = map[string]func(int) string{
 	"DenyReason":     func(n int) string { return DenyReason(n).String() },
 	"EntryKind":      func(n int) string { return EntryKind(n).String() },
@@ -79,7 +79,7 @@ func TestRejectReasons_AreAllKnownAndBelowTheirBound(t *testing.T) {
 	}
 }
 
-// aboutChanges returns the reasons to refuse a membership change, without those for giving one up.
+// aboutChanges returns the reasons to refuse a membership change. It leaves out the reasons to give one up.
 func aboutChanges(t *testing.T) map[string]int {
 	all := enums.Of(t, ".", "RefusalKind")
 	for name, n := range all {

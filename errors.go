@@ -7,7 +7,8 @@ import (
 
 // The errors of the node's methods sort by what the caller should do.
 var (
-	// ErrOverloaded: a limit of Config is reached; not applied. Back off and try again.
+	// ErrOverloaded: a limit of Config is reached, or the disk or the FSM is stuck (a more specific error says so); not applied.
+	// Back off and try again.
 	ErrOverloaded = errors.New("raft: overloaded: too much is waiting; not applied, try again later")
 	// ErrClosed: the node was closed, or ended because of an error (see Node.Err); not applied.
 	ErrClosed = errors.New("raft: node is closed; not applied")
@@ -62,15 +63,15 @@ func (e *InvariantError) Error() string {
 	return "raft: broken invariant: " + e.Rule
 }
 
-// AppliedBeyondLogError refuses a start: the DurableFSM has Applied an entry that the log, up to Last, does not hold. If the
-// log is the member's newest, empty the state: the log builds it again.
+// AppliedBeyondLogError refuses a start: the DurableFSM has Applied an entry that the log, up to Last, lacks. If the log is
+// the member's newest, empty the state: the log rebuilds it.
 type AppliedBeyondLogError struct{ Applied, Last EntryID }
 
 func (e *AppliedBeyondLogError) Error() string {
 	return fmt.Sprintf("raft: the FSM has applied entry %v, which is not in the stored log, whose last entry is %v: the two do not belong together", e.Applied, e.Last)
 }
 
-// AppliedBelowBaseError refuses a start: the log begins behind Base, the DurableFSM has Applied less, and no snapshot is
+// AppliedBelowBaseError refuses a start: the log begins after Base, the DurableFSM has Applied less, and no snapshot is
 // between. Put the FSM's newer state back, or replace the member.
 type AppliedBelowBaseError struct{ Applied, Base EntryID }
 

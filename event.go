@@ -2,7 +2,7 @@ package raft
 
 import "time"
 
-// Time is a reading of a monotonic clock, in nanoseconds since a start that only this process knows. Deadlines are Times.
+// Time is a reading of a monotonic clock, in nanoseconds since a start that differs per process. Deadlines are Times.
 type Time time.Duration
 
 // Now is the time of a Step. No rule of Raft depends on Wall.
@@ -29,8 +29,8 @@ type Persisted struct{ Seq Seq }
 // Applied says that the FSM has applied the log up to ID.
 type Applied struct{ ID EntryID }
 
-// Applying says that the FSM got the batch that ends at ID at Since, and has not returned. A loop must report it before
-// ApplyStallMax has passed. Then the FSM counts as hanging until Applied covers ID.
+// Applying says that the FSM got the batch up to ID at Since, and has not returned. A loop must report it before
+// ApplyStallMax has passed. After that, the FSM counts as hanging until Applied covers ID.
 type Applying struct {
 	ID    EntryID
 	Since Time
@@ -46,7 +46,7 @@ type Proposal struct {
 }
 
 // NewProposal returns a proposal with a copy of data in the buffer of the entry's record: the only copy on the way to disk
-// and network. Propose it only once, because the entry takes over the buffer.
+// and network. Propose it only once, because the entry takes the buffer.
 func NewProposal(requestID RequestID, kind EntryKind, data []byte) Proposal {
 	record, within := recordBuffer(data)
 	return Proposal{RequestID: requestID, Kind: kind, Data: within, record: record}
@@ -66,7 +66,7 @@ type TransferRequested struct {
 
 // ChangeRequested asks the leader to change the members. It is answered by AnswerRefused, by AnswerChanged alone if it has no
 // effect, or by AnswerAccepted and a second answer when the change ends. An answer about the present configuration waits for
-// a round of heartbeats, like a read; in a new term, the first answer waits for a committed entry. The core keeps the slices
+// a round of heartbeats, like a read. In a new term, the first answer waits for a committed entry. The core keeps the slices
 // of Change until the last answer.
 type ChangeRequested struct {
 	RequestID RequestID
@@ -90,7 +90,7 @@ type PeerLost struct {
 	Refused bool // the peer's host answered, but no process listens there
 }
 
-// SendDropped says that an append for the span was not sent: the queue was full, the log was truncated, or its first entry is
+// SendDropped says that an append for the span was not sent. The queue was full, the log was truncated, or its first entry is
 // too large for the peer.
 type SendDropped struct {
 	To             Peer
@@ -117,8 +117,8 @@ type SnapshotArrived struct {
 	Snapshot Snapshot
 }
 
-// SnapshotSending says how many Bytes of an offered snapshot the peer has. The leader keeps as many of its log for it, which
-// matters for a frozen state of unknown size.
+// SnapshotSending says how many Bytes of an offered snapshot the peer has. The leader keeps as many of its log, which matters
+// if a frozen state's size is unknown.
 type SnapshotSending struct {
 	To    Peer
 	File  SnapshotID

@@ -16,8 +16,8 @@ import (
 
 var errPowerCut = errors.New("the power was cut")
 
-// cutStore cuts the power of its host at some writes: before they are durable, or after that but before anybody
-// knows.
+// cutStore cuts the power of its host at some writes. The cut comes before the write is durable, or after that but before any
+// other part learns of it.
 type cutStore struct {
 	*storage.Memory
 	rng       *rand.Rand
@@ -120,8 +120,8 @@ func (w *loopWorld) check() {
 	}
 }
 
-// The loop of the example keeps what it acknowledged, wherever the power is cut, and loses no order: all hosts
-// apply the same commands, or become a snapshot of them. No event that it leaves out is needed for that.
+// The loop of the example keeps everything that it acknowledged, wherever the power is cut. It also keeps the order: all
+// hosts apply the same commands, or adopt a snapshot of them. It does not need any of the events that it leaves out.
 func TestExampleLoop_SurvivesPowerCutsAndLoss(t *testing.T) {
 	for seed := range uint64(8) {
 		w := &loopWorld{

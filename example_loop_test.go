@@ -15,9 +15,9 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// host is a loop around one Core. The goroutine that calls step and receive runs it. After an error it must not
-// be used again. It does one thing at a time; Output says what a loop may do later, or concurrently. It reports
-// neither connections nor the ends of streams; Output says what each omitted event costs.
+// host is a loop around one Core. The goroutine that calls step and receive runs the loop. After an error, the host must not
+// be used again. The loop does one thing at a time; Output says what a loop may do later, or concurrently. The loop reports
+// neither connections nor the ends of streams; Output says what it costs to omit each event.
 type host struct {
 	core     *raft.Core
 	self     raft.Peer
@@ -31,8 +31,8 @@ type host struct {
 	answer   func(raft.Answer)
 }
 
-// step steps the events, and then the events that follow from each Output, until there are none. Without events
-// it checks the deadlines.
+// step steps the events. It then steps the events that follow from each Output, until no more follow. Without events, it only
+// checks the deadlines.
 func (h *host) step(now raft.Now, events ...raft.Event) (err error) {
 	for again := true; again && err == nil; again = len(events) > 0 {
 		events, err = h.process(h.core.Step(now, events...))
@@ -61,15 +61,15 @@ func (h *host) receive(now raft.Now, m raft.Message) error {
 	return h.step(now, raft.Received{Message: m})
 }
 
-// process carries out an Output in the simplest way, one thing after another. It ignores Config, which says
-// whom to dial: here every host reaches every other.
+// process carries out an Output in the simplest way, one thing after another. It ignores Config, which says which members to
+// dial, because here every host reaches every other host.
 func (h *host) process(out raft.Output) (events []raft.Event, err error) {
 	w := out.Write
 	if err := h.write(w); err != nil {
 		return nil, err
 	}
-	// Then holds promises, which must not leave before the write is durable. Send may leave at any time. Here
-	// it waits, too, because an append names a span of the log, whose entries the sender reads from the store.
+	// Then holds promises, which must not leave before the write is durable. Send may leave at any time, but here it waits,
+	// too. The reason is that an append names only a span of the log, and the sender reads its entries from the store.
 	for _, m := range slices.Concat(out.Send, w.Then) {
 		if r, ok := m.Body.(raft.AppendRequest); ok {
 			err := h.read(r.Prev.Index, r.Last.Index, func(e raft.Entry) { r.Entries = append(r.Entries, e) })
@@ -109,8 +109,8 @@ func (h *host) process(out raft.Output) (events []raft.Event, err error) {
 	return events, nil
 }
 
-// write makes a Write durable. Writes are made in the order in which they were issued. If one fails, the host
-// ends: a write is never repeated.
+// write makes a Write durable. The host makes writes in the order in which they were issued. If a write fails, the host ends,
+// because a write is never repeated.
 func (h *host) write(w raft.Write) error {
 	if w.Log != nil {
 		for i := range w.Log.Entries {
@@ -143,8 +143,8 @@ func (h *host) apply(e raft.Entry) {
 	}
 }
 
-// keep carries out the part of an Output about snapshots. Stop ends streams that are being sent; here each
-// stream is one message.
+// keep carries out the part of an Output that is about snapshots. It ignores Stop, which ends running streams, because here
+// each stream is one message.
 func (h *host) keep(k raft.Keep) (events []raft.Event) {
 	if k.Take != nil { // without Sync and Hold, which are for a DurableFSM
 		events = append(events, h.take(*k.Take))
@@ -159,7 +159,7 @@ func (h *host) keep(k raft.Keep) (events []raft.Event) {
 	return events
 }
 
-// take writes the present state to a file that is complete and synced before the core hears of it.
+// take writes the present state to a file. The file is complete and synced before the core hears of it.
 func (h *host) take(t raft.Take) raft.Event {
 	data, err := json.Marshal(h.state)
 	if err != nil {
@@ -193,15 +193,15 @@ func (h *host) load(file raft.SnapshotID) ([]byte, error) {
 	return data, errors.Join(err, r.Close())
 }
 
-// sendSnapshot sends a snapshot that the core has offered, in one chunk. The core repeats the offer until the
-// follower has the snapshot.
+// sendSnapshot sends a snapshot that the core has offered, in one chunk. Until the follower has the snapshot, the core
+// repeats the offer.
 func (h *host) sendSnapshot(to raft.Peer, file raft.SnapshotID) {
 	if data, err := h.load(file); err == nil { // or else it was discarded: there is a newer one
 		h.send(raft.Message{From: h.self, To: to, Body: raft.SnapshotChunk{File: file, Data: data, Last: true}})
 	}
 }
 
-// restore replaces the state with that of a snapshot. Earlier applied entries no longer count.
+// restore replaces the state with that of a snapshot. Entries that were applied earlier no longer count.
 func (h *host) restore(s raft.Snapshot) error {
 	data, err := h.load(s.File)
 	if err != nil {
@@ -226,8 +226,8 @@ func (h *host) read(after, last raft.Index, take func(raft.Entry)) error {
 	return nil
 }
 
-// start starts the member on its store. members is set only when the group is created, never later: see
-// Stored.Initialize for when that is safe.
+// start starts the member on its store. The caller sets members only when it creates the group, never later.
+// Stored.Initialize says when that is safe.
 func (h *host) start(now raft.Now, self raft.Member, members *raft.Configuration) error {
 	identity := raft.Identity{Cluster: "example", ID: self.ID, Fresh: self.Incarnation, Nonce: rand.Uint64()}
 	stored, err := h.store.Load(context.Background(), identity)

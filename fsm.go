@@ -34,10 +34,10 @@ type FSMSnapshot interface {
 // state is streamed to it, and held for at most ten election timeouts if it takes nothing.
 type DurableFSM interface {
 	FSM
-	// Applied returns the last entry given to Apply, or since then to Restore, that is in the state; zero: the state is
-	// empty. It is called at the start and after each Sync. node.Start refuses an entry outside the log (*AppliedBeyondLogError,
-	// *AppliedBelowBaseError). Until Sync has returned after a Restore, a restart may find the old entry or zero here, but not
-	// the restored one: the node then restores again.
+	// Applied returns the last entry in the state that Apply or, since then, Restore was given; zero: the state is empty. It
+	// is called at the start and after each Sync. node.Start refuses an entry outside the log (*AppliedBeyondLogError,
+	// *AppliedBelowBaseError). Until Sync has returned after a Restore, a restart may find the old entry or zero here, but
+	// not the restored one: the node then restores again.
 	Applied() (EntryID, error)
 	// Sync makes all applied entries durable. It is called as often as other FSMs take snapshots, after each Restore, and on
 	// Close. Nothing is applied meanwhile, so leave it little to do. Entries not synced are applied again after a crash.

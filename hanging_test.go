@@ -11,8 +11,8 @@ import (
 
 const applyStallMax = raft.Time(10 * time.Second)
 
-// hanging returns a leader of the members in term 2. Its FSM has just received a batch that ends at entry 4,
-// between two heartbeats. All others hold its log, and have applied entry 3.
+// hanging returns a leader of the members in term 2. Between two heartbeats, its FSM has just received a batch that ends at
+// entry 4. All other members hold the leader's log, and have applied entry 3.
 func hanging(t *testing.T, members string) *core {
 	t.Helper()
 	c := leaderOf(t, members, 2, 1)
@@ -29,8 +29,8 @@ func hanging(t *testing.T, members string) *core {
 	return c
 }
 
-// applying lets all others answer the last heartbeat. The named members report these applied indexes, the rest
-// entry 3.
+// applying lets all other members answer the last heartbeat. The named members report these applied indexes. The others
+// report entry 3.
 func (c *core) applying(applied map[raft.NodeID]raft.Index) raft.Output {
 	var events []raft.Event
 	for _, m := range c.Status().Peers {
@@ -46,7 +46,7 @@ func (c *core) applying(applied map[raft.NodeID]raft.Index) raft.Output {
 	return c.step(events...)
 }
 
-// hangsAt3 is the value for a member that has applied entry 3, and whose FSM hangs.
+// hangsAt3 stands for a member that has applied entry 3 and whose FSM hangs.
 const hangsAt3 = raft.Index(1 << 40)
 
 // waitApplying is waitHearing for members that report what they have applied.
@@ -104,15 +104,15 @@ func TestHangingFSM_WhoGetsTheLeadership(t *testing.T) {
 	}
 }
 
-// While no voter has applied the entry, the leader waits for one.
+// As long as no voter has applied the entry, the leader waits for one that has.
 func TestHangingFSM_TransfersOnceAVoterIsBeyond(t *testing.T) {
 	c := hanging(t, "abc")
 	assert.NotContains(t, c.waitApplying(4*applyStallMax, nil), raft.TraceTransfer)
 	assert.Contains(t, traced(c.applying(map[raft.NodeID]raft.Index{"c": 4})), raft.TraceTransfer)
 }
 
-// The FSM may hang at a later entry than the first of the batch. Only a member that has applied the whole batch
-// is beyond that entry.
+// The FSM may hang at a later entry than the first one of the batch. So a member is fit only if it has applied the whole
+// batch.
 func TestHangingFSM_WhoHasAppliedAPartOfTheBatchIsNotBeyond(t *testing.T) {
 	c := hanging(t, "ab")
 	c.step(raft.Applied{ID: id(4, 2)})
@@ -131,8 +131,8 @@ func TestHangingFSM_WhoHasAppliedAPartOfTheBatchIsNotBeyond(t *testing.T) {
 	assert.Contains(t, hears(6), raft.TraceTransfer)
 }
 
-// While the voters change, it prefers a target that stays. It chooses a leaving one only if nobody else is
-// beyond the batch.
+// While the voters change, the leader prefers a target that stays. It chooses a leaving voter only if no other voter has
+// applied the whole batch.
 func TestHangingFSM_WhoStaysComesBeforeWhoIsLeaving(t *testing.T) {
 	for applied, target := range map[raft.Index]raft.NodeID{4: "d", 3: "b"} {
 		c := hanging(t, "abcde")
@@ -156,7 +156,7 @@ func TestHangingFSM_WhoStaysComesBeforeWhoIsLeaving(t *testing.T) {
 	}
 }
 
-// Whether the FSM hangs is checked when a proposal comes, not when deadlines were last checked.
+// The leader checks whether the FSM hangs when a proposal comes. It does not use the result of the last check of deadlines.
 func TestHangingFSM_AProposalIsRefusedExactlyWhileItHangs(t *testing.T) {
 	c := hanging(t, "a")
 	c.waitApplying(applyStallMax-1, nil)
@@ -186,7 +186,7 @@ func TestHangingFSM_SlowBatchesAreNoHang(t *testing.T) {
 	require.False(t, c.Status().FSMHangs, "a late report has no effect")
 }
 
-// Only the latest batches raise the limit. Quick ones, which are never reported, count among them.
+// Only the latest batches raise the limit. They include quick batches, although the loop never reports those.
 func TestHangingFSM_ASlowBatchIsForgottenAfterEightQuickOnes(t *testing.T) {
 	c := hanging(t, "a")
 	c.waitApplying(applyStallMax-ms, nil)
@@ -205,7 +205,7 @@ func TestHangingFSM_ASlowBatchIsForgottenAfterEightQuickOnes(t *testing.T) {
 	require.True(t, c.Status().FSMHangs)
 }
 
-// The time of a batch begins when the FSM receives it. The report of that may come with a later step.
+// The time of a batch begins when the FSM receives the batch, even if a later step reports it.
 func TestHangingFSM_ABatchIsOlderThanItsReport(t *testing.T) {
 	c := hanging(t, "a")
 	c.step(raft.Applied{ID: id(4, 2)})
@@ -291,7 +291,8 @@ func TestHangingFSM_CampaignsLater(t *testing.T) {
 	})
 }
 
-// A voter does not delay its own campaign for a candidate whose FSM hangs, unless its own hangs, too.
+// If a candidate's FSM hangs, a voter does not delay its own campaign for that candidate, unless the voter's own FSM hangs,
+// too.
 func TestHangingFSM_IsGivenNoRoom(t *testing.T) {
 	campaignsAt := func(hangs bool) raft.Time {
 		c := follower(t, 2, 1)
@@ -308,7 +309,7 @@ func TestHangingFSM_IsGivenNoRoom(t *testing.T) {
 	require.GreaterOrEqual(t, c.out.WakeAt-c.now, electionTimeout/15, "its own hangs, too")
 }
 
-// A member that restarts applies its log again. Its reports from before the restart no longer make it a target.
+// A member that restarts applies its log again. Reports that it sent before the restart no longer make it a target.
 func TestHangingFSM_ARestartedMemberAppliesAgain(t *testing.T) {
 	c := hanging(t, "abc")
 	c.applying(map[raft.NodeID]raft.Index{"b": 4})
@@ -319,7 +320,7 @@ func TestHangingFSM_ARestartedMemberAppliesAgain(t *testing.T) {
 	assert.NotContains(t, c.waitApplying(2*applyStallMax, map[raft.NodeID]raft.Index{"b": 1}), raft.TraceTransfer)
 }
 
-// A busy follower gets a heartbeat now and then: only its answer to one reports that its FSM hangs.
+// Even a busy follower gets a heartbeat now and then. Only its answer to a heartbeat reports that its FSM hangs.
 func TestHeartbeat_ABusyFollowerIsAskedNowAndThen(t *testing.T) {
 	c := replicating(t, 2, 1)
 	asked := 0
@@ -339,8 +340,8 @@ func TestHeartbeat_ABusyFollowerIsAskedNowAndThen(t *testing.T) {
 	require.Equal(t, 4, asked)
 }
 
-// A target cannot campaign before it has the whole log, and may never get it. A transfer to a target that lacks
-// an entry would block everything else: see docs/decisions/0037.
+// A target cannot campaign before it has the whole log, and may never get it. So a transfer to a target that lacks an entry
+// would block everything else: see docs/decisions/0037.
 func TestHangingFSM_IsNotTransferredToWhoLacksTheEnd(t *testing.T) {
 	c := hanging(t, "abc")
 	c.propose("y") // entry 5, which b never persists
@@ -366,7 +367,7 @@ func TestHangingFSM_APauseFollowsATransferThatFails(t *testing.T) {
 	assert.Positive(t, idle)
 }
 
-// The time in which the process did not run does not count, whether the core knew of the batch or not.
+// The time in which the process did not run does not count. This holds whether or not the core already knew of the batch.
 func TestHangingFSM_APauseOfTheProcessDoesNotCount(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		c := leaderOf(t, "a", 2, 1)
@@ -381,7 +382,7 @@ func TestHangingFSM_APauseOfTheProcessDoesNotCount(t *testing.T) {
 	}
 }
 
-// One long hang does not allow the next batch three times that duration.
+// If one batch hangs for long, the next batch may not take three times as long.
 func TestHangingFSM_AHangIsNoMeasure(t *testing.T) {
 	c := hanging(t, "a")
 	c.waitApplying(20*applyStallMax, nil)
@@ -401,8 +402,8 @@ func TestHangingFSM_WhatIsReportedAppliedIsInTheLog(t *testing.T) {
 	assert.EqualValues(t, 4, c.progress("b").Applied)
 }
 
-// A voter that the leader does not hear may be healthy, but the members that hear this leader deny it their
-// votes. So the leader steps down in favour of that voter, once.
+// A voter that the leader does not hear may be healthy. But the members that hear this leader deny that voter their votes. So
+// the leader steps down in favour of that voter, once.
 func TestHangingFSM_StepsDownOnceForWhoIsNotHeard(t *testing.T) {
 	c := hanging(t, "abc")
 	hear := func(d raft.Time) {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// As in the node, internal/pipeline connects a member's core with its disk and network. That package imports
-// this one, so pipeline_test.go, which is in another package, sets these variables.
+// As in the node, internal/pipeline connects a member's core with its disk and network. That package imports this one. So
+// pipeline_test.go, which is in another package, sets these variables.
 var (
 	MergeWrites func([]Write) (Write, int)
 	NewTestLog  func(last Index, bytesMax int, storage func(Span, int) ([]Entry, error)) TestLog
@@ -25,8 +25,8 @@ type TestLog interface {
 	Deliver(waiting []Message, bytesMax, takes int, send func(Message), drop func(Message, error))
 }
 
-// world is a cluster of cores with simulated disks and a simulated network, which a test drives. Time is
-// virtual. A write becomes durable when persist is called; a message arrives when deliver is called.
+// world is a cluster of cores with simulated disks and a simulated network. A test drives it. Time is virtual. A write
+// becomes durable when the test calls persist. A message arrives when the test calls deliver.
 type world struct {
 	t       testing.TB
 	now     Time
@@ -176,8 +176,8 @@ func (m *member) process(out Output) {
 	}
 }
 
-// ledSince reports whether anybody has led a later term. Leader Completeness says nothing about the winner of
-// an election that is so late.
+// ledSince reports whether a member has led a later term than the given one. If so, Leader Completeness says nothing about a
+// member that wins the given term so late.
 func (w *world) ledSince(term Term) bool {
 	for led := range w.leaders {
 		if led > term {
@@ -270,7 +270,7 @@ func (d *simDisk) entries(span Span, bytesMax int) (part []Entry, err error) {
 	return part, nil
 }
 
-// write makes a prefix of a write durable: the whole write, or the term and vote and the first part of the
+// write makes a prefix of a write durable. The prefix is the whole write, or the term and vote with the first part of the
 // log's entries.
 func (d *simDisk) write(wr Write, part int) {
 	if wr.Hard != nil {
@@ -289,7 +289,7 @@ func (d *simDisk) write(wr Write, part int) {
 	d.commit = max(d.commit, wr.Commit)
 }
 
-// crash loses everything that was not durable, except for a random prefix.
+// crash loses all queued writes, except for a random prefix of them.
 func (m *member) crash() {
 	for _, wr := range m.queue {
 		if m.w.rng.IntN(2) == 0 {

@@ -1,8 +1,9 @@
 package raft
 
-// heartbeat sends the heartbeats that prevent election timeouts during idle periods (§5.2). It skips a follower that has
-// acknowledged an append sent since the last heartbeat was due; that acknowledgement also bounds the round trip. It does not
-// skip the follower while a read is waiting, or while the follower has to report that it counts again.
+// heartbeat sends the heartbeats that prevent election timeouts during idle periods (§5.2). It skips a busy follower: one
+// that has acknowledged an append which was sent since the last heartbeat was due. That acknowledgement also bounds the round
+// trip. It does not skip the follower while a read is waiting, or while the follower must still report that nothing hinders
+// it any longer.
 func (c *Core) heartbeat() {
 	l := c.leader
 	since := c.now.Mono - l.beatAt
@@ -30,7 +31,7 @@ func (c *Core) heartbeat() {
 }
 
 // mayBeUninitialized reports whether a member may belong to no cluster yet, and may have missed its first append. Such a
-// member answers no heartbeats, so they do not show that the append is lost.
+// member answers no heartbeats, so the leader cannot learn from heartbeats that the append is lost.
 func (c *Core) mayBeUninitialized(p *progress) bool {
 	return p.learns() && p.state == probe && p.match == 0 && p.beats.echoed == RPCID{}
 }
@@ -43,8 +44,8 @@ func (c *Core) beginRound() {
 	}
 }
 
-// beatsSkippedMax bounds how many heartbeats in a row are skipped for a busy follower: only its answers to heartbeats report
-// what it has applied and what hinders it.
+// beatsSkippedMax bounds how many heartbeats in a row the leader skips for a busy follower. Only the follower's answers to
+// heartbeats report what it has applied and what hinders it.
 const beatsSkippedMax = 15
 
 func (c *Core) sendHeartbeat(p *progress) {
@@ -76,7 +77,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	}
 }
 
-// hindered returns why this member does not count at present, as far as the core knows.
+// hindered returns why this member does not count at present. It returns only reasons that the core knows.
 func (c *Core) hindered() (h Hindrance) {
 	if c.diskStalled() {
 		h |= HinderedStalled
@@ -125,8 +126,8 @@ func (c *Core) confirmed(round RPCID) bool {
 	}) == 1
 }
 
-// heardFrom returns a follower's progress and records that it was heard in this term. It returns nil for a
-// stale member, whose messages do not count.
+// heardFrom returns a follower's progress and records that this leader heard the follower in this term. It returns nil for a
+// stale member, because its messages do not count.
 func (c *Core) heardFrom(from Peer) *progress {
 	if c.leader == nil {
 		return nil
@@ -142,30 +143,31 @@ func (c *Core) heardFrom(from Peer) *progress {
 	return p
 }
 
-// silent reports whether a member has not been heard for so long that check-quorum no longer counts it.
+// silent reports whether the leader has not heard a member for so long that check-quorum no longer counts that member.
 func (c *Core) silent(p *progress) bool { return c.now.Mono-p.heard >= c.window(p) }
 
-// heardLately reports whether a member has answered in this term and is not silent. A member that joined under
-// load may only have answered appends, because no heartbeat was due to it.
+// heardLately reports whether a member has answered in this term and is not silent. A member that joined under load may have
+// answered only appends so far, because the leader sent it no heartbeat.
 func (c *Core) heardLately(p *progress) bool {
 	answered := p.beats.echoed != RPCID{} || p.match > 0
 	return answered && !c.silent(p)
 }
 
-// window returns how long after a message a member counts as present: an election timeout, or twice the round
-// trip to it if that is longer, up to 64 election timeouts.
+// window returns how long after its last message a member still counts as present. That is an election timeout, or twice the
+// round trip to the member if that is longer, up to 64 election timeouts.
 func (c *Core) window(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.beats.roundTrip.max(), c.electionTimeout()<<doublingsMax))
 }
 
-// quorumUntil is check-quorum: it returns when the leader steps down unless it hears a quorum before. Each voter
-// counts for a window after it was last heard. onLeaderDeadlines (leader.go) steps down.
+// quorumUntil is check-quorum. It returns the time at which the leader steps down unless it hears a quorum before. Each voter
+// counts for one window after the leader last heard it. onLeaderDeadlines (leader.go) steps down at that time.
 //
 //	"a leader steps down if an election timeout elapses without a successful round of heartbeats to
 //	a majority of its cluster" (dissertation §6.2)
 //
-// A leader that has sent TimeoutNow to another member waits until the transfer's deadline. After a change of the members, the
-// voters have an election timeout to be heard: those that Change.Despite names need not have been heard before.
+// If the leader has sent TimeoutNow to another member, it waits at least until the transfer's deadline. After a change of the
+// members, the leader allows an election timeout to hear the voters, because those that Change.Despite names may have been
+// silent before.
 func (c *Core) quorumUntil() Time {
 	always := c.now.Mono + idleMax // the leader hears itself
 	until := quorumValue(c.leader, &c.leader.times, always, func(p *progress) Time { return p.heard + c.window(p) })

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A heartbeat to a follower is skipped only if the follower has acknowledged an append that was sent since the
-// last heartbeat was due.
+// The leader skips a heartbeat to a follower only if the follower has acknowledged a recent append. The leader must have sent
+// that append since the last heartbeat was due.
 func TestHeartbeat_IsSkippedForWhoAnsweredAnAppend(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
@@ -23,8 +23,8 @@ func TestHeartbeat_IsSkippedForWhoAnsweredAnAppend(t *testing.T) {
 	assert.Len(t, bodies(out.Send, "b"), 1, "the next one is due again")
 }
 
-// The answer to a heartbeat names its round, and the last index that is durable here and that this leader has
-// proved to match.
+// The answer to a heartbeat names the heartbeat's round. It also names the last index that is durable here and that this
+// leader has proved to match.
 func TestHeartbeat_Reply(t *testing.T) {
 	c := follower(t, 2, 1, 1)
 	round := raft.RPCID{StartCount: 4, Counter: 9}
@@ -39,8 +39,8 @@ func TestHeartbeat_Reply(t *testing.T) {
 	assert.Empty(t, c.receive("b", 2, raft.Heartbeat{Commit: 4}).Send, "without a round it asks for no answer")
 }
 
-// A follower reports in its answers to heartbeats why it does not count at present. Until it reports that it
-// counts again, its heartbeats are not skipped, even if it acknowledges appends.
+// In its answers to heartbeats, a follower reports why it does not count at present. The leader skips none of its heartbeats
+// until the follower reports that it counts again, even if the follower acknowledges appends.
 func TestHeartbeat_ReplySaysWhatHinders(t *testing.T) {
 	c := follower(t, 2, 1, 1)
 	c.append("b", 2, id(3, 1), 0, 2)
@@ -61,8 +61,8 @@ func TestHeartbeat_ReplySaysWhatHinders(t *testing.T) {
 	assert.Zero(t, c.Status().Peers[0].Hindered)
 }
 
-// The leader reports the latest time since when a member has lacked an entry: the time at which the leader
-// appended the first entry that the member lacks.
+// The leader reports since when a member has lacked an entry, at the latest. That is the time at which the leader appended
+// the first entry that the member lacks.
 func TestProgress_SaysSinceWhenAMemberLags(t *testing.T) {
 	c := replicating(t, 2, 1)
 	lags := func() raft.Time { return c.Status().Peers[0].LagsSince }
@@ -142,9 +142,9 @@ func TestCheckQuorum_ALeaderOnALongWay(t *testing.T) {
 	assert.LessOrEqual(t, c.now-slept, electionTimeout, "now the others are silent")
 }
 
-// Under load, no heartbeat measures the round trip. Appends that are answered within an interval measure it
-// instead. Otherwise, after one pause of a follower, a leader that is cut off much later could lead for a long
-// time.
+// Under load, no heartbeat measures the round trip. Instead, appends that are answered within an interval measure it.
+// Otherwise the round trip would stay long after one pause of a follower. A leader that is cut off much later could then
+// still lead for a long time.
 func TestCheckQuorum_UnderLoadALongRoundTripIsForgotten(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
@@ -168,8 +168,7 @@ func TestCheckQuorum_UnderLoadALongRoundTripIsForgotten(t *testing.T) {
 	assert.LessOrEqual(t, c.now-heard, electionTimeout)
 }
 
-// The voters do not change while a majority of the new ones is silent: otherwise the cluster would stall at
-// once.
+// The voters do not change while a majority of the new voters is silent. Otherwise the cluster would stall at once.
 func TestLiveMajority_IsNeeded(t *testing.T) {
 	silent := func(t *testing.T) *core { // c is not heard
 		c := caughtUp(t)
@@ -195,7 +194,8 @@ func TestLiveMajority_IsNeeded(t *testing.T) {
 	assert.Equal(t, []raft.AnswerKind{raft.AnswerAccepted}, c.answered(), "a and b remain, and are heard")
 }
 
-// The majority is checked again when the members have caught up, and the change waits for it.
+// When the members have caught up, the leader checks again that it hears a majority of the new voters. If it does not, the
+// change waits.
 func TestLiveMajority_IsWaitedFor(t *testing.T) {
 	ch := addVoter("d")
 	ch.Remove = []raft.Peer{peer("b")}
@@ -232,7 +232,7 @@ func TestLiveMajority_IsWaitedFor(t *testing.T) {
 	assert.True(t, c.Status().Config.Joint(), "c is back")
 }
 
-// A member that repeatedly catches up and falls silent again does not prolong the wait for the others.
+// If a member repeatedly catches up and then falls silent, this does not prolong the wait for the others.
 func TestLiveMajority_IsNotWaitedForByAMemberThatComesAndGoes(t *testing.T) {
 	ch := addVoter("d")
 	ch.Patience = 2 * time.Second
@@ -271,7 +271,7 @@ func TestLiveMajority_IsNotWaitedForByAMemberThatComesAndGoes(t *testing.T) {
 	assert.True(t, c.Status().Config.Changing(), "c was back, so its time began again")
 }
 
-// At the beginning of its term, a leader may not have heard everybody yet: it waits before it refuses.
+// At the beginning of its term, a leader may not have heard all members yet. So it waits before it refuses a change.
 func TestLiveMajority_ANewLeaderWaits(t *testing.T) {
 	c := leaderOf(t, "abc", 5, 1)
 	c.hold("b")

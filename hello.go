@@ -229,7 +229,7 @@ type Sighting struct {
 }
 
 // Sightings is what a member durably remembers about its peers, latest last, to detect older images of disks. It keeps every
-// peer in the configuration, and forgets the oldest of the peers whose removal is committed, for want of room.
+// peer in the configuration. To save room, it forgets the oldest of the peers whose removal is committed.
 type Sightings struct {
 	Seen      []Sighting // the newest start of each peer that a handshake has shown, whichever side dialed
 	Confirmed []Sighting // by peer: the newest start of this store that the peer has said it remembers

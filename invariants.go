@@ -2,8 +2,8 @@ package raft
 
 import "fmt"
 
-// assert panics with an *InvariantError if the core's state is impossible; that ends the node, not the process.
-// The sentence is a constant, so an assertion that holds costs nothing.
+// assert panics with an *InvariantError if the core's state is impossible. The panic ends the node, not the process. The
+// sentence is a constant, so an assertion that holds costs nothing.
 func assert(holds bool, sentence string) {
 	if !holds {
 		panic(&InvariantError{Rule: sentence})
@@ -74,7 +74,7 @@ func (c *Core) checkBase() {
 	assert(len(l.Runs) == 0 || l.Runs[0].First == base.Index+1, "the log begins behind its base")
 }
 
-// checkConfigs checks where the log's configurations are.
+// checkConfigs checks at which indexes the log's configurations are.
 func (c *Core) checkConfigs() {
 	l := &c.log
 	assert(l.Base.ConfigIndex <= l.Base.ID.Index, "the base's configuration is one of the base's entries")

@@ -2,5 +2,5 @@
 
 package raft
 
-// checkAll: this build checks the cheap invariants alone.
+// checkAll is false, so this build checks only the cheap invariants.
 const checkAll = false

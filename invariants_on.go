@@ -2,5 +2,5 @@
 
 package raft
 
-// checkAll: this build checks every invariant of the core after each Step.
+// checkAll is true, so this build checks every invariant of the core after each Step.
 const checkAll = true

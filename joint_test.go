@@ -90,9 +90,8 @@ func TestPaper_Section6_TheNewConfigurationWaitsForTheJointOne(t *testing.T) {
 	assert.Equal(t, joint+1, c.Status().ConfigIndex)
 }
 
-// "log entries are replicated to all servers in both configurations", and "any server from either configuration
-// may serve as leader" (§6): so a candidate asks the members of both halves for their votes, and needs both
-// majorities.
+// "log entries are replicated to all servers in both configurations", and "any server from either configuration may serve as
+// leader" (§6). So a candidate asks the members of both halves for their votes, and needs a majority of each half.
 func TestPaper_Section6_ElectionsNeedBothMajorities(t *testing.T) {
 	old := raft.NewConfiguration(membersNamed("abc"))
 	joint := raft.NewConfiguration(append(membersNamed("abc"), joining("d", raft.Voter)))
@@ -198,8 +197,8 @@ func TestPaper_Section6_ALeaderRemovesItself(t *testing.T) {
 	assert.Nil(t, out.Write.Hard, "only a leader checks its disk")
 }
 
-// leadsByOthers lets a member that asks for pre-votes be elected by b and c, and commit an entry with them. Its
-// own vote and log do not count.
+// leadsByOthers takes a member that asks for pre-votes. It lets b and c elect this member, and lets it commit an entry with
+// their help. The member's own vote and log do not count.
 func (c *core) leadsByOthers() {
 	c.t.Helper()
 	c.grantPreVote("b")
@@ -216,8 +215,9 @@ func (c *core) leadsByOthers() {
 	assert.Equal(c.t, c.Status().Last.Index, c.Status().Commit)
 }
 
-// A member that C_new removes or demotes may still be needed until C_new is known to be committed. It may be
-// among the only holders of C_new, and the members that have a vote could not outvote its log.
+// If C_new removes or demotes a member, the cluster may still need that member until C_new is known to be committed. It may
+// be one of the few holders of C_new. Its log is then longer than the logs of the members that have a vote, so those could
+// not win an election.
 func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
 	joint, left := leaving("a", 4)
 	holding := func() *core {
@@ -240,9 +240,9 @@ func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
 	assert.EqualValues(t, 4, c.Removed())
 }
 
-// A learner that is to become a voter may be needed, too. Say the first leader appends C_old,new, under which
-// it needs the learner's vote, and crashes. The next leader does not know of C_old,new, sends its entries only
-// to the learner, and is lost. Then the learner's log is the longest, and nobody else can be elected.
+// A learner that will become a voter may be needed, too. Suppose the first leader appends C_old,new, under which it needs the
+// learner's vote, and crashes. The next leader does not know of C_old,new. It sends its entries only to the learner, and is
+// lost. Then the learner's log is the longest, and no other member can be elected.
 func TestJoint_ALearnerThatIsToVoteMayLead(t *testing.T) {
 	learner, changing := learnerToVote()
 	holding := func(commit raft.Index, configs ...raft.Configuration) *core {
@@ -262,7 +262,7 @@ func TestJoint_ALearnerThatIsToVoteMayLead(t *testing.T) {
 	assert.NotZero(t, c.Status().TransferringUntil, "it transfers its leadership to a voter")
 }
 
-// A learner that learns that it is to become a voter waits for an election timeout before it campaigns.
+// When a learner learns that it will become a voter, it waits for an election timeout before it campaigns.
 func TestJoint_ALearnerDoesNotCampaignAtOnce(t *testing.T) {
 	learner, changing := learnerToVote()
 	c := begin(t, coreConfig(), storedBehindConfig(t, learner, 5, id(3, 5)))
@@ -277,7 +277,7 @@ func TestJoint_ALearnerDoesNotCampaignAtOnce(t *testing.T) {
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
 }
 
-// learnerToVote returns a configuration in which a is a learner, and one in which a is to become a voter.
+// learnerToVote returns two configurations. In both, a is a learner. In the second one, a will become a voter.
 func learnerToVote() (learner, changing raft.Configuration) {
 	a := raft.Member{ID: "a", Address: "a:1", Incarnation: 'a', Kind: raft.Learner}
 	learner = raft.NewConfiguration(append(membersNamed("bcd"), a))
@@ -288,8 +288,8 @@ func learnerToVote() (learner, changing raft.Configuration) {
 	return learner, changing
 }
 
-// A member that asks for pre-votes stops once it learns that it is no longer needed. It can learn this from a
-// late append of a leader that has stepped down, although it no longer follows that leader.
+// A member that asks for pre-votes stops once it learns that it is no longer needed. For example, it may have stopped
+// following a leader that stepped down, and then receive a late append of that leader.
 func TestJoint_ARemovedMemberEndsItsCampaign(t *testing.T) {
 	joint, left := leaving("a", 4)
 	for commit, role := range map[raft.Index]raft.Role{3: raft.PreCandidate, 4: raft.Follower} {
@@ -347,9 +347,9 @@ func TestJoint_ReadsAndCheckQuorumNeedBothHalves(t *testing.T) {
 	}
 }
 
-// A promoted member that has not heard of its promotion must vote: its vote may be needed. (§6 and dissertation
-// §4.1: a server grants its vote to a candidate that is not part of its latest configuration, and votes
-// whatever its own role there is.)
+// If a member was promoted but does not know it yet, it must vote, because its vote may be needed. (§6 and dissertation §4.1:
+// a server grants its vote to a candidate that is not part of its latest configuration. It votes whatever its own role in
+// that configuration is.)
 func TestJoint_LearnersAndStrangersVote(t *testing.T) {
 	members := membersNamed("abc")
 	members[0].Kind = raft.Learner
@@ -363,7 +363,7 @@ func TestJoint_LearnersAndStrangersVote(t *testing.T) {
 	assert.Equal(t, raft.Follower, c.Leadership().Role, "a learner does not campaign")
 }
 
-// A candidate whose removal is committed here gets no answer: it could not be elected.
+// If a candidate's removal is committed here, the candidate gets no answer, because it could not be elected.
 func TestJoint_ARemovedCandidateIsNotAnswered(t *testing.T) {
 	c := withLearner(t)
 	c.change(remove("c"))
@@ -381,7 +381,7 @@ func TestJoint_ARemovedCandidateIsNotAnswered(t *testing.T) {
 	assert.Equal(t, raft.Term(5), c.Leadership().Term)
 }
 
-// A store from which a committed entry has removed its member refuses to start.
+// If a committed entry in the store has removed the member, the store refuses to start.
 func TestStart_ARemovedMemberIsRefused(t *testing.T) {
 	joint, left := leaving("a", 3)
 	for commit, refused := range map[raft.Index]bool{2: false, 3: true} {
@@ -402,8 +402,8 @@ func TestStart_ARemovedMemberIsRefused(t *testing.T) {
 	}
 }
 
-// The target of a transfer has a vote in the new configuration: a leaving target would have to transfer its
-// leadership, too.
+// The target of a transfer must have a vote in the new configuration. Otherwise it would have to transfer its leadership in
+// turn.
 func TestJoint_ATransferGoesToANewVoter(t *testing.T) {
 	c := caughtUp(t)
 	c.change(raft.Change{Promote: []raft.Peer{peer("d")}, Remove: []raft.Peer{peer("b"), peer("c")}})
@@ -420,8 +420,8 @@ func TestJoint_ATransferGoesToANewVoter(t *testing.T) {
 	assert.Contains(t, bodies(c.out.Send, "d"), raft.TimeoutNow{})
 }
 
-// A change despite silent members may leave the leader without a quorum that it hears. It waits an election
-// timeout for them, and then steps down.
+// A change that is made despite silent members may leave the leader without a quorum that it hears. The leader waits an
+// election timeout for the silent members, and then steps down.
 func TestChange_DespiteTheSilentMayEndTheLeadership(t *testing.T) {
 	c := replicating(t, 5, 1)
 	for range 20 { // b is silent
@@ -438,7 +438,7 @@ func TestChange_DespiteTheSilentMayEndTheLeadership(t *testing.T) {
 	assert.Equal(t, raft.Follower, c.Leadership().Role)
 }
 
-// With fewer voters, more may be committed at once.
+// If a configuration has fewer voters, more entries may be committed at once.
 func TestJoint_FewerVotersMayCommitMore(t *testing.T) {
 	c := replicating(t, 5, 1)
 	c.change(remove("b", "c"))
@@ -450,7 +450,7 @@ func TestJoint_FewerVotersMayCommitMore(t *testing.T) {
 	assert.Equal(t, joint+1, c.Status().Commit, "C_new commits x, which only this member holds")
 }
 
-// A leader whose disk has stalled, while another member could lead, starts no membership change.
+// A leader starts no membership change while its disk is stalled and another member could lead.
 func TestJoint_NotWhileTheDiskIsStalled(t *testing.T) {
 	c := caughtUp(t)
 	c.change(promote("d"))

@@ -1,6 +1,6 @@
 package raft
 
-// This file holds what a leader keeps, when it acts by itself, and how it takes proposals.
+// This file holds what a leader keeps, when it acts by itself, and how it accepts proposals.
 
 // leader is the state of a leader (Figure 2, "Volatile state on leaders").
 type leader struct {
@@ -25,10 +25,11 @@ type leader struct {
 	times       []Time  // likewise
 }
 
-// newLeader begins with the members of the newest configuration that is known to be committed, then follows the later
-// configurations one by one: a member that one of them has removed is served until it knows.
+// newLeader returns the state of a new leader. It begins with the members of the newest configuration that is known to be
+// committed, then follows the later configurations one by one. If one of them has removed a member, the leader serves that
+// member until it knows about its removal.
 //
-// roundTrip is the time from the vote requests to the election, the first estimate of how long an answer takes.
+// roundTrip is the time from the vote requests to the election. It is the first estimate of how long an answer takes.
 func (c *Core) newLeader(roundTrip Time) *leader {
 	l := &leader{since: c.now.Mono, beatAt: c.now.Mono}
 	for _, run := range c.log.configsFrom(c.log.commit) {
@@ -46,15 +47,15 @@ func (l *leader) peer(p Peer) *progress {
 	return nil
 }
 
-// serves reports whether a peer may read through this leader. One that was removed, or that has lost what it
-// acknowledged, might never apply what a read needs.
+// serves reports whether a peer may read through this leader. It may not if it was removed or has lost what it acknowledged,
+// because such a peer might never apply what a read needs.
 func (l *leader) serves(peer Peer) bool {
 	p := l.peer(peer)
 	return p != nil && p.state != stale && p.departs == 0
 }
 
-// lead does a leader's work at the end of each step: it advances the commit index, a change of the members, reads and a
-// transfer, and sends what is ready.
+// lead does a leader's work at the end of each step. It advances the commit index, a change of the members, reads and a
+// transfer. Then it sends what is ready.
 func (c *Core) lead() {
 	c.advanceCommit()
 	c.advanceRounds()
@@ -75,7 +76,7 @@ func (c *Core) lead() {
 	}
 }
 
-// onLeaderDeadlines does what is due at this time on a leader.
+// onLeaderDeadlines does what a leader has to do at this time.
 func (c *Core) onLeaderDeadlines() {
 	l := c.leader
 	if c.now.Mono >= c.quorumUntil() {
@@ -103,7 +104,7 @@ func (c *Core) stepDown() {
 }
 
 func (l *leader) wakeAt(c *Core) Time {
-	// A configuration that has come into force in this step may have new voters that are silent.
+	// If a configuration has come into force in this step, it may have new voters that are silent.
 	at := min(l.heartbeatAt, max(c.now.Mono, c.quorumUntil()))
 	if l.transfer != nil {
 		at = min(at, l.transfer.wakeAt(Time(c.cfg.HeartbeatInterval)))
@@ -163,8 +164,9 @@ func (c *Core) propose(proposals []Proposal) {
 	}
 }
 
-// largestCommand returns the limit of a command, and the member to which the limit belongs if it is not this one: the member
-// of the configuration with the smallest known limit of an append. A larger entry would keep that member from all later ones.
+// largestCommand returns the limit of a command. If the limit belongs to another member, it also names that member: the one
+// of the configuration with the smallest known limit of an append. A larger entry would keep that member from receiving any
+// later entry.
 func (c *Core) largestCommand() TooLargeError {
 	limit := TooLargeError{Limit: c.cfg.CommandBytesMax}
 	for _, m := range c.snaps.spoken {
@@ -175,8 +177,8 @@ func (c *Core) largestCommand() TooLargeError {
 	return limit
 }
 
-// overLimit returns why a proposal must be refused now, 0 if it need not be. ahead is the number of proposals of this step
-// that come before it.
+// overLimit returns why a proposal must be refused now, or 0 if it need not be. ahead is the number of earlier proposals of
+// this step.
 func (c *Core) overLimit(ahead int) RefusalKind {
 	l := c.leader
 	switch {
@@ -198,7 +200,7 @@ func (c *Core) appendOwn(e Entry) {
 	c.appendEntries([]Entry{c.placed(e, 0)})
 }
 
-// placed returns the entry with its index, ahead entries beyond the log's end, and the present term.
+// placed returns the entry with the present term and with its index, which is ahead entries after the first free index.
 func (c *Core) placed(e Entry, ahead int) Entry {
 	e.Index, e.Term = c.log.Last.Index+1+Index(ahead), c.hard.Term
 	return e

@@ -50,7 +50,7 @@ func TestPropose_BeyondALimitIsRefused(t *testing.T) {
 	assert.Zero(t, refusal(c.propose("x")))
 }
 
-// Every request is answered as accepted. It is answered again only if leadership ended while it was pending.
+// Every request is answered as accepted. It gets a second answer only if leadership ended while the request was pending.
 func TestAnswer_ProposalsOfALostTerm(t *testing.T) {
 	t.Run("unknown: the entry is still in the log", func(t *testing.T) {
 		c := replicating(t, 2, 1)
@@ -94,7 +94,8 @@ func TestAnswer_ProposalsOfALostTerm(t *testing.T) {
 	})
 }
 
-// carries reports to the core the limit of an append to a member; 0: the largest that any configuration allows.
+// carries reports to the core how large an append to a member may be. If bytes is 0, the limit is the largest that any
+// configuration allows.
 func (c *core) carries(id raft.NodeID, bytes int) raft.Output {
 	return c.step(raft.PeerUp{ID: id, Incarnation: peer(id).Incarnation, AppendBytesMax: bytes})
 }
@@ -132,8 +133,8 @@ func TestPropose_NoCommandIsTooLargeForAMember(t *testing.T) {
 	assert.ErrorContains(t, tooLarge(c, 1), "that b can be sent")
 }
 
-// oversizedFor returns a leader of term 3 that takes snapshots, whose committed entry 10 is too large for b.
-// The output is that of the step in which it learns this.
+// oversizedFor returns a leader of term 3 that takes snapshots. Its committed entry 10 is too large for an append to b. The
+// output is that of the step in which the leader learns this.
 func oversizedFor(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Output) {
 	c := compactedLeader(t, change)
 	c.carries("b", 100)
@@ -189,7 +190,8 @@ func TestOversized_AMemberWhoseLimitHasGrownIsSentTheEntry(t *testing.T) {
 	assert.Zero(t, c.progress("b").Oversized)
 }
 
-// The report may be about an append of an earlier leadership, or about one that the member has acknowledged since.
+// The report may be out of date. It may be about an append of an earlier leadership, or about an append that the member has
+// acknowledged since.
 func TestOversized_AReportThatIsOutOfDateMeansNothing(t *testing.T) {
 	for rule, e := range map[string]raft.SendDropped{
 		"another term wrote the entry":        {Span: raft.Span{After: 9, Last: 10}, Oversized: id(10, 2)},

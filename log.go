@@ -7,7 +7,7 @@ import (
 	"sort"
 )
 
-// This file holds what is known of a log without its payloads: which term wrote which entry, and how far it is
+// This file holds what a member knows of a log without its payloads: which term wrote which entry, and how far the log is
 // committed and applied.
 
 // log records which term wrote which index, and how far the log is committed and applied. It keeps no
@@ -19,7 +19,7 @@ type log struct {
 	applying     Index // the entries up to here have been handed to the FSM
 	applied      Index // lastApplied, as the FSM reported it
 	batch        batch // that the FSM is applying, as far as the host has reported
-	// generation is raised by every truncation, so that spans from before a truncation can be recognised.
+	// generation rises with every truncation. So a span from before a truncation can be recognised.
 	generation uint64
 }
 
@@ -51,8 +51,8 @@ func (l *log) run(i Index) int {
 
 func (l *log) id(i Index) EntryID { return EntryID{l.term(i), i} }
 
-// known returns the entry at i or, if that was compacted, the base. Terms never fall along the log, so no entry below the base
-// has a higher term.
+// known returns the entry at i. If that entry was compacted, known returns the base. Terms never fall along the log, so no
+// entry below the base has a higher term than the base.
 func (l *log) known(i Index) EntryID { return l.id(max(i, l.Base.ID.Index)) }
 
 // has is the consistency check:
@@ -60,7 +60,7 @@ func (l *log) known(i Index) EntryID { return l.id(max(i, l.Base.ID.Index)) }
 //	"Reply false if log doesn't contain an entry at prevLogIndex whose term matches prevLogTerm
 //	(§5.3)." (Figure 2)
 //
-// Every entry up to the base is committed, and so in the log of every later leader. Below the base has therefore only
+// Every entry up to the base is committed, so it is in the log of every later leader. Below the base, therefore, has only
 // reports whether the term is possible.
 func (l *log) has(id EntryID) bool {
 	if id.Index < l.Base.ID.Index {
@@ -69,10 +69,10 @@ func (l *log) has(id EntryID) bool {
 	return id.Index <= l.Last.Index && l.term(id.Index) == id.Term
 }
 
-// lastWithTermAtMost returns the last entry at or below i whose term is at most t, or the base if all entries
-// above it have higher terms: the base is committed, so the logs agree there. i must not be below the base.
-// Both sides of a conflict skip with it, so that at most one probe is needed for each term in which they
-// differ (dissertation §3.5).
+// lastWithTermAtMost returns the last entry at or below i whose term is at most t. If all entries above the base have higher
+// terms, it returns the base, where the logs agree because the base is committed. i must not be below the base. After a
+// conflict, both the leader and the follower skip entries with this function. So they need at most one probe for each term in
+// which they differ (dissertation §3.5).
 func (l *log) lastWithTermAtMost(i Index, t Term) EntryID {
 	i = min(i, l.Last.Index)
 	assert(i >= l.Base.ID.Index, "nothing below the base is looked for")
@@ -86,9 +86,8 @@ func (l *log) lastWithTermAtMost(i Index, t Term) EntryID {
 	return l.Base.ID
 }
 
-// cut returns the last index of a span that begins after the given index, holds at least one entry, and
-// otherwise about bytesMax bytes at most. It also returns the span's size, to within the distance of two
-// size marks.
+// cut returns the last index of a span that begins after the given index. The span holds at least one entry, and otherwise
+// about bytesMax bytes at most. cut also returns the span's size, to within the distance of two size marks.
 func (l *log) cut(after Index, bytesMax int) (last Index, bytes int) {
 	assert(after >= l.Base.ID.Index && after < l.Last.Index, "a span to cut holds an entry, and none that was compacted")
 	from := l.bytesUpTo(after)
@@ -102,8 +101,8 @@ func (l *log) cut(after Index, bytesMax int) (last Index, bytes int) {
 	return last, int(l.bytesUpTo(last) - from)
 }
 
-// keeping returns the last index above which about the given number of bytes of entries stay in the log; the base if the log
-// has fewer.
+// keeping returns the last index above which about the given number of bytes of entries stay in the log. It returns the base
+// if the log has fewer bytes.
 func (l *log) keeping(bytes uint64) Index {
 	base, end := l.Base.ID.Index, l.bytesUpTo(l.Last.Index)
 	fewer := sort.Search(int(min(l.Last.Index-base, math.MaxInt)), func(k int) bool {
@@ -112,7 +111,7 @@ func (l *log) keeping(bytes uint64) Index {
 	return base + Index(fewer)
 }
 
-// replace makes a log without entries that begins behind base.
+// replace makes the log empty. The log then begins after base.
 func (l *log) replace(base Base) {
 	l.StoredLog = StoredLog{Base: base, Last: base.ID, LastTime: max(l.LastTime, base.Time)}
 	l.generation++
@@ -145,8 +144,8 @@ func (c *Core) appendEntries(entries []Entry) {
 	}
 }
 
-// truncate drops every entry above after from the log. If one of them held the configuration in force, the one before
-// it is in force again.
+// truncate drops every entry above after from the log. If a dropped entry held the configuration in force, the configuration
+// before it is in force again.
 func (c *Core) truncate(after Index) {
 	assert(after >= c.log.commit, "a committed entry is never dropped")
 	assert(c.leader == nil, "a leader never deletes entries of its log (§5.3, Leader Append-Only)")
@@ -155,7 +154,7 @@ func (c *Core) truncate(after Index) {
 	if after < write.After.Index {
 		write.After, write.Entries = c.log.id(after), nil
 	} else {
-		// Clipped, so that the next append does not overwrite entries of the message that these came in.
+		// The slice is clipped, so that the next append does not overwrite entries of the message that brought these entries.
 		write.Entries = slices.Clip(write.Entries[:after-write.After.Index])
 	}
 	before, needed := c.log.config().Index, c.config().needs(c.self)
@@ -169,7 +168,8 @@ func (c *Core) truncate(after Index) {
 	c.disk.truncated(after)
 }
 
-// replaceLog drops the whole log. The log then begins behind base, and nothing of it is durable before this step's write is.
+// replaceLog drops the whole log. The log then begins after base. Nothing of the new log is durable before this step's write
+// is.
 func (c *Core) replaceLog(base Base) {
 	assert(base.ID.Index > c.log.commit, "no committed entry is dropped that a snapshot does not cover")
 	assert(c.leader == nil, "a leader never deletes entries of its log (§5.3, Leader Append-Only)")
@@ -181,7 +181,7 @@ func (c *Core) replaceLog(base Base) {
 	c.step.out.Write.Log = &LogWrite{After: base.ID, Reset: true, Generation: c.log.generation}
 }
 
-// logWrite returns this step's write of the log; it begins one at the log's end if there is none yet.
+// logWrite returns this step's write of the log. If there is none yet, it begins one at the log's end.
 func (c *Core) logWrite() *LogWrite {
 	w := &c.step.out.Write
 	if w.Log == nil {
@@ -202,7 +202,7 @@ type StoredLog struct {
 	Bootstrap *Bootstrap  // the content of entry 1; nil if the log does not hold it
 }
 
-// TermRun gives the entries from First up to the next run's First their term.
+// TermRun: the entries from First up to the next run's First have Term.
 type TermRun struct {
 	Term  Term
 	First Index
@@ -214,8 +214,8 @@ type ConfigRun struct {
 	Config Configuration
 }
 
-// sizeMark says that the records up to Index take Bytes bytes. There is about one per sizeMarkBytes bytes, which is enough to
-// limit the size of appends without a number for each entry.
+// sizeMark says that the records up to Index take Bytes bytes. There is about one mark per sizeMarkBytes bytes. That is
+// enough to limit the size of appends without storing a number for each entry.
 type sizeMark struct {
 	Index Index
 	Bytes uint64
@@ -244,8 +244,8 @@ func (s *StoredLog) Observe(e Entry) error {
 	return nil
 }
 
-// adoptConfig takes in the configuration that an entry holds, if it holds one. It returns an error, and changes nothing, if
-// the configuration may not follow the one before it.
+// adoptConfig puts in force the configuration that an entry holds, if it holds one. If the configuration must not follow the
+// one before it, adoptConfig changes nothing and returns an error.
 func (s *StoredLog) adoptConfig(e Entry) error {
 	run := ConfigRun{Index: e.Index}
 	switch e.Kind {
@@ -280,7 +280,7 @@ func (s *StoredLog) configAt(i Index) ConfigRun {
 	return s.configRun(s.configsUpTo(i))
 }
 
-// configRun returns the last of the first n runs; if n is 0, that of the base.
+// configRun returns the last of the first n runs. If n is 0, it returns the run of the base.
 func (s *StoredLog) configRun(n int) ConfigRun {
 	if n == 0 {
 		return ConfigRun{s.Base.ConfigIndex, s.Base.Config}
@@ -288,7 +288,7 @@ func (s *StoredLog) configRun(n int) ConfigRun {
 	return s.Configs[n-1]
 }
 
-// configsFrom returns the configuration in force at i, and those that the entries behind i hold.
+// configsFrom returns the configuration in force at i, and those that the entries after i hold.
 func (s *StoredLog) configsFrom(i Index) []ConfigRun {
 	return append([]ConfigRun{s.configAt(i)}, s.Configs[s.configsUpTo(i):]...)
 }
@@ -302,8 +302,8 @@ func (s *StoredLog) configsUpTo(i Index) int {
 	return n
 }
 
-// accepts returns an error if a configuration among the entries may not follow the one before it. The entry before the
-// first of them must be in the log, or be its base.
+// accepts returns an error if a configuration among the entries must not follow the configuration before it. The entry before
+// the first of the entries must be in the log, or be its base.
 func (s *StoredLog) accepts(entries []Entry) error {
 	if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind == EntryConfiguration }) {
 		return nil
@@ -317,7 +317,7 @@ func (s *StoredLog) accepts(entries []Entry) error {
 	return nil
 }
 
-// append is Observe without the checks, and without the configuration that the entry may hold.
+// append is Observe without the checks. It does not put a configuration in force.
 func (s *StoredLog) append(e Entry) {
 	if n := len(s.Runs); n == 0 || s.Runs[n-1].Term != e.Term {
 		s.Runs = append(s.Runs, TermRun{e.Term, e.Index})
@@ -354,8 +354,8 @@ func (s *StoredLog) truncate(after EntryID) {
 	}
 }
 
-// compact drops every entry up to b.ID, which must be in the log or be its base. From then on the base keeps the
-// configuration in force there.
+// compact drops every entry up to b.ID, which must be in the log or be its base. From then on, the base keeps the
+// configuration that is in force at b.ID.
 func (s *StoredLog) compact(b Base) {
 	bytes := s.bytesUpTo(b.ID.Index)
 	if s.Last.Index == b.ID.Index {
@@ -372,7 +372,8 @@ func (s *StoredLog) compact(b Base) {
 }
 
 // bytesUpTo estimates how many bytes the records up to i take, to within the distance of two marks. It includes compacted
-// entries, so only differences are meaningful. Each truncation adds the same error again to later estimates.
+// entries, so only the difference of two estimates means anything. Each truncation adds an error of the same size to later
+// estimates.
 func (s *StoredLog) bytesUpTo(i Index) uint64 {
 	at := sort.Search(len(s.Sizes), func(k int) bool { return s.Sizes[k].Index >= i })
 	if at == len(s.Sizes) {

@@ -82,8 +82,8 @@ func compactedLog(base Index, terms ...Term) *log {
 	return l
 }
 
-// The border of a compacted log, from both sides. Everything up to the base is committed, so every later leader
-// has it, and it matches every possible append.
+// These are the cases around the base of a compacted log. Everything up to the base is committed, so every later leader has
+// it, and it matches every possible append.
 func TestLog_AtTheBase(t *testing.T) {
 	l := compactedLog(4, 0, 1, 1, 4, 4, 6) // base 4@4, then 5@4 6@6
 	for _, row := range []struct {
@@ -375,7 +375,7 @@ func TestStoredLog_MayBeginBehindAnyEntry(t *testing.T) {
 	require.EqualValues(t, 5*(100+RecordOverheadBytes), stored.bytesUpTo(1005))
 }
 
-// A compacted log gives the same answers about its remaining entries as the whole log. It may be truncated and
+// A compacted log gives the same answers about its remaining entries as the whole log. It can be truncated, and then
 // continued.
 func TestStoredLog_ACompactedLogTellsOfTheRest(t *testing.T) {
 	for seed := range uint64(20) {
@@ -419,7 +419,7 @@ func TestStoredLog_ACompactedLogTellsOfTheRest(t *testing.T) {
 	}
 }
 
-// A log that continues after a truncation does not overwrite anything that a copy of it holds.
+// If a log continues after a truncation, it does not overwrite anything that a copy of the log holds.
 func TestStoredLog_CopiesKeepTheirConfigurations(t *testing.T) {
 	var first StoredLog
 	for i := range Index(4) {

@@ -28,8 +28,8 @@ func namesE() raft.Configuration {
 	return c
 }
 
-// A member may have acknowledged more than its configuration shows. Then its vote could elect a candidate that
-// lacks a committed entry. So it withholds its vote in every later term, too.
+// A member may have acknowledged more than its configuration shows. Its vote could then elect a candidate that lacks a
+// committed entry. So it withholds its vote in every later term, too.
 func TestSuspected_NeitherVotesNorCampaigns(t *testing.T) {
 	for rule, ask := range map[string]func(c *core) raft.Output{
 		"a vote in this term":         func(c *core) raft.Output { return c.receive("b", 6, raft.VoteRequest{Last: id(9, 6)}) },
@@ -68,7 +68,7 @@ func TestSuspected_NeitherVotesNorCampaigns(t *testing.T) {
 	})
 }
 
-// Its answers to that leader must not count: it may have forgotten a vote as well as entries.
+// A suspected member's answers to that leader must not count. The member may have forgotten a vote as well as entries.
 func TestSuspected_TellsThatLeaderOfTheLossInsteadOfFollowingIt(t *testing.T) {
 	c := suspected(t)
 	conflict := raft.AppendConflict{Prev: 9, Hint: id(5, 3), Acknowledged: 9}
@@ -82,7 +82,7 @@ func TestSuspected_TellsThatLeaderOfTheLossInsteadOfFollowingIt(t *testing.T) {
 	assert.IsType(t, raft.HeartbeatReply{}, out.Write.Then[0].Body, "a later leader was elected without its vote")
 }
 
-// A leader of a later term brings the configuration that names the leader that showed the loss: it was no
+// A leader of a later term sends the configuration that names the leader which showed the loss. So that leader was no
 // stranger.
 func TestSuspected_MarksItsStoreOnceItsConfigurationNamesThatLeader(t *testing.T) {
 	for rule, learn := range map[string]func(c *core) raft.Output{
@@ -119,9 +119,9 @@ func TestSuspected_MarksItsStoreOnceItsConfigurationNamesThatLeader(t *testing.T
 	}
 }
 
-// The member votes again once its log holds an entry of a later term. The leader of that term was elected
-// without its vote, so that leader had all committed entries, and now this member has them, too. A stranger
-// cannot silence a member forever.
+// A suspected member votes again once its log holds an entry of a later term. The leader of that term was elected without
+// this member's vote, so that leader had all committed entries. Now this member has them, too. So a stranger cannot silence a
+// member forever.
 func TestSuspected_UntilALaterLeaderHasBroughtItsLogUpToDate(t *testing.T) {
 	c := suspected(t)
 	c.append("b", 7, id(4, 3), 0)
@@ -138,7 +138,7 @@ func TestSuspected_UntilALaterLeaderHasBroughtItsLogUpToDate(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.VoteReply{Granted: true, Wall: int64(c.now)}}, bodies(out.Write.Then, "d"))
 }
 
-// A term has one leader, so a stranger that claims to lead the term of a member's leader is lying.
+// A term has one leader. So if a stranger claims to lead the term in which a member leads, the stranger lies.
 func TestSuspected_UntilAMemberLeadsTheSameTerm(t *testing.T) {
 	c := suspected(t)
 	c.receive("d", 6, raft.Heartbeat{})
@@ -164,7 +164,7 @@ func TestSuspected_ThroughoutTheTermOfThatLeader(t *testing.T) {
 	assert.NotContains(t, traced(c.out), raft.TraceSuspected, "it is reported once")
 }
 
-// The report may come while the member asks for pre-votes: that leader has stepped down, and its append was
+// The report may arrive while this member asks for pre-votes. In that case the leader has stepped down, and its append is
 // late.
 func TestSuspected_EndsItsOwnAttempt(t *testing.T) {
 	c := follower(t, 5, 1, 1, 3, 3)
@@ -179,8 +179,8 @@ func TestSuspected_EndsItsOwnAttempt(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 6, Role: raft.Follower}, c.Leadership())
 }
 
-// A member with an empty store is suspected, too: the leader sends it nothing, and in a higher term it could
-// vote for anybody.
+// A member with an empty store is suspected, too. The leader sends it nothing, and in a higher term the member could vote for
+// any candidate.
 func TestSuspected_WithoutALog(t *testing.T) {
 	c := newUninitialized(t, "abc")
 	c.receive("e", 6, appendOf(id(9, 6), 9))
@@ -190,8 +190,8 @@ func TestSuspected_WithoutALog(t *testing.T) {
 	assert.Empty(t, bodies(out.Write.Then, "b"))
 }
 
-// On its older image, a has voted for b in term 6. By the newer configuration, e leads term 6, with the vote
-// that a has forgotten, or without it. So both lead term 6, and neither lies. b lacks 9@6, which a has
+// a runs on an older image of its disk, and votes for b in term 6. By the newer configuration, e also leads term 6. e may
+// have had a's forgotten vote, or needed none. So both b and e lead term 6, and neither lies. b lacks 9@6, which a has
 // acknowledged to e.
 func TestSuspected_TheMemberThatItElectedItselfProvesNothing(t *testing.T) {
 	c := follower(t, 5, 1, 1, 3, 3)
@@ -210,7 +210,7 @@ func TestSuspected_TheMemberThatItElectedItselfProvesNothing(t *testing.T) {
 	assert.NotContains(t, bodies(append(out.Send, out.Write.Then...), "b"), raft.VoteReply{Granted: true, Wall: int64(c.now)}, "b lacks 9@6")
 }
 
-// The grant and the report arrive in one batch: nothing has left yet.
+// The grant and the report arrive in the same batch, so the grant has not left yet.
 func TestSuspected_AGrantOfTheSameStepDoesNotLeave(t *testing.T) {
 	c := follower(t, 5, 1, 1, 3, 3)
 	c.timeout()
@@ -227,9 +227,9 @@ func TestSuspected_UntilARestart(t *testing.T) {
 	assert.Len(t, out.Write.Then, 1)
 }
 
-// This is the schedule behind the rule. The members a, b, c become a, d, e while a runs. a returns with an
-// older image of its disk, on which the members are still a, b, c. The leader e, which has committed with a
-// alone, shows a the loss, and fails. d lacks the committed entries, and needs a's vote.
+// This is the schedule behind the rule. While a runs, the members change from a, b, c to a, d, e. Then a returns with an
+// older image of its disk, on which the members are still a, b, c. The leader e, which had committed with a alone, shows a
+// the loss, and then fails. d lacks the committed entries, and needs a's vote.
 func TestSuspected_DoesNotElectWhoLacksWhatItAcknowledged(t *testing.T) {
 	c := suspected(t)
 	c.after(afterAnyTimeout)
@@ -248,9 +248,9 @@ func TestSuspected_DoesNotElectWhoLacksWhatItAcknowledged(t *testing.T) {
 	assert.NotNil(t, c.out.Write.Mark)
 }
 
-// Acknowledged entries are durable (§3.8), and only a leader of a newer term may truncate them (Leader
-// Append-Only). So a conflict below an acknowledged index proves a loss, if it was answered after the
-// acknowledgement. The echo of the request shows the order. Nothing else proves a loss.
+// Acknowledged entries are durable (§3.8), and only a leader of a newer term may truncate them (Leader Append-Only). So a
+// conflict below an acknowledged index proves a loss, if the follower answered it after the acknowledgement. The echo of the
+// request shows that order. Nothing else proves a loss.
 func TestStale_OnlyAnAnswerGivenAfterTheAcknowledgementProvesALoss(t *testing.T) {
 	// Our log: 1@0 2@1 3@1 4@4 5@4 6@6 (the no-op), all of it acknowledged by b and c in term 6.
 	conflict := func(prev raft.Index, hint raft.EntryID, acknowledged raft.Index) raft.AppendConflict {
@@ -330,7 +330,7 @@ func TestStale_AMatchOfAnEarlierTermProvesNothing(t *testing.T) {
 	assert.NotContains(t, traced(out), raft.TraceStaleMember)
 }
 
-// Every append names the index that its receiver had acknowledged in this term when it was made.
+// Every append names the index that the receiver has acknowledged in this term by the time the leader makes the append.
 func TestStale_EachAppendNamesWhatWasAcknowledged(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	first := raft.AppendRequest{Prev: id(2, 1), Last: id(3, 2), Commit: 0, Generation: 1}
@@ -371,8 +371,8 @@ func TestStale_CountsForNoRead(t *testing.T) {
 	assert.Len(t, c.echo("c", 3).Answers, 1)
 }
 
-// A member on an older image may reuse request ids: it must not take the answer to an earlier request for the
-// answer to a new one.
+// A member on an older image may reuse request ids. It must not take the answer to an earlier request for the answer to a new
+// one.
 func TestStale_ItsReadsAreRefusedAtOnce(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	c.persist()
@@ -416,14 +416,15 @@ func TestStale_IsNoTargetOfATransfer(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.TimeoutNow{}}, bodies(out.Send, "c"))
 }
 
-// The leader refuses a read of a stale member: the member could never apply the entries that the read needs.
+// The leader refuses a read of a stale member, because that member could never apply the entries that the read needs.
 func TestStale_ReadsNothingThroughTheLeader(t *testing.T) {
 	c := lostBy(t)
 	request := raft.ReadRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}}
 	assert.Equal(t, []raft.Body{raft.ReadReply{ID: request.ID, Refusal: raft.RefusedNotLeader}}, bodies(c.receive("b", 2, request).Send, "b"))
 }
 
-// A stale member gets only heartbeats and the append that shows its loss, whatever happens to its connection.
+// A stale member gets only heartbeats and the append that shows its loss. This stays so even if its connection breaks and
+// returns.
 func TestStale_IsRefusedWithThePaceOfHeartbeats(t *testing.T) {
 	refusal := raft.AppendRequest{Prev: id(3, 2), Last: id(3, 2), Acknowledged: 3, Generation: 1}
 	c := lostBy(t)

@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// This file takes a member out of service if its store must no longer be used, and keeps a member from voting if its store may be
-// in that state (suspicion). A mark in the store holds the reason; no restart clears it. As soon as the core has the mark,
-// before it is durable, the member neither votes nor acknowledges, applies nothing more, and serves neither reads nor writes.
+// This file takes a member out of service if its store must no longer be used. If the store may be in that state, the file
+// keeps the member from voting (suspicion). A mark in the store holds the reason, and no restart clears it. From the moment
+// the core has the mark, even before the mark is durable, the member is out of service. It does not vote, acknowledge or
+// apply anything more, and serves neither reads nor writes.
 
 // marked reports whether this store has a mark, durable or not.
 func (c *Core) marked() bool { return c.disk.mark != nil }
 
-// mark adopts a mark. It drops all messages of this step, and refuses the reads and transfers that the step
-// has confirmed: even such a read could return a state that the rest of the cluster does not share.
+// mark adopts a mark. It drops all messages of this step. It also refuses the reads and transfers that the step has
+// confirmed, because even such a read could return a state that the rest of the cluster does not share.
 func (c *Core) mark(m Mark) {
 	c.trace(TraceEvent{Kind: TraceMarked, Peer: m.By.ID, Text: m.Detail})
 	c.takeBackSnapshots()
@@ -37,8 +38,8 @@ func (c *Core) takeBackAnswers() {
 	}
 }
 
-// onEventOfMarked refuses requests and handles the events of this member's own disk and FSM. It ignores
-// messages of peers, with the exception in onMessageToMarked.
+// onEventOfMarked refuses requests and handles the events of this member's own disk and FSM. It ignores messages of peers,
+// except those that onMessageToMarked answers.
 func (c *Core) onEventOfMarked(e Event) {
 	switch e := e.(type) {
 	case Received:
@@ -64,8 +65,8 @@ func (c *Core) onEventOfMarked(e Event) {
 	}
 }
 
-// onMessageToMarked repeats the report of lost entries on each heartbeat of the leader to which it was sent, because the first
-// report may have been lost.
+// onMessageToMarked repeats the report of lost entries to the leader that got it first. It does so on each heartbeat of that
+// leader, because the first report may have been lost.
 func (c *Core) onMessageToMarked(m Message) {
 	if why := c.misaddressed(m); why != "" {
 		c.refuse(m, why)
@@ -78,13 +79,13 @@ func (c *Core) onMessageToMarked(m Message) {
 	}
 }
 
-// onLostLog marks the store if an append of this term's leader shows that this member has lost entries that it
-// acknowledged in this very term. Acknowledged entries are durable, and only a leader of a newer term may
-// have them truncated, which would have raised the term. So this store is an older image of the disk, or the
-// disk loses what it has synced; a vote may be lost like the entries. The word of a leader that the configuration does not
-// name is no reason for a mark, but for a suspicion.
+// onLostLog marks the store if an append of this term's leader shows that this member has lost entries that it acknowledged
+// in this very term. Acknowledged entries are durable. Only a leader of a newer term may have them truncated, and that would
+// have raised this member's term. So this store is an older image of the disk, or the disk loses what it has synced. In both
+// cases a vote may be lost, too. If the configuration does not name the leader, onLostLog begins a suspicion instead of a
+// mark.
 //
-// answer is the answer to that append: it repeats what the append says about this member.
+// answer is the answer to that append. It repeats what the append says about this member.
 func (c *Core) onLostLog(leader Peer, answer AppendConflict) {
 	acknowledged := answer.Acknowledged
 	if acknowledged == 0 || answer.Prev != acknowledged && c.log.Last.Index >= acknowledged {
@@ -108,12 +109,13 @@ func (c *Core) onLostLog(leader Peer, answer AppendConflict) {
 //	"Leader Completeness: if a log entry is committed in a given term, then that entry will be present
 //	in the logs of the leaders for all higher-numbered terms." (Figure 3)
 //
-// It returns that entry and the entry of the leader's log that proves it: one at the same index, or one at a
-// higher index with a lower term, since terms never fall along a log. For the same reason an entry at a lower index with a
-// higher term proves that the base is missing.
+// It returns that entry, and the entry of the leader's log that proves the lack. The proof is a different entry at the same
+// index, or an entry at a higher index with a lower term, because terms never fall along a log. For the same reason, an entry
+// at a lower index than the base but with a higher term proves that the leader lacks the base.
 //
-// Entries that only a DurableFSM reports as committed do not count. The FSM may remember an entry that was committed in a term
-// that this member has forgotten in a crash. An earlier leader that is still running may never have heard of it (Figure 8).
+// If only a DurableFSM reports an entry as committed, the entry does not count. The FSM may remember an entry that was
+// committed in a term which this member has forgotten in a crash. An earlier leader that is still running may never have
+// heard of that entry (Figure 8).
 func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool) {
 	commit := c.log.id(c.log.provenCommit)
 	if r.Prev.Index > commit.Index {
@@ -133,12 +135,12 @@ func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool)
 	return EntryID{}, EntryID{}, false
 }
 
-// contradicted marks the store of a member that has a committed entry which the leader of a newer term lacks.
-// The rest of the cluster has lost acknowledged entries, and this store may be the last that holds them: the
-// member must not serve a history that the others do not share, nor adapt its log to theirs.
+// contradicted marks the store if this member has a committed entry that the leader of a newer term lacks. The rest of the
+// cluster has lost acknowledged entries, and this store may be the last that holds them. So the member must neither serve a
+// history that the others do not share, nor adapt its log to theirs.
 //
-// It ignores a leader that contradicts itself, because the entry is of the leader's own term or because the
-// leader has already proved that it has the entry. That is a different fault, and the message is refused.
+// It ignores a leader that contradicts itself. A leader does so if the entry is of the leader's own term, or if the leader
+// has already proved that it has the entry. That is a different fault, and this member refuses the message.
 func (c *Core) contradicted(leader Peer, r AppendRequest) bool {
 	ours, theirs, found := c.contradiction(r)
 	if !found || ours.Term >= c.hard.Term || min(ours.Index, theirs.Index) <= c.termLeader.proved || !c.mayName(leader) {
@@ -151,16 +153,18 @@ func (c *Core) contradicted(leader Peer, r AppendRequest) bool {
 	return true
 }
 
-// suspicion records that a leader which the configuration does not name has shown that this member lacks entries which it has
-// acknowledged. One message of a stranger must not end a member, so the store is not marked. But the leader may belong to a
-// newer configuration. Then this member's acknowledgement may be all that prevents the election of a candidate without
-// committed entries. So the member neither votes nor campaigns until the suspicion ends. It is kept in memory only.
+// suspicion records a report of lost entries by a leader that the configuration does not name. The report says that this
+// member lacks entries which it acknowledged. One message of a stranger must not end a member, so the store is not marked.
+// But the leader may belong to a newer configuration. Then this member's acknowledgement may be all that prevents the
+// election of a candidate without committed entries. So the member neither votes nor campaigns until the suspicion ends. The
+// suspicion is kept in memory only.
 type suspicion struct {
 	mark   Mark           // what the store gets once the configuration names that leader
 	report AppendConflict // the answer to that leader
 }
 
-// suspect begins a suspicion. A report of a later term takes the place of an earlier one, since it can only end later.
+// suspect begins a suspicion. A report of a later term replaces a report of an earlier term, because its suspicion can only
+// end later.
 func (c *Core) suspect(m Mark, report AppendConflict) {
 	if c.follower.suspicion != nil && c.follower.suspicion.mark.Term == m.Term {
 		return
@@ -173,18 +177,18 @@ func (c *Core) suspect(m Mark, report AppendConflict) {
 	}
 }
 
-// suspected reports whether a leader has shown that this member's disk may be an older image. Such a member neither votes
-// nor campaigns.
+// suspected reports whether a leader has shown that this member's disk may be an older image. A suspected member neither
+// votes nor campaigns.
 func (c *Core) suspected() bool { return c.follower.suspicion != nil }
 
-// suspects reports whether the leader of the present term is the one that has shown it.
+// suspects reports whether the suspicion comes from the leader of the present term.
 func (c *Core) suspects() bool { return c.suspected() && c.follower.suspicion.mark.Term == c.hard.Term }
 
 // settleSuspicion marks the store once the configuration names the leader that has shown the loss.
 //
 // The suspicion ends without a mark once the log holds an entry of a later term. The leader of that term was elected without
-// this member's vote, so it had every committed entry (Leader Completeness), and by the Log Matching Property this log holds
-// all of them now:
+// this member's vote, so it had every committed entry (Leader Completeness). By the Log Matching Property, this log now holds
+// all of them, too:
 //
 //	"if two logs contain an entry with the same index and term, then the logs are identical in all entries up
 //	through the given index." (Figure 3)
@@ -202,12 +206,13 @@ func (c *Core) settleSuspicion() {
 	}
 }
 
-// doubtSuspicion ends a suspicion if a member that the configuration names leads the same term. A term has one leader, so the
-// unknown one is none:
+// doubtSuspicion ends a suspicion if a member that the configuration names leads the same term. A term has only one leader,
+// so the unknown sender is not a leader:
 //
 //	"Election Safety: at most one leader can be elected in a given term." (Figure 3)
 //
-// This does not hold if this member's own vote has elected the second leader: on an older image, it may have voted twice.
+// The suspicion stays if this member itself voted for the second leader. On an older image, this member may have voted twice
+// in the term.
 func (c *Core) doubtSuspicion(m Message) {
 	claims := m.Body.class() == ofLeader && c.names(m.From) && m.From != c.hard.Vote
 	if c.suspects() && claims && m.From != c.follower.suspicion.mark.By {
@@ -221,7 +226,7 @@ func (c *Core) endSuspicion() {
 	c.resetElectionDeadline()
 }
 
-// suspectedPeer returns the leader that has shown the loss; zero if there is none.
+// suspectedPeer returns the leader that has shown the loss. It returns zero if there is no suspicion.
 func (c *Core) suspectedPeer() Peer {
 	if !c.suspected() {
 		return Peer{}

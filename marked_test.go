@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// committed returns a member of abc in term 5 whose log is 1@0 2@1 3@1 4@3 5@3, committed up to the index that
-// its leader has reported.
+// committed returns a member of abc in term 5. Its log is 1@0 2@1 3@1 4@3 5@3, and is committed up to the index that its
+// leader has reported.
 func committed(t *testing.T, commit raft.Index) *core {
 	t.Helper()
 	c := follower(t, 5, 1, 1, 3, 3)
@@ -119,8 +119,8 @@ func TestMarked_NotByWhatProvesNothing(t *testing.T) {
 	}
 }
 
-// A member that lacks entries that it acknowledged in this very term runs on an older image of its disk. It
-// reports the loss to the leader, which no longer counts it, and ends.
+// If a member lacks entries that it acknowledged in this very term, it runs on an older image of its disk. It reports the
+// loss to the leader, and then ends. The leader no longer counts it.
 func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
 	for _, row := range []struct {
 		rule string
@@ -180,7 +180,7 @@ func TestMarked_ByALeaderWhoseRemovalMayBeRolledBack(t *testing.T) {
 	}
 }
 
-// Once the core has the mark, even before it is durable, the member serves no request.
+// From the moment the core has the mark, even before the mark is durable, the member serves no request.
 func TestMarked_ServesNothingAnyMore(t *testing.T) {
 	c := committed(t, 4)
 	c.read(1)
@@ -213,8 +213,8 @@ func TestMarked_ServesNothingAnyMore(t *testing.T) {
 	assert.Empty(t, c.receive("b", 6, raft.Heartbeat{}).Send, "it has lost no acknowledged entry, so it reports no loss")
 }
 
-// Reads that were confirmed earlier in the step are refused: their answers have not left yet, and would show a
-// history that the other members may not share.
+// Reads that were confirmed earlier in the step are refused. Their answers have not left yet, and would show a history that
+// the other members may not share.
 func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 	contradiction := appendOf(id(1, 0), 0, 6)
 	for _, row := range []struct {
@@ -251,8 +251,8 @@ func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 	}
 }
 
-// If another entry was committed at the index of an accepted entry, the accepted one may still be committed
-// elsewhere: the leader that contradicts this member may have it.
+// Another entry may be committed at the index of an accepted entry. But if a leader contradicts this member, the accepted
+// entry may still be committed elsewhere, because that leader may have it.
 func TestMarked_DoesNotSayThatAnEntryIsNeverApplied(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	accepted := c.propose("x").Answers[0].ID
@@ -280,8 +280,8 @@ func TestMarked_StoreDoesNotStart(t *testing.T) {
 	}
 }
 
-// An FSM that keeps its own state may remember an entry longer than this member remembers the term in which
-// it was committed. A leader of an earlier term that is still running (Figure 8) does not contradict it.
+// An FSM that keeps its own state may remember an entry after this member has forgotten the term in which the entry was
+// committed. A leader of an earlier term that is still running (Figure 8) does not contradict that entry.
 func TestMarked_NotByWhatTheFSMAloneRemembers(t *testing.T) {
 	member := func(commit raft.Index) *core {
 		stored := raft.Stored{
@@ -303,8 +303,8 @@ func TestMarked_NotByWhatTheFSMAloneRemembers(t *testing.T) {
 	require.NotNil(t, member(3).append("b", 4, id(2, 1), 0, 4).Write.Mark, "so has the leader before the crash")
 }
 
-// Entries that only the FSM reports as committed prove nothing against a leader, not even after a restart: the
-// commit hint of a write does not include them.
+// If only the FSM reports entries as committed, they prove nothing against a leader, not even after a restart. So the commit
+// hint of a write does not include them.
 func TestMarked_TheWordOfAnFSMIsNotWrittenDownAsALeadersWord(t *testing.T) {
 	stored := raft.Stored{
 		Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 6}, Commit: 3, Applied: id(5, 2),

@@ -4,9 +4,9 @@ import (
 	"slices"
 )
 
-// This file holds the configuration in force, a leader's list of the members that it names, and how new members catch up.
-// Only the log remembers the configuration, so a truncation restores the one before, and a restarted member uses the
-// newest one that it has stored.
+// This file holds the configuration in force, a leader's list of the members that the configuration names, and how new
+// members catch up. Only the log remembers the configuration. So a truncation restores the configuration before, and a
+// restarted member uses the newest configuration that it has stored.
 
 // config returns the configuration in force, committed or not:
 //
@@ -32,18 +32,18 @@ func (c *Core) otherVoters() []Peer {
 	return others
 }
 
-// mayBeNeeded reports whether this member has a vote, or is to get one, in the newest configuration that it knows to be
-// committed or in a later one:
+// mayBeNeeded reports whether this member has a vote, or will get one, in some configuration that may be in force in the
+// cluster. Those are the newest configuration that it knows to be committed, and all later ones in its log:
 //
 //	"a server that is not part of its own latest configuration should still start new elections, as it might still be
 //	needed until the C_new entry is committed" (dissertation §4.2.2)
 //
-// For example, the members that C_new removes may be the only ones that hold it. Their logs are then longer than those of all
-// members with a vote, so they would not elect one of those. One of them can lead: it needs the votes of the new voters, and
-// its own does not count.
+// For example, the members that C_new removes may be the only ones that hold C_new. Their logs are then longer than those of
+// all members with a vote, so they would not elect any of those members. But a removed member can lead. It needs the votes of
+// the new voters, and its own vote does not count.
 //
-// The same holds for a future voter. A member that has C_old,new needs its vote, and the learner may have a longer log, from a
-// later leader that did not know C_old,new and is gone.
+// The same holds for a future voter. Suppose a later leader did not know C_old,new, sent entries to the learner, and is gone.
+// The learner may then have a longer log than a member that has C_old,new and needs the learner's vote.
 func (c *Core) mayBeNeeded() bool {
 	if c.config().needs(c.self) {
 		return true
@@ -56,7 +56,8 @@ func (c *Core) mayBeNeeded() bool {
 	return false
 }
 
-// mayName reports whether the configuration in force names the peer, or one does to which it may be rolled back.
+// mayName reports whether the configuration in force names the peer. It also returns true if a configuration to which the
+// cluster may roll back names the peer.
 func (c *Core) mayName(p Peer) bool {
 	names := func(r ConfigRun) bool { return r.Config.includes(p) }
 	return c.names(p) || slices.ContainsFunc(c.log.configsFrom(c.log.commit), names)
@@ -76,9 +77,9 @@ func (c *Core) adoptConfig(e Entry) {
 	c.configChanged(needed)
 }
 
-// configChanged reports the configuration that has come into force. needed says whether the previous one needed this member. A
-// member that is not needed lets its election timeout run out. When it is needed again, it draws a new timeout, so that it
-// does not campaign at once.
+// configChanged reports the configuration that has come into force. needed says whether the previous configuration needed
+// this member. A member that is not needed lets its election timeout run out. When it is needed again, it draws a new
+// timeout, so that it does not campaign at once.
 func (c *Core) configChanged(needed bool) {
 	assert(c.follower.attempts.ballot == nil, "the configuration does not change while votes are counted")
 	config := c.config()
@@ -93,16 +94,16 @@ func (c *Core) configChanged(needed bool) {
 	c.endCampaign()
 }
 
-// endCampaign makes this member a follower if it asks for pre-votes but has just learned that it is needed no longer. It may
-// learn that from a leader that it does not follow any more, by a late append of one that has stepped down.
+// endCampaign makes this member a follower if it asks for pre-votes but has just learned that it is no longer needed. For
+// example, it may have stopped following a leader that stepped down, and then receive a late append of that leader.
 func (c *Core) endCampaign() {
 	if c.candidate != nil && !c.mayBeNeeded() {
 		c.becomeFollower(c.hard.Term, Peer{})
 	}
 }
 
-// configCommitted notes that a configuration is committed. It reports the one in force again, because a caller acts on parts
-// of it, such as removals, only once they are committed.
+// configCommitted notes that a configuration is committed. It reports the configuration in force again. The reason is that a
+// caller acts on parts of the configuration, such as removals, only once they are committed.
 func (c *Core) configCommitted(run ConfigRun) {
 	if run.Index > 1 { // every cluster begins with that of entry 1
 		c.trace(TraceEvent{Kind: TraceConfigCommitted, Index: run.Index})
@@ -114,9 +115,9 @@ func (c *Core) configCommitted(run ConfigRun) {
 	c.step.out.Config = &config
 }
 
-// Removed returns the committed entry that removed this member; 0: none, or the member has joined again. A loop reads it after
-// each Step, and ends the member an election timeout later, when its last messages have left, if it is still removed. Removed
-// allocates nothing.
+// Removed returns the committed entry that removed this member; 0: none, or the member has joined again. A loop reads it
+// after each Step. If it stays nonzero for an election timeout, the last messages have left, and the loop ends the member.
+// Removed allocates nothing.
 func (c *Core) Removed() Index {
 	removal, removed := c.log.configAt(c.log.commit).Config.removal(c.self)
 	if !removed || c.joinsAgain(removal) {
@@ -125,15 +126,16 @@ func (c *Core) Removed() Index {
 	return removal.Index
 }
 
-// joinsAgain reports whether this member was added again after its removal. That happens to a member that had received
-// nothing, once the leader has forgotten the removal; it learns of the removal first. Either the configuration in force names
-// it, or this term's leader has shown it entries behind the removal, which removed members do not get.
+// joinsAgain reports whether this member was added again after its removal. For example, a member that had received nothing
+// may be added again once the leader has forgotten the removal. That member first learns of its old removal. It knows that it
+// has joined again if the configuration in force names it. It also knows if this term's leader has shown it entries after the
+// removal, because removed members get no such entries.
 func (c *Core) joinsAgain(removal Removal) bool {
 	return c.names(c.self) || c.termLeader.proved > removal.Index
 }
 
-// wasRemoved reports whether a peer asks for a vote although its removal is committed. The peer cannot know that yet, and
-// could not win: it would need the votes of members in later configurations.
+// wasRemoved reports whether a peer asks for a vote although its removal is committed. The peer cannot know that yet. It
+// could not win, because it would need the votes of members in later configurations.
 func (c *Core) wasRemoved(m Message) bool {
 	if m.Body.class() != ofCandidate {
 		return false
@@ -154,9 +156,9 @@ func (c *Core) newProgress(peer Peer, roundTrip Time) progress {
 	return p
 }
 
-// follow adapts the list of members to a configuration that has come into force. What is known of a member stays, whatever its
-// new vote. An incarnation that replaces another one under the same id begins anew. roundTrip is the estimate for members
-// that join.
+// follow adapts the leader's list of members to a configuration that has come into force. The leader keeps what it knows of a
+// member, even if the member's vote changes. If an incarnation replaces another one with the same id, the leader begins anew
+// with it. roundTrip is the estimate for members that join.
 func (c *Core) follow(l *leader, run ConfigRun, roundTrip Time) {
 	assert(l.transfer == nil, "the members do not change during a transfer")
 	config := run.Config
@@ -196,8 +198,9 @@ func (l *leader) slowestRoundTrip() (slowest Time) {
 	return slowest
 }
 
-// depart handles a member that the entry at the given index has removed. The leader serves it until it knows, so that it ends
-// instead of campaigning. It receives no entry behind that one and no snapshot, and nothing is kept for it.
+// depart handles a member that the entry at the given index has removed. The leader serves this member until the member knows
+// of its removal, so that it ends instead of campaigning. The leader sends it no entry after the removal and no snapshot, and
+// keeps no entries for it.
 func (c *Core) depart(l *leader, p *progress, by Index) {
 	c.endOffer(p)
 	c.refuseReadsOf(l, p.peer)
@@ -208,7 +211,7 @@ func (c *Core) depart(l *leader, p *progress, by Index) {
 // learns reports whether the follower is a member without a vote.
 func (p *progress) learns() bool { return p.votes == 0 && p.departs == 0 }
 
-// lastFor returns the last entry that the follower is to have.
+// lastFor returns the last entry that the follower should receive.
 func (p *progress) lastFor(log *log) Index {
 	if p.departs > 0 {
 		return min(p.departs, log.Last.Index)
@@ -216,8 +219,8 @@ func (p *progress) lastFor(log *log) Index {
 	return log.Last.Index
 }
 
-// dropDeparted ends the service of removed members that know that their removal is committed, or have had enough time to
-// learn it.
+// dropDeparted ends the service of removed members. It drops a member that knows that its removal is committed, or that has
+// had enough time to learn it.
 func (c *Core) dropDeparted() {
 	l := c.leader
 	l.peers = slices.DeleteFunc(l.peers, func(p progress) bool {
@@ -230,7 +233,7 @@ func (c *Core) dropDeparted() {
 	}
 }
 
-// knowsItsRemoval reports whether the member has answered a heartbeat that showed it its committed removal.
+// knowsItsRemoval reports whether the member has answered a heartbeat that announced its committed removal.
 func (p *progress) knowsItsRemoval() bool {
 	return p.removalRound != RPCID{} && !p.beats.echoed.Less(p.removalRound)
 }
@@ -263,7 +266,7 @@ func (c *Core) advanceRounds() {
 	}
 }
 
-// advanceRound ends the round of a member that holds the round's entries, and begins the next one. While the member holds
+// advanceRound ends a member's round if the member holds the round's entries, and begins the next one. While the member holds
 // the whole log, a round takes no time.
 func (c *Core) advanceRound(p *progress) {
 	r, last := &p.joins, c.log.Last.Index
@@ -289,13 +292,13 @@ func (p *progress) measure(now Time) { p.joins.from, p.joins.fromAt = p.match, n
 //	assumption that there are not enough unreplicated entries to create a significant availability gap."
 //	(dissertation §4.2.1)
 //
-// With slow disks it is twice the slowest recent acknowledgement, if that is longer.
+// If disks are slow, the limit is twice the slowest recent acknowledgement, if that is longer.
 func (c *Core) roundMax(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.acks.max(), c.electionTimeout()<<doublingsMax))
 }
 
-// caughtUp reports whether a member without a vote could get one now. That ends when the present round takes too long, and
-// when the member is silent or has lost what it acknowledged.
+// caughtUp reports whether a member without a vote could get one now. It is no longer true once the present round takes too
+// long, or once the member is silent or has lost what it acknowledged.
 func (c *Core) caughtUp(p *progress) bool {
 	r := &p.joins
 	return p.state == replicate && c.heardLately(p) && r.prompt && (!r.running || c.now.Mono-r.since <= c.roundMax(p))

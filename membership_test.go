@@ -82,8 +82,8 @@ func TestConfig_InForceWhenAppended(t *testing.T) {
 	assert.Nil(t, c.out.Config)
 }
 
-// Each commit is reported to those that act on committed configurations, also if it is below the configuration
-// in force.
+// Each commit of a configuration is reported, because callers act on committed configurations. This also holds if that
+// configuration is older than the one in force.
 func TestConfig_SeveralInOneAppend(t *testing.T) {
 	c := follower(t, 5, 1)
 	c.appendConfigs("b", 5, id(2, 1), 1, moved("abc", "b"), moved("abc", "c"), moved("abc", "a"))
@@ -191,7 +191,7 @@ func TestConfig_SnapshotOfAnEarlierIndex(t *testing.T) {
 	assert.Equal(t, moved("abc", "b"), out.Write.Base.Config)
 	c.assertInForce(moved("abc", "c"), 10, 3)
 
-	// The rest of the log may still be rolled back to the configuration of the base.
+	// The rest of the log may still be rolled back. Then the configuration of the base is in force again.
 	c.append("c", 4, id(9, 3), 9, 4)
 	c.assertGiven(moved("abc", "b"), 3, 3)
 }
@@ -211,8 +211,8 @@ func TestConfig_InstallReplacesIt(t *testing.T) {
 	c.assertGiven(moved("abc", "a"), 10, 6)
 }
 
-// A member that was removed before it received anything may be added again, once so many later removals are
-// remembered that its own is forgotten. Its log gets the removal first.
+// A member may be removed before it has received anything. It may be added again once so many later removals are remembered
+// that its own is forgotten. Its log then gets the removal first.
 func TestRemoved_WhoIsAddedAgainIsAMember(t *testing.T) {
 	voters := membersNamed("bc")
 	without, again, crowded := raft.NewConfiguration(voters), raft.NewConfiguration(append(voters, joining("a", raft.Learner))), raft.NewConfiguration(voters)
@@ -251,8 +251,8 @@ func TestRemoved_WhoIsAddedAgainIsAMember(t *testing.T) {
 	assert.Zero(t, c.Removed(), "a removed member gets nothing after its removal")
 }
 
-// A learner does not campaign, however long ago its election timeout passed. A learner that becomes a voter
-// waits for a new election timeout.
+// A learner does not campaign, even if its election timeout passed long ago. When it becomes a voter, it waits for a new
+// election timeout.
 func TestConfig_AVoteBeginsWithAnElectionTimeout(t *testing.T) {
 	learns := moved("abc", "b")
 	learns.Members[0].Kind = raft.Learner
@@ -270,7 +270,7 @@ func TestConfig_AVoteBeginsWithAnElectionTimeout(t *testing.T) {
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
 }
 
-// The answer to a probe lists initial members, whatever membership change is under way.
+// The answer to a probe lists the initial members, even while a membership change is running.
 func TestConfig_AProbedMemberShowsEachIDOnce(t *testing.T) {
 	joint := moved("abc", "b")
 	leaving, replacing := joint.Members[2], joint.Members[2]
@@ -299,7 +299,7 @@ func TestConfig_AFeatureLevelOfALaterRelease(t *testing.T) {
 	assert.Equal(t, raft.LaterVersionError{Record: "the feature level of the cluster", Found: 2, Known: 1}, *later)
 }
 
-// A configuration that no correct leader appends is refused with a reason, and changes nothing.
+// If no correct leader would append a configuration, the member refuses it with a reason, and changes nothing.
 func TestConfig_ThatNoLeaderAppends(t *testing.T) {
 	for _, row := range []struct {
 		rule, reason string
@@ -332,7 +332,7 @@ func TestConfig_ThatNoLeaderAppends(t *testing.T) {
 	}
 }
 
-// A stream to a member ends with its membership. The member is offered no further snapshot.
+// If a member is removed, the stream to it ends. The leader offers it no further snapshot.
 func TestLeader_RemovedMemberIsSentNoSnapshot(t *testing.T) {
 	c := compactedLeader(t, nil)
 	c.hold("bc")
@@ -355,7 +355,8 @@ func TestLeader_RemovedMemberIsSentNoSnapshot(t *testing.T) {
 	}
 }
 
-// A state that was frozen for a member is released with the stream to it, although the member is still served.
+// If a member for which a state was frozen is removed, the stream to it ends and the state is released. The leader still
+// serves that member.
 func TestLeader_AFrozenStateIsNotHeldForARemovedMember(t *testing.T) {
 	c, out := durableLeader(t, nil)
 	out = c.step(frozen(out.Keep.Take, 5))
@@ -371,7 +372,7 @@ func TestLeader_AFrozenStateIsNotHeldForARemovedMember(t *testing.T) {
 	assert.Equal(t, []raft.SnapshotID{fileOf(5)}, out.Keep.Discard)
 }
 
-// The snapshots of a cluster whose members have changed have a description that an earlier release cannot read.
+// Once the members of a cluster have changed, its snapshots have a description that an earlier release cannot read.
 func TestLeader_AnEarlierReleaseIsOfferedNoSnapshotOfAChangedCluster(t *testing.T) {
 	for protocol, offered := range map[uint16]bool{raft.ProtocolMembership: true, raft.ProtocolMembership - 1: false} {
 		c := compactedLeader(t, nil)
@@ -387,8 +388,8 @@ func TestLeader_AnEarlierReleaseIsOfferedNoSnapshotOfAChangedCluster(t *testing.
 	}
 }
 
-// A new leader serves removed members whose removal it does not know to be committed: they may not know it,
-// either.
+// A new leader serves a removed member if it does not know that the removal is committed. The removed member may not know
+// that either.
 func TestLeader_ANewOneServesWhoWasRemoved(t *testing.T) {
 	joint, left := leaving("c", 4)
 	for commit, departing := range map[raft.Index]bool{3: true, 4: false} {

@@ -2,7 +2,8 @@ package raft
 
 import "fmt"
 
-// This file holds the RPCs, in the names of the paper, and the rules for who may send them and raise the term.
+// This file holds the RPCs, in the names of the paper. It also holds the rules that say which members may send each RPC and
+// raise the term.
 
 // RPCID pairs a reply with its request: the asker's start count, durably raised before its first message, and a counter. No id
 // is used twice.
@@ -24,7 +25,7 @@ type Message struct {
 	Body    Body
 }
 
-// Body is one of the message types of this package; transport/wire.go encodes it.
+// Body is one of the message types of this file; transport/wire.go encodes it.
 type Body interface{ class() bodyClass }
 
 // bodyClass is what the rules for senders and terms need to know about a body.
@@ -172,7 +173,7 @@ type ReadReply struct {
 // TimeoutNow orders a voter of its term to campaign at once (dissertation §3.10).
 type TimeoutNow struct{}
 
-// SteppedDown: the leader gave up for lack of a quorum, but may still be heard.
+// SteppedDown: the leader gave up for lack of a quorum. Others may still hear it.
 type SteppedDown struct{}
 
 // InstallSnapshot of Figure 13, without data, offers a snapshot. Its bytes follow in SnapshotChunks when the receiver asks for
@@ -259,8 +260,8 @@ func (InstallSnapshot) class() bodyClass     { return ofLeader }
 func (SnapshotChunk) class() bodyClass       { return ofStream }
 func (SnapshotProgress) class() bodyClass    { return ofStream }
 
-// Lane returns LaneSnapshot for a snapshot's bytes, LaneBulk for other messages that may be large and would delay heartbeats
-// and votes, and for their answers.
+// Lane returns LaneSnapshot for a snapshot's bytes. Other messages that may be large and would delay heartbeats and votes,
+// and their answers, use LaneBulk.
 func (m Message) Lane() Lane {
 	switch m.Body.(type) {
 	case AppendRequest, AppendReply, AppendConflict, InstallSnapshot, SnapshotProgress:
@@ -271,14 +272,14 @@ func (m Message) Lane() Lane {
 	return LaneUrgent
 }
 
-// termJumpMax bounds how far one message may raise the term. No correct peer is further ahead. A forged term near 2^64 would
-// prevent all later elections.
+// termJumpMax bounds how far one message may raise the term. No correct peer is further ahead. Without this bound, a forged
+// term near 2^64 would prevent all later elections.
 const termJumpMax = 1 << 32
 
-// misaddressed says what is wrong with the envelope of a message; "" if nothing is.
+// misaddressed returns what is wrong with the envelope of a message. It returns "" if nothing is wrong.
 //
-// Votes and acknowledgements count by (id, incarnation), and a member does not answer messages for another
-// incarnation. The sender need not be in our configuration: it may be in a newer one.
+// Votes and acknowledgements count by (id, incarnation), so a member does not answer messages for another incarnation. The
+// sender need not be in our configuration, because it may be in a newer one.
 func (c *Core) misaddressed(m Message) string {
 	if m.Body == nil {
 		return "it has no known body"
@@ -302,8 +303,8 @@ func (c *Core) misaddressed(m Message) string {
 	return "it is of another cluster"
 }
 
-// untimely says why a message makes no sense for a member in this state, or in the message's own term; "" if it
-// does make sense.
+// untimely returns why a message makes no sense for a member in this state, or in the message's own term. It returns "" if
+// the message makes sense.
 func (c *Core) untimely(m Message) string {
 	switch m.Body.class() {
 	case ofBootstrap:
@@ -322,12 +323,12 @@ func (c *Core) untimely(m Message) string {
 	return ""
 }
 
-// mayRaiseTerm reports whether a message of a newer term may raise this member's term. Every message of a member of our
-// configuration may, as Figure 2 says.
+// mayRaiseTerm reports whether a message of a newer term may raise this member's term. If our configuration names the sender,
+// every message may do so, as Figure 2 says.
 //
-// Another sender may belong to a newer configuration that this member does not know yet. So it may raise our term as a leader,
-// or with a request for a vote that we would grant, but not with an answer: nobody asked it, and each term that it invents
-// would depose a leader.
+// Another sender may belong to a newer configuration that this member does not know yet. So it may raise our term as a
+// leader, or with a request for a vote that we would grant. It may not raise our term with an answer, because nobody asked
+// it. Otherwise it could invent terms, and each of them would depose a leader.
 func (c *Core) mayRaiseTerm(m Message) bool {
 	if c.names(m.From) {
 		return true

@@ -87,8 +87,9 @@ func someBodies() []raft.Body {
 	}
 }
 
-// Peer input never panics and never blocks a member: every body, in every role, with every kind of term, from
-// members, strangers and members of another incarnation; alone, twice, and with a write in between.
+// Peer input never panics and never blocks a member. The test tries every body, in every role, with every kind of term. The
+// senders are members, strangers and members of another incarnation. Each message comes alone, twice, and with a write in
+// between.
 func TestHostile_NoMessageBreaksAMember(t *testing.T) {
 	terms := []raft.Term{0, 1, 4, 5, 6, 1 << 40, 1<<63 - 1, math.MaxUint64}
 	senders := []raft.Peer{peer("b"), peer("B"), peer("z"), {ID: "b", Incarnation: 1}}
@@ -181,8 +182,8 @@ func TestHostile_IsRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// A leader that contradicts an entry that it has proved could make its follower commit entries that the leader
-// does not hold.
+// Suppose that a leader contradicts an entry that it has proved. It could then make its follower commit entries that the
+// leader does not hold.
 func TestHostile_ProvedEntriesStand(t *testing.T) {
 	c := follower(t, 5, 1)
 	c.append("b", 5, id(2, 1), 0, 5, 5)
@@ -205,8 +206,8 @@ func typesOf(t *testing.T, file, marker string) []string {
 	return names
 }
 
-// Every body, except those of a bootstrap, is refused from another cluster. Bodies that only a member of a
-// cluster can send are refused without a cluster, too.
+// A member refuses every body from another cluster, except those of a bootstrap. If only a member of a cluster can send a
+// body, it also refuses that body without a cluster.
 func TestHostile_NoBodyComesFromAnotherCluster(t *testing.T) {
 	ofMembers := []string{"PreVoteRequest", "VoteRequest", "AppendRequest", "Heartbeat", "TimeoutNow", "SteppedDown", "InstallSnapshot"}
 	for _, body := range someBodies()[1:] {
@@ -268,8 +269,8 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 	}
 }
 
-// A sender that our configuration does not name raises our term only as a leader, or with a vote request that
-// we would grant. A member of the configuration raises it with every message but pre-votes (Figure 2).
+// A sender that our configuration does not name raises our term only as a leader, or with a vote request that we would grant.
+// A sender that it names raises our term with every message except pre-votes (Figure 2).
 func TestTerm_WhatAStrangerRaises(t *testing.T) {
 	newer := id(9, 5)
 	for _, row := range []struct {
@@ -314,7 +315,7 @@ func TestTerm_WhatAStrangerRaises(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role, "a stranger's answer deposes no leader")
 }
 
-// While one disk replaces another under the same id, the members include the id twice, and the two talk to each
+// While a member's new disk replaces the old one under the same id, the members include that id twice. The two talk to each
 // other.
 func TestMisaddressed_TwinOfThisID(t *testing.T) {
 	twin := raft.Peer{ID: "a", Incarnation: 1}

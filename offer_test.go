@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lagging returns a compacted leader with base 8@2 and last entry 9@3. It has probed b at its base, and b has
-// answered that its log ends at 3@1. The output is that of this conflict.
+// lagging returns a compacted leader with base 8@2 and last entry 9@3. The leader has probed b at its base, and b has
+// answered that b's log ends at 3@1. The output is that of this conflict.
 func lagging(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Output) {
 	t.Helper()
 	c := compactedLeader(t, change)
@@ -51,7 +51,7 @@ func TestOffer_AfterAConflictAtTheBase(t *testing.T) {
 	assert.Equal(t, id(9, 3), progressOf(c, "b").Offered)
 	assert.EqualValues(t, 9, progressOf(c, "b").Next)
 
-	// No append follows, whatever is proposed. The offer is repeated every election timeout, not sooner.
+	// No append follows, even if entries are proposed. The leader repeats the offer every election timeout, not sooner.
 	out = c.propose("x")
 	assert.Empty(t, append(bodies(out.Send, "b"), bodies(out.Write.Then, "b")...))
 	count := 0
@@ -80,8 +80,8 @@ func TestOffer_AfterAConflictAtTheBase(t *testing.T) {
 	assert.Equal(t, []raft.Peer{peer("b")}, out.Keep.Stop)
 }
 
-// An acknowledgement that reaches the base is enough, even if it is below the offered snapshot: it may be for
-// an earlier offer. An acknowledgement below the base is not enough.
+// An acknowledgement that reaches the base is enough. It may be below the offered snapshot, because it may answer an earlier
+// offer. An acknowledgement below the base is not enough.
 func TestOffer_EndsWithAnAcknowledgementBehindTheSnapshot(t *testing.T) {
 	c, _ := lagging(t, nil)
 	c.receive("b", 3, raft.AppendReply{Match: 7})
@@ -93,8 +93,7 @@ func TestOffer_EndsWithAnAcknowledgementBehindTheSnapshot(t *testing.T) {
 	assert.Equal(t, []raft.Peer{peer("b")}, out.Keep.Stop)
 }
 
-// A follower that needs no entries after its snapshot is replicated to at once, not only when another entry
-// comes.
+// If a follower needs no entries after its snapshot, replication to it continues at once, not only when another entry comes.
 func TestOffer_OfTheWholeLog(t *testing.T) {
 	c, _ := lagging(t, nil)
 	out := c.receive("b", 3, raft.AppendReply{Match: 9})
@@ -140,7 +139,7 @@ func TestOffer_OnlyAConflictAtTheBaseLeadsToOne(t *testing.T) {
 	assert.Equal(t, []raft.Span{{After: 8, Last: 9}}, appends(out.Send, "b"), "the base is enough")
 }
 
-// Without a SnapshotStorage nothing is offered, and the follower is not probed again and again, either.
+// Without a SnapshotStorage, the leader offers nothing. It does not probe the follower again and again, either.
 func TestOffer_NeverWithoutTheStorageForIt(t *testing.T) {
 	c := compacted(t, 5, id(4, 3), 3, 5)
 	c.electedBy("b")
@@ -152,8 +151,8 @@ func TestOffer_NeverWithoutTheStorageForIt(t *testing.T) {
 	assert.Empty(t, append(offers(out.Send, "c"), offers(c.after(electionTimeout/2).Send, "c")...))
 }
 
-// After a stream was given up, the newest snapshot is offered after a pause, which grows. A snapshot that is
-// being sent keeps its file, and the entries after it.
+// If a stream was given up, the leader offers its newest snapshot after a pause. The pause grows each time. While a snapshot
+// is being sent, its file and the entries after it are kept.
 func TestOffer_AfterAStreamThatFailed(t *testing.T) {
 	c, _ := lagging(t, nil)
 	for range 8 {
@@ -200,7 +199,8 @@ func TestOffer_ALeaderThatStepsDownEndsItsStreams(t *testing.T) {
 	assert.Empty(t, out.Keep.Discard, "the record still names the file")
 }
 
-// A follower that has lost acknowledged entries is not brought up to date: it may have lost its vote, too.
+// If a follower has lost acknowledged entries, the leader does not bring it up to date, because it may have lost its vote,
+// too.
 func TestOffer_NotToAStaleMember(t *testing.T) {
 	c := compactedLeader(t, nil)
 	c.echo("b", 4)
@@ -251,8 +251,8 @@ func TestOffer_OfAFrozenState(t *testing.T) {
 	assert.Equal(t, []raft.SnapshotID{fileOf(6)}, out.Keep.Discard, "it is no longer needed")
 }
 
-// durableLeader returns a leader of abc in term 3 with a DurableFSM; its log is 9@3 after the base 8@2. c has
-// acknowledged it. b needs a snapshot, so the output asks for a frozen state.
+// durableLeader returns a leader of abc in term 3 with a DurableFSM. Its log is 9@3 after the base 8@2. c has acknowledged
+// 9@3. b needs a snapshot, so the output asks for a frozen state.
 func durableLeader(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Output) {
 	t.Helper()
 	cfg := snapConfig()
@@ -270,8 +270,8 @@ func durableLeader(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Out
 	return c, out
 }
 
-// After a restart, only the DurableFSM knows what is committed. The leader needs b to commit anything, and b
-// needs a snapshot first. An elected leader knows that all applied entries were committed in an earlier term.
+// After a restart, only the DurableFSM knows which entries are committed. The leader needs b to commit anything, and b first
+// needs a snapshot. Once elected, the leader knows that every applied entry was committed in an earlier term.
 func TestOffer_OfWhatOnlyTheFSMReportsAsCommitted(t *testing.T) {
 	cfg := snapConfig()
 	cfg.DurableFSM = true
@@ -305,7 +305,7 @@ func (c *core) commits(n int) raft.Output {
 	return c.receive("c", 3, raft.AppendReply{Match: last})
 }
 
-// The base may move beyond a frozen state that is being sent. Then the follower needs another one.
+// While a frozen state is being sent, the base may move beyond it. Then the follower needs another one.
 func TestOffer_TheBasePassesAFrozenState(t *testing.T) {
 	c, out := durableLeader(t, func(cfg *raft.CoreConfig) { cfg.SnapshotHoldBytes = 1 })
 	c.step(frozen(out.Keep.Take, 5))
@@ -327,8 +327,8 @@ func TestOffer_TheBasePassesAFrozenState(t *testing.T) {
 	assert.Equal(t, fileOf(6), offers(out.Send, "b")[0].Snapshot.File)
 }
 
-// A follower acknowledged an entry that is compacted here, and now shows an older entry in its place: it has
-// lost the entry.
+// A follower acknowledged an entry that is compacted here, and now shows an older entry at the same index. So it has lost the
+// acknowledged entry.
 func TestOffer_NotToAMemberWhoseOlderLogIsLonger(t *testing.T) {
 	cfg := snapConfig()
 	c := begin(t, cfg, storedWhole(t, raft.HardState{Term: 2}, 2, 2, 2, 2, 2, 2, 2))
@@ -355,7 +355,7 @@ func TestOffer_NotToAMemberWhoseOlderLogIsLonger(t *testing.T) {
 	assert.EqualValues(t, 5, refusal.Acknowledged)
 }
 
-// A frozen state is sent once. A follower that has lost it before the install needs another one.
+// A frozen state is sent only once. If the follower loses it before the install, the follower needs another one.
 func TestOffer_AFrozenStateThatTheFollowerLost(t *testing.T) {
 	c, out := durableLeader(t, nil)
 	c.step(frozen(out.Keep.Take, 5))
@@ -383,8 +383,8 @@ func (c *core) speaks(id raft.NodeID, protocol uint16) raft.Output {
 	return c.step(raft.PeerUp{ID: id, Incarnation: peer(id).Incarnation, Protocol: protocol})
 }
 
-// A member of an earlier release cannot receive a snapshot. It is offered none, the status says why, and no log
-// is held for it.
+// A member of an earlier release cannot receive a snapshot. The leader offers it none and holds no log for it. The status
+// says why.
 func TestOffer_NotToAnEarlierRelease(t *testing.T) {
 	c := compactedLeader(t, nil)
 	c.speaks("b", raft.ProtocolSnapshots-1)
@@ -404,7 +404,7 @@ func TestOffer_NotToAnEarlierRelease(t *testing.T) {
 	assert.Len(t, offers(out.Send, "b"), 1, "it was upgraded")
 	assert.False(t, progressOf(c, "b").EarlierRelease)
 
-	// It may return to the earlier release while a snapshot is sent to it.
+	// The member may return to the earlier release while a snapshot is being sent to it.
 	out = c.speaks("b", raft.ProtocolSnapshots-1)
 	assert.Empty(t, offers(out.Send, "b"))
 	require.NotNil(t, out.Keep)
@@ -413,7 +413,7 @@ func TestOffer_NotToAnEarlierRelease(t *testing.T) {
 	assert.Greater(t, c.Status().Base.Index, raft.Index(24))
 }
 
-// The versions of connections from before the election count as well.
+// The leader also counts the versions of connections that came up before its election.
 func TestOffer_ALeaderKnowsEarlierReleasesFromBeforeItsElection(t *testing.T) {
 	cfg := snapConfig()
 	c := begin(t, cfg, storedBehind(t, 2, id(8, 2)))

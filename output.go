@@ -2,10 +2,11 @@ package raft
 
 import "slices"
 
-// This file holds what a Step asks its caller to do, and what is durable here, on which its messages depend.
+// This file holds what a Step asks its caller to do. It also holds what is durable here, because the messages of a Step
+// depend on it.
 
-// Output is what the caller must do after a Step, in this order unless docs/architecture.md, which has the whole contract, says
-// what may overlap. The caller owns its slices.
+// Output is what the caller must do after a Step, in this order. docs/architecture.md has the whole contract, and says what
+// may overlap. The caller owns its slices.
 type Output struct {
 	Send    []Message      // may leave at once, and be lost, duplicated or reordered
 	Write   Write          // one durable step; empty iff its Seq is 0
@@ -40,10 +41,10 @@ type Receive struct {
 	Snapshot Snapshot
 }
 
-// Write is one durable step. Writes are made in the order issued. A crash may leave any prefix of one, in the order Mark, Hard
-// with Snapshot, Base, Log by entries; each prefix is legal. Once a Write is durable, its Then is sent, and then
-// Persisted{Seq} is stepped, which acknowledges all earlier writes too. Queued writes may be merged as long as no later one
-// has Mark, Hard, Snapshot or Base.
+// Write is one durable step. Writes are made in the order issued. A crash may leave any prefix of one, in the order Mark,
+// Hard with Snapshot, Base, Log by entries; each prefix is legal. Once a Write is durable, send its Then; then step
+// Persisted{Seq}, which acknowledges all earlier writes too. Queued writes may be merged as long as no later one has Mark,
+// Hard, Snapshot or Base.
 type Write struct {
 	Seq      Seq
 	Mark     *Mark      // nil: none; the member ends once it is durable
@@ -67,7 +68,7 @@ type HardState struct {
 }
 
 // LogWrite drops every entry above After.Index, then appends Entries. A Reset, only for a SnapshotStorage, first drops the
-// whole log, which then begins behind After, the entry of the Write's Snapshot. It voids earlier Applies and Takes that have
+// whole log, which then begins after After, the entry of the Write's Snapshot. It voids earlier Applies and Takes that have
 // not begun: see docs/architecture.md.
 type LogWrite struct {
 	After      EntryID // in the log, or the start of the log
@@ -76,7 +77,8 @@ type LogWrite struct {
 	Generation uint64 // of the log from now on, raised by every truncation; not stored
 }
 
-// step is the state of the running Step, from which its Output is built, and what the next Step needs of it.
+// step is the state of the running Step, from which the core builds the Output. It also keeps what the next Step needs of
+// this one.
 type step struct {
 	running bool
 	wakeAt  Time // WakeAt of the last Output
@@ -85,11 +87,11 @@ type step struct {
 	sends   []outgoing
 	hard    HardState         // as of the last write issued
 	lost    []pendingProposal // of a leader that stepped down or was closed in this step
-	// lostChanges are the changes of the members that such a leader had begun.
+	// lostChanges are the changes of the members that such a leader has begun.
 	lostChanges []acceptedChange
 }
 
-// outgoing is a message, and what must be durable before it may leave.
+// outgoing is a message, with what must be durable before the message may leave.
 type outgoing struct {
 	message Message
 	vote    bool  // the vote of its term
@@ -117,13 +119,13 @@ func (c *Core) message(to Peer, body Body) Message {
 	return Message{From: c.self, To: to, Cluster: c.cluster(), Term: c.hard.Term, Body: body}
 }
 
-// release sorts the messages of this step: those that only depend on what is durable already go into Send, the
-// others into Write.Then.
+// release sorts the messages of this step. A message goes into Send if it depends only on what is durable already. All others
+// go into Write.Then.
 //
 //	"Before responding to RPCs, a server must update its persistent state on stable storage."
 //	(Figure 2; dissertation §3.8)
 //
-// A step that has passed several terms drops the messages of the earlier ones: the votes and terms that they
+// If a step has passed several terms, release drops the messages of the earlier ones. The votes and terms that those messages
 // depend on are never written.
 func (c *Core) release() {
 	out := &c.step.out
@@ -143,7 +145,7 @@ func (c *Core) release() {
 	c.step.sends = c.step.sends[:0]
 }
 
-// issueWrite numbers this step's write, if there is anything in it.
+// issueWrite numbers this step's write, unless the write is empty.
 func (c *Core) issueWrite() {
 	w := &c.step.out.Write
 	tries := c.leader != nil && c.leader.triesDisk
@@ -161,9 +163,9 @@ func (c *Core) issueWrite() {
 	if w.Log != nil {
 		mark.Index = c.log.Last.Index
 	}
-	// The hint only covers entries that earlier writes made durable, so that it is right whatever prefix of this
-	// write a crash leaves. It excludes what only a DurableFSM reports as committed, because after a restart the
-	// two could not be distinguished (see contradiction).
+	// The hint covers only entries that earlier writes made durable. So it is right for every prefix of this write that a
+	// crash may leave. It excludes entries that only a DurableFSM reports as committed, because after a restart the two kinds
+	// could not be distinguished (see contradiction).
 	w.Commit = min(c.log.provenCommit, c.disk.persisted)
 	w.Seq = c.disk.issue(c.now.Mono, w, mark)
 }
@@ -174,7 +176,7 @@ type disk struct {
 	// persisted is the end of the longest prefix of the present log that is durable here.
 	persisted Index
 	mark      *Mark // nil: none. It may not be durable yet
-	// lossReport, with MarkStaleImage, is the reply that reports to the leader that acknowledged entries are lost.
+	// lossReport, set with MarkStaleImage, is the reply that tells the leader that acknowledged entries are lost.
 	lossReport AppendConflict
 	snapshot   Snapshot     // the recorded one; zero: none
 	replaced   []SnapshotID // files whose record is gone; they may still be on their way to a follower
@@ -184,16 +186,16 @@ type disk struct {
 	took       recent // how long the latest writes kept the disk busy
 }
 
-// pendingWrite is a write that is not known to be durable yet.
+// pendingWrite is a write that is not yet known to be durable.
 type pendingWrite struct {
 	seq    Seq
 	issued Time
 	hard   *HardState
-	// snapshot is the record of a snapshot that it makes durable.
+	// snapshot is the snapshot record that this write makes durable.
 	snapshot *Snapshot
 	try      bool // it changes nothing
-	// mark is the (leader's term, index) up to which the log is durable once this write is. A later
-	// truncation lowers its index, so that entries that were overwritten do not count as durable.
+	// mark is the (leader's term, index) up to which the log is durable once this write is durable. A later truncation lowers
+	// the index, so that overwritten entries do not count as durable.
 	mark EntryID
 }
 
@@ -205,8 +207,8 @@ func (d *disk) truncated(after Index) {
 	}
 }
 
-// issue numbers a write and records what it will make durable. A write that makes no term, no snapshot and no entries
-// durable is not pending.
+// issue numbers a write and records what it will make durable. If a write makes no term, no snapshot and no entries durable,
+// it does not count as pending.
 func (d *disk) issue(now Time, w *Write, mark EntryID) Seq {
 	d.seq++
 	if w.Hard != nil || w.Snapshot != nil || mark.Index > 0 {
@@ -247,8 +249,8 @@ func (d *disk) acknowledge(seq Seq, now Time) {
 // idle reports whether nothing is being written.
 func (d *disk) idle() bool { return len(d.pending) == 0 }
 
-// busySince returns when the disk began the oldest pending write; there must be one. Time that the write
-// spent waiting for an earlier one does not count.
+// busySince returns the time at which the disk began the oldest pending write. There must be a pending write. The time that
+// the write spent waiting for an earlier one does not count.
 func (d *disk) busySince() Time { return max(d.pending[0].issued, d.endedAt) }
 
 // onPersisted records that a write, and all writes before it, are durable.

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A message that depends on a durable term, vote or log waits for exactly that.
+// A message that depends on a durable term, vote or log waits for exactly that part.
 func TestOutput_ReleasesWhatIsDurable(t *testing.T) {
 	b := Peer{"b", 2}
 	for _, row := range []struct {
@@ -35,9 +35,9 @@ func TestOutput_ReleasesWhatIsDurable(t *testing.T) {
 	require.Empty(t, append(c.step.out.Send, c.step.out.Write.Then...), "a step through several terms sends nothing in the earlier ones")
 }
 
-// The race of overwritten appends (ABA): one leader writes an index, then another one, and then the first one
-// again, while all three writes are pending. An old write acknowledges only entries that it wrote and that have
-// not been overwritten since.
+// This is the race of overwritten appends (ABA). One leader writes an index, another leader overwrites it, and the first
+// leader writes it again, while all three writes are pending. An old write acknowledges only the entries that it wrote and
+// that no later write has overwritten.
 func TestDisk_OldWriteDoesNotCountOverwrittenEntries(t *testing.T) {
 	d := disk{persisted: 3}
 	first := d.issue(0, &Write{}, EntryID{1, 6}) // 4@1 5@1 6@1
@@ -76,8 +76,8 @@ func TestDisk_AcknowledgesAllBefore(t *testing.T) {
 	require.Panics(t, func() { d.acknowledge(99, 0) }, "a write that was not issued cannot be durable")
 }
 
-// Each file that a record has replaced is known until it is discarded, also if one acknowledgement covers
-// several records.
+// The disk remembers each file that a record has replaced until the file is discarded. This also holds if one acknowledgement
+// covers several records.
 func TestDisk_RemembersWhatRecordsHaveReplaced(t *testing.T) {
 	file := func(n byte) *Snapshot { return &Snapshot{File: SnapshotID{n}} }
 	d := disk{snapshot: *file(1)}
@@ -94,7 +94,7 @@ func TestDisk_RemembersWhatRecordsHaveReplaced(t *testing.T) {
 	require.Equal(t, *file(4), d.snapshot)
 }
 
-// The follower for which a state is frozen may leave the cluster meanwhile.
+// While a state is frozen for a follower, that follower may leave the cluster.
 func TestHeld_EndsWithTheMembershipOfItsFollower(t *testing.T) {
 	gone := held{Snapshot{File: SnapshotID{5}, Held: true}, Peer{"gone", 1}}
 	c := &Core{leader: &leader{}, snaps: snapshots{held: &gone}}

@@ -11,12 +11,12 @@ import (
 type progressState uint8
 
 const (
-	// probe: the leader does not know where the logs agree; one append at a time.
+	// probe: the leader does not know where the logs agree. It sends one append at a time.
 	probe progressState = iota
-	// replicate: the logs agree up to match; appends follow each other without waiting.
+	// replicate: the logs agree up to match. The leader sends appends one after another without waiting.
 	replicate
-	// snapshot: the follower lacks entries that are compacted here, or that are too large for an append to it; it is offered
-	// a snapshot that covers what is before next.
+	// snapshot: the follower lacks entries that are compacted here, or that are too large for an append to it. The leader
+	// offers it a snapshot that covers every entry before next.
 	snapshot
 	// stale: the follower holds less than it has acknowledged in this term. It no longer counts.
 	stale
@@ -93,8 +93,8 @@ func (l *lag) measure(match, last Index, now Time) {
 	}
 }
 
-// lags returns the latest possible time since when the leader's log has held an entry that the member lacks; 0: the member
-// lacks none, or only later ones.
+// lags returns the latest possible time since which the leader's log has held an entry that the member lacks. It returns 0 if
+// the member lacks no entry, or lacks only entries that are newer than the last measurement.
 func (p *progress) lags() Time {
 	if p.match >= p.lag.target {
 		return 0
@@ -102,13 +102,13 @@ func (p *progress) lags() Time {
 	return p.lag.since
 }
 
-// oversized is an entry that an append to a follower does not carry.
+// oversized is an entry that is too large for an append to a follower.
 type oversized struct {
 	id    EntryID
 	bytes int // of its record
 }
 
-// probing is the state of sending one append at a time, and of repeating it.
+// probing is the state of a leader that sends one append at a time, and repeats it if necessary.
 type probing struct {
 	out     bool // an append is unanswered
 	sentAt  Time // when it was last sent
@@ -122,8 +122,8 @@ func (q *probing) begin() { q.out, q.bare = false, false }
 // repeat allows the same append to be sent once more, without entries.
 func (q *probing) repeat() { q.out, q.bare = false, true }
 
-// sent records that an append has left. How long its answer takes is measured from the first time that it was
-// sent: a repetition is only acknowledged once the entries that were sent before are durable.
+// sent records that an append has left. The duration of its answer is measured from the first time that it was sent. The
+// reason is that the follower acknowledges a repetition only once the entries that were sent before are durable.
 func (q *probing) sent(now Time) {
 	q.out, q.sentAt = true, now
 	if !q.bare {
@@ -131,24 +131,24 @@ func (q *probing) sent(now Time) {
 	}
 }
 
-// overdue reports whether an append has been unanswered for that long.
+// overdue reports whether an append has been unanswered for at least patience.
 func (q *probing) overdue(now, patience Time) bool { return q.out && now-q.sentAt >= patience }
 
-// flow is a window of appends that follow each other without waiting.
+// flow is a window of appends that the leader sends one after another without waiting.
 type flow struct {
 	inflight []inflightAppend // not answered, in order
 	bytes    int              // of all in flight
 	movedAt  Time             // when one was last answered, or when the first one left
 }
 
-// inflightAppend is one append that has been sent and is not answered.
+// inflightAppend is one append that the leader has sent and the follower has not answered.
 type inflightAppend struct {
 	last   Index
 	bytes  int
 	sentAt Time
 }
 
-// hasRoom reports whether another append may leave. If none is in flight, one may leave whatever its size.
+// hasRoom reports whether another append may leave. If none is in flight, one append of any size may leave.
 func (f *flow) hasRoom(limits *Limits) bool {
 	return len(f.inflight) < limits.InflightMax && (len(f.inflight) == 0 || f.bytes < limits.InflightBytesMax)
 }
@@ -162,7 +162,7 @@ func (f *flow) sent(last Index, bytes int, now Time) {
 	f.bytes += bytes
 }
 
-// answered drops the appends up to match, and returns when the first of those left, if there was one.
+// answered drops the appends up to match. It returns the time at which the first dropped append left, if one was dropped.
 func (f *flow) answered(match Index, now Time) (sentAt Time, found bool) {
 	f.movedAt = now
 	if len(f.inflight) > 0 && f.inflight[0].last <= match {
@@ -180,11 +180,11 @@ func (f *flow) answered(match Index, now Time) (sentAt Time, found bool) {
 // forget drops all appends in flight.
 func (f *flow) forget() { f.inflight, f.bytes = f.inflight[:0], 0 }
 
-// silent reports whether appends are in flight and none was answered for that long.
+// silent reports whether appends are in flight and none of them has been answered for the given time.
 func (f *flow) silent(now, silence Time) bool { return len(f.inflight) > 0 && now-f.movedAt >= silence }
 
-// heartbeats is what the heartbeat rounds show about a follower: that it hears this leader, how long a round
-// trip takes, and whether it has forgotten what it acknowledged.
+// heartbeats is what the heartbeat rounds show about a follower. They show that it hears this leader, how long a round trip
+// takes, and whether it has forgotten what it acknowledged.
 type heartbeats struct {
 	echoed     RPCID // the latest round that it has answered
 	pinged     RPCID // the round that measures the round trip; 0: no measurement is running
@@ -196,7 +196,7 @@ type heartbeats struct {
 	tickLast   Index // the last index sent when the last heartbeat was due
 }
 
-// sent records that a round begins. It measures the round trip with it, unless a measurement is running.
+// sent records that a round begins. The round also measures the round trip, unless another measurement is running.
 func (h *heartbeats) sent(round RPCID, match Index, now Time) {
 	if !h.echoed.Less(h.asked) {
 		h.asked, h.askedMatch = round, match
@@ -206,8 +206,8 @@ func (h *heartbeats) sent(round RPCID, match Index, now Time) {
 	}
 }
 
-// answered handles the answer to a round. The answer to the round that measures the round trip ends the
-// measurement; so does the answer to a later one, which shows no duration, since the earlier one is lost.
+// answered handles the answer to a round. If a measurement of the round trip is running, the answer to its round ends it. The
+// answer to a later round ends it, too. That answer gives no duration, because the earlier answer is lost.
 func (h *heartbeats) answered(round RPCID, now Time) {
 	if h.echoed.Less(round) {
 		h.echoed = round
@@ -223,13 +223,13 @@ func (h *heartbeats) answered(round RPCID, now Time) {
 	}
 }
 
-// showsLess reports whether the answer to a round holds less than was acknowledged before that round.
+// showsLess reports whether the follower's answer to a round says that it holds less than it had acknowledged before that
+// round.
 func (h *heartbeats) showsLess(round RPCID, match Index) bool {
 	return !round.Less(h.asked) && match < h.askedMatch
 }
 
-// becomeProbe asks next about the entry before next, but not about one that it has acknowledged or that is below the
-// base of this leader's log.
+// becomeProbe makes the next append begin at this index, but never at or below match or the base.
 func (p *progress) becomeProbe(next, base Index) {
 	p.state = probe
 	p.next = max(next, p.match+1, base+1)
@@ -238,8 +238,8 @@ func (p *progress) becomeProbe(next, base Index) {
 	p.sentCommit, p.oversized = 0, oversized{}
 }
 
-// becomeSnapshot handles a follower that lacks the entry at to, which no append can bring it: the entry is compacted here, or
-// too large for the follower.
+// becomeSnapshot handles a follower that lacks the entry at to. No append can bring that entry, because it is compacted here
+// or too large for the follower.
 func (p *progress) becomeSnapshot(to, base Index) {
 	p.becomeProbe(to+1, base)
 	p.state, p.snap = snapshot, installing{}
@@ -252,9 +252,9 @@ func (p *progress) becomeReplicate() {
 	assert(len(p.flow.inflight) == 0, "replication begins with nothing in flight")
 }
 
-// becomeStale handles a follower that does not hold what it has acknowledged: it runs on an older image of
-// its disk, or its disk has lost what was synced. For the rest of this term, neither its later nor its
-// earlier answers count. lost is the entry that it acknowledged last, or the base.
+// becomeStale handles a follower that does not hold what it has acknowledged. It runs on an older image of its disk, or its
+// disk has lost what was synced. For the rest of this term, neither its later answers nor its earlier answers count. lost is
+// the last entry that it acknowledged, or the base.
 func (p *progress) becomeStale(lost EntryID) {
 	*p = progress{
 		peer: p.peer, votes: p.votes, state: stale, lost: lost, lostMatch: p.match, next: lost.Index + 1,
@@ -268,15 +268,15 @@ func (p *progress) sentProbe(now Time) {
 	p.probe.sent(now)
 }
 
-// sentAppend records that an append has left while replicating.
+// sentAppend records that an append has left in the state replicate.
 func (p *progress) sentAppend(last Index, bytes int, now Time) {
 	assert(p.state == replicate && last >= p.next, "replication only goes forward")
 	p.flow.sent(last, bytes, now)
 	p.next = last + 1
 }
 
-// acknowledged records that the follower durably holds our log up to match. A probe ends once that includes
-// every entry before next; the answer to an earlier append may not include them all. So does a snapshot.
+// acknowledged records that the follower durably holds our log up to match. A probe ends once match covers every entry before
+// next. The answer to an earlier append may not cover them all. The same condition ends a snapshot.
 func (p *progress) acknowledged(match Index, now Time) {
 	if match > p.match {
 		p.matchedAt, p.joins.movedAt = now, now
@@ -302,9 +302,8 @@ func (p *progress) acknowledged(match Index, now Time) {
 	}
 }
 
-// conflicted handles a failed consistency check at prev, and reports whether it showed anything new. agreed is
-// the last index at which the logs may agree. A check that fails at the base shows that the follower needs entries
-// which are compacted here:
+// conflicted handles a failed consistency check at prev, and reports whether it showed anything new. agreed is the last index
+// at which the logs may agree. If the check fails at the base, the follower needs entries that are compacted here:
 //
 //	"the leader must occasionally send snapshots to followers that lag behind. This happens when the leader has
 //	already discarded the next log entry that it needs to send to a follower." (§7)
@@ -320,8 +319,8 @@ func (p *progress) conflicted(prev, agreed, base Index) bool {
 	return true
 }
 
-// forgot handles a follower that answers a heartbeat with less than it had acknowledged when the heartbeat
-// left: it has restarted, and this leader must prove again what matches before the follower commits.
+// forgot handles a follower whose answer to a heartbeat says that it holds less than it had acknowledged when the heartbeat
+// left. That follower has restarted. This leader must prove again which entries match before the follower commits them.
 func (p *progress) forgot(round RPCID, match, base Index) {
 	if p.state == replicate && p.beats.showsLess(round, match) {
 		p.becomeProbe(p.match+1, base)
@@ -329,8 +328,8 @@ func (p *progress) forgot(round RPCID, match, base Index) {
 }
 
 // retransmit repeats an append that seems to be lost, because the follower answers heartbeats but not appends. The follower
-// may only be slow, so the repetition has no entries. A follower that has received them acknowledges once they are durable;
-// otherwise it reports a conflict at once.
+// may only be slow, so the repetition has no entries. If the follower has received the entries, it acknowledges them once
+// they are durable. Otherwise it reports a conflict at once.
 func (p *progress) retransmit(now, patience, silence Time, base Index) {
 	switch {
 	case p.state == probe && p.probe.overdue(now, patience):
@@ -353,5 +352,5 @@ func (r *recent) add(d Time) {
 	r.next = (r.next + 1) % len(r.last)
 }
 
-// max returns the longest of them; 0 if there are none.
+// max returns the longest of the durations, or 0 if there are none.
 func (r *recent) max() Time { return slices.Max(r.last[:]) }

@@ -97,8 +97,8 @@ func TestProgress_Transitions(t *testing.T) {
 	}
 }
 
-// The duration of an acknowledgement is measured from the first sending of the append, however often it was
-// repeated. The time in which the follower lacked the append, or was silent, does not count.
+// The duration of an acknowledgement is measured from the first time that the append was sent, even if it was repeated. The
+// time in which the follower lacked the append, or was silent, does not count.
 func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 	probed := func() *progress { return probingProgress(0, 6) }
 	repeat := func(p *progress, at Time) {
@@ -173,8 +173,8 @@ func TestHeartbeats_ALostAnswerIsNotWaitedForForEver(t *testing.T) {
 	require.EqualValues(t, 7, h.roundTrip.max())
 }
 
-// familyOfLogs returns logs that leaders of several terms may have left behind: each extends a prefix of an
-// earlier log, so that Log Matching (Figure 3) holds.
+// familyOfLogs returns logs that leaders of several terms may have left. Each log extends a prefix of an earlier log, so Log
+// Matching (Figure 3) holds.
 func familyOfLogs(rng *rand.Rand, members int) [][]Term {
 	logs := [][]Term{{}}
 	for term := Term(1); term <= Term(3+rng.IntN(8)); term++ {
@@ -208,9 +208,9 @@ func differingTerms(a, b []Term) int {
 	return len(terms)
 }
 
-// "it is possible to ... [need] one AppendEntries RPC ... for each term with conflicting entries, rather
-// than one RPC per entry" (§5.3): a leader finds the place where the logs agree with at most one probe
-// for each term in which they differ, and one more.
+// "it is possible to ... [need] one AppendEntries RPC ... for each term with conflicting entries, rather than one RPC per
+// entry" (§5.3): a leader finds the place where the logs agree with at most one probe for each term in which the logs differ,
+// plus one more.
 func TestProbe_AtMostOneForEachDifferingTerm(t *testing.T) {
 	for seed := range uint64(500) {
 		w := newWorld(t, seed, "1", "2", "3", "4", "5")

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// This file holds majorities, single and joint, and which configuration follows a joint one.
+// This file holds majorities, single and joint. It also decides which configuration follows a joint one.
 
-// majority returns how many of n voters are a quorum: any two of them share a member (§5.2). Whatever needs a quorum
-// asks hasQuorum (elections) or quorumValue (leaders): nothing else counts voters.
+// majority returns how many of n voters are a quorum. Any two quorums share a member (§5.2). Code that needs a quorum calls
+// hasQuorum (elections) or quorumValue (leaders). No other code counts voters.
 func majority(n int) int { return n/2 + 1 }
 
 // hasQuorum reports whether the peers are a quorum of the configuration in force.
@@ -17,8 +17,8 @@ func (c *Core) hasQuorum(peers []Peer) bool {
 	return c.config().hasQuorum(func(p Peer) bool { return slices.Contains(peers, p) })
 }
 
-// hasQuorum reports whether the peers for which in returns true, as the incarnations that the configuration names, are
-// a quorum of it:
+// hasQuorum reports whether the peers for which in returns true are a quorum of the configuration. It asks in about the
+// incarnations that the configuration names.
 //
 //	"Agreement (for elections and entry commitment) requires separate majorities from both the old and new
 //	configurations." (§6)
@@ -42,8 +42,9 @@ func (c Configuration) hasQuorum(in func(Peer) bool) bool {
 	return granted >= majority(voters) && (!c.Joint() || agreed >= majority(len(c.Outgoing)))
 }
 
-// quorumValue returns the largest value that a quorum has reached. own is the leader's value, of returns a peer's, and values is
-// reused memory. The leader counts itself only in the halves in which it votes: in none at the end, if it removes itself:
+// quorumValue returns the largest value that a quorum has reached. own is the leader's value, of returns a peer's value, and
+// values is reused memory. The leader counts itself only in the halves in which it votes. If the leader removes itself, there
+// is no such half at the end:
 //
 //	"it replicates log entries but does not count itself in majorities." (§6)
 func quorumValue[T Index | Time](l *leader, values *[]T, own T, of func(*progress) T) T {
@@ -74,7 +75,7 @@ func halfValue[T Index | Time](l *leader, half Halves, values *[]T, own T, of fu
 	return reached[len(reached)-majority(len(reached))], len(reached)
 }
 
-// The configurations of a log follow one another like this, where a plain one is neither joint nor changing:
+// The configurations of a log follow one another like this. A plain one is neither joint nor changing:
 //
 //	plain ──a learner joins, leaves or is replaced, an address changes──► plain
 //	plain ──voters are demoted or removed──► joint
@@ -83,16 +84,16 @@ func halfValue[T Index | Time](l *leader, half Halves, values *[]T, own T, of fu
 //	changing ──they make no progress, or the change is canceled──► plain
 //	joint ──► plain
 //
-// What follows a joint or a changing one is a function of it and of the entry's index alone, so any leader can finish
-// what another one has begun.
+// The configuration that follows a joint or changing one depends only on that one and on the entry's index. So any leader can
+// finish a change that another leader has begun.
 
-// enter returns the configuration in which the running change takes effect, as the entry at the given index. If the
-// voters change, it is joint:
+// enter returns the configuration in which the running change takes effect, as the entry at the given index. If the voters
+// change, that configuration is joint:
 //
 //	"When the leader receives a request to change the configuration from C_old to C_new, it stores the configuration for
 //	joint consensus (C_old,new in the figure) as a log entry" (§6)
 //
-// A voter that is removed stays a member until the configuration is left, since its vote is still needed.
+// A removed voter stays a member until the log leaves the joint configuration, because its vote is still needed.
 func (c Configuration) enter(at Index) Configuration {
 	assert(!c.Joint(), "a joint configuration is left before the next one is entered")
 	next := c
@@ -140,8 +141,8 @@ func (c Configuration) leave(at Index) Configuration {
 	return next
 }
 
-// giveUp returns the configuration without the running change. The learners that joined for it stay: they cost no
-// availability, and with their logs the next attempt has less to do.
+// giveUp returns the configuration without the running change. The learners that joined for the change stay. They do not
+// reduce availability, and the next attempt has less to do because they already have their logs.
 func (c Configuration) giveUp() Configuration {
 	assert(c.Changing(), "only a change that waits is given up")
 	next := c
@@ -170,7 +171,7 @@ func (c Configuration) follows(before Configuration, at Index) error {
 	return c.begins(before, at)
 }
 
-// begins is follows for a configuration before it that is neither joint nor changing.
+// begins is the rule of follows for a previous configuration that is neither joint nor changing.
 func (c Configuration) begins(before Configuration, at Index) error {
 	was := c.Outgoing
 	if !c.Joint() {
@@ -203,8 +204,8 @@ func (c Configuration) begins(before Configuration, at Index) error {
 	return nil
 }
 
-// missing returns the voters of the configuration after the running change that are not live, if the live ones are no
-// quorum of it; else nil. If the voters do not change, nobody is missing.
+// missing returns the silent voters of the configuration after the running change. It returns nil if the live voters are a
+// quorum of that configuration, or if the voters do not change. live reports whether a voter is live.
 func (c Configuration) missing(at Index, live func(Peer) bool) []NodeID {
 	next := c.enter(at)
 	if !next.Joint() {
@@ -234,8 +235,8 @@ func (c Configuration) voterPeers() []Peer {
 	return voters
 }
 
-// withRemoved returns the removals with those of the entry at the given index added, and the oldest dropped beyond
-// RemovedMax. A peer that is no longer listed is a stranger with an intact log, which may not join (handshake.View.MayJoin).
+// withRemoved returns the removals, with those of the entry at the given index added. Beyond RemovedMax, it drops the oldest.
+// A peer whose removal is dropped is a stranger with an intact log. Such a peer may not join (handshake.View.MayJoin).
 func (c Configuration) withRemoved(peers []Peer, at Index) []Removal {
 	removed := slices.Clip(c.Removed)
 	for _, p := range peers {
@@ -244,7 +245,8 @@ func (c Configuration) withRemoved(peers []Peer, at Index) []Removal {
 	return removed[max(0, len(removed)-RemovedMax):]
 }
 
-// removedLast returns the entry that removed a member with this id last; 0 if none is remembered.
+// removedLast returns the latest entry that removed a member with this id. It returns 0 if the configuration remembers no
+// such entry.
 func (c Configuration) removedLast(id NodeID) (last Index) {
 	for _, r := range c.Removed {
 		if r.Peer.ID == id {

@@ -16,8 +16,8 @@ type reached struct {
 	value Index
 }
 
-// quorumValueOf returns the value of a leader, which is the first of the members. A learner with a higher value
-// is added.
+// quorumValueOf returns the value that a quorum has reached. The leader is the first of the members. The test adds a learner
+// with a higher value.
 func quorumValueOf(members []reached) Index {
 	l := &leader{votes: members[0].votes, peers: []progress{{match: 1 << 60}}}
 	for _, m := range members[1:] {
@@ -35,7 +35,7 @@ func voters(values []Index) []reached {
 	return members
 }
 
-// isQuorum is the definition: in each half that has voters, more of them belong to the set than do not.
+// isQuorum is the definition of a quorum: in each half that has voters, more voters are in the set than not.
 func isQuorum(members []reached, in func(i int) bool) bool {
 	for _, half := range []Halves{IncomingHalf, OutgoingHalf} {
 		lead, voters := 0, 0
@@ -330,8 +330,7 @@ func TestFollows_FeatureLevelAndText(t *testing.T) {
 	require.Error(t, moved.follows(waiting, 9), "a step of a running change changes nothing else")
 }
 
-// The roles that one of a few members may have, in configurations that are joint, and in all others. "" means that it
-// is no member.
+// These are the roles that a member may have in joint configurations, and in all others. "" means that it is no member.
 var (
 	singleRoles = []string{"", "v", "l", "v>l", "v>-", "l>v", "l>-"}
 	jointRoles  = []string{"", "vo", "v", "lo", "l", "o"}
@@ -357,9 +356,9 @@ func configurationsOf(names []string, roles []string) []Configuration {
 
 // "There is no point in time in which C_old and C_new can both make decisions independently." (Figure 11)
 //
-// This covers all configurations of a few members, one of which may have two incarnations. If one configuration
-// may follow another, each quorum of the one shares a member with each quorum of the other, and with each
-// quorum of all others that may follow.
+// This covers all configurations of a few members, one of which may have two incarnations. Suppose that one configuration may
+// follow another. Then each quorum of the first shares a member with each quorum of the second. It also shares a member with
+// each quorum of every other configuration that may follow.
 func TestQuorum_NeighboursMeet(t *testing.T) {
 	const at = 9
 	for _, names := range [][]string{{"a", "b", "c", "c2"}, {"a", "b", "c", "d"}, {"a", "b", "c", "d", "e"}} {
@@ -393,7 +392,7 @@ func TestQuorum_NeighboursMeet(t *testing.T) {
 	}
 }
 
-// ordered reports whether the voters come first, then the learners, and then the names that are no members.
+// ordered reports whether the list has the voters first, then the learners, and then the names that are no members.
 func ordered(c Configuration) bool {
 	for i, m := range c.Members {
 		if m.ID != NodeID(rune('a'+i)) || i > 0 && m.Kind < c.Members[i-1].Kind {
@@ -414,8 +413,8 @@ func absent(before, after Configuration) []Peer {
 	return gone
 }
 
-// requireMeeting checks all subsets of the peers. If before is not joint, each quorum of after contains a
-// quorum of before, so that the quorums of any two configurations that may follow it share a member, too.
+// requireMeeting checks all subsets of the peers. If before is not joint, each quorum of after must contain a quorum of
+// before. So the quorums of any two configurations that may follow before share a member, too.
 func requireMeeting(t *testing.T, peers []Peer, before, after Configuration) {
 	t.Helper()
 	all := 1<<len(peers) - 1
@@ -428,8 +427,8 @@ func requireMeeting(t *testing.T, peers []Peer, before, after Configuration) {
 	}
 }
 
-// Whatever change is requested, each configuration on the way is valid and may follow the one before, and the
-// last one is the requested one.
+// Whatever change is requested, each configuration on the way is valid and may follow the previous one. The last
+// configuration is the requested one.
 func TestPlan_RandomWalk(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))

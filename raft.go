@@ -161,7 +161,7 @@ func (c *Core) handle(e Event) {
 	}
 }
 
-// onDeadlines does what is due at this time. The events of the same step have been handled before.
+// onDeadlines does what is due at this time. Step has handled the events before.
 func (c *Core) onDeadlines() {
 	now := c.now.Mono
 	switch {
@@ -176,7 +176,7 @@ func (c *Core) onDeadlines() {
 	c.onTransferOutcomeDeadline()
 }
 
-// idleMax is how long a core with nothing to wait for lets its caller sleep.
+// idleMax is how long a core lets its caller sleep if the core has nothing to wait for.
 const idleMax = Time(3600e9)
 
 // wakeAt returns the next deadline.
@@ -217,11 +217,11 @@ func (c *Core) finish() Output {
 	return out
 }
 
-// receive handles a message of a peer. A message that no correct peer sends is refused, with a trace event.
+// receive handles a message of a peer. It refuses a message that no correct peer sends, and writes a trace event.
 //
-// Some messages do not change our term, whatever theirs is: those of a bootstrap, which comes before the
-// first term; a request for a pre-vote, which is about a term that has not begun; and a granted pre-vote,
-// whose sender may already be in that term.
+// Some messages never change our term, whatever term they carry. The messages of a bootstrap come before the first term. A
+// request for a pre-vote is about a term that has not begun. The sender of a granted pre-vote may already be in the term that
+// it was asked about.
 func (c *Core) receive(m Message) {
 	if why := c.misaddressed(m); why != "" {
 		c.refuse(m, why)
@@ -286,7 +286,7 @@ func (c *Core) onRPC(m Message) {
 	c.doubtSuspicion(m)
 	switch body := m.Body.(type) {
 	case PreVoteReply:
-		// A refusal: only its term matters, and that has been handled.
+		// This is a refusal. Only its term matters, and receiveRPC has handled the term.
 	case VoteRequest:
 		c.onVoteRequest(m.From, body)
 	case VoteReply:
@@ -320,7 +320,7 @@ func (c *Core) onRPC(m Message) {
 //
 //	"Reply false if term < currentTerm (§5.1)." (Figure 2)
 //
-// The reply carries our term, by which the sender learns that its own has passed.
+// The reply carries our term, so that the sender learns that its own term has passed.
 func (c *Core) onStaleRPC(m Message) {
 	switch body := m.Body.(type) {
 	case VoteReply:
@@ -405,11 +405,12 @@ func (c *Core) becomeCandidate() {
 	c.trace(TraceEvent{Kind: TraceCampaign})
 }
 
-// becomeLeader begins this member's leadership of the term. It appends a no-op of that term, so that it
-// can commit the entries of earlier terms (§5.4.2, §8).
+// becomeLeader begins this member's leadership of the term. It appends a no-op of that term, so that it can commit the
+// entries of earlier terms (§5.4.2, §8).
 //
-// What only a DurableFSM reports as committed was committed in an earlier term: a voter that acknowledged it in a
-// later one would not have voted for this term. So from now on it may be compacted, and sent as a snapshot.
+// If only a DurableFSM reports an entry as committed, the entry was committed in an earlier term. The reason is that a voter
+// which acknowledged it in a later term would not have voted for this term. So from now on the entry may be compacted, and
+// sent as part of a snapshot.
 func (c *Core) becomeLeader() {
 	assert(c.follower.attempts.ballot != nil && c.leader == nil, "only a candidate of the present term becomes its leader")
 	assert(c.termLeader.elected == Peer{}, "at most one leader is elected in a term")
@@ -443,8 +444,7 @@ func (c *Core) nextID() RPCID {
 	return c.ids
 }
 
-// uninitialized reports whether the member belongs to no cluster yet. Such a member neither votes nor
-// campaigns.
+// uninitialized reports whether the member belongs to no cluster yet. An uninitialized member neither votes nor campaigns.
 func (c *Core) uninitialized() bool { return c.hard == HardState{} && c.log.Last.Index == 0 }
 
 // names reports whether the configuration names the peer with this incarnation.

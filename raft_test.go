@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A restarted member continues from its stored commit hint, but not beyond its log.
+// A restarted member continues from its stored commit hint, but not beyond the end of its log.
 func TestStart_TheCommitHintOfTheLastLife(t *testing.T) {
 	for hint, want := range map[raft.Index]raft.Index{0: 0, 2: 2, 3: 3, 9: 3} {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Commit: hint}
@@ -36,7 +36,7 @@ func TestStart_AppliedBeyondTheLogIsRefused(t *testing.T) {
 	}
 }
 
-// A term is durable before its entries. If the log is ahead of the stored term, the store has lost something.
+// A term is durable before the entries of that term. So if the log is ahead of the stored term, the store has lost something.
 func TestStart_ALogAheadOfItsTermIsRefused(t *testing.T) {
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 1}}
 	assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))

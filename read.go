@@ -2,7 +2,7 @@ package raft
 
 import "slices"
 
-// followerReads holds the reads that a member that does not lead forwards to the leader.
+// followerReads holds the reads that a follower or a candidate forwards to the leader.
 type followerReads struct {
 	waiting  []RequestID // for the next request
 	asked    []RequestID // of the request that has been sent
@@ -22,7 +22,7 @@ type leaderReads struct {
 	id      EntryID // at commitIndex when it began
 }
 
-// read is one read, of a local caller or of a follower, or a change of the members whose answer only says what the
+// read is one read of a local caller or of a follower. It may also be a change of the members whose answer only says what the
 // configuration is.
 type read struct {
 	requestID RequestID
@@ -31,7 +31,7 @@ type read struct {
 	change    *Answer // of a change; else nil
 }
 
-// holds reports whether this request of a follower is waiting already.
+// holds reports whether this request of a follower is already waiting.
 func (r *leaderReads) holds(from Peer, id RPCID) bool {
 	same := func(waiting read) bool { return waiting.from == from && waiting.id == id }
 	return slices.ContainsFunc(r.next, same) || slices.ContainsFunc(r.now, same)
@@ -65,9 +65,8 @@ func (c *Core) readsWaiting() int {
 	return len(c.follower.reads.waiting) + len(c.follower.reads.asked)
 }
 
-// advanceReads answers the reads whose round a quorum has confirmed, and begins the next round for all reads that
-// wait. A leader that has not committed an entry of its own term does not know yet what is committed, so its reads
-// wait.
+// advanceReads answers the reads whose round a quorum has confirmed. It then begins the next round for all reads that wait. A
+// leader that has not committed an entry of its own term does not know yet which entries are committed. So its reads wait.
 func (c *Core) advanceReads() {
 	r := &c.leader.reads
 	if len(r.now) > 0 && c.confirmed(r.round) {
@@ -113,9 +112,9 @@ func (c *Core) onReadRequest(from Peer, r ReadRequest) {
 	}
 }
 
-// refuseReadsOf refuses the reads of a follower that turns out to be stale, or that was removed. A stale member that
-// starts again from an older image may use the ids of its earlier requests again, so an answer to an earlier one could
-// pass for an answer to a later one.
+// refuseReadsOf refuses the reads of a follower that turns out to be stale, or that was removed. A stale member may restart
+// from an older image and use the ids of its earlier requests again. Then it could take an answer to an earlier request for
+// an answer to a later one.
 func (c *Core) refuseReadsOf(l *leader, from Peer) {
 	r := &l.reads
 	refused := func(waiting read) bool {
@@ -128,7 +127,7 @@ func (c *Core) refuseReadsOf(l *leader, from Peer) {
 	r.now, r.next = slices.DeleteFunc(r.now, refused), slices.DeleteFunc(r.next, refused)
 }
 
-// askLeader sends one request for all reads that wait here, unless one is unanswered.
+// askLeader sends one request for all reads that wait here, unless an earlier request is unanswered.
 func (c *Core) askLeader() {
 	f := &c.follower.reads
 	if len(f.asked) > 0 || len(f.waiting) == 0 {
@@ -179,7 +178,7 @@ func (c *Core) refuseForwarded() {
 	f.asked, f.waiting = f.asked[:0], f.waiting[:0]
 }
 
-// onReadDeadlines repeats a read request that may be lost, and refuses reads that have waited too long.
+// onReadDeadlines repeats a read request that may be lost. It refuses reads that have waited too long.
 func (c *Core) onReadDeadlines() {
 	f := &c.follower.reads
 	if len(f.asked) > 0 && c.now.Mono >= f.deadline && c.mayBeAnswered() {
@@ -197,11 +196,12 @@ func (c *Core) onReadDeadlines() {
 	}
 }
 
-// readTimeoutsMax is how many election timeouts a follower waits for a leader that it hears.
+// readTimeoutsMax is the number of election timeouts for which a follower waits for a read's answer from a leader that it
+// hears.
 const readTimeoutsMax = 16
 
-// mayBeAnswered reports whether the read request may still be answered: the leader is heard, so it may only be far
-// away or waiting for a disk.
+// mayBeAnswered reports whether the leader may still answer the read request. It may if this member hears the leader, because
+// the leader may only be far away or waiting for a disk.
 func (c *Core) mayBeAnswered() bool {
 	return c.hearsLeader() && c.now.Mono-c.follower.reads.askedAt < readTimeoutsMax*c.electionTimeout()
 }

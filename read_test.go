@@ -31,8 +31,8 @@ func TestRead_NeedsARoundThatAQuorumAnswers(t *testing.T) {
 	assert.Empty(t, c.echo("c", 3).Answers, "once")
 }
 
-// "The leader saves its current commit index in a local variable readIndex." (dissertation §6.4) It is the
-// commit index at the beginning of the round, or a later one.
+// "The leader saves its current commit index in a local variable readIndex." (dissertation §6.4) The leader answers with the
+// commit index at the beginning of the round, or with a later one.
 func TestRead_IndexIsTheCommitIndexAtItsRound(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.propose("x")
@@ -74,7 +74,8 @@ func TestRead_SingleMemberAnswersAtOnce(t *testing.T) {
 	assert.Equal(t, []raft.Answer{readSafe(1, 3, 2)}, c.read(1).Answers)
 }
 
-// A lost round is repeated with the next heartbeat, even to followers that would otherwise be skipped.
+// A lost round is repeated with the next heartbeat. The leader sends that heartbeat even to followers that it would otherwise
+// skip.
 func TestRead_LostRoundIsRepeated(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
@@ -198,8 +199,8 @@ func TestRead_WhatTheCoreHasNoRoomFor(t *testing.T) {
 	})
 }
 
-// A follower repeats a request that may be lost. The leader keeps only one of them. Otherwise the repetitions
-// during one slow round would leave no room for other reads.
+// A follower repeats a request that may be lost. The leader keeps only one copy. Otherwise the repetitions during one slow
+// round would leave no room for other reads.
 func TestRead_ARepeatedRequestWaitsOnce(t *testing.T) {
 	c := replicating(t, 2, 1)
 	request := raft.RPCID{StartCount: 8, Counter: 1}
@@ -222,7 +223,7 @@ func TestRead_ARepeatedRequestWaitsOnce(t *testing.T) {
 	assert.Equal(t, 1, answers)
 }
 
-// A reader whose leader has stepped down is refused because there is no leader, not because of overload.
+// If a follower's leader has stepped down, a read is refused because there is no leader, not because of overload.
 func TestRead_OfWhoLeadsNoMoreIsNoOverload(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.receive("b", 2, raft.Heartbeat{})

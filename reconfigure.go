@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// This file is a leader's part of a change of the members. What is left to do is in the configuration in force, so that
-// any leader can finish what another one has begun. A leader itself only knows whom to answer, and how far the members
-// that join have caught up.
+// This file is a leader's part of a change of the members. The configuration in force says what is left to do, so any leader
+// can finish a change that another leader has begun. A leader itself only knows which callers wait for an answer, and how far
+// the joining members have caught up.
 
 // changing is what a leader knows about a change besides the configuration in force.
 type changing struct {
@@ -15,16 +15,16 @@ type changing struct {
 	accepted []acceptedChange // to answer once the change has ended
 	despite  []NodeID         // voters that may be silent, because the caller has named them
 	since    Time             // when the configuration in force came into force here
-	// readyAt is when all members had caught up while too few of the new voters were heard; 0: they had not, or
-	// enough have been heard since.
+	// readyAt is the time at which all members had caught up but the leader heard too few of the new voters. It is 0 if they
+	// had not all caught up, or if the leader has heard enough since.
 	readyAt Time
-	// unfinished says that the configuration in force is not the last step: another one must follow, or this leader has no
-	// vote in it and must end.
+	// unfinished reports that the configuration in force is not the last step. Either another configuration must follow, or
+	// this leader has no vote in it and must step down.
 	unfinished   bool
 	transferring bool // this leader has lost its vote, and has begun to transfer its leadership
 }
 
-// acceptedChange is a request whose first entry has been appended.
+// acceptedChange is a request for a change whose first entry has been appended.
 type acceptedChange struct {
 	requestID RequestID
 	first     EntryID
@@ -50,9 +50,9 @@ func (c *Core) requestChange(e ChangeRequested) {
 	}
 }
 
-// advanceMembers does what is due about the members. Before this leader has committed an entry of its term it does
-// nothing: an earlier leader may have appended configurations of which it does not know whether they are committed, and
-// a majority of one of those and a majority of another one that this leader appended might not share a member.
+// advanceMembers does what is due about the members. It does nothing before this leader has committed an entry of its own
+// term. An earlier leader may have appended configurations, and this leader does not know yet whether they are committed. If
+// this leader appended another configuration now, a majority of it and a majority of an earlier one might not share a member.
 func (c *Core) advanceMembers() {
 	ch := &c.leader.change
 	if !ch.unfinished && ch.asked == nil && len(ch.accepted) == 0 || !c.committedOwn() {
@@ -68,16 +68,17 @@ func (c *Core) advanceMembers() {
 	}
 }
 
-// mayChange reports whether a configuration may be appended now. The one in force must be committed, so that at most one is
-// not. No transfer may be under way, because its target must get the whole log. The disk of this leader must not block.
+// mayChange reports whether the leader may append a configuration now. The configuration in force must be committed, so that
+// at most one is uncommitted. No transfer may be running, because its target must get the whole log. The disk of this leader
+// must not block.
 func (c *Core) mayChange() bool {
 	return c.log.config().Index <= c.log.commit && c.leader.transfer == nil && !c.step.closing && !c.diskBlocks()
 }
 
-// diskBlocks reports whether the disk has stalled and lacks a part of the log, so that another member should lead.
+// diskBlocks reports whether the disk has stalled and lacks a part of the log. In that case another member should lead.
 func (c *Core) diskBlocks() bool { return c.diskStalled() && !c.diskHoldsLog() }
 
-// nextConfig appends the configuration that follows one which is not the last step of its change:
+// nextConfig appends the configuration that follows the one in force, if that is not the last step of its change:
 //
 //	"Once C_old,new has been committed, neither C_old nor C_new can make decisions without approval of the other, and the
 //	Leader Completeness Property ensures that only servers with the C_old,new log entry can be elected as leader. It is now
@@ -91,7 +92,8 @@ func (c *Core) nextConfig() {
 	}
 }
 
-// appendConfig appends a configuration, which is in force from then on. With fewer voters, more may be committed at once.
+// appendConfig appends a configuration, which is in force from then on. If it has fewer voters, more entries may be committed
+// at once.
 func (c *Core) appendConfig(next Configuration) EntryID {
 	c.appendOwn(Entry{Kind: EntryConfiguration, Data: next.Encode()})
 	c.advanceCommit()
@@ -122,9 +124,9 @@ func (c *Core) decideChange() {
 	}
 }
 
-// answerConfirmed gives an answer that says what the configuration is, for example that it is as asked or lacks the member. A
-// leader that was deposed without its knowledge may have an earlier configuration in force, so the answer waits like a read
-// (requestRead).
+// answerConfirmed gives an answer that says what the configuration is, for example that it is as asked or that it lacks the
+// member. If another leader has replaced this one without its knowledge, this leader may have an earlier configuration in
+// force. So the answer waits like a read (requestRead).
 func (c *Core) answerConfirmed(a Answer) {
 	reads := &c.leader.reads
 	if reads.changes >= c.cfg.ProposalsMax {
@@ -134,7 +136,7 @@ func (c *Core) answerConfirmed(a Answer) {
 	reads.next, reads.changes = append(reads.next, read{requestID: a.RequestID, change: &a}), reads.changes+1
 }
 
-// judgeChange returns the configuration with which a change begins, or why it is refused.
+// judgeChange returns the configuration with which a change begins. If it refuses the change, it returns the reason.
 func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, refusal) {
 	cancels := e.Change.Cancel && run.Config.Changing()
 	switch {
@@ -157,8 +159,9 @@ func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, re
 }
 
 // membersOnOlderProtocol returns the members that stay in a configuration but whose connections speak a protocol that cannot
-// carry it, and the lowest version among them. Their releases could read neither its entry nor any behind it. A member of
-// which nothing is known does not count: it may have lost its disk, and be the one that the change replaces.
+// carry it. It also returns the lowest version among them. Their releases could read neither the entry of that configuration
+// nor any entry after it. If the leader knows nothing about a member, that member does not count. It may have lost its disk,
+// and the change may be meant to replace it.
 func (c *Core) membersOnOlderProtocol(next Configuration) (ids []NodeID, lowest uint16) {
 	lowest = ProtocolMembership
 	for _, m := range next.Members {
@@ -169,7 +172,8 @@ func (c *Core) membersOnOlderProtocol(next Configuration) (ids []NodeID, lowest 
 	return ids, lowest
 }
 
-// beginChange appends the first configuration of a change, or the one that cancels a change.
+// beginChange appends the first configuration of a change. If the request cancels a change, it appends the configuration that
+// ends that change.
 func (c *Core) beginChange(e *ChangeRequested, next Configuration) {
 	ch := &c.leader.change
 	if e.Change.Cancel {
@@ -184,13 +188,13 @@ func (c *Core) beginChange(e *ChangeRequested, next Configuration) {
 	c.answer(Answer{RequestID: e.RequestID, Kind: AnswerAccepted, ID: first})
 }
 
-// advanceChange continues a change that waits for members to catch up. Once all have, and a majority of the new voters is
-// heard, their roles change:
+// advanceChange continues a change that waits for members to catch up. Once all of them have caught up, and the leader hears
+// a majority of the new voters, their roles change:
 //
 //	"Once the new servers have caught up with the rest of the cluster, the reconfiguration can proceed as described
 //	above." (§6)
 //
-// A member must have caught up, and be heard, in the very step in which it becomes a voter.
+// In the step in which a member becomes a voter, it must have caught up and the leader must hear it.
 func (c *Core) advanceChange(config Configuration) {
 	ch := &c.leader.change
 	waits := false
@@ -244,8 +248,9 @@ func (ch *changing) giveUp(why RefusalKind, err error) {
 	}
 }
 
-// isLive reports whether a member would count towards a quorum of new voters: it is heard or, if it is to become a voter,
-// it has caught up. A member that cannot read configurations acknowledges no entry behind one.
+// isLive reports whether a member would count towards a quorum of new voters. A voter counts if the leader hears it. A future
+// voter counts if it has caught up. A member that cannot read configurations does not count, because it acknowledges no entry
+// after a configuration.
 func (c *Core) isLive(peer Peer) bool {
 	if peer == c.self {
 		return true
@@ -277,11 +282,11 @@ func (c *Core) answerChange() {
 	ch.accepted, ch.despite = nil, nil
 }
 
-// leaveOffice ends the leadership of a member that no longer has a vote, and reports whether it has:
+// leaveOffice ends the leadership of a member that no longer has a vote. It reports whether it has done so:
 //
 //	"In this case, the leader steps down (returns to follower state) once it has committed the C_new log entry." (§6)
 //
-// First it transfers its leadership, so that the others need not wait for an election timeout.
+// Before it steps down, it transfers its leadership, so that the others need not wait for an election timeout.
 func (c *Core) leaveOffice() bool {
 	l := c.leader
 	if l.votes != 0 || l.transfer != nil || c.log.config().Index > c.log.commit {

@@ -31,7 +31,7 @@ func remove(ids ...raft.NodeID) (ch raft.Change) {
 	return ch
 }
 
-// hold makes the whole log durable here, and lets these members acknowledge it and answer a heartbeat.
+// hold makes the whole log durable here. It also lets these members acknowledge the log and answer a heartbeat.
 func (c *core) hold(members string) raft.Output {
 	c.persist()
 	return c.acknowledge(members)
@@ -134,7 +134,7 @@ func TestChange_WhatIsRefused(t *testing.T) {
 	}
 }
 
-// A caller that has read a configuration changes that configuration, and no other.
+// A caller that has read a configuration changes exactly that configuration.
 func TestChange_ComparesTheIndex(t *testing.T) {
 	c := replicating(t, 5, 1)
 	c.step(raft.ChangeRequested{RequestID: 1, IfIndex: 2, Change: addLearner("d")})
@@ -205,9 +205,9 @@ func TestChange_WithoutEffect(t *testing.T) {
 	assert.Equal(t, []raft.AnswerKind{raft.AnswerChanged}, alone.answered(), "nobody else could lead")
 }
 
-// A leader that was deposed without its knowledge has an earlier configuration. It answers neither that the
-// members are as requested nor that a member does not exist: the latter could suggest that a change with an
-// unknown outcome was made.
+// If another leader has replaced this leader without its knowledge, this leader has an earlier configuration. So it must not
+// answer that the members are as requested, or that a member does not exist. The second answer could suggest that a change
+// with an unknown outcome was made.
 func TestChange_ADeposedLeaderSaysNothingOfTheConfiguration(t *testing.T) {
 	for rule, e := range map[string]raft.ChangeRequested{
 		"the members are as requested": {Change: promote("b")},
@@ -223,7 +223,7 @@ func TestChange_ADeposedLeaderSaysNothingOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// Answers that wait for a round of heartbeats are limited like reads.
+// The number of answers that wait for a round of heartbeats is limited, as for reads.
 func TestChange_WhatWaitsToBeConfirmedHasALimit(t *testing.T) {
 	c := replicating(t, 5, 1)
 	for range coreConfig().ProposalsMax {
@@ -244,8 +244,7 @@ func TestChange_AddressesAndMeta(t *testing.T) {
 	assert.Equal(t, raft.Member{ID: "b", Address: address, Meta: meta, Incarnation: 'b'}, m)
 }
 
-// One entry replaces a learner by another store with its id. Acknowledgements of the former store no longer
-// count.
+// One entry replaces a learner by another store with the same id. Acknowledgements of the former store no longer count.
 func TestChange_ALearnerIsReplaced(t *testing.T) {
 	c := withLearner(t)
 	c.acknowledge("d")
@@ -274,7 +273,7 @@ func TestChange_ALearnerIsReplaced(t *testing.T) {
 	c.assertRefused(raft.RefusedUnknownMember, new(*raft.UnknownMemberError))
 }
 
-// During a leadership transfer, no member joins or leaves: the target must get the whole log.
+// During a leadership transfer, no member joins or leaves, because the target must get the whole log.
 func TestChange_NotDuringATransfer(t *testing.T) {
 	c := withLearner(t)
 	c.propose("x") // so that the target has to catch up
@@ -309,7 +308,7 @@ func TestChange_WhoDoesNotLeadRefuses(t *testing.T) {
 	c.assertRefused(raft.RefusedClosing, nil)
 }
 
-// As for a proposal, the outcome is known once another entry is committed in place of the change's entry.
+// As for a proposal, the outcome of a change is known once another entry is committed at the index of the change's entry.
 func TestChange_TheFateAfterItsLeadership(t *testing.T) {
 	begun := func() *core {
 		c := replicating(t, 5, 1)
@@ -328,7 +327,7 @@ func TestChange_TheFateAfterItsLeadership(t *testing.T) {
 	c.assertGiven(asBootstrapped(), 1, 1)
 }
 
-// A member of an earlier release could read neither the entry nor any entry after it.
+// A member of an earlier release could read neither the configuration entry nor any entry after it.
 func TestChange_AnEarlierReleaseIsInTheWay(t *testing.T) {
 	speaks := func(c *core, id raft.NodeID, protocol uint16) {
 		c.step(raft.PeerUp{ID: id, Incarnation: peer(id).Incarnation, Protocol: protocol})
@@ -359,8 +358,8 @@ func TestChange_AnEarlierReleaseIsInTheWay(t *testing.T) {
 	assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind, "it may be replaced, although it stays until the new member has caught up")
 }
 
-// A removed member is served until it knows that its removal is committed. It gets nothing after the entry that
-// has removed it.
+// The leader serves a removed member until the member knows that its removal is committed. The member gets no entry after the
+// one that removed it.
 func TestLeader_RemovedLearnerIsServedUntilItKnows(t *testing.T) {
 	c := withLearner(t)
 	c.acknowledge("d")
@@ -388,7 +387,8 @@ func TestLeader_RemovedLearnerIsServedUntilItKnows(t *testing.T) {
 	assert.NotContains(t, c.Status().Config.Members, joining("d", raft.Learner))
 }
 
-// It answers heartbeats even before it holds the entry, and those heartbeats do not show it its removal.
+// A removed member answers heartbeats even before it holds the entry of its removal. Those heartbeats do not tell it of the
+// removal.
 func TestLeader_RemovedLearnerThatOnlyAnswersIsServed(t *testing.T) {
 	c := withLearner(t)
 	c.acknowledge("d")
@@ -419,7 +419,7 @@ func TestLeader_RemovedLearnerIsServedForTenTimeouts(t *testing.T) {
 	assert.InDelta(t, float64(10*electionTimeout), float64(c.now-begin), float64(3*heartbeatPace))
 }
 
-// Reads of a removed member are refused: it may never apply the entries that they need.
+// The leader refuses the reads of a removed member, because that member may never apply the entries that they need.
 func TestLeader_RemovedMemberIsRefusedItsReads(t *testing.T) {
 	c := withLearner(t)
 	c.acknowledge("d")
@@ -433,7 +433,7 @@ func TestLeader_RemovedMemberIsRefusedItsReads(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.ReadReply{ID: read.ID, Refusal: raft.RefusedNotLeader}}, bodies(out.Send, "d"))
 }
 
-// Each error names the remedy, and differs from the others.
+// Each error names the remedy, and has its own text.
 func TestChange_Errors(t *testing.T) {
 	for text, err := range map[string]error{
 		"configuration is 8 now, not 5":                &raft.ConfigChangedError{IfIndex: 5, Index: 8},

@@ -39,8 +39,8 @@ func (c *Core) sendProbe(p *progress) {
 	p.sentProbe(c.now.Mono)
 }
 
-// sendStaleRefusal sends a stale follower an append without entries that begins at the last entry that it acknowledged, once
-// per heartbeat interval. The append shows the follower that its store is an older image (see onLostLog).
+// sendStaleRefusal sends a stale follower an append without entries, once per heartbeat interval. The append begins at the
+// last entry that the follower acknowledged. It shows the follower that its store is an older image (see onLostLog).
 func (c *Core) sendStaleRefusal(p *progress) {
 	if p.probe.out && !p.probe.overdue(c.now.Mono, Time(c.cfg.HeartbeatInterval)) {
 		return
@@ -87,13 +87,13 @@ func (c *Core) onAppendReply(m Message, r AppendReply) {
 //	"If AppendEntries fails because of log inconsistency: decrement nextIndex and retry (§5.3)."
 //	(Figure 2, Leaders)
 //
-// Like the follower, the leader skips whole terms: it looks for the last entry of its own log whose term is at
-// most the hint's.
+// Like the follower, the leader skips whole terms: it looks for the last entry of its own log whose term is at most the
+// hint's.
 //
-// The answer echoes what its sender had acknowledged in this term when the request was made. If the logs agree
-// only below that, the follower has lost what it acknowledged: acknowledged entries are durable, and only a
-// leader of a newer term may have them truncated. A late answer to an earlier request echoes less, so it does
-// not mislead.
+// The answer repeats how much the follower had acknowledged in this term when the leader sent the request. If the logs agree
+// only below that, the follower has lost what it acknowledged. The reason is that acknowledged entries are durable, and only
+// a leader of a newer term may have them truncated. A late answer to an earlier request repeats a lower index, so it does not
+// mislead the leader.
 func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	p := c.heardFrom(m.From)
 	if p == nil {
@@ -121,24 +121,26 @@ func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	}
 }
 
-// replaced reports whether a conflict shows an older entry in the place of the one that the follower acknowledged last.
-// The leader may have compacted that entry, but it knows its term.
+// replaced reports whether a conflict shows an older entry at the index of the last entry that the follower acknowledged. The
+// leader may have compacted the acknowledged entry, but it knows that entry's term.
 func (c *Core) replaced(p *progress, r AppendConflict) bool {
 	acknowledged := c.acknowledgedEntry(p)
 	return r.Acknowledged == acknowledged.Index && r.Hint.Index >= acknowledged.Index && r.Hint.Term < acknowledged.Term
 }
 
-// silenceTimeoutsMax bounds, in election timeouts, the wait before a lost append is repeated to a follower whose disk was slow.
+// silenceTimeoutsMax bounds, in election timeouts, how long the leader waits before it repeats a lost append to a follower
+// whose disk was slow.
 const silenceTimeoutsMax = 8
 
-// silence returns the time without an acknowledgement after which the last append to a follower that answers heartbeats is
-// repeated: an election timeout, or twice its slowest recent acknowledgement.
+// silence returns how long the leader waits for an acknowledgement of the last append before it repeats that append. It
+// applies to a follower that answers heartbeats. It is an election timeout, or twice the follower's slowest recent
+// acknowledgement if that is longer.
 func (c *Core) silence(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.acks.max(), silenceTimeoutsMax*c.electionTimeout()))
 }
 
-// onPeerUp and onPeerLost handle the transport's reports. Safety does not depend on them, nor on SendDropped. They only make
-// a leader repeat lost appends sooner.
+// onPeerUp and onPeerLost handle the transport's reports. Safety depends neither on these reports nor on SendDropped. They
+// only make a leader repeat lost appends sooner.
 func (c *Core) onPeerUp(e PeerUp) {
 	c.onBootstrapperPeerUp(e)
 	c.onPeerSpeaks(e)
@@ -174,14 +176,15 @@ func (c *Core) retransmit(peer Peer) {
 	}
 }
 
-// carriesAgain reports whether an entry for which a follower waits for a snapshot fits into an append to it now.
+// carriesAgain reports whether an append to the follower can now carry the entry for which the follower waits for a snapshot.
 func (c *Core) carriesAgain(p *progress) bool {
 	limit := c.spokenBy(p.peer).appendBytesMax
 	return p.oversized.id.Index > c.log.Base.ID.Index && (limit == 0 || limit >= p.oversized.bytes)
 }
 
-// onSendDropped repeats a dropped append. No append can bring a follower an entry that is too large for it: the follower needs
-// a snapshot that covers the entry. The event names the entry with its term, because it may be older than this leadership.
+// onSendDropped repeats a dropped append. If an entry is too large for a follower, no append can bring it, and the follower
+// needs a snapshot that covers the entry. The event names the entry with its term, because the event may be older than this
+// leadership.
 func (c *Core) onSendDropped(e SendDropped) {
 	if c.leader == nil {
 		return

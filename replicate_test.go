@@ -67,8 +67,8 @@ func TestReplicate_SuccessMovesNextAndMatch(t *testing.T) {
 	assert.EqualValues(t, 3, c.Status().Peers[0].Match, "an old answer does not lower the match")
 }
 
-// A log cache keeps the entries after Served: those that the FSM has not applied and, on a leader, those that
-// some member has not acknowledged.
+// A log cache keeps the entries after Served. These are the entries that the FSM has not applied and, on a leader, also those
+// that some member has not acknowledged.
 func TestReplicate_ServedIsWhatEverybodyHasRead(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	c.persist()
@@ -89,7 +89,7 @@ func TestReplicate_ServedIsWhatEverybodyHasRead(t *testing.T) {
 	assert.EqualValues(t, 3, c.Served(), "a follower sends nothing to others")
 }
 
-// Otherwise a member that has stopped would keep the log cache full.
+// If Served waited for silent members, a member that has stopped would keep the log cache full.
 func TestReplicate_ServedWaitsForNobodyWhoIsSilent(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.step(raft.Applied{ID: c.Status().Last})
@@ -132,9 +132,9 @@ func TestReplicate_ConflictGoesBackAndRetries(t *testing.T) {
 	}
 }
 
-// "If last log index ≥ nextIndex for a follower: send AppendEntries RPC with log entries starting at
-// nextIndex." (Figure 2, Leaders) Until it is known where the logs agree, there is one append at a time;
-// afterwards, as many as the window allows.
+// "If last log index ≥ nextIndex for a follower: send AppendEntries RPC with log entries starting at nextIndex." (Figure 2,
+// Leaders) Until the leader knows where the logs agree, it sends one append at a time. After that, it sends as many as the
+// window allows.
 func TestReplicate_ProbesOneByOneThenStreamsUpToTheWindow(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	assert.Empty(t, appends(c.propose("x").Send, "b"), "one probe at a time")
@@ -173,7 +173,7 @@ func TestReplicate_AppendsAreCutToSize(t *testing.T) {
 	}
 }
 
-// A follower gets a new commit index at once, so that it applies as soon as the leader does.
+// The leader sends a new commit index to a follower at once, so that the follower applies as soon as the leader does.
 func TestReplicate_CommitIndexIsPushedAtOnce(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.propose("x")
@@ -221,8 +221,8 @@ func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 	}
 }
 
-// The transport's reports shorten the wait, without new load on a blocked connection: the answer to the next
-// heartbeat triggers one append.
+// The transport's reports shorten the wait without adding load to a blocked connection. Only the answer to the next heartbeat
+// triggers one append.
 func TestReplicate_ReportedLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 	for how, event := range map[string]raft.Event{
 		"dropped": raft.SendDropped{To: peer("b"), Span: raft.Span{After: 3, Last: 4}}, "lost": raft.PeerLost{Peer: peer("b")},
@@ -241,8 +241,8 @@ func TestReplicate_ReportedLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 	assert.Equal(t, "replicate", c.Status().Peers[0].State, "a span from before the last probe has no effect")
 }
 
-// A follower whose disk is slow answers heartbeats, but not appends. The leader repeats the append without
-// entries, so that the follower does not get entries that it has already.
+// A follower whose disk is slow answers heartbeats, but not appends. The leader repeats the append without entries. So the
+// follower does not get entries that it already has.
 func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.propose("x")
@@ -262,8 +262,8 @@ func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
 	assert.Equal(t, "replicate", c.Status().Peers[0].State)
 }
 
-// The duration of a follower's acknowledgements determines when the next one is overdue. But after a disk has
-// stalled once, a lost append does not wait that long.
+// The duration of a follower's acknowledgements determines when the next acknowledgement is overdue. But if the follower's
+// disk has stalled once, a lost append does not wait that long.
 func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 	for _, row := range []struct {
 		rule       string
@@ -297,8 +297,8 @@ func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 	}
 }
 
-// The time in which a follower was silent does not count as the time of its disk, whether its connection broke
-// or stalled.
+// The time in which a follower was silent does not count as time of its disk. This holds whether its connection broke or
+// stalled.
 func TestReplicate_AbsenceDoesNotMeasureTheDisk(t *testing.T) {
 	for _, row := range []struct {
 		rule        string
@@ -338,7 +338,7 @@ func TestReplicate_PeerThatComesUpIsProbedAtOnce(t *testing.T) {
 	assert.Empty(t, out.Send, "another incarnation gets nothing")
 }
 
-// The allocations of a step do not grow with the entries in it.
+// The number of allocations of a step does not grow with the number of its entries.
 func TestReplicate_AllocationsDoNotGrowWithTheEntries(t *testing.T) {
 	cost := func(n int) float64 {
 		c := replicating(t, 2, 1)

@@ -249,7 +249,7 @@ func (s *scenario) deliver(i int) {
 	s.w.deliver(i)
 }
 
-// settle delivers and persists until nothing is left to do, except for held messages and slow disks.
+// settle delivers messages and persists writes until nothing is left to do, except for held messages and slow disks.
 func (s *scenario) settle() {
 	for range 100000 {
 		s.setAside()
@@ -271,7 +271,7 @@ func (s *scenario) settle() {
 	require.Fail(s.t, "the cluster does not settle")
 }
 
-// run lets time pass, and everything happen that is due.
+// run lets time pass. Everything that becomes due happens.
 func (s *scenario) run(d time.Duration) {
 	for end := s.w.now + Time(d); ; {
 		s.settle()

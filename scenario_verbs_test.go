@@ -144,7 +144,7 @@ func (s *scenario) showConfig() {
 	}
 }
 
-// prepare writes a disk: entry 1 bootstraps the cluster, and the others have the terms of the log.
+// prepare writes a disk. Its entry 1 bootstraps the cluster, and its other entries have the terms of the log.
 func (s *scenario) prepare(a scenarioArgs) {
 	m := a.member(0)
 	m.disk.hard = HardState{Term: Term(a.value("term", 0))}

@@ -21,7 +21,7 @@ func bootstrapped(t *testing.T, ids ...NodeID) *world {
 	return w
 }
 
-// settleWithout is settle on a network that loses some messages.
+// settleWithout is like settle, on a network that loses some messages.
 func (w *world) settleWithout(lost func(Message) bool) {
 	for busy := true; busy; {
 		w.wire = slices.DeleteFunc(w.wire, lost)
@@ -39,8 +39,8 @@ func (w *world) settleWithout(lost func(Message) bool) {
 	}
 }
 
-// A follower restarts and has forgotten the commit index, while reads follow each other so closely that each of
-// its answers arrives after the next round has begun.
+// A follower restarts and has forgotten the commit index. Reads follow each other so closely that each answer of the follower
+// arrives after the next round has begun.
 func TestSchedule_ARestartedFollowerCatchesUpBesideReads(t *testing.T) {
 	w := bootstrapped(t, "a", "b", "c")
 	a, c := w.members["a"], w.members["c"]
@@ -115,8 +115,8 @@ func TestSchedule_SlowDisksElect(t *testing.T) {
 	}
 }
 
-// The leader is gone, and the links between the others delay everything for five seconds; then they are fast
-// again. The waits, which have grown meanwhile, do not keep the cluster leaderless much longer.
+// The leader crashes, and the links between the others delay everything for five seconds. Then the links are fast again. The
+// waits have grown meanwhile, but they do not keep the cluster leaderless much longer.
 func TestSchedule_OneHoldUpIsSoonOver(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newWorld(t, seed, "a", "b", "c")

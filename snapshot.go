@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// This file brings a snapshot from a leader to a follower (InstallSnapshot of Figure 13). The cores agree on the
-// snapshot by an offer, and the hosts move its bytes.
+// This file brings a snapshot from a leader to a follower (InstallSnapshot of Figure 13). The cores agree on the snapshot by
+// an offer. The hosts move its bytes.
 
 // installing is what a leader knows about bringing a snapshot to a follower.
 type installing struct {
@@ -30,9 +30,9 @@ type offer struct {
 	snapshot Snapshot
 }
 
-// offerSnapshot offers a follower the snapshot that it needs. It repeats the offer every election timeout, because the offer or
-// the acknowledgement may be lost, and because the receiver may have been restarted. After an interruption a stream continues
-// with the same snapshot, although there may be a newer one.
+// offerSnapshot offers a follower the snapshot that it needs. It repeats the offer every election timeout, because the offer
+// or the acknowledgement may be lost, and because the receiver may have restarted. After an interruption, the stream
+// continues with the same snapshot, even if there is a newer one.
 func (c *Core) offerSnapshot(p *progress) {
 	s := &p.snap
 	if !c.cfg.Snapshots || c.step.closing || p.departs > 0 || !c.takesSnapshots(p.peer) ||
@@ -54,14 +54,14 @@ func (c *Core) offerSnapshot(p *progress) {
 	c.send(p.peer, InstallSnapshot{Snapshot: s.snapshot, Acknowledged: p.match})
 }
 
-// offerable reports whether the snapshot that a follower was offered, which may be the zero one, can be offered again. It
-// cannot once the log is compacted beyond it, nor once a frozen state is given back.
+// offerable reports whether the leader can offer a follower again the snapshot that it last offered. That snapshot may be the
+// zero one. The leader cannot offer it again once the log is compacted beyond it, or once a frozen state has been given back.
 func (c *Core) offerable(p *progress) bool {
 	s, h := &p.snap.snapshot, c.snaps.held
 	return p.coveredBy(*s) && (!s.Held || h != nil && h.snapshot.File == s.File)
 }
 
-// snapshotFor returns the newest snapshot that brings a follower what it lacks, if there is one.
+// snapshotFor returns the newest snapshot that contains the entries which a follower lacks, if there is one.
 func (c *Core) snapshotFor(p *progress) (Snapshot, bool) {
 	if s := c.disk.snapshot; s.File != (SnapshotID{}) && p.coveredBy(s) {
 		return s, true
@@ -72,10 +72,11 @@ func (c *Core) snapshotFor(p *progress) (Snapshot, bool) {
 	return Snapshot{}, false
 }
 
-// coveredBy reports whether a snapshot covers everything that no append brings to this follower.
+// coveredBy reports whether a snapshot covers every entry that no append can bring to this follower.
 func (p *progress) coveredBy(s Snapshot) bool { return s.ID.Index >= p.next-1 }
 
-// wantsFile reports whether a follower waits for a snapshot of an entry that is too large for it, up to the given index.
+// wantsFile reports whether a follower waits for a new snapshot file, because an entry at or below the given index is too
+// large for an append to it.
 func (c *Core) wantsFile(to Index) bool {
 	if c.leader == nil || c.cfg.DurableFSM {
 		return false
@@ -89,7 +90,8 @@ func (c *Core) wantsFile(to Index) bool {
 	return false
 }
 
-// wantsHeld reports whether a DurableFSM must be frozen for a follower that needs a snapshot. Only one state is frozen at a time.
+// wantsHeld reports whether a DurableFSM must freeze its state for a follower that needs a snapshot. Only one state is frozen
+// at a time.
 func (c *Core) wantsHeld() bool { return c.waitsForHeld() != nil }
 
 func (c *Core) waitsForHeld() *progress {
@@ -108,7 +110,8 @@ func (c *Core) waitsForHeld() *progress {
 	return nil
 }
 
-// waitsForTurn reports whether a member that is heard needs a snapshot while the state is frozen for another member.
+// waitsForTurn reports whether a member needs a snapshot while the state is frozen for another member. The leader must hear
+// that member.
 func (c *Core) waitsForTurn(p *progress) bool {
 	h := c.snaps.held
 	return h != nil && h.to != p.peer && p.state == snapshot && !c.offerable(p) && c.heardLately(p)
@@ -125,7 +128,7 @@ func (c *Core) onHeld(s Snapshot) {
 }
 
 // onSnapshotSending records how much of a snapshot its follower has. Until the follower has caught up, the log may grow by as
-// much, but not more. So a stream that is faster than the log grows completes, whatever the snapshot's size.
+// much, but not by more. So a stream that is faster than the log grows will complete, however large the snapshot is.
 func (c *Core) onSnapshotSending(e SnapshotSending) {
 	if c.leader == nil {
 		return
@@ -138,13 +141,14 @@ func (c *Core) onSnapshotSending(e SnapshotSending) {
 	}
 }
 
-// installTimeouts is the number of election timeouts in which a follower must install a frozen state that it has received.
+// installTimeouts is the number of election timeouts within which a follower must install a frozen state that it has
+// received.
 const installTimeouts = 8
 
-// onSnapshotSent handles the end of a stream. If the follower has the whole snapshot, the leader asks for a lost
-// acknowledgement. It cannot offer a frozen state again, which ends with its stream. The follower's heartbeat replies
-// acknowledge the state; if it has lost the state in a crash, another one is frozen. If the stream was given up, the leader
-// offers its newest snapshot after a pause.
+// onSnapshotSent handles the end of a stream. If the follower has the whole snapshot, the leader offers it again to get a
+// lost acknowledgement. It cannot do so for a frozen state, because that state ends with its stream. The follower's heartbeat
+// replies then acknowledge the state. If the follower has lost the state in a crash, the leader has another one frozen. If
+// the stream was given up, the leader offers its newest snapshot after a pause.
 func (c *Core) onSnapshotSent(e SnapshotSent) {
 	h := c.snaps.held
 	ended := h != nil && h.snapshot.File == e.File
@@ -169,7 +173,8 @@ func (c *Core) onSnapshotSent(e SnapshotSent) {
 	}
 }
 
-// pauseOffers forgets what a follower was offered, and offers it nothing for a while, which doubles each time.
+// pauseOffers forgets what the leader offered a follower. It offers that follower nothing for a while. This pause doubles
+// each time.
 func (c *Core) pauseOffers(p *progress) {
 	pause := min(max(2*p.snap.pause, Time(c.cfg.HeartbeatInterval)), snapshotPausesMax*c.electionTimeout())
 	jitter := Time(c.rng.Int64N(int64(pause)/4 + 1))
@@ -186,8 +191,8 @@ func (c *Core) endHeld() {
 	c.snaps.held = nil
 }
 
-// awaits reports whether the follower for which a state was frozen still needs it, and can take it. One that departs is
-// offered none.
+// awaits reports whether the follower for which a state was frozen still needs that state, and can take it. A departing
+// follower gets no snapshot.
 func (c *Core) awaits(h *held) bool {
 	if c.leader == nil || !c.takesSnapshots(h.to) {
 		return false
@@ -213,16 +218,17 @@ func (c *Core) endOffers(l *leader) {
 	}
 }
 
-// spoken is what a peer's last connection has said about what the peer can receive.
+// spoken is what the last connection of a peer has said about the messages that the peer can receive.
 type spoken struct {
 	peer           Peer
 	protocol       uint16 // that the connection speaks
 	appendBytesMax int    // see PeerUp
 }
 
-// onPeerSpeaks records what a peer's connection has said, if the peer takes less than members of this release. A peer that takes
-// no snapshots is sent none, and a stream to it ends. Peers that the configuration does not name count too: they may be about
-// to join, and the connections of the first members are up before entry 1 names their incarnations.
+// onPeerSpeaks records what a peer's connection has said, if the peer can receive less than members of this release. If a
+// peer takes no snapshots, the leader sends it none, and ends a running stream to it. Peers that the configuration does not
+// name count, too. They may be about to join, and the connections of the first members come up before entry 1 names their
+// incarnations.
 func (c *Core) onPeerSpeaks(e PeerUp) {
 	peer, s := Peer{e.ID, e.Incarnation}, &c.snaps
 	said := spoken{peer, cmp.Or(e.Protocol, ProtocolMembership), e.AppendBytesMax} // 0: the host does not say
@@ -246,7 +252,7 @@ func (c *Core) onPeerSpeaks(e PeerUp) {
 	}
 }
 
-// spokenBy returns what a member's last connection has said; this release's own values if that is not known.
+// spokenBy returns what a member's last connection has said. If that is not known, it returns this release's own values.
 func (c *Core) spokenBy(peer Peer) spoken {
 	for _, m := range c.snaps.spoken {
 		if m.peer == peer {
@@ -256,8 +262,8 @@ func (c *Core) spokenBy(peer Peer) spoken {
 	return spoken{peer: peer, protocol: ProtocolMembership}
 }
 
-// takesSnapshots reports whether a member can be offered a snapshot, as far as is known. Once the members have been changed,
-// only a release that can change members can read a snapshot's description.
+// takesSnapshots reports whether the leader can offer a member a snapshot, as far as the leader knows. Once the members have
+// been changed, only releases that can change members can read a snapshot's description.
 func (c *Core) takesSnapshots(peer Peer) bool {
 	if c.log.configAt(c.log.commit).Config.Level >= featureLevelMembers {
 		return c.spokenBy(peer).protocol >= ProtocolMembership
@@ -265,7 +271,7 @@ func (c *Core) takesSnapshots(peer Peer) bool {
 	return c.spokenBy(peer).protocol >= ProtocolSnapshots
 }
 
-// offers reports whether a follower is being sent the file.
+// offers reports whether this leader is sending the file to a follower.
 func (l *leader) offers(file SnapshotID) bool {
 	for i := range l.peers {
 		if l.peers[i].snap.snapshot.File == file {
@@ -275,7 +281,7 @@ func (l *leader) offers(file SnapshotID) bool {
 	return false
 }
 
-// malformedOffer says what is wrong with an offer that no correct leader would send; "" if nothing is.
+// malformedOffer returns what is wrong with an offer that no correct leader would send. It returns "" if nothing is wrong.
 func (c *Core) malformedOffer(m Message, r InstallSnapshot) string {
 	s := &r.Snapshot
 	switch err := s.Check(); {
@@ -295,8 +301,9 @@ func (c *Core) malformedOffer(m Message, r InstallSnapshot) string {
 	return ""
 }
 
-// onFirstOffer handles an offer to an uninitialized member. The member stays uninitialized, in term 0, until it has the
-// whole snapshot: a term without a cluster is no legal state. Of two leaders that offer one, it asks the newer.
+// onFirstOffer handles an offer to an uninitialized member. The member stays uninitialized, in term 0, until it has the whole
+// snapshot, because a term without a cluster is no legal state. If two leaders offer a snapshot, the member asks the newer
+// leader.
 func (c *Core) onFirstOffer(m Message, r InstallSnapshot) {
 	if why := c.malformedOffer(m, r); why != "" {
 		c.refuse(m, why)
@@ -339,20 +346,21 @@ func (c *Core) onInstallSnapshot(m Message, r InstallSnapshot) {
 	c.acceptOffer(m, r.Snapshot)
 }
 
-// acknowledgeSnapshot answers this term's leader, whose snapshot covers what the log holds:
+// acknowledgeSnapshot answers this term's leader if its snapshot covers only entries that the log already holds:
 //
 //	"If instead the follower receives a snapshot that describes a prefix of its log (due to retransmission or by
 //	mistake), then log entries covered by the snapshot are deleted but entries following the snapshot are still valid and
 //	must be retained." (§7)
 //
-// The entries are deleted by this member's own policy. Everything that a snapshot covers is committed.
+// This member's own policy decides when the entries are deleted. Everything that a snapshot covers is committed.
 func (c *Core) acknowledgeSnapshot(leader Peer, last EntryID) {
 	c.termLeader.proved = max(c.termLeader.proved, last.Index)
 	c.commitTo(min(last.Index, c.log.Last.Index))
 	c.promiseLog(leader, AppendReply{Match: last.Index}, last.Index)
 }
 
-// acceptOffer asks for the bytes of an offered snapshot. If this member has asked already, the host continues where it is.
+// acceptOffer asks for the bytes of an offered snapshot. If this member has already asked for them, the host continues from
+// where it is.
 func (c *Core) acceptOffer(m Message, s Snapshot) {
 	why := ""
 	switch {
@@ -374,9 +382,9 @@ func (c *Core) acceptOffer(m Message, s Snapshot) {
 	c.keep().Receive = &Receive{m.From, s}
 }
 
-// onSnapshotArrived installs a complete snapshot, unless it is no longer needed. It does not matter who leads now: what a
-// snapshot holds is committed. Nor does it matter which member sent the bytes: a leader may offer the file that it received
-// from the leader before.
+// onSnapshotArrived installs a complete snapshot, unless it is no longer needed. It does not matter which member leads now,
+// because everything in a snapshot is committed. It does not matter either which member sent the bytes, because a leader may
+// offer the file that it received from an earlier leader.
 func (c *Core) onSnapshotArrived(e SnapshotArrived) {
 	o, file := c.follower.offer, e.Snapshot.File
 	if o == nil || o.snapshot.File != file || o.snapshot.ID != e.Snapshot.ID {
@@ -411,13 +419,14 @@ func (c *Core) leave(e SnapshotArrived, why string) {
 	c.discard(e.Snapshot.File)
 }
 
-// install makes a snapshot that the log does not hold the beginning of a new log:
+// install replaces the log by a snapshot whose last entry the log does not hold. The snapshot becomes the beginning of a new
+// log:
 //
 //	"7. Discard the entire log
 //	8. Reset state machine using snapshot contents (and load snapshot's cluster configuration)" (Figure 13)
 //
-// The FSM is reset once the snapshot's record is durable. Until then nothing counts as durable here that was not
-// acknowledged before.
+// The FSM is reset once the snapshot's record is durable. Until then, only what this member acknowledged before counts as
+// durable here.
 func (c *Core) install(from Peer, s Snapshot, offered Term) {
 	if offered > c.hard.Term { // it was offered while this member was uninitialized
 		c.becomeFollower(offered, Peer{})

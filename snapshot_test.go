@@ -13,8 +13,7 @@ func offered(last raft.EntryID, n byte) raft.Snapshot {
 	return raft.Snapshot{Base: baseOf(last), File: fileOf(n), Size: 100, Sum: 7}
 }
 
-// snapFollower returns a follower of b in term 5 that takes snapshots; its log is 1@0 2@1 3@1 4@3, committed up
-// to 2.
+// snapFollower returns a follower of b in term 5 that takes snapshots. Its log is 1@0 2@1 3@1 4@3, committed up to entry 2.
 func snapFollower(t *testing.T) *core {
 	t.Helper()
 	c := begin(t, snapConfig(), storedWhole(t, raft.HardState{Term: 5}, 1, 1, 3))
@@ -27,7 +26,7 @@ func (c *core) offer(s raft.Snapshot, acknowledged raft.Index) raft.Output {
 	return c.receive("b", 5, raft.InstallSnapshot{Snapshot: s, Acknowledged: acknowledged})
 }
 
-// What a follower does with an offer depends on what its log holds at the snapshot's last entry.
+// A follower's reaction to an offer depends on which entry its log holds at the index of the snapshot's last entry.
 func TestInstall_TheOffer(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
@@ -105,8 +104,8 @@ func TestInstall_ReplacesTheLogInOneWrite(t *testing.T) {
 	assert.Equal(t, id(9, 4), c.Status().Snapshot)
 }
 
-// A crash between the record and the reset leaves a log without the snapshot's entry: Load resets it, and the
-// member continues from the result of Load. A crash before the record leaves everything as it was.
+// A crash between the record and the reset leaves a log without the snapshot's entry. Load resets that log, and the member
+// continues from the result of Load. A crash before the record leaves everything as it was.
 func TestInstall_ACrashBeforeTheRestore(t *testing.T) {
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 5}, Snapshot: offered(id(9, 4), 1)}
 	stored.Log.Begin(stored.Snapshot.Base)
@@ -117,7 +116,7 @@ func TestInstall_ACrashBeforeTheRestore(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("b", raft.AppendReply{Match: 9})}, out.Send, "it repeats the acknowledgement that the crash lost")
 }
 
-// A snapshot that has arrived is compared again with what the log holds by then.
+// When a snapshot arrives, the member compares it again with what its log holds now.
 func TestInstall_WhatIsNotNeededIsLeft(t *testing.T) {
 	other := offered(id(9, 4), 2)
 	for _, row := range []struct {
@@ -166,8 +165,8 @@ func TestInstall_UnderAnotherLeader(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("c", raft.AppendReply{Match: 10})}, out.Write.Then)
 }
 
-// The same bytes may come from two leaders, if the later one got them from the earlier one. The file of the
-// first arrival is not deleted under the second.
+// The same bytes may come from two leaders, if the later leader got them from the earlier one. The member must not delete the
+// file of the first arrival while the second one uses it.
 func TestInstall_TheSameBytesFromTwoLeaders(t *testing.T) {
 	c := snapFollower(t)
 	s := offered(id(9, 4), 1)
@@ -184,8 +183,7 @@ func TestInstall_TheSameBytesFromTwoLeaders(t *testing.T) {
 	assert.Nil(t, out.Keep)
 }
 
-// The member's own snapshot that is being taken is superfluous after an install, and never replaces the
-// installed one.
+// A snapshot that the member is taking itself is superfluous after an install. It never replaces the installed snapshot.
 func TestInstall_WhileASnapshotIsTaken(t *testing.T) {
 	c, out := eight(t, nil)
 	take := out.Keep.Take
@@ -219,8 +217,8 @@ func TestInstall_AnUninitializedMember(t *testing.T) {
 	assert.Equal(t, s, *c.persist().Restore)
 }
 
-// Meanwhile an append of an earlier term may have raised the term of an uninitialized member, or a bootstrap
-// may have made it a member of another cluster.
+// While a snapshot arrives at an uninitialized member, an append of an earlier term may raise its term. Or a bootstrap may
+// make it a member of another cluster.
 func TestInstall_WhatHappensToAnUninitializedMemberMeanwhile(t *testing.T) {
 	c := begin(t, snapConfig(), raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3})
 	s := offered(id(9, 5), 1)
@@ -246,8 +244,8 @@ func TestInstall_WhatHappensToAnUninitializedMemberMeanwhile(t *testing.T) {
 	assert.Equal(t, clusterOfTheTests, c.Status().Cluster)
 }
 
-// An offer carries the same evidence as an append: of committed entries that its sender lacks, and of
-// acknowledged entries that this member has lost.
+// An offer carries the same evidence as an append. It can show that its sender lacks committed entries, or that this member
+// has lost acknowledged entries.
 func TestInstall_TheEvidenceOfAnOffer(t *testing.T) {
 	c := snapFollower(t)
 	c.receive("c", 6, raft.Heartbeat{})
@@ -265,7 +263,7 @@ func TestInstall_TheEvidenceOfAnOffer(t *testing.T) {
 	assert.Nil(t, out.Keep)
 	assert.Nil(t, c.offer(offered(id(9, 4), 1), 0).Keep, "a marked member takes no snapshot")
 
-	// A mark in the step of an install keeps the install, whose content is committed.
+	// If the store is marked in the step of an install, the install is kept, because its content is committed.
 	c = snapFollower(t)
 	c.offer(offered(id(9, 4), 1), 0)
 	c.receive("c", 6, raft.Heartbeat{})
@@ -311,7 +309,7 @@ func TestInstall_AnOfferThatNoLeaderSends(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("c", raft.AppendConflict{Prev: 9})}, out.Send)
 }
 
-// A candidate that installs a snapshot ends its campaign: its votes were for another log.
+// A candidate that installs a snapshot ends its campaign, because its votes were for another log.
 func TestInstall_ByACandidate(t *testing.T) {
 	c := snapFollower(t)
 	c.offer(offered(id(9, 4), 1), 0)
@@ -342,8 +340,8 @@ func TestInstall_DiscardsASnapshotTakenInTheSameStep(t *testing.T) {
 	assert.Equal(t, []raft.SnapshotID{fileOf(1)}, out.Keep.Discard)
 }
 
-// grows commits n entries with c's help, and takes the snapshots that are due: with files numbered from the
-// given number on, or by a DurableFSM that syncs. b answers heartbeats.
+// grows commits n entries with c's help, and takes the snapshots that are due. Their files are numbered from the given number
+// on; a DurableFSM syncs instead. b answers heartbeats.
 func (c *core) grows(n int, file byte) {
 	c.t.Helper()
 	for range n {
@@ -380,8 +378,8 @@ func (c *core) beats(other raft.NodeID, match raft.Index) {
 	c.echo(other, match)
 }
 
-// A leader keeps as many bytes of its log as the snapshot that it sends has, until the follower has caught up.
-// Otherwise a follower that has just received a large snapshot would need the next one.
+// Until the follower has caught up, a leader keeps as many bytes of its log as the snapshot that it sends has. Otherwise a
+// follower that has just received a large snapshot would need the next snapshot.
 func TestCompact_HoldsUntilAFollowerHasCaughtUpWithItsSnapshot(t *testing.T) {
 	c := compactedLeader(t, func(cfg *raft.CoreConfig) { cfg.SnapshotHoldBytes = 1 })
 	for range 8 {
@@ -414,8 +412,8 @@ func TestCompact_HoldsUntilAFollowerHasCaughtUpWithItsSnapshot(t *testing.T) {
 	assert.Greater(t, c.Status().Base.Index, last, "afterwards the usual limit applies again")
 }
 
-// The size of a frozen state is not known. The part that its follower has received so far is as good a limit: a
-// stream that is faster than the log grows finishes.
+// The size of a frozen state is not known. The leader uses as its limit the number of bytes that the follower has received so
+// far. So a stream that is faster than the log grows will finish.
 func TestCompact_HoldsAsMuchAsAFollowerHasOfAFrozenState(t *testing.T) {
 	c, out := durableLeader(t, func(cfg *raft.CoreConfig) { cfg.SnapshotHoldBytes = 1 })
 	c.step(frozen(out.Keep.Take, 5))
@@ -450,7 +448,7 @@ func TestCompact_ReportsOfAStreamThatHasEndedCountForNothing(t *testing.T) {
 	assert.Zero(t, c.step(raft.SnapshotSending{To: peer("b"), File: fileOf(5), Bytes: 1}).Write, "a follower sends no snapshot")
 }
 
-// After an idle time, too, a leader keeps the entries that a heard follower needs: there was nothing to
+// Even after an idle time, a leader keeps the entries that a follower it hears needs, because there was nothing to
 // acknowledge.
 func TestCompact_AnIdleFollowerIsHeldLikeABusyOne(t *testing.T) {
 	c := compactedLeader(t, nil)

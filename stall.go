@@ -2,9 +2,8 @@ package raft
 
 import "slices"
 
-// onStalledDisk makes a leader with a stalled disk transfer its leadership. Heartbeats do not need the disk,
-// so nobody else would campaign; the followers would commit, but the leader could not apply, and its clients
-// would wait forever.
+// onStalledDisk makes a leader with a stalled disk transfer its leadership. Heartbeats do not need the disk, so no other
+// member would campaign. The followers would commit, but the leader could not apply, and its clients would wait forever.
 //
 //	"A leader whose disk has ended no write for DiskStallMax while one was waiting transfers its leadership if a
 //	quorum without it may be ahead: the members that it hears and that have persisted more, at least one, those
@@ -12,15 +11,16 @@ import "slices"
 //	disks of all members that it hears are stalled, it stays leader and refuses proposals. A disk that is slow,
 //	but finishes its writes, has not stalled." (docs/divergence.md)
 //
-// Nobody can be ahead of a disk that holds the whole log. If such a disk stalls, the leader appends a no-op: if the
-// others persist it, they can continue without this disk. No limit on proposals can be in the way of a no-op. Then it does
-// not step down before the others had an election timeout to persist it.
+// If the disk holds the whole log, no other member can be ahead of it. If such a disk stalls, the leader appends a no-op. If
+// the others persist the no-op, they can continue without this disk. The limits on proposals do not apply to a no-op. After
+// that, the leader does not step down until the others have had an election timeout to persist the no-op.
 //
-// If such a quorum needs both a member that is not heard and one that needs a snapshot, and nobody that is heard is
-// ahead, it steps down: only the former can be elected, and only it can help the latter.
+// Suppose that such a quorum needs both a member that the leader does not hear and a member that needs a snapshot, and that
+// no member that it hears is ahead. Then the leader steps down. Only the unheard member can be elected, and only that member
+// can send the other one a snapshot.
 //
-// The target has persisted entries that this disk has not, so slow disks cause at most one successful
-// transfer per entry. A transfer whose target does not win ends at its deadline; the next step begins another.
+// The target has persisted entries that this disk has not persisted, so slow disks cause at most one successful transfer per
+// entry. If the target does not win, the transfer ends at its deadline, and the next step begins another one.
 func (c *Core) onStalledDisk() {
 	l := c.leader
 	stalled := c.diskStalled()
@@ -52,19 +52,21 @@ func (c *Core) onStalledDisk() {
 	c.beginTransfer(&transfer{own: true, to: p.peer})
 }
 
-// onHangingFSM makes a leader whose FSM hangs transfer its leadership. It would continue to commit, and none of its clients
-// would get an answer.
+// onHangingFSM makes a leader whose FSM hangs transfer its leadership. Otherwise it would continue to commit, but none of its
+// clients would get an answer.
 //
 //	"A leader whose FSM has been applying one batch for ApplyStallMax transfers its leadership to a voter that it hears,
 //	that nothing hinders, that holds the whole log and has applied this batch. Without one it steps down, once, if there
 //	is a voter that it does not hear; otherwise it stays leader and refuses proposals." (docs/divergence.md)
 //
-// The target is beyond the entry at which this FSM hangs, so an entry at which the FSMs of all members hang causes no
-// transfer, and any other at most one successful transfer for each member. If nobody that it hears is fit, it steps down in
-// favour of a voter that it does not hear, once in each batch: only the link between the two may be cut, and those that hear
-// this leader deny the other one their votes. A target that holds the whole log, which does not
-// grow meanwhile, gets its TimeoutNow at once. If it does not win, there is a pause before the next attempt, in which requests
-// and changes of the members have their turn.
+// The target has already applied the entry at which this FSM hangs. So an entry at which the FSMs of all members hang causes
+// no transfer. Any other entry causes at most one successful transfer for each member.
+//
+// If no voter that the leader hears is fit, it steps down in favour of a voter that it does not hear, once in each batch.
+// Perhaps only the link between the two is cut, and the voters that hear this leader deny that voter their votes.
+//
+// A target that holds the whole log gets its TimeoutNow at once, because the log does not grow meanwhile. If the target does
+// not win, the leader pauses before the next attempt. During the pause, it handles requests and changes of the members.
 func (c *Core) onHangingFSM() {
 	l, b := c.leader, &c.log.batch
 	if l == nil { // the disk has made it step down
@@ -92,12 +94,12 @@ func (c *Core) onHangingFSM() {
 	}
 }
 
-// hangPatience is the number of election timeouts for which a leader whose FSM hangs waits for a fit voter among those that it
-// hears, before it steps down in favour of one that it does not hear.
+// hangPatience is the number of election timeouts for which a leader whose FSM hangs waits for a fit voter among those that
+// it hears. After that, it steps down in favour of a voter that it does not hear.
 const hangPatience = 4
 
-// ownTarget returns the fit voter with the longest log, for a leader that transfers its leadership because it cannot do its
-// work; nil if there is none. While the voters change, a leaving voter may lead if no other one is fit.
+// ownTarget returns the fit voter with the longest log, or nil if there is none. It is for a leader that transfers its
+// leadership because it cannot do its work. While the voters change, a leaving voter may lead if no other voter is fit.
 func (c *Core) ownTarget(fit func(*progress) bool) *progress {
 	if p := c.targetAmong(IncomingHalf, fit); p != nil {
 		return p
@@ -111,20 +113,21 @@ func (c *Core) diskStalled() bool {
 	return !c.disk.idle() && c.now.Mono >= c.stallsAt()
 }
 
-// diskHoldsLog reports whether the whole log is durable here. If such a disk stalls, it does so while it writes the record of a
+// diskHoldsLog reports whether the whole log is durable here. If the disk stalls in that state, it is writing the record of a
 // snapshot or the hard state (tryDisk).
 func (c *Core) diskHoldsLog() bool { return c.disk.persisted == c.log.Last.Index }
 
-// tryDisk makes a leader write its hard state again if it has entries that are not committed or not applied, and a disk that has
-// been idle for DiskStallMax. The entries may be waiting for that disk: a follower may wait for a snapshot that cannot be
-// read from it, or the FSM may hang with it. New proposals would show that it hangs, but may be over a limit.
+// tryDisk makes a leader write its hard state again if some entries are not committed or not applied and its disk has been
+// idle for DiskStallMax. Those entries may be waiting for that disk. For example, a follower may need a snapshot that cannot
+// be read from it, or the FSM may hang because of it. New proposals would show that the disk hangs, but they may be over a
+// limit.
 func (c *Core) tryDisk() {
 	if c.disk.idle() && c.step.out.Write.Log == nil && c.now.Mono >= c.triesDiskAt() {
 		c.leader.triesDisk = true
 	}
 }
 
-// triesDiskAt returns when the leader tries its disk, unless the disk has work before.
+// triesDiskAt returns the time at which the leader tries its disk, unless the disk gets other work before.
 func (c *Core) triesDiskAt() Time {
 	if c.log.applied >= c.log.Last.Index {
 		return c.now.Mono + idleMax
@@ -132,18 +135,18 @@ func (c *Core) triesDiskAt() Time {
 	return c.disk.endedAt + Time(c.cfg.DiskStallMax)
 }
 
-// stallsAt returns when the oldest pending write will have taken too long: DiskStallMax or, if that is
-// longer, three times as long as the slowest recent write, up to 64 election timeouts. There must be a
-// pending write.
+// stallsAt returns the time from which the oldest pending write counts as too slow. That is after DiskStallMax or, if that is
+// longer, after three times the duration of the slowest recent write, up to 64 election timeouts. There must be a pending
+// write.
 func (c *Core) stallsAt() Time {
 	slow := min(3*c.disk.took.max(), c.electionTimeout()<<doublingsMax)
 	return c.disk.busySince() + max(Time(c.cfg.DiskStallMax), slow)
 }
 
 // mayBeOutrun reports whether a quorum of the other voters may have persisted more of the log than this leader, or may do so
-// under another leader. A silent voter may have: perhaps only its link to this leader is cut, and the other voters deny it
-// pre-votes as long as they hear this leader. A voter that needs a snapshot may have, too, because the stalled disk may be
-// unable to read the snapshot. A stale member does not count.
+// under another leader. A silent voter may be ahead. Perhaps only its link to this leader is cut, and the other voters deny
+// it pre-votes as long as they hear this leader. A voter that needs a snapshot may get ahead, too, because the stalled disk
+// may be unable to read the snapshot. A stale member does not count.
 func (c *Core) mayBeOutrun() bool {
 	ahead := func(p *progress) Index {
 		if p.state == snapshot || c.unheard(p) {
@@ -154,5 +157,5 @@ func (c *Core) mayBeOutrun() bool {
 	return quorumValue(c.leader, &c.leader.indexes, 0, ahead) > c.disk.persisted
 }
 
-// unheard reports whether a member is silent, and may work nevertheless.
+// unheard reports whether a member is silent but may still work.
 func (c *Core) unheard(p *progress) bool { return p.state != stale && c.silent(p) }

@@ -12,8 +12,8 @@ import (
 
 const diskStallMax = raft.Time(time.Second)
 
-// stalledLeader returns a leader of the members in term 2 whose disk never finishes the write of its no-op,
-// entry 3. Its followers are heard in every round, and hold the log durably up to acked.
+// stalledLeader returns a leader of the members in term 2. Its disk never finishes the write of its no-op, entry 3. The
+// leader hears its followers in every round, and they hold the log durably up to acked.
 func stalledLeader(t *testing.T, members string, acked map[raft.NodeID]raft.Index) *core {
 	c := leaderOf(t, members, 2, 1)
 	c.hear(acked)
@@ -21,7 +21,7 @@ func stalledLeader(t *testing.T, members string, acked map[raft.NodeID]raft.Inde
 	return c
 }
 
-// hear lets each of the members answer the last heartbeat, and acknowledge.
+// hear lets each of the members answer the last heartbeat, and acknowledge entries up to the given index.
 func (c *core) hear(acked map[raft.NodeID]raft.Index) raft.Output {
 	var events []raft.Event
 	for _, m := range membersNamed("bcde") {
@@ -53,8 +53,8 @@ func (c *core) toldToCampaign() (ids []raft.NodeID) {
 	return ids
 }
 
-// A leader with a stalled disk transfers its leadership if a quorum without it may be ahead. If no such quorum
-// exists, it stays and refuses proposals (docs/divergence.md).
+// A leader with a stalled disk transfers its leadership if a quorum without it may be ahead. If there is no such quorum, it
+// stays leader and refuses proposals (docs/divergence.md).
 func TestStall_WhoGetsTheLeadership(t *testing.T) {
 	type acks = map[raft.NodeID]raft.Index
 	for _, row := range []struct {
@@ -107,8 +107,8 @@ func (c *core) leaderOfAnswer(target []raft.NodeID) raft.NodeID {
 	return target[0]
 }
 
-// A stale member ends, and votes for nobody. If the leader counted it as possibly ahead, it would give up its
-// leadership, and the cluster its reads, for nothing.
+// A stale member will end, and votes for nobody. If the leader counted it as possibly ahead, it would give up its leadership
+// for nothing, and the cluster would lose its reads.
 func TestStall_WhoHasLostWhatItAcknowledgedGoesOnWithNobody(t *testing.T) {
 	acked := map[raft.NodeID]raft.Index{"b": 3, "c": 2}
 	c := stalledLeader(t, "abc", acked)
@@ -129,8 +129,8 @@ func durablyLeading(t *testing.T) *core {
 	return c
 }
 
-// The record of a snapshot can stall while the whole log is durable. Nobody can be ahead of that disk before there is
-// another entry, so the leader appends one, and transfers its leadership once the others have persisted it.
+// The record of a snapshot can stall while the whole log is durable. Before another entry exists, nobody can be ahead of that
+// disk. So the leader appends an entry, and transfers its leadership once the others have persisted it.
 func TestStall_AtTheRecordOfASnapshot(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 9, "c": 9}
 	stalled := func(t *testing.T) *core {
@@ -208,7 +208,7 @@ func TestStall_NobodyCanBeAheadOfTheOnlyVoter(t *testing.T) {
 	assert.Equal(t, id(3, 2), c.Status().Last)
 }
 
-// A member that is heard may be about to get ahead, and would be the better successor.
+// A member that the leader hears may be about to get ahead. It would be the better successor.
 func TestStall_TheNoopHasTimeToArriveBeforeTheLeaderStepsDown(t *testing.T) {
 	c, _ := lagging(t, nil)
 	c.propose("x")
@@ -226,8 +226,8 @@ func TestStall_TheNoopHasTimeToArriveBeforeTheLeaderStepsDown(t *testing.T) {
 	assert.InDelta(t, float64(electionTimeout), float64(c.now-appended), float64(heartbeatPace))
 }
 
-// A stalled disk may be unable to read a snapshot. The member that needs it gets one from another leader whose
-// disk works, if there is one.
+// A stalled disk may be unable to read a snapshot. If another member has a working disk, it can become leader and send a
+// snapshot to the member that needs one.
 func TestStall_WhoNeedsASnapshotMayGoOnUnderAnother(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -277,8 +277,8 @@ func TestStall_WhoIsLeavingMayHelpWhoNeedsASnapshot(t *testing.T) {
 	assert.Equal(t, []raft.NodeID{"c"}, slices.Compact(told))
 }
 
-// No heard member is ahead, so none can be the target of a transfer. The silent member may be ahead: it gets
-// the vote of the member that needs a snapshot, and sends it one.
+// No member that the leader hears is ahead, so none can be the target of a transfer. But the silent member may be ahead. It
+// gets the vote of the member that needs a snapshot, and sends that member one.
 func TestStall_WhoIsNotHeardMayHelpWhoNeedsASnapshot(t *testing.T) {
 	c, _ := lagging(t, nil)
 	c.propose("x")
@@ -329,8 +329,8 @@ func TestStall_NewWritesDoNotPutTheLimitOff(t *testing.T) {
 	assert.Contains(t, c.waitHearing(heartbeatPace, both), raft.TraceDiskStalled)
 }
 
-// "A disk that is slow, but finishes its writes, has not stalled." The time that a write waits for an earlier one does not
-// count.
+// "A disk that is slow, but finishes its writes, has not stalled." The time for which a write waits for an earlier write does
+// not count.
 func TestStall_ASlowDiskHasNotStalled(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := leaderOf(t, "abc", 2, 1)
@@ -348,9 +348,9 @@ func TestStall_ASlowDiskHasNotStalled(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
 }
 
-// A disk that took long for one write may take three times as long for the next one, but a stall that ended
-// does not raise the limit without bound. The time that a write waits for earlier ones counts neither towards
-// the limit nor as time of the disk.
+// After a disk took long for one write, it may take three times as long for the next one. But a stall that ended does not
+// raise the limit without bound. The time for which a write waits for earlier writes counts neither towards the limit nor as
+// time of the disk.
 func TestStall_TheQueueBeforeAWriteDoesNotCount(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := leaderOf(t, "abc", 2, 1)
@@ -385,8 +385,8 @@ func TestStall_TheLimitGrowsWithWhatWritesTook(t *testing.T) {
 	}
 }
 
-// The target gets the proposals that were accepted before the stall before it gets the TimeoutNow. They are
-// answered when the next leader is heard: they may be applied.
+// Before the target gets the TimeoutNow, it gets the proposals that were accepted before the stall. Their callers get an
+// answer when this member hears the next leader: the proposals may be applied.
 func TestStall_APendingProposalGoesWithTheLog(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := stalledLeader(t, "abc", both)
@@ -405,7 +405,8 @@ func TestStall_APendingProposalGoesWithTheLog(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 3, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership())
 }
 
-// A transfer whose target does not win ends at its deadline. Another one begins, to a voter that is heard.
+// If the target of a transfer does not win, the transfer ends at its deadline. Another transfer begins, to a voter that the
+// leader hears.
 func TestStall_ATransferThatDoesNotWinIsRepeated(t *testing.T) {
 	five := map[raft.NodeID]raft.Index{"b": 3, "c": 3, "d": 3, "e": 3}
 	c := stalledLeader(t, "abcde", five)
@@ -442,7 +443,7 @@ func TestStall_ALeaderWhoseWriteCompletesLeadsOn(t *testing.T) {
 	assert.Contains(t, c.waitHearing(4*diskStallMax, none), raft.TraceDiskStalled, "a second stall is noted, too")
 }
 
-// A stall does not end a transfer that was requested, and a transfer that a stall began answers no request.
+// A stall does not end a transfer that a caller requested. A transfer that a stall began answers no request.
 func TestStall_OneTransferAtATime(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := stalledLeader(t, "abc", both)
@@ -478,7 +479,7 @@ func TestStall_AStalledLeaderThatNobodyAnswersStepsDown(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
 }
 
-// A follower with a stalled disk only reports it in its status.
+// A follower with a stalled disk reports this only in its status.
 func TestStall_AFollowerSaysSo(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.append("b", 2, id(2, 1), 2, 2)

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// This file holds the contract of a store, and the check of what a member starts from.
+// This file holds the contract of a store. It also holds the check of the state that a member starts from.
 
 // Storage keeps what a member must not forget. Package storage has three; storage/storagetest tests another one's contract.
 // Load is called once, first. One goroutine calls Write, and several call Entries at the same time. The node owns the Storage
@@ -30,7 +30,7 @@ type Storage interface {
 }
 
 // SnapshotStorage is a Storage with snapshots, so that the log can begin anywhere. With another Storage the log only grows. A
-// wrapper must pass these methods on. docs/architecture.md says what else Load and Write do.
+// wrapper must forward these methods. docs/architecture.md says what else Load and Write do.
 type SnapshotStorage interface {
 	Storage
 	// CreateSnapshot begins a file, which counts once a Write records it. Several goroutines may write different files.
@@ -49,19 +49,20 @@ type SnapshotStorage interface {
 }
 
 // RoomStorage is a Storage that takes room for entries in advance, to notice a full disk in time. When it can take no more,
-// Write uses what is left, then waits for room: nothing is lost, and no restart is needed. A wrapper must pass the methods on.
+// Write uses what is left, then waits for room: nothing is lost, and no restart is needed. A wrapper must forward the
+// methods.
 type RoomStorage interface {
 	Storage
 	// Room returns an error while no more room can be taken: a leader then accepts no proposals. Any goroutine may call it,
 	// for each proposal.
 	Room() error
-	// GiveUp fails a Write that waits for room, and later ones that would. The node calls it when it ends, also of a Storage
-	// without Room.
+	// GiveUp fails a Write that waits for room, and later ones that would. The node calls it when it ends, even if the
+	// Storage has no method Room.
 	GiveUp()
 }
 
-// DiskStorage is a Storage that knows the size of its disk, so that the node can warn of a small one. A wrapper should pass
-// the method on.
+// DiskStorage is a Storage that knows the size of its disk, so that the node can warn of a small one. A wrapper should
+// forward the method.
 type DiskStorage interface {
 	Storage
 	// DiskBytes returns the size of the store's files, and how many bytes more this process may write there. The error says
@@ -123,8 +124,8 @@ type Stored struct {
 // ErrNotStored: Entries was asked for an entry that the log does not hold, because it was truncated or never written.
 var ErrNotStored = errors.New("raft: entry not in the log")
 
-// NotInLogError refuses a write behind After, which the log from behind Start up to Last does not hold. Nothing was written.
-// It is a bug in the caller: report it with all fields.
+// NotInLogError refuses a write after After, which the log from after Start up to Last does not hold. Nothing was written. It
+// is a bug in the caller: report it with all fields.
 type NotInLogError struct{ After, Start, Last EntryID }
 
 func (e *NotInLogError) Error() string {

@@ -1,6 +1,6 @@
 package raft
 
-// transfer is a transfer under way on the leader (dissertation §3.10):
+// transfer is a transfer that is running on the leader (dissertation §3.10):
 //
 //	"The prior leader stops accepting new client requests. The prior leader fully updates the target
 //	server's log to match its own. The prior leader sends a TimeoutNow request to the target server."
@@ -16,7 +16,7 @@ type transfer struct {
 	round     RPCID // the latest heartbeat round when TimeoutNow first left
 }
 
-// transferOutcome is a transfer on a leader that has stepped down, which waits to learn the next leader.
+// transferOutcome is a transfer of a leader that has stepped down. It waits until this member knows the next leader.
 type transferOutcome struct {
 	requestID RequestID
 	named     bool
@@ -38,7 +38,7 @@ func (c *Core) requestTransfer(r TransferRequested) {
 	c.beginTransfer(&transfer{requestID: r.RequestID, named: r.To != "", to: p.peer})
 }
 
-// beginTransfer gives the target an election timeout to catch up, plus the time that its disk takes.
+// beginTransfer begins a transfer. The target has an election timeout to catch up, plus the time that its disk takes.
 func (c *Core) beginTransfer(t *transfer) {
 	t.catchUp = c.now.Mono + c.electionTimeout() + 4*c.slowestAck(c.leader, t.to)
 	t.deadline = t.catchUp
@@ -51,22 +51,23 @@ func (c *Core) slowestAck(l *leader, target Peer) Time {
 	return min(l.peer(target).acks.max(), c.electionTimeout()<<doublingsMax)
 }
 
-// outcomeTime returns how long a leader waits for the target's election once TimeoutNow has left. A leader that
-// accepted proposals meanwhile would lose them to the next leader.
+// outcomeTime returns how long a leader waits for the target's election once TimeoutNow has left. It accepts no proposals
+// meanwhile, because they would be lost to the next leader.
 func (c *Core) outcomeTime(l *leader, target Peer) Time {
 	return 2*c.electionTimeout() + 4*c.slowestAck(l, target)
 }
 
-// transferTarget returns the voter to transfer leadership to: the one named, or the one with the longest log, of equals the
-// first by id. It must have been heard lately. It returns nil if there is no such voter.
+// transferTarget returns the voter to transfer leadership to. That is the named voter or, if none is named, the voter with
+// the longest log. If several logs are equally long, it is the first of those voters by id. The leader must have heard that
+// voter lately. transferTarget returns nil if there is no such voter.
 //
-// While the voters change, the target votes in the new configuration, because a leaving voter would have to transfer its
+// While the voters change, the target must vote in the new configuration, because a leaving voter would have to transfer its
 // leadership in turn.
 func (c *Core) transferTarget(to NodeID) *progress {
 	return c.targetAmong(IncomingHalf, func(p *progress) bool { return to == "" || p.peer.ID == to })
 }
 
-// targetAmong is transferTarget among the fit voters of the given halves.
+// targetAmong does the work of transferTarget for the fit voters of the given halves.
 func (c *Core) targetAmong(halves Halves, fit func(*progress) bool) *progress {
 	var best *progress
 	for i := range c.leader.peers {
@@ -102,7 +103,7 @@ func (c *Core) advanceTransfer() {
 	c.send(p.peer, TimeoutNow{})
 }
 
-// wakeAt returns when to repeat TimeoutNow, or to give up.
+// wakeAt returns the time at which to repeat TimeoutNow, or to give up.
 func (t *transfer) wakeAt(interval Time) Time {
 	if again := t.sentAt + interval; t.sent && again < t.catchUp {
 		return min(t.deadline, again)
@@ -110,8 +111,8 @@ func (t *transfer) wakeAt(interval Time) Time {
 	return t.deadline
 }
 
-// onTransferDisobeyed ends a transfer whose target answers, in this term, a heartbeat that left after TimeoutNow. A target that
-// had campaigned would answer in the next term. Before catchUp, TimeoutNow is repeated instead.
+// onTransferDisobeyed ends a transfer if its target answers, in this term, a heartbeat that left after TimeoutNow. If the
+// target had campaigned, it would answer in the next term. Before catchUp, the leader repeats TimeoutNow instead.
 func (c *Core) onTransferDisobeyed(from Peer, round RPCID) {
 	t := c.leader.transfer
 	if t != nil && t.sent && t.to == from && t.round.Less(round) && c.now.Mono >= t.catchUp {
@@ -119,15 +120,15 @@ func (c *Core) onTransferDisobeyed(from Peer, round RPCID) {
 	}
 }
 
-// onTransferTargetLost ends a transfer whose target has been sent TimeoutNow and whose connection breaks: the
-// message may never have arrived.
+// onTransferTargetLost ends a transfer if the connection to its target breaks after TimeoutNow has left. The message may
+// never have arrived.
 func (c *Core) onTransferTargetLost(peer Peer) {
 	if t := c.leader.transfer; t != nil && t.sent && t.to == peer {
 		c.cancelTransfer(RefusedTimedOut)
 	}
 }
 
-// onTransferTargetStale ends a transfer to a stale member, which will never hold the whole log in this term.
+// onTransferTargetStale ends a transfer to a stale member, because that member will never hold the whole log in this term.
 func (c *Core) onTransferTargetStale(peer Peer) {
 	if t := c.leader.transfer; t != nil && t.to == peer {
 		c.cancelTransfer(RefusedTimedOut)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// heardLeader returns a leader of abc in term 2 whose heartbeats both others have answered.
+// heardLeader returns a leader of abc in term 2. Both other members have answered its heartbeats.
 func heardLeader(t *testing.T) *core {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
@@ -40,8 +40,7 @@ func TestTransfer_BringsTheTargetUpToDateThenTellsIt(t *testing.T) {
 	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}), "it may be lost")
 }
 
-// The target campaigns at once, without a pre-vote, in the next term. Members grant its requests even if they
-// hear a leader.
+// The target campaigns at once in the next term, without a pre-vote. Members grant its requests even if they hear a leader.
 func TestTransfer_TargetCampaignsAtOnce(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.receive("b", 2, raft.Heartbeat{})
@@ -58,7 +57,7 @@ func TestTransfer_TargetCampaignsAtOnce(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("c", raft.VoteReply{Granted: true})}, out.Write.Then)
 }
 
-// TimeoutNow counts in its own term, from its leader, and for a voter.
+// A TimeoutNow counts only in its own term, if its leader sent it, and if the receiver is a voter.
 func TestTransfer_StaleTimeoutNowIsIgnored(t *testing.T) {
 	t.Run("of an earlier term", func(t *testing.T) {
 		c := follower(t, 3, 1)
@@ -87,7 +86,7 @@ func TestTransfer_StaleTimeoutNowIsIgnored(t *testing.T) {
 	})
 }
 
-// A retry is a plain candidacy: the transfer mark is valid for one term.
+// If the target tries again, it campaigns in the usual way, because the transfer mark is valid for one term only.
 func TestTransfer_MarkIsForOneTerm(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.receive("b", 2, raft.Heartbeat{})
@@ -181,9 +180,9 @@ func TestTransfer_RefusesAtOnce(t *testing.T) {
 	})
 }
 
-// The time to catch up grows with the duration of the target's acknowledgements. It is measured from the first
-// sending of the append, even if the leader repeated the append with each heartbeat while the target's disk was
-// writing.
+// The time to catch up grows with the duration of the target's acknowledgements. That duration is measured from the first
+// time that the append was sent. This holds even if the leader repeated the append with each heartbeat while the target's
+// disk was writing.
 func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 	const write = 3 * electionTimeout
 	for _, row := range []struct {
@@ -230,8 +229,8 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 	}
 }
 
-// Settings may differ: a follower whose election timeout is shorter than its leader's heartbeat interval asks
-// for pre-votes between any two heartbeats. It obeys its leader's TimeoutNow nevertheless.
+// Settings may differ between members. If a follower's election timeout is shorter than its leader's heartbeat interval, the
+// follower asks for pre-votes between any two heartbeats. It still obeys its leader's TimeoutNow.
 func TestTransfer_ReachesAPreCandidate(t *testing.T) {
 	asking := func(t *testing.T) *core {
 		c := follower(t, 2, 1)

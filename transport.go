@@ -37,12 +37,12 @@ type Transport interface {
 	// are two peers, with a connection each. A contact that names the incarnation to which an open contact of its id is
 	// connected takes over that connection, which does not break.
 	Connect(contacts []Contact)
-	// Disconnect closes only the connections that the peer has dialed. It may dial again, and Check decides anew.
+	// Disconnect closes only connections that the peer has dialed. The peer may dial again, and Check decides anew.
 	Disconnect(p Peer)
-	// Send sends the messages, in order, on that lane to that peer or, if no contact names its incarnation, to the open
-	// contact that is connected to it, but never to another incarnation. Incarnation 0 means any answerer of the open contact.
-	// It blocks for at most the transport's write deadline. One goroutine per Peer and lane calls it. An error says that some
-	// or all of the messages did not leave.
+	// Send sends the messages, in order, on that lane to that peer. If no contact names its incarnation, the open contact
+	// connected to it gets them, but never another incarnation. Incarnation 0 means any answerer of the open contact. It
+	// blocks for at most the transport's write deadline. One goroutine per Peer and lane calls it. An error says that some or
+	// all of the messages did not leave.
 	Send(to Peer, lane Lane, batch []Message) error
 	// AppendBytesMax returns how many bytes of records one append carries in either direction; 0: any Config's. node.Start
 	// calls it before Start, and refuses a Config that needs more. The node says it in its Hello, and heeds the peer's.
@@ -53,17 +53,17 @@ type Transport interface {
 	Close() error
 }
 
-// Contact is a peer to dial. Incarnation 0 makes it open, for a peer whose incarnation is not known yet, before the bootstrap or
-// while it is added: whatever incarnation answers is the peer. Do not name one process by an open contact and by one with its
-// incarnation at once: their connections would replace each other.
+// Contact is a peer to dial. Incarnation 0 makes it open, for a peer whose incarnation is not known yet, before the bootstrap
+// or while it is added: any incarnation that answers is the peer. Do not name one process both by an open contact and by one
+// with its incarnation: their connections would replace each other.
 type Contact struct {
 	Member
 	Addresses []string // "host:port" to dial, in order; one that has worked comes first until Connect puts another in front
 }
 
-// SnapshotCarrier is a Transport with a separate lane for snapshots, so that they delay no append; without it, chunks of up to
-// 64 KiB use LaneBulk. The lane may be dialed by Send, and its end is not reported to the Handler. Send must not keep a
-// chunk's bytes, because the caller reuses them. A wrapper must pass the method on.
+// SnapshotCarrier is a Transport with a separate lane for snapshots, so that they delay no append; without it, chunks of up
+// to 64 KiB use LaneBulk. Send may dial the lane, and its end is not reported to the Handler. Send must not keep a chunk's
+// bytes, because the caller reuses them. A wrapper must forward the method.
 type SnapshotCarrier interface {
 	Transport
 	// ChunkBytesMax returns how many bytes of a snapshot one message may carry; 0: there is no such lane.
@@ -78,14 +78,15 @@ type PeerStatus struct {
 	RoundTrip time.Duration // of the last handshake; 0: none
 }
 
-// Handler receives what a Transport reports; the node implements it. Any goroutine may call it. Only Check may block. A Handler
-// keeps only the messages and the lineage of its arguments, and no bytes of a SnapshotChunk, which a transport may reuse.
+// Handler receives what a Transport reports; the node implements it. Any goroutine may call it. Only Check may block. A
+// Handler keeps only the messages and the lineage of its arguments, and no bytes of a SnapshotChunk, which a transport may
+// reuse.
 //
-// Up, Lost and Rejected for one contact come in order: between two Ups, even of different incarnations behind an open contact,
-// comes a Lost of the first. Those for different contacts may come in any order, and at the same time. When Connect replaces
-// an incarnation, the new one's Up may precede the former one's Lost.
+// Up, Lost and Rejected for one contact come in order. Between two Ups, even of different incarnations behind an open
+// contact, comes a Lost of the first. Calls for different contacts may come in any order, and at the same time. When Connect
+// replaces an incarnation, the new one's Up may precede the former one's Lost.
 type Handler interface {
-	// Hello returns what this member says first to that peer; its incarnation is 0 if it is not known.
+	// Hello returns what this member says first to that peer. If the peer's incarnation is unknown, it is 0.
 	Hello(to Peer) Hello
 	// Check decides about a peer before either side accepts anything else on the connection. It may wait for the disk, for
 	// up to 1.5 s, but not once the node ends. After a Rejection the connection is closed; the accepting side sends it first.
@@ -94,11 +95,11 @@ type Handler interface {
 	Up(h Hello)
 	// Accepted reports a connection that the peer dialed, before its messages. Further connections may be reported too.
 	Accepted(h Hello)
-	// Lost reports that a connection broke, under the incarnation that Up reported, or that no address could be dialed, with
-	// incarnation 0 for an open contact. refused: each host answered, but no process listens there.
+	// Lost reports that a connection broke, under the incarnation of Up. Or no address could be dialed, with incarnation 0
+	// for an open contact. refused: each host answered, but no process listens there.
 	Lost(p Peer, refused bool)
 	// Rejected reports that the dialed peer has rejected this member. by is the contact: its incarnation may be 0.
 	Rejected(by Peer, r Rejection)
-	// Receive takes messages from that peer. It drops what it has no room for, and messages with another sender.
+	// Receive takes messages from that peer. It drops messages for which it has no room, or with another sender.
 	Receive(from Peer, batch []Message)
 }

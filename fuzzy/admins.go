@@ -10,8 +10,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// admins ask for changes of the members. Each has at most one open request. They know the members as some node shows
-// them, which may be long out of date. They draw from a stream of their own.
+// admins ask for changes of the members. Each admin has at most one open request. An admin learns the members from the status
+// of some node, which may be long out of date. The admins draw from their own random stream.
 type admins struct {
 	c      *cluster
 	random *sim.Stream
@@ -90,8 +90,8 @@ func (w *workload) change(n *node, admin int, ch *changing) raft.RequestID {
 	return requestID
 }
 
-// ended ends an admin's wait, when an answer has come or the time is over. Without an answer the admin often asks for
-// the same change again.
+// ended ends an admin's wait, either because an answer has come or because the time is over. Without an answer, the admin
+// often asks for the same change again.
 func (a *admins) ended(t raft.RequestID, answered bool) {
 	r := &a.c.work.requests[t]
 	if r.client >= len(a.admins) || a.admins[r.client].open != t {
@@ -104,7 +104,7 @@ func (a *admins) ended(t raft.RequestID, answered bool) {
 	a.later(r.client)
 }
 
-// draw returns a change of the members that some node shows, or nil if the node shows none.
+// draw returns a change of the members that some node reports. It returns nil if the node reports no members.
 func (a *admins) draw() *changing {
 	s := a.random
 	if a.c.profile.Members.Gentle {
@@ -132,8 +132,8 @@ func (a *admins) draw() *changing {
 	return ch
 }
 
-// next returns a change that a healthy cluster makes without a new leader: a learner joins and becomes a voter, and then
-// another member is replaced or removed. It returns nil while nobody leads or nobody can join.
+// next returns a change that a healthy cluster makes without a new leader. First a learner joins and becomes a voter. Then
+// another member is replaced or removed. next returns nil while there is no leader or no node can join.
 func (a *admins) next() *changing {
 	l := a.c.leader()
 	if l < 0 {
@@ -212,7 +212,7 @@ func (a *admins) edit(shown *node, ch *raft.Change) {
 	}
 }
 
-// called returns how an admin names a member: by its id alone, or sometimes with its incarnation.
+// called returns the name that an admin uses for a member: the id alone, or sometimes the id with the incarnation.
 func (a *admins) called(m raft.Member) raft.Peer {
 	if a.random.IntN(3) == 0 {
 		return m.Peer()
@@ -245,7 +245,7 @@ func (a *admins) several(shown *node, ch *raft.Change) {
 	}
 }
 
-// joiner returns a node that may join, as a member. It returns none if the drawn node may not join or is down.
+// joiner returns a drawn node as a member that is to join. It returns no member if the drawn node may not join or is down.
 func (a *admins) joiner(shown *node, kind raft.MemberKind) []raft.Member {
 	config := &shown.status.Config
 	var others []*node
@@ -304,8 +304,8 @@ func idsOfPeers(peers []raft.Peer) (ids []raft.NodeID) {
 	return ids
 }
 
-// repair empties the disks of removed members and damaged disks, and starts their nodes again. These nodes then count as
-// other members, which may join.
+// repair empties damaged disks and the disks of removed members, and starts their nodes again. These nodes then count as new
+// members, which may join.
 func (a *admins) repair() {
 	c := a.c
 	if c.phase != safetyPhase {
@@ -328,8 +328,8 @@ func (a *admins) repairLater() {
 	}
 }
 
-// empty empties a node's disk, which gives it another incarnation. A node that is to join an existing cluster gets no
-// list of members: with one, several emptied nodes could bootstrap another cluster.
+// empty empties a node's disk, which gives the node a new incarnation. A node that is to join an existing cluster starts
+// without a list of members. With a list, several emptied nodes could bootstrap a second cluster.
 func (n *node) empty() {
 	n.disk.wipe()
 	n.appliedMost = 0
@@ -339,9 +339,9 @@ func (n *node) empty() {
 	}
 }
 
-// mayEmpty reports whether a damaged disk may be emptied. Members that were started with an incomplete list by mistake
-// may have bootstrapped a cluster of their own. One of them has to keep its disk: if all were emptied, they could join
-// another cluster, and no rule tells the entries of two clusters apart.
+// mayEmpty reports whether a damaged disk may be emptied. Members that were started with an incomplete list by mistake may
+// have bootstrapped a cluster of their own. One of these members has to keep its disk. If all their disks were emptied, these
+// members could join another cluster, and no rule tells the entries of two clusters apart.
 func (n *node) mayEmpty() bool {
 	c := n.c
 	if c.profile.Node.OtherLists == 0 || n.index < c.others || n.index >= c.profile.Voters {

@@ -13,18 +13,18 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The rules of a user's state machine. The reference is one more state machine. It applies what is committed, one command
-// at a time, and is never restored.
+// The rules of a user's state machine. The reference is one more state machine. It applies the committed commands one at a
+// time, and is never restored.
 //
-//	A1  At each index every member answers as the reference does, after restarts, after restores, and in batches of any size.
+//	A1  At each index every member gives the same answer as the reference. This holds after restarts, after restores, and in batches of any size.
 //	A2  Members whose state machines have a method Hash() uint64 have the reference's hash at each index.
 //	A3  An acknowledged command is committed after everything that was committed when its client called. With A1 this makes the history of all clients linearizable.
 //	A4  The same seed gives the same commands and answers.
 //	A5  No method of the state machine fails, panics or ends its goroutine.
 //	A6  The state machine keeps the contract of raft.FSM about bytes, contexts, readers and writers.
 
-// Application is a user's state machine with its commands. Run puts it into the members of a simulated cluster, in the
-// place of the small machine that they have otherwise.
+// Application is a user's state machine with its commands. Run puts this state machine into the members of a simulated
+// cluster. It replaces the simulator's own small machine.
 type Application struct {
 	New     func() raft.FSM           // returns an empty state machine
 	Command func(r *rand.Rand) []byte // returns a command, which depends on nothing but r
@@ -116,7 +116,7 @@ func drawApplication(seed Seed) Profile {
 // twiceEvery: one seed in so many runs twice.
 const twiceEvery = 16
 
-// Run runs the seed with this number. trace, if not nil, receives every record; it does not influence the run.
+// Run runs the seed with this number. If trace is not nil, it receives every record; trace does not influence the run.
 func (a *Application) Run(number uint64, trace func(*Record)) Result {
 	c := a.newCase(number)
 	r := RunCase(&c, trace)
@@ -127,8 +127,8 @@ func (a *Application) Run(number uint64, trace func(*Record)) Result {
 	return r
 }
 
-// differs compares what an application did in two runs of a seed. It ignores sizes of snapshots and what depends on
-// them, since these may differ.
+// differs compares what an application did in two runs of a seed. It ignores the sizes of snapshots, and everything that
+// depends on these sizes, because the sizes may differ.
 func (r *Result) differs(again *Result) *Failure {
 	if again.Failure != nil {
 		return again.Failure
@@ -211,8 +211,8 @@ func (h *host) newFSM(who string) (fsm raft.FSM) {
 	return fsm
 }
 
-// command returns the command of a write. It depends only on the numbers of the seed, of the request, and of the write
-// within the request. So a command stays the same when others are left out of the run.
+// command returns the command of a write. The command depends only on three numbers: those of the seed, of the request, and
+// of the write within the request. So a command stays the same if other commands are left out of the run.
 func (h *host) command(request int64, write int) (command []byte) {
 	h.source.Seed(h.c.seed.Number, uint64(request)<<8|uint64(write))
 	h.call("a client", func() error { command = h.app.Command(h.random); return nil }, "workload")
@@ -232,7 +232,7 @@ func commandBytes(e *raft.Entry) ([]byte, bool) {
 	return e.Data[commandBytesMin:], true
 }
 
-// at returns the reference's answer at a committed index.
+// at returns the reference's answer to the entry at a committed index.
 func (h *host) at(i raft.Index) *answer {
 	for ; h.applied < i; h.applied++ {
 		h.answered = append(h.answered, h.refer(h.c.check.canonical[h.applied].slot.entry))
@@ -240,7 +240,7 @@ func (h *host) at(i raft.Index) *answer {
 	return &h.answered[i-1]
 }
 
-// refer applies one entry to the reference. Nobody overwrites the reference's entries.
+// refer applies one entry to the reference. Nothing overwrites the bytes of the reference's entries.
 func (h *host) refer(e *raft.Entry) (a answer) {
 	if _, is := commandBytes(e); !is {
 		return answer{hash: h.hash}
@@ -259,7 +259,7 @@ func (h *host) hashReference() {
 	}
 }
 
-// shown is bytes that print as text of limited length.
+// shown is a byte slice that prints as text of limited length.
 type shown []byte
 
 func (b shown) String() string {
@@ -277,8 +277,8 @@ func (h *host) acknowledged(r *request, id raft.EntryID) {
 	}
 }
 
-// end applies everything committed to the state machines. One of them takes a last snapshot, and one takes a snapshot of
-// an empty state.
+// end applies all committed entries to the state machines. One state machine takes a last snapshot. Another one takes a
+// snapshot of an empty state.
 func (h *host) end() {
 	if h == nil {
 		return

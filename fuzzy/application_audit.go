@@ -11,11 +11,11 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// probes is the number of commands that show whether two states are equal.
+// probes is the number of commands that an audit applies to compare two states.
 const probes = 32
 
-// auditsEvery returns n if one snapshot in n is audited. Snapshots that were written beside an Apply are audited more
-// often.
+// auditsEvery returns the mean number of snapshots per audit. Snapshots that were written during an Apply (beside) are
+// audited more often.
 func auditsEvery(beside bool) int {
 	if beside {
 		return 4
@@ -23,9 +23,9 @@ func auditsEvery(beside bool) int {
 	return 16
 }
 
-// audit checks that a snapshot holds the state to which the committed commands lead. One state machine restores it over
-// whatever it held, and another one applies all commands. Both then get some more commands, which they must answer
-// alike. Members themselves seldom restore a snapshot soon enough to show that something is missing.
+// audit checks that a snapshot holds the state that the committed commands produce. One state machine restores the snapshot
+// over its former state. Another state machine applies all commands. Then both apply some more commands, and must give the
+// same answers. The audit is needed because members seldom restore a snapshot soon enough to show that something is missing.
 func (m *hosted) audit(id raft.EntryID, data []byte) {
 	h := m.host
 	if h.c.failure != nil {
@@ -93,7 +93,7 @@ func (m *hosted) auditNow() {
 	}
 }
 
-// pieces is a reader that returns few bytes at a time, and sometimes returns io.EOF together with the last ones.
+// pieces is a reader that returns few bytes at a time, and sometimes returns io.EOF together with the last bytes.
 type pieces struct {
 	data   []byte
 	random *sim.Stream

@@ -19,7 +19,8 @@ const (
 	takesSnapshots // without which there are none to restore
 )
 
-// remedies say what is wrong with a state machine whose seed passes without a hazard.
+// remedies lists hazards, each with a text. If a seed passes without a hazard, the hazard's text says what is wrong with the
+// state machine.
 var remedies = []struct {
 	hazard hazard
 	text   string
@@ -34,8 +35,8 @@ var remedies = []struct {
 	{takesSnapshots | restoresAtAll, "the seed passes if no snapshot is taken: Snapshot, WriteTo or Close changes the state"},
 }
 
-// Explain returns what is known about the cause of a failure, and the story of the smallest run found that fails in the
-// same way. It searches until the context ends.
+// Explain returns what is known about the cause of a failure. It also returns the story of the smallest run that it finds
+// with the same failure. It searches until the context ends.
 func (a *Application) Explain(ctx context.Context, number uint64, failed *Failure) (causes, story []string) {
 	if failed.Rule == "A4" {
 		return nil, nil // the failure's text says it, and a single run cannot fail like this
@@ -57,11 +58,11 @@ func (a *Application) Explain(ctx context.Context, number uint64, failed *Failur
 	return causes, shrunk.Case.Story
 }
 
-// repetitions is how often a failed seed is run again. More than one is needed: a map of two keys has the same order in
-// every second run.
+// repetitions is the number of times that a failed seed is run again. One repetition is not enough: a map of two keys has the
+// same order in every second run.
 const repetitions = 4
 
-// causes looks for hazards without which a seed passes.
+// causes returns the texts of the hazards without which a seed passes.
 func (a *Application) causes(number uint64) (causes []string) {
 	for _, r := range remedies {
 		if r.hazard&restoresAtAll != 0 && len(causes) > 0 {
@@ -74,7 +75,7 @@ func (a *Application) causes(number uint64) (causes []string) {
 	return causes
 }
 
-// confirmations is how many more seeds must pass without a hazard: one may pass by chance.
+// confirmations is the number of further seeds that must pass without a hazard, because a single seed may pass by chance.
 const confirmations = 8
 
 // passes reports whether a seed and the following ones pass without a hazard.

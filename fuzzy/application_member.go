@@ -23,7 +23,7 @@ type hosted struct {
 	frozen *writing   // the state that WriteTo is writing; nil: none
 }
 
-// fullEvery: the disk is full at one snapshot in so many.
+// fullEvery is the mean number of snapshots per snapshot that finds the disk full.
 const fullEvery = 16
 
 // owned is an answer whose bytes belong to the node.
@@ -97,8 +97,8 @@ func (m *hosted) drawBatch() int {
 	return m.random.LogUniform(1, batchMax)
 }
 
-// applyBatch applies entries. Their bytes are adjacent, as in a block read from the disk. A running WriteTo may continue
-// before it.
+// applyBatch applies entries. The bytes of the entries are adjacent, as in a block read from the disk. A running WriteTo may
+// continue before the batch is applied.
 func (m *hosted) applyBatch(entries []*raft.Entry) {
 	m.writeOn()
 	var block []byte
@@ -169,9 +169,9 @@ func (m *hosted) compareHash() {
 	}
 }
 
-// takeBack checks that the answers of the Apply before the last one are unchanged. Then it overwrites them, as callers
-// of Propose may. It leaves an answer alone that every state machine shares, such as a variable that holds "OK": no
-// state depends on it.
+// takeBack checks that the answers of the Apply before the last one are unchanged. Then it overwrites these answers, as
+// callers of Propose may. It does not overwrite an answer that every state machine shares, such as a variable that holds
+// "OK", because no state depends on that answer.
 func (m *hosted) takeBack() {
 	for _, g := range m.kept {
 		want := m.host.at(g.index)
@@ -189,8 +189,8 @@ func (m *hosted) takeBack() {
 	m.kept = m.kept[:0]
 }
 
-// freeze freezes the state, and sometimes begins to write it. It returns how much longer writing takes here than in a
-// member without an application.
+// freeze freezes the state, and sometimes begins to write it. It returns the additional time that writing takes, compared
+// with a member without an application.
 func (m *hosted) freeze(id raft.EntryID) (longer sim.Time) {
 	if m == nil {
 		return 0
@@ -217,7 +217,7 @@ func (m *hosted) freeze(id raft.EntryID) (longer sim.Time) {
 	return m.random.Exponential(writingTime)
 }
 
-// writingTime is the mean additional time that writing a snapshot takes: enough for an Apply beside it.
+// writingTime is the mean additional time that writing a snapshot takes. It is long enough for an Apply during the writing.
 const writingTime = sim.Time(5_000_000)
 
 // writeOn sometimes lets WriteTo begin or continue. Most often WriteTo does all of its work when the writing ends.
@@ -227,8 +227,8 @@ func (m *hosted) writeOn() {
 	}
 }
 
-// written lets WriteTo end, and puts what it wrote into a file. It reports whether that is everything: sometimes the
-// disk is full.
+// written lets WriteTo end, and puts the bytes that it wrote into a file. written reports whether WriteTo has written
+// everything; sometimes it has not, because the disk is full.
 func (m *hosted) written(f *snapFile) bool {
 	if m == nil {
 		return true
@@ -257,7 +257,7 @@ func (m *hosted) written(f *snapFile) bool {
 	return m.c.failure == nil
 }
 
-// restore replaces the state machine's state by that in a file.
+// restore replaces the state machine's state with the state in a file.
 func (m *hosted) restore(id raft.EntryID, payload []byte) {
 	if m == nil || m.c.failure != nil {
 		return

@@ -77,7 +77,8 @@ func TestApplication_IsRestartedAndRestored(t *testing.T) {
 	assert.Positive(t, total.Streams)
 }
 
-// A command must be committed after everything that was committed when its client called.
+// The checker finds an acknowledgement from the past. A command must be committed after every entry that was committed when
+// the client called.
 func TestApplication_AnAcknowledgementFromThePastIsFound(t *testing.T) {
 	c := newCluster(Seed{ApplicationProfile, 0}, drawApplication(Seed{ApplicationProfile, 0}))
 	c.hostApplication(counting())
@@ -89,7 +90,7 @@ func TestApplication_AnAcknowledgementFromThePastIsFound(t *testing.T) {
 	assert.Equal(t, "A3", c.failure.Rule)
 }
 
-// The seed alone does not say which state machine it runs.
+// A seed needs its test, because the seed alone does not name the state machine that it runs.
 func TestApplication_ASeedNeedsItsTest(t *testing.T) {
 	seed, err := ParseSeed(Seed{ApplicationProfile, 42}.String())
 	require.NoError(t, err)
@@ -103,7 +104,7 @@ type hashedCounters struct{ counters }
 
 func (c *hashedCounters) Hash() uint64 { return 7 + uint64(len(c.totals)) }
 
-// A member that is restored before the first command has the hash of an empty state.
+// If a member is restored before the first command, its state machine must have the hash of an empty state.
 func TestApplication_TheHashBeforeTheFirstCommand(t *testing.T) {
 	c := newCluster(Seed{ApplicationProfile, 0}, drawApplication(Seed{ApplicationProfile, 0}))
 	app := counting()

@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// writing is a frozen state that is being written. WriteTo runs on its own goroutine, as in a node, but only while step
-// waits for it. So the same seed always gives the same run.
+// writing is a frozen state that is being written. WriteTo runs on its own goroutine, as in a node. It runs only while step
+// waits for it, so that the same seed always gives the same run.
 type writing struct {
 	m      *hosted
 	id     raft.EntryID
@@ -36,7 +36,7 @@ type writing struct {
 	large bool   // WriteTo has written too much
 }
 
-// A frozen state is written in pieces. Each may be twice as large as the one before.
+// A frozen state is written in pieces. Each piece may be up to twice as large as the previous one.
 const (
 	pieceBytesMin = 64
 	pieceBytesMax = 16 << 10
@@ -52,7 +52,7 @@ func newWriting(m *hosted, id raft.EntryID, frozen raft.FSMSnapshot) *writing {
 	return w
 }
 
-// Write passes the bytes on in pieces, or takes them all at once if WriteTo is to run to its end.
+// Write passes the bytes to the run in pieces. If WriteTo is to run to its end, Write takes all bytes at once.
 func (w *writing) Write(p []byte) (n int, err error) {
 	if w.ends.Load() {
 		return w.take(p)
@@ -160,7 +160,7 @@ func (w *writing) next() {
 	}
 }
 
-// end ends the writing: the context ends, and the writer returns an error.
+// end ends the writing: it ends the context, and makes the writer return an error.
 func (w *writing) end(reason error) {
 	w.refuse = reason
 	if reason == errAbandoned {

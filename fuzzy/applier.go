@@ -2,7 +2,7 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// acceptance is a proposal accepted by this member that waits to be applied.
+// acceptance is a proposal that this member has accepted and has not applied yet.
 type acceptance struct {
 	id        raft.EntryID
 	requestID raft.RequestID
@@ -60,9 +60,9 @@ func (n *node) applyOn() {
 	}
 }
 
-// advance applies the entries up to an index to the member's machine. A real applier reads all of them through the log
-// cache and the disk. Here most come from the simulation's copy of the log: the same reader also fills each outgoing
-// append, where everything it returns is checked.
+// advance applies the entries up to an index to the member's machine. A real applier reads all of them through the log cache
+// and the disk. Here most entries come from the simulation's copy of the log. This is enough because the same reader also
+// fills each outgoing append, where the checker checks everything that the reader returns.
 func (n *node) advance(to raft.Index) bool {
 	n.batches++
 	for n.batches%appliesPerRead != 0 && n.applied < to && to <= n.last() {

@@ -6,8 +6,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// absence is an injection of Away: a member is down or cut off until the leader no longer has the entries that it lacks.
-// Often it leaves again while it is receiving a snapshot, so that its sender gives up.
+// absence is an injection of Away: a member is down or cut off until the leader no longer has the entries that the member
+// lacks. Often the member leaves again while it is receiving a snapshot, so that the sender gives up.
 type absence struct {
 	node        int
 	down        bool
@@ -18,7 +18,7 @@ type absence struct {
 	least, most sim.Time // bounds of the absence
 }
 
-// awayTimes bounds how long a member waits for the leader's base to pass its log, as a multiple of the mean.
+// awayTimes is the longest time that a member waits for the leader's base to pass its log, as a multiple of the mean.
 const awayTimes = 8
 
 // sendAway begins an absence.
@@ -74,8 +74,8 @@ func (m *nemesis) lookAway(c *cluster) {
 	c.queue.Push(c.now()+wait, event{kind: evAway, node: m.index})
 }
 
-// stayAway lets the member come back once the leader's base has passed it. A member that is away when the second phase
-// begins never returns, unless it is healed.
+// stayAway lets the member come back after the leader's base has passed the member's log, or after the longest time. A member
+// that is away when the second phase begins never returns, unless the second phase heals it.
 func (m *nemesis) stayAway(c *cluster) {
 	a := m.away
 	if c.phase != safetyPhase {

@@ -14,8 +14,8 @@ const CaseFormat = 1
 // Clean is the rule of a case in which no rule fails, because its bug was fixed.
 const Clean = "clean"
 
-// Case is one run as text: the number that seeds its randomness, the settings that differ from a plain cluster, the
-// faults, and the injections and requests that are left out. Most cases are made by Shrink.
+// Case is one run as text. It has the number that seeds the randomness, the settings that differ from a plain cluster, and
+// the faults. It also lists the injections and requests that are left out. Most cases are made by Shrink.
 type Case struct {
 	About      []string // comments
 	From       string   // the seed of the original run; "" if the case was written by hand
@@ -38,7 +38,7 @@ func CaseOf(seed Seed) (Case, error) {
 	return Case{From: seed.String(), Number: seed.Number, Profile: p, Requests: ordinals{all: true}, Changes: ordinals{all: true}}, err
 }
 
-// RunCase runs a case. trace, if not nil, receives every record of the run.
+// RunCase runs a case. If trace is not nil, it receives every record of the run.
 func RunCase(c *Case, trace func(*Record)) Result { return c.run(edits{}, trace) }
 
 // run runs the case within bounds.
@@ -48,7 +48,8 @@ func (c *Case) run(bounds edits, trace func(*Record)) Result {
 	return runEdited(Seed{c.Profile.Name, c.Number}, c.Profile, &bounds, trace)
 }
 
-// Verdict returns nil if a case ended as it says, and otherwise an error that names the difference.
+// Verdict returns nil if a case ended with the result that it expects. Otherwise it returns an error that names the
+// difference.
 func (c *Case) Verdict(r Result) error {
 	switch {
 	case r.Failure == nil && c.Rule != Clean:

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// CheckRules returns an error for a name that is neither an invariant, nor a class of other failures (a core's
-// assertions, the simulation itself), nor other, the one additional word allowed.
+// CheckRules returns an error for an unknown name. The known names are the invariants, the classes of other failures (a
+// core's assertions, the simulation itself), and the additional word other.
 func CheckRules(other string, names ...string) error {
 	var known []string
 	for _, r := range Rules() {
@@ -157,7 +157,7 @@ func caseWords() []string {
 	return words
 }
 
-// fault reads "power cut every 1s for 20ms injections 1 3".
+// fault reads a fault such as "power cut every 1s for 20ms injections 1 3".
 func (p *caseParser) fault(text string) error {
 	name, rest, _ := strings.Cut(text, " every ")
 	every, rest, _ := strings.Cut(rest, " for ")

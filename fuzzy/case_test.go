@@ -16,8 +16,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Every failure that was once found is a case. Fixed bugs of the library must not return, and bugs of the zoo must be
-// what makes their cases fail. (Package zoo tests that they do fail.)
+// Every failure that was found once is a case. The case of a fixed bug in the library must stay clean. The case of a bug in
+// the zoo must be clean on this core, because only the bug makes it fail. (Package zoo tests that these cases do fail.)
 func TestCases_AreCleanOnThisCore(t *testing.T) {
 	files, err := filepath.Glob("testdata/cases/*.txt")
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestCases_AreCleanOnThisCore(t *testing.T) {
 	}
 }
 
-// A case contains everything that its seed draws.
+// A case contains every setting that its seed draws.
 func TestCase_IsTheRunOfItsSeed(t *testing.T) {
 	for _, name := range []string{"swarm", "history", "calm", "beyond"} {
 		c, err := CaseOf(Seed{name, 5})
@@ -68,8 +68,8 @@ story
 end
 `
 
-// Every field of a profile has a setting, so that a case describes its run completely. Faults have lines of their own
-// instead.
+// Every field of a profile has a setting, so that a case describes its run completely. The faults are an exception: they have
+// their own lines.
 func TestSettings_NameAllThatAProfileSays(t *testing.T) {
 	var p Profile
 	named := map[any]bool{&p.Faults: true}
@@ -131,7 +131,7 @@ func TestCase_SaysWhatIsWrongWithIt(t *testing.T) {
 	assert.ErrorContains(t, err, "nonexistent.txt")
 }
 
-// Leaving out an injection changes nothing that other classes draw.
+// If a run leaves out an injection, all other classes draw the same numbers as before.
 func TestEdits_SkippingOneClassMovesNoOther(t *testing.T) {
 	c, err := CaseOf(Seed{"clock", 2})
 	require.NoError(t, err)
@@ -171,7 +171,7 @@ func without(list []string, drop func(string) bool) (kept []string) {
 	return kept
 }
 
-// disturbed fails L4: its profile claims to be calm, but is not, so many leaders are elected.
+// disturbed returns a case that fails L4. Its profile claims to be calm but is not, so many leaders are elected.
 func disturbed(t *testing.T) Case {
 	c, err := CaseOf(Seed{"crash", 9})
 	require.NoError(t, err)
@@ -182,7 +182,7 @@ func disturbed(t *testing.T) Case {
 	return c
 }
 
-// Shrinking removes what the failure does not need, and takes the same steps each time.
+// Shrinking removes the parts that the failure does not need. It takes the same steps each time.
 func TestShrink_LeavesWhatTheFailureNeeds(t *testing.T) {
 	var runs int
 	small, err := Shrink(t.Context(), disturbed(t), ShrinkOptions{Rolls: 8, Progress: func(*Shrunk) { runs++ }})
@@ -209,7 +209,7 @@ func TestShrink_LeavesWhatTheFailureNeeds(t *testing.T) {
 	assert.ErrorContains(t, small.Case.Verdict(RunCase(&small.Case, nil)), "elections in a healthy cluster")
 }
 
-// A search that a bound ends returns a case that fails, though perhaps not the smallest.
+// If a bound ends a search, the search still returns a case that fails. The case may not be the smallest.
 func TestShrink_KeepsItsBounds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -2,7 +2,7 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// checker sees the whole cluster, as no member does. The cost of a check does not grow with the run: logs are compared
+// checker sees the whole cluster; no member does. The cost of a check does not grow with the run, because logs are compared
 // by hashes of their contents.
 type checker struct {
 	c                 *cluster
@@ -40,8 +40,8 @@ type seenEntry struct {
 	hash uint64
 }
 
-// voteKey identifies a disk and a term. An older image of a disk has lost its votes, so it counts as another disk here.
-// Other checks ensure that nobody counts its new votes.
+// voteKey identifies a disk and a term. An older image of a disk has lost its votes, so the image counts as another disk
+// here. Other checks ensure that no member counts the votes of an older image.
 type voteKey struct {
 	incarnation raft.Incarnation
 	epoch       int

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// A part of each run suffices here; raftlab runs twelve hours.
+// This test runs only a part of each run. raftlab runs twelve hours.
 func TestChurn_TheNextLeaderFinishesAChangeLeftUnfinished(t *testing.T) {
 	var sum Handed
 	for number := range uint64(fewer(8)/thrift + 1) {
@@ -29,15 +29,16 @@ func TestChurn_TheNextLeaderFinishesAChangeLeftUnfinished(t *testing.T) {
 	assert.Positive(t, sum.Undisturbed)
 }
 
-// awaiting returns the configuration of a log in which a member is to become a voter.
+// awaiting returns a configuration in which a member is to become a voter. It is otherwise the configuration of the leader's
+// log, in which the member has no vote.
 func awaiting(lead, joiner *node) raft.Configuration {
 	c := voteless(lead, joiner)
 	c.Members[joiner.index].Next, c.Patience = raft.NextVoter, 500*time.Millisecond
 	return c
 }
 
-// tenured returns a cluster whose leader has been in a configuration since the run began, and has reached all members
-// throughout.
+// tenured returns a cluster whose leader has had a configuration since the run began. The leader has reached all members for
+// the whole time.
 func tenured(t *testing.T, config func(lead, follower *node) raft.Configuration) (c *cluster, lead, follower *node) {
 	c, lead, follower = withSpare(t)
 	c.profile.Members.Bound = sim.In(time.Second)
@@ -73,7 +74,7 @@ func TestInvariants_ALeaderThatLeavesItsChangeUnfinished(t *testing.T) {
 	}
 }
 
-// A fault that reaches the quorum extends the leader's time, as does a member that comes and goes.
+// A fault that reaches the quorum extends the time that the leader has. So does a member that comes and goes.
 func TestInvariants_ALeaderThatHasTimeForItsChange(t *testing.T) {
 	for _, config := range []func(lead, follower *node) raft.Configuration{joint, awaiting} {
 		c, lead, follower := tenured(t, config)

@@ -177,7 +177,8 @@ func (c *cluster) prepare() {
 	c.queue.Push(c.profile.Length, event{kind: evPhase})
 }
 
-// turn handles the next event. There always is one, since the checker of the second phase keeps scheduling its own.
+// turn handles the next event. The queue is never empty, because the checker of the second phase keeps scheduling its own
+// events.
 func (c *cluster) turn() {
 	e, ok := c.queue.Pop()
 	if !ok {
@@ -279,7 +280,7 @@ func (c *cluster) arrive(p sim.Packet) {
 	}
 }
 
-// deliver delivers a message to its receiver, through the codec if drawn.
+// deliver delivers a message to its receiver. The message passes through the codec if the profile has drawn that.
 func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	n := c.nodes[d.To]
 	if n.core == nil {
@@ -320,8 +321,8 @@ func (n *node) receive(e envelope) {
 	n.post(raft.Received{Message: e.message})
 }
 
-// strayed changes a message so that it comes from another cluster, or from a sender in a newer term that no
-// configuration names. In the second case it is a reply, or a vote request with an empty log.
+// strayed changes a message so that it comes from a stranger. The stranger is either another cluster, or a sender in a newer
+// term that no configuration names. In the second case the message is a reply, or a vote request with an empty log.
 func (c *cluster) strayed(m raft.Message) raft.Message {
 	stranger := m
 	stranger.From.Incarnation = ^m.From.Incarnation
@@ -340,7 +341,7 @@ func (c *cluster) strayed(m raft.Message) raft.Message {
 	return m
 }
 
-// foreign is the id of another cluster whose members have the same names and addresses.
+// foreign returns the id of another cluster whose members have the same names and addresses.
 func foreign(id raft.ClusterID) raft.ClusterID {
 	if id != (raft.ClusterID{}) {
 		id[0]++

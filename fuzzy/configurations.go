@@ -8,9 +8,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// loggedConfig is a configuration in a log, decoded by the checker. Each slot names the one in force from its entry on,
-// so a log that is truncated, replaced or copied always has the right ones. Logs that are equal up to its entry share
-// it.
+// loggedConfig is a configuration in a log, decoded by the checker. Each slot of a log points to the configuration that is in
+// force from the slot's entry on. So a log that is truncated, replaced or copied always has the right configurations. Logs
+// that are equal up to the entry of a loggedConfig share that loggedConfig.
 type loggedConfig struct {
 	raft.Configuration
 	index  raft.Index
@@ -18,8 +18,8 @@ type loggedConfig struct {
 	before *loggedConfig // the configuration before it; nil: it is that of entry 1
 }
 
-// logged returns the configuration in force after an entry of a log. hash is the hash of the log up to the entry, and
-// before the configuration in force before the entry.
+// logged returns the configuration in force after an entry of a log. hash is the hash of the log up to the entry. before is
+// the configuration in force before the entry.
 func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConfig) *loggedConfig {
 	if e.Kind != raft.EntryBootstrap && e.Kind != raft.EntryConfiguration {
 		return before
@@ -47,7 +47,7 @@ func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConf
 	return l
 }
 
-// configured returns the newest configuration in a log; nil if it is empty.
+// configured returns the newest configuration in a log; nil if the log is empty.
 func configured(log []slot) *loggedConfig {
 	if len(log) == 0 {
 		return nil
@@ -55,8 +55,8 @@ func configured(log []slot) *loggedConfig {
 	return log[len(log)-1].config
 }
 
-// mayName reports whether the member's configuration names a peer, or one to which it may be rolled back names it. The
-// member's log is known to be committed up to the commit index.
+// mayName reports whether the member's configuration names a peer, or an earlier configuration to which the member may be
+// rolled back names it. The member knows that its log is committed up to the commit index.
 func (n *node) mayName(p raft.Peer, commit raft.Index) bool {
 	for l := configured(n.log); l != nil; l = l.before {
 		if includes(&l.Configuration, p) || l.index <= commit {
@@ -66,8 +66,8 @@ func (n *node) mayName(p raft.Peer, commit raft.Index) bool {
 	return includes(n.config(), p)
 }
 
-// config returns the configuration that the member must use: the newest one in its log or, without a log, the list that
-// it was started with.
+// config returns the configuration that the member must use. This is the newest configuration in the member's log. Without a
+// log, it is the list that the member was started with.
 func (n *node) config() *raft.Configuration {
 	if l := configured(n.log); l != nil {
 		return &l.Configuration
@@ -76,7 +76,7 @@ func (n *node) config() *raft.Configuration {
 }
 
 // agreed counts the voters for which something holds, in the configuration in force. If the running step has changed the
-// configuration, a majority of the one before suffices: the step may have acted under it.
+// configuration, a majority of the previous configuration suffices, because the step may have acted under it.
 func (n *node) agreed(holds func(p raft.Peer) bool) tally {
 	now := quorum(n.config(), holds)
 	if was := n.configBefore; was != nil && was != configured(n.log) && !now.reached() {
@@ -87,8 +87,8 @@ func (n *node) agreed(holds func(p raft.Peer) bool) tally {
 	return now
 }
 
-// standing returns every configuration that may still decide: the newest committed one, and each later one in a log that
-// may win an election. It returns none before the cluster is bootstrapped.
+// standing returns every configuration that may still decide. These are the newest committed configuration, and each later
+// configuration in a log that may win an election. standing returns no configuration before the cluster is bootstrapped.
 func (c *cluster) standing() []*loggedConfig {
 	newest := c.newestCommitted()
 	if newest == nil {
@@ -111,8 +111,8 @@ func (c *cluster) standing() []*loggedConfig {
 	return list
 }
 
-// newestCommitted returns the newest configuration that is known to be committed. Before any entry is committed, it
-// returns that of a member with a term, since a term proves that all members hold it.
+// newestCommitted returns the newest configuration that is known to be committed. Before any entry is committed, it returns
+// the configuration of a member with a term, because a term proves that all members hold this configuration.
 func (c *cluster) newestCommitted() *loggedConfig {
 	if l := len(c.check.canonical); l > 0 {
 		return c.check.canonical[l-1].slot.config
@@ -125,7 +125,8 @@ func (c *cluster) newestCommitted() *loggedConfig {
 	return nil
 }
 
-// spares reports whether all configurations that may still decide have a majority without one node, in both halves.
+// spares reports whether the cluster can work without one node. Every configuration that may still decide must have a
+// majority without it, in both halves.
 func (c *cluster) spares(n *node) bool {
 	for _, l := range c.standing() {
 		kept := quorum(&l.Configuration, func(p raft.Peer) bool {
@@ -139,7 +140,7 @@ func (c *cluster) spares(n *node) bool {
 	return true
 }
 
-// String lists the members and their roles, with those of the outgoing half after a slash.
+// String lists the members and their roles. The members of the outgoing half follow after a slash.
 func (l *loggedConfig) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the configuration of entry %d:", l.index)

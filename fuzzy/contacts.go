@@ -8,11 +8,11 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// The connections that a member keeps, in runs with handshakes whose members change. The code of package node decides
-// which peers a member dials, and at which addresses (pipeline.Contacts); places.go decides who answers there. Members
-// send only on connections that they have dialed themselves.
+// This file has the connections that a member keeps, in runs with handshakes whose members change. The code of package node
+// decides which peers a member dials, and at which addresses (pipeline.Contacts). places.go decides which node answers there.
+// Members send only on connections that they have dialed themselves.
 
-// book is what a running member knows about the peers to dial.
+// book holds a running member's knowledge about the peers that it dials.
 type book struct {
 	*pipeline.Contacts
 	dialed []raft.Contact
@@ -23,7 +23,7 @@ type book struct {
 // finds reports whether members have to find each other by their addresses.
 func (c *cluster) finds() bool { return c.profile.Members.on() && c.profile.Node.Handshakes }
 
-// openBook is called when a process starts, with the contents of its disk.
+// openBook opens the book of a process from the contents of the disk. It is called when the process starts.
 func (n *node) openBook(stored *raft.Stored) {
 	n.hands.book = nil
 	if !n.c.finds() {
@@ -37,7 +37,7 @@ func (n *node) openBook(stored *raft.Stored) {
 	n.publish()
 }
 
-// publish is called when the configuration, or what is known about its commit, may have changed.
+// publish updates the book. It is called when the configuration, or the knowledge about its commit, may have changed.
 func (n *node) publish() {
 	b, s := n.hands.book, &n.status
 	if b == nil {

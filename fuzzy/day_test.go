@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// A part of each day suffices here; raftlab runs whole days.
+// This test runs only a part of each day. raftlab runs whole days.
 func TestDay_TheLeaderNeverChanges(t *testing.T) {
 	var sum Stats
 	for number := range uint64(12) {

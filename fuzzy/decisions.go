@@ -74,7 +74,8 @@ var decisions = [...]Decision{
 // Decisions lists the kinds of decisions, in the order of Stats.Decisions.
 func Decisions() []Decision { return decisions[:] }
 
-// decisionOf returns a trace event's position in the list, by kind and, where it matters, by reason.
+// decisionOf returns the position of a trace event in the list of decisions. The position depends on the event's kind and,
+// for some kinds, on its reason.
 var decisionOf = func() (table [256][256]int16) {
 	for i := range table {
 		for j := range table[i] {

@@ -36,7 +36,7 @@ func TestDecisions_NameEveryKindOfNote(t *testing.T) {
 	}
 }
 
-// Two dozen seeds reach every decision but the rarest. So a count that stays 0 in a campaign is significant.
+// Two dozen seeds reach every decision except the rarest ones. So a count that stays 0 in a campaign is significant.
 func TestDecisions_AreCounted(t *testing.T) {
 	var sum [len(decisions)]int
 	for number := range uint64(24) {

@@ -7,8 +7,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// delays are what slows the host of a core down: the writer's goroutine, the connections for entries, and the process as
-// a whole. They draw from a stream of their own.
+// delays holds the delays in the host of a core: in the writer's goroutine, in the connections for entries, and in the
+// process as a whole. They draw from their own random stream.
 type delays struct {
 	random *sim.Stream
 	idle   bool           // the writer has not taken what is queued yet
@@ -17,7 +17,8 @@ type delays struct {
 	dozes  int            // how many more times the process will pause
 }
 
-// drawCarries gives every other member a small limit of appends, below the size of the largest commands.
+// drawCarries gives every other member a small limit of bytes per append. The limit is below the size of the largest
+// commands.
 func drawCarries(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<40)
 	some, bytes := s.IntN(4) == 0, s.LogUniform(300, 3000)
@@ -26,8 +27,8 @@ func drawCarries(seed Seed, p *Profile) {
 	}
 }
 
-// drawRare draws settings that were added to the profiles later. It uses a stream of its own, so that a new draw here
-// leaves all others unchanged.
+// drawRare draws settings that were added to the profiles later. It uses its own stream, so that a new draw here leaves the
+// earlier draws unchanged.
 func drawRare(seed Seed, p *Profile) {
 	s, n, timeout := sim.NewStream(seed.Number, sim.Profile<<8), &p.Node, p.ElectionTimeout
 	lateWrite, stuck := s.LogUniform(50_000, 500_000)*s.IntN(2), s.LogUniform(500, 20_000)*s.IntN(2)
@@ -71,8 +72,8 @@ func drawRare(seed Seed, p *Profile) {
 	}
 }
 
-// beginWrite makes the writer take what is queued. It takes it at once or, since a goroutine may run late, together with
-// what the loop queues meanwhile.
+// beginWrite makes the writer take the queued writes. The writer takes them at once or, because a goroutine may run late,
+// together with the writes that the loop queues meanwhile.
 func (n *node) beginWrite() {
 	late := n.c.profile.Node.LateWrite
 	switch {
@@ -112,7 +113,7 @@ func (n *node) stick(to *node) {
 	n.later(n.delays.random.Exponential(4*n.c.profile.ElectionTimeout), event{kind: evUnstick})
 }
 
-// unstick delivers what waited for the stuck connection.
+// unstick delivers the messages that waited for the stuck connection.
 func (n *node) unstick() {
 	held := n.delays.held
 	n.delays.stuck, n.delays.held = nil, nil
@@ -141,7 +142,7 @@ func (n *node) fallAsleep() {
 	n.later(n.delays.random.Between(timeout, 3*timeout), event{kind: evResume})
 }
 
-// asks makes a client read from the member, and then left more times.
+// asks makes a client read from the member now, and left-1 more times later.
 func (n *node) asks(left int64) {
 	if left == 0 {
 		return
@@ -159,8 +160,8 @@ func (n *node) stall(length sim.Time) {
 	n.disk.stallTill = max(n.disk.stallTill, n.c.now()+length)
 }
 
-// emptyBootstrapper empties the bootstrapper's disk once the profile's number of other members hold entry 1, if nobody
-// has a term yet.
+// emptyBootstrapper empties the bootstrapper's disk once enough other members hold entry 1. The profile sets this number of
+// members. It does nothing if any member already has a term.
 func (c *cluster) emptyBootstrapper() {
 	holders := 0
 	for _, n := range c.nodes {

@@ -11,16 +11,16 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Directed scenarios play on purpose what random search rarely finds. A director controls a cluster without faults whose
-// members use the real codec. Every invariant is checked after every event, and the second phase follows, as in every
+// Directed scenarios play situations on purpose that random search rarely finds. A director controls a cluster without faults
+// whose members use the real codec. Every invariant is checked after every event, and the second phase follows, as in every
 // run. The scenarios add these rules:
 //
 //	S1  Each condition of a directed scenario is met within a bounded time.
 //	S2  What a scenario says must happen, happens.
 //	S3  What a scenario says must not happen, does not happen.
 
-// ScenarioPrefix and the name of a scenario form the name of a profile: Seed{"scenario:figure-8", 0}. The number varies
-// delays, timeouts and ids, but not the story.
+// ScenarioPrefix is the first part of a scenario's profile name. The name of the scenario follows: Seed{"scenario:figure-8",
+// 0}. The seed's number varies delays, timeouts and ids, but not the story.
 const ScenarioPrefix = "scenario:"
 
 // scenario is one directed scenario.
@@ -40,7 +40,7 @@ func scenarios() []scenario {
 		memberScenarios, roomScenarios)
 }
 
-// Scenarios lists the directed scenarios, each with what it shows: "figure-8: ...".
+// Scenarios lists the directed scenarios, each with its name and a sentence about its story: "figure-8: ...".
 func Scenarios() []string {
 	var list []string
 	for _, s := range scenarios() {
@@ -53,7 +53,7 @@ func Scenarios() []string {
 	return list
 }
 
-// RunScenario plays a directed scenario; trace is as for Run.
+// RunScenario plays a directed scenario. trace has the same meaning as in Run.
 func RunScenario(name string, trace func(*Record)) (Result, error) {
 	return Run(Seed{ScenarioPrefix + name, 0}, trace)
 }
@@ -138,7 +138,7 @@ func (d *director) settle() {
 	}
 }
 
-// timeouts returns the duration of a number of election timeouts.
+// timeouts converts a number of election timeouts to a duration.
 func (d *director) timeouts(n float64) sim.Time {
 	return sim.Time(n * float64(d.c.profile.ElectionTimeout))
 }
@@ -169,7 +169,8 @@ func (d *director) cut(class Class, rule, format string, args ...any) {
 	panic(errCut)
 }
 
-// until runs until a precondition of the scenario holds. If it never does, the scenario proves nothing.
+// until runs until a precondition of the scenario holds. If the precondition never holds, the run fails, because the scenario
+// then proves nothing.
 func (d *director) until(what string, is func() bool) {
 	if !d.reached(setTimeouts, is) {
 		d.cut(Staging, "S1", "the scenario did not come about: %s, within %d election timeouts\n%s",
@@ -187,14 +188,14 @@ func (d *director) given(what string, is bool) {
 	}
 }
 
-// expect runs until a condition holds, and fails if it does not become true in time.
+// expect runs until a condition holds. It fails the run if the condition does not become true in time.
 func (d *director) expect(timeouts float64, what string, is func() bool) {
 	if !d.reached(timeouts, is) {
 		d.cut(Liveness, "S2", "not within %.1f election timeouts: %s\n%s", timeouts, what, d.c.describe())
 	}
 }
 
-// always checks after every event, for some time, that a condition holds.
+// always checks that a condition holds for some time. It checks the condition after every event.
 func (d *director) always(timeouts float64, what string, is func() bool) {
 	if d.reached(timeouts, func() bool { return !is() }) {
 		d.cut(Safety, "S3", "no longer true: %s\n%s", what, d.c.describe())

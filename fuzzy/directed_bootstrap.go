@@ -7,9 +7,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// bootstrapScenarios show how a cluster is bootstrapped, and what an emptied disk may do. The first ones are
-// counterexamples that a model check found for rejected designs. The model's members 1 to 4 are a to d here. Steps that
-// the present rules prevent are skipped.
+// bootstrapScenarios show how a cluster is bootstrapped, and what a member with an emptied disk may do. The first scenarios
+// are counterexamples that a model check found for rejected designs. The model's members 1 to 4 are a to d here. The
+// scenarios skip the steps that the present rules prevent.
 var bootstrapScenarios = []scenario{
 	{name: "bootstrap-1", voters: 3, play: bootstrap1, source: "model check, bootstrap 1",
 		about: "a majority that holds entry 1 holds no election without the rest, and a second cluster is " +
@@ -50,7 +50,7 @@ var bootstrapScenarios = []scenario{
 		about: "a message for a lost disk is not accepted by the disk that replaced it"},
 }
 
-// unborn reports whether no member has a term (so nobody has voted), and nobody campaigns.
+// unborn reports whether no member has a term and no member campaigns. Without a term, no member has voted.
 func (d *director) unborn() bool {
 	return !slices.ContainsFunc(d.c.nodes, func(n *node) bool {
 		return n.disk.hard.Term > 0 || n.core != nil && (n.status.Term > 0 || n.status.Role != raft.Follower)
@@ -126,7 +126,8 @@ func bootstrap3(d *director) {
 	d.always(3, "b stays in it", func() bool { return b.belongsTo(cluster) })
 }
 
-// Lists 123, 123, 123 and 34: c answers a, restarts with the other list, and bootstraps with d.
+// The members a, b, c and d have the lists 123, 123, 123 and 34. c answers a, restarts with the other list, and bootstraps
+// with d.
 func bootstrap4(d *director) {
 	n := d.c.nodes
 	a, b, c, dd := n[0], n[1], n[2], n[3]
@@ -319,7 +320,7 @@ func anotherCluster(d *director) {
 	d.always(3, "a leads on in its term", func() bool { return reigns() && b.status.Term == a.status.Term })
 }
 
-// heartbeat waits for a heartbeat, and returns it; it arrives too.
+// heartbeat waits for a heartbeat and returns a copy of it. The heartbeat itself also arrives at its receiver.
 func (d *director) heartbeat(from, to *node) (m messageUnderWay) {
 	beats := d.record(these(from), these(to), raft.Heartbeat{})
 	d.until(from.name()+" is heard", beats.some)

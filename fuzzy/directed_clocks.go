@@ -6,7 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// clockScenarios show what one wrong wall clock must not do to the stamps of entries.
+// clockScenarios show how one wrong wall clock must not affect the stamps of entries.
 var clockScenarios = []scenario{
 	{name: "leader-years-ahead", voters: 3, play: leaderYearsAhead, source: "class of CockroachDB's clock offsets",
 		about: "a leader whose wall clock jumps ten years ahead does not shift the stamps of all later entries"},
@@ -16,7 +16,7 @@ var clockScenarios = []scenario{
 	},
 }
 
-// strangerScenarios show what a sender that the configuration does not name must not achieve.
+// strangerScenarios show which effects a sender must not have if the configuration does not name it.
 var strangerScenarios = []scenario{{
 	name: "answer-of-a-stranger", voters: 3, play: answerOfAStranger,
 	about: "a reply of a newer term from a sender that the configuration does not name deposes no leader",
@@ -43,8 +43,8 @@ const (
 	stampAheadMax = int64(time.Minute)
 )
 
-// stampsAreSane checks that the entries from an index on carry stamps that never fall. It also checks that they are
-// ahead of a correct clock by at most a minute, plus one second for the time that passes meanwhile.
+// stampsAreSane checks the stamps of the entries from an index on. The stamps never fall. They are ahead of a correct clock
+// by at most a minute, plus one second for the time that passes meanwhile.
 func (d *director) stampsAreSane(n, right *node, from int) {
 	latest := right.clock.Wall(d.c.now()) + stampAheadMax + int64(time.Second)
 	d.check("the stamps of "+n.name()+" never fall, and stay close to the clocks of the others", func() bool {

@@ -76,7 +76,7 @@ func votesOfAnEarlierTerm(d *director) {
 	d.expect(20, "somebody leads", func() bool { return b.leads() || c.leads() })
 }
 
-// punctual keeps timers from firing late: a member with a fast clock would take a late timer for a suspension.
+// punctual keeps timers from firing late, because a member with a fast clock would take a late timer for a suspension.
 func punctual(p *Profile) { p.Node.Punctual = true }
 
 func punctualWorld(p *Profile) {
@@ -133,7 +133,7 @@ func silenceFreesVoters(d *director) {
 	d.expect(20, "somebody leads", func() bool { return b.leads() || c.leads() })
 }
 
-// c has just heard a when an answer to an old question of c's arrives: b leads the next term.
+// c has just heard from the leader a. Then an answer to an old question of c arrives, which says that b leads the next term.
 func toldOfALeader(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()
@@ -205,7 +205,7 @@ func voteRequestFromBefore(d *director) {
 	rivals.stop()
 }
 
-// b has asked for votes in term 2 and sleeps; d asks in term 3; e receives both requests at once.
+// b has requested votes in term 2 and sleeps. d requests votes in term 3. e receives both requests in one step.
 func twoTermsInOneStep(d *director) {
 	n := d.c.nodes
 	a, b, dd, e := n[0], n[1], n[3], n[4]

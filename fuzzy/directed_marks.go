@@ -46,7 +46,7 @@ func withSpares(p *Profile) {
 	p.Members = Members{Spares: 2, Admins: 1, Think: sim.In(1e6 * time.Hour), Patience: 20 * p.ElectionTimeout}
 }
 
-// forgets ends a process whose disk loses what it has synced to the log since the image was taken. The disk keeps the
+// forgets ends a process. Its disk loses the part of the log that it has synced since the image was taken. The disk keeps the
 // rest, including its starts and memory, so no handshake reveals the loss.
 func (d *director) forgets(n *node, since image) {
 	n.crash()
@@ -99,7 +99,7 @@ func lostAcknowledgementWhileIdle(d *director) {
 	d.check("a still leads", reigns)
 }
 
-// b cannot even write down that it has lost something. Until it can, the leader must not count what b says.
+// b cannot even record durably that it has lost entries. Until b can, the leader must not count b's answers.
 func lostAcknowledgementAndNobodyElse(d *director) {
 	a, b, c := d.losesWhatItAcknowledged()
 	d.crash(c)
@@ -116,7 +116,7 @@ func lostAcknowledgementAndNobodyElse(d *director) {
 	d.somebodyCommits(20)
 }
 
-// The answer to b's read and the append that shows the loss arrive in one step.
+// The answer to b's read and the append that shows b's loss arrive in one step.
 func lostAcknowledgementAndARead(d *director) {
 	a, b, _ := d.losesWhatItAcknowledged()
 	reigns := d.reignsOn(a)
@@ -153,8 +153,8 @@ func lateConflicts(d *director) {
 	d.written(b)
 }
 
-// replacedBehindItsBack replaces a and b by d and e. c sees that, acknowledges what d then writes while e lacks it, and
-// forgets all of it. d shows c the loss, and then fails.
+// replacedBehindItsBack replaces a and b by d and e. c sees the replacement. c acknowledges the entries that d then writes,
+// while e lacks them. Then c forgets all of this. d shows c the loss, and then fails.
 func (d *director) replacedBehindItsBack() (c, dd, e *node) {
 	n := d.c.nodes
 	a, b := n[0], n[1]
@@ -182,14 +182,14 @@ func (d *director) replacedBehindItsBack() (c, dd, e *node) {
 	return c, dd, e
 }
 
-// changed asks a leader to change the members, and waits until that is done.
+// changed asks a leader to change the members, and waits until the change is done.
 func (d *director) changed(n *node, change raft.Change) {
 	t := d.c.work.change(n, 0, &changing{Change: change})
 	d.settle()
 	d.until(n.name()+" has changed the members", func() bool { return d.state(t) == answeredWell })
 }
 
-// joiner returns a node as a member that is to vote.
+// joiner returns a node as a member that is to become a voter.
 func joiner(n *node) raft.Member {
 	return raft.Member{ID: n.id, Address: n.place, Kind: raft.Voter, Incarnation: n.disk.incarnation}
 }
@@ -205,8 +205,8 @@ func lossShownByAStranger(d *director) {
 	d.somebodyCommits(20)
 }
 
-// A process that is no member at all tells c that c has lost what it acknowledged, in a term that nobody has led. a and
-// b continue without c's vote, and later c is one of two that elect.
+// A process that is not a member tells c that c has lost entries that it acknowledged. The process claims a term that no
+// member has led. a and b continue without c's vote. Later c is one of the two members that elect a leader.
 func lossShownByALiar(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()

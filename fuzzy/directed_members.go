@@ -31,18 +31,18 @@ func oneJoins(p *Profile) {
 	p.Members.Spares = 1
 }
 
-// change makes a leader change the members, and waits until it is done.
+// change makes a leader change the members, and waits until the change is done.
 func (d *director) change(n *node, ch raft.Change) {
 	t := d.c.work.change(n, 0, &changing{Change: ch})
 	d.until(n.name()+" has changed the members", func() bool { return d.state(t) == answeredWell })
 }
 
-// expectRemovalKnown expects a member to end because it was told about its removal.
+// expectRemovalKnown expects a member to end because another member has informed it of its removal.
 func (d *director) expectRemovalKnown(n *node) {
 	d.expect(20, n.name()+" is told that it was removed", func() bool { return n.removedIn == n.life+1 || n.ended })
 }
 
-// c still has its connections to the others, which close theirs to c. Not one message reaches it.
+// c still has its connections to the others. The others close their connections to c, so no message reaches c.
 func removedAndLetGo(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()

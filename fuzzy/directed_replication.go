@@ -38,7 +38,8 @@ var replicationScenarios = []scenario{
 
 func oneEntryEach(p *Profile) { p.Limits.AppendBytesMax = 1 }
 
-// figure8c plays the figure up to (c): a, b and c have 2 at the index of the entry, and e has 3.
+// figure8c plays the figure up to (c). At the index of the entry, a, b and c hold an entry of term 2, and e holds one of term
+// 3.
 func figure8c(d *director) (x raft.EntryID, own *hold) {
 	n := d.c.nodes
 	a, b, c, e := n[0], n[1], n[2], n[4]
@@ -102,7 +103,7 @@ func figure8e(d *director) {
 	d.check("the entry is committed", func() bool { return d.c.check.canonical[x.Index-1].id == x })
 }
 
-// a's entry is on b, too. c's entry replaces it on a, and then b is elected.
+// b also holds a's entry. c's entry replaces it on a, and then b is elected.
 func entryThatWasCut(d *director) {
 	n := d.c.nodes
 	a, b, c := n[0], n[1], n[2]
@@ -197,7 +198,7 @@ func restartLearnsTheCommit(d *director) {
 
 func tornWrites(p *Profile) { p.Node.Atomic = false }
 
-// b has an entry of a that was never committed, and is about to overwrite it with a committed one of c.
+// b has an entry of a that was never committed. b is about to overwrite it with a committed entry of c.
 func hintWithoutItsEntries(d *director) {
 	n := d.c.nodes
 	a, b, c := n[0], n[1], n[2]

@@ -9,8 +9,8 @@ var roomScenarios = []scenario{
 	},
 }
 
-// logsThatFillDisks makes members keep their logs in segments, and take no snapshot while there is room. A segment holds
-// much more than is in flight at once.
+// logsThatFillDisks makes members keep their logs in segments. They take no snapshot while the disk has room. A segment holds
+// much more than the entries in flight at any time.
 func logsThatFillDisks(p *Profile) {
 	p.Segments = Segments{
 		On: true, Bytes: 64 << 10, FirstBytes: 16 << 10, BatchBytes: 8 << 10, MarkBytes: 2 << 10, BufferBytes: 8 << 10,

@@ -42,7 +42,8 @@ var snapshotScenarios = []scenario{
 	},
 }
 
-// smallSnapshots makes members take a snapshot every eight entries, and keep almost no entries that it covers.
+// smallSnapshots makes members take a snapshot every eight entries, and keep almost none of the entries that the snapshot
+// covers.
 func smallSnapshots(p *Profile) {
 	p.Snapshots = Snapshots{On: true, BytesMax: 2000, ChunkBytes: 8, WindowChunks: 2}
 	p.Limits.SnapshotEntries, p.Limits.SnapshotLogBytes, p.Limits.SnapshotTailBytes, p.Limits.SnapshotHoldBytes = 8, 1<<20, 1, 1
@@ -59,8 +60,8 @@ func (d *director) leaveBehind(leader, follower *node) {
 	lost.stop()
 }
 
-// hasInstalled is the condition that a member has installed a snapshot, and has applied what a leader knows to be
-// committed.
+// hasInstalled returns a condition: the member has installed a snapshot, and has applied all entries that the leader knows to
+// be committed.
 func (n *node) hasInstalled(leader *node) func() bool {
 	before := n.status.Last.Index
 	return func() bool {
@@ -140,7 +141,7 @@ func sameEntryOtherBytes(d *director) {
 	d.expect(20, "c has what is committed", installed)
 }
 
-// smallAppends makes b take only appends of a few small entries. Nobody takes a snapshot unless one is needed.
+// smallAppends makes b accept only appends of a few small entries. No member takes a snapshot unless one is needed.
 func smallAppends(p *Profile) {
 	smallSnapshots(p)
 	p.Limits.SnapshotEntries = 1 << 20

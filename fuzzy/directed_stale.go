@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// staleScenarios deliver late messages that were true when they were sent (ABA).
+// staleScenarios deliver late messages. Each message was true when it was sent (the ABA problem).
 var staleScenarios = []scenario{
 	{name: "overwritten-write", voters: 5, play: overwrittenWrite, source: "etcd-io/raft, append_aba_race",
 		about: "entries that are overwritten before their write is reported do not count as durable"},
@@ -60,8 +60,8 @@ func overwrittenWrite(d *director) {
 	d.heal()
 }
 
-// b acknowledges five entries of term 1. When the answer arrives, all but the first have been replaced: a leads again,
-// and has as many entries of term 3, which only d holds, too.
+// b acknowledges five entries of term 1. Before the acknowledgement arrives, all but the first entry are replaced. a leads
+// again, and has just as many entries of term 3. Only d also holds these entries.
 func overwrittenAcknowledgement(d *director) {
 	n := d.c.nodes
 	a, b, c, dd, e := n[0], n[1], n[2], n[3], n[4]
@@ -95,7 +95,7 @@ func overwrittenAcknowledgement(d *director) {
 	d.check("a commits nothing", func() bool { return a.status.Commit == before })
 }
 
-// c has b's entry and does not know that it is committed when a's append for the same index arrives.
+// c has b's entry, and does not know that this entry is committed. Then a's append for the same index arrives.
 func lateAppend(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()
@@ -135,8 +135,8 @@ func lateAcknowledgement(d *director) {
 	d.check("what matches stays", func() bool { return a.progressOf(c).Match == a.last() })
 }
 
-// brought makes a leader, the first node, die before c has its entries. Then it makes b, the next leader, bring c up to
-// date, and returns what c rejects on the way.
+// brought makes the first leader (the first node) die before c has its entries. Then it makes the next leader, b, bring c up
+// to date. It returns the messages that c rejects meanwhile.
 func (d *director) brought(b, c *node) *hold {
 	a := d.c.nodes[0]
 	d.bootstrap()
@@ -178,7 +178,7 @@ func spanRacesTruncation(d *director) {
 
 func plainMessages(p *Profile) { p.Node.Codec = 0 }
 
-// a has sent c two entries, and b has the first of them. b, in term 2, sends c another second one.
+// a has sent two entries to c. b has the first of them. b, in term 2, sends c a different second entry.
 func twoLeadersInOneStep(d *director) {
 	n := d.c.nodes
 	a, b, c := n[0], n[1], n[2]

@@ -5,7 +5,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// stallScenarios have a leader with a stalled disk that does not hear all the members that could work without it.
+// stallScenarios have a leader with a stalled disk. The leader does not hear all the members that could work without it.
 var stallScenarios = []scenario{
 	{name: "stalled-behind-a-cut", voters: 3, play: stalledBehindACut, source: "Howard and Abraham 2020",
 		about: "a leader with a stalled disk transfers its leadership to a follower that reaches a member that the leader does not"},
@@ -39,12 +39,12 @@ func takingSnapshots(p *Profile) {
 	p.Limits.SnapshotEntries = 8
 }
 
-// stallTimeouts is the time of DiskStallMax and an election, in election timeouts.
+// stallTimeouts returns the time of DiskStallMax and one election, in election timeouts.
 func (d *director) stallTimeouts() float64 {
 	return float64(d.c.profile.Node.diskStallMax())/float64(d.c.profile.ElectionTimeout) + 5
 }
 
-// stalls stalls the disk of a leader at a write that another member stores.
+// stalls stalls the disk of a leader during a write, and waits until another member has stored the same write.
 func (d *director) stalls(leader, ahead *node) {
 	d.stall(leader)
 	d.write(leader, 1)
@@ -53,8 +53,8 @@ func (d *director) stalls(leader, ahead *node) {
 	})
 }
 
-// expectTakeover expects that a member with everything its leader had takes over, and that the old leader comes back to
-// follow it.
+// expectTakeover expects that a member that has all entries of its leader takes over. Then it expects that the old leader
+// comes back and follows this member.
 func (d *director) expectTakeover(next *node) {
 	d.expect(d.stallTimeouts(), next.name()+" leads", next.leads)
 	d.written(next)
@@ -76,7 +76,7 @@ func stalledBehindACut(d *director) {
 	d.expectTakeover(b)
 }
 
-// d and e are the quorum with c, and store what a has sent; a does not hear of it.
+// c, d and e are a quorum. They store the entries that a has sent, but a does not learn this.
 func stalledAndUnheard(d *director) {
 	a, b, c, dd, e := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2], d.c.nodes[3], d.c.nodes[4]
 	d.bootstrap()
@@ -115,7 +115,7 @@ func stalledAtASnapshot(d *director) {
 	d.expectTakeover(b)
 }
 
-// The disk of a cannot be read either. So b, which hears a, never gets the snapshot that it needs.
+// a's disk cannot be read either. So b, which hears a, never gets the snapshot that it needs.
 func stalledWithNothingToWrite(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()

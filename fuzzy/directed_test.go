@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// jitters is the number of variants in which each scenario is played. A scenario must come about in all of them, not
-// only in those that a change was tried with.
+// jitters is the number of variants of each scenario that the tests play. A scenario must come about in all of them, not only
+// in the variants with which a change was tried.
 const jitters = 100
 
-// thrift divides how many seeds a test runs. With the tag "invariants", as "make verify" runs these tests, it is 1.
+// thrift is the divisor of the number of seeds that a test runs. It is 1 with the tag "invariants", as in "make verify".
 var thrift = 4
 
-// fewer returns how many seeds a test runs, of the given number.
+// fewer returns the part of the given number of seeds that a test runs.
 func fewer(seeds int) int {
 	if testing.Short() {
 		return seeds / max(3, thrift)
@@ -67,7 +67,8 @@ func TestScenarios_AreListedWithASentence(t *testing.T) {
 	assert.Equal(t, Seed{"scenario:figure-8-d", 3}, seed)
 }
 
-// A scenario that does not come about fails by S1, and one that does not hold by its rule.
+// A scenario that does not come about fails with S1. A scenario whose expectation does not hold fails with the expectation's
+// rule.
 func TestScenarios_FailLoudly(t *testing.T) {
 	for _, row := range []struct {
 		rule  string

@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// What a director does to messages, processes, disks and clocks, and what it requests as a client.
+// This file has the director's actions on messages, processes, disks and clocks, and its requests as a client.
 
 // messageUnderWay is a message at its destination.
 type messageUnderWay = sim.Delivery[envelope]
@@ -33,7 +33,7 @@ const (
 	record                 // they arrive, and may arrive again
 )
 
-// keeps reports whether a hold has taken an arriving message. The director may be nil.
+// keeps reports whether a hold has taken an arriving message. d may be nil.
 func (d *director) keeps(m messageUnderWay) bool { return d != nil && d.held(m) }
 
 func (d *director) held(m messageUnderWay) bool {
@@ -142,7 +142,7 @@ func (d *director) arriveTogether(messages ...messageUnderWay) {
 	d.settle()
 }
 
-// forge delivers a changed message that nobody has sent.
+// forge changes a message and delivers it, although no member has sent it in this form.
 func (d *director) forge(m messageUnderWay, change func(m *raft.Message)) {
 	change(&m.Message.message)
 	d.c.forged = true
@@ -180,7 +180,7 @@ func (d *director) start(nodes ...*node) {
 	d.settle()
 }
 
-// crash ends processes. Any part of the running writes may be durable.
+// crash ends processes. Any part of their running writes may become durable.
 func (d *director) crash(nodes ...*node) {
 	for _, n := range nodes {
 		n.crash()
@@ -188,7 +188,7 @@ func (d *director) crash(nodes ...*node) {
 	d.settle()
 }
 
-// tear ends a process when only the term, vote and commit index of its running write are durable.
+// tear ends a process during a write. Only the term, vote and commit index of that write become durable.
 func (d *director) tear(n *node) {
 	n.disk.write(n, &raft.Write{Hard: n.queue[0].Hard, Commit: n.queue[0].Commit}, -1)
 	n.queue, n.writing = nil, 0
@@ -204,7 +204,7 @@ func (d *director) wipe(nodes ...*node) {
 	d.settle()
 }
 
-// dieAfter ends a process while it processes an output, before the effect with this number, counted from 1.
+// dieAfter ends a process in the middle of an output. The process ends before the effect with this number, counted from 1.
 func (d *director) dieAfter(n *node, effects int) { n.dieAfter, n.deadFor = effects, sim.In(3600e9) }
 
 func (d *director) suspend(n *node) {
@@ -239,7 +239,7 @@ func (d *director) flow(n *node) {
 	}
 }
 
-// deafen withholds Persisted from a loop while its disk keeps writing.
+// deafen withholds Persisted from a member's loop, while the member's disk keeps writing.
 func (d *director) deafen(n *node) { d.unheard[n] = []raft.Seq{} }
 
 // hear delivers the withheld Persisted events.
@@ -260,7 +260,7 @@ func (d *director) keepsPersisted(n *node, seq raft.Seq) bool {
 	return true
 }
 
-// muffle stops the senders of a member: its messages wait in their queues.
+// muffle stops the senders of a member, so that its messages wait in their queues.
 func (d *director) muffle(n *node) { d.mute = n }
 
 func (d *director) keepsSends(n *node) bool { return d != nil && d.mute == n }
@@ -281,7 +281,7 @@ func (d *director) nextClient() int {
 	return (d.client - 1) % len(d.c.work.clients)
 }
 
-// write proposes writes as one event; the request id is the last one's.
+// write proposes count writes in one event. It returns the request id of the last write.
 func (d *director) write(n *node, count int) raft.RequestID {
 	t := d.c.work.write(n, d.nextClient(), count)
 	d.settle()
@@ -302,7 +302,7 @@ func (d *director) transfer(n, to *node) raft.RequestID {
 
 func (d *director) state(t raft.RequestID) answerState { return d.c.work.requests[t].state }
 
-// written proposes a write to a leader that can commit it, and waits until it is applied there.
+// written proposes a write to a leader that can commit it, and waits until the leader has applied it.
 func (d *director) written(n *node) {
 	t := d.write(n, 1)
 	d.until(n.name()+" commits a write", func() bool { return d.state(t) == answeredWell })
@@ -312,7 +312,7 @@ func (d *director) written(n *node) {
 
 func (n *node) leads() bool { return n.core != nil && n.status.Role == raft.Leader }
 
-// patience returns how much longer a silent follower waits before it campaigns.
+// patience returns the time for which a follower still waits for its leader before it campaigns.
 func (n *node) patience() sim.Time {
 	return n.clock.Shows(sim.Time(n.wakeAt)+n.born, n.c.now()) - n.c.now()
 }
@@ -320,12 +320,12 @@ func (n *node) patience() sim.Time {
 // last returns the end of the log in memory, committed or not.
 func (n *node) last() raft.Index { return raft.Index(len(n.log)) }
 
-// stores reports whether an entry is durable here.
+// stores reports whether an entry is durable on this member.
 func (n *node) stores(id raft.EntryID) bool {
 	return int(id.Index) <= len(n.disk.log) && id.Index > 0 && n.disk.log[id.Index-1].entry.ID() == id
 }
 
-// progressOf returns what a leader knows about another member.
+// progressOf returns a leader's knowledge about another member.
 func (n *node) progressOf(peer *node) raft.PeerProgress {
 	p := progressOn(&n.status, peer.peer())
 	if p == nil {
@@ -357,14 +357,14 @@ func (d *director) elect(n *node) {
 	rivals.stop()
 }
 
-// standsInVain makes a member that lacks committed entries the only candidate. It must not be elected.
+// standsInVain makes a member that lacks committed entries the only candidate. It fails the run if this member is elected.
 func (d *director) standsInVain(n *node) {
 	rivals := d.onlyCandidate(n)
 	d.always(8, n.name()+", which lacks what is committed, does not lead", func() bool { return !n.leads() })
 	rivals.stop()
 }
 
-// reignsOn returns the condition that a member still leads the term that it leads now.
+// reignsOn returns a condition: the member still leads the term that it leads at the time of the call.
 func (d *director) reignsOn(n *node) func() bool {
 	term := n.status.Term
 	return func() bool { return n.leads() && n.status.Term == term }

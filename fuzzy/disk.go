@@ -38,21 +38,22 @@ type disk struct {
 // stopped reports whether the disk writes nothing more for the rest of the run.
 func (d *disk) stopped() bool { return d.stallTill == sim.Never || d.segments.fullTill == sim.Never }
 
-// ghost is the former state of a disk that was wiped or replaced: its acknowledgements were true.
+// ghost is the former state of a disk that was wiped or replaced. The ghost is kept because the acknowledgements for this
+// state were true.
 type ghost struct {
 	incarnation raft.Incarnation
 	log         []slot
 }
 
-// lie is the first of the synced entries that a disk loses at one time. The hash covers the log up to it.
+// lie is the first of the synced entries that a disk has lost in one injection. The hash covers the log up to this entry.
 type lie struct {
 	index  raft.Index
 	hash   uint64
 	config *loggedConfig // the newest configuration of the lost log
 }
 
-// held reports whether the disk with the incarnation holds a log up to an index, or held it before it was emptied or
-// replaced by an older image.
+// held reports whether the disk with the incarnation holds a log up to an index. It also counts the logs that the disk held
+// before it was emptied or replaced by an older image.
 func (d *disk) held(i raft.Incarnation, to raft.Index, hash uint64) bool {
 	if h, there := at(d.log, to); d.incarnation == i && there && h == hash {
 		return true
@@ -91,7 +92,7 @@ func (d *disk) load() (raft.Stored, error) {
 	return stored, nil
 }
 
-// Entries reads durable entries, up to bytesMax bytes of records but at least one record.
+// Entries reads durable entries. It returns at most bytesMax bytes of records, but at least one record.
 func (d *disk) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	if d.segments.log != nil {
 		return d.segments.log.Entries(span, bytesMax)
@@ -114,7 +115,7 @@ func (d *disk) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	return entries, nil
 }
 
-// work gives the disk the next writes, merged as far as the contract allows.
+// work gives the next writes to the disk, merged as far as the contract allows.
 func (n *node) work() {
 	if n.writing > 0 || len(n.queue) == 0 || n.core == nil {
 		return
@@ -153,7 +154,7 @@ func (d *disk) took(n *node) sim.Time {
 	return max(took, d.stallTill-n.c.now())
 }
 
-// endWrites ends all running writes of a disk that works again: their ends were scheduled while it was stalled.
+// endWrites ends all running writes of a disk that works again. Their scheduled ends assume that the disk is still stalled.
 func (n *node) endWrites() {
 	if n.writing > 0 {
 		n.endWriteIn(0)
@@ -164,7 +165,7 @@ func (n *node) endWrites() {
 	n.endVault()
 }
 
-// written completes a write: it becomes durable, its promises leave, and then the loop is told.
+// written completes a write. First the write becomes durable, then its promises leave, and then the loop gets the news.
 func (n *node) written() {
 	d := &n.disk
 	if wait := d.stallTill - n.c.now(); wait > 0 { // the stall began while it was written
@@ -225,8 +226,8 @@ func (n *node) persisted(seq raft.Seq) {
 	n.post(raft.Persisted{Seq: seq})
 }
 
-// write makes a write durable. If entries is negative, all of it becomes durable. Otherwise the term and vote do, that
-// many of its entries, and perhaps the commit index written along with them.
+// write makes a write durable. If entries is negative, the whole write becomes durable. Otherwise the term and vote become
+// durable, with that number of entries, and perhaps the commit index that is part of the write.
 func (d *disk) write(n *node, w *raft.Write, entries int) {
 	if w.Mark != nil && d.mark == nil {
 		d.mark, d.damaged = w.Mark, true
@@ -260,8 +261,8 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 	}
 }
 
-// crash keeps a random prefix of the issued writes that are not acknowledged; merged writes count as one. It may also
-// keep a part of the next write, unless the store has transactions.
+// crash keeps a random prefix of the issued, unacknowledged writes. Merged writes count as one write. crash may also keep a
+// part of the next write, unless the store has transactions.
 func (d *disk) crash(n *node) {
 	d.keepEffects(n)
 	if n.c.profile.Segments.On {
@@ -296,7 +297,7 @@ func (d *disk) crash(n *node) {
 	d.write(n, w, entries)
 }
 
-// wipe empties the disk, which gets a new incarnation.
+// wipe empties the disk and gives it a new incarnation.
 func (d *disk) wipe() {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)

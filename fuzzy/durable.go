@@ -14,10 +14,10 @@ type saved struct {
 	torn     bool         // a restoration was cut short: the state belongs to no entry until it is restored again
 }
 
-// syncsEvery: the state is synced after one in so many batches.
+// syncsEvery is the mean number of batches per sync of the state.
 const syncsEvery = 4
 
-// save syncs the state of a DurableFSM now and then.
+// save sometimes syncs the state of a DurableFSM.
 func (n *node) save() {
 	if n.c.profile.Node.Durable && n.random.IntN(syncsEvery) == 0 {
 		n.disk.saved.machine.become(&n.machine)
@@ -25,8 +25,8 @@ func (n *node) save() {
 	}
 }
 
-// told returns the entry that a DurableFSM reports after it has applied the entries up to i. It gets commands alone, so
-// it knows nothing about entries after the last command.
+// told returns the entry that a DurableFSM reports after it has applied the entries up to i. A DurableFSM receives only
+// commands, so it knows nothing about entries after the last command.
 func (n *node) told(i raft.Index) raft.EntryID {
 	restored := n.disk.saved.restored
 	for ; i > restored.Index; i-- {
@@ -37,7 +37,8 @@ func (n *node) told(i raft.Index) raft.EntryID {
 	return restored
 }
 
-// savedUpTo returns the last entry up to which the disk of a DurableFSM has all effects. Only commands have effects.
+// savedUpTo returns the index up to which the disk of a DurableFSM has the effects of all entries. Only commands have
+// effects.
 func (n *node) savedUpTo() raft.Index {
 	i := n.disk.saved.applied.Index
 	for i < n.applied && n.log[i].entry.Kind != raft.EntryCommand {
@@ -54,7 +55,7 @@ func (n *node) restoredSynced() {
 	n.serveRestored()
 }
 
-// keepEffects keeps the effects of some of the entries applied since the last sync, as a crash may.
+// keepEffects keeps the effects of some of the entries that were applied after the last sync, as a crash may.
 func (d *disk) keepEffects(n *node) {
 	switch {
 	case !n.c.profile.Node.Durable:
@@ -72,8 +73,8 @@ func (d *disk) keepEffects(n *node) {
 	}
 }
 
-// tear leaves what a crash during a restoration may leave: the former state, no state, a damaged state that passes for
-// the former one or, once the sync has begun, the whole new state.
+// tear leaves one of the states that a crash during a restoration may leave. These are the former state, no state, and a
+// damaged state that passes for the former one. Once the sync has begun, the whole new state is also possible.
 func (d *disk) tear(n *node) {
 	s := &d.saved
 	switch kept := d.random.IntN(4); {
@@ -98,8 +99,9 @@ func (n *node) resumeState() {
 	}
 }
 
-// compact compacts the log on a disk up to an entry that its state machine has applied durably, before a start. Every
-// other member holds that entry, too: a member without it could not be brought up to date by any leader.
+// compact compacts the log on a disk before a start. It compacts up to an entry that the member's state machine has applied
+// durably, and that every other member also holds. Without the second condition, no leader could bring a member up to date
+// that lacks the entry.
 func (n *node) compact() {
 	if !n.c.profile.Node.Durable || !n.random.Chance(n.c.profile.Node.Compact) {
 		return
@@ -115,7 +117,7 @@ func (n *node) compact() {
 	n.c.stats.Compactions++
 }
 
-// baseAt returns the base of a log whose entries up to an index are compacted.
+// baseAt returns the base of a log after its entries up to an index are compacted.
 func (d *disk) baseAt(i raft.Index) raft.Base {
 	first, _ := d.bootstrap()
 	e, config := d.log[i-1].entry, d.log[i-1].config
@@ -125,8 +127,8 @@ func (d *disk) baseAt(i raft.Index) raft.Base {
 	}
 }
 
-// heldByEach returns the index up to which every disk holds the committed entries permanently. Lost disks do not count:
-// their members are no longer brought up to date.
+// heldByEach returns the index up to which every disk holds the committed entries permanently. Lost disks do not count,
+// because no leader brings their members up to date any more.
 func (c *cluster) heldByEach() raft.Index {
 	least := c.check.committed()
 	for _, n := range c.nodes {
@@ -137,8 +139,8 @@ func (c *cluster) heldByEach() raft.Index {
 	return least
 }
 
-// holdsOf returns the index up to which a disk holds the committed entries permanently. A member that has not reached
-// the term in which an entry was committed may still truncate it.
+// holdsOf returns the index up to which a disk holds the committed entries permanently. An entry does not count if the member
+// has not reached the term in which the entry was committed, because the member may still truncate it.
 func (d *disk) holdsOf(canonical []committedEntry) raft.Index {
 	most := min(len(d.log), len(canonical))
 	return raft.Index(sort.Search(most, func(i int) bool {

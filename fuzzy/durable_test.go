@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The profile compacts logs, and brings members up to date from frozen states.
+// The profile reaches its purpose: it compacts logs, and brings members up to date from frozen states.
 func TestDurable_LogsAreCompacted(t *testing.T) {
 	var compactions, commits, passed, freezes, streams, restores int
 	for number := range uint64(20) {
@@ -28,7 +28,7 @@ func TestDurable_LogsAreCompacted(t *testing.T) {
 	assert.Positive(t, commits)
 }
 
-// The slots up to the base of a simulated disk exist for the checks alone.
+// A simulated disk keeps the slots up to its base only for the checks, and serves none of them.
 func TestDisk_ServesNothingUpToItsBase(t *testing.T) {
 	_, lead, _ := running(t)
 	d := &lead.disk

@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// edits says what a run leaves out, and what its members run. A nil *edits leaves out nothing.
+// edits lists the parts that a run leaves out, and the code that its members run. A nil *edits leaves out nothing.
 type edits struct {
 	injected  map[FaultKind]ordinals // by class: the injections that are kept; absent: all
 	requested ordinals               // the requests that clients begin
@@ -45,7 +45,7 @@ func (e *edits) changes(number int64) bool { return e == nil || e.changed.has(nu
 // ignores reports whether a rule may fail.
 func (e *edits) ignores(rule string) bool { return e != nil && slices.Contains(e.ignored, rule) }
 
-// over reports whether a run has reached a bound before it failed.
+// over reports whether a run that has not failed has reached one of its bounds.
 func (e *edits) over(c *cluster) bool {
 	return e != nil && (e.events > 0 && c.stats.Events >= e.events || e.until > 0 && c.now() > e.until)
 }
@@ -75,7 +75,7 @@ func upTo(n int) ordinals {
 	return o
 }
 
-// ordinalsMax is the maximum number of entries in a list.
+// ordinalsMax is the maximum number of elements in a list of ordinals.
 const ordinalsMax = 100_000
 
 // String returns the form that parseOrdinals reads: "all", "none", "1-4 9".
@@ -132,8 +132,8 @@ func parseOrdinals(text string) (o ordinals, err error) {
 	return o, nil
 }
 
-// severed describes which links are cut. If the cluster falls into sides whose members reach each other and nobody else,
-// it lists the sides.
+// severed describes the links that are cut. If the members form groups, each connected within itself and cut off from the
+// others, severed lists the groups.
 func (c *cluster) severed() string {
 	links, whole := c.net.Links, true
 	var sides, cut []string

@@ -8,7 +8,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// FaultKind is a class of faults that are injected at random times. Faults of single messages are in sim.NetworkFaults.
+// FaultKind is a class of faults that are injected at random times. sim.NetworkFaults has the faults of single messages.
 type FaultKind int
 
 // The kinds.
@@ -58,7 +58,8 @@ func (k FaultKind) String() string { return faultNames[k] }
 // MarshalText names the kind in JSON.
 func (k FaultKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// nemesis injects one class of faults. Each has its own random stream, so that removing one does not change the others.
+// nemesis injects one class of faults. Each nemesis has its own random stream, so that the removal of one nemesis does not
+// change the others.
 type nemesis struct {
 	rate       FaultRate
 	index      int16
@@ -165,7 +166,7 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 	}
 }
 
-// onOne injects a fault into one node, and reports whether it must be mended later.
+// onOne injects a fault into one node. It reports whether the fault must be mended later.
 func (m *nemesis) onOne(c *cluster) bool {
 	n := c.nodes[m.random.IntN(len(c.nodes))]
 	other := c.nodes[m.random.IntN(len(c.nodes))]
@@ -232,7 +233,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 	return false
 }
 
-// close tells a process to stop. It exits later, and restarts after that.
+// close requests a process to stop. The process exits after a delay, and restarts after another delay.
 func (n *node) close(in, down sim.Time) {
 	if n.core == nil || n.closing {
 		return
@@ -242,8 +243,8 @@ func (n *node) close(in, down sim.Time) {
 	n.later(in, event{kind: evExit, a: int64(down)})
 }
 
-// lose empties or permanently damages a disk. At most a minority of the voters loses its disk. In runs beyond that
-// budget one voter still keeps its disk: without any disk the cluster could only be bootstrapped again.
+// lose empties a disk or damages it permanently. At most a minority of the voters may lose their disks. Some runs exceed that
+// budget, but even then one voter keeps its disk: without any disk, the cluster could only be bootstrapped again.
 func (m *nemesis) lose(c *cluster, n *node) {
 	if !m.mayLose(c, n) {
 		return
@@ -307,7 +308,7 @@ func (m *nemesis) partition(c *cluster, node int) {
 	}
 }
 
-// usurp cuts the leader off, sometimes with one follower, sometimes in one direction only.
+// usurp cuts the leader off. Sometimes one follower stays with the leader, and sometimes only one direction is cut.
 func (m *nemesis) usurp(c *cluster, node int) {
 	alone, direction := m.random.IntN(3) > 0, sim.Direction(m.random.IntN(8))
 	leader := c.leader()
@@ -335,7 +336,8 @@ func (m *nemesis) order(n int) []int {
 	return order
 }
 
-// mend ends the effect of an injection, unless a later injection replaced it or it has become permanent.
+// mend ends the effect of an injection. It does nothing if a later injection has replaced this one, or if the effect has
+// become permanent.
 func (m *nemesis) mend(c *cluster, injection int64) {
 	if injection != m.force || c.phase != safetyPhase {
 		return
@@ -359,7 +361,7 @@ func (m *nemesis) mend(c *cluster, injection int64) {
 	}
 }
 
-// flip cuts or mends a flapping link. A link that still flaps in the second phase does so forever.
+// flip cuts or mends a flapping link. A link that still flaps in the second phase flaps until the end of the run.
 func (c *cluster) flip(e event) {
 	m := c.nemeses[e.node]
 	if e.a != m.force || len(m.injected) < 2 {

@@ -8,7 +8,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Faults during changes of the members. Each injection waits for a moment of a change.
+// This file has the faults during changes of the members. Each injection waits for a certain moment of a change.
 
 // moment is a point in the life of a configuration on the leader that appends it.
 type moment int
@@ -28,13 +28,13 @@ type ambush struct {
 	skip   int // number of such moments that pass before the injection
 }
 
-// await makes an injection wait for a moment. It replaces any earlier injection of its class that still waits.
+// await makes an injection wait for a moment. The injection replaces an earlier one of its class that still waits.
 func (m *nemesis) await(c *cluster, at moment, skip int) {
 	c.ambushes = slices.DeleteFunc(c.ambushes, func(a *ambush) bool { return a.m == m })
 	c.ambushes = append(c.ambushes, &ambush{m, at, skip})
 }
 
-// reaches is called at each moment of a configuration l on its leader n.
+// reaches is called at each moment of a configuration l. n is the leader that has appended l.
 func (c *cluster) reaches(n *node, at moment, l *loggedConfig) {
 	for i := 0; i < len(c.ambushes) && c.phase == safetyPhase; i++ {
 		a := c.ambushes[i]
@@ -102,7 +102,7 @@ func (m *nemesis) injectAt(c *cluster, n *node, l *loggedConfig) bool {
 // ambushes reports whether the injections of a class wait for a moment of a change.
 func (m *nemesis) ambushes() bool { return m.rate.Fault >= Decapitate && m.rate.Fault <= Lag }
 
-// mendIn schedules the end of an ambush for a node. It takes effect even if the next ambush is already waiting.
+// mendIn schedules the end of an ambush for a node. The ambush ends at that time even if the next ambush is already waiting.
 func (m *nemesis) mendIn(c *cluster, length sim.Time, node int) {
 	m.struck = node
 	m.force++
@@ -126,8 +126,8 @@ func (m *nemesis) stopLeader(c *cluster, n *node, how, after int, length sim.Tim
 	}
 }
 
-// part cuts a joint configuration apart. It cuts off one of the halves, or that half without the members that are in
-// both.
+// part cuts a joint configuration apart. It cuts off one of the halves, either the whole half or only the members that are
+// not in the other half.
 func (m *nemesis) part(c *cluster, l *loggedConfig, how int) {
 	incoming, outgoing := c.carriers(votersOf(&l.Configuration)), c.carriers(l.Outgoing)
 	c.net.Links.Heal(sim.Partitions)
@@ -166,7 +166,7 @@ func (m *nemesis) leaving(c *cluster, l *loggedConfig) *node {
 	return nil
 }
 
-// momentsOf reports the moments of a configuration that a step of its leader has reached.
+// momentsOf reports the moments that a configuration has reached in a step of its leader.
 func (n *node) momentsOf(before *raft.CoreStatus) {
 	if n.status.Role != raft.Leader {
 		return

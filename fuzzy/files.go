@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// drawFiles draws what may happen to snapshots. Like drawRare, it uses a stream of its own.
+// drawFiles draws the faults that may happen to snapshots. Like drawRare, it uses its own stream.
 func drawFiles(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<16)
 	full, fails := drawRate(s), drawRate(s)
@@ -38,7 +38,7 @@ func drawRate(s *sim.Stream) FaultRate {
 	}
 }
 
-// protocol returns the protocol version of the member. The last members may run a release without snapshots.
+// protocol returns the protocol version of the member. The last of the initial members may run a release without snapshots.
 func (n *node) protocol() uint16 {
 	p := &n.c.profile
 	if n.upgraded || p.spare(n.index) || n.index < p.Voters+p.Learners-p.Snapshots.Old {
@@ -47,9 +47,9 @@ func (n *node) protocol() uint16 {
 	return 1
 }
 
-// carries returns how many bytes of records an append to the member may carry; 0: no limit. Until it is healed, every
-// other member has the limit of the profile. A host that does not report connections cannot tell a core that the limit
-// is gone.
+// carries returns the maximum number of bytes of records in an append to the member; 0 means no limit. Every other member has
+// the profile's limit until the member is healed. The limit applies only if the host reports connections. Otherwise the host
+// could not inform a core that the limit is gone.
 func (n *node) carries() int {
 	if n.upgraded || n.index%2 == 0 || !n.c.profile.Node.Connections {
 		return 0
@@ -69,7 +69,8 @@ const snapshotsPath = "snapshots"
 // pathOf returns the name of a complete file.
 func pathOf(file raft.SnapshotID) string { return snapfile.Open(nil, snapshotsPath).Path(file) }
 
-// fileSystem is the part of a disk that holds the files of snapshots. The production code writes and reads them.
+// fileSystem is the part of a disk that holds the files of snapshots. The production code of the library writes and reads
+// these files.
 type fileSystem struct {
 	random *sim.Stream
 	tree   *crashdisk.Tree
@@ -86,12 +87,12 @@ func newFileSystem(c *cluster, i int) fileSystem {
 	return fileSystem{random: sim.NewStream(c.seed.Number, sim.DiskConcern<<24+sim.Concern(i)), tree: crashdisk.New()}
 }
 
-// fileSizes returns the sizes used in snapshot files. Small blocks give small snapshots many blocks.
+// fileSizes returns the sizes used in snapshot files. Its blocks are small, so that even small snapshots have many blocks.
 func (p *Profile) fileSizes() snapfile.Sizes {
 	return snapfile.Sizes{BlockBytes: cmp.Or(p.Snapshots.BlockBytes, snapshotSyncBytes), SyncBytes: 2 * snapshotSyncBytes}
 }
 
-// cut ends a life of the disk: an arbitrary part of what was not synced survives.
+// cut ends a life of the disk. An arbitrary part of the unsynced data survives.
 func (f *fileSystem) cut() {
 	keep := crashdisk.KeepNothing
 	switch f.random.IntN(3) {
@@ -104,10 +105,10 @@ func (f *fileSystem) cut() {
 	f.dir, f.removed = nil, "" // a start opens no file that is not recorded
 }
 
-// fileCallsMax exceeds the number of calls that creating or completing a file takes.
+// fileCallsMax is higher than the number of calls needed to create or complete a file.
 const fileCallsMax = 12
 
-// cutFiles interrupts a process's work on its files between any two calls.
+// cutFiles interrupts a process's work on its files. The interruption may come between any two calls.
 func (n *node) cutFiles() {
 	f, v := &n.disk.files, &n.vault
 	if f.dir == nil {
@@ -186,7 +187,7 @@ func (n *node) openFiles() bool {
 	return err == nil
 }
 
-// cannotRead ends a process that cannot work without a file. A damaged disk stays damaged until its member is replaced
+// cannotRead ends a process that needs a file that it cannot read. A damaged disk stays damaged until its member is replaced
 // or gets an empty disk.
 func (n *node) cannotRead(id raft.EntryID, err error) {
 	d := &n.disk
@@ -244,10 +245,10 @@ func (f *fileSystem) empty() {
 	f.tree, f.spoiled, f.fullTill, f.former = crashdisk.New(), false, 0, nil
 }
 
-// spoiled reports whether a disk is lost, or has a file that cannot be read.
+// spoiled reports whether a disk is lost or has an unreadable file.
 func (d *disk) spoiled() bool { return d.damaged || len(d.ghosts) > 0 || d.files.spoiled }
 
-// fill leaves a disk little or no room for snapshots for some time. Sometimes its log has no room either.
+// fill leaves a disk little or no room for snapshots for some time. Sometimes it also leaves no room for the disk's log.
 func (m *nemesis) fill(c *cluster, n *node) {
 	n = c.busy(n)
 	room, till, full, log := m.random.LogUniform(1, 2*max(c.profile.Snapshots.BytesMax, 1)), c.now()+m.random.Exponential(m.rate.For), m.random.Coin(), m.random.IntN(8)
@@ -266,7 +267,7 @@ func (m *nemesis) fill(c *cluster, n *node) {
 	f.tree.Quota(f.free)
 }
 
-// busy returns a member that is writing a file, or the given one.
+// busy returns a member that is writing a file. If there is none, it returns the given node.
 func (c *cluster) busy(n *node) *node {
 	for i := range c.nodes {
 		if other := c.nodes[(n.index+i)%len(c.nodes)]; other.vault.file != nil || other.vault.spool != nil {
@@ -276,7 +277,8 @@ func (c *cluster) busy(n *node) *node {
 	return n
 }
 
-// spoilFile makes one of the next calls on the files of a disk fail, or damages a file if another disk may be lost.
+// spoilFile makes one of the next calls on the files of a disk fail. If another disk may be lost, it may instead damage a
+// file.
 func (m *nemesis) spoilFile(c *cluster, n *node) {
 	damage, call, crash, wait := m.random.IntN(4), m.random.LogUniform(1, 30), m.random.Coin(), m.random.Exponential(m.rate.For)
 	which, at := m.random.Uint64(), m.random.Uint64()
@@ -350,8 +352,8 @@ func replace(disk files.FS, path string, content []byte) error {
 	return errors.Join(f.Sync(), disk.SyncDir(filepath.Dir(path)))
 }
 
-// retireFiles removes the disks with a damaged file before the second phase, since their members may not have noticed
-// the damage.
+// retireFiles removes the disks with a damaged file before the second phase, because their members may not have noticed the
+// damage.
 func (c *cluster) retireFiles() {
 	for _, n := range c.nodes {
 		if n.disk.files.spoiled && !n.disk.damaged {

@@ -32,13 +32,13 @@ func (n *node) loseFile(file raft.SnapshotID) {
 	n.disk.files.spoiled, n.disk.files.removed = true, pathOf(file)
 }
 
-// missing is the error for opening a file that does not exist.
+// missing returns the error for opening a file that does not exist.
 func missing(file raft.SnapshotID) error {
 	return &fs.PathError{Op: "open", Path: pathOf(file), Err: fs.ErrNotExist}
 }
 
-// A leader sends a snapshot to the end even if it has recorded a newer one. If a fault removes the file meanwhile, the
-// stream fails, and the leader offers the newer snapshot.
+// A leader sends a snapshot to the end even if the leader has already recorded a newer one. If a fault removes the file
+// meanwhile, the stream fails. Then the leader offers the newer snapshot.
 func TestFiles_ARemovedOneMayBeMissed(t *testing.T) {
 	c, lead, _ := running(t)
 	lead.loseFile(raft.SnapshotID{1})
@@ -46,9 +46,9 @@ func TestFiles_ARemovedOneMayBeMissed(t *testing.T) {
 	assert.Nil(t, c.failure)
 }
 
-// By mistake, the last two of five members may be started with a list that names only the two, and may bootstrap a
-// cluster. If both disks were emptied, the two could join a second cluster, and no rule tells its entries from those of
-// the first one. So one of the two disks stays damaged.
+// The last two of five members may be started by mistake with a list that names only these two. They may then bootstrap a
+// cluster of their own. If both disks were emptied, the two members could join a second cluster. No rule tells the entries of
+// the two clusters apart. So one of the two disks stays damaged.
 func TestFiles_DisksOfAShorterListAreNotAllEmptied(t *testing.T) {
 	emptied := func(otherLists int, alreadyEmpty, damaged int, lose func(*node)) (times int) {
 		for number := range uint64(20) {

@@ -6,9 +6,9 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// FuzzSim lets bytes direct a cluster. They decide which message arrives next, is lost or arrives twice, which process
-// dies, which disk stalls, and which member gets a request. Every invariant is checked after every event, and at the end
-// the cluster must work again.
+// FuzzSim lets the fuzzer's bytes direct a cluster. The bytes decide which message arrives next, is lost or arrives twice.
+// They also decide which process dies, which disk stalls, and which member gets a request. Every invariant is checked after
+// every event, and the cluster must work again at the end.
 func FuzzSim(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 3, 0, 0, 0, 1, 9, 0, 0, 2, 4, 1, 0, 0, 5, 1})
@@ -89,7 +89,7 @@ func (d *director) direct(held *hold, in *dice) {
 	}
 }
 
-// pass lets one of the held messages arrive or get lost. An arrived message may arrive again later.
+// pass makes one of the held messages arrive or get lost. A message that has arrived may arrive again later.
 func (h *hold) pass(i int, lost, again bool) {
 	if len(h.kept) == 0 {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seedsInTests is the number of seeds of each profile that the tests run; raftlab runs more.
+// seedsInTests is the number of seeds that the tests run, for each profile. raftlab runs more seeds.
 var seedsInTests = map[string]int{
 	"swarm": 100, "bootstrap": 50, "elections": 20, "history": 50, "network": 15, "crash": 15, "disk": 15, "clock": 15, "busy": 3,
 	"calm": 2, "beyond": 15, "slow": 20, "durable": 30, "snapshots": 30, "images": 30, "members": 60, "segments": 30, "hangs": 30, "unequal": 20,
@@ -45,7 +45,7 @@ func TestFuzzy_EveryInvariantHolds(t *testing.T) {
 	}
 }
 
-// hashVariable makes the test binary print the hashes of some seeds, and nothing else.
+// hashVariable is the environment variable that makes the test binary print only the hashes of some seeds.
 const hashVariable = "FUZZY_PRINT_HASHES"
 
 func TestMain(m *testing.M) {

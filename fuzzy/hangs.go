@@ -28,8 +28,8 @@ func (n *NodeProfile) applyStallMax() sim.Time {
 	return cmp.Or(n.ApplyStallMax, sim.In(10*time.Second))
 }
 
-// hang makes the applier of one member hang with its next batch. If the member leads, sometimes it instead makes the
-// appliers of all members hang at a future entry.
+// hang makes the applier of one member hang at its next batch. If the member leads, hang sometimes makes the appliers of all
+// members hang at a future entry instead.
 func (m *nemesis) hang(c *cluster, n *node) {
 	if length := m.random.Exponential(m.rate.For); n.leads() && m.random.Coin() {
 		c.poison = poison{n.status.Last.Index + 1 + raft.Index(m.random.IntN(8)), length}
@@ -38,7 +38,7 @@ func (m *nemesis) hang(c *cluster, n *node) {
 	}
 }
 
-// hangs reports whether the batch up to an entry hangs.
+// hangs reports whether the applier hangs in the batch up to an entry.
 func (n *node) hangs(to raft.EntryID) bool {
 	h, now := &n.hang, n.c.now()
 	if p := &n.c.poison; p.index > n.applied && p.index <= to.Index {
@@ -59,7 +59,7 @@ func (n *node) unhangLater() {
 	}
 }
 
-// unhang completes a hung batch. A snapshot that replaces the log waits for that.
+// unhang completes a hung batch. A snapshot that replaces the log waits for the end of the batch.
 func (n *node) unhang() {
 	h := &n.hang
 	if h.batch.Index == 0 || n.c.now() < h.till {
@@ -77,8 +77,8 @@ func (n *node) unhang() {
 	}
 }
 
-// reportHang tells the core which batch is being applied. It waits for a step that happens anyway: nothing wakes the
-// loop for it.
+// reportHang reports the batch that is being applied to the core. The report waits for a step that happens anyway, because
+// nothing wakes the loop for the report alone.
 func (n *node) reportHang() {
 	if h := &n.hang; h.batch.Index > 0 && !h.told {
 		n.inbox = append(n.inbox, raft.Applying{ID: h.batch, Since: h.since})
@@ -92,10 +92,10 @@ func (n *node) healHang() {
 	n.unhang()
 }
 
-// hangMax is how long a core may take to notice that its FSM hangs.
+// hangMax returns the longest time that a core may take to notice that its FSM hangs.
 func (n *node) hangMax() sim.Time { return max(n.c.profile.Node.applyStallMax(), 3*n.hang.longest) }
 
-// shapeHangs makes appliers hang, some for less and some for more than the limit.
+// shapeHangs makes appliers hang. Some hang for less than the limit, and some for more.
 func shapeHangs(s *sim.Stream, p *Profile) {
 	p.Voters, p.World, p.Limits = sim.Pick(s, 1, 2, 3, 3, 3, 4, 5, 5), World{}, generousLimits()
 	shapeSwarm(s, p)
@@ -109,13 +109,13 @@ func shapeHangs(s *sim.Stream, p *Profile) {
 	p.Faults = append(p.Faults, FaultRate{Hang, s.LogTime(timeout, 10*timeout), s.LogTime(timeout/4, 16*timeout)})
 }
 
-// shortestTimeout returns the shortest election timeout that a member may have. Operations in a healthy cluster take a
-// small part of it.
+// shortestTimeout returns the shortest election timeout that a member may have. Operations in a healthy cluster take a small
+// part of this time.
 func (p *Profile) shortestTimeout() sim.Time {
 	return p.ElectionTimeout / sim.Time(max(1, p.Node.Unequal))
 }
 
-// shapeUnequal gives members election timeouts of their own. The longest are many times the shortest.
+// shapeUnequal gives each member its own election timeout. The longest timeouts are many times the shortest.
 func shapeUnequal(s *sim.Stream, p *Profile) {
 	only(Crash, Pause, Partition, Usurp, Close)(s, p)
 	p.Voters, p.Learners, p.World, p.Limits = sim.Pick(s, 2, 3, 3, 3, 4, 5), s.IntN(3)/2, World{}, generousLimits()

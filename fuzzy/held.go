@@ -8,8 +8,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// This file hosts a raft.DurableFSM whose state must be sent to another member. The state has no snapshot file: it is
-// frozen, and streamed from the freeze.
+// This file hosts a raft.DurableFSM whose state must be sent to another member. Such a state has no snapshot file. The host
+// freezes the state, and streams the frozen state directly.
 
 // heldState is a frozen state. It exists only in the memory of its process.
 type heldState struct {
@@ -45,13 +45,14 @@ func (n *node) freezeFor(take raft.Take) {
 	n.post(raft.SnapshotTaken{Take: take.ID, Snapshot: offered})
 }
 
-// holds reports whether a snapshot is the state frozen here.
+// holds reports whether a snapshot is the frozen state of this member.
 func (v *vault) holds(s *raft.Snapshot) bool {
 	return v.held != nil && v.held.file.snapshot.File == s.File
 }
 
-// streamHeld begins the only stream of a frozen state: WriteTo is called once, so there can be no second one. It returns
-// false if that stream has already ended. In this case the offer, which the core has made meanwhile, is not sent.
+// streamHeld begins the only stream of a frozen state. There can be no second stream, because WriteTo is called only once.
+// streamHeld returns false if that stream has already ended. In this case the core has already made the offer, but the offer
+// is not sent.
 func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
 	v := &n.vault
 	if !v.holds(s) {
@@ -72,7 +73,7 @@ func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
 	return true
 }
 
-// writeHeldLater lets WriteTo continue when the state machine has read its next bytes.
+// writeHeldLater lets WriteTo continue after the time that the state machine needs to read its next bytes.
 func (n *node) writeHeldLater() { n.writeHeldIn(n.disk.took(n)) }
 
 func (n *node) writeHeldIn(d sim.Time) {
@@ -103,7 +104,7 @@ func (n *node) writeHeld() {
 	n.pump(to)
 }
 
-// heldProgress records what a receiver has acknowledged. If WriteTo waits for room, it continues.
+// heldProgress records the bytes that a receiver has acknowledged. If WriteTo waits for room, WriteTo continues.
 func (n *node) heldProgress(o *outStream, begun bool) {
 	h := n.vault.held
 	if acked, _ := o.Acknowledged(); acked > h.acked {
@@ -127,7 +128,7 @@ func (h *heldState) heldSent(now raft.Time, end int64) {
 // arrived reports whether the receiver has acknowledged all bytes.
 func (h *heldState) arrived() bool { return h.acked == int64(len(h.file.payload)) }
 
-// overdue reports whether another party should have acted long ago.
+// overdue reports whether another party has exceeded the time in which it must act.
 func (h *heldState) overdue(now, timeout raft.Time) bool {
 	limit := heldTimeouts * timeout
 	if h.arrived() {

@@ -29,8 +29,8 @@ func (d *disk) image() image {
 	}
 }
 
-// restore replaces the disk, or its log alone, by an image. The former contents are kept as a ghost, since their
-// acknowledgements were true.
+// restore replaces the disk, or only its log, by an image. It keeps the former contents as a ghost, because the
+// acknowledgements for these contents were true.
 func (d *disk) restore(i image, whole bool) {
 	same := d.hard == i.hard && len(d.log) == len(i.log)
 	for k := 0; same && k < len(i.log); k++ {
@@ -50,7 +50,7 @@ func (d *disk) restore(i image, whole bool) {
 	d.startCount, d.lossy = d.lineage.Last().Count, d.lossy || !same
 }
 
-// lie records the first synced entry that is missing now.
+// lie records the first synced entry that the disk has lost.
 func (d *disk) lie(before []slot) {
 	for i := range before {
 		if h, there := at(d.log, raft.Index(i+1)); !there || h != before[i].hash {
@@ -63,9 +63,9 @@ func (d *disk) lie(before []slot) {
 // forgot reports whether the disk has lost anything through an image.
 func (d *disk) forgot() bool { return d.lossy || len(d.lies) > 0 }
 
-// imaging is an injection of Image. A disk is copied, and its node may be restarted. Some of the others, which may or
-// may not have seen the new start, are cut off while the rest continues. Then the copy replaces the disk, and the rest
-// crashes.
+// imaging is an injection of Image. First a disk is copied, and its node may be restarted. Then some of the other nodes are
+// cut off, while the rest continues. These nodes may or may not have seen the new start. Finally the copy replaces the disk,
+// and the rest crashes.
 type imaging struct {
 	node   int
 	copied image
@@ -74,7 +74,7 @@ type imaging struct {
 	forgets forgetting
 }
 
-// forgetting says what a disk loses when it returns to an earlier state.
+// forgetting is the part of its contents that a disk loses when it returns to an earlier state.
 type forgetting int
 
 const (
@@ -84,7 +84,7 @@ const (
 	logUnheard                   // the log; the member cannot write its mark, and its leader has no other follower
 )
 
-// crowds is the chance, one in so many, that an image comes with a crowd of strangers.
+// crowds is the mean number of images per image that comes with a crowd of strangers.
 const crowds = 8
 
 // The stages of an imaging.
@@ -116,7 +116,7 @@ func (m *nemesis) copyDisk(c *cluster, n *node) {
 	c.queue.Push(c.now()+wait, event{kind: evImage, node: m.index, a: imageApart})
 }
 
-// restarts adds starts that no other member sees.
+// restarts adds starts to the disk's lineage that no other member sees.
 func (d *disk) restarts(c *cluster, count int) {
 	for range count {
 		d.begin(c, d.hands.Uint64())
@@ -144,7 +144,7 @@ func (m *nemesis) stage(c *cluster, stage int64) {
 	m.putBack(c, n, i)
 }
 
-// setApart chooses as many others as a majority can spare, and usually cuts them off.
+// setApart chooses as many other members as a majority can spare. Usually it cuts them off.
 func (m *nemesis) setApart(c *cluster) {
 	order, cut := m.order(c.profile.Voters), m.random.IntN(4) > 0
 	for _, k := range order {
@@ -159,7 +159,7 @@ func (m *nemesis) setApart(c *cluster) {
 	}
 }
 
-// putBack replaces the disk by the copy, usually when the members that were cut off need its vote.
+// putBack replaces the disk by the copy. Usually it does so while the members that were cut off need the disk's vote.
 func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
 	restarts := sim.Pick(m.random, 0, 0, 1, 3, 66)
 	kill, heal := m.random.IntN(4) > 0, m.random.IntN(4) > 0
@@ -192,9 +192,9 @@ func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
 	}
 }
 
-// aggravate makes clients read from a member whose leader is about to notice its loss. Sometimes it delays the leader's
-// appends to that member, so that the leader's answers to reads arrive first. Sometimes it stalls the leader's disk soon
-// after.
+// aggravate makes clients read from a member that has lost entries, shortly before its leader notices the loss. Sometimes it
+// delays the leader's appends to that member, so that the leader's answers to reads arrive first. Sometimes it stalls the
+// leader's disk soon after the loss.
 func (m *nemesis) aggravate(c *cluster, n *node, wait sim.Time, leader int) {
 	reads, stalls, sticks, timeout := m.random.IntN(60), m.random.Coin(), m.random.Coin(), c.profile.ElectionTimeout
 	after, length := m.random.Between(timeout/4, 2*timeout), m.random.Between(2*timeout, 8*timeout)
@@ -211,8 +211,8 @@ func (m *nemesis) aggravate(c *cluster, n *node, wait sim.Time, leader int) {
 	}
 }
 
-// retireImages removes all disks that were replaced by an image before the second phase, since their members may not
-// have noticed it.
+// retireImages removes all disks that were replaced by an image. It does so before the second phase, because the members may
+// not have noticed the replacement.
 func (c *cluster) retireImages() {
 	for _, n := range c.nodes {
 		if n.disk.epoch > 0 && !n.disk.damaged {

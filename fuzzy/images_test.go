@@ -13,7 +13,8 @@ import (
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// The profile must reach its purpose: images are put back, refused and marked. Less often, no member can recognize one.
+// The profile must reach its purpose: images are put back, refused and marked. Less often, an image is put back that no
+// member can recognize.
 func TestImages_ArePutBackAndFoundOut(t *testing.T) {
 	seeds := fewer(40)
 	var images, marked, refused, beyond int
@@ -31,8 +32,8 @@ func TestImages_ArePutBackAndFoundOut(t *testing.T) {
 	assert.Less(t, beyond, images/2, "most images meet a witness")
 }
 
-// A healed disk completes the write at which it had stalled, including the memory of a peer's new start. Until that
-// memory is durable, the member takes no message from the peer, and counts it for no vote.
+// A healed disk completes the write at which it had stalled, including the memory of a peer's new start. Until that memory is
+// durable, the member takes no message from the peer and does not count the peer's vote.
 func TestImages_AHealedDiskKeepsWhatItsMemberRemembers(t *testing.T) {
 	p := calmOfThree(t)
 	p.Node.Handshakes = true
@@ -58,8 +59,8 @@ func TestImages_AHealedDiskKeepsWhatItsMemberRemembers(t *testing.T) {
 	assert.True(t, n.takes(peer, peer.disk.start()))
 }
 
-// An image has the contents of a disk, but not its fullness. A disk that receives an image has room, even if that disk
-// or the copied one was full.
+// An image has the contents of a disk, but not its lack of room. A disk that receives an image has room, even if this disk or
+// the copied disk was full.
 func TestImages_ADiskThatTakesOneHasRoom(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
@@ -161,7 +162,7 @@ func TestImages_OnlyALostCommitmentExcuses(t *testing.T) {
 	}
 }
 
-// A disk that has lost nothing is no reason for a mark, even if an image was put back.
+// If a disk has lost nothing, there is no reason for a mark, even if an image was put back.
 func TestImages_NothingLostMarksNothing(t *testing.T) {
 	marks := func(c *cluster, n *node, kind raft.MarkKind) {
 		out := raft.Output{Write: raft.Write{Mark: &raft.Mark{Kind: kind, By: n.peer()}}}
@@ -212,8 +213,8 @@ func forgetsCommitted(c *cluster, liar *node) {
 	liar.disk.restore(image, false)
 }
 
-// I8: once a disk has lost acknowledged entries, another entry may be committed at an index, and may have removed a
-// member. A member may only announce such a removal if it knows of it.
+// I8: after a disk has lost acknowledged entries, another entry may be committed at the same index, and this entry may have
+// removed a member. Another member may announce the removal only if it knows the removal.
 func TestImages_ARemovalInThePlaceOfWhatWasLostIsTrue(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -245,7 +246,7 @@ func TestImages_ARemovalInThePlaceOfWhatWasLostIsTrue(t *testing.T) {
 	}
 }
 
-// N23: a leader serves no reads of a member that has lost what it acknowledged.
+// N23: a leader serves no reads of a member that has lost entries that it acknowledged.
 func TestInvariants_AStaleMemberIsServedNoReads(t *testing.T) {
 	c, lead, follower := running(t)
 	before, out := lead.status, raft.Output{Send: []raft.Message{*message(lead, follower, lead.hard.Term, raft.ReadReply{OK: true})}}
@@ -259,8 +260,9 @@ func TestInvariants_AStaleMemberIsServedNoReads(t *testing.T) {
 	expectBreach(t, c, "N23")
 }
 
-// Two members may reject each other permanently, because one of them was started too often unseen. They cannot both be
-// in one healed quorum, and no remaining link lets either of them lead by the other's vote.
+// Two members may reject each other permanently, because one of them was started too often without the other seeing it. They
+// cannot both be in one healed quorum. A link between them does not help either of them to lead, because neither counts the
+// other's vote.
 func TestImages_AMemberStartedTooOftenIsNotCounted(t *testing.T) {
 	p := calmOfThree(t)
 	p.Node.Handshakes = true
@@ -293,8 +295,8 @@ func TestImages_AMemberStartedTooOftenIsNotCounted(t *testing.T) {
 	assert.Equal(t, uint64(1)<<lead.index|1<<n.index, l.reachers(), "the link between the other two does not help")
 }
 
-// A disk that has lost a change of the members may vote with the former majority, while the present one elects another
-// leader of that term. Other losses of a log do not excuse two leaders, since votes are not in the log.
+// A disk may have lost a change of the members. Then its member may vote with the former majority, while the present majority
+// elects another leader of the same term. Other losses of a log do not excuse two leaders, because votes are not in the log.
 func TestImages_OnlyALostConfigurationExcusesTwoLeaders(t *testing.T) {
 	changes := func(s *slot, to raft.EntryID) {
 		s.config = &loggedConfig{Configuration: s.config.Configuration, index: to.Index, term: to.Term, before: s.config}

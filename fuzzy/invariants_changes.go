@@ -9,10 +9,10 @@ import (
 
 // The invariants of changes of the members: the answers that admins get.
 //
-//	N69  A change is accepted if nothing is wrong with it and the index that it names is in force, and refused only for a reason that holds. It is answered as changed or given up exactly if a committed configuration says so.
+//	N69  A change is accepted if nothing is wrong with it and the index that it names is in force, and refused only for a reason that holds. The answer is changed or given up exactly if a committed configuration shows this result.
 
-// asked is what a change asks for, in terms of the configuration that it meets: the role of each member at its end. It
-// is a separate model, and does not know how the core gets there.
+// asked is the result that a change asks for: the role of each member at the end of the change. It is relative to the
+// configuration that the change meets. It is a separate model, and does not know the steps that the core takes.
 type asked struct {
 	config   *raft.Configuration
 	roles    map[raft.Peer]raft.MemberKind // roles of all members
@@ -20,7 +20,7 @@ type asked struct {
 	problems []raft.RefusalKind            // the change may be refused for each of these
 }
 
-// meets returns what a change asks for when it meets a configuration that is not being changed.
+// meets returns the result that a change asks for when it meets a configuration without a change in progress.
 func (ch *changing) meets(config *raft.Configuration) *asked {
 	a := &asked{config: config, roles: map[raft.Peer]raft.MemberKind{}, named: map[raft.Peer]int{}}
 	for _, m := range config.Members {
@@ -66,7 +66,7 @@ func (ch *changing) meets(config *raft.Configuration) *asked {
 
 func (a *asked) wrong(kind raft.RefusalKind) { a.problems = append(a.problems, kind) }
 
-// find returns the member of the configuration that a change names.
+// find returns the configuration's member that a change names.
 func (a *asked) find(p raft.Peer) (raft.Member, bool) {
 	m, ok := a.config.Peer(p)
 	if p.Incarnation == 0 {
@@ -84,7 +84,7 @@ func (a *asked) find(p raft.Peer) (raft.Member, bool) {
 	return m, true
 }
 
-// twice reports whether two members have the id.
+// twice reports whether two members share the id.
 func (a *asked) twice(id raft.NodeID) bool {
 	times := 0
 	for _, m := range a.config.Members {
@@ -101,7 +101,7 @@ func (a *asked) gives(p raft.Peer, kind raft.MemberKind) {
 	}
 }
 
-// joins adds a member, perhaps in the place of another one.
+// joins adds a member. The member may replace another one.
 func (a *asked) joins(m raft.Member, kind raft.MemberKind, replaced raft.Peer) {
 	p := m.Peer()
 	a.named[p]++
@@ -150,7 +150,7 @@ func (a *asked) judge(ch *changing) {
 	}
 }
 
-// clashes reports whether two members with different ids would have the same address, if the change sets one of the two.
+// clashes reports whether the change sets an address that a member with a different id also has.
 func (a *asked) clashes(ch *changing) bool {
 	given := map[raft.Peer]string{}
 	for _, m := range ch.Add {
@@ -179,7 +179,7 @@ func (a *asked) clashes(ch *changing) bool {
 	return false
 }
 
-// made reports whether a configuration is what a change has asked for.
+// made reports whether a configuration is the result that a change asks for.
 func (a *asked) made(ch *changing, config *raft.Configuration) bool {
 	for _, u := range ch.Update {
 		if m, ok := a.find(u.Peer); ok && u.Address != nil {
@@ -233,8 +233,8 @@ func (k *checker) checkChangeAnswer(n *node, r *request, a raft.Answer) {
 	}
 }
 
-// configOf returns the configuration of an entry that a member knows to be committed; nil if the entry is none. The
-// answer to a change without effect names no term.
+// configOf returns the configuration in an entry that a member knows to be committed; nil if the entry holds no
+// configuration. The id may lack a term, because the answer to a change without effect names no term.
 func (k *checker) configOf(n *node, id raft.EntryID) *loggedConfig {
 	if id.Index == 0 || id.Index > n.status.Commit || id.Term > 0 && n.log[id.Index-1].entry.ID() != id {
 		return nil
@@ -266,8 +266,8 @@ func (k *checker) checkChangeAccepted(n *node, ch *changing, id raft.EntryID) {
 	}
 }
 
-// groundless says why a refusal does not hold; "" if it does hold. The reasons that apply to all requests are checked
-// elsewhere.
+// groundless returns the reason why a refusal is wrong; "" if the refusal is right. Other checks cover the refusals that
+// apply to all requests.
 func (k *checker) groundless(n *node, r *request, a raft.Answer) string {
 	ch, now := r.change, configured(n.log)
 	if now == nil || a.Refusal < raft.RefusedConfigIndex {
@@ -298,7 +298,7 @@ func (k *checker) grounded(n *node, r *request, ch *changing, l *loggedConfig, w
 	return slices.Contains(ch.meets(&l.Configuration).problems, why)
 }
 
-// changesOn counts the changes of a process that are unanswered, or were answered in the running step.
+// changesOn counts the changes that a process has not answered, or has answered in the running step.
 func (w *workload) changesOn(n *node) (open int) {
 	for i := n.firstRequestID; i < len(w.requests); i++ {
 		if r := &w.requests[i]; r.kind == changeRequest && r.node == n && r.life == n.life {

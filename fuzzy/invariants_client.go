@@ -7,9 +7,9 @@ import "github.com/coxswain/raft"
 //	H1  The history of each key is linearizable. (§8)
 //	H2  Serial numbers are unique; a client's reads never go backwards and include its own writes. (G11, G13)
 //	H3  Each write takes effect at most once, and exactly once if it was acknowledged. (G10, G11)
-//	H4  A write that is reported as not applied never is.
+//	H4  A write that is reported as not applied is never applied.
 
-// recordNeverApplied records that a client was told that its write will never be applied.
+// recordNeverApplied records an answer that a client's write will never be applied.
 func (k *checker) recordNeverApplied(r *request, a raft.Answer) {
 	if r.kind != writeRequest {
 		return
@@ -38,8 +38,8 @@ func (c *cluster) checkHistory() {
 	}
 }
 
-// complete returns the history together with the committed writes whose outcome their clients do not know. Such a write
-// may take effect at any time after its call. Writes that were never committed are left out.
+// complete returns the history together with the committed writes whose outcome is unknown to their clients. Such a write may
+// take effect at any time after its call. Writes that were never committed are left out.
 func (w *workload) complete() []operation {
 	list := w.history
 	for i := range w.requests {

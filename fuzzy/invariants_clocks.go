@@ -9,7 +9,7 @@ import (
 // The invariants of forwarded reads and of clocks.
 //
 //	N38  A member retries a read request to its leader for at most seventeen election timeouts.
-//	N39  Before the members change for the first time: if other voters have shown their clocks, a leader stamps no entry more than a minute ahead of all of them, unless its log already holds a later stamp.
+//	N39  Before the members change for the first time: if other voters have shown their clocks, a leader stamps no entry more than a minute ahead of all these clocks, unless its log already holds a later stamp.
 
 // readsAskedMax is the number of election timeouts for which a read request may be retried.
 const readsAskedMax = 17
@@ -22,9 +22,9 @@ func (w *witness) recordInquiry(n *node, id raft.RPCID) {
 	w.persisted = w.persisted || w.now-w.inquired > readsAskedMax*n.timeout()
 }
 
-// dropAnswered removes answered reads from the open ones. A read that a step takes twice stays open, because the answer
-// may be to the first request alone. A leader may refuse the first one for its limit, then drop the reads of a member
-// that turns out to be stale, and so have room for the second one.
+// dropAnswered removes answered reads from the open reads. A read that reaches the leader twice in one step stays open,
+// because the answer may belong to the first request alone. An example: the leader refuses the first request for its limit.
+// Then the leader drops the reads of a member that turns out to be stale. Now it has room for the second request.
 func (w *witness) dropAnswered(out *raft.Output) {
 	if len(w.open) == 0 {
 		return
@@ -69,8 +69,8 @@ func (w *witness) recordClock(n *node, m *raft.Message) {
 	}
 }
 
-// checkStamps checks the stamps of a leader. A clock that was once wrong counts forever. This makes the check weaker, so
-// that it fails no correct leader.
+// checkStamps checks the stamps of a leader. If a clock was wrong once, its reading counts forever. This makes the check
+// weaker, but the check never fails a correct leader.
 func (k *checker) checkStamps(n *node, events []raft.Event, out *raft.Output) {
 	w, s := &n.seen, &n.status
 	for _, e := range events { // entries that are appended and truncated in one step appear in no write
@@ -88,7 +88,8 @@ func (k *checker) checkStamps(n *node, events []raft.Event, out *raft.Output) {
 		return
 	}
 	last := &l.Entries[len(l.Entries)-1]
-	// Once the voters have changed, the clocks that a leader remembers depend on who had a vote when.
+	// After the voters have changed, the clocks that a leader remembers depend on the times at which each member had a vote.
+	// So only leaders without such a change are checked.
 	if s.Role == raft.Leader && last.Term == s.Term && configured(n.log).before == nil {
 		latest, shown := int64(0), false
 		for p, ahead := range w.walls {

@@ -12,15 +12,15 @@ import (
 //	G2   Logs that hold an entry with the same index and term are identical up to it. (Figure 3, Log Matching)
 //	G3   A leader's log holds every entry committed in earlier terms. (Figure 3, Leader Completeness)
 //	G4   No two members commit different entries at an index. (Figure 3, State Machine Safety)
-//	G5   When an entry is first committed, a quorum holds it durably; no disk drops an entry that was committed in its member's own or an earlier term. (§5.3)
-//	G6   What a leader newly commits ends with an entry of its own term. (§5.4.2)
+//	G5   When an entry is first committed, a quorum holds it durably. No disk drops an entry that was committed in the term of the disk's member or in an earlier term. (§5.3)
+//	G6   If a leader's commit index rises, the entry at the new index is of the leader's own term. (§5.4.2)
 //	G8   A leader has the durable votes of a quorum of its configuration. (§5.2)
-//	G10  An acknowledged write is committed where its answer says, and stays committed.
+//	G10  An acknowledged write is committed at the position that its answer names, and stays committed.
 //	G11  Every committed command was proposed by a client, and is committed only once.
 //	G13  A read sees everything that was committed before it was requested. (dissertation §6.4)
 //	G14  A message names its true sender, and claims no more than the sender knows.
-//	G15  A transfer succeeds only if the named target, or any other member if none was named, leads a later term.
-//	G17  A leader that may choose transfers its leadership to the voter with the longest log among those that it heard recently. (dissertation §3.10)
+//	G15  A transfer is answered as successful only if a later term is led by the named target or, if the request named none, by any other member.
+//	G17  If a leader may choose the target of a transfer, it chooses the voter with the longest log among the voters that it heard recently. (dissertation §3.10)
 //	G18  At equal applied indexes all state machines have the same state.
 //	G16  A member has a term only once all members hold entry 1 durably, and no two clusters have the same id.
 
@@ -39,7 +39,8 @@ func (k *checker) checkElection(n *node, before *raft.CoreStatus) {
 	k.checkCompleteness(n)
 }
 
-// hasVoted reports whether a voter's disk, or a former image of that disk, voted for a candidate.
+// hasVoted reports whether a voter has voted for a candidate, either with its present disk or with a former image of that
+// disk.
 func (k *checker) hasVoted(p raft.Peer, term raft.Term, candidate raft.Peer) bool {
 	for epoch := range k.c.at(p).disk.epoch + 1 {
 		if k.votes[voteKey{p.Incarnation, epoch, term}] == candidate {
@@ -49,8 +50,8 @@ func (k *checker) hasVoted(p raft.Peer, term raft.Term, candidate raft.Peer) boo
 	return false
 }
 
-// checkCompleteness checks a leader's log. A leader that is elected late, by delayed votes, need not have the entries
-// that leaders of newer terms have committed.
+// checkCompleteness checks a leader's log. Delayed votes may elect a leader late, after leaders of newer terms have committed
+// entries. The late leader need not have those entries.
 func (k *checker) checkCompleteness(n *node) {
 	earlier := sort.Search(len(k.canonical), func(i int) bool { return k.canonical[i].by >= n.status.Term })
 	if earlier == 0 {
@@ -130,7 +131,7 @@ func (k *checker) checkLogMatching(n *node, s *slot, hash uint64) {
 	}
 }
 
-// checkDurableLog checks a change of a durable log before it is made. For term see checkKeepsCommitted.
+// checkDurableLog checks a change of a durable log before the change is made. checkKeepsCommitted explains term.
 func (k *checker) checkDurableLog(n *node, l *raft.LogWrite, term raft.Term) {
 	if !acceptsWrite(n.disk.log, n.disk.base.ID.Index, n.disk.snapshot.ID, l) {
 		k.broken("N4", "%s: the disk is to continue after %v, which it does not hold", n, l.After)
@@ -223,7 +224,8 @@ func (k *checker) checkState(n *node) {
 	}
 }
 
-// checkHeldByQuorum checks a new commit. A wiped disk counts with what it held, since its incarnation never votes again.
+// checkHeldByQuorum checks a new commit. A wiped disk counts with its former contents, because its former incarnation never
+// votes again.
 func (k *checker) checkHeldByQuorum(n *node, hash uint64) {
 	holds := func(p raft.Peer) bool { return k.c.at(p).disk.held(p.Incarnation, n.status.Commit, hash) }
 	copies := quorum(n.config(), holds)

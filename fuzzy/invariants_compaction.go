@@ -4,14 +4,14 @@ import "github.com/coxswain/raft"
 
 // The invariants of compaction, and of the offers and streams that it causes.
 //
-//	N48  A leader begins to offer a snapshot only to a follower whose log has just failed the consistency check at the base of the leader's log, or for which an entry is too large. In the second case the snapshot covers that entry. Only a leader streams. (§7)
+//	N48  A leader begins to offer a snapshot to a follower only for two reasons. Either the follower's log has just failed the consistency check at the base of the leader's log, or an entry is too large for the follower. In the second case the snapshot covers that entry. Only a leader streams. (§7)
 //	N52  Within SnapshotHoldBytes, a leader compacts nothing that a member needs while it hears that member and the member keeps acknowledging.
-//	N53  nextIndex is above the base of the leader's log, and no append begins below that.
-//	N54  An append that begins at or below the base of its receiver's log matches there, and is not refused.
+//	N53  nextIndex is above the base of the leader's log, and no append begins below the base.
+//	N54  If an append begins at or below the base of its receiver's log, it matches there and is not refused.
 //	N55  The bytes of a stream in flight stay within its window.
 //	N57  A DurableFSM needs its snapshot file until it has synced the state.
-//	N60  A request for a snapshot is granted once a durable snapshot covers everything applied at the time of the request, and the log is as short as the tail allows.
-//	L16  A snapshot is taken as soon as the policy calls for it, after a failure as soon as the pause is over, and the log stays as short as the policy allows.
+//	N60  A request for a snapshot is granted after two conditions hold: a durable snapshot covers everything applied at the time of the request, and the log is as short as the tail allows.
+//	L16  A snapshot is taken as soon as the policy calls for it. After a failure it is taken as soon as the pause is over. The log stays as short as the policy allows.
 
 // checkCompaction checks a step.
 func (k *checker) checkCompaction(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
@@ -80,7 +80,7 @@ func (k *checker) checkSnapshotDue(n *node, out *raft.Output) {
 	if p.failures > 0 && n.seen.now < p.failed+n.timeout()<<min(p.failures-1, pauseDoublings) {
 		prevented = true
 	}
-	// What only a DurableFSM knows may not be committed as far as its member knows.
+	// A DurableFSM may know an entry that its member does not yet know to be committed.
 	applying := max(n.applyTo.Index, out.Apply.Index)
 	if prevented || s.Taking != (raft.EntryID{}) || applying <= n.seen.resumed {
 		return
@@ -90,8 +90,8 @@ func (k *checker) checkSnapshotDue(n *node, out *raft.Output) {
 	}
 }
 
-// checkAppendsBelowBase checks the appends that begin at or below the base. The entries there are committed, so only an
-// append of a member that is not the leader contradicts them.
+// checkAppendsBelowBase checks the appends that begin at or below the base. The entries there are committed. So only an
+// append of a member that is not the leader can contradict them.
 func (k *checker) checkAppendsBelowBase(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	for i := range out.Trace {
 		if t := &out.Trace[i]; t.Kind == raft.TraceRefused && k.soundAppends(n, before, events, t.Peer) {
@@ -100,8 +100,8 @@ func (k *checker) checkAppendsBelowBase(n *node, before *raft.CoreStatus, events
 	}
 }
 
-// soundAppends reports whether a peer has sent nothing in a step but appends of the present term that begin with a
-// committed entry at or below the base.
+// soundAppends reports whether a peer's messages in a step are all sound appends. A sound append is of the present term, and
+// begins with a committed entry at or below the base.
 func (k *checker) soundAppends(n *node, before *raft.CoreStatus, events []raft.Event, from raft.NodeID) bool {
 	some := false
 	for _, e := range events {
@@ -121,7 +121,7 @@ func (k *checker) soundAppends(n *node, before *raft.CoreStatus, events []raft.E
 	return some
 }
 
-// checkOffers checks which followers a leader begins to offer a snapshot to.
+// checkOffers checks the followers to which a leader begins to offer a snapshot.
 func (k *checker) checkOffers(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	for i := range s.Peers {
@@ -146,7 +146,8 @@ func (k *checker) checkOffers(n *node, before *raft.CoreStatus, events []raft.Ev
 	}
 }
 
-// checkOfferCovers checks that a follower for which an entry is too large is offered a snapshot that covers it.
+// checkOfferCovers checks the offers to followers for which an entry is too large. The offered snapshot must cover that
+// entry.
 func (k *checker) checkOfferCovers(n *node, out *raft.Output) {
 	for i := range out.Send {
 		m := &out.Send[i]
@@ -157,7 +158,7 @@ func (k *checker) checkOfferCovers(n *node, out *raft.Output) {
 	}
 }
 
-// checkAboveBase checks where a leader's appends begin.
+// checkAboveBase checks the indexes at which a leader's appends begin.
 func (k *checker) checkAboveBase(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s := &n.status
 	for i := range s.Peers {
@@ -176,8 +177,8 @@ func (k *checker) checkAboveBase(n *node, before *raft.CoreStatus, out *raft.Out
 	}
 }
 
-// checkKept checks that a leader keeps what followers need. The core estimates sizes, so every entry counts as the
-// largest one.
+// checkKept checks that a leader keeps the entries that followers need. Because the core only estimates sizes, the check
+// counts every entry with the size of the largest one.
 func (k *checker) checkKept(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if out.Write.Base == nil {
 		return
@@ -197,7 +198,7 @@ func (k *checker) checkKept(n *node, before *raft.CoreStatus, out *raft.Output) 
 	}
 }
 
-// holdTimeouts is the minimum time, in election timeouts, for which entries are held for a follower that stops
+// holdTimeouts is the minimum time, in election timeouts, for which a leader keeps entries for a follower that stops
 // acknowledging.
 const holdTimeouts = 60
 
@@ -221,8 +222,8 @@ func (k *checker) checkSnapshotAnswer(n *node, r *request, a raft.Answer) {
 	if a.ID.Index < r.floor || a.ID.Index > durable {
 		k.broken("N60", "%s answers a request for a snapshot up to %d with %v, but the durable one covers %d", n, r.floor, a.ID, durable)
 	}
-	// A leader may keep more for its followers, and a DurableFSM says itself what it needs. A record has at least so
-	// many bytes. No log begins after entry 1 alone, which has no term.
+	// A leader may keep more entries for its followers, and a DurableFSM itself determines the entries that it needs.
+	// RecordOverheadBytes is the minimum size of a record. No log begins after entry 1 alone, because entry 1 has no term.
 	kept := raft.Index(k.c.profile.Limits.SnapshotTailBytes/raft.RecordOverheadBytes) + 1
 	if s := &n.status; s.Role != raft.Leader && !k.c.profile.Node.Durable && a.ID.Index > max(s.Base.Index, 1)+kept {
 		k.broken("N60", "%s grants a request for a snapshot up to %v, but its log begins after %v; the tail has %d entries at most",
@@ -230,9 +231,9 @@ func (k *checker) checkSnapshotAnswer(n *node, r *request, a raft.Answer) {
 	}
 }
 
-// checkLogLength checks at the end of the quiet that a member's log is as short as the policy allows. The bytes between
-// two size marks are estimated. Entries that are not known to be committed do not count, since nobody could compact
-// them: a removed member may have many of those.
+// checkLogLength checks at the end of the quiet that a member's log is as short as the policy allows. The bytes between two
+// size marks are estimated. Entries that are not known to be committed do not count, because no member may compact them. A
+// removed member may have many such entries.
 func (k *checker) checkLogLength(n *node) {
 	s, limits := &n.status, &k.c.profile.Limits
 	if !k.c.profile.Snapshots.On || n.protocol() < 2 || n.seen.policy.failures > 0 || s.Taking != (raft.EntryID{}) || s.Commit <= s.Base.Index {

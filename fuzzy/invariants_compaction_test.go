@@ -9,7 +9,8 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// runningWithSnapshots is running, where n leads and other follows, and both have snapshots of what they have applied.
+// runningWithSnapshots returns the cluster of running, with snapshots of everything that the members have applied. n leads,
+// and other follows.
 func runningWithSnapshots(t *testing.T) (c *cluster, n, other *node) {
 	c, n, other = running(t)
 	c.profile.Snapshots = Snapshots{On: true, BytesMax: 100, ChunkBytes: 64, WindowChunks: 2}
@@ -103,7 +104,7 @@ func TestInvariants_OfCompactionNoticeTheirBreach(t *testing.T) {
 	}
 }
 
-// After a failed snapshot, the next one waits for one election timeout, and twice as long after each further failure.
+// After a failed snapshot, the next one waits for one election timeout. The wait doubles after each further failure.
 func TestInvariants_AFailedSnapshotMayWait(t *testing.T) {
 	c, n, _ := runningWithSnapshots(t)
 	n.status.Snapshot.Index = n.applyTo.Index - 5
@@ -122,8 +123,8 @@ func TestInvariants_AFailedSnapshotMayWait(t *testing.T) {
 	expectBreach(t, c, "L16")
 }
 
-// A snapshot of the member's own is superfluous if a leader's snapshot has just been installed. It does not end the
-// pause.
+// If a member has just installed a leader's snapshot, its own snapshot is superfluous. The superfluous snapshot does not end
+// the pause.
 func TestInvariants_ASuperfluousSnapshotDoesNotEndThePause(t *testing.T) {
 	for _, installs := range []bool{false, true} {
 		c, n, _ := runningWithSnapshots(t)
@@ -142,7 +143,8 @@ func TestInvariants_ASuperfluousSnapshotDoesNotEndThePause(t *testing.T) {
 	}
 }
 
-// A start may write a record that disowns its snapshot file. The next snapshot waits until that record is durable.
+// A start may write a record that no longer names the member's snapshot file. The next snapshot waits until this record is
+// durable.
 func TestInvariants_ASnapshotMayWaitForTheRecordOfAStart(t *testing.T) {
 	c, n, _ := runningWithSnapshots(t)
 	n.status.Snapshot.Index = n.applyTo.Index - 5

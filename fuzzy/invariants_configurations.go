@@ -8,13 +8,13 @@ import (
 
 // The invariants of configurations.
 //
-//	N7   Only members that vote, or are to become voters, campaign or lead: by the newest configuration of their log, or by an earlier one that may still be needed, because the newest is not known to be committed. An uninitialized member has no term, unless it joins an existing cluster. (dissertation §4.2.2)
-//	N9   The configuration in use is the newest one in the log, committed or not, and is reported whenever it changes or becomes committed. (dissertation §4.1)
+//	N7   Only a member that votes, or is to become a voter, campaigns or leads. The newest configuration of its log says so or, while the newest is not known to be committed, an earlier one that may still be needed. An uninitialized member has no term, unless it joins an existing cluster. (dissertation §4.2.2)
+//	N9   The configuration in use is the newest one in the log, committed or not. It is reported whenever it changes or becomes committed. (dissertation §4.1)
 //	G7   Each configuration follows lawfully from the one before it, so that any quorum of one meets any quorum of the next. (§6)
 //	G19  A leader appends a configuration only once it has committed the one before it and an entry of its own term. (§6)
 
-// checkConfiguration checks what a member uses and reports after a step. before is nil for the first output of a
-// process.
+// checkConfiguration checks the configuration that a member uses and reports after a step. before is nil for the first output
+// of a process.
 func (k *checker) checkConfiguration(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w, l := &n.status, &n.seen, configured(n.log)
 	index, committed := raft.Index(0), raft.Index(0)
@@ -43,8 +43,8 @@ func (k *checker) checkConfiguration(n *node, before *raft.CoreStatus, out *raft
 	}
 }
 
-// adopts reports whether a member's configuration is the one that it must use. The core shares and never changes the
-// lists of its configurations, so each list is compared only once.
+// adopts reports whether a member's configuration equals the required one. It compares each list only once, because the core
+// shares the lists of its configurations and never changes them.
 func (w *witness) adopts(is, must *raft.Configuration) bool {
 	if len(is.Members) == 0 {
 		return len(must.Members) == 0
@@ -56,8 +56,9 @@ func (w *witness) adopts(is, must *raft.Configuration) bool {
 	return true
 }
 
-// checkRole checks who campaigns or leads. A member that has lost its vote may be needed until it knows that this
-// configuration is committed. A learner may be needed until the change that would make it a voter is given up.
+// checkRole checks that a member that campaigns or leads may do so. A member that has lost its vote may be needed until it
+// knows that the configuration without its vote is committed. A learner may be needed until the change that would make it a
+// voter is given up.
 func (k *checker) checkRole(n *node) {
 	if n.status.Role == raft.Follower {
 		return
@@ -92,8 +93,9 @@ func (k *checker) checkFollows(n *node, l *loggedConfig) {
 	}
 }
 
-// unlawful says why a configuration, as the entry at an index, may not follow another one; "" if it may. Of two
-// consecutive configurations, one is joint or both have the same voters. A joint configuration has the voters of both.
+// unlawful returns the reason why a configuration may not follow another one as the entry at an index; "" if it may. Of two
+// consecutive configurations, one is joint or both have the same voters. A joint configuration has the voters of both
+// configurations.
 func unlawful(before, after *raft.Configuration, at raft.Index) string {
 	joint := len(after.Outgoing) > 0
 	switch {
@@ -136,7 +138,8 @@ func unlawful(before, after *raft.Configuration, at raft.Index) string {
 	return removals(before, after, gone, at)
 }
 
-// becomes reports whether a member is what the waiting change, or the end of a joint configuration, makes of it.
+// becomes reports whether a member has the role that it must get from the waiting change, or from the end of a joint
+// configuration.
 func becomes(was, is *raft.Member) bool {
 	kind, gone := was.Kind, was.Kind == raft.Leaving
 	switch was.Next {
@@ -153,8 +156,8 @@ func becomes(was, is *raft.Member) bool {
 	return is != nil && is.Kind == kind && is.Next == raft.NextSame
 }
 
-// newcomers checks the members that a configuration adds: they are learners, no change is running, and they were not
-// removed before.
+// newcomers checks the members that a configuration adds. They must be learners, no other change may be in progress, and they
+// must not have been removed before.
 func newcomers(before, after *raft.Configuration) string {
 	for i := range after.Members {
 		m := &after.Members[i]
@@ -174,8 +177,8 @@ func newcomers(before, after *raft.Configuration) string {
 	return ""
 }
 
-// removals checks the removals that a configuration remembers: those of the one before it, and the members that are
-// gone.
+// removals checks the removals that a configuration remembers. These are the removals of the previous configuration, and the
+// members that are gone since then.
 func removals(before, after *raft.Configuration, gone []raft.Peer, at raft.Index) string {
 	all := slices.Clone(before.Removed)
 	for _, p := range gone {

@@ -11,9 +11,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// namedConfig returns the configuration of level 1 that a text describes. The text lists the members, then after a slash
-// the outgoing voters, then after another slash the members that entry 9 has removed. "d:learner>voter" is a learner
-// that is to become a voter. A member without a kind is a voter. Incarnations follow from ids.
+// namedConfig returns the configuration of level 1 that a text describes. The text has up to three parts, separated by
+// slashes: the members, the outgoing voters, and the members that entry 9 has removed. "d:learner>voter" is a learner that is
+// to become a voter. A member without a kind is a voter. Incarnations follow from the ids.
 func namedConfig(text string) raft.Configuration {
 	parts := append(strings.Split(text, "/"), "", "")
 	kinds := map[string]raft.MemberKind{"": raft.Voter, "learner": raft.Learner, "leaving": raft.Leaving}
@@ -82,8 +82,8 @@ func TestUnlawful_NoticesEachBreach(t *testing.T) {
 	assert.Contains(t, unlawful(&before, &after, 10), "by which entry")
 }
 
-// Any two configurations of four members that may follow each other are compatible: each quorum of one meets each quorum
-// of the other.
+// Every quorum of a configuration meets every quorum of each configuration that may follow it. The test tries all pairs of
+// configurations of four members.
 func TestUnlawful_QuorumsOfNeighboursMeet(t *testing.T) {
 	lawful := 0
 	all := halvesOfFour()
@@ -109,7 +109,7 @@ func among(set int) func(p raft.Peer) bool {
 	return func(p raft.Peer) bool { return set>>(p.Incarnation-'a')&1 == 1 }
 }
 
-// halvesOfFour returns configurations of a, b, c and d with every pair of halves.
+// halvesOfFour returns one configuration of a, b, c and d for each pair of halves.
 func halvesOfFour() (all []raft.Configuration) {
 	for incoming := 1; incoming < 16; incoming++ {
 		for outgoing := range 16 {
@@ -133,7 +133,7 @@ func halvesOfFour() (all []raft.Configuration) {
 	return all
 }
 
-// waitingFor returns the configuration with all its learners waiting to become voters.
+// waitingFor returns the configuration with a change in which all learners wait to become voters.
 func waitingFor(c raft.Configuration) raft.Configuration {
 	c.Members = slices.Clone(c.Members)
 	for i := range c.Members {
@@ -144,7 +144,7 @@ func waitingFor(c raft.Configuration) raft.Configuration {
 	return c
 }
 
-// rule puts a configuration in force in a member's log, as its last entry.
+// rule puts a configuration in force in a member's log. The last entry of the log becomes its entry.
 func (n *node) rule(config raft.Configuration) *loggedConfig {
 	last := &n.log[len(n.log)-1]
 	l := &loggedConfig{Configuration: config, index: last.entry.Index, term: last.entry.Term, before: last.config}
@@ -154,7 +154,7 @@ func (n *node) rule(config raft.Configuration) *loggedConfig {
 	return l
 }
 
-// voteless returns the configuration of a member's log in which some members do not vote.
+// voteless returns the configuration of a member's log, changed so that some members do not vote.
 func voteless(n *node, members ...*node) raft.Configuration {
 	c := *n.config()
 	c.Members = slices.Clone(c.Members)
@@ -164,8 +164,7 @@ func voteless(n *node, members ...*node) raft.Configuration {
 	return c
 }
 
-// jointWith returns a joint configuration whose incoming half is one member alone, and whose outgoing half is all
-// members.
+// jointWith returns a joint configuration. Its incoming half is one member alone, and its outgoing half is all members.
 func jointWith(n *node) raft.Configuration {
 	c := *n.config()
 	c.Members = slices.Clone(c.Members)
@@ -304,7 +303,7 @@ func TestInvariants_ALeaderThatIsVotedOutMayLead(t *testing.T) {
 	assert.Nil(t, c.failure)
 }
 
-// A truncated log has the configuration of what is left of it.
+// A truncated log has the newest configuration of its remaining entries.
 func TestConfigurations_FallBackWithTheirLog(t *testing.T) {
 	c, lead, follower := running(t)
 	first := lead.config()

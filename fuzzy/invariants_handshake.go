@@ -10,11 +10,11 @@ import (
 
 // The invariants of handshakes (see handshake.View).
 //
-//	I1  A member that durably remembers a later start or term of a disk takes no message from an older image of it.
-//	I2  No member marks its store as an older image unless it is one.
+//	I1  If a member durably remembers a later start or term of a disk, it takes no message from an older image of that disk.
+//	I2  A member marks its store as an older image only if the store is an older image.
 
-// pedigree is what a disk keeps besides Raft's own state, together with the truth about it: the starts that it descends
-// from, and the starts of others that its member has durably met.
+// pedigree is the data that a disk keeps besides Raft's own state, together with the checker's record of the truth. The
+// record has the starts from which the disk descends, and the starts of others that its member has durably met.
 type pedigree struct {
 	lineage raft.Lineage
 	memory  raft.Sightings
@@ -22,7 +22,7 @@ type pedigree struct {
 	met     []meeting // by node
 }
 
-// meeting is the newest start of another disk that a member has met, and the highest term that the disk showed.
+// meeting is the newest start of another disk that a member has met, with the highest term that the disk has shown.
 type meeting struct {
 	incarnation raft.Incarnation
 	start       int32
@@ -49,7 +49,7 @@ func (r pedigree) clone() pedigree {
 	return r // the rest never changes in place
 }
 
-// hands is the state of a process for handshakes.
+// hands is the state that a process keeps for handshakes.
 type hands struct {
 	memory  raft.Sightings // sightings by which hellos are judged; the disk gets them later
 	keeping bool           // the disk is writing memory
@@ -84,7 +84,7 @@ func (n *node) beginHands() {
 	}
 }
 
-// forgetHands resets the state after the disk was replaced.
+// forgetHands resets the state for handshakes after the disk was replaced.
 func (n *node) forgetHands() {
 	n.hands.admits, n.hands.redial = make([][]int32, len(n.c.nodes)), make([]sim.Time, len(n.c.nodes))
 	if len(n.disk.met) == 0 {
@@ -92,8 +92,8 @@ func (n *node) forgetHands() {
 	}
 }
 
-// takes reports whether messages of a node's start are accepted here. If they are not, and both processes run, the two
-// shake hands; messages sent before that are lost.
+// takes reports whether this node accepts messages of another node's start. If it does not, and both processes run, the two
+// nodes shake hands. Messages sent before the handshake are lost.
 func (n *node) takes(from *node, start int32) bool {
 	if !n.c.profile.Node.Handshakes || slices.Contains(n.hands.admits[from.index], start) {
 		return true
@@ -112,7 +112,7 @@ func (n *node) shake(to *node) {
 	}
 }
 
-// shake performs a handshake. The acceptor judges the caller first, and answers once its memory is durable.
+// shake performs a handshake. First the acceptor judges the caller. It answers once its memory is durable.
 func (c *cluster) shake(caller, acceptor *node) {
 	links := c.net.Links
 	if caller.core == nil || acceptor.core == nil || caller.frozen || acceptor.frozen ||
@@ -143,8 +143,8 @@ const (
 	late                   // from a caller that has since sent another one
 )
 
-// judges makes a node judge a peer's present hello, which is meant for the member that the peer expects. It reports
-// whether the node admits the peer.
+// judges makes a node judge a peer's present hello. The hello is meant for the member that the peer expects at this node.
+// judges reports whether the node admits the peer.
 func (n *node) judges(peer *node, expected raft.Peer, how hearing) bool {
 	admits := n.listens(peer, expected, how)
 	if admits {
@@ -164,8 +164,9 @@ func (n *node) listens(peer *node, expected raft.Peer, how hearing) bool {
 	return true
 }
 
-// expects returns the identity under which the node knows another one, if it does not have to find it. That is the
-// incarnation in the node's configuration or, if it names none, the one that the other node has presented.
+// expects returns the identity under which this node knows another one, if this node does not have to find it. The identity
+// has the incarnation in this node's configuration. If the configuration names no incarnation, it has the one that the other
+// node has presented.
 func (n *node) expects(to *node) raft.Peer {
 	h, peer := n.handshake(n.disk.memory), to.peer()
 	if !includes(&h.Config, peer) {
@@ -178,7 +179,7 @@ func (n *node) expects(to *node) raft.Peer {
 	return peer
 }
 
-// hello returns what the node says on a connection to a member.
+// hello returns the Hello that the node sends on a connection to a member.
 func (n *node) hello(to raft.Peer) raft.Hello {
 	h := n.handshake(n.disk.memory).Hello(to, 0)
 	if n.c.finds() {
@@ -187,7 +188,7 @@ func (n *node) hello(to raft.Peer) raft.Hello {
 	return h
 }
 
-// isCalled is called once a connection that a caller has dialed is established.
+// isCalled is called after a caller has dialed this node and the connection is established.
 func (n *node) isCalled(caller *node) {
 	n.hands.book.Called(n.now().Mono, caller.hello(n.peer()), n.status.Cluster)
 	n.hands.book.stale = true
@@ -233,7 +234,7 @@ func (n *node) handshake(memory raft.Sightings) *handshake.View {
 	return h
 }
 
-// configures sets the configuration in force, and the removals that are known to be committed.
+// configures sets two fields of a view: the configuration in force, and the removals that are known to be committed.
 func (n *node) configures(h *handshake.View) {
 	l, commit := configured(n.disk.log), raft.Index(0)
 	if n.core != nil {
@@ -252,8 +253,8 @@ func (n *node) configures(h *handshake.View) {
 	}
 }
 
-// rejectsPermanently reports whether a node rejects a peer permanently. It does so if the peer was started so often
-// since they last met that the node cannot tell whether the peer's disk is an older image.
+// rejectsPermanently reports whether a node rejects a peer permanently. It does so if the peer has been started too often
+// since the two last met. Then the node cannot tell whether the peer's disk is an older image.
 func (n *node) rejectsPermanently(peer *node) bool { return n.rejectsStarts(peer, peer.disk.lineage) }
 
 // willRejectPermanently reports whether rejectsPermanently will hold after the peer's next start.
@@ -261,8 +262,8 @@ func (n *node) willRejectPermanently(peer *node) bool {
 	return n.rejectsStarts(peer, peer.disk.lineage.Begin(0))
 }
 
-// rejectsStarts reports whether a node cannot tell if a peer with these starts runs on an older image of its disk. It
-// uses what the node remembers durably, or will remember once its disk works again.
+// rejectsStarts reports whether a node cannot tell if a peer with these starts runs on an older image of its disk. It uses
+// the starts that the node remembers durably, or will remember once its disk works again.
 func (n *node) rejectsStarts(peer *node, starts raft.Lineage) bool {
 	if !n.c.profile.Node.Handshakes || n == peer || n.disk.lineage == nil || peer.disk.lineage == nil {
 		return false
@@ -286,13 +287,14 @@ func (n *node) keep() {
 	}
 }
 
-// endKeepingIn schedules, or reschedules, the end of the write of the memory.
+// endKeepingIn schedules, or reschedules, the end of the write that stores the memory.
 func (n *node) endKeepingIn(d sim.Time) {
 	n.hands.keeps++
 	n.later(d, event{kind: evKept, a: n.hands.keeps})
 }
 
-// kept ends that write. The mark or the memory is now durable, and the peers that wait for that shake hands again.
+// kept ends the write that stores the memory. Now the mark or the memory is durable, and the peers that wait for this shake
+// hands again.
 func (n *node) kept() {
 	d := &n.disk
 	if wait := d.stallTill - n.c.now(); wait > 0 {
@@ -341,7 +343,7 @@ func (n *node) condemned(m *raft.Mark) {
 func (n *node) admit(peer *node) {
 	start := peer.disk.start()
 	n.c.holds(!peer.isOld(n), "I1", "%s admits %s, but has durably met a later life of its disk", n, peer)
-	// The start is durable here; the term that this handshake has shown may not be durable yet.
+	// The start is durable here. The term that this handshake has shown may not be durable yet.
 	n.disk.met[peer.index] = meeting{peer.disk.incarnation, start, n.disk.memory.SeenOf(peer.peer()).Term}
 	if slices.Contains(n.hands.admits[peer.index], start) {
 		return
@@ -360,7 +362,7 @@ func (n *node) admits(peer *node) bool {
 	return slices.Contains(n.hands.admits[peer.index], peer.disk.start())
 }
 
-// isOld reports whether a node's disk is older than the state of it that another node has durably met.
+// isOld reports whether another node has durably met a newer state of a node's disk.
 func (n *node) isOld(by *node) bool {
 	m := by.disk.met[n.index]
 	if m.start == 0 || m.incarnation != n.disk.incarnation {
@@ -369,8 +371,8 @@ func (n *node) isOld(by *node) bool {
 	return !slices.Contains(n.disk.starts, m.start) || n.disk.hard.Term < m.term
 }
 
-// beyondPromise ends a run in which a member that has seen nothing newer admits an older image. Nobody can notice this
-// now, and acknowledged writes may be lost later.
+// beyondPromise ends a run in which a member admits an older image, because the member has never seen a newer state of that
+// disk. No member can notice the old image now, and acknowledged writes may be lost later.
 func (c *cluster) beyondPromise(n, peer *node) {
 	c.stats.Beyond++
 	c.stats.Excuse = "an older image of " + peer.name() + " met " + n.name() + ", which has seen nothing newer"

@@ -9,10 +9,10 @@ import (
 // The invariants of a state machine that hangs.
 //
 //	N84  The FSM counts as hanging only if it has been applying one batch for ApplyStallMax. A leader whose FSM hangs accepts no proposal.
-//	N85  A leader gives up its leadership for an FSM that hangs only to a voter that has applied the batch in which it hangs.
-//	N86  A member whose FSM hangs campaigns three election timeouts later than others, unless it has denied a candidate for its log.
+//	N85  A leader whose FSM hangs gives up its leadership for this reason only to a voter that has applied the hanging batch.
+//	N86  A member whose FSM hangs campaigns three election timeouts later than others, unless it has denied its vote to a candidate because of the candidate's log.
 
-// checkHangs checks a member whose FSM may hang.
+// checkHangs checks a member with an FSM that may hang.
 func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w, h := &n.status, &n.seen, &n.hang
 	if s.FSMHangs && (h.batch.Index == 0 || w.now-h.since < raft.Time(k.c.profile.Node.applyStallMax())) {
@@ -39,7 +39,7 @@ func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output)
 	}
 }
 
-// soon is how long a member waits for another one's election before it campaigns itself.
+// soon returns the time for which a member waits for another member's election before it campaigns itself.
 func (n *node) soon() raft.Time {
 	if n.seen.waits > n.timeout() {
 		return n.seen.waits

@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// hasty is a wrong conclusion about an FSM, whether it hangs or not.
+// hasty lists wrong conclusions about an FSM: that it hangs, or that it does not.
 var hasty = []struct {
 	rule   string
 	breach func(n, other *node, before *raft.CoreStatus, out *raft.Output)

@@ -10,30 +10,31 @@ import (
 
 // The invariants of hellos, including late ones and those of strangers.
 //
-//	I3  A member marks its store when a peer durably remembers a later term of its disk, or a later start that its lineage would have to contain, if its configuration, or one to which it may be rolled back, names that peer.
-//	I4  What a member remembers of its peers, and what they are known to remember of it, never goes back, and is not forgotten in favour of strangers, nor while their removal may be rolled back.
+//	I3  A member marks its store if a peer durably remembers a later term of its disk, or a later start that its lineage would have to contain. This holds only if the member's configuration, or one to which it may be rolled back, names that peer.
+//	I4  A member's memory of its peers, and its knowledge of what they remember of it, never goes back. Neither is forgotten in favour of strangers, nor while the removal of the peers may be rolled back.
 //	I5  A lineage whose start counts do not rise one by one is rejected.
 //	I6  While its term is 0, a member that holds entry 1 rejects the bootstrapper if its disk was emptied.
-//	I7  A disk is rejected as a copy if the start that it says was confirmed has the same count as the start that was seen, but is another one, even if its lineage does not reach back that far.
+//	I7  A disk is rejected as a copy if its Hello names a confirmed start that differs from the start that was seen, although both have the same count. This holds even if the disk's lineage does not reach back that far.
 //	I8  Only a committed removal rejects an incarnation, and the rejection names the index of its entry. The removed member believes it only from a member that its configuration names, or one to which it may be rolled back. About entries that it knows to be committed, a member believes only itself: if none of them has removed it, it marks its store.
-//	I9  Once it has a term, a member rejects nobody because its configuration names another incarnation, and no voter of the newest committed configuration because of a removal.
+//	I9  Once it has a term, a member rejects no peer because its configuration names another incarnation. It then rejects no voter of the newest committed configuration because of a removal.
 //	I10 Exactly the stores without a cluster, and those of this cluster, may join it, unless their incarnation was removed.
-//	I11 A member remembers the address that the newest start of a peer has announced, and dials that first; no earlier start's address replaces it.
+//	I11 A member remembers the address that the newest start of a peer has announced, and dials that address first. No earlier start's address replaces it.
 
-// lateHello is a Hello that later ones of its sender overtake.
+// lateHello is a Hello that arrives after later hellos of its sender.
 type lateHello struct {
 	hello raft.Hello
 	to    uint32 // the life of the receiver plus 1; 0: there is no late hello
 }
 
-// The chances, one in so many, that a Hello arrives once more, late, and that a forged one arrives.
+// These constants are chances, one in so many. With the first, a Hello arrives a second time, late. With the second, a forged
+// Hello arrives.
 const (
 	lateHellos   = 6
 	forgedHellos = 16
 )
 
-// deliverLate sometimes delivers an earlier Hello of a peer to the same life of a node, and keeps the present one for
-// later. It also delivers a forged one.
+// deliverLate sometimes delivers an earlier Hello of a peer to the same life of a node, and keeps the present Hello for
+// later. Sometimes it also delivers a forged Hello.
 func (n *node) deliverLate(peer *node, hello *raft.Hello) {
 	before, random := &peer.hands.late[n.index], n.disk.hands
 	if random.IntN(forgedHellos) == 0 {
@@ -67,7 +68,8 @@ func (k *checker) checkVerdict(n *node, h *handshake.View, hello *raft.Hello, ve
 	}
 }
 
-// checkRejection checks that a member does not reject a peer because of its own configuration, which may be out of date.
+// checkRejection checks a member's reason for rejecting a peer. The reason must not be the member's own configuration,
+// because that may be out of date.
 func (k *checker) checkRejection(n *node, h *handshake.View, hello *raft.Hello, r *raft.Rejection) {
 	switch r.Reason {
 	case raft.RejectNamedOther:
@@ -116,15 +118,16 @@ func (k *checker) checkMemory(n *node, h *handshake.View, after *raft.Sightings)
 	}
 }
 
-// mayName reports whether the configuration of a node names a peer, or has removed it and may be rolled back.
+// mayName reports whether the configuration of a node names a peer, or has removed the peer in an entry that may be rolled
+// back.
 func mayName(h *handshake.View, p raft.Peer) bool {
 	return includes(&h.Config, p) || slices.ContainsFunc(h.Config.Removed, func(r raft.Removal) bool {
 		return r.Peer == p && !slices.Contains(h.Removed, r)
 	})
 }
 
-// checkOldImageMarks checks that a node with an old disk has marked its store after a handshake with a peer that durably
-// knows a later life of the disk.
+// checkOldImageMarks checks a node with an old disk after a handshake with a peer that durably knows a later life of the
+// disk. The node must have marked its store.
 func (k *checker) checkOldImageMarks(by, n *node) {
 	if n.hands.mark != nil || !n.isOld(by) {
 		return
@@ -144,8 +147,8 @@ func (k *checker) tryForgedLineage(n *node, hello raft.Hello) {
 	}
 }
 
-// tryCopy makes a node judge the Hello of a copy of the peer's disk. The copy's record no longer reaches back to where
-// the two disks diverged.
+// tryCopy makes a node judge the Hello of a copy of the peer's disk. The lineage of the copy no longer reaches back to the
+// start at which the two disks diverged.
 func (k *checker) tryCopy(n *node, hello raft.Hello) {
 	seen := n.hands.memory.SeenOf(hello.From)
 	if seen.Start == (raft.StartID{}) {
@@ -161,7 +164,7 @@ func (k *checker) tryCopy(n *node, hello raft.Hello) {
 	}
 }
 
-// forgedRemoval is the index of the entry in forged removals.
+// forgedRemoval is the index that forged removals give for their entry.
 const forgedRemoval = 7
 
 // tryForgedRemoval makes a node judge a peer that a forged entry has removed.
@@ -195,7 +198,7 @@ func (k *checker) tryForgedRemoval(n, peer *node, hello raft.Hello) {
 	}
 }
 
-// forgets reports whether a list of removals may have dropped those by an entry.
+// forgets reports whether a full list of removals may have dropped the removals by an entry.
 func forgets(removed []raft.Removal, by raft.Index) bool {
 	return len(removed) == raft.RemovedMax && by <= removed[0].Index
 }
@@ -223,10 +226,10 @@ func (k *checker) checkJoins(n *node, hello raft.Hello) {
 	}
 }
 
-// strangersMax is the number of unknown nodes in a crowd: more than the sightings that a memory can hold.
+// strangersMax is the number of unknown nodes in a crowd. It is larger than the number of sightings that a memory can hold.
 const strangersMax = 2*raft.MembersMax + 8
 
-// crowd makes a node judge hellos of strangers that name its cluster.
+// crowd makes a node judge hellos of strangers. These hellos name the node's cluster.
 func (n *node) crowd(strangers int) {
 	h := n.handshake(n.hands.memory)
 	for i := range strangers {

@@ -7,8 +7,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// checkOffice checks what a leader knows about the others, and how it uses that: N13, N18, N75, and G8 in its first
-// step.
+// checkOffice checks a leader's knowledge about the other members, and the leader's use of it. It checks N13, N18 and N75,
+// and in the leader's first step also G8.
 func (k *checker) checkOffice(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
 	stillLeads := before.Role == raft.Leader && before.Term == s.Term
@@ -20,8 +20,8 @@ func (k *checker) checkOffice(n *node, before *raft.CoreStatus) {
 	if !stillLeads {
 		w.led = w.now
 	}
-	// The voters of a new leader or a new configuration have time to answer, even if one of them proves to be stale
-	// meanwhile.
+	// The voters of a new leader or a new configuration have time to answer. They have this time even if one of them proves
+	// to be stale meanwhile.
 	began := max(w.led, w.inOffice.since)
 	fresh := began > 0 && w.now-began < n.timeout()
 	if !heard.reached() && w.now > w.toldUntil && !fresh {
@@ -48,9 +48,8 @@ func (k *checker) checkOffice(n *node, before *raft.CoreStatus) {
 	}
 }
 
-// checkCommitsAll checks N75. Entries of an earlier term do not count (§5.4.2). So the first entry to check is the one
-// after both the commit index and the end of the log at the election. Later acknowledgements to this leader do not
-// justify an earlier commit.
+// checkCommitsAll checks N75. Entries of an earlier term do not count (§5.4.2). So the first entry to check follows both the
+// commit index and the end of the log at the election. Acknowledgements that arrive later do not justify an earlier commit.
 func (k *checker) checkCommitsAll(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
 	next := max(s.Commit, w.office) + 1
@@ -144,14 +143,14 @@ func (k *checker) checkTransfer(n *node, events []raft.Event, out *raft.Output) 
 	}
 }
 
-// fitness is the longest match index among a leader's voters, if there are any.
+// fitness is the highest match index among a leader's voters. some is false if no voter counts.
 type fitness struct {
 	match raft.Index
 	some  bool
 }
 
-// fittest returns the highest match index that a leader knew before a step. It counts the voters that the leader has
-// heard recently, and that do not show a loss of acknowledged entries in the step.
+// fittest returns the highest match index that a leader knew before a step. It counts the voters that the leader has heard
+// recently, except those that show a loss of acknowledged entries in the step.
 func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	w := &n.seen
 	if before.Role != raft.Leader || w.term != before.Term {
@@ -170,8 +169,8 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	return f
 }
 
-// checkChoice checks the target of a transfer that a leader may choose. What the leader learns in the step itself can
-// only improve the choice. The exception is a target that shows a loss of acknowledged entries after it was chosen.
+// checkChoice checks the target of a transfer if the leader may choose the target. The messages of the step itself can only
+// improve the choice. The exception is a target that shows a loss of acknowledged entries after the leader has chosen it.
 func (k *checker) checkChoice(n *node, events []raft.Event, out *raft.Output, fittest fitness) {
 	for _, e := range events {
 		if t, ok := e.(raft.TransferRequested); ok && t.To != "" {
@@ -190,8 +189,8 @@ func (k *checker) checkChoice(n *node, events []raft.Event, out *raft.Output, fi
 	}
 }
 
-// checkTarget checks a target that a leader has chosen; later is the trace after the choice. A leader may choose a voter
-// that is leaving only if its own disk has stalled, and it hears no other voter with more than that disk.
+// checkTarget checks a target that a leader has chosen; later is the trace after the choice. A leader may choose a leaving
+// voter only if the leader's own disk has stalled. It must then hear no other voter with more entries than that disk.
 func (k *checker) checkTarget(n *node, target raft.NodeID, later []raft.TraceEvent, fittest fitness) {
 	match, stale, leaving := raft.Index(0), true, true
 	for i := range n.status.Peers { // its id may occur twice
@@ -216,7 +215,7 @@ func (k *checker) checkTarget(n *node, target raft.NodeID, later []raft.TraceEve
 	}
 }
 
-// slowestAck returns the time that the slowest acknowledgement of any member took.
+// slowestAck returns the longest time that any member took for an acknowledgement.
 func slowestAck(n *node) (slowest raft.Time) {
 	for i := range n.status.Peers {
 		slowest = max(slowest, n.status.Peers[i].SlowestAck)

@@ -9,9 +9,9 @@ import (
 
 // The invariants of limits and counters. The limits of a core are those of raft.Limits.
 //
-//	N32  The counters agree with the contents: a leader's proposals and their bytes are those of its term that are not being applied yet, and it counts at most as many reads as are unanswered.
-//	N33  No request is refused for a limit that is not reached, and none is accepted beyond a limit: neither its own, nor that of a member.
-//	N34  The bytes in flight to a peer are zero exactly if no append is in flight.
+//	N32  The counters agree with the contents. A leader counts the proposals of its term that are not being applied yet, and their bytes. It counts at most as many reads as are unanswered.
+//	N33  No request is refused for a limit that is not reached, and none is accepted beyond a limit. This holds for the core's own limits and for the limits of members.
+//	N34  The number of bytes in flight to a peer is zero exactly if no append is in flight.
 //
 // N10 checks the limits themselves.
 
@@ -48,10 +48,10 @@ func (k *checker) checkBounds(n *node) {
 	}
 }
 
-// largest returns an upper bound of the core's estimate for the largest entry after match. The estimate spreads the
-// bytes between two size marks of the log evenly, so each entry has a share of entry 1. The share shrinks as the log
-// grows, and the append was estimated when it was sent; by then the log was longer than match. If members change, any
-// entry may be a configuration.
+// largest returns an upper bound of the core's estimate for the largest entry after match. The core spreads the bytes between
+// two size marks of the log evenly over the entries, so each entry has a share of entry 1. This share shrinks as the log
+// grows. The core estimated the append when it sent it, and the log was already longer than match then. If members change,
+// any entry may be a configuration.
 func largest(n *node, match raft.Index) int {
 	bytes := n.c.longestCommand() + raft.RecordOverheadBytes + bootstrapBytesMax/int(match+1)
 	if n.c.profile.Members.Admins > 0 {
@@ -60,7 +60,8 @@ func largest(n *node, match raft.Index) int {
 	return bytes
 }
 
-// longestCommand bounds the bytes of the commands so far. A profile does not bound the commands of an application.
+// longestCommand returns an upper bound of the bytes of each command so far. It looks at the commands of an application,
+// because a profile does not bound them.
 func (c *cluster) longestCommand() int {
 	most := c.profile.Load.BytesMax
 	if c.host != nil {
@@ -136,9 +137,9 @@ func (k *checker) checkAdmission(n *node, before *raft.CoreStatus, events []raft
 	}
 }
 
-// commandLimits returns the bounds of the largest command that a leader may take, by its own limit and those of its
-// members. If a connection has shown a limit in this very step, or a member has come or gone, that limit may count or
-// not.
+// commandLimits returns a lower and an upper bound of the largest command that a leader may take. The leader's own limit and
+// those of its members set these bounds. In some steps a member's limit may or may not count. These are steps in which the
+// member's connection has shown the limit, or the member has come or gone.
 func (k *checker) commandLimits(n *node, before *raft.CoreStatus, events []raft.Event) (least, most int) {
 	least = k.c.profile.Limits.CommandBytesMax
 	most = least
@@ -169,7 +170,7 @@ func (k *checker) commandLimits(n *node, before *raft.CoreStatus, events []raft.
 	return least, most
 }
 
-// toldNoRoom reports whether a leader has answered that it has no room for a read.
+// toldNoRoom reports whether a leader has answered in this step that it has no room for a read.
 func toldNoRoom(events []raft.Event) bool {
 	return slices.ContainsFunc(events, func(e raft.Event) bool {
 		r, ok := e.(raft.Received)
@@ -204,13 +205,13 @@ func (w *workload) request(t raft.RequestID) *request {
 	return &w.requests[t]
 }
 
-// checkRelieved checks that all counters are zero once the load has ended and everything is applied. A leader elected
-// during the quiet, as may happen on slow links, may still wait for the reply to its first append.
+// checkRelieved checks that all counters are zero after the load has ended and everything is applied. On slow links, a leader
+// may be elected during the quiet. Such a leader may still wait for the reply to its first append.
 func (l *liveness) checkRelieved() {
 	for _, n := range l.members() {
 		s := &n.status
-		// A member that does not reach its leader may still wait for an answer, and one that was not healed may ask at
-		// any time.
+		// A member that does not reach its leader may still wait for an answer. A member that was not healed may request a
+		// read at any time.
 		waits := s.Reads > l.readsExcused(n) && l.counts(n) && !l.asksUnhealed(n)
 		l.c.mustHold(s.Pending == 0 && s.PendingBytes == 0 && !waits, "L10",
 			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n, s.Pending, s.PendingBytes, s.Reads)
@@ -223,8 +224,8 @@ func (l *liveness) checkRelieved() {
 	}
 }
 
-// readsExcused counts the reads that members outside the core have requested of a leader. It also counts requests that
-// have only just arrived, since the network may have delayed one for seconds.
+// readsExcused counts the reads that members outside the core have requested of a leader. It also counts requests that have
+// only just arrived, because the network may have delayed them for seconds.
 func (l *liveness) readsExcused(lead *node) (reads int) {
 	for r, at := range lead.seen.open {
 		if r.from != (raft.Peer{}) && (l.healed(r.from) == nil || lead.seen.now-at < lead.timeout()) {
@@ -234,11 +235,15 @@ func (l *liveness) readsExcused(lead *node) (reads int) {
 	return reads
 }
 
-// mayHold reports whether a member may still hold its frozen state when the quiet ends. N58 limits how long it waits for
-// others. Between these waits the receiver owes nothing, and the stream continues by itself: WriteTo reads the next
-// bytes, the pace delays a chunk, or the stream ends soon because its connection broke and no offer is answered. No rule
-// limits the total time of such a stream. But all members of the core had the whole log when the quiet began, so its
-// receiver is outside the core, or its leader was elected in the quiet.
+// mayHold reports whether a member may still hold its frozen state when the quiet ends. N58 limits the time for which the
+// member waits for others.
+//
+// Between these waits the receiver owes nothing, and the stream continues by itself. WriteTo reads the next bytes, or the
+// pace delays a chunk. Or the stream ends soon, because its connection broke and no offer is answered. No rule limits the
+// total time of such a stream.
+//
+// But all members of the core had the whole log when the quiet began. So the receiver is outside the core, or the leader was
+// elected in the quiet.
 func (l *liveness) mayHold(n *node) bool {
 	v := &n.vault
 	if h := v.held; h.owed || h.arrived() {

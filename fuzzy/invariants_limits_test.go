@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// limitBreaches break the invariants of limits and counters. Each is a step that a correct core never makes.
+// limitBreaches lists breaches of the invariants of limits and counters. Each is a step that a correct core never makes.
 var limitBreaches = []struct {
 	rule   string
 	breach func(c *cluster, n *node, before *raft.CoreStatus, out *raft.Output)
@@ -68,7 +68,8 @@ func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {
 	}
 }
 
-// A leader serves a stranger's read, whose answer nobody takes, and counts it until then.
+// A leader may serve a stranger's read, although no member takes the answer. The leader counts the read until it has
+// answered.
 func TestInvariants_ReadsOfStrangersCount(t *testing.T) {
 	c, n, other := running(t)
 	before, out := n.status, raft.Output{}
@@ -84,7 +85,7 @@ func TestInvariants_ReadsOfStrangersCount(t *testing.T) {
 	expectBreach(t, c, "N32")
 }
 
-// An append is estimated when it is sent: in a short log each entry has a larger share of entry 1 than in a long one.
+// The core estimates an append when it sends it. In a short log each entry has a larger share of entry 1 than in a long log.
 func TestInvariants_AnAppendSentEarlyMayCountMore(t *testing.T) {
 	c, n, _ := running(t)
 	n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
@@ -100,7 +101,7 @@ func TestInvariants_AnAppendSentEarlyMayCountMore(t *testing.T) {
 	expectBreach(t, c, "N10")
 }
 
-// The commands of an application are as long as its workload makes them: N10, N52 and L16 count the longest so far.
+// The workload of an application determines the length of its commands. So N10, N52 and L16 use the longest command so far.
 func TestInvariants_AnApplicationsCommandsMayBeLonger(t *testing.T) {
 	c, n, _ := running(t)
 	n.status.PendingBytes = c.profile.Limits.ProposalBytesMax + commandBytesMin + 999
@@ -128,8 +129,8 @@ func TestLiveness_ANewLeaderMayHaveAnAppendUnderWay(t *testing.T) {
 	require.Nil(t, c.failure)
 }
 
-// A receiver that has acknowledged all bytes of a frozen state may take a long time to sync them, up to the time that a
-// stream waits for that. It may also have gone permanently.
+// A receiver that has acknowledged all bytes of a frozen state may take a long time to sync them. The stream waits for this
+// sync up to a limit. The receiver may also have ended permanently.
 func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
 	c, lead, other := running(t)
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
@@ -162,8 +163,8 @@ func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
 	expectBreach(t, c, "L10")
 }
 
-// A stream of a frozen state may still run when the quiet ends: to a member outside the core, or from a leader elected
-// in the quiet. Its receiver owes nothing while WriteTo reads the state, or while the pace delays the next chunk.
+// The stream of a frozen state may still run when the quiet ends. Its receiver is then outside the core, or its leader was
+// elected in the quiet. The receiver owes nothing while WriteTo reads the state, or while the pace delays the next chunk.
 func TestLiveness_AFrozenStateWhoseStreamContinuesMayBeHeld(t *testing.T) {
 	c, lead, other := running(t)
 	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
@@ -209,7 +210,7 @@ func TestLiveness_AFrozenStateWhoseStreamContinuesMayBeHeld(t *testing.T) {
 	check(alone, false)
 }
 
-// Nothing may be left over when the load has ended.
+// No request and no message may be left over after the load has ended.
 func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 	for _, leave := range []func(s *raft.CoreStatus){
 		func(s *raft.CoreStatus) { s.Pending = 1 },
@@ -232,7 +233,7 @@ func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 	}
 }
 
-// A member that was not healed may request a read just when the quiet ends, and the network may have delayed an earlier
+// A member that was not healed may request a read just when the quiet ends. The network may also have delayed an earlier
 // request until then.
 func TestLiveness_ReadsThatComeWhenTheQuietEndsAreNotJudged(t *testing.T) {
 	c, lead, other := running(t)
@@ -254,7 +255,7 @@ func TestLiveness_ReadsThatComeWhenTheQuietEndsAreNotJudged(t *testing.T) {
 	expectBreach(t, c, "L10")
 }
 
-// A leader may refuse a read for its limit and later, in the same step, take a duplicate of the request.
+// A leader may refuse a read because of its limit. Later in the same step, it may accept a duplicate of the request.
 func TestInvariants_ReadsThatAStepTakesTwiceCount(t *testing.T) {
 	c, n, other := running(t)
 	before, reply := n.status, raft.ReadReply{ID: raft.RPCID{StartCount: 9, Counter: 9}}

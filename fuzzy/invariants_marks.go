@@ -9,12 +9,12 @@ import (
 
 // The invariants of disks that were replaced by older images.
 //
-//	N22  A store is marked, or a member taken for stale or suspected, only if a disk has lost what it had synced.
+//	N22  A store is marked, or a member taken for stale or suspected, only if a disk has lost entries that it had synced.
 //	N23  A leader that learns of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads.
-//	N24  A member that marks its store serves nobody from that step on, and never starts again.
-//	N40  A member marks its store when an append of its leader shows that its log lacks what it acknowledged in this term.
-//	N41  A member marks its store when an append of a newer term's leader contradicts entries that it knows to be committed. (Figure 3, Leader Completeness)
-//	N74  If a leader that a member does not know shows it that it lacks what it acknowledged, the member neither votes nor campaigns until its log holds an entry of a later term, or a member leads the same term. If its configuration comes to name that leader before then, it marks its store.
+//	N24  A member that marks its store serves no request from that step on, and never starts again.
+//	N40  A member marks its store when an append of its leader shows that the member's log lacks entries that the member acknowledged in this term.
+//	N41  A member marks its store when an append of a newer term's leader contradicts entries that the member knows to be committed. (Figure 3, Leader Completeness)
+//	N74  A leader that a member does not know may show the member that its log lacks entries that it acknowledged. Then the member neither votes nor campaigns until its log holds an entry of a later term, or a known member leads the same term. If the member's configuration comes to name the unknown leader before then, the member marks its store.
 //
 // A scenario may also forge the messages that an older image would cause.
 
@@ -50,8 +50,8 @@ func (k *checker) checkMarks(n *node, before *raft.CoreStatus, events []raft.Eve
 	}
 }
 
-// contradicts reports whether a disk has lost entries that may have been committed, so that the logs of others may
-// differ from the committed one.
+// contradicts reports whether a disk has lost entries that may have been committed. After such a loss, the logs of other
+// members may differ from the committed log.
 func (c *cluster) contradicts() bool {
 	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.disk.lossy || c.lostCommitted(n) })
 }
@@ -90,8 +90,8 @@ func (k *checker) checkNoMarkDue(n *node, before *raft.CoreStatus, events []raft
 	}
 }
 
-// checkSuspicion checks a member that may run on an older image of its disk, according to a leader that it does not
-// know.
+// checkSuspicion checks a member after a leader that it does not know has shown that the member may run on an older image of
+// its disk.
 func (k *checker) checkSuspicion(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	s, w := &n.status, &n.seen.stranger
 	if w.by != (raft.Peer{}) && rivals(n, events) {
@@ -115,8 +115,8 @@ func (k *checker) checkSuspicion(n *node, before *raft.CoreStatus, events []raft
 		"%s has stopped voting because of %v, but its disk has lost nothing", n.id, s.Suspected)
 }
 
-// showsLoss reports whether a message is an append that shows a loss: a leader that is not a member here shows that the
-// node lacks what it acknowledged in the present term.
+// showsLoss reports whether a message is an append that shows a loss. Its sender is a leader that is not a member here. The
+// append shows that this node lacks entries that it acknowledged in the present term.
 func (k *checker) showsLoss(n *node, before *raft.CoreStatus, m *raft.Message) bool {
 	a, ok := m.Body.(raft.AppendRequest)
 	s := &n.status
@@ -126,8 +126,8 @@ func (k *checker) showsLoss(n *node, before *raft.CoreStatus, m *raft.Message) b
 	return a.Acknowledged > 0 && a.Prev.Index == a.Acknowledged && max(before.Last.Index, s.Last.Index) < a.Prev.Index
 }
 
-// rivals reports whether a known member claims to lead the term in which a stranger has shown a loss, without this
-// node's vote. The node may have voted twice.
+// rivals reports whether a known member claims to lead the term in which a stranger has shown a loss, and leads it without
+// this node's present vote. Then this node may have voted twice in that term.
 func rivals(n *node, events []raft.Event) bool {
 	return slices.ContainsFunc(events, func(e raft.Event) bool {
 		r, ok := e.(raft.Received)
@@ -161,9 +161,10 @@ func (k *checker) checkNoVote(n *node, out *raft.Output) {
 	}
 }
 
-// parts returns the first entry up to the commit index of which a member can tell that an append contradicts it. Below
-// the base a member knows only that no term is higher than the base's, so there the base is that entry. The slots below
-// the base do not count: they say what the member once had, not what it still knows.
+// parts returns the first committed entry that an append contradicts, as far as the member can tell. It looks at entries up
+// to the commit index. About the entries below the base, a member knows only that their terms are not higher than the base's
+// term. So parts returns the base for them. The slots below the base do not count, because they hold the member's former
+// knowledge.
 func parts(log []slot, base raft.EntryID, a *raft.AppendRequest, commit raft.Index) (ours raft.EntryID, found bool) {
 	contradicts := func(theirs raft.EntryID) bool {
 		switch i := theirs.Index; {
@@ -190,19 +191,19 @@ func parts(log []slot, base raft.EntryID, a *raft.AppendRequest, commit raft.Ind
 	return raft.EntryID{}, false
 }
 
-// lossRules are the rules that cannot hold once a lying disk has lost acknowledged writes. All others still hold. In
+// lossRules are the rules that cannot hold after a lying disk has lost acknowledged writes. All other rules still hold. In
 // particular, every member that can notice the loss must notice it.
 var lossRules = slices.Concat([]string{"G3", "G4", "G5", "G10", "G11", "G13", "G18", "H2", "H3", "H4", "N5", "N8"}, baseRules)
 
-// baseRules are the loss rules about the entries after which logs begin. The run ends when one of them is broken: the
-// simulation of a log with a base takes the compacted entries from the committed ones.
+// baseRules are those loss rules that are about the beginning of a log. A breach of one of them ends the run, because the
+// simulation fills the compacted part of a log with the committed entries.
 var baseRules = []string{"G9", "N47", "N61"}
 
-// finalRules are the loss rules after whose breach nothing can be checked any more. With two leaders in one term (G1),
-// the ids of entries mean nothing.
+// finalRules are those loss rules after whose breach no check makes sense. With two leaders in one term (G1), the ids of
+// entries mean nothing.
 var finalRules = append([]string{"G1"}, baseRules...)
 
-// excused reports whether a lying disk is to blame for a failure.
+// excused reports whether a lying disk explains a failure.
 func (c *cluster) excused(class Class, rule string) bool {
 	if rule == "G1" && !slices.ContainsFunc(c.nodes, c.lostConfiguration) {
 		return false
@@ -210,9 +211,9 @@ func (c *cluster) excused(class Class, rule string) bool {
 	return class == Safety && (rule == "G1" || slices.Contains(lossRules, rule)) && c.lostToDisks()
 }
 
-// lostConfiguration reports whether a node's disk has lied about a committed entry that changes the members. Then its
-// vote may count for a majority of the former members, while a majority of the present ones elects another leader of
-// that term.
+// lostConfiguration reports whether a node's disk has lied about a committed entry that changes the members. After such a
+// lie, the node's vote may count for a majority of the former members. A majority of the present members may elect another
+// leader of the same term.
 func (c *cluster) lostConfiguration(n *node) bool {
 	for _, lie := range n.disk.lies {
 		for l := lie.config; l != nil && l.index >= max(lie.index, 2); l = l.before { // with entry 1, a disk has lost its cluster
@@ -224,8 +225,7 @@ func (c *cluster) lostConfiguration(n *node) bool {
 	return false
 }
 
-// lostToDisks reports whether a lying disk has lost an entry that a member knows to be committed. No other loss does
-// harm.
+// lostToDisks reports whether a lying disk has lost an entry that a member knows to be committed. Other losses do no harm.
 func (c *cluster) lostToDisks() bool {
 	if !c.lost && !c.forged && c.scene == nil && slices.ContainsFunc(c.nodes, c.lostCommitted) {
 		c.lost = true
@@ -251,8 +251,8 @@ func (c *cluster) lostCommitted(n *node) bool {
 	return false
 }
 
-// checkSilent checks that a marked member gives no definite answers, applies nothing, and sends only the reply that
-// tells the leader about the loss.
+// checkSilent checks that a marked member gives no definite answers and applies nothing. It may send only the reply that
+// reports the loss to the leader.
 func (k *checker) checkSilent(n *node, out *raft.Output) {
 	for i := range out.Answers {
 		switch out.Answers[i].Kind {

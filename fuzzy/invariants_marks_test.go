@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// N41 requires a mark by what the member still knows: each entry above its base, the base itself, and that no term below
-// the base is higher.
+// N41 requires a mark only for a contradiction of the member's present knowledge. The member knows each entry above its base,
+// and the base itself. It also knows that no term below the base is higher than the base's term.
 func TestMarks_N41CountsWhatAMemberStillKnows(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -58,8 +58,8 @@ func TestMarks_N41CountsWhatAMemberStillKnows(t *testing.T) {
 	}
 }
 
-// A member may acknowledge another log to a leader only below its base, in a term that is possible there, and only after
-// a disk has lost committed entries.
+// A member may acknowledge an entry of another log to a leader only under three conditions. The entry is below the member's
+// base, its term is possible there, and a disk has lost committed entries.
 func TestMarks_N6ExcusesOnlyWhatIsCompacted(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
@@ -102,8 +102,8 @@ func earlier(t raft.Term) raft.Term { return t - 1 }
 func same(t raft.Term) raft.Term    { return t }
 func later(t raft.Term) raft.Term   { return t + 1 }
 
-// strangerShows makes a stranger show the follower of a running cluster, in the next term, that it lacks what it
-// acknowledged.
+// strangerShows returns a running cluster in which a stranger has shown a loss to the follower. In the next term, the
+// stranger has shown that the follower lacks entries that it acknowledged.
 func strangerShows(t *testing.T) (c *cluster, lead, follower *node) {
 	c, lead, follower = running(t)
 	follower.status.Term++

@@ -10,14 +10,14 @@ import (
 
 // The invariants of a leader whose members change, and of the members that come and go.
 //
-//	N65  A leader sends to the members of its configuration, and to removed ones only what they need to learn about their removal, for at most ten election timeouts after it is committed.
-//	N66  A leader without a vote in a committed configuration transfers its leadership and steps down within the bound of a transfer, and none steps down because of one that is not committed. (§6)
-//	N67  A learner becomes a voter only if it has caught up: it is heard, and acknowledged what the leader had two rounds earlier at most. (dissertation §4.2.1)
-//	N68  When a joint configuration begins, a majority of the new voters is heard, or the request has named the others.
+//	N65  A leader sends messages to the members of its configuration. To a removed member it sends only the messages from which the member learns about its removal, for at most ten election timeouts after the removal is committed.
+//	N66  A leader without a vote in a committed configuration transfers its leadership and steps down within the bound of a transfer. No leader steps down because of a configuration that is not committed. (§6)
+//	N67  A learner becomes a voter only if it has caught up. This means that the leader hears it, and that it has acknowledged the end of the leader's log of at most two rounds earlier. (dissertation §4.2.1)
+//	N68  When a joint configuration begins, the leader hears a majority of the new voters, or the request has named the others.
 //	N70  A member knows that it was removed exactly if an entry that it knows to be committed has removed it, and it has not joined again since.
 //	N72  A member that gets a vote, or is to get one, waits for a whole election timeout before it campaigns.
 
-// officeWitness records what a leader does about members that come and go.
+// officeWitness records a leader's actions for members that come and go.
 type officeWitness struct {
 	lasts    []lastAt    // lengths of its log at some times, oldest first
 	gone     []departure // members that were removed
@@ -47,7 +47,7 @@ const (
 	departTimeouts = 10 + 1 // election timeouts for which a removed member is served; one more is for timers
 )
 
-// checkMembers checks a leader after a step, and records what its configuration does. It is called after the witness has
+// checkMembers checks a leader after a step, and records the effects of its configuration. It is called after the witness has
 // taken the events of the step.
 func (k *checker) checkMembers(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
@@ -131,13 +131,13 @@ func (w *witness) recordGained(n *node) {
 	}
 }
 
-// hears reports whether a leader has heard a member within the time of N13.
+// hears reports whether a leader has heard a member within the time that N13 allows.
 func (w *witness) hears(n *node, p raft.Peer) bool {
 	seen := w.of(p)
 	return p == n.peer() || w.now-seen.heard < max(n.timeout(), min(2*seen.roundTrip, waitsMax*n.timeout()))
 }
 
-// checkPromotion checks a joint configuration that a leader has appended in this step.
+// checkPromotion checks a joint configuration that a leader has just appended.
 func (k *checker) checkPromotion(n *node, l *loggedConfig, out *raft.Output) {
 	w := &n.seen
 	for i := range out.Answers {
@@ -163,8 +163,8 @@ func (k *checker) checkPromotion(n *node, l *loggedConfig, out *raft.Output) {
 	}
 }
 
-// checkCaughtUp checks a learner that becomes a voter. The acknowledgement that ended its last round may no longer be
-// among the recent ones.
+// checkCaughtUp checks a learner that becomes a voter. The recent acknowledgements may no longer include the one that ended
+// the learner's last round.
 func (k *checker) checkCaughtUp(n *node, p raft.Peer) {
 	w := &n.seen
 	slowest := slices.Max(w.of(p).slowest[:])
@@ -205,7 +205,7 @@ func (k *checker) checkVotedOut(n *node, l *loggedConfig) {
 	}
 }
 
-// checkResignation checks a leader that has just stepped down in its term.
+// checkResignation checks a leader that has just stepped down without a change of its term.
 func (k *checker) checkResignation(n *node, before *raft.CoreStatus, out *raft.Output) {
 	was, s := n.configBefore, &n.status
 	if before.Role != raft.Leader || s.Term != before.Term || was == nil || votes(&was.Configuration, n.peer()) || was.index <= s.Commit ||
@@ -221,7 +221,7 @@ func (k *checker) checkResignation(n *node, before *raft.CoreStatus, out *raft.O
 	k.broken("N66", "%s steps down in term %d because of the configuration of entry %d, which is not committed", n, s.Term, was.index)
 }
 
-// checkReceiver checks what a leader sends to whom.
+// checkReceiver checks that a leader may send a message to its receiver.
 func (k *checker) checkReceiver(n *node, m *raft.Message) {
 	w := &n.seen
 	if !k.c.profile.Members.on() || includes(n.config(), m.To) {
@@ -233,7 +233,7 @@ func (k *checker) checkReceiver(n *node, m *raft.Message) {
 		return
 	}
 	d := w.inOffice.gone[i]
-	// The end of that time causes no step, so what the next step sends may be late.
+	// The end of this time causes no step. So the messages of the next step may be late.
 	if d.since > 0 && w.inOffice.stepped[1]-d.since > departTimeouts*n.timeout() {
 		k.broken("N65", "%s sends %T to %s, %v after its removal was committed", n, m.Body, k.c.title(m.To), time.Duration(w.now-d.since))
 	}
@@ -247,7 +247,7 @@ func (k *checker) checkReceiver(n *node, m *raft.Message) {
 	}
 }
 
-// checkRemoved checks what a member says about its own removal.
+// checkRemoved checks the member's report about its own removal.
 func (k *checker) checkRemoved(n *node) {
 	s, at := &n.status, raft.Index(0)
 	if s.Commit > 0 {
@@ -263,12 +263,13 @@ func (k *checker) checkRemoved(n *node) {
 	}
 }
 
-// addedBehind reports whether a configuration after the entry that removed a peer names it, with no removal since.
+// addedBehind reports whether a log's newest configuration names a peer again, after the entry that removed the peer.
 func addedBehind(l *loggedConfig, p raft.Peer, at raft.Index) bool {
 	return l != nil && l.index > at && includes(&l.Configuration, p)
 }
 
-// addedAgain reports whether the log of any member holds a configuration after that entry that names the peer.
+// addedAgain reports whether the log of any member holds a configuration that names a peer again, after the entry that
+// removed the peer.
 func (k *checker) addedAgain(p raft.Peer, at raft.Index) bool {
 	return at > 0 && slices.ContainsFunc(k.c.nodes, func(n *node) bool {
 		for l := configured(n.log); l != nil; l = l.before {
@@ -280,8 +281,8 @@ func (k *checker) addedAgain(p raft.Peer, at raft.Index) bool {
 	})
 }
 
-// checkStartRemoved checks that a start is refused on the disk of a member that knew about its removal. It reports
-// whether the start has ended there.
+// checkStartRemoved checks that a start is refused if the disk's member knew about its removal. It reports whether the start
+// was refused.
 func (k *checker) checkStartRemoved(n *node, err error) bool {
 	d, at := &n.disk, raft.Index(0)
 	if i := min(int(max(d.commit, d.base.ID.Index, d.saved.applied.Index, d.snapshot.ID.Index)), len(d.log)); i > 0 {
@@ -303,7 +304,7 @@ func (k *checker) checkStartRemoved(n *node, err error) bool {
 	return refused
 }
 
-// endIfRemoved ends the process of a member that knows about its removal, but only after the leader has its
+// endIfRemoved ends the process of a member that knows about its removal. It waits until the leader has the member's
 // acknowledgement.
 func (n *node) endIfRemoved() {
 	if n.status.Removed > 0 && n.removedIn != n.life+1 {
@@ -312,9 +313,9 @@ func (n *node) endIfRemoved() {
 	}
 }
 
-// toldRemoval ends a process whose member learns in a handshake that an entry has removed it; 0: none has. Once disks
-// have lost acknowledged entries, the entry may be committed in the place of another one. Then the teller must know the
-// entry.
+// toldRemoval ends a process whose member learns in a handshake that the entry by has removed it; by is 0 if no entry has.
+// After disks have lost acknowledged entries, that entry may be committed in the place of another one. In this case the
+// teller must know the entry.
 func (n *node) toldRemoval(teller *node, by raft.Index) {
 	if by == 0 || n.removedIn == n.life+1 {
 		return
@@ -327,8 +328,9 @@ func (n *node) toldRemoval(teller *node, by raft.Index) {
 	n.later(1, event{kind: evEnd, a: 1})
 }
 
-// endRemoved ends that process. It does not if the member's log, and not a handshake, reported the removal, and the
-// member has since learned that it has joined again. Sometimes the process is started again, as by a supervisor.
+// endRemoved ends the process of a removed member. It does not if the member's log reported the removal, and the member has
+// since learned that it has joined again. A report in a handshake (told) always ends the process. Sometimes the process is
+// started again, as by a supervisor.
 func (n *node) endRemoved(told bool) {
 	if !told && n.status.Removed == 0 {
 		n.removedIn = 0
@@ -342,8 +344,8 @@ func (n *node) endRemoved(told bool) {
 	n.ended = true
 }
 
-// knows reports whether a member counts what a peer says. It counts members of its configuration and of the one before
-// the running step and, on a leader, removed members that are still served.
+// knows reports whether a member counts the messages of a peer. A member counts the peers in its configuration, and in the
+// configuration before the running step. A leader also counts removed members that it still serves.
 func (n *node) knows(p raft.Peer) bool {
 	if includes(n.config(), p) || n.configBefore != nil && includes(&n.configBefore.Configuration, p) {
 		return true
@@ -351,13 +353,14 @@ func (n *node) knows(p raft.Peer) bool {
 	return n.seen.inOffice.removes(p)
 }
 
-// removes reports whether a leader has removed a member, or did not know at its election that the removal was committed.
+// removes reports whether a leader still counts a removed member. Either the leader has removed it, or the leader did not
+// know at its election that the removal was committed.
 func (o *officeWitness) removes(p raft.Peer) bool {
 	return slices.ContainsFunc(o.gone, func(d departure) bool { return d.peer == p })
 }
 
-// joinsLater reports whether a member initially belongs to no cluster and was not there when the cluster began. A leader
-// may bring such a member a term before the first entry.
+// joinsLater reports whether a member initially belongs to no cluster and is not in the cluster's first configuration. Such a
+// member may get a term from a leader before it gets the first entry.
 func (k *checker) joinsLater(n *node) bool {
 	return k.c.profile.Members.on() && len(k.canonical) > 0 && !includes(&k.canonical[0].slot.config.Configuration, n.peer())
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// withSpare is a running cluster whose members may change, with a learner d that the leader knows.
+// withSpare returns a running cluster whose members may change. It has a learner d that the leader knows.
 func withSpare(t *testing.T) (c *cluster, lead, follower *node) {
 	c, lead, follower = running(t)
 	c.profile.Members.Admins = 1
@@ -91,7 +91,7 @@ var memberBreaches = []memberBreach{
 	}},
 }
 
-// expelled is the configuration of a member after an entry that has removed it.
+// expelled returns the configuration of a member after an entry has removed the member.
 func expelled(n *node) raft.Configuration {
 	c := *n.config()
 	c.Members = slices.DeleteFunc(slices.Clone(c.Members), func(m raft.Member) bool { return m.Peer() == n.peer() })
@@ -114,7 +114,7 @@ func expels(lead, follower *node) *loggedConfig {
 	return lead.joins(c)
 }
 
-// promoted makes a follower a voter by a joint configuration in which it did not vote before.
+// promoted makes a follower a voter by a joint configuration. The follower had no vote in the previous configuration.
 func promoted(lead, follower *node) {
 	c := *lead.config()
 	for i := range c.Members {
@@ -134,7 +134,7 @@ func TestInvariants_OfMembersNoticeTheirBreach(t *testing.T) {
 	}
 }
 
-// A leader may serve a removed member, and promote a learner that has caught up.
+// A leader may serve a removed member. It may also promote a learner that has caught up.
 func TestInvariants_AMemberMayDepartAndAnotherJoin(t *testing.T) {
 	c, lead, follower := withSpare(t)
 	before := lead.status
@@ -162,8 +162,8 @@ func TestInvariants_AMemberMayDepartAndAnotherJoin(t *testing.T) {
 	}
 }
 
-// A leader may be elected without a vote in a configuration that has long been committed. It transfers its leadership
-// once it has committed an entry of its own term.
+// A leader may be elected although it has no vote in a configuration that has long been committed. It transfers its
+// leadership after it has committed an entry of its own term.
 func TestInvariants_ALeaderWithoutAVoteFirstCommitsAnEntryOfItsOwn(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		c, lead, _ := withSpare(t)
@@ -177,8 +177,8 @@ func TestInvariants_ALeaderWithoutAVoteFirstCommitsAnEntryOfItsOwn(t *testing.T)
 	}
 }
 
-// A new leader serves removed members whose removal it does not know to be committed. Their slow answers raise its
-// estimate for the members that join next.
+// If a new leader does not know that a removal is committed, it serves the removed member. The slow answers of this member
+// raise the leader's estimate for the members that join next.
 func TestWitness_AnEstimateCountsMembersRemovedSinceTheElection(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		_, lead, follower := withSpare(t)

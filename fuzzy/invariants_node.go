@@ -8,11 +8,11 @@ import "github.com/coxswain/raft"
 //	N2   In each term a member votes for at most one candidate, durably, across all restarts. (Figure 2, RequestVote)
 //	N3   While a process lives, neither its commit index nor its applied index falls. (Figure 2, State)
 //	N4   The log has no gaps, its terms never fall, and applied ≤ commit ≤ last. (§5.3)
-//	N5   What is applied was committed and is durable, and is applied completely and in order. (§5.3)
-//	N6   What a message promises is durable when the message leaves. (Figure 2: "before responding to RPCs")
+//	N5   An applied entry was committed and is durable. Entries are applied completely and in order. (§5.3)
+//	N6   The promises of a message are durable when the message leaves. (Figure 2: "before responding to RPCs")
 //	N8   A leader never overwrites or deletes entries of its log; no member truncates an entry that was committed in its own or an earlier term. (Figure 3)
 //	N10  Pending requests and in-flight appends stay within their limits.
-//	N61  A log begins after an entry that is committed and in a durable snapshot or durable state of its member. (§7)
+//	N61  A log begins after an entry that is committed. This entry is in a durable snapshot or a durable state of the log's member. (§7)
 //	N29  Entry times never fall along the log, whatever the wall clocks do.
 //	N11  A request gets only the answers that the contract allows.
 
@@ -125,9 +125,9 @@ func (k *checker) checkEntryTimes(n *node, l *raft.LogWrite) {
 	}
 }
 
-// checkKeepsCommitted checks that a write drops no committed entry. term is the member's term before the write. A member
-// that has not reached the term in which an entry was committed was not counted for it, so a leader of an earlier term
-// may still truncate its log.
+// checkKeepsCommitted checks that a write drops no committed entry. term is the member's term before the write. If the member
+// has not reached the term in which an entry was committed, the member was not counted for that entry. So a leader of an
+// earlier term may still truncate the member's log.
 func (k *checker) checkKeepsCommitted(n *node, log []slot, l *raft.LogWrite, term raft.Term, rule string) {
 	i, rest := int(l.After.Index), l.Entries
 	for i < len(log) && len(rest) > 0 && log[i].entry.ID() == rest[0].ID() {
@@ -139,7 +139,7 @@ func (k *checker) checkKeepsCommitted(n *node, log []slot, l *raft.LogWrite, ter
 	k.c.holds(term < k.canonical[i].by, rule, "%s drops %v, which is committed", n, log[i].entry.ID())
 }
 
-// checkApplied checks the entries that an applier has applied, before they count.
+// checkApplied checks the entries that an applier has applied, before the simulation records them as applied.
 func (k *checker) checkApplied(n *node, to raft.EntryID) {
 	hash, there := at(n.log, to.Index)
 	if !there || n.log[to.Index-1].entry.ID() != to {
@@ -159,7 +159,7 @@ func (k *checker) checkApplied(n *node, to raft.EntryID) {
 	}
 }
 
-// checkPersisted checks that a member counts only durable entries as durable.
+// checkPersisted checks that each entry that a member counts as durable is durable.
 func (k *checker) checkPersisted(n *node) {
 	memory, _ := at(n.log, n.status.Persisted)
 	durable, there := at(n.disk.log, n.status.Persisted)
@@ -168,8 +168,8 @@ func (k *checker) checkPersisted(n *node) {
 	}
 }
 
-// checkLeaving compares a message with the disk when the message leaves. A write that raises the term is never merged
-// with an earlier one, so the durable term is that of the message.
+// checkLeaving compares a message with the disk when the message leaves. A write that raises the term is never merged with an
+// earlier write, so the durable term equals the message's term.
 func (k *checker) checkLeaving(n *node, m *raft.Message) {
 	hard := n.disk.hard
 	if m.Term != hard.Term {
@@ -204,7 +204,7 @@ func (k *checker) checkLeaving(n *node, m *raft.Message) {
 	}
 }
 
-// checkAcknowledgedLog checks that the log is durable up to match, and equal to the leader's.
+// checkAcknowledgedLog checks that a member's log is durable up to match, and equal to the leader's log up to there.
 func (k *checker) checkAcknowledgedLog(n *node, m *raft.Message, match raft.Index) {
 	durable, there := at(n.disk.log, match)
 	if !there {
@@ -219,10 +219,10 @@ func (k *checker) checkAcknowledgedLog(n *node, m *raft.Message, match raft.Inde
 	}
 }
 
-// compacted reports whether a member acknowledges an entry of another log because it has compacted its own, and a disk
-// has lost committed entries. Below its base it relies on Leader Completeness for entries whose term is possible there.
-// Such an acknowledgement commits nothing: a leader counts entries of its own term alone, and that term is impossible
-// there.
+// compacted reports whether compaction excuses a wrong acknowledgement: a member acknowledges an entry of another log. It
+// does so because it has compacted its own log, and a disk has lost committed entries. Below its base the member relies on
+// Leader Completeness for entries with a term that is possible there. Such an acknowledgement commits nothing. A leader
+// counts only entries of its own term, and that term is impossible below the base.
 func (k *checker) compacted(n *node, term raft.Term, theirs raft.EntryID) bool {
 	possible := theirs.Index < n.base.Index && theirs.Term <= n.base.Term && n.base.Term < term
 	return possible && k.c.lostToDisks()

@@ -7,9 +7,9 @@ import (
 
 // The invariants of internal/pipeline, which connects a core with its disk and network.
 //
-//	N42  A disk that has completed all issued writes holds what the core wrote, and merging writes loses no promise.
-//	N43  The log cache counts entries as durable only if they are. Once no write is pending, it counts all of them and stays within its limit. A reader of the log finds what the core wrote.
-//	N44  An append leaves only if the log has not been truncated since the core created it, with exactly the entries that it names, and with no more bytes than its receiver takes.
+//	N42  A disk that has completed all issued writes holds the contents that the core wrote. Merging writes loses no promise.
+//	N43  The log cache counts entries as durable only if they are durable. If no write is pending, it counts all entries and stays within its limit. A reader of the log finds the entries that the core wrote.
+//	N44  An append leaves only if the log has not been truncated since the core created the append. It leaves with exactly the entries that it names, and with no more bytes than its receiver takes.
 //	N45  The messages that wait for a connection leave in order and completely, or are reported as dropped. Only appends that continue each other are joined.
 
 // checkMerged checks a merged write that a disk is about to begin.
@@ -75,10 +75,10 @@ func (k *checker) checkReread(n *node) {
 	}
 }
 
-// cachedEntryBytes is a lower bound for the overhead of an entry in a cache.
+// cachedEntryBytes is a lower bound of the overhead of one entry in a cache, in bytes.
 const cachedEntryBytes = 80
 
-// cacheKeeps returns a lower bound for the size of the entries in a log cache.
+// cacheKeeps returns a lower bound of the size of the entries in a log cache, in bytes.
 func (n *node) cacheKeeps() int {
 	_, first := n.cache.Read(raft.Span{}, 1)
 	last := n.last()
@@ -106,7 +106,7 @@ func (k *checker) checkFilledAppend(n *node, r *raft.AppendRequest, carries int)
 	}
 }
 
-// checkDelivered checks the messages that have left or were dropped, of those that waited for a connection.
+// checkDelivered checks the messages that waited for a connection. left are those that have left or were dropped.
 func (k *checker) checkDelivered(n *node, waiting, left []raft.Message) {
 	for len(waiting) > 0 {
 		whole, joined := joinable(waiting)
@@ -122,7 +122,8 @@ func (k *checker) checkDelivered(n *node, waiting, left []raft.Message) {
 	}
 }
 
-// joinable returns the first message with the span of all appends that continue it, and the number of those messages.
+// joinable returns the first waiting message, extended by the spans of all appends that continue it. n is the number of
+// messages that it stands for.
 func joinable(waiting []raft.Message) (whole raft.Message, n int) {
 	whole, n = waiting[0], 1
 	a, appends := whole.Body.(raft.AppendRequest)
@@ -139,7 +140,7 @@ func joinable(waiting []raft.Message) (whole raft.Message, n int) {
 	return whole, n
 }
 
-// carrying returns how many of the messages together carry a whole one, in order; 0 if they do not.
+// carrying returns the number of the messages that together carry a whole message, in order; 0 if they do not carry it.
 func carrying(whole raft.Message, left []raft.Message) int {
 	span, appends := whole.Body.(raft.AppendRequest)
 	at := span.Prev

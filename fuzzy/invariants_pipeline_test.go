@@ -8,7 +8,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// N42: a mark takes back the base of its own step, so the disk of a marked member keeps the base that was written
+// N42: a mark takes back the base that its own step has set. So the disk of a marked member keeps the base that was written
 // before.
 func TestInvariants_ADiskHasTheBaseThatWasWritten(t *testing.T) {
 	for _, row := range []struct {
@@ -50,7 +50,7 @@ func TestInvariants_ADiskHasTheBaseThatWasWritten(t *testing.T) {
 	}
 }
 
-// N45: the messages that leave are those that waited.
+// N45: exactly the messages that waited for a connection leave.
 func TestInvariants_WhatLeavesIsWhatWaited(t *testing.T) {
 	appended := func(term raft.Term, prev, last raft.Index) raft.Message {
 		return raft.Message{Term: term, Body: raft.AppendRequest{Prev: raft.EntryID{Term: 1, Index: prev}, Last: raft.EntryID{Term: 1, Index: last}}}

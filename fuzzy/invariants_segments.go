@@ -13,14 +13,14 @@ import (
 
 // The invariants of logs in segments.
 //
-//	N78  A start finds every entry that was acknowledged, then a prefix of what was being written, and nothing else, with a commit index that was reached.
-//	N79  Damage to what was known to be durable is refused with the name of the file, and nothing else is refused; damage never shortens a log.
-//	N80  A log in segments takes writes until one of them, or a sync, fails. A full disk that has room again is no failure.
-//	N81  After each write, a log in segments holds exactly what was written.
-//	N82  A leader that knows that its disk has no room for the next segment accepts no proposal; once that segment is ready it refuses none.
+//	N78  A start finds every acknowledged entry, then a prefix of the entries that were being written, and nothing else. It finds a commit index that was reached.
+//	N79  A start refuses damage to data that was known to be durable, and names the file. It refuses nothing else. Damage never shortens a log.
+//	N80  A log in segments takes writes until a write or a sync fails. A full disk that has room again is no failure.
+//	N81  After each write, a log in segments holds exactly the entries that were written.
+//	N82  If a leader knows that its disk has no room for the next segment, it accepts no proposal. After that segment is ready, the leader refuses none for lack of room.
 
-// endsWith reports whether a log ends with an entry. Two entries 1 of term 0 have the same id, whatever they hold: a
-// bootstrap may be redone.
+// endsWith reports whether a log ends with an entry. It compares more than the ids, because two entries 1 of term 0 have the
+// same id even if their contents differ: a bootstrap may be repeated.
 func endsWith(l *segments.Log, e *raft.Entry) bool {
 	last := l.Last()
 	if e.ID() != last || last == l.Start() {
@@ -30,13 +30,13 @@ func endsWith(l *segments.Log, e *raft.Entry) bool {
 	return err == nil && bytes.Equal(entries[0].Record(), e.Record())
 }
 
-// prefixIn returns the number of entries of a write with which a log ends; 0: it ends with none of them.
+// prefixIn returns the number of entries of a write that a log holds at its end; 0 if it ends with none of them.
 func prefixIn(l *segments.Log, w *raft.LogWrite) int {
 	return 1 + slices.IndexFunc(w.Entries, func(e raft.Entry) bool { return endsWith(l, &e) })
 }
 
-// checkRecovery checks what a start has found, and makes the model of the disk hold exactly that. It returns false if
-// the process ends.
+// checkRecovery checks the entries that a start has found, and makes the model of the disk hold exactly these entries. It
+// returns false if the process ends.
 func (k *checker) checkRecovery(n *node, found *segments.Found) bool {
 	d, s := &n.disk, &n.disk.segments
 	last := s.log.Last()
@@ -96,7 +96,7 @@ func (k *checker) checkStored(n *node, found *segments.Found) {
 	}
 }
 
-// checkReadOn checks what a reader finds that continues where it was before a truncation.
+// checkReadOn checks a reader that continues at the place that it had reached before a truncation.
 func (k *checker) checkReadOn(n *node, l *raft.LogWrite, after raft.Index) {
 	if after == 0 {
 		return
@@ -123,7 +123,7 @@ func (k *checker) checkLogRefusal(n *node, err error) {
 	}
 }
 
-// checkLogFailure checks that a log that takes no more writes has a reason.
+// checkLogFailure checks that a log has a reason to take no more writes.
 func (k *checker) checkLogFailure(n *node, err error) {
 	s := &n.disk.segments
 	if !s.full || !errors.Is(err, syscall.ENOSPC) {
@@ -131,7 +131,7 @@ func (k *checker) checkLogFailure(n *node, err error) {
 	}
 }
 
-// checkRoomRefusal checks whether a member accepts proposals, before one is made.
+// checkRoomRefusal checks whether a member must accept or refuse proposals. It is called before a proposal is made.
 func (k *checker) checkRoomRefusal(n *node, refuses bool) {
 	s := &n.disk.segments
 	switch {

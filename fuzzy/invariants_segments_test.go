@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// runningInSegments is the cluster of running, with logs in segments.
+// runningInSegments returns the cluster of running, with logs in segments.
 func runningInSegments(t *testing.T) (c *cluster, lead, follower *node) {
 	p := calmOfThree(t)
 	p.Segments = Segments{On: true, Bytes: 4096, FirstBytes: 2048, BatchBytes: 500, MarkBytes: 300, BufferBytes: 1000, Tend: p.ElectionTimeout}
@@ -24,15 +24,15 @@ func runningInSegments(t *testing.T) (c *cluster, lead, follower *node) {
 	return c, lead, follower
 }
 
-// promised makes the model of a disk hold one more entry than its log does.
+// promised makes the model of a disk hold one entry that the disk's log lacks.
 func promised(n *node) {
 	n.crash()
 	last := n.disk.lastID()
 	n.disk.log = append(n.disk.log, slot{entry: &raft.Entry{Index: last.Index + 1, Term: last.Term}})
 }
 
-// redone makes the model of a disk hold a last entry that differs from the log's, but has the same id, as after a redone
-// bootstrap. It returns the log's entry.
+// redone changes the last entry in the model of a disk. The model's entry then has the same id as the log's entry, but
+// differs from it, as after a repeated bootstrap. redone returns the log's entry.
 func redone(n *node) (before raft.Entry) {
 	n.crash()
 	at := &n.disk.log[len(n.disk.log)-1]
@@ -126,8 +126,8 @@ func TestSegments_EachRuleNoticesItsBreach(t *testing.T) {
 	}
 }
 
-// Damage to the write of a redone bootstrap brings back the entry of the first one, which has the same id. Damage to the
-// last write may do that. So the member counts as damaged, and no rule is broken.
+// Suppose that a bootstrap was repeated, so that both bootstraps wrote an entry with the same id. Damage to the second write
+// brings back the first entry. Damage to the last write may do this, so the member counts as damaged and no rule is broken.
 func TestSegments_DamageMayBringBackAnEarlierBootstrap(t *testing.T) {
 	c, _, follower := runningInSegments(t)
 	before := redone(follower)
@@ -139,7 +139,7 @@ func TestSegments_DamageMayBringBackAnEarlierBootstrap(t *testing.T) {
 	assert.Equal(t, 1, c.stats.Segments.Shortened)
 }
 
-// Seeds reach everything that may happen to logs in segments.
+// The seeds reach every event that may happen to logs in segments.
 func TestSegments_SeedsReachWhatMayHappen(t *testing.T) {
 	total := SegmentStats{}
 	for number := range uint64(60) {
@@ -169,8 +169,8 @@ func TestSegments_SeedsReachWhatMayHappen(t *testing.T) {
 	}
 }
 
-// A member that refuses proposals because of a full disk writes nothing. Only the maintenance of the segments finds that
-// there is room again.
+// A member that refuses proposals because of a full disk writes nothing. So only the maintenance of the segments finds out
+// that the disk has room again.
 func TestSegments_AStallOnlyDelaysTheNextSegment(t *testing.T) {
 	c, _, n := runningInSegments(t)
 	s := &n.disk.segments

@@ -15,13 +15,13 @@ import (
 
 // The invariants of snapshots.
 //
-//	G9   What a snapshot says about its last entry and the cluster is committed, and it holds the state that the committed entries up to it lead to. (§7)
+//	G9   A snapshot's data about its last entry and the cluster is committed. The snapshot holds the state that the committed entries up to its last entry produce. (§7)
 //	N47  A snapshot is installed only if the log does not hold its last entry, and it is recorded before the log is replaced. (Figure 13)
-//	N49  What is in a file, and what arrives by a stream, is byte for byte what was taken.
-//	N50  A file is complete and durable before a record names it, is discarded only if no durable record names it, and is the only one that a start leaves.
+//	N49  The bytes in a file, and the bytes that arrive by a stream, are exactly the bytes of the snapshot that was taken.
+//	N50  A file is complete and durable before a record names it. It is discarded only if no durable record names it. A start leaves only the file that the record names.
 //	N51  A snapshot holds exactly the state at the entry that the core has named, and at most one is being taken.
 //	N56  No snapshot takes the room on the disk that is reserved for the log.
-//	N58  At most one state is frozen, it is streamed once, and it is held for at most ten election timeouts for a receiver that acknowledges nothing.
+//	N58  At most one state is frozen, and it is streamed once. If the receiver acknowledges nothing, the state is held for at most ten election timeouts.
 //	N62  A restoration begins only when its record is durable, and moves the state machine forward. (Figure 13)
 //	N64  The bytes of snapshots leave on their own lane, no faster than the limit of their stream.
 //
@@ -54,24 +54,24 @@ func (k *checker) checkTake(n *node, t *raft.Take) {
 	k.checkSnapshotBase(n, &t.Base)
 }
 
-// heldTimeouts is the number of election timeouts for which a frozen state is held without progress. One more is for
-// timers.
+// heldTimeouts is the number of election timeouts for which a member holds a frozen state without progress. It includes one
+// election timeout for late timers.
 const heldTimeouts = 10 + 1
 
-// arrivedTimeouts is the number of election timeouts for which a frozen state remains after its receiver has
-// acknowledged all bytes. The stream waits 64 for the receiver to sync them and, if the connection breaks, 10 more for
-// an answer to the next offer. By then WriteTo has returned, so the state costs its state machine nothing.
+// arrivedTimeouts is the number of election timeouts for which a frozen state remains after its receiver has acknowledged all
+// bytes. The stream waits 64 election timeouts for the receiver to sync the bytes. If the connection breaks, the stream waits
+// 10 more for an answer to the next offer. WriteTo has already returned, so the frozen state costs its state machine nothing.
 const arrivedTimeouts = 64 + 10 + 1
 
-// checkFreeze checks that no other state is frozen.
+// checkFreeze checks that the member holds no other frozen state.
 func (k *checker) checkFreeze(n *node) {
 	if h := n.vault.held; h != nil {
 		k.broken("N58", "%s freezes a state while it holds that of %v", n, h.file.snapshot.ID)
 	}
 }
 
-// checkHeldState checks how long a state has been frozen without progress. Time in which the process was paused does not
-// count.
+// checkHeldState checks the time for which a state has been frozen without progress. It does not count the time in which the
+// process was paused.
 func (k *checker) checkHeldState(n *node) {
 	h, now, timeout := n.vault.held, n.now().Mono, raft.Time(n.timeout())
 	if h == nil {
@@ -117,7 +117,7 @@ func (k *checker) checkCaptured(n *node, f *snapFile) {
 	k.payloads[f.snapshot.File] = f.payload
 }
 
-// checkContent checks that a file holds the state that its entry leads to.
+// checkContent checks that a file holds the state at the file's entry.
 func (k *checker) checkContent(n *node, f *snapFile) {
 	k.checkSnapshotBase(n, &f.snapshot.Base)
 	m := newMachine(k.c.profile.Load.Keys)
@@ -132,14 +132,15 @@ func (k *checker) checkArrived(n *node, s *raft.Snapshot) {
 	k.checkContent(n, &snapFile{*s, k.payloads[s.File]})
 }
 
-// checkFinished checks some of the files that were taken.
+// checkFinished checks some of the snapshot files that members have written themselves.
 func (k *checker) checkFinished(n *node, s *raft.Snapshot) {
 	if n.disk.files.random.IntN(4) == 0 {
 		k.checkDurableFile(n, s)
 	}
 }
 
-// checkDurableFile checks that a file would survive a power cut now, with the bytes that were taken.
+// checkDurableFile checks that a file would survive a power cut now. It must then hold the bytes of the snapshot that was
+// taken.
 func (k *checker) checkDurableFile(n *node, s *raft.Snapshot) {
 	if n.disk.files.spoiled {
 		return
@@ -155,7 +156,8 @@ func (k *checker) checkDurableFile(n *node, s *raft.Snapshot) {
 	}
 }
 
-// checkDurableName is checkDurableFile for a file whose bytes were checked when it was complete.
+// checkDurableName checks that a file would survive a power cut now. Unlike checkDurableFile, it does not check the bytes,
+// because they were checked when the file was completed.
 func (k *checker) checkDurableName(n *node, s *raft.Snapshot) {
 	disk := n.disk.files.tree.Clone()
 	disk.Cut(crashdisk.KeepNothing)
@@ -164,7 +166,7 @@ func (k *checker) checkDurableName(n *node, s *raft.Snapshot) {
 	}
 }
 
-// checkUnreadable checks that a member has a reason for failing to read a snapshot.
+// checkUnreadable checks that a member has a reason to fail when it reads a snapshot.
 func (k *checker) checkUnreadable(n *node, id raft.EntryID, err error) {
 	var corrupt *raft.CorruptError
 	damaged := errors.As(err, &corrupt)
@@ -174,15 +176,17 @@ func (k *checker) checkUnreadable(n *node, id raft.EntryID, err error) {
 	k.broken("N50", "%s cannot read its snapshot of %v: %v", n, id, err)
 }
 
-// wasRemoved reports whether the error says that a file is missing that a fault has removed. A leader may still send
-// that file although a newer one is recorded. If the recorded file is missing, the error is a *raft.CorruptError.
+// wasRemoved reports whether the error says that a file is missing, and a fault has removed that file. A leader may still
+// send that file although the leader has recorded a newer one. If the recorded file is missing, the error is a
+// *raft.CorruptError instead.
 func (d *disk) wasRemoved(err error) bool {
 	var missing *fs.PathError
 	return errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing) && missing.Path == d.files.removed &&
 		missing.Path != pathOf(d.snapshot.File)
 }
 
-// checkRoomTaken checks that a snapshot may take so many more bytes. A size of -1 is unknown, and not checked.
+// checkRoomTaken checks that a snapshot may take more bytes on the disk. If more is -1, the size is unknown, and only the
+// present size is checked.
 func (k *checker) checkRoomTaken(n *node, more int64) {
 	f, reserve := &n.disk.files, int64(n.c.profile.Snapshots.ReserveBytes)
 	if reserve == 0 {
@@ -193,7 +197,8 @@ func (k *checker) checkRoomTaken(n *node, more int64) {
 	}
 }
 
-// checkChunk checks a chunk that is about to leave. A burst of two chunks may leave at once, and a third one on credit.
+// checkChunk checks a chunk that is about to leave. A burst of two chunks may leave at once, and a third chunk may leave on
+// credit.
 func (k *checker) checkChunk(n *node, o *outStream, m *raft.Message, bytes int) {
 	p, took := n.c.profile.streamLimits(), n.now().Mono-o.began
 	o.bytes += int64(bytes)
@@ -219,7 +224,7 @@ func (k *checker) checkRecord(n *node, s *raft.Snapshot) {
 	}
 }
 
-// checkCleaned checks the files that a start leaves.
+// checkCleaned checks the files that remain after a start has removed the others.
 func (k *checker) checkCleaned(n *node) {
 	list, err := n.disk.files.tree.Clone().FS().List(snapshotsPath)
 	recorded := n.disk.files.dir.Path(n.disk.snapshot.File)
@@ -253,7 +258,7 @@ func (k *checker) checkRestoration(n *node, s *raft.Snapshot) {
 	}
 }
 
-// checkRestoredBytes checks the bytes that a state machine is restored from.
+// checkRestoredBytes checks the bytes from which a state machine is restored.
 func (k *checker) checkRestoredBytes(n *node, s *raft.Snapshot, payload []byte) bool {
 	taken, known := k.payloads[s.File]
 	if !known || !bytes.Equal(taken, payload) {
@@ -274,7 +279,7 @@ func (k *checker) checkInstall(n *node, w *raft.Write) {
 	}
 }
 
-// prefix returns the committed log up to an entry. It replaces the log of a member that installs a snapshot.
+// prefix returns the committed log up to an entry. This log replaces the log of a member that installs a snapshot.
 func (k *checker) prefix(n *node, id raft.EntryID) []slot {
 	if id.Index > k.committed() || id.Index > 0 && k.canonical[id.Index-1].id != id {
 		k.broken("N47", "%s replaces its log by %v, which is not committed", n, id)

@@ -8,31 +8,30 @@ import (
 
 // The invariants of a step: what a member may do in response to its events.
 //
-//	N12  The term rises only to that of a message, or by one for a campaign that pre-votes or a TimeoutNow called for. A stranger raises it only as a leader, or with a log that deserves a vote. (Figure 2)
-//	N13  A leader has heard a quorum within an election timeout or two round trips, whichever is longer, unless it has just told another member to campaign. (dissertation §6.2)
-//	N14  A member that says that it hears a leader has heard one of its term within an election timeout. (dissertation §4.2.3)
-//	N15  A voter that hears no leader and votes for nobody campaigns within two of its waits, which are drawn anew each time. A member that sleeps through the timer restarts it, but only once until it hears a leader. (§5.2)
-//	N16  A vote answers a request of its term, from a candidate whose log is at least as up to date. Once a member has heard the leader of a term, it votes for nobody else in that term. (§5.4.1)
-//	N17  An acknowledgement answers an append or an offer of its own term, or the arrival of a snapshot that the leader of its term has offered, and names the last entry of that. (§5.3)
-//	N18  matchIndex was acknowledged in this term and never falls unless the follower is stale; nextIndex is above it. (Figure 2)
+//	N12  The term rises only to the term of a message, or by one for a campaign. Pre-votes or a TimeoutNow must have called for the campaign. A stranger raises the term only if it is a leader, or if its log deserves a vote. (Figure 2)
+//	N13  A leader has heard a quorum within an election timeout or two round trips, whichever is longer, unless it has just requested another member to campaign. (dissertation §6.2)
+//	N14  A member that reports that it hears a leader has heard a leader of its term within an election timeout. (dissertation §4.2.3)
+//	N15  A voter that hears no leader and votes for nobody campaigns within two of its waits, which are drawn anew each time. If a member sleeps through its timer, it restarts the timer, but only once until it hears a leader. (§5.2)
+//	N16  A vote answers a request of its term, from a candidate whose log is at least as up to date. Once a member has heard the leader of a term, it votes for no other member in that term. (§5.4.1)
+//	N17  An acknowledgement answers an append or an offer of its own term, or the arrival of a snapshot that the leader of its term has offered, and names the last entry of that append or snapshot. (§5.3)
+//	N18  The follower has acknowledged matchIndex in this term. matchIndex never falls unless the follower is stale. nextIndex is above matchIndex. (Figure 2)
 //	N19  A core refuses messages that are not meant for it, and changes no message that it is given.
 //	N20  The log holds the span of an append as long as both have the same generation.
 //	N21  A member never uses an RPC id twice, even after a restart.
-//	N75  At the end of a step, a leader has committed what a quorum is known to hold: an entry of its own term as soon as a quorum has acknowledged it, and never before. (Figure 2)
+//	N75  At the end of a step, a leader has committed the entries that it knows a quorum to hold. It commits an entry of its own term as soon as a quorum has acknowledged the entry, and never before. (Figure 2)
 //	N31  An election wait above one election timeout is less than twice this member's slowest attempt, at most 64 election timeouts, and ends when its term commits.
 //
-// checkConversation checks them after each step, except N20, which checkSpan checks when a sender fills an append. It
-// also checks N38, parts of G16, and parts of the following. G8: a leader has received its votes. G13: a leader serves a
-// read only once a quorum has answered a heartbeat that left after the read was requested (dissertation §6.4). G15:
+// checkConversation checks these rules after each step. The exception is N20, which checkSpan checks when a sender fills an
+// append. It also checks N38, parts of G16, and parts of the following. G8: a leader has received its votes. G13: a leader
+// serves a read only once a quorum has answered a heartbeat that left after the read was requested (dissertation §6.4). G15:
 // TimeoutNow goes to a voter with the whole log, no proposal is accepted meanwhile, and a transfer takes at most a few
-// election timeouts and acknowledgements (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor does a vote
-// request raise the term of a member that hears a leader (§4.2.3).
+// election timeouts and acknowledgements (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor does a vote request
+// raise the term of a member that hears a leader (§4.2.3).
 //
-// A new invariant of a step needs a line in the list above (TestRules_AreThoseThatAreChecked compares the list with the
-// names in the code), a check called by checkConversation, and a row in invariants_step_test.go that breaks it by hand
-// (in invariants_test.go if checkConversation does not check it). It also needs a mutant in zoo/catalogue_*.go that
-// breaks it in the library. k.c.holds takes the condition that must hold; k.broken reports a breach that an if has
-// found.
+// A new invariant of a step needs a line in the list above (TestRules_AreThoseThatAreChecked compares the list with the names
+// in the code), a check called by checkConversation, and a row in invariants_step_test.go that breaks it by hand (in
+// invariants_test.go if checkConversation does not check it). It also needs a mutant in zoo/catalogue_*.go that breaks it in
+// the library. k.c.holds takes the condition that must hold; k.broken reports a breach that an if has found.
 
 // checkConversation checks a step against its events.
 func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
@@ -81,7 +80,7 @@ func (k *checker) checkMessageIDs(n *node, out *raft.Output) {
 
 func (n *node) timeout() raft.Time { return raft.Time(n.c.profile.ElectionTimeout / n.faster) }
 
-// checkTermRise checks N12. heard is when the leader was last heard before the step.
+// checkTermRise checks N12. heard is the time at which the member last heard the leader before the step.
 func (k *checker) checkTermRise(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
 	s, w := &n.status, &n.seen
 	if s.Term == before.Term {
@@ -127,8 +126,8 @@ func (k *checker) checkTermRise(n *node, before *raft.CoreStatus, events []raft.
 	w.preVotes = nil
 }
 
-// heeds reports whether a message may raise the term. Any message of a member may. From a sender that is not known as a
-// member, only a leader's message or a vote request with an up-to-date log may.
+// heeds reports whether a message may raise the term. Any message of a member may raise it. If the member does not know the
+// sender, only a leader's message or a vote request with an up-to-date log may raise it.
 func (n *node) heeds(before *raft.CoreStatus, m *raft.Message, out *raft.Output) bool {
 	if includes(n.config(), m.From) || includes(&before.Config, m.From) {
 		return true
@@ -143,7 +142,7 @@ func (n *node) heeds(before *raft.CoreStatus, m *raft.Message, out *raft.Output)
 	return false
 }
 
-// older reports whether a log that ends with a is not as up to date as one that ends with b.
+// older reports whether a log that ends with a is less up to date than a log that ends with b.
 func older(a, b raft.EntryID) bool { return a.Term < b.Term || a.Term == b.Term && a.Index < b.Index }
 
 // checkElectionTimer checks the timer of an election.
@@ -195,7 +194,7 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 // waitsMax is the longest wait, in election timeouts.
 const waitsMax = 64
 
-// checkWait checks how long a member waits for a leader, or for the replies to its own attempts.
+// checkWait checks the length of a member's wait for a leader, or for the replies to its own election attempts.
 func (k *checker) checkWait(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	for i := range out.Trace {
@@ -216,10 +215,10 @@ func (k *checker) checkWait(n *node, before *raft.CoreStatus, out *raft.Output) 
 	}
 }
 
-// drawsMin is the number of election timeouts needed to tell whether they are random.
+// drawsMin is the number of election timeouts that the checker needs to see whether they are random.
 const drawsMin = 40
 
-// checkDrawn checks a new election timeout. Shorter timers are those of client requests.
+// checkDrawn checks a newly drawn election timeout. It ignores shorter timers, because they belong to client requests.
 func (k *checker) checkDrawn(n *node, timeout raft.Time) {
 	if timeout < n.timeout() || n.status.FSMHangs {
 		return
@@ -237,7 +236,8 @@ func (k *checker) checkDrawn(n *node, timeout raft.Time) {
 	}
 }
 
-// checkReplies checks that votes and acknowledgements, in either list, answer events, in their order.
+// checkReplies checks the votes and acknowledgements in both lists of messages. They must answer events of the step, in the
+// order of these events.
 func (k *checker) checkReplies(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
@@ -262,8 +262,8 @@ func (k *checker) checkReplies(n *node, before *raft.CoreStatus, events []raft.E
 	}
 }
 
-// proves reports whether an event justifies an acknowledgement. The bytes of a snapshot may come from an earlier leader,
-// while the present one offers it and gets the acknowledgement.
+// proves reports whether an event justifies an acknowledgement. The bytes of a snapshot may come from an earlier leader. Then
+// the present leader offers the snapshot and gets the acknowledgement.
 func (k *checker) proves(n *node, e raft.Event, answer *raft.Message, match raft.Index) bool {
 	if a, ok := e.(raft.SnapshotArrived); ok {
 		leader, led := k.leaders[answer.Term]
@@ -281,8 +281,8 @@ func (k *checker) proves(n *node, e raft.Event, answer *raft.Message, match raft
 	return ok && a.Last.Index == match
 }
 
-// checkVoteDeserved checks that a vote was requested and deserved. Entries may have been appended earlier in the step,
-// but none truncated.
+// checkVoteDeserved checks that a granted vote was requested and deserved. The step may have appended entries before the
+// vote, but it may not have truncated any.
 func (k *checker) checkVoteDeserved(n *node, before *raft.CoreStatus, grant *raft.Message, events []raft.Event) {
 	for _, e := range events {
 		r, ok := e.(raft.Received)
@@ -298,8 +298,8 @@ func (k *checker) checkVoteDeserved(n *node, before *raft.CoreStatus, grant *raf
 	k.broken("N16", "%s votes for %s in term %d, without a request", n, k.c.title(grant.To), grant.Term)
 }
 
-// checkLoyalty checks that a member that has heard the leader of its term before this step votes for nobody else in
-// that term.
+// checkLoyalty checks a member that has heard the leader of its term before this step. In that term the member may vote only
+// for that leader.
 func (k *checker) checkLoyalty(n *node, before *raft.CoreStatus, out *raft.Output, leads raft.Peer) {
 	if leads == (raft.Peer{}) {
 		return
@@ -313,7 +313,7 @@ func (k *checker) checkLoyalty(n *node, before *raft.CoreStatus, out *raft.Outpu
 	}
 }
 
-// checkRefusals checks that messages for others cause only a trace event, and that no message is changed.
+// checkRefusals checks that messages for others cause only a trace event. It also checks that the core changes no message.
 func (k *checker) checkRefusals(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	strays := 0
 	for _, e := range events {
@@ -367,8 +367,8 @@ func whole(a *raft.AppendRequest) bool {
 	return last == a.Last
 }
 
-// checkBootstraps checks entry 1. An uninitialized member accepts it only if it was started with the same list, and a
-// bootstrapper writes it only once all members have answered the present probe that they are uninitialized.
+// checkBootstraps checks entry 1. An uninitialized member accepts entry 1 only if the member was started with the same list.
+// A bootstrapper writes it only after all members have answered the present probe that they are uninitialized.
 func (k *checker) checkBootstraps(n *node, before *raft.CoreStatus, out *raft.Output) {
 	l := out.Write.Log
 	if l == nil || before.Term > 0 || len(l.Entries) == 0 {

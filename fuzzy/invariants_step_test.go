@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// stepBreach is a step that a correct core never makes: its input, the step itself, its output.
+// stepBreach is a step that a correct core never makes. It has the step's input, the step itself, and its output.
 type stepBreach struct {
 	rule   string
 	breach func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event
@@ -17,8 +17,9 @@ type stepBreach struct {
 
 func given(m *raft.Message) []raft.Event { return []raft.Event{raft.Received{Message: *m}} }
 
-// lateAndPrompt makes a member one that should have campaigned a moment ago. The exception is a step with both of these
-// answers to its own attempts: the first lengthens its wait, and the second ends that wait.
+// lateAndPrompt makes a member late: it should have campaigned a moment ago. It returns two answers to the member's own
+// attempts. The first answer lengthens the member's wait, and the second ends it. A step with both of them excuses the
+// member.
 func lateAndPrompt(n, other *node, before *raft.CoreStatus) []raft.Event {
 	w, round := &n.seen, raft.RPCID{StartCount: 1, Counter: 7}
 	w.cause = w.now - 2*n.timeout() - 1
@@ -27,8 +28,8 @@ func lateAndPrompt(n, other *node, before *raft.CoreStatus) []raft.Event {
 	return append(late, given(message(other, n, before.Term, raft.VoteReply{}))...)
 }
 
-// linkReturns makes a member one whose link has returned, after which, in the same step, its own vote has become
-// durable. This ends its long wait. The vote took the given time, and a round of pre-votes was requested before.
+// linkReturns gives a member two events in one step. First the link of the member returns. Then the member's own vote becomes
+// durable, which ends its long wait. The vote took the given time. The member had requested a round of pre-votes before it.
 func linkReturns(k *checker, n *node, before *raft.CoreStatus, out *raft.Output, took raft.Time) {
 	w := &n.seen
 	before.Election.Wait, before.Durable = 8*n.timeout(), raft.HardState{Term: before.Term}
@@ -39,8 +40,8 @@ func linkReturns(k *checker, n *node, before *raft.CoreStatus, out *raft.Output,
 	*before = n.status
 }
 
-// arrives makes a member acknowledge a snapshot that a sender has brought. offers is the member that has offered it;
-// nil: none.
+// arrives makes a member acknowledge a snapshot that a sender has brought. offers is the member that has offered the
+// snapshot; nil if none has.
 func arrives(n, sender, to, offers *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 	var s raft.Snapshot
 	s.ID, s.File = n.log[3].entry.ID(), raft.SnapshotID{1}
@@ -52,7 +53,7 @@ func arrives(n, sender, to, offers *node, before *raft.CoreStatus, out *raft.Out
 	return []raft.Event{raft.SnapshotArrived{From: sender.peer(), Snapshot: s}}
 }
 
-// ofFollower are breaches by a follower; other leads.
+// ofFollower lists breaches by a follower; other leads.
 var ofFollower = []stepBreach{
 	{"N12", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		n.status.Term++
@@ -292,7 +293,7 @@ func TestInvariants_OfAStepNoticeTheirBreach(t *testing.T) {
 	}
 }
 
-// A correct conversation is no breach: the read is confirmed by a later heartbeat.
+// A correct conversation is no breach. Here, a later heartbeat confirms the read.
 func TestInvariants_AConfirmedReadIsSound(t *testing.T) {
 	c, n, other := running(t)
 	before, out := n.status, raft.Output{}
@@ -305,7 +306,8 @@ func TestInvariants_AConfirmedReadIsSound(t *testing.T) {
 	assert.Nil(t, c.failure)
 }
 
-// The present leader may offer the file that it got from the previous leader, whose stream ends only now.
+// The present leader may offer a file that it got from the previous leader. The previous leader's stream of the file may end
+// only now.
 func TestInvariants_ASnapshotMayComeFromAnEarlierLeader(t *testing.T) {
 	c, other, n := running(t)
 	n.seen.now = n.now().Mono
@@ -316,7 +318,7 @@ func TestInvariants_ASnapshotMayComeFromAnEarlierLeader(t *testing.T) {
 	assert.Nil(t, c.failure)
 }
 
-// A wait that grows and ends within one step is as long after the step as before, but newly drawn.
+// A wait may grow and end within one step. Then it has the same length after the step as before, but it is newly drawn.
 func TestInvariants_AnAttemptDrawnAnewIsSound(t *testing.T) {
 	c, other, n := running(t)
 	n.seen.now = n.now().Mono
@@ -331,7 +333,7 @@ func TestInvariants_AnAttemptDrawnAnewIsSound(t *testing.T) {
 	expectBreach(t, c, "N15")
 }
 
-// If a long wait ends in a step, what follows in the same step counts for the next wait.
+// If a long wait ends in a step, later events of the same step count for the next wait.
 func TestInvariants_AWaitGrowsByWhatFollowsItsEnd(t *testing.T) {
 	for _, row := range []struct {
 		rule     string

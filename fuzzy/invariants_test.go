@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// running is a cluster of three without faults that has elected, written and read for two seconds. It returns the leader
-// and a follower.
+// running returns a cluster of three without faults that has elected a leader, written and read for two seconds. It also
+// returns the leader and a follower.
 func running(t *testing.T) (c *cluster, lead, follower *node) {
 	c = runningAs(t, calmOfThree(t))
 	lead = c.nodes[c.leader()]
@@ -21,7 +21,7 @@ func running(t *testing.T) (c *cluster, lead, follower *node) {
 	return c, lead, follower
 }
 
-// runningAs is a cluster of the profile after its first two seconds.
+// runningAs returns a cluster with the profile, after its first two seconds.
 func runningAs(t *testing.T, p Profile) *cluster {
 	c := newCluster(Seed{"calm", 2}, p)
 	c.prepare()
@@ -44,7 +44,7 @@ type breach struct {
 	breach func(c *cluster, k *checker, lead, follower *node)
 }
 
-// nodeBreaches break the invariants of one member.
+// nodeBreaches lists breaches of the invariants of one member.
 var nodeBreaches = []breach{
 	{"N1", func(_ *cluster, k *checker, lead, _ *node) {
 		k.checkTerm(lead, &raft.CoreStatus{Leadership: raft.Leadership{Term: 99}})
@@ -281,7 +281,7 @@ var nodeBreaches = []breach{
 	}},
 }
 
-// Each invariant that is broken by hand is noticed.
+// The checker notices each invariant that the test breaks by hand.
 func TestInvariants_EachNoticesItsBreach(t *testing.T) {
 	for _, row := range nodeBreaches {
 		c, lead, follower := running(t)
@@ -301,7 +301,7 @@ func message(from, to *node, term raft.Term, body raft.Body) *raft.Message {
 	return &raft.Message{From: from.peer(), To: to.peer(), Term: term, Body: body}
 }
 
-// clusterBreaches break the invariants of the cluster, and those that clients see.
+// clusterBreaches lists breaches of the invariants of the cluster, and of those that clients see.
 var clusterBreaches = []breach{
 	{"G1", func(c *cluster, k *checker, lead, follower *node) {
 		follower.status.Leadership = lead.status.Leadership
@@ -426,7 +426,7 @@ func TestInvariants_OfTheClusterNoticeTheirBreach(t *testing.T) {
 	}
 }
 
-// A member whose state machine differs is found.
+// The checker finds a member whose state machine differs from the others.
 func TestInvariants_AStateMachineThatDiffers(t *testing.T) {
 	p := calmOfThree(t)
 	p.Length, p.Node.Differ = sim.In(2*time.Second), 20_000
@@ -435,8 +435,8 @@ func TestInvariants_AStateMachineThatDiffers(t *testing.T) {
 	assert.Equal(t, "G18", r.Failure.Rule, "%v", r.Failure)
 }
 
-// A leader may hold thousands of entries that nobody else has, and may have to send them one by one. If it is not
-// healed, it sends them over links that lose most of them.
+// A leader may hold thousands of entries that no other member has, and may have to send them one by one. If the leader is not
+// healed, it sends them over links that lose most messages.
 func TestLiveness_AnUncommittedBacklogExtendsTheLimit(t *testing.T) {
 	for exiled, units := range map[bool]sim.Time{true: 100, false: 1000} {
 		c, lead, _ := running(t)
@@ -448,8 +448,8 @@ func TestLiveness_AnUncommittedBacklogExtendsTheLimit(t *testing.T) {
 	}
 }
 
-// A member whose vote is needed may be bound by an earlier vote for as long as its wait has grown. The member that needs
-// the vote may wait as long again.
+// Suppose that one member needs the vote of another. An earlier vote may bind the other member for as long as its wait has
+// grown. Then the member that needs the vote may wait as long again.
 func TestLiveness_AGrownWaitExtendsTheLimit(t *testing.T) {
 	c, lead, follower := running(t)
 	live := newLiveness(c)

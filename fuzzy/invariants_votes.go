@@ -9,14 +9,14 @@ import (
 
 // The invariants of timers and votes that come too early, and of a closing node.
 //
-//	N25  A member campaigns no sooner than one election timeout after it heard its leader, made its vote in a term without a known leader durable, campaigned or started, unless that leader has stepped down. (§5.2)
-//	N26  A pre-vote is granted as a vote would be, to a candidate whose log is at least as up to date, and only by a member that hears no leader. (dissertation §9.6)
+//	N25  A member campaigns no sooner than one election timeout after any of these events: it heard its leader, campaigned, started, or made its vote durable in a term without a known leader. The exception is that its leader has stepped down. (§5.2)
+//	N26  A member grants a pre-vote under the same rule as a vote: the candidate's log is at least as up to date. It grants none while it hears a leader. (dissertation §9.6)
 //	N27  Members that are started with the same seed draw different election timeouts.
-//	N63  Once a member has heard the leader of a term, its durable vote of that term does not make it deny a pre-vote.
+//	N63  After a member has heard the leader of a term, the member does not deny a pre-vote because of its durable vote in that term.
 //	N28  A member whose node closes answers all open requests at once, and accepts no more.
 
-// checkNotEarly checks that an election timer did not fire too soon. A step handles events before timers, so messages
-// heard in this step count.
+// checkNotEarly checks that an election timer did not fire too soon. A step handles its events before its timers, so the
+// messages of this step count as heard.
 func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	if w.heard == w.now || before.Role == raft.Leader {
@@ -53,7 +53,7 @@ func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Outp
 	}
 }
 
-// checkPreVotes checks N26. heard is when the leader was last heard before the step.
+// checkPreVotes checks N26. heard is the time at which the member last heard the leader before the step.
 func (k *checker) checkPreVotes(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
 	s, w := &n.status, &n.seen
 	cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
@@ -90,8 +90,8 @@ func (k *checker) checkUnbound(n *node, before *raft.CoreStatus, out *raft.Outpu
 	}
 }
 
-// asks returns the sender's term and the end of the sender's log from the pre-vote request that a grant answers. It
-// returns term 0 if there is none.
+// asks finds the pre-vote request that a grant answers. It returns the request's term and the end of the candidate's log. It
+// returns term 0 if there is no such request.
 func asks(events []raft.Event, from raft.Peer, id raft.RPCID) (raft.Term, raft.EntryID) {
 	for _, e := range events {
 		r, ok := e.(raft.Received)
@@ -105,14 +105,15 @@ func asks(events []raft.Event, from raft.Peer, id raft.RPCID) (raft.Term, raft.E
 	return 0, raft.EntryID{}
 }
 
-// timersMax timers are compared, and alikeMax of them may be equal by chance. Among 300 draws from 150 million
-// nanoseconds, three are equal once in a hundred million runs.
+// timersMax is the number of timers that are compared, and alikeMax is the number of pairs that may be equal by chance. Among
+// 300 draws from 150 million nanoseconds, three are equal once in a hundred million runs.
 const (
 	timersMax = 300
 	alikeMax  = 2
 )
 
-// checkTimeoutsDiffer compares an election timeout with those of other lives, if all start with one seed.
+// checkTimeoutsDiffer compares an election timeout with the timeouts of other lives, in runs in which all lives start with
+// one seed.
 func (k *checker) checkTimeoutsDiffer(n *node, timeout raft.Time) {
 	if !k.c.profile.Node.OneSeed || len(k.timers) >= timersMax {
 		return
@@ -135,7 +136,7 @@ type life struct {
 	count uint32
 }
 
-// checkClosing checks a member from the step on in which it learns that its node closes.
+// checkClosing checks a member whose node closes. It checks every step from the one in which the member learns this.
 func (k *checker) checkClosing(n *node, events []raft.Event, out *raft.Output) {
 	told := slices.ContainsFunc(events, func(e raft.Event) bool {
 		_, closing := e.(raft.Closing)
@@ -158,7 +159,7 @@ func (k *checker) checkClosing(n *node, events []raft.Event, out *raft.Output) {
 	}
 }
 
-// checkAllClosed checks that every open request has its answer, except those that the applier will answer.
+// checkAllClosed checks that every open request has an answer, except the requests that the applier will answer.
 func (k *checker) checkAllClosed(n *node, final map[raft.RequestID]bool, applying raft.Index) {
 	for _, a := range n.accepted {
 		if k.c.work.requests[a.requestID].kind == readRequest || a.id.Index <= applying {

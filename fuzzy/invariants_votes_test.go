@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// tooEarly are actions and messages of a follower that come too early; other leads.
+// tooEarly lists actions and messages of a follower that come too early; other leads.
 var tooEarly = []stepBreach{
 	{"N25", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
 		n.seen.rested = n.seen.now - n.timeout() + 1
@@ -69,7 +69,7 @@ func TestInvariants_OfVotesNoticeTheirBreach(t *testing.T) {
 	}
 }
 
-// A leader that may choose transfers its leadership to the longest log.
+// If a leader may choose the target of a transfer, it chooses the voter with the longest log.
 func TestInvariants_TheChoiceOfATargetIsChecked(t *testing.T) {
 	for _, out := range []raft.Output{
 		{Trace: []raft.TraceEvent{{Kind: raft.TraceTransfer}}},
@@ -102,7 +102,7 @@ func TestInvariants_TimersInStepAreNoticed(t *testing.T) {
 	expectBreach(t, c, "N27")
 }
 
-// After a failed snapshot, a member may ask to be woken for the next attempt. This is not a drawn time.
+// After a failed snapshot, a member may request to be woken for the next attempt. This time is not a drawn election timeout.
 func TestInvariants_ThePauseAfterAFailedSnapshotIsNotDrawn(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		c, _, n := running(t)
@@ -122,7 +122,7 @@ func TestInvariants_ThePauseAfterAFailedSnapshotIsNotDrawn(t *testing.T) {
 	}
 }
 
-// A member that is told to stop must answer every request at once.
+// A member that gets the request to stop must answer every open request at once.
 func TestInvariants_AMemberToldToStopAnswers(t *testing.T) {
 	for _, row := range []struct {
 		what   string
@@ -152,7 +152,7 @@ func TestInvariants_AMemberToldToStopAnswers(t *testing.T) {
 	}
 }
 
-// The fault happens: processes are told to stop while requests are open.
+// The profile injects the fault: processes get the request to stop while client requests are open.
 func TestClose_IsPlayed(t *testing.T) {
 	closed := 0
 	for number := range uint64(10) {
@@ -164,8 +164,8 @@ func TestClose_IsPlayed(t *testing.T) {
 	assert.Positive(t, closed)
 }
 
-// Voters may show in the step itself that they have lost acknowledged entries. A leader chooses none that showed this
-// earlier.
+// A voter may show in a step that it has lost acknowledged entries. If it shows this before the leader chooses a target, the
+// leader must not choose it. If it shows this after the choice, the choice is correct.
 func TestInvariants_AMemberThatShowsALossIsNoTarget(t *testing.T) {
 	for _, row := range []struct {
 		what  string
@@ -212,8 +212,8 @@ func TestInvariants_WhenAllHaveLostTheirLogsThereIsNoTarget(t *testing.T) {
 	assert.Nil(t, c.failure)
 }
 
-// A leader transfers its leadership to a voter that is leaving only if its own disk has stalled, and no other voter is
-// ahead of that disk.
+// A leader transfers its leadership to a leaving voter only if the leader's own disk has stalled. No other voter may then
+// have more entries than that disk.
 func TestInvariants_AVoterThatIsLeavingIsTheLastChoice(t *testing.T) {
 	for _, row := range []struct {
 		what         string

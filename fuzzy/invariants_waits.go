@@ -10,11 +10,11 @@ import (
 // The invariants of waits that end too early.
 //
 //	N30  A disk that has completed a write within DiskStallMax is not stalled.
-//	N35  A member does not campaign while its term or vote is being written, nor does it grant a pre-vote while its vote is.
-//	N36  A member that the leader of a term has told that it has stepped down does not follow it again in that term.
-//	N37  A leader does not step down while it hears a quorum within the time of N13, nor while it waits for the member that it told to campaign, unless its disk has stalled.
+//	N35  A member does not campaign while its term or vote is being written. It does not grant a pre-vote while its vote is being written.
+//	N36  If the leader of a term has announced to a member that it has stepped down, the member does not follow it again in that term.
+//	N37  Unless its disk has stalled, a leader does not step down while it hears a quorum within the time of N13, nor while it waits for the member that it has requested to campaign.
 //	N73  The hard state is written again unchanged only by a leader whose disk has been idle for DiskStallMax, and whose log is not all applied.
-//	N46  A leader gives up its leadership for a stalled disk only if a quorum of the voters may hold more than that disk, or need a snapshot from it; members that have lost what they acknowledged do not count.
+//	N46  A leader gives up its leadership for a stalled disk only if a quorum of the voters may hold more than that disk, or need a snapshot from it. Members that have lost entries that they acknowledged do not count.
 
 // checkTransferForStall checks a transfer that a leader begins because its disk has stalled.
 func (k *checker) checkTransferForStall(n *node, events []raft.Event, out *raft.Output) {
@@ -39,7 +39,7 @@ func (k *checker) checkTransferForStall(n *node, events []raft.Event, out *raft.
 	}
 }
 
-// checkPatience checks that a member gives up nothing too early.
+// checkPatience checks that a member does not give up a wait too early.
 func (k *checker) checkPatience(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	k.checkWorkingDisk(n, before)
 	k.checkHardStateRewrite(n, before, out)

@@ -6,7 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// impatient are steps in which a follower or a leader gives up too early.
+// impatient lists steps in which a follower or a leader gives up too early.
 var impatient = []struct {
 	rule   string
 	breach func(n, other *node, before *raft.CoreStatus, out *raft.Output)

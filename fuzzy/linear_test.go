@@ -26,7 +26,7 @@ var registerModel = porcupine.Model{
 	},
 }
 
-// byPorcupine uses a checker that does not exploit the special form of these histories.
+// byPorcupine checks a history with a checker that does not exploit the special form of these histories.
 func byPorcupine(history []operation) bool {
 	var all []porcupine.Operation
 	for i, o := range history {
@@ -37,8 +37,8 @@ func byPorcupine(history []operation) bool {
 	return porcupine.CheckOperations(registerModel, all)
 }
 
-// someHistory draws a history of up to n operations, some of them endless. Each takes effect between its call and its
-// answer, except for strays: such a read returns any value.
+// someHistory draws a history of up to n operations, some of them endless. Each operation takes effect between its call and
+// its answer. Strays are the exception: a stray is a read that returns any value.
 func someHistory(random *sim.Stream, n, strays int) []operation {
 	const length = 100 // longest operation, in stamps
 	type effect struct {

@@ -8,15 +8,15 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The invariants of the second phase. Bounds are in units of the run's world (see world.go), which are
-// election timeouts if nothing else takes time.
+// The invariants of the second phase. Bounds are in units of the run's world (see world.go), which are election timeouts if
+// nothing else takes time.
 //
 //	L1   Once a quorum is healed, it elects a leader.
 //	L2   All healed members reach the same log, and apply it.
 //	L3   The healed members serve client requests.
 //	L4   A leader stays leader as long as nothing is wrong with it. (dissertation §9.6)
-//	L5   A member that comes back deposes nobody and raises no term. (dissertation §9.6)
-//	L6   When links are permanently cut, a member that reaches a quorum both ways and holds everything committed becomes leader, if there is one. (Howard & Abraham 2020)
+//	L5   A member that comes back deposes no leader and raises no term. (dissertation §9.6)
+//	L6   When links are permanently cut, a member that reaches a quorum both ways and holds everything committed becomes leader, if there is such a member. (Howard & Abraham 2020)
 //	L7   Repair ends: a follower's log fails the consistency check a bounded number of times. (§5.3)
 //	L8   An idle cluster sends heartbeats and nothing else.
 //	L9   Every request is answered, even if its member loses its leadership.
@@ -27,13 +27,13 @@ import (
 //	L15  A joint configuration is left, and a change that waits for members takes effect or is given up.
 //	L18  A healed voter that was removed learns about its removal from the members that it dials.
 //	L19  Healed members find each other: they dial the members of the configuration at their present addresses.
-//	L12  A leader with a stalled disk, or whose FSM hangs, does not prevent a working quorum from serving for long.
+//	L12  A leader with a stalled disk, or with an FSM that hangs, prevents a working quorum from serving only for a short time.
 
-// liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
-// disks work, as fast as the profile's World says. Every other fault is permanent. Then the cluster must elect,
-// serve, converge and fall quiet.
+// liveness is the second phase. A random quorum, called the core, is healed: its processes run, and its links and disks work
+// as fast as the profile's World says. Every other fault is permanent. Then the cluster must elect a leader, serve clients,
+// converge and fall quiet.
 //
-// A stall is a failure, unless choose has named the resource that is missing.
+// If a stage does not end in time, the run fails, unless choose has named a missing resource.
 type liveness struct {
 	c               *cluster
 	random          *sim.Stream
@@ -78,10 +78,10 @@ const (
 
 var stageRules = [...]string{"L1", "L3", "L15", "L13", "L2", "L5", "L4", "L6"}
 
-// An election attempt takes at most two units: a wait of up to two election timeouts, and the exchanges of pre-votes and
-// votes. In a world where the exchanges take longer than the wait, candidates disturb each other until their waits have
-// grown enough. The earlier waits add up to no more than the last one, which is less than twice an attempt. Then about
-// every second attempt succeeds; fifty fail in a row once in 10^15 runs.
+// An election attempt takes at most two units: one for a wait of up to two election timeouts, and one for the exchanges of
+// pre-votes and votes. In some worlds the exchanges take longer than the wait. There, candidates disturb each other until
+// their waits have grown enough. All earlier waits together are at most as long as the last wait, which is less than twice an
+// attempt. After that, about every second attempt succeeds. Fifty attempts in a row fail once in 10^15 runs.
 const (
 	stageUnits     = 100 // for a stage
 	growthUnits    = 100 // additional, where waits must grow
@@ -105,7 +105,7 @@ func newLiveness(c *cluster) *liveness {
 	c.record(Record{Kind: "heal", Text: c.names(l.core) + ": healed; every other fault is permanent"})
 	l.heal()
 	if _, bootstrapped := l.configuration(); !bootstrapped {
-		// A disk may hold entry 1 of a mistaken list, written when its process ended.
+		// A disk may hold entry 1 of a mistaken list. The entry may have been written while its process ended.
 		if _, missing = l.chooseBootstrap(); missing != "" {
 			return l.excuse(missing)
 		}
@@ -118,7 +118,7 @@ func newLiveness(c *cluster) *liveness {
 	return l
 }
 
-// excuse ends the run because something that the second phase needs is missing.
+// excuse ends the run without a failure, because a resource that the second phase needs is missing.
 func (l *liveness) excuse(missing string) *liveness {
 	l.c.stats.Excuse = missing
 	l.c.phase = ended
@@ -230,10 +230,12 @@ func (l *liveness) watch() {
 	}
 }
 
-// limit returns the longest time of a stage. It grows with the number of entries that followers may lack, since these
-// may be sent one by one. An election may also take as long as two waits that grew because disks or answers were slow
-// before the heal. The only member that can win may request pre-votes shortly before the end of the wait in which a vote
-// binds a member whose vote it needs. Then it waits as long again. Each wait is drawn up to twice its length.
+// limit returns the longest time of a stage. It grows with the number of entries that followers may lack, because the leader
+// may send them one by one.
+//
+// An election may also take as long as two grown waits. Waits grow if disks or answers were slow before the heal. Suppose
+// that only one member can win, and it needs the vote of a member that is still bound by an earlier vote. It may request
+// pre-votes shortly before that vote stops binding. Then it waits as long again. Each wait is drawn up to twice its length.
 func (l *liveness) limit() sim.Time {
 	units := sim.Time(stageUnits)
 	if !l.exiled {
@@ -252,8 +254,8 @@ func (l *liveness) limit() sim.Time {
 	return limit
 }
 
-// watchWaits records how long waits grow. A late answer to a request from before the heal may lengthen a wait after it.
-// N31 checks what lengthens a wait.
+// watchWaits records the longest wait of a member. A late answer to a request from before the heal may lengthen a wait after
+// the heal. N31 checks the reasons for which a wait grows.
 func (l *liveness) watchWaits() {
 	for _, n := range l.members() {
 		if wait := sim.Time(n.status.Election.Wait); wait > sim.Time(n.timeout()) {
@@ -262,8 +264,8 @@ func (l *liveness) watchWaits() {
 	}
 }
 
-// backlog returns the units needed to bring followers up to date. A leader outside the core may send one entry at a
-// time, over links that lose and reorder them.
+// backlog returns the number of units needed to bring followers up to date. A leader outside the core may send one entry at a
+// time, over links that lose and reorder messages.
 func (l *liveness) backlog() sim.Time {
 	longest, perUnit := len(l.c.check.canonical), sim.Time(10)
 	if !l.exiled {
@@ -298,7 +300,8 @@ func (l *liveness) members() []*node {
 	return list
 }
 
-// elected reports whether all members that reach the leader follow it. The leader may be outside the core.
+// elected reports whether there is a leader, and all members that reach the leader follow it. The leader may be outside the
+// core.
 func (l *liveness) elected() bool {
 	i := l.c.leader()
 	if i < 0 {
@@ -322,7 +325,8 @@ func (l *liveness) followed() bool {
 	return following > 0
 }
 
-// counts reports whether the leader can be expected to reach a node, under the incarnation that its configuration names.
+// counts reports whether the leader should be able to reach a node, under the incarnation that the leader's configuration
+// names.
 func (l *liveness) counts(n *node) bool {
 	return includes(&l.leader.status.Config, n.peer()) && l.leader.meets(n)
 }
@@ -375,7 +379,7 @@ func (l *liveness) converged() bool {
 	return true
 }
 
-// restartOne restarts a follower in the core, if that leaves a quorum.
+// restartOne restarts a follower in the core, if a quorum remains without it.
 func (l *liveness) restartOne() {
 	members := l.members()
 	n := members[l.random.IntN(len(members))]
@@ -388,7 +392,8 @@ func (l *liveness) restartOne() {
 	n.start()
 }
 
-// rejoined reports whether the restarted follower has caught up, and checks that it deposed nobody (dissertation §9.6).
+// rejoined reports whether the restarted follower has caught up. It also checks that the follower's return has not deposed
+// the leader (dissertation §9.6).
 func (l *liveness) rejoined() bool {
 	if l.exiled && l.c.profile.steady() && len(votersOf(&l.leader.status.Config)) > 2 && l.whole() {
 		l.c.mustHold(l.leader.status.Role == raft.Leader && l.leader.status.Term == l.term0, "L5",
@@ -397,7 +402,7 @@ func (l *liveness) rejoined() bool {
 	return l.converged() && !l.parting()
 }
 
-// unsent returns how many messages wait for a sender, or may still be answered.
+// unsent returns the number of messages that wait for a sender or may still be answered.
 func (c *cluster) unsent() (messages int) {
 	for _, n := range c.nodes {
 		messages += len(n.outbox) + len(n.inbox)
@@ -407,8 +412,8 @@ func (c *cluster) unsent() (messages int) {
 
 const quietTimeouts = 6
 
-// quietTime returns how long the cluster gets no requests. It is long enough to answer earlier retries, such as those of
-// a forwarded read.
+// quietTime returns the time for which the cluster gets no requests. It is long enough to answer earlier retries, such as the
+// retries of a forwarded read.
 func (p *Profile) quietTime() sim.Time {
 	return quietTimeouts*p.ElectionTimeout + 4*(p.unit()-p.ElectionTimeout)
 }
@@ -422,9 +427,9 @@ func (l *liveness) end() {
 		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())
 	}
 	repairs := c.check.conflicts - l.clashes
-	// Appends after one that was dropped are rejected one by one. Suppose that each carries one entry, and a sender with
-	// sixteen in flight drops one in ten. Then there are up to two rejections per entry and follower, and more each time
-	// a follower is probed.
+	// If an append is dropped, the followers reject the appends after it one by one. Suppose that each append carries one
+	// entry, and a sender with sixteen appends in flight drops one in ten. Then there are up to two rejections per entry and
+	// follower, and more each time a follower is probed.
 	bound := int(l.term()) + (len(c.nodes)-1)*(40+2*int(l.leader.status.Last.Index))
 	c.mustHold(!l.exiled || repairs <= bound, "L7", "%d failed consistency checks since the heal", repairs)
 	l.checkAllAnswered()
@@ -436,7 +441,7 @@ func (l *liveness) end() {
 	}
 }
 
-// checkAllAnswered checks that every request to a process that still runs has its answer.
+// checkAllAnswered checks that every request to a running process has an answer.
 func (l *liveness) checkAllAnswered() {
 	for i := range l.c.work.requests {
 		r := &l.c.work.requests[i]

@@ -8,10 +8,10 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// noneAwake is missing if no member with a term is left: at term 0 only the bootstrapper campaigns.
+// noneAwake is the missing resource if no member with a term is left. At term 0 only the bootstrapper campaigns.
 const noneAwake = "every member that took part in the first election has lost its disk"
 
-// choose draws the core, or names what is missing for one.
+// choose draws the core. If there can be no core, it names the missing resource.
 func (l *liveness) choose() (core uint64, missing string) {
 	c := l.c
 	config, bootstrapped := l.configuration()
@@ -68,8 +68,9 @@ func (l *liveness) choose() (core uint64, missing string) {
 	return core, ""
 }
 
-// acquainted leaves out nodes until none permanently rejects another one. It begins with the node in the most such
-// pairs. No healed link lets two nodes work together if one cannot tell whether the other's disk is an older image.
+// acquainted leaves out nodes until no remaining node permanently rejects another one. It first leaves out the node that is
+// in the most rejecting pairs. Two nodes cannot work together on any link if one cannot tell whether the other's disk is an
+// older image.
 func (c *cluster) acquainted(nodes []int) []int {
 	nodes = slices.Clone(nodes)
 	for {
@@ -92,7 +93,8 @@ func (c *cluster) acquainted(nodes []int) []int {
 	}
 }
 
-// leaveOut sometimes removes the leader from the core, if the rest suffices: its disk will stall or be full.
+// leaveOut sometimes removes the leader from the core, if the other nodes suffice. The leader's disk will then stall or be
+// full.
 func (l *liveness) leaveOut(able []int, need int) []int {
 	leader := l.c.leader()
 	others := slices.DeleteFunc(slices.Clone(able), func(i int) bool { return i == leader })
@@ -103,7 +105,7 @@ func (l *liveness) leaveOut(able []int, need int) []int {
 	return others
 }
 
-// abandon leaves a node in its present state forever.
+// abandon leaves a node in its present state until the end of the run.
 func (l *liveness) abandon(n *node) {
 	switch s := &n.disk.segments; {
 	case n.c.profile.Node.ApplyStallMax > 0 && (n == l.doomed || n.hang.till > l.c.now()):
@@ -127,8 +129,8 @@ func (l *liveness) abandon(n *node) {
 	}
 }
 
-// hideFollowers sometimes cuts links between the followers and the leader whose disk will stall. The leader still hears
-// a quorum without them.
+// hideFollowers sometimes cuts links between the leader with the disk that will stall and some of its followers. The leader
+// still hears a quorum without these followers.
 func (l *liveness) hideFollowers() {
 	if l.doomed == nil || l.random.Coin() {
 		return
@@ -164,7 +166,7 @@ func (l *liveness) anyAwake(core uint64) bool {
 	return false
 }
 
-// awakening returns the members of a cluster whose first term is being written to a disk: then it is not bootstrapped
+// awakening returns the members of a cluster whose first term is being written to a disk. Such a cluster is not bootstrapped
 // again.
 func (c *cluster) awakening() []raft.Member {
 	for _, n := range c.nodes {
@@ -175,7 +177,8 @@ func (c *cluster) awakening() []raft.Member {
 	return nil
 }
 
-// chooseBootstrap draws the core before the bootstrap, which needs all members.
+// chooseBootstrap draws the core of a cluster that is not bootstrapped yet. All members must be in it, because the bootstrap
+// needs them all.
 func (l *liveness) chooseBootstrap() (core uint64, missing string) {
 	for _, m := range l.c.awakening() {
 		if l.c.at(m.Peer()).disk.incarnation != m.Incarnation {
@@ -202,7 +205,7 @@ func (l *liveness) chooseBootstrap() (core uint64, missing string) {
 	return core, ""
 }
 
-// configuration returns the newest committed configuration. It returns false before the cluster is bootstrapped.
+// configuration returns the newest committed configuration. It returns false if the cluster is not bootstrapped yet.
 func (l *liveness) configuration() (raft.Configuration, bool) {
 	if newest := l.c.newestCommitted(); newest != nil {
 		return newest.Configuration, true

@@ -8,12 +8,11 @@ import (
 )
 
 // The invariant of configurations that a leader leaves unfinished because it dies or is deposed. These are joint
-// configurations, and those that wait for members to catch up.
+// configurations, and configurations that wait for members to catch up.
 //
-//	L20  A leader that has reached a quorum without a break for its bound has left every joint configuration. A change that waits for members takes effect if all of them are reached, and is given up if one of them is unreached for longer than it may go without progress.
+//	L20  A leader that has reached a quorum without a break for its bound has left every joint configuration. A change that waits for members takes effect if the leader reaches all of them. It is given up if the leader does not reach one of them for longer than the change may wait without progress.
 
-// Handed counts what became of the configurations that leaders left unfinished. Left is the sum of the counts after
-// Joint.
+// Handed counts the outcomes of the configurations that leaders left unfinished. Left is the sum of the counts after Joint.
 type Handed struct {
 	Offices     int      // number of leaders
 	Undisturbed int      // leaders that reached a quorum for the bound of L20
@@ -114,7 +113,8 @@ func (h *Handed) countLeft(l *loggedConfig) {
 	}
 }
 
-// finished returns the committed configuration that ended what the leader found unfinished; nil if there is none.
+// finished returns the committed configuration that ended the unfinished configuration that the leader found at its election;
+// nil if there is none yet.
 func (t *tenure) finished(commit raft.Index) (first *loggedConfig) {
 	if t.found == nil {
 		return nil
@@ -130,7 +130,7 @@ func (t *tenure) finished(commit raft.Index) (first *loggedConfig) {
 	return first
 }
 
-// endTenure counts what the last leader leaves unfinished.
+// endTenure counts the configuration that the last leader leaves unfinished.
 func (k *checker) endTenure() {
 	h, t := &k.c.stats.Handed, &k.tenure
 	switch led := t.node != nil && t.node.core != nil && t.node.status.Role == raft.Leader && t.node.status.Term == t.term; {
@@ -142,8 +142,8 @@ func (k *checker) endTenure() {
 	}
 }
 
-// recordReached records which nodes the leader reaches. A leader makes at least one step with every heartbeat, unless
-// it is paused.
+// recordReached records the nodes that the leader reaches. If the leader makes no step for an election timeout, it was
+// paused, because it otherwise makes at least one step with every heartbeat.
 func (t *tenure) recordReached(now sim.Time) {
 	paused := now-t.looked > t.node.c.profile.ElectionTimeout
 	for i, n := range t.node.c.nodes {
@@ -192,7 +192,7 @@ func (k *checker) checkLeavesNothing(bound sim.Time) {
 	}
 }
 
-// lost reports whether the leader has not reached a member for this long, or no disk carries it any longer.
+// lost reports whether the leader has not reached a member for this length of time, or no disk carries the member any longer.
 func (k *checker) lost(p raft.Peer, length sim.Time) bool {
 	n, t := k.c.at(p), &k.tenure
 	if n == nil || n.peer() != p {

@@ -9,8 +9,8 @@ import (
 
 // The second phase in runs in which the members change.
 
-// chooseAmong draws the core so that it holds a quorum of every configuration that may still decide. The other voters,
-// learners and nodes outside the configuration are included at random.
+// chooseAmong draws a core that holds a quorum of every configuration that may still decide. It includes other voters,
+// learners, and nodes outside the configuration at random.
 func (l *liveness) chooseAmong(standing []*loggedConfig) (core uint64, missing string) {
 	c := l.c
 	var able []int
@@ -51,7 +51,7 @@ func among64(nodes []int) (set uint64) {
 	return set
 }
 
-// unreached names a configuration without a quorum in a set of nodes; "" if there is none.
+// unreached names a configuration that has no quorum in a set of nodes; "" if all configurations have one.
 func (l *liveness) unreached(standing []*loggedConfig, set uint64) string {
 	for _, s := range standing {
 		sound := quorum(&s.Configuration, func(p raft.Peer) bool {
@@ -71,8 +71,8 @@ func (l *liveness) settled() bool {
 	return s.ConfigCommitted == s.ConfigIndex && len(s.Config.Outgoing) == 0 && !waits(&s.Config) && votes(&s.Config, l.leader.peer())
 }
 
-// settles reports whether there is a leader, and the change of members has ended: a joint configuration is left, and a
-// waiting change takes effect or is given up.
+// settles reports whether there is a leader and the change of members has ended. It has ended if a joint configuration is
+// left, and a waiting change has taken effect or was given up.
 func (l *liveness) settles() bool { return l.elected() && l.settled() }
 
 // whole reports whether all members that the leader's configuration names are healed, and no other node interferes.
@@ -88,9 +88,10 @@ func (l *liveness) whole() bool {
 	return true
 }
 
-// parting reports whether removed members still have time to learn about their removal. A leader that sends them entries
-// is not idle yet. A leader that knew about the removal at its election no longer serves them, so they may lack the
-// entry that tells them. Then they learn it once the members that knew them no longer dial them, and disconnect them.
+// parting reports whether removed members still have time to learn about their removal. A leader that sends them entries is
+// not idle yet. A leader that knew about the removal at its election no longer serves the removed members. So they may lack
+// the entry that removed them. They learn about the removal later, when the members that know it stop dialing them and
+// disconnect them.
 func (l *liveness) parting() bool {
 	departing := func(p raft.PeerProgress) bool { return p.Departing }
 	return slices.ContainsFunc(l.leader.status.Peers, departing) || slices.ContainsFunc(l.unaware(), func(u unaware) bool {
@@ -98,11 +99,12 @@ func (l *liveness) parting() bool {
 	})
 }
 
-// unaware is a removed member that takes itself for a voter, and a member that it dials and that knows better.
+// unaware is a pair of members: a removed member that believes that it is a voter, and a member that it dials and that knows
+// about the removal.
 type unaware struct{ removed, by *node }
 
-// unaware returns the healed members that still take themselves for voters, although they dial a member that knows
-// better.
+// unaware returns the healed, removed members that still believe that they are voters, although they dial a member that knows
+// about the removal.
 func (l *liveness) unaware() (found []unaware) {
 	if !l.c.profile.Members.on() || !l.c.profile.Node.Handshakes {
 		return nil
@@ -121,18 +123,18 @@ func (l *liveness) unaware() (found []unaware) {
 	return found
 }
 
-// checkRemovalKnown checks that no removed, healed member still takes itself for a member if it dials one that knows
-// better.
+// checkRemovalKnown checks that no healed, removed member still believes that it is a voter while it dials a member that
+// knows about the removal.
 func (l *liveness) checkRemovalKnown() {
 	for _, u := range l.unaware() {
 		l.c.mustHold(false, "L18", "%s was removed, but does not know it, although it dials %s, which knows it", u.removed, u.by)
 	}
 }
 
-// outvoted says what is missing if the healed members are no longer a quorum because a leader has continued a change; ""
-// if they are one. A member that the leader had heard may have been cut off, have ended permanently a moment before, or
-// have a disk that no longer writes. If disks have lost acknowledged entries, a healed member may be the one that still
-// knows of them, and has to end.
+// outvoted names the missing resource if the healed members are no longer a quorum because a leader has continued a change.
+// It returns "" if they are still a quorum. The leader may have heard a member that was then cut off, ended permanently, or
+// got a disk that no longer writes. If disks have lost acknowledged entries, a healed member that still knows these entries
+// may have to end.
 func (l *liveness) outvoted() string {
 	newest := l.c.newestCommitted()
 	if newest != nil && l.c.lost {
@@ -162,9 +164,9 @@ func (l *liveness) outvoted() string {
 	return ""
 }
 
-// alive returns the nodes that may still decide with an uncommitted configuration. A node whose disk no longer writes
-// cannot decide. But the leader that appended the configuration counts even then: no leader begins a change while its
-// own disk is stalled.
+// alive returns the nodes that may still decide with an uncommitted configuration. A node with a disk that no longer writes
+// cannot decide. The exception is the leader that appended the configuration, because no leader begins a change while its own
+// disk is stalled.
 func (l *liveness) alive(in *loggedConfig) uint64 {
 	set := l.core
 	for _, n := range l.c.nodes {

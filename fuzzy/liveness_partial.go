@@ -5,11 +5,11 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The last stage of some runs: the links between the healed nodes are permanently cut down to one of the four named
-// topologies. All logs are equal then, so any member that still reaches a quorum both ways can lead (Howard & Abraham
-// 2020). If there is no such member, Raft promises nothing, and nothing is checked.
+// The last stage of some runs. It permanently cuts links between the healed nodes, so that one of the four named topologies
+// remains. All logs are equal then, so any member that still reaches a quorum both ways can lead (Howard & Abraham 2020). If
+// there is no such member, Raft promises nothing, and the stage checks nothing.
 
-// part begins the stage. It returns false if nothing can be checked.
+// part begins the stage. It returns false if the stage has nothing to check.
 func (l *liveness) part() bool {
 	c := l.c
 	random := sim.NewStream(c.seed.Number, sim.PartitionConcern<<16)
@@ -45,8 +45,8 @@ func (l *liveness) part() bool {
 	return true
 }
 
-// reachers returns the voters of the core that reach, and are reached by, enough of its voters to lead. A member does
-// not reach one that permanently rejects it, whatever the links are.
+// reachers returns the voters of the core that can lead: each reaches enough of the core's voters, and these reach it. A
+// member does not reach a member that permanently rejects it, whatever the links are.
 func (l *liveness) reachers() (set uint64) {
 	config := &l.leader.status.Config
 	for _, n := range l.members() {
@@ -61,8 +61,8 @@ func (l *liveness) reachers() (set uint64) {
 	return set
 }
 
-// obeyed reports whether the present leader has committed a new write. A leader that cannot commit gets no request: with
-// one more entry than the others, it would prevent the election of a leader that can.
+// obeyed reports whether the present leader has committed a new write. A leader that cannot commit gets no request. With one
+// more entry than the other members, it would prevent the election of a leader that can commit.
 func (l *liveness) obeyed() bool {
 	w := l.c.work
 	if !l.elected() || l.reachers()>>l.leader.index&1 == 0 {
@@ -79,8 +79,8 @@ func (l *liveness) obeyed() bool {
 	return false
 }
 
-// asksUnhealed reports whether a member sends its reads to a leader that was not healed. Their messages may be lost, and
-// the member repeats its request for as long as N38 allows.
+// asksUnhealed reports whether a member sends its reads to a leader that was not healed. The network may lose their messages,
+// so the member repeats its request for as long as N38 allows.
 func (l *liveness) asksUnhealed(n *node) bool {
 	leader := raft.Peer{ID: n.status.Leader, Incarnation: n.status.LeaderIncarnation}
 	return leader.ID != "" && l.core>>l.c.at(leader).index&1 == 0

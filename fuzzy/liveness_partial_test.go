@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// With links permanently cut, in each of the four ways, a member leads and commits.
+// If links are permanently cut, in each of the four ways, a member leads and commits.
 func TestParted_AMemberThatReachesAQuorumLeads(t *testing.T) {
 	parted := map[string]int{}
 	for number := range uint64(60) {
@@ -26,7 +26,7 @@ func TestParted_AMemberThatReachesAQuorumLeads(t *testing.T) {
 	assert.GreaterOrEqual(t, len(parted), 4, "%v", parted)
 }
 
-// A leader without a quorum after the cut gets no request: with an entry that only it holds, it would prevent the
+// A leader that has no quorum after the cut gets no request. With an entry that no other member holds, it would prevent the
 // election of another leader.
 func TestParted_ALeaderWithoutAQuorumGetsNoRequest(t *testing.T) {
 	c, lead, follower := running(t)

@@ -2,8 +2,8 @@ package fuzzy
 
 import "github.com/coxswain/raft/internal/sim"
 
-// watchStall checks that a leader outside the core does not keep leading with a stalled disk. While a member of the core
-// still catches up with the entries that the leader initially had, that member is on its way to lead.
+// watchStall checks that a leader outside the core does not keep leading with a stalled disk. The check waits while a member
+// of the core still catches up with the entries that the leader initially had, because that member may soon lead.
 func (l *liveness) watchStall() {
 	c := l.c
 	i := c.leader()
@@ -25,7 +25,8 @@ func (l *liveness) watchStall() {
 		"%s has led with a stalled disk or FSM for %v, while nodes %b could continue without it\n%s", c.nodes[i], stood, l.core, c.describe())
 }
 
-// stalls reports whether a leader can do nothing for its clients: its disk never completes a write, or its FSM a batch.
+// stalls reports whether a leader can do nothing for its clients, because its disk never completes a write or its FSM never
+// completes a batch.
 func (n *node) stalls() bool {
 	return n.disk.stallTill == sim.Never && n.writing > 0 || n.hang.till == sim.Never && n.hang.batch.Index > 0
 }

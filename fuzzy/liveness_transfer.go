@@ -2,11 +2,11 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// The stage of the second phase in which the leader is told to transfer its leadership to a healed member. Nothing
+// The stage of the second phase in which the leader gets a request to transfer its leadership to a healed member. Nothing
 // prevents the transfer, so it must succeed.
 
-// A transfer takes one unit to bring the target up to date, one for TimeoutNow and the target's own vote, one for the
-// other votes, and one until the new leader is heard.
+// A transfer takes four units. The first brings the target up to date. The second is for TimeoutNow and the target's own
+// vote, and the third for the other votes. The fourth passes until the members hear the new leader.
 const transferUnits = 4
 
 // feasible reports whether nothing can prevent a transfer.
@@ -40,13 +40,13 @@ func (l *liveness) transferEnded() bool {
 	return false
 }
 
-// unequalTransfers is the number of transfers after the first one if election timeouts differ. They go to the member
-// with the shortest timeout and to the one with the longest, in turns.
+// unequalTransfers is the number of further transfers if election timeouts differ. They go alternately to the member with the
+// shortest timeout and to the member with the longest.
 const unequalTransfers = 4
 
-// successor draws a healed voter that the leader has brought up to date and that can win an election. The request names
-// it, or names nobody if every voter that the leader may choose can win. It returns false if there is none, or if a
-// transfer is not feasible.
+// successor draws a healed voter that the leader has brought up to date and that can win an election. It returns the id for
+// the request. The id is empty if the request names no target, which is possible if every voter that the leader may choose
+// can win. successor returns false if there is no such voter, or if a transfer is not feasible.
 func (l *liveness) successor() (raft.NodeID, bool) {
 	named, first := l.random.Coin(), l.random.IntN(len(l.c.nodes))
 	if !l.feasible() || !l.leads() || l.leader.status.DiskStalled || l.leader.status.FSMHangs || l.leader.frozen {
@@ -78,15 +78,15 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 	return "", false
 }
 
-// leads reports whether there is a leader that all members follow. If election timeouts differ, some members request
-// pre-votes between any two heartbeats.
+// leads reports whether all members follow a leader. If election timeouts differ, it is enough that the leader leads, because
+// some members request pre-votes between any two heartbeats.
 func (l *liveness) leads() bool {
 	return l.elected() || l.c.profile.Node.Unequal > 1 && l.leader.leads()
 }
 
-// upToDate reports whether the leader can bring the member's log up to date in time for a transfer. This takes one unit
-// if everything that the member lacks is already in flight. Where the sender drops appends, each drop costs more than a
-// heartbeat interval, so a member that lags may need too long.
+// upToDate reports whether the leader can bring the member's log up to date in time for a transfer. This takes one unit if
+// all entries that the member lacks are already in flight. If the sender drops appends, each drop costs more than a heartbeat
+// interval, so a member that lags may need too long.
 func (l *liveness) upToDate(p *raft.PeerProgress) bool {
 	last := l.leader.status.Last.Index
 	if l.c.profile.Node.DropSpan > 0 {
@@ -95,9 +95,9 @@ func (l *liveness) upToDate(p *raft.PeerProgress) bool {
 	return p.Match > 0 && p.Next > last
 }
 
-// electable reports whether a healed voter can win an election, because it and a majority of the voters, all of them
-// healed, accept each other's messages. The leader cannot know that. Two other members may permanently reject each
-// other. Or they have not shaken hands since one of them started, so that a vote between them would be lost.
+// electable reports whether a healed voter can win an election. It can if it and a majority of the voters, all of them
+// healed, accept each other's messages. The leader cannot know this. Two other members may permanently reject each other. Or
+// they have not shaken hands since one of them started, so that a vote between them would be lost.
 func (l *liveness) electable(n *node) bool {
 	met := quorum(&l.leader.status.Config, func(p raft.Peer) bool {
 		other := l.healed(p)
@@ -106,7 +106,7 @@ func (l *liveness) electable(n *node) bool {
 	return met.reached()
 }
 
-// split reports whether the leader may choose a target that cannot win if the request names none.
+// split reports whether the leader may choose a target that cannot win, if the request names no target.
 func (l *liveness) split() bool {
 	for _, n := range l.members() {
 		if votesOn(&l.leader.status.Config, n.peer()) && n != l.leader && l.counts(n) && !l.electable(n) {
@@ -116,24 +116,25 @@ func (l *liveness) split() bool {
 	return false
 }
 
-// meets reports whether two nodes can be expected to reach each other: their links work, and neither rejects the
-// other because it was started too often to tell whether its disk is an older image.
+// meets reports whether two nodes should be able to reach each other. Their links must work, and neither may reject the other
+// permanently. A node rejects another one permanently if that one was started too often to tell whether its disk is an older
+// image.
 func (n *node) meets(other *node) bool {
 	return n == other || n.c.net.Links.Reach(n.index)>>other.index&1 == 1 && !n.rejectsPermanently(other) && !other.rejectsPermanently(n)
 }
 
-// hasMet reports whether two nodes have shaken hands since they started. A real member dials even if it has nothing to
-// send; here the first message dials, and is lost.
+// hasMet reports whether two nodes have shaken hands since they started. A real member dials even if it has nothing to send.
+// Here the first message makes the member dial, and is lost.
 func (n *node) hasMet(other *node) bool {
 	return n == other || !n.c.profile.Node.Handshakes || n.admits(other) && other.admits(n)
 }
 
-// A client's request takes one unit to commit, and one more if it waits for an earlier exchange. An append that a sender
-// drops costs a heartbeat and another exchange; ten in a row are dropped once in 10^10 runs. A forwarded read gives up
-// after two election timeouts, and waits no longer than that for an earlier one.
+// A client's request takes one unit to commit, and one more if it waits for an earlier exchange. If a sender drops an append,
+// this costs a heartbeat and another exchange. Ten appends in a row are dropped once in 10^10 runs. A forwarded read gives up
+// after two election timeouts, and waits at most that long for an earlier read.
 const requestIDUnits = 12
 
-// checkPrompt checks that requests to the healed members are answered in time, once these have a leader.
+// checkPrompt checks that requests to the healed members are answered in time, once these members have a leader.
 func (l *liveness) checkPrompt() {
 	c := l.c
 	if l.asked == 0 || !l.exiled || !c.profile.steady() || l.stage > converging {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A feasible transfer that is refused or takes too long is noticed.
+// The checker notices a feasible transfer that is refused or takes too long.
 func TestLiveness_ATransferMustComeAbout(t *testing.T) {
 	for _, fails := range []func(c *cluster, r *request){
 		func(_ *cluster, r *request) { r.state = answeredNo },
@@ -36,7 +36,7 @@ func TestLiveness_AnInfeasibleTransferIsNotRequested(t *testing.T) {
 	assert.Zero(t, c.live.transferOutcome)
 }
 
-// A member that lacks more than what is in flight may need longer than the leader waits for it.
+// If a member lacks more entries than those in flight, it may need longer than the leader waits for it.
 func TestLiveness_NoTransferToAMemberThatLagsFarBehind(t *testing.T) {
 	c, lead, _ := running(t)
 	c.live = &liveness{c: c, core: 7, leader: lead, exiled: true, random: lead.random}
@@ -47,8 +47,8 @@ func TestLiveness_NoTransferToAMemberThatLagsFarBehind(t *testing.T) {
 	assert.Zero(t, c.live.transferOutcome)
 }
 
-// A garbled message that was sent before the heal breaks no connection of the healed members: L13 and L14 allow for no
-// broken one.
+// A garbled message from before the heal breaks no connection of the healed members, because L13 and L14 allow no time for a
+// broken connection.
 func TestLiveness_WhatWasGarbledBeforeTheHealBreaksNoConnection(t *testing.T) {
 	c, lead, follower := running(t)
 	c.profile.Node.Connections = true
@@ -65,7 +65,7 @@ func TestLiveness_WhatWasGarbledBeforeTheHealBreaksNoConnection(t *testing.T) {
 	assert.Greater(t, c.queue.Len(), under)
 }
 
-// A request that waits too long is noticed, even if it is answered in the end.
+// The checker notices a request that waits too long, even if the request is answered in the end.
 func TestLiveness_AnswersComeInTime(t *testing.T) {
 	c, lead, _ := running(t)
 	c.live = &liveness{c: c, core: 7, leader: lead, exiled: true, asked: len(c.work.requests), stage: serving}
@@ -77,7 +77,7 @@ func TestLiveness_AnswersComeInTime(t *testing.T) {
 	expectBreach(t, c, "L14")
 }
 
-// A member that cannot win an election is not requested as the target, nor is the leader left to choose among such
+// The test requests no transfer to a member that cannot win an election. It also does not let the leader choose among such
 // members.
 func TestLiveness_OnlyAMemberThatCanWinGetsTheLead(t *testing.T) {
 	c, lead := runningFive(t)
@@ -105,7 +105,7 @@ func TestLiveness_OnlyAMemberThatCanWinGetsTheLead(t *testing.T) {
 	assert.Empty(t, asked())
 }
 
-// Where appends are dropped, a member that lags may not catch up in time.
+// If the sender drops appends, a member that lags may not catch up in time.
 func TestLiveness_ALaggardDoesNotGetTheLeadWhereAppendsAreDropped(t *testing.T) {
 	c, lead, _ := running(t)
 	lead.status.Peers = append([]raft.PeerProgress(nil), lead.status.Peers...)
@@ -125,7 +125,7 @@ func TestLiveness_ALaggardDoesNotGetTheLeadWhereAppendsAreDropped(t *testing.T) 
 	assert.True(t, some)
 }
 
-// Votes over a connection that does not exist yet are lost, so their candidate may not be elected.
+// Votes are lost on a connection that does not exist yet. So a candidate that needs these votes may not be elected.
 func TestLiveness_AMemberThatHasNotMetAQuorumDoesNotGetTheLead(t *testing.T) {
 	c, lead := runningFive(t)
 	x, y := c.nodes[(lead.index+1)%5], c.nodes[(lead.index+2)%5]
@@ -149,7 +149,7 @@ func TestLiveness_AMemberThatHasNotMetAQuorumDoesNotGetTheLead(t *testing.T) {
 	assert.False(t, l.electable(x), "y does not hear it")
 }
 
-// runningFive is a cluster of five without faults, and its leader.
+// runningFive returns a cluster of five without faults, and its leader.
 func runningFive(t *testing.T) (c *cluster, lead *node) {
 	p := calmOfThree(t)
 	p.Voters = 5

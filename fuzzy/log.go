@@ -7,7 +7,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// slot is an entry and a hash of the log up to it. Equal hashes mean equal logs, so whole logs are compared in one step.
+// slot is an entry and a hash of the log up to this entry. Equal hashes mean equal logs, so one comparison compares whole
+// logs.
 type slot struct {
 	entry    *raft.Entry // shared by the logs of the node and of its disk, and never changed
 	hash     uint64
@@ -41,7 +42,7 @@ func (n *node) takeLog(l *raft.LogWrite) {
 	}
 }
 
-// lengthen applies a write to a log of a node. The checker has found that the log holds the entry before it.
+// lengthen applies a write to a log of a node. The checker has already found that the log holds the entry before the write.
 func (k *checker) lengthen(n *node, log []slot, l *raft.LogWrite) []slot {
 	log = log[:min(int(l.After.Index), len(log))]
 	last := slot{}
@@ -72,14 +73,15 @@ func roomy[T any](list []T, more int) []T {
 	return list
 }
 
-// hashEntry extends the hash of the log before an entry. The checksum of the record covers all of its contents.
+// hashEntry returns the hash of a log with a new last entry; before is the hash of the log without this entry. The checksum
+// of the entry's record covers all of its contents.
 func hashEntry(before uint64, e *raft.Entry) uint64 {
 	r := e.Record()
 	sum := binary.LittleEndian.Uint32(r[len(r)-4:])
 	return mix(mix(before, uint64(e.Index)<<32|uint64(sum)), uint64(e.Term))
 }
 
-// at returns the hash of a log up to an index, and whether it is that long.
+// at returns the hash of a log up to an index. It returns false if the log is shorter.
 func at(log []slot, i raft.Index) (uint64, bool) {
 	if i == 0 || int(i) > len(log) {
 		return 0, i == 0

@@ -16,7 +16,7 @@ type machine struct {
 
 func newMachine(keys int) machine { return machine{values: make([]uint64, keys)} }
 
-// reset empties the machine, as a start of its process does.
+// reset empties the machine, as at the start of its process.
 func (m *machine) reset() {
 	clear(m.values)
 	m.contents, m.history = 0, 0
@@ -43,13 +43,13 @@ func (m *machine) apply(c command) {
 // digest returns a hash of the state.
 func (m *machine) digest() uint64 { return mix(m.history, m.contents) }
 
-// command is a client's write. Its serial number is unique.
+// command is a client's write. It has a unique serial number.
 type command struct {
 	serial uint64
 	key    uint8
 }
 
-// commandOf returns the command of an entry, see workload.write; zero if it has none.
+// commandOf returns the command of an entry (see workload.write), or zero if the entry has none.
 func commandOf(e *raft.Entry) command {
 	if e.Kind != raft.EntryCommand || len(e.Data) < commandBytesMin {
 		return command{}

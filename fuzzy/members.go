@@ -9,12 +9,12 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// How the simulation finds the members named by messages and configurations. A member is one incarnation of an id. The
-// disk of a node carries one incarnation at a time, and gets another one when it is wiped.
+// This file finds the members that messages and configurations name. A member is one incarnation of an id. The disk of a node
+// carries one incarnation at a time. A wiped disk gets a new incarnation.
 
-// at returns the node whose disk carries an incarnation, or carried it before it was wiped. If no disk ever did, the id
-// decides: a probe goes to any incarnation, and a garbled message may name one that does not exist. It returns nil for a
-// stranger whose id no node has.
+// at returns the node whose disk carries an incarnation, or carried it before the disk was wiped. If no disk ever carried the
+// incarnation, at returns the node with the id. This happens because a probe goes to any incarnation, and a garbled message
+// may name an incarnation that does not exist. at returns nil for a stranger with an id that no node has.
 func (c *cluster) at(p raft.Peer) *node {
 	for _, n := range c.nodes {
 		if n.disk.carried(p.Incarnation) && n.id == p.ID {
@@ -24,13 +24,12 @@ func (c *cluster) at(p raft.Peer) *node {
 	return c.named(p.ID)
 }
 
-// carried reports whether the disk carries an incarnation, or carried it before it was wiped.
+// carried reports whether the disk carries an incarnation, or carried it before the disk was wiped.
 func (d *disk) carried(i raft.Incarnation) bool {
 	return d.incarnation == i || slices.ContainsFunc(d.ghosts, func(g ghost) bool { return g.incarnation == i })
 }
 
-// named returns the node with an id, for those that know only the id: clients, and members that probe. It returns nil if
-// there is none.
+// named returns the node with an id, or nil if there is none. Clients, and members that probe, know only the id.
 func (c *cluster) named(id raft.NodeID) *node {
 	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.id == id })
 	if i < 0 {
@@ -39,7 +38,7 @@ func (c *cluster) named(id raft.NodeID) *node {
 	return c.nodes[i]
 }
 
-// name returns what a trace calls the node. A twin has the id of another node.
+// name returns the node's name in traces. A twin has the id of another node, so its name differs from its id.
 func (n *node) name() string {
 	if n.c.nodes[n.index] != n.c.named(n.id) {
 		return string(n.id) + "'"
@@ -47,7 +46,7 @@ func (n *node) name() string {
 	return string(n.id)
 }
 
-// nameOf returns what a trace calls a member, or a stranger.
+// nameOf returns the name of a member or a stranger in traces.
 func (c *cluster) nameOf(p raft.Peer) string {
 	if n := c.at(p); n != nil {
 		return n.name()
@@ -55,11 +54,11 @@ func (c *cluster) nameOf(p raft.Peer) string {
 	return string(p.ID)
 }
 
-// String returns the name of the node in failure texts. The name contains the incarnation on its disk if another node
-// may have its id, or its own disk may become another member.
+// String returns the node's name in failure texts. The name contains the incarnation on the node's disk if members may
+// change. Then another node may have the same id, and the node's own disk may become another member.
 func (n *node) String() string { return n.c.title(n.peer()) }
 
-// title returns the name of a member or a stranger in failure texts. Configurations name incarnations in the same way.
+// title returns the name of a member or a stranger in failure texts. Configurations print incarnations in the same way.
 func (c *cluster) title(p raft.Peer) string {
 	if !c.profile.Members.on() {
 		return c.nameOf(p)
@@ -105,8 +104,8 @@ func votes(config *raft.Configuration, p raft.Peer) bool {
 	return votesOn(config, p) || slices.Contains(config.Outgoing, p)
 }
 
-// needs reports whether a configuration may need this incarnation as a leader: it votes, or will vote once the change
-// takes effect.
+// needs reports whether a configuration may need this incarnation as a leader. It may if the incarnation votes, or will vote
+// once the change takes effect.
 func needs(config *raft.Configuration, p raft.Peer) bool {
 	m := member(config, p)
 	return votes(config, p) || m != nil && m.Next == raft.NextVoter
@@ -119,10 +118,10 @@ func votesOn(config *raft.Configuration, p raft.Peer) bool {
 	return m != nil && m.Kind == raft.Voter
 }
 
-// peerOf returns the member that a leader's progress describes.
+// peerOf returns the member to which a leader's progress belongs.
 func peerOf(p *raft.PeerProgress) raft.Peer { return raft.Peer{ID: p.ID, Incarnation: p.Incarnation} }
 
-// progressOn returns a leader's progress for a member, or nil if there is none.
+// progressOn returns a leader's progress for a member, or nil if the leader has none.
 func progressOn(s *raft.CoreStatus, peer raft.Peer) *raft.PeerProgress {
 	for i := range s.Peers {
 		if p := &s.Peers[i]; peerOf(p) == peer {

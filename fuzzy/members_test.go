@@ -11,7 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// A wiped disk gets another incarnation. Both incarnations mean its node, even if another node has the same id.
+// A wiped disk gets a new incarnation. The old and the new incarnation both belong to the disk's node, even if another node
+// has the same id.
 func TestMembers_ANodeIsFoundByEachIncarnationOfItsDisk(t *testing.T) {
 	c, lead, follower := running(t)
 	before := follower.peer()
@@ -29,7 +30,8 @@ func TestMembers_ANodeIsFoundByEachIncarnationOfItsDisk(t *testing.T) {
 	assert.Equal(t, follower.index, c.at(before).index)
 }
 
-// Two members may have one id while one replaces the other, and a wiped disk carries another member than before.
+// Two members may have the same id while one replaces the other. A wiped disk carries a new member. So the text of a failure
+// names the incarnation.
 func TestMembers_TheTextOfARuleNamesTheIncarnation(t *testing.T) {
 	c, lead, twin := running(t)
 	assert.Equal(t, "a", lead.String(), "no other node has this id")
@@ -68,7 +70,7 @@ func TestQuorum_IsAMajorityOfTheVoters(t *testing.T) {
 	}
 }
 
-// The peers of a leader change places when another member joins or leaves.
+// The order of a leader's peers changes when another member joins or leaves.
 func TestInvariants_AProgressIsComparedWithThatOfTheSameMember(t *testing.T) {
 	c, n, _ := running(t)
 	n.seen.now = n.now().Mono
@@ -84,8 +86,8 @@ func TestInvariants_AProgressIsComparedWithThatOfTheSameMember(t *testing.T) {
 	expectBreach(t, c, "N18")
 }
 
-// Each voter counts for one election timeout after an election. If one of them proves to be stale meanwhile, its leader
-// has as much time.
+// After an election, each voter counts as heard for one election timeout. If one of them proves to be stale meanwhile, the
+// leader still has this time.
 func TestInvariants_ANewLeaderHasTimeToHearItsVoters(t *testing.T) {
 	for _, row := range []struct {
 		since func(n *node) raft.Time
@@ -109,7 +111,7 @@ func TestInvariants_ANewLeaderHasTimeToHearItsVoters(t *testing.T) {
 	}
 }
 
-// A member that knows what disks have lost ends, even if it was healed.
+// A member that knows about a loss on other disks ends, even if it was healed.
 func TestLiveness_AMemberThatKnowsOfALossMayEnd(t *testing.T) {
 	c, lead, follower := running(t)
 	l := &liveness{c: c, core: 1<<lead.index | 1<<follower.index, leader: lead}
@@ -121,7 +123,7 @@ func TestLiveness_AMemberThatKnowsOfALossMayEnd(t *testing.T) {
 	assert.Empty(t, l.outvoted())
 }
 
-// A leader continues a change as soon as a member has caught up. That member may have ended permanently a moment before.
+// A leader continues a change as soon as a member has caught up. This member may have ended permanently just before.
 func TestLiveness_AMemberThatHasEndedMayBeMissing(t *testing.T) {
 	c, lead, follower := finding(t)
 	third := c.nodes[3-lead.index-follower.index]
@@ -147,7 +149,8 @@ func TestLiveness_AMemberThatHasEndedMayBeMissing(t *testing.T) {
 	assert.NotEmpty(t, l.outvoted())
 }
 
-// Messages sent or received before the watch of an idle cluster do not count, even if they leave only during the watch.
+// The checker watches an idle cluster. Messages that were sent or received before this watch do not count, even if they leave
+// only during the watch.
 func TestLiveness_WhatWaitsWhenTheQuietBeginsWasSentBefore(t *testing.T) {
 	c, lead, follower := running(t)
 	before := c.unsent()
@@ -156,7 +159,8 @@ func TestLiveness_WhatWaitsWhenTheQuietBeginsWasSentBefore(t *testing.T) {
 	assert.Equal(t, before+3, c.unsent())
 }
 
-// Before any other member has a term, the cluster needs the bootstrapper: the others hold entry 1, and may not campaign.
+// Before any other member has a term, the cluster needs the bootstrapper. The other members hold entry 1, and may not
+// campaign.
 func TestLiveness_SomebodyWithATermIsNeeded(t *testing.T) {
 	c, lead, _ := finding(t)
 	l := &liveness{c: c, random: sim.NewStream(1, sim.ProcessConcern)}
@@ -173,8 +177,8 @@ func TestLiveness_SomebodyWithATermIsNeeded(t *testing.T) {
 	assert.Equal(t, noneAwake, missing)
 }
 
-// A term that is being written counts as a written one. Nobody bootstraps the cluster again, so an emptied disk is lost.
-// Before that, its member joins in the bootstrap with its new incarnation.
+// A term that is being written counts as written. After that no member bootstraps the cluster again, so a member with an
+// emptied disk is lost. Before that, such a member takes part in the bootstrap with its new incarnation.
 func TestLiveness_TheFirstTermEndsTheBootstrap(t *testing.T) {
 	c, lead, follower := running(t)
 	l := &liveness{c: c, random: sim.NewStream(1, sim.ProcessConcern)}

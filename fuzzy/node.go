@@ -9,10 +9,10 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// inboxMax bounds the messages that wait for a loop, as Config.ReceivedMax does.
+// inboxMax is the maximum number of messages that wait for a loop. It corresponds to Config.ReceivedMax.
 const inboxMax = 1000
 
-// node is one member: a machine with a disk and a clock, and a process with a core while it is up.
+// node is one member: a machine with a disk and a clock. While the process of the machine runs, it has a core.
 type node struct {
 	c       *cluster
 	index   int
@@ -26,7 +26,7 @@ type node struct {
 	place   string             // the address at which it is reached
 	table   []string           // addresses of all nodes, as an operator has told it; nil: none
 
-	// The process. life is raised when it dies: events of an earlier life have no effect.
+	// The process. life rises when the process dies, so events of an earlier life have no effect.
 	life      uint32
 	core      *raft.Core // nil while it is down
 	born      sim.Time   // on the local clock
@@ -109,7 +109,7 @@ func newNode(c *cluster, i int) *node {
 
 func (n *node) peer() raft.Peer { return raft.Peer{ID: n.id, Incarnation: n.disk.incarnation} }
 
-// now returns the time on this machine. Mono begins at 1 when the process starts.
+// now returns the time on this machine. Mono is 1 when the process starts.
 func (n *node) now() raft.Now {
 	now := n.c.now()
 	return raft.Now{Mono: raft.Time(n.clock.Local(now) - n.born + 1), Wall: n.clock.Wall(now)}
@@ -185,8 +185,8 @@ func (n *node) start() {
 	n.c.tellPeers(n, true)
 }
 
-// list returns the list of initial members with which the process starts. Sometimes, by mistake, it holds only the last
-// ones.
+// list returns the list of initial members with which the process starts. Sometimes, by mistake, the list holds only the last
+// of these members.
 func (n *node) list() raft.Configuration {
 	c := n.c
 	mistaken := n.random.Chance(c.profile.Node.OtherLists)
@@ -236,7 +236,7 @@ func (n *node) post(e raft.Event) {
 	n.poke()
 }
 
-// poke makes the loop run, at once or after its step delay.
+// poke makes the loop run, either at once or after the node's step delay.
 func (n *node) poke() {
 	if n.stepping || n.frozen {
 		return
@@ -358,7 +358,7 @@ func (n *node) step() {
 	}
 }
 
-// takeWrite processes the write first, so that an entry is in the log before any message about it leaves.
+// takeWrite takes the write of an output first, so that an entry is in the log before any message about it leaves.
 func (n *node) takeWrite(out *raft.Output) {
 	w := &out.Write
 	n.configBefore = configured(n.log)
@@ -424,7 +424,7 @@ func (n *node) issue(out *raft.Output) bool {
 	return true
 }
 
-// effect is called before each visible effect. It returns false if the process has crashed before it.
+// effect is called before each visible effect. It returns false if the process crashes at this point.
 func (n *node) effect() bool {
 	if n.dieAfter > 0 {
 		if n.dieAfter--; n.dieAfter == 0 {
@@ -460,7 +460,7 @@ func (n *node) wake() {
 	n.arm()
 }
 
-// freeze stops the process, and its clock if the machine is suspended.
+// freeze stops the process. If the machine is suspended, freeze also stops its clock.
 func (n *node) freeze(clockToo bool) {
 	n.frozen = true
 	if clockToo {

@@ -8,10 +8,11 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The addresses of nodes. A machine may move: its member restarts, and announces its new address from then on. At an
-// abandoned address nobody answers, or another member does.
+// This file has the addresses of nodes. If a machine moves, its member restarts, and announces its new address from then on.
+// At an abandoned address no member answers, or another member does.
 
-// calls returns the peers as which a running member dials a node: one for each contact that has an address of the node.
+// calls returns the identities under which a running member dials a node. There is one for each contact that has an address
+// of the node.
 func (n *node) calls(to *node) (peers []raft.Peer) {
 	if n.hands.book == nil {
 		return nil
@@ -25,7 +26,8 @@ func (n *node) calls(to *node) (peers []raft.Peer) {
 	return peers
 }
 
-// tellPlaces gives a node a table of all nodes' present addresses: raft's transports have an option for that.
+// tellPlaces gives a node a table with the present addresses of all nodes. The transports of the library have an option for
+// such a table.
 func (n *node) tellPlaces() {
 	n.c.faulted("%s is told the addresses of all members", n.name())
 	n.table = make([]string, len(n.c.nodes))
@@ -34,8 +36,8 @@ func (n *node) tellPlaces() {
 	}
 }
 
-// move restarts some members at other addresses: one of them, two that change places, or all. It reports whether it must
-// be mended: when all have moved, nobody finds anybody.
+// move restarts some members at other addresses: one member, two members that exchange their addresses, or all members. It
+// reports whether the move must be mended. This is so if all members have moved, because then no member finds another one.
 func (m *nemesis) move(c *cluster, n, other *node) bool {
 	kind := m.random.IntN(8)
 	switch {
@@ -57,13 +59,13 @@ func (m *nemesis) move(c *cluster, n, other *node) bool {
 	return false
 }
 
-// fresh returns an address at which nobody has ever been.
+// fresh returns an address that no node has ever had.
 func (c *cluster) fresh(n *node) string {
 	c.moves++
 	return fmt.Sprintf("%s:%d", n.name(), 10+c.moves)
 }
 
-// moveTo restarts a node at an address, which no longer belongs to any other node.
+// moveTo restarts a node at an address. If the address was abandoned, it no longer counts as abandoned.
 func (m *nemesis) moveTo(c *cluster, n *node, place string) {
 	c.faulted("%s moves from %s to %s", n.name(), n.place, place)
 	c.left = append(c.left, n.place)
@@ -77,9 +79,9 @@ func (m *nemesis) moveTo(c *cluster, n *node, place string) {
 	}
 }
 
-// reunite tells one of two nodes the address of the other, if a configuration names it and neither can know. Both are
-// healed, or lead. A leader that was not healed may have moved, too, and may lead the others without finding a healed
-// member that has moved.
+// reunite gives a node the address of another node. It does so if a configuration names the other node, and neither node can
+// learn the other's address. Each of the two is healed, or leads. A leader that was not healed counts because it may have
+// moved, too. It may lead the other members without finding a healed member that has moved.
 func (l *liveness) reunite() {
 	if !l.c.finds() || l.stage > converging {
 		return
@@ -102,9 +104,9 @@ func (l *liveness) reunite() {
 	}
 }
 
-// correct makes a leader change the address of a member that it cannot learn. Two members of one id may run while one
-// replaces the other. A leader that has moved to the only address at which it knows the other one dials that member
-// nowhere.
+// correct makes a leader change the address of a member in the configuration, if the leader cannot learn the address. Two
+// members of one id may run while one replaces the other. Suppose that the leader is one of them, and has moved to the only
+// address at which it knows the other one. Then the leader does not dial the other one at all.
 func (l *liveness) correct(lead, m *node) {
 	entry, _ := lead.config().Peer(m.peer())
 	reached := slices.ContainsFunc(lead.contacts(), func(k raft.Contact) bool { return k.ID == m.id })
@@ -159,7 +161,7 @@ func (k *checker) checkPlaces(n *node, m *raft.Sightings) {
 	}
 }
 
-// redialTime is how often a member dials those contacts that have not accepted its present start.
+// redialTime returns the interval at which a member dials the contacts that have not accepted its present start.
 func (c *cluster) redialTime() sim.Time { return c.profile.ElectionTimeout / 2 }
 
 // redials dials the contacts that have not accepted the node's present start.

@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// finding is a running cluster whose members find each other by their addresses.
+// finding returns a running cluster whose members find each other by their addresses.
 func finding(t *testing.T) (c *cluster, lead, follower *node) {
 	p := calmOfThree(t)
 	p.Members = Members{Admins: 1, Think: sim.In(100 * time.Hour), Patience: sim.In(time.Second)}
@@ -36,7 +36,7 @@ func mover() *nemesis {
 	return &nemesis{rate: rate, random: sim.NewStream(1, sim.PartitionConcern)}
 }
 
-// A member that moves dials the others, which learn its new address.
+// If a member moves, it dials the other members, and they learn its new address.
 func TestPlaces_AMemberThatMovesIsFound(t *testing.T) {
 	c, lead, follower := finding(t)
 	mover().moveTo(c, follower, "elsewhere:1")
@@ -48,7 +48,7 @@ func TestPlaces_AMemberThatMovesIsFound(t *testing.T) {
 	assert.Equal(t, []string{"elsewhere:1", string(follower.id) + ":1"}, lead.contacts()[i].Addresses)
 }
 
-// Two members may change places. Each then learns that the other one answers at its own former address.
+// Two members may exchange their addresses. Then each learns that the other one answers at its own former address.
 func TestPlaces_MembersChangePlaces(t *testing.T) {
 	c, lead, follower := finding(t)
 	third := c.nodes[3-lead.index-follower.index]
@@ -64,7 +64,7 @@ func TestPlaces_MembersChangePlaces(t *testing.T) {
 	}
 }
 
-// When all members have moved, nobody finds anybody until one of them is told an address.
+// After all members have moved, no member finds another one until one of them gets the addresses from an operator.
 func TestPlaces_WhenAllHaveMovedOneIsTold(t *testing.T) {
 	c, lead, _ := finding(t)
 	m := mover()
@@ -80,9 +80,9 @@ func TestPlaces_WhenAllHaveMovedOneIsTold(t *testing.T) {
 	c.until(t, c.now()+sim.In(3*time.Second))
 }
 
-// Two members that have moved at once know where the third is, but not where the other is. One of them may lead although
-// it was not healed. It is told the addresses, as an operator who starts members at new addresses would tell each of
-// them.
+// Two members have moved at the same time. Both know the address of the third member, but neither knows the address of the
+// other. One of the two may lead although it was not healed. It then gets the addresses, as from an operator who starts
+// members at new addresses.
 func TestPlaces_ALeaderThatIsNotHealedFindsTheHealed(t *testing.T) {
 	c, a, b := finding(t)
 	between, m := c.nodes[3-a.index-b.index], mover()
@@ -111,7 +111,7 @@ func TestPlaces_ALeaderThatIsNotHealedFindsTheHealed(t *testing.T) {
 	assert.Nil(t, between.table, "it knew both")
 }
 
-// twins returns a cluster of one voter and a learner with the same id, for which the configuration has the voter's
+// twins returns a cluster of one voter and one learner with the same id. In the configuration, the learner has the voter's
 // address.
 func twins(t *testing.T) (c *cluster, lead, twin *node) {
 	t.Helper()
@@ -130,7 +130,8 @@ func twins(t *testing.T) (c *cluster, lead, twin *node) {
 	return c, lead, twin
 }
 
-// Two members with one id may change places, too: each then runs where it believes the other one to be.
+// Two members with the same id may exchange their addresses, too. Then each runs at the address at which it expects the
+// other.
 func TestPlaces_TwinsChangePlaces(t *testing.T) {
 	c, lead, twin := twins(t)
 	m, place, other := mover(), lead.place, twin.place
@@ -143,8 +144,8 @@ func TestPlaces_TwinsChangePlaces(t *testing.T) {
 	assert.True(t, lead.dials(twin) && twin.dials(lead))
 }
 
-// Before there is a term, a member answers whichever process it finds under an id of its list. A member that has found
-// another process there is told the right address, even if the right process calls it.
+// Before there is a term, a member answers any process that it finds under an id of its list. So a member may have found the
+// wrong process under an id. It then gets the right address, even if the right process calls it.
 func TestPlaces_BeforeATermACalledMemberIsTold(t *testing.T) {
 	c, lead, follower := finding(t)
 	follower.contacts()
@@ -157,8 +158,8 @@ func TestPlaces_BeforeATermACalledMemberIsTold(t *testing.T) {
 	assert.NotNil(t, follower.table)
 }
 
-// A leader that runs where it believes the other member of its id to be dials that member nowhere, so no table helps.
-// The address in the configuration is corrected, as an admin would do it.
+// A leader may run at the address at which it expects the other member of its id. It then does not dial that member at all,
+// so a table of addresses does not help. The leader corrects the address in the configuration, as on the request of an admin.
 func TestPlaces_TheAddressOfATwinIsCorrected(t *testing.T) {
 	c, lead, twin := twins(t)
 	lead.tellPlaces()
@@ -220,9 +221,9 @@ func knowsGone(lead, follower *node) {
 	lead.status.Commit = l.index
 }
 
-// A leader that was elected after a removal does not serve the removed member. That member has time to learn about its
-// removal while it is dialed, and learns it when it is disconnected. A leader tells the members that it has removed
-// itself; they get no such time.
+// A leader that was elected after a removal does not serve the removed member. This member has time to learn about its
+// removal while other members dial it. It learns about the removal when they disconnect it. A leader itself informs the
+// members that it has removed, so they get no such time.
 func TestLiveness_AMemberRemovedBeforeAnElectionIsToldAfterItsTime(t *testing.T) {
 	c, lead, follower := finding(t)
 	l := &liveness{c: c, core: 7, leader: lead, exiled: true}

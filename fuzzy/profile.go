@@ -28,19 +28,20 @@ type Profile struct {
 	Members         Members
 	Load            Load
 	World           World // the second phase
-	// Beyond lets faults destroy the disks of all voters but one, which is more than Raft tolerates. Nodes may then stop
-	// and report why, but must neither report nor commit anything false.
+	// Beyond lets faults destroy the disks of all voters but one, which is more than Raft tolerates. Nodes may then stop and
+	// report the reason, but must not report or commit anything false.
 	Beyond bool
 }
 
-// FaultRate is the mean time between two injections of a fault in the whole cluster, and the mean time that each lasts.
+// FaultRate is the rate of one fault: the mean time between two injections in the whole cluster, and the mean duration of an
+// injection.
 type FaultRate struct {
 	Fault FaultKind
 	Every sim.Time
 	For   sim.Time
 }
 
-// NodeProfile says which freedoms of the core's contract the host of a core uses.
+// NodeProfile lists the freedoms of the core's contract that the host of a core uses.
 type NodeProfile struct {
 	Codec         int       // chance that a message goes through the real codec
 	StepDelay     sim.Delay // time from an event to its step: events gather into batches
@@ -82,7 +83,7 @@ func generousLimits() raft.Limits {
 	}
 }
 
-// Snapshots says how members take and send snapshots; when they do is in the limits.
+// Snapshots sets how members take and send snapshots. The limits set the times at which they do so.
 type Snapshots struct {
 	On             bool
 	BytesMax       int // of a snapshot, not counting its state
@@ -109,7 +110,8 @@ type Load struct {
 	History   bool // keep the whole history, for the linearizability checker
 }
 
-// mostBytes returns roughly how many bytes the clients write at most, if each request is answered within 10 ms.
+// mostBytes returns an estimate of the maximum number of bytes that the clients write. It assumes that each request is
+// answered within 10 ms.
 func (l *Load) mostBytes(length sim.Time) int {
 	return l.Clients * l.Burst * l.BytesMax / 2 * int(length/(l.Think+sim.In(10*time.Millisecond)))
 }
@@ -123,10 +125,10 @@ func Profiles() []string {
 	return list
 }
 
-// dear are the profiles that All omits, since each of their seeds takes seconds.
+// dear lists the profiles that All omits, because each of their seeds takes seconds.
 var dear = []string{"day", "churn"}
 
-// All returns the names of the profiles of which a campaign runs thousands of seeds.
+// All returns the names of the profiles that campaigns run. A campaign runs thousands of seeds of each.
 func All() []string {
 	var names []string
 	for _, p := range profiles {
@@ -191,8 +193,8 @@ func Draw(seed Seed) (Profile, error) {
 	return Profile{}, fmt.Errorf("fuzzy: unknown profile %q; there are\n  %s", seed.Profile, strings.Join(Profiles(), "\n  "))
 }
 
-// drawSwarm draws everything. Each class of faults is off half of the time, since it could keep the others from
-// reaching some states; intensities are spread over orders of magnitude.
+// drawSwarm draws all settings. Each class of faults is off half of the time, because it could keep the other classes from
+// reaching some states. The intensities are spread over orders of magnitude.
 func drawSwarm(s *sim.Stream) Profile {
 	timeout := sim.In(150 * time.Millisecond)
 	p := Profile{
@@ -282,7 +284,7 @@ func drawNode(s *sim.Stream) NodeProfile {
 
 func (n *NodeProfile) diskStallMax() sim.Time { return cmp.Or(n.DiskStallMax, sim.In(time.Second)) }
 
-// drawLimits often draws tiny limits, which make rare paths common.
+// drawLimits often draws tiny limits, because these make rare paths common.
 func drawLimits(s *sim.Stream) raft.Limits {
 	limits := raft.Limits{
 		CommandBytesMax: sim.Pick(s, 100, 1<<20),
@@ -346,7 +348,7 @@ func shapeCalm(s *sim.Stream, p *Profile) {
 	p.Length = sim.In(5 * time.Second)
 }
 
-// shapeBootstrap has long faults, which make bootstrappers begin again, or brief ones, which let them finish.
+// shapeBootstrap draws long or brief faults. Long faults make bootstrappers begin again, and brief faults let them finish.
 func shapeBootstrap(s *sim.Stream, p *Profile) {
 	p.FaultsFrom, p.Length = 0, s.LogTime(sim.In(time.Second), sim.In(6*time.Second))
 	brief := s.Coin()
@@ -373,7 +375,7 @@ func shapeBootstrap(s *sim.Stream, p *Profile) {
 	}
 }
 
-// slowBootstrap makes writing entry 1 take longer on all members than a bootstrapper initially waits.
+// slowBootstrap makes the write of entry 1 slow on all members. It takes longer than a bootstrapper initially waits.
 func slowBootstrap(s *sim.Stream, p *Profile) {
 	tenth := p.ElectionTimeout / 10
 	p.World = World{Disk: s.LogTime(worldDiskTenths*tenth*3/5, worldDiskTenths*tenth), Trip: s.LogTime(worldTripTenths*tenth*4/5, worldTripTenths*tenth)}
@@ -418,7 +420,8 @@ func shapeBeyond(s *sim.Stream, p *Profile) {
 	}
 }
 
-// shapeImages keeps all other faults mild, so that disks change between a copy and its return.
+// shapeImages keeps all other faults mild, so that disks change between the time of a copy and the time at which the copy is
+// put back.
 func shapeImages(s *sim.Stream, p *Profile) {
 	p.Voters, p.Learners, p.World = sim.Pick(s, 3, 3, 3, 4, 5, 5, 7), 0, World{}
 	p.FaultsFrom, p.Length = sim.In(500*time.Millisecond), sim.In(8*time.Second)

@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Members says which nodes may join the cluster, and how its members change.
+// Members sets which nodes may join the cluster, and how its members change.
 type Members struct {
 	Spares   int      // nodes that initially belong to no cluster
 	Twins    int      // the last of the spares, which have the ids of other nodes
@@ -25,7 +25,7 @@ func (m *Members) on() bool { return m.Admins > 0 }
 // nodes returns how many nodes a run has.
 func (p *Profile) nodes() int { return p.Voters + p.Learners + p.Members.Spares }
 
-// drawMembers makes members join, change their roles and leave all the time.
+// drawMembers makes members continually join, change their roles and leave.
 func drawMembers(s *sim.Stream, p *Profile) {
 	timeout := p.ElectionTimeout
 	p.Members = Members{
@@ -35,8 +35,8 @@ func drawMembers(s *sim.Stream, p *Profile) {
 	p.Members.Twins = s.IntN(min(p.Members.Spares, p.Voters) + 1)
 }
 
-// drawJoins makes the members change in a quarter of the runs of the profiles about something else. It uses a stream of
-// its own, so that the other runs do not change.
+// drawJoins makes the members change in a quarter of the runs of other profiles. It uses its own stream, so that the other
+// runs do not change.
 func drawJoins(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<24)
 	joins := s.IntN(4) == 0
@@ -54,7 +54,7 @@ func drawJoins(seed Seed, p *Profile) {
 	}
 }
 
-// shapeMembers changes the members under faults of every class that leaves enough of them alive.
+// shapeMembers changes the members while faults happen. It uses every class of faults that leaves enough members alive.
 func shapeMembers(s *sim.Stream, p *Profile) {
 	p.Voters, p.Learners = sim.Pick(s, 1, 2, 3, 3, 3, 4, 5), s.IntN(2)
 	p.Length = s.LogTime(sim.In(3*time.Second), sim.In(12*time.Second))
@@ -75,8 +75,8 @@ func shapeMembers(s *sim.Stream, p *Profile) {
 // rest of the bound is for lost messages, and for members that need a snapshot.
 const churnBound = 20
 
-// shapeChurn makes random changes of the members continue for ten minutes, while leaders fail, often at a moment of a
-// change. Only removed members lose their disks, so that every configuration can be finished.
+// shapeChurn makes random changes of the members continue for ten minutes. Meanwhile leaders fail, often at a certain moment
+// of a change. Only removed members lose their disks, so that every configuration can be finished.
 func shapeChurn(s *sim.Stream, p *Profile) {
 	timeout, second := sim.In(150*time.Millisecond), sim.In(time.Second)
 	*p = Profile{
@@ -127,11 +127,12 @@ func (p *Profile) idOf(i int) raft.NodeID {
 // spare reports whether the node initially belongs to no cluster.
 func (p *Profile) spare(i int) bool { return i >= p.Voters+p.Learners }
 
-// A change takes three entries, each of which is committed within one or a few units of the second phase, and the
-// patience for members that must catch up. Each leader begins anew, and one that is voted out transfers its leadership.
+// A change takes three entries. Each of them is committed within one or a few units of the second phase. Members that must
+// catch up may take as long as the patience of the change. Each new leader begins anew. A leader that is voted out transfers
+// its leadership.
 const settleUnits = 40
 
-// settleTime returns how long a change of members may continue once everything works.
+// settleTime returns the time for which a change of members may continue after everything works again.
 func (p *Profile) settleTime() sim.Time {
 	if !p.Members.on() {
 		return 0

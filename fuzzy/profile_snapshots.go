@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// drawSnapshots makes members take and send snapshots all the time.
+// drawSnapshots makes members continually take and send snapshots.
 func drawSnapshots(s *sim.Stream, p *Profile) {
 	p.Snapshots = Snapshots{
 		On: true, BytesMax: s.LogUniform(1, 20_000), Failures: sim.Pick(s, 0, 100_000), ChunkBytes: s.LogUniform(1, 4096) + 63,
@@ -17,11 +17,11 @@ func drawSnapshots(s *sim.Stream, p *Profile) {
 	p.Limits.SnapshotTailBytes, p.Limits.SnapshotHoldBytes = s.LogUniform(1, 5000), sim.Pick(s, s.LogUniform(1, 20_000), 1<<20)
 }
 
-// heldTripsMax is the longest unit of a world, in election timeouts, in which the state of a DurableFSM is streamed. The
-// state is held for ten of these units for each acknowledgement.
+// heldTripsMax is the longest unit of a world, in election timeouts, in which a member streams the state of a DurableFSM. The
+// member holds the state for ten of these units for each acknowledgement.
 const heldTripsMax = 5
 
-// shapeSwarm makes members take snapshots in half of the runs, in some of them seldom.
+// shapeSwarm makes members take snapshots in half of the runs. In some of these runs they take them seldom.
 func shapeSwarm(s *sim.Stream, p *Profile) {
 	if s.Coin() {
 		return
@@ -38,7 +38,7 @@ func away(s *sim.Stream) FaultRate {
 	return FaultRate{Away, s.LogTime(sim.In(time.Second), sim.In(6*time.Second)), s.LogTime(sim.In(100*time.Millisecond), sim.In(3*time.Second))}
 }
 
-// shapeSnapshots makes followers fall behind the base again and again.
+// shapeSnapshots makes followers repeatedly fall behind the base of the leader's log.
 func shapeSnapshots(s *sim.Stream, p *Profile) {
 	p.World, p.Limits = World{}, generousLimits()
 	drawSnapshots(s, p)
@@ -50,7 +50,7 @@ func shapeSnapshots(s *sim.Stream, p *Profile) {
 	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
 }
 
-// shapeDurable does what shapeSnapshots does, and often restarts members with logs that are compacted further than
+// shapeDurable does the same as shapeSnapshots. It also often restarts members with logs that are compacted further than
 // before.
 func shapeDurable(s *sim.Stream, p *Profile) {
 	shapeSnapshots(s, p)
@@ -68,9 +68,9 @@ func shapeDurable(s *sim.Stream, p *Profile) {
 // seeds.
 const dayTimeout = 2 * time.Second
 
-// shapeDay draws what happens to a healthy cluster in a day, one thing or all at once. There are large proposals, a slow
-// disk, snapshots, a follower that goes away and then gets one, and pauses. Unless a follower goes away, learners join
-// and are promoted, and members are replaced and removed.
+// shapeDay draws the events of a healthy cluster in a day: one kind of event, or all kinds at once. The kinds are large
+// proposals, a slow disk, snapshots, a follower that goes away and then gets a snapshot, and pauses. Unless a follower goes
+// away, learners join and are promoted, and members are replaced and removed.
 func shapeDay(s *sim.Stream, p *Profile) {
 	timeout := sim.In(dayTimeout)
 	*p = Profile{

@@ -13,8 +13,8 @@ type tally struct{ incoming, outgoing half }
 type half struct{ holds, voters int }
 
 // quorum counts the voters of a configuration for which something holds, in each half. It never counts a member that the
-// configuration does not name, not even the member that asks. Every check uses this definition of a quorum, and none
-// uses the core's.
+// configuration does not name, not even the member that asks. Every check uses this definition of a quorum. No check uses the
+// core's definition.
 func quorum(config *raft.Configuration, holds func(p raft.Peer) bool) (t tally) {
 	for i := range config.Members {
 		if m := &config.Members[i]; m.Kind == raft.Voter {
@@ -34,10 +34,11 @@ func (h *half) count(holds bool) {
 	}
 }
 
-// reached reports whether the voters for which it holds are a quorum: a majority of each half that has voters.
+// reached reports whether the counted voters are a quorum: a majority of each half that has voters.
 func (t tally) reached() bool { return t.spare() >= 0 }
 
-// spare returns how many of them are more than a quorum needs. It is negative if they are no quorum.
+// spare returns the number of counted voters beyond those that a quorum needs. It is negative if the counted voters are not a
+// quorum.
 func (t tally) spare() int {
 	if t.outgoing.voters == 0 {
 		return t.incoming.spare()

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every rule that a failure may name is in the table, and every rule in the table is checked.
+// The table of rules lists every rule that a failure may name. Every rule in the table is checked.
 func TestRules_AreThoseThatAreChecked(t *testing.T) {
 	listed := map[string]bool{}
 	for _, r := range Rules() {

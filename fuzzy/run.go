@@ -25,7 +25,7 @@ const (
 	Liveness Class = "liveness" // something that must happen did not
 	Staging  Class = "staging"  // a precondition of a directed scenario did not hold: the run proves nothing
 
-	// Simulation is a panic of the simulation or of a checker. It says nothing about the core.
+	// Simulation is the class of a panic in the simulation or in a checker. Such a failure says nothing about the core.
 	Simulation Class = "simulation"
 )
 
@@ -78,7 +78,7 @@ type Result struct {
 	did
 }
 
-// Run runs one seed. trace, if not nil, receives every record; it does not influence the run.
+// Run runs one seed. If trace is not nil, it receives every record; trace does not influence the run.
 func Run(seed Seed, trace func(*Record)) (Result, error) {
 	p, err := Draw(seed)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *cluster) guarded() {
 }
 
 // oursPanicked reports whether the panic being recovered began in the simulation or a checker, and not in the code under
-// test. The first function of this module on the stack decides.
+// test. It looks at the first function of this module on the stack.
 func oursPanicked() bool {
 	places := make([]uintptr, 64)
 	frames := runtime.CallersFrames(places[:runtime.Callers(1, places)])

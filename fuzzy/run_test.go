@@ -9,7 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A panic of a core is a finding. A panic of the simulation or a checker is none, even if a core's nonsense provoked it.
+// A panic of a core is a finding. A panic of the simulation or of a checker is not a finding, even if the output of a core
+// provoked it.
 func TestPanic_OfACheckerIsNotOneOfTheCore(t *testing.T) {
 	for _, row := range []struct {
 		who    string

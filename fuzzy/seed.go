@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// SeedFormat is the version of the meaning of seeds. Every change that gives an old seed another run raises it.
+// SeedFormat is the version of the meaning of seeds. It is raised by every change that makes an old seed stand for another
+// run.
 const SeedFormat = 9
 
 // Seed names one run.
@@ -18,8 +19,9 @@ type Seed struct {
 // String returns the form that ParseSeed reads: "f9.swarm.2a".
 func (s Seed) String() string { return fmt.Sprintf("f%d.%s.%x", SeedFormat, s.Profile, s.Number) }
 
-// ParseSeed reads a seed, or the name of a directed scenario such as "scenario:figure-8-d", optionally with a number:
-// "scenario:figure-8-d.3". It rejects a seed of another format version, which would name another run here.
+// ParseSeed reads a seed, or the name of a directed scenario such as "scenario:figure-8-d". A number may follow the name:
+// "scenario:figure-8-d.3". ParseSeed rejects a seed of another format version, because that seed would stand for another run
+// here.
 func ParseSeed(text string) (Seed, error) {
 	if strings.HasPrefix(text, ScenarioPrefix) {
 		if !strings.Contains(text, ".") {

@@ -15,8 +15,8 @@ import (
 // logPath is the directory of the segments on a simulated disk.
 const logPath = "log"
 
-// segmented is the part of a disk that holds the log in segments. The production code writes and reads them. The other
-// fields of the disk hold what a store keeps beside them in bbolt.
+// segmented is the part of a disk that holds the log in segments. The production code of the library writes and reads the
+// segments. The other fields of the disk hold the data that a store keeps in bbolt.
 type segmented struct {
 	random  *sim.Stream
 	stats   *SegmentStats
@@ -45,7 +45,7 @@ type segmented struct {
 	spoiled  bool   // a file was damaged
 }
 
-// failedWrite says which part of a process's write failed, if any.
+// failedWrite is the part of a process's write that failed, if any.
 type failedWrite uint8
 
 const (
@@ -60,7 +60,7 @@ type appended struct {
 	ends []raft.Entry // the possible last entries of the log if the write, or a part of it, is lost
 }
 
-// endsWith reports whether a log may be what remains if the write, or a part of it, is lost.
+// endsWith reports whether a log may be the log that remains if the write, or a part of it, is lost.
 func (a *appended) endsWith(l *segments.Log) bool {
 	return slices.ContainsFunc(a.ends, func(e raft.Entry) bool { return endsWith(l, &e) })
 }
@@ -84,7 +84,7 @@ func (s *segmented) copied() segmented {
 	return c
 }
 
-// putBack replaces this part of the disk by that of an image.
+// putBack replaces this part of the disk by the same part of an image.
 func (s *segmented) putBack(i segmented) {
 	i.random = s.random
 	*s = i
@@ -93,8 +93,8 @@ func (s *segmented) putBack(i segmented) {
 	s.end(true)
 }
 
-// keep makes the list of the segments durable. Once the power is off it keeps nothing, except for a write already in
-// progress.
+// keep makes the list of the segments durable. After the power is off, it keeps nothing, except for a write that is already
+// in progress.
 func (s *segmented) keep(life *crashdisk.Life, c segments.Catalog) (err error) {
 	if err := life.Alive(); err != nil {
 		if s.late || s.random.Coin() {
@@ -142,7 +142,7 @@ func (n *node) openLog() *segments.Log {
 	return l
 }
 
-// prune deletes the segments that compaction has emptied.
+// prune deletes the segments that are empty after compaction.
 func prune(l *segments.Log) (err error) {
 	for more := true; more && err == nil; {
 		more, err = l.Prune()
@@ -150,7 +150,7 @@ func prune(l *segments.Log) (err error) {
 	return err
 }
 
-// room ends a time in which the disk is full, or file descriptors are lacking.
+// room ends a time in which the disk is full or the process lacks file descriptors.
 func (s *segmented) room() {
 	s.full = false
 	s.tree.Fill(false)
@@ -158,7 +158,8 @@ func (s *segmented) room() {
 	s.tree.Quota(0)
 }
 
-// make makes a write durable as a store does: first everything but the entries in one step, then the entries.
+// make makes a write durable as a store does. First it writes everything except the entries, in one step. Then it writes the
+// entries.
 func (s *segmented) make(d *disk, w *raft.Write) (failed failedWrite, err error) {
 	life, l := s.tree.Life(), w.Log
 	s.told = max(s.told, w.Commit)
@@ -200,7 +201,7 @@ func keepsRecords(w *raft.Write) bool {
 	return w.Mark != nil || w.Hard != nil || w.Snapshot != nil || w.Base != nil || w.Log != nil && w.Log.Reset
 }
 
-// writeSegments makes the running write durable. It returns false if the write has not ended.
+// writeSegments makes the running write durable. It returns false if the write has not ended yet.
 func (n *node) writeSegments(w *raft.Write) bool {
 	s := &n.disk.segments
 	if s.ahead {
@@ -232,8 +233,8 @@ func (n *node) writeSegments(w *raft.Write) bool {
 	return true
 }
 
-// readBefore reads the entries up to the one after which a write is about to truncate the log. It returns the index of
-// that entry; 0: it has read nothing. A reader that continues there must find what was written instead.
+// readBefore reads entries up to the one after which a write is about to truncate the log. It returns the index of the last
+// entry that it has read; 0 if it has read nothing. After the write, a reader that continues there must find the new entries.
 func (n *node) readBefore(l *raft.LogWrite) raft.Index {
 	base := n.disk.base.ID.Index
 	if l == nil || l.Reset || l.After.Index >= n.disk.lastID().Index || l.After.Index <= base || len(l.Entries) == 0 {
@@ -271,7 +272,7 @@ func (d *disk) madeSegments(n *node, w *raft.Write) {
 	s.reached = min(max(s.reached, d.commit, w.Commit), l.After.Index+raft.Index(len(l.Entries)))
 }
 
-// noteAppend records the entries of a write, or some of them.
+// noteAppend records the entries, or some of the entries, of a write.
 func (s *segmented) noteAppend(n *node, l *raft.LogWrite) {
 	d := &n.disk
 	s.written += uint64(pipeline.RecordBytes(l.Entries))

@@ -13,11 +13,11 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// logCallsMax exceeds the number of calls that one write takes, unless the write fills many segments.
+// logCallsMax is higher than the number of calls that one write takes, unless the write fills many segments.
 const logCallsMax = 16
 
-// crashSegments ends the process between any two calls. A random prefix of the issued writes is completed, and the next
-// one is cut short.
+// crashSegments ends the process between any two calls. The disk completes a random prefix of the issued writes. The write
+// after this prefix is cut short.
 func (d *disk) crashSegments(n *node) {
 	s := &d.segments
 	if s.log == nil {
@@ -61,7 +61,7 @@ func (d *disk) crashSegments(n *node) {
 	s.end(power)
 }
 
-// interrupt makes one of the next calls fail, or stops all of them.
+// interrupt makes one of the next calls fail, or stops all calls after one of them.
 func (s *segmented) interrupt() {
 	calls, how := sim.Pick(s.random, s.random.IntN(4), s.random.IntN(logCallsMax)), s.random.IntN(4)
 	switch {
@@ -82,8 +82,8 @@ func (d *disk) complete(n *node, w *raft.Write) {
 	d.write(n, w, -1)
 }
 
-// cutShort applies to the model of the disk the part of a write that is certainly durable. The next start finds out
-// which of the entries are there.
+// cutShort updates the model of the disk after a write was cut short. It applies the part of the write that is certainly
+// durable. The next start finds out which of the entries are there.
 func (d *disk) cutShort(n *node, w *raft.Write, failed failedWrite) {
 	s := &d.segments
 	if failed == recordsFail {
@@ -100,7 +100,7 @@ func (d *disk) cutShort(n *node, w *raft.Write, failed failedWrite) {
 	}
 }
 
-// end ends a life of the disk, or only that of the process if the power stays on.
+// end ends a life of the disk if the power fails. If the power stays on, it ends only the life of the process.
 func (s *segmented) end(power bool) {
 	if power {
 		keep := crashdisk.KeepNothing
@@ -120,8 +120,8 @@ func (s *segmented) end(power bool) {
 	s.log, s.late, s.failing, s.failed, s.tended, s.ahead, s.waited = nil, false, false, noneFailed, false, false, false
 }
 
-// recoverLog reads the log as a start does, and sets the model of the disk to what was found. A start may be cut short,
-// too. It returns false if the process ends.
+// recoverLog reads the log as a start does, and sets the model of the disk to the contents that it finds. The start itself
+// may also be cut short. recoverLog returns false if the process ends.
 func (n *node) recoverLog() bool {
 	d, s := &n.disk, &n.disk.segments
 	if !n.c.profile.Segments.On {
@@ -159,7 +159,7 @@ func (n *node) recoverLog() bool {
 	}
 }
 
-// lostLog ends a process whose log cannot be read. The member is replaced, or gets an empty disk.
+// lostLog ends a process with a log that cannot be read. The member is replaced, or gets an empty disk.
 func (n *node) lostLog() {
 	s := &n.disk.segments
 	s.end(true)
@@ -170,8 +170,8 @@ func (n *node) lostLog() {
 	}
 }
 
-// compactSegments makes the log in segments begin after the base of the disk. If the base's entry is missing, the log
-// begins anew there.
+// compactSegments makes the log in segments begin after the base of the disk. If the log lacks the base's entry, the log is
+// emptied and begins there.
 func (n *node) compactSegments(reset bool) {
 	s := &n.disk.segments
 	if s.log == nil {
@@ -226,8 +226,8 @@ func (n *node) tends() {
 	}
 }
 
-// tend prunes segments, prepares the next one, and marks the log, as far as chosen. An error means that the log takes no
-// more writes.
+// tend does the chosen maintenance: it prunes segments, prepares the next segment, and marks the log. If it returns an error,
+// the log takes no more writes.
 func (s *segmented) tend(what int) error {
 	if what&4 != 0 {
 		if err := prune(s.log); err != nil {

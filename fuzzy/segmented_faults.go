@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Segments says how members keep their logs in segments.
+// Segments sets how members keep their logs in segments.
 type Segments struct {
 	On          bool
 	Bytes       int // of a segment
@@ -23,7 +23,7 @@ type Segments struct {
 	Tend        sim.Time // mean time until a process that has written maintains its segments
 }
 
-// SegmentStats counts what happened to logs in segments.
+// SegmentStats counts the events in logs that are kept in segments.
 type SegmentStats struct {
 	Truncations, Resets, Rolled, Pruned int
 	Failed, Waits                       int // writes that failed, or waited for room
@@ -33,12 +33,12 @@ type SegmentStats struct {
 	Damages, Refused, Shortened         int
 }
 
-// segmentsMax is roughly the maximum number of segments in the log of a run. Each new segment costs as much as there
-// are, since the list of all of them is encoded and kept.
+// segmentsMax is roughly the maximum number of segments in the log of a run. The cost of a new segment is proportional to the
+// number of segments, because the list of all segments is encoded and kept again.
 const segmentsMax = 10_000
 
-// drawSegments makes members keep their logs in segments in a third of the runs of some profiles. It uses a stream of
-// its own, so that the other runs do not change.
+// drawSegments makes members keep their logs in segments in a third of the runs of some profiles. It uses its own stream, so
+// that the other runs do not change.
 func drawSegments(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<32)
 	on := s.IntN(3) == 0
@@ -69,7 +69,7 @@ func drawSegments(seed Seed, p *Profile) {
 	}
 }
 
-// shapeSegments makes logs grow, be truncated and begin anew, while disks fail, fill up and lose what was not synced.
+// shapeSegments makes logs grow, be truncated and begin anew. Meanwhile disks fail, fill up and lose unsynced data.
 func shapeSegments(s *sim.Stream, p *Profile) {
 	p.Voters, p.Learners, p.World, p.Limits = sim.Pick(s, 1, 3, 3, 3, 5), 0, World{}, generousLimits()
 	p.Length, p.FaultsFrom = s.LogTime(sim.In(3*time.Second), sim.In(8*time.Second)), 0
@@ -86,8 +86,8 @@ func shapeSegments(s *sim.Stream, p *Profile) {
 	}
 }
 
-// fill leaves a disk no room for another segment for some time, makes it take no write at all, or lets the process open
-// few files.
+// fill limits a disk for some time in one of three ways. The disk has no room for another segment, or it takes no write at
+// all, or the process can open only few files.
 func (s *segmented) fill(till sim.Time) {
 	s.room()
 	s.fullTill = till
@@ -109,7 +109,7 @@ func (d *disk) heal() {
 	d.segments.fullTill, d.segments.failing = 0, false
 }
 
-// spoilLog makes the next write fail or damages a segment, if another disk may be lost.
+// spoilLog makes the next write fail. If another disk may be lost, it may instead damage a segment.
 func (m *nemesis) spoilLog(c *cluster, n *node, wait sim.Time) {
 	s := &n.disk.segments
 	if s.random.Coin() || !m.mayLose(c, n) || n.disk.segments.ahead {

@@ -10,7 +10,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// without returns why the log of a running process has no room for another segment, or nil.
+// without returns the reason why the log of a running process has no room for another segment. It returns nil if there is
+// room.
 func (s *segmented) without() error {
 	if s.ahead {
 		return syscall.ENOSPC // the write waits, in the model until its end
@@ -21,11 +22,11 @@ func (s *segmented) without() error {
 	return nil
 }
 
-// passes reports whether a segment could not be made for lack of something temporary: room, or a file descriptor.
+// passes reports whether a segment could not be created for a reason that may pass: a lack of room or of file descriptors.
 func passes(err error) bool { return files.NoRoom(err) || files.NoDescriptor(err) }
 
-// refusesProposals reports whether a member refuses proposals because its disk is full, as a node does. If so, it tries
-// to transfer its leadership.
+// refusesProposals reports whether a member refuses proposals because its disk is full, as a node does. If it refuses them,
+// it also tries to transfer its leadership.
 func (w *workload) refusesProposals(n *node, client int) bool {
 	s := &n.disk.segments
 	if s.log == nil {
@@ -44,8 +45,8 @@ func (w *workload) refusesProposals(n *node, client int) bool {
 	return true
 }
 
-// shortening is what a process does while its log has no room: it requests a snapshot, and holds appends back. A node
-// does so in node/room.go and node/mailbox.go.
+// shortening is the state of a process while its log has no room. The process requests a snapshot, and holds appends back. A
+// node does the same in node/room.go and node/mailbox.go.
 type shortening struct {
 	due       pipeline.Shorten
 	asked     raft.RequestID // the request that it waits for; 0: none
@@ -53,7 +54,7 @@ type shortening struct {
 	held      []envelope // messages with appends that wait
 }
 
-// allowance returns how many bytes of entries a member takes from one leader while it has no room.
+// allowance returns the number of bytes of entries that a member takes from one leader while the member has no room.
 func (n *node) allowance() uint64 { return uint64(n.c.profile.Segments.Bytes) / 16 }
 
 // requestShortening makes a member request a snapshot if its log has no room.
@@ -110,7 +111,7 @@ func (n *node) endShortening(asked raft.RequestID) {
 	}
 }
 
-// begins returns the index after which the stored log begins. A write that waits for room has already moved it.
+// begins returns the index after which the stored log begins. If a write waits for room, it has already moved this index.
 func (d *disk) begins() raft.Index {
 	if s := &d.segments; s.ahead {
 		return max(d.base.ID.Index, s.log.Start().Index)
@@ -118,7 +119,7 @@ func (d *disk) begins() raft.Index {
 	return d.base.ID.Index
 }
 
-// fillPermanently leaves the disk of a member no room for another segment until the end of the run.
+// fillPermanently leaves a member's disk without room for another segment until the end of the run.
 func (s *segmented) fillPermanently() {
 	s.room()
 	s.fullTill = sim.Never

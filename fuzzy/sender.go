@@ -12,11 +12,11 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// outboxMax bounds the messages that wait for a sender, as Config.SendQueueMax does.
+// outboxMax is the maximum number of messages that wait for a sender. It corresponds to Config.SendQueueMax.
 const outboxMax = 200
 
-// send takes a message from the core. Its promises must be true now, although the message may wait in the sender's queue
-// before it leaves.
+// send takes a message from the core. The message's promises must be true now, although the message may still wait in the
+// sender's queue.
 func (n *node) send(m raft.Message) {
 	n.c.check.checkLeaving(n, &m)
 	if !n.offers(&m) {
@@ -52,7 +52,7 @@ func (n *node) sendWait() sim.Time {
 	return n.random.Exponential(n.c.profile.Node.SendWait)
 }
 
-// flush runs the senders, each with the messages for its peer and lane.
+// flush runs the senders. Each sender gets the messages for its peer and lane.
 func (n *node) flush() {
 	waiting := n.outbox
 	n.outbox = nil
@@ -69,8 +69,8 @@ func (n *node) flush() {
 	}
 }
 
-// deliver joins and fills the appends among the messages for one connection, and sends them. A message may carry less
-// than the core expects, so that a span leaves in pieces.
+// deliver sends the messages for one connection. It joins appends and fills them with entries. A message may carry fewer
+// entries than the core expects, so that a span leaves in pieces.
 func (n *node) deliver(waiting []raft.Message) {
 	most := n.c.profile.Limits.AppendBytesMax
 	for i := range waiting {
@@ -185,7 +185,7 @@ func (c *cluster) tellPeers(n *node, up bool) {
 	}
 }
 
-// reset breaks the connection between two nodes, which is then made again.
+// reset breaks the connection between two nodes. Then the nodes connect again.
 func (c *cluster) reset(a, b int) {
 	if !c.profile.Node.Connections {
 		return
@@ -196,9 +196,9 @@ func (c *cluster) reset(a, b int) {
 	}
 }
 
-// breaksAt breaks the connection on which an unreadable frame arrived. The end of a snapshot lane is reported to nobody.
-// Nothing garbles frames between healed members, so such a frame left before they were healed, on a connection that has
-// ended since.
+// breaksAt breaks the connection on which an unreadable frame arrived. If the connection is a snapshot lane, no node gets a
+// report about its end. The network garbles no frames between healed members. So if the two nodes are healed now, the frame
+// left before they were healed, and its connection has already ended.
 func (c *cluster) breaksAt(d sim.Delivery[envelope]) {
 	if healed := c.net.Core; healed>>d.From&(healed>>d.To)&1 == 1 {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// setting is a named value of a profile. A case lists the settings that are not plain, and shrinking makes them plain
-// one by one.
+// setting is a named value of a profile. A case lists the settings that are not plain. Shrinking makes settings plain one by
+// one.
 type setting struct {
 	name     string
 	at       func(p *Profile) any // points to an int, a bool, a sim.Time, a sim.Delay or a string
@@ -135,10 +135,10 @@ var settings = []setting{
 	{"client-history", func(p *Profile) any { return &p.Load.History }, 0, 0},
 }
 
-// plainName is the profile name of a case, unless some rule depends on the name.
+// plainName is the profile name of a case. A case has another name only if some rule depends on the name.
 const plainName = "case"
 
-// plain returns the profile of a cluster without faults. Settings that a case does not name have these values.
+// plain returns the profile of a cluster without faults. It has the values of all settings that a case does not name.
 func plain() Profile {
 	millisecond := sim.In(time.Millisecond)
 	return Profile{
@@ -180,7 +180,7 @@ func (s *setting) text(p *Profile) string {
 	}
 }
 
-// same reports whether two profiles have the same value.
+// same reports whether two profiles have the same value of the setting.
 func (s *setting) same(a, b *Profile) bool { return s.text(a) == s.text(b) }
 
 func (s *setting) copy(to, from *Profile) {
@@ -200,7 +200,7 @@ func (s *setting) copy(to, from *Profile) {
 
 var delayShapes = []string{"uniform", "exponential", "pareto", "bimodal"}
 
-// set reads a value. Its error says which values are valid.
+// set reads a value. Its error lists the valid values.
 func (s *setting) set(p *Profile, text string) (err error) {
 	switch v := s.at(p).(type) {
 	case *string:

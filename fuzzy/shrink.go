@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// ErrNothingToShrink is matched by the error about a case that does not fail.
+// ErrNothingToShrink matches the error that Shrink returns for a case that does not fail.
 var ErrNothingToShrink = errors.New("does not fail: nothing to shrink")
 
 // ShrinkOptions bound a search for a smaller case. Zero values mean the defaults in parentheses.
@@ -45,7 +45,7 @@ func (s *Shrunk) Size() string {
 		time.Duration(s.Failure.At).Round(time.Millisecond))
 }
 
-// unplain counts the settings that are not plain, without those that a case always names.
+// unplain counts the settings that are not plain. It ignores the settings that a case always names.
 func (p *Profile) unplain() int {
 	n, base := 0, plain()
 	for _, s := range settings {
@@ -56,8 +56,8 @@ func (p *Profile) unplain() int {
 	return n
 }
 
-// firstRolls is the number of numbers that a search initially tries per reduction, while runs are long. Each number
-// gives another run of the same world.
+// firstRolls is the initial number of seed numbers that a search tries per reduction. It is small because runs are still
+// long. Each seed number gives another run of the same world.
 const firstRolls = 2
 
 // shrinker searches in a fixed order, so that the same case always gives the same result.
@@ -68,8 +68,8 @@ type shrinker struct {
 	rolls int
 }
 
-// Shrink removes classes of faults, single injections, settings, nodes, requests and time from a case while the same
-// rule fails. It ends when nothing more can be removed, or when a bound or the context ends the search.
+// Shrink makes a failing case smaller while the same rule fails. It removes classes of faults, single injections, settings,
+// nodes, requests and time. It ends when it can remove nothing more, or when a bound or the context ends the search.
 func Shrink(ctx context.Context, c Case, o ShrinkOptions) (Shrunk, error) {
 	o.Attempts, o.Rolls = cmp.Or(o.Attempts, 200_000), cmp.Or(o.Rolls, 128)
 	s := &shrinker{ctx: ctx, o: o}
@@ -94,7 +94,7 @@ func Shrink(ctx context.Context, c Case, o ShrinkOptions) (Shrunk, error) {
 
 func (s *shrinker) over() bool { return s.ctx.Err() != nil || s.Attempts >= s.o.Attempts }
 
-// leapRolls is the number of numbers with which each small world is tried.
+// leapRolls is the number of seed numbers that the search tries with each small world.
 const leapRolls = 64
 
 // leap looks for the failure in small plain worlds, smallest first. If it finds the failure there, the search saves the
@@ -120,7 +120,7 @@ func (s *shrinker) leap() {
 	}
 }
 
-// world returns a plain profile with the settings that decide which rules are checked.
+// world returns a plain profile. It keeps the settings that decide which rules are checked.
 func (s *shrinker) world(voters, clients int, faults []FaultRate) *Case {
 	c, was := s.Case.clone(), &s.Case.Profile
 	c.Profile = plain()
@@ -143,7 +143,7 @@ func (s *shrinker) rounds() {
 	}
 }
 
-// round tries every reduction once, and reports whether one was taken.
+// round tries every reduction once. It reports whether the search has taken any of them.
 func (s *shrinker) round() bool {
 	before := s.Taken
 	s.dropFaults()
@@ -163,7 +163,7 @@ func (s *shrinker) round() bool {
 	return s.Taken > before && !s.over()
 }
 
-// dropFaults drops whole classes, or gives them a common rate.
+// dropFaults drops whole classes of faults, or gives them a common rate.
 func (s *shrinker) dropFaults() {
 	for _, f := range slices.Clone(s.Case.Profile.Faults) {
 		c := s.Case.clone()
@@ -182,7 +182,7 @@ func (c *Case) drop(kind FaultKind) {
 	delete(c.Injections, kind)
 }
 
-// plainSettings makes settings plain, first all settings of a group together.
+// plainSettings makes settings plain. First it tries all settings of a group together.
 func (s *shrinker) plainSettings() {
 	for _, group := range []string{"network-", "node-", "limit-", "client-"} {
 		s.makePlain(func(name string) bool { return strings.HasPrefix(name, group) })
@@ -244,8 +244,8 @@ func upToMillisecond(t sim.Time) sim.Time {
 	return (t + millisecond - 1) / millisecond * millisecond
 }
 
-// thin removes numbers from a list: all of them, halves, quarters, down to single ones. While other reductions remain,
-// it removes only large parts of a long list.
+// thin removes elements from a list: first all elements, then halves, quarters, and so on down to single elements. While the
+// search has other reductions to try, thin removes only large parts of a long list.
 func (s *shrinker) thin(list func(c *Case) ordinals, set func(c *Case, kept ordinals)) {
 	for size := len(list(&s.Case).some); size > 0; size /= 2 {
 		if parts := len(list(&s.Case).some) / size; parts > 8 && s.rolls < s.o.Rolls {
@@ -262,7 +262,7 @@ func (s *shrinker) thin(list func(c *Case) ordinals, set func(c *Case, kept ordi
 	}
 }
 
-// try is attempt, but allows a candidate a little more time than the best case so far.
+// try makes an attempt, and allows the candidate a little more time than the best case so far.
 func (s *shrinker) try(c *Case) bool {
 	if s.early() {
 		c.Profile.Length = upToMillisecond(s.Failure.At + s.Failure.At/4)
@@ -270,7 +270,8 @@ func (s *shrinker) try(c *Case) bool {
 	return s.attempt(c)
 }
 
-// attempt accepts a candidate if it fails the same rule with its own number or one of the first few.
+// attempt accepts a candidate if it fails the same rule. It tries the candidate with its own seed number and with the first
+// few numbers.
 func (s *shrinker) attempt(c *Case) bool {
 	bounds := edits{events: 4*s.Result.Events + 2000}
 	if s.early() {
@@ -302,7 +303,7 @@ func (s *shrinker) run(c *Case, bounds edits) Result {
 	return r
 }
 
-// same reports whether a failure is the one that the search looks for. Panics are compared by their first line.
+// same reports whether a failure is the failure that the search looks for. It compares panics by their first line.
 func (s *shrinker) same(f *Failure) bool {
 	if f == nil || f.Class != s.Failure.Class || f.Rule != s.Failure.Rule {
 		return false
@@ -310,14 +311,14 @@ func (s *shrinker) same(f *Failure) bool {
 	return f.Class != Panic && f.Class != Simulation || f.what() == s.Failure.what()
 }
 
-// what returns a failure's text without the node and place.
+// what returns a failure's text without the name of the node and without the place.
 func (f *Failure) what() string {
 	line, _, _ := strings.Cut(f.Text, "\n")
 	_, what, _ := strings.Cut(line, ": ")
 	return what
 }
 
-// take makes a case the best one, and removes the injections and requests that did not happen before it failed.
+// take makes a case the best one. It removes the injections and requests that do not happen before the case fails.
 func (s *shrinker) take(c *Case, r Result) {
 	s.Case, s.Result, s.Failure = *c, r, r.Failure
 	tidy := c.clone()

@@ -54,15 +54,15 @@ const (
 
 var errWriteTo = errors.New("fuzzy: the snapshot was not written")
 
-// beginVault returns false if the process ends at once.
+// beginVault prepares the snapshots of a process that starts. It returns false if the process ends at once.
 func (n *node) beginVault() bool {
 	n.vault = vault{out: make([]*outStream, len(n.c.nodes))}
 	n.vault.in = pipeline.NewIncoming(n.peer(), n.c.profile.streamLimits())
 	return n.cleanFiles()
 }
 
-// endInstall makes the log begin after the recorded snapshot if it does not hold that entry: a crash came between the
-// record and the reset of the log.
+// endInstall makes the log begin after the recorded snapshot, if the log does not hold the snapshot's entry. In this case a
+// crash came after the write of the record and before the reset of the log.
 func (d *disk) endInstall(n *node) {
 	id := d.snapshot.ID
 	if id.Index == 0 || id.Index <= d.base.ID.Index || int(id.Index) <= len(d.log) && d.log[id.Index-1].entry.ID() == id {
@@ -73,7 +73,7 @@ func (d *disk) endInstall(n *node) {
 	n.c.stats.EndedInstalls++
 }
 
-// keepSnapshots handles an output's instructions about snapshots.
+// keepSnapshots carries out an output's instructions about snapshots.
 func (n *node) keepSnapshots(k *raft.Keep) {
 	v := &n.vault
 	for _, p := range k.Stop {
@@ -103,8 +103,8 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 	}
 }
 
-// takeIfReached freezes the machine if it has applied exactly the entries of the requested snapshot, and begins to write
-// it.
+// takeIfReached freezes the machine once it has applied exactly the entries of the requested snapshot. Then it begins to
+// write the snapshot.
 func (n *node) takeIfReached() {
 	v := &n.vault
 	if v.take == nil || v.writing || n.hang.batch.Index > 0 || v.restore != nil || v.installed || n.applied != v.take.ID.Index {
@@ -142,7 +142,7 @@ func (n *node) syncFor(take raft.Take) {
 	n.post(raft.SnapshotTaken{Take: take.ID, Snapshot: reported})
 }
 
-// capture returns the file of the present state.
+// capture returns a snapshot file with the present state.
 func (n *node) capture(base raft.Base) snapFile {
 	filler := n.disk.random.LogUniform(1, n.c.profile.Snapshots.BytesMax)
 	f := snapFile{payload: n.machine.encode(filler, n.disk.random.Uint64())}
@@ -167,7 +167,7 @@ func (n *node) writeOn() {
 	n.endTaking(err)
 }
 
-// writeTaken does the disk's work for a piece, or to complete the file.
+// writeTaken does the disk's work for the next piece of the snapshot, or completes the file.
 func (n *node) writeTaken() (done bool, err error) {
 	v := &n.vault
 	if v.file == nil {
@@ -240,7 +240,7 @@ func (n *node) restored() {
 	n.serveRestored()
 }
 
-// serveRestored continues from the snapshot that the machine has become.
+// serveRestored continues after the machine has adopted the state of a snapshot.
 func (n *node) serveRestored() {
 	v := &n.vault
 	s := v.restore
@@ -254,7 +254,7 @@ func (n *node) serveRestored() {
 	n.applyOn()
 }
 
-// vaultIn schedules, or reschedules, the end of work of the disk.
+// vaultIn schedules, or reschedules, the end of the disk's work for snapshots.
 func (n *node) vaultIn(d sim.Time, a int64) {
 	n.vault.ends[a] = n.c.now() + d
 	n.later(d, event{kind: evVault, a: a})
@@ -306,7 +306,7 @@ func (n *node) vaultEvent(a int64) {
 	}
 }
 
-// tookBytes draws how long it takes to write and sync this many bytes.
+// tookBytes draws the time that the disk needs to write and sync this many bytes.
 func (d *disk) tookBytes(n *node, size int) sim.Time {
 	took := d.took(n)
 	for written := snapshotSyncBytes; written < size; written += snapshotSyncBytes {
@@ -318,8 +318,8 @@ func (d *disk) tookBytes(n *node, size int) sim.Time {
 // snapshotSyncBytes is the number of bytes after which a snapshot file is synced.
 const snapshotSyncBytes = 4096
 
-// encode returns the state, followed by filler bytes. The salt makes all bytes of two snapshots of the same state
-// differ, so that a mixture of both is noticed.
+// encode returns the state, followed by filler bytes. The salt makes all bytes of two snapshots of the same state differ, so
+// that the checker notices a mixture of both.
 func (m *machine) encode(filler int, salt uint64) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, salt)
 	b = binary.LittleEndian.AppendUint64(b, m.history^salt)
@@ -329,7 +329,7 @@ func (m *machine) encode(filler int, salt uint64) []byte {
 	return append(b, bytes.Repeat([]byte{byte(salt)}, filler)...)
 }
 
-// machineBytes is the length of an encoded state.
+// machineBytes returns the length of an encoded state.
 func machineBytes(keys int) int { return 16 + 8*keys }
 
 // decode adopts a state that encode has returned.

@@ -10,8 +10,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The profile must reach its purpose: snapshots are streamed, installed and restored, also after a crash between the
-// record and the reset of the log.
+// The profile must reach its purpose: snapshots are streamed, installed and restored. This includes runs with a crash between
+// the record and the reset of the log.
 func TestSnapshots_AreSentAndInstalled(t *testing.T) {
 	seeds := fewer(30)
 	var restores, streams, ended, commits int
@@ -26,8 +26,8 @@ func TestSnapshots_AreSentAndInstalled(t *testing.T) {
 	assert.Positive(t, streams)
 }
 
-// A healed disk also ends its work for snapshots. A client that has requested one gets its answer then, and not only
-// when the stall would have ended.
+// A healed disk also ends its work for snapshots. A client that has requested a snapshot gets its answer then, and need not
+// wait for the scheduled end of the stall.
 func TestSnapshots_AHealedDiskEndsWhatItDoesForThem(t *testing.T) {
 	p := calmOfThree(t)
 	p.Snapshots = Snapshots{On: true, BytesMax: 100, ChunkBytes: 64, WindowChunks: 2}

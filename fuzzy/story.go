@@ -15,8 +15,8 @@ import (
 // storyMax is the maximum number of lines of a story.
 const storyMax = 40
 
-// Tell runs a case and returns its story: the events that decided how it ended, one sentence per line. If there are too
-// many, those that concern the failure and those shortly before it have priority.
+// Tell runs a case and returns its story: the events that decided the outcome, one sentence per line. If there are too many
+// events, those that concern the failure and those shortly before it have priority.
 func (c *Case) Tell() []string {
 	t := &teller{open: map[string]*[sentenceKinds]*sentence{}, seen: map[string]Record{}}
 	r := RunCase(c, t.take)
@@ -49,8 +49,8 @@ const (
 	sentenceKinds
 )
 
-// weights order the kinds. A sentence about the subject of the failure weighs namedWeight more. Later sentences weigh
-// more than earlier ones, the last one by lateWeight.
+// weights order the kinds of sentences. A sentence about the subject of the failure weighs namedWeight more. Later sentences
+// weigh more than earlier ones. The last sentence weighs lateWeight more.
 var weights = [sentenceKinds]int{
 	tellsTimeout: 20, tellsBootstrap: 30, tellsConflict: 60, tellsDenial: 90, tellsEntries: 120, tellsCommit: 140, tellsApply: 140,
 	tellsQuorumLost: 150, tellsEnd: 150, tellsCampaign: 170, tellsVote: 180, tellsStart: 200, tellsMembers: 230, tellsCut: 240, tellsSnapshot: 240,
@@ -131,7 +131,7 @@ func (t *teller) say(r *Record, kind sentenceKind, text string) *sentence {
 	return s
 }
 
-// step reports a core's decisions, and how its log changed.
+// step reports a core's decisions and the changes of the core's log.
 func (t *teller) step(r *Record) {
 	for _, event := range r.events {
 		if kind, text := tell(event, r); kind <= tellsCommit && text != "" {
@@ -171,7 +171,7 @@ func (t *teller) opened(node string) *[sentenceKinds]*sentence {
 	return t.open[node]
 }
 
-// extendSpan reports a span of entries. It extends the previous sentence if that is about the same.
+// extendSpan reports a span of entries. If the previous sentence is about the same kind of span, it extends that sentence.
 func (t *teller) extendSpan(r *Record, kind sentenceKind, first, last raft.Index, term raft.Term) {
 	open := t.opened(r.Node)
 	s := open[kind]
@@ -265,7 +265,7 @@ func (s *sentence) line() string {
 	return fmt.Sprintf("%8.1f ms  %s", float64(s.at)/1e6, text)
 }
 
-// decisive returns the sentences of highest weight, in order of time.
+// decisive returns the sentences with the highest weights, in order of time.
 func (t *teller) decisive(names subject) []*sentence {
 	order := make([]int, len(t.sentences))
 	weight := make([]int, len(t.sentences))

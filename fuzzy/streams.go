@@ -32,10 +32,10 @@ func (p *Profile) streamLimits() pipeline.StreamLimits {
 	}
 }
 
-// A quorum may need a member that first needs a snapshot. A stream that was stalled before the heal is given up after 64
-// election timeouts, and offered again after a pause of up to 80. On a healed link a chunk, with its acknowledgement and
-// its write, takes at most an eighth of a unit, or a whole one in a world that takes time. A second snapshot may have to
-// follow the first.
+// A quorum may need a member that first needs a snapshot. If a stream was stalled before the heal, the leader gives it up
+// after 64 election timeouts. It offers the snapshot again after a pause of up to 80. On a healed link a chunk takes at most
+// an eighth of a unit, with its acknowledgement and its write. In a world that takes time, a chunk takes at most a whole
+// unit. A second snapshot may have to follow the first.
 const (
 	chunksPerUnit    = 8
 	brokenStreamTime = 64 + 80
@@ -57,7 +57,8 @@ func (p *Profile) snapshotUnits() sim.Time {
 	return brokenStreamTime + 2*units
 }
 
-// offers begins or continues the stream of an offer that leaves. It returns false if the offer must not leave.
+// offers begins or continues the stream that belongs to an offer. It is called when the offer leaves. It returns false if the
+// offer must not leave.
 func (n *node) offers(m *raft.Message) bool {
 	offer, ok := m.Body.(raft.InstallSnapshot)
 	if !ok {
@@ -129,7 +130,7 @@ func (n *node) sendChunk(o *outStream, now raft.Time, ask pipeline.Ask) {
 	}
 }
 
-// streamed takes a message of a stream; the core does not see it. It returns false for any other message.
+// streamed takes a message of a stream. The core does not see such a message. streamed returns false for any other message.
 func (n *node) streamed(m raft.Message) bool {
 	now := n.now().Mono
 	switch m.Body.(type) {
@@ -168,7 +169,7 @@ func isStream(b raft.Body) bool {
 	return false
 }
 
-// takeChunks passes on the waiting chunks, while the disk has nothing to do for the stream.
+// takeChunks processes the waiting chunks, until the disk has work for the stream.
 func (n *node) takeChunks() {
 	v := &n.vault
 	for len(v.waiting) > 0 && !v.busy() {
@@ -205,8 +206,8 @@ func (n *node) act(w pipeline.Work) {
 	n.vaultIn(took, vaultSpool)
 }
 
-// lateFinish: the last sync of one received file in so many takes about as long as an election, because the disk has
-// much else to sync. Meanwhile another leader may bring the member up to date.
+// lateFinish is the mean number of received files per file with a slow last sync. A slow sync takes about as long as an
+// election, because the disk has much else to sync. Meanwhile another leader may bring the member up to date.
 const lateFinish = 4
 
 // writeSpool does the disk's work for the receiving side.
@@ -256,7 +257,7 @@ func (n *node) expireLater() {
 	}
 }
 
-// wakeVault schedules an event for a local time, unless one is scheduled before it.
+// wakeVault schedules an event for a local time, unless an earlier event is already scheduled.
 func (n *node) wakeVault(armed *sim.Time, at raft.Time, a int64) {
 	due := n.c.now() + max(sim.Time(at-n.now().Mono), sim.In(time.Microsecond))
 	if *armed == 0 || due < *armed {

@@ -11,31 +11,31 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// TraceFormat is the version of Record as JSON. New fields leave it unchanged; every other change raises it, and a
+// TraceFormat is the version of the JSON form of Record. New fields leave it unchanged. Every other change raises it. A
 // reader rejects a version that it does not know.
 const TraceFormat = 1
 
-// Record is one line of a trace. As NDJSON, one object a line, absent fields are zero:
+// Record is one line of a trace. In NDJSON each line is one object, and an absent field is zero:
 //
 //	begin    the first line: "format" (TraceFormat), "seed", "profile", "nodes" (ids, in order)
 //	start    a process was started: the fields of a step
-//	step     a core took events: "events" says which, "receives" the ids of the messages among them;
+//	step     a core took events: "events" lists them, "receives" the ids of the messages among them;
 //	         "role", "term", "leader", "last" ([index, term]), "persisted", "commit" and "applied" are
-//	         the core's after the step; "write" says what it wants written, "log" what that makes of
-//	         the core's log: what comes after "after" is dropped, and "runs" of entries of one term and
-//	         kind are appended; "notes" are its decisions
+//	         the core's after the step; "write" is the write that the core requests; "log" is the
+//	         change of the core's log: the entries after "after" are dropped, and "runs" of entries of
+//	         one term and kind are appended; "notes" are the core's decisions
 //	send     "node" put message "id" for "to" on the wire: "message" is its type, "text" its content;
-//	         an id that no step receives was lost
-//	crash    the process of "node" died: "text" says what its disk keeps
-//	fault    "text" says what began or ended; if "cut" is there, it lists the links that carry nothing
-//	         from now on, [from, to] each
+//	         a message whose id no step receives was lost
+//	crash    the process of "node" died: "text" describes the contents that its disk keeps
+//	fault    "text" describes the fault that began or ended; if "cut" is there, it lists the links that
+//	         carry nothing from now on, [from, to] each
 //	heal     the second phase begins
 //	snapshot the state machine of an application froze its state, has written it, or was restored
 //	apply    the state machine of an application has applied a command
-//	failure  "text" says what did not hold
+//	failure  "text" describes the rule that did not hold
 //	end      the last line; a file without it was cut short
 //
-// "seq" counts the lines from 1, "time" is virtual, in nanoseconds.
+// "seq" counts the lines from 1. "time" is virtual, in nanoseconds.
 type Record struct {
 	Seq    uint64   `json:"seq"`
 	Time   sim.Time `json:"time"`
@@ -70,13 +70,14 @@ type Record struct {
 	events []raft.TraceEvent // what Trace renders
 }
 
-// NDJSON returns a tracer that writes one JSON object a line.
+// NDJSON returns a tracer that writes one JSON object per line.
 func NDJSON(w io.Writer) func(*Record) {
 	e := json.NewEncoder(w)
 	return func(r *Record) { _ = e.Encode(r) } // the writer keeps its own error
 }
 
-// Text returns a tracer that writes decisions and faults for people. With all it also writes each message and each step.
+// Text returns a tracer that writes decisions and faults as text for people. If all is true, it also writes each message and
+// each step.
 func Text(w io.Writer, all bool) func(*Record) {
 	return func(r *Record) {
 		if line := r.line(all); line != "" {
@@ -129,7 +130,7 @@ func (c *cluster) record(r Record) {
 	c.trace(&r)
 }
 
-// recordLinks writes which links are cut, if that has changed.
+// recordLinks records the links that are cut, if they have changed.
 func (c *cluster) recordLinks() {
 	cut, text := [][2]string{}, ""
 	for from := range c.nodes {
@@ -169,7 +170,7 @@ func (c *cluster) begin(n *node, kind string) {
 	c.stepped = r
 }
 
-// finish writes the record of a step before its effects, and adds the step to the hash.
+// finish writes the record of a step before the step's effects happen, and adds the step to the hash.
 func (c *cluster) finish(n *node, out *raft.Output) {
 	s := &n.status
 	c.hash.add(uint64(s.Term)<<8|uint64(s.Role), uint64(s.Commit)<<32|uint64(s.Last.Index))
@@ -229,7 +230,7 @@ func (c *cluster) recordSend(n *node, id uint64, m *raft.Message) {
 	c.record(Record{Kind: "send", Node: n.name(), To: c.nameOf(m.To), ID: id, Message: typeName(body), Text: text})
 }
 
-// traceHash digests everything that happens (T1: the same seed gives the same hash).
+// traceHash is a hash of all events of a run (T1: the same seed gives the same hash).
 type traceHash struct{ sum uint64 }
 
 func (h *traceHash) add(a, b uint64) { h.sum = mix(mix(h.sum, a), b) }

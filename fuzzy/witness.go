@@ -6,8 +6,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// witness records the messages to and from a member in this life, as far as the rules need them. It does not rely on
-// what the core reports about itself.
+// witness records the messages to and from a member in this life, as far as the rules need them. It does not rely on the
+// core's own reports.
 type witness struct {
 	now          raft.Time // time of the running step
 	heard        raft.Time // when the leader that it follows was last heard, in the present term; 0: never
@@ -102,13 +102,14 @@ type peerWitness struct {
 	slowest [2]raft.Time // the slowest recent acknowledgement in the present round and in the one before
 }
 
-// strangerWitness records a leader that a member does not know, and the term in which it has shown the member's loss.
+// strangerWitness records a leader that a member does not know, and the term in which this leader has shown that the member
+// lost entries.
 type strangerWitness struct {
 	by   raft.Peer
 	term raft.Term
 }
 
-// attemptsWitness records how long a member's election attempts have taken since a term last committed.
+// attemptsWitness records the durations of a member's election attempts, since the last time that a term committed.
 type attemptsWitness struct {
 	rounds map[raft.RPCID]raft.Time // when its pre-vote requests left
 	stood  map[raft.Term]raft.Time  // when it began to campaign
@@ -123,8 +124,8 @@ func newAttemptsWitness() attemptsWitness {
 	}
 }
 
-// answered records the reply to a request that left at a time; 0: there was no request. It returns how long the reply
-// took.
+// answered records the reply to a request that left at the time at; at is 0 if there was no request. It returns the time that
+// the reply took.
 func (a *attemptsWitness) answered(at, now raft.Time) raft.Time {
 	if at == 0 {
 		return 0
@@ -134,9 +135,9 @@ func (a *attemptsWitness) answered(at, now raft.Time) raft.Time {
 	return now - at
 }
 
-// forget drops the attempts before the running step. In this step the wait has fallen to the shortest one, or has fallen
-// and been lengthened again. It keeps a write that is still running, and a request of this step, which may have left
-// after the fall.
+// forget drops the attempts before the running step. It is called if the wait has fallen to the shortest one in this step, or
+// has fallen and grown again. It keeps a write that is still running. It also keeps a request of this step, because the
+// request may have left after the wait fell.
 func (a *attemptsWitness) forget(now raft.Time, shortest bool) {
 	clear(a.rounds)
 	maps.DeleteFunc(a.asked, func(_ raft.Term, at raft.Time) bool { return at < now })
@@ -151,7 +152,7 @@ type offering struct {
 	file raft.SnapshotID
 }
 
-// reading is a read of this member's client, or one that another member forwarded.
+// reading is a read by a client of this member, or a read that another member has forwarded.
 type reading struct {
 	requestID raft.RequestID
 	from      raft.Peer
@@ -173,7 +174,8 @@ func (w *witness) begin(n *node) {
 	}
 }
 
-// recordEvents records the events of a step. Messages for others, from another cluster or from a stranger do not count.
+// recordEvents records the events of a step. It ignores messages for other members, and messages from another cluster or from
+// a stranger.
 func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	w.attempts.latest = 0
@@ -221,7 +223,8 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 	}
 }
 
-// recordServed records members that a leader recordServed since its election, which took that long.
+// recordServed records members that a leader has served since its election. took is the time from the leader's vote requests
+// to its election.
 func (w *witness) recordServed(members []raft.Member, took raft.Time) {
 	for _, m := range members {
 		if p := w.of(m.Peer()); p.asked == nil {
@@ -230,7 +233,7 @@ func (w *witness) recordServed(members []raft.Member, took raft.Time) {
 	}
 }
 
-// earlier returns the last index of the log with an earlier term than this one.
+// earlier returns the index of the last entry with a term below this one.
 func (n *node) earlier(term raft.Term) raft.Index {
 	i := len(n.log)
 	for i > 0 && n.log[i-1].entry.Term >= term {
@@ -239,8 +242,8 @@ func (n *node) earlier(term raft.Term) raft.Index {
 	return raft.Index(i)
 }
 
-// concerns reports whether a message belongs to the member's cluster, as far as both know one. A bootstrap message may
-// belong to another one.
+// concerns reports whether a message belongs to the member's cluster. A message without a cluster, or a member without one,
+// matches any cluster. A bootstrap message may belong to another cluster.
 func (n *node) concerns(m *raft.Message) bool {
 	switch m.Body.(type) {
 	case raft.BootstrapProbe, raft.BootstrapProbeReply, raft.BootstrapRequest, raft.BootstrapReply:
@@ -250,7 +253,7 @@ func (n *node) concerns(m *raft.Message) bool {
 	return m.Cluster == n.status.Cluster || m.Cluster == none || n.status.Cluster == none
 }
 
-// of returns the record of a member. The next call may move it.
+// of returns the record of a member. The pointer is valid until the next call, because the next call may move the record.
 func (w *witness) of(p raft.Peer) *peerWitness {
 	for i := range w.peers {
 		if w.peers[i].peer == p {
@@ -377,7 +380,7 @@ func (w *witness) recordRead(r reading) {
 	}
 }
 
-// recordMessages records the messages of a step after they were checked.
+// recordMessages records the messages of a step after the checker has checked them.
 func (w *witness) recordMessages(n *node, out *raft.Output) {
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {

@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// workload models the clients. Every write has its own serial number, which identifies it in a log. A retry is another
+// workload models the clients. Every write has its own serial number, which identifies the write in a log. A retry is a new
 // write.
 type workload struct {
 	c        *cluster
@@ -21,7 +21,7 @@ type workload struct {
 	stamp    int64
 }
 
-// client has at most one open request, besides hedged ones.
+// client is one client. It has at most one open request, besides hedged requests.
 type client struct {
 	open raft.RequestID // the request that it waits for; 0: none
 	node int            // the member to which it sends requests: the leader, as far as it knows
@@ -123,7 +123,7 @@ func (w *workload) begin(i int) {
 	w.c.queue.Push(w.c.now()+w.paced(load.Patience, worldPatience), event{kind: evGiveUp, a: int64(cl.open)})
 }
 
-// snapshotRequests is the chance, in millionths, that a client asks for a snapshot.
+// snapshotRequests is the chance, in millionths, that a client requests a snapshot.
 const snapshotRequests = 5000
 
 func (w *workload) again(i int) {
@@ -131,14 +131,14 @@ func (w *workload) again(i int) {
 	w.c.queue.Push(w.c.now()+1+w.random.Exponential(think), event{kind: evClient, node: int16(i)})
 }
 
-// In a slow world clients wait at least this many eighths of a unit; otherwise they would retry before an answer can
-// arrive.
+// These are minimum waiting times of clients in a slow world, in eighths of a unit. With shorter times, clients would retry
+// before an answer can arrive.
 const (
 	worldThink    = 1
 	worldPatience = 32
 )
 
-// paced returns a client's waiting time. It is at least as long as the world needs in the second phase.
+// paced returns a client's waiting time. In the second phase, the time is at least as long as the world needs.
 func (w *workload) paced(t, eighths sim.Time) sim.Time {
 	if w.c.phase == safetyPhase || w.c.profile.World.quiet() {
 		return t
@@ -153,8 +153,8 @@ func (w *workload) ask(r request) raft.RequestID {
 	return raft.RequestID(len(w.requests) - 1)
 }
 
-// write proposes a number of writes to a member as one event. It returns the last one's request id, or 0 if the member
-// is down or refuses them.
+// write proposes count writes to a member as one event. It returns the request id of the last write. It returns 0 if the
+// member is down or refuses the writes.
 func (w *workload) write(n *node, client, count int) raft.RequestID {
 	if n.core == nil || w.refusesProposals(n, client) {
 		return 0
@@ -208,7 +208,7 @@ func (w *workload) transfer(n *node, client int) raft.RequestID {
 	return w.transferTo(n, client, to)
 }
 
-// transferTo tells a member to transfer its leadership. If to is empty, the leader chooses the target.
+// transferTo requests a member to transfer its leadership. If to is empty, the leader chooses the target.
 func (w *workload) transferTo(n *node, client int, to raft.NodeID) raft.RequestID {
 	requestID := w.ask(request{kind: transferRequest, client: client, node: n, to: to})
 	n.post(raft.TransferRequested{RequestID: requestID, To: to})

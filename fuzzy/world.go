@@ -4,8 +4,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// World says how slow the healed quorum is in the second phase, although nothing in it fails. In the zero World, called
-// quiet, messages and writes take almost no time.
+// World is the slowness of the healed quorum in the second phase, in which nothing fails. In the zero World, called quiet,
+// messages and writes take almost no time.
 type World struct {
 	Disk    sim.Time // a write takes half of it to all of it
 	Trip    sim.Time // time of a message, one way; it may take up to tripJitter of an election timeout less
@@ -15,7 +15,8 @@ type World struct {
 	Clients bool     // the clients continue until the quorum has served
 }
 
-// Maximum of each in a drawn world, in tenths of an election timeout and in millionths of the messages.
+// These are the maximum values in a drawn world. Times are in tenths of an election timeout, and the loss is in millionths of
+// the messages.
 const (
 	worldDiskTenths  = 100
 	worldTripTenths  = 50
@@ -30,21 +31,22 @@ func (w *World) quiet() bool {
 	return w.Disk == 0 && w.Trip == 0 && w.Step == 0 && w.Pause == 0 && w.Loss == 0
 }
 
-// steady reports whether a working leader has no reason to lose its followers. Followers whose steps take longer than
-// their timers mistake their own slowness for the leader's silence, and may campaign: then another one is elected.
+// steady reports whether a working leader has no reason to lose its followers. If the steps of followers take longer than
+// their timers, the followers mistake their own slowness for the leader's silence. They may campaign, and then another leader
+// is elected.
 func (p *Profile) steady() bool {
 	w := &p.World
 	return w.Pause == 0 && w.Loss == 0 && w.Step <= p.ElectionTimeout/2
 }
 
-// unit returns the longest time of one wait and one exchange in the world: an election timeout, a message and its reply,
-// their steps, a write that waits behind another one, and a pause. All bounds of the second phase are in units.
+// unit returns the longest time of one wait and one exchange in the world. It adds up an election timeout, a message and its
+// reply, their steps, a write that waits for another write, and a pause. All bounds of the second phase are in units.
 func (p *Profile) unit() sim.Time {
 	w := &p.World
 	return p.ElectionTimeout + 2*(w.Disk+w.Trip+w.Step) + w.Pause
 }
 
-// drawWorld draws one dimension alone, or all of them at once, or the quiet world.
+// drawWorld draws a world in which one dimension is slow, or all are slow, or none is (the quiet world).
 func drawWorld(s *sim.Stream, timeout sim.Time) World {
 	tenth := timeout / 10
 	amount := func(tenths sim.Time) sim.Time { return s.LogTime(tenth/2, tenths*tenth) }
@@ -89,7 +91,7 @@ func shapeSlow(s *sim.Stream, p *Profile) {
 	p.Load.Think, p.Load.Patience = max(p.Load.Think, unit/8), max(p.Load.Patience, 4*unit)
 }
 
-// writes returns the distribution of the duration of a write.
+// writes returns the distribution of the time that a write takes.
 func (w *World) writes(timeout sim.Time) sim.Delay {
 	if w.Disk == 0 {
 		return sim.Delay{Shape: sim.Uniform, Mean: timeout / 300}
@@ -97,7 +99,7 @@ func (w *World) writes(timeout sim.Time) sim.Delay {
 	return sim.Delay{Shape: sim.Uniform, Min: w.Disk / 2, Mean: w.Disk / 4}
 }
 
-// delay returns the distribution of the duration of a message.
+// delay returns the distribution of the time that a message takes.
 func (w *World) delay(timeout sim.Time) sim.Delay {
 	if w.Trip == 0 {
 		return sim.Delay{Shape: sim.Uniform, Mean: timeout / 150}
@@ -113,7 +115,7 @@ func (w *World) network(timeout sim.Time) sim.NetworkFaults {
 // pauseUnits is the mean interval between pauses.
 const pauseUnits = 10
 
-// pause sometimes freezes a process of the core, until the quiet begins.
+// pause sometimes freezes a process of the core. It does so until the quiet begins.
 func (l *liveness) pause() {
 	w, c := &l.c.profile.World, l.c
 	if w.Pause == 0 || l.stage > converging || !l.random.Chance(int(sim.Million*(c.profile.ElectionTimeout/2)/(pauseUnits*c.profile.unit()))) {

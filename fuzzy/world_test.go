@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The drawn worlds include the quiet one, each dimension alone, and all of them at once. Nothing in them takes longer
-// than their unit.
+// The drawn worlds include the quiet one, a world for each dimension alone, and worlds with all dimensions. No exchange in a
+// world takes longer than the world's unit.
 func TestWorld_EachDimensionIsDrawnAloneAndWithTheOthers(t *testing.T) {
 	random, timeout := sim.NewStream(1, sim.Profile), plain().ElectionTimeout
 	drawn := map[[5]bool]int{}

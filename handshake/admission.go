@@ -7,15 +7,15 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// This file says what a membership change means for handshakes: whether a store may become that of a new member, and how a
-// member learns that it was removed, or that another incarnation of it is the member.
+// This file says what a membership change means for handshakes. It decides whether a store may become that of a new member.
+// It also tells a member that it was removed, or that another incarnation of it is the member.
 //
-// A member that lags knows only earlier configurations, and a newer one may need its vote. So it rejects nobody because of its
-// own configuration, with two exceptions: a committed removal, which stays true, and a cluster without a term, which is still
-// being bootstrapped (checkIdentity).
+// A member that lags knows only earlier configurations, and a newer configuration may need that member's vote. So a member
+// rejects nobody because of its own configuration, with two exceptions. The first is a committed removal, which stays true.
+// The second is a cluster without a term, which is still being bootstrapped (checkIdentity).
 
-// checkRemoved rejects a caller whose removal is committed. A removal in an uncommitted configuration may still be rolled
-// back, so it does not count.
+// checkRemoved rejects a caller whose removal is committed. A removal in an uncommitted configuration does not count, because
+// it may still be rolled back.
 func (v *View) checkRemoved(h raft.Hello) (verdict Verdict) {
 	if removal, ok := removalOf(v.Removed, h.From); ok {
 		verdict.Rejection = v.Reject(h, raft.RejectRemoved, "by entry %d", removal.Index)
@@ -32,10 +32,10 @@ func removalOf(all []raft.Removal, p raft.Peer) (raft.Removal, bool) {
 	return all[i], true
 }
 
-// ToldRemoval returns the entry that has removed this member, as the rejection says; 0 if it says no such thing, or does not
-// count. It counts only from a member in this member's own configuration, about their own cluster, and about an entry that
-// is not known to be committed here. What earlier entries have done, this member knows itself (raft.Core.Removed), and also
-// whether it has joined again since.
+// ToldRemoval returns the entry by which this member was removed, according to the rejection. It returns 0 if the rejection
+// reports no removal, or does not count. A rejection counts only if its sender is in this member's configuration and in the
+// same cluster. The entry it names must not be known to be committed here. This member knows by itself what earlier entries
+// have done (raft.Core.Removed), and whether it has joined again since.
 func (v *View) ToldRemoval(r raft.Rejection) raft.Index {
 	if !v.trustsRemoval(r) || r.Index <= v.Commit {
 		return 0
@@ -43,14 +43,16 @@ func (v *View) ToldRemoval(r raft.Rejection) raft.Index {
 	return r.Index
 }
 
-// trustsRemoval reports whether the rejection says, with authority, that this member was removed.
+// trustsRemoval reports whether the rejection says that this member was removed, and comes from a sender that this member
+// trusts.
 func (v *View) trustsRemoval(r raft.Rejection) bool {
 	return r.Reason == raft.RejectRemoved && r.Cluster == v.Cluster && v.names(r.From)
 }
 
-// contradictedBy returns a mark if the rejection names an entry that is known to be committed here and that has not removed
-// this member. Then two different entries are committed at one index: the cluster has lost what this member still holds, and
-// its store must not be discarded as that of a removed member. A removal that may have been forgotten proves nothing.
+// contradictedBy returns a mark if the rejection says that an entry removed this member, but here that entry is known to be
+// committed and did not remove it. Then two different entries are committed at one index, so the cluster has lost entries
+// that this member still holds. Its store must not be discarded as the store of a removed member. If this member may have
+// forgotten the removal, the rejection proves nothing.
 func (v *View) contradictedBy(r raft.Rejection) *raft.Mark {
 	_, removed := removalOf(v.Removed, v.Self)
 	forgotten := len(v.Removed) == raft.RemovedMax && r.Index <= v.Removed[0].Index
@@ -64,10 +66,11 @@ func (v *View) contradictedBy(r raft.Rejection) *raft.Mark {
 	}
 }
 
-// Misnames reports whether the sender's configuration names the id of this member, but not its incarnation: its disk was
-// emptied. It is false once this member has heard anything from its cluster, because its incarnation was a member then. It is
-// also false if the sender is not on this member's list of initial members, because the sender may be left over from an
-// earlier cluster. Call it for a Hello that was accepted, or rejected for RejectWrongIncarnation.
+// Misnames reports whether the sender's configuration names the id of this member, but not its incarnation. Then this
+// member's disk was emptied. Misnames returns false once this member has heard anything from its cluster, because its
+// incarnation was a member then. It also returns false if the sender is not on this member's list of initial members, because
+// the sender may be left over from an earlier cluster. Call it for a Hello that was accepted, or rejected for
+// RejectWrongIncarnation.
 func (v *View) Misnames(h raft.Hello) bool {
 	_, listed := v.Initial.Member(h.From.ID)
 	named := namedBy(h)
@@ -75,8 +78,8 @@ func (v *View) Misnames(h raft.Hello) bool {
 		len(named) > 0 && !slices.Contains(named, v.Self.Incarnation)
 }
 
-// namedBy returns the incarnations under which the sender's configuration names the receiver. An earlier release says only which
-// one it expects.
+// namedBy returns the incarnations under which the sender's configuration names the receiver. A sender of an earlier release
+// reports only the incarnation that it expects.
 func namedBy(h raft.Hello) []raft.Incarnation {
 	if h.NamedIndex == 0 && h.Expected.Incarnation != 0 {
 		return []raft.Incarnation{h.Expected.Incarnation}
@@ -84,13 +87,13 @@ func namedBy(h raft.Hello) []raft.Incarnation {
 	return h.Named
 }
 
-// MayJoin returns nil if the sender's store may become that of a new member of this member's cluster, else a
-// *raft.NotEmptyError. The store must belong to no cluster, or to this one because an earlier attempt to add it was rolled
-// back, and its incarnation must not have been removed. The sender's list of initial members does not matter.
+// MayJoin returns nil if the sender's store may become that of a new member of this member's cluster. Otherwise it returns a
+// *raft.NotEmptyError. The store must belong to no cluster, or to this cluster because an earlier attempt to add it was
+// rolled back. Its incarnation must not have been removed. The sender's list of initial members does not matter.
 //
-// Once RemovedMax removals are known, earlier ones may be forgotten. A member that was removed by a forgotten entry holds no
-// entry behind it. If it joined again with its store, it would receive that entry first, and end. So a store of this cluster
-// whose configuration is older than all known removals may not join.
+// Once RemovedMax removals are known, earlier removals may be forgotten. A member holds no entry after the one that removed
+// it. If such a member joined again with its old store, it would receive that entry first, and end. So a store of this
+// cluster whose configuration is older than all known removals may not join.
 func (v *View) MayJoin(h raft.Hello) error {
 	removal, removed := removalOf(v.Removed, h.From)
 	refused := &raft.NotEmptyError{ID: h.From.ID, Address: h.Address, Cluster: h.Cluster, Removed: removal.Index}

@@ -41,7 +41,7 @@ func TestCheckRemoved_OnlyACommittedRemovalRejects(t *testing.T) {
 	}
 }
 
-// A removed member believes only members that it knows. A removal is no mark: the store stays as it is.
+// A removed member believes only rejections by members that it knows. A removal sets no mark, so the store stays as it is.
 func TestToldRemoval_IsBelievedFromMembersOfItsOwnConfiguration(t *testing.T) {
 	v, _ := aMeeting()
 	r := raft.Rejection{Reason: raft.RejectRemoved, From: n3, Cluster: ours, Term: 9, Index: 12}
@@ -71,7 +71,8 @@ func TestToldRemoval_IsBelievedFromMembersOfItsOwnConfiguration(t *testing.T) {
 	}
 }
 
-// If the entry that is said to have removed a member is committed here and has not, the others have lost what it holds.
+// A rejection names the entry that is said to have removed a member. If that entry is committed here and did not remove the
+// member, the other members have lost what this member holds.
 func TestTold_ARemovalThatContradictsWhatIsCommittedMarksTheStore(t *testing.T) {
 	many := func(from raft.Index) (all []raft.Removal) {
 		for i := range raft.RemovedMax {
@@ -109,7 +110,7 @@ func TestTold_ARemovalThatContradictsWhatIsCommittedMarksTheStore(t *testing.T) 
 	}
 }
 
-// While one incarnation replaces another, both are in the configuration, and both are named.
+// While one incarnation replaces another, the configuration contains both, and the Hello names both.
 func TestHello_NamesBothIncarnations(t *testing.T) {
 	v, _ := aMeeting()
 	v.ConfigIndex = 7
@@ -128,8 +129,8 @@ func TestHello_NamesBothIncarnations(t *testing.T) {
 	expect.Zero(t, h.NamedIndex)
 }
 
-// A member whose store was emptied is no longer that member. Only a Hello from a cluster to which it
-// may belong proves that.
+// A member whose store was emptied is no longer that member. Only a Hello from a cluster that the member may belong to proves
+// this.
 func TestMisnames_TellsAnEmptiedDiskFromANewMember(t *testing.T) {
 	emptied := View{Self: n2, ClusterName: "blue", Lineage: starts(1, 1), Initial: threeMembers()}
 	member := raft.Hello{ClusterName: "blue", Cluster: ours, From: n3, Expected: raft.Peer{ID: "n2"}, StartCount: 7, Lineage: starts(1, 7), Term: 5,
@@ -197,8 +198,8 @@ func TestMayJoin_TakesEmptyStoresAndThoseOfAnAdditionThatWasRolledBack(t *testin
 	}
 }
 
-// A forgotten removal cannot be reported. The member that it removed would find it in the log after it has
-// joined again, and end.
+// A handshake cannot report a forgotten removal. If the removed member joined again with its old store, it would find its
+// removal in the log, and end.
 func TestMayJoin_AStoreOlderThanAllRemovalsThatAreRemembered(t *testing.T) {
 	v, _ := aMeeting()
 	for k := range raft.RemovedMax {
@@ -219,8 +220,8 @@ func TestMayJoin_AStoreOlderThanAllRemovalsThatAreRemembered(t *testing.T) {
 	expect.NoError(t, v.MayJoin(h), "nothing is forgotten")
 }
 
-// What a peer has confirmed is still known after its addition was rolled back and repeated, however often this store was
-// started meanwhile; but not without limit.
+// A peer's addition may be rolled back and repeated. This member still remembers what the peer has confirmed, even if this
+// store was started many times meanwhile. But this memory is limited.
 func TestHandshake_KeepsWhatWasConfirmedOverARollBack(t *testing.T) {
 	v, h := aMeeting()
 	joining := v.Config

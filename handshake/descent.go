@@ -7,17 +7,17 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// This file finds out in handshakes that a store is an older image of a disk. A member that learns this from a peer of its
-// configuration, in a Hello (checkOwnStart) or a Rejection (Told), gets a Mark: setMark (node/identity.go) keeps it for the
-// writer (node/writer.go), which writes it to the store (StorageWrite.Mark) and then ends the node. Start refuses a store
-// with a mark. The other way to find an older image is onLostLog (marked.go of package raft), by an append of the leader;
-// its mark is part of Output.Write.
+// This file finds out in handshakes that a store is an older image of a disk. A member learns this from a peer of its
+// configuration, in a Hello (checkOwnStart) or a Rejection (Told), and gets a Mark. setMark (node/identity.go) keeps the mark
+// for the writer (node/writer.go). The writer writes the mark to the store (StorageWrite.Mark) and then ends the node. Start
+// refuses a store with a mark. The other way to find an older image is onLostLog (marked.go of package raft), by an append of
+// the leader; its mark is part of Output.Write.
 
 // sightingsMax bounds what a member remembers about its peers: as many as a configuration can name, and the same number of
-// others, which it names no longer or not yet.
+// peers that it does not name now.
 const sightingsMax = 2 * raft.MembersMax
 
-// descent says how a lineage relates to a start that a peer has seen.
+// descent says how a store's lineage relates to a start that a peer has seen.
 type descent uint8
 
 const (
@@ -26,8 +26,8 @@ const (
 	untold                     // the lineage does not reach back to it
 )
 
-// descentFrom judges a lineage by a start of the same store that a peer has seen. confirmed is the newest start that
-// the peer is known to remember; it may be older than the whole lineage.
+// descentFrom compares a store's lineage with a start of the same store that a peer has seen. confirmed is the newest start
+// that the peer is known to remember. It may be older than every start in the lineage.
 func descentFrom(l raft.Lineage, seen, confirmed raft.StartID) descent {
 	switch {
 	case seen == (raft.StartID{}) || seen == confirmed || slices.Contains(l, seen):
@@ -38,8 +38,8 @@ func descentFrom(l raft.Lineage, seen, confirmed raft.StartID) descent {
 	return contradicts
 }
 
-// ownDescent judges this member's own store by what a peer has seen of it. A durable term never falls, so a store with
-// a lower term than the peer has seen is an older image, whatever its starts say.
+// ownDescent judges this member's own store by what a peer has seen of it. A durable term never falls. So a store with a
+// lower term than the peer has seen is an older image, even if its lineage looks right.
 func (v *View) ownDescent(by raft.Peer, seen raft.Sighting) (descent, string) {
 	if seen.Peer != v.Self {
 		return descends, ""
@@ -61,8 +61,8 @@ func parting(d descent) string {
 	return "which does not continue from there"
 }
 
-// Told judges a rejection by a peer. It returns a mark if the rejection shows that this member's store is an older
-// image, nil otherwise. Only rejections by a member that the configuration names count.
+// Told judges a rejection by a peer. It returns a mark if the rejection shows that this member's store is an older image, and
+// nil otherwise. It ignores rejections by peers that the configuration does not name.
 func (v *View) Told(r raft.Rejection) *raft.Mark {
 	if d, detail := v.ownDescent(r.From, r.Seen); d == contradicts && v.names(r.From) {
 		return &raft.Mark{Kind: raft.MarkStaleImage, By: r.From, Detail: detail}
@@ -70,7 +70,8 @@ func (v *View) Told(r raft.Rejection) *raft.Mark {
 	return v.contradictedBy(r)
 }
 
-// names reports whether the configuration names the peer with its incarnation, or removed the peer but may be rolled back.
+// names reports whether the configuration names the peer with its incarnation. It also returns true if the configuration has
+// removed the peer but may still be rolled back.
 func (v *View) names(p raft.Peer) bool {
 	_, included := v.Config.Peer(p)
 	r, removed := removalOf(v.Config.Removed, p)
@@ -120,9 +121,10 @@ func (v *View) checkLineage(h raft.Hello) (verdict Verdict) {
 	return verdict
 }
 
-// remember returns the memory with what the Hello of an accepted peer adds to it; nil if that is nothing. It keeps what peers
-// have confirmed even if the configuration no longer names them: after a rollback to a configuration that does, such a peer
-// could not distinguish this store from an older image.
+// remember returns the memory with what the Hello of an accepted peer adds to it. It returns nil if the Hello adds nothing.
+// It keeps what peers have confirmed even if the configuration no longer names them, because a rollback may restore a
+// configuration that names such a peer. If this member had forgotten what the peer confirmed, the peer could not distinguish
+// this store from an older image.
 func (v *View) remember(h raft.Hello) *raft.Sightings {
 	m, changed := v.Memory, false
 	now := raft.Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term, Address: h.Address}
@@ -140,7 +142,8 @@ func (v *View) remember(h raft.Hello) *raft.Sightings {
 	return &m
 }
 
-// bounded drops sightings beyond the limit: the oldest ones of peers that the configuration does not name.
+// bounded drops sightings until they are within the limit. It drops the oldest sightings of peers that the configuration does
+// not name.
 func (v *View) bounded(all []raft.Sighting) []raft.Sighting {
 	for len(all) > sightingsMax {
 		i := max(0, slices.IndexFunc(all, func(s raft.Sighting) bool { return !v.names(s.Peer) }))
@@ -149,7 +152,7 @@ func (v *View) bounded(all []raft.Sighting) []raft.Sighting {
 	return all
 }
 
-// with returns a copy of the sightings with s at the end, instead of an earlier one of the same peer.
+// with returns a copy of the sightings with s at the end. s replaces an earlier sighting of the same peer.
 func with(all []raft.Sighting, s raft.Sighting) []raft.Sighting {
 	others := make([]raft.Sighting, 0, len(all)+1)
 	for _, other := range all {

@@ -21,7 +21,8 @@ func starts(from, to uint64) (l raft.Lineage) {
 	return l
 }
 
-// A start that was seen proves that the store continues from it, or that it does not, or is too old to decide.
+// If a peer has seen a start, this decides whether the store continues from that start. If the start is too old, it decides
+// nothing.
 func TestLineage_TellsADescendantFromAnOlderImage(t *testing.T) {
 	kept := starts(41, 104) // the last 64 of 104 starts
 	for _, row := range []struct {
@@ -131,7 +132,7 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 	}
 }
 
-// Both sides remember the other's start, and which of their starts the other remembers.
+// Each side remembers the other side's start, and which of its own starts the other side remembers.
 func TestHandshake_RemembersBothWays(t *testing.T) {
 	v, h := aMeeting()
 	v.Memory.Confirmed = []raft.Sighting{{Peer: n1, Start: start(3)}, {Peer: peer("n9", 99), Start: start(3)}}
@@ -172,7 +173,7 @@ func TestHandshake_TheRefusedJudgesForItself(t *testing.T) {
 	expect.Nil(t, seen(n3, raft.Sighting{Peer: n2, Start: start(20), Term: 5}), "too long ago to tell")
 }
 
-// removesN3 returns the member's side of a meeting with n3, which its configuration has removed.
+// removesN3 returns this member's side of a meeting with n3. Its configuration has removed n3.
 func removesN3(committed bool) (View, raft.Hello) {
 	v, h := aMeeting()
 	v.Config = raft.Configuration{Members: slices.DeleteFunc(slices.Clone(v.Config.Members), func(m raft.Member) bool { return m.Peer() == n3 })}
@@ -183,8 +184,8 @@ func removesN3(committed bool) (View, raft.Hello) {
 	return v, h
 }
 
-// An older image may hold a configuration that has removed a voter and was rolled back. That voter may be the only one that
-// remembers a later start of the disk.
+// An older image may hold a configuration that removed a voter and was rolled back later. That voter may be the only peer
+// that remembers a later start of the disk.
 func TestHandshake_APeerIsBelievedUntilItsRemovalIsCommitted(t *testing.T) {
 	later := raft.Sighting{Peer: n2, Start: copied(9), Term: 5}
 	v, h := removesN3(false)
@@ -195,7 +196,7 @@ func TestHandshake_APeerIsBelievedUntilItsRemovalIsCommitted(t *testing.T) {
 	expect.Nil(t, v.Told(raft.Rejection{Reason: raft.RejectStaleStart, From: n3, Seen: later}), "it is a stranger")
 }
 
-// The memory of strangers is bounded, and they do not displace a member.
+// The memory of strangers is bounded. Strangers do not displace a member from it.
 func TestHandshake_TheMemoryIsBounded(t *testing.T) {
 	v, h := aMeeting()
 	for i := range sightingsMax + 100 {
@@ -207,8 +208,8 @@ func TestHandshake_TheMemoryIsBounded(t *testing.T) {
 	expect.Equal(t, raft.Incarnation(1000+sightingsMax+99), lastSeen(v.Memory.Seen, "n4").Peer.Incarnation)
 }
 
-// Nor do they displace a member whose removal may still be rolled back: an older image of its disk would be taken for a new
-// member, and vote.
+// Strangers do not displace a member whose removal may still be rolled back. Otherwise an older image of that member's disk
+// would pass for a new member, and vote.
 func TestHandshake_AMemberIsRememberedUntilItsRemovalIsCommitted(t *testing.T) {
 	for _, committed := range []bool{false, true} {
 		v, h := removesN3(committed)

@@ -1,10 +1,10 @@
-// Package handshake decides which peers a member talks to, and detects a store that is an older
-// image of a disk. Package node and the simulator use it; the core in package raft does not. A loop
-// of your own needs it, unless no disk can go back: see docs/architecture.md.
+// Package handshake decides which peers a member talks to, and detects a store that is an older image of a disk. Package node
+// and the simulator use it; the core in package raft does not. If you write your own loop, use this package, unless no disk
+// can go back: see docs/architecture.md.
 //
-// A [View] is what one member knows. [View.Hello] returns what it says first on a connection,
-// [View.Judge] decides about the Hello of the peer, and [View.Told] and [View.ToldRemoval] say what
-// follows from a rejection. [View.MayJoin] says whether a store may become that of a new member.
+// A [View] is what one member knows. [View.Hello] returns the first message of this member on a connection. [View.Judge]
+// decides about the Hello of the peer. [View.Told] and [View.ToldRemoval] say what follows from a rejection. [View.MayJoin]
+// says whether a store may become that of a new member.
 package handshake
 
 import (
@@ -46,9 +46,9 @@ type Verdict struct {
 	Mark *raft.Mark
 }
 
-// Hello returns what this member says first to that peer, whose incarnation is 0 if it is not known. Until the cluster has a
-// term, Expected leaves the incarnation open, because a bootstrap may be repeated with another one. The Hello says what this
-// member remembers of the peer, so Memory must be the durable one, and how the configuration names the peer.
+// Hello returns what this member says first to that peer. If the peer's incarnation is not known, it is 0. Until the cluster
+// has a term, Expected leaves the incarnation open, because a bootstrap may be repeated with another incarnation. The Hello
+// also says how the configuration names the peer, and what this member remembers of it. So Memory must be the durable one.
 func (v *View) Hello(to raft.Peer, timeout time.Duration) raft.Hello {
 	h := raft.Hello{
 		ClusterName: v.ClusterName, Cluster: v.Cluster, From: v.Self, Expected: raft.Peer{ID: to.ID}, StartCount: v.Lineage.Last().Count,
@@ -80,8 +80,8 @@ func (v *View) Hello(to raft.Peer, timeout time.Duration) raft.Hello {
 	return h
 }
 
-// Judge decides about a peer by its Hello. It does not check that the peer is in the configuration: a newer
-// configuration, which this member does not have yet, may name it as a voter. Only a removal that is committed counts.
+// Judge decides about a peer by its Hello. It accepts a peer that is not in the configuration, because a newer configuration,
+// which this member does not have yet, may name it as a voter. Of the removals, only committed ones count.
 func (v *View) Judge(h raft.Hello) Verdict {
 	for _, rule := range []func(raft.Hello) Verdict{v.checkIdentity, v.checkRemoved, v.checkOwnStart, v.checkLineage, v.checkCluster} {
 		if verdict := rule(h); verdict.Rejection != nil {
@@ -99,10 +99,10 @@ func (v *View) Reject(h raft.Hello, reason raft.RejectReason, detail string, arg
 	}
 }
 
-// checkIdentity checks that each member is the one that the other expects. Once the cluster has a term, it does not reject a
-// caller whose incarnation is not the one in the configuration, because a newer configuration may name it; the caller learns
-// what this member's configuration says from Hello.Named. The caller may know a term of this very cluster before this member
-// does.
+// checkIdentity checks that each member is the one that the other expects. Once the cluster has a term, it accepts a caller
+// with another incarnation than the configuration names, because a newer configuration may name that incarnation. The caller
+// learns from Hello.Named what this member's configuration says. If the caller knows a term of this same cluster, that is
+// enough, even if this member knows no term yet.
 func (v *View) checkIdentity(h raft.Hello) (verdict Verdict) {
 	named, _ := v.Config.Member(h.From.ID)
 	begun := v.Term != 0 || h.Term != 0 && h.Cluster == v.Cluster
@@ -140,14 +140,14 @@ func (v *View) checkCluster(h raft.Hello) (verdict Verdict) {
 
 func (v *View) uninitialized() bool { return v.Cluster == raft.ClusterID{} && v.Term == 0 }
 
-// mayBootstrapAnew reports whether the caller may have lost its disk before the cluster had a term. The bootstrapper may then
-// bootstrap it again with the new incarnation, unless the caller is the bootstrapper itself.
+// mayBootstrapAnew reports whether the caller may have lost its disk before the cluster had a term. Then the bootstrapper may
+// repeat the bootstrap with the caller's new incarnation, unless the caller is the bootstrapper itself.
 func (v *View) mayBootstrapAnew(h raft.Hello) bool {
 	return v.Term == 0 && h.Uninitialized() && h.From.ID != v.Bootstrapper.ID
 }
 
-// bootstrapsAgain reports whether the two cluster ids may differ: both sides are at term 0, and one of them is the
-// bootstrapper that made the other's id and has begun again since.
+// bootstrapsAgain reports whether the two cluster ids may differ. They may if both sides are at term 0 and one of them is the
+// other side's bootstrapper, because that bootstrapper may have begun again since.
 func (v *View) bootstrapsAgain(h raft.Hello) bool {
 	return v.Term == 0 && h.Term == 0 && (h.From == v.Bootstrapper || v.Self == h.Bootstrapper)
 }

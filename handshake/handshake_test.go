@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The members of these tests: n1 bootstrapped the cluster, this one is n2, n3 calls.
+// The members of these tests. n1 bootstrapped the cluster. n2 is this member. n3 calls it.
 var (
 	n1, n2, n3 = peer("n1", 11), peer("n2", 22), peer("n3", 33)
 	ours       = raft.ClusterID{1}
@@ -106,7 +106,7 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	}
 }
 
-// Before a member is replaced, its leader calls another incarnation to learn which one answers.
+// Before a leader replaces a member, it calls the other incarnation of that member to learn which one answers.
 func TestHandshake_ACallerThatKnowsUsIsNotToldThatOurDiskIsLost(t *testing.T) {
 	v := View{Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Config: threeMembers(11, 22, 33)}
 	asks := raft.Hello{ClusterName: "blue", Cluster: ours, From: n3, Expected: peer("n2", 21), StartCount: 7, Lineage: starts(1, 7), Term: 5}
@@ -121,8 +121,9 @@ func TestHandshake_ACallerThatKnowsUsIsNotToldThatOurDiskIsLost(t *testing.T) {
 	expect.ErrorContains(t, r, "the caller knows this one, too, and nothing is to be done")
 }
 
-// A member that holds entry 1 in term 0 may have missed everything since. It accepts another incarnation than the one that
-// entry 1 names if that incarnation knows a term of this very cluster: it may have joined since, and need this member's vote.
+// A member that holds entry 1 in term 0 may have missed everything since. So it may accept an incarnation that entry 1 does
+// not name. It does so if that incarnation knows a term of this same cluster, because that incarnation may have joined since,
+// and may need this member's vote.
 func TestHandshake_AtTermZeroAReplacementIsTaken(t *testing.T) {
 	v := View{Self: n2, ClusterName: "blue", Cluster: ours, Lineage: starts(1, 3), Bootstrapper: n1, Config: threeMembers(11, 22, 33)}
 	h := raft.Hello{ClusterName: "blue", Cluster: ours, Expected: n2, StartCount: 7, Lineage: starts(1, 7), Term: 5, Bootstrapper: n1}

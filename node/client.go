@@ -25,7 +25,7 @@ type Result struct {
 //   - *NotLeaderError: not applied; ask its Leader.
 //   - ErrOverloaded: not applied; try again later.
 //   - *TooLargeError: not applied, and never will be.
-//   - ErrClosed, ErrWiped, *StaleImageError, *ContradictedError: not applied; ask another member.
+//   - ErrClosed, ErrWiped, *RemovedError, *StaleImageError, *ContradictedError: not applied; ask another member.
 //   - ErrWithinFSM: the FSM called Propose; not applied, unless the error also matches ErrOutcomeUnknown.
 //   - ErrOutcomeUnknown: it may be applied, now or later; do not retry blindly.
 //   - ctx.Err(): not applied if the command never reached the log; otherwise the error also matches ErrOutcomeUnknown.
@@ -78,10 +78,11 @@ func (n *Node) usable(ctx context.Context) error {
 	return n.markError()
 }
 
-// ReadIndex makes a read of the FSM linearizable. When ReadIndex returns, the FSM of this member contains every command that
-// any member acknowledged before the call. ReadIndex returns the index up to which these commands are applied. A follower
-// asks the leader. The errors are *NotLeaderError (no leader can be reached), ErrReadTimedOut, ErrOverloaded, ErrWithinFSM,
-// ErrClosed, ErrWiped and ctx.Err(). After each of them the caller may try again later.
+// ReadIndex makes a read of the FSM linearizable. Once it has returned, the FSM of this member contains everything
+// that any member acknowledged before the call. It returns the index up to which that is applied. A follower asks the
+// leader. After *NotLeaderError (no leader can be reached), ErrReadTimedOut, ErrOverloaded and ctx.Err(), try again later.
+// After ErrWithinFSM, call it from another goroutine. After ErrClosed, ErrWiped, *raft.RemovedError, *raft.StaleImageError
+// and *raft.ContradictedError, ask another member.
 func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 	if err := n.usable(ctx); err != nil {
 		return 0, err

@@ -14,7 +14,8 @@
 //     the counters; package metrics exports them to Prometheus.
 //
 // Errors sort by what the caller should do. The request was not applied, so ask the leader: *[NotLeaderError]. It was not
-// applied, so try again later: raft.ErrOverloaded, also as *[DiskStalledError] or *[FSMHangsError]. It may be applied, so
+// applied, so try again later: raft.ErrOverloaded, also as *[DiskStalledError],
+// *[FSMHangsError] or *raft.NoRoomError. It may be applied, so
 // do not retry blindly: [ErrOutcomeUnknown]. The disk of this member was emptied, so replace it: [ErrWiped]. The FSM called
 // a method that waits for the FSM: [ErrWithinFSM].
 //

@@ -157,8 +157,8 @@ func (e *SnapshotStreamError) Error() string {
 
 func (e *SnapshotStreamError) Unwrap() error { return e.Err }
 
-// StorageError refuses a start or ends the node, because the storage failed. Restart the node once the disk works. A majority
-// of the members still holds every acknowledged entry.
+// StorageError refused a start or ended the node: the storage failed. If it wraps an error of package raft, do what that error
+// says. Otherwise restart the node once the disk works. A majority of the members still holds what was acknowledged.
 type StorageError struct {
 	Op  string
 	Err error

@@ -94,13 +94,13 @@ func (f *fsmCalls) overdue() <-chan struct{} {
 	return nil
 }
 
-// within reports whether the calling goroutine is in a call of the FSM or in a function of Read. If such a call starts
-// another goroutine and waits for it, within cannot recognize that goroutine.
+// within reports whether the calling goroutine is in a call of the FSM or in a function of Read. It cannot
+// recognize a goroutine that one of them started and waits for.
 //
-// If within reports true, the methods of Node return ErrWithinFSM. Read, Ready, TransferLeadership and Close check at once.
-// Propose, Barrier, ReadIndex and WaitApplied check (in await) only if they still wait when the FSM's call is overdue. If the
-// loop has already taken the proposal, the error then also matches ErrOutcomeUnknown. ProposeAsync does not wait for the FSM,
-// so the FSM may call it.
+// Its callers return ErrWithinFSM. Read and Ready do so at once, and so do Close, TransferLeadership, Snapshot and
+// ChangeMembers, also in the methods of a frozen state (withinFSM). Propose, Barrier, ReadIndex and WaitApplied do so
+// (await) if they still wait when the FSM's call is overdue; the error of a proposal that the loop has taken then also
+// matches ErrOutcomeUnknown. ProposeAsync does not wait for the FSM and may be called.
 func (f *fsmCalls) within() bool {
 	call := f.running.Load()
 	if call == nil {

@@ -18,6 +18,7 @@ import (
 //   - Add a line to the method fields, in the order of the keys: TestWire_EveryFieldIsWrittenAndReadAsByMsgpack finds
 //     each field by reflection and fails without the line. Declare the field in its body, in message.go of package raft.
 //     Write it in setBody, setElectionBody or setSnapshotBody; read it in body, electionBody or snapshotBody.
+//   - A term, an index or a count also belongs in checkNumbers, and a sample of the field in transporttest/messages.go.
 type wireMessage struct {
 	From            []byte `codec:"f"`
 	FromIncarnation uint64 `codec:"fi"`
