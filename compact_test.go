@@ -419,7 +419,7 @@ func TestCompact_HoldsWhatAFollowerNeeds(t *testing.T) {
 	_, out = lead(func(cfg *raft.CoreConfig) { cfg.SnapshotHoldBytes = 3 * (raft.RecordOverheadBytes + 1) }, heard)
 	assert.Contains(t, []raft.Index{5, 6, 7}, out.Write.Base.ID.Index, "entries beyond the estimated limit of held bytes are compacted")
 	_, out = lead(func(cfg *raft.CoreConfig) { cfg.SnapshotTailBytes = 1 << 20 }, func(*core) {})
-	assert.Nil(t, out.Write.Base, "the whole log is kept tail")
+	assert.Nil(t, out.Write.Base, "the whole log is in the kept tail")
 
 	former, _ := lead(plain, heard)
 	for former.Leadership().Role == raft.Leader {

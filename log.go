@@ -197,7 +197,7 @@ type StoredLog struct {
 	Last      EntryID     // Base.ID if the log holds no entry
 	LastTime  int64       // the highest stamp
 	Runs      []TermRun   // which term wrote which indexes, in order
-	Sizes     []sizeMark  // roughly where in the log its bytes are
+	sizes     []sizeMark  // where in the log its bytes are, roughly
 	Configs   []ConfigRun // the configurations, in order
 	Bootstrap *Bootstrap  // the content of entry 1; nil if the log does not hold it
 }
@@ -325,15 +325,15 @@ func (s *StoredLog) append(e Entry) {
 	s.Last = e.ID()
 	s.LastTime = max(s.LastTime, e.Time)
 	size := uint64(len(e.Data) + RecordOverheadBytes)
-	n := len(s.Sizes)
+	n := len(s.sizes)
 	switch {
 	case n == 0:
-		s.Sizes = append(s.Sizes, sizeMark{e.Index - 1, 0}, sizeMark{e.Index, size})
-	case n == 1 || size >= sizeMarkBytes || s.Sizes[n-1].Bytes-s.Sizes[n-2].Bytes >= sizeMarkBytes:
+		s.sizes = append(s.sizes, sizeMark{e.Index - 1, 0}, sizeMark{e.Index, size})
+	case n == 1 || size >= sizeMarkBytes || s.sizes[n-1].Bytes-s.sizes[n-2].Bytes >= sizeMarkBytes:
 		// A large entry has its own mark, so that the estimates of its neighbours stay close.
-		s.Sizes = append(s.Sizes, sizeMark{e.Index, s.Sizes[n-1].Bytes + size})
+		s.sizes = append(s.sizes, sizeMark{e.Index, s.sizes[n-1].Bytes + size})
 	default: // the last mark moves on until it is sizeMarkBytes away from the one before it
-		s.Sizes[n-1] = sizeMark{e.Index, s.Sizes[n-1].Bytes + size}
+		s.sizes[n-1] = sizeMark{e.Index, s.sizes[n-1].Bytes + size}
 	}
 }
 
@@ -342,10 +342,10 @@ func (s *StoredLog) truncate(after EntryID) {
 	keep := sort.Search(len(s.Runs), func(i int) bool { return s.Runs[i].First > after.Index })
 	s.Runs = s.Runs[:keep]
 	bytes := s.bytesUpTo(after.Index)
-	marks := sort.Search(len(s.Sizes), func(i int) bool { return s.Sizes[i].Index >= after.Index })
-	s.Sizes = slices.Clip(s.Sizes[:marks])
-	if len(s.Sizes) > 0 {
-		s.Sizes = append(s.Sizes, sizeMark{after.Index, bytes})
+	marks := sort.Search(len(s.sizes), func(i int) bool { return s.sizes[i].Index >= after.Index })
+	s.sizes = slices.Clip(s.sizes[:marks])
+	if len(s.sizes) > 0 {
+		s.sizes = append(s.sizes, sizeMark{after.Index, bytes})
 	}
 	s.Configs = s.Configs[:s.configsUpTo(after.Index)]
 	s.Last = after
@@ -365,8 +365,8 @@ func (s *StoredLog) compact(b Base) {
 		s.Runs = slices.Clone(s.Runs[behind-1:])
 		s.Runs[0].First = b.ID.Index + 1
 	}
-	marks := sort.Search(len(s.Sizes), func(i int) bool { return s.Sizes[i].Index > b.ID.Index })
-	s.Sizes = append([]sizeMark{{b.ID.Index, bytes}}, s.Sizes[marks:]...)
+	marks := sort.Search(len(s.sizes), func(i int) bool { return s.sizes[i].Index > b.ID.Index })
+	s.sizes = append([]sizeMark{{b.ID.Index, bytes}}, s.sizes[marks:]...)
 	s.Configs = s.Configs[s.configsUpTo(b.ID.Index):]
 	s.Base, s.Bootstrap = b, nil
 }
@@ -375,16 +375,16 @@ func (s *StoredLog) compact(b Base) {
 // entries, so only the difference of two estimates means anything. Each truncation adds an error of the same size to later
 // estimates.
 func (s *StoredLog) bytesUpTo(i Index) uint64 {
-	at := sort.Search(len(s.Sizes), func(k int) bool { return s.Sizes[k].Index >= i })
-	if at == len(s.Sizes) {
+	at := sort.Search(len(s.sizes), func(k int) bool { return s.sizes[k].Index >= i })
+	if at == len(s.sizes) {
 		if at == 0 {
 			return 0
 		}
-		return s.Sizes[at-1].Bytes
+		return s.sizes[at-1].Bytes
 	}
-	if at == 0 || s.Sizes[at].Index == i {
-		return s.Sizes[at].Bytes
+	if at == 0 || s.sizes[at].Index == i {
+		return s.sizes[at].Bytes
 	}
-	from, to := s.Sizes[at-1], s.Sizes[at]
+	from, to := s.sizes[at-1], s.sizes[at]
 	return from.Bytes + (to.Bytes-from.Bytes)*uint64(i-from.Index)/uint64(to.Index-from.Index)
 }

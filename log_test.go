@@ -305,7 +305,7 @@ func assertTells(t *testing.T, stored *StoredLog, naive naiveLog, truncations ui
 		before = got
 	}
 	marksMax := 2 + 2*naive.bytesUpTo(naive.last().Index)/sizeMarkBytes + truncations
-	require.LessOrEqual(t, uint64(len(stored.Sizes)), marksMax, "marks are few")
+	require.LessOrEqual(t, uint64(len(stored.sizes)), marksMax, "marks are few")
 }
 
 func assertConfigs(t *testing.T, stored *StoredLog, naive naiveLog) {
@@ -347,12 +347,12 @@ func TestStoredLog_ATruncatedLogIsAsIfItHadNeverBeenLonger(t *testing.T) {
 		}
 	}
 	long.truncate(naive[24].ID())
-	short.LastTime, short.Sizes = long.LastTime, long.Sizes
+	short.LastTime, short.sizes = long.LastTime, long.sizes
 	require.Equal(t, short, long)
 
 	long.truncate(EntryID{})
 	require.Empty(t, long.Runs)
-	require.Empty(t, long.Sizes)
+	require.Empty(t, long.sizes)
 	require.Empty(t, long.Configs)
 	require.Nil(t, long.Bootstrap)
 	require.NotZero(t, long.LastTime, "the highest stamp is never forgotten")

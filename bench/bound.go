@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// The bounds follow from measurements of the same machine in the same round: no library can be faster.
+// No library can be faster than these bounds. They follow from measurements of the same machine in the same round.
 
 // machineHas returns a figure of the machine, by round.
 func (s *summary) machineHas(figure string) map[int]float64 {
 	return s.values[place{cell{Kind: limits}.String(), machine, figure}]
 }
 
-// leastLatency returns by round the lowest possible latency of one caller in milliseconds: one sync, while
-// three run at the same time, and one round trip.
+// leastLatency returns, for each round, the lowest possible latency of a single caller in milliseconds. It is the time of one
+// sync, measured while three processes sync at the same time, plus the time of one round trip.
 func (s *summary) leastLatency() map[int]float64 {
 	least := map[int]float64{}
 	for round, micros := range s.machineHas(syncMicros(syncSizes[0])) {
@@ -22,8 +22,8 @@ func (s *summary) leastLatency() map[int]float64 {
 	return least
 }
 
-// mostThroughput returns by round how many operations a second the disk allows if each write holds the commands
-// of all callers.
+// mostThroughput returns, for each round, how many operations a second the disk allows if each write holds one command of
+// every caller.
 func (s *summary) mostThroughput(callers, bytes int) map[int]float64 {
 	most := map[int]float64{}
 	for round := range s.machineHas(loopbackMicros) {
@@ -40,8 +40,8 @@ func (s *summary) mostThroughput(callers, bytes int) map[int]float64 {
 	return most
 }
 
-// syncTime returns the duration of a synced write of that size in microseconds. It interpolates between the
-// measured sizes. Beyond the largest, the time is proportional to the size.
+// syncTime returns the duration of a synced write of so many bytes, in microseconds. It interpolates between the measured
+// sizes. For more bytes than the largest measured size, the time is proportional to the size.
 func syncTime(micros []float64, bytes int) float64 {
 	last := len(syncSizes) - 1
 	if bytes >= syncSizes[last] {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// cell is one workload: a row of the tables. Zero fields are not printed in the results, so that a new field
-// does not change the cells of earlier results.
+// cell is one workload: a row of the tables. A field that is zero is not printed in the results. So if a new field is added,
+// the cells of earlier results stay the same.
 type cell struct {
 	Kind     kind    `json:"kind"`
 	Callers  int     `json:"callers,omitempty"`
@@ -73,12 +73,14 @@ func size(bytes int) string {
 	return fmt.Sprintf("%d B", bytes)
 }
 
-// keeps reports whether the whole log must be kept, because the cell measures it.
+// keeps reports whether the replicas must keep the whole log, because the cell measures how long they take to read or send
+// it.
 func (c cell) keeps() bool {
 	return c.Kind == restart || c.Kind == catchUp
 }
 
-// halfPeak is about half of the rate of the best of the others in a closed loop of many callers.
+// halfPeak is about half of the highest throughput of the other libraries in a closed loop of many callers, in operations a
+// second.
 const halfPeak = 150_000
 
 // openCallers bounds the concurrent operations of an open loop.
@@ -108,10 +110,11 @@ func replay(k kind, entries int64) cell {
 	return cell{Kind: k, Entries: entries, Callers: 256, Bytes: 128, Replicas: 3, Apart: true, Tuned: true}
 }
 
-// restAfter is long enough for an idle cache to shrink: ours does so after ten seconds.
+// restAfter is long enough for an idle cache to shrink. The cache of this library shrinks after ten seconds.
 const restAfter = 12 * time.Second
 
-// rested returns the healthy cluster that others are compared with, with an idle time after its load.
+// rested returns the cell of a healthy cluster, with an idle time after its load. The cells with a faulty follower are
+// compared with this cell.
 func rested() cell {
 	c := apart(3, "")
 	c.Rest = restAfter
@@ -158,7 +161,7 @@ var storeCells = []cell{
 	{Kind: store, Rate: 2_000, Callers: openCallers, Bytes: 128, Replicas: 3, Apart: true},
 }
 
-// allRounds is the smallest number of rounds with a 95 % interval; fewRounds only shows the magnitude of a
+// allRounds is the smallest number of rounds that gives a 95 % interval. fewRounds gives only the order of magnitude of a
 // figure.
 const (
 	allRounds = 6
@@ -177,8 +180,8 @@ var sets = map[string][]tier{
 	"stores": {{allRounds, storeCells}},
 }
 
-// Only the full set measures these contestants everywhere. The core set omits some of them, and measures those
-// on bbolt, which are slower than the same library on a log, in a few cells.
+// Only the full set measures these contestants in every cell. The core set omits the contestants of onlyInFull. It measures
+// those of inFewCells, which store on bbolt, in a few cells: they are slower than the same library on a log.
 var (
 	onlyInFull = []string{"hashicorp-bolt", "hashicorp-wal", "dragonboat"}
 	inFewCells = []string{"coxswain-bbolt", "hashicorp-bolt-1024"}

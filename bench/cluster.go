@@ -87,8 +87,8 @@ type cluster struct {
 	processes  []*process // nil: not running
 }
 
-// newCluster prepares a cluster in the directory, with all replicas in one process or each in its own. It
-// starts none.
+// newCluster prepares a cluster in the directory, without starting a process. Either one process has all replicas, or each
+// replica has its own process.
 func newCluster(contestant string, c cell, dir string) (*cluster, error) {
 	addresses, err := freeAddresses(c.Replicas)
 	if err != nil {
@@ -124,7 +124,7 @@ func freeAddresses(count int) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// start starts these processes, or all, at the same time.
+// start starts the given processes, or all processes if none is given. They start at the same time.
 func (c *cluster) start(ctx context.Context, which ...int) error {
 	if len(which) == 0 {
 		for i := range c.processes {
@@ -178,7 +178,7 @@ func (c *cluster) running() (which []int) {
 	return which
 }
 
-// end kills all processes. It adds their output to an error.
+// end kills all processes. If err is not nil, end adds the output of the processes to the error.
 func (c *cluster) end(err error) error {
 	_ = c.each(c.running(), func(i int) error {
 		c.kill(i)
@@ -195,7 +195,7 @@ func (c *cluster) end(err error) error {
 	return err
 }
 
-// firstWrite waits until a process has had a write acknowledged, and returns that process.
+// firstWrite waits until a write is acknowledged in some process, and returns that process.
 func (c *cluster) firstWrite(ctx context.Context) (leader int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startupMax)
 	defer cancel()
@@ -225,13 +225,13 @@ func (c *cluster) firstWrite(ctx context.Context) (leader int, err error) {
 	}
 }
 
-// freeze stops a process, which stays connected and does not answer.
+// freeze suspends a process. Its connections stay open, but it does not answer.
 func (c *cluster) freeze(i int) error {
 	c.processes[i].frozen = true
 	return c.processes[i].cmd.Process.Signal(syscall.SIGSTOP)
 }
 
-// usage returns the resources that all processes that are not frozen use together.
+// usage returns the sum of the resources that all processes use, without the frozen ones.
 func (c *cluster) usage(ctx context.Context) (sum Usage, err error) {
 	var mu sync.Mutex
 	awake := slices.DeleteFunc(c.running(), func(i int) bool { return c.processes[i].frozen })

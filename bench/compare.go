@@ -14,7 +14,7 @@ type measure struct {
 	cells         []cell
 }
 
-// measures returns the measures of the comparisons with the best of the others.
+// measures returns the measures by which our contestants are compared with the best of the others.
 func measures() []measure {
 	loops := kindOf(closedLoop)
 	single := slices.DeleteFunc(slices.Clone(loops), func(c cell) bool { return c.Callers != 1 })
@@ -60,7 +60,7 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// inShort counts the cells in which each of ours is better, and names those in which it is worse.
+// inShort counts, for each of our contestants, the cells in which it is better. It names the cells in which it is worse.
 func (p *page) inShort() {
 	homes, others := oursAndOthers()
 	p.line("## In short\n")
@@ -134,7 +134,7 @@ func (m measure) direction() string {
 	return "more"
 }
 
-// comparisons shows each of ours beside the best of the others, whether it is better or worse.
+// comparisons compares each of our contestants with the best of the others, whether ours is better or worse.
 func (p *page) comparisons() {
 	homes, others := oursAndOthers()
 	p.line("## Beside the best of the others\n")
@@ -142,8 +142,8 @@ func (p *page) comparisons() {
 	p.beside(measures(), homes, others)
 }
 
-// besideYields shows ours beside the host of etcd's raft that yields before it takes queued work, as our node
-// does.
+// besideYields compares our contestants with a special host of etcd's raft. Like our node, that host yields before it takes
+// queued work.
 func (p *page) besideYields() {
 	homes, _ := oursAndOthers()
 	loops := kindOf(closedLoop)
@@ -187,7 +187,7 @@ func (p *page) beside(measures []measure, homes, others []string) {
 	}
 }
 
-// shares divides a figure of some cells by that of another cell, for each contestant.
+// shares divides a figure of each of some cells by the same figure of another cell, for each contestant.
 func (p *page) shares(title string, cells []cell, whole cell, figure string) {
 	var rows []string
 	who := p.measured(append([]cell{whole}, cells...), names(contestants), figure)

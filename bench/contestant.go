@@ -9,8 +9,8 @@ import (
 
 // replica is one running member of a cluster. It works until its process is killed.
 type replica interface {
-	// Propose returns once the command, of at least 16 bytes, is applied on this replica, which must lead. Many goroutines
-	// call it with the same bytes, which it must not change.
+	// Propose returns once this replica, which must lead, has applied the command. The command has at least 16 bytes. Many
+	// goroutines call Propose with the same bytes, so Propose must not change them.
 	Propose(ctx context.Context, command []byte) error
 	// Leads reports whether this replica believes that it leads. It is cheap.
 	Leads() bool
@@ -25,7 +25,7 @@ type Member struct {
 	Dir       string   // directory of this member only
 	// Tuned sets election timeouts of 150 to 300 ms instead of the library's defaults.
 	Tuned bool
-	// Keeps keeps the whole log. Otherwise the library's defaults decide when the log is compacted.
+	// Keeps makes the member keep its whole log. If Keeps is false, the library's defaults decide when the log is compacted.
 	Keeps bool
 }
 
@@ -36,7 +36,7 @@ type contestant struct {
 	name    string
 	modules []string // besides our own
 	start   func(Member) (replica, error)
-	// reference excludes the contestant from the best of the others.
+	// reference means that the contestant does not count when the best of the others is chosen.
 	reference bool
 }
 

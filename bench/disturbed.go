@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A run is disturbed if others used more of the machine during it than this, in shares of one core.
+// A run is disturbed if others use more CPU time than this during the run. The unit is the share of one core.
 const (
 	othersMax = 0.25 // other programs
 	stolenMax = 0.15 // other machines on the same hardware
@@ -28,7 +28,7 @@ type machineUse struct {
 // jiffy is the unit of /proc/stat.
 const jiffy = 10 * time.Millisecond
 
-// useNow reads the counters. Ours includes all children that have ended.
+// useNow reads the counters. The field ours includes all child processes that have ended.
 func useNow() (machineUse, error) {
 	file, err := os.Open("/proc/stat")
 	if err != nil {
@@ -58,7 +58,7 @@ func useNow() (machineUse, error) {
 	return use, nil
 }
 
-// Fields of /proc/PID/stat, counted from the one after the name, which is in parentheses.
+// Positions of fields in /proc/PID/stat. Position 0 is the field after the process name, which is in parentheses.
 const (
 	statFlags, statUser, statSystem = 6, 11, 12
 	kernelThread                    = 0x00200000 // PF_KTHREAD, a flag

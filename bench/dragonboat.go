@@ -31,7 +31,7 @@ func startDragonboat(m Member) (replica, error) {
 	for i, address := range m.Addresses {
 		members[uint64(i+1)] = address
 	}
-	// It has no default round trip; its examples use 200 ms with an election timeout of ten of them.
+	// Dragonboat has no default for the round-trip time. Its examples use 200 ms, and an election timeout of ten round trips.
 	roundTrip := uint64(200)
 	if m.Tuned {
 		roundTrip = 15

@@ -62,8 +62,8 @@ const (
 	etcdBuffer   = 64 << 10
 )
 
-// etcdNetwork is a plain TCP transport: one connection to each peer, and messages after their lengths. It
-// writes all queued messages of a peer at once.
+// etcdNetwork is a plain TCP transport with one connection to each peer. The length of each message precedes the message. The
+// transport writes all messages that are queued for a peer at once.
 type etcdNetwork struct {
 	mailbox *etcdMailbox
 	peers   map[uint64]*etcdPeer

@@ -21,11 +21,10 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// etcdReplica drives etcd's raft as etcd does: a loop that owns the raft.RawNode, etcd's write-ahead log, and
-// an applier beside the loop. etcdnet.go has the transport. The loop steps all queued messages at once, so that
-// batches form while the disk is busy. With async, the disk has its own goroutine, too
-// (raft.Config.AsyncStorageWrites). With yields, the loop and the senders yield before they take queued work,
-// as our node does and etcd does not.
+// etcdReplica drives etcd's raft as etcd does. It has a loop that owns the raft.RawNode, etcd's write-ahead log, and an
+// applier that runs beside the loop. etcdnet.go has the transport. The loop steps all queued messages at once, so that
+// batches form while the disk is busy. With async, the disk also has its own goroutine (raft.Config.AsyncStorageWrites). With
+// yields, the loop and the senders yield before they take queued work. Our node does the same, but etcd does not.
 type etcdReplica struct {
 	counter
 	id      uint64
@@ -192,7 +191,8 @@ func (e *etcdReplica) answer(number uint64, err error) {
 	}
 }
 
-// setLeads ends the requests of a leader that no longer leads: their outcome is unknown.
+// setLeads sets whether this member leads. If the member stops leading, setLeads ends its waiting requests with an error,
+// because their outcome is unknown.
 func (e *etcdReplica) setLeads(leads bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -214,7 +214,7 @@ func (e *etcdReplica) proposals() []*raftpb.Entry {
 	return entries
 }
 
-// run is the loop. Until the first leader, its clock is quick: nobody measures that election.
+// run is the loop. Its clock ticks faster until the cluster has its first leader, because no figure measures that election.
 func (e *etcdReplica) run(first bool, every time.Duration) {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
@@ -293,7 +293,7 @@ func (e *etcdReplica) save(state *raftpb.HardState, entries []*raftpb.Entry) {
 	}
 }
 
-// dispatch sends messages, also to the disk and the applier. Responses are stepped into the raft.RawNode, or
+// dispatch sends messages to other members, to the disk and to the applier. Responses are stepped into the raft.RawNode, or
 // sent to other members.
 func (e *etcdReplica) dispatch(messages []*raftpb.Message) {
 	var others []*raftpb.Message
@@ -332,7 +332,8 @@ func (e *etcdReplica) append() {
 	}
 }
 
-// joined returns entries followed by later ones, which replace entries from the first later index on.
+// joined returns entries followed by later. If the first index of later is already in entries, later replaces entries from
+// that index on.
 func joined(entries, later []*raftpb.Entry) []*raftpb.Entry {
 	if len(entries) > 0 && len(later) > 0 {
 		before := int(later[0].GetIndex()) - int(entries[0].GetIndex())
@@ -354,8 +355,8 @@ func (e *etcdReplica) apply() {
 	}
 }
 
-// compact frees the memory of entries that no member needs. A leader keeps the entries that a follower lacks,
-// because it has no snapshot.
+// compact frees the memory of entries that no member needs. A leader also keeps the entries that a follower still lacks,
+// because the leader has no snapshot to send.
 func (e *etcdReplica) compact() {
 	first, _ := e.memory.FirstIndex() // it never fails
 	to := e.applied.Load()

@@ -41,13 +41,13 @@ func openRaftWAL(dir string) (hashicorpStore, error) {
 	return raftwal.Open(dir)
 }
 
-// tuning distinguishes the two contestants for each store.
+// tuning distinguishes the two contestants that use the same store.
 type tuning struct {
 	big bool // MaxAppendEntries 1024, BatchApplyCh, a log cache, and an FSM that takes batches
 }
 
-// byDefault has the library's default settings, bigBatches the best ones for throughput. Both leave the
-// transport's appends in flight at the default of 2, which the library's authors found to be best.
+// byDefault has the library's default settings, and bigBatches the settings with the best throughput. In both, the transport
+// has at most 2 appends in flight: this is the default, and the library's authors found it to be best.
 var byDefault, bigBatches = tuning{}, tuning{big: true}
 
 func (t tuning) apply(c *raft.Config, store hashicorpStore) (log raft.LogStore, err error) {
@@ -117,7 +117,7 @@ func runHashicorp(m Member, config *raft.Config, fsm raft.FSM, log raft.LogStore
 	}
 	r, err := raft.NewRaft(config, fsm, log, stable, snapshots, t)
 	if err == nil && fresh == nil && m.ID == majority(len(m.Addresses)) {
-		// It campaigns at once, as after a leadership transfer.
+		// This member campaigns at once, as a member does after a leadership transfer.
 		request := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: config.ProtocolVersion}}
 		if err := t.TimeoutNow(config.LocalID, t.LocalAddr(), &request, &raft.TimeoutNowResponse{}); err != nil {
 			return nil, errors.Join(err, r.Shutdown().Error())
@@ -126,8 +126,8 @@ func runHashicorp(m Member, config *raft.Config, fsm raft.FSM, log raft.LogStore
 	return r, err
 }
 
-// majority returns the number of members in a majority. Members start in order, so it is also the first member
-// that may find a majority running.
+// majority returns the number of members in a majority. Members start in the order of their ids. So the member with this id
+// is the first one that can find a majority running.
 func majority(members int) int { return members/2 + 1 }
 
 func (h *hashicorp) Propose(_ context.Context, command []byte) error {

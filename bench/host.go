@@ -18,8 +18,8 @@ import (
 	"github.com/coxswain/raft/internal/load"
 )
 
-// Host is a process with one or more replicas. The driver calls its methods by net/rpc, several at once.
-// Callers run in the leader's process, as the users of a library do.
+// Host is a process with one or more replicas. The driver calls its methods by net/rpc, several at the same time. The callers
+// of a load run in the leader's process, like the users of a library.
 type Host struct {
 	contestant contestant
 	replicas   []replica // nil before Start
@@ -63,7 +63,7 @@ func (h *Host) Start(members []Member, _ *None) error {
 	return nil
 }
 
-// leader returns the replica here that believes it leads.
+// leader returns the replica of this process that believes it leads. It returns false if there is none.
 func (h *Host) leader() (replica, bool) {
 	for _, r := range h.replicas {
 		if r.Leads() {
@@ -75,8 +75,8 @@ func (h *Host) leader() (replica, bool) {
 
 const leaderPoll = time.Millisecond
 
-// FirstWrite tries to write for this time while a replica here leads, and replies whether a write was
-// acknowledged.
+// FirstWrite tries to write whenever a replica of this process leads, for at most the given time. It replies whether a write
+// was acknowledged.
 func (h *Host) FirstWrite(within time.Duration, acknowledged *bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -141,8 +141,8 @@ func (h *Host) Drive(d Drive, result *Driven) error {
 	return errors.Join(stop(), h.check(report))
 }
 
-// check returns an error if a leader has applied fewer commands than were acknowledged: then the timed work was
-// not done.
+// check returns an error if no replica here has applied as many commands as were acknowledged. In that case the leader did
+// not do the work that was timed.
 func (h *Host) check(r load.Report) error {
 	for _, replica := range h.replicas {
 		if replica.Applied() >= uint64(r.Operations) {
@@ -202,8 +202,8 @@ func (h *Host) Applied(_ None, applied *[]uint64) error {
 	return nil
 }
 
-// Usage is what a process has used so far, and its resident memory now in bytes. The anonymous part of that memory is
-// heap and stacks.
+// Usage holds the resources that a process has used so far, and its resident memory now in bytes. The anonymous part of that
+// memory is heap and stacks.
 type Usage struct {
 	CPU                 time.Duration
 	Allocations         uint64

@@ -23,8 +23,8 @@ var syncSizes = []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 func syncMicros(bytes int) string { return size(bytes) + " synced p50 us" }
 func syncRate(bytes int) string   { return size(bytes) + " synced MiB/s" }
 
-// limits measures the limits of every library: three processes that each write and sync, at the same time, and
-// a round trip over loopback.
+// limits measures what the machine allows any library. Three processes write and sync at the same time, and a message makes a
+// round trip over loopback.
 func (r *run) limits(ctx context.Context) (figures, error) {
 	c := &cluster{contestant: machine}
 	for i := range 3 {
@@ -77,8 +77,8 @@ type Sync struct {
 // Synced is the result of a Sync.
 type Synced struct{ P50Micros, MiBPerSecond float64 }
 
-// syncFileBytes is the size of the file, which is first filled with zeros and then overwritten repeatedly, so
-// that no write allocates space.
+// syncFileBytes is the size of the file. Sync first fills the file with zeros and then overwrites it repeatedly, so that no
+// write allocates space.
 const syncFileBytes = 64 << 20
 
 // Sync writes and syncs.
@@ -115,7 +115,7 @@ func (h *Host) Sync(s Sync, result *Synced) error {
 	return nil
 }
 
-// RoundTrip replies the median time of 128 bytes over loopback and back, in microseconds.
+// RoundTrip sends 128 bytes over loopback and back, and replies the median time in microseconds.
 func (h *Host) RoundTrip(within time.Duration, median *float64) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,14 +1,14 @@
-// Command bench compares this library with others: one driver, one workload, one state machine that counts,
-// replicas over loopback TCP with real files and every write synced. Each run has its own processes, which are
-// killed at its end.
+// Command bench compares this library with others. All contestants have the same driver, the same workload, and a state
+// machine that counts. The replicas use loopback TCP and real files, and sync every write. Each run has its own processes,
+// which are killed at the end of the run.
 //
 // The map of files:
 //
 //	contestant.go   the columns; coxswain.go, hashicorp.go, etcdraft.go (with etcdnet.go), dragonboat.go: their adapters
-//	nopeers.go      stands for all that needs another library, in the build that "make test" makes
+//	nopeers.go      replaces all files that need another library, in the build of "make test"
 //	cells.go        the rows, in tiers; plan.go: the order of the runs, and how long they take
-//	host.go         a process with replicas, which also calls them; cluster.go: the driver's side of it
-//	scenarios.go    what is done to a cluster; machine.go, slow.go: the disk; stores.go: raftkv; etcd.go
+//	host.go         a process with replicas and their callers; cluster.go: how the driver controls these processes
+//	scenarios.go    what happens to a cluster; machine.go, slow.go: the disk; stores.go: raftkv; etcd.go
 //	session.go      one run after another; disturbed.go: whether a run counts; results.go: the file of results; stats.go
 //	page.go         docs/results/benchmarks.md; plots.go: its pictures; summary.go: the data of both
 package main
@@ -169,7 +169,7 @@ func (f *runFlags) choose() error {
 	return nil
 }
 
-// commit names the measured commit, or returns "".
+// commit returns the name of the measured commit, or "" if it is unknown.
 func commit(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
 	if err != nil {

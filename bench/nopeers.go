@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The tag nopeers leaves the other libraries out of this build: "make test" needs none of them, and they take longer to
-// download and compile than everything else.
+// The tag nopeers leaves the other libraries out of this build. "make test" sets the tag, because it needs none of these
+// libraries. They take longer to download and compile than everything else.
 var errLeftOut = errors.New("the other libraries are left out of this build: build it without the tag nopeers")
 
 type leftOut struct{}

@@ -144,7 +144,7 @@ func (p *page) limits() {
 	p.line("| resident memory of a process of this driver without a replica | %s MiB |\n", p.of(c, machine, emptyResident))
 }
 
-// table prints one figure of some cells, a column for each contestant that has it.
+// table prints one figure of some cells. Each contestant that has the figure is a column.
 func (p *page) table(title string, cells []cell, who []string, figure string) {
 	who = p.measured(cells, who, figure)
 	if len(who) == 0 {
@@ -167,7 +167,7 @@ func (p *page) table(title string, cells []cell, who []string, figure string) {
 	p.line("")
 }
 
-// row names the cell within its table, whose title says the kind.
+// row returns the name of the cell in its table. The name leaves out the kind, because the title of the table gives it.
 func (c cell) row() string {
 	_, rest, found := strings.Cut(c.String(), ", ")
 	if !found {
@@ -233,7 +233,7 @@ func (p *page) openLoops() {
 	}
 }
 
-// peak returns the highest throughput of the others.
+// peak returns the highest throughput of the other libraries, and the contestant that reaches it.
 func (p *page) peak() (best string, peak estimate) {
 	_, others := oursAndOthers()
 	for _, name := range others {
@@ -244,7 +244,7 @@ func (p *page) peak() (best string, peak estimate) {
 	return best, peak
 }
 
-// clusters shows closed loops on clusters of other shapes.
+// clusters shows the closed loops on clusters that differ from three replicas in one process.
 func (p *page) clusters() {
 	cells := slices.DeleteFunc(kindOf(closedLoop), func(c cell) bool { return !c.Apart && c.Replicas == 3 })
 	if len(p.measured(cells, names(contestants), opsPerSecond)) == 0 {
@@ -334,7 +334,8 @@ func (p *page) storeTable() {
 	}, storeNames()[:2], storeNames()[2:])
 }
 
-// failures lists where operations failed: there, the figures of the others are too good.
+// failures lists the cells and contestants in which operations failed. In these cells, the other figures look better than
+// they are.
 func (p *page) failures() {
 	var rows []string
 	for _, m := range p.Results {
@@ -348,8 +349,7 @@ func (p *page) failures() {
 	}
 }
 
-// failedRuns lists the runs without figures, for example because a cluster lost its leader and elected no
-// other.
+// failedRuns lists the runs without figures. For example, a cluster lost its leader and elected no other.
 func (p *page) failedRuns() {
 	if len(p.failed) == 0 {
 		return
@@ -367,7 +367,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// chart shows one figure of all contestants, if there are any.
+// chart shows one figure of all contestants, if any contestant has that figure.
 func (p *page) chart(c chart, xs []float64, at func(x float64) cell, figure string) {
 	for _, name := range names(contestants) {
 		line := series{name: name}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// twice returns a session of six rounds in which ours on segments is twice as fast as the other, and ours on
-// bbolt half as fast. In a cell with fewer rounds, both are half as fast.
+// twice returns a session of six rounds. In it, coxswain-segments is twice as fast as the other library, and coxswain-bbolt
+// is half as fast. In a cell with fewer rounds, both are half as fast.
 func twice() (records []record) {
 	records = append(records, record{Conditions: &conditions{Commit: "c"}})
 	add := func(c cell, contestant string, round int, f figures) {
@@ -93,7 +93,7 @@ func TestPage_IsWrittenWithItsPicturesAndASummary(t *testing.T) {
 	}
 }
 
-// The bound of throughput is interpolated between the measured sizes, and proportional beyond the largest.
+// Between the measured sizes, the time of a sync is interpolated. Beyond the largest size, it is proportional to the size.
 func TestSyncTime(t *testing.T) {
 	micros := make([]float64, len(syncSizes))
 	for i := range micros {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// tier is a group of cells. All its rounds are measured before the next tier begins, so that an interrupted
-// session has whole rounds of the most important cells.
+// tier is a group of cells. The session measures all rounds of a tier before the next tier begins. So an interrupted session
+// has complete rounds of the most important cells.
 type tier struct {
 	rounds int
 	cells  []cell
@@ -21,8 +21,8 @@ type step struct {
 	round      int
 }
 
-// plan returns all runs in order. Within a cell of a round the contestants take turns, in a different order
-// each time.
+// plan returns all runs in order. In each round, the contestants take turns within each cell. The order of the turns differs
+// from round to round.
 func (s *session) plan() (steps []step) {
 	for t, tier := range s.tiers {
 		for round := 1; round <= s.roundsOf(tier); round++ {
@@ -43,8 +43,8 @@ func (s *session) left() []step {
 	return slices.DeleteFunc(s.plan(), func(x step) bool { return s.done[runKey(x.cell, x.contestant, x.round)] >= triesMax })
 }
 
-// expected returns the expected duration of the steps without repetitions. It is the measured duration for runs
-// that were measured before, and an estimate for others.
+// expected returns the expected duration of the steps, without repetitions. For a cell and a contestant that were measured
+// before, it uses the median of the measured durations. For others, it uses an estimate.
 func (s *session) expected(steps []step) (sum time.Duration) {
 	for _, x := range steps {
 		sum += s.expectedOf(x)
@@ -60,7 +60,7 @@ func (s *session) expectedOf(x step) time.Duration {
 	return s.guess(x)
 }
 
-// The time of a run besides its load, as measured on a machine with two cores.
+// The parts of a run's duration besides its load, as measured on a machine with two cores.
 const (
 	startReplicas = 250 * time.Millisecond
 	startStore    = 2 * time.Second

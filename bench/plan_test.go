@@ -14,7 +14,7 @@ func planned(set string) *session {
 	}
 }
 
-// A session that is stopped early has whole rounds of the first tier.
+// If a session is stopped early, it has complete rounds of the first tier.
 func TestPlan_ATierHasAllItsRoundsBeforeTheNextBegins(t *testing.T) {
 	s := planned("core")
 	s.skips = notInCore
@@ -41,7 +41,7 @@ func TestPlan_TheCoreSetTakesLessThanAnHour(t *testing.T) {
 	}
 }
 
-// No contestant gains from always following the same one.
+// The order of the contestants varies, so that none gains from always running after the same one.
 func TestPlan_TheTurnsDiffer(t *testing.T) {
 	after := map[[2]string]int{}
 	steps := planned("core").plan()
@@ -55,7 +55,7 @@ func TestPlan_TheTurnsDiffer(t *testing.T) {
 	}
 }
 
-// The durations of finished runs predict those of the rest.
+// The durations of finished runs predict the durations of the remaining runs.
 func TestPlan_LearnsHowLongARunTakes(t *testing.T) {
 	s := planned("core")
 	s.tiers, s.contestants, s.took = []tier{{6, []cell{loop(1, 16)}}}, []string{machine}, map[string][]time.Duration{}

@@ -36,15 +36,15 @@ const (
 	chartHeight = 11 * vg.Centimeter
 )
 
-// palette has a colour for each contestant, in their order: those that colour-blind readers can distinguish
-// (Okabe and Ito), and two greys. Ours come first.
+// palette has a colour for each contestant, in the order of the contestants. Ours come first. Most are colours that
+// colour-blind readers can distinguish (Okabe and Ito); two are greys.
 var palette = []color.Color{
 	color.RGBA{213, 94, 0, 255}, color.RGBA{204, 121, 167, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{0, 114, 178, 255},
 	color.RGBA{0, 158, 115, 255}, color.RGBA{127, 201, 127, 255}, color.RGBA{0, 0, 0, 255}, color.RGBA{130, 130, 130, 255},
 	color.RGBA{230, 159, 0, 255},
 }
 
-// room is the part of the axis after the last point, which holds the legend.
+// room is the share of the x axis after the last point. The legend is there.
 const room = 0.36
 
 func (c chart) save(path string) error {

@@ -50,10 +50,10 @@ type result struct {
 	Figures    figures       `json:"figures,omitempty"`
 }
 
-// counts reports whether the run is a result that need not be repeated.
+// counts reports whether the run has a valid result, so that it need not be repeated.
 func (r result) counts() bool { return r.Failure == "" && !r.Disturbed }
 
-// readResults reads a file of results, which need not exist.
+// readResults reads a file of results. If the file does not exist, there are no results.
 func readResults(path string) (records []record, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,7 @@ func readResults(path string) (records []record, err error) {
 	return records, lines.Err()
 }
 
-// appendRecord writes one line, so that a finished run is never measured again.
+// appendRecord writes one line at the end of a run, so that a later session does not measure the run again.
 func appendRecord(path string, r record) error {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -116,12 +116,13 @@ func conditionsNow(commit string) conditions {
 	return c
 }
 
-// measured reports whether a contestant names the module.
+// measured reports whether a contestant is built from the module.
 func measured(module string) bool {
 	return slices.ContainsFunc(contestants, func(c contestant) bool { return slices.Contains(c.modules, module) })
 }
 
-// differs returns the reason why earlier results must not be mixed with results under these conditions, or "".
+// differs returns the reason why results under these conditions must not be mixed with the earlier ones, or "" if they may be
+// mixed.
 func (c conditions) differs(earlier conditions) string {
 	switch {
 	case c.Commit != earlier.Commit:

@@ -127,7 +127,7 @@ func (r *run) loopWithLaggard(ctx context.Context, c *cluster) (figures, error) 
 	return f, err
 }
 
-// hinder stops or slows one follower, as the cell says, and returns the leader afterwards.
+// hinder stops or slows one follower, as the cell requires. It returns the process that leads afterwards.
 func (r *run) hinder(ctx context.Context, c *cluster, leader int) (int, error) {
 	last := len(c.processes) - 1
 	switch {
@@ -144,7 +144,7 @@ func (r *run) hinder(ctx context.Context, c *cluster, leader int) (int, error) {
 	return leader, nil
 }
 
-// usagePause is how often memory is measured under load.
+// usagePause is the time between two measurements of memory under load.
 const usagePause = 200 * time.Millisecond
 
 // drive runs the load, and measures the resources of all processes meanwhile.
@@ -200,7 +200,7 @@ func (r *run) usageWithin(ctx context.Context, c *cluster) (rates, error) {
 	}, ctx.Err()
 }
 
-// failover kills the leader's process repeatedly, and measures the time to the first acknowledged write.
+// failover kills the leader's process repeatedly. It measures the time from each kill to the next acknowledged write.
 func (r *run) failover(ctx context.Context, c *cluster) (figures, error) {
 	leader, err := r.begin(ctx, c)
 	if err != nil {
@@ -223,7 +223,7 @@ func (r *run) failover(ctx context.Context, c *cluster) (figures, error) {
 	return figures{failoverMs: milliseconds(sum) / float64(r.cell.Kills), failoverWorst: milliseconds(worst)}, nil
 }
 
-// rejoin restarts a process, and waits until it has caught up with the leader, so that it may win the next
+// rejoin restarts a process, and waits until the process has caught up with the leader. Then the process can win the next
 // election.
 func (r *run) rejoin(ctx context.Context, c *cluster, which, leader int) error {
 	if err := c.start(ctx, which); err != nil {
@@ -325,7 +325,8 @@ func (r *run) idle(ctx context.Context, c *cluster) (figures, error) {
 	}, err
 }
 
-// idleFactor is the idle time as a multiple of a load's time: little CPU use takes longer to measure.
+// idleFactor is the duration of an idle cell as a multiple of a load's duration. Idle cells last longer, because a low CPU
+// use takes longer to measure.
 const idleFactor = 3
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -19,9 +19,9 @@ const (
 	runMax   = 4 * time.Minute // time of one run without its load
 )
 
-// session measures tiers of cells, each round by round. Within a cell the contestants take turns, because
-// machines drift, and figures of different hours are not comparable. Each finished run is written at once, and
-// a later session continues from there.
+// session measures tiers of cells, one round after another. Within a cell the contestants take turns. The speed of a machine
+// drifts, so figures from different hours are not comparable. Each finished run is written at once, so that a later session
+// continues from there.
 type session struct {
 	tiers           []tier
 	contestants     []string
@@ -43,7 +43,7 @@ func runKey(c cell, contestant string, round int) string {
 	return fmt.Sprintf("%+v/%s/%d", c, contestant, round)
 }
 
-// resume reads the results of earlier sessions. It repeats runs that have none that counts.
+// resume reads the results of earlier sessions. A run without a valid result stays in the plan, and is repeated.
 func (s *session) resume(now conditions) error {
 	records, err := readResults(s.results)
 	s.done, s.took = map[string]int{}, map[string][]time.Duration{}
@@ -95,7 +95,8 @@ func (s *session) run(ctx context.Context, now conditions) error {
 	return nil
 }
 
-// shuffled returns an order that depends only on the seed, so that no contestant always follows the same one.
+// shuffled returns the names in an order that depends only on the seeds. The orders differ, so that no contestant always runs
+// after the same one.
 func shuffled(names []string, seed1, seed2 uint64) []string {
 	random := rand.New(rand.NewPCG(seed1, seed2))
 	order := slices.Clone(names)
@@ -112,7 +113,7 @@ func (s *session) contestantsOf(c cell) []string {
 	})
 }
 
-// measureOnce repeats the first of the remaining steps until a run counts, or triesMax is reached.
+// measureOnce repeats the first of the remaining steps until one of its runs counts, or triesMax runs are made.
 func (s *session) measureOnce(ctx context.Context, x step, left []step) (measured bool, err error) {
 	key := runKey(x.cell, x.contestant, x.round)
 	for s.done[key] < triesMax {
@@ -200,7 +201,7 @@ func (r result) line() string {
 	return strings.TrimSuffix(text, "; ")
 }
 
-// headlines are the figures that are shown for each kind, the first one as the main result.
+// headlines lists, for each kind, the figures that are shown. The first one is the main result.
 var headlines = map[kind][]string{
 	closedLoop: {opsPerSecond, p50, p99, cpu, allocations, residentMax, anonymousMax, residentRest, anonymousRest, failed},
 	openLoop:   {opsPerSecond, p50, p99, p999, failed},

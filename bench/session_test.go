@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestMain lets the tests start processes with replicas, as the program does.
+// TestMain makes the test program host replicas if it is called with "host", like the real program.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "host" {
 		if err := serveHost(os.Args[2]); err != nil {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A short load on each contestant shows that the adapters work, and that finished runs are not repeated.
+// Each contestant runs under a short load. This shows that the adapters work, and that finished runs are not repeated.
 func TestSession_EveryContestantRunsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a cluster of each contestant")

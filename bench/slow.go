@@ -14,8 +14,8 @@ import (
 // slowSync is the extra time of each sync of a slow disk.
 const slowSync = 20 * time.Millisecond
 
-// mountSlow mounts a directory whose files sync slowly. This process serves the files, so it must run until
-// unmount.
+// mountSlow mounts a directory in which every sync of a file takes longer. This process serves the files, so it must run
+// until unmount is called.
 func mountSlow(dir string, pause time.Duration) (unmount func() error, err error) {
 	behind := dir + ".behind"
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.MkdirAll(behind, 0o700)); err != nil {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// estimate is a median with its 95 % confidence interval. The interval is that of the sign test, between two of
-// the values: it assumes only that the values are independent. It needs at least six values; with fewer, Low
-// and High are NaN.
+// estimate is a median with its 95 % confidence interval. The bounds of the interval are two of the values, as in the sign
+// test. The interval assumes only that the values are independent. It needs at least six values; with fewer, Low and High are
+// NaN.
 type estimate struct {
 	Median, Low, High float64
 	Runs              int
@@ -29,9 +29,9 @@ func estimateOf(values []float64) estimate {
 	return e
 }
 
-// intervalRank returns the largest k for which the median lies between the k-th smallest and the k-th largest of n values with
-// a probability of at least 95 %; 0 if there is none. The number of values below the median has a binomial distribution with
-// probability one half.
+// intervalRank returns the rank k of the bounds of the confidence interval, or 0 if there are too few values. With a
+// probability of at least 95 %, the median lies between the k-th smallest and the k-th largest of n values. intervalRank
+// returns the largest such k. The number of values below the median has a binomial distribution with probability one half.
 func intervalRank(n int) (k int) {
 	tail, term := 0.0, math.Pow(0.5, float64(n)) // P(X < k), P(X = k)
 	for i := 0; i < n/2; i++ {
@@ -85,7 +85,8 @@ func thousands(n int64) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-// ratios divides round by round, because the machine behaves similarly in runs that are close in time.
+// ratios divides ours by theirs, separately in each round. The machine behaves similarly in two runs of one round, because
+// they are close in time.
 func ratios(ours, theirs map[int]float64) (values []float64) {
 	for round, x := range ours {
 		if y, found := theirs[round]; found && y > 0 {

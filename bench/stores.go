@@ -21,11 +21,12 @@ import (
 // storeContestant is a key-value store of three processes: a column in the cells of kind store.
 type storeContestant struct {
 	name string
-	// program returns the program that its members run.
+	// program returns the path of the program that the members run.
 	program func(ctx context.Context, dir string) (string, error)
-	// arguments returns those of one member. It ends with its standard input.
+	// arguments returns the command-line arguments of one member. The member ends when its standard input is closed.
 	arguments func(m storeMember) []string
-	// connect returns a function that puts a value into the leader, for many callers at once.
+	// connect returns a function that puts a value into the store through its leader. Many callers may call the function at
+	// once.
 	connect func(ctx context.Context, m []storeMember, callers int) (put, error)
 }
 
@@ -60,7 +61,7 @@ const storeKeys = 10_000
 // callersPerConnection bounds the callers of one connection of etcd's client, which carries many calls at once.
 const callersPerConnection = 16
 
-// store puts values into a store. Each member has its own process; the callers are in this one.
+// store measures how fast callers put values into a store. Each member has its own process; the callers are in this process.
 func (r *run) store(ctx context.Context) (f figures, err error) {
 	s := stores[slices.IndexFunc(stores, func(s storeContestant) bool { return s.name == r.contestant })]
 	members, err := storeMembers(r.dir, r.cell.Replicas)
@@ -141,7 +142,7 @@ func startServer(program string, arguments []string) (*server, error) {
 	return s, s.cmd.Start()
 }
 
-// end kills the process. It adds what the process printed to an error.
+// end kills the process. If err is not nil, end adds the output of the process to the error.
 func (s *server) end(err error) error {
 	_ = s.cmd.Process.Kill() // it may have ended
 	_ = s.cmd.Wait()

@@ -96,7 +96,7 @@ func (s *summary) add(r result) {
 	}
 }
 
-// significant rounds to four digits; the rest is noise.
+// significant rounds a figure to four digits, because the other digits are noise.
 func significant(x float64) float64 {
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64) // a number
 	return rounded
@@ -127,7 +127,7 @@ func (s *summary) of(c cell, contestant, figure string) estimate {
 
 func valuesOf(rounds map[int]float64) []float64 { return slices.Collect(maps.Values(rounds)) }
 
-// measured returns the contestants that have that figure in one of the cells, in the given order.
+// measured returns, in the given order, the contestants that have this figure in at least one of the cells.
 func (s *summary) measured(cells []cell, names []string, figure string) (who []string) {
 	for _, name := range names {
 		if slices.ContainsFunc(cells, func(c cell) bool { return s.of(c, name, figure).Runs > 0 }) {
@@ -143,7 +143,7 @@ type comparison struct {
 	ratio estimate // ours ÷ theirs, round by round
 }
 
-// compare finds the best of the others, and divides. If lower is true, less is better.
+// compare finds the best of the others, and divides the figure of ours by theirs. If lower is true, a lower figure is better.
 func (s *summary) compare(c cell, ours string, others []string, figure string, lower bool) (comparison, bool) {
 	best, found := estimate{}, ""
 	for _, name := range others {
@@ -189,7 +189,7 @@ func names(of []contestant) (list []string) {
 	return list
 }
 
-// oursAndOthers returns the names of our columns and of the others', without the reference ones.
+// oursAndOthers returns the names of our contestants and of the others, without the contestants that are only a reference.
 func oursAndOthers() (ours, others []string) {
 	for _, c := range contestants {
 		switch {

@@ -90,7 +90,7 @@ type Node struct {
 // Start fails with all problems of cfg, joined; with the storage's *IdentityError, ErrLocked, *CorruptError,
 // *LaterVersionError or *EarlierVersionError in a *StorageError; with a *StaleImageError or *ContradictedError at every start
 // of a marked store; with a *RemovedError if the log says that this member was removed; with an *FSMError or
-// *AppliedBeyondLogError; or with the error of the transport's Start in a *TransportError.
+// *AppliedBeyondLogError or *AppliedBelowBaseError; or with the error of the transport's Start in a *TransportError.
 func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, transport raft.Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

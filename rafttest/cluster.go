@@ -2,9 +2,9 @@
 //
 //   - CheckFSM tests a state machine against the contract of raft.FSM. Simulate runs it in simulated clusters under
 //     faults. Most programs need these two.
-//   - New starts a cluster in memory with one call, also inside a testing/synctest bubble. Its methods crash, cut off,
-//     add and remove members.
-//   - Fake stands in for a node.Node in tests of code that uses one.
+//   - New starts a cluster in memory with one call, also inside a testing/synctest bubble. The methods of the cluster
+//     crash, cut off, add and remove members.
+//   - Fake stands in for a node.Node in tests of code that uses a node.
 package rafttest
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// patience bounds every wait of a Cluster. Inside a synctest bubble it takes no real time; outside, only a
-// failing test reaches it.
+// patience bounds every wait of a Cluster. Inside a synctest bubble, the wait takes no real time. Outside a bubble, only a
+// failing test waits so long.
 const patience = time.Minute
 
 // Options describes a cluster. Only NewFSM is required.
@@ -33,15 +33,14 @@ type Options struct {
 	NewFSM func() raft.FSM
 	// Configure may change the configuration of a member before each of its starts. Nil: no changes.
 	Configure func(*node.Config)
-	// Storage and Transport may wrap the storage and the transport of a member at each of its starts. The
-	// storage that Storage receives is a raft.SnapshotStorage; if the result is not one, the member takes no
-	// snapshots. Nil: no wrapper.
+	// Storage and Transport may wrap the storage and the transport of a member at each of its starts. Storage receives a
+	// raft.SnapshotStorage. If its result is not a raft.SnapshotStorage, the member takes no snapshots. Nil: no wrapper.
 	Storage   func(raft.NodeID, raft.Storage) raft.Storage
 	Transport func(raft.NodeID, raft.Transport) raft.Transport
 }
 
-// Cluster is a cluster in memory. Only the test's goroutine may call its methods. A method that cannot do its
-// work fails the test.
+// Cluster is a cluster in memory. Only the test's goroutine may call its methods. If a method cannot do its work, the test
+// fails.
 type Cluster struct {
 	t       testing.TB
 	options Options
@@ -63,8 +62,8 @@ type member struct {
 	moves int  // number of moves so far
 }
 
-// New starts a cluster of n members and returns once one of them leads. The members stop at the end of the
-// test. The test fails if two members ever applied different entries at one index.
+// New starts a cluster of n members and returns when one of them leads. The members stop at the end of the test. The test
+// fails if two members ever apply different entries at one index.
 func New(t testing.TB, n int, newFSM func() raft.FSM) *Cluster {
 	t.Helper()
 	c := Prepare(t, Options{Members: n, NewFSM: newFSM})
@@ -91,7 +90,8 @@ func Prepare(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// Join starts a new member on an empty store, without a list of initial members. It waits to be added: see Add.
+// Join starts a new member on an empty store, without a list of initial members. The new member waits until Add adds it to
+// the cluster.
 func (c *Cluster) Join(id raft.NodeID) *node.Node {
 	c.t.Helper()
 	if slices.Contains(c.IDs(), id) {
@@ -117,10 +117,10 @@ func memberOf(id raft.NodeID) raft.Member {
 	return raft.Member{ID: id, Address: string(id) + ":1", Meta: "http://" + string(id)}
 }
 
-// address returns the member's address: its id, with a port that changes with each move.
+// address returns the member's address: its id and a port. Each Move changes the port.
 func (m *member) address() string { return fmt.Sprintf("%s:%d", m.id, m.moves+1) }
 
-// Add lets the leader add a member that Join has started, and returns once the member votes.
+// Add makes the leader add a member that Join has started. It returns when the member votes.
 func (c *Cluster) Add(id raft.NodeID) node.Members {
 	c.t.Helper()
 	return c.change("add "+id, func(ctx context.Context, n *node.Node) (node.Members, error) {
@@ -128,7 +128,7 @@ func (c *Cluster) Add(id raft.NodeID) node.Members {
 	})
 }
 
-// Remove lets the leader remove a member, and returns once it is removed. The member then ends by itself.
+// Remove makes the leader remove a member, and returns when the member is removed. The member then ends by itself.
 func (c *Cluster) Remove(id raft.NodeID) node.Members {
 	c.t.Helper()
 	return c.change("remove "+id, func(ctx context.Context, n *node.Node) (node.Members, error) {
@@ -136,8 +136,8 @@ func (c *Cluster) Remove(id raft.NodeID) node.Members {
 	})
 }
 
-// Replace empties the disk of a member that is not running, and starts the member. Then it lets the leader
-// replace the member's former incarnation by the new one, and returns once that is done.
+// Replace empties the disk of a member that is not running, and starts the member. Then it makes the leader replace the
+// member's former incarnation by the new one. It returns when the leader has done so.
 func (c *Cluster) Replace(id raft.NodeID) node.Members {
 	c.t.Helper()
 	c.Wipe(id)
@@ -147,8 +147,8 @@ func (c *Cluster) Replace(id raft.NodeID) node.Members {
 	})
 }
 
-// Move starts a member at a new address, the only one at which others find it from then on. It crashes a
-// running member first. Then it lets the leader correct the configuration, and returns once that is done.
+// Move starts a member at a new address. From then on, other members find it only there. If the member is running, Move first
+// crashes it. After the start, it makes the leader correct the configuration, and returns when the leader has done so.
 func (c *Cluster) Move(id raft.NodeID) node.Members {
 	c.t.Helper()
 	m := c.member(id)
@@ -203,8 +203,8 @@ func (c *Cluster) member(id raft.NodeID) *member {
 // Node returns a member's node, or nil while the member is not running.
 func (c *Cluster) Node(id raft.NodeID) *node.Node { return c.member(id).node }
 
-// FSM returns the state machine of a member's present or last start. A test may only read it while the node
-// does not use it, unless the state machine has locks.
+// FSM returns the state machine that belongs to the last start of a member. A test may read it only while the node does not
+// use it, unless the state machine has locks.
 func (c *Cluster) FSM(id raft.NodeID) raft.FSM { return c.member(id).fsm }
 
 // Start starts a member that is not running.
@@ -217,7 +217,7 @@ func (c *Cluster) Start(id raft.NodeID) *node.Node {
 	return n
 }
 
-// TryStart is Start, but returns the error of a start that fails.
+// TryStart does the same as Start, but returns the error if the start fails.
 func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 	c.t.Helper()
 	m := c.member(id)
@@ -259,7 +259,7 @@ func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 	return n, nil
 }
 
-// Crash stops a member abruptly: nothing that it has not sent or written yet leaves it.
+// Crash stops a member abruptly. The member does not send or write anything more.
 func (c *Cluster) Crash(id raft.NodeID) {
 	c.t.Helper()
 	m := c.running(id)
@@ -269,7 +269,7 @@ func (c *Cluster) Crash(id raft.NodeID) {
 	m.node, m.disk = nil, m.disk.Reopen()
 }
 
-// Close stops a member in order, as its process would.
+// Close stops a member in the regular way, as its process does when it ends.
 func (c *Cluster) Close(id raft.NodeID) {
 	c.t.Helper()
 	m := c.running(id)
@@ -288,7 +288,7 @@ func (c *Cluster) running(id raft.NodeID) *member {
 	return m
 }
 
-// Restart starts a member again on its disk; it crashes a running member first.
+// Restart starts a member on the disk that it had. If the member is running, Restart first crashes it.
 func (c *Cluster) Restart(id raft.NodeID) *node.Node {
 	c.t.Helper()
 	if c.Node(id) != nil {
@@ -307,14 +307,14 @@ func (c *Cluster) Wipe(id raft.NodeID) {
 	m.disk = storage.NewMemory()
 }
 
-// Image returns a copy of a member's disk for Restore. It may be taken while the member runs, and restored as
-// an older image later.
+// Image returns a copy of a member's disk for Restore. A test may call it while the member runs. Restored later, the copy is
+// an older image of the disk.
 func (c *Cluster) Image(id raft.NodeID) *storage.Memory {
 	c.t.Helper()
 	return c.member(id).disk.Copy()
 }
 
-// Restore replaces the disk of a member that is not running with a copy of the image.
+// Restore replaces the disk of a member by a copy of the image. The member must not be running.
 func (c *Cluster) Restore(id raft.NodeID, image *storage.Memory) {
 	c.t.Helper()
 	m := c.member(id)
@@ -324,8 +324,8 @@ func (c *Cluster) Restore(id raft.NodeID, image *storage.Memory) {
 	m.disk = image.Copy()
 }
 
-// Partition splits the members into groups that cannot reach each other. A member in no group is alone. It
-// replaces an earlier partition; links that both partitions cut stay cut throughout.
+// Partition splits the members into groups that cannot reach each other. A member that is in no group is alone. The new
+// partition replaces an earlier one. If both cut a link, the link stays cut without interruption.
 func (c *Cluster) Partition(groups ...[]raft.NodeID) {
 	group := func(id raft.NodeID) int {
 		return slices.IndexFunc(groups, func(g []raft.NodeID) bool { return slices.Contains(g, id) })
@@ -350,8 +350,8 @@ func (c *Cluster) Isolate(id raft.NodeID) {
 // Heal undoes every partition.
 func (c *Cluster) Heal() { c.network.HealAll() }
 
-// Leader returns the running node that leads in the highest term, once it has confirmed a read. It waits until
-// there is one.
+// Leader returns the running node that leads in the highest term. It waits until there is such a node and that node has
+// confirmed a read.
 func (c *Cluster) Leader() *node.Node {
 	c.t.Helper()
 	var leader *node.Node
@@ -396,8 +396,8 @@ func (c *Cluster) Follower() *node.Node {
 	return nil
 }
 
-// Converge waits until all running members of the leader's configuration have applied all entries that the
-// leader has committed before the call.
+// Converge waits until all running members of the leader's configuration catch up. Each of them then has applied every entry
+// that the leader has committed before the call.
 func (c *Cluster) Converge() {
 	c.t.Helper()
 	leader := c.Leader()

@@ -9,12 +9,11 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// Fake stands in for a node.Node in tests of code that uses one. It behaves like a cluster of one member
-// without a log: it applies proposals at once, and fails on request. Its methods may be called from any
-// goroutine.
+// Fake stands in for a node.Node in tests of code that uses a node. It behaves like a cluster of one member without a log: it
+// applies each proposal at once, and fails if the test requests it. Any goroutine may call its methods.
 type Fake[F raft.FSM] struct {
 	FSM F
-	// Leader passes its values to Watch, which yields them.
+	// Leader is the channel from which Watch takes the values that it yields.
 	Leader chan raft.Leadership
 
 	mu      sync.Mutex
@@ -94,7 +93,7 @@ func (n *Fake[F]) Snapshot(context.Context) (raft.EntryID, error) {
 	return raft.EntryID{Term: 1, Index: n.index}, n.err
 }
 
-// ChangeMembers changes nothing, and returns the value of SetMembers.
+// ChangeMembers changes nothing, and returns the value that SetMembers set.
 func (n *Fake[F]) ChangeMembers(context.Context, raft.Change, raft.Index) (node.Members, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -108,14 +107,14 @@ func (n *Fake[F]) Members() node.Members {
 	return n.members
 }
 
-// Ready returns at once, with the error of Fail.
+// Ready returns at once, with the error that Fail set.
 func (n *Fake[F]) Ready(context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
 }
 
-// Status returns the value of SetStatus, with the leader of the last TransferLeadership.
+// Status returns the value that SetStatus set. A later TransferLeadership changes the leader in it.
 func (n *Fake[F]) Status() node.Status {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,7 +128,7 @@ func (n *Fake[F]) Err() error {
 	return n.ended
 }
 
-// Watch yields the values that are sent to Leader.
+// Watch yields the values that the test sends to the channel Leader.
 func (n *Fake[F]) Watch(ctx context.Context) iter.Seq[raft.Leadership] {
 	return func(yield func(raft.Leadership) bool) {
 		for {

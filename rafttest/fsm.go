@@ -13,9 +13,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// CheckFSM tests a state machine against the contract of raft.FSM. newFSM returns an empty one, and is called
-// several times. commands are the commands to apply, at least two; the more kinds the better. CheckFSM checks
-// that
+// CheckFSM tests a state machine against the contract of raft.FSM. newFSM returns an empty state machine; CheckFSM calls it
+// several times. commands are the commands to apply, at least two. More kinds of commands make the test stronger. CheckFSM
+// checks that
 //
 //   - the same commands give the same answers, however they are split into batches;
 //   - the state machine keeps no reference to an entry's bytes after Apply has returned;
@@ -26,7 +26,7 @@ import (
 //   - Restore returns an error if the reader fails, and WriteTo returns one if the writer fails;
 //   - WriteTo returns the context's error when the context is cancelled, and does not change the state.
 //
-// It compares two states by their answers, so the commands should include reads.
+// CheckFSM compares two states by their answers to commands, so the commands should include reads.
 func CheckFSM(t testing.TB, newFSM func() raft.FSM, commands [][]byte) {
 	t.Helper()
 	if err := checkFSM(newFSM, commands); err != nil {
@@ -61,7 +61,7 @@ func checkFSM(newFSM func() raft.FSM, commands [][]byte) error {
 	return nil
 }
 
-// apply applies the commands in batches of size, and overwrites their bytes after each batch.
+// apply applies the commands in batches of the given size. After each batch it overwrites the bytes of the batch.
 func apply(fsm raft.FSM, commands [][]byte, from, size int) ([][]byte, error) {
 	var answers [][]byte
 	for at := from; at < len(commands); at += size {
@@ -127,7 +127,7 @@ func restore(fsm raft.FSM, snapshot []byte, last raft.Index) error {
 	return nil
 }
 
-// lastOf returns the index of the last of this many commands.
+// lastOf returns the index of the last command, if there are this many commands.
 func lastOf(commands int) raft.Index { return raft.Index(2 * commands) }
 
 // checkEmpty restores the snapshot of an empty state into a state machine that is not empty.
@@ -143,8 +143,8 @@ func checkEmpty(newFSM func() raft.FSM, commands, want [][]byte) error {
 	return checkAnswers(newFSM, commands, want, empty, 0, "after Restore of an empty state the answer differs")
 }
 
-// checkRestored freezes the state after half of the commands, applies the second half, and then writes and
-// restores the frozen state. It repeats this with a snapshot of the restored state.
+// checkRestored freezes the state after half of the commands, and applies the second half. Then it writes and restores the
+// frozen state. It does the same again with a snapshot of the restored state.
 func checkRestored(newFSM func() raft.FSM, commands, want [][]byte) error {
 	half := len(commands) / 2
 	origin := newFSM()
@@ -177,8 +177,8 @@ func checkRestored(newFSM func() raft.FSM, commands, want [][]byte) error {
 	return nil
 }
 
-// checkAnswers restores a snapshot, taken after this many commands, into a state machine that has applied all
-// commands. Then it compares the answers to the remaining commands.
+// checkAnswers restores a snapshot into a state machine that has applied all commands. The snapshot was taken after this many
+// commands. Then checkAnswers compares the answers to the remaining commands.
 func checkAnswers(newFSM func() raft.FSM, commands, want [][]byte, snapshot []byte, after int, what string) error {
 	restored := newFSM()
 	if _, err := apply(restored, commands, 0, 1); err != nil {
@@ -194,8 +194,8 @@ func checkAnswers(newFSM func() raft.FSM, commands, want [][]byte, snapshot []by
 	return compare(want[after:], got, after, what)
 }
 
-// checkBeside freezes the state after half of the commands, writes it while the second half is applied, and
-// restores it.
+// checkBeside freezes the state after half of the commands. It writes the frozen state while it applies the second half, and
+// then restores what it wrote.
 func checkBeside(newFSM func() raft.FSM, commands, want [][]byte) error {
 	half := len(commands) / 2
 	origin := newFSM()
@@ -230,8 +230,8 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 
-// checkErrors writes to a writer that fails, and restores from a reader that fails half way. A snapshot of no
-// bytes uses neither.
+// checkErrors writes a snapshot to a writer that fails, and restores it from a reader that fails half way. If the snapshot
+// has no bytes, checkErrors uses neither.
 func checkErrors(newFSM func() raft.FSM, commands, _ [][]byte) error {
 	fsm := newFSM()
 	if _, err := apply(fsm, commands, 0, 1); err != nil {
@@ -258,7 +258,7 @@ func checkErrors(newFSM func() raft.FSM, commands, _ [][]byte) error {
 	return nil
 }
 
-// checkCancel cancels the writing of a snapshot before it begins.
+// checkCancel cancels the context before WriteTo begins to write a snapshot.
 func checkCancel(newFSM func() raft.FSM, commands, want [][]byte) error {
 	half := len(commands) / 2
 	fsm := newFSM()

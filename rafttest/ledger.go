@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// power is a member's storage with a switch. Once it is off, no change reaches the disk.
+// power is a member's storage with a power switch. After the power is cut, no change reaches the disk.
 type power struct {
 	raft.SnapshotStorage
 	off atomic.Bool
@@ -84,7 +84,7 @@ func (w *poweredWriter) Finish(s raft.Snapshot) error {
 
 func (w *poweredWriter) Abort() error { return w.power.powered(w.SnapshotWriter.Abort) }
 
-// ledger records which command was applied at which index, across all members and all their starts:
+// ledger records which command each member applies at which index, in all of its starts:
 //
 //	"State Machine Safety: if a server has applied a log entry at a given index to its state machine,
 //	no other server will ever apply a different log entry for the same index." (Figure 3)
@@ -94,7 +94,7 @@ type ledger struct {
 	at map[raft.Index]applied
 }
 
-// applied is the first application of the entry at an index.
+// applied records the first application of the entry at an index, by any member.
 type applied struct {
 	term raft.Term
 	hash uint64

@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// sums adds numbers. fault selects a rule to break.
+// sums is a state machine that adds numbers. fault selects a rule that it breaks.
 type sums struct {
 	total    int
 	restored int // total after the last Restore
@@ -125,7 +125,7 @@ func TestCheckFSM_FindsWhatIsWrong(t *testing.T) {
 	assert.Error(t, checkFSM(newSums, nil), "nothing to check with")
 }
 
-// failures is a testing.TB that records its failures.
+// failures is a testing.TB. It records failures instead of failing a test.
 type failures struct {
 	testing.TB
 	said []string

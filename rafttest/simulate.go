@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/fuzzy"
 )
 
-// seedVariable is the environment variable with the only seed that Simulate runs.
+// seedVariable is the name of the environment variable that selects a single seed for Simulate.
 const seedVariable = "COXSWAIN_SEED"
 
 // Limits of Simulate.
@@ -27,11 +27,11 @@ const (
 	shortShare = 10               // with -short, one of this many seeds is run
 )
 
-// Simulate runs a state machine in simulated clusters, and fails the test at the first seed that breaks a rule.
-// Each seed is a different cluster of three to five members, each with a state machine from newFSM. The members
-// lose messages, are cut off, crash, restart, are paused, and lose their disks. They take snapshots often,
-// write them while they apply commands, send them to each other, and restore them. Clients propose the results
-// of workload. Time is virtual; one core runs some tens of seeds a second.
+// Simulate runs a state machine in simulated clusters, and fails the test at the first seed that breaks a rule. Each seed is
+// a different cluster of three to five members, each with a state machine from newFSM. The members lose messages, are cut
+// off, crash, restart, are paused, and lose their disks. They take snapshots often, write them while they apply commands,
+// send them to each other, and restore them. Clients propose the commands that workload returns. Time is virtual; one core
+// runs some tens of seeds a second.
 //
 // One more state machine applies the same commands one at a time, and is never restored. It is the reference:
 //
@@ -44,18 +44,18 @@ const (
 //     errors of its writer;
 //   - a second run of the seed gives the same answers.
 //
-// Simulate checks the simulator's own rules, too. A broken rule about committed data fails the test; any other
-// one, for instance about the time of an election, is logged.
+// Simulate checks the simulator's own rules, too. If a rule about committed data is broken, the test fails. If another rule
+// is broken, for instance about the time of an election, Simulate logs it.
 //
-// Only an answer or the hash can show a difference. So workload should return all kinds of commands, some of
-// which read, and use few different keys. Its result must depend on nothing but r. Seeds run in parallel:
+// Only an answer or the hash can show a difference between two state machines. So workload should return all kinds of
+// commands, including reads, and use few different keys. The result of workload must depend only on r. Seeds run in parallel:
 // newFSM and workload must allow concurrent calls.
 //
-// A failure names the seed, the cause as far as it is known, the story of a smaller run that fails in the same
-// way, and the command that runs the seed again. With the environment variable COXSWAIN_SEED only that seed is
-// run, and its events are logged. With -short a tenth of the seeds is run.
+// The message of a failure names the seed, the cause as far as it is known, and the command that runs the seed again. It also
+// has the story of a smaller run that fails in the same way. If the environment variable COXSWAIN_SEED is set, Simulate runs
+// only that seed, and logs its events. With -short, Simulate runs a tenth of the seeds.
 //
-// Simulate refuses a raft.DurableFSM, whose disk is not simulated. CheckFSM checks a state machine without a
+// Simulate refuses a raft.DurableFSM, because it does not simulate the disk of one. CheckFSM checks a state machine without a
 // cluster; with -race it also finds races between WriteTo and Apply.
 func Simulate(t testing.TB, seeds int, newFSM func() raft.FSM, workload func(r *rand.Rand) []byte) {
 	t.Helper()
@@ -124,8 +124,8 @@ func (s *simulation) check(seeds int) error {
 	return nil
 }
 
-// run runs seeds from 0 on. It returns the sums of their statistics, the first seed that breaks a rule about
-// data, and the seeds that break other rules.
+// run runs seeds, beginning with seed 0. It returns the sum of their statistics, the first seed that breaks a rule about
+// data, and all seeds that break other rules.
 func (s *simulation) run(seeds int) (total fuzzy.Stats, failed *finding, others []*finding) {
 	results := make(chan fuzzy.Result, seeds)
 	next := newCounter(seeds)
@@ -161,7 +161,7 @@ func (s *simulation) run(seeds int) (total fuzzy.Stats, failed *finding, others 
 	return total, failed, others
 }
 
-// explain looks for the cause, and then for a smaller run, for at most this time.
+// explain looks for the cause of the failure, and then for a smaller run that fails. It takes at most this time.
 func (s *simulation) explain(f *finding, most time.Duration) {
 	if f.lost {
 		return
@@ -219,7 +219,7 @@ func (s *simulation) replay(t testing.TB, text string) {
 	}
 }
 
-// pattern returns the pattern that selects a test: "^TestA$/^b$".
+// pattern returns the regular expression that selects only this test, such as "^TestA$/^b$".
 func pattern(name string) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
@@ -243,7 +243,7 @@ func testedPackage() string {
 	}
 }
 
-// packageOf returns the import path in the name of a function: "example.com/a/b_test.TestX.func1".
+// packageOf returns the import path that is part of a function's name, such as "example.com/a/b_test.TestX.func1".
 func packageOf(function string) string {
 	slash := strings.LastIndexByte(function, '/') + 1
 	name, _, _ := strings.Cut(function[slash:], ".")

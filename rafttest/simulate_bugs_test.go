@@ -64,7 +64,7 @@ type writes func(w io.Writer) error
 func (f writes) WriteTo(ctx context.Context, w io.Writer) error { return errors.Join(ctx.Err(), f(w)) }
 func (f writes) Close() error                                   { return nil }
 
-// decorate applies the batch as a shelf does, and then changes the answers.
+// decorate returns an Apply that applies the batch as a shelf does, and then changes the answers.
 func decorate(change func(v *variant, e raft.Entry, answer []byte) []byte) func(*variant, []raft.Entry, [][]byte) error {
 	return func(v *variant, batch []raft.Entry, results [][]byte) error {
 		for i := range batch {
@@ -79,7 +79,7 @@ func decorate(change func(v *variant, e raft.Entry, answer []byte) []byte) func(
 
 var sharedCount atomic.Int64
 
-// userBugs are mistakes that users make. Which rule finds an answer that shares bytes depends on the seed.
+// userBugs are mistakes that users make. If an answer shares bytes, it depends on the seed which rule finds the mistake.
 var userBugs = []struct {
 	bug, rule, cause string
 	variant          variant

@@ -72,7 +72,7 @@ func TestSimulate_RefusesWhatItCannotSimulate(t *testing.T) {
 	assert.Contains(t, simulateRecorded(1, func() raft.FSM { return newShelf("") }, large).failed, "a command of 1048576 bytes; the limit is 1048564")
 }
 
-// A failure names the command that runs the seed again, and that run logs the events of the seed.
+// The message of a failure names the command that runs the seed again. That run logs the events of the seed.
 func TestSimulate_AFailureRunsAgain(t *testing.T) {
 	newFSM := func() raft.FSM { return newShelf("a count that is not in the snapshot") }
 	failed := simulateRecorded(20, newFSM, shelfCommand).failed

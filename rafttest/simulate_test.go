@@ -146,7 +146,7 @@ func TestSimulate_AStateMachineThatKeepsTheContract(t *testing.T) {
 	Simulate(t, soundSeeds, func() raft.FSM { return newShelf("") }, shelfCommand)
 }
 
-// seedsForBugs is the number of seeds that find each of the bugs below.
+// seedsForBugs is the number of seeds that is enough to find each of the bugs below.
 const seedsForBugs = 100
 
 var (
@@ -154,7 +154,7 @@ var (
 	explains   = true // the tests also look for the causes of what they find
 )
 
-// finds runs seeds until one finds a bug, and logs that seed.
+// finds runs seeds until one of them finds a bug, and logs that seed. It checks the rule and the cause of the failure.
 func (s *simulation) finds(t *testing.T, rule, cause string) {
 	t.Helper()
 	_, failed, _ := s.run(seedsForBugs)
@@ -170,7 +170,7 @@ func (s *simulation) finds(t *testing.T, rule, cause string) {
 	}
 }
 
-// Each bug is found, and the cause is named where a seed can show it.
+// The seeds find each bug. If a seed can show the cause, the failure names it.
 func TestSimulate_FindsBrokenStateMachines(t *testing.T) {
 	for _, row := range []struct{ fault, rule, cause string }{
 		{"a key that Snapshot forgets", "A1", "the snapshot does not hold the whole state"},

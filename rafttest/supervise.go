@@ -21,8 +21,8 @@ type worker struct {
 	since time.Time // since then
 }
 
-// supervise runs work on this many goroutines and waits for them. It returns a finding if a call of the
-// application does not return in time, or ends its goroutine. In the first case the goroutine continues to run.
+// supervise runs work on this many goroutines and waits for them. It returns a finding in two cases: a call of the
+// application does not return in time, or a call ends its goroutine. In the first case the goroutine continues to run.
 func (s *simulation) supervise(workers int, work func(w *worker)) *finding {
 	team, done := make([]*worker, workers), make(chan struct{})
 	var wg sync.WaitGroup
@@ -56,7 +56,7 @@ func (s *simulation) supervise(workers int, work func(w *worker)) *finding {
 	}
 }
 
-// stuck reports whether the same call has been running for too long.
+// stuck reports whether one call of the application has been running for too long.
 func (w *worker) stuck(now time.Time, most time.Duration) bool {
 	calls := w.calls.Load()
 	if calls != w.seen || calls%2 == 0 {
@@ -66,7 +66,7 @@ func (w *worker) stuck(now time.Time, most time.Duration) bool {
 	return now.Sub(w.since) >= most
 }
 
-// exited returns a finding if the goroutine of a worker ended during a call.
+// exited returns a finding if a call of the application ended the goroutine of a worker.
 func exited(team []*worker) *finding {
 	for _, w := range team {
 		if !w.ended.Load() {
@@ -102,7 +102,7 @@ func newCounter(limit int) *counter {
 	return c
 }
 
-// take returns the next number, unless there is none or stop was called.
+// take returns the next number. It returns false if there is none left, or if stop was called.
 func (c *counter) take() (uint64, bool) {
 	number := c.next.Add(1) - 1
 	return number, number < c.limit.Load()

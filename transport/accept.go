@@ -14,7 +14,7 @@ import (
 // receiveMax bounds the messages of one call of Handler.Receive.
 const receiveMax = 64
 
-// inbound is a connection whose handshake is finished, for receiving.
+// inbound is a connection on which this member receives. Its handshake is finished.
 type inbound struct {
 	conn       net.Conn
 	peer       raft.Peer
@@ -34,7 +34,8 @@ func (t *TCP) accept(e raft.Handler) {
 			if errors.Is(err, net.ErrClosed) || t.isClosing() {
 				return
 			}
-			// There are no file descriptors left, or the caller has gone already. Later calls may succeed.
+			// There are no file descriptors left, or the caller has already closed the connection. Later calls of Accept may
+			// succeed.
 			t.counters.acceptFailed.Add(1)
 			t.warner.warn("accept failed", "error", err)
 			t.sleep(pause)
@@ -66,7 +67,7 @@ func (t *TCP) isClosing() bool {
 	return t.closed
 }
 
-// enter adds a connection to those whose handshake is not finished. It returns nil if the transport is closed.
+// enter adds a connection to the connections with an unfinished handshake. It returns nil if the transport is closed.
 func (t *TCP) enter(conn net.Conn) *caller {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +82,8 @@ func (t *TCP) enter(conn net.Conn) *caller {
 	return c
 }
 
-// serverHandshake answers the handshake of an inbound connection and serves the connection until it ends.
+// serverHandshake answers the handshake of an inbound connection. If the handshake succeeds, it serves the connection until
+// the connection ends.
 func (t *TCP) serverHandshake(e raft.Handler, c *caller) {
 	defer func() { _ = c.Close() }()
 	in, f, err := t.answer(e, c)
@@ -169,8 +171,8 @@ func (t *TCP) secure(c *caller) (net.Conn, error) {
 	return secure, nil
 }
 
-// reject ends a handshake whose opening could not be read. It sends the reason if the caller has begun in our
-// protocol.
+// reject ends a handshake if this member cannot read the caller's opening. If the caller has begun in our protocol, reject
+// sends it the reason.
 func (t *TCP) reject(e raft.Handler, conn net.Conn, caller opening, err error) error {
 	if !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrOversized) && !errors.Is(err, ErrVersion) {
 		t.counters.handshakeCut.Add(1)
@@ -190,7 +192,7 @@ func (t *TCP) reject(e raft.Handler, conn net.Conn, caller opening, err error) e
 	}})
 }
 
-// errCrowded reports that Options.InboundMax is reached.
+// errCrowded reports that the number of inbound connections has reached Options.InboundMax.
 var errCrowded = errors.New("transport: too many inbound connections")
 
 // check decides whether to accept a caller, and registers its connection if it does.
@@ -207,8 +209,9 @@ func (t *TCP) check(e raft.Handler, conn net.Conn, h raft.Hello, in *inbound) er
 	return t.register(own, in)
 }
 
-// register makes in the only connection of its peer and lane. It replaces an older connection, whose end may
-// not have been noticed yet. It rejects in if the older connection belongs to a later start of the same disk.
+// register makes in the only connection of its peer and lane. It replaces an older connection, because this member may not
+// have noticed the end of that connection yet. If the older connection belongs to a later start of the same disk, register
+// rejects in.
 func (t *TCP) register(own raft.Hello, in *inbound) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -238,12 +241,11 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 	return nil
 }
 
-// isNamed reports whether Connect names the peer, or its id with an open contact. It is called with mu held.
+// isNamed reports whether Connect names the peer, or has an open contact with the peer's id. It is called with mu held.
 func (t *TCP) isNamed(p raft.Peer) bool { return t.named[p] || t.named[raft.Peer{ID: p.ID}] }
 
-// closeStranger makes room for a member that Connect names. It finds the oldest connection of a caller that
-// Connect does not name, and closes all connections of that caller. It returns false if there is none. It is
-// called with mu held.
+// closeStranger makes room for a member that Connect names. It finds the oldest connection of a caller that Connect does not
+// name, and closes all connections of that caller. It returns false if there is no such caller. It is called with mu held.
 func (t *TCP) closeStranger() bool {
 	var oldest *inbound
 	for _, in := range t.inbounds {
@@ -269,10 +271,10 @@ func (t *TCP) closeInbounds(p raft.Peer) {
 	}
 }
 
-// unregister is the reverse of register. When a caller's urgent or bulk connection ends, unregister closes the
-// caller's other connections, too: so the caller learns that one of them has died. The end of the snapshot
-// connection ends no other. The urgent connection is always dialed first, so the numbers show which connections
-// belong to the same pair and which to a later one.
+// unregister is the reverse of register. When a caller's urgent or bulk connection ends, unregister also closes the caller's
+// other connections. So the caller learns that one of its connections has died. When the snapshot connection ends, the others
+// stay open. A caller always dials its urgent connection first. So the numbers show which connections belong to the same
+// pair, and which belong to a later pair.
 func (t *TCP) unregister(in *inbound) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -311,7 +313,7 @@ func (t *TCP) receive(e raft.Handler, in *inbound, f *frameReader) error {
 			}
 			batch = append(batch, m)
 		}
-		// The next frame may reuse the bytes of a chunk.
+		// The next frame may overwrite the bytes of a chunk, so the Handler gets a chunk before the next read.
 		if len(batch) == 0 || len(batch) < receiveMax && h.kind != frameSnapshotChunk && f.buffered() {
 			continue
 		}
@@ -321,16 +323,16 @@ func (t *TCP) receive(e raft.Handler, in *inbound, f *frameReader) error {
 	}
 }
 
-// linger closes our direction of the connection, and reads what the caller may still send, until the caller has
-// read our rejection and closed. If we closed while its bytes are unread, the connection could be reset before
-// the caller reads the rejection.
+// linger closes our direction of the connection. Then it reads all that the caller still sends, until the caller has read our
+// rejection and closed the connection. If we closed both directions while bytes of the caller are unread, the system could
+// reset the connection before the caller reads the rejection.
 func linger(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		_, _ = io.CopyN(io.Discard, conn, listBytesMax) // within HandshakeTimeout
 	}
 }
 
-// sendRejection sends the rejection in err to the caller, if err has one, counts it, and returns err.
+// sendRejection returns err. If err has a rejection, sendRejection first counts it and sends it to the caller.
 func (t *TCP) sendRejection(conn net.Conn, err error) error {
 	var rejected *RejectedError
 	if !errors.As(err, &rejected) {

@@ -67,7 +67,7 @@ func (c rawCaller) write(b []byte) {
 	require.NoError(c.t, err)
 }
 
-// untilClosed reads until the other side has closed. The other side counts the reason before it closes.
+// untilClosed reads until the other side closes the connection. Before it closes, the other side counts the reason.
 func (c rawCaller) untilClosed() []byte {
 	c.t.Helper()
 	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(30*time.Second)))
@@ -294,7 +294,7 @@ func countReceived(r *transporttest.Recorder) int {
 	return count
 }
 
-// A message that arrives in pieces is one message.
+// A message is read as one message even if it arrives in pieces.
 func TestStream_FrameMayArriveByteByByte(t *testing.T) {
 	tcp, r := listen(t, Options{})
 	c := call(t, tcp).shake(alice, 1, raft.LaneBulk)
@@ -307,7 +307,7 @@ func TestStream_FrameMayArriveByteByByte(t *testing.T) {
 	assert.Equal(t, m, r.AwaitMessages(t, 1)[0])
 }
 
-// A frame costs only the memory for the bytes that arrive, however long the frame claims to be.
+// A frame may claim to be very long. It costs only the memory for the bytes that arrive.
 func TestStream_DeclaredLengthIsNotAllocated(t *testing.T) {
 	for kind, declared := range map[frameType]uint32{frameAppendRequest: 64 << 20, frameInstallSnapshot: 600 << 10, frameSnapshotChunk: 1 << 20} {
 		head := damage(kind, func(*wireMessage) {})
@@ -381,7 +381,7 @@ func TestAccept_NewerConnectionReplacesTheOlder(t *testing.T) {
 	second.untilClosed()
 }
 
-// A caller that does not learn of the end of a dead connection learns of it when its other connection ends.
+// A caller may fail to learn of the end of a dead connection. It then learns of it because its other connection ends.
 func TestAccept_TheTwoConnectionsOfACallerEndTogether(t *testing.T) {
 	for _, broken := range []int{0, 1} {
 		tcp, _ := listen(t, Options{IdleTimeout: time.Hour})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// beat is the frame that shows that its sender is alive.
+// beat is a frame without content. It shows that its sender is alive.
 var beat = appendFrame(nil, frameBeat, nil, 0)
 
 func writeBeat(conn net.Conn, timeout time.Duration) error {
@@ -20,11 +20,11 @@ func writeBeat(conn net.Conn, timeout time.Duration) error {
 	return err
 }
 
-// pulse decides when a transport sends beats on the connections that it dialed. A beat is due at the first Send
-// after an interval has passed, or a quarter of an interval later if nothing is sent. Waking a process is the
-// main cost, and heartbeats wake all members at the same time anyway. A connection needs no beat if something
-// was sent on it in the last quarter of an interval. So a working connection is never silent for more than one
-// and a half intervals.
+// pulse decides when a transport sends beats on the connections that it dialed. Once an interval has passed since the last
+// beat, the next Send triggers a beat. If nothing is sent, a beat is due a quarter of an interval later. This saves work: to
+// wake a process is the main cost, and heartbeats wake all members at the same time anyway. A connection needs no beat if
+// something was sent on it in the last quarter of an interval. So a working connection is never silent for more than one and
+// a half intervals.
 type pulse struct {
 	interval time.Duration
 	began    time.Time
@@ -69,8 +69,8 @@ func (p *pulse) run(stop <-chan struct{}, beat func()) {
 	}
 }
 
-// keepBeating sends beats on all dialed connections until the transport is closed. The beats of each peer have
-// their own goroutine, so that a slow peer does not delay the beats of the others.
+// keepBeating sends beats on all dialed connections until the transport is closed. Each peer has its own goroutine for its
+// beats, so that a slow peer does not delay the beats of the others.
 func (t *TCP) keepBeating() {
 	var beats sync.WaitGroup
 	defer beats.Wait()
@@ -96,8 +96,8 @@ func (p *pair) beat(lately time.Duration) {
 	}
 }
 
-// beat writes a beat, unless something was sent within the last `lately`, or is being sent now. On a slow link
-// it waits for room, like a message.
+// beat writes a beat, unless something was sent within the last `lately`, or is being sent now. On a slow link the beat waits
+// for room, like a message.
 func (o *outbound) beat(lately time.Duration) error {
 	if !o.mu.TryLock() {
 		return nil
@@ -110,9 +110,9 @@ func (o *outbound) beat(lately time.Duration) error {
 	return writeBeat(o.conn, o.writeTimeout)
 }
 
-// answeringReader reads from a connection that this member accepted, and answers the bytes that arrive with a
-// beat, at most one per half interval. It needs no timer, because the caller is never silent for long. The beat
-// costs little, because both processes are awake anyway.
+// answeringReader reads from a connection that this member accepted. When bytes arrive, it answers with a beat, at most once
+// per half interval. It needs no timer, because the caller is never silent for long. The beat costs little, because both
+// processes are awake anyway.
 type answeringReader struct {
 	deadlineReader
 	interval     time.Duration // 0: it does not answer
@@ -132,14 +132,14 @@ func (r *answeringReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// deadlineReader reads from a connection, and fails if nothing arrives within timeout; 0 means no limit.
+// deadlineReader reads from a connection. A read fails if nothing arrives within timeout; if timeout is 0, there is no limit.
 type deadlineReader struct {
 	conn    net.Conn
 	timeout time.Duration
 }
 
-// Read waits twice for half of the timeout. A process that was stopped for a while finds that its deadline has
-// passed although bytes have arrived; the second wait reads them.
+// Read waits at most twice, each time for half of the timeout. If a process was stopped for a while, it finds that its
+// deadline has passed, although bytes have arrived. The second wait reads these bytes.
 func (r *deadlineReader) Read(b []byte) (int, error) {
 	if r.timeout == 0 {
 		return r.conn.Read(b)

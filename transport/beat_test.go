@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopwatch records how often the dialing side wrote to and read from a connection, and the longest silence of
+// stopwatch records how often the dialing side wrote to a connection and read from it. It also records the longest silence of
 // each side.
 type stopwatch struct {
 	net.Conn
@@ -47,7 +47,7 @@ func (s *stopwatch) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// twoTimed connects a to b. It returns a, a way to send to b, and the stopwatches of a's two lanes.
+// twoTimed connects a to b. It returns a, a function that sends to b, and the stopwatches of a's two lanes.
 func twoTimed(t *testing.T) (a *transport.TCP, send func(raft.Lane), lanes *[2]*stopwatch) {
 	n := newPipeNetwork(transport.Options{})
 	lanes = &[2]*stopwatch{}
@@ -67,8 +67,8 @@ func twoTimed(t *testing.T) (a *transport.TCP, send func(raft.Lane), lanes *[2]*
 	}, lanes
 }
 
-// The IdleTimeout is 2 s. However messages and beats coincide, no side is silent for more than two thirds of
-// it, and the caller for no more than half of it.
+// The IdleTimeout is 2 s. Messages and beats coincide in many ways. Still, no side is silent for more than two thirds of the
+// IdleTimeout, and the caller for no more than half of it.
 func TestBeats_NoConnectionThatWorksIsSilentForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, send, lanes := twoTimed(t)
@@ -107,8 +107,8 @@ func TestBeats_ConnectionWithHeartbeatsNeedsNone(t *testing.T) {
 	})
 }
 
-// The resolver is slow. Nothing is sent on the first connection until the second one is open. The first one
-// must not be silent for longer than 2 s.
+// The resolver is slow. Until the second connection is open, nothing is sent on the first one. The first connection must not
+// be silent for longer than 2 s.
 func TestBeats_TheFirstConnectionStaysOpenWhileTheSecondOneIsDialed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})

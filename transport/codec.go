@@ -7,12 +7,12 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// numberMax bounds every term, index, start count and counter from a peer. No cluster ever reaches it, and
-// adding to a number below it cannot overflow.
+// numberMax bounds every term, index, start count and counter from a peer. No cluster ever reaches it. An addition to a
+// smaller number cannot overflow.
 const numberMax = 1 << 62
 
-// newHandle returns the msgpack settings of this package. Strings and bytes are distinct types. The length that
-// a peer declares does not determine how much is allocated. Unknown fields are skipped.
+// newHandle returns the msgpack settings of this package. Strings and bytes are distinct types. Unknown fields are skipped. A
+// decoder does not allocate memory for a length only because a peer declares that length.
 func newHandle() *codec.MsgpackHandle {
 	h := &codec.MsgpackHandle{}
 	h.WriteExt = true
@@ -63,8 +63,8 @@ func encodeList(c raft.Configuration) []byte {
 	return encodeMeta(list)
 }
 
-// decodeList decodes and checks a configuration. On the wire it is a field of bytes, not of structs, so that the
-// number of members is known before they are decoded.
+// decodeList decodes and checks a configuration. On the wire, a configuration is a field of bytes, not of structs. So
+// decodeList knows the number of members before it decodes them.
 func decodeList(data []byte) (raft.Configuration, error) {
 	if len(data) == 0 {
 		return raft.Configuration{}, nil
@@ -90,7 +90,8 @@ func decodeList(data []byte) (raft.Configuration, error) {
 	return c, nil
 }
 
-// arrayLength returns the number of elements that the msgpack array at the start of data declares, or -1.
+// arrayLength returns the number of elements that data declares, if data begins with a msgpack array. Otherwise it returns
+// -1.
 func arrayLength(data []byte) int {
 	switch {
 	case data[0]&0xf0 == 0x90:
@@ -101,7 +102,7 @@ func arrayLength(data []byte) int {
 	return -1 // not an array, or an array of more than 65,535 elements
 }
 
-// decodeCluster decodes a cluster id. No bytes mean the zero id.
+// decodeCluster decodes a cluster id. If b is empty, it returns the zero id.
 func decodeCluster(b []byte) (raft.ClusterID, error) {
 	var c raft.ClusterID
 	if len(b) != 0 && len(b) != len(c) {
@@ -111,7 +112,7 @@ func decodeCluster(b []byte) (raft.ClusterID, error) {
 	return c, nil
 }
 
-// encodeCluster is the reverse of decodeCluster; it appends to buf.
+// encodeCluster is the reverse of decodeCluster. It appends the cluster id to buf.
 func encodeCluster(buf []byte, c raft.ClusterID) []byte {
 	if c == (raft.ClusterID{}) {
 		return buf

@@ -37,8 +37,7 @@ func TestMessage_EveryTypeSurvivesTheWire(t *testing.T) {
 	assert.Len(t, kinds, int(frameSnapshotProgress-frameBootstrapProbe)+1, "a type of message is missing here")
 }
 
-// Zero values are absent from the wire. They are decoded as zero values even by a decoder that has decoded
-// other values before.
+// Zero values are absent from the wire. A decoder must decode them as zero, even if it has decoded other values before.
 func TestMessage_ZeroFieldsSurviveTheWire(t *testing.T) {
 	d := newDecoder()
 	for _, full := range transporttest.Messages(alice, bob) {
@@ -68,7 +67,7 @@ func headerOf(t *testing.T, frame []byte) frameHeader {
 	return h
 }
 
-// The bytes of a heartbeat and of an append are the wire format: other versions rely on them.
+// The bytes of a heartbeat and of an append are the wire format. They must not change, because other versions rely on them.
 func TestMessage_FormatDoesNotChange(t *testing.T) {
 	m := raft.Message{From: alice, To: bob, Term: 7, Body: raft.Heartbeat{Round: raft.RPCID{StartCount: 3, Counter: 4}, Commit: 5}}
 	frame, err := EncodeMessage(m)
@@ -92,7 +91,7 @@ func TestMessage_FieldOfALaterVersionIsSkipped(t *testing.T) {
 	assert.Equal(t, raft.Message{From: alice, To: bob, Term: 7, Body: raft.AppendReply{Match: 20}}, got)
 }
 
-// A record that only a later release can read is not damage: the connection stays open, and the core refuses
+// If only a later release can read a record, the record is not damaged. So the connection stays open, and the core refuses
 // the entry.
 func TestAppend_EntryOfALaterReleaseIsPassedOn(t *testing.T) {
 	for _, row := range []struct {
@@ -166,7 +165,7 @@ func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 
 var sighting = raft.Sighting{Peer: bob, Start: raft.StartID{Count: 3, Nonce: 1 << 62}, Term: 5}
 
-// Starts and incarnations in a hello come from the network: values that no member has are refused.
+// Starts and incarnations in a hello come from the network. This member refuses values that no member has.
 func TestHello_StartsAndIncarnationsThatNoMemberHasAreMalformed(t *testing.T) {
 	number := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	for rule, change := range map[string]func(*wireHello){
@@ -200,7 +199,7 @@ func TestHello_StartsAndIncarnationsThatNoMemberHasAreMalformed(t *testing.T) {
 	assert.ErrorIs(t, err, ErrMalformed)
 }
 
-// Only people read the release. A bad one does not close the connection, and is never printed.
+// Only people read the release. So a bad release does not close the connection, but it is never printed.
 func TestHello_AReleaseThatCannotBePrintedIsDropped(t *testing.T) {
 	for release, want := range map[string]string{
 		"v1.2.3": "v1.2.3", "v1\x1b[2J": "", strings.Repeat("1", raft.ReleaseBytesMax+1): "",
@@ -211,7 +210,7 @@ func TestHello_AReleaseThatCannotBePrintedIsDropped(t *testing.T) {
 	}
 }
 
-// damage changes the wire form of a valid message.
+// damage returns the frame of a valid message after a change of its wire form.
 func damage(kind frameType, change func(*wireMessage), records ...raft.Entry) []byte {
 	w := wireMessage{From: []byte("a"), FromIncarnation: 1, To: []byte("b"), ToIncarnation: 1, Term: 7}
 	change(&w)
@@ -315,7 +314,7 @@ func TestEncode_RefusesWhatNoMemberSends(t *testing.T) {
 	require.ErrorIs(t, err, ErrOversized)
 }
 
-// A sender respects the receiver's limit. A release that announces none accepts the default.
+// A sender respects the receiver's limit. If a release announces no limit, it accepts the default.
 func TestLimits_BothSidesCount(t *testing.T) {
 	for _, row := range []struct {
 		rule               string

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// flushBytes is the number of bytes that are gathered before they are written. A buffer that grew beyond
-	// twice that size is not kept.
+	// flushBytes is the number of bytes to gather before a write. If a buffer grows beyond twice that size, it is released
+	// after the write.
 	flushBytes = 256 << 10
 	// partBytes is the number of bytes that must be written within Options.WriteTimeout.
 	partBytes = 128 << 10
-	// directBytes and directBytesTLS: a record of at least this size is not copied into the buffer, but written
-	// from where it is. TLS has no vectored write, so each such record costs a separate write.
+	// directBytes and directBytesTLS are the smallest sizes of a record that is not copied into the buffer, but written
+	// directly from its own memory. TLS has no vectored write, so with TLS each such record costs a separate write.
 	directBytes    = 4 << 10
 	directBytesTLS = 64 << 10
 )
@@ -38,8 +38,8 @@ type outbound struct {
 	pieces  net.Buffers // parts of buf and of tails, in order
 }
 
-// send writes the batch. It leaves out messages that cannot be encoded; skipped is the first of their errors,
-// and the connection stays usable. If broken is not nil, the connection is unusable.
+// send writes the batch. If a message cannot be encoded, send leaves it out. skipped is the first error of such messages; the
+// connection remains usable. If broken is not nil, the connection is unusable.
 func (o *outbound) send(batch []raft.Message, unsendable *atomic.Uint64) (skipped, broken error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,8 +60,8 @@ func (o *outbound) send(batch []raft.Message, unsendable *atomic.Uint64) (skippe
 	return skipped, o.flush()
 }
 
-// gather appends the tail of a frame to the bytes of the next flush, and flushes whenever enough bytes have
-// gathered. It also flushes within a frame, so that the buffer stays small however long the frame is.
+// gather appends the tail of a frame to the bytes of the next flush. It flushes whenever enough bytes have gathered, even
+// within a frame. So the buffer stays small, however long the frame is.
 func (o *outbound) gather(rest tail) error {
 	for i := range rest.entries {
 		o.add(rest.entries[i].Record())
@@ -91,8 +91,8 @@ func (o *outbound) add(b []byte) {
 	o.pieces = append(o.pieces, b)
 }
 
-// cut makes a piece of the bytes that were appended to buf since the last cut. The piece stays valid when buf
-// grows: growing copies the bytes and leaves the old ones in place.
+// cut makes a piece of the bytes that were appended to buf since the last cut. If buf grows later, its bytes are copied and
+// the old bytes stay in place. So the piece remains valid.
 func (o *outbound) cut() {
 	if o.uncut < len(o.buf) {
 		o.pieces = append(o.pieces, o.buf[o.uncut:len(o.buf):len(o.buf)])
@@ -100,7 +100,7 @@ func (o *outbound) cut() {
 	}
 }
 
-// flush writes the pieces in parts. Each part that is written extends the deadline.
+// flush writes the pieces in parts. After each part it extends the deadline.
 func (o *outbound) flush() error {
 	o.cut()
 	var err error
@@ -139,7 +139,7 @@ func within(pieces net.Buffers, bytesMax int) (n int) {
 	return n
 }
 
-// pair is the urgent and the bulk lane to a peer, and perhaps a snapshot lane: the session of a TCP link.
+// pair is the session of a TCP link: the urgent and the bulk lane to a peer and, if open, a snapshot lane.
 type pair struct {
 	t      *TCP
 	member raft.Member // as it was dialed: its incarnation may be 0, which means any
@@ -174,8 +174,8 @@ func (p *pair) close(why error) {
 	p.served.Wait()
 }
 
-// enter counts a call of the Handler or a goroutine that close waits for; p.served.Done ends it. It returns
-// false once close was called.
+// enter counts a goroutine, or a call of the Handler, for which close must wait. p.served.Done ends it. enter returns false
+// if close was already called.
 func (p *pair) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +208,7 @@ func (p *pair) watch(f *frameReader) {
 	p.fail(err)
 }
 
-// read reads a connection so that its end is noticed at once. The peer sends nothing but beats on it.
+// read reads a connection to notice its end at once. The peer sends only beats on this connection.
 func (p *pair) read(f *frameReader) error {
 	for {
 		h, _, err := f.next()

@@ -38,8 +38,8 @@ func TestDeadline_BytesThatArrivedWhileTheProcessWasStoppedAreRead(t *testing.T)
 	assert.Equal(t, len(beat), n)
 }
 
-// The longer IdleTimeout counts on both sides: a member with a shorter one would cut the connection between two
-// beats of the other.
+// The longer IdleTimeout counts on both sides. Otherwise a member with a shorter one would cut the connection between two
+// beats of the other member.
 func TestIdleTimeout_IsTheLongerOneAndFollowsTheLongerElectionTimeout(t *testing.T) {
 	const millisecond, second = time.Millisecond, time.Second
 	for _, c := range []struct{ election, theirElection, set, theirSet, want time.Duration }{

@@ -25,7 +25,7 @@ func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	})
 }
 
-// dialPair dials the urgent and the bulk lane of a peer, one after the other, and finishes their handshakes.
+// dialPair dials the urgent lane of a peer and then the bulk lane. It finishes the handshake of each lane.
 func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 	p := &pair{t: t, member: m}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
@@ -162,7 +162,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (handshaken, e
 // judge decides whether the answer to our hello is acceptable.
 func (t *TCP) judge(conn net.Conn, dialed raft.Peer, own raft.Hello, answer opening) error {
 	if r := answer.rejection; r != nil {
-		// Only a member of our cluster may make us mark ourselves wiped.
+		// A rejection can make this member mark itself wiped. So only a rejection by a member of our cluster may count.
 		if err := t.identify(conn, own.ClusterName, r.From.ID); err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func expected(dialed, answered raft.Peer) error {
 	return nil
 }
 
-// identify checks, with TLS, that the peer's certificate belongs to that member.
+// identify checks, if the connection uses TLS, that the peer's certificate belongs to the member with this id.
 func (t *TCP) identify(conn net.Conn, cluster string, id raft.NodeID) error {
 	secure, ok := conn.(*tls.Conn)
 	if !ok || t.options.TLS == nil {

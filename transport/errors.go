@@ -9,26 +9,25 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The errors of a stream match one of these. The transport closes a connection with such an error and counts it
-// in Stats; its caller dials anew.
+// The errors of a stream match these errors. If such an error occurs, the transport closes the connection and counts the
+// error in Stats. The caller of the connection then dials again.
 var (
-	// ErrMalformed: a correct member does not send these bytes.
+	// ErrMalformed: the peer sent bytes that a correct member never sends.
 	ErrMalformed = errors.New("transport: malformed frame")
-	// ErrOversized: a frame or message exceeds the limit of its type. For an append of a correct member, the
-	// cause is a release before v0.3.1 whose Options.FrameBytesMax is larger than this member's: make them
-	// equal.
+	// ErrOversized: a frame or message exceeds the limit of its type. If a correct member sent an append, that member runs a
+	// release before v0.3.1, and its Options.FrameBytesMax is larger than that of this member. Make the two equal.
 	ErrOversized = errors.New("transport: oversized frame")
 	// ErrWrongSender: a message names a sender that is not the peer of the handshake.
 	ErrWrongSender = errors.New("transport: message claims another sender")
-	// ErrVersion: the two members have no protocol version in common: upgrade the older one.
+	// ErrVersion: the two members have no protocol version in common. Upgrade the older member.
 	ErrVersion = errors.New("transport: no protocol version in common")
 )
 
 // errNotNamed: Connect no longer names the peer, or not at that address.
 var errNotNamed = errors.New("transport: peer is no longer named at this address")
 
-// NotConnectedError reports that a message was not sent because the peer is not connected. Send it again after
-// Handler.Up was called.
+// NotConnectedError reports that a message was not sent because the peer is not connected. Send the message again after a
+// call of Handler.Up.
 type NotConnectedError struct {
 	Peer raft.NodeID
 	Err  error // the reason; nil if the peer was never dialed, or is unknown
@@ -43,9 +42,10 @@ func (e *NotConnectedError) Error() string {
 
 func (e *NotConnectedError) Unwrap() error { return e.Err }
 
-// RejectedError reports that one side of a handshake rejected the other. Rejection states the remedy.
+// RejectedError reports that one side of a handshake rejected the other. Rejection says how to repair the cause.
 type RejectedError struct {
-	// By is the side that rejected: this member, or the dialed peer, with incarnation 0 if its contact was open.
+	// By is the side that rejected the other: this member or the dialed peer. If the contact of that peer was open, the
+	// incarnation is 0.
 	By        raft.Peer
 	Rejection raft.Rejection
 }
@@ -57,8 +57,8 @@ func (e *RejectedError) Error() string {
 // Unwrap returns the rejection, a *raft.Rejection.
 func (e *RejectedError) Unwrap() error { return &e.Rejection }
 
-// WrongMemberError reports that a member other than the dialed one answered at its address: correct the
-// address. If only the incarnations differ, the member was replaced, or its disk was emptied.
+// WrongMemberError reports that another member answered at the address of the dialed one. Correct the address. If only the
+// incarnations differ, the member was replaced, or its disk was emptied.
 type WrongMemberError struct {
 	Dialed, Answered raft.Peer
 }
@@ -102,8 +102,8 @@ func (e *CertificateTimeError) Error() string {
 
 func (e *CertificateTimeError) Unwrap() error { return e.Err }
 
-// TLSFieldError refuses a field of Options.TLS that would keep a member from verifying its peers, or keep the
-// peers from verifying the member. Correct the field as Remedy says.
+// TLSFieldError refuses a field of Options.TLS. With this field, the member could not verify its peers, or the peers could
+// not verify the member. Correct the field as Remedy says.
 type TLSFieldError struct {
 	Field  string // name of the field in tls.Config
 	Remedy string
@@ -111,8 +111,8 @@ type TLSFieldError struct {
 
 func (e *TLSFieldError) Error() string { return "Options.TLS." + e.Field + ": " + e.Remedy }
 
-// InsecureError refuses to listen on, or to dial, an address beyond loopback without TLS. Set Options.TLS, or
-// Options.Insecure if the network is private.
+// InsecureError refuses to use an address beyond loopback without TLS, either to listen or to dial. Set Options.TLS. If the
+// network is private, you may set Options.Insecure instead.
 type InsecureError struct {
 	Address string
 }
@@ -122,8 +122,8 @@ func (e *InsecureError) Error() string {
 		"set Options.TLS, or Options.Insecure on a private network"
 }
 
-// ListenError reports that listening on the address failed: most likely another process uses it, or it is not
-// an address of this host.
+// ListenError reports that the transport cannot listen on the address. Most likely, another process uses the address, or the
+// address does not belong to this host.
 type ListenError struct {
 	Address string
 	Err     error
@@ -135,15 +135,16 @@ func (e *ListenError) Error() string {
 
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// errNobodyListens is what ECONNREFUSED is to TCP, for the Memory transport.
+// errNobodyListens has the same meaning for the Memory transport as ECONNREFUSED has for TCP.
 var errNobodyListens = errors.New("transport: the host answered, but nobody listens there")
 
-// nobodyListens reports whether the peer's host answered a dial but no process listens there.
+// nobodyListens reports whether err means that the peer's host answered a dial, but no process listens there.
 func nobodyListens(err error) bool {
 	return errors.Is(err, connRefused) || errors.Is(err, errNobodyListens)
 }
 
-// refusedBy returns the rejection that ended a dial, if the peer, and not this member, sent it.
+// refusedBy returns the rejection that ended a dial, if the peer sent it. It returns false if this member rejected the peer,
+// or if there is no rejection.
 func refusedBy(err error, peer raft.Peer) (raft.Rejection, bool) {
 	var rejected *RejectedError
 	if errors.As(err, &rejected) && rejected.By == peer {

@@ -24,8 +24,8 @@ const (
 	msgpackInt64  = 0xd3
 )
 
-// fieldCodec writes or reads the fields of one message, in the order of the calls. It reads only the forms that
-// it writes, so input that it cannot read may still be valid msgpack.
+// fieldCodec writes or reads the fields of one message, in the order of the calls. It can read only the forms that it writes.
+// If it cannot read some input, that input may still be valid msgpack.
 type fieldCodec struct {
 	writing bool
 	buf     []byte // writing: bytes so far; reading: bytes left
@@ -33,9 +33,8 @@ type fieldCodec struct {
 	name    []byte // reading: name of the field whose value comes next in buf
 }
 
-// When reading, each of these methods reads its field if that field comes next. When writing, it writes its
-// field unless the value is zero. The methods are short so that the compiler inlines them: most fields are
-// absent.
+// When reading, each of these methods reads its field only if that field comes next. When writing, it writes its field only
+// if the value is not zero. Most fields are absent, so the methods are short: the compiler then inlines them.
 
 func (c *fieldCodec) number(name string, v *uint64) {
 	if string(c.name) == name || *v != 0 && c.writing {
@@ -144,8 +143,8 @@ func (c *fieldCodec) putNumber(name string, v uint64) {
 	}
 }
 
-// putSigned writes a number that does not fit into a single byte in a signed form, even if the number is
-// positive, as go-msgpack does.
+// putSigned writes a number that does not fit into a single byte. Like go-msgpack, it uses a signed form, even for a positive
+// number.
 func (c *fieldCodec) putSigned(name string, v int64) {
 	c.putName(name)
 	switch {
@@ -275,7 +274,7 @@ func (c *fieldCodec) takeTrue() bool {
 	return true
 }
 
-// takeBytes reads bytes into room and returns it. A length of 0 fails: this codec never writes one.
+// takeBytes reads bytes into room and returns room. A length of 0 is an error, because this codec never writes it.
 func (c *fieldCodec) takeBytes(room []byte) []byte {
 	form := c.takeByte()
 	if form < msgpackBin8 || form > msgpackBin32 {

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// floodRole is the environment variable that makes the test program a flood: "address connections opening".
+// floodRole is the environment variable that makes the test program a flood of callers. Its value is "address connections
+// opening".
 const floodRole = "RAFT_TRANSPORT_FLOOD"
 
 func TestMain(m *testing.M) {

@@ -22,8 +22,8 @@ const (
 	frameSumBytes    = 4
 )
 
-// Limits of the bytes after a frame's header. They are checked before memory is allocated. The limit of an
-// append is Options.FrameBytesMax.
+// Limits of the bytes after a frame's header. The reader checks them before it allocates memory. Options.FrameBytesMax is the
+// limit of an append.
 const (
 	smallBytesMax     = 16 << 10  // a frame without lists and entries, and the meta of a frame with entries
 	listBytesMax      = 512 << 10 // a frame with a member list: 255 members of the largest size fit
@@ -34,15 +34,15 @@ const (
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
 	// appendOverheadMax bounds the bytes of an append's frame besides the records of its entries.
 	appendOverheadMax = smallBytesMax + frameSumBytes
-	// appendBytesLeast is the limit of an append's records with the smallest Options.FrameBytesMax.
+	// appendBytesLeast is how many bytes of records an append may have with the smallest Options.FrameBytesMax.
 	appendBytesLeast = frameBytesLeast - appendOverheadMax
 	frameBytesLeast  = 64 << 10
-	// growBytes is the initial buffer of a frame, whatever length the frame declares. A full buffer grows by
-	// growFactor: so no more than growBytes of a frame of up to 2 MiB are copied.
+	// growBytes is the size of the first buffer of a frame, whatever length the frame declares. When the buffer is full, it
+	// grows by growFactor. So for a frame of up to 2 MiB, at most growBytes are copied.
 	growBytes  = 128 << 10
 	growFactor = 16
-	// trickleBytes of a message must arrive within twice Options.WriteTimeout. That is a sixteenth of the rate
-	// below which the sender gives up.
+	// trickleBytes is how many bytes of a message must arrive within twice Options.WriteTimeout. This rate is a sixteenth of
+	// the rate below which the sender gives up.
 	trickleBytes = 16 << 10
 )
 
@@ -89,8 +89,8 @@ func (t frameType) since() uint16 {
 	return 1
 }
 
-// limit returns how many bytes may follow the header of a frame of this type, and how many of those may be
-// meta; appendBytesMax is the transport's Options.FrameBytesMax.
+// limit returns how many bytes may follow the header of a frame of this type. It also returns how many of these bytes may be
+// meta. appendBytesMax is the transport's Options.FrameBytesMax.
 func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 	switch {
 	case t == frameHello || t == frameRejection || t == frameBootstrapProbe || t == frameBootstrapProbeReply:
@@ -146,7 +146,7 @@ func parseHeader(b []byte, appendBytesMax int) (frameHeader, error) {
 	return frameHeader{kind: kind, body: int(body), meta: int(meta)}, nil
 }
 
-// parseFrame checks the checksum of a whole frame and splits the frame into its parts, which share its bytes.
+// parseFrame checks the checksum of a whole frame and splits the frame into parts. The parts share the bytes of the frame.
 func parseFrame(h frameHeader, frame []byte) (meta, tail []byte, err error) {
 	end := frameHeaderBytes + h.meta
 	want := binary.LittleEndian.Uint32(frame[end:])
@@ -163,14 +163,14 @@ func appendFrame(buf []byte, kind frameType, meta []byte, tailBytes int) []byte 
 	return endFrame(append(beginFrame(buf, kind), meta...), len(buf), tailBytes)
 }
 
-// beginFrame appends the header of a frame. Its meta is appended next; then endFrame fills in the lengths.
+// beginFrame appends the header of a frame. The caller then appends the meta, and calls endFrame, which fills in the lengths.
 func beginFrame(buf []byte, kind frameType) []byte {
 	header := [frameHeaderBytes]byte{8: byte(kind)}
 	return append(buf, header[:]...)
 }
 
-// endFrame completes the frame that begins at start, without its tail. The caller appends tailBytes of tail
-// afterwards.
+// endFrame completes the frame that begins at start, except for its tail. The caller then appends the tail, which has
+// tailBytes bytes.
 func endFrame(buf []byte, start, tailBytes int) []byte {
 	frame := buf[start:]
 	meta := len(frame) - frameHeaderBytes
@@ -195,9 +195,9 @@ func newFrameReader(r io.Reader, appendBytesMax int) *frameReader {
 	return &frameReader{r: bufio.NewReaderSize(r, readBufferBytes), appendBytesMax: appendBytesMax}
 }
 
-// next returns the next whole frame. Its bytes are valid until the next call. A frame that carries entries has
-// its own buffer, which the entries share, so its bytes stay valid. The error is io.EOF if the stream ended
-// between two frames.
+// next returns the next whole frame. Its bytes are valid until the next call. If a frame carries entries, it has its own
+// buffer, which the entries share. The bytes of such a frame stay valid. The error is io.EOF if the stream ended between two
+// frames.
 func (f *frameReader) next() (frameHeader, []byte, error) {
 	f.release()
 	prefix, err := f.r.Peek(frameHeaderBytes)
@@ -240,9 +240,8 @@ func (f *frameReader) buffered() bool {
 	return int64(f.r.Buffered()-frameHeaderBytes) >= int64(binary.LittleEndian.Uint32(prefix))
 }
 
-// readGrowing reads size bytes into buf if they fit. Otherwise it reads into a buffer that grows as they
-// arrive, so that a peer cannot make us allocate memory for bytes that it does not send. It fails if the bytes
-// arrive too slowly.
+// readGrowing reads size bytes into buf if they fit. Otherwise it reads into a buffer that grows while bytes arrive. So a
+// peer cannot make us allocate memory for bytes that it does not send. readGrowing fails if the bytes arrive too slowly.
 func (f *frameReader) readGrowing(buf []byte, size int) ([]byte, error) {
 	switch buf = buf[:0]; {
 	case cap(buf) >= size:
@@ -280,10 +279,10 @@ func (f *frameReader) readGrowing(buf []byte, size int) ([]byte, error) {
 	}
 }
 
-// errTooSlow reports a frame that arrives too slowly. It is counted as silence.
+// errTooSlow reports that a frame arrives too slowly. Stats counts it as silence.
 var errTooSlow = fmt.Errorf("transport: the peer sends too slowly: %w", os.ErrDeadlineExceeded)
 
-// cutShort returns an ErrMalformed if the stream ended within a frame; io.EOF means that it ended between two
+// cutShort returns an ErrMalformed if the stream ended within a frame. If it returns io.EOF, the stream ended between two
 // frames.
 func cutShort(err error, got int) error {
 	if (err == io.EOF && got > 0) || err == io.ErrUnexpectedEOF {

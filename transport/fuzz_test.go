@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever bytes a peer sends, the frames consist of these bytes, each frame is within its limits, and the
-// stream ends with an error.
+// A peer may send any bytes. The frames must consist of these bytes, each frame must be within its limits, and the stream
+// must end with an error.
 func FuzzFrame(f *testing.F) {
 	var stream []byte
 	for _, m := range transporttest.Messages(alice, bob) {
@@ -42,7 +42,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// Only messages that a member can send are decoded: encoding a decoded message again gives the same message.
+// The decoder accepts only messages that a member can send. So if a decoded message is encoded again, the result decodes to
+// the same message.
 func FuzzMessage(f *testing.F) {
 	for _, m := range transporttest.Messages(alice, bob) {
 		frame, err := EncodeMessage(m)
@@ -55,7 +56,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add(frame[8], meta, records)
 	}
 	f.Fuzz(func(t *testing.T, kind byte, meta, records []byte) {
-		// Correct the checksums: the fuzzer would not find them.
+		// Correct the checksums, because the fuzzer would not find the right ones.
 		if frameType(kind) == frameSnapshotChunk {
 			records = tail{chunk: records}.appendSum(bytes.Clone(records))
 		}

@@ -22,9 +22,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// swallower records the connections that a member dials. It can make the connections of one lane half-open:
-// they stay up, but everything written to them is lost. If they are dead, everything that either side sends is
-// lost, including the end of the connection.
+// swallower records the connections that a member dials. It can make the connections of one lane half-open: they stay up, but
+// everything that is written to them is lost. It can also make them dead. Then everything that either side sends is lost,
+// including the end of the connection.
 type swallower struct {
 	dial transport.DialFunc
 
@@ -59,7 +59,7 @@ func (s *swallower) connect(ctx context.Context, address string) (net.Conn, erro
 	return c, nil
 }
 
-// halfOpen affects the present connections; connections that are dialed later work.
+// halfOpen affects the connections that exist now. Connections that are dialed later work.
 func (s *swallower) halfOpen(lane raft.Lane, dead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func TestIdleFSM_IsAStateMachine(t *testing.T) {
 	rafttest.CheckFSM(t, func() raft.FSM { return idleFSM{} }, [][]byte{[]byte("a"), []byte("b")})
 }
 
-// threeNodes starts three nodes whose connections can become half-open, and returns the leader.
+// threeNodes starts three nodes and returns the leader. The swallower can make their connections half-open.
 func threeNodes(t *testing.T, electionTimeout time.Duration) (*node.Node, *swallower) {
 	network := newPipeNetwork(transport.Options{})
 	nets := map[raft.NodeID]*swallower{}
@@ -223,8 +223,8 @@ func (c *slowConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A message takes twenty times as long as a connection may be silent. Most of that time it waits in a full
-// buffer, where beats, too, have to wait for room.
+// A message takes twenty times as long as a connection may be silent. For most of that time the message waits in a full
+// buffer. Beats also have to wait for room in that buffer.
 func TestBeats_SlowLinkThatWorksStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})
@@ -252,7 +252,7 @@ func TestBeats_SlowLinkThatWorksStaysOpen(t *testing.T) {
 	})
 }
 
-// a cannot reach b until the pause between a's dials is long. Then b returns and dials a.
+// Member a cannot reach b for so long that the pauses between a's dials become long. Then b returns and dials a.
 func TestDial_PeerThatIsHeardIsDialedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})

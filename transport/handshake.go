@@ -11,26 +11,26 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// Each side of a connection begins with an opening. No version may change its form:
+// Each side of a connection begins with an opening. No version may change the form of the opening:
 //
 //	"coxswain" | lowest protocol version uint16 | highest uint16 | a frame: frameHello or frameRejection
 //
-// The caller speaks first. After that, both sides use the highest version that both know.
+// The caller sends its opening first. Afterwards, both sides use the highest version that both know.
 const (
 	magic        = "coxswain"
 	openingBytes = len(magic) + 2 + 2
 	detailMax    = 1024 // limit of Rejection.Detail, in bytes
 )
 
-// tlsHint is the most likely cause of an answer that is not of this protocol.
+// tlsHint is the most likely reason why the other side does not answer in this protocol.
 const tlsHint = " (does one side use TLS and the other not?)"
 
 // versions is a range of protocol versions.
 type versions struct{ min, max uint16 }
 
-// ours is the range of versions that this build speaks. Version 2 adds snapshots: their messages and their
-// lane. Version 3 adds membership changes: entries that hold a configuration, and snapshots with the whole
-// record of their configuration.
+// ours is the range of protocol versions that this build speaks. Version 2 adds snapshots: their messages and their lane.
+// Version 3 adds membership changes: entries that hold a configuration, and snapshots that hold the whole record of their
+// configuration.
 var ours = versions{1, 3}
 
 // meets reports whether the two ranges have a version in common.
@@ -182,8 +182,8 @@ func (w *wireHello) check() error {
 	return nil
 }
 
-// printable returns the release that a peer announces, or "" if it is too long or has characters that cannot be
-// printed. Nothing depends on the release, so a bad one is no reason to reject the connection.
+// printable returns the release that a peer announces. It returns "" if the release is too long or has characters that cannot
+// be printed. A bad release does not cause a rejection, because nothing depends on it.
 func printable(release string) string {
 	if len(release) > raft.ReleaseBytesMax || strings.ContainsFunc(release, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""
@@ -191,7 +191,8 @@ func printable(release string) string {
 	return release
 }
 
-// limited returns a limit that a peer announces, or 0, no limit, if it exceeds what any member can send.
+// limited returns the limit that a peer announces. If the limit exceeds what any member can send, it returns 0, which means
+// no limit.
 func limited(bytes uint64) int {
 	if bytes > raft.LimitBytesMax {
 		return 0
@@ -201,7 +202,8 @@ func limited(bytes uint64) int {
 
 const startBytes = 8 // size of a start count or a nonce
 
-// encodeLineage writes the first start count and all nonces. The start counts of a lineage are contiguous.
+// encodeLineage writes the first start count, and then all nonces. This is enough, because the start counts of a lineage are
+// contiguous.
 func encodeLineage(l raft.Lineage) []byte {
 	if len(l) == 0 {
 		return nil
@@ -287,7 +289,7 @@ func peer(id string, incarnation uint64) raft.Peer {
 	return raft.Peer{ID: raft.NodeID(id), Incarnation: raft.Incarnation(incarnation)}
 }
 
-// encodeRejection returns the meta of a frameRejection; a detail longer than detailMax is truncated.
+// encodeRejection returns the meta of a frameRejection. If the detail is longer than detailMax, encodeRejection truncates it.
 func encodeRejection(r raft.Rejection) []byte {
 	return encodeMeta(wireRejection{
 		Reason: uint8(r.Reason), ID: string(r.From.ID), Incarnation: uint64(r.From.Incarnation),
@@ -304,7 +306,8 @@ func cut(detail string) string {
 	return detail
 }
 
-// decodeRejection is the reverse of encodeRejection. It accepts the unknown reasons of later versions.
+// decodeRejection is the reverse of encodeRejection. It also accepts reasons of later versions that this version does not
+// know.
 func decodeRejection(meta []byte) (raft.Rejection, error) {
 	var w wireRejection
 	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), meta, &w); err != nil {
@@ -336,7 +339,7 @@ func decodeRejection(meta []byte) (raft.Rejection, error) {
 	}, nil
 }
 
-// opening is what one side sends first: a Rejection if rejection is not nil, otherwise a Hello.
+// opening is the first thing that each side sends. It is a Rejection if rejection is not nil, otherwise a Hello.
 type opening struct {
 	versions  versions
 	hello     raft.Hello
@@ -355,9 +358,9 @@ func (o opening) encode() []byte {
 	return appendFrame(buf, frameHello, encodeHello(o.hello, o.lane), 0)
 }
 
-// readOpening reads what the other side sends first. For a Hello whose versions do not overlap ours, the error
-// matches ErrVersion; every version can read a Rejection. Even with an error, the versions are filled in once
-// the other side has begun in our protocol.
+// readOpening reads the opening of the other side. If it is a Hello and its versions do not overlap ours, the error matches
+// ErrVersion. A Rejection can be read in every version. If the other side begins in our protocol, the versions are filled in
+// even with an error.
 func readOpening(f *frameReader) (opening, error) {
 	var prefix [openingBytes]byte
 	if n, err := io.ReadFull(f.r, prefix[:]); err != nil {

@@ -20,11 +20,11 @@ const (
 	ackDelayMax   = 5 * time.Millisecond  // well below retransmitMin: a delayed ack must not cause a retransmission
 )
 
-// hasten makes the system retransmit lost packets sooner. A heartbeat is one small packet every third of an
-// election timeout. When it is lost, TCP usually waits for its retransmission timer, and everything sent after
-// it waits, too. By default the timer exceeds an election timeout, and doubles each time. With a fifth of all
-// packets lost, hasten makes the difference between a new leader every second and a stable one. Options that
-// the kernel does not know, and connections other than TCP, are skipped.
+// hasten makes the system retransmit lost packets sooner. A heartbeat is one small packet every third of an election timeout.
+// If the packet is lost, TCP usually waits for its retransmission timer, and everything that is sent later waits, too. By
+// default the timer exceeds an election timeout, and doubles each time. If a fifth of all packets is lost, the cluster has a
+// new leader every second without hasten, and a stable leader with it. hasten skips options that the kernel does not know,
+// and connections other than TCP.
 func hasten(conn net.Conn) {
 	c, ok := conn.(syscall.Conn)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft/transport/transporttest"
 )
 
-// accepting passes on the connections that a listener accepts.
+// accepting is a listener that also passes each accepted connection to the test.
 type accepting struct {
 	net.Listener
 	conns chan net.Conn
@@ -27,7 +27,7 @@ func (a accepting) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// Both sides of a connection retransmit a lost packet long before an election timeout has passed.
+// If a packet is lost, both sides of a connection retransmit it long before an election timeout has passed.
 func TestTCP_LostPacketsAreRepeatedSoon(t *testing.T) {
 	listener, err := net.Listen("tcp", loopback)
 	require.NoError(t, err)

@@ -7,16 +7,15 @@ import (
 )
 
 const (
-	// dialAgain is the time after which another attempt to connect starts beside the earlier ones.
+	// dialAgain is the time after which another attempt to connect starts, while the earlier ones continue.
 	dialAgain = 300 * time.Millisecond
 	// dialsMax bounds the concurrent attempts.
 	dialsMax = 4
 )
 
-// hedged starts several attempts to connect, one after another, and returns the outcome of the first attempt
-// that ends. Operating systems retransmit a lost first packet only after a second, which is many election
-// timeouts. hedged cancels the other attempts, closes their connections, and returns when all attempts have
-// ended.
+// hedged starts several attempts to connect, one after another. It returns the outcome of the first attempt that ends. The
+// reason is that operating systems retransmit a lost first packet only after a second, which is many election timeouts.
+// hedged cancels the other attempts and closes their connections. It returns when all attempts have ended.
 func hedged(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	type outcome struct {
 		conn net.Conn

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// attempts is a dial function whose attempts succeed after these times. The last time also holds for all later
-// attempts.
+// attempts is a dial function. Its attempts succeed after these times. All further attempts take the last of these times.
 type attempts struct {
 	take []time.Duration
 

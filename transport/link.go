@@ -12,11 +12,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// session is the open connection to a peer: the pair of the urgent and the bulk lane, and a snapshot lane,
+// session is the open connection to a peer. It consists of the pair of the urgent and the bulk lane, and a snapshot lane,
 // which may be closed.
 type session interface {
 	send(lane raft.Lane, batch []raft.Message) error
-	// broken is closed when the urgent or the bulk lane has ended; then err returns the reason.
+	// broken returns a channel that is closed when the urgent or the bulk lane has ended. After that, err returns the reason.
 	broken() <-chan struct{}
 	err() error
 	// close closes all lanes and waits for the goroutines that serve them.
@@ -31,15 +31,14 @@ type dialed struct {
 	roundTrip time.Duration
 }
 
-// linker holds the links of one transport. A link keeps one peer connected, and redials it when the connection
-// ends. The two transports of this package dial in different ways.
+// linker holds the links of one transport. A link keeps one peer connected: when the connection ends, the link dials again.
+// The two transports of this package dial in different ways.
 type linker struct {
-	// dial dials the member at m.Address. If m.Incarnation is 0, any incarnation of m.ID that answers is the
-	// peer.
+	// dial dials the member at m.Address. If m.Incarnation is 0, the peer may be any incarnation of m.ID that answers.
 	dial     func(ctx context.Context, m raft.Member) (dialed, error)
 	pauseMin time.Duration // before the first redial
 	pauseMax time.Duration
-	// onFailure counts and logs that an open connection broke (wasOpen), or that a dial failed.
+	// onFailure counts and logs a failure. If wasOpen is true, an open connection broke; otherwise, a dial failed.
 	onFailure func(m raft.Member, wasOpen bool, err error)
 
 	mu      sync.Mutex
@@ -76,7 +75,8 @@ func (l *linker) start(e raft.Handler) {
 	l.leaving = map[raft.NodeID][]<-chan struct{}{}
 }
 
-// connect replaces the list of peers to dial. A peer keeps its connection if the address in use is still named.
+// connect replaces the list of peers to dial. If the list still names the address to which a peer is connected, the
+// connection stays open.
 func (l *linker) connect(contacts []raft.Contact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,8 +119,8 @@ func ended(done <-chan struct{}) bool {
 	}
 }
 
-// adopt finds a link for a contact that has none: the link of the open contact of its id, if that link is
-// connected to this very incarnation. It is called with mu held.
+// adopt gives a link to a contact that has none. It takes the link of the open contact with the same id, if that link is
+// connected to exactly this incarnation. It is called with mu held.
 func (l *linker) adopt(c raft.Contact) {
 	anyone := raft.Peer{ID: c.ID}
 	k := l.links[anyone]
@@ -152,8 +152,8 @@ func (l *linker) add(c raft.Contact) {
 	})
 }
 
-// link returns the link for messages to the peer, and its session, nil if it is not connected. It is the peer's
-// own link, or an open one that is not connected to another incarnation.
+// link returns the link for messages to the peer. This is the peer's own link or, if there is none, an open one that is not
+// connected to another incarnation. link also returns the session of the link, or nil if the link is not connected.
 func (l *linker) link(p raft.Peer) (*link, *dialed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +201,7 @@ func (l *linker) peer(p raft.Peer) raft.PeerStatus {
 	return raft.PeerStatus{}
 }
 
-// hear reports that a peer has connected to this member: it is up, so a dial may succeed now.
+// hear reports that a peer has connected to this member. That peer runs, so a dial may succeed now.
 func (l *linker) hear(p raft.Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,7 +245,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// run dials until the link is cancelled. A list of peers may name this member, too: it has no link to itself.
+// run dials until the link is cancelled. If the list of peers also names this member, run returns at once, because a member
+// has no link to itself.
 func (k *link) run(ctx context.Context, e raft.Handler) {
 	if k.isSelf(e) {
 		return
@@ -265,10 +266,9 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 		}
 		began := time.Now()
 		k.serve(ctx, e, m, named, d)
-		// Redial at once after a connection that lasted for a while: the dial shows whether the peer has ended
-		// (nobody listens) or only lost the connection. After a connection that broke early the pauses grow,
-		// even if the peer was heard. Otherwise two members that break each other's connections could continue
-		// to do so forever.
+		// If the connection lasted for a while, dial again at once. That dial shows whether the peer has ended (nobody
+		// listens) or has only lost the connection. If the connection broke early, the pauses grow, even if the peer was
+		// heard. Otherwise two members could break each other's connections again and again, forever.
 		if time.Since(began) >= k.l.pauseMax {
 			pause = k.l.pauseMin
 			continue
@@ -286,8 +286,8 @@ func (k *link) isSelf(e raft.Handler) bool {
 	return self == p || p.Incarnation == 0 && self.ID == p.ID
 }
 
-// jittered returns a random duration between half of the pause and the whole pause, so that members do not dial
-// in step.
+// jittered returns a random duration between half of the pause and the whole pause, so that members do not all dial at the
+// same time.
 func jittered(pause time.Duration) time.Duration {
 	return pause/2 + rand.N(pause/2+1)
 }
@@ -305,8 +305,8 @@ func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struc
 	}
 }
 
-// serve keeps a session with the peer at m.Address. It returns when the session breaks, when the contact no
-// longer names the address, or when the link ends.
+// serve keeps a session with the peer at m.Address. It returns in three cases: the session breaks, the contact no longer
+// names the address, or the link ends.
 func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named string, d dialed) {
 	k.connected(named, m.Address, d.roundTrip)
 	k.open.Store(&d)
@@ -328,8 +328,8 @@ func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named s
 	e.Lost(d.hello.From, false)
 }
 
-// failed reports a failed dial to the handler: a rejection at once, any other error once every address has
-// failed. It returns true if every address has failed, and a pause is due.
+// failed reports a failed dial to the handler. It reports a rejection at once, and any other error only when every address
+// has failed. It returns true if every address has failed. Then a pause is due.
 func (k *link) failed(e raft.Handler, m raft.Member, err error) bool {
 	k.l.onFailure(m, false, err)
 	all := k.roundEnds(m.Address, err) // Peer shows the error before the handler hears of it

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// fakeNet is the network in which a linker dials.
+// fakeNet is a network for a linker. It records what the linker dials.
 type fakeNet struct {
 	mu     sync.Mutex
 	found  map[string]error // nil: the peer answers; absent: the host does not answer
@@ -137,7 +137,7 @@ func TestLink_TheAddressThatWorkedComesFirst(t *testing.T) {
 	})
 }
 
-// New addresses end the pause of a link that is not connected.
+// If a link is not connected, new addresses end its pause.
 func TestLink_NewAddressesAreDialedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNet{found: map[string]error{"y": nil}}
@@ -153,8 +153,8 @@ func TestLink_NewAddressesAreDialedAtOnce(t *testing.T) {
 	})
 }
 
-// The link of a peer that is no longer named ends before a new link of that id begins: so its last calls come
-// first.
+// Connect replaces a peer by another incarnation of the same id. The old link ends before the new link begins, so the last
+// calls of the old link come first.
 func TestLink_ANewIncarnationWaitsForTheEndOfTheOldLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNet{found: map[string]error{"x": nil}}

@@ -14,8 +14,8 @@ import (
 	"github.com/coxswain/raft/transport/transporttest"
 )
 
-// An append of a thousand small entries is longer than the buffer of a connection: it is written in parts, from
-// one buffer that is reused, and arrives whole.
+// An append of a thousand small entries is longer than the buffer of a connection. It is written in parts, from one buffer
+// that is reused. It still arrives whole.
 func TestSend_ALongAppendLeavesNoGarbage(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
@@ -51,7 +51,7 @@ func TestSend_ALongAppendLeavesNoGarbage(t *testing.T) {
 	assert.LessOrEqual(t, cap(o.buf), 2*flushBytes)
 }
 
-// Entries share the bytes of the frame in which they came, so the next frame must not be read over them.
+// Entries share the bytes of their frame. So the next frame must not overwrite these bytes.
 func TestFrameReader_LongFramesShareNothing(t *testing.T) {
 	read, write := io.Pipe()
 	var frames [][]byte

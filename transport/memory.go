@@ -10,9 +10,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Network connects members within one process, for tests. It loses messages only where it was cut. It does no
-// I/O, and its goroutines wait only on channels and timers: so it can be used in a testing/synctest bubble, if
-// it is created there. Its methods may be called from any goroutine.
+// Network connects members within one process, for tests. It loses messages only where a test has cut it. It does no I/O, and
+// its goroutines wait only on channels and timers. So it works in a testing/synctest bubble, if it is created there. Its
+// methods may be called from any goroutine.
 type Network struct {
 	mu       sync.Mutex
 	members  map[endpoint]*Memory
@@ -20,7 +20,8 @@ type Network struct {
 	sessions map[*memorySession]struct{}
 }
 
-// endpoint identifies a transport: by its address or, if it has none, by its member's id.
+// endpoint identifies a transport by its address. If the transport has no address, endpoint identifies it by the id of its
+// member.
 type endpoint struct {
 	id      raft.NodeID // "" if there is an address
 	address string
@@ -29,7 +30,7 @@ type endpoint struct {
 // route is one direction between two members.
 type route struct{ from, to raft.NodeID }
 
-// errCut is the error of a dial, or of a connection, across a cut.
+// errCut is the error of a dial or a connection between two members that are cut off from each other.
 var errCut = errors.New("transport: the network is cut")
 
 // errDisconnected is the error of a connection whose other side called Disconnect.
@@ -44,14 +45,15 @@ func NewNetwork() *Network {
 	}
 }
 
-// Join returns the transport of a member that others find by its id, whatever address they dial, unless another
-// member has joined at that address with JoinAt. A member that joins again replaces its former transport, whose
-// connections break as if its process had been killed. Close the former transport nevertheless.
+// Join returns the transport of a member that others find by its id, whatever address they dial. But if another member has
+// joined at the dialed address with JoinAt, they find that member instead. If a member joins again, the new transport
+// replaces the former one. The connections of the former transport break as if its process had been killed. Close the former
+// transport nevertheless.
 func (n *Network) Join(id raft.NodeID) *Memory { return n.join(id, endpoint{id: id}) }
 
-// JoinAt returns the transport of a member that others find at that address only. It replaces the transport
-// that joined at the address before. So a member can move, and two incarnations of one id can run at two
-// addresses. A cut between ids affects both incarnations.
+// JoinAt returns the transport of a member that others find only at that address. It replaces a transport that has joined at
+// the address before. So a member can move, and two incarnations of one id can run at two addresses. A cut between ids
+// affects both incarnations.
 func (n *Network) JoinAt(id raft.NodeID, address string) *Memory {
 	return n.join(id, endpoint{address: address})
 }
@@ -72,15 +74,15 @@ func (n *Network) join(id raft.NodeID, at endpoint) *Memory {
 	return m
 }
 
-// Cut cuts the network between two members in both directions. Their connections break at once, and no new
-// connection is made until Heal.
+// Cut cuts the network between two members in both directions. Their connections break at once. Until Heal, they cannot
+// connect again.
 func (n *Network) Cut(a, b raft.NodeID) {
 	n.CutOneWay(a, b)
 	n.CutOneWay(b, a)
 }
 
-// CutOneWay drops messages from `from` to `to`. Messages from `to` still arrive on an open connection; a new
-// connection cannot be made in either direction.
+// CutOneWay drops messages from `from` to `to`. Messages from `to` still arrive on an open connection. A new connection is
+// impossible in both directions.
 func (n *Network) CutOneWay(from, to raft.NodeID) {
 	n.mu.Lock()
 	n.cuts[route{from, to}] = true
@@ -132,8 +134,8 @@ func (n *Network) breakSessions(why error, which func(*memorySession) bool) {
 	}
 }
 
-// reach returns the transport at the member's address, or under its id, unless either direction between the two
-// members is cut.
+// reach returns the transport at the member's address or, if there is none, the transport with the member's id. It returns an
+// error if the network between the two members is cut in either direction.
 func (n *Network) reach(from *Memory, m raft.Member) (*Memory, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,12 +152,12 @@ func (n *Network) reach(from *Memory, m raft.Member) (*Memory, error) {
 	return to, nil
 }
 
-// isCut reports whether either direction between two members is cut. It is called with mu held.
+// isCut reports whether the network between two members is cut in at least one direction. It is called with mu held.
 func (n *Network) isCut(a, b raft.NodeID) bool { return n.cuts[route{a, b}] || n.cuts[route{b, a}] }
 
-// Memory is a member's transport in a Network. It implements raft.Transport and raft.SnapshotCarrier; its
-// methods may be called from any goroutine. Messages are encoded and decoded, so that sender and receiver share
-// no memory. Send calls the receiver's Handler.Receive before it returns.
+// Memory is a member's transport in a Network. It implements raft.Transport and raft.SnapshotCarrier. Its methods may be
+// called from any goroutine. It encodes and decodes messages, so that sender and receiver share no memory. Send calls the
+// receiver's Handler.Receive, and returns after that call.
 type Memory struct {
 	network *Network
 	id      raft.NodeID
@@ -194,14 +196,13 @@ func (m *Memory) Disconnect(p raft.Peer) {
 	m.network.breakSessions(errDisconnected, func(s *memorySession) bool { return s.to == m && s.sender == p })
 }
 
-// AppendBytesMax implements raft.Transport. It returns 0: messages of any size are carried.
+// AppendBytesMax implements raft.Transport. It returns 0, because Memory carries messages of any size.
 func (m *Memory) AppendBytesMax() int { return 0 }
 
 // ChunkBytesMax implements raft.SnapshotCarrier.
 func (m *Memory) ChunkBytesMax() int { return chunkBytesMax }
 
-// Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the
-// peer is not connected.
+// Send implements raft.Transport. If it sends nothing because the peer is not connected, the error is a *NotConnectedError.
 func (m *Memory) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	return m.links.send(to, lane, batch)
 }
@@ -226,7 +227,7 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// call runs f with the Handler, unless the member is not started or is closed.
+// call runs f with the Handler. If the member is not started or is closed, call returns an error instead.
 func (m *Memory) call(f func(e raft.Handler)) error {
 	m.mu.Lock()
 	if m.closed || m.handler == nil {
@@ -240,7 +241,7 @@ func (m *Memory) call(f func(e raft.Handler)) error {
 	return nil
 }
 
-// dial performs the handshake for both lanes at once.
+// dial performs one handshake for both lanes.
 func (m *Memory) dial(_ context.Context, peer raft.Member) (dialed, error) {
 	to, err := m.network.reach(m, peer)
 	if err != nil {
@@ -295,14 +296,14 @@ func (m *Memory) answer(h raft.Hello) (opening, error) {
 	return reply, errors.Join(err, failed)
 }
 
-// carried returns the hello as the other side receives it.
+// carried returns the hello that the other side receives if this member sends h.
 func carried(h raft.Hello) (raft.Hello, error) {
 	h, _, err := decodeHello(encodeHello(h, raft.LaneUrgent))
 	h.Protocol = ours.max
 	return h, err
 }
 
-// register adds a session, unless it was cut or a side was closed during the handshake.
+// register adds a session. It returns an error if the network was cut or a side was closed during the handshake.
 func (n *Network) register(s *memorySession) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -339,7 +340,7 @@ func (s *memorySession) close(why error) {
 	})
 }
 
-// send passes the messages to the receiver as if it had read them from a wire.
+// send passes the messages to the receiver as if the receiver had read them from a wire.
 func (s *memorySession) send(_ raft.Lane, batch []raft.Message) error {
 	select {
 	case <-s.gone:

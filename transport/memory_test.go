@@ -107,7 +107,7 @@ func TestNetwork_IdleMembersOnlyWait(t *testing.T) {
 	})
 }
 
-// countHandshakes counts the events of the handshakes.
+// countHandshakes counts the events of handshakes, and removes them from r.
 func countHandshakes(r *transporttest.Recorder) int {
 	before := r.Count()
 	r.Discard(func(e transporttest.Event) bool {

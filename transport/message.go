@@ -38,8 +38,8 @@ type limits struct {
 	protocol       uint16 // protocol version of the connection
 }
 
-// message appends m's frame to buf, without its tail, which the caller writes after it. If it returns an error,
-// buf is unchanged.
+// message appends the frame of m to buf, without its tail. The caller writes the tail afterwards. If message returns an
+// error, buf is unchanged.
 func (e *encoder) message(buf []byte, m raft.Message, l limits) ([]byte, tail, error) {
 	w := &e.wire
 	w.reset()
@@ -97,7 +97,7 @@ func recordBytes(entries []raft.Entry) (bytes int) {
 	return bytes
 }
 
-// setBody sets the fields of one body, and returns the entries for the tail.
+// setBody sets the fields of one body. It returns the entries that belong in the tail.
 func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	switch b := body.(type) {
 	case raft.AppendRequest:
@@ -136,7 +136,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	return w.setElectionBody(body)
 }
 
-// setElectionBody is setBody for elections and bootstrap.
+// setElectionBody does the same as setBody, for the messages of elections and of the bootstrap.
 func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, error) {
 	switch b := body.(type) {
 	case raft.BootstrapProbe:
@@ -193,7 +193,7 @@ func newDecoder() *decoder {
 	return &decoder{codec: codec.NewDecoderBytes(nil, newHandle()), ids: map[string]raft.NodeID{}}
 }
 
-// message decodes one whole frame. Only its entries, or the data of its chunk, share the frame's bytes.
+// message decodes one whole frame. The message shares the frame's bytes only in its entries or in the data of its chunk.
 func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 	meta, rest, err := parseFrame(h, frame)
 	if err != nil {
@@ -341,8 +341,8 @@ func (d *decoder) optionalID(id []byte) (raft.NodeID, error) {
 	return d.intern(id), nil
 }
 
-// appendRequest checks that the entries are exactly those of the span (Prev, Last]: their indexes are
-// contiguous; their terms never fall, and never exceed the sender's.
+// appendRequest checks that the entries are exactly those of the span (Prev, Last]. Their indexes must be contiguous. Their
+// terms must never decrease, and must not exceed the term of the sender.
 func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
 	entries, err := decodeEntries(records)
 	if err != nil {
@@ -368,9 +368,9 @@ func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
 	return r, nil
 }
 
-// decodeEntries decodes the records, one after another; the entries share their bytes. A record of a later
-// release is no reason to close the connection: its entry is passed on with the known parts, its id and perhaps
-// its kind, so that the core refuses it.
+// decodeEntries decodes the records, one after another. The entries share the bytes of the records. A record of a later
+// release is no reason to close the connection. decodeEntries passes its entry on with the known parts, the id and perhaps
+// the kind. Then the core refuses the entry.
 func decodeEntries(records []byte) ([]raft.Entry, error) {
 	count := 0
 	for rest := records; len(rest) > 0; count++ {
@@ -407,16 +407,16 @@ func ofLaterRelease(err error) bool {
 	return errors.As(err, &later)
 }
 
-// Simulations encode and decode millions of messages one by one, and it takes longer to create a codec than to
-// use it.
+// Simulations encode and decode millions of messages one by one. The creation of a codec takes longer than its use, so codecs
+// are reused.
 var (
 	encoders = sync.Pool{New: func() any { return &encoder{} }}
 	decoders = sync.Pool{New: func() any { return newDecoder() }}
 )
 
-// EncodeMessage returns the message as one frame of the wire format. It fails for a body of an unknown type,
-// for an append whose Entries do not fill its span, and for a message that exceeds the limit of its type
-// (ErrOversized). Do not send messages of snapshots to a peer of protocol version 1, which does not know them.
+// EncodeMessage returns the message as one frame of the wire format. It fails for a body of an unknown type, and for an
+// append whose Entries do not fill its span. It also fails for a message that exceeds the limit of its type (ErrOversized).
+// Do not send messages of snapshots to a peer of protocol version 1, because that peer does not know them.
 func EncodeMessage(m raft.Message) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
@@ -435,9 +435,8 @@ func EncodeMessage(m raft.Message) ([]byte, error) {
 	return frame, nil
 }
 
-// DecodeMessage decodes and checks the result of EncodeMessage. The message's entries, or the data of its
-// chunk, share the bytes of frame: do not change them afterwards. Every error matches ErrMalformed or
-// ErrOversized.
+// DecodeMessage decodes and checks the result of EncodeMessage. The message's entries, or the data of its chunk, share the
+// bytes of frame. Do not change these bytes afterwards. Every error matches ErrMalformed or ErrOversized.
 func DecodeMessage(frame []byte) (raft.Message, error) {
 	if len(frame) < frameHeaderBytes {
 		return raft.Message{}, fmt.Errorf("%w: cut short at %d bytes", ErrMalformed, len(frame))

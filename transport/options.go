@@ -16,48 +16,47 @@ import (
 // DialFunc connects to an address, "host:port", before ctx ends.
 type DialFunc func(ctx context.Context, address string) (net.Conn, error)
 
-// Options are the settings of a TCP transport, which copies them. A field that is zero has the default that its
+// Options are the settings of a TCP transport. The transport copies them. If a field is zero, its default applies, which its
 // comment documents.
 type Options struct {
-	// TLS makes every connection use mutual TLS 1.3. It needs a certificate with the usages server and client,
-	// in Certificates or from the callbacks that choose one. It also needs RootCAs, the authorities of the
-	// members' certificates, for both directions; ClientCAs, if set, replaces RootCAs for inbound connections.
-	// Host names are not checked: a certificate names a member by its URI, see IdentityURI. Nil: no TLS.
+	// TLS makes every connection use mutual TLS 1.3. It needs a certificate with the usages server and client. The
+	// certificate is in Certificates, or comes from the callbacks that choose one. TLS also needs RootCAs, the authorities of
+	// the members' certificates, for both directions. If ClientCAs is set, it replaces RootCAs for inbound connections. Host
+	// names are not checked: a certificate names a member by its URI, see IdentityURI. Nil: no TLS.
 	//
-	// No field weakens this. The transport sets ClientAuth and MinVersion, also in the result of
-	// GetConfigForClient, and never resumes sessions. VerifyPeerCertificate and VerifyConnection can only
-	// reject more peers; they receive verified chains. Validate refuses a field that would weaken TLS with a
-	// *TLSFieldError.
+	// No field weakens this. The transport sets ClientAuth and MinVersion, also in the result of GetConfigForClient. It never
+	// resumes sessions. VerifyPeerCertificate and VerifyConnection receive verified chains, and can only reject more peers.
+	// If a field would weaken TLS, Validate refuses it with a *TLSFieldError.
 	//
-	// To change certificates while the member runs, set GetCertificate and GetClientCertificate: the transport
-	// calls them for every connection. The authorities of callers may change too: GetConfigForClient returns a
-	// configuration with other ClientCAs or RootCAs. No callback can change the authorities of members that are
-	// dialed: let RootCAs hold the old and the new authority while certificates change.
+	// To change certificates while the member runs, set GetCertificate and GetClientCertificate: the transport calls them for
+	// every connection. The authorities of callers may change, too, if GetConfigForClient returns a configuration with other
+	// ClientCAs or RootCAs. No callback can change the authorities of members that are dialed. So let RootCAs hold the old
+	// and the new authority while certificates change.
 	TLS *tls.Config
-	// VerifyPeer replaces the rule that a certificate carries IdentityURI(cluster, id). Its arguments are the
-	// names in the peer's Hello and the state of the finished TLS handshake, whose chain is verified already.
-	// An error closes the connection. VerifyPeer may be called from several goroutines at once.
+	// VerifyPeer replaces the rule that a certificate carries IdentityURI(cluster, id). Its arguments are the names in the
+	// peer's Hello and the state of the finished TLS handshake. The chain in that state is already verified. If VerifyPeer
+	// returns an error, the connection is closed. VerifyPeer may be called from several goroutines at once.
 	VerifyPeer func(cluster string, id raft.NodeID, state tls.ConnectionState) error
 	// Insecure allows addresses beyond loopback without TLS. Then anybody who can reach the port can act as a
 	// member of the cluster.
 	Insecure bool
-	// Resolve returns the "host:port" to dial for a member. It is called for each dial, within DialTimeout. A
-	// member that has moved has several addresses, which are tried in turn; m.Address is the one to resolve. If
-	// the configuration has another incarnation of this member's id at the same address, Resolve is not called
-	// for it: correct the configuration (node.Node.UpdateMember). Nil: the member's Address.
+	// Resolve returns the "host:port" to dial for a member. The transport calls it for each dial, within DialTimeout. A
+	// member that has moved has several addresses, and the transport tries them in turn. m.Address is the address to resolve.
+	// If the configuration has another incarnation of this member's id at the same address, the transport does not call
+	// Resolve for that incarnation. In that case, correct the configuration (node.Node.UpdateMember). Nil: the member's
+	// Address.
 	Resolve func(ctx context.Context, m raft.Member) (string, error)
 
 	// FrameBytesMax bounds one append message, in both directions, in bytes. It must be at least the larger of
-	// Config.AppendBytesMax and Config.CommandBytesMax plus 64 KiB: node.Start refuses a smaller one. Set the
-	// same value on all members. Members announce their limits when they connect, and none sends a message that
-	// the other does not accept. A leader refuses commands that exceed the smallest limit. If an entry of the
-	// log is too large for a member, the leader sends it a snapshot. Default 72 MiB, enough for every Config;
-	// at least 64 KiB, at most 1 GiB.
+	// Config.AppendBytesMax and Config.CommandBytesMax, plus 64 KiB; otherwise node.Start refuses it. Set the same value on
+	// all members. Members announce their limits when they connect. No member sends a message that the other does not accept.
+	// A leader refuses commands that exceed the smallest limit. If an entry of the log is too large for a member, the leader
+	// sends the member a snapshot. Default 72 MiB, enough for every Config; at least 64 KiB, at most 1 GiB.
 	FrameBytesMax int
-	// HandshakesMax bounds the inbound connections whose handshake is not finished. Each uses a file descriptor
-	// and, while it is silent, about 10 KiB. At the limit a new connection replaces another one: preferably one
-	// from an address where no member was dialed, then one that is at an earlier stage of its handshake, then
-	// the oldest. Default 2,048.
+	// HandshakesMax bounds the inbound connections whose handshake is not finished. Each of them uses a file descriptor and,
+	// while it is silent, about 10 KiB. At the limit, a new connection replaces one of them. It prefers a connection from an
+	// address where no member was dialed, then a connection at an earlier stage of its handshake, then the oldest connection.
+	// Default 2,048.
 	HandshakesMax int
 	// InboundMax bounds the inbound connections whose handshake is finished. At the limit, a member that
 	// Connect names replaces a caller that Connect does not name. Default 1,536: three lanes for each of twice
@@ -68,17 +67,17 @@ type Options struct {
 	DialTimeout time.Duration
 	// HandshakeTimeout bounds a handshake, including that of TLS. Default 2 s.
 	HandshakeTimeout time.Duration
-	// WriteTimeout is the longest time that a write of 128 KiB may take before the connection is closed. A slow
-	// link that makes progress is not cut off, however large the message. The receiver closes a connection if
-	// fewer than 16 KiB of a message arrive within twice its own WriteTimeout. Default 10 s.
+	// WriteTimeout is the longest time that a write of 128 KiB may take. If a write takes longer, the connection is closed. A
+	// slow link that makes progress stays open, however large the message is. The receiver closes a connection if fewer than
+	// 16 KiB of a message arrive within twice its own WriteTimeout. Default 10 s.
 	WriteTimeout time.Duration
-	// IdleTimeout is the longest silence before a connection is closed. A member that is up is never silent for
-	// more than two thirds of it. It bounds how long writes stop if the bulk connection is dead while
-	// heartbeats pass. The longer IdleTimeout of the two members applies to both. Default: four times the
-	// longer ElectionTimeout of the two members, but at least 2 s and at most 8 s.
+	// IdleTimeout is the longest silence before a connection is closed. A running member is never silent for more than two
+	// thirds of it. If the bulk connection is dead while heartbeats pass, writes stop for at most this time. The longer
+	// IdleTimeout of the two members applies to both. Default: four times the longer ElectionTimeout of the two members, but
+	// at least 2 s and at most 8 s.
 	IdleTimeout time.Duration
-	// RedialMin and RedialMax bound the pause between two dials of a peer. The pause doubles after each failure
-	// and is jittered. Default 10 ms and 1 s.
+	// RedialMin and RedialMax bound the pause between two dials of a peer. After each failure the pause doubles. The pause
+	// has a random part. Defaults: 10 ms and 1 s.
 	RedialMin, RedialMax time.Duration
 
 	// Logger gets at most one line every ten seconds for each kind of trouble. Nil: no logging.
@@ -126,16 +125,16 @@ const (
 	idleMax       = 8 * time.Second
 )
 
-// idleTimeout returns the IdleTimeout between two members. It is the longer one, because each member sends
-// beats as often as its own setting requires. The default follows the election timeout: a cluster replaces a
-// leader long before that leader has been silent for several election timeouts.
+// idleTimeout returns the IdleTimeout between two members. It returns the longer one, because each member sends beats only as
+// often as its own setting requires. The default depends on the election timeout. It can be several election timeouts,
+// because a cluster replaces a silent leader much earlier.
 func idleTimeout(a, b raft.Hello) time.Duration {
 	longer := min(max(a.ElectionTimeout, b.ElectionTimeout), idleMax)
 	standard := min(max(idleElections*longer, idleMin), idleMax)
 	return max(cmp.Or(a.IdleTimeout, standard), cmp.Or(b.IdleTimeout, standard))
 }
 
-// hello returns the hello of this member to a peer, with the settings of this transport that the peer's
+// hello returns the hello of this member to a peer. The hello includes the settings of this transport that the peer's
 // transport needs.
 func (t *TCP) hello(to raft.Peer) raft.Hello {
 	h := t.links.handler.Hello(to)
@@ -143,10 +142,10 @@ func (t *TCP) hello(to raft.Peer) raft.Hello {
 	return h
 }
 
-// beatInterval returns a third of the shortest idleTimeout.
+// beatInterval returns the time between two beats: a third of the shortest value that idleTimeout can return.
 func (o Options) beatInterval() time.Duration { return cmp.Or(o.IdleTimeout, idleMin) / 3 }
 
-// Validate returns all faults of the options, joined, or nil. Listen and New call it.
+// Validate returns all faults of the options as one joined error, or nil if there are none. Listen and New call it.
 func (o Options) Validate() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf("Options."+format, args...)) }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pipeNetwork connects TCPs by net.Pipe, whose deadlines follow the virtual time of a bubble.
+// pipeNetwork connects TCPs by net.Pipe. The deadlines of such a pipe follow the virtual time of a bubble.
 type pipeNetwork struct {
 	options transport.Options
 
@@ -61,7 +61,7 @@ func (n *pipeNetwork) dial(ctx context.Context, address string) (net.Conn, error
 	}
 }
 
-// join starts two members and waits until the first one has dialed the second. It returns what each receives.
+// join starts two members and waits until the first one has dialed the second. It returns their recorders.
 func join(t *testing.T, a, b *transport.TCP) (r, seen *transporttest.Recorder) {
 	t.Helper()
 	r, seen = transporttest.NewRecorder("a"), transporttest.NewRecorder("b")

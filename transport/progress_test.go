@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// throttle is a listener with slow connections: a limited number of bytes arrives per second, and none after
-// the first stuckAt bytes, unless stuckAt is 0.
+// throttle is a listener with slow connections. Only a limited number of bytes arrives per second. If stuckAt is not 0,
+// nothing arrives after the first stuckAt bytes.
 type throttle struct {
 	net.Listener
 	bytesPerSecond int
@@ -55,8 +55,8 @@ func (c *throttled) Close() error {
 	return c.Conn.Close()
 }
 
-// sendThrottled sends a large message to a member behind the throttle. It returns both members, the second one's
-// recorder, how long the Send took, and its error.
+// sendThrottled sends a large message to a member whose listener is the throttle. It returns both members and the recorder of
+// the second one. It also returns how long the Send took, and its error.
 func sendThrottled(t *testing.T, l throttle, writeTimeout time.Duration, sizes []int) (
 	a, b *transport.TCP, seen *transporttest.Recorder, took time.Duration, err error,
 ) {
@@ -76,8 +76,8 @@ func sendThrottled(t *testing.T, l throttle, writeTimeout time.Duration, sizes [
 	return a, b, seen, time.Since(began), err
 }
 
-// Large entries are written from where they are; small ones are copied side by side. Both messages take many
-// times the WriteTimeout of ten seconds.
+// Large entries are written directly from their own memory. Small entries are first copied into one buffer. Both messages
+// take many times the WriteTimeout of ten seconds.
 func TestSend_SlowLinkThatMakesProgressIsNotCutOff(t *testing.T) {
 	for _, sizes := range [][]int{{2 << 20}, slices.Repeat([]int{20 << 10}, 100), slices.Repeat([]int{300}, 5000)} {
 		synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,8 @@ func TestSend_LinkThatIsStuckWithinAMessageIsCutOffAfterTheWriteTimeout(t *testi
 	})
 }
 
-// Otherwise its sender could continue forever, and the part that has arrived would occupy memory as long.
+// If the message were not cut off, its sender could continue forever. The part that has arrived would occupy memory all that
+// time.
 func TestReceive_MessageThatTricklesIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, b, _, took, err := sendThrottled(t, throttle{bytesPerSecond: 500}, time.Hour, []int{1 << 20})

@@ -4,5 +4,5 @@ package transport
 
 import "syscall"
 
-// connRefused is what a dial returns when the host answers but nobody listens.
+// connRefused is the error of a dial if the host answers but nobody listens.
 const connRefused = syscall.ECONNREFUSED

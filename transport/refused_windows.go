@@ -2,6 +2,6 @@ package transport
 
 import "syscall"
 
-// connRefused is WSAECONNREFUSED, which a dial returns when the host answers but nobody listens. On Windows
+// connRefused is WSAECONNREFUSED, the error of a dial if the host answers but nobody listens. On Windows,
 // syscall.ECONNREFUSED is an invented number that no call returns.
 const connRefused = syscall.Errno(10061)

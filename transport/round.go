@@ -28,7 +28,7 @@ func order(addresses []string, worked string) []string {
 	return addresses
 }
 
-// next returns the peer with the address to dial now.
+// next returns the peer. Its Address is the address to dial now.
 func (k *link) next() raft.Member {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,8 +44,8 @@ func (k *link) next() raft.Member {
 	return m
 }
 
-// roundEnds records that a dial of this address failed. If every address has been tried, it ends the round and
-// returns the errors of the round.
+// roundEnds records that a dial of this address failed. If this was the last address of the round, roundEnds ends the round
+// and returns the errors of all its dials. Otherwise it returns nil.
 func (k *link) roundEnds(dialed string, err error) []error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,8 +60,8 @@ func (k *link) roundEnds(dialed string, err error) []error {
 	return all
 }
 
-// connected ends the round and records that the connection to the peer is open. named is the address in the
-// contact; dialed is the address that a resolver returned for it.
+// connected records that the connection to the peer is open, and ends the round. named is the address in the contact. dialed
+// is the address that a resolver returned for named.
 func (k *link) connected(named, dialed string, roundTrip time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -77,8 +77,8 @@ func (k *link) disconnected(why error) {
 	k.status.Connected, k.status.Err = false, why
 }
 
-// readdress replaces the contact. If the contact still names the address in use, the link keeps its connection,
-// or continues its dial. Otherwise, or if the link is waiting, it begins a round with the new addresses.
+// readdress replaces the contact. If the contact still names the address in use, the link keeps its connection, or continues
+// its dial. If not, or if the link is waiting, the link begins a round with the new addresses.
 func (k *link) readdress(c raft.Contact) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

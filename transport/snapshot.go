@@ -11,7 +11,7 @@ import (
 
 // This file converts between the messages of snapshots and wireMessage.
 
-// setSnapshotBody is setBody for the messages of snapshots.
+// setSnapshotBody does the same as setBody, for the messages of snapshots.
 func (w *wireMessage) setSnapshotBody(body raft.Body) (frameType, error) {
 	switch b := body.(type) {
 	case raft.InstallSnapshot:
@@ -59,8 +59,9 @@ func (w *wireMessage) snapshotBody(kind frameType, rest []byte) (raft.Body, erro
 	}, nil
 }
 
-// installSnapshot decodes an offer. A description that only a later release can read is no reason to close the
-// connection: the offer is passed on with only the id of the snapshot, so that the core refuses it.
+// installSnapshot decodes an offer. If only a later release can read the description of the snapshot, this is no reason to
+// close the connection. In that case, installSnapshot passes the offer on with only the id of the snapshot. Then the core
+// refuses the offer.
 func (w *wireMessage) installSnapshot(file raft.SnapshotID) (raft.Body, error) {
 	offer := raft.InstallSnapshot{Snapshot: raft.Snapshot{File: file}, Acknowledged: raft.Index(w.Acked)}
 	if len(w.Snapshot) == 0 {

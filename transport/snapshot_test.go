@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The bytes of the messages of snapshots are the wire format: other versions rely on them.
+// The bytes of the messages of snapshots are the wire format. They must not change, because other versions rely on them.
 func TestSnapshot_FormatDoesNotChange(t *testing.T) {
 	file := raft.SnapshotID([]byte("0123456789abcdef"))
 	for _, row := range []struct {
@@ -72,7 +72,7 @@ func snapshotOf(t *testing.T, members int) raft.Snapshot {
 	return raft.Snapshot{}
 }
 
-// chunkFrame returns the frame of a chunk with the given meta and data.
+// chunkFrame returns the frame of a chunk with this data and sum. change may change its meta.
 func chunkFrame(change func(*wireMessage), data, sum []byte) []byte {
 	w := wireMessage{From: []byte("a"), FromIncarnation: 1, To: []byte("b"), ToIncarnation: 1, File: make([]byte, 16)}
 	change(&w)
@@ -125,8 +125,8 @@ func TestSnapshot_WhatNoMemberSendsIsRefused(t *testing.T) {
 	}
 }
 
-// A snapshot that only a later release can describe is not damage: the connection stays open, and the core refuses the
-// offer.
+// If only a later release can describe a snapshot, the offer is not damaged. So the connection stays open, and the core
+// refuses the offer.
 func TestSnapshot_OfALaterReleaseIsPassedOn(t *testing.T) {
 	good := snapshotOf(t, 3)
 	later := bytes.Replace(good.Encode(), []byte(`"version":1`), []byte(`"version":9`), 1)
@@ -160,7 +160,8 @@ func TestSnapshot_EncodeRefusesWhatNoMemberSends(t *testing.T) {
 	require.ErrorIs(t, err, ErrOversized)
 }
 
-// A member of protocol version 1 would close the connection for a frame that it does not know.
+// A member of protocol version 1 closes the connection if it receives a frame that it does not know. So it must not get such
+// frames.
 func TestSnapshot_AnEarlierReleaseGetsNone(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -191,8 +192,7 @@ func TestSnapshot_AnEarlierReleaseGetsNone(t *testing.T) {
 	assert.True(t, a.Peer(bob).Connected)
 }
 
-// serveVersion1 answers a handshake as a member that speaks only version 1, and passes on the messages that it
-// receives.
+// serveVersion1 answers a handshake like a member that speaks only version 1. It passes on the messages that it receives.
 func serveVersion1(conn net.Conn, received chan<- raft.Message) {
 	f := newFrameReader(conn, FrameBytesMax)
 	o, err := readOpening(f)
@@ -216,8 +216,8 @@ func serveVersion1(conn net.Conn, received chan<- raft.Message) {
 	}
 }
 
-// A stream of many GiB needs the memory of only one chunk: the handler processes each chunk before the next one
-// is read.
+// A stream of many GiB needs the memory of only one chunk. The reason is that the handler processes each chunk before the
+// transport reads the next one.
 func TestReceive_ReusesTheBytesOfChunks(t *testing.T) {
 	var sent []byte
 	var chunks []raft.Message

@@ -13,8 +13,8 @@ import (
 // snapshotIdle is the time after which an unused snapshot lane is closed.
 const snapshotIdle = 10 * time.Second
 
-// snapshotLane is the third connection of a pair. Send dials it. The end of the lane does not end the pair: the
-// stream of a snapshot resumes on a new lane.
+// snapshotLane is the third connection of a pair. Send dials it. If this lane ends, the pair stays open: the stream of a
+// snapshot resumes on a new lane.
 type snapshotLane struct {
 	mu   sync.Mutex // held during a Send
 	open atomic.Pointer[outbound]

@@ -18,8 +18,8 @@ import (
 	"github.com/coxswain/raft/transport/transporttest"
 )
 
-// laneWorld is a member a that is connected to b by cables that can be cut, one for each connection that a
-// dialed.
+// laneWorld is a member a that is connected to b by cables. Each connection that a dialed has its own cable, and a test can
+// cut each cable.
 type laneWorld struct {
 	a, b *transport.TCP
 	r    *transporttest.Recorder // of a
@@ -60,14 +60,14 @@ func (w *laneWorld) dials() int {
 	return len(w.ends)
 }
 
-// end closes a connection that a dialed, counted from 0.
+// end closes a connection that a dialed. The connections are counted from 0.
 func (w *laneWorld) end(t *testing.T, dialed int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	require.NoError(t, w.ends[dialed].Close())
 }
 
-// cut cuts a connection that a dialed, counted from 0, in one direction or both.
+// cut cuts a connection that a dialed, in one direction or both. The connections are counted from 0.
 func (w *laneWorld) cut(dialed int, there, back bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +158,7 @@ func TestSnapshotLane_EndsWithTheOthersAtTheAcceptorToo(t *testing.T) {
 	})
 }
 
-// The other lanes work, so only the snapshot lane itself can show that it is dead.
+// The other lanes work. So only the snapshot lane itself can show that the snapshot lane is dead.
 func TestSnapshotLane_ADeadOneIsNoticedWithinTheIdleTimeout(t *testing.T) {
 	for _, row := range []struct{ there, back bool }{{true, false}, {false, true}, {true, true}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestSnapshotLane_CloseInterruptsItsDial(t *testing.T) {
 	})
 }
 
-// A peer that has restarted since the pair was dialed is not the peer of the pair, which will end.
+// A peer may restart after the pair was dialed. It is then not the peer of the pair any more, and the pair will end.
 func TestSnapshotLane_GoesToTheSameStartAsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLaneWorld(t, transport.Options{})
@@ -232,7 +232,7 @@ func (c *cable) pass(to, from net.Conn, cut *atomic.Bool) {
 	}
 }
 
-// b sends nothing that a needs on the bulk connection: that direction may be dead.
+// On the bulk connection, b sends nothing that a needs. So the direction from b to a may be dead there.
 func TestHalfOpen_CutOfADirectionIsNoticedWithinTheIdleTimeout(t *testing.T) {
 	for _, row := range []struct {
 		cut         raft.Lane

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Stats counts the connections of a TCP, and what has happened to them since it was created.
+// Stats counts the connections of a TCP and the events on them since the TCP was created.
 type Stats struct {
 	Inbound    int // open inbound connections with a finished handshake, now
 	Handshakes int // inbound connections with an unfinished handshake, now
@@ -67,7 +67,8 @@ func (c *counters) stats() Stats {
 	return s
 }
 
-// warner logs at most one line every warnEvery for each kind of trouble, with the number of lines left out.
+// warner logs at most one line every warnEvery for each kind of trouble. The line includes the number of lines that were left
+// out.
 type warner struct {
 	log  hclog.Logger
 	mu   sync.Mutex

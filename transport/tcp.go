@@ -13,11 +13,10 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// TCP is the transport of real clusters. Each member dials two connections to each peer that Connect names: one
-// for the urgent lane and one for the bulk lane. It dials a third one, for the snapshot lane, when it sends a
-// snapshot. A member sends messages only on the connections that it dialed, and receives messages only on the
-// connections that it accepted. TCP implements raft.Transport and raft.SnapshotCarrier; its methods may be
-// called from any goroutine.
+// TCP is the transport of real clusters. Each member dials two connections to each peer that Connect names: one for the
+// urgent lane and one for the bulk lane. When it sends a snapshot, it dials a third connection for the snapshot lane. A
+// member sends messages only on the connections that it dialed. It receives messages only on the connections that it
+// accepted. TCP implements raft.Transport and raft.SnapshotCarrier. Its methods may be called from any goroutine.
 type TCP struct {
 	links     linker
 	options   Options
@@ -49,9 +48,9 @@ type inboundKey struct {
 	lane raft.Lane
 }
 
-// Listen listens on addr, "host:port", and returns a transport that begins to work when Start is called. It
-// returns the error of Options.Validate, an *InsecureError for an address beyond loopback without TLS, or a
-// *ListenError if it cannot listen on the address.
+// Listen listens on addr, "host:port", and returns a transport. The transport begins to work when Start is called. Listen
+// returns the error of Options.Validate, or an *InsecureError for an address beyond loopback without TLS. If it cannot listen
+// on the address, it returns a *ListenError.
 func Listen(addr string, opts Options) (*TCP, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -74,9 +73,9 @@ func Listen(addr string, opts Options) (*TCP, error) {
 	return t, nil
 }
 
-// New returns a transport that uses the given listener and dial function: for shared ports and for networks
-// other than TCP. If the error is nil, the transport owns the listener and closes it. A nil dial dials TCP.
-// With Options.TLS the transport itself adds TLS to the connections of both. New returns the error of
+// New returns a transport that uses the given listener and dial function. It is for shared ports and for networks other than
+// TCP. If the error is nil, the transport owns the listener and closes it. If dial is nil, the transport dials TCP. With
+// Options.TLS, the transport itself adds TLS to accepted and to dialed connections. New returns the error of
 // Options.Validate, or an *InsecureError.
 func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	if err := opts.Validate(); err != nil {
@@ -151,10 +150,10 @@ func (t *TCP) AppendBytesMax() int { return t.options.FrameBytesMax - appendOver
 // ChunkBytesMax implements raft.SnapshotCarrier.
 func (t *TCP) ChunkBytesMax() int { return chunkBytesMax }
 
-// Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the peer is not
-// connected. It matches ErrOversized if a message was left out because it exceeds the limit of either side, and
-// ErrVersion if the peer's release does not know the message. Any other error means that the connection broke;
-// on LaneSnapshot, perhaps only the connection of that lane.
+// Send implements raft.Transport. If it sends nothing because the peer is not connected, the error is a *NotConnectedError.
+// If it leaves out a message that exceeds the limit of either side, the error matches ErrOversized. If the peer's release
+// does not know the message, the error matches ErrVersion. Any other error means that the connection broke; on LaneSnapshot,
+// perhaps only the connection of that lane.
 func (t *TCP) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	defer t.pulse.sent()
 	return t.links.send(to, lane, batch)
@@ -195,8 +194,8 @@ func (t *TCP) Stats() Stats {
 	return s
 }
 
-// handlerReports reports whether the Handler learns of the error, as a rejection. The Handler logs the
-// rejection once, with its remedy, so the transport does not log it at each dial.
+// handlerReports reports whether the Handler hears of this error, because it is a rejection. The Handler logs a rejection
+// once, with its remedy. So the transport does not log the rejection at each dial.
 func handlerReports(err error) bool {
 	var rejected *RejectedError
 	return errors.As(err, &rejected)
@@ -215,7 +214,7 @@ func (t *TCP) onFailure(m raft.Member, wasOpen bool, err error) {
 	t.warner.warn("peer is not connected", "peer", m.ID, "address", m.Address, "error", err)
 }
 
-// countStream counts the reason why a connection ended on which frames were read.
+// countStream counts why a connection ended. It is called for connections on which this member reads frames.
 func (t *TCP) countStream(err error) {
 	switch {
 	case errors.Is(err, ErrOversized):

@@ -38,7 +38,7 @@ func at(id raft.NodeID, address string) []raft.Contact {
 	return []raft.Contact{{Member: raft.Member{ID: id}, Addresses: []string{address}}}
 }
 
-// firstOf returns the peer whose identity a new Recorder claims.
+// firstOf returns the identity of a new Recorder with this id.
 func firstOf(id raft.NodeID) raft.Peer { return transporttest.NewRecorder(id).Self.From }
 
 func TestListen_PortInUseIsAClearError(t *testing.T) {
@@ -129,7 +129,7 @@ func TestDial_ResolverIsAskedForEachDial(t *testing.T) {
 	assert.Equal(t, b.Addr().String(), a.Peer(firstOf("b")).Address)
 }
 
-// The address of a member may be that of a proxy, or of a tunnel, that does not run.
+// The address of a member may be the address of a proxy or a tunnel, and the proxy or tunnel may not run.
 func TestDial_TheLogAndPeerStatusNameTheDialedAddress(t *testing.T) {
 	b, _ := start(t, "b", transport.Options{})
 	gone := b.Addr().String()
@@ -214,7 +214,7 @@ func TestBeats_KeepSilentConnectionsUp(t *testing.T) {
 	})
 }
 
-// shortOfFiles is a listener that fails for a while, as if too many files were open.
+// shortOfFiles is a listener that fails for a while, as if the process had too many open files.
 type shortOfFiles struct {
 	net.Listener
 	failures int
@@ -262,7 +262,7 @@ func TestRejection_IsTheErrorOfThePeer(t *testing.T) {
 	assert.Positive(t, b.Stats().Rejected[raft.RejectClusterName])
 }
 
-// The stream of a peer whose host has vanished does not end. Its silence ends the connection.
+// The host of a peer vanishes, so the stream of the peer does not end. The silence of the peer ends the connection.
 func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
 	const idle = 50 * time.Millisecond
 	silent, err := net.Listen("tcp", loopback)
@@ -282,7 +282,7 @@ func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
 	r.AwaitLost(t, "b", false)
 }
 
-// A member with a short IdleTimeout does not give up a member that beats less often.
+// One member has a short IdleTimeout, and its peer beats less often. The member does not give up the peer.
 func TestBeats_OfTwoIdleTimeoutsTheLongerOneHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{IdleTimeout: time.Minute})

@@ -13,14 +13,14 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// IdentityURI returns the URI that a member's certificate carries as a subject alternative name:
-// raft://<cluster name>/<member id>. A certificate cannot contain a cluster name that is not a valid host name.
+// IdentityURI returns the URI of a member: raft://<cluster name>/<member id>. The member's certificate carries it as a
+// subject alternative name. If the cluster name is not a valid host name, a certificate cannot contain it.
 func IdentityURI(cluster string, id raft.NodeID) *url.URL {
 	return &url.URL{Scheme: "raft", Host: cluster, Path: "/" + string(id)}
 }
 
-// checkTLS returns the faults of Options.TLS. It refuses fields that could not have their usual effect;
-// inboundTLS and outboundTLS enforce the rest. SECURITY.md lists all fields.
+// checkTLS returns the faults of Options.TLS. It refuses a field that cannot have its usual effect. inboundTLS and
+// outboundTLS enforce the rest. SECURITY.md lists all fields.
 func checkTLS(c *tls.Config) (errs []error) {
 	if c == nil {
 		return nil
@@ -47,8 +47,8 @@ func checkTLS(c *tls.Config) (errs []error) {
 	return errs
 }
 
-// inboundTLS returns a copy of c that verifies every caller, whatever c and its callbacks say. The authorities
-// are those in c or, if c names none, the given ones.
+// inboundTLS returns a copy of c that verifies every caller, whatever c and its callbacks say. The copy uses the authorities
+// in c. If c names none, it uses the given authorities.
 func inboundTLS(c *tls.Config, authorities *x509.CertPool) *tls.Config {
 	c = c.Clone()
 	c.MinVersion = tls.VersionTLS13
@@ -72,8 +72,9 @@ func inboundTLS(c *tls.Config, authorities *x509.CertPool) *tls.Config {
 	return c
 }
 
-// alwaysAsked changes c so that its GetCertificate is called for every caller, and returns that function. If
-// Certificates is set, crypto/tls calls it only for callers that name the server, which members do not.
+// alwaysAsked changes c so that c.GetCertificate is called for every caller, and returns that function. Without this change,
+// crypto/tls behaves differently if Certificates is set: it calls the function only for callers that name the server. Members
+// do not name it.
 func alwaysAsked(c *tls.Config) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	ask, otherwise := c.GetCertificate, c.Certificates
 	if ask == nil || len(otherwise) == 0 {
@@ -98,7 +99,7 @@ func outboundTLS(c *tls.Config) *tls.Config {
 	c = c.Clone()
 	c.MinVersion = tls.VersionTLS13
 	c.ClientSessionCache = nil // a resumed session would prove only what was true when it began
-	// This skips the comparison of host names. verifyChain verifies the chain, and identify compares the
+	// With this setting, crypto/tls does not compare host names. verifyChain verifies the chain, and identify compares the
 	// identity after the Hello.
 	c.InsecureSkipVerify = true
 	ofCertificates, ofConnection := c.VerifyPeerCertificate, c.VerifyConnection
@@ -150,8 +151,8 @@ func clock(c *tls.Config) time.Time {
 // alertExpired is the text of the alert that crypto/tls sends if a certificate has expired or is not valid yet.
 var alertExpired = tls.AlertError(45).Error()
 
-// explainTLS explains the error of a TLS handshake. crypto/tls and its alert say that a certificate has expired
-// even if it is not valid yet; the returned error says which of the two is true.
+// explainTLS explains the error of a TLS handshake. If a certificate is not valid yet, crypto/tls and its alert say that the
+// certificate has expired. The returned error says which of the two is true.
 func explainTLS(err error, c *tls.Config) error {
 	var invalid x509.CertificateInvalidError
 	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {

@@ -47,13 +47,13 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{key: key, cert: cert, pool: pool}
 }
 
-// config returns the configuration of a member with these URIs in its certificate.
+// config returns the TLS configuration of a member. The member's certificate has these URIs.
 func (a *authority) config(t *testing.T, uris ...*url.URL) *tls.Config {
 	t.Helper()
 	return a.configBetween(t, time.Time{}, time.Now().Add(time.Hour), uris...)
 }
 
-// configBetween is config with a certificate that is valid from `from` to `until`.
+// configBetween does the same as config, with a certificate that is valid from `from` to `until`.
 func (a *authority) configBetween(t *testing.T, from, until time.Time, uris ...*url.URL) *tls.Config {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -202,12 +202,12 @@ func TestTLS_VerifyPeerReplacesTheRule(t *testing.T) {
 	r.AwaitUp(t, "b")
 	c, r := start(t, "c", allow(transport.Options{TLS: ca.config(t)}))
 	c.Connect(at("b", b.Addr().String()))
-	// The caller is rejected, too, but ignores a rejection by a peer that it does not trust.
+	// The caller is rejected as well. It ignores this rejection, because it does not trust the peer that sent it.
 	r.AwaitLost(t, "b", false)
 	require.ErrorIs(t, c.Peer(firstOf("b")).Err, refuse)
 }
 
-// A read that ends after half of the timeout without bytes leaves a TLS connection intact.
+// If no bytes arrive, a read ends after half of the timeout. This leaves a TLS connection intact.
 func TestTLS_SilenceForMostOfTheTimeoutDoesNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		authority := newAuthority(t)

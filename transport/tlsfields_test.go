@@ -77,7 +77,7 @@ var tlsFields = map[string]tlsField{
 	}},
 }
 
-// A later version of Go may add a field. Then decide on its meaning here, and document it in SECURITY.md.
+// A later version of Go may add a field. In that case, decide here what the field means, and document it in SECURITY.md.
 func TestTLS_EveryFieldHasAMeaning(t *testing.T) {
 	page, err := os.ReadFile("../SECURITY.md")
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestTLS_NoFieldLetsAStrangerIn(t *testing.T) {
 	}
 }
 
-// The caller's own callbacks get what they need, on both sides, and can reject a peer.
+// The user's own callbacks get verified chains on both sides, and can reject a peer.
 func TestTLS_CallbacksSeeVerifiedChainsAndMayRefuse(t *testing.T) {
 	ca := newAuthority(t)
 	revoked := errors.New("revoked")
@@ -254,7 +254,7 @@ func TestTLS_SessionsAreNeverResumed(t *testing.T) {
 	}
 }
 
-// forbiddenCache fails the test when it is used.
+// forbiddenCache is a session cache that fails the test when it is used.
 type forbiddenCache struct{ t *testing.T }
 
 func (c forbiddenCache) Get(string) (*tls.ClientSessionState, bool) {

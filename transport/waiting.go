@@ -11,9 +11,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A caller proves who it is with the last bytes of its handshake. Until then, it could be anybody who can reach
-// the port. So the number of unfinished handshakes is bounded, and the caller that looks least like a member is
-// closed first.
+// A caller proves its identity with the last bytes of its handshake. Until then, it may be anybody with access to the port.
+// So the number of unfinished handshakes is bounded. At the limit, the caller that looks least like a member is closed first.
 
 // waiting holds the inbound connections whose handshake is not finished.
 type waiting struct {
@@ -25,8 +24,8 @@ type waiting struct {
 	homes   map[raft.Peer][]netip.Addr // where each contact was dialed recently, latest first
 }
 
-// The classes of callers, by stage. Callers from a member's address are above all others. The callers of a
-// flood send nothing, or nothing valid, and stay in low classes. A member soon leaves those classes, unless the
+// The classes of callers, by stage. Callers from a member's address are in classes above all others. The callers of a flood
+// send nothing, or nothing valid, and remain in low classes. A member soon leaves the low classes. This does not help if the
 // flood comes from a member's address, for instance on the same machine.
 const (
 	stageSilent  = iota // nothing has arrived
@@ -54,7 +53,7 @@ type caller struct {
 	at    *list.Element // guarded by of.mu; nil once the caller has left
 }
 
-// enter adds a connection. If there are too many, it closes another one and reports crowded.
+// enter adds a connection. If there are too many, enter closes another connection and returns true for crowded.
 func (w *waiting) enter(conn net.Conn) (c *caller, crowded bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,9 +71,9 @@ func (w *waiting) enter(conn net.Conn) (c *caller, crowded bool) {
 	return c, crowded
 }
 
-// least returns the oldest caller of the lowest class that holds its share of the places. A class with fewer
-// callers is not the one that fills the places, and a new caller needs a moment to leave the lowest class. If
-// no place is free, some class holds its share. It is called with mu held.
+// least returns the caller to close. It takes the lowest class that holds at least its share of the places, and the oldest
+// caller of that class. A class with fewer callers does not fill the places. Also, a new caller needs a moment to leave the
+// lowest class. If no place is free, at least one class holds its share. least is called with mu held.
 func (w *waiting) least() *caller {
 	i := 0
 	for w.classes[i].Len()*classes < w.countMax {
@@ -128,7 +127,7 @@ func (w *waiting) size() int {
 	return w.count
 }
 
-// isHome reports whether a member was dialed at that IP address recently. It is called with mu held.
+// isHome reports whether this member has recently dialed another member at that IP address. It is called with mu held.
 func (w *waiting) isHome(remote net.Addr) bool {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
@@ -145,7 +144,7 @@ func (w *waiting) isHome(remote net.Addr) bool {
 	return false
 }
 
-// dialing records where a contact is dialed; address is a resolved "host:port".
+// dialing records the address at which a contact is dialed. address is a resolved "host:port".
 func (w *waiting) dialing(p raft.Peer, address string) {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -163,8 +162,8 @@ func (w *waiting) dialing(p raft.Peer, address string) {
 	w.homes[p] = kept
 }
 
-// keepOnly forgets the addresses of contacts that are no longer named. It keeps the addresses of an open
-// contact while any contact of the same id is named: that contact may have taken over the connection.
+// keepOnly removes the addresses of contacts that are no longer named. If any contact of the same id is named, it keeps the
+// addresses of an open contact, because the named contact may have taken over the connection.
 func (w *waiting) keepOnly(named map[raft.Peer]bool) {
 	ids := make(map[raft.NodeID]bool, len(named))
 	for p := range named {
@@ -179,7 +178,7 @@ func (w *waiting) keepOnly(named map[raft.Peer]bool) {
 	}
 }
 
-// peerKey is the key of the dialed peer in the context of a dial.
+// peerKey is the key under which the context of a dial holds the dialed peer.
 type peerKey struct{}
 
 // await waits for the first byte. Only then does the handshake allocate memory.
@@ -225,7 +224,8 @@ func (c *caller) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// handshakeTLS runs the TLS handshake. It holds a turn while it computes, but not while it waits for the network.
+// handshakeTLS runs the TLS handshake. It holds a turn while it computes. It gives up the turn while it waits for the
+// network.
 func (c *caller) handshakeTLS(secure *tls.Conn, t *turns) error {
 	c.turns = t
 	err := secure.Handshake()
@@ -248,9 +248,9 @@ func (c *caller) giveTurn() {
 	}
 }
 
-// turns bounds the number of TLS handshakes that compute at the same time. A handshake costs a signature, and
-// thousands at once would keep the processors from all other work. Handshakes from members' addresses, and
-// those that have begun, come first.
+// turns bounds the number of TLS handshakes that compute at the same time. A handshake computes a signature. If thousands did
+// so at once, the processors could do no other work. Handshakes from members' addresses, and handshakes that have already
+// begun, come first.
 type turns struct {
 	mu     sync.Mutex
 	free   int
@@ -260,7 +260,7 @@ type turns struct {
 // newTurns returns turns for half of the processors, at least one.
 func newTurns() *turns { return &turns{free: max(1, runtime.GOMAXPROCS(0)/2)} }
 
-// take waits for a turn, which ends with give. A turn is short: nobody holds one while waiting for the network.
+// take waits for a turn. give ends the turn. A turn is short, because no handshake holds one while it waits for the network.
 func (t *turns) take(first bool) {
 	t.mu.Lock()
 	if t.free > 0 {

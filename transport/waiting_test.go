@@ -116,7 +116,8 @@ func TestTurns_AreBoundedAndThoseWhoHaveBegunComeFirst(t *testing.T) {
 	assert.Equal(t, 2, turns.free)
 }
 
-// Members that Connect does not name fill the places. Both lanes of a member that it names are still accepted.
+// Members that Connect does not name fill all places. Then a member that Connect names calls. Both of its lanes are still
+// accepted.
 func TestAccept_StrangersMakeRoomForTheMembersThatAreNamed(t *testing.T) {
 	tcp, _ := listen(t, Options{InboundMax: 20})
 	strangers := make([]rawCaller, 0, 20)

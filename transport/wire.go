@@ -6,9 +6,9 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// wireMessage is the wire form of a message: the fields of all bodies side by side. A field that is zero is
-// absent from the wire, with few exceptions. The tags are for go-msgpack, which decodes the forms that this
-// version does not write; the method fields repeats the tags.
+// wireMessage is the wire form of a message. It has the fields of all bodies side by side. With few exceptions, a field that
+// is zero is absent from the wire. The tags are for go-msgpack, which decodes the forms that this version does not write. The
+// method fields repeats the tags.
 //
 // To add a field:
 //   - It is absent when it is zero (omitempty). So zero must mean the same as the field's absence meant before.

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// edges are the numbers at which msgpack changes to another form; lengths are the same for byte strings.
+// edges are the numbers at which the form of a number in msgpack changes. lengths are the lengths at which the form of a byte
+// string changes.
 var (
 	edges = []uint64{
 		0, 1, 31, 32, 33, 127, 128, 129, 255, 256, 32767, 32768, 32769, 65535, 65536, 1<<31 - 1, 1 << 31, 1<<31 + 1,
@@ -25,8 +26,7 @@ var (
 	lengths = []int{0, 1, 31, 32, 255, 256, 65535, 65536}
 )
 
-// setField sets one field of a wireMessage to the number, or to as many bytes as the number selects from
-// lengths.
+// setField sets one field of a wireMessage to the number n. For a field of bytes, n selects the number of bytes from lengths.
 func setField(field reflect.Value, n uint64, lengths []int) {
 	switch field.Interface().(type) {
 	case uint64:
@@ -44,7 +44,7 @@ func setField(field reflect.Value, n uint64, lengths []int) {
 	}
 }
 
-// present returns the message with nil for empty bytes: both mean that the field is absent.
+// present returns the message with nil in place of empty bytes. Both mean that the field is absent.
 func present(w wireMessage) wireMessage {
 	fields := reflect.ValueOf(&w).Elem()
 	for i := range fields.NumField() {
@@ -55,8 +55,7 @@ func present(w wireMessage) wireMessage {
 	return w
 }
 
-// general is the decoder of the forms that wireMessage.decode does not read itself; encodeGeneral is its
-// encoder.
+// general is the decoder of the forms that wireMessage.decode does not read itself. encodeGeneral encodes such forms.
 var general = codec.NewDecoderBytes(nil, newHandle())
 
 func encodeGeneral(w *wireMessage) (meta []byte) {
@@ -67,7 +66,7 @@ func encodeGeneral(w *wireMessage) (meta []byte) {
 
 var generalEncoder = codec.NewEncoderBytes(new([]byte), newHandle())
 
-// sameBothWays checks that a message is encoded and decoded as go-msgpack does it.
+// sameBothWays checks that this package encodes and decodes a message as go-msgpack does.
 func sameBothWays(t *testing.T, w, used *wireMessage) {
 	t.Helper()
 	want := encodeGeneral(w)
@@ -79,7 +78,7 @@ func sameBothWays(t *testing.T, w, used *wireMessage) {
 	require.True(t, reflect.DeepEqual(present(read), present(*used)), "%+v", *w)
 }
 
-// A field without a line in wireMessage.fields would be lost silently.
+// If a field has no line in wireMessage.fields, its value is lost silently. So this test fails for such a field.
 func TestWire_EveryFieldIsWrittenAndReadAsByMsgpack(t *testing.T) {
 	var used wireMessage
 	for i := range reflect.TypeFor[wireMessage]().NumField() {
@@ -94,7 +93,7 @@ func TestWire_EveryFieldIsWrittenAndReadAsByMsgpack(t *testing.T) {
 	assert.True(t, used.decodeOwn(encodeMeta(wireMessage{From: []byte("a"), To: []byte("b"), Term: 1 << 32})))
 }
 
-// Messages with any fields are decoded by a decoder that has decoded other messages before.
+// The decoder has already decoded other messages. It must still decode messages with any fields.
 func TestWire_AnyMessageIsWrittenAndReadAsByMsgpack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var used wireMessage
@@ -138,7 +137,7 @@ func readsAsMsgpackDoes(t *testing.T, meta []byte, used *wireMessage) {
 	require.True(t, reflect.DeepEqual(present(read), present(*used)), "%x", meta)
 }
 
-// If a message is truncated, extended or changed by a byte, both decoders read the same, or both refuse it.
+// A message is truncated, extended, or changed in one byte. Both decoders read the same from it, or both refuse it.
 func TestWire_DamageIsReadAsByMsgpack(t *testing.T) {
 	var used wireMessage
 	for _, whole := range wireSeeds(t) {
@@ -181,7 +180,7 @@ func wireSeeds(t testing.TB) (seeds [][]byte) {
 	return seeds
 }
 
-// FuzzWire looks for bytes that the decoder reads differently from go-msgpack, and for messages that the encoder
+// FuzzWire looks for bytes that our decoder reads differently from go-msgpack. It also looks for messages that our encoder
 // writes differently.
 func FuzzWire(f *testing.F) {
 	for _, meta := range wireSeeds(f) {
@@ -211,7 +210,7 @@ func TestWire_LengthsThatLieTakeNoMemory(t *testing.T) {
 	}
 }
 
-// Decoding a message does not change the message before, and takes nothing from it.
+// When a message is decoded, the message before it stays unchanged, and the new message takes nothing from it.
 func TestWire_NothingIsKeptOfTheMessageBefore(t *testing.T) {
 	d := newDecoder()
 	var frames [][]byte

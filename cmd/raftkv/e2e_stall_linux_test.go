@@ -32,7 +32,7 @@ func (c cluster) onDisksOfTheirOwn() map[string]*powercut.FS {
 	return disks
 }
 
-func TestEndToEnd_ALeaderWhoseDiskStandsStillIsReplacedAndFollowsOnceItIsBack(t *testing.T) {
+func TestEndToEnd_ALeaderWhoseDiskStallsIsReplacedAndFollowsOnceItIsBack(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	disks := c.onDisksOfTheirOwn()

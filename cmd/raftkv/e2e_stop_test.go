@@ -18,7 +18,7 @@ const stopTries = 5
 
 // A leader that stops first transfers its leadership, and only then waits for its requests to end. Otherwise one request with
 // a slowly arriving body would delay all writes.
-func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T) {
+func TestEndToEnd_ALeaderThatStopsTransfersBeforeItWaitsForRequests(t *testing.T) {
 	t.Parallel()
 	c, leader := startCluster(t)
 	var err error

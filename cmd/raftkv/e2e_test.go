@@ -383,7 +383,7 @@ func TestEndToEnd_AFrozenLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
 	verify()
 }
 
-func TestEndToEnd_LeadershipIsHandedOver(t *testing.T) {
+func TestEndToEnd_LeadershipIsTransferred(t *testing.T) {
 	t.Parallel()
 	c, leader := startCluster(t)
 	w, verify := c.work()

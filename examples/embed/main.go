@@ -1,5 +1,5 @@
-// Command embed is a replicated counter with three members, each with its own data on disk and its own port. Here all
-// of them run in one process; in your service each process starts one.
+// Command embed is a replicated counter with three members. Each member has its own data on disk and its own port. Here one
+// process runs all three members. In your service, each process starts one.
 package main
 
 import (
@@ -43,7 +43,7 @@ func (f frozen) WriteTo(ctx context.Context, w io.Writer) error {
 }
 func (f frozen) Close() error { return nil }
 
-// start starts one member. The store and the transport belong to the node from then on.
+// start starts one member. From then on, the node owns the store and the transport.
 func start(ctx context.Context, id raft.NodeID, dir string, t *transport.TCP, initial []raft.Member) (*node.Node, error) {
 	store, err := storage.Open(filepath.Join(dir, string(id)), storage.Options{})
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	partEnd    = "\n// run starts "
 )
 
-// between splits the file at two marks. The first mark belongs to the middle part, the second one to the last
-// part.
+// between splits the file at two marks. The middle part begins with the first mark, and the last part begins with the second
+// mark.
 func between(t *testing.T, file, begin, end string) (before, middle, after string) {
 	t.Helper()
 	text, err := os.ReadFile(file)

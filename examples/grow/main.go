@@ -1,6 +1,6 @@
-// Command grow lets a cluster of one member grow to three and to five members, and shrink to three and to one
-// again, under constant writes. No acknowledged write is lost. "raftkv members add" and "raftkv members remove"
-// do the same for the demo store.
+// Command grow lets a cluster grow from one member to three and to five, and shrink to three and to one again. Clients write
+// all the time, and no acknowledged write is lost. "raftkv members add" and "raftkv members remove" do the same for the demo
+// store.
 package main
 
 import (
@@ -57,7 +57,7 @@ func add(ctx context.Context, c *machines.Cluster, id raft.NodeID, out io.Writer
 	if err != nil {
 		return err
 	}
-	// It has no list of initial members: it waits until the leader contacts it.
+	// The new member has no list of initial members. It waits until the leader contacts it.
 	if err := c.Start(ctx, id, t, nil); err != nil {
 		return err
 	}
@@ -71,8 +71,8 @@ func add(ctx context.Context, c *machines.Cluster, id raft.NodeID, out io.Writer
 	return nil
 }
 
-// remove removes a member. If the member leads, it first transfers its leadership. It ends by itself when it
-// learns that it was removed.
+// remove removes a member. If that member leads, it first transfers its leadership. The removed member ends by itself when it
+// learns of its removal.
 func remove(ctx context.Context, c *machines.Cluster, id raft.NodeID, out io.Writer) error {
 	members, err := c.Change(ctx, func(leader *node.Node) (node.Members, error) {
 		return leader.RemoveMember(ctx, id, node.ChangeOptions{})

@@ -1,6 +1,5 @@
-// Command replace puts a new machine in the place of one whose disk is lost, under constant writes. No
-// acknowledged write is lost. "raftkv members replace" does the same for the demo store, and "raftkv serve
-// --join" does it automatically.
+// Command replace replaces a machine that has lost its disk by a new machine. Clients write all the time, and no acknowledged
+// write is lost. "raftkv members replace" does the same for the demo store, and "raftkv serve --join" does it automatically.
 package main
 
 import (
@@ -48,7 +47,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 	}
 	fmt.Fprintln(out, "a new n3 has taken its place, and holds all data of the cluster")
 
-	// From here on, no write is acknowledged that the new n3 does not hold.
+	// After n2 stops, a write is acknowledged only if the new n3 holds it.
 	if err := cluster.Stop("n2", false); err != nil {
 		return err
 	}
@@ -63,14 +62,14 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 	return nil
 }
 
-// replace starts a member on an empty disk and at a new address, and lets it take the place of the member with
-// the same id.
+// replace starts a member on an empty disk and at a new address. The new member takes the place of the member with the same
+// id.
 func replace(ctx context.Context, c *machines.Cluster, id raft.NodeID) error {
 	t, err := machines.Listen()
 	if err != nil {
 		return err
 	}
-	// It has no list of initial members: a member whose disk is empty must not bootstrap another cluster.
+	// The new member has no list of initial members. A member with an empty disk must not bootstrap another cluster.
 	if err := c.Start(ctx, id, t, nil); err != nil {
 		return err
 	}

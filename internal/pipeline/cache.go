@@ -9,11 +9,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Cache keeps recent entries in memory for the senders and the applier: all entries that are not on the disk yet and,
-// within a limit, the persisted ones that are still expected to be read. An entry in the cache takes precedence over the
-// storage, whose log may be older. The loop updates the cache before it processes the rest of an Output, so an entry is
-// in the cache before a reader can ask for it. Readers compare generations to detect that the log was truncated
-// meanwhile. Several goroutines may call its methods.
+// Cache keeps recent entries in memory for the senders and the applier. It keeps all entries that are not on the disk yet.
+// Within a limit, it also keeps persisted entries that readers are still expected to read. An entry in the cache takes
+// precedence over the storage, because the log in the storage may be older. The loop updates the cache before it processes
+// the rest of an Output, so an entry is in the cache before a reader can ask for it. Readers compare generations to detect
+// that the log was truncated during a read. Several goroutines may call its methods.
 type Cache struct {
 	bytesMax int
 
@@ -40,9 +40,10 @@ func newChunk(entries []raft.Entry) chunk {
 }
 
 const (
-	// The memory of an entry besides its record, and of a chunk besides its entries, in bytes. On a leader each record is
-	// a separate allocation. The allocator rounds its size up, on average by a sixteenth plus half of the smallest size
-	// class. The slice of chunks may have twice the capacity that it needs.
+	// entryMemory is the memory of an entry besides its record, in bytes. chunkMemory is the memory of a chunk besides its
+	// entries; the slice of chunks may have twice the capacity that it needs. On a leader each record is a separate
+	// allocation. The allocator rounds the size of the record up, on average by a sixteenth plus allocationMemory, half of
+	// the smallest size class.
 	entryMemory      = 80
 	allocationMemory = 8
 	chunkMemory      = 2 * 40
@@ -51,12 +52,13 @@ const (
 func (c chunk) first() raft.Index { return c.entries[0].Index }
 func (c chunk) last() raft.Index  { return c.entries[len(c.entries)-1].Index }
 
-// NewCache returns the empty cache of a log that is on the disk up to last.
+// NewCache returns an empty cache. last is the last index of the log, which is entirely on the disk.
 func NewCache(last raft.Index, bytesMax int) *Cache {
 	return &Cache{last: last, persisted: last, bytesMax: bytesMax}
 }
 
-// Write applies a LogWrite: it drops every entry above After, appends, and publishes the generation.
+// Write applies a LogWrite. It drops every entry after the entry After, appends the new entries, and publishes the
+// generation.
 func (c *Cache) Write(w *raft.LogWrite) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +79,7 @@ func (c *Cache) Write(w *raft.LogWrite) {
 	c.evict()
 }
 
-// truncate drops every entry above after, or all of them if after is beyond the end of the log.
+// truncate drops every entry after the index after. If after is beyond the end of the log, truncate drops all entries.
 func (c *Cache) truncate(after raft.Index) {
 	keep := sort.Search(len(c.chunks), func(i int) bool { return c.chunks[i].last() > after })
 	if after > c.last {
@@ -98,8 +100,8 @@ func (c *Cache) truncate(after raft.Index) {
 	c.countWaiting()
 }
 
-// MarkPersisted records that the log of this generation is on the disk up to last. It ignores an older generation, which
-// says nothing about the present log: the write that truncated the log reports later.
+// MarkPersisted records that the log of this generation is on the disk up to last. It ignores a report about an older
+// generation, because the log was truncated since. The write that truncated the log reports later.
 func (c *Cache) MarkPersisted(generation uint64, last raft.Index) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +120,8 @@ func (c *Cache) countWaiting() {
 	}
 }
 
-// Served drops the chunks up to an entry that all expected readers have read. raft.Core.Served returns that entry.
+// Served drops the chunks whose entries are all at or below the index upTo. All expected readers have read these entries. The
+// host gets upTo from raft.Core.Served.
 func (c *Cache) Served(upTo raft.Index) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,16 +131,16 @@ func (c *Cache) Served(upTo raft.Index) {
 // evict drops whole chunks, the oldest first, until the cache takes at most bytesMax.
 func (c *Cache) evict() { c.shrink(c.bytesMax, 0) }
 
-// Release drops every chunk that is entirely on the disk. It is for an idle log, whose entries are unlikely to be read
-// soon.
+// Release drops every chunk that is entirely on the disk. The host calls it if the log is idle, because its entries are
+// unlikely to be read soon.
 func (c *Cache) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shrink(0, 0)
 }
 
-// shrink drops the oldest chunks: all up to served, and more until the cache takes at most so many bytes. It stops at the
-// first chunk that is not entirely on the disk, so the cache may take more bytes.
+// shrink drops the oldest chunks. It drops all chunks up to served, and more until the cache takes at most so many bytes. It
+// stops at the first chunk that is not entirely on the disk. In that case the cache may take more bytes.
 func (c *Cache) shrink(bytes int, served raft.Index) {
 	n := 0
 	for ; n < len(c.chunks) && (c.memory > bytes || c.chunks[n].last() <= served) && c.chunks[n].last() <= c.persisted; n++ {
@@ -150,7 +153,7 @@ func (c *Cache) shrink(bytes int, served raft.Index) {
 }
 
 // Read returns the first entries of the span: at most bytesMax bytes, but at least one entry. If the cache lacks the first
-// entry of the span, it returns none, and Log.Read reads the storage. first is the first index in the cache.
+// entry of the span, Read returns no entries, and Log.Read reads the storage. first is the first index in the cache.
 func (c *Cache) Read(span raft.Span, bytesMax int) (entries []raft.Entry, first raft.Index) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -170,8 +173,8 @@ func (c *Cache) Read(span raft.Span, bytesMax int) (entries []raft.Entry, first 
 	return c.join(at, span, bytesMax), first
 }
 
-// part returns the entries of the span in one chunk, as many as fit into bytesMax bytes; if must is set, at least one. It
-// also returns whether these are all of them.
+// part returns the entries of the span in one chunk, as many as fit into bytesMax bytes. If must is set, it returns at least
+// one. whole reports whether part includes all entries of the span in this chunk.
 func (c *Cache) part(at int, span raft.Span, bytesMax int, must bool) (part []raft.Entry, whole bool) {
 	part = c.chunks[at].entries
 	if first := part[0].Index; span.After >= first {
@@ -201,7 +204,7 @@ func (c *Cache) join(at int, span raft.Span, bytesMax int) []raft.Entry {
 	return entries
 }
 
-// fitting counts the leading entries that fit into room bytes; if must is set, the first one always counts.
+// fitting returns how many of the first entries fit into room bytes. If must is set, the first entry always counts.
 func fitting(entries []raft.Entry, room int, must bool) int {
 	for i := range entries {
 		room -= len(entries[i].Data) + raft.RecordOverheadBytes
@@ -226,7 +229,7 @@ func (c *Cache) WaitingBytes() int {
 	return c.waiting
 }
 
-// Depth returns the last index of the log, the last index on the disk, and the bytes in between.
+// Depth returns the last index of the log, the last index on the disk, and the bytes of the entries between them.
 func (c *Cache) Depth() (last, persisted raft.Index, waiting int) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

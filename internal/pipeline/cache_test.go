@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// entriesOf returns the entries (after, last] of one term, with data of that size.
+// entriesOf returns the entries (after, last]. They have one term, and each has data of the given size.
 func entriesOf(term raft.Term, after, last raft.Index, size int) []raft.Entry {
 	var out []raft.Entry
 	for i := after + 1; i <= last; i++ {
@@ -74,8 +74,8 @@ func TestCache_OfAnIdleLogKeepsOnlyWhatIsNotOnTheDisk(t *testing.T) {
 	expect.Len(t, entries, 1)
 }
 
-// Entries that all readers have read take no memory. An exception are entries that are not on the disk, or that are in one
-// write with entries that are still expected to be read.
+// Entries that all readers have read take no memory. There are two exceptions: entries that are not on the disk yet, and
+// entries of a write that also has entries that readers still need.
 func TestCache_DropsWhatAllReadersHaveRead(t *testing.T) {
 	c := NewCache(0, 1<<20)
 	for i := raft.Index(0); i < 6; i += 2 {

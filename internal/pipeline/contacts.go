@@ -14,23 +14,26 @@ const (
 	callersMax = 16
 	// contactsMax bounds the members of all uncommitted configurations together, and the members that have left.
 	contactsMax = 2 * raft.MembersMax
-	// keptTimeouts is how long, in election timeouts, a member that has left or a silent caller is still dialed.
+	// keptTimeouts is the number of election timeouts for which this member still dials a member that has left, or a caller
+	// that has become silent.
 	keptTimeouts = 10
 )
 
-// Contacts decides whom a member dials, and where. A member sends only on connections that it has dialed, so it dials
+// Contacts decides which peers a member dials, and at which addresses. A member sends only on connections that it has dialed,
+// so it dials
 //
-//   - the members of the last committed configuration and of every one since: the latest may be rolled back;
+//   - the members of the last committed configuration and of every later one, because the latest may be rolled back;
 //   - members that have left, for ten election timeouts after the configuration without them was committed, so that they
 //     hear of it;
 //   - joining members, until a configuration names them;
 //   - callers: peers of its cluster that have dialed it and that no configuration here names. A voter whose log is behind
 //     must be able to answer a candidate, and a new member its leader, before a configuration in its log names them.
 //
-// A removed member that is no longer dialed learns of its removal from its next handshake. So its connection to this
-// member is closed, and it dials again.
+// If a removed member is no longer dialed, it learns of its removal from its next handshake. So this member closes the
+// connection, and the removed member dials again.
 //
-// A contact is dialed first at the address that its newest start has advertised, then at the one in the configuration.
+// This member first dials a contact at the address that the contact advertised at its newest start. Then it dials the address
+// in the configuration.
 type Contacts struct {
 	self     raft.Peer
 	address  string // advertised address of this member; "": the one in its configuration
@@ -61,8 +64,8 @@ type caller struct {
 	heard   raft.Time
 }
 
-// NewContacts returns the contacts of a member that knows no peer yet. address is its advertised address; "": the one in
-// its configuration.
+// NewContacts returns the contacts of a member that knows no peer yet. address is the address that this member advertises. If
+// it is "", the address in the configuration counts.
 func NewContacts(self raft.Peer, address string, electionTimeout time.Duration) *Contacts {
 	return &Contacts{
 		self: self, address: address, patience: raft.Time(keptTimeouts * electionTimeout),
@@ -80,8 +83,8 @@ func (c *Contacts) Stored(l raft.StoredLog) {
 	}
 }
 
-// Begin reports that the cluster has a term. Before that, any incarnation of a member's id is accepted, because the
-// bootstrap may be repeated with another one.
+// Begin reports that the cluster has a term. Before Begin, a contact accepts any incarnation of a member's id, because the
+// bootstrap may be repeated with another incarnation.
 func (c *Contacts) Begin() { c.begun = true }
 
 // Config sets the configuration in force, and whether it is committed. Before the bootstrap, it is the list of initial
@@ -124,8 +127,8 @@ func (c *Contacts) leave(l leaver) {
 	c.leavers[l.member.Peer()] = l
 }
 
-// Removed sets the removals that are known to be committed. From then on handshakes reject these incarnations, so they are
-// not dialed back.
+// Removed sets the removals that are known to be committed. From then on handshakes reject the removed incarnations, so this
+// member does not dial them back.
 func (c *Contacts) Removed(removals []raft.Removal) {
 	c.removed = c.removed[:0]
 	for _, r := range removals {
@@ -135,8 +138,9 @@ func (c *Contacts) Removed(removals []raft.Removal) {
 	maps.DeleteFunc(c.expelled, func(p raft.Peer, _ bool) bool { return !slices.Contains(c.removed, p) })
 }
 
-// Expel returns the peers whose connections to this member must be closed: their removal is committed, and their time as
-// leavers is over. It returns each peer once, and again if a handshake has accepted it meanwhile.
+// Expel returns the peers whose connections to this member must be closed. Their removal is committed, and this member no
+// longer dials them as members that have left. Expel returns each peer once. If a handshake accepts the peer later, Expel
+// returns it again.
 func (c *Contacts) Expel() (peers []raft.Peer) {
 	for _, p := range c.removed {
 		_, leaves := c.leavers[p]
@@ -148,7 +152,7 @@ func (c *Contacts) Expel() (peers []raft.Peer) {
 	return peers
 }
 
-// Memory sets what this member durably remembers about its peers: the addresses of their newest starts.
+// Memory sets what this member durably remembers about its peers: the address that each peer advertised at its newest start.
 func (c *Contacts) Memory(m raft.Sightings) {
 	c.addresses, c.latest = make(map[raft.Peer]string, len(m.Seen)), make(map[raft.NodeID]string, len(m.Seen))
 	for _, s := range m.Seen { // ordered by when they were last met
@@ -158,16 +162,16 @@ func (c *Contacts) Memory(m raft.Sightings) {
 	}
 }
 
-// Invite has a joining member dialed. Incarnation 0 accepts any incarnation. An unused incarnation is rejected, and the
-// rejection says which incarnation answers.
+// Invite makes this member dial a joining member. Incarnation 0 accepts any incarnation. If m has an incarnation that no peer
+// uses, the peer rejects the dial, and the rejection names the incarnation of the peer.
 func (c *Contacts) Invite(m raft.Member) { c.invited[m.ID] = m }
 
 // Uninvite ends Invite.
 func (c *Contacts) Uninvite(id raft.NodeID) { delete(c.invited, id) }
 
-// Called reports an accepted connection that the sender of this Hello has dialed. cluster is this member's cluster. A
-// sender that no configuration names is dialed back if it belongs to the same cluster or, while this member belongs to no
-// cluster, to any.
+// Called reports that this member accepted a connection from the sender of this Hello. cluster is this member's cluster. If
+// no configuration names the sender, and the sender belongs to this cluster, it is dialed back. While this member belongs to
+// no cluster, it dials back a sender of any cluster.
 func (c *Contacts) Called(now raft.Time, h raft.Hello, cluster raft.ClusterID) {
 	delete(c.expelled, h.From)
 	ours := h.Cluster != raft.ClusterID{} && (cluster == raft.ClusterID{} || cluster == h.Cluster)
@@ -176,8 +180,8 @@ func (c *Contacts) Called(now raft.Time, h raft.Hello, cluster raft.ClusterID) {
 	}
 }
 
-// call keeps a caller. It replaces the same peer's earlier call or, if there are too many, the caller that has been silent
-// longest.
+// call keeps a caller. The caller replaces an earlier caller with the same peer. If there are too many callers, it replaces
+// the one that has been silent longest.
 func (c *Contacts) call(who caller) {
 	if who.address == "" || slices.Contains(c.removed, who.peer) {
 		return
@@ -190,7 +194,8 @@ func (c *Contacts) call(who caller) {
 	c.callers = append(c.callers, who)
 }
 
-// Callers returns all callers, for Heard, and those of them that are not dialed at present because they have been silent.
+// Callers returns all callers, so that the host can call Heard for them. silent holds the callers that this member does not
+// dial now, because they have been silent for too long.
 func (c *Contacts) Callers(now raft.Time) (all, silent []raft.Peer) {
 	for _, who := range c.callers {
 		all = append(all, who.peer)
@@ -201,7 +206,7 @@ func (c *Contacts) Callers(now raft.Time) (all, silent []raft.Peer) {
 	return all, silent
 }
 
-// Heard reports when a message of a caller last arrived.
+// Heard reports the time at which the last message of a caller arrived.
 func (c *Contacts) Heard(p raft.Peer, at raft.Time) {
 	for i := range c.callers {
 		if who := &c.callers[i]; who.peer == p {
@@ -210,7 +215,8 @@ func (c *Contacts) Heard(p raft.Peer, at raft.Time) {
 	}
 }
 
-// names reports whether a configuration names the peer; while incarnations do not count, whether one names its id.
+// names reports whether a configuration names the peer. While incarnations do not count, it reports whether a configuration
+// names the peer's id.
 func (c *Contacts) names(p raft.Peer) bool {
 	if _, ok := c.named[p]; ok {
 		return true
@@ -223,8 +229,8 @@ func (c *Contacts) names(p raft.Peer) bool {
 	return false
 }
 
-// Dial returns the peers to dial from now on, sorted; whether they differ from the last result; and when to call Dial
-// again, 0: only after a call of another method.
+// Dial returns the peers to dial from now on, sorted. changed reports whether they differ from the last result. wake is the
+// time at which to call Dial again; if it is 0, call Dial only after a call of another method.
 func (c *Contacts) Dial(now raft.Time) (contacts []raft.Contact, changed bool, wake raft.Time) {
 	add := func(m raft.Member, open bool, advertised string) {
 		if k, ok := c.contact(m, open, advertised); ok {
@@ -263,7 +269,8 @@ func (c *Contacts) Dial(now raft.Time) (contacts []raft.Contact, changed bool, w
 	return contacts, changed, wake
 }
 
-// forget turns members whose time as leavers is over into callers: they are dialed again when they are heard.
+// forget turns former members into callers when their time as leavers is over. From then on, this member dials them only if
+// it hears them.
 func (c *Contacts) forget(now raft.Time) {
 	for _, p := range slices.SortedFunc(maps.Keys(c.leavers), comparePeers) {
 		if l := c.leavers[p]; l.until <= now {
@@ -275,10 +282,10 @@ func (c *Contacts) forget(now raft.Time) {
 	}
 }
 
-// advertised returns the address that the newest start of a peer has advertised; "": none. An open contact accepts any
-// incarnation, so it uses the address of the incarnation that was met last. Contacts are open while the list of initial
-// members names no incarnations, and until there is a term: the disk of a member may have been emptied since entry 1
-// named it. The contact of a caller is never open: it uses only the caller's own address.
+// advertised returns the address that a peer advertised at its newest start, or "" if there is none. An open contact accepts
+// any incarnation, so it uses the address of the incarnation that this member met last. Contacts are open while the list of
+// initial members names no incarnations. They are also open until there is a term, because the disk of a member may have been
+// emptied after entry 1 named the member. The contact of a caller is never open: it uses only the caller's own address.
 func (c *Contacts) advertised(p raft.Peer, open bool) string {
 	if p.Incarnation == 0 || open {
 		return c.latest[p.ID]
@@ -286,7 +293,8 @@ func (c *Contacts) advertised(p raft.Peer, open bool) string {
 	return c.addresses[p]
 }
 
-// contact returns the contact of a member, for any incarnation if it is open; false for this member itself.
+// contact returns the contact of a member. If open is set, the contact accepts any incarnation. contact returns false if the
+// member is this member itself, or if there is no address to dial.
 func (c *Contacts) contact(m raft.Member, open bool, advertised string) (raft.Contact, bool) {
 	named := m.Peer()
 	if open {

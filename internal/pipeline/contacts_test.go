@@ -39,7 +39,7 @@ func configOf(words string) (c raft.Configuration) {
 	return raft.NewConfiguration(members)
 }
 
-// book returns the contacts of member a in a cluster with a term.
+// book holds the contacts of member a.
 type book struct {
 	*pipeline.Contacts
 	t *testing.T
@@ -53,7 +53,8 @@ func bookOf(t *testing.T, begun bool) book {
 	return b
 }
 
-// dials checks which peers the member dials at a time: words, each with its addresses if they are not "word:1".
+// dials checks which peers the member dials at this time. want has a word for each peer. The addresses follow the word,
+// unless the only address is "word:1".
 func (b book) dials(now raft.Time, want string) {
 	b.t.Helper()
 	contacts, _, _ := b.Dial(now)
@@ -90,7 +91,7 @@ func TestContacts_IncarnationsAreOpenUntilThereIsATerm(t *testing.T) {
 	b.dials(4, "b c2")
 }
 
-// A member dials the union of configurations: right after each change, and in the end.
+// A member dials all members of several configurations. Each row checks the peers right after each change, and in the end.
 func TestContacts_Union(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
@@ -156,7 +157,7 @@ func removals(words ...string) (all []raft.Removal) {
 	return all
 }
 
-// A removed member learns of its removal from a handshake, and makes none while its old connection is open.
+// A removed member learns of its removal from a handshake. While its old connection is open, it makes no handshake.
 func TestContacts_ARemovedMemberThatIsNoLongerDialedIsDisconnected(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(1, configOf("a b c"), true)
@@ -179,8 +180,8 @@ func TestContacts_ARemovedMemberThatIsNoLongerDialedIsDisconnected(t *testing.T)
 	b.expels() // another incarnation is another member
 }
 
-// A removed caller may be accepted before this member knows of its removal. Once it knows, the caller is neither dialed nor
-// kept.
+// This member may accept a removed caller before it knows of the removal. Once it knows, it neither dials nor keeps the
+// caller.
 func TestContacts_ACallerThatWasRemovedIsDisconnected(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(1, configOf("a b"), true)
@@ -251,7 +252,8 @@ func TestContacts_NotEveryCallerIsDialedBack(t *testing.T) {
 	}
 }
 
-// A new member has an empty store and no list, so it belongs to no cluster until the first append names it.
+// A new member has an empty store and no list of initial members. So it belongs to no cluster until the first append names
+// one.
 func TestContacts_ANewMemberDialsItsLeaderBack(t *testing.T) {
 	b := bookOf(t, false)
 	b.Config(0, raft.Configuration{}, true)
@@ -279,7 +281,8 @@ func TestContacts_CallersAreBounded(t *testing.T) {
 	assert.Len(t, all, 16)
 }
 
-// A voter that this member does not know yet is dialed back at once, even if many other callers call and are heard.
+// If a voter that this member does not know yet calls, this member dials it back at once. This holds even if many other
+// callers call and are heard.
 func TestContacts_ACallerTakesThePlaceOfTheOneThatIsSilentLongest(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(0, configOf("a"), true)
@@ -314,7 +317,7 @@ func TestContacts_LeaversAndUncommittedConfigurationsAreBounded(t *testing.T) {
 	}
 }
 
-// Advertised addresses belong to one incarnation: other incarnations are not dialed there.
+// An advertised address belongs to one incarnation. Other incarnations are not dialed at that address.
 func TestContacts_AddressesAreByPeer(t *testing.T) {
 	seen := func(word, address string) raft.Sighting {
 		return raft.Sighting{Peer: peerNamed(word), Address: address}
@@ -335,7 +338,7 @@ func TestContacts_AddressesAreByPeer(t *testing.T) {
 	b.dials(3, "b c c2 d@d:7,d:1")
 }
 
-// The disk of a was emptied, and a runs at its old address. If it dialed its former incarnation there, it would reach itself.
+// The disk of a was emptied, and a runs at its old address. If a dialed its former incarnation there, a would reach itself.
 func TestContacts_AMemberDoesNotDialItself(t *testing.T) {
 	b := bookOf(t, true)
 	here := raft.NewConfiguration([]raft.Member{{ID: "a", Incarnation: 1, Address: "a:1"}, {ID: "a", Incarnation: 2, Address: "a:1"}})
@@ -353,8 +356,8 @@ func TestContacts_AMemberDoesNotDialItself(t *testing.T) {
 	moved.dials(2, "a2@corrected:1")
 }
 
-// A joining member is dialed once: by its address until a configuration names it, and then as that member, which keeps the
-// connection.
+// A joining member is dialed only once. Until a configuration names it, it is dialed by its address. Afterwards it is dialed
+// as the named member, and the connection stays open.
 func TestContacts_AnInvitedMemberIsDialedOnce(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(0, configOf("a b"), true)
@@ -374,7 +377,7 @@ func TestContacts_AnInvitedMemberIsDialedOnce(t *testing.T) {
 	b.dials(6, "b d")
 }
 
-// Two members of one id that have called a member without a term are each dialed where they are.
+// Two members with the same id call a member that has no term yet. Each of the two is dialed at its own address.
 func TestContacts_BeforeTheBootstrapACallerIsDialedWhereItIs(t *testing.T) {
 	b := bookOf(t, false)
 	b.called(1, "d")
@@ -383,7 +386,7 @@ func TestContacts_BeforeTheBootstrapACallerIsDialedWhereItIs(t *testing.T) {
 	b.dials(2, "d@d:7,d:1 d2@d2:7,d2:1")
 }
 
-// The list of initial members names no incarnations, and a member may move, or be started elsewhere, before the bootstrap.
+// The list of initial members names no incarnations. Before the bootstrap, a member may move, or may be started elsewhere.
 func TestContacts_BeforeTheBootstrapTheLastStartUnderAnIDCounts(t *testing.T) {
 	b := bookOf(t, false)
 	b.Config(1, configOf("a0 b0 c0"), false)

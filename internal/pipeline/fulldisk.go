@@ -6,9 +6,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// RefuseWithoutRoom returns the error for a proposal to a leader whose log has no room for more entries; nil: it accepts
-// the proposal. full is the error of raft.RoomStorage. Other members do not refuse for want of room: a proposal to them
-// fails anyway, since they do not lead.
+// RefuseWithoutRoom returns the error for a proposal to a leader whose log has no room for more entries. It returns nil if
+// the leader accepts the proposal. full is the error of raft.RoomStorage. Other members do not refuse proposals for lack of
+// room: a proposal to them fails anyway, because they do not lead.
 func RefuseWithoutRoom(full error, leads bool) error {
 	if full == nil || !leads {
 		return nil
@@ -30,7 +30,7 @@ type FullDiskTransfer struct {
 	next  raft.Time   // earliest time of the next transfer
 }
 
-// Target returns the voter to transfer leadership to now; "": none.
+// Target returns the voter to which the leader transfers leadership now, or "" if there is none.
 func (h *FullDiskTransfer) Target(now raft.Time, self raft.NodeID, c *raft.Configuration, electionTimeout time.Duration) raft.NodeID {
 	voters := otherVoters(c, self)
 	if now < h.next || len(voters) == 0 {
@@ -58,7 +58,7 @@ func otherVoters(c *raft.Configuration, self raft.NodeID) (voters []raft.NodeID)
 	return voters
 }
 
-// following returns the next id after one; after the last, the first.
+// following returns the first of the ids that is greater than after. If no id is greater, it returns the first id.
 func following(ids []raft.NodeID, after raft.NodeID) raft.NodeID {
 	for _, id := range ids {
 		if id > after {

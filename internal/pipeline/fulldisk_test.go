@@ -48,7 +48,7 @@ func TestFullDiskTransfer_TriesOneVoterAfterAnother(t *testing.T) {
 	assert.Equal(t, []time.Duration{0, 4, 8, 28, 32, 36}, at)
 }
 
-// If each member with a full disk transfers leadership as soon as it leads, leadership reaches the one that has room.
+// Each member with a full disk transfers leadership as soon as it leads. Then leadership reaches the member that has room.
 func TestFullDiskTransfer_ReachesTheVoterWithRoom(t *testing.T) {
 	all := []raft.NodeID{"a", "b", "c", "d", "e"}
 	for _, roomy := range all {

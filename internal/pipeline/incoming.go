@@ -6,10 +6,10 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Incoming is the receiving side of the streams to one member, one stream at a time. The bytes go to a spool, an
-// unfinished snapshot file. Incoming decides which bytes to write; its host writes, syncs, measures the room on the disk,
-// and keeps the time. Until the host has reported the result of its work, Incoming ignores all other input: senders
-// repeat it.
+// Incoming is the receiving side of the streams to one member. It receives one stream at a time. The bytes go to a spool, an
+// unfinished snapshot file. Incoming decides which bytes to write. Its host writes, syncs, measures the room on the disk, and
+// keeps the time. Until the host reports the result of its work, Incoming ignores all other input. Senders repeat what it
+// ignored.
 type Incoming struct {
 	self   raft.Peer
 	limits StreamLimits
@@ -17,7 +17,7 @@ type Incoming struct {
 	done   streamName // name of the last stream that arrived completely
 }
 
-// streamName names a stream: only a stream of the same name is resumed.
+// streamName identifies a stream. After a break, a stream is resumed only if the new offer has the same name.
 type streamName struct {
 	from raft.Peer
 	file raft.SnapshotID
@@ -50,9 +50,9 @@ func NewIncoming(self raft.Peer, limits StreamLimits) *Incoming {
 	return &Incoming{self: self, limits: limits}
 }
 
-// Work is what the host must do for an Incoming, in the order of the fields. At most one of Open, Write and Finish is
-// set. When the host has done it, it calls Opened, Written or Finished. A zero raft.StreamRefusal there means success;
-// otherwise it says what failed: StreamNoSpace, StreamLaterFormat or StreamFailed.
+// Work is what the host must do for an Incoming, in the order of the fields. At most one of Open, Write and Finish is set.
+// When the host has done this work, it calls Opened, Written or Finished. It passes a raft.StreamRefusal: zero for success,
+// or StreamNoSpace, StreamLaterFormat or StreamFailed as the reason of the failure.
 type Work struct {
 	Abort  bool           // delete the spool
 	Open   *raft.Snapshot // create the spool of this snapshot
@@ -63,8 +63,8 @@ type Work struct {
 	Send    []raft.Message
 }
 
-// Receive begins or resumes the stream that the core requests. An earlier stream of another name ends. room is how many
-// bytes a snapshot may take on the disk: the free bytes without the reserve.
+// Receive begins or resumes the stream that the core requests. If the stream in progress has another name, it ends. room is
+// how many bytes a snapshot may take on the disk: the free bytes without the reserve.
 func (in *Incoming) Receive(now raft.Time, r raft.Receive, room int64) Work {
 	name := streamName{r.From, r.Snapshot.File}
 	s := in.stream
@@ -99,7 +99,7 @@ func (in *Incoming) Receive(now raft.Time, r raft.Receive, room int64) Work {
 	return w
 }
 
-// Opened reports that the spool was created, or why it was not.
+// Opened reports that the host created the spool. If why is not 0, it is the reason why the host could not.
 func (in *Incoming) Opened(why raft.StreamRefusal) Work {
 	s := in.stream
 	s.pending = nothing
@@ -129,9 +129,9 @@ func (in *Incoming) Chunk(now raft.Time, m raft.Message) Work {
 	return in.answer(m.Cluster, name, raft.SnapshotProgress{Refusal: raft.StreamUnknown})
 }
 
-// take takes a chunk of the present stream. Only the chunk that continues the spool is written. An earlier chunk is a
-// repetition: its acknowledgement was lost. A later chunk means that chunks were lost: it is answered once per window,
-// because a whole window of such chunks may follow.
+// take takes a chunk of the present stream. The host writes only the chunk that continues the spool. An earlier chunk is a
+// repetition, because its acknowledgement was lost. A later chunk means that chunks before it were lost. A whole window of
+// later chunks may follow, so take answers only one per window.
 func (in *Incoming) take(s *incoming, c raft.SnapshotChunk) Work {
 	length := int64(len(c.Data))
 	switch {
@@ -157,7 +157,7 @@ func (in *Incoming) take(s *incoming, c raft.SnapshotChunk) Work {
 	return Work{Write: c.Data}
 }
 
-// misfit returns why the chunk cannot be the next one of the offered snapshot; 0: it can.
+// misfit returns the reason why the chunk cannot be the next one of the offered snapshot, or 0 if it can.
 func (in *Incoming) misfit(s *incoming, c raft.SnapshotChunk) raft.StreamRefusal {
 	end := s.at + int64(len(c.Data))
 	size := s.snapshot.Size
@@ -172,8 +172,8 @@ func (in *Incoming) misfit(s *incoming, c raft.SnapshotChunk) raft.StreamRefusal
 	return 0
 }
 
-// Written reports that the bytes are in the spool, or why they are not. room is as in Receive, after this write: a
-// snapshot must not take the reserve.
+// Written reports that the bytes are in the spool. If why is not 0, it is the reason why they are not. room has the same
+// meaning as in Receive, and is measured after this write, because a snapshot must not take the reserve.
 func (in *Incoming) Written(room int64, why raft.StreamRefusal) Work {
 	s := in.stream
 	s.pending = nothing
@@ -192,8 +192,8 @@ func (in *Incoming) Written(room int64, why raft.StreamRefusal) Work {
 	return in.progress(s)
 }
 
-// finish compares the checksum of the whole snapshot with the announced one. The offer announces it or, for a held
-// freeze, the last chunk.
+// finish compares the checksum of the whole snapshot with the announced checksum. For a held freeze, the last chunk announces
+// the checksum; for other snapshots, the offer does.
 func (in *Incoming) finish(s *incoming) Work {
 	announced := s.snapshot.Sum
 	if s.snapshot.Held {
@@ -209,7 +209,8 @@ func (in *Incoming) finish(s *incoming) Work {
 	return w
 }
 
-// Finished reports that the file of the snapshot is complete and synced, or why it is not.
+// Finished reports that the file of the snapshot is complete and synced. If why is not 0, it is the reason why the file is
+// not.
 func (in *Incoming) Finished(why raft.StreamRefusal) Work {
 	s := in.stream
 	s.pending = nothing
@@ -222,14 +223,15 @@ func (in *Incoming) Finished(why raft.StreamRefusal) Work {
 	return w
 }
 
-// Discarded reports that the core has discarded the file. If its stream is offered again, it begins anew.
+// Discarded reports that the core has discarded the file. If a sender offers this stream again, the stream begins from its
+// first byte.
 func (in *Incoming) Discarded(file raft.SnapshotID) {
 	if in.done.file == file {
 		in.done = streamName{}
 	}
 }
 
-// Expire drops the stream if neither a chunk nor an offer has come for too long.
+// Expire drops the stream if no chunk and no offer has come for too long.
 func (in *Incoming) Expire(now raft.Time) Work {
 	if wake := in.Wake(); wake == 0 || now < wake {
 		return Work{}
@@ -238,7 +240,7 @@ func (in *Incoming) Expire(now raft.Time) Work {
 	return Work{Abort: true}
 }
 
-// Wake returns when to call Expire; 0: there is nothing to drop.
+// Wake returns the time at which to call Expire, or 0 if there is nothing to drop.
 func (in *Incoming) Wake() raft.Time {
 	if s := in.stream; s != nil && s.pending == nothing {
 		return s.heard + in.limits.timeouts(spoolTimeouts)
@@ -246,7 +248,8 @@ func (in *Incoming) Wake() raft.Time {
 	return 0
 }
 
-// Receiving returns the stream that is being received, and how many bytes the spool holds; false: there is none.
+// Receiving returns the stream that this member receives, and how many bytes the spool holds. It returns false if there is no
+// stream.
 func (in *Incoming) Receiving() (r raft.Receive, bytes int64, ok bool) {
 	s := in.stream
 	if s == nil {

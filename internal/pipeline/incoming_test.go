@@ -25,8 +25,8 @@ type receivingRun struct {
 	spool  []byte
 }
 
-// do performs one line of a script: "offer a1" is an offer by a of the file 1, "chunk a1 0-4" a chunk of it, and
-// "chunk a1 16-20!" its last one.
+// do performs one line of a script. "offer a1" means that a offers the file 1. "chunk a1 0-4" is a chunk of this file, and
+// "chunk a1 16-20!" is its last chunk.
 func (r *receivingRun) do(line string) string {
 	words := strings.Fields(line)
 	arg := func(i int) string {
@@ -82,7 +82,7 @@ func (r *receivingRun) chunk(words []string) raft.Message {
 	return m
 }
 
-// perform does the work and returns it in words.
+// perform does the work, and returns a description of it in words.
 func (r *receivingRun) perform(w Work) string {
 	var out []string
 	if w.Abort {
@@ -124,9 +124,9 @@ func (r *receivingRun) said(m raft.Message) string {
 	return fmt.Sprintf("%s:at-%d", name, p.At)
 }
 
-// Each line of a script is an event and, after the bar, what the receiver does: its answers, with the receiver and the file,
-// and its work. The window has 12 bytes, the election timeout is 100 ms, the largest snapshot has 100 bytes, and the disk
-// has room for 50.
+// Each line of a script is an event. After the bar follows what the receiver does: its answers, with the receiver of the
+// answer and the file, and its work. The window has 12 bytes, and the election timeout is 100 ms. The largest snapshot has
+// 100 bytes, and the disk has room for 50.
 var receivingScripts = []struct {
 	rule   string
 	size   int
@@ -282,7 +282,7 @@ func TestIncoming_TakesOneStreamInOrder(t *testing.T) {
 	}
 }
 
-// While the host works, messages are dropped: the sender sends them again.
+// While the host works, Incoming drops messages. This does no harm, because the sender sends them again.
 func TestIncoming_IgnoresEverythingWhileItsHostWorks(t *testing.T) {
 	data := letters(8)
 	offer := raft.Receive{From: alice, Snapshot: offerOf(alice, bob, 1, data, false).Body.(raft.InstallSnapshot).Snapshot}

@@ -12,7 +12,7 @@ type Entries interface {
 	Entries(span raft.Span, bytesMax int) ([]raft.Entry, error)
 }
 
-// Log reads the present log from the cache, and what the cache lacks from the storage.
+// Log reads the present log. It reads entries from the cache, and from the storage if the cache lacks them.
 type Log struct {
 	Cache   *Cache
 	Storage Entries
@@ -35,11 +35,11 @@ func (l Log) Read(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	return entries, err
 }
 
-// ErrStale drops an append that names entries that the log no longer has.
+// ErrStale is the reason to drop an append whose entries are no longer in the log.
 var ErrStale = errors.New("pipeline: the log has changed since the append was made")
 
-// Fill puts entries into an append: as many as bytesMax allows, but at least one. If more is true, rest is an append for
-// the rest of its span. Fill does not change other messages.
+// Fill puts entries into an append: as many as bytesMax allows, but at least one. If more is true, rest is an append with the
+// rest of the span. Fill leaves messages of other types unchanged.
 func (l Log) Fill(m raft.Message, bytesMax int) (piece, rest raft.Message, more bool, err error) {
 	a, ok := m.Body.(raft.AppendRequest)
 	if !ok {
@@ -71,13 +71,13 @@ func (l Log) Fill(m raft.Message, bytesMax int) (piece, rest raft.Message, more 
 	return m, rest, more, nil
 }
 
-// ErrOversized drops an append whose first entry is larger than the receiver takes in one append.
+// ErrOversized is the reason to drop an append whose first entry is larger than the receiver takes in one append.
 var ErrOversized = errors.New("pipeline: an entry is larger than the receiver takes")
 
-// Deliver joins the appends among the messages that wait for one connection, fills them with about bytesMax bytes of
-// records, and calls send for each message to send. takes is how many bytes of records the receiver takes in one append,
-// 0 for any number; no larger append is sent. If an append cannot be filled, Deliver calls drop with the rest of it; with
-// ErrOversized, the rest includes its first entry.
+// Deliver joins the appends among the messages that wait for one connection. It fills them with about bytesMax bytes of
+// records, and calls send for each message to send. takes is how many bytes of records the receiver takes in one append, or 0
+// for any number. Deliver sends no larger append. If Deliver cannot fill an append, it calls drop with the rest of the
+// append. With ErrOversized, that rest includes its first entry.
 func (l Log) Deliver(waiting []raft.Message, bytesMax, takes int, send func(raft.Message), drop func(raft.Message, error)) {
 	if takes > 0 {
 		bytesMax = min(bytesMax, takes)
@@ -102,14 +102,14 @@ func (l Log) Deliver(waiting []raft.Message, bytesMax, takes int, send func(raft
 	}
 }
 
-// Records returns the size of the records in an append; 0 for any other message.
+// Records returns the size of the records in an append in bytes. For any other message it returns 0.
 func Records(m raft.Message) int {
 	a, _ := m.Body.(raft.AppendRequest)
 	return RecordBytes(a.Entries)
 }
 
-// Dropped returns the event that reports an append that was not sent to the core; false: the message is no append. why is
-// the reason that Deliver gave.
+// Dropped returns the event that tells the core that an append was not sent. It returns false if the message is no append.
+// why is the reason that Deliver gave.
 func Dropped(m raft.Message, why error) (e raft.SendDropped, appends bool) {
 	a, appends := m.Body.(raft.AppendRequest)
 	e = raft.SendDropped{To: m.To, Span: raft.Span{After: a.Prev.Index, Last: a.Last.Index}}
@@ -119,8 +119,8 @@ func Dropped(m raft.Message, why error) (e raft.SendDropped, appends bool) {
 	return e, appends
 }
 
-// JoinAppends joins the appends at the front of messages that follow each other without a gap. It returns one append for
-// all of them, and their number; or the first message and 1.
+// JoinAppends joins the first messages if they are appends that follow each other without a gap. It returns one append for
+// all of them, and their number. If it joins none, it returns the first message and 1.
 func JoinAppends(messages []raft.Message) (raft.Message, int) {
 	first := messages[0]
 	joined, ok := first.Body.(raft.AppendRequest)

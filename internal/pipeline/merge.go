@@ -5,9 +5,9 @@ import "github.com/coxswain/raft"
 // mergedBytesMax bounds the entries of one merged write, unless a single write is larger.
 const mergedBytesMax = 8 << 20
 
-// MergeWrites merges the first writes of the queue into one that has the effect of all of them in turn, and returns their
-// number. It stops before a later write with Mark, Hard, Snapshot or Base, so that a crash still leaves a prefix of the
-// writes in the order issued.
+// MergeWrites merges the first writes of the queue into one write, and returns how many it merged. The merged write has the
+// effect of all of them in turn. MergeWrites stops before a later write with Mark, Hard, Snapshot or Base. So after a crash,
+// the disk still holds a prefix of the writes in the order in which they were issued.
 func MergeWrites(queue []raft.Write) (merged raft.Write, n int) {
 	merged, n = queue[0], 1
 	m := logMerger{log: merged.Log}
@@ -35,8 +35,8 @@ type logMerger struct {
 	bytes int
 }
 
-// add merges the next write in. It returns false if the result would be too large, or if the write is neither
-// an append at the end of the merged log nor a truncation within it.
+// add merges the next write into the log. It returns false if the result would be too large. It also returns false if the
+// write is neither an append at the end of the merged log nor a truncation within it.
 func (m *logMerger) add(next *raft.LogWrite) bool {
 	if next == nil {
 		return true
@@ -64,7 +64,8 @@ func (m *logMerger) add(next *raft.LogWrite) bool {
 	return true
 }
 
-// position returns how many of the entries stay if the log is truncated after an entry; false: the entry is not among them.
+// position returns how many of the entries stay if the log is truncated after the entry after. It returns false if that entry
+// is not in the log write.
 func (m *logMerger) position(after raft.EntryID) (keep int, ok bool) {
 	if after == m.log.After {
 		return 0, true

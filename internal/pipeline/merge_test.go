@@ -39,8 +39,8 @@ func (d *naiveDisk) id(i raft.Index) raft.EntryID {
 	return d.log[i-d.start.Index-1].ID()
 }
 
-// randomWrites returns a sequence of writes that a core could issue: appends, truncations and new terms, on the initial log
-// of the disk.
+// randomWrites returns a random sequence of writes that a core could issue on the log that the disk holds: appends,
+// truncations and new terms.
 func randomWrites(rng *rand.Rand, disk *naiveDisk) []raft.Write {
 	model := naiveDisk{log: append([]raft.Entry(nil), disk.log...)}
 	term, generation := raft.Term(3), uint64(1)
@@ -123,8 +123,8 @@ func TestMergeWrites_KeepsAResetAReset(t *testing.T) {
 	expect.Equal(t, 1, n, "what a reset drops is written before it, or not at all, but never merged with it")
 }
 
-// A crash between two writes leaves only the first. So a later write must not be merged in if a part of it must become
-// durable before its log.
+// After a crash between two writes, only the first write is on the disk. A part of the later write may have to become durable
+// before its log. So such a write must not be merged into the first.
 func TestMergeWrites_ALaterRecordIsAWriteOfItsOwn(t *testing.T) {
 	first := raft.Write{Seq: 1, Hard: &raft.HardState{Term: 1}, Snapshot: &raft.Snapshot{}, Base: &raft.Base{}}
 	for what, w := range map[string]raft.Write{
@@ -149,7 +149,7 @@ func TestMergeWrites_StopsAtItsLimit(t *testing.T) {
 	expect.Equal(t, 2, n)
 }
 
-// A mark is written by itself: a crash during the writes before it must not leave the mark behind.
+// A mark is a write by itself. If a crash happens during the writes before the mark, the mark must not be on the disk.
 func TestMergeWrites_AMarkIsAWriteOfItsOwn(t *testing.T) {
 	queue := []raft.Write{{Seq: 1, Commit: 3}, {Seq: 2, Mark: &raft.Mark{Kind: raft.MarkStaleImage}}}
 	merged, n := MergeWrites(queue)

@@ -7,8 +7,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Outgoing is the sending side of one stream. It decides when to send which bytes; its host reads, sends, and keeps the
-// time:
+// Outgoing is the sending side of one stream. It decides when to send which bytes. Its host reads, sends, and keeps the time:
 //
 //	call Progress with every answer that waits
 //	ask := o.Next(now)
@@ -16,13 +15,13 @@ import (
 //	ask.Chunk:  read the bytes, call Chunk, send the message that it returns
 //	otherwise:  wait until ask.Wake, or for a call of another method
 //
-// The bytes of a held freeze come from its WriteTo, through Fill. Outgoing keeps one window of them, so that a broken
+// The bytes of a held freeze come from its WriteTo, through Fill. Outgoing keeps one window of these bytes, so that a broken
 // stream can be resumed.
 //
-// Outgoing adapts to slow links as TCP does. It begins with few bytes in flight, and sends more as they are acknowledged.
-// It waits for an acknowledgement four times as long as the last one took, and then sends again from the first byte that
-// was not acknowledged. Only this timeout counts as a loss, and not a repeated acknowledgement: that may be the answer to
-// a repeated chunk.
+// Outgoing adapts to slow links as TCP does. It begins with few bytes in flight, and sends more as the receiver acknowledges
+// them. It waits for an acknowledgement four times as long as the last one took. Then it sends again from the first byte that
+// was not acknowledged. Only this timeout counts as a loss. A repeated acknowledgement does not count, because it may be the
+// answer to a repeated chunk.
 type Outgoing struct {
 	limits   StreamLimits
 	envelope raft.Message // From, To and Cluster of every chunk
@@ -54,7 +53,7 @@ type Outgoing struct {
 	timedAt   raft.Time // when it left
 }
 
-// NewOutgoing returns the stream of an offer, a message with an InstallSnapshot.
+// NewOutgoing returns the stream for an offer. The offer is a message with an InstallSnapshot.
 func NewOutgoing(now raft.Time, offer raft.Message, limits StreamLimits) *Outgoing {
 	s := offer.Body.(raft.InstallSnapshot).Snapshot
 	if limits.BytesPerSecond > 0 { // so that a wait for the pace does not look like a stall
@@ -78,7 +77,7 @@ func (o *Outgoing) Carries(offer raft.Message) bool {
 	return offer.To == o.envelope.To && offer.Body.(raft.InstallSnapshot).Snapshot.File == o.file
 }
 
-// Acknowledged returns how many bytes the receiver has, and the size of the snapshot; -1: not known yet.
+// Acknowledged returns how many bytes the receiver has, and the size of the snapshot. The size is -1 if it is not known yet.
 func (o *Outgoing) Acknowledged() (bytes, size int64) { return o.acked, o.size }
 
 // Resumed returns how often the stream was resumed after a break.
@@ -120,7 +119,7 @@ func earliest(a, b raft.Time) raft.Time {
 	return min(a, b)
 }
 
-// chunk returns the size of the next chunk, and whether it may leave.
+// chunk returns the size of the next chunk, and whether the host may send it now.
 func (o *Outgoing) chunk() (bytes int, ready bool) {
 	if !o.begun || o.last {
 		return 0, false
@@ -136,8 +135,8 @@ func (o *Outgoing) chunk() (bytes int, ready bool) {
 	return bytes, whole && o.sent-o.acked+int64(bytes) <= o.window
 }
 
-// Chunk returns the message for the chunk that Next asked for. data are its bytes, read from the file; nil for a held
-// freeze. Chunk returns false if the stream has changed meanwhile: call Next again.
+// Chunk returns the message for the chunk that Next asked for. data holds the bytes of the chunk from the file; for a held
+// freeze, data is nil. Chunk returns false if the stream has changed since that call of Next. Then call Next again.
 func (o *Outgoing) Chunk(now raft.Time, at int64, data []byte) (raft.Message, bool) {
 	bytes, ready := o.chunk()
 	if o.ended || !ready || at != o.sent {
@@ -169,7 +168,7 @@ func (o *Outgoing) Chunk(now raft.Time, at int64, data []byte) (raft.Message, bo
 	return m, true
 }
 
-// deadline returns when to call Next again without another event; 0: never.
+// deadline returns the time at which to call Next again if nothing else happens, or 0 for never.
 func (o *Outgoing) deadline() raft.Time {
 	if o.owed {
 		return min(o.repeat, o.patienceEnds())
@@ -177,8 +176,9 @@ func (o *Outgoing) deadline() raft.Time {
 	return o.patienceEnds()
 }
 
-// patienceEnds returns when the stream is given up; 0: never. After a break, the receiver of a file gets more time, but
-// the receiver of a freeze does not. A freeze whose bytes have all been acknowledged is no longer needed.
+// patienceEnds returns the time at which the sender gives up the stream, or 0 for never. After a break, the receiver of a
+// file gets more time, but the receiver of a freeze does not. If the receiver has acknowledged all bytes of a freeze, the
+// freeze is no longer needed.
 func (o *Outgoing) patienceEnds() raft.Time {
 	at := raft.Time(0)
 	switch {
@@ -193,7 +193,7 @@ func (o *Outgoing) patienceEnds() raft.Time {
 	return at
 }
 
-// expire gives up, or sends again, when it is time.
+// expire gives up the stream, or sends bytes again, if it is time to do so.
 func (o *Outgoing) expire(now raft.Time) {
 	switch end := o.patienceEnds(); {
 	case o.ended:
@@ -206,7 +206,7 @@ func (o *Outgoing) expire(now raft.Time) {
 	}
 }
 
-// rewind makes the next chunk begin at a byte that the receiver lacks, and shrinks the window.
+// rewind makes the next chunk begin at the given byte, which the receiver lacks. It also shrinks the window.
 func (o *Outgoing) rewind(at int64) {
 	o.acked, o.sent, o.last = at, at, false
 	o.window = int64(min(o.limits.ChunkBytes, windowBytesMin))
@@ -239,7 +239,7 @@ func (o *Outgoing) known() int64 {
 	return o.size
 }
 
-// begin continues at the place that the receiver names. A receiver that has lost bytes in a restart gets them again.
+// begin continues at the byte that the receiver names. If the receiver lost bytes in a restart, it gets them again.
 func (o *Outgoing) begin(now raft.Time, at int64) {
 	if o.kept != nil && at < o.kept.start {
 		o.doubt(now)
@@ -263,8 +263,9 @@ func (o *Outgoing) begin(now raft.Time, at int64) {
 	}
 }
 
-// doubt handles an answer to the offer of a freeze that asks for bytes that are no longer kept. It may be a delayed, old
-// answer. A receiver that has really lost the bytes repeats this answer at each offer, and acknowledges nothing meanwhile.
+// doubt handles an answer to the offer of a freeze, if the answer asks for bytes that this member no longer keeps. The answer
+// may be old and delayed. If the receiver has really lost the bytes, it repeats this answer at each offer, and acknowledges
+// nothing meanwhile.
 func (o *Outgoing) doubt(now raft.Time) {
 	switch {
 	case o.doubted == 0:
@@ -302,7 +303,7 @@ func (o *Outgoing) keepFrom(at int64) {
 
 func (o *Outgoing) forgetTime() { o.timedUpTo, o.patience = 0, o.limits.timeouts(1) }
 
-// Lost reports that the connection to the peer broke, or that a chunk could not be sent. The stream continues when the
+// Lost reports that the connection to the peer broke, or that the host could not send a chunk. The stream continues when the
 // receiver answers the next offer.
 func (o *Outgoing) Lost(now raft.Time) {
 	if o.begun {
@@ -317,8 +318,8 @@ func (o *Outgoing) await(now raft.Time) {
 	o.forgetTime()
 }
 
-// Fill takes the next bytes from the WriteTo of a held freeze, as many as there is room for, and returns their number. The
-// host blocks WriteTo while there is no room.
+// Fill takes the next bytes from the WriteTo of a held freeze. It takes as many as there is room for, and returns their
+// number. While there is no room, the host blocks WriteTo.
 func (o *Outgoing) Fill(p []byte) int {
 	if o.ended {
 		return 0
@@ -354,7 +355,7 @@ func (o *Outgoing) end(why error) {
 	}
 }
 
-// kept is the part of a held freeze that may have to be sent again. It consists of full chunks, except the last.
+// kept holds the bytes of a held freeze that the sender may have to send again. All chunks but the last are full.
 type kept struct {
 	chunkBytes int
 	bytesMax   int
@@ -365,7 +366,7 @@ type kept struct {
 
 func (k *kept) end() int64 { return k.start + int64(k.bytes) }
 
-// fill appends what fits, and returns its length.
+// fill appends as many bytes of p as there is room for, and returns their number.
 func (k *kept) fill(p []byte) (n int) {
 	p = p[:min(len(p), k.bytesMax-k.bytes)]
 	for n < len(p) {
@@ -381,7 +382,8 @@ func (k *kept) fill(p []byte) (n int) {
 	return n
 }
 
-// next returns how many bytes the chunk at a place has from there on, and whether that chunk is full.
+// next returns how many bytes follow in the chunk that holds the byte at, counted from that byte. whole reports whether that
+// chunk is full.
 func (k *kept) next(at int64) (bytes int, whole bool) {
 	i, offset := k.find(at)
 	if i == len(k.chunks) {
@@ -390,7 +392,7 @@ func (k *kept) next(at int64) (bytes int, whole bool) {
 	return len(k.chunks[i]) - offset, len(k.chunks[i]) == cap(k.chunks[i])
 }
 
-// find returns the chunk that holds the byte at a place, and the byte's offset in it.
+// find returns the index of the chunk that holds the byte at, and the offset of the byte in that chunk.
 func (k *kept) find(at int64) (i, offset int) {
 	offset = int(at - k.start)
 	for i < len(k.chunks) && offset >= len(k.chunks[i]) {

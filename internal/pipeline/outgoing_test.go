@@ -41,7 +41,7 @@ func offerOf(from, to raft.Peer, file byte, data []byte, held bool) raft.Message
 	return raft.Message{From: from, To: to, Cluster: raft.ClusterID{1}, Term: 2, Body: raft.InstallSnapshot{Snapshot: s}}
 }
 
-// sendingRun drives an Outgoing as its host does: it gives it all chunks that it asks for.
+// sendingRun drives an Outgoing as its host does: it reads and sends every chunk that Outgoing asks for.
 type sendingRun struct {
 	t    *testing.T
 	now  raft.Time
@@ -50,7 +50,7 @@ type sendingRun struct {
 	fed  int // bytes that WriteTo has written
 }
 
-// sent returns what the stream sends until it waits: "0-4" is a chunk, "16-20!" the last one.
+// sent returns what the stream sends until it must wait: "0-4" is a chunk, "16-20!" is the last chunk.
 func (r *sendingRun) sent() string {
 	var out []string
 	for range 100 {
@@ -121,7 +121,7 @@ func (r *sendingRun) do(line string) {
 	r.o.Progress(r.now, raft.Message{From: bob, To: alice, Body: p})
 }
 
-// Each line of a script is an event and, after the bar, what the sender sends. Chunks have 4 bytes, the window has 12, and
+// Each line of a script is an event. After the bar follows what the sender sends. Chunks have 4 bytes, the window has 12, and
 // the election timeout is 100 ms.
 var sendingScripts = []struct {
 	rule   string
@@ -409,7 +409,7 @@ func TestOutgoing_EndsForTheReasonItWasGiven(t *testing.T) {
 	}
 }
 
-// While the host reads the bytes of a chunk, the stream may move to another chunk.
+// Between Next and Chunk, the host reads the bytes of the chunk. Meanwhile, the stream may move to another chunk.
 func TestOutgoing_AChunkThatWasAskedForBeforeIsNotSent(t *testing.T) {
 	data := letters(20)
 	o := NewOutgoing(1, offerOf(alice, bob, 1, data, false), StreamLimits{ElectionTimeout: time.Second, ChunkBytes: 4, WindowBytes: 8})
@@ -444,7 +444,8 @@ func TestOutgoing_CarriesOneNameAlone(t *testing.T) {
 	}
 }
 
-// A chunk must not wait longer for the pace than the sides wait for each other.
+// The wait for the pace must be shorter than the time for which the sides wait for each other. So a slow pace makes chunks
+// small.
 func TestOutgoing_ASlowPaceMakesSmallChunks(t *testing.T) {
 	data := letters(64 << 10)
 	for _, row := range []struct{ bytesPerSecond, chunk int }{{0, 16 << 10}, {1 << 20, 16 << 10}, {64 << 10, 6553}, {1 << 10, 1 << 10}} {

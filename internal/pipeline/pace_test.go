@@ -41,7 +41,7 @@ func TestPace_LetsBytesThroughAtItsRate(t *testing.T) {
 	}
 }
 
-// No interval lets through more than the rate, one burst and one piece.
+// In no interval do more bytes leave than the rate allows, plus one burst and one piece.
 func TestPace_NeverExceedsItsRate(t *testing.T) {
 	const rate, burst, piece = 1 << 20, 64 << 10, 300_000
 	p := NewPace(rate, burst)

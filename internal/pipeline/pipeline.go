@@ -1,6 +1,6 @@
-// Package pipeline connects a core to its disk and network. It merges writes, caches recent entries, joins and fills
-// appends, streams snapshots, and decides whom to dial and what to do while the disk is full. It has no goroutine and no
-// clock. The node and the simulator run the same code, so the simulator's seeds test it.
+// Package pipeline connects a core to its disk and its network. It merges writes, caches recent entries, joins and fills
+// appends, and streams snapshots. It also decides which peers to dial, and what to do while the disk is full. It has no
+// goroutine and no clock. The node and the simulator run the same code, so the simulator's seeds test this code.
 //
 // docs/architecture.md has the map of its files.
 package pipeline

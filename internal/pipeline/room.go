@@ -6,8 +6,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// shortenAgain is how long a log without room waits for another snapshot if little was written since the last request.
-// There may be room for the snapshot by then.
+// shortenAgain is how long a member whose log has no room waits before it requests another snapshot, if little was written
+// since the last request. After that time, there may be room for the snapshot.
 const shortenAgain = raft.Time(5 * time.Second)
 
 // Shorten decides when a member whose log has no room requests a snapshot, which shortens the log.
@@ -16,9 +16,9 @@ type Shorten struct {
 	written uint64    // bytes written before it
 }
 
-// Due reports whether to request a snapshot now: the disk is full, and since the last request either some bytes were
-// written, or shortenAgain has passed. The last snapshot may have covered too little. written counts all bytes of entries
-// ever written. Due is not called while a request is pending.
+// Due reports whether to request a snapshot now. It does so if the disk is full and one of two conditions holds: at least
+// some bytes were written since the last request, because the last snapshot may have covered too little; or shortenAgain has
+// passed. written counts all bytes of entries ever written. The host does not call Due while a request is pending.
 func (s *Shorten) Due(now raft.Time, full bool, written, some uint64) bool {
 	if !full || s.askedAt > 0 && written-s.written < some && now < s.askedAt+shortenAgain {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// A log that cannot grow gets a snapshot at once, and another one after so many written bytes, or after five seconds. Room
-// that comes and goes causes no further snapshots.
+// If a log cannot grow, a snapshot is due at once. Another one is due after so many written bytes, or after five seconds. If
+// room comes and goes in between, this causes no further snapshots.
 func TestShorten_IsDueAsTheLogGrows(t *testing.T) {
 	const second = raft.Time(1e9)
 	var s pipeline.Shorten

@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// pipeLink is a connection with a rate and a delay. It loses nothing and buffers everything, so bytes that are sent too
-// early only delay the bytes after them.
+// pipeLink is a connection with a rate and a delay. It loses nothing and buffers everything. If bytes are sent too early,
+// they only delay the bytes after them.
 type pipeLink struct {
 	bytesPerSecond int64
 	delay          raft.Time
@@ -44,8 +44,8 @@ func (l *pipeLink) send(now raft.Time, m raft.Message) {
 	heap.Push(l, arrival{at + l.delay, m})
 }
 
-// A link that takes many election timeouts for one chunk, or for a round trip, is slow but not dead. The sender must
-// neither give up nor fill it with repetitions.
+// A link may take many election timeouts for one chunk, or for a round trip. Such a link is slow, but not dead. The sender
+// must neither give up nor fill the link with repetitions.
 func TestStream_ASlowLinkCarriesItWithFewRepetitions(t *testing.T) {
 	for _, row := range []struct {
 		link           string
@@ -73,7 +73,7 @@ func TestStream_ASlowLinkCarriesItWithFewRepetitions(t *testing.T) {
 	}
 }
 
-// transfer sends the bytes over the link, and returns how long it took and how many bytes left.
+// transfer sends the bytes over the link. It returns how long this took, and how many bytes the sender sent.
 func transfer(t *testing.T, data []byte, limits StreamLimits, l *pipeLink) (took time.Duration, sent int) {
 	now := raft.Time(1)
 	offer := offerOf(alice, bob, 1, data, false)

@@ -42,7 +42,7 @@ func TestReserve(t *testing.T) {
 	assert.EqualValues(t, 5<<20, Reserve(5<<20, 1<<30, true), "as configured")
 }
 
-// A log that has grown while a disk was full must not keep the member from the snapshot that makes it shorter.
+// A log has grown while the disk was full. The member must still be able to take the snapshot that shortens the log.
 func TestReserve_ALongLogDoesNotForbidSnapshots(t *testing.T) {
 	const log, free, size = 350 << 20, 450 << 20, 200 << 20
 	assert.NoError(t, Space{Free: free, Reserve: Reserve(0, log, false)}.Begin(size, size))

@@ -34,18 +34,19 @@ const (
 	// while bytes are in flight.
 	offerTimeouts = 10
 	stallTimeouts = 64
-	// A freeze costs the FSM memory. It is given up after HeldTimeouts if no stream begins, or if the receiver
-	// acknowledges none of its bytes.
+	// A freeze costs memory in the FSM. The sender gives the freeze up after HeldTimeouts if no stream begins, or if the
+	// receiver acknowledges none of its bytes.
 	HeldTimeouts = 10
 	// The receiver drops the spool after spoolTimeouts without a chunk or an offer.
 	spoolTimeouts = 64
 )
 
-// burstChunks is how many chunks may leave at once after a pause, so that late timers do not lower the rate.
+// burstChunks is how many chunks the sender may send at once after a pause. It is more than one so that late timers do not
+// lower the rate.
 const burstChunks = 2
 
-// windowBytesMin bounds the bytes in flight while nothing is acknowledged, unless a chunk is smaller: so repetitions do
-// not fill a slow link.
+// windowBytesMin bounds the bytes in flight until the receiver acknowledges some of them. If a chunk is smaller, the size of
+// the chunk is the bound. So repetitions do not fill a slow link.
 const windowBytesMin = 16 << 10
 
 // pacedChunkBytesMin is the size of the smallest chunk at a slow pace, in bytes.
@@ -53,10 +54,10 @@ const pacedChunkBytesMin = 1 << 10
 
 func (l StreamLimits) timeouts(n int) raft.Time { return raft.Time(n) * raft.Time(l.ElectionTimeout) }
 
-// ErrStalled ends a stream whose receiver acknowledges nothing any more.
+// ErrStalled ends a stream whose receiver has stopped acknowledging bytes.
 var ErrStalled = errors.New("pipeline: the receiver of the snapshot acknowledges nothing")
 
-// ErrRewound ends the stream of a held freeze whose receiver has lost bytes that the sender no longer has.
+// ErrRewound ends the stream of a held freeze. The receiver has lost bytes that the sender no longer has.
 var ErrRewound = errors.New("pipeline: the receiver has lost a part of the snapshot that is no longer in memory here")
 
 // RefuseSnapshot returns the answer of a member that refuses an offered snapshot. The offer is a message with an

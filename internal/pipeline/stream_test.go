@@ -12,8 +12,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// streamWorld is one receiver, bob, and the members that send to it, with a network that loses, doubles, reorders and
-// damages messages, and hosts that restart.
+// streamWorld has one receiver, bob, and the members that send to bob. Its network loses, doubles, reorders and damages
+// messages. Its hosts restart.
 type streamWorld struct {
 	t       *testing.T
 	choose  func(n int) int // 0 to n-1; 0 is the harmless choice
@@ -57,7 +57,7 @@ func newStreamWorld(t *testing.T, choose func(n int) int) *streamWorld {
 	return w
 }
 
-// lead makes a member offer new bytes for the same entry.
+// lead makes a member offer a snapshot of the same entry with new bytes.
 func (w *streamWorld) lead(from raft.Peer) {
 	w.files++
 	data := make([]byte, w.choose(80))
@@ -79,7 +79,7 @@ func (s *worldStream) name() streamName { return streamName{s.offer.From, s.out.
 
 func (w *streamWorld) leader() *worldStream { return w.streams[len(w.streams)-1] }
 
-// pump lets a sender do what it wants now, but at most one chunk.
+// pump lets a sender do its next step: it sends at most one chunk.
 func (w *streamWorld) pump(s *worldStream) {
 	if s.out.kept != nil {
 		s.fed += s.out.Fill(s.data[s.fed:min(len(s.data), s.fed+1+w.choose(10))])
@@ -144,7 +144,7 @@ func (w *streamWorld) perform(work Work) {
 	}
 }
 
-// check compares what arrived with what was offered.
+// check compares the snapshot that arrived with the snapshot that was offered.
 func (w *streamWorld) check(a *raft.SnapshotArrived) {
 	name := streamName{a.From, a.Snapshot.File}
 	data, sent := w.offered[name]
@@ -155,7 +155,7 @@ func (w *streamWorld) check(a *raft.SnapshotArrived) {
 	w.arrived[name] = true
 }
 
-// disturb does one thing that the network or a host may do.
+// disturb causes one random fault of the network or of a host.
 func (w *streamWorld) disturb() {
 	if w.choose(w.mild) != 1 {
 		w.calm()
@@ -208,7 +208,7 @@ func (w *streamWorld) fly() {
 	}
 }
 
-// offerAgain begins the stream anew: the same file, or another freeze of the same state.
+// offerAgain begins the stream anew. It offers the same file or, for a held freeze, another freeze of the same state.
 func (w *streamWorld) offerAgain(s *worldStream) {
 	if s.offer.Body.(raft.InstallSnapshot).Snapshot.Held {
 		w.files++
@@ -218,8 +218,8 @@ func (w *streamWorld) offerAgain(s *worldStream) {
 	w.begin(s)
 }
 
-// calm lets a little time pass without faults. The core repeats its offer every election timeout, and offers anew when a
-// stream has failed.
+// calm lets a little time pass without faults. Like the core, it repeats the offer every election timeout. If a stream has
+// failed, it makes a new offer.
 func (w *streamWorld) calm() {
 	s := w.leader()
 	if ask := s.out.Next(w.now); ask.End && ask.Err != nil {
@@ -244,7 +244,7 @@ func (w *streamWorld) calm() {
 	w.perform(w.in.Expire(w.now))
 }
 
-// sleep advances the time until one side has something to do.
+// sleep advances the time until the sender or the receiver has something to do.
 func (w *streamWorld) sleep(s *worldStream) {
 	next := w.offerAt
 	if ask := s.out.Next(w.now); ask.Chunk || ask.End {
@@ -258,7 +258,7 @@ func (w *streamWorld) sleep(s *worldStream) {
 	w.now = max(w.now, next)
 }
 
-// settle ends all faults: the leader's snapshot must then arrive, and the leader must learn of it.
+// settle ends all faults. After that, the leader's snapshot must arrive, and the leader must learn that it has arrived.
 func (w *streamWorld) settle() {
 	w.choose = func(int) int { return 0 }
 	s := w.leader()
@@ -271,8 +271,8 @@ func (w *streamWorld) settle() {
 	require.Fail(w.t, "the snapshot did not arrive", "%+v %+v", s.out, w.in.stream)
 }
 
-// A snapshot that arrives equals, byte for byte, what one sender sent, whatever the faults. Once there are no faults, it
-// arrives.
+// If a snapshot arrives, it equals byte for byte the snapshot that one sender sent, whatever the faults. After the end of all
+// faults, the snapshot arrives.
 func TestStream_ArrivesAsItWasSentOrNotAtAll(t *testing.T) {
 	arrived := 0
 	for seed := range uint64(1500) {

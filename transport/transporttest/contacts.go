@@ -22,8 +22,8 @@ func (m member) awaitPeer(t *testing.T, kind EventKind, p raft.Peer) Event {
 	return m.Await(t, string(kind)+" of "+string(p.ID), func(e Event) bool { return e.Kind == kind && e.Peer == p })
 }
 
-// awaitSuccession waits for the loss of one peer and the connection to another one, in either order: see
-// raft.Handler.
+// awaitSuccession waits for two events: the member loses one peer, and connects to another one. raft.Handler allows both
+// orders.
 func (m member) awaitSuccession(t *testing.T, former, next raft.Peer) {
 	t.Helper()
 	for missing := map[EventKind]raft.Peer{EventLost: former, EventUp: next}; len(missing) > 0; {

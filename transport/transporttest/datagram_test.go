@@ -31,8 +31,8 @@ const (
 	isMessage
 )
 
-// datagrams is an example of a different transport: each hello, answer and message is a datagram on loopback. A
-// peer that answers hellos is up; a silent peer is lost.
+// datagrams is an example of a different transport. Each hello, answer and message is a datagram on loopback. A peer that
+// answers hellos counts as up. A silent peer counts as lost.
 type datagrams struct {
 	socket  *net.UDPConn
 	handler raft.Handler
@@ -116,7 +116,7 @@ func (d *datagrams) Disconnect(p raft.Peer) {
 	maps.DeleteFunc(d.callers, func(_ string, caller raft.Peer) bool { return caller == p }) // p greets again
 }
 
-// find returns the contact that is, or may be, the peer.
+// find returns the contact for messages to the peer: the peer's own contact, or an open contact that may be the peer.
 func (d *datagrams) find(p raft.Peer) *datagramPeer {
 	of := d.peers[p]
 	if of == nil {
@@ -277,7 +277,8 @@ func (d *datagrams) onAnswer(from *net.UDPAddr, b []byte) {
 	}
 }
 
-// answeredOtherwise handles an answer of another peer. The wanted peer may be at another of its addresses.
+// answeredOtherwise handles an answer of a peer that is not the dialed one. The dialed peer may be at another of its
+// addresses.
 func (d *datagrams) answeredOtherwise(contact raft.Peer, p *datagramPeer, h raft.Hello) {
 	if !p.status.Connected {
 		p.status.Err = fmt.Errorf("%q answers in its place", h.From.ID)
@@ -287,7 +288,8 @@ func (d *datagrams) answeredOtherwise(contact raft.Peer, p *datagramPeer, h raft
 	}
 }
 
-// onHelloOf handles the answer of the wanted peer. It does not check a start again that it has checked before.
+// onHelloOf handles the answer of the dialed peer. If it has already checked this start of the peer, it does not check it
+// again.
 func (d *datagrams) onHelloOf(contact raft.Peer, p *datagramPeer, from *net.UDPAddr, h raft.Hello) {
 	p.heard = time.Now()
 	if p.status.Connected && p.hello.From == h.From && p.hello.StartCount == h.StartCount {
@@ -305,8 +307,7 @@ func (d *datagrams) onHelloOf(contact raft.Peer, p *datagramPeer, from *net.UDPA
 	d.reportLeft()
 }
 
-// onMessage accepts messages only from accepted callers, and only if the message names the caller as its
-// sender.
+// onMessage accepts a message only from an accepted caller, and only if the message names this caller as its sender.
 func (d *datagrams) onMessage(from *net.UDPAddr, b []byte) {
 	m, err := transport.DecodeMessage(b)
 	if caller := d.callers[from.String()]; err == nil && caller.ID != "" && m.From == caller {
@@ -334,8 +335,8 @@ func (l *loopback) New(t *testing.T, id raft.NodeID) raft.Transport {
 
 func (l *loopback) Address(id raft.NodeID) string { return l.addresses[id] }
 
-// A transport without connections, whose messages may be lost or overtake each other, keeps the rest of the
-// contract: the checks and the codecs do not depend on transport.TCP.
+// This transport has no connections, and its messages may be lost or overtake each other. It keeps the rest of the contract.
+// So the checks and the codecs do not depend on transport.TCP.
 func TestDatagrams_KeepTheContract(t *testing.T) {
 	transporttest.Run(t, transporttest.Harness{
 		Network: func(*testing.T) transporttest.Network { return &loopback{addresses: map[raft.NodeID]string{}} },

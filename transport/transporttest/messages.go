@@ -77,7 +77,8 @@ func Chunk(at int64, dataBytes int) raft.SnapshotChunk {
 	return raft.SnapshotChunk{File: raft.SnapshotID{7, 15: 8}, At: at, Data: data}
 }
 
-// Entry returns an entry with dataBytes of data, decoded from its record as a receiver sees it.
+// Entry returns an entry with dataBytes bytes of data. It decodes the entry from its record, so that the result equals what a
+// receiver sees.
 func Entry(id raft.EntryID, kind raft.EntryKind, dataBytes int) raft.Entry {
 	e := raft.Entry{
 		Index: id.Index, Term: id.Term, Kind: kind, Time: 1_700_000_000_000_000_000,

@@ -9,13 +9,13 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// patience bounds every wait. It is so long that only an event that never happens fails a test.
+// patience bounds every wait. It is long, so that a test fails only if the event never happens.
 const patience = 30 * time.Second
 
 // resendAfter is how long a test waits before it resends a message that may have been lost.
 const resendAfter = 100 * time.Millisecond
 
-// EventKind names the Handler's method that was called.
+// EventKind names a method of the Handler. The event is a call of that method.
 type EventKind string
 
 // The kinds of events.
@@ -38,17 +38,17 @@ type Event struct {
 	Message   raft.Message   // EventReceived, one event each
 }
 
-// Recorder is a Handler that records its calls. As a node does, it checks the cluster name of a peer's Hello,
-// and the member id and incarnation that the peer expects.
+// Recorder is a Handler that records its calls. Like a node, it checks three parts of a peer's Hello: the cluster name, and
+// the member id and incarnation that the peer expects.
 type Recorder struct {
-	// Self is the result of Hello, which fills in Expected. Set it before Start.
+	// Self is the hello that Hello returns. Hello also fills in Expected. Set Self before Start.
 	Self raft.Hello
-	// Open makes Hello leave the incarnation of every peer open, as a node does before its cluster has a term.
+	// Open makes Hello leave the incarnation of every peer open. A node does this before its cluster has a term.
 	Open bool
 	// Judge, if not nil, replaces the rules of Check.
 	Judge func(h raft.Hello) *raft.Rejection
-	// Held, if not nil, blocks Receive until it is closed, as a stuck node would: for batches with a message
-	// that Holds accepts or, if Holds is nil, for all batches.
+	// Held blocks Receive until the test closes this channel, like a stuck node. Receive blocks for batches with a message
+	// that Holds accepts. If Holds is nil, Receive blocks for all batches. Nil: Receive does not block.
 	Held  chan struct{}
 	Holds func(m raft.Message) bool
 
@@ -138,7 +138,7 @@ func (r *Recorder) record(e Event) {
 	}
 }
 
-// Count returns the number of recorded events that Await has neither returned nor dropped.
+// Count returns how many events are recorded. It does not count the events that Await has returned or dropped.
 func (r *Recorder) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chunkBytesMax returns the limit of a chunk's data; 0: the transport has no snapshot lane.
+// chunkBytesMax returns the limit of a chunk's data in bytes, or 0 if the transport has no snapshot lane.
 func chunkBytesMax(t raft.Transport) int {
 	if c, ok := t.(raft.SnapshotCarrier); ok {
 		return c.ChunkBytesMax()

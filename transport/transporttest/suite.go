@@ -1,4 +1,4 @@
-// Package transporttest checks that a raft.Transport keeps its contract: call Run from a test of the transport.
+// Package transporttest checks that a raft.Transport keeps its contract. To use it, call Run from a test of the transport.
 // Recorder is the Handler of these checks; your own tests may use it, too.
 package transporttest
 
@@ -19,40 +19,41 @@ type Harness struct {
 	Network func(t *testing.T) Network
 	// Within runs each test, for instance in a bubble: synctest.Test. Nil: Run calls the test directly.
 	Within func(t *testing.T, test func(t *testing.T))
-	// Stuck returns a network whose transports have a short write deadline, writeTimeout, for the check with a
-	// peer that does not read. Nil skips that check: for a transport whose Send lasts as long as the peer's
+	// Stuck returns a network for the check with a peer that does not read. The transports of the network have a short write
+	// deadline, writeTimeout. Nil skips that check. Set it to nil for a transport whose Send lasts as long as the peer's
 	// Receive.
 	Stuck func(t *testing.T) (n Network, writeTimeout time.Duration)
 	// Profile names the properties that the transport lacks. The zero value is for a transport like TCP.
 	Profile Profile
 }
 
-// Profile names the properties that a transport may lack while it still keeps the contract of raft.Transport.
-// Each field says which checks it changes; all others apply to every transport. A transport that sends messages
-// in RPCs is Connectionless; a transport that sends datagrams is Connectionless and Unordered.
+// Profile names the properties that a transport lacks. Without these properties, the transport still keeps the contract of
+// raft.Transport. Each field says which checks it changes. All other checks apply to every transport. A transport that sends
+// messages in RPCs is Connectionless. A transport that sends datagrams is Connectionless and Unordered.
 //
-// Every transport has the handshake: it checks a peer's hello before it accepts any of the peer's messages. No
-// check sends an append with more bytes of entries than the transport's AppendBytesMax allows. The checks of
-// snapshots are skipped for a transport that is no raft.SnapshotCarrier.
+// Every transport has the handshake: it checks a peer's hello before it accepts any of the peer's messages. No check sends an
+// append with more bytes of entries than the transport's AppendBytesMax allows. If a transport is no raft.SnapshotCarrier,
+// the checks of snapshots are skipped.
 type Profile struct {
-	// Connectionless: no connection breaks when a peer ends or restarts, or when a message is refused. The
-	// transport notices the peer's silence within seconds, and calls Lost without knowing whether anybody
-	// listens. The check "the end of a peer is reported at once, and then that nobody listens" is left out. In
-	// the others, refused may be true or false, and a message that claims another sender is simply dropped.
+	// Connectionless: no connection breaks when a peer ends or restarts, or when a message is refused. The transport notices
+	// the peer's silence within seconds. It then calls Lost without knowing whether anybody listens. The check "the end of a
+	// peer is reported at once, and then that nobody listens" is left out. In the other checks, refused may be true or false,
+	// and the transport only drops a message that claims another sender.
 	Connectionless bool
-	// Unordered: messages may be lost, doubled, or overtake each other. The checks "each lane keeps the order of
-	// its messages", "a batch of many megabytes arrives whole" and "chunks of snapshots arrive whole and in order" are
-	// left out; the others repeat a message until it arrives.
+	// Unordered: messages may be lost or doubled, or may overtake each other. The checks "each lane keeps the order of its
+	// messages", "a batch of many megabytes arrives whole" and "chunks of snapshots arrive whole and in order" are left out.
+	// The other checks repeat a message until it arrives.
 	Unordered bool
 }
 
 // Network creates the transports of one check.
 type Network interface {
-	// New returns a transport, not started, at an address that only it uses. It may be called with the same
-	// name again after that transport was closed; the new transport has the same address. Run may start a
-	// transport under another member id than the name. The names and ids are a, b and c.
+	// New returns a transport at an address that no other transport uses. The transport is not started. After the transport
+	// is closed, New may be called with the same name again. Then the new transport has the same address. Run may start a
+	// transport with a member id that differs from the name. The names and ids are a, b and c.
 	New(t *testing.T, name raft.NodeID) raft.Transport
-	// Address returns where others dial the transport with that name, for which New was called before.
+	// Address returns the address at which others dial the transport with that name. Run calls New for that name before
+	// Address.
 	Address(name raft.NodeID) string
 }
 
@@ -144,7 +145,7 @@ func newWorld(t *testing.T, n Network, p Profile) *world {
 	return w
 }
 
-// member is a transport and the Handler that it was started with.
+// member is a started transport with its Handler.
 type member struct {
 	raft.Transport
 	*Recorder
@@ -156,7 +157,7 @@ func (w *world) start(t *testing.T, r *Recorder) member {
 	return w.startAt(t, r.Self.From.ID, r)
 }
 
-// startAt starts the recorder's member at the address of member id. The two ids may differ.
+// startAt starts the recorder's member at the address of the member id. The recorder's member may have another id.
 func (w *world) startAt(t *testing.T, id raft.NodeID, r *Recorder) member {
 	t.Helper()
 	tr := w.network.New(t, id)
@@ -176,7 +177,7 @@ func (w *world) at(ids ...raft.NodeID) []raft.Contact {
 	return contacts
 }
 
-// contact returns the contact of a peer with the addresses of these members.
+// contact returns the contact of a peer. Its addresses are those of the members at.
 func (w *world) contact(p raft.Peer, at ...raft.NodeID) raft.Contact {
 	c := raft.Contact{Member: raft.Member{ID: p.ID, Incarnation: p.Incarnation}}
 	for _, id := range at {
@@ -202,8 +203,8 @@ func (w *world) awaitGone(t *testing.T, m member, peer raft.NodeID) {
 	})
 }
 
-// deliver sends the message, repeatedly if the transport may lose it, and returns the first message that arrives and
-// was not delivered before.
+// deliver sends the message. If the transport may lose the message, deliver sends it repeatedly. It returns the first message
+// that arrives and that it did not return before.
 func (w *world) deliver(t *testing.T, from, to member, m raft.Message) raft.Message {
 	t.Helper()
 	for {

@@ -29,7 +29,7 @@ func testEveryMessage(t *testing.T, w *world) {
 	}
 }
 
-// carried returns the append, or a small one if its entries exceed the transport's limit.
+// carried returns r. If the entries of r exceed the transport's limit, it returns a small append instead.
 func carried(t raft.Transport, r raft.AppendRequest) raft.AppendRequest {
 	size := 0
 	for _, e := range r.Entries {

@@ -20,7 +20,7 @@ func (j *journal) Apply(batch []raft.Entry, _ [][]byte) error {
 	return nil
 }
 
-// Snapshot may share the numbers with Apply, which only appends.
+// Snapshot may return the slice of numbers without a copy, because Apply only appends to it.
 func (j *journal) Snapshot() (raft.FSMSnapshot, error) { return frozen(slices.Clip(j.numbers)), nil }
 
 func (j *journal) Restore(_ context.Context, _ raft.EntryID, r io.Reader) error {

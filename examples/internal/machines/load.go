@@ -26,7 +26,7 @@ type Load struct {
 	err          error // the reason why a writer has ended
 }
 
-// Load starts to write, until the context ends or Check is called.
+// Load starts to write. The writes end when the context ends or when Check is called.
 func (c *Cluster) Load(ctx context.Context) *Load {
 	ctx, stop := context.WithCancel(ctx)
 	l := &Load{cluster: c, stop: stop}
@@ -42,7 +42,8 @@ func (c *Cluster) Load(ctx context.Context) *Load {
 	return l
 }
 
-// write writes one number. If that fails, it does not try the same number again.
+// write writes one number, and reports whether the write was acknowledged. If the write fails, write does not try the same
+// number again.
 func (l *Load) write(ctx context.Context) (acknowledged bool) {
 	leader, err := l.cluster.Leader(ctx)
 	if err != nil {

@@ -34,8 +34,8 @@ func New(dir string) *Cluster {
 // Listen opens a port for a member on this machine.
 func Listen() (*transport.TCP, error) { return transport.Listen("127.0.0.1:0", transport.Options{}) }
 
-// Start starts a member. Only the first members of a cluster get the list initial: a member that joins later
-// waits to be added.
+// Start starts a member. Only the first members of a cluster get the list initial. For a later member, initial is nil: the
+// member waits until the leader adds it.
 func (c *Cluster) Start(ctx context.Context, id raft.NodeID, t *transport.TCP, initial []raft.Member) error {
 	store, err := storage.Open(filepath.Join(c.dir, string(id)), storage.Options{})
 	if err != nil {
@@ -116,8 +116,8 @@ func (c *Cluster) Close() error {
 // pause is the time before the next attempt.
 const pause = 10 * time.Millisecond
 
-// Leader returns the member that leads. In a service, each process learns the leader from (*node.Node).Leader,
-// and reaches it at the URL in its Meta.
+// Leader returns the member that leads. In a service, each process learns the leader from (*node.Node).Leader. It reaches the
+// leader at the URL in the leader's Meta.
 func (c *Cluster) Leader(ctx context.Context) (*node.Node, error) {
 	for {
 		c.mu.Lock()
@@ -134,8 +134,8 @@ func (c *Cluster) Leader(ctx context.Context) (*node.Node, error) {
 	}
 }
 
-// Change requests a membership change from the leader, until it is done. A change continues even if its leader
-// ends. So if the outcome is unknown, Change requests it again, and the cluster answers whether anything is
+// Change requests a membership change from the leader, and waits until the change is done. A change continues even if its
+// leader ends. So if the outcome is unknown, Change requests the change again. The cluster then answers whether anything is
 // left to do.
 func (c *Cluster) Change(ctx context.Context, change func(leader *node.Node) (node.Members, error)) (node.Members, error) {
 	for unknown := false; ; {
@@ -161,8 +161,8 @@ func (c *Cluster) Change(ctx context.Context, change func(leader *node.Node) (no
 	}
 }
 
-// again reports whether another attempt may help: another member leads, the leader is busy, or it does not hear
-// enough members yet.
+// again reports whether another attempt may succeed: another member leads, the leader is busy, or the leader does not yet
+// hear from enough members.
 func again(err error) bool {
 	var follows *node.NotLeaderError
 	var pending *raft.ChangePendingError
