@@ -122,7 +122,7 @@ func TestChange_AProcessThatIsNoMemberIsNotAppended(t *testing.T) {
 		{"a black hole", false, short, isSilent, "i/o timeout"},
 		{"a web server", false, long, func(t *testing.T, l net.Listener) string {
 			return accepting(t, l, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })
-		}, "does not begin a handshake"},
+		}, "a handshake does not begin with"},
 		{"a black hole, with TLS", true, short, isSilent, "i/o timeout"},
 		{"a certificate of another authority", true, long, func(t *testing.T, l net.Listener) string {
 			return wanting(t, l, transport.Options{TLS: foreign.issue("n9")})
