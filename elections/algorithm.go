@@ -25,7 +25,7 @@ type Algorithm struct {
 	Bootstrap func(s *Setup) ([]any, error)
 }
 
-// CoreHas describes what the core has of the algorithm, and where.
+// CoreHas describes which features of the algorithm the core has, and where.
 func (a *Algorithm) CoreHas() string {
 	said := make([]string, len(a.InCore))
 	for i, p := range a.InCore {
@@ -34,7 +34,7 @@ func (a *Algorithm) CoreHas() string {
 	return strings.Join(said, " ")
 }
 
-// CoreLacks describes what the core could adopt from the algorithm, and does not have.
+// CoreLacks describes which features of the algorithm the core lacks and could adopt.
 func (a *Algorithm) CoreLacks() string {
 	if len(a.NotInCore) == 0 {
 		return ""

@@ -8,16 +8,17 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Ballots: a product's periodic election with priority, quorum and consecutive wins, once for each of its
-// three quorum strategies, and once with priorities that differ.
+// Ballots: a product's periodic election with priority, quorum and consecutive wins. It has one variant for each of its three
+// quorum strategies, and one with priorities that differ.
 //
 // Source: the manual of a commercial cluster product; it names no paper.
-// Assumes: a known membership, unique ids, and wall clocks that differ by less than one period less a message
-// delay. A ballot counts for two periods, but when it is counted it may be a period and a delay old already.
-// Guarantees: with the majority strategy, no leader in a minority, except while ballots from before a cut still
-// count. With n-1 the same, and no leader at all once two members are missing. With no quorum, one leader in
-// each part of a partition. No strategy guarantees one leader at a time: a claim that is lost, or blocked by a
-// one-way link, makes two.
+//
+// Assumes: a known membership, unique ids, and wall clocks that differ by less than one period minus one message delay. A
+// ballot counts for two periods, but it may already be one period and one delay old when a member counts it.
+//
+// Guarantees: with the majority strategy, no leader in a minority, except while ballots from before a cut still count. With
+// n-1 the same, and no leader at all once two members are missing. With no quorum, one leader in each part of a partition. No
+// strategy guarantees one leader at a time: if a claim is lost, or a one-way link blocks it, two members lead.
 //
 // Every period each member sends a timestamped ballot for itself to all; its vote count is its priority.
 
@@ -125,9 +126,9 @@ func (m *ballotsMachine) Start(e *Env) { m.hold(e) }
 // Fire: an election is held every period.
 func (m *ballotsMachine) Fire(e *Env, _ Timer) { m.hold(e) }
 
-// Receive takes a ballot; ballots are idempotent: the latest of each member is in the box. An invalid ballot
-// is dropped when it comes (kept, one from a clock that ran ahead locks its sender out until time catches up).
-// A stored ballot that is no longer valid is replaced by any new one, for the same reason.
+// Receive stores a ballot. Ballots are idempotent: the box holds the latest ballot of each member. Receive drops an invalid
+// ballot at once. If it kept a ballot from a clock that ran ahead, that ballot would lock its sender out until time catches
+// up. For the same reason, any new ballot replaces a stored ballot that is no longer valid.
 func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 	b := message.(ballot)
 	switch {
@@ -175,9 +176,10 @@ func (m *ballotsMachine) hold(e *Env) {
 	e.Broadcast(m.box[m.o.Self])
 }
 
-// decide: the winner leads only if (a) no member claims leadership now, or the winner's priority is higher than
-// the claimant's; (b) the quorum strategy holds; (c) it has won two consecutive elections (configurable). A higher
-// priority waives only (a). An election without a quorum is not valid, and winning it does not count for (c).
+// decide decides whether this member leads. The winner leads only if (a) no member claims leadership now, or the winner's
+// priority is higher than the claimant's; (b) the quorum strategy holds; (c) it has won two consecutive elections
+// (configurable). A higher priority waives only (a). An election without a quorum is not valid, so a win in it does not count
+// for (c).
 func (m *ballotsMachine) decide(e *Env) {
 	winner, ballots := m.count(e)
 	if winner == m.o.Self && ballots >= m.quorum {
@@ -207,7 +209,8 @@ func (m *ballotsMachine) decide(e *Env) {
 	}
 }
 
-// count: a member whose priority is below 0 never leads, but its ballot counts towards the quorum.
+// count returns the winner, and the number of valid ballots. A member whose priority is below 0 never leads, but its ballot
+// counts towards the quorum.
 func (m *ballotsMachine) count(e *Env) (winner Rank, ballots int) {
 	for r := Rank(1); int(r) <= m.o.N; r++ {
 		if !m.valid(e, m.box[r]) {
@@ -237,8 +240,9 @@ var alphabetical = func() (places [MembersMax + 1]int) {
 	return places
 }()
 
-// valid: a ballot counts while |receiver's clock − its timestamp| ≤ 2 periods, the own ballot included. That is no
-// tolerance of two periods for the clocks: the ballot's age takes its part (see the assumptions above).
+// valid reports whether a ballot counts: |receiver's clock − its timestamp| ≤ 2 periods, also for the member's own ballot.
+// The clocks may still not differ by two periods, because the ballot's age uses up a part of them (see the assumptions
+// above).
 func (m *ballotsMachine) valid(e *Env, b ballot) bool {
 	age := sim.Time(e.Wall() - b.stamp)
 	return b.cast && max(age, -age) <= 2*e.Times().Period
@@ -254,16 +258,16 @@ func (m *ballotsMachine) claimedAbove(e *Env) bool {
 	return false
 }
 
-// yieldsTo: a leader goes to standby when it hears a claim of higher priority; of two equal claims the lower id stays
-// (choice).
+// yieldsTo reports whether this leader goes to standby for the claim of r. It does so if the claim has a higher priority; of
+// two equal claims the lower id stays (choice).
 func (m *ballotsMachine) yieldsTo(r Rank) bool {
 	own := m.box[m.o.Self].votes // a changed priority counts from the next election on
 	b := m.box[r]
 	return b.claims && (b.votes > own || b.votes == own && alphabetical[r] < alphabetical[m.o.Self])
 }
 
-// look determines the leader: this member if it is active, else the sender of the best valid claim. A dead
-// leader's claim lasts as long as its ballot (choice).
+// look determines the leader. If this member is active, it is the leader; otherwise the leader is the sender of the best
+// valid claim. A dead leader's claim lasts as long as its ballot (choice).
 func (m *ballotsMachine) look(e *Env) {
 	before := m.leader
 	m.leader = m.claimant(e)

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// cast is a ballot of now, as its sender's clock has it.
+// cast returns a ballot that its sender casts now. The timestamp is the sender's wall clock.
 func (b *bench) cast(from Rank, votes int, claims bool) ballot {
 	return ballot{b.wall(from), votes, claims, true}
 }
@@ -18,13 +18,13 @@ func (b *bench) cast(from Rank, votes int, claims bool) ballot {
 // hear lets member 1 receive a ballot of another one.
 func (b *bench) hear(from Rank, votes int, claims bool) { b.tell(1, from, b.cast(from, votes, claims)) }
 
-// period passes, and member 1 holds the next election.
+// period lets a period pass; then member 1 holds the next election.
 func (b *bench) period() {
 	b.clock += b.times.Period
 	b.fire(1, ballotsPeriod)
 }
 
-// terms lets this many periods pass, with a ballot of another member in each.
+// terms lets this many periods pass. In each period, member 1 receives a ballot of another member.
 func (b *bench) terms(periods int, from Rank, votes int) {
 	for range periods {
 		b.hear(from, votes, false)
@@ -32,7 +32,7 @@ func (b *bench) terms(periods int, from Rank, votes int) {
 	}
 }
 
-// Member 1 of three has priority 5, and each row says what it hears.
+// Member 1 of three has priority 5. Each row lists the ballots that member 1 hears.
 var ballotsRules = []struct {
 	rule       string
 	algorithm  *Algorithm
@@ -326,8 +326,8 @@ func TestBallots_WithoutQuorumSplitTheBrainUnderAPartition(t *testing.T) {
 	}
 }
 
-// A higher priority takes over: one that comes and goes is elected at each return. Among equals, which is how the
-// product comes, nobody takes over from a leader that works.
+// A higher priority takes over: if such a member comes and goes, it is elected at each return. Among equals, which is the
+// default of the product, nobody takes over from a leader that works.
 func TestBallots_AFlappingHighestPriorityIsElectedAtEachReturnAndAnEqualOneIsNot(t *testing.T) {
 	for _, a := range []*Algorithm{ballotsMajority, ballotsAllButOne, ballotsNone} {
 		assert.Zero(t, runOne(t, a, "flapping", 5, 1)[Changes], a.Name)
@@ -338,8 +338,8 @@ func TestBallots_AFlappingHighestPriorityIsElectedAtEachReturnAndAnEqualOneIsNot
 	assert.EqualValues(t, flaps, runOne(t, ballotsRanked, "flapping", 5, 1)[Changes])
 }
 
-// Clocks that differ by more than two periods drop each other's ballots: with a majority strategy nobody
-// leads, although nothing is wrong but the clocks.
+// If clocks differ by more than two periods, members drop each other's ballots. Then nobody leads with a majority strategy,
+// although nothing but the clocks is wrong.
 func TestBallots_WithClocksThatDifferNobodyLeads(t *testing.T) {
 	for _, row := range []struct {
 		apart sim.Time
@@ -385,8 +385,8 @@ func (b *bench) prioritize(r Rank, priority int) {
 	b.machines[r].(Prioritized).Prioritize(b.envs[r], priority)
 }
 
-// A priority changes while members run. Each row begins with a leader, 1 of equals, and says who leads at once
-// and after three periods.
+// A priority changes while members run. At the beginning of each row all priorities are equal and member 1 leads. The row
+// names the leader at once after the change, and the leader after three periods.
 func TestBallots_APriorityChangesWhileTheyRun(t *testing.T) {
 	for _, row := range []struct {
 		rule    string

@@ -9,11 +9,11 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// What clocks, cuts and operators do to ballots, in the simulated world.
+// The effects of clocks, cuts and operators on ballots, in the simulated world.
 
 const minute = int64(time.Minute)
 
-// ballotsWorld is members of a variant with these priorities, of which all but the absent ones start.
+// ballotsWorld returns a world of members of a variant with these priorities. All members start, except the absent ones.
 func ballotsWorld(a *Algorithm, seed uint64, priorities []int, absent ...Rank) *world {
 	w := newWorld(a, &Setup{N: len(priorities), Times: Scaled(), Priorities: priorities}, seed, nil)
 	for r := Rank(1); int(r) <= len(priorities); r++ {
@@ -28,7 +28,7 @@ func ballotsWorld(a *Algorithm, seed uint64, priorities []int, absent ...Rank) *
 	return w
 }
 
-// ledFrom runs until one leads, and returns when that is; the time is up at a limit.
+// ledFrom runs until a member leads, and returns the time at that moment. It returns no later than the limit.
 func (w *world) ledFrom(limit sim.Time) sim.Time {
 	for w.queue.Now() < limit && len(w.watch.leaders) == 0 {
 		w.run(w.queue.Now() + ms(1))
@@ -36,8 +36,9 @@ func (w *world) ledFrom(limit sim.Time) sim.Time {
 	return w.queue.Now()
 }
 
-// A ballot from a clock that runs ahead is dropped when it comes: kept, it would be newer than all that its
-// sender casts once its clock is right, and two healthy members of three had no leader for a minute.
+// A member drops a ballot from a clock that runs ahead when the ballot arrives. If it kept the ballot, the ballot would be
+// newer than all later ballots of its sender, once the sender's clock is right. Then two healthy members of three would have
+// no leader for a minute.
 func TestBallots_AClockThatWasAheadLocksNobodyOut(t *testing.T) {
 	period := Scaled().Period
 	for seed := uint64(1); seed <= 20; seed++ {
@@ -51,8 +52,8 @@ func TestBallots_AClockThatWasAheadLocksNobodyOut(t *testing.T) {
 	}
 }
 
-// A ballot that was valid when it came may be so no more after the receiver's own clock was set right: then it
-// is no reason to drop what its sender casts now.
+// A ballot is valid when it arrives. Then the receiver's own clock is set right, and the ballot may be valid no longer. The
+// receiver must then not drop the sender's new ballots because of the old one.
 func TestBallots_TwoClocksThatWereAheadAndAreSetRightLockNobodyOut(t *testing.T) {
 	period := Scaled().Period
 	for seed := uint64(1); seed <= 20; seed++ {
@@ -70,8 +71,8 @@ func TestBallots_TwoClocksThatWereAheadAndAreSetRightLockNobodyOut(t *testing.T)
 	}
 }
 
-// A ballot counts for two periods, but it is counted up to a period after it came: what is left for the clocks is one
-// period less a delay. One clock of three is off, either way; nothing else is wrong.
+// A ballot counts for two periods, but a member may count it up to one period after it arrives. So the clocks may differ by
+// only one period minus one delay. Here one clock of three is wrong, ahead or behind, and nothing else is wrong.
 func TestBallots_TolerateASkewOfOnePeriodLessADelayNotOfTwo(t *testing.T) {
 	period := Scaled().Period
 	for _, row := range []struct {
@@ -96,8 +97,8 @@ func TestBallots_TolerateASkewOfOnePeriodLessADelayNotOfTwo(t *testing.T) {
 	}
 }
 
-// What a member wins alone, while it is cut off, is no reason to lead after the heal: it takes two elections
-// in which the others' ballots count.
+// A member wins elections alone while it is cut off. These wins do not let it lead after the heal. It must first win two
+// elections in which the others' ballots count.
 func TestBallots_AReturningMemberWinsTwiceAmongTheOthersFirst(t *testing.T) {
 	period := Scaled().Period
 	for seed := uint64(1); seed <= 20; seed++ {

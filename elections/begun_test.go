@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Who begins an election is counted, and who joins one is not: what a member sends in one is the algorithm's own
-// affair, so that each says itself when it begins.
+// Elect counts the members that begin an election, and not the members that join one. The messages of an election differ
+// between algorithms, so each algorithm reports itself when it begins an election.
 func TestElect_CountsEachElectionThatAMemberBegins(t *testing.T) {
 	const n = 5
 	for _, row := range []struct {
@@ -64,7 +64,8 @@ func fired(timer Timer, ranks ...Rank) func(b *bench) {
 	}
 }
 
-// An algorithm that does not say when it begins an election would be the only one that needs none.
+// Every algorithm reports an election when it replaces a leader. If an algorithm forgot to report its elections, it would
+// appear to need none.
 func TestElect_EveryAlgorithmReplacesALeaderByAnElection(t *testing.T) {
 	for _, a := range Algorithms() {
 		for _, n := range []int{3, 5} {

@@ -10,8 +10,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// bench runs machines by hand: messages wait until the test delivers them, timers until it lets them run
-// out, and time passes only when it says so. It is how published examples are followed step by step.
+// bench runs machines by hand. Messages wait until the test delivers them, and timers wait until the test lets them run out.
+// Time passes only when the test advances it. With a bench, tests follow published examples step by step.
 type bench struct {
 	t        *testing.T
 	n        int
@@ -44,7 +44,7 @@ func newBench(t *testing.T, n int, times Times) *bench {
 	}
 }
 
-// start starts a member with this machine; after a crash, too.
+// start starts a member with this machine. It also restarts a member after a crash.
 func (b *bench) start(r Rank, m Machine) {
 	b.machines[r], b.timers[r] = m, map[Timer]sim.Time{}
 	b.envs[r] = &Env{host: b, self: r, n: b.n, times: &b.times, random: sim.NewStream(1, sim.NodeConcern+sim.Concern(r))}
@@ -69,7 +69,7 @@ func (b *bench) fire(r Rank, t Timer) {
 	b.machines[r].Fire(b.envs[r], t)
 }
 
-// deliver takes the first waiting message that the filter wants to its receiver; false if there is none.
+// deliver delivers the first waiting message that the filter wants. It reports whether there is such a message.
 func (b *bench) deliver(wanted func(letter) bool) bool {
 	for i, l := range b.waiting {
 		if wanted == nil || wanted(l) {

@@ -1,6 +1,6 @@
 package elections
 
-// bullyCascading makes every member that a lower rank asks hold its own election.
+// bullyCascading is the bully in which a member holds its own election if a lower rank asks it.
 var bullyCascading = &Algorithm{
 	Name:   "bully-b",
 	Title:  "Bully, cascading",
@@ -46,16 +46,16 @@ type cascading struct {
 	answered bool // a higher rank has taken this election over
 }
 
-// Start: a restarted member begins an election; only if it has the highest rank alive does it displace a
-// working leader. A leader that joins an election leads on until another is announced (choice).
+// Start begins an election, also after a restart. The restarted member displaces a working leader only if it has the highest
+// rank alive. A leader that joins an election continues to lead until another is announced (choice).
 func (b *cascading) Start(e *Env) { b.begin(e) }
 
 // begin starts an election that no lower rank asked for:
 //
 //	The highest rank may send COORDINATOR at once.
 //
-// If a lower rank asked, it does not (choice): it would end elections whose messages are still in flight, and
-// each of those messages starts a new election. Among a hundred members that never stops.
+// If a lower rank asked, the highest rank does not send it at once (choice). It would end elections whose messages are still
+// in flight, and each of those messages starts a new election. Among a hundred members that never stops.
 func (b *cascading) begin(e *Env) {
 	if e.Self() == Rank(e.N()) {
 		e.Rule("No rank is above mine: I lead, and tell any lower rank.")

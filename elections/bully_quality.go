@@ -43,8 +43,8 @@ func (qualityMessage) Bytes() int { return HeaderBytes + qualityBytes }
 // qualityBully is one member of the bully in three steps that compares qualities.
 type qualityBully struct{ threeStep }
 
-// Start: a process that finds a quality on its disk has run before, and failed: that lowers the
-// quality by which it is ranked. An election starts at initialisation.
+// Start begins an election, because an election starts at initialisation. If the process finds a quality on its disk, it has
+// run before and failed. Start then lowers the quality by which the member is ranked.
 func (b *qualityBully) Start(e *Env) {
 	if kept, again := e.Stored().(int); again {
 		b.quality = max(kept-qualityRestart, QualityMin)

@@ -15,7 +15,8 @@ func TestBullyQuality_Rules(t *testing.T) {
 	checkRules(t, bullyQuality, Options{Qualities: []int{50, 50, 50, 50, 50}}, bullyQualityRules)
 }
 
-// askEverybody and tellEverybody are what member 3 sends to start and to end an election.
+// askEverybody lists the messages that member 3 sends to start an election. tellEverybody lists the messages that it sends to
+// end one.
 var (
 	askEverybody  = lines("3 -> 1 ELECTION", "3 -> 2 ELECTION", "3 -> 4 ELECTION", "3 -> 5 ELECTION")
 	tellEverybody = lines("3 -> 1 ELECTED", "3 -> 2 ELECTED", "3 -> 4 ELECTED", "3 -> 5 ELECTED")
@@ -114,7 +115,8 @@ func TestBullyQuality_ARestartLowersTheQualityAndTheDiskKeepsIt(t *testing.T) {
 	assert.Equal(t, at(QualityMax, bullyElection), b.waiting[0].message, "the best, if nothing else was said")
 }
 
-// The cure: 4 leads when 5 is back, and stays, for 5 stands below it now. Without the quality 5 would lead.
+// Qualities prevent the re-election. While 5 is down, 4 leads. When 5 is back, 4 stays the leader, because the restart
+// lowered the quality of 5. Without the quality, 5 would lead.
 func TestBullyQuality_AMemberThatComesBackDisplacesNobody(t *testing.T) {
 	s := elected(t, bullyQuality, 5)
 	s.requireAll(5)
@@ -129,7 +131,8 @@ func TestBullyQuality_AMemberThatComesBackDisplacesNobody(t *testing.T) {
 	assert.Equal(t, 1, s.count("PROCEED"), "to the leader")
 }
 
-// A favourite is one until it has failed too often: of 75, two restarts leave it above the others.
+// A favourite leads again after a failure, until it has failed too often. Its quality of 75 stays above the others' 50 after
+// two restarts.
 func TestBullyQuality_AFavouriteLeadsAgainUntilItHasFailedTooOften(t *testing.T) {
 	qualities := []int{50, 50, 50, 50, 75}
 	var led []Rank
@@ -147,7 +150,8 @@ func TestBullyQuality_AFavouriteLeadsAgainUntilItHasFailedTooOften(t *testing.T)
 	assert.Equal(t, []Rank{5, 5, 4, 4, 4}, led)
 }
 
-// In the world of the comparison: the bully changes its leader seven times, this one not at all.
+// In the world of the comparison, the bully changes its leader seven times. The bully with qualities does not change its
+// leader.
 func TestBullyQuality_CuresTheReelectionOfAFlappingMember(t *testing.T) {
 	changes := func(a *Algorithm) (all int64) {
 		for _, o := range outcomes(t, a, "flapping", 5, 5) {

@@ -50,7 +50,7 @@ const (
 	threeStepTimers
 )
 
-// worth is what members are compared by: quality first, which is 0 unless the algorithm has it, then rank.
+// worth is the value by which members are compared: quality first, then rank. The quality is 0 if the algorithm has none.
 type worth struct {
 	quality int
 	rank    Rank
@@ -79,8 +79,8 @@ func (b *threeStep) Start(e *Env) { b.elect(e) }
 //
 //	The detector sends ELECTION to all higher ranks and waits T for ALIVE.
 //
-// The highest rank has nobody to ask, and leads at once (choice). Where qualities count, any other member may be better, so
-// all are asked (choice).
+// The highest rank has nobody to ask, and leads at once (choice). If qualities count, any other member may be better, so the
+// detector asks all of them (choice).
 func (b *threeStep) elect(e *Env) {
 	e.Elect()
 	b.quit(e)
@@ -205,8 +205,8 @@ func (b *threeStep) proceed(e *Env) {
 	e.Set(timerElected, e.Times().Answer)
 }
 
-// lead makes this member leader, and notifies all lower ranks; where qualities count, all, since a better member may have a
-// lower rank.
+// lead makes this member leader, and notifies all lower ranks. If qualities count, it notifies all members, because a better
+// member may have a lower rank.
 func (b *threeStep) lead(e *Env) {
 	b.quit(e)
 	b.take(e, e.Self())
@@ -219,7 +219,7 @@ func (b *threeStep) lead(e *Env) {
 	}
 }
 
-// alternates returns the next in line if this member leads.
+// alternates returns the members that are next in line if this member leads.
 func (b *threeStep) alternates(e *Env) []Rank {
 	var line []Rank
 	for r := e.Self() - 1; r > 0 && len(line) < b.names; r-- {

@@ -56,7 +56,8 @@ type standing struct {
 	best       Rank // the highest candidate that answered; 0: none
 }
 
-// newStanding: without a list, every second rank is a candidate, from the highest on (choice).
+// newStanding returns a member. If the options list no candidates, every second rank is a candidate, from the highest rank
+// downwards (choice).
 func newStanding(o Options) Machine {
 	candidates := o.Candidates
 	if len(candidates) == 0 {
@@ -91,8 +92,8 @@ func (s *standing) Receive(e *Env, from Rank, m Message) {
 	}
 }
 
-// onNotice: the notice names the highest rank alive to everybody. The named member leads, though it may be the
-// last to hear of it. An ordinary member that is named by mistake declines (choice).
+// onNotice handles NOTICE: the notice names the highest rank alive to everybody. The named member leads, though it may be the
+// last to receive the notice. If a notice names an ordinary member by mistake, that member declines (choice).
 func (s *standing) onNotice(e *Env, m notice) {
 	if m.leader == e.Self() && !s.candidate(e) {
 		e.Rule("I am told to lead, and am no candidate: I decline.")
@@ -102,8 +103,8 @@ func (s *standing) onNotice(e *Env, m notice) {
 	s.appoint(e, m.leader)
 }
 
-// onHeartbeat: a leader's notice or another's election during δ cancels the attempt. A heartbeat is such a
-// notice, and a member without a leader follows its sender (choice).
+// onHeartbeat handles a heartbeat: a leader's notice or another's election during δ cancels the attempt. A heartbeat counts
+// as such a notice. If this member has no leader, it follows the sender of the heartbeat (choice).
 func (s *standing) onHeartbeat(e *Env, from Rank) {
 	if s.elected == 0 && !s.collecting {
 		e.Rule("I have no leader and hear one: I follow, and drop my attempt.")

@@ -15,7 +15,7 @@ func TestCandidateOrdinary_Rules(t *testing.T) {
 	checkRules(t, candidateOrdinary, Options{Candidates: []Rank{1, 2, 5}}, candidateOrdinaryRules)
 }
 
-// noticed: the member is told that this one leads, and nothing else is of interest.
+// noticed tells the member that this leader leads, and forgets the messages that the member then sends.
 func noticed(leader Rank) func(a *actor) {
 	return func(a *actor) {
 		a.hears(leader, notice{leader})
@@ -177,8 +177,9 @@ func TestCandidateOrdinary_WithoutAListEverySecondRankIsACandidate(t *testing.T)
 	assert.Equal(t, []Rank{4, 2}, candidateOrdinary.New(Options{Self: 1, N: 4}).(*standing).candidates)
 }
 
-// Any two are apart by more than a round trip, a higher priority has a smaller δ, and the step is above the time in
-// which the others are told: T and a delay after the start, where the last heartbeat came up to a delay apart.
+// Any two δ are more than a round trip apart, and a higher priority has a smaller δ. The step is above the time in which the
+// others are told. They are told T plus one delay after the start of the election, and the last heartbeat reached the members
+// up to one delay apart.
 func TestCandidateOrdinary_AnyTwoDeltasAreMoreThanARoundTripApart(t *testing.T) {
 	for _, times := range []Times{Scaled(), Published()} {
 		for _, n := range []int{3, 5, 9, 25, 101} {
@@ -200,9 +201,9 @@ func TestCandidateOrdinary_DeltaIsAStepARank(t *testing.T) {
 	assert.Equal(t, ms(2*625), times.Delta(3, 2))
 }
 
-// δ keeps elections from starting together: in no run do two members hold elections, with the published
-// example's candidates and with others. An ordinary member whose δ follows another's is not asked, and waits for
-// the notice.
+// δ keeps elections from starting together: in no run do two members hold elections, with the published example's candidates
+// or with others. An election asks only candidates. So an ordinary member with a later δ is not asked, and waits for the
+// notice.
 func TestCandidateOrdinary_NoTwoElectionsStartTogether(t *testing.T) {
 	seeds := uint64(200 / fewer)
 	scenario, err := FindScenario("leader-crash")
@@ -227,7 +228,7 @@ func TestCandidateOrdinary_NoTwoElectionsStartTogether(t *testing.T) {
 	}
 }
 
-// All lose the leader at the same instant, and one election is held: δ keeps the others back.
+// All members lose the leader at the same instant, but only one election is held, because δ keeps the other members back.
 func TestCandidateOrdinary_OneElectionIsHeldForManyDetectors(t *testing.T) {
 	for _, n := range []int{3, 5, 9, 25} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

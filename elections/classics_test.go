@@ -38,7 +38,8 @@ func TestClassics_ACrashedLeaderIsReplacedByOne(t *testing.T) {
 	}
 }
 
-// Ten seconds of a partition are ten seconds of two leaders, but for the time to notice it and to end it.
+// A partition of ten seconds has two leaders for about ten seconds. The difference is the time to notice the partition and to
+// end it.
 func TestClassics_APartitionIsSplitBrainForAsLongAsItLasts(t *testing.T) {
 	for _, a := range classics {
 		t.Run(a.Name, func(t *testing.T) {
@@ -53,8 +54,9 @@ func TestClassics_APartitionIsSplitBrainForAsLongAsItLasts(t *testing.T) {
 	}
 }
 
-// A flapping highest rank costs a change without a cause at each of its seven returns. With invitations it displaces
-// nobody, and leads only a group of one, until that is merged: which counts, too, unless nobody else leads then.
+// If the highest rank flaps, each of its seven returns costs a change without a cause. With invitations the returning member
+// displaces nobody. It leads only a group of one, until that group is merged. This lead also counts as a change, unless
+// nobody else leads at that time.
 func TestClassics_AFlappingHighestRankDisplacesAWorkingLeaderAtEachReturn(t *testing.T) {
 	for _, a := range classics {
 		for _, o := range outcomes(t, a, "flapping", 5, 3) {
@@ -69,8 +71,8 @@ func TestClassics_AFlappingHighestRankDisplacesAWorkingLeaderAtEachReturn(t *tes
 	}
 }
 
-// Each ELECTION wakes the receiver, and COORDINATOR puts it to sleep. A highest rank that answers each
-// ELECTION with COORDINATOR at once keeps that going for ever.
+// Each ELECTION makes its receiver begin an election, and COORDINATOR ends that election. If the highest rank answered each
+// ELECTION with COORDINATOR at once, the elections would never end.
 func TestBullyCascading_AWaveOfElectionsEbbs(t *testing.T) {
 	const n = 25
 	for _, o := range outcomes(t, bullyCascading, "cold-start", n, 3) {
@@ -83,7 +85,7 @@ func TestBullyCascading_AWaveOfElectionsEbbs(t *testing.T) {
 	}
 }
 
-// Loss alone makes a follower ask the next in line, which leads because it was asked.
+// Loss alone makes a follower ask the next in line. The next in line then leads, only because it was asked.
 func TestNextInLine_LossAloneMovesTheLeader(t *testing.T) {
 	moves := func(a *Algorithm) (changes int64) {
 		for _, o := range outcomes(t, a, "loss-20", 9, 5) {

@@ -19,7 +19,7 @@ type CoreLack struct {
 	Word string // occurs in no identifier of the core, as it would if the core had this; empty: a separate test checks it
 }
 
-// What the core has. Every algorithm with a similar feature names the part.
+// The features that the core has. Each algorithm with a similar feature names the feature here.
 var (
 	coreBounded = &CorePart{
 		"A member makes one attempt per wait, and the wait doubles while answers take longer.", "attempts.go", "raiseWait",

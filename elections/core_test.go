@@ -18,7 +18,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// sourceOfCore is the files of the core's package, without its tests.
+// sourceOfCore returns the files of the core's package, without its tests.
 func sourceOfCore(t *testing.T) map[string]*ast.File {
 	t.Helper()
 	paths, err := filepath.Glob("../*.go")
@@ -34,7 +34,7 @@ func sourceOfCore(t *testing.T) map[string]*ast.File {
 	return files
 }
 
-// The file that is named is there, and has the function that is named.
+// Each file that a part of the core names exists, and contains the function that the part names.
 func TestCore_HasWhatIsSaidWhereItIsSaid(t *testing.T) {
 	files := sourceOfCore(t)
 	for _, p := range coreParts {
@@ -50,7 +50,8 @@ func TestCore_HasWhatIsSaidWhereItIsSaid(t *testing.T) {
 	}
 }
 
-// What it is said not to have is named nowhere in it. Who gives it to the core says so in core.go.
+// The core's source never names a feature that the core is said to lack. If somebody adds such a feature to the core, they
+// must also change core.go.
 func TestCore_LacksWhatIsSaidToBeMissing(t *testing.T) {
 	files := sourceOfCore(t)
 	for _, l := range coreLacks {
@@ -77,7 +78,7 @@ func wordsOf(name string) (words []string) {
 	return words
 }
 
-// A member whose connection to the leader broke waits as long as it would have.
+// If a member loses its connection to the leader, it waits for its full election timeout all the same.
 func TestCore_CampaignsNoSoonerForABrokenConnection(t *testing.T) {
 	b := raftLedBy2(t)
 	timeUntil := func() sim.Time { return b.timers[1][raftWake] - b.clock }
@@ -104,7 +105,8 @@ func TestCore_HasOneGroup(t *testing.T) {
 	assert.Contains(t, later.Record, "group")
 }
 
-// Every part and every lack is one that an algorithm names, and none of an algorithm's is missing from the list.
+// An algorithm names every part and every lack in the lists, and the lists contain every part and every lack that an
+// algorithm names.
 func TestCore_ListsWhatTheAlgorithmsName(t *testing.T) {
 	var parts []*CorePart
 	var lacks []*CoreLack

@@ -14,7 +14,7 @@ import (
 
 var sizes = []int{3, 5, 6, 9, 25}
 
-// detectors is a bench on which n led and died, and these members noticed it, in this order.
+// detectors returns a bench on which n led and died. Then these members noticed the failure, in this order.
 func detectors(t *testing.T, a *Algorithm, n int, who ...Rank) *bench {
 	b := newBench(t, n, Scaled())
 	b.startAll(a, Options{})
@@ -68,7 +68,8 @@ func TestCount_BullyCascadingIsLinearIfTheHighestDetects(t *testing.T) {
 	}
 }
 
-// Next-in-line takes fewer messages than bully while an alternate lives, of either form, no matter who detects.
+// While an alternate lives, next-in-line takes fewer messages than either form of the bully, no matter which member detects
+// the failure.
 func TestCount_NextInLineTakesFewerThanBullyWhileAnAlternateLives(t *testing.T) {
 	const n = 9
 	for detector := Rank(1); detector < n-1; detector++ {
@@ -87,7 +88,7 @@ func TestCount_NextInLineTakesFewerThanBullyWhileAnAlternateLives(t *testing.T) 
 	}
 }
 
-// skipDead lets the members that wait for an acknowledgement skip, until nothing moves.
+// skipDead lets members skip the dead members that do not acknowledge, until no message is in flight.
 func skipDead(b *bench) {
 	for moved := true; moved; {
 		moved = false
@@ -164,7 +165,8 @@ func TestCount_ConcurrentStartersOfARingMultiplyTheMessages(t *testing.T) {
 	}
 }
 
-// One invitation a pair at the cold start, and an answer to each; then the leader's heartbeats alone.
+// At the cold start each member invites every other member once, and the others answer. After that, only the leader sends
+// heartbeats.
 func TestCount_InvitationIsQuadraticAtTheColdStartAlone(t *testing.T) {
 	const n = 9
 	s := newStage(t, invitationAlgorithm, n)
@@ -196,7 +198,7 @@ func TestCount_TwoPhaseTakesOneRoundThatNothingDisturbs(t *testing.T) {
 	}
 }
 
-// Ballots never end: one of each to all in every period, no matter who leads.
+// Ballots never end: in every period each member sends one to all, no matter which member leads.
 func TestCount_BallotsAreQuadraticInEveryPeriod(t *testing.T) {
 	for _, n := range sizes {
 		b := newBench(t, n, Scaled())

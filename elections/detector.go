@@ -17,9 +17,9 @@ func (Heartbeat) Kind() string { return "HEARTBEAT" }
 // Bytes returns the message's size.
 func (Heartbeat) Bytes() int { return HeaderBytes + RankBytes }
 
-// Detector notices that the leader is gone. The algorithms whose source says only that a process notices share it.
-// The leader sends heartbeats, and a member that hears none for the timeout suspects it (choice). Each
-// heartbeat draws a new timeout.
+// Detector notices that the leader is gone. Some sources say only that a process notices a failure; their algorithms share
+// this detector. The leader sends heartbeats. If a member hears no heartbeat for the timeout, it suspects the leader
+// (choice). Each heartbeat draws a new timeout.
 //
 //	func (m *machine) Fire(e *Env, t Timer) {
 //		switch t {

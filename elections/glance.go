@@ -1,6 +1,6 @@
 package elections
 
-// glanceAt is the size that the first table shows.
+// glanceAt is the number of members in the first table.
 const glanceAt = 5
 
 // glances are the columns of the first table. Each is one number that tells algorithms apart.

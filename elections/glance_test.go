@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// glanced makes the values of different scenarios different.
+// glanced gives each scenario its own number, so that the values of different scenarios differ.
 var glanced = map[string]int{"leader-crash": 1, "minority": 4, "flapping-leader": 7, "loss-20": 9, "restart-storm": 10}
 
-// glanceCells are three runs of two algorithms in each scenario; each number says where it comes from.
+// glanceCells returns cells with three runs of two algorithms in each of the named scenarios. Each value encodes its
+// scenario, its measure and its run.
 func glanceCells(n int, names ...string) (cells []Cell) {
 	for _, s := range Scenarios() {
 		i := glanced[s.Name]

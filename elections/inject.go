@@ -22,7 +22,7 @@ const (
 	outTime     = sim.Time(5 * time.Second)
 )
 
-// clockJumps makes wall clocks jump. Only ballots and the stable election notice: they compare a message's
+// clockJumps makes wall clocks jump. Only ballots and the stable election notice this, because only they compare a message's
 // timestamp with their clock.
 func clockJumps(w *world, fault sim.Time) {
 	leader, jump := Rank(0), int64(w.times.lasting(clockJump))

@@ -53,8 +53,8 @@ func TestScenario_WallClocksJumpAndAreSetRight(t *testing.T) {
 	assert.Equal(t, 0, ahead(ms(21_001)))
 }
 
-// A safety rule never reads a clock: only ballots and the stable election notice that wall clocks jump, and both
-// have a leader again when they are set right.
+// A safety rule never reads a clock. Only ballots and the stable election notice that wall clocks jump. Both have a leader
+// again when the clocks are set right.
 func TestScenario_WallClocksThatJumpConcernOnlyWhoComparesThem(t *testing.T) {
 	for _, a := range Algorithms() {
 		changes, leaderless := int64(0), int64(0)
@@ -97,7 +97,8 @@ func TestScenario_PrioritiesChange(t *testing.T) {
 	}
 }
 
-// The manual promises it at once. It takes one to two periods: the forced leader must win two elections.
+// forcedSizes are the sizes of the groups in which an operator forces a leader. The manual promises that a forced leader
+// leads at once. In fact this takes one to two periods, because the forced leader must win two elections.
 var forcedSizes = []int{3, 5, 9}
 
 func TestScenario_AForcedLeaderTakesOverAfterOneToTwoPeriods(t *testing.T) {
@@ -116,7 +117,8 @@ func TestScenario_AForcedLeaderTakesOverAfterOneToTwoPeriods(t *testing.T) {
 	}
 }
 
-// One member alone is out of service for 5 s, and leads again; of two, the other leads meanwhile.
+// A group of one member has no leader while that member is out of service for 5 s; then the member leads again. In a group of
+// two, the other member leads meanwhile.
 func TestScenario_PrioritiesChangeInTheSmallestGroups(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		for _, a := range []*Algorithm{ballotsMajority, ballotsRanked, ballotsAllButOne, ballotsNone} {
@@ -152,7 +154,7 @@ func TestSetup_ChangesPrioritiesInEveryScenario(t *testing.T) {
 	assert.Nil(t, newWorld(bullyThreeStep, setup, 1, nil).priorities)
 }
 
-// What an operator tells a member is a step of its own in a trace, with the rule that it follows.
+// In a trace, each order of an operator to a member is a step of its own, with the rule that the member follows.
 func TestTrace_TellsWhatAnOperatorSays(t *testing.T) {
 	var told []string
 	step := -1

@@ -30,7 +30,7 @@ var invitationAlgorithm = &Algorithm{
 	New: func(Options) Machine { return &invitation{} },
 }
 
-// group names a group: (leader, counter) names a group, and messages of an older group are dropped (choice).
+// group is the name of a group: (leader, counter) names a group, and messages of an older group are dropped (choice).
 type group struct {
 	leader  Rank
 	counter uint64
@@ -93,7 +93,7 @@ func (i *invitation) Start(e *Env) {
 	i.part(e)
 }
 
-// part makes the member a group of one, with a name that no group has ever had.
+// part makes the member a group of one, with a new name that no group has had before.
 func (i *invitation) part(e *Env) {
 	e.Elect()
 	counter, _ := e.Stored().(uint64)
@@ -189,7 +189,8 @@ func (i *invitation) joins(e *Env, inviter Rank, size int, crossed bool) bool {
 	return size > len(i.members)
 }
 
-// join takes the member's whole group into another: only the smaller group is told.
+// join takes the member's whole group into another group. It notifies the members of its own group, because only the smaller
+// group is told.
 func (i *invitation) join(e *Env, into group) {
 	e.Send(into.leader, acceptance{into, i.members})
 	for _, r := range i.members {
@@ -228,8 +229,9 @@ func (i *invitation) onJoin(e *Env, m merger) {
 	i.Watch(e)
 }
 
-// onRefer: the two leaders merge their groups. A leader that was just invited is not invited again, and a follower
-// that names this very group belongs to it: its ACCEPT was lost (choices).
+// onRefer handles REFER: the two leaders merge their groups. If this leader has just invited the other leader, it does not
+// invite that leader again (choice). If a follower names this very group, it belongs to the group, and only its ACCEPT was
+// lost (choice).
 func (i *invitation) onRefer(e *Env, from Rank, m referral) {
 	leader := m.group.leader
 	switch {

@@ -15,7 +15,7 @@ func TestInvitation_Rules(t *testing.T) {
 // groupOf3 is the group of member 3 after its start.
 var groupOf3 = group{3, 1}
 
-// later: the invitations of the start are not under way any more.
+// later advances the clock until the invitations of the start are no longer in flight, and forgets the messages.
 func later(a *actor) { a.clock += a.times.Answer; a.forget() }
 
 // joined: 3 has joined 1.
@@ -187,7 +187,7 @@ func TestInvitation_TheGroupOfADeadLeaderFallsApartAndMergesAnew(t *testing.T) {
 	assert.NotEqual(t, old, s.inOffice()[0], "the one that comes back joins the larger group")
 }
 
-// A leader that comes and goes leaves groups that merge in ever new orders; the highest rank rarely leads here.
+// If a leader comes and goes, it leaves groups that merge in a new order each time. The highest rank rarely leads here.
 func TestInvitation_AFlappingLeaderCostsMostChanges(t *testing.T) {
 	for seed := uint64(1); seed <= 5; seed++ {
 		assert.Greater(t, runOne(t, invitationAlgorithm, "flapping-leader", 5, seed)[Changes], int64(3*flaps), "seed %d", seed)

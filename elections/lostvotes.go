@@ -7,8 +7,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// How long the two parts of lostVotes last, in scaled times. The first part ends between the first and the
-// second round of the two-phase election.
+// The durations of the two parts of lostVotes, in scaled times. The first part ends between the first and the second round of
+// the two-phase election.
 const (
 	lostVotesFirst  = sim.Time(400 * time.Millisecond)
 	lostVotesSecond = sim.Time(1600 * time.Millisecond)
@@ -20,13 +20,14 @@ var lostVotes = &Scenario{
 		"the highest rank, and does not hear 2.",
 }
 
-// LostVotes is not in the tables: it is written for one algorithm. It shows how loss alone makes the two-phase
-// election of five or more members elect two leaders of one term. It does so with nearly every seed: an ELECT
-// from 1 must arrive in time.
+// LostVotes is not in the tables, because it is written for one algorithm. It shows that loss alone makes the two-phase
+// election of five or more members elect two leaders of one term. This happens with nearly every seed; the only condition is
+// that an ELECT from member 1 arrives in time.
 func LostVotes() *Scenario { return lostVotes }
 
-// loseVotes: in round 1 only the votes of 1 and 2 reach 1; in round 2 the ELECT of 1 reaches only 5, so 2, 3,
-// 4 vote for 2 and 1, 5 for 1: tallies {1,2,5} and {2,3,4}. Both keep leading because 1 does not hear 2.
+// loseVotes plans the loss. In round 1 only the votes of members 1 and 2 reach member 1. In round 2 the ELECT of 1 reaches
+// only 5. So 2, 3, 4 vote for 2, and 1, 5 vote for 1. The tallies are {1,2,5} and {2,3,4}. Both keep leading because 1 does
+// not hear 2.
 func loseVotes(w *world, fault sim.Time) {
 	n := w.setup.N
 	if n == 1 { // it has no links

@@ -15,8 +15,8 @@ type Machine interface {
 	Receive(e *Env, from Rank, m Message)
 	// Fire handles a timer that has expired.
 	Fire(e *Env, t Timer)
-	// Leader returns `elected`: the member that this one believes to be the leader, itself if it leads, or 0.
-	// epoch is that leader's epoch, term or round, or 0 if the algorithm has none.
+	// Leader returns `elected`: the member that this member believes to be the leader, or 0. A leader returns itself. epoch
+	// is that leader's epoch, term or round, or 0 if the algorithm has none.
 	Leader() (leader Rank, epoch uint64)
 }
 
@@ -34,7 +34,7 @@ type Message interface {
 // HeaderBytes is the size of every message's header: a length, a kind, a sender.
 const HeaderBytes = 8
 
-// RankBytes is the size of a rank in a message, NumberBytes that of a term, a counter or a time.
+// RankBytes is the size of a rank in a message. NumberBytes is the size of a term, a counter or a time.
 const (
 	RankBytes   = 2
 	NumberBytes = 8
@@ -56,7 +56,7 @@ type Env struct {
 	random *sim.Stream
 }
 
-// host runs a machine: a simulated world, or a test that does everything by hand.
+// host runs a machine. It is a simulated world, or a test that controls every step by hand.
 type host interface {
 	now(self Rank) sim.Time
 	wall(self Rank) int64
@@ -112,9 +112,9 @@ func (e *Env) Rule(sentence string) { e.host.rule(e.self, sentence) }
 // Elect counts an election that this member begins. A member that joins another's election does not call it.
 func (e *Env) Elect() { e.host.elect(e.self) }
 
-// Stored returns what the member last passed to Keep, also after a crash; nil if there is nothing.
+// Stored returns the value that the member last passed to Keep, also after a crash. If there is none, it returns nil.
 func (e *Env) Stored() any { return e.host.stored(e.self) }
 
-// Keep stores v on the member's disk. It is durable at once: an algorithm that models a slow disk sets a timer
-// first.
+// Keep stores v on the member's disk. The value is durable at once. If an algorithm models a slow disk, it sets a timer first
+// and calls Keep when the timer expires.
 func (e *Env) Keep(v any) { e.host.keep(e.self, v) }

@@ -20,8 +20,8 @@ var intro string
 //go:embed rules.md
 var rules string
 
-// WriteMarkdown writes docs/results/elections.md: what each algorithm assumes and guarantees, what the core has of it, the
-// test of each rule, and the tables.
+// WriteMarkdown writes docs/results/elections.md: the assumptions and guarantees of each algorithm, its features that the
+// core has, the test of each rule, and the tables.
 func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) error {
 	out := bufio.NewWriter(w)
 	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) } // Flush returns the error

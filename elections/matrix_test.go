@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// somePlan is the subset of the matrix that every test run takes: all algorithms in all scenarios.
-// planSeeds is how many seeds a cell of somePlan has.
+// planSeeds is the number of seeds of each cell of somePlan. somePlan is the subset of the matrix that every test run takes:
+// all algorithms in all scenarios.
 var planSeeds = 4
 
 // fewer divides the seeds of the tests that count over many runs. tracedSize is the size of the runs that are followed step
@@ -63,7 +63,7 @@ func TestReport_HoldsEnoughToComputeEveryNumberOfTheTableAgain(t *testing.T) {
 		require.Len(t, cell.Values, len(Measures()))
 		for name, values := range cell.Values {
 			require.Len(t, values, cell.Runs)
-			// Computed in another way than Summarize does: by counting.
+			// The test computes the percentiles in another way than Summarize does: by counting.
 			s := cell.Summary[name]
 			assert.Equal(t, exceeded(values, 50), s.Median, name)
 			assert.Equal(t, exceeded(values, 99), s.P99, name)
@@ -156,7 +156,7 @@ func TestMatrix_IsEveryScenarioAtEverySizeOfTheComparison(t *testing.T) {
 	assert.Len(t, p.Cells(), taken*4+crashes)
 }
 
-// everyRun calls a test with every algorithm in every scenario that means something to it.
+// everyRun calls a test for every algorithm and every scenario that applies to it.
 func everyRun(test func(a *Algorithm, s *Scenario)) {
 	for _, a := range Algorithms() {
 		for _, s := range Scenarios() {
@@ -355,7 +355,7 @@ func BenchmarkCompare(b *testing.B) {
 	}
 }
 
-// What the document says of algorithms, scenarios and measures comes from the code; make elections writes it.
+// The document's descriptions of algorithms, scenarios and measures come from the code; make elections writes them.
 func TestDocument_SaysWhatTheCodeSays(t *testing.T) {
 	var now bytes.Buffer
 	require.NoError(t, WriteMarkdown(&now, somePlan(1), nil, Measures()))
@@ -368,7 +368,7 @@ func TestDocument_SaysWhatTheCodeSays(t *testing.T) {
 	assert.Equal(t, want, got, "make elections")
 }
 
-// What people wrote about the lab is short, leads to the results, and tells of every algorithm by name.
+// The hand-written text about the lab is short, leads to the results, and names every algorithm.
 func TestDocument_IntroducesEveryAlgorithm(t *testing.T) {
 	text, err := os.ReadFile("../docs/elections.md")
 	require.NoError(t, err)

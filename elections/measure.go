@@ -24,8 +24,8 @@ const (
 	measures
 )
 
-// Never is the value of a measure that a run does not have: the members never agreed, or the algorithm has no
-// terms. It is worse than any other value.
+// Never is the value of a measure that does not exist in a run, because the members never agreed, or because the algorithm
+// has no terms. It is worse than any other value.
 const Never = -1
 
 // Outcome holds what was measured in one run, by Measure.
@@ -87,8 +87,8 @@ type Summary struct {
 	Sum                int64 // of the values that are not Never; the Sum of Ends is the number of runs that end in agreement
 }
 
-// Summarize sorts the values, Never last, since it is the worst. The p-th percentile is the smallest value that
-// p percent of the values do not exceed.
+// Summarize summarizes the values. It sorts Never last, because Never is the worst value. The p-th percentile is the smallest
+// value that p percent of the values do not exceed.
 func Summarize(values []int64) Summary {
 	sorted := slices.Clone(values)
 	slices.SortFunc(sorted, func(a, b int64) int { // Never, as an unsigned number, is the largest
@@ -119,7 +119,7 @@ func (i *MeasureInfo) Unit() string {
 	return [...]string{count: "", nanoseconds: "ns", inSeconds: "ns", share: "%"}[i.unit]
 }
 
-// Text returns the summary of this many runs as a table shows it.
+// Text returns the text of a table for the summary s of this many runs.
 func (i *MeasureInfo) Text(s Summary, runs int) string {
 	if i.unit == share {
 		perMille := s.Sum * 1000 / int64(max(runs, 1))
@@ -128,8 +128,8 @@ func (i *MeasureInfo) Text(s Summary, runs int) string {
 	return i.value(s.Median) + " / " + i.value(s.P99) + " / " + i.value(s.Worst)
 }
 
-// value formats times in milliseconds or seconds, and large numbers in thousands. It shows only 0 as 0: two
-// leaders of one term are a fault, however short.
+// value formats times in milliseconds or seconds, and large numbers in thousands. It shows a value as 0 only if the value is
+// exactly 0, because two leaders of one term are a fault, however short.
 func (i *MeasureInfo) value(v int64) string {
 	switch {
 	case v == Never:

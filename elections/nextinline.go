@@ -34,12 +34,12 @@ type namingHeartbeat struct{ alternates []Rank }
 func (namingHeartbeat) Kind() string { return "HEARTBEAT" }
 func (m namingHeartbeat) Bytes() int { return HeaderBytes + RankBytes*(1+len(m.alternates)) }
 
-// timerNext: the alternate that was asked answers, or, after its answer, announces itself.
+// timerNext bounds the wait for the alternate that was asked. The alternate first answers, and then announces itself.
 const timerNext = threeStepTimers
 
-// alternatesMax: alternates go out with ELECTED and with each heartbeat, highest rank first, two of them
-// (choice). They are the two ranks below the leader's, since those above were silent when it was elected
-// (choice).
+// alternatesMax is the number of alternates: alternates go out with ELECTED and with each heartbeat, highest rank first, two
+// of them (choice). They are the two ranks just below the leader's, because the ranks above the leader were silent when it
+// was elected (choice).
 const alternatesMax = 2
 
 // nextInLine is one member of next-in-line failover.
@@ -84,8 +84,8 @@ func (n *nextInLine) onSignal(e *Env, from Rank, m signal) {
 	}
 }
 
-// onNext: the first that is alive answers (which keeps the detector from asking others), becomes leader
-// and tells all.
+// onNext handles NEXT: the first alternate that is alive answers, becomes leader and tells all. Its answer keeps the detector
+// from asking others.
 func (n *nextInLine) onNext(e *Env, from Rank) {
 	e.Rule("I am asked as the next in line: I answer, lead, and tell all.")
 	e.Send(from, bullyAlive)
@@ -115,7 +115,7 @@ func (n *nextInLine) Fire(e *Env, t Timer) {
 //	A detector asks them in order, T each, skipping itself. If the detector is itself on the list and
 //	all above it stay silent, it leads at once. No alternate: bully a) in full.
 //
-// If an alternate answers and never announces itself, the bully follows, too (choice).
+// If an alternate answers but never announces itself, the detector also starts the bully (choice).
 func (n *nextInLine) next(e *Env) {
 	n.asked = 0
 	if len(n.line) == 0 {
@@ -139,7 +139,8 @@ func (n *nextInLine) relax(e *Env) {
 	e.Stop(timerNext)
 }
 
-// succeed makes this alternate the leader, and notifies all members, also those of a higher rank, which follow.
+// succeed makes this alternate the leader, and notifies all members. Members of a higher rank are notified too, and follow
+// this leader.
 func (n *nextInLine) succeed(e *Env) {
 	n.relax(e)
 	n.quit(e)

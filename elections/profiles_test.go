@@ -24,7 +24,7 @@ func publishedStory(t *testing.T, a *Algorithm, name string, n int, seed uint64)
 	return records
 }
 
-// The warm-up fits the profile: no matter which algorithm it is, all follow one leader when it crashes.
+// The warm-up fits the profile: for every algorithm, all members follow one leader when the leader crashes.
 func TestPublished_AllFollowALeaderWhenItCrashes(t *testing.T) {
 	for _, a := range Algorithms() {
 		for n, seed := range map[int]uint64{3: 1, 5: 2, 9: 3} {

@@ -17,8 +17,8 @@ const (
 // authorsScenarios are its scenarios.
 var authorsScenarios = []string{"cold-start", "leader-crash", "minority", "flapping"}
 
-// AuthorsPlan returns the second comparison of the document: some scenarios at one size, with the authors' own
-// times. ok is false if p has those times already, or has not that size or none of the scenarios.
+// AuthorsPlan returns the second comparison of the document: some scenarios at one size, with the authors' own times. ok is
+// false if p already has those times, if p lacks that size, or if p has none of the scenarios.
 func (p *Plan) AuthorsPlan() (second Plan, ok bool) {
 	second = *p
 	second.Setup.Times = Published()

@@ -69,7 +69,7 @@ type raftStore struct {
 	log        []raft.Entry
 }
 
-// Entries reads the log. The span is that of an append, which is never too large.
+// Entries reads the log. It ignores the size limit, because it reads only the span of an append, which is never too large.
 func (s *raftStore) Entries(span raft.Span, _ int) ([]raft.Entry, error) {
 	return s.log[span.After:span.Last:span.Last], nil
 }
@@ -194,7 +194,7 @@ func (m *raftMachine) steps(e *Env) {
 	}
 }
 
-// step steps it once, and returns how many messages it sent at once.
+// step steps the core once, and returns the number of messages that it sent at once.
 func (m *raftMachine) step(e *Env) (sent int) {
 	told := m.told
 	m.told = nil
@@ -249,7 +249,7 @@ var raftRules = map[raft.TraceEventKind]string{
 	raft.TraceSteppedDown:    "My leader has stepped down: I need not wait for a timeout.",
 }
 
-// raftHeard returns the rule for a message to a receiver in this term, or says that it comes too late.
+// raftHeard returns the rule for a message whose receiver is in this term. If the message comes too late, the rule says so.
 func raftHeard(m *raft.Message, term raft.Term, leads bool) string {
 	switch m.Body.(type) {
 	case raft.PreVoteRequest, raft.PreVoteReply: // their terms are their senders', and decide nothing
@@ -299,8 +299,7 @@ func raftReceived(body raft.Body) string {
 	return "A message that my elections do not need."
 }
 
-// write takes a write of the core. It updates the cache first, so that an entry is there before anybody asks
-// for it.
+// write accepts a write of the core. It updates the cache first, so that the cache has each entry before anybody asks for it.
 func (m *raftMachine) write(e *Env, w *raft.Write) {
 	if w.Seq == 0 {
 		return
@@ -326,8 +325,8 @@ func extend(log []raft.Entry, w *raft.LogWrite) []raft.Entry {
 	return append(slices.Clip(log[:w.After.Index]), w.Entries...)
 }
 
-// work starts the next write of the disk. A write that changes nothing there ends at once: it only keeps its
-// place in the order.
+// work starts the next write of the disk. If a write changes nothing on the disk, it ends at once: it only keeps its place in
+// the order.
 func (m *raftMachine) work(e *Env) {
 	for m.writing == 0 && len(m.queue) > 0 {
 		m.merged, m.writing = pipeline.MergeWrites(m.queue)
@@ -339,7 +338,7 @@ func (m *raftMachine) work(e *Env) {
 	}
 }
 
-// persist ends the write in progress: its promises leave, and the core is told.
+// persist ends the write in progress. It sends the messages that waited for the write, and reports the write to the core.
 func (m *raftMachine) persist(e *Env) {
 	done := m.merged
 	if done.Hard != nil {
@@ -356,8 +355,8 @@ func (m *raftMachine) persist(e *Env) {
 	m.told = append(m.told, raft.Persisted{Seq: done.Seq})
 }
 
-// send sends messages, the appends with their entries. An append is dropped if the log has changed since the
-// core named its entries.
+// send sends messages. It fills each append with its entries. If the log has changed since the core named the entries of an
+// append, send drops that append.
 func (m *raftMachine) send(e *Env, messages []raft.Message) {
 	m.log.Deliver(messages, raftAppendBytesMax, 0, func(one raft.Message) {
 		e.Send(rankOf(one.To.ID), raftMessage{one})
@@ -370,7 +369,7 @@ func (m *raftMachine) send(e *Env, messages []raft.Message) {
 	})
 }
 
-// bootstraps caches the disks of bootstrapped clusters, by what they depend on.
+// bootstraps caches the disks of bootstrapped clusters. The key holds everything on which the disks depend.
 var bootstraps = struct {
 	sync.Mutex
 	disks map[bootstrap][]any
@@ -381,7 +380,7 @@ type bootstrap struct {
 	times Times
 }
 
-// bootstrapTime is how many times TimeoutMax a bootstrap may take: ample on a network that loses nothing.
+// bootstrapTime is the time limit of a bootstrap, as a multiple of TimeoutMax. It is ample on a network that loses nothing.
 const bootstrapTime = 20
 
 // bootstrapOnce bootstraps a cluster through the core, once for each size and time profile: uninitialized

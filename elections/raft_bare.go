@@ -267,7 +267,7 @@ func (b *bareRaft) onAppendEntries(e *Env, from Rank, term uint64) {
 	b.send(e, from, bareMessage{bareAppended, b.term, true})
 }
 
-// onAppended handles an answer to a heartbeat: without a log it tells a leader nothing but the term.
+// onAppended handles an answer to a heartbeat. Because there is no log, the answer tells a leader nothing but the term.
 func (b *bareRaft) onAppended(e *Env, m bareMessage) {
 	if m.ok && m.term == b.term && b.leader == e.Self() {
 		e.Rule("A follower answers, and tells me nothing new: I have no log.")
@@ -327,7 +327,7 @@ func (b *bareRaft) change(now bareStore) {
 	b.changes++
 }
 
-// work starts a write of what has changed, as one record. Further changes wait until it ends.
+// work starts a write of all changes so far, as one record. Later changes wait until this write ends.
 func (b *bareRaft) work(e *Env) {
 	if b.writing == 0 && b.changes > b.durable {
 		b.writing, b.written = b.changes, b.bareStore
@@ -335,8 +335,7 @@ func (b *bareRaft) work(e *Env) {
 	}
 }
 
-// persist ends a write: the messages that waited for it leave. A candidate's vote for itself counts from then
-// on.
+// persist ends a write, and sends the messages that waited for it. Once the write ends, a candidate's vote for itself counts.
 func (b *bareRaft) persist(e *Env) {
 	e.Keep(b.written)
 	b.durable, b.writing = b.writing, 0

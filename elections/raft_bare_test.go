@@ -20,7 +20,7 @@ func granted(term uint64) bareMessage { return bareMessage{bareVote, term, true}
 // writes lets the disk end its write.
 func (a *actor) writes() { a.fires(bareDisk) }
 
-// stands lets it become a candidate, whose term and vote are durable.
+// stands makes the member a candidate, and waits until its term and vote are durable.
 func (a *actor) stands() {
 	a.fires(TimerSuspect)
 	a.writes()
@@ -38,7 +38,7 @@ func TestRaftBare_Rules(t *testing.T) {
 var askForVotes = lines("3 -> 1 RequestVote", "3 -> 2 RequestVote", "3 -> 4 RequestVote", "3 -> 5 RequestVote")
 var appendToAll = lines("3 -> 1 AppendEntries", "3 -> 2 AppendEntries", "3 -> 4 AppendEntries", "3 -> 5 AppendEntries")
 
-// What all variants do, quoted from §5.2 and Figure 2.
+// The rules that all variants follow, quoted from §5.2 and Figure 2.
 var raftBareRules = []ruleRow{
 	{"When servers start up, they begin as followers", 3, func(a *actor) {
 		require.True(a.t, a.runs(TimerSuspect))
@@ -239,7 +239,7 @@ func TestRaftBare_OneMemberElectsItself(t *testing.T) {
 	}
 }
 
-// A candidate's own vote counts once it is durable, and not because an older one is.
+// A candidate's own vote counts once this vote is durable. It does not count merely because an older vote is durable.
 func TestRaftBare_ItsOwnVoteCountsOnceItIsDurable(t *testing.T) {
 	a := &actor{newBench(t, 1, Scaled()), 1}
 	a.start(1, raftBare.New(Options{Self: 1, N: 1}))
@@ -304,8 +304,8 @@ func TestRaftRanked_ACandidateGivesWayToAHigherRankAlone(t *testing.T) {
 	}
 }
 
-// Members 1 to 3 stand in one term, and each has its own vote. With ranks, 1 and 2 give way, and 3 wins the next
-// election; without, all three stand again.
+// Members 1 to 3 stand in one term, and each votes for itself. With ranks, 1 and 2 give way, and 3 wins the next election.
+// Without ranks, all three stand again.
 func TestRaftRanked_TheHighestCandidateWinsTheNextElection(t *testing.T) {
 	for _, algorithm := range []*Algorithm{raftRanked, raftFixed} {
 		b := newBench(t, 3, Scaled())
@@ -336,8 +336,9 @@ func TestRaftRanked_TheHighestCandidateWinsTheNextElection(t *testing.T) {
 	}
 }
 
-// Why it was given up, 1: "a lower-ranked server might need to time out and become a candidate again if a
-// higher-ranked server fails". 2 gave way to 3, which crashes: 2 waits for a timeout that it would not have had to.
+// Raft's authors gave the ranks up. Reason 1: "a lower-ranked server might need to time out and become a candidate again if a
+// higher-ranked server fails". Member 2 gives way to 3, and then 3 crashes. So 2 waits for another timeout; if it had not
+// given way, it would lead by now.
 func TestRaftRanked_AHigherRankThatFailsWasWaitedForInVain(t *testing.T) {
 	a := &actor{newBench(t, 5, Scaled()), 2}
 	a.start(2, raftRanked.New(Options{Self: 2, N: 5}))
@@ -348,8 +349,9 @@ func TestRaftRanked_AHigherRankThatFailsWasWaitedForInVain(t *testing.T) {
 	assert.Zero(t, a.leaders()[2], "it had a majority, and had given way")
 }
 
-// Why it was given up, 2: "but if it does so too soon, it can reset progress towards electing a leader". 3 has two
-// of the three votes that it needs when 2, which gave way to it, stands again: the newer term ends the candidacy.
+// Raft's authors gave the ranks up. Reason 2: "but if it does so too soon, it can reset progress towards electing a leader".
+// Member 2 gives way to 3. Member 3 has two of the three votes that it needs when 2 stands again. The newer term of 2 ends
+// the candidacy of 3.
 func TestRaftRanked_ALowerRankThatStandsTooSoonResetsTheProgress(t *testing.T) {
 	a := &actor{newBench(t, 5, Scaled()), 3}
 	a.start(3, raftRanked.New(Options{Self: 3, N: 5}))
@@ -362,8 +364,8 @@ func TestRaftRanked_ALowerRankThatStandsTooSoonResetsTheProgress(t *testing.T) {
 	assert.Zero(t, a.leaders()[3], "the third vote comes too late: its term is over")
 }
 
-// What PreVote and stickiness are for: a member that does not hear the leader raises the term, which ends the
-// leader's, and does so again and again if it hears nobody. The core's leader stays.
+// PreVote and stickiness prevent this: a member that does not hear the leader raises the term, which ends the leader's
+// leadership. If the member hears nobody, it does so again and again. The core's leader stays.
 func TestRaftBare_OneDeafMemberDeposesTheLeaderAgainAndAgain(t *testing.T) {
 	for _, row := range []struct {
 		scenario string
@@ -378,7 +380,7 @@ func TestRaftBare_OneDeafMemberDeposesTheLeaderAgainAndAgain(t *testing.T) {
 	}
 }
 
-// What CheckQuorum is for: a leader that is cut off with a minority leads on for as long as the cut lasts.
+// CheckQuorum prevents this: a leader that is cut off with a minority continues to lead for as long as the cut lasts.
 func TestRaftBare_ACutOffLeaderLeadsOn(t *testing.T) {
 	for _, o := range outcomes(t, raftBare, "minority", 5, 5) {
 		assert.Greater(t, time.Duration(o[TwoLeaders]), 9*time.Second)
@@ -389,7 +391,8 @@ func TestRaftBare_ACutOffLeaderLeadsOn(t *testing.T) {
 	}
 }
 
-// Election Safety (Figure 3) is all in §5.2 already, in every scenario, with a fixed timeout and with ranks, too.
+// §5.2 alone already guarantees Election Safety (Figure 3). It does so in every scenario, also with a fixed timeout and with
+// ranks.
 func TestRaftBare_ElectsOneLeaderATerm(t *testing.T) {
 	for _, algorithm := range bares {
 		for _, s := range Scenarios() {

@@ -35,7 +35,7 @@ func (b *bench) askForVote(to, from Rank) raftMessage {
 	}}
 }
 
-// votes returns whether a granted vote, or a refused one, waits to be delivered to a member.
+// votes reports whether a granted vote waits for delivery to a member, and whether a refused vote does.
 func (b *bench) votes(to Rank) (granted, refused bool) {
 	for _, l := range b.waiting {
 		if reply, ok := l.message.(raftMessage).Body.(raft.VoteReply); ok && l.to == to {
@@ -95,7 +95,8 @@ func raftLedBy2(t *testing.T) *bench {
 	return b
 }
 
-// stands lets a member campaign when its time has come, and loses the messages that the filter wants.
+// stands advances the clock to a member's next deadline, so that the member campaigns. It loses the messages that the filter
+// wants.
 func (b *bench) stands(r Rank, lost func(letter) bool) {
 	b.clock = b.timers[r][raftWake] // a timer that is much later is taken for a sleep
 	b.fire(r, raftWake)
@@ -122,7 +123,7 @@ func TestRaft_AMajorityElectsALeaderThatAllFollow(t *testing.T) {
 	assert.Greater(t, term, uint64(1))
 }
 
-// A leader that does not run learns of nothing: the others elect another one, and for a while there are two.
+// A leader that does not run learns nothing. The others elect another leader, and for a while there are two leaders.
 func TestRaft_TwoLeadersAtOneInstantAreOfTwoTerms(t *testing.T) {
 	b := raftLedBy2(t)
 	b.stands(3, func(l letter) bool { return l.from == 2 || l.to == 2 })
@@ -144,7 +145,7 @@ func TestRaft_IsBootstrappedBeforeAScenarioBegins(t *testing.T) {
 	}
 }
 
-// electedTwice looks for a term that two members led in one run, at one instant or one after the other.
+// electedTwice reports whether, in one run, two members led the same term, at one instant or one after the other.
 func electedTwice(t *testing.T, a *Algorithm, s *Scenario, n int, seed uint64) (twice bool) {
 	t.Helper()
 	leaders := map[uint64]Rank{}
@@ -165,7 +166,7 @@ func electedTwice(t *testing.T, a *Algorithm, s *Scenario, n int, seed uint64) (
 // followed is how many seeds of a size are followed message by message.
 var followed = map[int]uint64{2: 2, 3: 5, 5: 5, 9: 2, 25: 1}
 
-// "At most one leader can be elected in a given term" (Figure 3): not even one after the other.
+// "At most one leader can be elected in a given term" (Figure 3). No second leader is elected in that term later, either.
 func TestRaft_ElectsOneLeaderATermThoughOneAfterTheOther(t *testing.T) {
 	for _, s := range Scenarios() {
 		if !s.Takes(raftCore) {
@@ -179,7 +180,8 @@ func TestRaft_ElectsOneLeaderATermThoughOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// The check sees what it looks for: without a disk, loss alone elects two.
+// electedTwice can detect such a term. In the two-phase election, which has no disk, loss alone elects two leaders of one
+// term.
 func TestTwoPhase_ElectsTwoLeadersOfOneTermInTheComparisonToo(t *testing.T) {
 	s, err := FindScenario("loss-20")
 	require.NoError(t, err)
@@ -190,7 +192,8 @@ func TestTwoPhase_ElectsTwoLeadersOfOneTermInTheComparisonToo(t *testing.T) {
 	assert.True(t, found)
 }
 
-// safeSizes are the sizes in which Raft is looked at in every scenario, and 101 in its one.
+// safeSizes are the sizes at which Raft's safety is checked in every scenario. At size 101 it is checked in the only scenario
+// of that size.
 var safeSizes = []int{1, 2, 3, 5, 9, 101}
 
 // Election Safety (Figure 3), in every cell.

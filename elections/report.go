@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// ReportFormat is the version of Report. Every change that a reader must know about raises it.
+// ReportFormat is the version of Report. If a change matters to a reader, the change raises the version.
 const ReportFormat = 1
 
 // Report is a comparison as JSON. It holds the measures of every run, so that each number of a table can be

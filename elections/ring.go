@@ -2,7 +2,7 @@ package elections
 
 import "slices"
 
-// What the two forms with two rounds have in common.
+// The texts that the two forms with two rounds share.
 const (
 	ringAssumes = "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
 		"member knows the order of all; clocks measure T and the patience of a starter, and " +
@@ -32,7 +32,7 @@ var ringCollecting = &Algorithm{
 	New: func(Options) Machine { return newRing(collect, false) },
 }
 
-// ringMaximum does the same with messages that carry only the highest rank.
+// ringMaximum is like ringCollecting, but its messages carry only the highest rank.
 var ringMaximum = &Algorithm{
 	Name:  "ring-b",
 	Title: "Ring, maximum only",
@@ -49,10 +49,10 @@ var ringMaximum = &Algorithm{
 	New: func(Options) Machine { return newRing(highest, true) },
 }
 
-// fold returns the ranks that an ELECTION carries on from a member.
+// fold returns the ranks that an ELECTION carries after a member has passed it on.
 type fold func(ranks []Rank, self Rank) []Rank
 
-// collect: the detector sends ELECTION{itself}; each adds itself and passes on.
+// collect adds this member's rank: the detector sends ELECTION{itself}; each adds itself and passes on.
 func collect(ranks []Rank, self Rank) []Rank { return append(slices.Clone(ranks), self) }
 
 // highest: only the highest rank seen travels.
@@ -107,8 +107,8 @@ func (r *ring) onLap(e *Env, l lap) {
 //	Collecting: back at the start the highest rank in the set is leader, and a second round tells all.
 //	Maximum only: back at the start it goes round once more as COORDINATOR.
 //
-// A second copy of its ELECTION, or one from before a restart, is dropped; so is another member's, which ends
-// here if nobody else is left in the ring.
+// The member drops a second copy of its own ELECTION, and an ELECTION from before its restart. It also drops another member's
+// ELECTION, which ends here if nobody else is left in the ring.
 func (r *ring) onHome(e *Env, l lap) {
 	switch {
 	case l.coordinator && l.starter == e.Self():

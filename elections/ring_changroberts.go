@@ -51,7 +51,8 @@ func (c *changRoberts) join(e *Env) {
 	}
 }
 
-// onLap: a member passes on a higher rank, replaces a lower one by its own unless it takes part already.
+// onLap handles a lap that comes by: a member passes on a higher rank, and replaces a lower one by its own unless it takes
+// part already.
 func (c *changRoberts) onLap(e *Env, l lap) {
 	switch {
 	case l.coordinator:
@@ -70,11 +71,11 @@ func (c *changRoberts) onLap(e *Env, l lap) {
 	}
 }
 
-// onHome: a member is leader when its own rank comes back; then COORDINATOR goes round.
+// onHome handles a lap that is home: a member is leader when its own rank comes back; then COORDINATOR goes round.
 func (c *changRoberts) onHome(e *Env, l lap) {
 	switch {
 	case l.starter != e.Self():
-		// Nobody else is left in the ring, and the lap is another's: it is dropped.
+		// Another member started this lap, and nobody else is left in the ring. This member drops the lap.
 	case l.coordinator:
 		e.Rule("The last round is back: I have told all that it reached.")
 	case l.tag == c.mine:

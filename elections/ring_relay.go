@@ -89,8 +89,7 @@ func (r *relay) arrive(e *Env, from Rank, l lap) bool {
 	return true
 }
 
-// pass sends a lap to the successor. It returns true if the lap is home at once, because nobody else is in the
-// ring.
+// pass sends a lap to the successor. It reports whether the lap is home at once, because nobody else is in the ring.
 func (r *relay) pass(e *Env, l lap) (home bool) {
 	l.hops++
 	r.underWay = slices.DeleteFunc(r.underWay, func(h hop) bool {
@@ -132,7 +131,8 @@ func (r *relay) onAck(e *Env, from Rank, a ack) {
 	r.arm(e)
 }
 
-// skip tries the member after the one that is silent. It returns the lap if that is home now.
+// skip sends the oldest lap that is not acknowledged to the member after the silent one. It returns that lap, and reports
+// whether the lap is home now.
 func (r *relay) skip(e *Env) (l lap, home bool) {
 	if len(r.underWay) == 0 {
 		return lap{}, false
@@ -144,14 +144,14 @@ func (r *relay) skip(e *Env) (l lap, home bool) {
 	return h.lap, r.offer(e, h)
 }
 
-// ringForm is what the forms of the ring differ in.
+// ringForm holds the methods in which the forms of the ring differ.
 type ringForm interface {
 	elect(e *Env)
 	onLap(e *Env, l lap)  // a lap comes by
 	onHome(e *Env, l lap) // a lap is back at its start, or nobody else is left in the ring
 }
 
-// ringMember is what all forms of the ring share.
+// ringMember is the part that all forms of the ring share.
 type ringMember struct {
 	seat
 	relay
@@ -217,6 +217,6 @@ func (m *ringMember) Fire(e *Env, t Timer) {
 	}
 }
 
-// patience returns how long a member waits for COORDINATOR: who sees no COORDINATOR within 2n·T starts again
+// patience returns the time that a member waits for COORDINATOR. If a member sees no COORDINATOR within 2n·T, it starts again
 // (choice).
 func patience(e *Env) sim.Time { return 2 * sim.Time(e.N()) * e.Times().Answer }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// comes delivers a lap to the actor, and forgets the acknowledgement, which it requires.
+// comes delivers a lap to the actor. It requires that the actor acknowledges the lap, and then forgets the acknowledgement.
 func (a *actor) comes(from Rank, l lap) {
 	a.hears(from, l)
 	sent := a.waiting[0]
@@ -19,7 +19,7 @@ func (a *actor) comes(from Rank, l lap) {
 // newest is the message that the actor sent last.
 func (a *actor) newest() Message { return a.waiting[len(a.waiting)-1].message }
 
-// returned brings the actor's own lap, the newest that it sent, back to it.
+// returned delivers to the actor the lap that the actor sent last. It must be the actor's own lap.
 func (a *actor) returned(ranks ...Rank) {
 	l := a.newest().(lap)
 	l.hops, l.ranks = 5, append(l.ranks, ranks...)
@@ -259,7 +259,7 @@ func TestRingChangRoberts_Rules(t *testing.T) {
 	}...))
 }
 
-// A lost acknowledgement makes a second copy, which skips a member. One leader is announced all the same.
+// A lost acknowledgement makes a second copy of a lap, and the copy skips a member. Still, only one leader is announced.
 func TestRing_ALostAcknowledgementCostsNoSecondLeader(t *testing.T) {
 	b := newBench(t, 5, Scaled())
 	b.startAll(ringCollecting, Options{})

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testSources is what the tests of a package are called, and every text that they hold, such as the rules in
-// their tables.
+// testSources holds the names of a package's test functions, and every text in the tests, such as the rules in their tables.
 type testSources struct{ functions, texts map[string]bool }
 
 func readTests(t *testing.T, pattern string) *testSources {
@@ -47,7 +46,7 @@ type ruleOf struct {
 	tests []string
 }
 
-// listedRules reads the list of rules, by its headings.
+// listedRules returns the rules of the list, grouped by heading.
 func listedRules() map[string][]ruleOf {
 	listed, heading := map[string][]ruleOf{}, ""
 	for _, line := range strings.Split(rules, "\n") {

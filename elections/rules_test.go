@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// actor is the one member that a row of a table is about; what it sends to the others stays under way.
+// actor is the one member that a row of a table tests. Its messages to the others stay in flight.
 type actor struct {
 	*bench
 	self Rank
@@ -16,16 +16,16 @@ type actor struct {
 // hears delivers a message to it.
 func (a *actor) hears(from Rank, m Message) { a.machines[a.self].Receive(a.envs[a.self], from, m) }
 
-// fires lets one of its timers run out; it must run.
+// fires lets one of the actor's timers run out. The timer must be running.
 func (a *actor) fires(t Timer) { a.fire(a.self, t) }
 
 // runs reports whether a timer of its runs.
 func (a *actor) runs(t Timer) bool { _, ok := a.timers[a.self][t]; return ok }
 
-// forget forgets what it has sent so far: it is not what the row is about.
+// forget forgets the messages that the actor has sent so far, because the row does not test them.
 func (a *actor) forget() { a.steps() }
 
-// ruleRow is a rule of an algorithm: what one member of five does after it has started.
+// ruleRow is a rule of an algorithm. It describes the behaviour of one member of five after the start.
 type ruleRow struct {
 	rule   string
 	self   Rank
@@ -265,7 +265,7 @@ func TestNextInLine_Rules(t *testing.T) {
 	checkRules(t, nextInLineFailover, Options{}, nextInLineRules)
 }
 
-// named: the leader 5 names these alternates, and is silent then.
+// named lets the leader 5 name these alternates. After that, the leader is silent.
 func named(alternates ...Rank) func(a *actor) {
 	return func(a *actor) {
 		a.hears(5, announcement{alternates})

@@ -6,8 +6,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Run runs one seed, and returns what was measured. If trace is not nil, it is called with everything that
-// happens; it does not change the run.
+// Run runs one seed, and returns the measured values. If trace is not nil, Run calls it with every event of the run. The
+// trace does not change the run.
 func Run(a *Algorithm, s *Scenario, setup *Setup, seed uint64, trace func(Record)) (Outcome, error) {
 	if err := setup.Validate(); err != nil {
 		return Outcome{}, err

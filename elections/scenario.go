@@ -15,7 +15,7 @@ type Scenario struct {
 	cuts    bool     // links are cut: it takes at most sim.NodesMax members
 	cold    bool     // the fault is the start itself
 	before  sim.Time // how long before the fault the scenario begins to act, in scaled times
-	// only reports whether it applies to an algorithm; nil: it applies to all.
+	// only reports whether the scenario applies to an algorithm. If only is nil, the scenario applies to all algorithms.
 	only func(*Algorithm) bool
 	// inject plans the faults. The last one comes before the run ends.
 	inject func(w *world, fault sim.Time)

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// story is what happens to the members of one run, told from its trace. Times count from the fault.
+// story holds the events at the members of one run, as its trace tells them. Times count from the fault.
 type story struct {
 	led     Rank // who led when the fault came, or the cut before it
 	crashes []blow
@@ -80,7 +80,7 @@ func storyOf(t *testing.T, a *Algorithm, name string, n int, seed uint64) (s sto
 	return s
 }
 
-// parts are the sizes of the parts into which the cuts divide n members, and who is in the leader's.
+// parts returns the sizes of the parts into which the cuts divide n members, and the members of the leader's part.
 func (s *story) parts(t *testing.T, n int) (sizes []int, with []Rank) {
 	t.Helper()
 	apart := map[[2]Rank]bool{}
@@ -139,7 +139,8 @@ func TestScenario_TheLeaderCrashesAndStaysDown(t *testing.T) {
 	}
 }
 
-// Of the members of one heartbeat, all suspect the leader at one instant or 70 ms later.
+// All members that restarted their timers at the same heartbeat suspect the leader at one instant, or at the next instant 70
+// ms later.
 func TestScenario_SeveralDetectorsNoticeAtOneInstant(t *testing.T) {
 	together := false
 	for seed := uint64(1); seed <= 10; seed++ {
@@ -158,7 +159,8 @@ func TestScenario_SeveralDetectorsNoticeAtOneInstant(t *testing.T) {
 	assert.True(t, together)
 }
 
-// A timer that is set later runs out when it should: who noticed waits T for answers, and no longer.
+// If a timer is set after the other timers have become coarse, it expires at its exact time. A member that notices the
+// failure waits T for answers, and no longer.
 func TestScenario_OnlyTheTimersThatRanAreCoarse(t *testing.T) {
 	s := storyOf(t, bullyThreeStep, "several-detectors", 9, 1)
 	noticed := s.fired[0].at
@@ -180,7 +182,8 @@ func TestScenario_TheNextLeaderCrashesTooAndBothComeBack(t *testing.T) {
 	}
 }
 
-// Where nobody can take over before the first one is back, the next one comes back, too.
+// If nobody can take over before the first crashed leader is back, the scenario still crashes the next leader, and this
+// leader comes back, too.
 func TestScenario_ACascadeThatBeginsLateEndsAllTheSame(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		for _, a := range []*Algorithm{twoPhase, bullyThreeStep, ballotsMajority, stable, raftCore} {
@@ -340,7 +343,8 @@ func (s *story) back(crash blow) bool {
 	return false
 }
 
-// "The leader" of a fault is the one that most members hold; if nobody is held, the highest rank that is up.
+// "The leader" of a fault is the leader that most members follow. If no member has a leader, it is the highest rank that is
+// up.
 func TestScenario_TheLeaderIsWhomMostHold(t *testing.T) {
 	for _, row := range []struct {
 		rule  string

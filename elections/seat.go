@@ -1,11 +1,11 @@
 package elections
 
-// seatChoice is a choice of every algorithm with a seat.
+// seatChoice describes a choice that every algorithm with a seat makes.
 const seatChoice = "A leader that hears another leader's heartbeat starts an election, which ends a healed " +
 	"split; a follower that hears one goes on waiting for its own leader's."
 
-// seat is what bully, next-in-line, candidate/ordinary and the ring share: the leader that a member follows,
-// and how it watches that leader. Its rules are choices, since the sources say only that a process notices.
+// seat is the part that bully, next-in-line, candidate/ordinary and the ring share. It holds the leader that a member
+// follows, and watches that leader. Its rules are choices, because the sources say only that a process notices.
 type seat struct {
 	Detector
 	elected Rank
@@ -18,7 +18,8 @@ func (s *seat) Leader() (Rank, uint64) { return s.elected, 0 }
 // leads reports whether this member is the leader.
 func (s *seat) leads(e *Env) bool { return s.elected == e.Self() }
 
-// take sets `elected`. A new leader has just told the others, so its first heartbeat has time.
+// take sets `elected`. A new leader has just announced itself to the others, so it sends its first heartbeat one interval
+// later.
 func (s *seat) take(e *Env, leader Rank) {
 	led := s.leads(e)
 	s.elected = leader
@@ -45,7 +46,7 @@ func (s *seat) watch(e *Env) {
 //	A leader that hears another leader's heartbeat starts its own algorithm's election; that is how a
 //	healed split ends (choice).
 //
-// A follower that hears a stranger's heartbeat goes on waiting for its own leader's (choice).
+// If a follower hears the heartbeat of a leader that is not its own, it still waits for its own leader's heartbeat (choice).
 func (s *seat) hear(e *Env, from Rank) (rival bool) {
 	if from == s.elected {
 		e.Rule("My leader's heartbeat: I restart my timer.")

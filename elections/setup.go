@@ -19,7 +19,7 @@ const (
 	priorityDefault = 1
 )
 
-// Setup is how the members of a run are configured.
+// Setup is the configuration of the members of a run.
 type Setup struct {
 	N          int
 	Times      Times
@@ -30,8 +30,8 @@ type Setup struct {
 	Changes    []PriorityChange // made in every scenario, in addition to its own
 }
 
-// PriorityChange gives a member another priority at a time after the fault, which no profile scales. It
-// survives a restart.
+// PriorityChange gives a member another priority at a given time after the fault. No time profile scales that time. The new
+// priority survives a restart.
 type PriorityChange struct {
 	After    time.Duration `json:"after"`
 	Member   Rank          `json:"member"`
@@ -90,7 +90,7 @@ func (s *Setup) Validate() error {
 	return nil
 }
 
-// CheckUsed returns an error if none of the algorithms uses something that the setup says of its members.
+// CheckUsed returns an error if the setup has an option that none of the chosen algorithms uses.
 func (s *Setup) CheckUsed(chosen ...*Algorithm) error {
 	hasCandidates := func(a *Algorithm) bool { return a.Candidates }
 	hasQualities := func(a *Algorithm) bool { return a.Qualities }

@@ -14,8 +14,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// takeFewer lets every test have fewer or smaller runs: with -short, and under the race detector, where each takes ten times
-// as long.
+// takeFewer gives every test fewer or smaller runs. It is for -short, and for the race detector, under which each run takes
+// ten times as long.
 func takeFewer() {
 	followed = map[int]uint64{2: 1, 3: 2, 5: 1}
 	planSeeds = 1

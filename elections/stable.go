@@ -5,12 +5,14 @@ import "github.com/coxswain/raft/internal/sim"
 // Stable leader election, the form for lossy links.
 //
 // Source: M. K. Aguilera, C. Delporte-Gallet, H. Fauconnier, S. Toueg, "Stable Leader Election", DISC 2001.
-// Assumes: a known membership and order; links may lose messages; of timely ones, a message takes less than η.
-// Messages carry the time at which they were sent, so clocks must agree to within η.
-// Guarantees: once links are timely and lose nothing, all members that are up and connected follow one leader, and a
-// leader that works and is reachable stays. Not while messages are lost: after one lost OK the next comes 2η after the
-// last, and if it is a little slower, the next round has begun. Not one leader at a time: each part of a partition
-// elects its own.
+//
+// Assumes: a known membership and order; links may lose messages; on a timely link, a message takes less than η. Messages
+// carry the time at which they were sent, so clocks must agree to within η.
+//
+// Guarantees: once links are timely and lose nothing, all members that are up and connected follow one leader, and a leader
+// that works and is reachable stays. This does not hold while messages are lost. After one lost OK, the next OK arrives 2η
+// after the previous OK. If it arrives a little later than that, the member has already begun the next round. The algorithm
+// does not guarantee one leader at a time: each part of a partition elects its own.
 //
 // Rounds r = 0, 1, ... Each has one possible leader.
 
@@ -60,10 +62,11 @@ type stableMachine struct {
 	oks   int // of this round, up to two
 }
 
-// owner: round r has one possible leader, member r mod n, which sends OK(r) to all every η.
+// owner returns the possible leader of a round: round r has one possible leader, member r mod n, which sends OK(r) to all
+// every η.
 func (m *stableMachine) owner(round uint64) Rank { return Rank(round%uint64(m.o.N)) + 1 }
 
-// Leader: a member takes the round's leader as leader only after two OKs of that round.
+// Leader returns the round's leader, or 0: a member takes the round's leader as leader only after two OKs of that round.
 func (m *stableMachine) Leader() (Rank, uint64) {
 	if m.oks < 2 {
 		return 0, 0
@@ -76,7 +79,7 @@ func (m *stableMachine) Start(e *Env) {
 	m.enter(e, 0)
 }
 
-// enter begins a round. Its leader sends OK at once, then every η, and counts its own (choice).
+// enter begins a round. The round's leader sends OK at once, then every η, and counts its own OKs (choice).
 func (m *stableMachine) enter(e *Env, round uint64) {
 	m.round, m.oks = round, 0
 	e.Stop(stableSend)
@@ -108,8 +111,8 @@ func (m *stableMachine) Fire(e *Env, t Timer) {
 	e.Broadcast(stableMessage{false, m.round, e.Wall()})
 }
 
-// Receive: messages older than η are dropped. A message of a higher round moves a member to that round; one
-// of a lower round is answered with START(own round).
+// Receive handles a message. Messages older than η are dropped. A message of a higher round moves a member to that round. The
+// member answers a message of a lower round with START(own round).
 func (m *stableMachine) Receive(e *Env, from Rank, message Message) {
 	msg := message.(stableMessage)
 	switch {

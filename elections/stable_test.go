@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// rounds is the waiting messages with their rounds, and forgets them.
+// rounds returns the waiting messages with their rounds, and forgets them.
 func (b *bench) rounds() string {
 	var all []string
 	for _, l := range b.waiting {

@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// stage is a bench on which time passes by itself: messages arrive at once over the links that are up, and
-// timers run out in their order.
+// stage is a bench that advances time on its own. Messages arrive at once over the links that are up, and timers run out in
+// their order.
 type stage struct {
 	*bench
 	algorithm *Algorithm
@@ -28,7 +28,7 @@ func newStage(t *testing.T, a *Algorithm, n int) *stage {
 	return s
 }
 
-// elected is a stage on which the cold start is over, and of which nothing was noted yet.
+// elected returns a stage after the cold start, with no messages recorded yet.
 func elected(t *testing.T, a *Algorithm, n int) *stage {
 	s := newStage(t, a, n)
 	s.pass(time.Second)
@@ -39,7 +39,7 @@ func elected(t *testing.T, a *Algorithm, n int) *stage {
 
 func (s *stage) heal() { s.up = func(Rank, Rank) bool { return true } }
 
-// split cuts the members into parts, of which each begins at the rank given.
+// split cuts the members into parts. Each given rank is the lowest rank of a new part.
 func (s *stage) split(begins ...Rank) {
 	part := func(r Rank) (i int) {
 		for _, b := range begins {
@@ -75,7 +75,7 @@ func (s *stage) pass(d time.Duration) {
 	s.clock = end
 }
 
-// carry delivers what waits, and loses what waits at a link that is cut.
+// carry delivers the waiting messages. It loses a message if the message's link is cut.
 func (s *stage) carry() {
 	for i := 0; len(s.waiting) > 0; i++ {
 		require.Less(s.t, i, 100_000, "messages without end")
@@ -87,7 +87,7 @@ func (s *stage) carry() {
 	}
 }
 
-// next is the timer that runs out next; of several, the lowest rank's.
+// next returns the timer that runs out next. If several timers run out at that time, it returns the timer of the lowest rank.
 func (s *stage) next() (r Rank, timer Timer, due sim.Time) {
 	for m := Rank(1); m <= Rank(s.n); m++ {
 		for t := Timer(0); t < timersMax; t++ {
@@ -100,7 +100,7 @@ func (s *stage) next() (r Rank, timer Timer, due sim.Time) {
 	return r, timer, due
 }
 
-// inOffice are the live members that take themselves for the leader, ascending.
+// inOffice returns the live members that believe that they lead, in ascending order.
 func (s *stage) inOffice() (leaders []Rank) {
 	held := s.leaders()
 	for r := Rank(1); r <= Rank(s.n); r++ {
@@ -111,7 +111,7 @@ func (s *stage) inOffice() (leaders []Rank) {
 	return leaders
 }
 
-// requireAll wants that every live member holds this leader.
+// requireAll requires that every live member follows this leader.
 func (b *bench) requireAll(leader Rank) {
 	b.t.Helper()
 	for r, held := range b.leaders() {
@@ -122,8 +122,8 @@ func (b *bench) requireAll(leader Rank) {
 // lines makes a text of messages, one a line.
 func lines(messages ...string) string { return strings.Join(messages, "\n") }
 
-// count is how many messages of a kind were sent since the last steps; of every kind but acknowledgements
-// and heartbeats if none is named.
+// count returns the number of messages of these kinds that were sent since the last call of steps. If no kind is named, it
+// counts all kinds except acknowledgements and heartbeats.
 func (b *bench) count(kinds ...string) (n int) {
 	for _, l := range b.sent {
 		kind := l[strings.LastIndexByte(l, ' ')+1:]

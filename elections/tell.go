@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Text returns a function that writes the records of a run as lines of text. If all is false, it leaves out
-// messages and timers, and of the rules it writes only those by which a member changed its leader. It ignores
-// errors of w, which is meant to be a bufio.Writer: that one keeps its first error.
+// Text returns a function that writes the records of a run as lines of text. If all is false, the function leaves out
+// messages and timers, and writes a rule only if the rule made a member change its leader. The function ignores errors of w.
+// The caller passes a bufio.Writer as w, because a bufio.Writer keeps its first error.
 func Text(w io.Writer, all bool) func(Record) {
 	var rule Record           // the latest
 	kinds := map[int]string{} // of messages, by number
@@ -39,7 +39,7 @@ func Text(w io.Writer, all bool) func(Record) {
 	}
 }
 
-// routine reports whether the record is one of the many that a reader who looks for decisions skips.
+// routine reports whether the record is of a frequent kind, which a reader skips when looking for decisions.
 func (r *Record) routine() bool {
 	switch r.Kind {
 	case RecordArrive, RecordTimer, RecordRule, RecordSend:

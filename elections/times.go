@@ -36,9 +36,9 @@ func Scaled() Times {
 	}
 }
 
-// Published returns the authors' own numbers. Where an author gave none, it uses the heartbeat and round trip
-// of the two-phase election, and derives the timeouts from them as Scaled does. Raft's own timeouts, 150 to 300
-// ms, are those of Scaled; here Raft has the others', so that they can be compared.
+// Published returns the authors' own numbers. If an author gave none, it uses the heartbeat and round trip of the two-phase
+// election, and derives the timeouts from them as Scaled does. Raft's own timeouts, 150 to 300 ms, are in Scaled. Here Raft
+// has the same timeouts as the other algorithms, so that they can be compared.
 func Published() Times {
 	return Times{
 		Name:       "published",
@@ -57,8 +57,8 @@ func Published() Times {
 // scaledHeartbeat is the heartbeat interval for which scenarios are written.
 const scaledHeartbeat = sim.Time(50 * time.Millisecond)
 
-// lasting converts a duration of a scenario, which is given in scaled times, to the same number of this
-// profile's heartbeat intervals.
+// lasting converts a duration of a scenario from scaled times to this profile. The converted duration is the same number of
+// heartbeat intervals.
 func (t *Times) lasting(scaled sim.Time) sim.Time {
 	const unit = sim.Time(time.Microsecond) // so that no product overflows
 	return scaled / unit * t.Heartbeat / (scaledHeartbeat / unit)
@@ -70,17 +70,15 @@ func (t *Times) longer() int { return int(t.Heartbeat / scaledHeartbeat) }
 // inSeconds reports whether tables show seconds: in milliseconds the numbers would be long and no more useful.
 func (t *Times) inSeconds() bool { return t.Heartbeat >= sim.In(time.Second) }
 
-// The network of every scenario: a message takes delayMin to delayMax, and those of one link keep their
-// order.
+// The network of every scenario: a message takes delayMin to delayMax, and the messages of one link keep their order.
 const (
 	delayMin = sim.Time(200 * time.Microsecond)
 	delayMax = sim.Time(5 * time.Millisecond)
 )
 
-// Delta is δ of the candidate/ordinary election: (n - rank + 1) · step, so that a higher rank begins earlier.
-// The step exceeds the time until the others are told: the notice leaves T after an election began, and takes
-// up to one delay; the last heartbeat reached the members up to one delay apart; a third delay allows for
-// clocks that run at different rates.
+// Delta returns δ of the candidate/ordinary election: (n - rank + 1) · step, so that a higher rank begins earlier. The step
+// exceeds the time until the others are told. The notice leaves T after an election began, and takes up to one delay. The
+// last heartbeat reached the members up to one delay apart. A third delay allows for clocks that run at different rates.
 func (t *Times) Delta(n int, r Rank) sim.Time { return sim.Time(n-int(r)+1) * (t.Answer + t.RTT*3/2) }
 
 // DrawTimeout draws a random timeout, as the core does.

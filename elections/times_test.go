@@ -9,8 +9,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The numbers that every comparison is made with, and those that the authors gave. A change of one of them
-// changes every table.
+// The numbers of every comparison, and the numbers that the authors gave. A change of any of them changes every table.
 func TestTimes_AreThoseOfTheProfiles(t *testing.T) {
 	const millisecond, second = sim.Time(time.Millisecond), sim.Time(time.Second)
 	assert.Equal(t, Times{
@@ -25,8 +24,8 @@ func TestTimes_AreThoseOfTheProfiles(t *testing.T) {
 	}, Published())
 }
 
-// RTT is the kernel's bound: no message of the simulated network takes longer than half of it, and T is a
-// round trip and the time to answer.
+// RTT is the bound of the simulation kernel: no message of the simulated network takes longer than half of RTT. T is a round
+// trip and the time to answer.
 func TestTimes_ARoundTripIsTheBoundOfTheNetwork(t *testing.T) {
 	w := newWorld(stable, &Setup{N: 3, Times: Scaled()}, 1, nil)
 	d := w.net.Faults.Delay

@@ -2,7 +2,7 @@ package elections
 
 import "github.com/coxswain/raft/internal/sim"
 
-// TraceFormat is the version of Record. Every change that a reader must know about raises it.
+// TraceFormat is the version of Record. If a change matters to a reader, the change raises the version.
 const TraceFormat = 2
 
 // RecordKind is the kind of a Record.
@@ -28,8 +28,8 @@ const (
 	RecordEnd    RecordKind = "end"    // the run is over
 )
 
-// Record is one line of a trace, from which a diagram of the run can be drawn, for any algorithm. A send
-// without an arrive was lost, or met a cut link or a process that was down.
+// Record is one line of a trace. A diagram of the run can be drawn from the trace, for any algorithm. If a send has no
+// arrive, the message was lost, or met a cut link or a process that was down.
 type Record struct {
 	Step    int        `json:"step"`
 	At      sim.Time   `json:"at"` // nanoseconds

@@ -51,9 +51,11 @@ func TestTrait_ThreePartsHaveThreeLeaders(t *testing.T) {
 	}
 }
 
-// A flapping high rank causes permanent re-election: it is elected at every return. Only who joins a larger group
-// follows its leader, a host whose quality a restart lowers, and in candidate/ordinary who hears a heartbeat before
-// its δ is over: the highest rank's is half a heartbeat interval, and here it does.
+// A flapping high rank causes permanent re-election: it is elected at every return. There are three exceptions. With
+// invitations, the returning member joins a larger group and follows its leader. With qualities, each restart lowers the
+// quality of the member's host, so the member follows. In candidate/ordinary, the returning member follows if it hears a
+// heartbeat before its δ is over. The highest rank's δ is half a heartbeat interval, and in this test a heartbeat comes in
+// time.
 func TestTrait_AFlappingHighestRankIsElectedAtEachReturn(t *testing.T) {
 	for _, row := range []struct {
 		a     *Algorithm
@@ -107,7 +109,7 @@ func TestTrait_TheNextLeaderMayCrashWhileItTakesOver(t *testing.T) {
 	}
 }
 
-// Only if it has the highest rank alive does a member displace a working leader.
+// A returning member displaces a working leader only if it has the highest rank alive.
 func TestTrait_ALowerRankThatComesBackDisplacesNobody(t *testing.T) {
 	for _, a := range classics {
 		t.Run(a.Name, func(t *testing.T) {
@@ -144,7 +146,7 @@ func TestTrait_NextInLineDoesNotElectTheHighest(t *testing.T) {
 	s.requireAll(4)
 }
 
-// Nobody takes fright at what another algorithm says, or a broken member: it changes nothing.
+// A message of another algorithm, or of a broken member, changes nothing and does no harm.
 func TestTrait_AStrangersMessageIsIgnored(t *testing.T) {
 	for _, a := range classics {
 		t.Run(a.Name, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// deed is one step of a member in a trace, and what can be known of it without asking the machine.
+// deed is one step of a member in a trace. It holds the facts that a test can learn from the trace, without asking the
+// machine.
 type deed struct {
 	n             int
 	self, peer    Rank // peer: whose message it takes, 0 for none
@@ -20,7 +21,7 @@ type deed struct {
 	before, after Rank // whom it takes for the leader
 	rules         []string
 	sent          map[string][]Rank // to whom, by the kind of the message
-	// Since its last election began: who answered it; and whether that is still going on.
+	// The members that have answered since the last election began, and whether that election is still in progress.
 	answered []Rank
 	electing bool
 }
@@ -35,7 +36,8 @@ func (d *deed) others(from, to Rank) (ranks []Rank) {
 	return ranks
 }
 
-// sends reports whether it sends a message of one of the kinds, or of any, to exactly these members.
+// sends reports whether the member sends a message of one of the kinds to exactly these members. If no kind is given, any
+// kind counts.
 func (d *deed) sends(to []Rank, kinds ...string) bool {
 	for kind, ranks := range d.sent {
 		if (len(kinds) == 0 || slices.Contains(kinds, kind)) && slices.Equal(ranks, to) {
@@ -45,7 +47,7 @@ func (d *deed) sends(to []Rank, kinds ...string) bool {
 	return len(to) == 0 && len(d.sent) == 0
 }
 
-// silent reports whether it sends nothing but what says that a hop was made.
+// silent reports whether the member sends nothing, or nothing but acknowledgements of hops.
 func (d *deed) silent() bool {
 	_, ack := d.sent["ACK"]
 	return len(d.sent) == 0 || len(d.sent) == 1 && ack
@@ -57,7 +59,7 @@ func (d *deed) isBully() bool {
 	return slices.Contains([]string{"bully-a", "bully-b", "next-in-line"}, d.algorithm.Name)
 }
 
-// claims are what sentences say, as far as a trace can refute it. A sentence must bear every claim that it matches.
+// claims lists the claims in the sentences that a trace can refute. If a sentence matches a claim, the claim must hold.
 var claims = []struct {
 	says  *regexp.Regexp
 	holds func(d *deed) bool
@@ -114,7 +116,7 @@ func (d *deed) receivers() (all []Rank) {
 	return all
 }
 
-// reader makes deeds of a trace, and checks what they say of themselves.
+// truthReader builds deeds from a trace, and checks that the sentences of each deed are true.
 type truthReader struct {
 	algorithm *Algorithm
 	n         int
@@ -210,7 +212,7 @@ var (
 	ends   = says(`I follow\b|: I lead[,.]`)
 )
 
-// What a member says of a step is true of that step, as far as its trace tells.
+// The sentence that a member records for a step is true of that step, as far as the trace shows.
 func TestRules_TellNoUntruth(t *testing.T) {
 	seeds := map[int]uint64{2: 1, tracedSize: 1}
 	for _, a := range Algorithms() {
@@ -233,7 +235,7 @@ func TestRules_TellNoUntruth(t *testing.T) {
 	}
 }
 
-// rareRow is a state that a comparison hardly comes to, and what the member says in it.
+// rareRow is a state that hardly ever occurs in a comparison, and the sentence that the member records in that state.
 type rareRow struct {
 	state     string
 	algorithm *Algorithm
@@ -307,7 +309,7 @@ func TestRules_TellNoUntruthInRareStates(t *testing.T) {
 	}
 }
 
-// What Raft says of a message depends on its term, and on whether it still leads.
+// Raft's sentence about a message depends on the message's term, and on whether the member still leads.
 func TestRules_OfRaftHeedTheTermOfAMessage(t *testing.T) {
 	const term = 5
 	for _, row := range []struct {

@@ -3,13 +3,15 @@ package elections
 // Two-phase ELECT/VOTE election.
 //
 // Source: gmt, "A Leader Election Algorithm", 2000.
-// Assumes: a known membership, unique ids, a bound RTT on a round trip, and no restart. Messages may be lost.
-// Guarantees: a leader soon after the members of a majority hear each other. Not one leader a term: votes are
-// not durable, a member votes again in each round, and tallies keep older votes, so loss alone, or a restart,
-// can elect two.
 //
-// Every message carries (term, msg): term counts leaders, msg the leader's messages. Each member runs two
-// machines side by side, the elector and the candidate.
+// Assumes: a known membership, unique ids, a bound RTT on a round trip, and no restart. Messages may be lost.
+//
+// Guarantees: a leader soon after the members of a majority hear each other. It does not guarantee one leader per term,
+// because votes are not durable, a member votes again in each round, and tallies keep older votes. So loss alone, or a
+// restart, can elect two.
+//
+// Every message carries (term, msg): term counts leaders, msg the leader's messages. Each member runs two machines side by
+// side, the elector and the candidate.
 
 var twoPhase = &Algorithm{
 	Name:   "two-phase",
@@ -76,7 +78,7 @@ type twoPhaseMachine struct {
 	voted []bool
 }
 
-// tpClaim is an ELECT on the slate, or a LEAD that came while voting.
+// tpClaim is a claim on the slate: an ELECT, or a LEAD that came while voting.
 type tpClaim struct {
 	on    bool
 	stamp tpStamp
@@ -110,8 +112,8 @@ func (m *twoPhaseMachine) watch(e *Env) {
 	e.Set(tpElector, 5*e.Times().Heartbeat)
 }
 
-// vote: on entry the timer is RTT and ELECT(id, term, msg) is broadcast, reporting the last leader message
-// seen. It joins this member's slate; a leader's ELECT reports its last sent numbers.
+// vote goes to voting: on entry the timer is RTT and ELECT(id, term, msg) is broadcast, reporting the last leader message
+// seen. The ELECT also joins this member's own slate. A leader's ELECT reports its last sent numbers.
 func (m *twoPhaseMachine) vote(e *Env) {
 	e.Rule("I begin to vote, and claim with the last LEAD I know, if any.")
 	m.voting = true
@@ -133,8 +135,8 @@ func (m *twoPhaseMachine) Fire(e *Env, t Timer) {
 	}
 }
 
-// elect: on timeout VOTE(term, msg) goes to the best claim, then back to watching. A vote for oneself
-// counts (choice).
+// elect ends voting: on timeout VOTE(term, msg) goes to the best claim, then back to watching. A vote for oneself counts
+// (choice).
 func (m *twoPhaseMachine) elect(e *Env) {
 	best := m.best()
 	stamp := m.slate[best].stamp
@@ -148,8 +150,9 @@ func (m *twoPhaseMachine) elect(e *Env) {
 	e.Send(best, tpMessage{tpVOTE, stamp})
 }
 
-// best: the old leader, if it still claims (the sender of the highest (term, msg) the voter has seen, if
-// its ELECT is on the slate); else the latest (term, msg); ties to the smallest id.
+// best returns the sender of the best claim. That is the old leader, if it still claims. The old leader is the sender of the
+// highest (term, msg) that the voter has seen, and it claims if its ELECT is on the slate. Otherwise the best claim has the
+// latest (term, msg); ties go to the smallest id.
 func (m *twoPhaseMachine) best() Rank {
 	if m.sender != 0 && m.slate[m.sender].on {
 		return m.sender
@@ -190,11 +193,11 @@ func (m *twoPhaseMachine) onElect(e *Env, from Rank, stamp tpStamp) {
 	e.Rule("I put the claim on my slate.")
 }
 
-// onLead: a LEAD with a lower (term, msg) than the last seen or sent is obsolete. A leader ignores it, and any
-// other LEAD makes it a follower. Only a leader asks whether a LEAD is obsolete: a follower's timer and tally heed any (else a
-// leader that restarts before it is missed is ignored for as long as it had reigned). It clears the
-// candidate's tally, and resets the timer to 3·HBT; while voting it counts as its sender's claim and leaves
-// the timer (choice). A follower follows the sender of the last LEAD (choice).
+// onLead handles LEAD. A LEAD with a lower (term, msg) than the last seen or sent is obsolete. A leader ignores an obsolete
+// LEAD, and any other LEAD makes the leader a follower. Only a leader asks whether a LEAD is obsolete: a follower's timer and
+// tally heed any LEAD. Otherwise, if a leader restarts before the others miss it, they would ignore it for as long as its
+// earlier reign lasted. A LEAD clears the candidate's tally, and resets the timer to 3·HBT. While voting, a LEAD counts as
+// its sender's claim and leaves the timer (choice). A follower follows the sender of the last LEAD (choice).
 func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 	obsolete := stamp.before(m.seen)
 	if m.leads {
@@ -220,10 +223,10 @@ func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 	e.Set(tpElector, 3*e.Times().Heartbeat)
 }
 
-// count: VOTE is recorded; more than n/2 identical votes for itself make it leader; a leader ignores it.
-// Votes are identical when both numbers are (choice). The winner leads term + 1 from msg 0, and a winner's
-// term is above every term that it has seen: a member that restarted may win with a claim older than what
-// others report.
+// count handles VOTE: VOTE is recorded; more than n/2 identical votes for itself make it leader; a leader ignores it. Votes
+// are identical when both numbers are (choice). The winner leads term + 1 from msg 0, and a winner's term is above every term
+// that it has seen. This matters because a restarted member may win with a claim that is older than the claims that others
+// report.
 func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 	if m.leads {
 		e.Rule("I lead, and ignore votes.")

@@ -10,9 +10,9 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// A leader that restarts before it is missed begins at (0, 0), and wins the election that follows, for it is the
-// old leader and claims. Were its LEADs obsolete for those who remember its earlier reign, they would hold
-// elections for as long as that had lasted.
+// A leader restarts before the others miss it, and begins at (0, 0). It wins the following election, because it is the old
+// leader and claims. The other members remember its earlier reign. If they treated its new LEADs as obsolete, they would hold
+// elections for as long as that reign lasted.
 func TestTwoPhase_ALeaderThatRestartsBeforeItIsMissedCausesNoElectionStorm(t *testing.T) {
 	const reign = sim.Time(time.Minute)
 	for _, n := range []int{3, 5, 9} {
@@ -45,7 +45,8 @@ func TestTwoPhase_ALeaderThatRestartsBeforeItIsMissedCausesNoElectionStorm(t *te
 	}
 }
 
-// Where no ELECT tells it of the old term it leads in (1, 0), and those who remember (9, 500) follow it.
+// If no ELECT tells the restarted leader of its old term, it leads in (1, 0). The members that remember (9, 500) still follow
+// it.
 func TestTwoPhase_WhoRemembersAHigherTermFollowsAllTheSame(t *testing.T) {
 	b := twoPhaseBench(t, 3)
 	b.tell(2, 1, lead(9, 500))

@@ -21,7 +21,7 @@ func twoPhaseBench(t *testing.T, n int) *bench {
 // tell lets a member receive a message that nobody sent.
 func (b *bench) tell(to, from Rank, m Message) { b.machines[to].Receive(b.envs[to], from, m) }
 
-// told is the waiting messages with their numbers, and forgets them: "1 -> 2 ELECT(0,0)".
+// told returns the waiting messages with their numbers, such as "1 -> 2 ELECT(0,0)", and forgets them.
 func (b *bench) told() string {
 	var all []string
 	for _, l := range b.waiting {
@@ -43,7 +43,7 @@ func electAs(b *bench, r Rank, term, msg uint64) {
 	b.waiting = nil
 }
 
-// electedBy lets this vote of 2 and of 3 reach 1.
+// electedBy delivers this vote to member 1 twice: from member 2 and from member 3.
 func electedBy(b *bench, v Message) { b.tell(1, 2, v); b.tell(1, 3, v) }
 
 var tpHBT, tpRTT = Published().Heartbeat, Published().RTT
@@ -337,8 +337,8 @@ func (b *bench) electors(ranks ...Rank) {
 	}
 }
 
-// Loss alone: in round 1 only the votes of 1 and 2 reach 1; in round 2 the ELECT of 1 reaches only 5, so
-// that 2, 3, 4 vote for 2 and 1, 5 for 1: tallies {1, 2, 5} and {2, 3, 4}.
+// Loss alone elects two leaders. In round 1 only the votes of 1 and 2 reach 1. In round 2 the ELECT of 1 reaches only 5. So
+// 2, 3, 4 vote for 2, and 1, 5 vote for 1. The tallies are {1, 2, 5} and {2, 3, 4}.
 func TestTwoPhase_LossAloneElectsTwoLeadersOfOneTerm(t *testing.T) {
 	b := twoPhaseBench(t, 5)
 	b.fire(1, tpElector)
@@ -365,7 +365,7 @@ func TestTwoPhase_LossAloneElectsTwoLeadersOfOneTerm(t *testing.T) {
 	assertTwoOfOneTerm(t, b, 1, 2)
 }
 
-// A restart alone: 3 votes for 1, forgets it, and votes for 2.
+// A restart alone elects two leaders: member 3 votes for 1, restarts and forgets this vote, and votes for 2.
 func TestTwoPhase_ARestartAloneElectsTwoLeadersOfOneTerm(t *testing.T) {
 	b := twoPhaseBench(t, 3)
 	b.tell(3, 1, elect(0, 0))
@@ -390,8 +390,7 @@ func assertTwoOfOneTerm(t *testing.T, b *bench, one, two Rank) {
 	assert.Equal(t, term1, term2, "in one term")
 }
 
-// At most two messages a member per RTT: in each round trip an ELECT and a VOTE, with a broadcast counted
-// as one message.
+// A member sends at most two messages per RTT: in each round trip one ELECT and one VOTE. A broadcast counts as one message.
 func TestTwoPhase_SendsAtMostTwoMessagesAMemberAndRoundTrip(t *testing.T) {
 	type sending struct {
 		at   sim.Time

@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// ruleRunesMax is what a row of a diagram has room for, beside another diagram.
+// ruleRunesMax is the number of characters for which a row of a diagram has room, beside another diagram.
 const ruleRunesMax = 62
 
 // speaker is a word by which the member that acts speaks of itself.

@@ -6,8 +6,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// watch measures a run from its first fault on. It need only be called when the leader of a member, the members
-// that are up, or the cut links change.
+// watch measures a run from its first fault on. The world need only call it if the leader of a member, the set of members
+// that are up, or the set of cut links changes.
 type watch struct {
 	world *world
 	on    bool
@@ -23,7 +23,7 @@ type watch struct {
 	twin   stretch // in which two lead in one epoch
 	agreed stretch // in which the members agree
 	whom   Rank    // the leader on which they agree
-	// relieved is a leader that an operator wants to replace: an agreement on it does not count. 0: none.
+	// relieved is a leader that an operator wants to replace, or 0. An agreement on this leader does not count.
 	relieved Rank
 
 	settled     bool   // an agreement has held for a heartbeat interval
@@ -42,7 +42,7 @@ type stretch struct {
 	since sim.Time
 }
 
-// set records whether it holds from now on, and returns how long it had held up to now.
+// set records whether the condition holds from now on. It returns how long the condition held until now.
 func (s *stretch) set(holds bool, now sim.Time) (lasted int64) {
 	if s.holds {
 		lasted = int64(now - s.since)
@@ -76,7 +76,7 @@ func (v *watch) end(inTime bool) Outcome {
 	return v.outcome
 }
 
-// sent counts a message until the members agree.
+// sent counts a message, unless the members already agree.
 func (v *watch) sent(m Message) {
 	if v.counts() {
 		v.effort.messages++
@@ -84,7 +84,7 @@ func (v *watch) sent(m Message) {
 	}
 }
 
-// elects counts an election until the members agree.
+// elects counts an election, unless the members already agree.
 func (v *watch) elects() {
 	if v.counts() {
 		v.effort.elections++
@@ -99,7 +99,7 @@ func (v *watch) counts() bool {
 	return v.on && !v.settled
 }
 
-// changed is called after every change of who leads, who is up, or which links are cut.
+// changed handles a change of the leaders, of the members that are up, or of the links that are cut.
 func (v *watch) changed() {
 	v.previous, v.leaders = v.leaders, v.previous[:0]
 	for i := range v.world.members {
@@ -114,7 +114,7 @@ func (v *watch) changed() {
 	}
 }
 
-// findNewLeaders counts the leader changes without a cause: a member begins to lead although the present or
+// findNewLeaders counts the leader changes without a cause. Such a change happens if a member begins to lead, the present or
 // last leader has worked ever since it began to lead, and nobody else leads.
 func (v *watch) findNewLeaders() {
 	v.findHindered()
@@ -139,7 +139,7 @@ func (v *watch) findNewLeaders() {
 	}
 }
 
-// findHindered finds the leaders that cannot work now: replacing one of them has a cause.
+// findHindered finds the leaders that cannot work now. If another member replaces such a leader, that change has a cause.
 func (v *watch) findHindered() {
 	for i := range v.world.members {
 		if m := &v.world.members[i]; !m.hindered && (m.env.self == v.reigning || m.leader == m.env.self) {
@@ -162,7 +162,7 @@ func (v *watch) works(r Rank) bool {
 	return 2*reached > len(v.world.members)
 }
 
-// account updates the measures for the time since the last change, in which these members led.
+// account updates the measures for the time since the last change. led lists the members that led in that time.
 func (v *watch) account(led []Rank) {
 	now := v.world.queue.Now()
 	if len(led) == 0 {
@@ -186,9 +186,9 @@ func (v *watch) inOneEpoch() bool {
 	return false
 }
 
-// agree checks whether the members agree: every live member that is connected to a live leader follows it, and
-// these are more than half of the live members. So the largest part of a partition can agree; other measures
-// show what the other parts do.
+// agree checks whether the members agree. They agree if every live member that is connected to a live leader follows that
+// leader, and these followers are more than half of the live members. So the largest part of a partition can agree. Other
+// measures show the behaviour of the other parts.
 func (v *watch) agree() {
 	v.settle()
 	whom := v.agreement()
@@ -234,8 +234,8 @@ func (v *watch) agreement() Rank {
 	return 0
 }
 
-// follows reports whether a member follows a leader in the leader's present epoch and reign, not in a reign
-// that ended with a crash that the member did not notice.
+// follows reports whether a member follows a leader in the leader's present epoch and reign. If the leader's earlier reign
+// ended with a crash and the member did not notice the crash, the member does not follow the present reign.
 func (v *watch) follows(m *member, leader Rank) bool {
 	return m.leader == leader && m.epoch == v.world.member(leader).epoch && !m.unheard
 }

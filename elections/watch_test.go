@@ -9,15 +9,15 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// belief is what a scripted member holds from a time on, in milliseconds.
+// belief is the leader that a scripted member follows from a time on, in milliseconds.
 type belief struct {
 	at     int
 	leader Rank
 	epoch  uint64
 }
 
-// scripted is a machine that plays a part: it tests the watch, not an algorithm. It begins an election and sends
-// a message to the next member at each change.
+// scripted is a machine that plays a part, to test the watch and not an algorithm. At each change of its belief it begins an
+// election, and sends a message to the next member.
 type scripted struct {
 	part []belief
 	now  belief
@@ -42,7 +42,7 @@ func (s *scripted) next(e *Env) {
 
 func ms(n int) sim.Time { return sim.Time(n) * sim.Time(time.Millisecond) }
 
-// play lets members play their parts for a second, from a fault at 100 ms on.
+// play lets members play their parts until one second after a fault, which comes at 100 ms.
 func play(parts [][]belief, faults func(w *world)) Outcome {
 	a := &Algorithm{Epochs: true, New: func(o Options) Machine { return &scripted{part: parts[o.Self-1]} }}
 	w := newWorld(a, &Setup{N: len(parts), Times: Scaled()}, 1, nil)
@@ -57,7 +57,7 @@ func play(parts [][]belief, faults func(w *world)) Outcome {
 	return w.watch.end(w.run(ms(1100)))
 }
 
-// follows is a part: it follows one leader in epoch 1 from a time on.
+// follows returns a part: from a time on, the member follows one leader in epoch 1.
 func follows(at int, leader Rank) []belief { return []belief{{at, leader, 1}} }
 
 var watched = []struct {
@@ -250,8 +250,9 @@ func TestWatch_MeasuresWhatItSays(t *testing.T) {
 	}
 }
 
-// Who held a leader that crashed and is back follows it when it hears its new reign. What was under way when it
-// crashed, or was sent before it led again, is none of it.
+// A leader crashes and comes back. A member that followed it before the crash follows it again when it hears the leader's new
+// reign. Messages that were in flight at the crash do not belong to the new reign. Neither do messages that the leader sends
+// before it leads again.
 func TestWatch_WhoHearsALeaderThatCameBackFollowsIt(t *testing.T) {
 	for _, row := range []struct {
 		rule   string

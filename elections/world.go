@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// eventsMax is the budget of one run: a run with more events is cut off there, and counts as one without an
+// eventsMax is the largest number of events in one run. A run with more events is cut off, and counts as a run without an
 // end.
 const eventsMax = 20_000_000
 
@@ -29,8 +29,8 @@ type world struct {
 	step       int // counts the events
 	budget     int // the most events that the run may have
 	messages   int // counts the messages, which a trace names by this number
-	// coarse makes timers that were set up to after, and expire later, expire at multiples of every; see
-	// severalDetectors.
+	// coarse delays some timers to the next multiple of every, counted from the time after. It affects the timers that were
+	// set at the time after or earlier, and that expire later. See severalDetectors.
 	coarse struct{ after, every sim.Time }
 }
 
@@ -45,13 +45,14 @@ type member struct {
 	leader  Rank // as its machine returns it
 	epoch   uint64
 	office  int // the step in which it took office, if it leads
-	// hindered: since it began to lead it was down, or cut off from the majority, or a priority was changed.
+	// hindered is true if, since this member began to lead, it was down, it was cut off from the majority, or a priority
+	// changed.
 	hindered bool
 	unheard  bool // the leader that it follows has left office since, and it has not heard from that leader's present reign, if there is one
 }
 
-// timer is one of a member's timers. It is in the queue at most once: if it was set to a later time meanwhile,
-// it is not due when it comes up, and goes back.
+// timer is one of a member's timers. It is in the queue at most once. If the member sets it to a later time while it is in
+// the queue, it is not due when it comes up, and the world puts it back.
 type timer struct {
 	set   sim.Time // when it was set
 	due   sim.Time // 0: it does not run
@@ -169,7 +170,7 @@ func (w *world) start(r Rank) {
 	w.watch.changed()
 }
 
-// crash ends a process. Only what it passed to Keep survives.
+// crash ends a process. Only the value that it last passed to Keep survives.
 func (w *world) crash(r Rank) {
 	m := w.member(r)
 	if m.machine == nil {
@@ -224,7 +225,7 @@ func (w *world) arrive(p sim.Packet) {
 // leads reports whether a member is up and believes that it leads.
 func (w *world) leads(r Rank) bool { return w.member(r).machine != nil && w.member(r).leader == r }
 
-// leaveOffice records that the members that follow this one follow a past leader, though it may lead again.
+// leaveOffice marks each follower of this member: the follower follows a past leader, even if this member leads again.
 func (w *world) leaveOffice(r Rank) {
 	for i := range w.members {
 		if w.members[i].leader == r {

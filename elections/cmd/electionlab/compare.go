@@ -30,7 +30,7 @@ type comparison struct {
 
 const allNames = "all"
 
-// gcPercent lets garbage grow while runs are compared: they keep little and produce much.
+// gcPercent lets garbage grow while runs are compared, because the runs keep little memory and produce much garbage.
 const gcPercent = 800
 
 func newCompare() *cobra.Command {
@@ -122,7 +122,7 @@ func (c *comparison) prepare() (err error) {
 	return err
 }
 
-// find looks names up, in the order in which they were given, each once.
+// find looks up each name once, in the order in which the names are given.
 func find[T any](names string, lookUp func(string) (T, error)) ([]T, error) {
 	var found []T
 	seen := map[string]bool{}
@@ -140,7 +140,7 @@ func find[T any](names string, lookUp func(string) (T, error)) ([]T, error) {
 	return found, nil
 }
 
-// seedRange reads "100", which is that many seeds from 1 on, or the first and the last, as in "5-9".
+// seedRange parses a range of seeds. "100" means a hundred seeds from 1 on; "5-9" means the seeds from 5 to 9.
 func seedRange(text string) (first uint64, seeds int, err error) {
 	low, high, isRange := strings.Cut(text, "-")
 	if !isRange {

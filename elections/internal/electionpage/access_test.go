@@ -16,8 +16,8 @@ import (
 	"github.com/coxswain/raft/internal/viewer/browsertest"
 )
 
-// contrasts finds what is written with less contrast than 4.5 to 1: elements, by what lies behind them, and
-// what the canvas writes in its colours; and lines of the canvas with less than 3 to 1.
+// contrasts finds elements and texts with a contrast below 4.5 to 1, and lines of the canvas with a contrast below 3 to 1. It
+// compares an element with the background behind it, and a text of the canvas with the canvas's own colours.
 const contrasts = `(() => {
 	const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
 	const over = (colors) => {
@@ -117,7 +117,7 @@ func TestPage_KeysMoveTheOtherSideAfterO(t *testing.T) {
 	p.Keys("o")
 	assert.True(t, in[bool](p, left, active))
 	p.Keys("?")
-	assert.Contains(t, p.Text("#helptext"), "the keys move the other side")
+	assert.Contains(t, p.Text("#helptext"), "the keys control the other side")
 }
 
 func TestPage_FilterGoesOnWithEnter(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 	"github.com/coxswain/raft/internal/viewer/browsertest"
 )
 
-// stopsAlone is how many stops of the tour are alone in a row; where there is room for two only, without filling it.
+// stopsAlone returns the number of stops of the tour that are alone in a row. In a narrow window, it counts a stop only if
+// the stop does not fill its row.
 const stopsAlone = `(() => {
 	const rows = new Map();
 	for (const stop of document.querySelectorAll(".tour li")) {
@@ -36,8 +37,8 @@ func TestTour_NoStopIsAloneInItsRow(t *testing.T) {
 	}
 }
 
-// unreadable points at each sentence in view that the diagram had no room for, and returns those that the tip
-// does not say in full, where it can be seen.
+// unreadable points at each sentence in view for which the diagram has no room. It returns the sentences that the tip does
+// not show in full, or not in a visible place.
 const unreadable = `(pane) => {
 	const { canvas, model } = viewerPage.panes[pane];
 	canvas.draw();
@@ -54,8 +55,8 @@ const unreadable = `(pane) => {
 	return [bad, canvas.cut.size];
 }`
 
-// A sentence without room is shown in full by the tip when the mouse points at it, and by the panel when the
-// keys go to it.
+// If a sentence has no room, the tip shows it in full when the mouse points at it. The panel shows it in full when the
+// keyboard selects it.
 func TestPage_NoSentenceIsCutWithoutAWayToReadIt(t *testing.T) {
 	p := open(t, "", "light")
 	cut := 0

@@ -85,8 +85,9 @@ func step(t *act, a *elections.Algorithm) viewer.Step {
 	return s
 }
 
-// say returns the rule that acts. If several do, it is the rarest one of the run, which says most, and among
-// equally rare ones the last, to which the others led. The others are details.
+// say returns the rule that the diagram shows for an act, and the act's other rules as details. If several rules act, it
+// returns the rarest rule of the run, because that rule says most. Among equally rare rules it returns the last, because the
+// others led to that rule.
 func (t *story) say(a *act, often map[string]int, kinds map[int]string) (rule string, others []string) {
 	if len(a.rules) == 0 {
 		return plain(a, kinds), nil
@@ -180,7 +181,8 @@ func (t *story) drawMessages(d *viewer.Diagram, drawn []*act, arrivals map[int]i
 	}
 }
 
-// underWay is how long before the end of the run a message may be sent without being drawn as lost.
+// underWay is the length of the last part of a run. A message that is sent in this part is not drawn as lost, because it may
+// still be in flight.
 const underWay = sim.Time(10 * time.Millisecond)
 
 // drawMarks draws faults, agreements, split brain and gaps, ordered by time.

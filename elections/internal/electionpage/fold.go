@@ -7,9 +7,9 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Repetitions are left out: a run of 30 s has hundreds of heartbeats, and a reader looks for what is new. An
-// act is news if the member did nothing like it for a while, or follows another leader after it. Acts near news
-// are drawn.
+// A diagram leaves out repetitions. A run of 30 s has hundreds of heartbeats, and a reader looks for new things. An act is
+// news if the member did nothing like it for a while, or if the member then follows another leader. The diagram also draws
+// the acts near news.
 const (
 	actsMax    = 1000 // of a diagram
 	likeLately = 30   // heartbeat intervals
@@ -115,7 +115,7 @@ func firstFrom(acts []*act, at sim.Time) int {
 	return low
 }
 
-// likeness returns equal strings for acts that a reader need not see twice.
+// likeness returns a text that describes an act. If two acts have equal texts, a reader need not see both.
 func likeness(a *act) string {
 	var b strings.Builder
 	b.WriteString(strconv.Itoa(int(a.Member)) + string(a.Kind) + strconv.Itoa(int(a.Peer)) + "|" + strings.Join(a.rules, "|"))
@@ -127,8 +127,8 @@ func likeness(a *act) string {
 	return b.String()
 }
 
-// routine returns the kinds of messages that are sent while nothing happens: before the fault, or at the end if
-// the run begins with the fault.
+// routine returns the kinds of messages that members send while nothing happens. It looks before the fault. If the run begins
+// with the fault, it looks at the end of the run.
 func (t *story) routine(heartbeat sim.Time) map[string]bool {
 	low, high := -4*heartbeat, sim.Time(0)
 	if len(t.acts) > 0 && t.acts[0].At >= 0 {

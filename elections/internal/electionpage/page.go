@@ -77,7 +77,8 @@ func diagrams(p *elections.Plan, cells []elections.Cell, setup *elections.Setup)
 	return drawn, err
 }
 
-// The example needs this many members, and any seed. With this seed Raft's leader is 2, which 1 does not hear.
+// The example needs at least this many members; the seed could be any other. With this seed Raft's leader is member 2, and
+// member 1 does not hear it.
 const (
 	exampleFrom = 5
 	exampleSeed = 9
@@ -91,8 +92,8 @@ func size(sizes []int) int {
 	return slices.Min(sizes)
 }
 
-// telling returns the run of a cell that shows most, as an index: the one with two leaders of one term for
-// longest, then with two leaders at one time for longest, then with the most changes without a cause.
+// telling returns the index of the run of a cell that shows most. That is the run in which two leaders of one term last
+// longest. A tie is decided by the time with two leaders in any terms, then by the number of changes without a cause.
 func telling(c *elections.Cell) int {
 	best := 0
 	for i := range c.Outcomes {
@@ -114,7 +115,7 @@ func about(p *elections.Plan) map[string][]viewer.Fact {
 	facts := map[string][]viewer.Fact{}
 	for _, a := range p.Algorithms {
 		for _, fact := range []viewer.Fact{
-			{Name: "Guarantees", Text: a.Guarantees}, {Name: "Assumes", Text: a.Assumes},
+			{Name: "Assumes", Text: a.Assumes}, {Name: "Guarantees", Text: a.Guarantees},
 			{Name: "In the core today", Text: a.CoreHas()}, {Name: "Not in the core", Text: a.CoreLacks()},
 			{Name: "Not taken over", Text: a.Leaves},
 			{Name: "Source", Text: a.Source},

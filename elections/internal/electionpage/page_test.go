@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(browsertest.Main(m))
 }
 
-// takeFewer lets tests have fewer runs: with -short, and under the race detector, where each takes ten times as long.
+// takeFewer gives tests fewer runs. It is for -short, and for the race detector, under which each run takes ten times as
+// long.
 func takeFewer() {
 	comparedSeeds = 1
 	followedSeeds = 1
@@ -83,7 +84,7 @@ const (
 	left, right  = 0, 1
 )
 
-// in returns what an expression says of one of the two panes, which it calls pane.
+// in evaluates an expression for one of the two panes, and returns the result. The expression refers to the pane as pane.
 func in[T any](p *browsertest.Page, pane int, expression string) T {
 	return browsertest.Eval[T](p, fmt.Sprintf("(pane => %s)(document.querySelectorAll('.viewer')[%d])", expression, pane))
 }
@@ -229,7 +230,8 @@ func TestPage_TourAndLinksRestoreAView(t *testing.T) {
 	assert.Zero(t, browsertest.Eval[int](p, `document.querySelectorAll(".tour [aria-current]").length`))
 }
 
-// A busy browser may announce a link only after the place of an earlier move was to be noted.
+// A busy browser may announce a link late. In this test the announcement comes after the time at which the page notes the
+// place of an earlier move.
 func TestPage_ALinkHoldsWhileAnEarlierMoveIsNoted(t *testing.T) {
 	p := open(t, "", "light")
 	p.Run(`const follow = viewerPage.follow, noted = 150;

@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/internal/viewer/browsertest"
 )
 
-// chosenInView says where a pane draws the chosen row if not all of it can be seen without scrolling.
+// chosenInView returns the place where a pane draws the chosen row, if the whole row cannot be seen without scrolling.
 const chosenInView = `(pane) => {
 	const { canvas, row } = viewerPage.panes[pane];
 	canvas.draw();

@@ -64,8 +64,9 @@ func leaders(held []*act, at sim.Time) *reign {
 	return r
 }
 
-// splits returns the red bands, one for each reign. Reigns that follow each other without a pause are one split
-// brain: the first band says how long it lasts, the others that it goes on. A short one is called an overlap.
+// splits returns the red bands, one for each reign. Reigns that follow each other without a pause are one split brain. The
+// first band says how long the split brain lasts, and the other bands say that it continues. A short split brain is called an
+// overlap.
 func (t *story) splits(a *elections.Algorithm, heartbeat sim.Time) (marks []viewer.Mark) {
 	all := slices.DeleteFunc(t.reigns(), func(r reign) bool { return r.to <= t.began })
 	name := ""
@@ -103,8 +104,8 @@ func (r *reign) lanes() []int {
 	return lanes
 }
 
-// lead describes who leads, and in which terms. An algorithm may count something that is not a term, as
-// invitation counts groups.
+// lead describes which members lead, and in which terms. An algorithm may count something other than terms; invitation counts
+// groups.
 func (r *reign) lead(a *elections.Algorithm) string {
 	names, where := make([]string, len(r.leaders)), ""
 	inOne := a.Epochs && r.inOneEpoch()

@@ -16,8 +16,8 @@ type story struct {
 	end   sim.Time
 }
 
-// act is what one member did at one instant: it starts, crashes, receives a message, gets an order of its
-// operator, or a timer of it expires.
+// act is the behaviour of one member at one instant. The member starts, crashes, receives a message, or gets an order of its
+// operator, or one of its timers expires.
 type act struct {
 	elections.Record // what happened to it
 	rules            []string
@@ -34,7 +34,7 @@ type turn struct {
 	text string
 }
 
-// cut names the links that are cut from a time on.
+// cut is the set of links that are cut from a time on.
 type cut struct {
 	at    sim.Time
 	links [][2]int
@@ -142,9 +142,8 @@ func (r *reader) agree(record elections.Record) {
 	}
 }
 
-// settle makes all times count from the fault, and sets where the story begins: shortly before anything
-// happened to the members. It drops agreements that did not last for a heartbeat interval, and those that began
-// before the fault.
+// settle makes all times count from the fault. It sets the beginning of the story shortly before the first fault or cut. It
+// drops agreements that did not last for a heartbeat interval, and agreements that began before the fault.
 func (r *reader) settle(heartbeat sim.Time) {
 	t := r.story
 	r.agree(elections.Record{At: t.end})

@@ -211,7 +211,7 @@ func sameFile(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(first, second)
 }
 
-const keysHelp = "k kill the leader   z freeze or resume it          r restart\n" +
+const keysHelp = "k kill the leader   z freeze or resume it         r restart\n" +
 	"a add a member      x remove one                  w lose a disk      q quit"
 
 // interact shows the state and handles keys and timers until the demo ends.
