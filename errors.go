@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The errors of the node's methods sort by what the caller should do.
+// Errors that the node's methods return, grouped by what the caller should do.
 var (
 	// ErrOverloaded: a limit of Config is reached, or the disk or the FSM is stuck (a more specific error says so); not applied.
 	// Back off and try again.

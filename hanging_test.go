@@ -11,8 +11,8 @@ import (
 
 const applyStallMax = raft.Time(10 * time.Second)
 
-// hanging returns a leader of the members in term 2. Between two heartbeats, its FSM has just received a batch that ends at
-// entry 4. All other members hold the leader's log, and have applied entry 3.
+// hanging returns the leader, in term 2, of a cluster with the given members. Its last heartbeat is out, and the next is not
+// due. Its FSM has just received a batch that ends at entry 4. The other members hold the same log, and have applied entry 3.
 func hanging(t *testing.T, members string) *core {
 	t.Helper()
 	c := leaderOf(t, members, 2, 1)

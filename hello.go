@@ -44,7 +44,7 @@ const (
 // Uninitialized reports whether the sender belongs to no cluster yet.
 func (h Hello) Uninitialized() bool { return h.Cluster == ClusterID{} && h.Term == 0 }
 
-// Rejection says why a member refuses a connection to another. It is an error.
+// Rejection is the error that says why one member refused a connection of another.
 type Rejection struct {
 	Reason      RejectReason
 	From        Peer // the member that rejects

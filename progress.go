@@ -262,7 +262,7 @@ func (p *progress) becomeStale(lost EntryID) {
 	}
 }
 
-// sentProbe records that the one append of a probe has left.
+// sentProbe records that the probe's single append has been sent.
 func (p *progress) sentProbe(now Time) {
 	assert(p.state == probe && !p.probe.out, "one probe at a time")
 	p.probe.sent(now)

@@ -182,7 +182,7 @@ func (c *Core) carriesAgain(p *progress) bool {
 	return p.oversized.id.Index > c.log.Base.ID.Index && (limit == 0 || limit >= p.oversized.bytes)
 }
 
-// onSendDropped repeats a dropped append. If an entry is too large for a follower, no append can bring it, and the follower
+// onSendDropped repeats a dropped append. If an entry is too large for a follower, no append can deliver it, and the follower
 // needs a snapshot that covers the entry. The event names the entry with its term, because the event may be older than this
 // leadership.
 func (c *Core) onSendDropped(e SendDropped) {

@@ -56,8 +56,8 @@ type RoomStorage interface {
 	// Room returns an error while no more room can be taken: a leader then accepts no proposals. Any goroutine may call it,
 	// for each proposal.
 	Room() error
-	// GiveUp fails a Write that waits for room, and later ones that would. The node calls it when it ends, even if the
-	// Storage has no method Room.
+	// GiveUp fails a Write that waits for room, and every later Write that would wait. The node calls it when the node
+	// ends, even if the Storage has no method Room.
 	GiveUp()
 }
 

@@ -66,7 +66,7 @@ type Contact struct {
 // bytes, because the caller reuses them. A wrapper must forward the method.
 type SnapshotCarrier interface {
 	Transport
-	// ChunkBytesMax returns how many bytes of a snapshot one message may carry; 0: there is no such lane.
+	// ChunkBytesMax returns how many bytes of a snapshot one message may carry; 0 without a lane for snapshots.
 	ChunkBytesMax() int
 }
 

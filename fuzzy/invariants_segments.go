@@ -19,8 +19,8 @@ import (
 //	N81  After each write, a log in segments holds exactly the entries that were written.
 //	N82  If a leader knows that its disk has no room for the next segment, it accepts no proposal. After that segment is ready, the leader refuses none for lack of room.
 
-// endsWith reports whether a log ends with an entry. It compares more than the ids, because two entries 1 of term 0 have the
-// same id even if their contents differ: a bootstrap may be repeated.
+// endsWith reports whether the last entry of a log is e. It compares contents as well as ids: a repeated bootstrap can write a
+// different entry with index 1 and term 0.
 func endsWith(l *segments.Log, e *raft.Entry) bool {
 	last := l.Last()
 	if e.ID() != last || last == l.Start() {

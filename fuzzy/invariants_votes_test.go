@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// tooEarly lists actions and messages of a follower that come too early; other leads.
+// tooEarly lists actions and messages that come too early for a follower. In each case, the node named other is the leader.
 var tooEarly = []stepBreach{
 	{"N25", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
 		n.seen.rested = n.seen.now - n.timeout() + 1

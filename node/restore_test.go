@@ -139,7 +139,7 @@ func (softFile) Abort() error { return nil }
 func (softFile) Close() error { return nil }
 func (softFile) Size() int64  { panic("nobody knows") }
 
-// If a snapshot was not taken, a newer snapshot clears the error. This member may have taken or received the newer snapshot.
+// A newer snapshot clears the error of a failed one, whether this member took or received the newer one.
 func TestStatus_ANewerSnapshotEndsTheTroubleOfAnEarlierOne(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.files = &soft{}

@@ -32,7 +32,7 @@ const (
 	// FrameBytesMax is the default of Options.FrameBytesMax. Every append that a Config allows fits: many small
 	// entries, or a single entry of raft.EntryDataBytesMax.
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
-	// appendOverheadMax bounds the bytes of an append's frame besides the records of its entries.
+	// appendOverheadMax is the maximum size of an append's frame, without the records of its entries.
 	appendOverheadMax = smallBytesMax + frameSumBytes
 	// appendBytesLeast is how many bytes of records an append may have with the smallest Options.FrameBytesMax.
 	appendBytesLeast = frameBytesLeast - appendOverheadMax

@@ -19,8 +19,8 @@ func IdentityURI(cluster string, id raft.NodeID) *url.URL {
 	return &url.URL{Scheme: "raft", Host: cluster, Path: "/" + string(id)}
 }
 
-// checkTLS returns the faults of Options.TLS. It refuses a field that cannot have its usual effect. inboundTLS and
-// outboundTLS enforce the rest. SECURITY.md lists all fields.
+// checkTLS returns the faults of Options.TLS: fields that are set but cannot have their usual effect. inboundTLS and
+// outboundTLS set the other fields that matter for security. SECURITY.md lists all fields.
 func checkTLS(c *tls.Config) (errs []error) {
 	if c == nil {
 		return nil

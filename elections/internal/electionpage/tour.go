@@ -21,7 +21,7 @@ type stop struct {
 var stops = []stop{
 	{
 		Title: "The leader crashes", left: "bully-a", right: "raft", scenario: "leader-crash",
-		Text: "Press → and watch both sides: after a silence the members notice, and choose another leader. Bully takes " +
+		Text: "Press → (or ▶) and watch both sides: after a silence the members notice, and choose another leader. Bully takes " +
 			"the highest rank that answers, Raft the member that a majority votes for.",
 	},
 	{
@@ -59,7 +59,7 @@ var stops = []stop{
 	{
 		Title: "Who talks to whom", left: "bully-b", right: "ring-c", scenario: "leader-crash",
 		Text: "In bully the member that notices asks all above it, and each of these asks all above itself; on a ring a " +
-			"message goes from hop to hop. Orange arrows are the election, gray ones routine messages.",
+			"message goes from hop to hop. Orange arrows are the election, grey ones routine messages.",
 	},
 	{
 		Title: "When messages are lost", left: "stable", right: "raft", scenario: "loss-20",

@@ -146,7 +146,7 @@ func TestBrowser_ItsOwnPagesWork(t *testing.T) {
 	}
 }
 
-// The headers of browsers decide, so this test needs no browser.
+// Only the headers of a request tell whether a browser sent it, so this test needs no browser.
 func TestBrowser_HeadersDecide(t *testing.T) {
 	n := &touched{Fake: rafttest.NewFake("n1", &kv.Store{})}
 	members := threeVoters()

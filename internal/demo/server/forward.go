@@ -120,8 +120,8 @@ func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	return a
 }
 
-// checkRelease returns an error if the leader answered that the path does not exist, because earlier releases cannot change
-// the members.
+// checkRelease returns an error if the leader answered that the path does not exist. Then the leader runs an earlier release,
+// which cannot change the members.
 func checkRelease(there answer, leader raft.Member) error {
 	var failure api.Error
 	if there.status != http.StatusNotFound || json.Unmarshal(there.body, &failure) != nil || failure.Code != api.NotFound {

@@ -230,7 +230,7 @@ func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
 	return w.Verdict(), err
 }
 
-// NextAcknowledged waits until a write is acknowledged that a client called after the given time. It returns the time of the
+// NextAcknowledged waits until a write that a client began after the given time is acknowledged. It returns the time of the
 // acknowledgement.
 func (w *Workload) NextAcknowledged(ctx context.Context, after time.Time) (time.Time, error) {
 	waiting := &waiter{after, make(chan time.Time, 1)}
