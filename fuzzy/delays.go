@@ -22,7 +22,7 @@ type delays struct {
 func drawCarries(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<40)
 	some, bytes := s.IntN(4) == 0, s.LogUniform(300, 3000)
-	if some && p.Node.Connections && p.World.quiet() && slices.Contains([]string{"swarm", "crash", "snapshots", "durable", "members"}, p.Name) {
+	if some && p.Node.Connections && p.World.quiet() && slices.Contains([]string{"swarm", "alone", "snapshots", "durable", "members"}, p.Name) {
 		p.Node.Carries, p.Load.BytesMax = bytes, 5000
 	}
 }
@@ -45,9 +45,9 @@ func drawRare(seed Seed, p *Profile) {
 		if n.Stuck = stuck; p.Voters == 2 { // the follower cannot win, so the same leader is elected again
 			n.Stuck = 30_000
 		}
-	case "network":
+	case "alone":
 		n.Stuck = stuck
-		if rare < 4 { // a member hears its leader but is not heard, for longer than a read may be retried
+		if rare < 2 { // a member hears its leader but is not heard, for longer than a read may be retried
 			p.Faults = []FaultRate{{Partition, long, long}}
 			p.Length = max(p.Length, 3*long)
 		}

@@ -62,7 +62,7 @@ func TestScenarios_AreListedWithASentence(t *testing.T) {
 	_, err := RunScenario("figure-9", nil)
 	assert.ErrorContains(t, err, `unknown scenario "figure-9"; there are`)
 	assert.ErrorContains(t, err, "figure-8-d: an entry")
-	seed, err := ParseSeed("f9.scenario:figure-8-d.3")
+	seed, err := ParseSeed("f10.scenario:figure-8-d.3")
 	require.NoError(t, err)
 	assert.Equal(t, Seed{"scenario:figure-8-d", 3}, seed)
 }

@@ -155,8 +155,8 @@ func TestInvariants_AMemberToldToStopAnswers(t *testing.T) {
 // The profile injects the fault: processes get the request to stop while client requests are open.
 func TestClose_IsPlayed(t *testing.T) {
 	closed := 0
-	for number := range uint64(10) {
-		r, err := Run(Seed{"crash", number}, nil)
+	for number := range uint64(40) {
+		r, err := Run(Seed{"alone", number}, nil)
 		require.NoError(t, err)
 		require.Nil(t, r.Failure)
 		closed += r.ByFault[Close]

@@ -146,10 +146,7 @@ var profiles = []struct {
 	{"swarm", "each class of faults on or off, everything else at random (the default)", shapeSwarm},
 	{"busy", "five nodes, over a hundred proposals and one fault a second", shapeBusy},
 	{"calm", "no fault at all: nothing may happen but work", shapeCalm},
-	{"network", "the network's faults and partitions alone", only(Partition, Flap, Clog, Reset, Usurp)},
-	{"crash", "crashes, power cuts and crash loops alone", only(Crash, PowerCut, CrashLoop, Close)},
-	{"disk", "stalls, failed writes, wiped and damaged disks", only(Stall, DiskFailure, Wipe, Rot, Crash)},
-	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
+	{"alone", "one class of faults alone: those of the network, of processes, of disks or of clocks", shapeAlone},
 	{"bootstrap", "faults from the first moment on, and short lives", shapeBootstrap},
 	{"elections", "one leader after another fails, while messages and disks take as long as elections", shapeElections},
 	{"slow", "disks, messages, steps and pauses as long as elections throughout, and few faults besides", shapeSlow},
@@ -318,6 +315,16 @@ func only(kinds ...FaultKind) func(*sim.Stream, *Profile) {
 			p.Faults = []FaultRate{{kinds[0], sim.In(time.Second), sim.In(500 * time.Millisecond)}}
 		}
 	}
+}
+
+// shapeAlone draws one class of faults.
+func shapeAlone(s *sim.Stream, p *Profile) {
+	only(sim.Pick(s,
+		[]FaultKind{Partition, Flap, Clog, Reset, Usurp},
+		[]FaultKind{Crash, PowerCut, CrashLoop, Close},
+		[]FaultKind{Stall, DiskFailure, Wipe, Rot, Crash},
+		[]FaultKind{Pause, Suspend, Slow, Drift, Jump},
+	)...)(s, p)
 }
 
 func shapeBusy(s *sim.Stream, p *Profile) {

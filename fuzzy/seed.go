@@ -8,7 +8,7 @@ import (
 
 // SeedFormat is the version of the meaning of seeds. It is raised by every change that makes an old seed stand for another
 // run.
-const SeedFormat = 9
+const SeedFormat = 10
 
 // Seed names one run.
 type Seed struct {
@@ -16,7 +16,7 @@ type Seed struct {
 	Number  uint64
 }
 
-// String returns the form that ParseSeed reads: "f9.swarm.2a".
+// String returns the form that ParseSeed reads: "f10.swarm.2a".
 func (s Seed) String() string { return fmt.Sprintf("f%d.%s.%x", SeedFormat, s.Profile, s.Number) }
 
 // ParseSeed reads a seed, or the name of a directed scenario such as "scenario:figure-8-d". A number may follow the name:

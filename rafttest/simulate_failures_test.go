@@ -91,7 +91,7 @@ func TestSimulate_AFailureRunsAgain(t *testing.T) {
 		{"x", `"x" is not a seed`},
 		{strings.Replace(seed, "fsm", "mine", 1), "seeds of Simulate look like"},
 		{"f1.fsm.2a", "of format 1"},
-		{strings.Replace(seed, "fsm", "swarm", 1), "is a seed of the simulator itself; seeds of Simulate look like f9.fsm.2a"},
+		{strings.Replace(seed, "fsm", "swarm", 1), "is a seed of the simulator itself; seeds of Simulate look like f10.fsm.2a"},
 	} {
 		t.Setenv(seedVariable, row.seed)
 		assert.Contains(t, simulateRecorded(1, newFSM, shelfCommand).failed, row.want)

@@ -49,9 +49,9 @@ func TestFuzz_AnInterruptedOneReportsWhatItRanAndIsNotClean(t *testing.T) {
 }
 
 func TestReplay_TellsHowItEnds(t *testing.T) {
-	code, out, _ := lab("replay", "f9.history.3", "--show-profile")
+	code, out, _ := lab("replay", "f10.history.3", "--show-profile")
 	require.Equal(t, exitClean, code, out)
-	assert.Contains(t, out, "f9.history.3: ")
+	assert.Contains(t, out, "f10.history.3: ")
 	assert.Contains(t, out, `"Voters"`)
 }
 
@@ -62,7 +62,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestReports_ThatCannotBeWrittenAreNoSuccess(t *testing.T) {
 	for _, line := range []string{
-		"replay f9.history.3", "trace f9.history.3", "scenarios", "fuzz --seeds 1", "zoo --list",
+		"replay f10.history.3", "trace f10.history.3", "scenarios", "fuzz --seeds 1", "zoo --list",
 	} {
 		var errOut bytes.Buffer
 		assert.Equal(t, exitFailed, run(t.Context(), strings.Fields(line), full{}, &errOut), line)
@@ -86,11 +86,11 @@ func TestScenarios_AreListedAndPlayed(t *testing.T) {
 }
 
 func TestTrace_WritesEachFormat(t *testing.T) {
-	code, out, _ := lab("trace", "f9.history.3")
+	code, out, _ := lab("trace", "f10.history.3")
 	require.Equal(t, exitClean, code)
 	assert.Contains(t, out, "lead term")
 	path := t.TempDir() + "/trace.ndjson"
-	code, _, _ = lab("trace", "f9.history.3", "--format", "ndjson", "--out", path)
+	code, _, _ = lab("trace", "f10.history.3", "--format", "ndjson", "--out", path)
 	require.Equal(t, exitClean, code)
 	assert.FileExists(t, path)
 
@@ -98,7 +98,7 @@ func TestTrace_WritesEachFormat(t *testing.T) {
 	require.Equal(t, exitClean, code, errOut)
 	assert.Equal(t, out, again, "the file shows the same trace")
 	page := t.TempDir() + "/page.html"
-	for _, source := range [][]string{{"f9.history.3"}, {"--from", path}} {
+	for _, source := range [][]string{{"f10.history.3"}, {"--from", path}} {
 		code, _, errOut = lab(append([]string{"trace", "--format", "html", "--out", page}, source...)...)
 		require.Equal(t, exitClean, code, errOut)
 		html, err := os.ReadFile(page)
@@ -124,25 +124,25 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"replay"}, exitUsage, "write raftlab replay SEED|FILE"},
 		{[]string{"replay", "README.md"}, exitUsage, "a case file has a / or ends with .txt"},
 		{[]string{"replay", "no/such.txt"}, exitUsage, "no such file"},
-		{[]string{"replay", "f9.swarm.1", "--mutant", "Z99"}, exitUsage, `unknown mutant "Z99"; there are canary`},
+		{[]string{"replay", "f10.swarm.1", "--mutant", "Z99"}, exitUsage, `unknown mutant "Z99"; there are canary`},
 		{[]string{"shrink"}, exitUsage, "a seed or a case file, or --mutant"},
 		{[]string{"shrink", "--mutant", "Z99"}, exitUsage, `unknown mutant "Z99"; there are canary`},
-		{[]string{"shrink", "f9.calm.1"}, exitFailed, "f9.calm.1 does not fail: nothing to shrink"},
-		{[]string{"shrink", "f9.calm.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
-		{[]string{"shrink", "f9.calm.1", "--attempts", "0"}, exitUsage, "above 0"},
-		{[]string{"shrink", "f9.calm.1", "--ignore", "Z1"}, exitUsage, `unknown rule "Z1"; there are N1`},
+		{[]string{"shrink", "f10.calm.1"}, exitFailed, "f10.calm.1 does not fail: nothing to shrink"},
+		{[]string{"shrink", "f10.calm.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
+		{[]string{"shrink", "f10.calm.1", "--attempts", "0"}, exitUsage, "above 0"},
+		{[]string{"shrink", "f10.calm.1", "--ignore", "Z1"}, exitUsage, `unknown rule "Z1"; there are N1`},
 		{[]string{"replay", "f02.swarm.1"}, exitUsage, "is not a seed"},
 		{[]string{"zoo", "--json", "--list"}, exitUsage, "exclude each other"},
-		{[]string{"replay", "f10.swarm.1"}, exitUsage, "format 10"},
-		{[]string{"replay", "f9.swarm.1", "--lines", "-1"}, exitUsage, "0 or more"},
-		{[]string{"trace", "f9.swarm.1", "--format", "pdf"}, exitUsage, "text, ndjson and html"},
+		{[]string{"replay", "f9.swarm.1"}, exitUsage, "format 9"},
+		{[]string{"replay", "f10.swarm.1", "--lines", "-1"}, exitUsage, "0 or more"},
+		{[]string{"trace", "f10.swarm.1", "--format", "pdf"}, exitUsage, "text, ndjson and html"},
 		{[]string{"trace"}, exitUsage, "a seed, a case file or --from FILE"},
-		{[]string{"trace", "f9.swarm.1", "--from", "x"}, exitUsage, "one of them"},
+		{[]string{"trace", "f10.swarm.1", "--from", "x"}, exitUsage, "one of them"},
 		{[]string{"trace", "--from", "x", "--mutant", "E01"}, exitUsage, "--mutant E01: --from runs nothing"},
 		{[]string{"trace", "--from", "/nonexistent/x"}, exitFailed, "--from: open /nonexistent/x"},
 		{[]string{"elections"}, exitUsage, "the election lab is a separate command: in a checkout, run go run -C elections ./cmd/electionlab compare"},
 		{[]string{"elections", "--sizes", "5"}, exitUsage, "go run -C elections ./cmd/electionlab compare"},
-		{[]string{"trace", "f9.history.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
+		{[]string{"trace", "f10.history.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
 	} {
 		code, _, errOut := lab(row.args...)
 		assert.Equal(t, row.code, code, "%v", row.args)

@@ -86,7 +86,7 @@ func TestFuzz_AResumedCampaignHasItsFailures(t *testing.T) {
 	require.NoError(t, c.prepare("2f", "history"))
 	require.NoError(t, c.goOn())
 	c.Report.Seeds, c.Taken = 1, 1
-	c.Report.Failures = []failure{{Seed: "f9.history.2f", Class: "liveness", Rule: "L3", Text: "nobody serves", At: 7, Event: 8}}
+	c.Report.Failures = []failure{{Seed: "f10.history.2f", Class: "liveness", Rule: "L3", Text: "nobody serves", At: 7, Event: 8}}
 	require.NoError(t, c.file.Save(&c.progress))
 	args := []string{"fuzz", "--seed", "2f", "--seeds", "9", "--profile", "history", "--resume", path}
 	code, out, errOut := lab(args...)

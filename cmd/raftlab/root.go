@@ -84,9 +84,9 @@ The profiles are
   ` + strings.Join(fuzzy.Profiles(), "\n  ") + "\n\n" + exitHelp,
 		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
-  raftlab replay f9.swarm.2a             # run one seed again, and print how it ends
+  raftlab replay f10.swarm.2a             # run one seed again, and print how it ends
   raftlab replay scenario:figure-8-d     # a directed scenario; raftlab scenarios lists them
-  raftlab trace f9.swarm.2a --format html --out page.html
+  raftlab trace f10.swarm.2a --format html --out page.html
   raftlab shrink SEED --out case.txt     # shrink the run of a failing seed
   raftlab shrink --mutant R01            # find a known bug, and shrink its run`,
 		SilenceUsage:  true,

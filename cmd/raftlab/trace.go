@@ -31,7 +31,7 @@ func newTrace() *cobra.Command {
 		Long: `trace runs one seed or case and writes everything that happens, as text, as NDJSON (one JSON object a line), or as
 one HTML page that draws it and needs no network. With --from it runs nothing and shows a file: a trace that was
 written as NDJSON, or the trace events of nodes (trace.ndjson in a raftkv member's data directory), one file per node.`,
-		Example: `  raftlab trace f9.swarm.2a --format html --out page.html
+		Example: `  raftlab trace f10.swarm.2a --format html --out page.html
   raftlab trace --from trace.ndjson --format html --out page.html
   raftlab trace --from n1/trace.ndjson,n2/trace.ndjson --format html --out page.html`,
 		Args: usage.Args(cobra.MaximumNArgs(1)),

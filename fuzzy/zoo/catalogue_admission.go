@@ -7,7 +7,7 @@ var admissions = []Mutant{
 			`{ w := *v; w.Removed = slices.Concat(v.Removed, v.Config.Removed); v = &w }`)).arranged().profiles("images").test("handshake", "CheckRemoved"),
 	mutant("M53", "a member that lags admits the incarnation that has taken another one's place", "it rejects it", "I9",
 		value("handshake/handshake.go", `v.Term != 0 || h.Term != 0 && h.Cluster == v.Cluster`, `false`)).
-		arranged().profiles("images", "disk").test("handshake", "Handshake_Refuses"),
+		arranged().profiles("images", "alone").test("handshake", "Handshake_Refuses"),
 	mutant("M54", "a member believes that it was removed only if a member that it knows says so", "it believes anybody", "I8",
 		value("handshake/admission.go", `v.names(r.From)`, `true`)).arranged().profiles("images").test("handshake", "ToldRemoval"),
 	mutant("M194", "on entries that it knows to be committed, a member believes itself alone", "it ends if a member says that such an entry has removed it",

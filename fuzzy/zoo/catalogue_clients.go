@@ -47,7 +47,7 @@ var transfers = []Mutant{
 		value("election.go", `c.termLeader.elected != from || !c.mayCampaign()`, `c.termLeader.elected != from`)).must(),
 	mutant("T07", "a leader with a stalled disk transfers its leadership", "it keeps leading", "L12",
 		value("stall.go", `!stalled || l.transfer != nil || c.step.closing`, `c.now.Mono >= 0`)).
-		arranged().seen("etcd #13527, #15247; hashicorp/raft #503, #612").profiles("disk").must(),
+		arranged().seen("etcd #13527, #15247; hashicorp/raft #503, #612").profiles("alone").must(),
 	mutant("T08", "a stalled leader transfers if a quorum without it is ahead of its disk", "the leader counts itself", "panic",
 		value("stall.go", `quorumValue(c.leader, &c.leader.indexes, 0, ahead)`, `quorumValue(c.leader, &c.leader.indexes, c.log.Last.Index, ahead)`)).or("TestStall"),
 	mutant("T09", "a stalled leader transfers its leadership to a member that is ahead", "it transfers to any member that it hears", "TestStall",
@@ -55,7 +55,7 @@ var transfers = []Mutant{
 	mutant("T10", "a leader with a stalled disk accepts no proposals", "it accepts them without limit", "N10",
 		instead("leader.go", `return RefusedStalled`, `return 0`)).or("TestStall"),
 	mutant("T11", "members that a stalled leader does not hear may be able to continue without it", "only members that it hears count", "S2, L12",
-		value("stall.go", `c.silent(p)`, `false`)).arranged().profiles("elections", "swarm", "network", "crash", "disk").or("TestStall").must(),
+		value("stall.go", `c.silent(p)`, `false`)).arranged().profiles("elections", "swarm", "alone").or("TestStall").must(),
 	mutant("T12", "a member that lost what it acknowledged does not count as able to continue", "a stalled leader transfers its leadership because of it",
 		"N46",
 		value("stall.go", `p.state != stale`, `true`)).arranged().profiles("images").or("TestStall"),
@@ -68,9 +68,9 @@ var transfers = []Mutant{
 	mutant("T16", "a leader whose log waits to be applied tests an idle disk with a write", "a disk that hangs with nothing to write is never noticed", "S2, L3",
 		instead("stall.go", `c.leader.triesDisk = true`, `_ = c`)).arranged().profiles("durable").or("TestStall"),
 	mutant("T17", "a disk is tested only while nothing else is written", "it is tested beside other writes", "N73",
-		value("stall.go", `c.disk.idle() && c.step.out.Write.Log == nil`, `true`)).arranged().profiles("disk", "durable", "slow").or("TestStall"),
+		value("stall.go", `c.disk.idle() && c.step.out.Write.Log == nil`, `true`)).arranged().profiles("alone", "durable", "slow").or("TestStall"),
 	mutant("T18", "a test of the disk is one write", "every write after it carries the hard state again", "N73",
-		instead("output.go", `c.leader.triesDisk = false`, `_ = c`)).arranged().profiles("disk", "durable", "slow").or("TestStall"),
+		instead("output.go", `c.leader.triesDisk = false`, `_ = c`)).arranged().profiles("alone", "durable", "slow").or("TestStall"),
 }
 
 // clients: every request gets a true answer.

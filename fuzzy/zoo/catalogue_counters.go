@@ -19,7 +19,7 @@ var counters = []Mutant{
 	mutant("K08", "nothing is refused before its limit is reached", "the last place is never used", "N33",
 		value("leader.go", `len(l.pending) >= c.cfg.ProposalsMax`, `len(l.pending)+1 >= c.cfg.ProposalsMax`)).arranged().profiles("swarm"),
 	mutant("K09", "entry times never fall along the log", "they are copied from the leader's wall clock", "N29",
-		value("clock.go", `max(min(c.now.Wall, latest), c.log.LastTime)`, `min(c.now.Wall, latest)`)).arranged().profiles("clock", "swarm"),
+		value("clock.go", `max(min(c.now.Wall, latest), c.log.LastTime)`, `min(c.now.Wall, latest)`)).arranged().profiles("alone", "swarm"),
 }
 
 // early: actions that come too early, or after a request to stop.
@@ -34,11 +34,11 @@ var early = []Mutant{
 		before("output.go", `c.onBootstrapPersisted()`,
 			`if c.leader == nil && c.hard.Vote != (Peer{}) && c.hard.Vote != c.self { c.promiseVote(c.hard.Vote, VoteReply{Granted: true}) }`)).arranged().must(),
 	mutant("W05", "members with one seed draw different timeouts", "they draw the same", "N27",
-		value("raft.go", `uint64(stored.Incarnation)^stored.StartCount`, `uint64(7)`)).arranged().profiles("crash", "swarm"),
+		value("raft.go", `uint64(stored.Incarnation)^stored.StartCount`, `uint64(7)`)).arranged().profiles("alone", "swarm"),
 	mutant("W06", "a member that is told to close accepts no more requests", "it accepts proposals", "N28",
-		value("leader.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`, `c.leader == nil || c.leader.transfer != nil`)).arranged().profiles("crash", "swarm"),
+		value("leader.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`, `c.leader == nil || c.leader.transfer != nil`)).arranged().profiles("alone", "swarm"),
 	mutant("W07", "a member that is told to close answers its reads", "a leader forgets its own reads", "N28",
-		before("answer.go", `for _, r := range append(l.reads.now, l.reads.next...) {`, `l.reads = leaderReads{}`)).arranged().profiles("crash", "swarm"),
+		before("answer.go", `for _, r := range append(l.reads.now, l.reads.next...) {`, `l.reads = leaderReads{}`)).arranged().profiles("alone", "swarm"),
 	mutant("W08", "a transfer to a named target succeeds only if that one leads", "it succeeds if any member leads", "G15",
 		value("transfer.go", `c.termLeader.peer == c.self || h.named && c.termLeader.peer != h.to`, `c.termLeader.peer == c.self`)).arranged().profiles("elections", "swarm"),
 	mutant("W09", "a transfer that nothing prevents succeeds", "TimeoutNow is never sent", "L13",

@@ -15,7 +15,7 @@ var elections = []Mutant{
 		before("append.go", `c.termLeader.elected = leader`, `c.hard.Vote = Peer{}`)).seen("camunda #5356").must(),
 	mutant("E21", "a member that has heard the leader of a term votes for nobody else in it", "it votes for another candidate, if its disk forgot its vote",
 		"N16",
-		value("election.go", `why == Granted && c.otherLeads(from)`, `false`)).arranged().profiles("elections", "network").or("TestElection"),
+		value("election.go", `why == Granted && c.otherLeads(from)`, `false`)).arranged().profiles("elections", "alone").or("TestElection"),
 	mutant("E05", "a candidate's own vote is durable before it asks", "the request leaves before the write", "N6",
 		before("output.go", releaseAnchor, `if _, ok := o.message.Body.(VoteRequest); ok { durable = true }`)).must(),
 	mutant("E06", "logs are compared by the last term first", "by the last index first", "N16, G3",

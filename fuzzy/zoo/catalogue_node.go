@@ -27,7 +27,7 @@ var surroundings = []Mutant{
 	mutant("D25", "a write with a new term is not merged into the one before it", "it is, and its term is lost", "N42",
 		value("internal/pipeline/merge.go", `queue[n].Hard == nil`, `true`)).test("internal/pipeline", "Merge").must(),
 	mutant("R29", "the completion of an old write makes nothing of the new log durable", "the log cache drops entries that are not stored", "N43",
-		value("internal/pipeline/cache.go", `generation != c.generation`, `false`)).profiles("slow", "elections", "disk").test("internal/pipeline", "Cache"),
+		value("internal/pipeline/cache.go", `generation != c.generation`, `false`)).profiles("slow", "elections", "alone").test("internal/pipeline", "Cache"),
 	mutant("X05", "heartbeats do not wait behind entries", "they share a connection", "L4",
 		before("message.go", `switch m.Body.(type) {
 	case AppendRequest, AppendReply, AppendConflict, InstallSnapshot, SnapshotProgress:`, `return LaneBulk`)).arranged().seen("etcd splits its streams").profiles("calm").test("node", "HeartbeatsDoNotWait"),

@@ -79,7 +79,7 @@ var persistence = []Mutant{
 	mutant("D03", "the acknowledgement of one write does not cover the next", "the next write counts as durable, too", "N6",
 		value("output.go", `d.pending[n].seq <= seq`, `d.pending[n].seq <= seq+1`)).must(),
 	mutant("D13", "the stored commit index is at most the end of what is durable", "it is the one in memory", "G4, N5",
-		instead("output.go", `w.Commit = min(c.log.provenCommit, c.disk.persisted)`, `w.Commit = c.log.provenCommit`)).seen("etcd #5664, #13509").profiles("elections", "crash").or("TestCommit"),
+		instead("output.go", `w.Commit = min(c.log.provenCommit, c.disk.persisted)`, `w.Commit = c.log.provenCommit`)).seen("etcd #5664, #13509").profiles("elections", "alone").or("TestCommit"),
 	mutant("D20", "truncated entries no longer count as durable", "they still do", "N6",
 		instead("output.go", `d.persisted = min(d.persisted, after)`, `_ = d`)).must(),
 	mutant("D21", "an entry is applied only once it is durable here", "it is applied once it is committed", "N5",

@@ -13,5 +13,5 @@ var sizes = []Mutant{
 	mutant("A05", "a snapshot is taken for a member if an entry is too large for it", "the member waits for the next snapshot", "S2",
 		value("compact.go", `len(s.asked) > 0 || c.wantsFile(to)`, `len(s.asked) > 0`)).arranged().profiles("snapshots"),
 	mutant("A06", "an entry is sent to a member once its limit has grown", "the member waits for a snapshot that covers the entry", "L3",
-		value("replicate.go", `limit == 0 || limit >= p.oversized.bytes`, `false`)).arranged().profiles("swarm", "crash"),
+		value("replicate.go", `limit == 0 || limit >= p.oversized.bytes`, `false`)).arranged().profiles("swarm", "alone"),
 }

@@ -144,7 +144,7 @@ func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Repor
 }
 
 // defaultProfiles are used in turn in a hunt that names no profile.
-var defaultProfiles = []string{"swarm", "elections", "network", "crash", "disk", "clock"}
+var defaultProfiles = []string{"swarm", "elections", "alone"}
 
 // hunt hunts one mutant.
 func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err error) {

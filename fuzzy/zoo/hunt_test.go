@@ -40,10 +40,10 @@ func TestHunt_AVerdictNeedsNoSeedIfAScenarioKills(t *testing.T) {
 }
 
 func TestHonest_NoticesAZooThatLies(t *testing.T) {
-	alive, dead := Find{}, Find{Killed: true, Rule: "G1", Seed: "f9.swarm.2"}
+	alive, dead := Find{}, Find{Killed: true, Rule: "G1", Seed: "f10.swarm.2"}
 	assert.NoError(t, Honest([]Report{{ID: Canary, Find: dead}, {ID: Noop, Find: alive}, {ID: "E01", Find: alive}}))
 	assert.ErrorContains(t, Honest([]Report{{ID: Canary, Find: alive}}), "the canary lives")
-	assert.ErrorContains(t, Honest([]Report{{ID: Noop, Find: dead}}), "seed f9.swarm.2 fails without any mutant: G1")
+	assert.ErrorContains(t, Honest([]Report{{ID: Noop, Find: dead}}), "seed f10.swarm.2 fails without any mutant: G1")
 }
 
 var scores = []Report{
@@ -114,9 +114,9 @@ func TestFind_APanicOfACheckerIsAnErrorAndNoKill(t *testing.T) {
 // When the hunter ends with a failure, it reports the failure. The hunt then returns this message instead of a scoreboard.
 func TestHunt_EndsWithWhatTheHunterCouldNotDo(t *testing.T) {
 	hunter := filepath.Join(t.TempDir(), "hunter")
-	require.NoError(t, os.WriteFile(hunter, []byte("#!/bin/sh\necho 'seed f9.calm.2: the simulation itself failed' >&2\nexit 2\n"), 0o700))
+	require.NoError(t, os.WriteFile(hunter, []byte("#!/bin/sh\necho 'seed f10.calm.2: the simulation itself failed' >&2\nexit 2\n"), 0o700))
 	_, err := (&Binary{hunter: hunter}).Hunt(t.Context(), []Mutant{{ID: "E01"}}, Options{Seeds: 1})
-	assert.ErrorContains(t, err, "mutant E01: the hunter: exit status 2: seed f9.calm.2: the simulation itself failed")
+	assert.ErrorContains(t, err, "mutant E01: the hunter: exit status 2: seed f10.calm.2: the simulation itself failed")
 }
 
 // If a hunt ended early for any reason, it continues with the mutants that have no report yet.
@@ -126,7 +126,7 @@ func TestCommand_GoesOnWithTheMutantsThatAreLeft(t *testing.T) {
 	huntWith := func(failing string) {
 		script := "#!/bin/sh\nliving=$" + mutantVariable + "\necho $living >> " + hunted + "\n" +
 			"[ $living = " + failing + " ] && exit 2\n[ $living = no-op ] && echo '{}' && exit\n" +
-			`echo '{"killed":true,"rule":"N2","seed":"f9.calm.2","seeds":3}'` + "\n"
+			`echo '{"killed":true,"rule":"N2","seed":"f10.calm.2","seeds":3}'` + "\n"
 		require.NoError(t, os.WriteFile(hunter, []byte(script), 0o700))
 	}
 	ids := []string{"R11", "E01", "E02"}

@@ -72,7 +72,7 @@ func quiet(t *testing.T, rows []*fuzzy.Record) int {
 }
 
 func TestPage_ShowsWhatTheTraceSaysAtARow(t *testing.T) {
-	text, records := traced(t, "f9.history.7")
+	text, records := traced(t, "f10.history.7")
 	rows := drawn(records)
 	at := quiet(t, rows)
 	step := rows[at]
@@ -96,7 +96,7 @@ func TestPage_ShowsWhatTheTraceSaysAtARow(t *testing.T) {
 
 // Each log on the page ends at the index and term in the trace, at each row.
 func TestPage_FollowsEveryLog(t *testing.T) {
-	text, records := traced(t, "f9.crash.2")
+	text, records := traced(t, "f10.alone.11")
 	p := open(t, "", "light", &tracepage.File{Name: "seed", Text: text})
 	ends := browsertest.Eval[[][4]uint64](p, `window.viewerPage.panes[0].model.steps.filter((s) => s.s !== 4).map((s) =>
 		[s.log.last, s.log.runs.at(-1)?.t ?? 0, s.log.committed, s.log.durable])`)
@@ -113,7 +113,7 @@ func TestPage_FollowsEveryLog(t *testing.T) {
 }
 
 func TestPage_IsSteppedByKeysAndSlider(t *testing.T) {
-	text, records := traced(t, "f9.history.7")
+	text, records := traced(t, "f10.history.7")
 	last := len(drawn(records)) - 1
 	p := open(t, "", "light", &tracepage.File{Name: "seed", Text: text})
 	require.Equal(t, 1, row(p))
@@ -163,7 +163,7 @@ func TestPage_SaysWhatItLeavesOut(t *testing.T) {
 }
 
 func TestPage_FiltersDecisions(t *testing.T) {
-	text, records := traced(t, "f9.history.7")
+	text, records := traced(t, "f10.history.7")
 	p := open(t, "", "light", &tracepage.File{Name: "seed", Text: text})
 	p.Keys("/")
 	require.Equal(t, "find", browsertest.Eval[string](p, `document.activeElement.className`))
@@ -183,7 +183,7 @@ func TestPage_FiltersDecisions(t *testing.T) {
 }
 
 func TestPage_BeginsAtAFailure(t *testing.T) {
-	text, records := traced(t, "f9.network.2")
+	text, records := traced(t, "f10.alone.3")
 	lines := strings.SplitAfter(strings.TrimSpace(text), "\n")
 	cut := 0
 	for i := range records {
@@ -232,7 +232,7 @@ func led(t *testing.T, rows []*fuzzy.Record) int {
 }
 
 func TestPage_IsDrawnInALightAndADarkTheme(t *testing.T) {
-	text, records := traced(t, "f9.history.7")
+	text, records := traced(t, "f10.history.7")
 	at := led(t, drawn(records))
 	for scheme, other := range map[string]string{"light": "dark", "dark": "light"} {
 		p := open(t, fmt.Sprintf("#row=%d", at), scheme, &tracepage.File{Name: "seed", Text: text})
@@ -253,7 +253,7 @@ func TestPage_OpensTheNotesOfSeveralNodes(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(nodeTrace(node)), 0o600))
 		paths = append(paths, path)
 	}
-	text, _ := traced(t, "f9.history.7")
+	text, _ := traced(t, "f10.history.7")
 	p := open(t, "", "light", &tracepage.File{Name: "seed", Text: text})
 	p.Upload("#files", paths...)
 	p.Wait(`document.querySelectorAll(".node").length === 2`)
@@ -269,7 +269,7 @@ func TestPage_OpensTheNotesOfSeveralNodes(t *testing.T) {
 }
 
 func TestPage_SaysWhatIsWrongWithAFile(t *testing.T) {
-	text, _ := traced(t, "f9.history.7")
+	text, _ := traced(t, "f10.history.7")
 	p := open(t, "", "light", &tracepage.File{Name: "seed", Text: text})
 	path := filepath.Join(t.TempDir(), "wrong.ndjson")
 	for _, row := range refused {
