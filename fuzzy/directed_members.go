@@ -17,6 +17,14 @@ var memberScenarios = []scenario{
 		name: "removed-and-called", voters: 4, shape: oneJoins, play: removedAndCalled,
 		about: "a member that has let in a stranger, and learns that it was removed, tells it",
 	},
+	{
+		name: "needed-after-two-leaders", voters: 5, shape: changesMembers, play: neededAfterTwoLeaders,
+		about: "a member whose removal two fallen leaders hold is needed to elect a third one, which does not know of the removal",
+	},
+	{
+		name: "only-the-leaving-member-can-lead", voters: 4, shape: changesMembers, play: onlyTheLeavingMemberCanLead,
+		about: "a member that alone holds its removal leads, completes the removal and is told",
+	},
 }
 
 // changesMembers makes members find each other by their addresses, and lets only the director change the members.
@@ -79,4 +87,49 @@ func removedAndCalled(d *director) {
 	}
 	d.until("b knows it", func() bool { return b.knowsRemoved(e.peer()) })
 	d.expectRemovalKnown(e)
+}
+
+// begin makes a leader begin a removal, and waits until another member holds its first configuration.
+func (d *director) begin(n *node, gone, holder *node) {
+	d.c.work.change(n, 0, &changing{Change: raft.Change{Remove: []raft.Peer{gone.peer()}}})
+	d.until(holder.name()+" holds the removal", func() bool {
+		return len(holder.config().Outgoing) > 0 && holder.status.Persisted == holder.last()
+	})
+}
+
+// c, d and e are a quorum only together. Nobody but a and b holds the removal of e.
+func neededAfterTwoLeaders(d *director) {
+	n := d.c.nodes
+	a, b, c, dd, e := n[0], n[1], n[2], n[3], n[4]
+	d.bootstrap()
+	first := d.lose(these(a), these(c, dd, e), raft.AppendRequest{})
+	d.begin(a, e, b)
+	d.crash(a)
+	second := d.lose(these(b), nil, raft.AppendRequest{}, raft.Heartbeat{})
+	d.elect(b)
+	d.crash(b)
+	first.stop()
+	second.stop()
+	d.given("nobody else knows of the removal", c.status.ConfigIndex == 1 && dd.status.ConfigIndex == 1 && e.status.ConfigIndex == 1)
+	d.elect(c)
+	d.written(c)
+	d.start(a, b)
+	d.expect(20, "the removal is rolled back", func() bool { return a.status.ConfigIndex == 1 && b.status.ConfigIndex == 1 })
+	d.check("e was not told that it was removed", func() bool { return e.core != nil && e.removedIn == 0 })
+	d.change(c, raft.Change{Remove: []raft.Peer{e.peer()}})
+	d.expectRemovalKnown(e)
+}
+
+// Without d, which denies them its vote, b and c are no majority of the outgoing voters.
+func onlyTheLeavingMemberCanLead(d *director) {
+	n := d.c.nodes
+	a, b, c, dd := n[0], n[1], n[2], n[3]
+	d.bootstrap()
+	d.lose(these(a), these(b, c), raft.AppendRequest{})
+	d.begin(a, dd, dd)
+	d.crash(a)
+	d.expect(20, "d leads, and the change is done", func() bool {
+		return !includes(b.config(), dd.peer()) && b.status.ConfigCommitted == b.status.ConfigIndex && len(c.config().Outgoing) == 0
+	})
+	d.expectRemovalKnown(dd)
 }

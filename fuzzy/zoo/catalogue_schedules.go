@@ -3,47 +3,41 @@ package zoo
 // schedules: what only members with different settings, two leaders that fall one after another, and reads that several members
 // request at once show.
 var schedules = []Mutant{
-	mutant("C50", "a leader of a configuration to which the cluster may roll back is no stranger", "it is one", "N",
-		instead("membership.go", `return c.names(p) || slices.ContainsFunc(c.log.configsFrom(c.log.commit), names)`, `_ = names; return c.names(p)`)).profiles("members"),
-	mutant("C51", "a member that an uncommitted configuration removes still campaigns", "only configurations that are not committed count", "N15",
-		before("membership.go", `for n := len(c.log.Configs); n >= c.log.configsUpTo(c.log.commit); n-- {`,
-			`if true { return slices.ContainsFunc(c.log.Configs[c.log.configsUpTo(c.log.commit):], func(r ConfigRun) bool { return r.Config.needs(c.self) }) }`)).profiles("members"),
 	mutant("C52", "only a member whose removal is committed is ignored as a candidate", "one whose removal is appended is ignored", "L1",
 		before("membership.go", "_, removed := c.log.configAt(c.log.commit).Config.removal(m.From)\n\treturn removed", `if _, appended := c.config().removal(m.From); appended { return true }`)).profiles("members"),
-	mutant("C53", "a pre-candidate that may be needed continues", "it ends its campaign once its newest configuration does not need it", "N15",
-		value("membership.go", `c.candidate != nil && !c.mayBeNeeded()`, `c.candidate != nil && !c.config().needs(c.self)`)).profiles("members"),
 	mutant("C54", "a member that an uncommitted configuration removes votes", "it denies pre-votes", "L1",
 		before("election.go", `why := c.grants(m.Term+1, Peer{}, m.From, r.Last)`, `if c.config().VotesIn(c.self) == 0 { c.send(m.From, PreVoteReply{ID: r.ID}); return }`)).profiles("members"),
-	mutant("C55", "a rolled-back configuration is reported", "it is not", "N9",
-		value("log.go", `now < before && now > 0`, `false`)).profiles("members"),
-	mutant("R40", "requests of different members are different", "equal ids are one request", "L9",
-		value("read.go", `waiting.from == from && waiting.id == id`, `waiting.id == id`)).profiles("elections", "history", "swarm"),
 	mutant("R41", "only the reads of the member that turns out to be stale, or leaves, are refused", "those of all members are", "N",
 		value("read.go", `waiting.from != from`, `waiting.from == Peer{}`)).profiles("elections", "history", "swarm"),
 	mutant("R42", "a reply to a read names the start that asked", "only the counter counts", "G13, H1",
 		value("read.go", `f.request != r.ID`, `f.request.Counter != r.ID.Counter`)).profiles("elections", "history", "swarm"),
-	mutant("R43", "a request that is repeated while its round runs is answered once", "the round begins again with it", "G13",
-		instead("read.go", `return slices.ContainsFunc(r.next, same) || slices.ContainsFunc(r.now, same)`, `return slices.ContainsFunc(r.next, same)`)).profiles("elections", "history", "swarm"),
-	mutant("R44", "a member that hears of another leader asks that one", "its request to the earlier leader stays open", "L9, L14",
-		value("read.go", `len(f.asked) > 0 || len(f.waiting) == 0`, `len(f.waiting) == 0`)).profiles("elections", "history", "swarm"),
-	mutant("R45", "every read of a round is answered", "the first of each member is", "L14",
-		before("read.go", "c.send(r.from, ReadReply{ID: r.id, OK: true, Index: id.Index})", `if c.leader.reads.now[0].from != r.from && c.leader.reads.now[0].id.Counter == r.id.Counter { return }`)).profiles("elections", "history", "swarm"),
 	mutant("R50", "a follower's reports of what it has proved never fall in a term", "a late append lowers them", "N17",
 		instead("append.go", `c.termLeader.proved = max(c.termLeader.proved, r.Last.Index)`, `c.termLeader.proved = r.Last.Index`)).profiles("images", "elections"),
-	mutant("R51", "a conflict just at the acknowledged entry shows a loss", "it does not", "N23",
-		value("replicate.go", `r.Prev == r.Acknowledged || agreed < r.Acknowledged`, `agreed < r.Acknowledged`)).profiles("images", "elections"),
-	mutant("R52", "a conflict after the acknowledged entry shows a loss below it", "it does not", "N23",
-		value("replicate.go", `r.Prev == r.Acknowledged || agreed < r.Acknowledged`, `r.Prev == r.Acknowledged`)).profiles("images", "elections"),
 	mutant("R53", "a stale member remains stale until the term ends", "a change of the members makes it count again", "N23",
 		before("membership.go", `l.votes = config.VotesIn(c.self)`, `for i := range l.peers { if p := &l.peers[i]; p.state == stale { *p = c.newProgress(p.peer, roundTrip) } }`)).profiles("images", "elections"),
 	mutant("H20", "a member takes entries above its own limit for proposals", "it refuses them", "L2",
 		before("append.go", "if e.Index != before.Index+1 ||", `if e.Kind == EntryCommand && len(e.Data) > c.cfg.CommandBytesMax { return "an entry is too large" }`)).profiles("swarm", "members", "slow"),
+	mutant("H25", "a member takes more entries at once than it sends", "it refuses them", "L2",
+		before("append.go", "before := r.Prev\n\tfor", `if bytes := 0; len(r.Entries) > 1 {
+			for _, e := range r.Entries {
+				bytes += len(e.Data) + RecordOverheadBytes
+			}
+			if bytes > c.cfg.AppendBytesMax {
+				return "it is too large"
+			}
+		}`)).profiles("swarm", "members", "slow"),
 	mutant("H21", "a member takes entries although it has many unapplied ones", "it refuses them beyond its limit for proposals", "L2",
 		before("append.go", "if e.Index != before.Index+1 ||", `if e.Index > c.log.applied+Index(c.cfg.UnappliedMax) { return "too much is not applied" }`)).profiles("swarm", "members", "slow"),
-	mutant("H22", "a leader that has stepped down because of its disk does nothing for its FSM", "it does", "panic",
-		value("stall.go", `l == nil`, `false`)).profiles("swarm", "members", "slow"),
-	mutant("H23", "a leader without a vote that hangs leaves its office as usual", "it may transfer twice", "N",
-		value("stall.go", `!hangs || l.transfer != nil || c.step.closing || l.votes == 0 || c.now.Mono < l.hangRetryAt`, `!hangs || l.transfer != nil || c.step.closing || c.now.Mono < l.hangRetryAt`)).profiles("swarm", "members", "slow"),
-	mutant("H24", "a leader whose FSM hangs completes changes of the members", "it appends no configuration", "L15",
-		value("reconfigure.go", `!c.diskBlocks()`, `!c.diskBlocks() && !c.fsmHangs()`)).profiles("swarm", "members", "slow"),
+	mutant("R54", "while a follower is probed, too, its match index never falls", "a late acknowledgement lowers it", "N18",
+		instead("progress.go", `p.match = max(p.match, match)`, `p.match = match`)).arranged().profiles("images", "elections"),
+	mutant("R55", "a member's read waits for the next round", "it joins the running one", "G13",
+		instead("read.go", `c.leader.reads.next = append(c.leader.reads.next, read{from: from, id: r.ID})`, `if reads := &c.leader.reads; len(reads.now) > 0 {
+			reads.now, reads.id = append(reads.now, read{from: from, id: r.ID}), c.log.id(c.log.commit)
+		} else {
+			reads.next = append(reads.next, read{from: from, id: r.ID})
+		}`)).arranged().profiles("elections", "history", "swarm"),
+	mutant("R56", "after a request for reads has timed out, the reads that waited are requested", "they are not", "L9",
+		instead("read.go", "f.asked = f.asked[:0]\n\t\tc.askLeader()", `f.asked = f.asked[:0]`)).arranged().profiles("network", "swarm"),
+	mutant("C56", "a leader waits while it takes the snapshot for a member", "it gives the change up", "L15",
+		value("reconfigure.go", `mayTake && c.waitsForTake(p)`, `false`)).arranged().profiles("members").or("CatchUp_WaitsForItsSnapshot"),
 }
