@@ -21,10 +21,6 @@ var memberScenarios = []scenario{
 		name: "needed-after-two-leaders", voters: 5, shape: changesMembers, play: neededAfterTwoLeaders,
 		about: "a member whose removal two fallen leaders hold is needed to elect a third one, which does not know of the removal",
 	},
-	{
-		name: "only-the-leaving-member-can-lead", voters: 4, shape: changesMembers, play: onlyTheLeavingMemberCanLead,
-		about: "a member that alone holds its removal leads, completes the removal and is told",
-	},
 }
 
 // changesMembers makes members find each other by their addresses, and lets only the director change the members.
@@ -118,18 +114,4 @@ func neededAfterTwoLeaders(d *director) {
 	d.check("e was not told that it was removed", func() bool { return e.core != nil && e.removedIn == 0 })
 	d.change(c, raft.Change{Remove: []raft.Peer{e.peer()}})
 	d.expectRemovalKnown(e)
-}
-
-// Without d, which denies them its vote, b and c are no majority of the outgoing voters.
-func onlyTheLeavingMemberCanLead(d *director) {
-	n := d.c.nodes
-	a, b, c, dd := n[0], n[1], n[2], n[3]
-	d.bootstrap()
-	d.lose(these(a), these(b, c), raft.AppendRequest{})
-	d.begin(a, dd, dd)
-	d.crash(a)
-	d.expect(20, "d leads, and the change is done", func() bool {
-		return !includes(b.config(), dd.peer()) && b.status.ConfigCommitted == b.status.ConfigIndex && len(c.config().Outgoing) == 0
-	})
-	d.expectRemovalKnown(dd)
 }

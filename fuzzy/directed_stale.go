@@ -18,8 +18,6 @@ var staleScenarios = []scenario{
 		about: "an append of a deposed leader is refused although it matches the log"},
 	{name: "late-acknowledgement", voters: 3, play: lateAcknowledgement, source: "Figure 2, matchIndex",
 		about: "a late acknowledgement does not lower the match index"},
-	{name: "late-acknowledgement-to-a-probe", voters: 3, play: lateAcknowledgementToAProbe, source: "Figure 2, matchIndex",
-		about: "nor does it if the follower is probed"},
 	{name: "late-rejection", voters: 3, play: lateRejection, source: "etcd-io/raft PR 149",
 		about: "a late rejection does not move the next index down to the match index"},
 	{
@@ -135,24 +133,6 @@ func lateAcknowledgement(d *director) {
 	d.until("c has all", func() bool { return a.progressOf(c).Match == a.last() })
 	late.release()
 	d.check("what matches stays", func() bool { return a.progressOf(c).Match == a.last() })
-}
-
-func lateAcknowledgementToAProbe(d *director) {
-	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.bootstrap()
-	late := d.record(these(c), these(a), raft.AppendReply{})
-	for range 3 {
-		d.written(a)
-	}
-	d.until("c has all", func() bool { return late.some() && a.progressOf(c).Match == a.last() })
-	late.stop()
-	appends := d.lose(these(a), these(c), raft.AppendRequest{})
-	end := a.last()
-	d.write(a, 1)
-	d.until("a probes c", func() bool { return a.progressOf(c).State == "probe" })
-	d.arriveTogether(late.taken()[0])
-	d.check("what matches stays", func() bool { return a.progressOf(c).Match == end })
-	appends.stop()
 }
 
 // brought makes the first leader (the first node) die before c has its entries. Then it makes the next leader, b, bring c up

@@ -10,7 +10,7 @@ import (
 // The invariants of disks that were replaced by older images.
 //
 //	N22  A store is marked, or a member taken for stale or suspected, only if a disk has lost entries that it had synced.
-//	N23  A leader that learns of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads. It refuses no reads of other members.
+//	N23  A leader that learns of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads.
 //	N24  A member that marks its store serves no request from that step on, and never starts again.
 //	N40  A member marks its store when an append of its leader shows that the member's log lacks entries that the member acknowledged in this term.
 //	N41  A member marks its store when an append of a newer term's leader contradicts entries that the member knows to be committed. (Figure 3, Leader Completeness)
@@ -56,7 +56,7 @@ func (c *cluster) contradicts() bool {
 	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.disk.lossy || c.lostCommitted(n) })
 }
 
-// checkStaleNotServed checks that a leader serves no reads of members that it takes for stale, and refuses no other member's.
+// checkStaleNotServed checks that a leader serves no reads of members that it takes for stale.
 func (k *checker) checkStaleNotServed(n *node, before *raft.CoreStatus, out *raft.Output) {
 	for i := range before.Peers {
 		if p := &before.Peers[i]; p.State == "stale" {
@@ -65,13 +65,6 @@ func (k *checker) checkStaleNotServed(n *node, before *raft.CoreStatus, out *raf
 					k.broken("N23", "%s takes %s for stale, but serves it a read", n, k.c.title(peerOf(p)))
 				}
 			}
-		}
-	}
-	for i := range out.Send {
-		b, ok := out.Send[i].Body.(raft.ReadReply)
-		p := progressOn(&n.status, out.Send[i].To)
-		if ok && b.Refusal == raft.RefusedNotLeader && p != nil && progressOn(before, peerOf(p)) != nil && p.State != "stale" && !p.Departing && !n.seen.closed {
-			k.broken("N23", "%s leads, but refuses a read of %s", n, k.c.title(peerOf(p)))
 		}
 	}
 }

@@ -258,8 +258,8 @@ func (k *checker) checkReplies(n *node, before *raft.CoreStatus, events []raft.E
 				}
 				from++
 			case raft.HeartbeatReply:
-				if k.leaders[answer.Term] != answer.To {
-					continue // it only learns the term
+				if b.Wall == 0 {
+					continue // the answer to a heartbeat of an earlier term, which carries only the term
 				}
 				if answer.Term == n.seen.reportedIn && b.Match < n.seen.reported {
 					k.broken("N17", "%s reports %d to %s, but has reported %d in term %d", n, b.Match, k.c.title(answer.To), n.seen.reported, answer.Term)
