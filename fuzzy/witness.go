@@ -79,9 +79,6 @@ type witness struct {
 
 	offered map[offering]raft.EntryID // the last entries of the snapshots that leaders have offered
 
-	reported   raft.Index // what its last reply to a heartbeat has reported
-	reportedIn raft.Term
-
 	resigned   raft.NodeID // the last leader that said that it stepped down
 	resignedIn raft.Term
 	wrote      raft.Time      // when its disk last completed a write
