@@ -372,6 +372,21 @@ func TestCatchUp_WaitsForItsTurn(t *testing.T) {
 	}
 }
 
+// A member cannot make progress while the leader takes the snapshot for it. The wait for snapshots has a limit.
+func TestCatchUp_WaitsForItsSnapshotToBeTaken(t *testing.T) {
+	for members, least := range map[string]time.Duration{"bcd": 10 * time.Minute, "bc": time.Minute} {
+		c, out := durableLeader(t, nil)
+		require.True(t, out.Keep.Take.Hold)
+		c.brought()
+		began := c.now
+		for c.Status().Config.Changing() {
+			require.Less(t, c.now-began, raft.Time(20*time.Minute))
+			c.answering(heartbeatPace, members)
+		}
+		assert.InDelta(t, float64(least+time.Minute), float64(c.now-began), float64(time.Minute)+2*float64(heartbeatPace), members)
+	}
+}
+
 // The time in which the leader's own process slept does not count as time without progress.
 func TestCatchUp_APauseOfTheLeaderDoesNotCount(t *testing.T) {
 	c := joins(t, addVoter("d"))

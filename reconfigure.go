@@ -188,6 +188,9 @@ func (c *Core) beginChange(e *ChangeRequested, next Configuration) {
 	c.answer(Answer{RequestID: e.RequestID, Kind: AnswerAccepted, ID: first})
 }
 
+// takePatiences is the number of times Patience for which a change waits for snapshots that are being taken.
+const takePatiences = 10
+
 // advanceChange continues a change that waits for members to catch up. Once all of them have caught up, and the leader hears
 // a majority of the new voters, their roles change:
 //
@@ -204,7 +207,8 @@ func (c *Core) advanceChange(config Configuration) {
 			continue
 		}
 		waits = true
-		if c.waitsForTurn(p) {
+		mayTake := c.now.Mono-ch.since < takePatiences*Time(config.Patience)
+		if c.waitsForTurn(p) || mayTake && c.waitsForTake(p) {
 			p.joins.movedAt = c.now.Mono
 		}
 		if idle := c.now.Mono - max(p.joins.movedAt, ch.since); idle >= Time(config.Patience) {

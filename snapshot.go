@@ -117,6 +117,16 @@ func (c *Core) waitsForTurn(p *progress) bool {
 	return h != nil && h.to != p.peer && p.state == snapshot && !c.offerable(p) && c.heardLately(p)
 }
 
+// waitsForTake reports whether a member needs the snapshot that is being taken. The leader must hear that member.
+func (c *Core) waitsForTake(p *progress) bool {
+	take := c.snaps.taking
+	if take == nil || take.Hold != c.cfg.DurableFSM || p.state != snapshot {
+		return false
+	}
+	_, taken := c.snapshotFor(p)
+	return !taken && c.heardLately(p)
+}
+
 // onHeld sends a frozen state to the follower that needs it.
 func (c *Core) onHeld(s Snapshot) {
 	p := c.waitsForHeld()

@@ -29,7 +29,7 @@ func (n *node) openBook(stored *raft.Stored) {
 	if !n.c.finds() {
 		return
 	}
-	contacts := pipeline.NewContacts(n.peer(), n.place, time.Duration(n.c.profile.ElectionTimeout))
+	contacts := pipeline.NewContacts(n.peer(), n.place, time.Duration(n.timeout()))
 	contacts.Stored(stored.Log)
 	contacts.Memory(n.disk.memory)
 	n.hands.book = &book{Contacts: contacts}

@@ -151,6 +151,31 @@ func (n *node) asks(left int64) {
 	n.later(n.delays.random.Exponential(n.c.profile.ElectionTimeout/15), event{kind: evAsk, a: left - 1})
 }
 
+// herd makes two or three members read at the same time, so that their leader joins the reads into one round. The answers of
+// the round, or those to the members, come late. Sometimes one of the members restarts meanwhile and reads again.
+func (m *nemesis) herd(c *cluster) {
+	leader, count, length := c.leader(), m.random.IntN(2), 1+m.random.Exponential(m.rate.For)
+	for i, k := range m.order(len(c.nodes)) {
+		n := c.nodes[k]
+		if leader < 0 || k == leader || n.core == nil {
+			continue
+		}
+		n.asks(int64(1 + m.random.IntN(4)))
+		switch m.random.IntN(4) {
+		case 0:
+			c.net.Clog(leader, k, c.now()+length)
+		case 1:
+			c.net.Clog(k, leader, c.now()+length)
+		case 2:
+			n.later(m.random.Exponential(c.profile.ElectionTimeout/15), event{kind: evExit, a: 1})
+			c.queue.Push(c.now()+c.profile.ElectionTimeout, event{kind: evAsk, node: int16(k), life: n.life + 1, a: 4})
+		}
+		if i > count {
+			break
+		}
+	}
+}
+
 // stall stalls the disk of a leader that has found another member stale: that member cannot take over.
 func (n *node) stall(length sim.Time) {
 	if n.disk.healed || !slices.ContainsFunc(n.status.Peers, func(p raft.PeerProgress) bool { return p.State == "stale" }) {

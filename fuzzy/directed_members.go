@@ -17,6 +17,10 @@ var memberScenarios = []scenario{
 		name: "removed-and-called", voters: 4, shape: oneJoins, play: removedAndCalled,
 		about: "a member that has let in a stranger, and learns that it was removed, tells it",
 	},
+	{
+		name: "needed-after-two-leaders", voters: 5, shape: changesMembers, play: neededAfterTwoLeaders,
+		about: "a member whose removal two fallen leaders hold is needed to elect a third one, which does not know of the removal",
+	},
 }
 
 // changesMembers makes members find each other by their addresses, and lets only the director change the members.
@@ -78,5 +82,36 @@ func removedAndCalled(d *director) {
 		d.c.net.Links.Mend(sim.Partitions, b.index, other.index)
 	}
 	d.until("b knows it", func() bool { return b.knowsRemoved(e.peer()) })
+	d.expectRemovalKnown(e)
+}
+
+// begin makes a leader begin a removal, and waits until another member holds its first configuration.
+func (d *director) begin(n *node, gone, holder *node) {
+	d.c.work.change(n, 0, &changing{Change: raft.Change{Remove: []raft.Peer{gone.peer()}}})
+	d.until(holder.name()+" holds the removal", func() bool {
+		return len(holder.config().Outgoing) > 0 && holder.status.Persisted == holder.last()
+	})
+}
+
+// c, d and e are a quorum only together. Nobody but a and b holds the removal of e.
+func neededAfterTwoLeaders(d *director) {
+	n := d.c.nodes
+	a, b, c, dd, e := n[0], n[1], n[2], n[3], n[4]
+	d.bootstrap()
+	first := d.lose(these(a), these(c, dd, e), raft.AppendRequest{})
+	d.begin(a, e, b)
+	d.crash(a)
+	second := d.lose(these(b), nil, raft.AppendRequest{}, raft.Heartbeat{})
+	d.elect(b)
+	d.crash(b)
+	first.stop()
+	second.stop()
+	d.given("nobody else knows of the removal", c.status.ConfigIndex == 1 && dd.status.ConfigIndex == 1 && e.status.ConfigIndex == 1)
+	d.elect(c)
+	d.written(c)
+	d.start(a, b)
+	d.expect(20, "the removal is rolled back", func() bool { return a.status.ConfigIndex == 1 && b.status.ConfigIndex == 1 })
+	d.check("e was not told that it was removed", func() bool { return e.core != nil && e.removedIn == 0 })
+	d.change(c, raft.Change{Remove: []raft.Peer{e.peer()}})
 	d.expectRemovalKnown(e)
 }

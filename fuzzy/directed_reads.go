@@ -17,6 +17,10 @@ var readScenarios = []scenario{
 		name: "late-read-reply", voters: 3, play: lateReadReply,
 		about: "the reply to a read that was given up answers no later read",
 	},
+	{
+		name: "two-readers-in-one-round", voters: 5, play: twoReadersInOneRound,
+		about: "replies to an earlier round do not confirm the round that two followers share, and each follower is answered",
+	},
 }
 
 func suspendedLeaderReads(d *director) {
@@ -86,6 +90,42 @@ func lateReadReply(d *director) {
 	d.check("the old answer answers nothing", func() bool { return d.state(t) == unanswered })
 	lost.stop()
 	d.expect(3, "the read is answered", func() bool { return d.state(t) == answeredWell })
+}
+
+// Replies to the round of a's own read arrive late and repeatedly. c restarts before its answer comes.
+func twoReadersInOneRound(d *director) {
+	n := d.c.nodes
+	a, b, c := n[0], n[1], n[2]
+	d.bootstrap()
+	earlier := d.hold(n[1:], these(a), raft.HeartbeatReply{})
+	own := d.read(a)
+	d.until("two have answered the first round", func() bool { return len(earlier.kept) >= 4 })
+	first, second := d.read(b), d.read(c)
+	d.until("a has both requests", func() bool { return a.status.Reads == 3 })
+	earlier.stop()
+	shared := d.hold(n[1:], these(a), raft.HeartbeatReply{})
+	late := earlier.taken()
+	d.arriveTogether(late...)
+	d.check("a's own read is answered", func() bool { return d.state(own) == answeredWell })
+	d.until("the shared round is answered", func() bool { return len(shared.kept) >= 4 })
+	d.arriveTogether(late...)
+	d.check("the other reads are not", func() bool {
+		return a.status.Reads == 2 && d.state(first) == unanswered && d.state(second) == unanswered
+	})
+	replies := d.hold(these(a), these(c), raft.ReadReply{})
+	shared.release()
+	d.expect(2, "b is answered", func() bool { return d.state(first) == answeredWell && replies.some() })
+	d.crash(c)
+	d.written(a)
+	d.start(c)
+	d.until("c follows a", func() bool { return c.status.Leader == a.id })
+	lost := d.lose(these(c), these(a), raft.ReadRequest{})
+	again := d.read(c)
+	d.until("c asks again", lost.some)
+	replies.release()
+	d.check("the earlier answer answers nothing", func() bool { return d.state(again) == unanswered })
+	lost.stop()
+	d.expect(3, "c is answered", func() bool { return d.state(again) == answeredWell })
 }
 
 // transferScenarios transfer leadership (dissertation §3.10).

@@ -44,13 +44,15 @@ const (
 	Churn      // the admins ask for changes without a pause
 	Move       // see places.go: a member restarts at another address, two change places, or all move
 	Hang       // see hangs.go: a state machine hangs, or all do
+	Strand     // two leaders fall one after another, and only they have a configuration that takes votes away
+	Herd       // several members read at once, and their leader's answers come late
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
-	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang",
+	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "strand", "herd",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -170,7 +172,7 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 func (m *nemesis) onOne(c *cluster) bool {
 	n := c.nodes[m.random.IntN(len(c.nodes))]
 	other := c.nodes[m.random.IntN(len(c.nodes))]
-	if m.rate.Fault != Partition && m.rate.Fault != Usurp && (m.rate.Fault < Decapitate || m.rate.Fault == Churn || m.rate.Fault == Hang) { // these record what they cut
+	if m.rate.Fault != Partition && m.rate.Fault != Usurp && (m.rate.Fault < Decapitate || m.rate.Fault == Churn || m.rate.Fault == Hang || m.rate.Fault == Herd) { // these record what they cut
 		c.faulted("%v at %s", m.rate.Fault, n.name())
 	}
 	m.injected = append(m.injected[:0], n.index)
@@ -216,7 +218,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.spoilFile(c, n)
 	case Away:
 		m.sendAway(c, n)
-	case Decapitate, Orphan, Exile, Lag:
+	case Decapitate, Orphan, Exile, Lag, Strand:
 		m.beginAmbush(c)
 	case Churn:
 		c.admins.hurry(c.now() + 1 + m.random.Exponential(m.rate.For))
@@ -224,6 +226,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 		return m.move(c, n, other)
 	case Hang:
 		m.hang(c, n)
+	case Herd:
+		m.herd(c)
 	case Drift:
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true
@@ -349,6 +353,10 @@ func (m *nemesis) mend(c *cluster, injection int64) {
 		c.net.Links.Heal(sim.Partitions)
 	case Exile, Lag:
 		c.isolate(c.nodes[m.struck], false)
+	case Strand:
+		c.isolate(c.stranding.first, false)
+		c.isolate(c.stranding.second, false)
+		c.stranding = nil
 	case Flap:
 		m.injected = m.injected[:1]
 		c.net.Links.Heal(sim.Flaps)

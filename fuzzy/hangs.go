@@ -1,7 +1,6 @@
 package fuzzy
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -21,11 +20,6 @@ type hang struct {
 type poison struct {
 	index raft.Index // 0: there is none
 	mean  sim.Time
-}
-
-// applyStallMax is CoreConfig.ApplyStallMax.
-func (n *NodeProfile) applyStallMax() sim.Time {
-	return cmp.Or(n.ApplyStallMax, sim.In(10*time.Second))
 }
 
 // hang makes the applier of one member hang at its next batch. If the member leads, hang sometimes makes the appliers of all
@@ -93,7 +87,7 @@ func (n *node) healHang() {
 }
 
 // hangMax returns the longest time that a core may take to notice that its FSM hangs.
-func (n *node) hangMax() sim.Time { return max(n.c.profile.Node.applyStallMax(), 3*n.hang.longest) }
+func (n *node) hangMax() sim.Time { return max(n.applyStallMax, 3*n.hang.longest) }
 
 // shapeHangs makes appliers hang. Some hang for less than the limit, and some for more.
 func shapeHangs(s *sim.Stream, p *Profile) {
@@ -107,26 +101,4 @@ func shapeHangs(s *sim.Stream, p *Profile) {
 		p.Faults[i].Every = max(p.Faults[i].Every, sim.In(2*time.Second))
 	}
 	p.Faults = append(p.Faults, FaultRate{Hang, s.LogTime(timeout, 10*timeout), s.LogTime(timeout/4, 16*timeout)})
-}
-
-// shortestTimeout returns the shortest election timeout that a member may have. Operations in a healthy cluster take a small
-// part of this time.
-func (p *Profile) shortestTimeout() sim.Time {
-	return p.ElectionTimeout / sim.Time(max(1, p.Node.Unequal))
-}
-
-// shapeUnequal gives each member its own election timeout. The longest timeouts are many times the shortest.
-func shapeUnequal(s *sim.Stream, p *Profile) {
-	only(Crash, Pause, Partition, Usurp, Close)(s, p)
-	p.Voters, p.Learners, p.World, p.Limits = sim.Pick(s, 2, 3, 3, 3, 4, 5), s.IntN(3)/2, World{}, generousLimits()
-	p.ElectionTimeout, p.Node.Unequal = 8*p.ElectionTimeout, sim.Pick(s, 2, 4, 8)
-	p.Network.Delay.Mean, p.Network.Delay.Max = min(p.Network.Delay.Mean, sim.In(2*time.Millisecond)), sim.In(20*time.Millisecond)
-	p.Node.DiskDelay.Mean, p.Node.DiskDelay.Max = min(p.Node.DiskDelay.Mean, sim.In(2*time.Millisecond)), sim.In(20*time.Millisecond)
-	p.Node.StepDelay.Mean = min(p.Node.StepDelay.Mean, sim.In(time.Millisecond))
-	p.Node.DiskStallMax = 2 * p.ElectionTimeout
-	p.FaultsFrom, p.Length = 4*p.ElectionTimeout, s.LogTime(8*p.ElectionTimeout, 24*p.ElectionTimeout)
-	p.Load.Transfers = s.LogUniform(1000, 50_000)
-	for i := range p.Faults {
-		p.Faults[i].Every *= 4
-	}
 }

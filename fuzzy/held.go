@@ -66,7 +66,7 @@ func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
 	to := n.c.at(offer.To).index
 	v.out[to].close()
 	v.out[to] = &outStream{
-		Outgoing: pipeline.NewOutgoing(now, offer, n.c.profile.streamLimits()), to: offer.To, id: s.File, held: true, began: now,
+		Outgoing: pipeline.NewOutgoing(now, offer, n.streamLimits()), to: offer.To, id: s.File, held: true, began: now,
 	}
 	h.since = now
 	n.writeHeldLater()

@@ -85,7 +85,7 @@ func (k *checker) checkSnapshotDue(n *node, out *raft.Output) {
 	if prevented || s.Taking != (raft.EntryID{}) || applying <= n.seen.resumed {
 		return
 	}
-	if lacking := applying - s.Snapshot.Index; lacking >= raft.Index(k.c.profile.Limits.SnapshotEntries) {
+	if lacking := applying - s.Snapshot.Index; lacking >= raft.Index(n.limits.SnapshotEntries) {
 		k.broken("L16", "%s has applied %d entries since its snapshot of %v, but takes no other", n, lacking, s.Snapshot)
 	}
 }
@@ -191,7 +191,7 @@ func (k *checker) checkKept(n *node, before *raft.CoreStatus, out *raft.Output) 
 		follows := includes(n.config(), peer) && was != nil && p.State == "replicate" && was.State == "replicate" && n.seen.now-was.LastHeard < n.timeout()
 		needed := int(s.Last.Index-p.Match) * largest(n, before.Base.Index)
 		if follows && p.Match > 0 && p.Match < base && n.seen.now-n.seen.of(peer).provedAt < holdTimeouts*n.timeout() &&
-			needed <= k.c.profile.Limits.SnapshotHoldBytes {
+			needed <= n.limits.SnapshotHoldBytes {
 			k.broken("N52", "%s compacts its log up to %d, but %s needs the entries after %d, %d bytes at most",
 				n, base, k.c.title(peerOf(p)), p.Match, needed)
 		}
@@ -208,7 +208,7 @@ func (k *checker) checkStream(n *node, o *outStream, end int64) {
 		k.broken("N48", "%s streams a snapshot to %s, but does not lead", n, k.c.title(o.to))
 	}
 	acked, _ := o.Acknowledged()
-	if window := int64(k.c.profile.streamLimits().WindowBytes); end-acked > window {
+	if window := int64(n.streamLimits().WindowBytes); end-acked > window {
 		k.broken("N55", "%s has %d bytes in flight to %s, over the window of %d", n, end-acked, k.c.title(o.to), window)
 	}
 }
@@ -222,10 +222,11 @@ func (k *checker) checkSnapshotAnswer(n *node, r *request, a raft.Answer) {
 	if a.ID.Index < r.floor || a.ID.Index > durable {
 		k.broken("N60", "%s answers a request for a snapshot up to %d with %v, but the durable one covers %d", n, r.floor, a.ID, durable)
 	}
-	// A leader may keep more entries for its followers, and a DurableFSM itself determines the entries that it needs.
-	// RecordOverheadBytes is the minimum size of a record. No log begins after entry 1 alone, because entry 1 has no term.
-	kept := raft.Index(k.c.profile.Limits.SnapshotTailBytes/raft.RecordOverheadBytes) + 1
-	if s := &n.status; s.Role != raft.Leader && !k.c.profile.Node.Durable && a.ID.Index > max(s.Base.Index, 1)+kept {
+	// A leader may keep more entries for its followers, and may step down in this step. A DurableFSM itself determines the
+	// entries that it needs. RecordOverheadBytes is the minimum size of a record. No log begins after entry 1 alone, because
+	// entry 1 has no term.
+	kept := raft.Index(n.limits.SnapshotTailBytes/raft.RecordOverheadBytes) + 1
+	if s := &n.status; k.leaders[s.Term] != n.peer() && !k.c.profile.Node.Durable && a.ID.Index > max(s.Base.Index, 1)+kept {
 		k.broken("N60", "%s grants a request for a snapshot up to %v, but its log begins after %v; the tail has %d entries at most",
 			n, a.ID, s.Base, kept)
 	}
@@ -235,7 +236,7 @@ func (k *checker) checkSnapshotAnswer(n *node, r *request, a raft.Answer) {
 // size marks are estimated. Entries that are not known to be committed do not count, because no member may compact them. A
 // removed member may have many such entries.
 func (k *checker) checkLogLength(n *node) {
-	s, limits := &n.status, &k.c.profile.Limits
+	s, limits := &n.status, &n.limits
 	if !k.c.profile.Snapshots.On || n.protocol() < 2 || n.seen.policy.failures > 0 || s.Taking != (raft.EntryID{}) || s.Commit <= s.Base.Index {
 		return
 	}

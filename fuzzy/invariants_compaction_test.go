@@ -14,8 +14,8 @@ import (
 func runningWithSnapshots(t *testing.T) (c *cluster, n, other *node) {
 	c, n, other = running(t)
 	c.profile.Snapshots = Snapshots{On: true, BytesMax: 100, ChunkBytes: 64, WindowChunks: 2}
-	c.profile.Limits.SnapshotEntries, c.profile.Limits.SnapshotHoldBytes = 5, 1<<20
 	for _, m := range []*node{n, other} {
+		m.limits.SnapshotEntries, m.limits.SnapshotHoldBytes = 5, 1<<20
 		m.status.Snapshot = raft.EntryID{Term: m.status.Term, Index: m.applyTo.Index}
 		m.seen.now = m.now().Mono
 	}
@@ -166,7 +166,7 @@ func TestInvariants_OfStreamsNoticeTheirBreach(t *testing.T) {
 	} {
 		c, n, other := runningWithSnapshots(t)
 		offer := message(n, other, n.status.Term, raft.InstallSnapshot{Snapshot: n.capture(n.disk.baseAt(5)).snapshot})
-		o := &outStream{Outgoing: pipeline.NewOutgoing(n.now().Mono, *offer, c.profile.streamLimits()), to: other.peer()}
+		o := &outStream{Outgoing: pipeline.NewOutgoing(n.now().Mono, *offer, n.streamLimits()), to: other.peer()}
 		c.check.checkStream(n, o, 128)
 		require.Nil(t, c.failure)
 		row.breach(c.check, n, other, o)
@@ -190,7 +190,7 @@ func TestInvariants_OfDurableStatesNoticeTheirBreach(t *testing.T) {
 			c.work.answered(n, []raft.Answer{{RequestID: asked, Kind: raft.AnswerSnapshot, ID: n.log[n.applied-1].entry.ID()}})
 		}},
 		{"N60", func(c *cluster, n *node) { // the log is as long as before
-			c.profile.Node.Durable, c.profile.Limits.SnapshotTailBytes = false, 1
+			c.profile.Node.Durable, n.limits.SnapshotTailBytes = false, 1
 			n.status.Role, n.status.Base = raft.Follower, raft.EntryID{}
 			asked := c.work.snapshot(n, 0)
 			n.disk.snapshot.Base = n.disk.baseAt(n.applied)

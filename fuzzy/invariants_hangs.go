@@ -15,13 +15,13 @@ import (
 // checkHangs checks a member with an FSM that may hang.
 func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w, h := &n.status, &n.seen, &n.hang
-	if s.FSMHangs && (h.batch.Index == 0 || w.now-h.since < raft.Time(k.c.profile.Node.applyStallMax())) {
+	if s.FSMHangs && (h.batch.Index == 0 || w.now-h.since < raft.Time(n.applyStallMax)) {
 		k.broken("N84", "%s reports that its FSM hangs, in a batch up to %v that began %v ago", n, h.batch, time.Duration(w.now-h.since))
 	}
 	for i := range out.Trace {
 		switch e := &out.Trace[i]; {
 		case e.Kind == raft.TracePreVoteDenied && e.Reason == raft.DeniedOldLog:
-			if w.needed = w.now; s.FSMHangs { // it campaigns soon, even if its FSM recovers before
+			if w.needed = w.now; n.hung(before) { // it campaigns soon, even if its FSM recovers before
 				w.cause = max(w.cause, w.now+n.soon()-2*w.waits)
 			}
 		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && w.needed < w.rested && w.now-w.rested < 4*n.timeout():
@@ -37,6 +37,11 @@ func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output)
 			k.broken("N84", "%s takes a proposal although its FSM hangs", n)
 		}
 	}
+}
+
+// hung reports whether a member's FSM hangs, or may have done so until this step ended its batch.
+func (n *node) hung(before *raft.CoreStatus) bool {
+	return n.status.FSMHangs || n.status.Applied > before.Applied
 }
 
 // soon returns the time for which a member waits for another member's election before it campaigns itself.

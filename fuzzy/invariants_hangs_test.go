@@ -38,7 +38,7 @@ var hasty = []struct {
 func TestInvariants_OfHangsNoticeTheirBreach(t *testing.T) {
 	for _, row := range hasty {
 		c, n, other := running(t)
-		c.profile.Node.ApplyStallMax = sim.Time(n.timeout())
+		n.applyStallMax = sim.Time(n.timeout())
 		n.seen.now = n.now().Mono
 		n.hang = hang{batch: n.status.Last, since: n.seen.now - n.timeout()}
 		before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}

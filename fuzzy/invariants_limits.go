@@ -23,7 +23,7 @@ func (k *checker) checkLimits(n *node, before *raft.CoreStatus, events []raft.Ev
 }
 
 func (k *checker) checkBounds(n *node) {
-	s, limits := &n.status, &k.c.profile.Limits
+	s, limits := &n.status, &n.limits
 	if s.Pending > limits.ProposalsMax {
 		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n, s.Pending, limits.ProposalsMax)
 	}
@@ -100,7 +100,7 @@ func (k *checker) checkProposalCounts(n *node, out *raft.Output) {
 
 // checkAdmission checks which requests a leader accepts, and which it refuses for a limit.
 func (k *checker) checkAdmission(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
-	s, limits := &n.status, &k.c.profile.Limits
+	s, limits := &n.status, &n.limits
 	taken, bytes, reads := 0, 0, readsAmong(events)
 	least, most := k.commandLimits(n, before, events)
 	for i := range out.Answers {
@@ -141,7 +141,7 @@ func (k *checker) checkAdmission(n *node, before *raft.CoreStatus, events []raft
 // those of its members set these bounds. In some steps a member's limit may or may not count. These are steps in which the
 // member's connection has shown the limit, or the member has come or gone.
 func (k *checker) commandLimits(n *node, before *raft.CoreStatus, events []raft.Event) (least, most int) {
-	least = k.c.profile.Limits.CommandBytesMax
+	least = n.limits.CommandBytesMax
 	most = least
 	said := func(carries int, sure bool) {
 		if limit := max(carries-raft.RecordOverheadBytes, 0); carries > 0 {

@@ -89,7 +89,7 @@ func TestInvariants_ReadsOfStrangersCount(t *testing.T) {
 func TestInvariants_AnAppendSentEarlyMayCountMore(t *testing.T) {
 	c, n, _ := running(t)
 	n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
-	p, limits := &n.status.Peers[0], &c.profile.Limits
+	p, limits := &n.status.Peers[0], &n.limits
 	limits.AppendBytesMax = 1
 	p.Inflight, p.Match = 2, 9
 	p.InflightBytes = limits.InflightBytesMax + commandBytesMin + c.profile.Load.BytesMax + raft.RecordOverheadBytes + bootstrapBytesMax/10 - 1
@@ -138,7 +138,7 @@ func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
 	h := &heldState{file: snapFile{payload: make([]byte, 9)}, written: 9, sent: 9, owed: true, since: now - 12*timeout, looked: now}
 	lead.vault.held = h
 	offer := message(lead, other, lead.status.Term, raft.InstallSnapshot{Snapshot: raft.Snapshot{File: raft.SnapshotID{1}, Size: 9}})
-	o := &outStream{Outgoing: pipeline.NewOutgoing(now, *offer, c.profile.streamLimits()), to: other.peer(), held: true}
+	o := &outStream{Outgoing: pipeline.NewOutgoing(now, *offer, lead.streamLimits()), to: other.peer(), held: true}
 	for _, p := range []raft.SnapshotProgress{{File: raft.SnapshotID{1}, Begin: true}, {File: raft.SnapshotID{1}, At: 9}} {
 		o.Progress(now, *message(other, lead, 0, p))
 		lead.heldProgress(o, p.Begin)
@@ -171,7 +171,7 @@ func TestLiveness_AFrozenStateWhoseStreamContinuesMayBeHeld(t *testing.T) {
 	c.profile.Snapshots = Snapshots{On: true, ChunkBytes: 64, WindowChunks: 1, BytesPerSecond: 1000}
 	h, now := &heldState{file: snapFile{payload: make([]byte, 1000)}, failsAt: -1, written: 1}, lead.now().Mono
 	offer := message(lead, other, lead.status.Term, raft.InstallSnapshot{Snapshot: raft.Snapshot{File: raft.SnapshotID{1}, Size: -1, Held: true}})
-	o := &outStream{Outgoing: pipeline.NewOutgoing(now, *offer, c.profile.streamLimits()), to: other.peer(), held: true}
+	o := &outStream{Outgoing: pipeline.NewOutgoing(now, *offer, lead.streamLimits()), to: other.peer(), held: true}
 	lead.vault.held, lead.vault.out[other.index] = h, o
 	o.Progress(now, *message(other, lead, 0, raft.SnapshotProgress{File: raft.SnapshotID{1}, Begin: true}))
 	c.live = &liveness{c: c, leader: lead, quieted: lead.status.Term}

@@ -276,7 +276,7 @@ func (n *node) endMarked() {
 	n.crash()
 	stored, err := n.disk.load()
 	if err == nil {
-		cfg := n.c.profile.coreConfig()
+		cfg := n.coreConfig()
 		cfg.ID, cfg.Initial, cfg.NewCluster = n.id, n.given, raft.ClusterID{1}
 		_, _, err = raft.NewCore(cfg, stored, raft.Now{Mono: 1})
 	}

@@ -200,7 +200,7 @@ func (k *checker) checkRoomTaken(n *node, more int64) {
 // checkChunk checks a chunk that is about to leave. A burst of two chunks may leave at once, and a third chunk may leave on
 // credit.
 func (k *checker) checkChunk(n *node, o *outStream, m *raft.Message, bytes int) {
-	p, took := n.c.profile.streamLimits(), n.now().Mono-o.began
+	p, took := n.streamLimits(), n.now().Mono-o.began
 	o.bytes += int64(bytes)
 	if m.Lane() != raft.LaneSnapshot {
 		k.broken("N64", "%s sends a chunk on the lane %v", n, m.Lane())

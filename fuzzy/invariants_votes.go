@@ -35,7 +35,7 @@ func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Outp
 	for i := range out.Trace {
 		switch out.Trace[i].Kind {
 		case raft.TracePreVoteDenied:
-			if s.FSMHangs && out.Trace[i].Reason == raft.DeniedOldLog {
+			if n.hung(before) && out.Trace[i].Reason == raft.DeniedOldLog {
 				w.rested = min(w.rested, w.now-n.timeout()) // it may campaign now: see N86
 			}
 		case raft.TraceTimeout:

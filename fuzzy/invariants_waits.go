@@ -66,7 +66,7 @@ func (k *checker) checkWorkingDisk(n *node, before *raft.CoreStatus) {
 	if s.Persisted > before.Persisted || s.Durable != before.Durable {
 		w.wrote = w.now
 	}
-	if s.DiskStalled && w.wrote > 0 && w.now-w.wrote < raft.Time(k.c.profile.Node.diskStallMax()) {
+	if s.DiskStalled && w.wrote > 0 && w.now-w.wrote < raft.Time(n.diskStallMax) {
 		k.broken("N30", "%s takes its disk for stalled, although it completed a write %v ago", n, time.Duration(w.now-w.wrote))
 	}
 }
@@ -85,7 +85,7 @@ func (k *checker) checkHardStateRewrite(n *node, before *raft.CoreStatus, out *r
 	}
 	idle := w.now - max(w.wrote, w.tried)
 	w.tried = w.now
-	if s.Role != raft.Leader || s.Applied >= s.Last.Index || before.Durable != *hard || idle < raft.Time(k.c.profile.Node.diskStallMax()) {
+	if s.Role != raft.Leader || s.Applied >= s.Last.Index || before.Durable != *hard || idle < raft.Time(n.diskStallMax) {
 		k.broken("N73", "%s, %s of term %d, has applied %d of %d entries and writes the same hard state again, after %v",
 			n, s.Role, s.Term, s.Applied, s.Last.Index, time.Duration(idle))
 	}

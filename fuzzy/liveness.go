@@ -60,7 +60,7 @@ type liveness struct {
 	transfers       int            // transfers requested
 	pauses          int            // pauses of processes since the heal
 	grown           sim.Time       // the longest wait of a member since the heal; 0: no wait has grown
-	term0           raft.Term      // the term before a follower restarted
+	term0           raft.Term      // the term before a follower restarted, or of the leader that transfers its leadership
 }
 
 type stage int

@@ -20,7 +20,7 @@ func (l *liveness) watchStall() {
 		}
 	}
 	stood := c.now() - l.stalled
-	limit := max(c.profile.Node.diskStallMax(), c.nodes[i].hangMax()) + stallUnits*c.profile.unit()
+	limit := max(c.nodes[i].diskStallMax, c.nodes[i].hangMax()) + stallUnits*c.profile.unit()
 	c.mustHold(stood <= limit, "L12",
 		"%s has led with a stalled disk or FSM for %v, while nodes %b could continue without it\n%s", c.nodes[i], stood, l.core, c.describe())
 }

@@ -1,6 +1,10 @@
 package fuzzy
 
-import "github.com/coxswain/raft"
+import (
+	"slices"
+
+	"github.com/coxswain/raft"
+)
 
 // The stage of the second phase in which the leader gets a request to transfer its leadership to a healed member. Nothing
 // prevents the transfer, so it must succeed.
@@ -12,7 +16,7 @@ const transferUnits = 4
 // feasible reports whether nothing can prevent a transfer.
 func (l *liveness) feasible() bool {
 	p := &l.c.profile
-	return l.exiled && p.steady() && p.Node.diskStallMax() >= p.unit()
+	return l.exiled && p.steady() && !slices.ContainsFunc(l.c.nodes, func(n *node) bool { return n.diskStallMax < p.unit() })
 }
 
 // transferEnded requests the transfer, and reports whether it has ended.
@@ -21,13 +25,13 @@ func (l *liveness) transferEnded() bool {
 	if l.transferOutcome == 0 {
 		to, some := l.successor()
 		if some {
-			l.transferOutcome = w.transferTo(l.leader, 0, to)
+			l.transferOutcome, l.term0 = w.transferTo(l.leader, 0, to), l.leader.status.Term
 			l.transfers++
 		}
 		return !some
 	}
 	r := &w.requests[l.transferOutcome]
-	l.c.mustHold(r.state != answeredNo, "L13", "%s does not transfer its leadership to %q, although nothing prevents it\n%s", r.node, r.to, l.c.describe())
+	l.c.mustHold(r.state != answeredNo || l.contested(r.to), "L13", "%s does not transfer its leadership to %q, although nothing prevents it\n%s", r.node, r.to, l.c.describe())
 	if r.state == unanswered {
 		took := l.c.now() - r.opened
 		l.c.mustHold(took <= transferUnits*l.c.profile.unit(), "L13", "%s takes too long to transfer its leadership to %q: %v", r.node, r.to, took)
@@ -38,6 +42,15 @@ func (l *liveness) transferEnded() bool {
 	}
 	l.transferOutcome = 0
 	return false
+}
+
+// contested reports whether the target of a transfer has campaigned, and another member with another election timeout has, too.
+// Such a member may ask for pre-votes between any two heartbeats.
+func (l *liveness) contested(to raft.NodeID) bool {
+	target := l.c.named(to)
+	return l.c.profile.Node.Unequal > 1 && target != nil && target.hard.Term > l.term0 && slices.ContainsFunc(l.members(), func(n *node) bool {
+		return n != target && n.hard.Vote == n.peer() && n.hard.Term >= target.hard.Term
+	})
 }
 
 // unequalTransfers is the number of further transfers if election timeouts differ. They go alternately to the member with the

@@ -2,7 +2,6 @@ package fuzzy
 
 import (
 	"encoding/binary"
-	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/pipeline"
@@ -14,17 +13,19 @@ const inboxMax = 1000
 
 // node is one member: a machine with a disk and a clock. While the process of the machine runs, it has a core.
 type node struct {
-	c       *cluster
-	index   int
-	id      raft.NodeID
-	random  *sim.Stream // of this node alone
-	disk    disk
-	clock   sim.Clock
-	slow    sim.Time           // additional time of each step
-	faster  sim.Time           // the profile's election timeout divided by the member's
-	initial raft.Configuration // the right list of initial members
-	place   string             // the address at which it is reached
-	table   []string           // addresses of all nodes, as an operator has told it; nil: none
+	c                           *cluster
+	index                       int
+	id                          raft.NodeID
+	random                      *sim.Stream // of this node alone
+	disk                        disk
+	clock                       sim.Clock
+	slow                        sim.Time // additional time of each step
+	faster                      sim.Time // the profile's election timeout divided by the member's
+	limits                      raft.Limits
+	diskStallMax, applyStallMax sim.Time
+	initial                     raft.Configuration // the right list of initial members
+	place                       string             // the address at which it is reached
+	table                       []string           // addresses of all nodes, as an operator has told it; nil: none
 
 	// The process. life rises when the process dies, so events of an earlier life have no effect.
 	life      uint32
@@ -97,10 +98,7 @@ func newNode(c *cluster, i int) *node {
 	n.disk.segments = newSegmented(c, i)
 	n.disk.hands = sim.NewStream(c.seed.Number, sim.HandshakeConcern<<8+sim.Concern(i))
 	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
-	n.faster = 1
-	if most := c.profile.Node.Unequal; most > 1 {
-		n.faster += sim.Time(sim.NewStream(c.seed.Number, sim.NodeConcern<<8+sim.Concern(i)).IntN(most))
-	}
+	n.differ()
 	if d := c.profile.Node.DriftMax; d > 0 {
 		n.clock.SetDrift(0, int64(n.random.IntN(2*d)-d))
 	}
@@ -135,10 +133,8 @@ func (n *node) start() {
 		n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n, err)
 		return
 	}
-	cfg := n.c.profile.coreConfig()
+	cfg := n.coreConfig()
 	n.given = n.list()
-	cfg.Snapshots = cfg.Snapshots && n.protocol() > 1
-	cfg.ElectionTimeout = time.Duration(n.timeout())
 	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
 	if n.c.profile.Node.OneSeed {
 		cfg.Seed = n.c.seed.Number | 1

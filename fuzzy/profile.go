@@ -49,6 +49,7 @@ type NodeProfile struct {
 	DiskStallMax  sim.Time  // time after which a write counts as stalled; 0: one second
 	ApplyStallMax sim.Time  // time after which a state machine counts as hanging; 0: ten seconds
 	Unequal       int       // how many times shorter a member's election timeout may be than the profile's; 0: all are equal
+	Unlike        bool      // each member has limits of its own, and its own times after which a disk or FSM counts as stalled
 	MergeMax      int       // maximum number of writes merged into one
 	CacheBytesMax int       // limit of the log cache
 	Atomic        bool      // a write is durable as a whole or not at all; otherwise any prefix that the contract allows may be durable
@@ -183,6 +184,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawJoins(seed, &p)
 				drawSegments(seed, &p)
 				drawCarries(seed, &p)
+				drawUnlike(seed, &p)
 			}
 			return p, nil
 		}
@@ -450,14 +452,14 @@ func shapeHistory(_ *sim.Stream, p *Profile) {
 	p.Load.Think = max(p.Load.Think, sim.In(40*time.Millisecond))
 }
 
-// coreConfig returns the profile's configuration of each core.
-func (p *Profile) coreConfig() raft.CoreConfig {
+// coreConfig returns the configuration of the member's core.
+func (n *node) coreConfig() raft.CoreConfig {
 	return raft.CoreConfig{
-		DiskStallMax:    time.Duration(p.Node.diskStallMax()),
-		ApplyStallMax:   time.Duration(p.Node.applyStallMax()),
-		ElectionTimeout: time.Duration(p.ElectionTimeout),
-		Snapshots:       p.Snapshots.On,
-		DurableFSM:      p.Node.Durable,
-		Limits:          p.Limits,
+		DiskStallMax:    time.Duration(n.diskStallMax),
+		ApplyStallMax:   time.Duration(n.applyStallMax),
+		ElectionTimeout: time.Duration(n.timeout()),
+		Snapshots:       n.c.profile.Snapshots.On && n.protocol() > 1,
+		DurableFSM:      n.c.profile.Node.Durable,
+		Limits:          n.limits,
 	}
 }

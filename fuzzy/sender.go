@@ -72,7 +72,7 @@ func (n *node) flush() {
 // deliver sends the messages for one connection. It joins appends and fills them with entries. A message may carry fewer
 // entries than the core expects, so that a span leaves in pieces.
 func (n *node) deliver(waiting []raft.Message) {
-	most := n.c.profile.Limits.AppendBytesMax
+	most := n.limits.AppendBytesMax
 	for i := range waiting {
 		if r, ok := waiting[i].Body.(raft.AppendRequest); ok && r.Generation == n.cache.Generation() {
 			n.c.check.checkSpan(n, &r)

@@ -57,7 +57,7 @@ var errWriteTo = errors.New("fuzzy: the snapshot was not written")
 // beginVault prepares the snapshots of a process that starts. It returns false if the process ends at once.
 func (n *node) beginVault() bool {
 	n.vault = vault{out: make([]*outStream, len(n.c.nodes))}
-	n.vault.in = pipeline.NewIncoming(n.peer(), n.c.profile.streamLimits())
+	n.vault.in = pipeline.NewIncoming(n.peer(), n.streamLimits())
 	return n.cleanFiles()
 }
 

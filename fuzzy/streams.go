@@ -23,11 +23,12 @@ type outStream struct {
 	waits    bool     // it continues by itself: the pace will let it send more, or it will be given up
 }
 
-// streamLimits returns the limits of the streams of a run.
-func (p *Profile) streamLimits() pipeline.StreamLimits {
+// streamLimits returns the limits of the streams of a member.
+func (n *node) streamLimits() pipeline.StreamLimits {
+	p := &n.c.profile
 	chunk := max(p.Snapshots.ChunkBytes, 1)
 	return pipeline.StreamLimits{
-		ElectionTimeout: time.Duration(p.ElectionTimeout), ChunkBytes: chunk, WindowBytes: chunk * max(p.Snapshots.WindowChunks, 1),
+		ElectionTimeout: time.Duration(n.timeout()), ChunkBytes: chunk, WindowBytes: chunk * max(p.Snapshots.WindowChunks, 1),
 		BytesPerSecond: int64(p.Snapshots.BytesPerSecond), BytesMax: 1 << 40,
 	}
 }
@@ -79,7 +80,7 @@ func (n *node) offers(m *raft.Message) bool {
 			n.post(raft.SnapshotSent{To: m.To, File: offer.Snapshot.File, Err: err})
 			return true
 		}
-		stream := pipeline.NewOutgoing(n.now().Mono, *m, n.c.profile.streamLimits())
+		stream := pipeline.NewOutgoing(n.now().Mono, *m, n.streamLimits())
 		n.vault.out[to] = &outStream{Outgoing: stream, to: m.To, id: offer.Snapshot.File, file: file, began: n.now().Mono}
 	}
 	n.pump(to)

@@ -36,7 +36,7 @@ func (w *World) quiet() bool {
 // is elected.
 func (p *Profile) steady() bool {
 	w := &p.World
-	return w.Pause == 0 && w.Loss == 0 && w.Step <= p.ElectionTimeout/2
+	return w.Pause == 0 && w.Loss == 0 && w.Step <= p.shortestTimeout()/2
 }
 
 // unit returns the longest time of one wait and one exchange in the world. It adds up an election timeout, a message and its

@@ -225,7 +225,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 // checkNumbers checks all terms, indexes, start counts and counters.
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
-		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.At, w.Size)
+		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size)
 }
 
 func (d *decoder) peer(id []byte, life uint64) (raft.Peer, error) {

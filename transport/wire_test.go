@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -240,5 +241,21 @@ func TestWire_NothingIsKeptOfTheMessageBefore(t *testing.T) {
 		got, err := DecodeMessage(frame)
 		require.NoError(t, err)
 		assert.Equal(t, m, got)
+	}
+}
+
+// Only incarnations, which are random, and a checksum may be any number.
+func TestWire_NumbersThatNoClusterReachesAreRefused(t *testing.T) {
+	fields := reflect.TypeFor[wireMessage]()
+	for i := range fields.NumField() {
+		name := fields.Field(i).Name
+		if fields.Field(i).Type.Kind() != reflect.Uint64 || strings.HasSuffix(name, "Incarnation") || name == "Sum" {
+			continue
+		}
+		var w wireMessage
+		reflect.ValueOf(&w).Elem().Field(i).SetUint(numberMax)
+		require.NoError(t, w.checkNumbers(), name)
+		reflect.ValueOf(&w).Elem().Field(i).SetUint(numberMax + 1)
+		require.ErrorIs(t, w.checkNumbers(), ErrMalformed, name)
 	}
 }
