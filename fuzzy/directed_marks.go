@@ -44,6 +44,11 @@ var markScenarios = []scenario{
 		about: "a member whose disk holds a deposed leader's entry in the place of the one that it acknowledged last is found out, " +
 			"although its leader's log begins right behind that entry",
 	},
+	{
+		name: "as-many-starts-as-are-remembered", voters: 3, shape: func(p *Profile) { p.Node.Handshakes = true }, play: asManyStartsAsAreRemembered,
+		about: "a member is accepted if the start that was seen of it is the oldest that it remembers, and refused without a mark " +
+			"after one start more",
+	},
 }
 
 // askedSnapshots makes members take snapshots only if they are asked to, and keep only the last entry that these cover.
@@ -265,4 +270,25 @@ func lostAcknowledgementBehindTheBase(d *director) {
 	}
 	d.start(b)
 	d.expectLossFound(c, b)
+}
+
+// c's disk stalls whenever a sees a start of it, so c does not know durably that a remembers the start.
+func asManyStartsAsAreRemembered(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.bootstrap()
+	for _, further := range []int{lineageMax - 1, lineageMax} {
+		d.crash(c)
+		d.stall(c)
+		d.start(c)
+		d.until("a remembers the start", func() bool { return a.disk.memory.SeenOf(c.peer()).Start == c.disk.lineage.Last() })
+		d.crash(c)
+		d.flow(c)
+		c.disk.restarts(d.c, further-1)
+		d.start(c)
+		if further < lineageMax {
+			d.expect(4, "a accepts c", func() bool { return a.admits(c) })
+		}
+	}
+	d.always(4, "a does not accept c", func() bool { return !a.admits(c) })
+	d.check("c is not marked", func() bool { return c.core != nil && c.hands.mark == nil })
 }

@@ -2,7 +2,7 @@ package zoo
 
 // edges: what lies right at a limit, or lacks exactly one entry or start.
 var edges = []Mutant{
-	edge("N01", "a lineage remembers 64 starts", "it remembers 63", "I12", "handshake", "Lineage",
+	edge("N01", "a lineage remembers 64 starts", "it remembers 63", "S2, I12", "handshake", "Lineage",
 		value("hello.go", `l[max(0, len(l)-LineageStartsMax):]`, `l[max(0, len(l)-LineageStartsMax+1):]`)),
 	edge("N02", "the oldest start of a lineage is forgotten", "the newest is", "I1, I11", ".", "Lineage",
 		value("hello.go", `l[max(0, len(l)-LineageStartsMax):]`, `l[:min(len(l), LineageStartsMax)]`)),
@@ -42,5 +42,5 @@ var edges = []Mutant{
 
 // edge returns a mutant that seeds kill only since runs lose single entries and begin near limits.
 func edge(id, rule, bug, expect, dir, run string, edits ...Edit) Mutant {
-	return mutant(id, rule, bug, expect, edits...).arranged().test(dir, run).profiles("images", "members", "scenario:lost-acknowledgement-behind-the-base")
+	return mutant(id, rule, bug, expect, edits...).arranged().test(dir, run).profiles("images", "members", "scenario:lost-acknowledgement-behind-the-base", "scenario:as-many-starts-as-are-remembered")
 }
