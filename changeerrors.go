@@ -181,14 +181,14 @@ type NotEmptyError struct {
 	Address string    // as advertised
 	Cluster ClusterID // to which the store belongs
 	Removed Index     // the entry that removed the store's incarnation; 0: none is remembered
-	Before  Index     // the oldest remembered removal, if the store is older and of this cluster; else 0
+	Before  Index     // the oldest remembered removal, if the store is of this cluster and its configuration not newer; else 0
 }
 
 func (e *NotEmptyError) Error() string {
 	switch {
 	case e.Before > 0:
-		return fmt.Sprintf("raft: the store of %s at %s is of this cluster, and from before entry %d, the oldest removal that is "+
-			"remembered: its member may have been removed. Set it aside (storage.SetAside), so that the member gets another incarnation",
+		return fmt.Sprintf("raft: the store of %s at %s is of this cluster, and its configuration is not newer than entry %d, the "+
+			"oldest removal that is remembered: its member may have been removed. Set it aside (storage.SetAside), so that the member gets another incarnation",
 			e.ID, e.Address, e.Before)
 	case e.Removed > 0:
 		return fmt.Sprintf("raft: the store of %s at %s was that of a member which entry %d has removed: set it aside "+

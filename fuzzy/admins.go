@@ -72,13 +72,29 @@ func (a *admins) begin(i int) {
 	if to < 0 || s.IntN(5) == 0 && !c.profile.Members.Gentle {
 		to = anybody.index
 	}
-	if ch == nil || c.nodes[to].core == nil || !c.edits.changes(a.begun) {
+	if ch == nil || c.nodes[to].core == nil || !c.edits.changes(a.begun) || !c.nodes[to].letsJoin(ch) {
 		a.later(i)
 		return
 	}
 	t := c.work.change(c.nodes[to], i, ch)
 	a.admins[i].open = t
 	c.queue.Push(c.now()+1+s.Exponential(2*c.profile.Members.Patience), event{kind: evGiveUp, a: int64(t)})
+}
+
+// letsJoin reports whether the stores of all members that a change adds may join, as the member that is asked finds out first.
+func (n *node) letsJoin(ch *changing) bool {
+	added := slices.Clone(ch.Add)
+	for _, r := range ch.Replace {
+		added = append(added, r.New)
+	}
+	return !slices.ContainsFunc(added, func(m raft.Member) bool {
+		joins := n.c.at(m.Peer())
+		if n.handshake(n.disk.memory).MayJoin(joins.hello(n.peer())) != nil {
+			return true
+		}
+		n.c.check.checkJoiner(n, joins)
+		return false
+	})
 }
 
 // change asks a member for a change.
@@ -259,9 +275,6 @@ func (a *admins) joiner(shown *node, kind raft.MemberKind) []raft.Member {
 	}
 	n := others[a.random.IntN(len(others))]
 	if n.core == nil || n.frozen || !a.c.net.Links.Up(shown.index, n.index) || !a.c.net.Links.Up(n.index, shown.index) {
-		return nil
-	}
-	if len(n.disk.log) > 0 && n.status.Cluster != shown.status.Cluster {
 		return nil
 	}
 	return []raft.Member{{ID: n.id, Address: n.place, Kind: kind, Incarnation: n.disk.incarnation}}

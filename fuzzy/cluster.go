@@ -138,6 +138,7 @@ func newCluster(seed Seed, p Profile) *cluster {
 	for _, n := range c.nodes {
 		n.place = n.name() + ":1"
 	}
+	c.liveOn()
 	c.work = newWorkload(c)
 	c.admins = newAdmins(c)
 	c.nemeses = newNemeses(c)

@@ -39,6 +39,22 @@ var markScenarios = []scenario{
 		name: "loss-shown-by-a-liar", voters: 3, shape: withSpares, play: lossShownByALiar,
 		about: "a member to which a stranger has shown a loss that never happened votes again once a later leader has appended to its log",
 	},
+	{
+		name: "lost-acknowledgement-behind-the-base", voters: 3, shape: askedSnapshots, play: lostAcknowledgementBehindTheBase,
+		about: "a member whose disk holds a deposed leader's entry in the place of the one that it acknowledged last is found out, " +
+			"although its leader's log begins right behind that entry",
+	},
+	{
+		name: "as-many-starts-as-are-remembered", voters: 3, shape: func(p *Profile) { p.Node.Handshakes = true }, play: asManyStartsAsAreRemembered,
+		about: "a member is accepted if the start that was seen of it is the oldest that it remembers, and refused without a mark " +
+			"after one start more",
+	},
+}
+
+// askedSnapshots makes members take snapshots only if they are asked to, and keep only the last entry that these cover.
+func askedSnapshots(p *Profile) {
+	smallSnapshots(p)
+	p.Limits.SnapshotEntries = 1 << 20
 }
 
 // withSpares adds two nodes that are to join, and a client that can change the members.
@@ -227,4 +243,52 @@ func lossShownByALiar(d *director) {
 	d.expect(20, "c elects a", a.leads)
 	d.somebodyCommits(20)
 	d.expect(3, "c has all", func() bool { return c.last() == a.last() })
+}
+
+// b has an entry of its own that nobody else has. c's entry takes its place, and b acknowledges it. Then b's disk forgets this.
+func lostAcknowledgementBehindTheBase(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.bootstrap()
+	d.transfer(a, b)
+	d.until("b leads", b.leads)
+	d.written(b)
+	d.until("c has all", func() bool { return b.progressOf(c).Match == b.last() })
+	d.isolate(sim.BothWays, b)
+	d.write(b, 1)
+	d.until("b's entry is durable", func() bool { return len(b.disk.log) == int(b.last()) })
+	before := b.disk.image()
+	d.elect(c)
+	d.heal()
+	d.until("b has acknowledged what took its place", func() bool {
+		return c.progressOf(b).Match == c.last() && int(c.last()) == len(before.log) && a.status.Commit == c.last()
+	})
+	d.forgets(b, before)
+	for range 2 {
+		d.written(c)
+		d.c.work.snapshot(c, d.nextClient())
+		d.until("c's log begins before its last entry", func() bool { return c.status.Base.Index == c.last()-1 })
+	}
+	d.start(b)
+	d.expectLossFound(c, b)
+}
+
+// c's disk stalls whenever a sees a start of it, so c does not know durably that a remembers the start.
+func asManyStartsAsAreRemembered(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.bootstrap()
+	for _, further := range []int{lineageMax - 1, lineageMax} {
+		d.crash(c)
+		d.stall(c)
+		d.start(c)
+		d.until("a remembers the start", func() bool { return a.disk.memory.SeenOf(c.peer()).Start == c.disk.lineage.Last() })
+		d.crash(c)
+		d.flow(c)
+		c.disk.restarts(d.c, further-1)
+		d.start(c)
+		if further < lineageMax {
+			d.expect(4, "a accepts c", func() bool { return a.admits(c) })
+		}
+	}
+	d.always(4, "a does not accept c", func() bool { return !a.admits(c) })
+	d.check("c is not marked", func() bool { return c.core != nil && c.hands.mark == nil })
 }

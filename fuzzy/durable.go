@@ -14,6 +14,14 @@ type saved struct {
 	torn     bool         // a restoration was cut short: the state belongs to no entry until it is restored again
 }
 
+// clone returns a copy for an image of the disk.
+func (s *saved) clone() saved {
+	c := *s
+	c.machine = newMachine(len(s.machine.values))
+	c.machine.become(&s.machine)
+	return c
+}
+
 // syncsEvery is the mean number of batches per sync of the state.
 const syncsEvery = 4
 

@@ -19,13 +19,14 @@ type image struct {
 	base        raft.Base
 	log         []slot
 	commit      raft.Index
+	saved       saved
 	segments    segmented
 }
 
 func (d *disk) image() image {
 	return image{
 		d.pedigree.clone(), d.incarnation, d.hard, d.snapshot, d.files.tree.Clone(), d.base, slices.Clone(d.log), d.commit,
-		d.segments.copied(),
+		d.saved.clone(), d.segments.copied(),
 	}
 }
 
@@ -42,6 +43,9 @@ func (d *disk) restore(i image, whole bool) {
 	d.files.roomAgain() // the image is written to a disk that has room
 	d.base, d.log, d.commit, d.epoch = i.base, i.log, i.commit, d.epoch+1
 	d.segments.putBack(i.segments)
+	if whole || d.saved.applied.Index > raft.Index(len(d.log)) { // a log that ends before that is refused
+		d.saved = i.saved
+	}
 	if !whole {
 		d.lie(d.ghosts[len(d.ghosts)-1].log)
 		return
@@ -69,7 +73,8 @@ func (d *disk) forgot() bool { return d.lossy || len(d.lies) > 0 }
 type imaging struct {
 	node   int
 	copied image
-	apart  uint64 // the nodes that are cut off
+	apart  uint64   // the nodes that are cut off
+	until  sim.Time // lastAlone: when it happens at the latest
 
 	forgets forgetting
 }
@@ -82,6 +87,7 @@ const (
 	logAlone                     // the log: term, vote, starts and memory stay
 	logAtOnce                    // the log; nobody is cut off or crashes meanwhile, so that the leader notices
 	logUnheard                   // the log; the member cannot write its mark, and its leader has no other follower
+	lastAlone                    // the last entry that was acknowledged, or what lies beside it, while the leader runs
 )
 
 // crowds is the mean number of images per image that comes with a crowd of strangers.
@@ -91,20 +97,36 @@ const crowds = 8
 const (
 	imageApart int64 = iota
 	imageBack
+	imageEdge
 )
 
 // copyDisk is the first stage. It stays within the budget of disks that may be lost.
 func (m *nemesis) copyDisk(c *cluster, n *node) {
-	restarts := sim.Pick(m.random, 0, 1, 1, 1, 2, 3, 70)
+	restarts := sim.Pick(m.random, 0, 1, 1, 1, 1, 2, 3, 63, 64, 65, 70)
 	victim, wait := c.nodes[n.index%c.profile.Voters], m.random.Exponential(4*c.profile.ElectionTimeout)
+	forgets := sim.Pick(m.random, wholeDisk, wholeDisk, wholeDisk, logAlone, logAtOnce, logUnheard, lastAlone, lastAlone, lastAlone)
+	if !c.profile.Node.Handshakes {
+		forgets = lastAlone // nothing else would be found out
+	}
+	if forgets == lastAlone && victim.index == c.leader() {
+		victim = c.nodes[(victim.index+1)%c.profile.Voters]
+	}
+	if forgets == lastAlone && c.profile.Segments.On {
+		forgets = logAtOnce
+	}
 	if m.image != nil || victim.core == nil || victim.disk.segments.ahead || victim.disk.hard.Term == 0 || !m.mayLose(c, victim) {
 		return
 	}
-	m.image = &imaging{node: victim.index, copied: victim.disk.image(), forgets: sim.Pick(m.random, wholeDisk, wholeDisk, logAlone, logAtOnce, logUnheard)}
+	m.image = &imaging{node: victim.index, copied: victim.disk.image(), forgets: forgets}
 	if crowded := c.nodes[m.random.IntN(c.profile.Voters)]; crowded.core != nil && m.random.IntN(crowds) == 0 {
 		crowded.crowd(strangersMax)
 	}
-	if m.image.forgets >= logAtOnce {
+	switch m.image.forgets {
+	case lastAlone:
+		m.image.until = c.now() + wait + 4*c.profile.ElectionTimeout
+		c.queue.Push(c.now()+1, event{kind: evImage, node: m.index, a: imageEdge})
+		return
+	case logAtOnce, logUnheard:
 		c.queue.Push(c.now()+wait, event{kind: evImage, node: m.index, a: imageBack})
 		return
 	}
@@ -135,13 +157,52 @@ func (m *nemesis) stage(c *cluster, stage int64) {
 		m.image = nil
 		return
 	}
-	if stage == imageApart {
+	switch stage {
+	case imageEdge:
+		m.loseEdge(c, n)
+		return
+	case imageApart:
 		m.setApart(c)
 		c.queue.Push(c.now()+m.random.Exponential(8*c.profile.ElectionTimeout), event{kind: evImage, node: m.index, a: imageBack})
 		return
 	}
 	m.image = nil
 	m.putBack(c, n, i)
+}
+
+// edges is how often a nemesis looks for the edge of a log, in an election timeout.
+const edges = 60
+
+// loseEdge waits, for a limited time, until the leader's log begins at the entry that a follower has acknowledged last, or at
+// the one before. Then it ends the follower's process, and cuts the follower's log at this edge.
+func (m *nemesis) loseEdge(c *cluster, n *node) {
+	i, d := m.image, &n.disk
+	match, base := c.edge(n)
+	if c.now() < i.until && (match == 0 || c.profile.Snapshots.On && base+1 < match) {
+		c.queue.Push(c.now()+c.profile.ElectionTimeout/edges, event{kind: evImage, node: m.index, a: imageEdge})
+		return
+	}
+	to := match - 1 + sim.Pick[raft.Index](m.random, 0, 0, 0, 1, 2)
+	if m.image = nil; match == 0 {
+		return
+	}
+	n.crash()
+	if to < max(d.base.ID.Index, d.snapshot.ID.Index, d.saved.applied.Index, 1) || to >= raft.Index(len(d.log)) {
+		n.restartIn(0)
+		return
+	}
+	i.copied = d.image()
+	i.copied.log, i.copied.commit = i.copied.log[:to], min(d.commit, to)
+	c.stats.Edges++
+	m.putBack(c, n, i)
+}
+
+// edge returns the last entry that a follower has acknowledged to its leader, and the base of the leader's log.
+func (c *cluster) edge(n *node) (match, base raft.Index) {
+	if l := c.leader(); l >= 0 && l != n.index {
+		return c.nodes[l].progressOf(n).Match, c.nodes[l].status.Base.Index
+	}
+	return 0, 0
 }
 
 // setApart chooses as many other members as a majority can spare. Usually it cuts them off.
@@ -161,11 +222,14 @@ func (m *nemesis) setApart(c *cluster) {
 
 // putBack replaces the disk by the copy. Usually it does so while the members that were cut off need the disk's vote.
 func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
-	restarts := sim.Pick(m.random, 0, 0, 1, 3, 66)
+	restarts := sim.Pick(m.random, 0, 0, 1, 3, c.reachesBack(n, i)-1, c.reachesBack(n, i), c.reachesBack(n, i)+1)
 	kill, heal := m.random.IntN(4) > 0, m.random.IntN(4) > 0
 	wait, timeout, leader := m.random.Exponential(c.profile.ElectionTimeout), c.profile.ElectionTimeout, -1
 	if i.forgets >= logAtOnce {
-		kill, heal, restarts, wait = i.forgets == logUnheard, false, 0, wait/4
+		kill, heal, restarts = i.forgets == logUnheard, false, 0
+		if wait /= 4; i.forgets == lastAlone {
+			wait *= sim.Pick[sim.Time](m.random, 1, 16) // the leader may compact what is lacking meanwhile
+		}
 		leader = c.leader()
 	}
 	n.crash()
@@ -190,6 +254,16 @@ func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
 	if i.forgets >= logAtOnce {
 		m.aggravate(c, n, wait, leader)
 	}
+}
+
+// reachesBack returns after how many further starts of an image, not counting its next one, the lineage begins at the newest
+// start that any member has seen of the disk.
+func (c *cluster) reachesBack(n *node, i *imaging) int {
+	seen := uint64(1)
+	for _, other := range c.nodes {
+		seen = max(seen, other.disk.memory.SeenOf(n.peer()).Start.Count)
+	}
+	return max(int(seen+lineageMax-2-i.copied.lineage.Last().Count), 1)
 }
 
 // aggravate makes clients read from a member that has lost entries, shortly before its leader notices the loss. Sometimes it

@@ -6,6 +6,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/handshake"
+	"github.com/coxswain/raft/internal/sim"
 )
 
 // The invariants of hellos, including late ones and those of strangers.
@@ -19,6 +20,7 @@ import (
 //	I9  Once it has a term, a member rejects no peer because its configuration names another incarnation. It then rejects no voter of the newest committed configuration because of a removal.
 //	I10 Exactly the stores without a cluster, and those of this cluster, may join it, unless their incarnation was removed.
 //	I11 A member remembers the address that the newest start of a peer has announced, and dials that address first. No earlier start's address replaces it.
+//	I12 A start is too long ago to judge only if 64 later starts have followed, and it was not confirmed.
 
 // lateHello is a Hello that arrives after later hellos of its sender.
 type lateHello struct {
@@ -61,6 +63,8 @@ func (k *checker) checkVerdict(n *node, h *handshake.View, hello *raft.Hello, ve
 	}
 	if r := verdict.Rejection; r != nil {
 		k.checkRejection(n, h, hello, r)
+	} else if slices.ContainsFunc(h.Removed, func(r raft.Removal) bool { return r.Peer == hello.From }) {
+		k.broken("I8", "%s admits %s, but remembers that it was removed", n, k.c.title(hello.From))
 	}
 	if m := verdict.Memory; m != nil {
 		k.checkMemory(n, h, m)
@@ -83,7 +87,21 @@ func (k *checker) checkRejection(n *node, h *handshake.View, hello *raft.Hello, 
 		if newest := committedConfig(k.canonical); newest != nil && votes(&newest.Configuration, hello.From) {
 			k.broken("I9", "%s rejects %s, which votes in the configuration of entry %d", n, k.c.title(hello.From), newest.index)
 		}
+	case raft.RejectUnknownStart:
+		seen, own := h.Memory.SeenOf(hello.From).Start, hello.Remembers.Start
+		peers := tooLongAgo(hello.Lineage, seen, hello.Confirmed)
+		if !peers && !tooLongAgo(h.Lineage, own, h.Memory.ConfirmedBy(hello.From).Start) {
+			k.broken("I12", "%s rejects %s, but neither its %v nor our %v is too long ago to judge", n, k.c.title(hello.From), seen, own)
+		}
 	}
+}
+
+// lineageMax is the number of starts that a lineage remembers.
+const lineageMax = 64
+
+// tooLongAgo reports whether a store cannot know a start of its own that a peer has seen.
+func tooLongAgo(l raft.Lineage, seen, confirmed raft.StartID) bool {
+	return seen.Count > 0 && l.Last().Count >= seen.Count+lineageMax && seen.Count != confirmed.Count
 }
 
 // committedConfig returns the newest configuration that is committed; nil if there is none.
@@ -164,8 +182,17 @@ func (k *checker) tryCopy(n *node, hello raft.Hello) {
 	}
 }
 
-// forgedRemoval is the index that forged removals give for their entry.
+// forgedRemoval is the index that forged removals usually give for their entry.
 const forgedRemoval = 7
+
+// removedBy returns the index of a forged removal by which a peer that remembers some removals was removed. Often it is at
+// the edge of what the peer remembers.
+func removedBy(removed []raft.Removal, random *sim.Stream) raft.Index {
+	if len(removed) == 0 {
+		return forgedRemoval
+	}
+	return sim.Pick(random, forgedRemoval, removed[0].Index, removed[0].Index+1, removed[len(removed)-1].Index)
+}
 
 // tryForgedRemoval makes a node judge a peer that a forged entry has removed.
 func (k *checker) tryForgedRemoval(n, peer *node, hello raft.Hello) {
@@ -173,25 +200,26 @@ func (k *checker) tryForgedRemoval(n, peer *node, hello raft.Hello) {
 	if h.Judge(hello).Rejection != nil {
 		return // rejected for another reason
 	}
-	h.Config.Removed = []raft.Removal{{Peer: hello.From, Index: forgedRemoval}}
+	told := peer.handshake(peer.hands.memory)
+	by := removedBy(told.Removed, n.disk.hands)
+	h.Config.Removed = []raft.Removal{{Peer: hello.From, Index: by}}
 	if r := h.Judge(hello).Rejection; r != nil {
 		k.broken("I8", "%s rejects %s (%v) for a removal that may be rolled back", n, peer, r.Reason)
 	}
 	h.Removed = h.Config.Removed
 	r := h.Judge(hello).Rejection
-	if r == nil || r.Reason != raft.RejectRemoved || r.Index != forgedRemoval {
+	if r == nil || r.Reason != raft.RejectRemoved || r.Index != by {
 		k.broken("I8", "%s admits %s, which was removed", n, peer)
 		return
 	}
-	told := peer.handshake(peer.hands.memory)
 	knows := h.Cluster == told.Cluster && mayName(told, r.From)
-	if believed := told.ToldRemoval(*r); (believed == forgedRemoval) != (knows && told.Commit < forgedRemoval) || believed != 0 && !knows {
-		k.broken("I8", "%s learns from %s about its removal by entry %d, but notes entry %d", peer, n, forgedRemoval, believed)
+	if believed := told.ToldRemoval(*r); (believed == by) != (knows && told.Commit < by) || believed != 0 && !knows {
+		k.broken("I8", "%s learns from %s about its removal by entry %d, but notes entry %d", peer, n, by, believed)
 	}
-	denies := told.Commit >= forgedRemoval && !peer.knowsRemoved(peer.peer()) && !forgets(told.Removed, forgedRemoval)
+	denies := told.Commit >= by && !peer.knowsRemoved(peer.peer()) && !forgets(told.Removed, by)
 	r.Seen = raft.Sighting{}
 	if m := told.Told(*r); (m != nil) != (knows && denies) || m != nil && m.Kind != raft.MarkContradicted {
-		k.broken("I8", "%s learns from %s about its removal by entry %d, knows the log up to %d, and marks its store: %v", peer, n, forgedRemoval, told.Commit, m != nil)
+		k.broken("I8", "%s learns from %s about its removal by entry %d, knows the log up to %d, and marks its store: %v", peer, n, by, told.Commit, m != nil)
 	}
 	if r.From.Incarnation = ^r.From.Incarnation; told.ToldRemoval(*r) != 0 {
 		k.broken("I8", "%s believes a stranger that it was removed", peer)
@@ -222,6 +250,31 @@ func (k *checker) checkJoins(n *node, hello raft.Hello) {
 		hello.From.Incarnation, hello.Cluster = store.incarnation, store.cluster
 		if err := h.MayJoin(hello); (err == nil) != store.joins {
 			k.broken("I10", "%s decides about a store of cluster %v, removed %v: %v", n, store.cluster, hello.From == h.Removed[0].Peer, err)
+		}
+	}
+	for count := removalsMax - 1; count <= removalsMax; count++ {
+		h.Removed = slices.Repeat(h.Removed[:1], count)
+		for last := range raft.Index(3) {
+			hello.Cluster, hello.From.Incarnation = h.Cluster, ^h.Removed[0].Peer.Incarnation
+			hello.NamedIndex = forgedRemoval - 1 + last
+			if err := h.MayJoin(hello); (err == nil) != (count < removalsMax || hello.NamedIndex > forgedRemoval) {
+				k.broken("I10", "%s knows %d removals, the first by entry %d, and decides about a store with the configuration of entry %d: %v",
+					n, count, forgedRemoval, hello.NamedIndex, err)
+			}
+		}
+	}
+}
+
+// checkJoiner checks that a store may join only if no committed entry has removed its member, as far as the deciding member
+// knows. It may have forgotten the removal. A store that belongs to no cluster may join again.
+func (k *checker) checkJoiner(by, n *node) {
+	if by.status.Commit == 0 || len(n.disk.log) == 0 {
+		return
+	}
+	newest := by.log[by.status.Commit-1].config
+	for l := newest.before; l != nil; l = l.before {
+		if includes(&l.Configuration, n.peer()) && !includes(&newest.Configuration, n.peer()) {
+			k.broken("I10", "%s lets %s join, which was a member by entry %d", by, n, l.index)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // The invariants of disks that were replaced by older images.
 //
 //	N22  A store is marked, or a member taken for stale or suspected, only if a disk has lost entries that it had synced.
-//	N23  A leader that learns of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads.
+//	N23  A leader that learns of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads. Its appends say no less than what the member had acknowledged.
 //	N24  A member that marks its store serves no request from that step on, and never starts again.
 //	N40  A member marks its store when an append of its leader shows that the member's log lacks entries that the member acknowledged in this term.
 //	N41  A member marks its store when an append of a newer term's leader contradicts entries that the member knows to be committed. (Figure 3, Leader Completeness)
@@ -34,7 +34,7 @@ func (k *checker) checkMarks(n *node, before *raft.CoreStatus, events []raft.Eve
 		due := n.disk.forgot() || k.c.forged || m.Kind == raft.MarkContradicted && k.c.contradicts()
 		k.c.holds(due, "N22", "%s marks its store (%v), but no disk has lost anything that justifies it", n, m.Err())
 	}
-	k.checkStaleNotServed(n, before, out)
+	k.checkSentToPeers(n, before, out)
 	for i := range n.seen.peers {
 		if w := &n.seen.peers[i]; w.lost {
 			p := progressOn(&n.status, w.peer)
@@ -56,15 +56,30 @@ func (c *cluster) contradicts() bool {
 	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.disk.lossy || c.lostCommitted(n) })
 }
 
-// checkStaleNotServed checks that a leader serves no reads of members that it takes for stale.
-func (k *checker) checkStaleNotServed(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkSentToPeers checks that a leader serves no reads of members that it takes for stale, and tells each member in appends
+// what that member has acknowledged.
+func (k *checker) checkSentToPeers(n *node, before *raft.CoreStatus, out *raft.Output) {
 	for i := range before.Peers {
-		if p := &before.Peers[i]; p.State == "stale" {
-			for j := range out.Send {
-				if b, ok := out.Send[j].Body.(raft.ReadReply); ok && b.OK && out.Send[j].To == peerOf(p) {
+		p := &before.Peers[i]
+		for j := range out.Send {
+			if out.Send[j].To != peerOf(p) {
+				continue
+			}
+			switch b := out.Send[j].Body.(type) {
+			case raft.ReadReply:
+				if b.OK && p.State == "stale" {
 					k.broken("N23", "%s takes %s for stale, but serves it a read", n, k.c.title(peerOf(p)))
 				}
+			case raft.AppendRequest:
+				if had := n.seen.of(peerOf(p)).matched; b.Acknowledged < had {
+					k.broken("N23", "%s tells %s that it has acknowledged %d, which was %d", n, k.c.title(peerOf(p)), b.Acknowledged, had)
+				}
 			}
+		}
+	}
+	for i := range n.status.Peers {
+		if p := &n.status.Peers[i]; p.State != "stale" {
+			n.seen.of(peerOf(p)).matched = p.Match
 		}
 	}
 }
@@ -104,6 +119,8 @@ func (k *checker) checkSuspicion(n *node, before *raft.CoreStatus, events []raft
 		}
 		if s.Last.Term > w.term {
 			*w = strangerWitness{}
+		} else if s.Suspected == (raft.Peer{}) && out.Write.Mark == nil {
+			k.broken("N74", "%s no longer suspects a loss, which %s has shown in term %d", n, k.c.title(w.by), w.term)
 		}
 	}
 	for _, e := range events {

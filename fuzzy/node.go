@@ -98,6 +98,9 @@ func newNode(c *cluster, i int) *node {
 	n.disk.segments = newSegmented(c, i)
 	n.disk.hands = sim.NewStream(c.seed.Number, sim.HandshakeConcern<<8+sim.Concern(i))
 	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
+	if most := c.profile.Node.Starts; most > 0 {
+		n.disk.restarts(c, max(most-n.disk.hands.IntN(4), 1))
+	}
 	n.differ()
 	if d := c.profile.Node.DriftMax; d > 0 {
 		n.clock.SetDrift(0, int64(n.random.IntN(2*d)-d))

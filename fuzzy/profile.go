@@ -63,6 +63,7 @@ type NodeProfile struct {
 	DriftMax      int       // millionths that a clock may be too fast or too slow
 	OneSeed       bool      // all processes are started with the same seed
 	Handshakes    bool      // members accept messages only after a handshake
+	Starts        int       // how often each disk was started before the run, or up to three times less
 	OtherLists    int       // chance of a start with another list of initial members than the rest
 	Durable       bool      // the state machines keep their state on disk themselves: a raft.DurableFSM
 	Compact       int       // chance of a start with a log that is compacted further than before
@@ -185,6 +186,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawSegments(seed, &p)
 				drawCarries(seed, &p)
 				drawUnlike(seed, &p)
+				drawPast(seed, &p)
 			}
 			return p, nil
 		}
@@ -442,6 +444,10 @@ func shapeImages(s *sim.Stream, p *Profile) {
 	p.Node.Handshakes = true
 	if s.Coin() {
 		drawSnapshots(s, p)
+		p.Node.Durable = s.IntN(3) == 0
+		if s.Coin() { // leaders compact all but the last entry, whatever a follower needs next
+			p.Limits.SnapshotEntries, p.Limits.SnapshotTailBytes, p.Limits.SnapshotHoldBytes = 3, 1, 1
+		}
 	}
 }
 

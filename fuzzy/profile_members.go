@@ -16,6 +16,7 @@ type Members struct {
 	Patience sim.Time // how long a member that is to vote may make no progress
 	Bound    sim.Time // time within which L20 requires a change to end; 0: not checked
 	Gentle   bool     // admins ask the leader for one change after another, none of which needs a new leader
+	Gone     int      // removals that the cluster remembers when the run begins
 	Emptied  sim.Time // mean time after which the directory of a removed member is emptied; 0: never
 }
 

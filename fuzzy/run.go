@@ -56,6 +56,7 @@ type Stats struct {
 	Histories                                int
 	Decisions                                [len(decisions)]int
 	Images, Refusals, Marked                 int // disks put back, handshakes refused, stores marked
+	Edges                                    int // logs cut beside the last acknowledged entry
 	Compactions                              int // of logs
 	Restores, Streams, EndedInstalls         int // of snapshots
 	Segments                                 SegmentStats

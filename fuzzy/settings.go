@@ -64,6 +64,7 @@ var settings = []setting{
 	{"node-connections", func(p *Profile) any { return &p.Node.Connections }, 0, 0},
 	{"node-one-seed", func(p *Profile) any { return &p.Node.OneSeed }, 0, 0},
 	{"node-handshakes", func(p *Profile) any { return &p.Node.Handshakes }, 0, 0},
+	{"node-starts", func(p *Profile) any { return &p.Node.Starts }, 0, 100},
 	{"node-other-lists", func(p *Profile) any { return &p.Node.OtherLists }, 0, sim.Million},
 	{"node-durable", func(p *Profile) any { return &p.Node.Durable }, 0, 0},
 	{"node-compact", func(p *Profile) any { return &p.Node.Compact }, 0, sim.Million},
@@ -115,6 +116,7 @@ var settings = []setting{
 	{"members-patience", func(p *Profile) any { return &p.Members.Patience }, 0, timeMax},
 	{"members-bound", func(p *Profile) any { return &p.Members.Bound }, 0, timeMax},
 	{"members-gentle", func(p *Profile) any { return &p.Members.Gentle }, 0, 0},
+	{"members-gone", func(p *Profile) any { return &p.Members.Gone }, 0, 64},
 	{"members-emptied", func(p *Profile) any { return &p.Members.Emptied }, 0, timeMax},
 
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},

@@ -92,6 +92,7 @@ type peerWitness struct {
 	heard    raft.Time
 	proved   raft.Index // the highest index that it acknowledged
 	provedAt raft.Time  // when proved last rose
+	matched  raft.Index // what the leader knew of that after the last step in which it counted the member
 	lost     bool       // it said later that it does not hold that index: its acknowledgements no longer count
 	echoed   raft.RPCID // the latest heartbeat round that it answered
 
@@ -323,7 +324,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 // reply records a reply of the present term.
 func (w *witness) reply(p *peerWitness, m *raft.Message) {
 	if b, ok := m.Body.(raft.AppendConflict); ok && b.Acknowledged > 0 && b.Acknowledged <= p.proved && b.Prev == b.Acknowledged {
-		*p = peerWitness{peer: p.peer, lost: true}
+		*p = peerWitness{peer: p.peer, lost: true, matched: p.matched}
 	}
 	if _, asks := m.Body.(raft.ReadRequest); p.lost && !asks {
 		return

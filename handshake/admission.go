@@ -91,16 +91,17 @@ func namedBy(h raft.Hello) []raft.Incarnation {
 // *raft.NotEmptyError. The store must belong to no cluster, or to this cluster because an earlier attempt to add it was
 // rolled back. Its incarnation must not have been removed. The sender's list of initial members does not matter.
 //
-// Once RemovedMax removals are known, earlier removals may be forgotten. A member holds no entry after the one that removed
-// it. If such a member joined again with its old store, it would receive that entry first, and end. So a store of this
-// cluster whose configuration is older than all known removals may not join.
+// Once RemovedMax removals are known, earlier removals may be forgotten, and others of the same entry as the oldest known one.
+// A member holds no entry after the one that removed it. If such a member joined again with its old store, it would learn of
+// its removal, and end. So a store of this cluster may not join if its configuration is not newer than the oldest known
+// removal.
 func (v *View) MayJoin(h raft.Hello) error {
 	removal, removed := removalOf(v.Removed, h.From)
 	refused := &raft.NotEmptyError{ID: h.From.ID, Address: h.Address, Cluster: h.Cluster, Removed: removal.Index}
 	switch {
 	case removed || h.Cluster != (raft.ClusterID{}) && h.Cluster != v.Cluster:
 		return refused
-	case h.Cluster != (raft.ClusterID{}) && len(v.Removed) >= raft.RemovedMax && h.NamedIndex < v.Removed[0].Index:
+	case h.Cluster != (raft.ClusterID{}) && len(v.Removed) >= raft.RemovedMax && h.NamedIndex <= v.Removed[0].Index:
 		refused.Before = v.Removed[0].Index
 		return refused
 	}

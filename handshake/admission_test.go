@@ -209,10 +209,12 @@ func TestMayJoin_AStoreOlderThanAllRemovalsThatAreRemembered(t *testing.T) {
 	var refusal *raft.NotEmptyError
 	require.ErrorAs(t, v.MayJoin(h), &refusal)
 	expect.Equal(t, raft.NotEmptyError{ID: "n4", Address: "h4:1", Cluster: ours, Before: 50}, *refusal)
-	expect.EqualError(t, refusal, "raft: the store of n4 at h4:1 is of this cluster, and from before entry 50, the oldest removal that is "+
-		"remembered: its member may have been removed. Set it aside (storage.SetAside), so that the member gets another incarnation")
+	expect.EqualError(t, refusal, "raft: the store of n4 at h4:1 is of this cluster, and its configuration is not newer than entry 50, the "+
+		"oldest removal that is remembered: its member may have been removed. Set it aside (storage.SetAside), so that the member gets another incarnation")
 
 	h.NamedIndex = 50
+	expect.ErrorAs(t, v.MayJoin(h), &refusal, "entry 50 may have removed another member, whose removal is forgotten")
+	h.NamedIndex = 51
 	expect.NoError(t, v.MayJoin(h), "its removal would be remembered")
 	h.Cluster, h.Term, h.NamedIndex = raft.ClusterID{}, 0, 0
 	expect.NoError(t, v.MayJoin(h), "an empty store")

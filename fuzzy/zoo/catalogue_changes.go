@@ -86,7 +86,7 @@ var memberChanges = []Mutant{
 	newer("M185", "requests that wait for such a confirmation count towards the limit of changes", "they are without a limit", "N10",
 		value("reconfigure.go", `reads.changes >= c.cfg.ProposalsMax`, `false`)).or("Change_WhatWaitsToBeConfirmed"),
 	newer("M186", "a store older than all remembered removals may not join", "it may", "tests",
-		value("handshake/admission.go", `h.NamedIndex < v.Removed[0].Index`, `false`)).profiles("members").test("handshake", "MayJoin_AStoreOlder"),
+		value("handshake/admission.go", `h.NamedIndex <= v.Removed[0].Index`, `false`)).profiles("members").test("handshake", "MayJoin_AStoreOlder"),
 	newer("M187", "a store joins as long as no removal can have been forgotten", "no store that lags may join", "tests",
 		value("handshake/admission.go", `len(v.Removed) >= raft.RemovedMax`, `len(v.Removed) > 0`)).profiles("members").test("handshake", "MayJoin_AStoreOlder"),
 	newer("M188", "a member that comes and goes does not prolong the wait for a live majority", "the wait begins anew each time", "L15",
