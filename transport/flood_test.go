@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/internal/leaks"
 )
 
 // floodRole is the environment variable that makes the test program a flood of callers. Its value is "address connections
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent process
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(leaks.Main(m.Run))
 }
 
 // callAgainAndAgain sends the opening and nothing more, and connects again when it is rejected.

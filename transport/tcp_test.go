@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/transport"
 	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/hashicorp/go-hclog"
@@ -25,6 +26,7 @@ import (
 // start starts a member on loopback.
 func start(t *testing.T, id raft.NodeID, opts transport.Options) (*transport.TCP, *transporttest.Recorder) {
 	t.Helper()
+	leaks.Check(t)
 	tcp, err := transport.Listen(loopback, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, tcp.Close()) })
