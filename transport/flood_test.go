@@ -64,6 +64,7 @@ func TestAccept_AFloodOfSilentCallersKeepsNoMemberOut(t *testing.T) {
 	a, _ := start(t, "a", ca.member(t, "test", "a"))
 	for name, opening := range map[string]string{"silent": "", "silent after a byte": "\x16"} {
 		t.Run(name, func(t *testing.T) {
+			leaks.Check(t)
 			flood(t, a.Addr().String(), 3000, opening)
 			require.Eventually(t, func() bool { return a.Stats().Accepted > 3000 }, time.Minute, time.Millisecond)
 			var longest time.Duration

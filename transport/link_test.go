@@ -3,12 +3,14 @@ package transport
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/stretchr/testify/assert"
 )
@@ -172,5 +174,20 @@ func TestLink_ANewIncarnationWaitsForTheEndOfTheOldLink(t *testing.T) {
 		synctest.Wait()
 		l.connect(nil)
 		assert.Empty(t, l.leaving)
+	})
+}
+
+// A connection that is closed leaves no timer of its snapshot lane.
+func TestPair_StopsItsTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leaks.CheckTimers(t)
+		p := &pair{}
+		p.ctx, p.cancel = context.WithCancelCause(t.Context())
+		for i := range p.lanes {
+			near, _ := net.Pipe()
+			p.lanes[i] = &outbound{conn: near}
+		}
+		p.snapshot.idle = time.AfterFunc(snapshotIdle, func() {})
+		p.close(errNotNamed)
 	})
 }

@@ -266,6 +266,7 @@ func TestRejection_IsTheErrorOfThePeer(t *testing.T) {
 
 // The host of a peer vanishes, so the stream of the peer does not end. The silence of the peer ends the connection.
 func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
+	leaks.Check(t)
 	const idle = 50 * time.Millisecond
 	silent, err := net.Listen("tcp", loopback)
 	require.NoError(t, err)
@@ -273,6 +274,7 @@ func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
 	a, r := start(t, "a", transport.Options{IdleTimeout: idle})
 	go func() { // b answers the handshakes, and sends nothing more
 		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
+			defer func() { _ = conn.Close() }()
 			_, _ = conn.Read(make([]byte, 1024))
 			_, _ = conn.Write(transport.EncodeHello(raft.Hello{
 				ClusterName: "test", From: firstOf("b"), Expected: r.Self.From, StartCount: 1, IdleTimeout: idle,

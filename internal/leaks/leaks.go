@@ -61,10 +61,19 @@ func since(before map[string]string) []string {
 		left := held()
 		maps.DeleteFunc(left, func(key, _ string) bool { _, known := before[key]; return known })
 		if len(left) == 0 || time.Now().After(deadline) {
-			return slices.Sorted(maps.Values(left))
+			return first(slices.Sorted(maps.Values(left)))
 		}
 		<-time.After(pause)
 	}
+}
+
+// first returns at most 20 of the descriptions.
+func first(left []string) []string {
+	const most = 20
+	if n := len(left); n > most {
+		return append(left[:most:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return left
 }
 
 // held returns all that this process holds. A key names one thing for as long as it is held, and the value describes it.
