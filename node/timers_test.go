@@ -6,26 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
 )
-
-// A member ends by itself some time after it was removed. If it is closed before, its timer ends with it.
-func TestClose_StopsTheTimerOfARemovedMember(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		leaks.CheckTimers(t)
-		c := rafttest.New(t, 3, newJournal)
-		id := c.Follower().Status().ID
-		c.Remove(id)
-		n := c.Node(id)
-		c.Await("the member to learn it", func() bool { return n.Ready(t.Context()) != nil })
-		c.Crash(id)
-		var removed *raft.RemovedError
-		require.NotErrorAs(t, n.Err(), &removed, "it had not ended by itself")
-	})
-}
 
 // Callers that wait, a transfer and a snapshot are under way when the members are closed.
 func TestClose_LeavesNoTimer(t *testing.T) {
