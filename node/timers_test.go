@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
