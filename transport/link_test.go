@@ -139,6 +139,26 @@ func TestLink_TheAddressThatWorkedComesFirst(t *testing.T) {
 	})
 }
 
+// The address that worked last has ended for good.
+func TestLink_TheOtherAddressesAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{found: map[string]error{"z": nil}}
+		l, r := linkerOn(n)
+		defer l.close()
+		l.connect(bobAt("x", "y", "z"))
+		r.AwaitUp(t, "b")
+		n.mu.Lock()
+		n.found = map[string]error{"x": nil}
+		n.mu.Unlock()
+		n.next()
+		time.Sleep(time.Hour)
+		n.open.close(nil)
+		r.AwaitLost(t, "b", false)
+		r.AwaitUp(t, "b")
+		assert.Equal(t, []string{"z", "x"}, n.next())
+	})
+}
+
 // If a link is not connected, new addresses end its pause.
 func TestLink_NewAddressesAreDialedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -284,6 +285,29 @@ func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
 	a.Connect(at("b", silent.Addr().String()))
 	r.AwaitUp(t, "b")
 	r.AwaitLost(t, "b", false)
+}
+
+// b answers on the urgent lane, and closes the bulk lane. Then a closes the urgent lane, too.
+func TestDialPair_ClosesTheFirstLaneIfTheSecondFails(t *testing.T) {
+	leaks.Check(t)
+	half, err := net.Listen("tcp", loopback)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, half.Close()) })
+	a, r := start(t, "a", transport.Options{})
+	a.Connect(at("b", half.Addr().String()))
+	urgent, err := half.Accept()
+	require.NoError(t, err)
+	defer func() { _ = urgent.Close() }()
+	_, err = urgent.Read(make([]byte, 1024))
+	require.NoError(t, err)
+	_, err = urgent.Write(transport.EncodeHello(raft.Hello{ClusterName: "test", From: firstOf("b"), Expected: r.Self.From, StartCount: 1}))
+	require.NoError(t, err)
+	bulk, err := half.Accept()
+	require.NoError(t, err)
+	require.NoError(t, bulk.Close())
+	require.NoError(t, urgent.SetReadDeadline(time.Now().Add(time.Minute)))
+	_, err = urgent.Read(make([]byte, 1))
+	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
 // One member has a short IdleTimeout, and its peer beats less often. The member does not give up the peer.
