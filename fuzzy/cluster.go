@@ -158,6 +158,9 @@ func (c *cluster) run() {
 	for c.failure == nil && c.phase != ended && !c.edits.over(c) {
 		c.turn()
 	}
+	for i := 0; i < len(c.nodes) && c.failure == nil; i++ {
+		c.check.checkHeldFiles(c.nodes[i])
+	}
 	c.host.end()
 }
 

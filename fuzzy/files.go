@@ -79,6 +79,7 @@ type fileSystem struct {
 	fullTill sim.Time // the disk has little room before this time
 	free     int64    // total bytes that its files may occupy until then
 	spoiled  bool     // a file was damaged
+	failed   bool     // a fault may have kept this life of the process from removing a file
 	removed  string   // the path that a fault removed in this life of the process
 	former   []byte   // an earlier file, which may replace another one
 }
@@ -102,7 +103,7 @@ func (f *fileSystem) cut() {
 		keep = f.random.Coin
 	}
 	f.tree.Cut(keep)
-	f.dir, f.removed = nil, "" // a start opens no file that is not recorded
+	f.dir, f.removed, f.failed = nil, "", false // a start opens no file that is not recorded
 }
 
 // fileCallsMax is higher than the number of calls needed to create or complete a file.
@@ -290,7 +291,9 @@ func (m *nemesis) spoilFile(c *cluster, n *node) {
 	disk := f.tree.FS()
 	list, err := disk.List(snapshotsPath)
 	if damage > 0 || !m.mayLose(c, n) || err != nil || len(list) == 0 {
-		c.busy(n).disk.files.tree.FailAt(call, syscall.EIO)
+		busy := &c.busy(n).disk.files
+		busy.failed = true
+		busy.tree.FailAt(call, syscall.EIO)
 		return
 	}
 	path := filepath.Join(snapshotsPath, list[which%uint64(len(list))].Name)
@@ -334,7 +337,7 @@ func contentOf(disk files.FS, path string) ([]byte, error) {
 	}
 	content := make([]byte, size)
 	_, err = f.ReadAt(content, 0)
-	return content, err
+	return content, errors.Join(err, f.Close())
 }
 
 // replace durably replaces a file's content. A reader that has the file open continues to read the former content.
@@ -347,9 +350,9 @@ func replace(disk files.FS, path string, content []byte) error {
 		return err
 	}
 	if _, err = f.WriteAt(content, 0); err != nil {
-		return err
+		return errors.Join(err, f.Close())
 	}
-	return errors.Join(f.Sync(), disk.SyncDir(filepath.Dir(path)))
+	return errors.Join(f.Sync(), f.Close(), disk.SyncDir(filepath.Dir(path)))
 }
 
 // retireFiles removes the disks with a damaged file before the second phase, because their members may not have noticed the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 //	G9   A snapshot's data about its last entry and the cluster is committed. The snapshot holds the state that the committed entries up to its last entry produce. (§7)
 //	N47  A snapshot is installed only if the log does not hold its last entry, and it is recorded before the log is replaced. (Figure 13)
 //	N49  The bytes in a file, and the bytes that arrive by a stream, are exactly the bytes of the snapshot that was taken.
-//	N50  A file is complete and durable before a record names it. It is discarded only if no durable record names it. A start leaves only the file that the record names.
+//	N50  A file is complete and durable before a record names it. It is discarded only if no durable record names it. A start leaves only the file that the record names. A process has only the files open that its work needs, and keeps no others.
 //	N51  A snapshot holds exactly the state at the entry that the core has named, and at most one is being taken.
 //	N56  No snapshot takes the room on the disk that is reserved for the log.
 //	N58  At most one state is frozen, and it is streamed once. If the receiver acknowledges nothing, the state is held for at most ten election timeouts.
@@ -235,6 +236,43 @@ func (k *checker) checkCleaned(n *node) {
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		k.broken("N50", "%s starts, but its files cannot be listed: %v", n, err)
+	}
+}
+
+// checkHeldFiles checks which files a process has open and keeps, when it ends and at the end of the run.
+func (k *checker) checkHeldFiles(n *node) {
+	f, v := &n.disk.files, &n.vault
+	if n.core == nil || f.dir == nil {
+		return
+	}
+	writers, readers := 0, 0
+	for _, w := range []*snapfile.Writer{v.file, v.spool} {
+		if w != nil {
+			writers++
+		}
+	}
+	for _, o := range v.out {
+		if o != nil && o.file != nil {
+			readers++
+		}
+	}
+	if open := f.tree.OpenFiles(); open != writers+readers {
+		k.broken("N50", "%s has %d files open, but writes %d and reads %d", n, open, writers, readers)
+	}
+	if f.failed { // the next start removes what could not be removed
+		return
+	}
+	list, _ := f.tree.Clone().FS().List(snapshotsPath)
+	parts := 0
+	for _, file := range list {
+		if strings.HasSuffix(file.Name, ".part") {
+			parts++
+		}
+	}
+	// Besides the recorded one, a file that was taken and one that arrived may wait to be recorded or discarded.
+	if whole := len(list) - parts; parts > writers || whole > 3+readers {
+		k.broken("N50", "%s keeps %d unfinished files, of which it writes %d, and %d finished ones, of which it reads %d",
+			n, parts, writers, whole, readers)
 	}
 }
 

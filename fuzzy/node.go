@@ -203,6 +203,7 @@ func (n *node) crash() {
 	}
 	n.c.stats.Crashes++
 	n.hosted.abandon()
+	n.c.check.checkHeldFiles(n)
 	n.cutFiles()
 	n.disk.crash(n)
 	if n.c.trace != nil {

@@ -23,14 +23,14 @@ func drawUnlike(seed Seed, p *Profile) {
 		if n.Unlike = unlike; unequal {
 			n.Unequal = most
 		}
-	case "durable", "segments", "images", "disk":
+	case "durable", "segments", "images", "alone":
 	default:
 		return
 	}
 	if hangs && n.ApplyStallMax == 0 {
 		n.ApplyStallMax, p.Faults = stall, append(p.Faults, hang)
 	}
-	if p.Name == "segments" || p.Name == "disk" {
+	if p.Name == "segments" || p.Name == "alone" {
 		return
 	}
 	if reads {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
 	"github.com/coxswain/raft/storage"
@@ -22,6 +23,7 @@ import (
 // startOn starts a cluster of one on the data in dir, which is in bbolt or in segments.
 func startOn(t *testing.T, dir string, kind storage.Kind) (*node.Node, error) {
 	t.Helper()
+	leaks.Check(t)
 	disk, err := storage.Open(dir, storage.Options{New: kind})
 	require.NoError(t, err, "its structure is sound")
 	cfg := node.Config{ID: "n1", Cluster: "test", Initial: []raft.Member{{ID: "n1", Address: "n1:1"}}}

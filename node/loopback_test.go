@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
@@ -33,6 +34,7 @@ type loopback struct {
 }
 
 func newLoopback(t *testing.T, members int) *loopback {
+	leaks.Check(t)
 	l := &loopback{t: t, dir: t.TempDir(), nodes: make([]*node.Node, members), states: make([]*journal, members)}
 	l.advertise, l.logs = make([]string, members), make([]lockedBuffer, members)
 	wires := make([]*transport.TCP, members)

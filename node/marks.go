@@ -54,7 +54,7 @@ func (n *Node) noticeRemoved(by raft.Index) {
 	n.requests.end(removed)
 	n.applied.end(removed)
 	n.watched.wakeAll()
-	time.AfterFunc(n.cfg.ElectionTimeout, func() {
+	n.afterTimeout(func() {
 		if n.removed.Load() == removed {
 			n.endRemoved(removed)
 		}
@@ -110,5 +110,18 @@ func (n *Node) markError() error {
 // endMarked ends the node one election timeout after the mark has become durable. The delay lets the leader still hear the
 // reason. The node serves no calls meanwhile.
 func (n *Node) endMarked(m *raft.Mark) {
-	time.AfterFunc(n.cfg.ElectionTimeout, func() { n.fail(m.Err()) })
+	n.afterTimeout(func() { n.fail(m.Err()) })
+}
+
+// afterTimeout calls f after an election timeout, unless the node ends before.
+func (n *Node) afterTimeout(f func()) {
+	n.wg.Go(func() {
+		timer := time.NewTimer(n.cfg.ElectionTimeout)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			f()
+		case <-n.stop:
+		}
+	})
 }

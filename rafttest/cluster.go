@@ -249,7 +249,7 @@ func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 	if c.options.Configure != nil {
 		c.options.Configure(&cfg)
 	}
-	n, err := node.Start(context.Background(), cfg, c.ledger.watch(id, m.fsm), disk, wire)
+	n, err := node.Start(context.Background(), cfg, c.ledger.watch(id, m.fsm, &m.power.held), disk, wire)
 	if err != nil {
 		_ = wire.Close()
 		m.disk = m.disk.Reopen()
@@ -266,6 +266,7 @@ func (c *Cluster) Crash(id raft.NodeID) {
 	m.power.cut()
 	_ = m.wire.Close()
 	_ = m.node.Close() // fails because the storage lost its power
+	m.power.held.check(c.t, id)
 	m.node, m.disk = nil, m.disk.Reopen()
 }
 
@@ -276,6 +277,7 @@ func (c *Cluster) Close(id raft.NodeID) {
 	if err := m.node.Close(); err != nil {
 		c.t.Fatalf("rafttest: close %s: %v", id, err)
 	}
+	m.power.held.check(c.t, id)
 	m.node, m.disk = nil, m.disk.Reopen()
 }
 

@@ -15,8 +15,9 @@ import (
 // power is a member's storage with a power switch. After the power is cut, no change reaches the disk.
 type power struct {
 	raft.SnapshotStorage
-	off atomic.Bool
-	mu  sync.Mutex // held during every change
+	off  atomic.Bool
+	mu   sync.Mutex // held during every change
+	held heldCount
 }
 
 var errNoPower = errors.New("rafttest: the member was crashed")
@@ -49,7 +50,17 @@ func (p *power) CreateSnapshot(file raft.SnapshotID) (w raft.SnapshotWriter, err
 	if err != nil {
 		return nil, err
 	}
-	return &poweredWriter{w, p}, nil
+	p.held.add("an unfinished snapshot", 1)
+	return &poweredWriter{SnapshotWriter: w, power: p}, nil
+}
+
+func (p *power) OpenSnapshot(file raft.SnapshotID) (raft.SnapshotReader, error) {
+	r, err := p.SnapshotStorage.OpenSnapshot(file)
+	if err != nil {
+		return nil, err
+	}
+	p.held.add("a reader of a snapshot", 1)
+	return &countedReader{SnapshotReader: r, held: &p.held}, nil
 }
 
 func (p *power) DiscardSnapshot(file raft.SnapshotID) error {
@@ -68,6 +79,7 @@ func (p *power) Prune() (more bool, err error) {
 type poweredWriter struct {
 	raft.SnapshotWriter
 	power *power
+	ended bool // one goroutine uses a writer
 }
 
 func (w *poweredWriter) Write(b []byte) (n int, err error) {
@@ -79,10 +91,61 @@ func (w *poweredWriter) Write(b []byte) (n int, err error) {
 }
 
 func (w *poweredWriter) Finish(s raft.Snapshot) error {
-	return w.power.powered(func() error { return w.SnapshotWriter.Finish(s) })
+	err := w.power.powered(func() error { return w.SnapshotWriter.Finish(s) })
+	if err == nil {
+		w.end()
+	}
+	return err
 }
 
-func (w *poweredWriter) Abort() error { return w.power.powered(w.SnapshotWriter.Abort) }
+func (w *poweredWriter) Abort() error {
+	w.end()
+	return w.power.powered(w.SnapshotWriter.Abort)
+}
+
+func (w *poweredWriter) end() {
+	if !w.ended {
+		w.ended = true
+		w.power.held.add("an unfinished snapshot", -1)
+	}
+}
+
+type countedReader struct {
+	raft.SnapshotReader
+	held *heldCount
+}
+
+func (r *countedReader) Close() error {
+	r.held.add("a reader of a snapshot", -1)
+	return r.SnapshotReader.Close()
+}
+
+// heldCount counts, by name, what a node has opened and not closed.
+type heldCount struct {
+	mu   sync.Mutex
+	open map[string]int
+}
+
+func (h *heldCount) add(what string, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.open == nil {
+		h.open = map[string]int{}
+	}
+	if h.open[what] += n; h.open[what] == 0 {
+		delete(h.open, what)
+	}
+}
+
+// check fails the test unless the node, which has ended, has closed once what it had opened.
+func (h *heldCount) check(t testing.TB, id raft.NodeID) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for what, n := range h.open {
+		t.Errorf("rafttest: %s has ended, and %s was closed %d times too few", id, what, n)
+	}
+}
 
 // ledger records which command each member applies at which index, in all of its starts:
 //
@@ -126,9 +189,9 @@ func (l ledger) record(by raft.NodeID, last raft.Index, batch []raft.Entry) {
 	}
 }
 
-// watch wraps a state machine so that the ledger records the entries that it applies.
-func (l ledger) watch(id raft.NodeID, fsm raft.FSM) raft.FSM {
-	w := &watchedFSM{FSM: fsm, ledger: l, id: id}
+// watch wraps a state machine so that the ledger records the entries that it applies, and held counts its frozen states.
+func (l ledger) watch(id raft.NodeID, fsm raft.FSM, held *heldCount) raft.FSM {
+	w := &watchedFSM{FSM: fsm, ledger: l, id: id, held: held}
 	if durable, ok := fsm.(raft.DurableFSM); ok {
 		return &watchedDurable{w, durable}
 	}
@@ -140,6 +203,38 @@ type watchedFSM struct {
 	ledger ledger
 	id     raft.NodeID
 	last   raft.Index
+	held   *heldCount
+}
+
+// sized is what a frozen state may have besides the methods of raft.FSMSnapshot.
+type sized interface{ Size() int64 }
+
+type countedSnapshot struct {
+	raft.FSMSnapshot
+	held *heldCount
+}
+
+type countedSizedSnapshot struct {
+	countedSnapshot
+	sized
+}
+
+func (c countedSnapshot) Close() error {
+	c.held.add("a frozen state", -1)
+	return c.FSMSnapshot.Close()
+}
+
+func (w *watchedFSM) Snapshot() (raft.FSMSnapshot, error) {
+	frozen, err := w.FSM.Snapshot()
+	if err != nil || frozen == nil {
+		return frozen, err
+	}
+	w.held.add("a frozen state", 1)
+	counted := countedSnapshot{frozen, w.held}
+	if s, ok := frozen.(sized); ok {
+		return countedSizedSnapshot{counted, s}, nil
+	}
+	return counted, nil
 }
 
 func (w *watchedFSM) Apply(batch []raft.Entry, results [][]byte) error {

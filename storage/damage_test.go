@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/storage"
 )
 
@@ -61,6 +62,7 @@ func intactCompacted(t *testing.T) []byte {
 
 // quickDir returns a directory in memory if possible. The tests open thousands of files, and do not depend on real syncs.
 func quickDir(t *testing.T) string {
+	leaks.Check(t)
 	dir, err := os.MkdirTemp("/dev/shm", "storage-test-")
 	if err != nil {
 		return t.TempDir()

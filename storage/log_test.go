@@ -7,10 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/storage"
 )
 
 func openedLog(t testing.TB, opts storage.LogOptions) *storage.Log {
+	leaks.Check(t)
 	l, err := storage.OpenLog(t.TempDir(), opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })

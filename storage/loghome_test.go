@@ -11,10 +11,12 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 )
 
 // logOf returns the directory of a closed store with the given number of entries in segments of 4 KiB.
 func logOf(t *testing.T, entries int) string {
+	leaks.Check(t)
 	dir := t.TempDir()
 	l, err := OpenLog(dir, LogOptions{SegmentBytes: 4 << 10})
 	require.NoError(t, err)

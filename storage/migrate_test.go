@@ -19,6 +19,7 @@ import (
 	"github.com/coxswain/raft/internal/crashdisk"
 	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/golden"
+	"github.com/coxswain/raft/internal/leaks"
 )
 
 // act is one action of a member on its store.
@@ -108,6 +109,7 @@ type place struct {
 
 // newPlace returns a place in a memory file system, if there is one. The tests do not depend on real syncs.
 func newPlace(t *testing.T) place {
+	leaks.Check(t)
 	dir, err := os.MkdirTemp("/dev/shm", "storage-test-")
 	if err != nil {
 		dir = t.TempDir()

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
@@ -47,6 +48,7 @@ func logWrite(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 
 func mustLoad(t *testing.T, dir string) (*storage.Bolt, raft.Stored) {
 	t.Helper()
+	leaks.Check(t)
 	b, err := storage.OpenBolt(dir, storage.BoltOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = b.Close() })
@@ -94,6 +96,7 @@ func writeForever(dir string) error {
 // and then kills the process with SIGKILL. It returns the last index that the process printed as acknowledged.
 func killedWriter(t *testing.T, dir string, entries int, during func()) raft.Index {
 	t.Helper()
+	leaks.Check(t)
 	writer := exec.Command(os.Args[0])
 	writer.Env = append(os.Environ(), writerVariable+"="+dir)
 	writer.Stderr = os.Stderr
@@ -159,6 +162,7 @@ func TestBolt_OneOfSeveralCreatesTheStoreTheOthersAreLockedOut(t *testing.T) {
 
 // powerCuts mounts a file system that loses everything unsynced at a power cut. If that is not possible, it skips the test.
 func powerCuts(t *testing.T) (fs *powercut.FS, mountPoint string) {
+	leaks.Check(t)
 	mountPoint = t.TempDir()
 	fs, err := powercut.Mount(mountPoint)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/leaks"
 )
 
 // fullDisk is a store with only its segments on a small disk.
@@ -22,6 +23,7 @@ type fullDisk struct {
 }
 
 func onFullDisk(t *testing.T, quota int64) *fullDisk {
+	leaks.Check(t)
 	f := &fullDisk{tree: crashdisk.New(), dir: t.TempDir()}
 	require.NoError(t, f.tree.FS().MakeDir(f.dir))
 	f.tree.Quota(quota)

@@ -20,6 +20,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
 	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/leaks"
 )
 
 // asideImagesMax is more than the number of states that one power cut can leave, because at most eight names are unsynced.
@@ -33,6 +34,7 @@ var asideContent = map[string]string{
 }
 
 func storeToSetAside(t *testing.T) *crashdisk.Tree {
+	leaks.Check(t)
 	tree := crashdisk.New()
 	disk := tree.FS()
 	require.NoError(t, disk.MakeDir("data/snapshots"))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/storage"
 )
 
@@ -49,6 +50,7 @@ func take(store raft.SnapshotStorage, id raft.EntryID, number byte, data []byte)
 
 // recorded makes a closed store with 20 entries and a snapshot of entry 10, and returns its directory.
 func recorded(t *testing.T) (dir string, s raft.Snapshot) {
+	leaks.Check(t)
 	dir = t.TempDir()
 	b, _ := mustLoad(t, dir)
 	require.NoError(t, b.Write(logWrite(raft.EntryID{}, 0, 1)))
@@ -169,6 +171,7 @@ func TestBolt_ASnapshotOfALaterReleaseIsNotDamage(t *testing.T) {
 
 // stores are the two kinds of stores, each with 20 entries.
 func stores(t *testing.T) map[string]raft.SnapshotStorage {
+	leaks.Check(t)
 	b, _ := mustLoad(t, t.TempDir())
 	m := storage.NewMemory()
 	_, err := m.Load(t.Context(), member)

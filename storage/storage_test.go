@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/storage/storagetest"
 	"github.com/coxswain/raft/storage/storagetest/powercut"
@@ -13,13 +14,14 @@ import (
 func TestMain(m *testing.M) {
 	powercut.Main()
 	writerMain()
-	os.Exit(m.Run())
+	os.Exit(leaks.Main(m.Run))
 }
 
 func openBolt(dir string) (raft.Storage, error) { return storage.OpenBolt(dir, storage.BoltOptions{}) }
 
 func TestBolt_KeepsTheContract(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{New: func(t testing.TB) storagetest.Place {
+		leaks.Check(t)
 		return storagetest.OnDisk(t, openBolt)
 	}})
 }
@@ -30,6 +32,7 @@ func openLog(dir string) (raft.Storage, error) {
 
 func TestLog_KeepsTheContract(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{New: func(t testing.TB) storagetest.Place {
+		leaks.Check(t)
 		return storagetest.OnDisk(t, openLog)
 	}})
 }

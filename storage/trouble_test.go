@@ -16,6 +16,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
@@ -118,6 +119,7 @@ type busy struct {
 }
 
 func newBusy(t *testing.T) *busy {
+	leaks.Check(t)
 	b := &busy{disk: &troubled{FS: files.OS}, dir: t.TempDir(), last: raft.EntryID{Term: 1, Index: 1}}
 	var err error
 	b.Log, err = openLogOn(b.disk, b.dir, LogOptions{SegmentBytes: 16 << 10})

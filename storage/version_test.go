@@ -15,12 +15,14 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 )
 
 var orders = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 7}
 
 // bootstrappedStore makes a store with a vote and three entries, and returns its directory.
 func bootstrappedStore(t *testing.T) string {
+	leaks.Check(t)
 	dir := t.TempDir()
 	b, err := OpenBolt(dir, BoltOptions{})
 	require.NoError(t, err)
@@ -44,6 +46,7 @@ func bootstrappedStore(t *testing.T) string {
 // compactedStore is like bootstrappedStore, but the log begins after entry 3. The store also has a record of a snapshot of
 // entry 3. The snapshot has no file.
 func compactedStore(t *testing.T) string {
+	leaks.Check(t)
 	dir := bootstrappedStore(t)
 	b, err := OpenBolt(dir, BoltOptions{})
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,7 @@ func listen(t *testing.T, opts Options) (*TCP, *transporttest.Recorder) {
 
 func listenAs(t *testing.T, id raft.NodeID, opts Options) (*TCP, *transporttest.Recorder) {
 	t.Helper()
+	leaks.Check(t)
 	tcp, err := Listen("127.0.0.1:0", opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, tcp.Close()) })
@@ -210,6 +212,7 @@ func TestHandshake_AcceptorThatMisbehaves(t *testing.T) {
 // acceptor answers every connection with these bytes once the caller has begun to send.
 func acceptor(t *testing.T, answer []byte) net.Listener {
 	t.Helper()
+	leaks.Check(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/transport"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,7 @@ func (s *stopwatch) Read(b []byte) (int, error) {
 
 // twoTimed connects a to b. It returns a, a function that sends to b, and the stopwatches of a's two lanes.
 func twoTimed(t *testing.T) (a *transport.TCP, send func(raft.Lane), lanes *[2]*stopwatch) {
+	leaks.Check(t)
 	n := newPipeNetwork(transport.Options{})
 	lanes = &[2]*stopwatch{}
 	dials := 0

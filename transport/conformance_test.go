@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/transport"
 	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,7 @@ func (n *tcpNetwork) Address(id raft.NodeID) string {
 }
 
 func TestTCP_KeepsTheContract(t *testing.T) {
+	leaks.Check(t)
 	const writeTimeout = 300 * time.Millisecond
 	transporttest.Run(t, transporttest.Harness{
 		Network: func(*testing.T) transporttest.Network { return newTCPNetwork(transport.Options{}) },

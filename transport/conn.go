@@ -172,6 +172,7 @@ func (p *pair) close(why error) {
 	p.ended = true
 	p.mu.Unlock()
 	p.served.Wait()
+	p.snapshot.stopIdle()
 }
 
 // enter counts a goroutine, or a call of the Handler, for which close must wait. p.served.Done ends it. enter returns false

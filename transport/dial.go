@@ -12,7 +12,12 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// dialTCP is the default DialFunc. It resolves names anew for each dial.
+// turnKey is the key of the number of rounds that a link has dialed in vain. It decides which IP address comes first.
+type turnKey struct{}
+
+// dialTCP is the default DialFunc. It resolves names anew for each dial. A name may have several IP addresses. Each attempt, and
+// each dial after a vain round, begins with another one. So one that does not answer, or accepts without an answer, does not
+// keep the transport from the others.
 func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	d := net.Dialer{Control: func(_, resolved string, _ syscall.RawConn) error {
 		if p, ok := ctx.Value(peerKey{}).(raft.Peer); ok {
@@ -20,15 +25,42 @@ func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 		}
 		return t.options.checkAddress(resolved)
 	}}
-	return hedged(ctx, func(ctx context.Context) (net.Conn, error) {
-		return d.DialContext(ctx, "tcp", address) // TCP_NODELAY is on by default
+	turn, _ := ctx.Value(turnKey{}).(int)
+	return hedged(ctx, func(ctx context.Context, attempt int) (conn net.Conn, failed error) {
+		hosts, err := t.resolved(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		for i := range hosts {
+			conn, err := d.DialContext(ctx, "tcp", hosts[(turn+attempt+i)%len(hosts)]) // TCP_NODELAY is on by default
+			if err == nil {
+				return conn, nil
+			}
+			if failed == nil || nobodyListens(failed) {
+				failed = err
+			}
+		}
+		return nil, failed
 	})
+}
+
+// resolved returns the address with each IP address of its host.
+func (t *TCP) resolved(ctx context.Context, address string) (all []string, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return []string{address}, nil // the dialer knows what that means
+	}
+	ips, err := t.lookup(ctx, "ip", host)
+	for _, ip := range ips {
+		all = append(all, net.JoinHostPort(ip.Unmap().String(), port))
+	}
+	return all, err
 }
 
 // dialPair dials the urgent lane of a peer and then the bulk lane. It finishes the handshake of each lane.
 func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 	p := &pair{t: t, member: m}
-	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	p.ctx, p.cancel = context.WithCancelCause(context.WithValue(context.Background(), turnKey{}, ctx.Value(turnKey{})))
 	var d dialed
 	var readers [len(p.lanes)]*frameReader
 	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/internal/leaks"
 )
 
 // floodRole is the environment variable that makes the test program a flood of callers. Its value is "address connections
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent process
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(leaks.Main(m.Run))
 }
 
 // callAgainAndAgain sends the opening and nothing more, and connects again when it is rejected.
@@ -62,6 +64,7 @@ func TestAccept_AFloodOfSilentCallersKeepsNoMemberOut(t *testing.T) {
 	a, _ := start(t, "a", ca.member(t, "test", "a"))
 	for name, opening := range map[string]string{"silent": "", "silent after a byte": "\x16"} {
 		t.Run(name, func(t *testing.T) {
+			leaks.Check(t)
 			flood(t, a.Addr().String(), 3000, opening)
 			require.Eventually(t, func() bool { return a.Stats().Accepted > 3000 }, time.Minute, time.Millisecond)
 			var longest time.Duration

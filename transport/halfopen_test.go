@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
 	"github.com/coxswain/raft/transport"
@@ -112,6 +113,7 @@ func TestIdleFSM_IsAStateMachine(t *testing.T) {
 
 // threeNodes starts three nodes and returns the leader. The swallower can make their connections half-open.
 func threeNodes(t *testing.T, electionTimeout time.Duration) (*node.Node, *swallower) {
+	leaks.Check(t)
 	network := newPipeNetwork(transport.Options{})
 	nets := map[raft.NodeID]*swallower{}
 	c := rafttest.Prepare(t, rafttest.Options{

@@ -16,7 +16,7 @@ const (
 // hedged starts several attempts to connect, one after another. It returns the outcome of the first attempt that ends. The
 // reason is that operating systems retransmit a lost first packet only after a second, which is many election timeouts.
 // hedged cancels the other attempts and closes their connections. It returns when all attempts have ended.
-func hedged(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+func hedged(ctx context.Context, dial func(ctx context.Context, attempt int) (net.Conn, error)) (net.Conn, error) {
 	type outcome struct {
 		conn net.Conn
 		err  error
@@ -33,11 +33,13 @@ func hedged(ctx context.Context, dial func(context.Context) (net.Conn, error)) (
 	}()
 	again := time.NewTicker(dialAgain)
 	defer again.Stop()
-	for {
+	for attempt := 0; ; {
 		if running < dialsMax {
 			running++
+			number := attempt
+			attempt++
 			go func() {
-				conn, err := dial(ctx)
+				conn, err := dial(ctx, number)
 				outcomes <- outcome{conn, err}
 			}()
 		}

@@ -30,7 +30,7 @@ func (a *attempts) begin() (*callerFrom, time.Duration) {
 	return a.conns[len(a.conns)-1], take
 }
 
-func (a *attempts) dial(ctx context.Context) (net.Conn, error) {
+func (a *attempts) dial(ctx context.Context, _ int) (net.Conn, error) {
 	conn, take := a.begin()
 	select {
 	case <-time.After(take):
@@ -61,7 +61,7 @@ func TestHedged_OneAttemptIsEnoughIfItIsAnsweredSoon(t *testing.T) {
 
 		refused := errors.New("refused")
 		began := time.Now()
-		_, err = hedged(t.Context(), func(context.Context) (net.Conn, error) { return nil, refused })
+		_, err = hedged(t.Context(), func(context.Context, int) (net.Conn, error) { return nil, refused })
 		assert.Equal(t, refused, err)
 		assert.Equal(t, began, time.Now())
 	})
@@ -81,7 +81,7 @@ func TestHedged_AttemptsAreBoundedAndEndWithTheContext(t *testing.T) {
 func TestHedged_AnAttemptThatComesTooLateIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &attempts{take: []time.Duration{2*dialAgain + 1}}
-		conn, err := hedged(t.Context(), func(context.Context) (net.Conn, error) { // ignores its context
+		conn, err := hedged(t.Context(), func(context.Context, int) (net.Conn, error) { // ignores its context
 			c, take := a.begin()
 			time.Sleep(take)
 			return c, nil

@@ -251,16 +251,17 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 	if k.isSelf(e) {
 		return
 	}
-	pause := k.l.pauseMin
+	pause, turn := k.l.pauseMin, 0
 	for ctx.Err() == nil {
 		m := k.next()
-		d, err := k.l.dial(ctx, m)
+		d, err := k.l.dial(context.WithValue(ctx, turnKey{}, turn), m)
 		named := m.Address
 		m.Address = cmp.Or(d.address, named)
 		if err != nil {
 			if ctx.Err() == nil && k.failed(e, m, err) {
 				k.wait(ctx, jittered(pause), k.heard)
 				pause = min(2*pause, k.l.pauseMax)
+				turn++
 			}
 			continue
 		}

@@ -3,12 +3,14 @@ package transport
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/stretchr/testify/assert"
 )
@@ -137,6 +139,26 @@ func TestLink_TheAddressThatWorkedComesFirst(t *testing.T) {
 	})
 }
 
+// The address that worked last has ended for good.
+func TestLink_TheOtherAddressesAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{found: map[string]error{"z": nil}}
+		l, r := linkerOn(n)
+		defer l.close()
+		l.connect(bobAt("x", "y", "z"))
+		r.AwaitUp(t, "b")
+		n.mu.Lock()
+		n.found = map[string]error{"x": nil}
+		n.mu.Unlock()
+		n.next()
+		time.Sleep(time.Hour)
+		n.open.close(nil)
+		r.AwaitLost(t, "b", false)
+		r.AwaitUp(t, "b")
+		assert.Equal(t, []string{"z", "x"}, n.next())
+	})
+}
+
 // If a link is not connected, new addresses end its pause.
 func TestLink_NewAddressesAreDialedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -172,5 +194,20 @@ func TestLink_ANewIncarnationWaitsForTheEndOfTheOldLink(t *testing.T) {
 		synctest.Wait()
 		l.connect(nil)
 		assert.Empty(t, l.leaving)
+	})
+}
+
+// A connection that is closed leaves no timer of its snapshot lane.
+func TestPair_StopsItsTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leaks.CheckTimers(t)
+		p := &pair{}
+		p.ctx, p.cancel = context.WithCancelCause(t.Context())
+		for i := range p.lanes {
+			near, _ := net.Pipe()
+			p.lanes[i] = &outbound{conn: near}
+		}
+		p.snapshot.idle = time.AfterFunc(snapshotIdle, func() {})
+		p.close(errNotNamed)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/transport"
 	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/stretchr/testify/assert"
@@ -64,6 +65,7 @@ func (n *pipeNetwork) dial(ctx context.Context, address string) (net.Conn, error
 // join starts two members and waits until the first one has dialed the second. It returns their recorders.
 func join(t *testing.T, a, b *transport.TCP) (r, seen *transporttest.Recorder) {
 	t.Helper()
+	leaks.Check(t)
 	r, seen = transporttest.NewRecorder("a"), transporttest.NewRecorder("b")
 	t.Cleanup(func() { assert.NoError(t, a.Close()) })
 	require.NoError(t, a.Start(r))

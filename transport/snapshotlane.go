@@ -68,6 +68,7 @@ func (p *pair) dialSnapshot() (*outbound, error) {
 	}
 	o := p.t.newOutbound(s)
 	detach := context.AfterFunc(p.ctx, func() { _ = s.conn.Close() })
+	p.snapshot.stopIdle()
 	p.snapshot.open.Store(o)
 	p.snapshot.idle = time.AfterFunc(snapshotIdle, func() { p.endSnapshot(o, nil) })
 	p.served.Go(func() {
@@ -75,6 +76,13 @@ func (p *pair) dialSnapshot() (*outbound, error) {
 		p.endSnapshot(o, p.read(s.reader))
 	})
 	return o, nil
+}
+
+// stopIdle stops the timer of the last lane, if there was one.
+func (l *snapshotLane) stopIdle() {
+	if l.idle != nil {
+		l.idle.Stop()
+	}
 }
 
 // endSnapshot closes the lane. The error is nil if the lane was idle.

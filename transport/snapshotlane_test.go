@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/transport"
 	"github.com/coxswain/raft/transport/transporttest"
 )
@@ -32,6 +33,7 @@ type laneWorld struct {
 
 // newLaneWorld must be called in a bubble.
 func newLaneWorld(t *testing.T, opts transport.Options) *laneWorld {
+	leaks.Check(t)
 	n := newPipeNetwork(transport.Options{})
 	w := &laneWorld{b: n.New(t, "b").(*transport.TCP)}
 	var err error

@@ -22,6 +22,7 @@ type TCP struct {
 	options   Options
 	listener  net.Listener
 	connector DialFunc
+	lookup    func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	inTLS     *tls.Config // nil without TLS
 	outTLS    *tls.Config
 	counters  counters
@@ -86,7 +87,7 @@ func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	}
 	opts = opts.withDefaults()
 	t := &TCP{
-		options: opts, listener: listener, connector: dial, warner: newWarner(opts.Logger),
+		options: opts, listener: listener, connector: dial, lookup: net.DefaultResolver.LookupNetIP, warner: newWarner(opts.Logger),
 		pulse: newPulse(opts.beatInterval()),
 		stop:  make(chan struct{}), inbounds: map[inboundKey]*inbound{}, turns: newTurns(),
 		waiting: waiting{countMax: opts.HandshakesMax, homes: map[raft.Peer][]netip.Addr{}},

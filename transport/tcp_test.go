@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/transport"
 	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/hashicorp/go-hclog"
@@ -25,6 +27,7 @@ import (
 // start starts a member on loopback.
 func start(t *testing.T, id raft.NodeID, opts transport.Options) (*transport.TCP, *transporttest.Recorder) {
 	t.Helper()
+	leaks.Check(t)
 	tcp, err := transport.Listen(loopback, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, tcp.Close()) })
@@ -264,6 +267,7 @@ func TestRejection_IsTheErrorOfThePeer(t *testing.T) {
 
 // The host of a peer vanishes, so the stream of the peer does not end. The silence of the peer ends the connection.
 func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
+	leaks.Check(t)
 	const idle = 50 * time.Millisecond
 	silent, err := net.Listen("tcp", loopback)
 	require.NoError(t, err)
@@ -271,6 +275,7 @@ func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
 	a, r := start(t, "a", transport.Options{IdleTimeout: idle})
 	go func() { // b answers the handshakes, and sends nothing more
 		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
+			defer func() { _ = conn.Close() }()
 			_, _ = conn.Read(make([]byte, 1024))
 			_, _ = conn.Write(transport.EncodeHello(raft.Hello{
 				ClusterName: "test", From: firstOf("b"), Expected: r.Self.From, StartCount: 1, IdleTimeout: idle,
@@ -280,6 +285,29 @@ func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
 	a.Connect(at("b", silent.Addr().String()))
 	r.AwaitUp(t, "b")
 	r.AwaitLost(t, "b", false)
+}
+
+// b answers on the urgent lane, and closes the bulk lane. Then a closes the urgent lane, too.
+func TestDialPair_ClosesTheFirstLaneIfTheSecondFails(t *testing.T) {
+	leaks.Check(t)
+	half, err := net.Listen("tcp", loopback)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, half.Close()) })
+	a, r := start(t, "a", transport.Options{})
+	a.Connect(at("b", half.Addr().String()))
+	urgent, err := half.Accept()
+	require.NoError(t, err)
+	defer func() { _ = urgent.Close() }()
+	_, err = urgent.Read(make([]byte, 1024))
+	require.NoError(t, err)
+	_, err = urgent.Write(transport.EncodeHello(raft.Hello{ClusterName: "test", From: firstOf("b"), Expected: r.Self.From, StartCount: 1}))
+	require.NoError(t, err)
+	bulk, err := half.Accept()
+	require.NoError(t, err)
+	require.NoError(t, bulk.Close())
+	require.NoError(t, urgent.SetReadDeadline(time.Now().Add(time.Minute)))
+	_, err = urgent.Read(make([]byte, 1))
+	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
 // One member has a short IdleTimeout, and its peer beats less often. The member does not give up the peer.

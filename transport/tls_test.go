@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/transport"
 	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/stretchr/testify/assert"
@@ -32,6 +33,7 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
+	leaks.Check(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,

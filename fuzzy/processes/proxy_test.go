@@ -26,18 +26,30 @@ func newFar(t *testing.T) (*far, *proxy) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	f := &far{conns: make(chan net.Conn, 16), lines: make(chan string, 16)}
+	ended := make(chan struct{})
+	hear := func(line string) {
+		select {
+		case f.lines <- line:
+		case <-ended:
+		}
+	}
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			f.conns <- conn
+			t.Cleanup(func() { _ = conn.Close() })
+			select {
+			case f.conns <- conn:
+			case <-ended:
+				return
+			}
 			go func() {
 				for lines := bufio.NewScanner(conn); lines.Scan(); {
-					f.lines <- lines.Text()
+					hear(lines.Text())
 				}
-				f.lines <- "end"
+				hear("end")
 			}()
 		}
 	}()
@@ -46,6 +58,7 @@ func newFar(t *testing.T) (*far, *proxy) {
 	t.Cleanup(func() {
 		p.close()
 		_ = listener.Close()
+		close(ended)
 	})
 	return f, p
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/internal/built"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 		_, _ = os.Stdin.Read(make([]byte, 1)) // block until the parent ends
 		os.Exit(0)
 	}
-	code := m.Run()
+	code := leaks.Main(m.Run)
 	built.Remove()
 	os.Exit(code)
 }

@@ -25,7 +25,7 @@ var marks = []Mutant{
 	mutant("Y10", "only a member of its configuration can make a member mark its store", "anybody can", "N22",
 		value("raft.go", `c.config().includes(p)`, `true`)).arranged().outside(".", "TestMarked"),
 	mutant("Y11", "a marked member reports to its leader before it ends", "it ends at once", "-",
-		before("node/marks.go", `time.AfterFunc(n.cfg.ElectionTimeout, func() { n.fail(m.Err()) })`, `n.fail(m.Err())`)).arranged().outside("node", "TestMark_"),
+		before("node/marks.go", `n.afterTimeout(func() { n.fail(m.Err()) })`, `n.fail(m.Err())`)).arranged().outside("node", "TestMark_"),
 	mutant("Y12", "a leader is ready while its entries get through", "it is ready while heartbeats are answered", "-",
 		value("node/client.go", `n.WaitApplied(limited, s.Last.Index) == nil`, `true`)).arranged().outside("node", "TestReady"),
 	mutant("Y13", "a mark drops the answers of its own step", "a read that was confirmed in that step is served", "N24",

@@ -102,7 +102,7 @@ func (t *Tree) Kill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.life++
-	t.stopAt, t.opensLeft = -1, -1
+	t.stopAt, t.opensLeft, t.open = -1, -1, 0
 	t.resumeSyncs()
 }
 
@@ -111,6 +111,13 @@ func (t *Tree) FailAt(k int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failAt, t.failWith = t.calls+k, err
+}
+
+// OpenFiles returns how many files the processes have open. It counts the files that were opened through FS.
+func (t *Tree) OpenFiles() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open
 }
 
 // Calls returns how many calls were made, including those that failed.

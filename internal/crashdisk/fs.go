@@ -97,7 +97,17 @@ func (s *lifeFS) Create(name string) (files.File, error) {
 	if err != nil {
 		return nil, named("create", name, err)
 	}
-	return &lifeFile{life: s.life, file: f, name: name}, nil
+	return s.opened(f, name), nil
+}
+
+func (s *lifeFS) opened(f *File, name string) *lifeFile {
+	t := s.life.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !s.life.over() {
+		t.open++
+	}
+	return &lifeFile{life: s.life, file: f, name: name}
 }
 
 func (s *lifeFS) Open(name string) (files.File, error) {
@@ -113,7 +123,7 @@ func (s *lifeFS) Open(name string) (files.File, error) {
 	if !ok {
 		return nil, named("open", name, syscall.EISDIR)
 	}
-	return &lifeFile{life: s.life, file: f, name: name}, nil
+	return s.opened(f, name), nil
 }
 
 // OpenWrite opens as Open does: every open file of this disk can be written to.
@@ -244,6 +254,12 @@ func (f *lifeFile) Size() (int64, error) { return f.life.Size(f.file), nil }
 func (f *lifeFile) Close() error {
 	if f.closed.Swap(true) {
 		return named("close", f.name, fs.ErrClosed)
+	}
+	t := f.life.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !f.life.over() {
+		t.open--
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ type Tree struct {
 	last uint64 // the last inode number that was assigned
 	// syncsLeft is how many further syncs succeed. If it is negative, all syncs succeed.
 	syncsLeft int
+	open      int   // number of open files, as package files opens them, since the last cut or kill
 	opensLeft int   // how many more times a file can be opened; if it is negative, always
 	forgets   bool  // no later sync writes what a failed sync did not write
 	full      bool  // writes fail
@@ -231,7 +232,7 @@ func (t *Tree) Cut(keep func() bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.life++
-	t.syncsLeft, t.opensLeft, t.stopAt, t.failAt = -1, -1, -1, 0
+	t.syncsLeft, t.opensLeft, t.stopAt, t.failAt, t.open = -1, -1, -1, 0, 0
 	t.resumeSyncs()
 	t.used = 0
 	done := map[Object]bool{}

@@ -548,3 +548,20 @@ func TestReader_AReadThatFailsIsNotDamage(t *testing.T) {
 		require.NotErrorAs(t, err, &corrupt)
 	}
 }
+
+// A file that could not be opened has no reader, so it is removed when it is discarded. No file stays open.
+func TestDir_AFileThatCouldNotBeOpenedIsDiscarded(t *testing.T) {
+	tree := crashdisk.New()
+	d := openDir(t, tree.FS())
+	data := payload(1000)
+	s := described(1, data)
+	written(t, d, s, data, 100)
+	tree.FailOpens(0)
+	_, err := d.OpenRead(s.File)
+	require.Error(t, err)
+	tree.FailOpens(-1)
+	require.NoError(t, d.Discard(s.File))
+	_, err = tree.FS().Open(d.Path(s.File))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.Zero(t, tree.OpenFiles())
+}

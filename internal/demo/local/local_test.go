@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft/internal/demo/local"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -24,7 +25,7 @@ const helperRole = "RAFTKV_LOCAL_HELPER"
 func TestMain(m *testing.M) {
 	switch os.Getenv(helperRole) {
 	case "":
-		os.Exit(m.Run())
+		os.Exit(leaks.Main(m.Run))
 	case "obedient": // ends when its input ends
 		fmt.Println("began")
 		<-local.UntilInputEnds(context.Background(), os.Stdin).Done()

@@ -16,6 +16,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/internal/demo/server"
+	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/internal/viewer/browsertest"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
@@ -23,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(leaks.Main(func() int { return browsertest.Main(m) })) }
 
 // touched counts the requests that reached the node.
 type touched struct {
