@@ -15,7 +15,7 @@ import (
 // drawPast gives some runs a past that ends close to a limit, and lets disks lose single entries in some runs of profiles that
 // do not do so anyway. It uses its own stream, so that the other runs do not change.
 func drawPast(seed Seed, p *Profile) {
-	s := sim.NewStream(seed.Number, sim.Profile<<40)
+	s := sim.NewStream(seed.Number, sim.Profile<<56)
 	starts, gone, lose := s.IntN(4), s.IntN(4), s.IntN(16)
 	if starts == 0 && p.Node.Handshakes {
 		p.Node.Starts = raft.LineageStartsMax
