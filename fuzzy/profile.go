@@ -27,6 +27,7 @@ type Profile struct {
 	Segments        Segments
 	Members         Members
 	Load            Load
+	Lulls           Lulls
 	World           World // the second phase
 	// Beyond lets faults destroy the disks of all voters but one, which is more than Raft tolerates. Nodes may then stop and
 	// report the reason, but must not report or commit anything false.
@@ -186,6 +187,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawJoins(seed, &p)
 				drawSegments(seed, &p)
 				drawCarries(seed, &p)
+				drawLulls(seed, &p)
 			}
 			return p, nil
 		}
@@ -441,6 +443,11 @@ func shapeHistory(_ *sim.Stream, p *Profile) {
 	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
 	p.Load.Clients, p.Load.Burst = min(p.Load.Clients, 6), 1
 	p.Load.Think = max(p.Load.Think, sim.In(40*time.Millisecond))
+}
+
+// injects reports whether a run has a class of faults.
+func (p *Profile) injects(k FaultKind) bool {
+	return slices.ContainsFunc(p.Faults, func(r FaultRate) bool { return r.Fault == k })
 }
 
 // coreConfig returns the profile's configuration of each core.
