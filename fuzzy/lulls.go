@@ -72,14 +72,12 @@ func (l *lulls) reached() {
 	case l.random.Chance(p.Chance):
 		l.begun++
 		l.begin()
+		c.faulted("lull: clients and admins begin nothing")
 		c.queue.Push(c.now()+1+l.random.Exponential(p.For), event{kind: evLull})
 	}
 }
 
-func (l *lulls) begin() {
-	l.since = l.c.now()
-	l.c.faulted("lull: clients and admins begin nothing")
-}
+func (l *lulls) begin() { l.since = l.c.now() }
 
 // holds keeps an event until the lull ends, and reports whether it does.
 func (l *lulls) holds(e event) bool {
@@ -165,8 +163,8 @@ const restsMax = 3
 // end lets everybody continue.
 func (l *lulls) end() {
 	c := l.c
-	c.faulted("lull ends")
 	if c.phase == safetyPhase {
+		c.faulted("lull ends")
 		c.net.Core, c.net.Faults = 0, c.profile.Network
 	}
 	if l.resting() {
