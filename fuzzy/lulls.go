@@ -121,7 +121,7 @@ func (l *lulls) heal() bool {
 			able = append(able, n.index)
 		}
 	}
-	rest := &liveness{c: c, core: among64(able), exiled: true, stage: settling, since: c.now(), began: raft.Term(c.check.elections)}
+	rest := &liveness{c: c, core: among64(able), exiled: true, stage: settling, since: c.now()}
 	limited := p.Node.Carries > 0 || p.Snapshots.Old > 0 || p.Node.OtherLists > 0 || p.Node.Unequal > 0 // until members are replaced or restarted
 	if limited || !p.steady() || c.newestCommitted() == nil || len(c.acquainted(able)) < len(able) ||
 		rest.unreached(c.standing(), rest.core) != "" || c.lostToDisks() || p.injects(Image) {
@@ -238,8 +238,8 @@ func (l *lulls) untold() *node {
 	lead := l.rest.leader
 	for _, d := range lead.seen.inOffice.gone {
 		n := l.rest.healed(d.peer)
-		if n == nil || n.core == nil || d.known == 0 || !n.meets(lead) || n.status.Removed > 0 || n.removedIn > 0 { // one that restarts may have forgotten what it knew
-			continue
+		if n == nil || n.core == nil || d.known == 0 || !n.meets(lead) || n.status.Removed > 0 || n.removedIn > 0 {
+			continue // a member that restarts may have forgotten what it knew
 		}
 		known := l.c.now() - sim.Time(lead.seen.now-d.known)
 		served := known + (departTimeouts-2)*l.c.profile.ElectionTimeout - max(known, l.healed)
