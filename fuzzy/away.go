@@ -113,8 +113,7 @@ func (m *nemesis) comeBack(c *cluster, n *node, passed bool) {
 	if !a.down || n.core != nil {
 		return
 	}
-	wipes := slices.ContainsFunc(c.profile.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
-	if a.wiped && wipes && m.mayLose(c, n) {
+	if a.wiped && c.profile.injects(Wipe) && m.mayLose(c, n) {
 		n.empty()
 	}
 	n.restartIn(0)

@@ -24,6 +24,7 @@ type cluster struct {
 	stranding *stranding // the injection of Strand in force; nil: none
 	work      *workload
 	admins    *admins
+	lulls     *lulls
 	check     *checker
 	host      *host // non-nil if the members run an application
 	phase     phase
@@ -100,6 +101,7 @@ const (
 	evUnhang                     // a hung applier continues
 	evStall                      // the disk of a leader stalls after it has found another member stale; a: for how long
 	evRedial                     // a process dials the peers that have not accepted it
+	evLull                       // the present lull continues, or ends
 	evTend                       // a process maintains the segments of its log
 )
 
@@ -141,6 +143,7 @@ func newCluster(seed Seed, p Profile) *cluster {
 	c.liveOn()
 	c.work = newWorkload(c)
 	c.admins = newAdmins(c)
+	c.lulls = &lulls{c: c, random: sim.NewStream(seed.Number, sim.WorkloadConcern<<8)}
 	c.nemeses = newNemeses(c)
 	c.scene = newDirector(c)
 	return c
@@ -213,6 +216,9 @@ func (c *cluster) stepReady() {
 func (c *cluster) now() sim.Time { return c.queue.Now() }
 
 func (c *cluster) handle(e event) {
+	if c.lulls.holds(e) {
+		return
+	}
 	switch e.kind {
 	case evArrive:
 		c.arrive(sim.Packet(e.a))
@@ -234,6 +240,8 @@ func (c *cluster) handle(e event) {
 		c.nemeses[e.node].stage(c, e.a)
 	case evAway:
 		c.nemeses[e.node].stayAway(c)
+	case evLull:
+		c.lulls.next()
 	case evPhase:
 		c.nextPhase()
 	case evWatch:
@@ -298,7 +306,7 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 		return
 	}
 	m, ok := d.Message.message, true
-	if c.live == nil && c.wire.Chance(c.net.Faults.Misdeliver) {
+	if c.live == nil && !c.lulls.resting() && c.wire.Chance(c.net.Faults.Misdeliver) {
 		m = c.strayed(m)
 	}
 	if c.wire.Chance(c.profile.Node.Codec) || d.Corrupt {
@@ -356,6 +364,9 @@ func foreign(id raft.ClusterID) raft.ClusterID {
 
 // nextPhase ends the safety phase, or the run.
 func (c *cluster) nextPhase() {
+	if c.phase == safetyPhase && c.lulls.extends() {
+		return
+	}
 	if c.phase == safetyPhase && (c.lost || c.host != nil) {
 		c.phase = ended
 		return

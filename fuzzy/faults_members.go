@@ -36,7 +36,8 @@ func (m *nemesis) await(c *cluster, at moment, skip int) {
 
 // reaches is called at each moment of a configuration l. n is the leader that has appended l.
 func (c *cluster) reaches(n *node, at moment, l *loggedConfig) {
-	for i := 0; i < len(c.ambushes) && c.phase == safetyPhase; i++ {
+	c.lulls.reached()
+	for i := 0; i < len(c.ambushes) && !c.lulls.resting() && c.phase == safetyPhase; i++ {
 		a := c.ambushes[i]
 		if a.moment != at || l.before == nil {
 			continue

@@ -55,6 +55,7 @@ type liveness struct {
 	late            int            // earlier messages that arrived during the quiet: each may be answered
 	probe           raft.RequestID // a write during the last stage
 	clashes         int
+	unwritten       bool           // nobody writes until the logs are equal
 	asked           int            // requests before the first that must be answered in time; 0: none must yet
 	transferOutcome raft.RequestID // the request for the transfer; 0: none yet
 	transfers       int            // transfers requested
@@ -114,6 +115,11 @@ func newLiveness(c *cluster) *liveness {
 		l.began = max(l.began, n.disk.hard.Term)
 	}
 	l.clashes = c.check.conflicts
+	// A leader whose disk is stalled notices that only when it has something to write.
+	if i := c.leader(); l.doomed == nil && (l.exiled || i < 0 || l.core>>i&1 == 1) && sim.NewStream(c.seed.Number, sim.ProcessConcern<<16).Coin() {
+		l.unwritten = true
+		c.lulls.begin()
+	}
 	l.next(electing)
 	return l
 }
@@ -141,23 +147,29 @@ func (l *liveness) heal() {
 			l.abandon(n)
 			continue
 		}
-		n.slow, n.loops, n.dieAfter = 0, 0, 0
-		n.disk.stallTill, n.disk.fails, n.disk.healed = 0, false, true
-		n.disk.heal()
-		n.clock.Resume(now)
 		n.clock.SetDrift(now, 0)
-		n.resume()
-		if n.misled || n.closing || n.protocol() == 1 || n.carries() > 0 {
-			n.upgraded = true
-			n.crash() // it restarts with the right list, the newest release and no small limit, or was about to end
-		}
-		n.start()
-		n.endWrites()
-		n.unstick()
-		n.healHang()
-		if len(n.outbox) > 0 {
-			n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
-		}
+		restarts := n.misled || n.closing || n.protocol() == 1 || n.carries() > 0
+		n.upgraded = n.upgraded || restarts
+		n.heal(restarts) // with the right list, the newest release and no small limit, or it was about to end
+	}
+}
+
+// heal ends all faults of a node. The process may have to restart.
+func (n *node) heal(restarts bool) {
+	n.slow, n.loops, n.dieAfter = 0, 0, 0
+	n.disk.stallTill, n.disk.fails, n.disk.healed = 0, false, true
+	n.disk.heal()
+	n.clock.Resume(n.c.now())
+	n.resume()
+	if restarts {
+		n.crash()
+	}
+	n.start()
+	n.endWrites()
+	n.unstick()
+	n.healHang()
+	if len(n.outbox) > 0 {
+		n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
 	}
 }
 
@@ -210,7 +222,15 @@ func (l *liveness) watch() {
 		l.quieted = l.term()
 		l.next(quiet)
 		c.queue.Push(c.now()+c.profile.quietTime(), event{kind: evPhase})
-	case reached && l.stage == electing:
+	case reached && l.stage == electing && l.unwritten && c.profile.Members.on():
+		l.next(settling)
+	case reached && l.unwritten && l.stage < converging:
+		l.next(converging)
+	case reached && (l.stage == electing || l.unwritten):
+		if l.unwritten {
+			l.unwritten = false
+			c.lulls.end()
+		}
 		l.asked = len(c.work.requests)
 		l.next(serving)
 	case reached && l.stage == serving:
@@ -443,6 +463,14 @@ func (l *liveness) end() {
 
 // checkAllAnswered checks that every request to a running process has an answer.
 func (l *liveness) checkAllAnswered() {
+	if i := l.unanswered(); i >= 0 {
+		r := &l.c.work.requests[i]
+		l.c.fail(Liveness, "L9", "request %d, sent to %s at %v, is not answered (state %d)", i, r.node, r.opened, r.state)
+	}
+}
+
+// unanswered returns the first request to a running process that has no answer, or -1.
+func (l *liveness) unanswered() int {
 	for i := range l.c.work.requests {
 		r := &l.c.work.requests[i]
 		if r.node == nil || r.node.core == nil || r.life != r.node.life || l.core>>r.node.index&1 == 0 {
@@ -455,10 +483,10 @@ func (l *liveness) checkAllAnswered() {
 			continue
 		}
 		if r.state == unanswered || r.state == acceptedOnly {
-			l.c.fail(Liveness, "L9", "request %d, sent to %s at %v, is not answered (state %d)", i, r.node, r.opened, r.state)
-			return
+			return i
 		}
 	}
+	return -1
 }
 
 // mustHold checks a liveness condition.

@@ -349,6 +349,11 @@ func (n *node) step() {
 	clear(events)
 	n.spare = events[:0]
 	n.momentsOf(&before)
+	s := &n.status
+	last := n.c.lulls.on() && s.Commit > before.Commit && s.Commit == s.Last.Index
+	if s.Role == raft.Leader && (last || before.Role != raft.Leader) || n.installing.Index > 0 {
+		n.c.lulls.reached()
+	}
 	if out.Config != nil || before.Term == 0 {
 		n.publish()
 	}

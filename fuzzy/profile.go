@@ -27,6 +27,7 @@ type Profile struct {
 	Segments        Segments
 	Members         Members
 	Load            Load
+	Lulls           Lulls
 	World           World // the second phase
 	// Beyond lets faults destroy the disks of all voters but one, which is more than Raft tolerates. Nodes may then stop and
 	// report the reason, but must not report or commit anything false.
@@ -187,6 +188,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawCarries(seed, &p)
 				drawUnlike(seed, &p)
 				drawPast(seed, &p)
+				drawLulls(seed, &p)
 			}
 			return p, nil
 		}
@@ -456,6 +458,11 @@ func shapeHistory(_ *sim.Stream, p *Profile) {
 	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
 	p.Load.Clients, p.Load.Burst = min(p.Load.Clients, 6), 1
 	p.Load.Think = max(p.Load.Think, sim.In(40*time.Millisecond))
+}
+
+// injects reports whether a run has a class of faults.
+func (p *Profile) injects(k FaultKind) bool {
+	return slices.ContainsFunc(p.Faults, func(r FaultRate) bool { return r.Fault == k })
 }
 
 // coreConfig returns the configuration of the member's core.

@@ -135,6 +135,11 @@ var settings = []setting{
 	{"client-burst", func(p *Profile) any { return &p.Load.Burst }, 1, 1000},
 	{"client-keys", func(p *Profile) any { return &p.Load.Keys }, 1, 100},
 	{"client-bytes-max", func(p *Profile) any { return &p.Load.BytesMax }, 1, bytesMax},
+	{"lulls", func(p *Profile) any { return &p.Lulls.Most }, 0, 1000},
+	{"lull-chance", func(p *Profile) any { return &p.Lulls.Chance }, 0, sim.Million},
+	{"lull-rests", func(p *Profile) any { return &p.Lulls.Rests }, 0, sim.Million},
+	{"lull-for", func(p *Profile) any { return &p.Lulls.For }, 0, timeMax},
+
 	{"client-history", func(p *Profile) any { return &p.Load.History }, 0, 0},
 }
 

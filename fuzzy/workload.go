@@ -240,6 +240,9 @@ func (w *workload) answered(n *node, answers []raft.Answer) {
 		r := &w.requests[a.RequestID]
 		w.c.check.checkAnswer(n, r, a)
 		n.endShortening(a.RequestID)
+		if r.kind == transferRequest {
+			w.c.lulls.reached()
+		}
 		switch {
 		case a.Kind == raft.AnswerAccepted && r.kind == changeRequest:
 			r.change.entry = a.ID
