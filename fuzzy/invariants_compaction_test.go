@@ -191,7 +191,7 @@ func TestInvariants_OfDurableStatesNoticeTheirBreach(t *testing.T) {
 		}},
 		{"N60", func(c *cluster, n *node) { // the log is as long as before
 			c.profile.Node.Durable, n.limits.SnapshotTailBytes = false, 1
-			n.status.Role, n.status.Base = raft.Follower, raft.EntryID{}
+			n.status.Role, n.status.Term, n.status.Base = raft.Follower, n.status.Term+1, raft.EntryID{}
 			asked := c.work.snapshot(n, 0)
 			n.disk.snapshot.Base = n.disk.baseAt(n.applied)
 			c.work.answered(n, []raft.Answer{{RequestID: asked, Kind: raft.AnswerSnapshot, ID: n.log[n.applied-1].entry.ID()}})

@@ -113,6 +113,7 @@ func strangerShows(t *testing.T) (c *cluster, lead, follower *node) {
 	m := message(lead, follower, follower.status.Term, raft.AppendRequest{Prev: lost, Last: lost, Acknowledged: lost.Index})
 	m.From, m.Cluster = raft.Peer{ID: "z", Incarnation: 1}, follower.status.Cluster
 	before := follower.status
+	follower.status.Suspected = m.From
 	c.check.checkSuspicion(follower, &before, []raft.Event{raft.Received{Message: *m}}, &raft.Output{})
 	assert.Equal(t, strangerWitness{m.From, m.Term}, follower.seen.stranger)
 	assert.Nil(t, c.failure)
@@ -150,6 +151,13 @@ func TestMarks_N74AppliesAfterAStrangerShowsALoss(t *testing.T) {
 		c, lead, follower := strangerShows(t)
 		follower.seen.stranger.by = lead.peer()
 		before := follower.status
+		c.check.checkSuspicion(follower, &before, nil, &raft.Output{})
+		expectBreach(t, c, "N74")
+	})
+	t.Run("it suspects nothing any longer", func(t *testing.T) {
+		c, _, follower := strangerShows(t)
+		before := follower.status
+		follower.status.Suspected = raft.Peer{}
 		c.check.checkSuspicion(follower, &before, nil, &raft.Output{})
 		expectBreach(t, c, "N74")
 	})

@@ -154,25 +154,6 @@ func (l *liveness) heal() {
 	}
 }
 
-// heal ends all faults of a node. The process may have to restart.
-func (n *node) heal(restarts bool) {
-	n.slow, n.loops, n.dieAfter = 0, 0, 0
-	n.disk.stallTill, n.disk.fails, n.disk.healed = 0, false, true
-	n.disk.heal()
-	n.clock.Resume(n.c.now())
-	n.resume()
-	if restarts {
-		n.crash()
-	}
-	n.start()
-	n.endWrites()
-	n.unstick()
-	n.healHang()
-	if len(n.outbox) > 0 {
-		n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
-	}
-}
-
 func (l *liveness) next(s stage) {
 	l.stage, l.since = s, l.c.now()
 	l.later()

@@ -262,3 +262,22 @@ func (l *lulls) checkGivenUp(n *node, out *raft.Output) {
 		l.c.mustHold(false, "L21", "%s gives up the change of entry %d, although all members are healed", n, n.configBefore.index)
 	}
 }
+
+// heal ends all faults of a node. The process may have to restart.
+func (n *node) heal(restarts bool) {
+	n.slow, n.loops, n.dieAfter = 0, 0, 0
+	n.disk.stallTill, n.disk.fails, n.disk.healed = 0, false, true
+	n.disk.heal()
+	n.clock.Resume(n.c.now())
+	n.resume()
+	if restarts {
+		n.crash()
+	}
+	n.start()
+	n.endWrites()
+	n.unstick()
+	n.healHang()
+	if len(n.outbox) > 0 {
+		n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
+	}
+}
