@@ -20,6 +20,9 @@ const (
 	// looksMax is how often Check looks without seeing an end of anything before the test fails: for 30 seconds, or longer on a
 	// machine that is slow. Only a failing test waits so long.
 	looksMax = 300
+	// collectAfter is after how many looks the garbage is collected, which closes the files and connections that nobody uses. It
+	// would do so at any time. So a test that a Close is not missing must count the calls of Close.
+	collectAfter = 10
 )
 
 // checked holds the running tests that have called Check.
@@ -64,6 +67,9 @@ func since(before map[string]string) []string {
 		maps.DeleteFunc(left, func(key, what string) bool { _, known := before[key]; return known || what == "" })
 		if len(left) < least {
 			least, looks = len(left), 0
+		}
+		if looks == collectAfter {
+			runtime.GC()
 		}
 		if len(left) == 0 || looks == looksMax {
 			return first(slices.Sorted(maps.Values(left)))
