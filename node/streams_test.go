@@ -287,7 +287,7 @@ func (s slowSync) CreateSnapshot(file raft.SnapshotID) (raft.SnapshotWriter, err
 type slowSyncWriter struct{ raft.SnapshotWriter }
 
 func (w slowSyncWriter) Finish(s raft.Snapshot) error {
-	time.Sleep(3 * time.Second)
+	<-time.After(3 * time.Second)
 	return w.SnapshotWriter.Finish(s)
 }
 
@@ -298,7 +298,7 @@ func TestSnapshot_ASlowSyncAtTheEndIsNoStall(t *testing.T) {
 		c, leader, behind := awayOn(t, rafttest.Options{NewFSM: newJournal,
 			Configure: func(cfg *node.Config) {
 				often(cfg)
-				cfg.SnapshotStallMax, cfg.ElectionTimeout = time.Second, time.Second // a stream is given up after 20 s
+				cfg.SnapshotStallMax, cfg.ElectionTimeout = time.Second, time.Second
 			},
 			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage { return slowSync{s.(raft.SnapshotStorage)} },
 		}, "")
