@@ -120,6 +120,14 @@ func strangerShows(t *testing.T) (c *cluster, lead, follower *node) {
 	return c, lead, follower
 }
 
+func TestMarks_ASuspicionLasts(t *testing.T) {
+	c, _, follower := strangerShows(t)
+	before := follower.status
+	follower.status.Suspected = raft.Peer{}
+	c.check.checkSuspicion(follower, &before, nil, &raft.Output{})
+	expectBreach(t, c, "N74")
+}
+
 func TestMarks_N74AppliesAfterAStrangerShowsALoss(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -151,13 +159,6 @@ func TestMarks_N74AppliesAfterAStrangerShowsALoss(t *testing.T) {
 		c, lead, follower := strangerShows(t)
 		follower.seen.stranger.by = lead.peer()
 		before := follower.status
-		c.check.checkSuspicion(follower, &before, nil, &raft.Output{})
-		expectBreach(t, c, "N74")
-	})
-	t.Run("it suspects nothing any longer", func(t *testing.T) {
-		c, _, follower := strangerShows(t)
-		before := follower.status
-		follower.status.Suspected = raft.Peer{}
 		c.check.checkSuspicion(follower, &before, nil, &raft.Output{})
 		expectBreach(t, c, "N74")
 	})

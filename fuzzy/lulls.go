@@ -234,6 +234,7 @@ const toldUnits = 4
 
 // untold returns a removed member that does not know its removal, although both it and the leader were healed for long enough
 // while the leader had to serve it. The leader keeps no entries for such a member, so it must have had the member's next one.
+// A member that was never reached knows no cluster, and may join again.
 func (l *lulls) untold() *node {
 	lead := l.rest.leader
 	for _, d := range lead.seen.inOffice.gone {
@@ -243,7 +244,7 @@ func (l *lulls) untold() *node {
 		}
 		known := l.c.now() - sim.Time(lead.seen.now-d.known)
 		served := known + (departTimeouts-2)*l.c.profile.ElectionTimeout - max(known, l.healed)
-		if served >= toldUnits*l.c.profile.unit() && n.status.Last.Index >= lead.status.Base.Index {
+		if served >= toldUnits*l.c.profile.unit() && n.status.Last.Index >= max(lead.status.Base.Index, 1) {
 			return n
 		}
 	}
