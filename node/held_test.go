@@ -477,6 +477,11 @@ func TestHeld_Trouble(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}, "WriteTo has written nothing for 10s"},
+		{"WriteTo hangs after a piece that the follower has taken", func(ctx context.Context, w io.Writer, _ <-chan struct{}) error {
+			_, err := w.Write(make([]byte, 300<<10))
+			<-ctx.Done()
+			return errors.Join(err, ctx.Err())
+		}, "WriteTo has written nothing for 10s"},
 		{"WriteTo does not even end with its context", func(_ context.Context, _ io.Writer, good <-chan struct{}) error {
 			<-good
 			return nil

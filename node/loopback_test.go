@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -132,6 +133,12 @@ func TestLoopback_AMemberThatWasAwayIsSentASnapshot(t *testing.T) {
 	l.restart(away)
 	require.NoError(t, l.nodes[away].WaitApplied(t.Context(), last.Index))
 	assert.Len(t, l.states[away].list(), 42, "and it restarts from what it received")
+	for _, m := range l.members {
+		require.Eventually(t, func() bool {
+			files, err := os.ReadDir(filepath.Join(l.dir, string(m.ID), "snapshots"))
+			return err == nil && len(files) == 1
+		}, time.Minute, time.Millisecond, "%s keeps one snapshot", m.ID)
+	}
 }
 
 // Members join, are replaced on an emptied disk, and leave, on real disks and real connections.

@@ -87,3 +87,19 @@ func TestWriter_PrunesNowAndThenWhileSmallWritesWait(t *testing.T) {
 		expect.LessOrEqual(t, disk.prunes, int(time.Since(began)/pruneEvery)+4)
 	})
 }
+
+// Nothing is written after the snapshot, for instance because the disk is full.
+func TestWriter_PrunesToTheEndWithoutFurtherWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &prunedDisk{}
+		disk.bytes.Store(100 << 20)
+		n := parts(disk, nil, nil)
+		n.files = disk
+		n.writer.enqueue(raft.Write{Seq: 1, Base: &raft.Base{}, Log: &raft.LogWrite{}})
+		n.wg.Go(n.writer.run)
+		<-time.After(time.Second)
+		expect.Zero(t, disk.below)
+		close(n.stop)
+		n.wg.Wait()
+	})
+}

@@ -194,9 +194,22 @@ func TestRestore_AppliesNothingThatWasReadBefore(t *testing.T) {
 	n.applier = newApplier(n, &easy{}, raft.EntryID{Term: 1, Index: 2})
 	t.Cleanup(func() { close(n.stop); n.wg.Wait() })
 	n.applier.ahead = []raft.Entry{{Index: 3, Term: 1}, {Index: 4, Term: 1}}
+	waiter, err := n.applied.join(3, 1)
+	require.NoError(t, err)
 	require.NoError(t, n.applier.restore(raft.Snapshot{Base: raft.Base{ID: raft.EntryID{Term: 1, Index: 3}}}))
 	expect.Empty(t, n.applier.ahead)
 	expect.Equal(t, raft.EntryID{Term: 1, Index: 3}, n.applier.at)
+	expect.Equal(t, raft.Index(3), n.applied.index())
+	expect.Len(t, waiter.done, 1, "no later entry need be applied to wake it")
+}
+
+// An index may be applied between the two checks of a caller that begins to wait.
+func TestApplied_ACallerThatComesJustAfterItsIndexDoesNotWait(t *testing.T) {
+	n := parts(nil, nil, nil)
+	n.applied.advance(42)
+	waiter, err := n.applied.join(42, 1)
+	require.NoError(t, err)
+	expect.Nil(t, waiter, "nothing wakes it while nothing else is applied")
 }
 
 func TestRestore_APanicOfTheStorageIsAnError(t *testing.T) {

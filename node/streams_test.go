@@ -239,3 +239,72 @@ func TestStream_ASilentPeerIsGivenUp(t *testing.T) {
 		same(t, c, 41)
 	})
 }
+
+// failingRecord is a storage that fails to record a snapshot.
+type failingRecord struct {
+	raft.SnapshotStorage
+	fails *atomic.Bool
+}
+
+func (s failingRecord) Write(w raft.StorageWrite) error {
+	if w.Snapshot != nil && s.fails.Load() {
+		return errDisk
+	}
+	return s.SnapshotStorage.Write(w)
+}
+
+// A member crashes when a snapshot has arrived and is not recorded yet. Its next start deletes the file.
+func TestStream_ASnapshotThatWasLostAfterItsArrivalIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := new(atomic.Bool)
+		c, leader, behind := awayOn(t, rafttest.Options{NewFSM: newJournal, Configure: often,
+			Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
+				if id == "n1" {
+					return s
+				}
+				return failingRecord{s.(raft.SnapshotStorage), fails}
+			}}, "")
+		require.NotEqual(t, raft.NodeID("n1"), behind)
+		fails.Store(true)
+		c.Heal()
+		<-c.Node(behind).Done()
+		fails.Store(false)
+		require.EqualValues(t, 1, leader.Metrics().Snapshots.Sent)
+		c.Restart(behind)
+		same(t, c, 41)
+		assert.EqualValues(t, 2, leader.Metrics().Snapshots.Sent)
+	})
+}
+
+// slowSync is a storage that syncs a snapshot for longer than WriteTo may write nothing.
+type slowSync struct{ raft.SnapshotStorage }
+
+func (s slowSync) CreateSnapshot(file raft.SnapshotID) (raft.SnapshotWriter, error) {
+	w, err := s.SnapshotStorage.CreateSnapshot(file)
+	return slowSyncWriter{w}, err
+}
+
+type slowSyncWriter struct{ raft.SnapshotWriter }
+
+func (w slowSyncWriter) Finish(s raft.Snapshot) error {
+	<-time.After(3 * time.Second)
+	return w.SnapshotWriter.Finish(s)
+}
+
+// The sync of a snapshot at its end takes longer than SnapshotStallMax, on the member that takes it and on the member that
+// receives it.
+func TestSnapshot_ASlowSyncAtTheEndIsNoStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, leader, behind := awayOn(t, rafttest.Options{NewFSM: newJournal,
+			Configure: func(cfg *node.Config) {
+				often(cfg)
+				cfg.SnapshotStallMax, cfg.ElectionTimeout = time.Second, time.Second
+			},
+			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage { return slowSync{s.(raft.SnapshotStorage)} },
+		}, "")
+		c.Heal()
+		same(t, c, 41)
+		assert.Zero(t, leader.Metrics().Snapshots.Failed)
+		assert.Zero(t, c.Node(behind).Metrics().Snapshots.Refused)
+	})
+}

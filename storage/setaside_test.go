@@ -107,6 +107,15 @@ func (m mounted) Rename(from, to string) error {
 	return m.FS.Rename(from, to)
 }
 
+// Remove is durable at once on a mount, which has its own journal.
+func (m mounted) Remove(name string) error {
+	err := m.FS.Remove(name)
+	if err == nil && slices.Contains(m.at, filepath.Dir(name)) {
+		err = m.FS.SyncDir(filepath.Dir(name))
+	}
+	return err
+}
+
 var asideMounts = [][]string{nil, {"data/log"}, {"data/log", "data/snapshots"}}
 
 // checkSetAside calls setAside again, as an operator does after a crash or an error. The call must finish the first call, in

@@ -277,8 +277,13 @@ func TestStream_SilenceEndsTheConnection(t *testing.T) {
 		"behind a handshake": nil,
 	} {
 		t.Run(rule, func(t *testing.T) {
-			tcp, _ := listen(t, Options{IdleTimeout: 50 * time.Millisecond})
-			c := call(t, tcp).shake(alice, 1, raft.LaneUrgent)
+			const idle = 50 * time.Millisecond // the longer one of both sides counts
+			tcp, _ := listen(t, Options{IdleTimeout: idle})
+			c := call(t, tcp)
+			hello := raft.Hello{ClusterName: "test", From: alice, Expected: raft.Peer{ID: "b"}, StartCount: 1, IdleTimeout: idle}
+			c.write(opening{versions: ours, hello: hello, lane: raft.LaneUrgent}.encode())
+			_, err := readOpening(newFrameReader(c.conn, FrameBytesMax))
+			require.NoError(t, err)
 			_, _ = c.conn.Write(begun) // fails if the connection is closed already
 			c.untilClosed()
 			assert.Equal(t, uint64(1), tcp.Stats().Silent)

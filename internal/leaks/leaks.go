@@ -4,6 +4,7 @@ package leaks
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"regexp"
 	"runtime"
@@ -16,8 +17,12 @@ import (
 
 const (
 	module = "github.com/coxswain/raft"
-	// grace is how long a test may need until all that it has closed has ended. Only a failing test waits so long.
-	grace = 10 * time.Second
+	// looksMax is how often Check looks without seeing an end of anything before the test fails: for 30 seconds, or longer on a
+	// machine that is slow. Only a failing test waits so long.
+	looksMax = 300
+	// collectAfter is after how many looks the garbage is collected, which closes the files and connections that nobody uses. It
+	// would do so at any time. So a test that a Close is not missing must count the calls of Close.
+	collectAfter = 10
 )
 
 // checked holds the running tests that have called Check.
@@ -54,16 +59,23 @@ func Main(run func() int) int {
 	return 0
 }
 
-// since returns what is held now and was not held before. It waits until nothing is left or the grace is over.
+// since returns what is held now and was not held before. It waits until nothing is left, or nothing ends any more.
 func since(before map[string]string) []string {
-	deadline := time.Now().Add(grace)
-	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+	least, pause := math.MaxInt, time.Millisecond
+	for looks := 0; ; looks++ {
 		left := held()
-		maps.DeleteFunc(left, func(key, _ string) bool { _, known := before[key]; return known })
-		if len(left) == 0 || time.Now().After(deadline) {
+		maps.DeleteFunc(left, func(key, what string) bool { _, known := before[key]; return known || what == "" })
+		if len(left) < least {
+			least, looks = len(left), 0
+		}
+		if looks == collectAfter {
+			runtime.GC()
+		}
+		if len(left) == 0 || looks == looksMax {
 			return first(slices.Sorted(maps.Values(left)))
 		}
 		<-time.After(pause)
+		pause = min(2*pause, 100*time.Millisecond)
 	}
 }
 
@@ -76,7 +88,9 @@ func first(left []string) []string {
 	return left
 }
 
-// held returns all that this process holds. A key names one thing for as long as it is held, and the value describes it.
+// held returns all that this process holds. A key names one thing for as long as it is held, and the value describes it. The
+// goroutines of others are held, too, without a description: one that sync.WaitGroup.Go has started does not look like ours
+// until it has run.
 func held() map[string]string {
 	all := descriptors()
 	buf := make([]byte, 1<<16)
@@ -89,7 +103,8 @@ func held() map[string]string {
 		buf = make([]byte, 2*len(buf))
 	}
 	for _, stack := range strings.Split(string(buf), "\n\n")[1:] { // the first one is ours
-		if id := header.FindString(stack); ours(stack) {
+		id := header.FindString(stack)
+		if all[id] = ""; ours(stack) {
 			all[id] = id + ": " + strings.Join(functions.FindAllString(stack, -1), ", in ")
 		}
 	}
