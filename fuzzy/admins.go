@@ -83,11 +83,7 @@ func (a *admins) begin(i int) {
 
 // letsJoin reports whether the stores of all members that a change adds may join, as the member that is asked finds out first.
 func (n *node) letsJoin(ch *changing) bool {
-	added := slices.Clone(ch.Add)
-	for _, r := range ch.Replace {
-		added = append(added, r.New)
-	}
-	return !slices.ContainsFunc(added, func(m raft.Member) bool {
+	return !slices.ContainsFunc(ch.joiners(), func(m raft.Member) bool {
 		joins := n.c.at(m.Peer())
 		if n.handshake(n.disk.memory).MayJoin(joins.hello(n.peer())) != nil {
 			return true
@@ -95,6 +91,15 @@ func (n *node) letsJoin(ch *changing) bool {
 		n.c.check.checkJoiner(n, joins)
 		return false
 	})
+}
+
+// joiners returns the members that the change adds.
+func (ch *changing) joiners() []raft.Member {
+	added := slices.Clone(ch.Add)
+	for _, r := range ch.Replace {
+		added = append(added, r.New)
+	}
+	return added
 }
 
 // change asks a member for a change.
@@ -200,7 +205,11 @@ func (a *admins) edit(shown *node, ch *raft.Change) {
 	case 3:
 		ch.Add = joiner(raft.Learner)
 	case 4:
-		ch.Promote = []raft.Peer{a.called(member())}
+		m := member()
+		if i := slices.IndexFunc(config.Members, func(m raft.Member) bool { return m.Kind == raft.Learner }); i >= 0 {
+			m = config.Members[i]
+		}
+		ch.Promote = []raft.Peer{a.called(m)}
 	case 5:
 		ch.Demote = []raft.Peer{a.called(member())}
 	case 6, 7:
@@ -221,7 +230,7 @@ func (a *admins) edit(shown *node, ch *raft.Change) {
 		if n := a.c.at(m.Peer()); number > 4 && n != nil {
 			address = n.place
 		}
-		ch.Update = []raft.Update{{Peer: a.called(m), Address: &address}}
+		ch.Update = []raft.Update{{Peer: a.called(m), Address: &address, Meta: sim.Pick(s, nil, &address)}}
 	}
 	if s.IntN(4) == 0 {
 		ch.Despite = append(ch.Despite, member().ID)
@@ -261,12 +270,13 @@ func (a *admins) several(shown *node, ch *raft.Change) {
 	}
 }
 
-// joiner returns a drawn node as a member that is to join. It returns no member if the drawn node may not join or is down.
+// joiner returns a drawn node as a member that is to join. It may be a learner that is to become a voter. If no member has to
+// find it, its address may be wrong. joiner returns no member if the drawn node may not join or is down.
 func (a *admins) joiner(shown *node, kind raft.MemberKind) []raft.Member {
 	config := &shown.status.Config
 	var others []*node
 	for _, n := range a.c.nodes {
-		if !includes(config, n.peer()) {
+		if m := member(config, n.peer()); m == nil || m.Kind == raft.Learner && kind == raft.Voter {
 			others = append(others, n)
 		}
 	}
@@ -277,7 +287,13 @@ func (a *admins) joiner(shown *node, kind raft.MemberKind) []raft.Member {
 	if n.core == nil || n.frozen || !a.c.net.Links.Up(shown.index, n.index) || !a.c.net.Links.Up(n.index, shown.index) {
 		return nil
 	}
-	return []raft.Member{{ID: n.id, Address: n.place, Kind: kind, Incarnation: n.disk.incarnation}}
+	m := raft.Member{ID: n.id, Address: n.place, Kind: kind, Incarnation: n.disk.incarnation}
+	if number := a.random.IntN(6); number > 2 && !a.c.profile.Members.Gentle {
+		if m.Meta = fmt.Sprintf("%s:%d", n.id, number); !a.c.finds() {
+			m.Address = m.Meta
+		}
+	}
+	return []raft.Member{m}
 }
 
 // describe returns the change as part of a sentence.

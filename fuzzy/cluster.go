@@ -10,41 +10,40 @@ import (
 
 // cluster is the simulated world: members, network, clients and faults. One goroutine owns it.
 type cluster struct {
-	seed      Seed
-	profile   Profile
-	edits     *edits // what the run leaves out; nil: nothing
-	queue     sim.Queue[event]
-	net       *sim.Network[envelope]
-	wire      *sim.Stream // draws which messages go through the codec, and which bits flip
-	nodes     []*node
-	ready     []*node // nodes to step before the next event
-	nemeses   []*nemesis
-	poison    poison
-	ambushes  []*ambush  // injections that wait for some moment of a change
-	stranding *stranding // the injection of Strand in force; nil: none
-	work      *workload
-	admins    *admins
-	lulls     *lulls
-	check     *checker
-	host      *host // non-nil if the members run an application
-	phase     phase
-	live      *liveness // non-nil in the second phase
-	scene     *director // non-nil in a directed scenario
-	trace     func(*Record)
-	stepped   *Record // the record of the running step, if traced
-	current   *node   // the node whose core is running, for the report of a panic
-	failure   *Failure
-	stats     Stats
-	hash      traceHash
-	initial   raft.Configuration
-	starts    int32       // starts of all disks so far
-	moves     int         // moves of machines to new addresses
-	left      []string    // abandoned addresses
-	others    int         // index at which a mistaken list of initial members begins
-	lines     uint64      // records of the trace
-	forged    bool        // a scenario has forged a message
-	lost      bool        // a lying disk has lost acknowledged writes
-	cut       [][2]string // the cut links in the latest trace record about them
+	seed     Seed
+	profile  Profile
+	edits    *edits // what the run leaves out; nil: nothing
+	queue    sim.Queue[event]
+	net      *sim.Network[envelope]
+	wire     *sim.Stream // draws which messages go through the codec, and which bits flip
+	nodes    []*node
+	ready    []*node // nodes to step before the next event
+	nemeses  []*nemesis
+	poison   poison
+	ambushes []*ambush // injections that wait for some moment of a change
+	work     *workload
+	admins   *admins
+	lulls    *lulls
+	check    *checker
+	host     *host // non-nil if the members run an application
+	phase    phase
+	live     *liveness // non-nil in the second phase
+	scene    *director // non-nil in a directed scenario
+	trace    func(*Record)
+	stepped  *Record // the record of the running step, if traced
+	current  *node   // the node whose core is running, for the report of a panic
+	failure  *Failure
+	stats    Stats
+	hash     traceHash
+	initial  raft.Configuration
+	starts   int32       // starts of all disks so far
+	moves    int         // moves of machines to new addresses
+	left     []string    // abandoned addresses
+	others   int         // index at which a mistaken list of initial members begins
+	lines    uint64      // records of the trace
+	forged   bool        // a scenario has forged a message
+	lost     bool        // a lying disk has lost acknowledged writes
+	cut      [][2]string // the cut links in the latest trace record about them
 }
 
 type phase int

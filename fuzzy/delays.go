@@ -22,8 +22,8 @@ type delays struct {
 func drawCarries(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<40)
 	some, bytes := s.IntN(4) == 0, s.LogUniform(300, 3000)
-	if some && p.Node.Connections && p.World.quiet() && slices.Contains([]string{"swarm", "alone", "snapshots", "durable", "members"}, p.Name) {
-		p.Node.Carries, p.Load.BytesMax = bytes, 5000
+	if some && p.World.quiet() && slices.Contains([]string{"swarm", "alone", "snapshots", "durable", "members"}, p.Name) {
+		p.Node.Connections, p.Node.Carries, p.Load.BytesMax = true, bytes, 5000
 	}
 }
 

@@ -40,11 +40,10 @@ const (
 	Decapitate // the leader dies, closes, pauses or is cut off at a moment of a configuration that it has appended
 	Orphan     // the halves of a joint configuration are cut off from each other
 	Exile      // a member that is being removed is cut off before it learns that
-	Lag        // a voter is cut off while further changes are made
+	Lag        // a member is cut off while further changes are made
 	Churn      // the admins ask for changes without a pause
 	Move       // see places.go: a member restarts at another address, two change places, or all move
 	Hang       // see hangs.go: a state machine hangs, or all do
-	Strand     // two leaders fall one after another, and only they have a configuration that takes votes away
 	Herd       // several members read at once, and their leader's answers come late
 	faultKinds
 )
@@ -52,7 +51,7 @@ const (
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
-	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "strand", "herd",
+	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -218,7 +217,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.spoilFile(c, n)
 	case Away:
 		m.sendAway(c, n)
-	case Decapitate, Orphan, Exile, Lag, Strand:
+	case Decapitate, Orphan, Exile, Lag:
 		m.beginAmbush(c)
 	case Churn:
 		c.admins.hurry(c.now() + 1 + m.random.Exponential(m.rate.For))
@@ -353,10 +352,6 @@ func (m *nemesis) mend(c *cluster, injection int64) {
 		c.net.Links.Heal(sim.Partitions)
 	case Exile, Lag:
 		c.isolate(c.nodes[m.struck], false)
-	case Strand:
-		c.isolate(c.stranding.first, false)
-		c.isolate(c.stranding.second, false)
-		c.stranding = nil
 	case Flap:
 		m.injected = m.injected[:1]
 		c.net.Links.Heal(sim.Flaps)

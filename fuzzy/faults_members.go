@@ -56,7 +56,7 @@ func (c *cluster) reaches(n *node, at moment, l *loggedConfig) {
 func (m *nemesis) beginAmbush(c *cluster) {
 	at, skip := moment(m.random.IntN(int(moments))), m.random.IntN(3)
 	switch m.rate.Fault {
-	case Orphan, Exile, Strand:
+	case Orphan, Exile:
 		at = configAppended
 	case Lag:
 		at = configCommitted
@@ -89,81 +89,20 @@ func (m *nemesis) injectAt(c *cluster, n *node, l *loggedConfig) bool {
 		m.mendIn(c, length, gone.index)
 	case Lag:
 		late := c.nodes[m.random.IntN(len(c.nodes))]
-		if late == n || !votes(&l.Configuration, late.peer()) || bits.OnesCount64(c.net.Links.Reach(late.index)) == 1 {
+		if late == n || !includes(&l.Configuration, late.peer()) || bits.OnesCount64(c.net.Links.Reach(late.index)) == 1 {
 			return false
 		}
 		m.mend(c, m.force)
 		c.faulted("lag: %s", late.name())
 		c.isolate(late, true)
 		m.mendIn(c, length, late.index)
-	case Strand:
-		second := m.heir(c, n, l)
-		if second == nil || c.stranding != nil {
-			return false
-		}
-		c.faulted("strand: only %s hears %s, from the configuration of entry %d on", second.name(), n.name(), l.index)
-		c.isolate(n, true)
-		c.net.Links.Mend(sim.Absences, n.index, second.index)
-		c.net.Links.Mend(sim.Absences, second.index, n.index)
-		c.stranding = &stranding{m: m, first: n, second: second, entry: l.index, how: how, after: after, length: length}
-		m.mendIn(c, 8*c.profile.ElectionTimeout+length, n.index)
 	}
 	return true
 }
 
-// stranding is an injection of Strand: the leader reaches only one other member with a configuration that takes votes away.
-// Once that member holds it, the leader falls. If that member then leads, it falls, too. The others have to go on without both.
-type stranding struct {
-	m             *nemesis
-	first, second *node
-	entry         raft.Index // the configuration
-	over          bool       // the first has fallen
-	how, after    int        // of the falls, as in stopLeader
-	length        sim.Time
-}
-
-// heir draws the only member that a leader reaches: another voter, or one that loses its vote. It returns nil if the
-// configuration takes no vote away.
-func (m *nemesis) heir(c *cluster, n *node, l *loggedConfig) *node {
-	var others []*node
-	takes := false
-	for _, was := range l.before.Members {
-		p := was.Peer()
-		takes = takes || votes(&l.before.Configuration, p) && !votesOn(&l.Configuration, p)
-		if h := c.at(p); h != n && h.peer() == p && h.core != nil && votes(&l.before.Configuration, p) {
-			others = append(others, h)
-		}
-	}
-	if !takes || len(others) == 0 {
-		return nil
-	}
-	return others[m.random.IntN(len(others))]
-}
-
-// follow continues the injection after a step of a member.
-func (s *stranding) follow(n *node) {
-	switch {
-	case n != s.second:
-	case !s.over && n.last() >= s.entry && n.status.Persisted >= s.entry:
-		s.over = true
-		s.fall(s.first)
-	case s.over && n.leads():
-		s.over = false
-		s.fall(n)
-	}
-}
-
-func (s *stranding) fall(n *node) {
-	n.c.faulted("strand: %s falls", n.name())
-	n.c.isolate(n, true)
-	if s.how < 3 {
-		s.m.stopLeader(n.c, n, s.how, s.after, s.length)
-	}
-}
-
 // ambushes reports whether the injections of a class wait for a moment of a change.
 func (m *nemesis) ambushes() bool {
-	return m.rate.Fault >= Decapitate && m.rate.Fault <= Lag || m.rate.Fault == Strand
+	return m.rate.Fault >= Decapitate && m.rate.Fault <= Lag
 }
 
 // mendIn schedules the end of an ambush for a node. The ambush ends at that time even if the next ambush is already waiting.
@@ -232,9 +171,6 @@ func (m *nemesis) leaving(c *cluster, l *loggedConfig) *node {
 
 // momentsOf reports the moments that a configuration has reached in a step of its leader.
 func (n *node) momentsOf(before *raft.CoreStatus) {
-	if s := n.c.stranding; s != nil && n.c.phase == safetyPhase {
-		s.follow(n)
-	}
 	if n.status.Role != raft.Leader {
 		return
 	}

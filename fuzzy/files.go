@@ -26,6 +26,9 @@ func drawFiles(seed Seed, p *Profile) {
 		p.Snapshots.Old = old
 	}
 	if some := s.IntN(4); p.Snapshots.On && len(p.Faults) > 0 {
+		if p.Members.on() { // the disks of members that join are often full
+			some, full.Every = some|1, min(full.Every, sim.In(500*time.Millisecond))
+		}
 		full.Fault, fails.Fault = Full, FileFault
 		p.Faults = append(p.Faults, [][]FaultRate{nil, {full}, {fails}, {full, fails}}[some]...)
 	}
@@ -251,8 +254,17 @@ func (d *disk) spoiled() bool { return d.damaged || len(d.ghosts) > 0 || d.files
 
 // fill leaves a disk little or no room for snapshots for some time. Sometimes it also leaves no room for the disk's log.
 func (m *nemesis) fill(c *cluster, n *node) {
-	n = c.busy(n)
+	newest := c.newestCommitted()
+	joins := c.profile.Members.on() && newest != nil && !votes(&newest.Configuration, n.peer())
+	if !joins {
+		n = c.busy(n)
+	} else if n.disk.files.fullTill > c.now() {
+		return
+	}
 	room, till, full, log := m.random.LogUniform(1, 2*max(c.profile.Snapshots.BytesMax, 1)), c.now()+m.random.Exponential(m.rate.For), m.random.Coin(), m.random.IntN(8)
+	if joins { // for longer than a change waits for it, and after some bytes of a stream
+		till, room, full = till+4*c.profile.Members.Patience, room+2*c.profile.Snapshots.ChunkBytes+4*c.profile.Snapshots.BlockBytes, false
+	}
 	if s := &n.disk.segments; c.profile.Segments.On && n.core != nil {
 		s.fill(till)
 	}

@@ -3,13 +3,14 @@ package fuzzy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/coxswain/raft"
 )
 
 // The invariants of changes of the members: the answers that admins get.
 //
-//	N69  A change is accepted if nothing is wrong with it and the index that it names is in force, and refused only for a reason that holds. The answer is changed or given up exactly if a committed configuration shows this result.
+//	N69  A change is accepted if nothing is wrong with it and the index that it names is in force, and refused only for a reason that holds. The answer is changed or given up exactly if a committed configuration shows this result. A change that waits is given up once a member has made no progress for its patience, and not before.
 
 // asked is the result that a change asks for: the role of each member at the end of the change. It is relative to the
 // configuration that the change meets. It is a separate model, and does not know the steps that the core takes.
@@ -153,11 +154,8 @@ func (a *asked) judge(ch *changing) {
 // clashes reports whether the change sets an address that a member with a different id also has.
 func (a *asked) clashes(ch *changing) bool {
 	given := map[raft.Peer]string{}
-	for _, m := range ch.Add {
+	for _, m := range ch.joiners() {
 		given[m.Peer()] = m.Address
-	}
-	for _, r := range ch.Replace {
-		given[r.New.Peer()] = r.New.Address
 	}
 	for _, u := range ch.Update {
 		if m, ok := a.find(u.Peer); ok && u.Address != nil {
@@ -182,11 +180,16 @@ func (a *asked) clashes(ch *changing) bool {
 // made reports whether a configuration is the result that a change asks for.
 func (a *asked) made(ch *changing, config *raft.Configuration) bool {
 	for _, u := range ch.Update {
-		if m, ok := a.find(u.Peer); ok && u.Address != nil {
+		if m, ok := a.find(u.Peer); ok {
 			is := member(config, m.Peer())
-			if is == nil || is.Address != *u.Address {
+			if is == nil || u.Address != nil && is.Address != *u.Address || u.Meta != nil && is.Meta != *u.Meta {
 				return false
 			}
+		}
+	}
+	for _, m := range ch.joiners() {
+		if is := member(config, m.Peer()); is == nil || is.Address != m.Address || is.Meta != m.Meta {
+			return false
 		}
 	}
 	if len(config.Outgoing) > 0 || waits(config) || len(config.Members) != len(a.roles) {
@@ -232,6 +235,41 @@ func (k *checker) checkChangeAnswer(n *node, r *request, a raft.Answer) {
 		}
 	}
 }
+
+// checkWaiting checks that a leader gives up a change that waits neither before nor after its patience has ended. While the
+// leader takes a snapshot or streams a frozen state, the members may wait for that.
+func (k *checker) checkWaiting(n *node, before *raft.CoreStatus, out *raft.Output) {
+	s, w, l := &n.status, &n.seen, n.configBefore
+	since, patience := max(w.inOffice.since, w.led), raft.Time(l.Patience)
+	canceled := slices.ContainsFunc(out.Answers, func(a raft.Answer) bool {
+		r := k.c.work.request(a.RequestID)
+		return a.Kind == raft.AnswerAccepted && r != nil && r.change != nil && r.change.Cancel
+	})
+	for i := range out.Trace {
+		if out.Trace[i].Kind == raft.TraceChangeGivenUp && !canceled && w.now-since < patience {
+			k.broken("N69", "%s gives up the change of entry %d after %v, before its patience of %v", n, l.index, time.Duration(w.now-since), l.Patience)
+		}
+	}
+	if configured(n.log) != l || l.index > before.Commit || before.Commit <= n.earlier(s.Term) || w.closed || s.TransferringUntil > 0 || s.DiskStalled {
+		return
+	}
+	for _, m := range l.Members {
+		p := progressOn(s, m.Peer())
+		if m.Next != raft.NextVoter || p == nil || p.CatchUp.Ready {
+			continue
+		}
+		seen := w.of(m.Peer())
+		if seen.failed = seen.failed && p.State == "snapshot"; n.vault.held != nil || s.Taking.Index > 0 && w.now-since < takePatiences*patience {
+			seen.movedAt = w.now
+		}
+		if idle := w.now - max(seen.movedAt, seen.provedAt, since); idle >= patience {
+			k.broken("N69", "%s still waits for %s, which has made no progress for %v", n, k.c.title(m.Peer()), time.Duration(idle))
+		}
+	}
+}
+
+// takePatiences is the number of patiences for which a change waits for snapshots that are being taken.
+const takePatiences = 10
 
 // configOf returns the configuration in an entry that a member knows to be committed; nil if the entry holds no
 // configuration. The id may lack a term, because the answer to a change without effect names no term.

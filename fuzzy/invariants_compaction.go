@@ -4,8 +4,8 @@ import "github.com/coxswain/raft"
 
 // The invariants of compaction, and of the offers and streams that it causes.
 //
-//	N48  A leader begins to offer a snapshot to a follower only for two reasons. Either the follower's log has just failed the consistency check at the base of the leader's log, or an entry is too large for the follower. In the second case the snapshot covers that entry. Only a leader streams. (§7)
-//	N52  Within SnapshotHoldBytes, a leader compacts nothing that a member needs while it hears that member and the member keeps acknowledging.
+//	N48  A leader begins to offer a snapshot to a follower only for two reasons. Either the follower's log has just failed the consistency check at the base of the leader's log, or an entry is too large for the follower. In the second case the snapshot covers that entry, and no append follows it. Only a leader streams. (§7)
+//	N52  Within SnapshotHoldBytes, a leader compacts nothing that a member needs while it hears that member and the member keeps acknowledging. After a snapshot that it offers, it keeps as many bytes as that snapshot has, if they are more.
 //	N53  nextIndex is above the base of the leader's log, and no append begins below the base.
 //	N54  If an append begins at or below the base of its receiver's log, it matches there and is not refused.
 //	N55  The bytes of a stream in flight stay within its window.
@@ -24,6 +24,7 @@ func (k *checker) checkCompaction(n *node, before *raft.CoreStatus, events []raf
 	k.checkAppendsBelowBase(n, before, events, out)
 	if s := &n.status; s.Role == raft.Leader && before.Role == raft.Leader && before.Term == s.Term {
 		k.checkOffers(n, before, events)
+		k.checkOversized(n, before, events)
 		k.checkOfferCovers(n, out)
 		k.checkAboveBase(n, before, out)
 		k.checkKept(n, before, out)
@@ -88,6 +89,13 @@ func (k *checker) checkSnapshotDue(n *node, out *raft.Output) {
 	if lacking := applying - s.Snapshot.Index; lacking >= raft.Index(n.limits.SnapshotEntries) {
 		k.broken("L16", "%s has applied %d entries since its snapshot of %v, but takes no other", n, lacking, s.Snapshot)
 	}
+	for i := range s.Peers {
+		p := &s.Peers[i]
+		lacks := p.Oversized.Index > s.Snapshot.Index && p.Oversized.Index <= applying && !k.c.profile.Node.Durable
+		if lacks && !p.Departing && !p.EarlierRelease && n.seen.now-p.LastHeard < n.timeout() {
+			k.broken("L16", "%s takes no snapshot that covers %v, which is too large for %s", n, p.Oversized, k.c.title(peerOf(p)))
+		}
+	}
 }
 
 // checkAppendsBelowBase checks the appends that begin at or below the base. The entries there are committed. So only an
@@ -146,6 +154,18 @@ func (k *checker) checkOffers(n *node, before *raft.CoreStatus, events []raft.Ev
 	}
 }
 
+// checkOversized checks that a leader brings no append to a follower for which its next entry is too large.
+func (k *checker) checkOversized(n *node, before *raft.CoreStatus, events []raft.Event) {
+	for _, e := range events {
+		d, _ := e.(raft.SendDropped)
+		was, is := progressOn(before, d.To), progressOn(&n.status, d.To)
+		follows := was != nil && is != nil && was.State == "replicate" && is.State == "replicate" && is.Match <= d.Span.After
+		if i := d.Oversized.Index; follows && i == d.Span.After+1 && i > n.status.Base.Index && n.holds(d.Oversized) {
+			k.broken("N48", "%s continues to send %s entries after %d, but the next one is too large for it", n, k.c.title(d.To), is.Match)
+		}
+	}
+}
+
 // checkOfferCovers checks the offers to followers for which an entry is too large. The offered snapshot must cover that
 // entry.
 func (k *checker) checkOfferCovers(n *node, out *raft.Output) {
@@ -188,12 +208,21 @@ func (k *checker) checkKept(n *node, before *raft.CoreStatus, out *raft.Output) 
 		p := &s.Peers[i]
 		peer := peerOf(p)
 		was := progressOn(before, peer)
-		follows := includes(n.config(), peer) && was != nil && p.State == "replicate" && was.State == "replicate" && n.seen.now-was.LastHeard < n.timeout()
-		needed := int(s.Last.Index-p.Match) * largest(n, before.Base.Index)
-		if follows && p.Match > 0 && p.Match < base && n.seen.now-n.seen.of(peer).provedAt < holdTimeouts*n.timeout() &&
-			needed <= n.limits.SnapshotHoldBytes {
+		if was == nil || was.State != p.State || !includes(n.config(), peer) {
+			continue
+		}
+		seen, from, hold, follows := n.seen.of(peer), p.Match, n.limits.SnapshotHoldBytes, false
+		switch p.State {
+		case "replicate":
+			follows = n.seen.now-was.LastHeard < n.timeout() && n.seen.now-seen.provedAt < holdTimeouts*n.timeout()
+		case "snapshot":
+			from, hold = p.Offered.Index, max(hold, int(seen.offer.Size))
+			follows = p.Offered == was.Offered && seen.offer.ID == p.Offered && seen.offeredAt < n.seen.now
+		}
+		needed := int(s.Last.Index-from) * largest(n, before.Base.Index)
+		if follows && from > 0 && from < base && needed <= hold {
 			k.broken("N52", "%s compacts its log up to %d, but %s needs the entries after %d, %d bytes at most",
-				n, base, k.c.title(peerOf(p)), p.Match, needed)
+				n, base, k.c.title(peer), from, needed)
 		}
 	}
 }

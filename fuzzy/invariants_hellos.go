@@ -12,12 +12,12 @@ import (
 // The invariants of hellos, including late ones and those of strangers.
 //
 //	I3  A member marks its store if a peer durably remembers a later term of its disk, or a later start that its lineage would have to contain. This holds only if the member's configuration, or one to which it may be rolled back, names that peer.
-//	I4  A member's memory of its peers, and its knowledge of what they remember of it, never goes back. Neither is forgotten in favour of strangers, nor while the removal of the peers may be rolled back.
+//	I4  A member remembers the start and the term that an admitted peer has shown. Its memory of its peers, and its knowledge of what they remember of it, never goes back. Neither is forgotten in favour of strangers, nor while the removal of the peers may be rolled back.
 //	I5  A lineage whose start counts do not rise one by one is rejected.
 //	I6  While its term is 0, a member that holds entry 1 rejects the bootstrapper if its disk was emptied.
 //	I7  A disk is rejected as a copy if its Hello names a confirmed start that differs from the start that was seen, although both have the same count. This holds even if the disk's lineage does not reach back that far.
 //	I8  Only a committed removal rejects an incarnation, and the rejection names the index of its entry. The removed member believes it only from a member that its configuration names, or one to which it may be rolled back. About entries that it knows to be committed, a member believes only itself: if none of them has removed it, it marks its store.
-//	I9  Once it has a term, a member rejects no peer because its configuration names another incarnation. It then rejects no voter of the newest committed configuration because of a removal.
+//	I9  Once it or the peer has a term of its cluster, a member rejects no peer because its configuration names another incarnation. It then rejects no voter of the newest committed configuration because of a removal.
 //	I10 Exactly the stores without a cluster, and those of this cluster, may join it, unless their incarnation was removed.
 //	I11 A member remembers the address that the newest start of a peer has announced, and dials that address first. No earlier start's address replaces it.
 //	I12 A start is too long ago to judge only if 64 later starts have followed, and it was not confirmed.
@@ -42,6 +42,7 @@ func (n *node) deliverLate(peer *node, hello *raft.Hello) {
 	if random.IntN(forgedHellos) == 0 {
 		n.c.check.tryForgedLineage(n, *hello)
 		n.c.check.tryCopy(n, *hello)
+		n.c.check.tryNewcomer(n, *hello)
 		n.c.check.tryForgedRemoval(n, peer, *hello)
 		n.c.check.checkJoins(n, *hello)
 	}
@@ -56,8 +57,7 @@ func (n *node) deliverLate(peer *node, hello *raft.Hello) {
 
 // checkVerdict checks the verdict on a Hello.
 func (k *checker) checkVerdict(n *node, h *handshake.View, hello *raft.Hello, verdict *handshake.Verdict) {
-	begun := h.Term > 0 || hello.Term > 0 && hello.Cluster == h.Cluster
-	emptied := !begun && h.Bootstrapper.ID == hello.From.ID && h.Bootstrapper.Incarnation != hello.From.Incarnation
+	emptied := !begun(h, hello) && h.Bootstrapper.ID == hello.From.ID && h.Bootstrapper.Incarnation != hello.From.Incarnation
 	if emptied && verdict.Rejection == nil {
 		k.broken("I6", "%s admits %s, whose disk was emptied after it bootstrapped the cluster", n, k.c.title(hello.From))
 	}
@@ -66,9 +66,29 @@ func (k *checker) checkVerdict(n *node, h *handshake.View, hello *raft.Hello, ve
 	} else if slices.ContainsFunc(h.Removed, func(r raft.Removal) bool { return r.Peer == hello.From }) {
 		k.broken("I8", "%s admits %s, but remembers that it was removed", n, k.c.title(hello.From))
 	}
+	after := &h.Memory
 	if m := verdict.Memory; m != nil {
+		after = m
 		k.checkMemory(n, h, m)
 		k.checkPlaces(n, m)
+	}
+	if is := after.SeenOf(hello.From); verdict.Rejection == nil && (is.Start != hello.Lineage.Last() || is.Term != hello.Term) {
+		k.broken("I4", "%s admits %s in term %d, but remembers %v in term %d", n, k.c.title(hello.From), hello.Term, is.Start, is.Term)
+	}
+}
+
+// begun reports whether a member knows from a Hello, if not by itself, that its cluster has a term.
+func begun(h *handshake.View, hello *raft.Hello) bool {
+	return h.Term > 0 || hello.Term > 0 && hello.Cluster == h.Cluster
+}
+
+// tryNewcomer makes a node that knows no term yet judge another incarnation of a peer, which knows one.
+func (k *checker) tryNewcomer(n *node, hello raft.Hello) {
+	h := n.handshake(n.hands.memory)
+	h.Term, hello.Term = 0, max(hello.Term, 1)
+	hello.From.Incarnation = ^hello.From.Incarnation
+	if r := h.Judge(hello).Rejection; r != nil {
+		k.checkRejection(n, h, &hello, r)
 	}
 }
 
@@ -77,8 +97,8 @@ func (k *checker) checkVerdict(n *node, h *handshake.View, hello *raft.Hello, ve
 func (k *checker) checkRejection(n *node, h *handshake.View, hello *raft.Hello, r *raft.Rejection) {
 	switch r.Reason {
 	case raft.RejectNamedOther:
-		if h.Term > 0 {
-			k.broken("I9", "%s rejects %s in term %d, because its configuration names another incarnation", n, k.c.title(hello.From), h.Term)
+		if begun(h, hello) {
+			k.broken("I9", "%s rejects %s in term %d, because its configuration names another incarnation", n, k.c.title(hello.From), hello.Term)
 		}
 	case raft.RejectRemoved:
 		if !slices.Contains(h.Removed, raft.Removal{Peer: hello.From, Index: r.Index}) {

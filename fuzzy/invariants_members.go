@@ -14,7 +14,7 @@ import (
 //	N66  A leader without a vote in a committed configuration transfers its leadership and steps down within the bound of a transfer. No leader steps down because of a configuration that is not committed. (§6)
 //	N67  A learner becomes a voter only if it has caught up. This means that the leader hears it, and that it has acknowledged the end of the leader's log of at most two rounds earlier. (dissertation §4.2.1)
 //	N68  When a joint configuration begins, the leader hears a majority of the new voters, or the request has named the others.
-//	N70  A member knows that it was removed exactly if an entry that it knows to be committed has removed it, and it has not joined again since.
+//	N70  A member knows that it was removed exactly if an entry that it knows to be committed has removed it, and it has not joined again since. It ignores only candidates that such an entry has removed.
 //	N72  A member that gets a vote, or is to get one, waits for a whole election timeout before it campaigns.
 
 // officeWitness records a leader's actions for members that come and go.
@@ -55,7 +55,7 @@ func (k *checker) checkMembers(n *node, before *raft.CoreStatus, out *raft.Outpu
 	if !k.c.profile.Members.on() || l == nil {
 		return
 	}
-	k.checkRemoved(n)
+	k.checkRemoved(n, before, out)
 	if s.Role != raft.Leader {
 		k.checkResignation(n, before, out)
 		if before.Role != raft.Leader { // in this step it may have told the members that it steps down
@@ -68,6 +68,9 @@ func (k *checker) checkMembers(n *node, before *raft.CoreStatus, out *raft.Outpu
 		*o = officeWitness{}
 		o.recordRemovalsSince(l, before.Commit) // its commit index may have risen in the step
 	}
+	if n.configBefore != nil && waits(&n.configBefore.Configuration) && stillLeads {
+		k.checkWaiting(n, before, out)
+	}
 	if l != n.configBefore && stillLeads {
 		o.since = w.now
 		w.recordGained(n)
@@ -75,8 +78,12 @@ func (k *checker) checkMembers(n *node, before *raft.CoreStatus, out *raft.Outpu
 		o.recordRemovals(l)
 	}
 	for i := range s.Peers {
-		if p := &s.Peers[i]; p.CatchUp.Round > 0 {
+		p := &s.Peers[i]
+		if p.CatchUp.Round > 0 {
 			w.of(peerOf(p)).recordRound(p)
+		}
+		if stillLeads && p.CatchUp.Ready && !w.hears(n, peerOf(p)) {
+			k.broken("N67", "%s takes %s for caught up, but does not hear it", n, k.c.title(peerOf(p)))
 		}
 	}
 	if len(o.lasts) == 0 || o.lasts[len(o.lasts)-1].last < s.Last.Index {
@@ -126,7 +133,7 @@ func (w *witness) recordGained(n *node) {
 	}
 	for _, m := range n.config().Members {
 		if p := w.of(m.Peer()); p.asked == nil {
-			p.heard, p.roundTrip, p.asked = max(p.heard, w.now), max(p.roundTrip, slowest), map[raft.RPCID]raft.Time{}
+			p.heard, p.movedAt, p.roundTrip, p.asked = max(p.heard, w.now), w.now, max(p.roundTrip, slowest), map[raft.RPCID]raft.Time{}
 		}
 	}
 }
@@ -247,14 +254,24 @@ func (k *checker) checkReceiver(n *node, m *raft.Message) {
 	}
 }
 
-// checkRemoved checks the member's report about its own removal.
-func (k *checker) checkRemoved(n *node) {
+// checkRemoved checks the member's report about its own removal, and that it ignores only candidates that were removed.
+func (k *checker) checkRemoved(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, at := &n.status, raft.Index(0)
+	var removed []raft.Removal
 	if s.Commit > 0 {
-		for _, r := range n.log[s.Commit-1].config.Removed {
-			if r.Peer == n.peer() {
-				at = r.Index
-			}
+		removed = n.log[s.Commit-1].config.Removed
+	}
+	for _, r := range removed {
+		if r.Peer == n.peer() {
+			at = r.Index
+		}
+	}
+	if before.Commit > 0 { // a removal may be forgotten in this step
+		removed = slices.Concat(removed, n.log[before.Commit-1].config.Removed)
+	}
+	for _, e := range out.Trace {
+		if e.Reason == raft.DeniedRemoved && !slices.ContainsFunc(removed, func(r raft.Removal) bool { return r.Peer.ID == e.Peer }) {
+			k.broken("N70", "%s ignores the request of %s for a vote, whose removal is not committed", n, e.Peer)
 		}
 	}
 	knows := s.Removed == at && !addedBehind(configured(n.log), n.peer(), at)

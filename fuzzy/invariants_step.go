@@ -13,13 +13,13 @@ import (
 //	N14  A member that reports that it hears a leader has heard a leader of its term within an election timeout. (dissertation §4.2.3)
 //	N15  A voter that hears no leader and votes for nobody campaigns within two of its waits, which are drawn anew each time. If a member sleeps through its timer, it restarts the timer, but only once until it hears a leader. (§5.2)
 //	N16  A vote answers a request of its term, from a candidate whose log is at least as up to date. Once a member has heard the leader of a term, it votes for no other member in that term. (§5.4.1)
-//	N17  An acknowledgement answers an append or an offer of its own term, or the arrival of a snapshot that the leader of its term has offered, and names the last entry of that append or snapshot. (§5.3)
+//	N17  An acknowledgement answers an append or an offer of its own term, or the arrival of a snapshot that the leader of its term has offered, and names the last entry of that append or snapshot. What replies to heartbeats report does not fall in a term, unless a snapshot has replaced the log. (§5.3)
 //	N18  The follower has acknowledged matchIndex in this term. matchIndex never falls unless the follower is stale. nextIndex is above matchIndex. (Figure 2)
 //	N19  A core refuses messages that are not meant for it, and changes no message that it is given.
 //	N20  The log holds the span of an append as long as both have the same generation.
 //	N21  A member never uses an RPC id twice, even after a restart.
 //	N75  At the end of a step, a leader has committed the entries that it knows a quorum to hold. It commits an entry of its own term as soon as a quorum has acknowledged the entry, and never before. (Figure 2)
-//	N31  An election wait above one election timeout is less than twice this member's slowest attempt, at most 64 election timeouts, and ends when its term commits.
+//	N31  An election wait above one election timeout is less than twice this member's slowest attempt, at most 64 election timeouts, and ends when its term commits or, after that, when it hears the leader.
 //
 // checkConversation checks these rules after each step. The exception is N20, which checkSpan checks when a sender fills an
 // append. It also checks N38, parts of G16, and parts of the following. G8: a leader has received its votes. G13: a leader
@@ -210,6 +210,10 @@ func (k *checker) checkWait(n *node, before *raft.CoreStatus, out *raft.Output) 
 	if i := s.Commit; i > before.Commit && i <= raft.Index(len(n.log)) && n.log[i-1].entry.Term == s.Term && wait > n.timeout() {
 		k.broken("N31", "%s still waits for %v although its term has committed", n, time.Duration(wait))
 	}
+	quiet := s.Suspected == (raft.Peer{}) && !n.doomed && w.late != w.now
+	if i := before.Commit; quiet && w.heard == w.now && i > 0 && n.log[i-1].entry.Term == s.Term && wait > n.timeout() {
+		k.broken("N31", "%s still waits for %v although it hears the leader of its term, which has committed", n, time.Duration(wait))
+	}
 	if wait < before.Election.Wait { // a term has committed, a link has returned, or a quorum has answered promptly
 		w.attempts.forget(w.now, wait == n.timeout())
 	}
@@ -240,6 +244,10 @@ func (k *checker) checkDrawn(n *node, timeout raft.Time) {
 // order of these events.
 func (k *checker) checkReplies(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
+	installs := out.Write.Log != nil && out.Write.Log.Reset
+	if installs || n.seen.reportedIn != n.status.Term {
+		n.seen.reported, n.seen.reportedIn = 0, n.status.Term
+	}
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		from := 0
 		for i := range list {
@@ -257,6 +265,13 @@ func (k *checker) checkReplies(n *node, before *raft.CoreStatus, events []raft.E
 					k.broken("N17", "%s acknowledges %d to %s in term %d, but no append justifies that", n, b.Match, k.c.title(answer.To), answer.Term)
 				}
 				from++
+			case raft.HeartbeatReply:
+				if b.Match < n.seen.reported && b.Wall != 0 && !installs { // without a clock, it carries only the term
+					k.broken("N17", "%s reports %d to %s, but has reported %d in term %d", n, b.Match, k.c.title(answer.To), n.seen.reported, answer.Term)
+				}
+				if !installs {
+					n.seen.reported = max(n.seen.reported, b.Match)
+				}
 			}
 		}
 	}

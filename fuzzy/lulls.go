@@ -22,8 +22,8 @@ type Lulls struct {
 	For    sim.Time // mean time with faults, and mean time of a rest
 }
 
-// drawLulls gives most runs of members and snapshots some lulls, and a quarter of the runs of some other profiles. It uses its
-// own stream, so that the other settings do not change.
+// drawLulls gives most runs of members and snapshots some lulls, and a quarter of the runs of some other profiles. In some of
+// these runs, clients write seldom. It uses its own stream, so that the other settings do not change.
 func drawLulls(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<60)
 	some := s.IntN(4)
@@ -37,6 +37,9 @@ func drawLulls(seed Seed, p *Profile) {
 		if some == 0 {
 			p.Lulls = drawn
 		}
+	}
+	if seldom := s.IntN(3) == 0; seldom && p.Lulls.Most > 0 {
+		p.Load.Clients, p.Load.Think = 1, s.LogTime(p.unit(), 10*p.unit())
 	}
 }
 

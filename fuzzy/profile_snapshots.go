@@ -48,6 +48,10 @@ func shapeSnapshots(s *sim.Stream, p *Profile) {
 	}
 	p.Faults = append(p.Faults, away(s))
 	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
+	if s.IntN(4) == 0 { // a stream takes long, while the log grows by more than is otherwise kept
+		p.Load.BytesMax, p.Snapshots.BytesMax, p.Snapshots.BytesPerSecond = 32, 100_000, s.LogUniform(20_000, 200_000)
+		p.Limits.SnapshotHoldBytes = 300
+	}
 }
 
 // shapeDurable does the same as shapeSnapshots. It also often restarts members with logs that are compacted further than

@@ -15,9 +15,8 @@ func drawUnlike(seed Seed, p *Profile) {
 	most, stall := sim.Pick(s, 2, 4, 8), s.LogTime(timeout/4, 4*timeout)
 	hang := FaultRate{Hang, s.LogTime(timeout, 10*timeout), s.LogTime(timeout/4, 16*timeout)}
 	second, millisecond := sim.In(time.Second), sim.In(time.Millisecond)
-	reads, strands := s.IntN(4) == 0, s.Coin()
+	reads := s.IntN(4) == 0
 	herd := FaultRate{Herd, s.LogTime(second/5, 3*second), s.LogTime(10*millisecond, second)}
-	strand := FaultRate{Strand, s.LogTime(second/5, 3*second), s.LogTime(50*millisecond, 2*second)}
 	switch p.Name {
 	case "swarm", "slow", "members", "snapshots", "elections":
 		if n.Unlike = unlike; unequal {
@@ -35,9 +34,6 @@ func drawUnlike(seed Seed, p *Profile) {
 	}
 	if reads {
 		p.Faults = append(p.Faults, herd)
-	}
-	if p.Members.on() && strands {
-		p.Faults = append(p.Faults, strand)
 	}
 	if old && p.Members.on() && !p.Snapshots.On {
 		p.Snapshots.Old = 1 + s.IntN(p.Voters+p.Learners)

@@ -79,6 +79,9 @@ type witness struct {
 
 	offered map[offering]raft.EntryID // the last entries of the snapshots that leaders have offered
 
+	reported   raft.Index // the highest index that it reported in a reply to a heartbeat, in the term reportedIn
+	reportedIn raft.Term
+
 	resigned   raft.NodeID // the last leader that said that it stepped down
 	resignedIn raft.Term
 	wrote      raft.Time      // when its disk last completed a write
@@ -94,7 +97,13 @@ type peerWitness struct {
 	provedAt raft.Time  // when proved last rose
 	matched  raft.Index // what the leader knew of that after the last step in which it counted the member
 	lost     bool       // it said later that it does not hold that index: its acknowledgements no longer count
-	echoed   raft.RPCID // the latest heartbeat round that it answered
+
+	offer     raft.Snapshot // the last snapshot that was offered to it, first at offeredAt
+	offeredAt raft.Time
+	failed    bool       // a stream to it has failed since it last acknowledged entries
+	brought   int64      // most bytes of a snapshot that it had; another snapshot begins anew unless a stream has failed
+	movedAt   raft.Time  // when brought last rose; initially, when the leader began with it
+	echoed    raft.RPCID // the latest heartbeat round that it answered
 
 	asked     map[raft.RPCID]raft.Time // when the unanswered heartbeats to it left
 	roundTrip raft.Time                // the longest round trip of a heartbeat or of the election
@@ -194,7 +203,8 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 		w.office = n.earlier(s.Term)
 	}
 	for i := range w.peers { // its own pause does not count
-		w.peers[i].heard = min(w.now, w.peers[i].heard+max(0, w.now-w.wake))
+		slept := max(0, w.now-w.wake)
+		w.peers[i].heard, w.peers[i].movedAt = min(w.now, w.peers[i].heard+slept), min(w.now, max(w.peers[i].movedAt, w.peers[i].provedAt)+slept)
 	}
 	for _, e := range events {
 		switch e := e.(type) {
@@ -206,6 +216,13 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 			if s.Role == raft.Leader {
 				w.recordRead(reading{requestID: e.RequestID})
 			}
+		case raft.SnapshotSending:
+			if p := w.of(e.To); e.Bytes > p.brought {
+				p.brought, p.movedAt = e.Bytes, w.now
+			}
+		case raft.SnapshotSent:
+			p := w.of(e.To)
+			p.failed = p.failed || e.Err != nil && e.File == p.offer.File
 		case raft.SnapshotTaken:
 			w.failed = w.failed || e.Err != nil
 		case raft.PeerUp:
@@ -229,7 +246,7 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 func (w *witness) recordServed(members []raft.Member, took raft.Time) {
 	for _, m := range members {
 		if p := w.of(m.Peer()); p.asked == nil {
-			p.heard, p.roundTrip, p.asked = w.now, took, map[raft.RPCID]raft.Time{}
+			p.heard, p.movedAt, p.roundTrip, p.asked = w.now, w.now, took, map[raft.RPCID]raft.Time{}
 		}
 	}
 }
@@ -324,7 +341,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 // reply records a reply of the present term.
 func (w *witness) reply(p *peerWitness, m *raft.Message) {
 	if b, ok := m.Body.(raft.AppendConflict); ok && b.Acknowledged > 0 && b.Acknowledged <= p.proved && b.Prev == b.Acknowledged {
-		*p = peerWitness{peer: p.peer, lost: true, matched: p.matched}
+		*p = peerWitness{peer: p.peer, lost: true, matched: p.matched, movedAt: w.now}
 	}
 	if _, asks := m.Body.(raft.ReadRequest); p.lost && !asks {
 		return
@@ -364,7 +381,7 @@ func (p *peerWitness) recordRound(progress *raft.PeerProgress) {
 
 func (p *peerWitness) recordProof(now raft.Time, match raft.Index) {
 	if match > p.proved {
-		p.proved, p.provedAt = match, now
+		p.proved, p.provedAt, p.failed = match, now, false
 	}
 }
 
@@ -404,6 +421,12 @@ func (w *witness) recordMessages(n *node, out *raft.Output) {
 				}
 				if p := w.of(list[i].To); p.asked != nil {
 					p.asked[b.Round] = w.now
+				}
+			case raft.InstallSnapshot:
+				if p := w.of(list[i].To); p.offer.File != b.Snapshot.File {
+					if p.offer, p.offeredAt = b.Snapshot, w.now; !p.failed {
+						p.brought = 0
+					}
 				}
 			case raft.ReadRequest:
 				w.recordID(b.ID)

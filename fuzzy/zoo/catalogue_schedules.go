@@ -16,6 +16,8 @@ var schedules = []Mutant{
 		}`)).profiles("swarm", "members", "slow"),
 	mutant("R42", "a reply to a read names the start that asked", "only the counter counts", "G13, H1",
 		value("read.go", `f.request != r.ID`, `f.request.Counter != r.ID.Counter`)).profiles("elections", "history", "swarm"),
+	mutant("R50", "what a follower reports never falls in a term", "a late append lowers it", "N17",
+		instead("append.go", `c.termLeader.proved = max(c.termLeader.proved, r.Last.Index)`, `c.termLeader.proved = r.Last.Index`)).profiles("images", "elections"),
 	mutant("C56", "a leader waits while it takes the snapshot for a member", "it gives the change up", "L15",
 		value("reconfigure.go", `mayTake && c.waitsForTake(p)`, `false`)).arranged().profiles("members").or("CatchUp_WaitsForItsSnapshot"),
 }
