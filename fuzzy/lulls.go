@@ -212,8 +212,11 @@ func (l *liveness) unrest() string {
 		}
 	}
 	for _, n := range l.members() {
+		parts, others := n.needless()
 		switch s := &n.status; {
 		case !l.counts(n):
+		case parts+others > 0:
+			return fmt.Sprintf("%s keeps %d unfinished files, and %d finished ones that it neither records nor reads", n, parts, others)
 		case s.Pending > 0 || s.Reads > 0:
 			return fmt.Sprintf("%s counts %d proposals and %d reads", n, s.Pending, s.Reads)
 		case s.Taking.Index > 0 || s.Restoring.Index > 0 || s.Receiving.Index > 0 || n.vault.held != nil:
