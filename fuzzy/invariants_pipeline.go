@@ -24,8 +24,7 @@ func (k *checker) checkMerge(n *node, parts []raft.Write, merged *raft.Write) {
 	}
 	same := w.Seq == merged.Seq && w.Mark == merged.Mark && w.Hard == merged.Hard && w.Snapshot == merged.Snapshot && w.Base == merged.Base &&
 		w.Commit == merged.Commit && promises == len(merged.Then) && (w.Log == nil) == (merged.Log == nil)
-	if l := w.Log; same && l != nil {
-		m := merged.Log
+	if l, m := w.Log, merged.Log; same && l != nil {
 		same = l.Generation == m.Generation && l.After.Index+raft.Index(len(l.Entries)) == m.After.Index+raft.Index(len(m.Entries))
 	}
 	if !same {

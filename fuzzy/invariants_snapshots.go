@@ -297,8 +297,9 @@ func (k *checker) checkCompletedFiles(n *node, events []raft.Event, out *raft.Ou
 		arrived, _ := e.(raft.SnapshotArrived)
 		s := cmp.Or(taken.Snapshot.File, arrived.Snapshot.File)
 		names := func(w raft.Write) bool { return w.Snapshot != nil && w.Snapshot.File == s }
-		if s != (raft.SnapshotID{}) && !taken.Snapshot.Held && !n.doomed && n.disk.snapshot.File != s && !slices.ContainsFunc(append(n.queue, out.Write), names) &&
-			(out.Keep == nil || !slices.Contains(out.Keep.Discard, s)) {
+		counts := n.disk.snapshot.File == s || names(out.Write) || slices.ContainsFunc(n.queue, names)
+		discarded := out.Keep != nil && slices.Contains(out.Keep.Discard, s)
+		if s != (raft.SnapshotID{}) && !taken.Snapshot.Held && !n.doomed && !counts && !discarded {
 			k.broken("N50", "%s neither records nor discards a snapshot that its host has completed: %+v", n, e)
 		}
 	}
@@ -306,9 +307,8 @@ func (k *checker) checkCompletedFiles(n *node, events []raft.Event, out *raft.Ou
 
 // checkDone checks that a member has the file of a stream that it calls complete.
 func (k *checker) checkDone(n *node, m *raft.Message) {
-	p, ok := m.Body.(raft.SnapshotProgress)
-	if f := &n.disk.files; ok && p.Done && f.removed != pathOf(p.File) {
-		if _, err := f.tree.Clone().FS().Open(pathOf(p.File)); errors.Is(err, fs.ErrNotExist) {
+	if p, ok := m.Body.(raft.SnapshotProgress); ok && p.Done && n.disk.files.removed != pathOf(p.File) {
+		if _, err := n.disk.files.tree.Clone().FS().Open(pathOf(p.File)); errors.Is(err, fs.ErrNotExist) {
 			k.broken("N50", "%s has the whole stream of %s, but no such file", n, k.c.title(m.To))
 		}
 	}

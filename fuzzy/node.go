@@ -58,7 +58,6 @@ type node struct {
 	unfilled       func(raft.Message, error)
 	queue          []raft.Write // issued writes that are not completed
 	writing        int          // number of those that the disk is writing
-	issued         raft.Write   // the last write
 	merged         raft.Write   // the writes of that number, merged into one
 	writes         int64        // number of the last scheduled end of a write; earlier ends do not count
 	outbox         []raft.Message
@@ -213,7 +212,7 @@ func (n *node) crash() {
 	n.core = nil
 	n.life++
 	clear(n.inbox)
-	n.inbox, n.queue, n.outbox, n.accepted, n.issued = n.inbox[:0], nil, nil, nil, raft.Write{}
+	n.inbox, n.queue, n.outbox, n.accepted = n.inbox[:0], nil, nil, nil
 	n.deferred, n.received = nil, nil
 	n.dieAfter = 0
 	n.thaw()
@@ -426,10 +425,6 @@ func (n *node) issue(out *raft.Output) bool {
 		return false
 	}
 	n.queue = append(n.queue, out.Write)
-	pair := []raft.Write{n.issued, out.Write} // a slow disk would merge the two
-	n.issued = out.Write
-	merged, parts := pipeline.MergeWrites(pair)
-	n.c.check.checkMerge(n, pair[:parts], &merged)
 	n.beginWrite()
 	return true
 }

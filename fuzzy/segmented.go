@@ -2,7 +2,6 @@ package fuzzy
 
 import (
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -125,11 +124,8 @@ func (n *node) openLog() *segments.Log {
 		Salt: s.random.Uint64,
 		Keep: func(c segments.Catalog) error { return s.keep(life, c) },
 		Await: func(bytes int64) error {
-			err := error(syscall.ENOSPC)
-			if s.random.Coin() {
-				err = l.Prepare(bytes)
-			}
-			if files.NoRoom(err) { // now, or it was when the host last tried
+			err := l.Prepare(bytes)
+			if files.NoRoom(err) || err == nil && s.random.Coin() { // it may have been without room before
 				if err := prune(l); err != nil {
 					return err
 				}

@@ -176,8 +176,7 @@ func isStream(b raft.Body) bool {
 	return false
 }
 
-// takeChunks begins the stream that the core requests, and processes the waiting chunks, until the disk has work for the
-// stream.
+// takeChunks begins the requested stream and processes the waiting chunks, until the disk has work for the stream.
 func (n *node) takeChunks() {
 	v := &n.vault
 	if v.asked != nil && !v.busy() {
