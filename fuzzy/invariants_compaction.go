@@ -81,9 +81,9 @@ func (k *checker) checkSnapshotDue(n *node, out *raft.Output) {
 	if p.failures > 0 && n.seen.now < p.failed+n.timeout()<<min(p.failures-1, pauseDoublings) {
 		prevented = true
 	}
-	// A DurableFSM may know an entry that its member does not yet know to be committed.
+	// A DurableFSM may know an entry that its member does not yet know to be committed. Entry 1 alone, of term 0, gets none.
 	applying := max(n.applyTo.Index, out.Apply.Index)
-	if prevented || s.Taking != (raft.EntryID{}) || applying <= n.seen.resumed {
+	if prevented || s.Taking != (raft.EntryID{}) || applying <= max(n.seen.resumed, 1) {
 		return
 	}
 	if lacking := applying - s.Snapshot.Index; lacking >= raft.Index(n.limits.SnapshotEntries) {
