@@ -9,23 +9,22 @@ import (
 // witness records the messages to and from a member in this life, as far as the rules need them. It does not rely on the
 // core's own reports.
 type witness struct {
-	issued       raft.Write // the last one
-	now          raft.Time  // time of the running step
-	heard        raft.Time  // when the leader that it follows was last heard, in the present term; 0: never
-	beat         raft.Time  // when it last heard a leader of its term or a later one; 0: never
-	reign        raft.Term  // the term of that leader
-	leads        raft.Peer  // the leader that it has heard in the present term
-	freed        raft.Time  // when the leader of the term said that it stepped down
-	rested       raft.Time  // when it last heard its leader, voted, campaigned, led, or started
-	needed       raft.Time  // when it last denied a candidate a pre-vote because of its log
-	enfranchised raft.Time  // when its configuration last began to need it as a leader; 0: never
-	cause        raft.Time  // when it last had a reason not to campaign
-	waits        raft.Time  // the longest wait of its elections since cause
-	wake         raft.Time  // the wake-up time that it last requested
-	failed       bool       // its latest snapshot failed, so it may ask to be woken for the next attempt
-	slept        bool       // it has slept through that time since it last heard a leader
-	late         raft.Time  // when a reply to its attempt last came too late, which lengthens its wait
-	prompt       raft.Time  // when a reply to its present vote request last came within a timeout, which ends a long wait
+	now          raft.Time // time of the running step
+	heard        raft.Time // when the leader that it follows was last heard, in the present term; 0: never
+	beat         raft.Time // when it last heard a leader of its term or a later one; 0: never
+	reign        raft.Term // the term of that leader
+	leads        raft.Peer // the leader that it has heard in the present term
+	freed        raft.Time // when the leader of the term said that it stepped down
+	rested       raft.Time // when it last heard its leader, voted, campaigned, led, or started
+	needed       raft.Time // when it last denied a candidate a pre-vote because of its log
+	enfranchised raft.Time // when its configuration last began to need it as a leader; 0: never
+	cause        raft.Time // when it last had a reason not to campaign
+	waits        raft.Time // the longest wait of its elections since cause
+	wake         raft.Time // the wake-up time that it last requested
+	failed       bool      // its latest snapshot failed, so it may ask to be woken for the next attempt
+	slept        bool      // it has slept through that time since it last heard a leader
+	late         raft.Time // when a reply to its attempt last came too late, which lengthens its wait
+	prompt       raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
 
 	attempts attemptsWitness
 
