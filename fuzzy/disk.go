@@ -125,7 +125,7 @@ func (n *node) work() {
 		limit = len(n.queue) // a slow disk keeps up with its load by merging all waiting writes
 	}
 	n.merged, n.writing = pipeline.MergeWrites(n.queue[:min(limit, len(n.queue))])
-	n.c.check.checkMerged(n)
+	n.c.check.checkMerge(n, n.queue[:n.writing], &n.merged)
 	took := n.disk.took(n)
 	if !n.merged.ChangesStore() {
 		took = 0 // a write of promises alone needs no sync
@@ -189,6 +189,7 @@ func (n *node) written() {
 	d.complete(n, &done)
 	if d.segments.log != nil {
 		n.c.check.checkLogBounds(n)
+		n.c.check.checkReadOn(n)
 	}
 	if is := configured(d.log); is != was && n.leads() {
 		n.c.reaches(n, configPersisted, is)

@@ -113,6 +113,9 @@ func (n *node) heldProgress(o *outStream, begun bool) {
 	} else if begun && h.sent == acked {
 		h.owed = false
 	}
+	if h.acked == int64(h.written) && o.Room() == 0 && h.written < len(h.file.payload) && !o.Next(n.now().Mono).End {
+		n.c.check.broken("N58", "%s has no room for more of the frozen state of %v, but its receiver has all of it so far", n, h.file.snapshot.ID)
+	}
 	if h.writesAt == 0 && h.written < len(h.file.payload) && o.Room() > 0 {
 		n.writeHeldLater()
 	}

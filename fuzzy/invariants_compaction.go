@@ -19,6 +19,7 @@ func (k *checker) checkCompaction(n *node, before *raft.CoreStatus, events []raf
 		return
 	}
 	n.seen.policy.recordStep(n, before, events, out)
+	k.checkCompletedFiles(n, events, out)
 	k.checkSnapshotDue(n, out)
 	n.seen.policy.recordWrite(out)
 	k.checkAppendsBelowBase(n, before, events, out)

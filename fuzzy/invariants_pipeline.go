@@ -1,25 +1,34 @@
 package fuzzy
 
 import (
+	"cmp"
+
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // The invariants of internal/pipeline, which connects a core with its disk and network.
 //
-//	N42  A disk that has completed all issued writes holds the contents that the core wrote. Merging writes loses no promise.
+//	N42  A disk that has completed all issued writes holds the contents that the core wrote. Merging writes loses nothing of them.
 //	N43  The log cache counts entries as durable only if they are durable. If no write is pending, it counts all entries and stays within its limit. A reader of the log finds the entries that the core wrote.
 //	N44  An append leaves only if the log has not been truncated since the core created the append. It leaves with exactly the entries that it names, and with no more bytes than its receiver takes.
 //	N45  The messages that wait for a connection leave in order and completely, or are reported as dropped. Only appends that continue each other are joined.
 
-// checkMerged checks a merged write that a disk is about to begin.
-func (k *checker) checkMerged(n *node) {
-	promises := 0
-	for i := range n.queue[:n.writing] {
-		promises += len(n.queue[i].Then)
+// checkMerge checks that a merged write keeps everything that its parts would leave behind, one after the other.
+func (k *checker) checkMerge(n *node, parts []raft.Write, merged *raft.Write) {
+	w, promises := raft.Write{}, 0
+	for i := range parts {
+		p := &parts[i]
+		w.Mark, w.Hard, w.Snapshot, w.Base = cmp.Or(p.Mark, w.Mark), cmp.Or(p.Hard, w.Hard), cmp.Or(p.Snapshot, w.Snapshot), cmp.Or(p.Base, w.Base)
+		w.Seq, w.Commit, w.Log, promises = p.Seq, max(w.Commit, p.Commit), cmp.Or(p.Log, w.Log), promises+len(p.Then)
 	}
-	if promises != len(n.merged.Then) {
-		k.broken("N42", "%s merges %d writes with %d promises into one with %d", n, n.writing, promises, len(n.merged.Then))
+	same := w.Seq == merged.Seq && w.Mark == merged.Mark && w.Hard == merged.Hard && w.Snapshot == merged.Snapshot && w.Base == merged.Base &&
+		w.Commit == merged.Commit && promises == len(merged.Then) && (w.Log == nil) == (merged.Log == nil)
+	if l, m := w.Log, merged.Log; same && l != nil {
+		same = l.Generation == m.Generation && l.After.Index+raft.Index(len(l.Entries)) == m.After.Index+raft.Index(len(m.Entries))
+	}
+	if !same {
+		k.broken("N42", "%s merges %d writes, the last of them %+v, into %+v", n, len(parts), w, *merged)
 	}
 }
 

@@ -2,15 +2,18 @@ package fuzzy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/snapfile"
 )
 
@@ -171,7 +174,7 @@ func (k *checker) checkDurableName(n *node, s *raft.Snapshot) {
 func (k *checker) checkUnreadable(n *node, id raft.EntryID, err error) {
 	var corrupt *raft.CorruptError
 	damaged := errors.As(err, &corrupt)
-	if damaged && n.disk.files.spoiled || !damaged && (errors.Is(err, syscall.EIO) || n.disk.wasRemoved(err)) {
+	if damaged && n.disk.files.spoiled || !damaged && (errors.Is(err, syscall.EIO) || files.NoDescriptor(err) || n.disk.wasRemoved(err)) {
 		return
 	}
 	k.broken("N50", "%s cannot read its snapshot of %v: %v", n, id, err)
@@ -259,20 +262,55 @@ func (k *checker) checkHeldFiles(n *node) {
 	if open := f.tree.OpenFiles(); open != writers+readers {
 		k.broken("N50", "%s has %d files open, but writes %d and reads %d", n, open, writers, readers)
 	}
-	if f.failed { // the next start removes what could not be removed
-		return
+	// Besides the recorded one, a file that was taken and one that arrived may wait to be recorded or discarded.
+	if parts, others := n.needless(); parts > writers || others > 2 {
+		k.broken("N50", "%s keeps %d unfinished files, of which it writes %d, and %d finished ones that it neither records nor reads",
+			n, parts, writers, others)
+	}
+}
+
+// needless counts the unfinished files of a process, and the finished ones that it neither records nor reads.
+func (n *node) needless() (parts, others int) {
+	f := &n.disk.files
+	if f.dir == nil || f.failed { // the next start removes what could not be removed
+		return 0, 0
 	}
 	list, _ := f.tree.Clone().FS().List(snapshotsPath)
-	parts := 0
 	for _, file := range list {
-		if strings.HasSuffix(file.Name, ".part") {
+		path := filepath.Join(snapshotsPath, file.Name)
+		switch {
+		case strings.HasSuffix(path, ".part"):
 			parts++
+		case path != pathOf(n.disk.snapshot.File) && !slices.ContainsFunc(n.vault.out, func(o *outStream) bool {
+			return o != nil && o.file != nil && pathOf(o.id) == path
+		}):
+			others++
 		}
 	}
-	// Besides the recorded one, a file that was taken and one that arrived may wait to be recorded or discarded.
-	if whole := len(list) - parts; parts > writers || whole > 3+readers {
-		k.broken("N50", "%s keeps %d unfinished files, of which it writes %d, and %d finished ones, of which it reads %d",
-			n, parts, writers, whole, readers)
+	return parts, others
+}
+
+// checkCompletedFiles checks that the core records or discards each file that its host has completed.
+func (k *checker) checkCompletedFiles(n *node, events []raft.Event, out *raft.Output) {
+	for _, e := range events {
+		taken, _ := e.(raft.SnapshotTaken)
+		arrived, _ := e.(raft.SnapshotArrived)
+		s := cmp.Or(taken.Snapshot.File, arrived.Snapshot.File)
+		names := func(w raft.Write) bool { return w.Snapshot != nil && w.Snapshot.File == s }
+		counts := n.disk.snapshot.File == s || names(out.Write) || slices.ContainsFunc(n.queue, names)
+		discarded := out.Keep != nil && slices.Contains(out.Keep.Discard, s)
+		if s != (raft.SnapshotID{}) && !taken.Snapshot.Held && !n.doomed && !counts && !discarded {
+			k.broken("N50", "%s neither records nor discards a snapshot that its host has completed: %+v", n, e)
+		}
+	}
+}
+
+// checkDone checks that a member has the file of a stream that it calls complete.
+func (k *checker) checkDone(n *node, m *raft.Message) {
+	if p, ok := m.Body.(raft.SnapshotProgress); ok && p.Done && n.disk.files.removed != pathOf(p.File) {
+		if _, err := n.disk.files.tree.Clone().FS().Open(pathOf(p.File)); errors.Is(err, fs.ErrNotExist) {
+			k.broken("N50", "%s has the whole stream of %s, but no such file", n, k.c.title(m.To))
+		}
 	}
 }
 

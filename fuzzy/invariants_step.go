@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // The invariants of a step: what a member may do in response to its events.
@@ -65,6 +66,11 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 		n.seen.transfer = 0
 	}
 	k.checkMessageIDs(n, out)
+	if out.Write.Seq > 0 {
+		pair := []raft.Write{{}, out.Write} // as a slow disk merges a write with one before it
+		merged, parts := pipeline.MergeWrites(pair)
+		k.checkMerge(n, pair[:parts], &merged)
+	}
 }
 
 // checkMessageIDs records the messages of a step, and checks their ids.

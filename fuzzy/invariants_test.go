@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -178,6 +179,19 @@ var nodeBreaches = []breach{
 		lead.keepFile(&f, false)
 		k.checkCleaned(lead)
 	}},
+	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // the core ignores it
+		s := raft.Snapshot{Base: lead.disk.baseAt(5), File: raft.SnapshotID{1}}
+		k.checkCompletedFiles(lead, []raft.Event{raft.SnapshotArrived{Snapshot: s}}, &raft.Output{})
+	}},
+	{"N50", func(_ *cluster, k *checker, lead, follower *node) { // it was discarded
+		lead.act(pipeline.Work{Send: []raft.Message{{From: lead.peer(), To: follower.peer(), Body: raft.SnapshotProgress{Done: true}}}})
+	}},
+	{"N55", func(c *cluster, _ *checker, lead, follower *node) { // it survives the loss of its connection
+		follower.crash()
+		o := &outStream{Outgoing: pipeline.NewOutgoing(lead.now().Mono, raft.Message{To: follower.peer(), Body: raft.InstallSnapshot{}}, lead.streamLimits())}
+		o.lost, lead.vault.out[follower.index] = lead.now().Mono-heldTimeouts*raft.Time(lead.timeout()), o
+		lead.peerEvent(int64(follower.index) << 1)
+	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.disk.snapshot.File = raft.SnapshotID{1}
 		k.checkDiscard(lead, raft.SnapshotID{1})
@@ -247,8 +261,13 @@ var nodeBreaches = []breach{
 		k.checkSpan(lead, &raft.AppendRequest{Prev: lead.log[3].entry.ID(), Last: raft.EntryID{Term: 1 << 20, Index: 5}})
 	}},
 	{"N42", func(_ *cluster, k *checker, lead, _ *node) {
-		lead.queue, lead.writing, lead.merged = []raft.Write{{Then: make([]raft.Message, 1)}}, 1, raft.Write{}
-		k.checkMerged(lead)
+		k.checkMerge(lead, []raft.Write{{Then: make([]raft.Message, 1)}}, &raft.Write{})
+	}},
+	{"N42", func(_ *cluster, k *checker, lead, _ *node) {
+		k.checkMerge(lead, []raft.Write{{}, {Mark: &raft.Mark{}}}, &raft.Write{})
+	}},
+	{"N42", func(_ *cluster, k *checker, lead, _ *node) {
+		k.checkMerge(lead, []raft.Write{{Log: &raft.LogWrite{}}, {Log: &raft.LogWrite{Generation: 1}}}, &raft.Write{Log: &raft.LogWrite{}})
 	}},
 	{"N42", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.queue = nil

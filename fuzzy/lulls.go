@@ -215,8 +215,11 @@ func (l *liveness) unrest() string {
 		}
 	}
 	for _, n := range l.members() {
+		parts, others := n.needless()
 		switch s := &n.status; {
 		case !l.counts(n):
+		case parts+others > 0:
+			return fmt.Sprintf("%s keeps %d unfinished files, and %d finished ones that it neither records nor reads", n, parts, others)
 		case s.Pending > 0 || s.Reads > 0:
 			return fmt.Sprintf("%s counts %d proposals and %d reads", n, s.Pending, s.Reads)
 		case s.Taking.Index > 0 || s.Restoring.Index > 0 || s.Receiving.Index > 0 || n.vault.held != nil:
@@ -247,7 +250,7 @@ func (l *lulls) untold() *node {
 		}
 		known := l.c.now() - sim.Time(lead.seen.now-d.known)
 		served := known + (departTimeouts-2)*l.c.profile.ElectionTimeout - max(known, l.healed)
-		if served >= toldUnits*l.c.profile.unit() && n.status.Last.Index >= max(lead.status.Base.Index, 1) {
+		if served >= toldUnits*l.c.profile.unit() && n.status.Commit >= max(lead.status.Base.Index, 1) {
 			return n
 		}
 	}

@@ -37,6 +37,7 @@ type segmented struct {
 	fullTill sim.Time       // the disk has no room for another segment before this time
 	full     bool           // the disk takes no other write until then, either
 	waited   bool           // the running write has waited for room
+	readTo   raft.Index     // where a slow reader is
 	tended   bool           // the process will maintain its segments later
 	handOver pipeline.FullDiskTransfer
 	shortening
@@ -116,7 +117,7 @@ func (n *node) openLog() *segments.Log {
 	life := s.tree.Life()
 	var l *segments.Log
 	sizes := segments.Sizes{
-		SegmentBytes: int64(p.Bytes), FirstBytes: int64(p.FirstBytes), BatchBytes: p.BatchBytes, MarkBytes: int64(p.MarkBytes),
+		SegmentBytes: int64(p.Bytes * sim.Pick(s.random, 1, 1, 1, 2)), FirstBytes: int64(p.FirstBytes), BatchBytes: p.BatchBytes, MarkBytes: int64(p.MarkBytes),
 		BufferBytes: p.BufferBytes, FillBytes: 2 * int64(p.BufferBytes),
 	}
 	l = segments.New(s.tree.FS(), logPath, sizes, segments.Owner{
@@ -124,7 +125,7 @@ func (n *node) openLog() *segments.Log {
 		Keep: func(c segments.Catalog) error { return s.keep(life, c) },
 		Await: func(bytes int64) error {
 			err := l.Prepare(bytes)
-			if files.NoRoom(err) {
+			if files.NoRoom(err) || err == nil && s.random.Coin() { // it may have been without room before
 				if err := prune(l); err != nil {
 					return err
 				}
@@ -212,7 +213,6 @@ func (n *node) writeSegments(w *raft.Write) bool {
 		s.fullTill = 0
 		s.room()
 	}
-	after := n.readBefore(w.Log)
 	failed, err := s.make(&n.disk, w)
 	if err != nil {
 		n.c.check.checkLogFailure(n, err)
@@ -229,22 +229,7 @@ func (n *node) writeSegments(w *raft.Write) bool {
 		return false
 	}
 	n.tendLater()
-	n.c.check.checkReadOn(n, w.Log, after)
 	return true
-}
-
-// readBefore reads entries up to the one after which a write is about to truncate the log. It returns the index of the last
-// entry that it has read; 0 if it has read nothing. After the write, a reader that continues there must find the new entries.
-func (n *node) readBefore(l *raft.LogWrite) raft.Index {
-	base := n.disk.base.ID.Index
-	if l == nil || l.Reset || l.After.Index >= n.disk.lastID().Index || l.After.Index <= base || len(l.Entries) == 0 {
-		return 0
-	}
-	from := max(base, l.After.Index-min(l.After.Index, 3))
-	if _, err := n.disk.Entries(raft.Span{After: from, Last: l.After.Index}, bytesMax); err != nil {
-		n.c.check.broken("N81", "%s cannot read after entry %d up to %d: %v", n.id, from, l.After.Index, err)
-	}
-	return l.After.Index
 }
 
 // madeSegments records a durable write before the model of the disk changes.

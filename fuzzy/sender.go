@@ -224,9 +224,17 @@ func (c *cluster) connection(n, peer *node, up bool) {
 func (n *node) peerEvent(a int64) {
 	peer := n.c.nodes[a>>1]
 	if a&1 == 0 {
-		if o := n.vault.out[peer.index]; o != nil {
-			o.Lost(n.now().Mono)
+		n.pump(peer.index)
+		if o, now := n.vault.out[peer.index], n.now().Mono; o != nil {
+			if o.lost = cmp.Or(o.lost, now); now-o.lost >= (heldTimeouts-1)*raft.Time(n.timeout()) {
+				n.c.check.broken("N55", "%s still has a stream to %s, whose connection broke at %v", n, n.c.title(o.to), o.lost)
+			}
+			o.Lost(now)
 			n.pump(peer.index)
+		}
+		if at := &n.vault.redials[peer.index]; *at <= n.c.now() && (peer.core == nil || !n.c.net.Links.Up(peer.index, n.index)) {
+			*at = n.c.now() + n.c.profile.ElectionTimeout
+			n.later(n.c.profile.ElectionTimeout, event{kind: evPeer, a: a}) // each failed dial is reported
 		}
 		n.post(raft.PeerLost{Peer: raft.Peer{ID: peer.id, Incarnation: peer.disk.incarnation}, Refused: peer.core == nil})
 		return

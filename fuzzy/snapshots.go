@@ -29,11 +29,13 @@ type vault struct {
 	restore   *raft.Snapshot
 	installed bool         // the log was replaced, but the machine is not restored yet
 	out       []*outStream // by peer
+	redials   []sim.Time   // by peer: when it is dialed again
 	held      *heldState   // the frozen state of a DurableFSM; nil: none
 	syncing   bool         // the restored state is being synced
 	in        *pipeline.Incoming
 	work      pipeline.Work // the work that the stream in waits for
 	spool     *snapfile.Writer
+	asked     *raft.Receive  // waits for that work
 	waiting   []raft.Message // chunks that wait for that work, at most a window of them
 	expires   sim.Time       // when the stream in is checked next; 0: never
 
@@ -56,7 +58,7 @@ var errWriteTo = errors.New("fuzzy: the snapshot was not written")
 
 // beginVault prepares the snapshots of a process that starts. It returns false if the process ends at once.
 func (n *node) beginVault() bool {
-	n.vault = vault{out: make([]*outStream, len(n.c.nodes))}
+	n.vault = vault{out: make([]*outStream, len(n.c.nodes)), redials: make([]sim.Time, len(n.c.nodes))}
 	n.vault.in = pipeline.NewIncoming(n.peer(), n.streamLimits())
 	return n.cleanFiles()
 }
@@ -93,13 +95,9 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 		v.take, v.needless = &take, false
 		n.takeIfReached()
 	}
-	if r := k.Receive; r != nil {
-		w := v.in.Receive(n.now().Mono, *r, n.space().Room())
-		if w.Open != nil {
-			n.c.check.checkRoomTaken(n, w.Open.Size)
-		}
-		n.act(w)
-		n.expireLater()
+	if k.Receive != nil {
+		v.asked = k.Receive
+		n.takeChunks()
 	}
 }
 

@@ -17,10 +17,11 @@ type outStream struct {
 	file     *snapfile.Reader // it may be discarded meanwhile
 	held     bool             // the bytes come from a frozen state instead
 	began    raft.Time
-	bytes    int64    // bytes sent, with repetitions
-	reported int64    // bytes that the receiver has, as reported to the core
-	armed    sim.Time // when it is pumped again; 0: it waits for an answer
-	waits    bool     // it continues by itself: the pace will let it send more, or it will be given up
+	lost     raft.Time // when the connection broke; 0: the receiver has answered since
+	bytes    int64     // bytes sent, with repetitions
+	reported int64     // bytes that the receiver has, as reported to the core
+	armed    sim.Time  // when it is pumped again; 0: it waits for an answer
+	waits    bool      // it continues by itself: the pace will let it send more, or it will be given up
 }
 
 // streamLimits returns the limits of the streams of a member.
@@ -74,6 +75,10 @@ func (n *node) offers(m *raft.Message) bool {
 		}
 	default:
 		n.endStream(to)
+		if f := &n.disk.files; f.random.Chance(n.c.profile.Snapshots.Failures) { // the process has too many files open
+			f.tree.FailOpens(0)
+			defer f.tree.FailOpens(-1)
+		}
 		file, err := n.openSnapshot(offer.Snapshot.File)
 		if err != nil {
 			n.c.check.checkUnreadable(n, offer.Snapshot.ID, err)
@@ -144,6 +149,7 @@ func (n *node) streamed(m raft.Message) bool {
 		from := n.c.at(m.From).index
 		if o := n.vault.out[from]; o != nil {
 			o.Progress(now, m)
+			o.lost = 0
 			if done, _ := o.Acknowledged(); done > o.reported {
 				o.reported = done
 				n.post(raft.SnapshotSending{To: o.to, File: o.id, Bytes: done})
@@ -170,9 +176,17 @@ func isStream(b raft.Body) bool {
 	return false
 }
 
-// takeChunks processes the waiting chunks, until the disk has work for the stream.
+// takeChunks begins the requested stream and processes the waiting chunks, until the disk has work for the stream.
 func (n *node) takeChunks() {
 	v := &n.vault
+	if v.asked != nil && !v.busy() {
+		w := v.in.Receive(n.now().Mono, *v.asked, n.space().Room())
+		if v.asked = nil; w.Open != nil {
+			n.c.check.checkRoomTaken(n, w.Open.Size)
+		}
+		n.act(w)
+		n.expireLater()
+	}
 	for len(v.waiting) > 0 && !v.busy() {
 		m := v.waiting[0]
 		v.waiting = v.waiting[1:]
@@ -191,6 +205,7 @@ func (n *node) act(w pipeline.Work) {
 		v.spool = nil
 	}
 	for _, m := range w.Send {
+		n.c.check.checkDone(n, &m)
 		n.transmit(m, 64)
 	}
 	if w.Arrived != nil {

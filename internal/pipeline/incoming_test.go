@@ -198,6 +198,13 @@ var receivingScripts = []struct {
 		offer a1      | a1:done
 		discarded 1   |
 		offer a1      | open a1:begin-0`},
+	{rule: "what was discarded is taken in again although another stream has begun since", size: 4, script: `
+		offer a1      | open a1:begin-0
+		chunk a1 0-4! | write 4 a1:at-4 finish a1:done arrived
+		offer c2      | open c2:begin-0
+		discarded 1   |
+		chunk a1 0-4! | a1:refuse-1
+		offer a1      | abort c2:refuse-2 open a1:begin-0`},
 	{rule: "a checksum that is not the announced one is damage", size: 8, script: `
 		offer a1         | open a1:begin-0
 		corrupt a1 0-4   | write 4 a1:at-4
