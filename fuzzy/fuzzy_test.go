@@ -17,7 +17,7 @@ import (
 
 // seedsInTests is the number of seeds that the tests run, for each profile. raftlab runs more seeds.
 var seedsInTests = map[string]int{
-	"swarm": 100, "bootstrap": 50, "elections": 20, "history": 50, "alone": 50, "busy": 3,
+	"swarm": 100, "bootstrap": 50, "elections": 20, "history": 50, "alone": 50,
 	"calm": 2, "beyond": 15, "slow": 20, "durable": 30, "snapshots": 30, "images": 30, "members": 60, "segments": 30, "hangs": 30, "unequal": 20,
 }
 
@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 
 func hashes() string {
 	var b strings.Builder
-	for _, name := range []string{"swarm", "busy", "bootstrap", "history"} {
+	for _, name := range []string{"swarm", "alone", "bootstrap", "history"} {
 		for number := range uint64(4 / thrift) { // flags are not parsed yet
 			r, _ := Run(Seed{name, number}, nil)
 			fmt.Fprintf(&b, "%v %x %d\n", r.Seed, r.Hash, r.Events)

@@ -147,7 +147,6 @@ var profiles = []struct {
 	shape       func(s *sim.Stream, p *Profile)
 }{
 	{"swarm", "each class of faults on or off, everything else at random (the default)", shapeSwarm},
-	{"busy", "five nodes, over a hundred proposals and one fault a second", shapeBusy},
 	{"calm", "no fault at all: nothing may happen but work", shapeCalm},
 	{"alone", "one class of faults alone: those of the network, of processes, of disks or of clocks", shapeAlone},
 	{"bootstrap", "faults from the first moment on, and short lives", shapeBootstrap},
@@ -331,23 +330,6 @@ func shapeAlone(s *sim.Stream, p *Profile) {
 		[]FaultKind{Stall, DiskFailure, Wipe, Rot, Crash},
 		[]FaultKind{Pause, Suspend, Slow, Drift, Jump},
 	)...)(s, p)
-}
-
-func shapeBusy(s *sim.Stream, p *Profile) {
-	p.Voters, p.Learners, p.Length = 5, 0, sim.In(10*time.Second)
-	p.FaultsFrom = sim.In(time.Second)
-	p.Load = Load{
-		Clients: 12, Think: sim.In(20 * time.Millisecond), Patience: sim.In(time.Second), Reads: 200_000,
-		Hedged: 10_000, Burst: 1, Keys: 5, BytesMax: 64,
-	}
-	for i := range p.Faults {
-		p.Faults[i].Every = sim.In(time.Second) * sim.Time(len(p.Faults))
-		p.Faults[i].For = min(p.Faults[i].For, sim.In(500*time.Millisecond))
-	}
-	p.Network.Loss = min(p.Network.Loss, 20_000)
-	p.Network.Delay.Max = min(p.Network.Delay.Max, sim.In(50*time.Millisecond))
-	p.Limits = generousLimits()
-	p.Node.Codec = 100_000
 }
 
 func shapeCalm(s *sim.Stream, p *Profile) {

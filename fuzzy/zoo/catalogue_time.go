@@ -51,5 +51,5 @@ var slowness = []Mutant{
 			}()`)).profiles(slowly...),
 	mutant("S18", "the delay of an acknowledgement is measured from the first sending of its append", "from the latest repetition", "tests",
 		value("progress.go", `max(p.probe.askedAt, p.backAt)`, `p.probe.sentAt`)).
-		profiles(append([]string{"history", "busy"}, slowly...)...).or("TestTransfer_WaitsForASlowDiskOfTheTarget"),
+		profiles(append([]string{"history"}, slowly...)...).or("TestTransfer_WaitsForASlowDiskOfTheTarget"),
 }
