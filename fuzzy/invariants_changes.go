@@ -219,6 +219,9 @@ func (k *checker) checkChangeAnswer(n *node, r *request, a raft.Answer) {
 			k.broken("N69", "%s has changed the members by %v, which is not committed, or not a configuration", n, a.ID)
 			return
 		}
+		if newest := committedConfig(k.canonical[:r.floor]); newest != nil && newest.index > l.index {
+			k.broken("N69", "%s says that entry %d has done what was asked, but entry %d was committed before", n, l.index, newest.index)
+		}
 		began := l // where a change without effect began
 		if ch.entry != (raft.EntryID{}) {
 			if began = n.log[ch.entry.Index-1].config; began.index == ch.entry.Index {

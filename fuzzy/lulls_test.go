@@ -91,7 +91,7 @@ func TestLulls_AMemberThatTheLeaderNeedNotTell(t *testing.T) {
 			lead.seen.inOffice.gone[0].known -= departTimeouts * lead.timeout()
 			c.lulls.healed = c.now()
 		},
-		func(_ *cluster, lead, follower *node) { follower.status.Last.Index = lead.status.Base.Index - 1 },
+		func(_ *cluster, lead, follower *node) { follower.status.Commit = lead.status.Base.Index - 1 },
 	} {
 		c, lead, follower := resting(t)
 		lead.seen.inOffice.gone = []departure{{peer: follower.peer(), known: lead.seen.now}}
