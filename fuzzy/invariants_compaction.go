@@ -8,7 +8,7 @@ import "github.com/coxswain/raft"
 //	N52  Within SnapshotHoldBytes, a leader compacts nothing that a member needs while it hears that member and the member keeps acknowledging. After a snapshot that it offers, it keeps as many bytes as that snapshot has, if they are more.
 //	N53  nextIndex is above the base of the leader's log, and no append begins below the base.
 //	N54  If an append begins at or below the base of its receiver's log, it matches there and is not refused.
-//	N55  The bytes of a stream in flight stay within its window.
+//	N55  The bytes of a stream in flight stay within its window. A stream to a member that nobody reaches ends.
 //	N57  A DurableFSM needs its snapshot file until it has synced the state.
 //	N60  A request for a snapshot is granted after two conditions hold: a durable snapshot covers everything applied at the time of the request, and the log is as short as the tail allows.
 //	L16  A snapshot is taken as soon as the policy calls for it. After a failure it is taken as soon as the pause is over. The log stays as short as the policy allows.

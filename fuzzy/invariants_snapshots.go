@@ -22,7 +22,7 @@ import (
 //	G9   A snapshot's data about its last entry and the cluster is committed. The snapshot holds the state that the committed entries up to its last entry produce. (§7)
 //	N47  A snapshot is installed only if the log does not hold its last entry, and it is recorded before the log is replaced. (Figure 13)
 //	N49  The bytes in a file, and the bytes that arrive by a stream, are exactly the bytes of the snapshot that was taken.
-//	N50  A file is complete and durable before a record names it. It is discarded only if no durable record names it. A start leaves only the file that the record names. A process has only the files open that its work needs, and keeps no others.
+//	N50  A file is complete and durable before a record names it. It is discarded only if no durable record names it. A start leaves only the file that the record names. A completed file is recorded or discarded at once. A process has only the files open that its work needs, and keeps no others.
 //	N51  A snapshot holds exactly the state at the entry that the core has named, and at most one is being taken.
 //	N56  No snapshot takes the room on the disk that is reserved for the log.
 //	N58  At most one state is frozen, and it is streamed once. If the receiver acknowledges nothing, the state is held for at most ten election timeouts.
