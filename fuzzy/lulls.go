@@ -215,11 +215,11 @@ func (l *liveness) unrest() string {
 		}
 	}
 	for _, n := range l.members() {
-		parts, others := n.needless()
+		_, others := n.needless() // part of a snapshot may wait for the rest
 		switch s := &n.status; {
 		case !l.counts(n):
-		case parts+others > 0:
-			return fmt.Sprintf("%s keeps %d unfinished files, and %d finished ones that it neither records nor reads", n, parts, others)
+		case others > 0:
+			return fmt.Sprintf("%s keeps %d files that it neither records nor reads", n, others)
 		case s.Pending > 0 || s.Reads > 0:
 			return fmt.Sprintf("%s counts %d proposals and %d reads", n, s.Pending, s.Reads)
 		case s.Taking.Index > 0 || s.Restoring.Index > 0 || s.Receiving.Index > 0 || n.vault.held != nil:
@@ -278,6 +278,7 @@ func (n *node) heal(restarts bool) {
 	n.clock.Resume(n.c.now())
 	n.resume()
 	if restarts {
+		n.upgraded = true
 		n.crash()
 	}
 	n.start()

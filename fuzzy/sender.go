@@ -19,7 +19,7 @@ const outboxMax = 200
 // sender's queue.
 func (n *node) send(m raft.Message) {
 	n.c.check.checkLeaving(n, &m)
-	if !n.offers(&m) {
+	if !n.offers(&m) || n.c.at(m.To) == nil { // a member of the past no longer exists
 		return
 	}
 	if n.c.scene.keepsSends(n) {
