@@ -96,7 +96,7 @@ func TestPage_ShowsWhatTheTraceSaysAtARow(t *testing.T) {
 
 // Each log on the page ends at the index and term in the trace, at each row.
 func TestPage_FollowsEveryLog(t *testing.T) {
-	text, records := traced(t, "f10.alone.11")
+	text, records := traced(t, "f10.alone.18")
 	p := open(t, "", "light", &tracepage.File{Name: "seed", Text: text})
 	ends := browsertest.Eval[[][4]uint64](p, `window.viewerPage.panes[0].model.steps.filter((s) => s.s !== 4).map((s) =>
 		[s.log.last, s.log.runs.at(-1)?.t ?? 0, s.log.committed, s.log.durable])`)
