@@ -98,6 +98,7 @@ func TestWriter_PrunesToTheEndWithoutFurtherWrites(t *testing.T) {
 		n.writer.enqueue(raft.Write{Seq: 1, Base: &raft.Base{}, Log: &raft.LogWrite{}})
 		n.wg.Go(n.writer.run)
 		<-time.After(time.Second)
+		synctest.Wait()
 		expect.Zero(t, disk.below)
 		close(n.stop)
 		n.wg.Wait()
