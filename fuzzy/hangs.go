@@ -83,7 +83,9 @@ func (n *node) reportHang() {
 // healHang lets a member's applier continue.
 func (n *node) healHang() {
 	n.hang.till = 0
-	n.unhang()
+	if n.core != nil {
+		n.unhang()
+	}
 }
 
 // hangMax returns the longest time that a core may take to notice that its FSM hangs.

@@ -43,7 +43,7 @@ func (d *disk) restore(i image, whole bool) {
 	d.files.roomAgain() // the image is written to a disk that has room
 	d.base, d.log, d.commit, d.epoch = i.base, i.log, i.commit, d.epoch+1
 	d.segments.putBack(i.segments)
-	if whole || d.saved.applied.Index > raft.Index(len(d.log)) { // a log that ends before that is refused
+	if at := d.saved.applied.Index; whole || at > raft.Index(len(d.log)) || at > 0 && d.log[at-1].entry.ID() != d.saved.applied { // another log is refused
 		d.saved = i.saved
 	}
 	if !whole {

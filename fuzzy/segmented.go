@@ -116,8 +116,12 @@ func (n *node) openLog() *segments.Log {
 	s, p := &n.disk.segments, &n.c.profile.Segments
 	life := s.tree.Life()
 	var l *segments.Log
+	factor := sim.Pick(s.random, 1, 1, 1, 2)
+	if n.c.scene != nil {
+		factor = 1 // a scenario counts segments
+	}
 	sizes := segments.Sizes{
-		SegmentBytes: int64(p.Bytes * sim.Pick(s.random, 1, 1, 1, 2)), FirstBytes: int64(p.FirstBytes), BatchBytes: p.BatchBytes, MarkBytes: int64(p.MarkBytes),
+		SegmentBytes: int64(p.Bytes * factor), FirstBytes: int64(p.FirstBytes), BatchBytes: p.BatchBytes, MarkBytes: int64(p.MarkBytes),
 		BufferBytes: p.BufferBytes, FillBytes: 2 * int64(p.BufferBytes),
 	}
 	l = segments.New(s.tree.FS(), logPath, sizes, segments.Owner{
