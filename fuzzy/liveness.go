@@ -116,7 +116,7 @@ func newLiveness(c *cluster) *liveness {
 	}
 	l.clashes = c.check.conflicts
 	// A leader whose disk is stalled notices that only when it has something to write.
-	if i := c.leader(); l.doomed == nil && (l.exiled || i < 0 || l.core>>i&1 == 1) && sim.NewStream(c.seed.Number, sim.ProcessConcern<<16).Coin() {
+	if i := c.leader(); l.doomed == nil && !c.anySpoiled() && (l.exiled || i < 0 || l.core>>i&1 == 1) && sim.NewStream(c.seed.Number, sim.ProcessConcern<<16).Coin() {
 		l.unwritten = true
 		c.lulls.begin()
 	}

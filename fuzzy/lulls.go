@@ -126,7 +126,7 @@ func (l *lulls) heal() bool {
 	}
 	rest := &liveness{c: c, core: among64(able), exiled: true, stage: settling, since: c.now()}
 	limited := p.Node.Carries > 0 || p.Snapshots.Old > 0 || p.Node.OtherLists > 0 || p.Node.Unequal > 0 // until members are replaced or restarted
-	if limited || !p.steady() || c.newestCommitted() == nil || len(c.acquainted(able)) < len(able) ||
+	if limited || c.anySpoiled() || !p.steady() || c.newestCommitted() == nil || len(c.acquainted(able)) < len(able) ||
 		rest.unreached(c.standing(), rest.core) != "" || c.lostToDisks() || p.injects(Image) {
 		return false
 	}
@@ -288,4 +288,9 @@ func (n *node) heal(restarts bool) {
 	if len(n.outbox) > 0 {
 		n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
 	}
+}
+
+// anySpoiled reports whether a fault has damaged a snapshot file. A leader replaces such a file only after further entries.
+func (c *cluster) anySpoiled() bool {
+	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.disk.files.spoiled })
 }
