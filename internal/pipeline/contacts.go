@@ -290,7 +290,15 @@ func (c *Contacts) advertised(p raft.Peer, open bool) string {
 	if p.Incarnation == 0 || open {
 		return c.latest[p.ID]
 	}
-	return c.addresses[p]
+	if at := c.addresses[p]; at != "" {
+		return at
+	}
+	for _, who := range c.callers { // the memory is bounded; a configuration that names the caller may have an older address
+		if who.peer == p {
+			return who.address
+		}
+	}
+	return ""
 }
 
 // contact returns the contact of a member. If open is set, the contact accepts any incarnation. contact returns false if the

@@ -265,6 +265,13 @@ func TestContacts_ANewMemberDialsItsLeaderBack(t *testing.T) {
 	b.dials(2, "d d2")
 }
 
+func TestContacts_ANamedCallerIsStillDialedWhereItCalledFrom(t *testing.T) {
+	b := bookOf(t, true)
+	b.Called(0, raft.Hello{From: peerNamed("b"), Cluster: ourCluster, Address: "new:1"}, ourCluster)
+	b.Config(0, configOf("a b"), true) // an earlier address of b; the memory of this member does not hold the newer one
+	b.dials(0, "b@new:1,b:1")
+}
+
 func TestContacts_CallersAreBounded(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(0, configOf("a"), true)
