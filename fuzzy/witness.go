@@ -26,6 +26,7 @@ type witness struct {
 	late         raft.Time // when a reply to its attempt last came too late, which lengthens its wait
 	prompt       raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
 
+	yielded  raft.Index // the end of the batch for which it last stepped down as a leader whose FSM hung; 0: none
 	attempts attemptsWitness
 
 	round         raft.RPCID // id of its latest round of pre-votes
