@@ -20,6 +20,7 @@ type witness struct {
 	enfranchised raft.Time // when its configuration last began to need it as a leader; 0: never
 	cause        raft.Time // when it last had a reason not to campaign
 	waits        raft.Time // the longest wait of its elections since cause
+	deposed      raft.Time // when it last lost its leadership; 0: never
 	wake         raft.Time // the wake-up time that it last requested
 	failed       bool      // its latest snapshot failed, so it may ask to be woken for the next attempt
 	slept        bool      // it has slept through that time since it last heard a leader
