@@ -16,6 +16,7 @@ type follower struct {
 	heard           Time     // when a message of a leader last came; 0: never since the start
 	gracePeriodUsed bool     // the process woke late and restarted the timer; no leader has been heard since
 	attempts        attempts // to be elected
+	span            Time     // how long an election takes at most, as the last leader has said; 0: not known
 	reads           followerReads
 	// transferOutcome is the transfer that was running when this member last stepped down. It is nil if there was none, or
 	// once the outcome is known.
@@ -37,6 +38,9 @@ type termLeader struct {
 	elected  Peer
 	resigned bool  // elected has said that it stepped down: late messages of it do not show a live leader
 	proved   Index // elected has proved that the logs match up to here
+	gone     bool  // the news is that the process of peer has ended
+	// successors are the members that shall campaign first, second and so on once peer is lost. It has named them.
+	successors []Peer
 }
 
 // isHeard reports whether this member follows a leader and has received a message from that leader itself.
@@ -56,7 +60,7 @@ func (c *Core) hear(leader Peer) {
 		c.becomeFollower(c.hard.Term, leader)
 		c.compact() // what it has held for others while it led, which may fill its disk
 	}
-	c.follower.heard = c.now.Mono
+	c.follower.heard, c.termLeader.gone = c.now.Mono, false
 	c.follower.gracePeriodUsed = false
 	if c.follower.attempts.any() && c.committedOwn() {
 		c.resetBackoff() // in an idle cluster no new commit would do it

@@ -160,7 +160,7 @@ func (c *Core) onVoteDurable() {
 		a.remember(question{term: c.hard.Term, at: c.now.Mono})
 		c.raiseWait(took)
 	}
-	c.resetElectionDeadline()
+	c.campaignAgain()
 	a.boundUntil = c.follower.deadline
 	if own {
 		c.onPromptVote(c.self)

@@ -48,6 +48,9 @@ type CoreStatus struct {
 	Receiving         EntryID        // the last entry of the snapshot that this member asked for; zero: none
 	ReceivingFrom     NodeID         // the member that sends it
 	Election          ElectionStatus // this member's attempts since a term last committed
+	Successors        []Peer         // who shall campaign first, second and so on once this term's leader is lost, as it says
+	Span              Time           // how long an election takes at most, as the last leader has said; 0: not known
+	LeaderGone        bool           // the news is that the process of this term's leader has ended
 	TransferringUntil Time           // when a leader gives up its transfer; 0: none
 	Missing           []string       // of a bootstrapper: what it waits for, one sentence per member
 	Peers             []PeerProgress // of a leader: all other members and departing ones, by id, then incarnation
@@ -157,12 +160,14 @@ func (c *Core) Status() CoreStatus {
 		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.bootstrapper.missing(),
 		Removals: c.log.configAt(c.log.commit).Config.Removed, Removed: c.Removed(),
 		Suspected: c.suspectedPeer(), DiskStalled: c.diskStalled(), FSMHangs: c.fsmHangs(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
+		Successors: c.termLeader.successors, Span: c.follower.span, LeaderGone: c.termLeader.gone,
 	}
 	_, s.Bootstrapper = c.origin()
 	c.statusOfSnapshots(&s)
 	if c.leader == nil {
 		return s
 	}
+	s.Successors, s.Span = c.leader.succession.list, c.leader.succession.span
 	if t := c.leader.transfer; t != nil {
 		s.TransferringUntil = t.deadline
 	}

@@ -30,17 +30,6 @@ func (b *ballot) grant(from Peer) bool {
 	return true
 }
 
-// resetElectionDeadline draws a new election timeout, between one and two times the wait. The wait is the election timeout,
-// or longer if attempts were slow.
-//
-//	"Raft uses randomized election timeouts to ensure that split votes are rare and that they are
-//	resolved quickly." (§5.2)
-func (c *Core) resetElectionDeadline() {
-	c.follower.deadline = c.now.Mono + c.wait() + Time(c.rng.Int64N(int64(c.wait())+1))
-	c.follower.deferUntil = 0
-	c.follower.needed = false
-}
-
 // hangDelayWaits is how many waits longer a member waits before it campaigns while its FSM hangs.
 const hangDelayWaits = 3
 
@@ -67,7 +56,7 @@ func (c *Core) onOlderLog(candidate Peer) {
 	}
 	f.needed = true
 	if c.candidate == nil && !c.boundByVote(candidate) {
-		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.campaignDelay())+1)) // often it has passed, since such a member waits longer
+		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.span())+1)) // often it has passed, since such a member waits longer
 	}
 }
 
@@ -88,12 +77,12 @@ func (c *Core) mayCampaign() bool {
 //	a current leader, it does not update its term or grant its vote." (dissertation §4.2.3)
 //
 // A leader hears itself, until check-quorum makes it step down. If this member knows the leader only from a refused pre-vote,
-// it has not heard that leader.
+// it has not heard that leader. After the news that the leader's process has ended, it hears that leader no longer.
 func (c *Core) hearsLeader() bool {
 	if c.leader != nil {
 		return true
 	}
-	return c.termLeader.isHeard() && c.now.Mono-c.follower.heard < c.electionTimeout()
+	return c.termLeader.isHeard() && !c.termLeader.gone && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
 // disturbs reports whether a message asks for a vote although this member hears a leader. A candidate does not disturb if the
@@ -111,7 +100,7 @@ func (c *Core) onElectionTimeout() {
 	c.trace(TraceEvent{Kind: TraceTimeout})
 	c.follower.attempts.made++
 	c.traceSlowness()
-	c.resetElectionDeadline()
+	c.campaignAgain()
 	c.precampaign()
 }
 
@@ -134,7 +123,7 @@ func (c *Core) precampaign() {
 func (c *Core) campaign(transfer bool) {
 	c.becomeCandidate()
 	c.follower.attempts.ballot = &ballot{began: c.now.Mono}
-	c.resetElectionDeadline()
+	c.campaignAgain()
 	for _, p := range c.otherVoters() {
 		c.promiseVote(p, VoteRequest{Last: c.log.Last, Transfer: transfer})
 	}
@@ -182,7 +171,7 @@ func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 		c.becomeFollower(c.hard.Term, Peer{}) // a pre-candidate that votes has given up its own attempt
 	}
 	c.voteFor(from)
-	c.resetElectionDeadline()
+	c.campaignAgain()
 	c.trace(TraceEvent{Kind: TraceVoteGranted, Peer: from.ID, ID: r.Last})
 	c.promiseVote(from, VoteReply{Granted: true, Wall: c.now.Wall})
 }
@@ -293,7 +282,7 @@ func (c *Core) onTimeoutNow(from Peer) {
 }
 
 // onSteppedDown handles the message by which this term's leader says that it has stepped down. The followers need not wait
-// for their election timeouts. Each follower campaigns after a random part of spread, so that they do not split the vote.
+// for their election timeouts.
 func (c *Core) onSteppedDown(from Peer) {
 	if c.termLeader.elected != from || c.termLeader.resigned {
 		return
@@ -301,24 +290,14 @@ func (c *Core) onSteppedDown(from Peer) {
 	c.termLeader.resigned = true
 	c.trace(TraceEvent{Kind: TraceSteppedDown, Peer: from.ID})
 	c.becomeFollower(c.hard.Term, Peer{})
-	spread := min(c.campaignDelay()*Time(1+len(c.otherVoters())), c.wait())
-	c.follower.deadline = c.now.Mono + Time(c.rng.Int64N(int64(spread)+1))
-}
-
-// campaignDelay returns how long this member lets another member's election run before it campaigns itself. That is a
-// fifteenth of the election timeout, or a whole wait if attempts have been slow.
-func (c *Core) campaignDelay() Time {
-	if c.follower.attempts.doublings > 0 {
-		return c.wait()
-	}
-	return c.electionTimeout() / 15
+	c.campaignSoon()
 }
 
 // deferCampaign delays this member's next attempt, so that it does not split the vote of the election that follows a
 // pre-vote. deferUntil limits all delays together. Without that limit, a member that keeps asking but never receives the
 // answers would prevent every other campaign.
 func (c *Core) deferCampaign() {
-	f, delay := &c.follower, c.campaignDelay()
+	f, delay := &c.follower, c.span()
 	late := c.campaignsAt() - f.deadline // by which a member whose FSM hangs campaigns later anyway
 	if f.deferUntil == 0 {
 		f.deferUntil = max(c.now.Mono, f.deadline+late) + delay

@@ -86,8 +86,11 @@ type PeerUp struct {
 
 // PeerLost says that the connection to the peer broke.
 type PeerLost struct {
-	Peer    Peer
-	Refused bool // the peer's host answered, but no process listens there
+	Peer Peer
+	// Refused is the news that the peer's process has ended: an established connection broke, no connection of the peer is
+	// open any more, and each of its addresses refused to be dialed at once. Events of everything that has arrived on its
+	// connections come before.
+	Refused bool
 }
 
 // SendDropped says that an append for the span was not sent. The queue was full, the log was truncated, or its first entry is

@@ -16,6 +16,7 @@ type leader struct {
 	bytes       int // of the pending proposals
 	reads       leaderReads
 	transfer    *transfer
+	succession  succession
 	stalled     bool    // the disk had stalled at the last check
 	fsmHung     bool    // the FSM hung at the last check
 	hangRetryAt Time    // earliest next transfer because the FSM hangs

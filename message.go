@@ -136,6 +136,10 @@ type AppendConflict struct {
 type Heartbeat struct {
 	Round  RPCID // a quorum of replies proves leadership at its beginning; zero: no reply wanted
 	Commit Index // leaderCommit, but at most what the follower has acknowledged
+	// Successors are the members that shall campaign first, second and so on once the leader is lost, at most 8. Span is how
+	// long an election takes at most; 0: an earlier release, or a leader that names no successors.
+	Successors []Peer
+	Span       Time
 }
 
 // HeartbeatReply echoes the round.

@@ -194,6 +194,7 @@ type heartbeats struct {
 	askedMatch Index // match when that round began
 	skipped    int   // how many were skipped since the last one that was sent
 	tickLast   Index // the last index sent when the last heartbeat was due
+	succession int   // the number of the last succession that was sent
 }
 
 // sent records that a round begins. The round also measures the round trip, unless another measurement is running.

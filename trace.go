@@ -40,6 +40,7 @@ const (
 	TraceProbeBack                                     // Peer's log differs: the next probe is at Index
 	TraceTransfer                                      // leadership is to go to Peer
 	TracePeerLost                                      // the connection to Peer broke
+	TraceNews                                          // the process of Peer, which led this term, has ended
 	TraceBootstrapProbe                                // asks all initial members who they are
 	TraceBootstrapProbeReply                           // answers Peer's probe
 	TraceBootstrapped                                  // took entry 1, written by Peer
@@ -131,6 +132,7 @@ func (k TraceEventKind) text() string {
 		TraceProbeBack:           "the log of {peer} agrees at most up to {hint}: go back to {index}",
 		TraceTransfer:            "transfer leadership to {peer}",
 		TracePeerLost:            "connection to {peer} lost",
+		TraceNews:                "the process of {peer}, the leader, has ended",
 		TraceBootstrapProbe:      "probe the members",
 		TraceBootstrapProbeReply: "answer the probe of {peer}: {text}",
 		TraceBootstrapped:        "hold entry {id}, the bootstrap by {peer}",

@@ -28,7 +28,7 @@ func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output)
 			if w.needed = w.now; n.hung(before) { // it campaigns soon, even if its FSM recovers before
 				w.cause = max(w.cause, w.now+n.soon()-2*w.waits)
 			}
-		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && (w.needed < w.rested || w.yielded == h.batch.Index) && w.now-w.rested < 4*n.timeout():
+		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && (w.needed < w.rested || w.yielded == h.batch.Index) && w.now-w.rested < w.rest+3*n.timeout():
 			k.broken("N86", "%s, whose FSM hangs, stands for election in term %d after %v", n, s.Term, time.Duration(w.now-w.rested))
 		}
 	}

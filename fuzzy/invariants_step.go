@@ -92,11 +92,14 @@ func (k *checker) checkTermRise(n *node, before *raft.CoreStatus, events []raft.
 	if s.Term == before.Term {
 		return
 	}
-	hears := before.Role == raft.Leader || before.Leader != "" && heard > 0 && w.now-heard < n.timeout()
+	hears := before.Role == raft.Leader || before.Leader != "" && heard > 0 && w.now-heard < n.timeout() && !before.LeaderGone
 	reach, told := before.Term, false
 	for _, e := range events {
 		if a, ok := e.(raft.SnapshotArrived); ok && before.Uninitialized && k.leaders[s.Term] == a.From {
 			reach = max(reach, s.Term) // the term of the offer, which an uninitialized member adopts with the snapshot
+		}
+		if lost, ok := e.(raft.PeerLost); ok && lost.Refused && lost.Peer.ID == before.Leader {
+			hears = hears && n.preferences.NoNews
 		}
 		r, ok := e.(raft.Received)
 		if !ok {
@@ -154,15 +157,15 @@ func older(a, b raft.EntryID) bool { return a.Term < b.Term || a.Term == b.Term 
 // checkElectionTimer checks the timer of an election.
 func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
-	leads := s.Role == raft.Leader || before.Role == raft.Leader
+	leads, begins := s.Role == raft.Leader || before.Role == raft.Leader, false
 	for i := range out.Trace {
 		switch event := &out.Trace[i]; event.Kind {
 		case raft.TraceVoteGranted, raft.TracePreVoteGranted, raft.TracePreCampaign, raft.TraceCampaign, raft.TraceSteppedDown:
-			w.cause = w.now
+			w.cause, begins = w.now, true
 		case raft.TraceLeader:
 			leads = true
 		case raft.TraceVoteDenied, raft.TracePreVoteDenied:
-			hears := leads || w.beat > 0 && w.reign >= before.Term && w.now-w.beat < n.timeout()
+			hears := leads || !(w.gone && w.news != w.now) && w.beat > 0 && w.reign >= before.Term && w.now-w.beat < n.timeout()
 			if event.Reason == raft.DeniedHearsLeader && !hears {
 				k.broken("N14", "%s tells %s that it hears a leader of term %d, but has heard none for %v", n, event.Peer,
 					before.Term, time.Duration(w.now-w.beat))
@@ -185,7 +188,11 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	if w.waits = max(w.waits, s.Election.Wait); w.cause == w.now {
 		w.waits = max(s.Election.Wait, before.Election.Wait)
 	}
-	limit := 2 * w.waits
+	limit := n.waitMost(before, w.waits)
+	if w.beat != w.now && !begins {
+		limit = max(limit, w.limit) // the wait began behind a leader that had named its successors
+	}
+	w.limit = limit
 	if s.FSMHangs {
 		limit += 3 * w.waits // see N86
 	}
@@ -193,7 +200,7 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 		k.broken("N15", "%s has heard nobody for %v, but does not stand for election", n, time.Duration(w.now-w.cause))
 	}
 	if able && !w.failed && w.heard == w.now && s.Role == raft.Follower && s.Durable == n.hard && s.Election.Wait == n.timeout() {
-		k.checkDrawn(n, out.WakeAt-w.now)
+		k.checkDrawn(n, before, out.WakeAt-w.now)
 	}
 }
 
@@ -229,12 +236,15 @@ func (k *checker) checkWait(n *node, before *raft.CoreStatus, out *raft.Output) 
 const drawsMin = 40
 
 // checkDrawn checks a newly drawn election timeout. It ignores shorter timers, because they belong to client requests.
-func (k *checker) checkDrawn(n *node, timeout raft.Time) {
+func (k *checker) checkDrawn(n *node, before *raft.CoreStatus, timeout raft.Time) {
 	if timeout < n.timeout() || n.status.FSMHangs {
 		return
 	}
-	if timeout > 2*n.timeout() {
+	if timeout > n.waitMost(before, n.timeout()) {
 		k.broken("N15", "%s draws an election timeout of %v", n, timeout)
+	}
+	if len(n.status.Successors) > 0 {
+		return // it is not drawn
 	}
 	k.checkTimeoutsDiffer(n, timeout)
 	if k.draws++; k.draws == 1 {

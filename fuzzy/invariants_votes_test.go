@@ -107,7 +107,7 @@ func TestInvariants_ThePauseAfterAFailedSnapshotIsNotDrawn(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		c, _, n := running(t)
 		before, out := n.status, raft.Output{WakeAt: n.now().Mono + n.timeout()}
-		n.seen.now, n.seen.heard = n.now().Mono, n.now().Mono
+		n.seen.now, n.seen.heard, n.status.Successors = n.now().Mono, n.now().Mono, nil
 		var events []raft.Event
 		if failed {
 			events = []raft.Event{raft.SnapshotTaken{Err: errors.New("the disk is full")}}

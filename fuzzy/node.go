@@ -13,19 +13,17 @@ const inboxMax = 1000
 
 // node is one member: a machine with a disk and a clock. While the process of the machine runs, it has a core.
 type node struct {
-	c                           *cluster
-	index                       int
-	id                          raft.NodeID
-	random                      *sim.Stream // of this node alone
-	disk                        disk
-	clock                       sim.Clock
-	slow                        sim.Time // additional time of each step
-	faster                      sim.Time // the profile's election timeout divided by the member's
-	limits                      raft.Limits
-	diskStallMax, applyStallMax sim.Time
-	initial                     raft.Configuration // the right list of initial members
-	place                       string             // the address at which it is reached
-	table                       []string           // addresses of all nodes, as an operator has told it; nil: none
+	c      *cluster
+	index  int
+	id     raft.NodeID
+	random *sim.Stream // of this node alone
+	disk   disk
+	clock  sim.Clock
+	slow   sim.Time // additional time of each step
+	tuning
+	initial raft.Configuration // the right list of initial members
+	place   string             // the address at which it is reached
+	table   []string           // addresses of all nodes, as an operator has told it; nil: none
 
 	// The process. life rises when the process dies, so events of an earlier life have no effect.
 	life      uint32

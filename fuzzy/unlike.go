@@ -2,8 +2,10 @@ package fuzzy
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -40,6 +42,14 @@ func drawUnlike(seed Seed, p *Profile) {
 	}
 }
 
+// tuning is what the configuration of a member sets.
+type tuning struct {
+	faster                      sim.Time // the profile's election timeout divided by the member's
+	limits                      raft.Limits
+	preferences                 raft.Preferences
+	diskStallMax, applyStallMax sim.Time
+}
+
 // differ sets the limits and times of a member.
 func (n *node) differ() {
 	p := &n.c.profile
@@ -48,6 +58,7 @@ func (n *node) differ() {
 	if most := p.Node.Unequal; most > 1 {
 		n.faster += sim.Time(sim.NewStream(n.c.seed.Number, sim.NodeConcern<<8+sim.Concern(n.index)).IntN(most))
 	}
+	n.preferences = n.c.preferences(n.index)
 	s := sim.NewStream(n.c.seed.Number, sim.NodeConcern<<16+sim.Concern(n.index))
 	if !p.Node.Unlike || s.IntN(4) == 0 {
 		return
@@ -58,6 +69,23 @@ func (n *node) differ() {
 	}
 	n.limits.SnapshotEntries, n.limits.SnapshotLogBytes = vary(s, p.Limits.SnapshotEntries), vary(s, p.Limits.SnapshotLogBytes)
 	n.limits.SnapshotTailBytes, n.limits.SnapshotHoldBytes = vary(s, p.Limits.SnapshotTailBytes), vary(s, p.Limits.SnapshotHoldBytes)
+}
+
+// preferences draws what a member switches off. In half of the runs, no member switches anything off. In an eighth, the members
+// differ.
+func (c *cluster) preferences(member int) raft.Preferences {
+	s := sim.NewStream(c.seed.Number, sim.Profile<<52)
+	switch {
+	case strings.HasPrefix(c.profile.Name, ScenarioPrefix): // most scenarios are about an election timeout that is drawn
+		off := !c.profile.Node.Preferred
+		return raft.Preferences{NoNews: off, NoSuccessors: off, NoPriorities: off}
+	case s.Coin():
+		return raft.Preferences{}
+	}
+	if s.IntN(4) == 0 {
+		s = sim.NewStream(c.seed.Number, sim.NodeConcern<<24+sim.Concern(member))
+	}
+	return raft.Preferences{NoNews: s.Coin(), NoSuccessors: s.Coin(), NoPriorities: s.Coin()}
 }
 
 // vary draws a value of up to three times another one, or zero if that is zero.

@@ -16,10 +16,14 @@ type witness struct {
 	leads        raft.Peer // the leader that it has heard in the present term
 	freed        raft.Time // when the leader of the term said that it stepped down
 	rested       raft.Time // when it last heard its leader, voted, campaigned, led, or started
+	rest         raft.Time // for how long it must not campaign after that
+	news         raft.Time // when the last news came that the process of its leader has ended; 0: never
+	gone         bool      // its leader has sent nothing since that news
 	needed       raft.Time // when it last denied a candidate a pre-vote because of its log
 	enfranchised raft.Time // when its configuration last began to need it as a leader; 0: never
 	cause        raft.Time // when it last had a reason not to campaign
 	waits        raft.Time // the longest wait of its elections since cause
+	limit        raft.Time // the longest time for which it may wait after cause
 	deposed      raft.Time // when it last lost its leadership; 0: never
 	wake         raft.Time // the wake-up time that it last requested
 	failed       bool      // its latest snapshot failed, so it may ask to be woken for the next attempt
@@ -177,7 +181,7 @@ func (w *witness) begin(n *node) {
 		earlier = raft.RPCID{}
 	}
 	*w = witness{
-		now: now, rested: now, cause: now, wake: now,
+		now: now, rested: now, rest: raft.Time(n.timeout()), cause: now, wake: now,
 		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch, attempts: newAttemptsWitness(),
 		walls: map[raft.Peer]int64{}, resumed: n.applied, offered: map[offering]raft.EntryID{}, carries: map[raft.Peer]int{},
 	}
@@ -193,7 +197,7 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 	w.attempts.latest = 0
 	if w.term != s.Term {
 		w.term, w.heard, w.votes, w.begun, w.reads, w.open, w.again, w.transfer = s.Term, 0, nil, raft.RPCID{}, nil, nil, nil, 0
-		w.leads, w.peers = raft.Peer{}, nil
+		w.leads, w.peers, w.gone = raft.Peer{}, nil, false
 	}
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
 		took := w.now - w.attempts.asked[s.Term]
@@ -213,6 +217,11 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 		case raft.Received:
 			if e.Message.To == n.peer() && n.concerns(&e.Message) {
 				w.message(n, before, &e.Message)
+			}
+		case raft.PeerLost:
+			led := raft.Peer{ID: before.Leader, Incarnation: before.LeaderIncarnation}
+			if e.Refused && (e.Peer == w.leads || e.Peer == led) && before.Role != raft.Leader && !n.preferences.NoNews {
+				w.news, w.gone = w.now, true
 			}
 		case raft.ReadRequested:
 			if s.Role == raft.Leader {
@@ -303,7 +312,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 			w.offered[offering{m.From, o.Snapshot.File}] = o.Snapshot.ID
 		}
 		if m.Term == w.term && n.status.Leader == m.From.ID {
-			w.heard = w.now
+			w.heard, w.gone = w.now, false
 		}
 		return
 	case raft.SteppedDown:

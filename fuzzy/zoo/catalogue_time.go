@@ -3,7 +3,7 @@ package zoo
 // slowness: the waits of a member, and how the member measures these waits, when everything takes as long as an election.
 var slowness = []Mutant{
 	mutant("S01", "a voter's wait begins when its vote is durable", "it begins with the request", "N25",
-		instead("attempts.go", "c.resetElectionDeadline()\n\ta.boundUntil = c.follower.deadline", `a.boundUntil = c.follower.deadline`)).arranged().profiles(slowly...).must(),
+		instead("attempts.go", "c.campaignAgain()\n\ta.boundUntil = c.follower.deadline", `a.boundUntil = c.follower.deadline`)).arranged().profiles(slowly...).must(),
 	mutant("S02", "a leader waits for twice the longest recent round trip", "for twice the latest one", "N37",
 		value("heartbeat.go", `min(2*p.beats.roundTrip.max(), c.electionTimeout()<<doublingsMax)`,
 			`min(2*p.beats.roundTrip.last[(p.beats.roundTrip.next+len(p.beats.roundTrip.last)-1)%len(p.beats.roundTrip.last)], c.electionTimeout()<<doublingsMax)`)).arranged().profiles(slowly...).must(),

@@ -1,0 +1,181 @@
+package raft
+
+import (
+	"cmp"
+	"slices"
+)
+
+// This file decides who campaigns when, so that a new leader is elected soon, by one election. It never decides who may win:
+// the majority, the one durable vote of a term and the check of the logs stay as they are.
+//
+// The leader sends a list of its successors with its heartbeats, and how long an election takes. A follower that loses the
+// leader waits for its rank in that list, times that long: the first successor is elected before the next one would begin.
+// A follower usually learns that the leader is gone from an election timeout. It learns it at once from the news that the
+// leader's process has ended.
+
+// successorsMax bounds the list of successors. The first one is elected unless it has failed, too.
+const successorsMax = 8
+
+// spanMin is the least time that an election is assumed to take, in fractions of an election timeout.
+const spanMin = 15
+
+// succession is what a leader tells its followers about the next election.
+type succession struct {
+	list   []Peer // who campaigns first, second and so on
+	span   Time   // how long an election takes at most; 0: not known
+	number int    // how often a leader has changed the two
+	differ int    // for how many rounds a leader would have sent others
+}
+
+// updateSuccession is called once per round of heartbeats. The successors must have answered since the last one. A change
+// counts once it has lasted for two rounds, because a busy follower is sent an additional heartbeat for it.
+func (c *Core) updateSuccession(lastRound Time) {
+	if c.cfg.Preferences.NoSuccessors {
+		return
+	}
+	s, list, span := &c.leader.succession, c.successors(lastRound), c.electionSpan()
+	if slices.Equal(list, s.list) && span <= s.span+s.span/4 && span >= s.span-s.span/4 {
+		s.differ = 0
+		return
+	}
+	if s.differ++; s.differ > 1 || len(s.list) == 0 {
+		*s = succession{list: list, span: span, number: s.number + 1}
+	}
+}
+
+// successors returns the voters that could take over, in this order: by id.
+func (c *Core) successors(lastRound Time) []Peer {
+	var able []Peer
+	for i := range c.leader.peers {
+		p := &c.leader.peers[i]
+		late := p.lags() > 0 && c.now.Mono-p.lags() >= c.electionTimeout()
+		if p.votes&IncomingHalf != 0 && p.state == replicate && p.heard >= lastRound && p.hindered == 0 && !late {
+			able = append(able, p.peer)
+		}
+	}
+	return able[:min(len(able), successorsMax)]
+}
+
+// electionSpan returns how long an election takes at most: the way to the slowest voter and back, and two durable votes.
+func (c *Core) electionSpan() Time {
+	span := c.electionTimeout() / spanMin
+	for i := range c.leader.peers {
+		if p := &c.leader.peers[i]; p.votes != 0 && !c.silent(p) {
+			span = max(span, max(p.beats.roundTrip.max(), p.acks.max())+c.disk.took.max())
+		}
+	}
+	return min(span, c.electionTimeout()<<doublingsMax)
+}
+
+// onSuccession keeps what the leader of the present term says about the next election. A list that no correct leader sends
+// has no effect. The receiver's configuration may be behind, so the list may name a member that it does not know yet.
+func (c *Core) onSuccession(m Message, h Heartbeat) {
+	if c.cfg.Preferences.NoSuccessors || h.Span == 0 {
+		return
+	}
+	if why := c.malformedSuccession(m.From, h); why != "" {
+		c.refuse(m, why)
+		return
+	}
+	c.termLeader.successors = h.Successors
+	c.follower.span = h.Span
+}
+
+func (c *Core) malformedSuccession(leader Peer, h Heartbeat) string {
+	for i, p := range h.Successors {
+		switch {
+		case p == leader:
+			return "it names its sender as its own successor"
+		case slices.Contains(h.Successors[:i], p):
+			return "it names a successor twice"
+		case !c.names(p):
+			return "it names a successor that is no member here"
+		}
+	}
+	if len(h.Successors) > successorsMax || h.Span < 0 || h.Span > c.electionTimeout()<<doublingsMax {
+		return "its succession is over the limits"
+	}
+	return ""
+}
+
+// rank returns this member's place among the successors. Other voters come after those in the list, ordered by id. It returns
+// false if the leader of this term has sent no list.
+func (c *Core) rank() (int, bool) {
+	list := c.termLeader.successors
+	if i := slices.Index(list, c.self); i >= 0 {
+		return i, true
+	}
+	rank := len(list)
+	for _, p := range c.otherVoters() {
+		if p.compare(c.self) < 0 && p != c.termLeader.elected && !slices.Contains(list, p) {
+			rank++
+		}
+	}
+	return rank, len(list) > 0
+}
+
+// span returns how long this member expects an election to take. Its own attempts may have shown that it takes longer than
+// the last leader said.
+func (c *Core) span() Time {
+	a := &c.follower.attempts
+	if a.doublings > 0 {
+		return c.wait()
+	}
+	return min(max(cmp.Or(c.follower.span, c.electionTimeout()/spanMin), a.write+a.answer), c.wait())
+}
+
+// resetElectionDeadline begins a new wait for the leader. Behind a leader that has named its successors, the wait is the
+// election timeout, and longer for each successor before this member. Otherwise it is drawn between one and two times the
+// wait, which is the election timeout, or longer if attempts were slow.
+//
+//	"Raft uses randomized election timeouts to ensure that split votes are rare and that they are
+//	resolved quickly." (§5.2)
+func (c *Core) resetElectionDeadline() {
+	delay := c.wait() + Time(c.rng.Int64N(int64(c.wait())+1))
+	if rank, ok := c.rank(); ok && c.termLeader.isHeard() {
+		delay = c.wait() + Time(rank)*c.span()
+	}
+	c.campaignIn(delay)
+}
+
+// campaignAgain begins the wait after this member has campaigned or voted. An election is over within its span, so the wait
+// need not be as long as an election timeout. It is one if the span is not known, or not much shorter.
+func (c *Core) campaignAgain() {
+	span := c.span()
+	if c.follower.span == 0 || 4*span >= c.wait() {
+		c.resetElectionDeadline()
+		return
+	}
+	c.campaignIn(2*span + Time(c.rng.Int64N(int64(4*span)+1)))
+}
+
+// campaignSoon shortens the wait of a follower that knows that its leader has ended.
+func (c *Core) campaignSoon() {
+	var delay Time
+	if rank, ok := c.rank(); ok {
+		delay = Time(rank) * c.span()
+	} else {
+		delay = Time(c.rng.Int64N(int64(c.span())*int64(1+len(c.otherVoters())) + 1))
+	}
+	c.follower.deadline = min(c.follower.deadline, c.now.Mono+delay)
+}
+
+func (c *Core) campaignIn(delay Time) {
+	c.follower.deadline = c.now.Mono + delay
+	c.follower.deferUntil = 0
+	c.follower.needed = false
+}
+
+// onNews handles the news that the process of the leader has ended. This member then neither waits for an election timeout nor
+// refuses a vote because it has heard the leader. The news does not raise a term, and it counts only here: if this member
+// alone has lost the leader, the other voters still refuse their votes. The news ends when this member hears the leader again
+// in the same term: such a message has come on a connection that was opened after the news (see PeerLost). Messages of other
+// members do not end it, although some of them carry that term, too.
+func (c *Core) onNews(of Peer) {
+	if c.cfg.Preferences.NoNews || c.leader != nil || !c.termLeader.isHeard() || c.termLeader.peer != of || c.termLeader.gone {
+		return
+	}
+	c.trace(TraceEvent{Kind: TraceNews, Peer: of.ID})
+	c.termLeader.gone = true
+	c.campaignSoon()
+}
