@@ -96,15 +96,11 @@ func (b *failoverBatch) profile() Profile {
 // play runs the trials, and ends the run.
 func (b *failoverBatch) play(d *director) {
 	random := sim.NewStream(b.Seed, sim.WorkloadConcern<<16)
-	d.bootstrap()
+	d.start(d.c.nodes...)
 	for range b.Trials {
-		d.await("a leader that all follow, with equal logs", func() bool { return d.steady() != nil })
+		d.awaitSteady()
 		d.wait(2 + float64(random.IntN(1000))/500) // until the leader has told all what it tells them in time
-		leader := d.steady()
-		for leader == nil { // a message too many was lost
-			d.await("a leader that all follow, with equal logs", func() bool { leader = d.steady(); return leader != nil })
-		}
-		b.trial(d, leader)
+		b.trial(d, d.awaitSteady())                // too many messages may have been lost meanwhile
 	}
 	d.c.phase = ended
 	panic(errCut)
@@ -154,6 +150,12 @@ func (d *director) await(what string, is func() bool) {
 	if !d.reached(timeouts, is) {
 		d.cut(Liveness, "S2", "not within %d election timeouts: %s\n%s", timeouts, what, d.c.describe())
 	}
+}
+
+// awaitSteady waits for a leader that all members follow, and returns it.
+func (d *director) awaitSteady() (leader *node) {
+	d.await("a leader that all follow, with equal logs", func() bool { leader = d.steady(); return leader != nil })
+	return leader
 }
 
 // steady returns the leader if all members follow it and have applied the same entries. Otherwise it returns nil.
