@@ -131,13 +131,14 @@ elections: ## write docs/results/elections.md from the whole matrix: a quarter o
 	$(GO) run -C elections ./cmd/electionlab compare --seeds 500 --markdown > docs/results/elections.md.new
 	mv docs/results/elections.md.new docs/results/elections.md
 
-failover: ## write docs/results/failover.md and its pictures: 3 and 5 members, simulated and real, TRIALS (50) of each kind; an hour on a quiet machine, as root
+failover: ## write docs/results/failover.md and its pictures: 3 and 5 members, simulated and real, TRIALS (50) of each kind, and other libraries; an hour on a quiet machine, as root
 	mkdir -p $(FAILOVER)
 	$(GO) build -buildvcs=true -o bin/ ./cmd/raftlab ./cmd/raftkv
 	for n in 3 5; do \
 		bin/raftlab failover --simulated --members $$n --json > $(FAILOVER)/simulated-$$n.json && \
 		bin/raftlab failover --binary bin/raftkv --members $$n --trials $(or $(TRIALS),50) --json > $(FAILOVER)/processes-$$n.json || exit 1; \
 	done
+	cd bench && $(GO) run . failover --kills $(or $(TRIALS),50) --json > ../$(FAILOVER)/peers.json
 	mkdir -p docs/results/failover
 	mv $(FAILOVER)/*.json docs/results/failover/
 	bin/raftlab failover page > docs/results/failover.md

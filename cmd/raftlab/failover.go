@@ -16,6 +16,7 @@ import (
 	"github.com/coxswain/raft/fuzzy/failover"
 	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/internal/demo/member"
+	"github.com/coxswain/raft/internal/distribution"
 	"github.com/coxswain/raft/internal/usage"
 )
 
@@ -159,7 +160,7 @@ func (f *failoverFlags) simulate(*cobra.Command) (failover.Report, error) {
 func (f *failoverFlags) simulatedSide(trials fuzzy.Failovers) (failover.Side, error) {
 	took, err := trials.Run()
 	return failover.Side{
-		Distribution: failover.NewDistribution(took.Times, f.Bound), Wasted: took.Wasted, Split: took.Split,
+		Times: distribution.Of(took.Times, f.Bound), Wasted: took.Wasted, Split: took.Split,
 	}, err
 }
 
@@ -209,6 +210,9 @@ func failoverPage(reports string) (text string, pictures map[string]string, err 
 	b.WriteString(failoverPageHead)
 	pictures = map[string]string{}
 	for _, file := range files {
+		if filepath.Base(file) == peersFile {
+			continue
+		}
 		var r failover.Report
 		if err := readReport(file, &r); err != nil {
 			return "", nil, err
@@ -217,5 +221,42 @@ func failoverPage(reports string) (text string, pictures map[string]string, err 
 		pictures[filepath.Join(reports, name)] = r.SVG()
 		b.WriteString("\n" + r.Markdown("failover/"+name))
 	}
-	return b.String(), pictures, nil
+	if peers := filepath.Join(reports, peersFile); slices.Contains(files, peers) {
+		err = writePeers(&b, peers)
+	}
+	return b.String(), pictures, err
+}
+
+// peersFile is the report of bench failover, which measures other libraries, too.
+const peersFile = "peers.json"
+
+// writePeers writes the section about other libraries.
+func writePeers(b *strings.Builder, file string) error {
+	var rows []struct {
+		Contestant string
+		Tuned      bool
+		Times      distribution.Times
+	}
+	if err := readReport(file, &rows); err != nil {
+		return err
+	}
+	b.WriteString(`
+## Beside other libraries
+
+Milliseconds from SIGKILL of the leader's process to the first write that the next leader acknowledges to a caller in its own
+process, three members ([bench/failover.go](../../bench/failover.go)).
+
+| library | election timeout | kills | mean | median | p90 | p99 | max |
+|---|---|---|---|---|---|---|---|
+`)
+	for _, r := range rows {
+		timeout := "its default"
+		if r.Tuned {
+			timeout = "150 to 300 ms"
+		}
+		t := &r.Times
+		fmt.Fprintf(b, "| %s | %s | %d | %.1f | %.1f | %.1f | %.1f | %.1f |\n",
+			r.Contestant, timeout, t.Count, t.Mean, t.Median, t.P90, t.P99, t.Max)
+	}
+	return nil
 }

@@ -62,9 +62,14 @@ func TestFailoverPage_IsMadeOfAllReports(t *testing.T) {
 		require.Equal(t, exitClean, code, errOut)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".json"), []byte(out), 0o600))
 	}
+	peers := `[{"contestant":"other","tuned":true,"times":{"count":2,"mean_ms":200,"median_ms":210,"p90_ms":220,"p99_ms":230,"max_ms":240}}]`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "peers.json"), []byte(peers), 0o600))
 	code, out, errOut := lab("failover", "page", "--reports", dir)
 	require.Equal(t, exitClean, code, errOut)
-	for _, want := range []string{"## Simulated, 3 members", "## Simulated, 5 members", "(failover/simulated-5.svg)"} {
+	for _, want := range []string{
+		"## Simulated, 3 members", "## Simulated, 5 members", "(failover/simulated-5.svg)",
+		"| other | 150 to 300 ms | 2 | 200.0 | 210.0 | 220.0 | 230.0 | 240.0 |",
+	} {
 		assert.Contains(t, out, want)
 	}
 	assert.FileExists(t, filepath.Join(dir, "simulated-3.svg"))

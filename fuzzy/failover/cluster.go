@@ -15,6 +15,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
+	"github.com/coxswain/raft/internal/distribution"
 	"github.com/coxswain/raft/internal/testnet"
 )
 
@@ -171,6 +172,12 @@ func wait(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	}
 }
+
+// samples are durations.
+type samples []time.Duration
+
+// medianMS returns their median in milliseconds; 0 for none.
+func (s samples) medianMS() float64 { return distribution.Of(s, 0).Median }
 
 // timeSyncs times a few synced writes to the disk of the clusters.
 func (s *samples) timeSyncs(dir string) (err error) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/internal/demo/member"
+	"github.com/coxswain/raft/internal/distribution"
 )
 
 // Kind is a kind of disturbance.
@@ -111,7 +112,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
 	}
-	r := Report{Members: o.Members, Without: o.Without, BoundMS: milliseconds(o.Bound)}
+	r := Report{Members: o.Members, Without: o.Without, BoundMS: distribution.Milliseconds(o.Bound)}
 	program, err := o.program()
 	if err != nil {
 		return r, err
@@ -190,7 +191,7 @@ func (p *pair) run(ctx context.Context, result *Result) (err error) {
 			p.links.heal()
 		}
 	}
-	result.SyncedMS = milliseconds(syncs.median())
+	result.SyncedMS = syncs.medianMS()
 	result.On, result.Off = sides[0].side(p.Bound), sides[1].side(p.Bound)
 	return nil
 }

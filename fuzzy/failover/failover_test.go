@@ -2,7 +2,6 @@ package failover
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/internal/distribution"
 	"github.com/coxswain/raft/internal/leaks"
 )
 
@@ -51,25 +51,6 @@ func TestOptions_SayWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestDistribution_CountsEveryTrial(t *testing.T) {
-	var times []time.Duration
-	for i := range 1000 {
-		times = append(times, time.Duration(1000-i)*time.Millisecond)
-	}
-	d := NewDistribution(times, 990*time.Millisecond)
-	assert.Equal(t, []float64{500, 900, 990, 1000}, []float64{d.Median, d.P90, d.P99, d.Max})
-	assert.Equal(t, 500.5, d.Mean)
-	assert.Equal(t, 10, d.Above)
-	assert.Len(t, d.Curve, pointsMax)
-	assert.True(t, slices.IsSorted(d.Curve))
-	assert.Equal(t, 1000.0, d.Curve[pointsMax-1])
-
-	d = NewDistribution([]time.Duration{3 * time.Millisecond, time.Millisecond, 2 * time.Millisecond}, 0)
-	assert.Equal(t, []float64{1, 2, 3}, d.Curve)
-	assert.Equal(t, []float64{2, 3, 3, 3}, []float64{d.Median, d.P90, d.P99, d.Max})
-	assert.Equal(t, Distribution{}, NewDistribution(nil, 0))
-}
-
 func TestSteady_EveryMemberFollowsIsConnectedAndHasAppliedAll(t *testing.T) {
 	steady := func() []api.Status {
 		all := []api.Status{{ID: "n1", Role: "follower"}, {ID: "n2", Role: "leader"}, {ID: "n3", Role: "follower"}}
@@ -101,7 +82,7 @@ func sample() Report {
 		for _, t := range ms {
 			times = append(times, t*time.Millisecond)
 		}
-		return Side{Distribution: NewDistribution(times, 60*time.Millisecond)}
+		return Side{Times: distribution.Of(times, 60*time.Millisecond)}
 	}
 	planned := Result{Kind: "transfer", Says: "the leadership is transferred", On: side(3, 4), Off: side(5, 70)}
 	planned.Off.Asked, planned.Off.Failed, planned.Off.First = 100, 2, "n2: not_leader"

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/coxswain/raft/internal/distribution"
 )
 
 // Report is the result of a run, on real processes or simulated.
@@ -29,7 +31,7 @@ type Result struct {
 
 // Side is the result of one of the two clusters of a kind.
 type Side struct {
-	Distribution
+	distribution.Times
 	// AckedMS is the median time of a write through a member that does not lead, of the undisturbed cluster.
 	AckedMS float64 `json:"acked_ms,omitempty"`
 	Asked   int     `json:"asked,omitempty"`  // requests of the writers of a planned disturbance
@@ -42,7 +44,7 @@ type Side struct {
 // side returns what the trials of a cluster have shown.
 func (c *cluster) side(bound time.Duration) Side {
 	return Side{
-		Distribution: NewDistribution(c.took, bound), AckedMS: milliseconds(c.acked.median()),
+		Times: distribution.Of(c.took, bound), AckedMS: c.acked.medianMS(),
 		Asked: c.fails.asked, Failed: c.fails.failed, First: c.fails.first,
 	}
 }

@@ -1,4 +1,5 @@
-package failover
+// Package distribution describes many times by a few figures.
+package distribution
 
 import (
 	"math"
@@ -6,36 +7,26 @@ import (
 	"time"
 )
 
-// samples are durations.
-type samples []time.Duration
-
-func (s samples) median() time.Duration {
-	if len(s) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(s))
-	return sorted[rankOf(50, len(sorted))]
-}
-
 // rankOf returns the place of a percentile among n sorted values: the smallest one that is at least as large as that share of
 // all values.
 func rankOf(percent float64, n int) int {
 	return max(int(math.Ceil(percent/100*float64(n)))-1, 0)
 }
 
-func milliseconds(d time.Duration) float64 {
+// Milliseconds returns a duration in milliseconds, to the microsecond.
+func Milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
 }
 
-// Distribution is a distribution of times, in milliseconds.
-type Distribution struct {
+// Times is a distribution of times, in milliseconds.
+type Times struct {
 	Count  int     `json:"count"`
 	Mean   float64 `json:"mean_ms"`
 	Median float64 `json:"median_ms"`
 	P90    float64 `json:"p90_ms"`
 	P99    float64 `json:"p99_ms"`
 	Max    float64 `json:"max_ms"`
-	Above  int     `json:"above_bound"` // how many are above the bound of the report
+	Above  int     `json:"above_bound"` // how many are above a bound
 	// Curve has the values at pointsMax evenly spaced shares, or all values if there are fewer.
 	Curve []float64 `json:"curve_ms"`
 }
@@ -43,13 +34,13 @@ type Distribution struct {
 // pointsMax bounds the points of a curve.
 const pointsMax = 200
 
-// NewDistribution returns the distribution of the given times.
-func NewDistribution(times []time.Duration, bound time.Duration) (d Distribution) {
+// Of returns the distribution of the given times.
+func Of(times []time.Duration, bound time.Duration) (d Times) {
 	sorted := slices.Sorted(slices.Values(times))
 	if d.Count = len(sorted); d.Count == 0 {
 		return d
 	}
-	at := func(percent float64) float64 { return milliseconds(sorted[rankOf(percent, len(sorted))]) }
+	at := func(percent float64) float64 { return Milliseconds(sorted[rankOf(percent, len(sorted))]) }
 	d.Median, d.P90, d.P99, d.Max = at(50), at(90), at(99), at(100)
 	sum := 0.0
 	for _, t := range sorted {
