@@ -190,9 +190,9 @@ func newFailoverPage() *cobra.Command {
 
 const failoverPageHead = `# How soon a cluster writes again
 
-A leader is lost, or gives its place up as planned: how long does the cluster acknowledge no write? Each kind of disturbance has
-two clusters, one with all preferences about who leads next and one without them, whose trials alternate. The pictures show
-the share of the trials that ended within a time. ` + "`raftlab failover --help`" + ` says more.
+A leader is lost, or another member takes its place as planned: for how long is no write acknowledged? Each kind of disturbance
+has two clusters, one with all preferences about who leads next and one without them, whose trials alternate. The pictures
+show the share of the trials that ended within a time. ` + "`raftlab failover --help`" + ` says more.
 
 This page is made of the reports in ` + "[failover/](failover)" + `: ` + "`go run ./cmd/raftlab failover page > docs/results/failover.md`" + `.
 `

@@ -108,7 +108,7 @@ func TestReport_SaysEverythingOfBothSides(t *testing.T) {
 	for _, want := range []string{
 		"## Real processes, 3 members", "](failover/processes-3.svg)", "commit 1",
 		"| kill: SIGKILL of the leader | on | 3 | 12.0 | 12.0 | 14.0 | 14.0 | 14.0 | 0 | synced write 0.30 |",
-		"|  | off | 2 | 37.5 | 5.0 | 70.0 | 70.0 | 70.0 | 1 | 2 of 100 requests failed, the first one: n2: not_leader |",
+		"|  | off | 2 | 37.5 | 37.5 | 70.0 | 70.0 | 70.0 | 1 | 2 of 100 requests failed, the first one: n2: not_leader |",
 		"left out: needs root",
 	} {
 		assert.Contains(t, page, want)

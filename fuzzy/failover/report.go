@@ -102,7 +102,8 @@ func (s *Side) remarks() (text string) {
 // Markdown returns the report as a section of a page. picture is the path of the report's picture.
 func (r Report) Markdown(picture string) string {
 	var b strings.Builder
-	what, times := "Real processes", "from the disturbance to the next acknowledged write of a client of another member"
+	what, times := "Real processes", "from the disturbance to the next acknowledged write of a client of another member; "+
+		"if it is planned, the longest time without an acknowledged write"
 	if r.Simulated {
 		what, times = "Simulated", "from the loss of the leader to the next leader; a round trip takes 1 ms, and a durable write 2 ms"
 	}

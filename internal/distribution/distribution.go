@@ -41,7 +41,8 @@ func Of(times []time.Duration, bound time.Duration) (d Times) {
 		return d
 	}
 	at := func(percent float64) float64 { return Milliseconds(sorted[rankOf(percent, len(sorted))]) }
-	d.Median, d.P90, d.P99, d.Max = at(50), at(90), at(99), at(100)
+	d.Median = Milliseconds((sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2)
+	d.P90, d.P99, d.Max = at(90), at(99), at(100)
 	sum := 0.0
 	for _, t := range sorted {
 		sum += float64(t) / float64(time.Millisecond)

@@ -14,7 +14,7 @@ func TestOf_CountsEveryTime(t *testing.T) {
 		times = append(times, time.Duration(1000-i)*time.Millisecond)
 	}
 	d := Of(times, 990*time.Millisecond)
-	assert.Equal(t, []float64{500, 900, 990, 1000}, []float64{d.Median, d.P90, d.P99, d.Max})
+	assert.Equal(t, []float64{500.5, 900, 990, 1000}, []float64{d.Median, d.P90, d.P99, d.Max})
 	assert.Equal(t, 500.5, d.Mean)
 	assert.Equal(t, 10, d.Above)
 	assert.Len(t, d.Curve, pointsMax)
