@@ -73,6 +73,9 @@ type failoverBatch struct {
 
 func (b *failoverBatch) run() {
 	c := newCluster(Seed{"failover", b.Seed}, b.profile())
+	for _, n := range c.nodes {
+		n.preferences = b.Preferences
+	}
 	c.scene = &director{c: c, story: scenario{play: b.play}, unheard: map[*node][]raft.Seq{}}
 	c.guarded()
 	if c.failure != nil {
@@ -88,8 +91,6 @@ func (b *failoverBatch) profile() Profile {
 	p.Network.Loss = b.LossPercent * sim.Million / 100
 	p.Node.DiskDelay = sim.Delay{Min: 4 * half, Mean: 2 * half}
 	p.Node.MergeMax, p.Node.Punctual, p.Node.Connections, p.Node.Notice = 64, true, true, 2*half
-	p.Node.NoNews, p.Node.NoSuccessors, p.Node.NoPriorities =
-		b.Preferences.NoNews, b.Preferences.NoSuccessors, b.Preferences.NoPriorities
 	return p
 }
 

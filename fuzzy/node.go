@@ -22,6 +22,7 @@ type node struct {
 	slow                        sim.Time // additional time of each step
 	faster                      sim.Time // the profile's election timeout divided by the member's
 	limits                      raft.Limits
+	preferences                 raft.Preferences
 	diskStallMax, applyStallMax sim.Time
 	initial                     raft.Configuration // the right list of initial members
 	place                       string             // the address at which it is reached

@@ -62,9 +62,6 @@ type NodeProfile struct {
 	Punctual      bool      // no timer fires late
 	Connections   bool      // PeerUp and PeerLost are reported
 	Notice        sim.Time  // mean time until they are reported; 0: a twentieth of an election timeout
-	NoNews        bool      // as in raft.Preferences
-	NoSuccessors  bool      // as in raft.Preferences
-	NoPriorities  bool      // as in raft.Preferences
 	DriftMax      int       // millionths that a clock may be too fast or too slow
 	OneSeed       bool      // all processes are started with the same seed
 	Handshakes    bool      // members accept messages only after a handshake
@@ -451,10 +448,6 @@ func (p *Profile) injects(k FaultKind) bool {
 	return slices.ContainsFunc(p.Faults, func(r FaultRate) bool { return r.Fault == k })
 }
 
-func (n *NodeProfile) preferences() raft.Preferences {
-	return raft.Preferences{NoNews: n.NoNews, NoSuccessors: n.NoSuccessors, NoPriorities: n.NoPriorities}
-}
-
 // coreConfig returns the configuration of the member's core.
 func (n *node) coreConfig() raft.CoreConfig {
 	return raft.CoreConfig{
@@ -463,7 +456,7 @@ func (n *node) coreConfig() raft.CoreConfig {
 		ElectionTimeout: time.Duration(n.timeout()),
 		Snapshots:       n.c.profile.Snapshots.On && n.protocol() > 1,
 		DurableFSM:      n.c.profile.Node.Durable,
-		Preferences:     n.c.profile.Node.preferences(),
+		Preferences:     n.preferences,
 		Limits:          n.limits,
 	}
 }
