@@ -25,6 +25,7 @@
 //	                            to add one, and to prove that it can fail
 //	checker.go rules.go         what the checks share, and when they run; the list of their sentences
 //	directed*.go                directed scenarios: the director, its verbs, the scenarios
+//	failover.go                 trials of how soon the next leader is elected
 //	trace.go                    a record of a run, for people and for programs
 //	case.go settings.go         one run as text: how it differs from a plain cluster,
 //	edits.go                    and what it leaves out

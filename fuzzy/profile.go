@@ -62,6 +62,7 @@ type NodeProfile struct {
 	Spurious      int       // chance of a step without an event
 	Punctual      bool      // no timer fires late
 	Connections   bool      // PeerUp and PeerLost are reported
+	Notice        sim.Time  // mean time until they are reported; 0: a twentieth of an election timeout
 	DriftMax      int       // millionths that a clock may be too fast or too slow
 	OneSeed       bool      // all processes are started with the same seed
 	Handshakes    bool      // members accept messages only after a handshake

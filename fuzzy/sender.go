@@ -218,7 +218,7 @@ func (c *cluster) connection(n, peer *node, up bool) {
 	if up {
 		a |= 1
 	}
-	n.later(n.random.Exponential(c.profile.ElectionTimeout/20), event{kind: evPeer, a: a})
+	n.later(n.random.Exponential(cmp.Or(c.profile.Node.Notice, c.profile.ElectionTimeout/20)), event{kind: evPeer, a: a})
 }
 
 func (n *node) peerEvent(a int64) {

@@ -63,6 +63,7 @@ var settings = []setting{
 	{"node-spurious", func(p *Profile) any { return &p.Node.Spurious }, 0, sim.Million},
 	{"node-punctual", func(p *Profile) any { return &p.Node.Punctual }, 0, 0},
 	{"node-connections", func(p *Profile) any { return &p.Node.Connections }, 0, 0},
+	{"node-notice", func(p *Profile) any { return &p.Node.Notice }, 0, timeMax},
 	{"node-one-seed", func(p *Profile) any { return &p.Node.OneSeed }, 0, 0},
 	{"node-handshakes", func(p *Profile) any { return &p.Node.Handshakes }, 0, 0},
 	{"node-starts", func(p *Profile) any { return &p.Node.Starts }, 0, 100},
