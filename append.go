@@ -41,6 +41,7 @@ type termLeader struct {
 	gone     bool  // the news is that the process of peer has ended
 	// successors are the members that shall campaign first, second and so on once peer is lost. It has named them.
 	successors []Peer
+	denied     *deniedPreVote // the last one; nil: none in this term
 }
 
 // isHeard reports whether this member follows a leader and has received a message from that leader itself.

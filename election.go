@@ -187,6 +187,7 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	if c.hearsLeader() {
 		why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.peer.ID
 		reply.LeaderIncarnation = c.termLeader.peer.Incarnation
+		c.termLeader.denied = &deniedPreVote{m, c.now.Mono}
 	} else if why == Granted && c.boundByVote(m.From) {
 		why, reply.Granted = DeniedBound, false
 	}

@@ -56,15 +56,16 @@ func (c *Core) successors(lastRound Time) []Peer {
 	return able[:min(len(able), successorsMax)]
 }
 
-// electionSpan returns how long an election takes at most: the way to the slowest voter and back, and two durable votes.
+// electionSpan returns how long an election takes: the way to the slowest voter and back, and two durable votes. A vote takes
+// as long as a usual write of this disk. If other disks are slower, the attempts of the members show it.
 func (c *Core) electionSpan() Time {
-	span := c.electionTimeout() / spanMin
+	span := Time(0)
 	for i := range c.leader.peers {
 		if p := &c.leader.peers[i]; p.votes != 0 && !c.silent(p) {
-			span = max(span, max(p.beats.roundTrip.max(), p.acks.max())+c.disk.took.max())
+			span = max(span, p.beats.roundTrip.median())
 		}
 	}
-	return min(span, c.electionTimeout()<<doublingsMax)
+	return max(c.electionTimeout()/spanMin, min(span+2*c.disk.took.median(), c.electionTimeout()<<doublingsMax))
 }
 
 // onSuccession keeps what the leader of the present term says about the next election. A list that no correct leader sends
@@ -178,4 +179,13 @@ func (c *Core) onNews(of Peer) {
 	c.trace(TraceEvent{Kind: TraceNews, Peer: of.ID})
 	c.termLeader.gone = true
 	c.campaignSoon()
+	if d := c.termLeader.denied; d != nil && c.now.Mono-d.at <= c.span() {
+		c.onPreVoteRequest(d.message, d.message.Body.(PreVoteRequest)) // the candidate has had the news a moment earlier
+	}
+}
+
+// deniedPreVote is a request for a pre-vote that this member has denied because it heard the leader.
+type deniedPreVote struct {
+	message Message
+	at      Time
 }

@@ -353,5 +353,14 @@ func (r *recent) add(d Time) {
 	r.next = (r.next + 1) % len(r.last)
 }
 
+// median returns the median of the durations, or 0 if there are none.
+func (r *recent) median() Time {
+	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(r.last[:])), func(d Time) bool { return d == 0 })
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[len(sorted)/2]
+}
+
 // max returns the longest of the durations, or 0 if there are none.
 func (r *recent) max() Time { return slices.Max(r.last[:]) }

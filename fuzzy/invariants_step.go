@@ -46,6 +46,7 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 	k.checkElectionTimer(n, before, out)
 	k.checkNotEarly(n, before, out)
 	k.checkPreVotes(n, before, events, out, heard)
+	n.seen.recordRequest(events)
 	k.checkWait(n, before, out)
 	k.checkPatience(n, before, events, out)
 	k.checkReplies(n, before, events, out)

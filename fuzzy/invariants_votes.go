@@ -118,6 +118,9 @@ func (k *checker) checkPreVotes(n *node, before *raft.CoreStatus, events []raft.
 				k.broken("N26", "%s, which hears %s, grants %s a pre-vote", n, s.Leader, k.c.title(list[i].To))
 			}
 			term, asked := asks(events, list[i].To, grant.ID)
+			if term == 0 && w.news == w.now { // it answers again what it has denied
+				term, asked = asks([]raft.Event{raft.Received{Message: w.wooed}}, list[i].To, grant.ID)
+			}
 			if !cut && older(asked, before.Last) || term+1 < before.Term {
 				k.broken("N26", "%s, in term %d with a log up to %v, grants %s a pre-vote in term %d with a log up to %v",
 					n, before.Term, before.Last, k.c.title(list[i].To), term, asked)

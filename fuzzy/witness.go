@@ -9,27 +9,28 @@ import (
 // witness records the messages to and from a member in this life, as far as the rules need them. It does not rely on the
 // core's own reports.
 type witness struct {
-	now          raft.Time // time of the running step
-	heard        raft.Time // when the leader that it follows was last heard, in the present term; 0: never
-	beat         raft.Time // when it last heard a leader of its term or a later one; 0: never
-	reign        raft.Term // the term of that leader
-	leads        raft.Peer // the leader that it has heard in the present term
-	freed        raft.Time // when the leader of the term said that it stepped down
-	rested       raft.Time // when it last heard its leader, voted, campaigned, led, or started
-	rest         raft.Time // for how long it must not campaign after that
-	news         raft.Time // when the last news came that the process of its leader has ended; 0: never
-	gone         bool      // its leader has sent nothing since that news
-	needed       raft.Time // when it last denied a candidate a pre-vote because of its log
-	enfranchised raft.Time // when its configuration last began to need it as a leader; 0: never
-	cause        raft.Time // when it last had a reason not to campaign
-	waits        raft.Time // the longest wait of its elections since cause
-	limit        raft.Time // the longest time for which it may wait after cause
-	deposed      raft.Time // when it last lost its leadership; 0: never
-	wake         raft.Time // the wake-up time that it last requested
-	failed       bool      // its latest snapshot failed, so it may ask to be woken for the next attempt
-	slept        bool      // it has slept through that time since it last heard a leader
-	late         raft.Time // when a reply to its attempt last came too late, which lengthens its wait
-	prompt       raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
+	now          raft.Time    // time of the running step
+	heard        raft.Time    // when the leader that it follows was last heard, in the present term; 0: never
+	beat         raft.Time    // when it last heard a leader of its term or a later one; 0: never
+	reign        raft.Term    // the term of that leader
+	leads        raft.Peer    // the leader that it has heard in the present term
+	wooed        raft.Message // the last request for a pre-vote before the running step
+	freed        raft.Time    // when the leader of the term said that it stepped down
+	rested       raft.Time    // when it last heard its leader, voted, campaigned, led, or started
+	rest         raft.Time    // for how long it must not campaign after that
+	news         raft.Time    // when the last news came that the process of its leader has ended; 0: never
+	gone         bool         // its leader has sent nothing since that news
+	needed       raft.Time    // when it last denied a candidate a pre-vote because of its log
+	enfranchised raft.Time    // when its configuration last began to need it as a leader; 0: never
+	cause        raft.Time    // when it last had a reason not to campaign
+	waits        raft.Time    // the longest wait of its elections since cause
+	limit        raft.Time    // the longest time for which it may wait after cause
+	deposed      raft.Time    // when it last lost its leadership; 0: never
+	wake         raft.Time    // the wake-up time that it last requested
+	failed       bool         // its latest snapshot failed, so it may ask to be woken for the next attempt
+	slept        bool         // it has slept through that time since it last heard a leader
+	late         raft.Time    // when a reply to its attempt last came too late, which lengthens its wait
+	prompt       raft.Time    // when a reply to its present vote request last came within a timeout, which ends a long wait
 
 	yielded  raft.Index // the end of the batch for which it last stepped down as a leader whose FSM hung; 0: none
 	attempts attemptsWitness
@@ -406,6 +407,17 @@ func (w *witness) recordRead(r reading) {
 	w.open[r] = w.now
 	if _, again := w.reads[r]; !again {
 		w.reads[r] = w.begun
+	}
+}
+
+// recordRequest keeps the last request for a pre-vote of a step.
+func (w *witness) recordRequest(events []raft.Event) {
+	for _, e := range events {
+		if r, ok := e.(raft.Received); ok {
+			if _, asks := r.Message.Body.(raft.PreVoteRequest); asks {
+				w.wooed = r.Message
+			}
+		}
 	}
 }
 
