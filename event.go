@@ -84,10 +84,10 @@ type PeerUp struct {
 	AppendBytesMax int    // of the records in one append, the lower of both sides' limits; 0: any CoreConfig's
 }
 
-// PeerLost says that the connection to the peer broke.
+// PeerLost says that the connection to the peer broke, or that a dial failed.
 type PeerLost struct {
 	Peer    Peer
-	Refused bool // the peer's host answered, but no process listens there
+	Refused bool // news that its process has ended, see Handler.Lost: what it sent before precedes this event
 }
 
 // SendDropped says that an append for the span was not sent. The queue was full, the log was truncated, or its first entry is

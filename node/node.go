@@ -400,9 +400,7 @@ func (n *Node) wakeAt(at raft.Time) {
 
 // post passes an event about a connection to the loop.
 func (n *Node) post(e raft.Event) {
-	if !n.mailbox.post(e) {
-		n.counters.droppedEvents.Add(1)
-	}
+	n.counters.droppedEvents.Add(uint64(n.mailbox.post(e)))
 }
 
 // fail begins to end the node. Only the first error counts.

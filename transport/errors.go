@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -141,6 +142,16 @@ var errNobodyListens = errors.New("transport: the host answered, but nobody list
 // nobodyListens reports whether err means that the peer's host answered a dial, but no process listens there.
 func nobodyListens(err error) bool {
 	return errors.Is(err, connRefused) || errors.Is(err, errNobodyListens)
+}
+
+// closedHere reports whether this member closed the connection that ended with err. Otherwise the peer or the network did.
+func closedHere(err error) bool {
+	for _, own := range []error{errNotNamed, os.ErrDeadlineExceeded, ErrMalformed, ErrOversized, ErrWrongSender} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
 }
 
 // refusedBy returns the rejection that ended a dial, if the peer sent it. It returns false if this member rejected the peer,

@@ -40,6 +40,7 @@ type linker struct {
 	pauseMax time.Duration
 	// onFailure counts and logs a failure. If wasOpen is true, an open connection broke; otherwise, a dial failed.
 	onFailure func(m raft.Member, wasOpen bool, err error)
+	readers   readers
 
 	mu      sync.Mutex
 	handler raft.Handler // nil until start
@@ -252,13 +253,16 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 		return
 	}
 	pause, turn := k.l.pauseMin, 0
+	var redialed time.Time // when the link last redialed at once
+	var broken raft.Peer   // whose connection has broken before this round; zero: none
 	for ctx.Err() == nil {
 		m := k.next()
 		d, err := k.l.dial(context.WithValue(ctx, turnKey{}, turn), m)
 		named := m.Address
 		m.Address = cmp.Or(d.address, named)
 		if err != nil {
-			if ctx.Err() == nil && k.failed(e, m, err) {
+			if ctx.Err() == nil && k.failed(ctx, e, m, broken, err) {
+				broken = raft.Peer{}
 				k.wait(ctx, jittered(pause), k.heard)
 				pause = min(2*pause, k.l.pauseMax)
 				turn++
@@ -266,12 +270,17 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 			continue
 		}
 		began := time.Now()
-		k.serve(ctx, e, m, named, d)
-		// If the connection lasted for a while, dial again at once. That dial shows whether the peer has ended (nobody
-		// listens) or has only lost the connection. If the connection broke early, the pauses grow, even if the peer was
-		// heard. Otherwise two members could break each other's connections again and again, forever.
-		if time.Since(began) >= k.l.pauseMax {
+		broken = k.serve(ctx, e, m, named, d)
+		ended := time.Now()
+		if ended.Sub(began) >= k.l.pauseMax {
 			pause = k.l.pauseMin
+		}
+		// The link dials again at once. That dial shows whether the peer has ended (nobody listens) or has only lost the
+		// connection. But if connections break early again and again, only one dial in each pauseMax is at once and the
+		// pauses of the others grow, even if the peer was heard. Otherwise two members that break each other's connections
+		// would do so at full speed, forever.
+		if ended.Sub(redialed) >= k.l.pauseMax {
+			redialed = ended
 			continue
 		}
 		k.wait(ctx, jittered(pause), nil)
@@ -307,8 +316,8 @@ func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struc
 }
 
 // serve keeps a session with the peer at m.Address. It returns in three cases: the session breaks, the contact no longer
-// names the address, or the link ends.
-func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named string, d dialed) {
+// names the address, or the link ends. It returns the peer if the session broke and this member has not broken it.
+func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named string, d dialed) (broken raft.Peer) {
 	k.connected(named, m.Address, d.roundTrip)
 	k.open.Store(&d)
 	e.Up(d.hello)
@@ -323,15 +332,20 @@ func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named s
 	k.disconnected(why)
 	d.session.close(why)
 	if k.l.isClosed() {
-		return
+		return raft.Peer{}
 	}
 	k.l.onFailure(m, true, why)
 	e.Lost(d.hello.From, false)
+	if closedHere(why) {
+		return raft.Peer{}
+	}
+	return d.hello.From
 }
 
 // failed reports a failed dial to the handler. It reports a rejection at once, and any other error only when every address
-// has failed. It returns true if every address has failed. Then a pause is due.
-func (k *link) failed(e raft.Handler, m raft.Member, err error) bool {
+// has failed. It returns true if every address has failed. Then a pause is due. broken is the peer whose connection broke
+// before this round: if every address refuses the dial and no connection from that peer is open, its process has ended.
+func (k *link) failed(ctx context.Context, e raft.Handler, m raft.Member, broken raft.Peer, err error) bool {
 	k.l.onFailure(m, false, err)
 	all := k.roundEnds(m.Address, err) // Peer shows the error before the handler hears of it
 	if r, rejected := refusedBy(err, m.Peer()); rejected {
@@ -340,9 +354,11 @@ func (k *link) failed(e raft.Handler, m raft.Member, err error) bool {
 	if all == nil {
 		return false
 	}
+	ended := broken != (raft.Peer{}) && every(all, nobodyListens) &&
+		k.l.readers.whenNone(ctx, broken, func() { e.Lost(broken, true) })
 	rejected := func(err error) bool { _, is := refusedBy(err, m.Peer()); return is }
-	if !every(all, rejected) {
-		e.Lost(m.Peer(), every(all, nobodyListens))
+	if !ended && ctx.Err() == nil && !every(all, rejected) {
+		e.Lost(m.Peer(), false)
 	}
 	return true
 }
