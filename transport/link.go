@@ -68,6 +68,21 @@ type link struct {
 	status  raft.PeerStatus
 }
 
+// breach is the end of a connection that this member did not close.
+type breach struct {
+	peer raft.Peer // zero: none
+	at   time.Time
+}
+
+// endingPause is the first pause of the redials of a process that is ending.
+const endingPause = 250 * time.Microsecond
+
+// mayEnd reports whether the peer may be ending: Linux may close a killed process's connections before its listener. In
+// between, dials connect, and then break.
+func (b breach) mayEnd(all []error) bool {
+	return b.peer != (raft.Peer{}) && slices.ContainsFunc(all, cutOff) && time.Since(b.at) < readersWait
+}
+
 func (l *linker) start(e raft.Handler) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,23 +269,32 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 	}
 	pause, turn := k.l.pauseMin, 0
 	var redialed time.Time // when the link last redialed at once
-	var broken raft.Peer   // whose connection has broken before this round; zero: none
+	var last breach
 	for ctx.Err() == nil {
 		m := k.next()
 		d, err := k.l.dial(context.WithValue(ctx, turnKey{}, turn), m)
 		named := m.Address
 		m.Address = cmp.Or(d.address, named)
 		if err != nil {
-			if ctx.Err() == nil && k.failed(ctx, e, m, broken, err) {
-				broken = raft.Peer{}
-				k.wait(ctx, jittered(pause), k.heard)
-				pause = min(2*pause, k.l.pauseMax)
-				turn++
+			if ctx.Err() != nil {
+				continue
 			}
+			all := k.failed(ctx, e, m, last.peer, err)
+			if all == nil {
+				continue
+			}
+			turn++
+			if last.mayEnd(all) {
+				k.wait(ctx, max(endingPause, time.Since(last.at)/2), nil)
+				continue
+			}
+			last = breach{}
+			k.wait(ctx, jittered(pause), k.heard)
+			pause = min(2*pause, k.l.pauseMax)
 			continue
 		}
 		began := time.Now()
-		broken = k.serve(ctx, e, m, named, d)
+		last = k.serve(ctx, e, m, named, d)
 		ended := time.Now()
 		if ended.Sub(began) >= k.l.pauseMax {
 			pause = k.l.pauseMin
@@ -316,8 +340,8 @@ func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struc
 }
 
 // serve keeps a session with the peer at m.Address. It returns in three cases: the session breaks, the contact no longer
-// names the address, or the link ends. It returns the peer if the session broke and this member has not broken it.
-func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named string, d dialed) (broken raft.Peer) {
+// names the address, or the link ends. It returns the breach, or zero if this member closed the session.
+func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named string, d dialed) breach {
 	k.connected(named, m.Address, d.roundTrip)
 	k.open.Store(&d)
 	e.Up(d.hello)
@@ -332,27 +356,28 @@ func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named s
 	k.disconnected(why)
 	d.session.close(why)
 	if k.l.isClosed() {
-		return raft.Peer{}
+		return breach{}
 	}
+	at := time.Now()
 	k.l.onFailure(m, true, why)
 	e.Lost(d.hello.From, false)
 	if closedHere(why) {
-		return raft.Peer{}
+		return breach{}
 	}
-	return d.hello.From
+	return breach{d.hello.From, at}
 }
 
 // failed reports a failed dial to the handler. It reports a rejection at once, and any other error only when every address
-// has failed. It returns true if every address has failed. Then a pause is due. broken is the peer whose connection broke
+// has failed. Then it returns the errors of all addresses, and a pause is due. broken is the peer whose connection broke
 // before this round: if every address refuses the dial and no connection from that peer is open, its process has ended.
-func (k *link) failed(ctx context.Context, e raft.Handler, m raft.Member, broken raft.Peer, err error) bool {
+func (k *link) failed(ctx context.Context, e raft.Handler, m raft.Member, broken raft.Peer, err error) []error {
 	k.l.onFailure(m, false, err)
 	all := k.roundEnds(m.Address, err) // Peer shows the error before the handler hears of it
 	if r, rejected := refusedBy(err, m.Peer()); rejected {
 		e.Rejected(m.Peer(), r)
 	}
 	if all == nil {
-		return false
+		return nil
 	}
 	ended := broken != (raft.Peer{}) && every(all, nobodyListens) &&
 		k.l.readers.whenNone(ctx, broken, func() { e.Lost(broken, true) })
@@ -360,5 +385,5 @@ func (k *link) failed(ctx context.Context, e raft.Handler, m raft.Member, broken
 	if !ended && ctx.Err() == nil && !every(all, rejected) {
 		e.Lost(m.Peer(), false)
 	}
-	return true
+	return all
 }

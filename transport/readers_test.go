@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"fmt"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +60,33 @@ func TestLink_NewsOfAPeersEnd(t *testing.T) {
 					r.AwaitLost(t, "b", false)
 				}
 			})
+		})
+	}
+}
+
+// The system closes the listener of a killed process after its connections. Meanwhile, dials connect and then break.
+func TestLink_NewsOfAPeerWhoseListenerClosesLast(t *testing.T) {
+	for _, row := range []struct {
+		closes time.Duration
+		news   bool
+	}{{readersWait / 2, true}, {2 * readersWait, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			n, _, r := connected(t, map[string]error{"x": fmt.Errorf("a handshake: %w", io.EOF), "y": errNobodyListens})
+			time.Sleep(time.Hour)
+			n.open.close(nil)
+			time.Sleep(row.closes)
+			dials := len(n.next())
+			assert.Less(t, dials, 60)
+			r.Discard(func(e transporttest.Event) bool {
+				assert.False(t, e.Refused)
+				return true
+			})
+			n.mu.Lock()
+			n.found = gone
+			n.mu.Unlock()
+			e := r.Await(t, "the next loss", func(e transporttest.Event) bool { return e.Kind == transporttest.EventLost })
+			assert.Equal(t, row.news, e.Refused)
+			r.AwaitLost(t, "b", false)
 		})
 	}
 }

@@ -50,6 +50,8 @@ var contacts = []Mutant{
 	testedFile("M305", "connections that break again and again are redialed with pauses", "they are redialed at full speed",
 		"N10", "transport", "TestLink_ConnectionsThatBreak",
 		value("transport/link.go", `ended.Sub(redialed) >= k.l.pauseMax`, `ended.Sub(redialed) >= 0`)),
+	testedFile("M307", "a peer is redialed at once until its listener closes, too", "it is redialed after a pause", "N10", "transport", "TestLink_NewsOfAPeerWhose",
+		value("transport/link.go", `slices.ContainsFunc(all, cutOff)`, `false`)),
 	testedFile("M306", "news of a peer's end follows each of its messages", "appends that are held back follow the news", "N10", "node", "Mailbox_NewsFollows",
 		instead("node/mailbox.go", `dropped = m.dropHeld(lost.Peer)`, `_ = lost`)),
 	testedFile("M83", "a member that its cluster has removed ends", "it continues to dial", "L18", "node", "Removed_AMemberThatLearnsIt",
