@@ -176,7 +176,7 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 func (m *nemesis) onOne(c *cluster) bool {
 	n := c.nodes[m.random.IntN(len(c.nodes))]
 	other := c.nodes[m.random.IntN(len(c.nodes))]
-	if m.rate.Fault != Partition && m.rate.Fault != Usurp && (m.rate.Fault < Decapitate || m.rate.Fault == Churn || m.rate.Fault >= Hang) { // these record what they cut
+	if m.rate.Fault != Partition && m.rate.Fault != Usurp && (m.rate.Fault < Decapitate || m.rate.Fault == Churn || m.rate.Fault == Hang || m.rate.Fault == Herd) { // these record what they cut
 		c.faulted("%v at %s", m.rate.Fault, n.name())
 	}
 	m.injected = append(m.injected[:0], n.index)

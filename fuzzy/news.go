@@ -24,7 +24,7 @@ type news struct {
 type heardOf struct {
 	connected raft.Peer // a connection to it is open; zero: none
 	broken    raft.Peer // it broke, and the peer has not connected again
-	sent      uint64    // number of messages that all members had sent when it broke for good: later ones of the peer arrive
+	since     uint64    // id of the first message that was sent after news of its end; earlier ones of the peer never arrive
 	refused   sim.Time  // until then a middlebox refuses dials of the peer
 }
 
@@ -51,7 +51,7 @@ func (n *node) isConnected(peer *node) {
 
 // isOpen reports whether the connection is open on which a message has arrived.
 func (n *node) isOpen(from *node, e envelope) bool {
-	if h := &n.news.peers[from.index]; e.id <= h.sent {
+	if h := &n.news.peers[from.index]; e.id < h.since {
 		return false
 	}
 	if e.start == from.disk.start() {
@@ -62,18 +62,18 @@ func (n *node) isOpen(from *node, e envelope) bool {
 
 // isBroken is called when the connection to a peer has broken. If the redial is refused, news follows.
 func (n *node) isBroken(peer *node) {
-	h, timeout := &n.news.peers[peer.index], n.c.profile.ElectionTimeout
-	if h.connected != (raft.Peer{}) {
-		h.broken, h.connected = h.connected, raft.Peer{}
-		links := n.c.net.Links
-		if peer.core == nil && !peer.news.vanished && links.Up(n.index, peer.index) && links.Up(peer.index, n.index) {
-			mean := timeout / 50
-			if n.c.now() < n.news.late {
-				mean = 2 * timeout
-			}
-			n.later(n.news.random.Exponential(mean), event{kind: evNews, a: int64(peer.index)})
-		}
+	h, links, mean := &n.news.peers[peer.index], n.c.net.Links, n.c.profile.ElectionTimeout/50
+	if h.connected == (raft.Peer{}) {
+		return
 	}
+	h.broken, h.connected = h.connected, raft.Peer{}
+	if peer.core != nil || peer.news.vanished || !n.connected(peer) || !links.Up(n.index, peer.index) || !links.Up(peer.index, n.index) {
+		return
+	}
+	if n.c.now() < n.news.late {
+		mean = 2 * n.c.profile.ElectionTimeout
+	}
+	n.later(n.news.random.Exponential(mean), event{kind: evNews, a: int64(peer.index)})
 }
 
 // tellNews tells the core the news, unless the peer has connected again. Then nothing arrives any more that it sent before.
@@ -83,7 +83,7 @@ func (n *node) tellNews(peer *node) {
 		return
 	}
 	p := h.broken
-	h.broken, h.sent = raft.Peer{}, uint64(n.c.net.Sent)
+	h.broken, h.since = raft.Peer{}, uint64(n.c.net.Sent+1)
 	n.disk.segments.held = slices.DeleteFunc(n.disk.segments.held, func(e envelope) bool { return e.message.From == p })
 	n.c.stats.News++
 	n.post(raft.PeerLost{Peer: p, Refused: true})
@@ -140,9 +140,11 @@ func (m *nemesis) misinform(c *cluster, n *node) {
 	}
 	switch m.rate.Fault {
 	case Vanish:
+		c.faulted("the host of %s vanishes", n.name())
 		n.vanish()
 		n.restartIn(length)
 	case LateNews:
+		c.faulted("some hear late of the end of processes, for %v", time.Duration(length).Round(time.Millisecond))
 		for _, other := range c.nodes {
 			if m.random.Coin() {
 				other.news.late = c.now() + length
