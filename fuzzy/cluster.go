@@ -102,6 +102,8 @@ const (
 	evRedial                     // a process dials the peers that have not accepted it
 	evLull                       // the present lull continues, or ends
 	evTend                       // a process maintains the segments of its log
+	evNews                       // a loop hears that the process of a peer has ended; a: the peer
+	evLie                        // a loop hears that of a peer that lives; a: the peer, and how long its dials are refused
 )
 
 type event struct {
@@ -301,7 +303,7 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	if c.live != nil && c.live.stage == quiet && d.Message.id <= uint64(c.live.sent) {
 		c.live.late++
 	}
-	if !n.takes(c.nodes[d.From], d.Message.start) {
+	if !n.takes(c.nodes[d.From], d.Message.start) || !n.isOpen(c.nodes[d.From], d.Message) {
 		return
 	}
 	m, ok := d.Message.message, true

@@ -45,13 +45,18 @@ const (
 	Move       // see places.go: a member restarts at another address, two change places, or all move
 	Hang       // see hangs.go: a state machine hangs, or all do
 	Herd       // several members read at once, and their leader's answers come late
+
+	// See news.go.
+	Vanish   // a host loses its power, so that no connection breaks
+	LateNews // some members hear late that a process has ended
+	Lie      // members hear that a process has ended, which lives
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
-	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd",
+	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd", "vanish", "late news", "lie",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -227,6 +232,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.hang(c, n)
 	case Herd:
 		m.herd(c)
+	case Vanish, LateNews, Lie:
+		m.misinform(c, n)
 	case Drift:
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true

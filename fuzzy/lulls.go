@@ -285,6 +285,7 @@ func (n *node) heal(restarts bool) {
 	n.endWrites()
 	n.unstick()
 	n.healHang()
+	n.healNews()
 	if len(n.outbox) > 0 {
 		n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
 	}

@@ -79,6 +79,7 @@ type node struct {
 	seen   witness
 	hands  hands
 	delays delays
+	news   news
 	hard   raft.HardState // the hard state as the core has it
 	doomed bool           // its core has marked the store
 }
@@ -154,6 +155,7 @@ func (n *node) start() {
 	n.hard, n.doomed = n.disk.hard, false
 	n.delays = delays{random: n.delays.random}
 	n.firstRequestID, n.closing = len(n.c.work.requests), false
+	n.startNews()
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
 	if n.c.check.checkStartRemoved(n, err) {
@@ -288,6 +290,10 @@ func (n *node) handle(e event) {
 		n.apply()
 	case evPeer:
 		n.peerEvent(e.a)
+	case evNews:
+		n.tellNews(n.c.nodes[e.a])
+	case evLie:
+		n.hearsLie(e.a)
 	case evShake:
 		n.shake(n.c.nodes[e.a])
 	case evRedial:
@@ -461,38 +467,4 @@ func (n *node) wake() {
 		return
 	}
 	n.arm()
-}
-
-// freeze stops the process. If the machine is suspended, freeze also stops its clock.
-func (n *node) freeze(clockToo bool) {
-	n.frozen = true
-	if clockToo {
-		n.clock.Stop(n.c.now())
-	}
-}
-
-func (n *node) thaw() {
-	if n.frozen {
-		n.frozen, n.stepping, n.armed = false, false, 0
-		n.clock.Resume(n.c.now())
-	}
-}
-
-// resume lets a frozen process continue.
-func (n *node) resume() {
-	if !n.frozen || n.forever {
-		return
-	}
-	n.thaw()
-	n.seen.cause = n.now().Mono // its vote may have become durable meanwhile, unknown to it
-	deferred := n.deferred
-	n.deferred = nil
-	for _, e := range deferred {
-		n.handle(e)
-	}
-	if n.core != nil {
-		n.poke()
-		n.arm()
-		n.doze()
-	}
 }
