@@ -37,6 +37,9 @@ import (
 // checkConversation checks a step against its events.
 func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	heard := n.seen.heard
+	if n.seen.gone {
+		heard = 0
+	}
 	leads, fittest := n.seen.leads, k.fittest(n, before)
 	n.seen.recordEvents(n, before, events)
 	k.checkTermRise(n, before, events, out, heard)
@@ -93,7 +96,7 @@ func (k *checker) checkTermRise(n *node, before *raft.CoreStatus, events []raft.
 	if s.Term == before.Term {
 		return
 	}
-	hears := before.Role == raft.Leader || before.Leader != "" && heard > 0 && w.now-heard < n.timeout() && !before.LeaderGone
+	hears := before.Role == raft.Leader || before.Leader != "" && heard > 0 && w.now-heard < n.timeout()
 	reach, told := before.Term, false
 	for _, e := range events {
 		if a, ok := e.(raft.SnapshotArrived); ok && before.Uninitialized && k.leaders[s.Term] == a.From {

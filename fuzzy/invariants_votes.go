@@ -33,7 +33,7 @@ func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Outp
 		w.rests(n.waitForLeader(before))
 		w.enfranchised = w.now
 	}
-	if w.freed == w.now || w.news == w.now && w.news > 0 {
+	if w.freed == w.now {
 		w.rested = min(w.rested, w.now-w.rest) // it may campaign now, and a repeated message delays nothing
 	}
 	for i := range out.Trace {
@@ -48,6 +48,10 @@ func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Outp
 			}
 			if w.now-w.rested < w.rest {
 				k.broken("N25", "%s stands for election in term %d after only %v", n, s.Term, time.Duration(w.now-w.rested))
+			}
+		case raft.TraceNews:
+			if w.news == w.now {
+				w.rested = w.now - w.rest
 			}
 		case raft.TraceSteppedDown: // its leader has stepped down, so there is no leader to wait for
 			w.rested = w.now - w.rest
@@ -106,7 +110,7 @@ func (n *node) rank(config *raft.Configuration) int {
 func (k *checker) checkPreVotes(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
 	s, w := &n.status, &n.seen
 	cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
-	follows := before.Leader != "" && heard > 0 && w.now-heard < n.timeout() && !w.gone && w.news != w.now
+	follows := before.Leader != "" && heard > 0 && w.now-heard < n.timeout() && w.news != w.now
 	same := s.Term == before.Term && s.Leader == before.Leader && s.Role == before.Role
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {
