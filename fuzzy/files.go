@@ -45,7 +45,7 @@ func drawRate(s *sim.Stream) FaultRate {
 func (n *node) protocol() uint16 {
 	p := &n.c.profile
 	if n.upgraded || p.spare(n.index) || n.index < p.Voters+p.Learners-p.Snapshots.Old {
-		return raft.ProtocolMembership
+		return raft.ProtocolNewest
 	}
 	return 1
 }
