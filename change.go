@@ -279,14 +279,9 @@ func (d *draft) update(u Update) {
 	if u.Meta != nil {
 		m.Meta = *u.Meta
 	}
-	if u.Priority == nil {
-		return
+	if u.Priority != nil {
+		m.Priority = u.Priority.stored() // Validate refuses that of a learner
 	}
-	if m.Kind != Voter && d.why.kind == 0 {
-		invalid := &PriorityError{ID: m.ID, Number: u.Priority.Number(), Learner: true}
-		d.why = refusal{kind: RefusedMalformed, concerns: []NodeID{m.ID}, invalid: invalid}
-	}
-	m.Priority = u.Priority.stored()
 }
 
 // replace gives the new member the role and the priority of the old one.

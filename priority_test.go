@@ -52,6 +52,7 @@ func TestPlan_Priorities(t *testing.T) {
 		{"two voters swap their roles", "a:v b:v=0", Change{Update: append(prefers("a", 0), prefers("b", 1)...)}, "a:v=0 b:v"},
 		{"no effect: it has that priority", "a:v b:v=5", Change{Update: prefers("b", 5)}, "a:v b:v=5"},
 		{"no effect: every voter has priority 1", "a:v b:v", Change{Update: prefers("b", 1)}, "a:v b:v"},
+		{"no effect: and so has a learner once it votes", "a:v b:l", Change{Update: prefers("b", 1)}, "a:v b:l"},
 		{"a voter joins with a priority", "a:v", Change{Add: joinsWith("b", Voter, 7)}, "a:v b:l>v=7"},
 		{"1 is the default", "a:v", Change{Add: joinsWith("b", Voter, 1)}, "a:v b:l>v"},
 		{"a learner that becomes a voter gets one", "a:v b:l", Change{Add: joinsWith("b", Voter, 7)}, "a:v b:l>v=7"},

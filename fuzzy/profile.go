@@ -187,6 +187,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawCarries(seed, &p)
 				drawUnlike(seed, &p)
 				drawPast(seed, &p)
+				drawPriorities(seed, &p)
 				drawLulls(seed, &p)
 			}
 			return p, nil
