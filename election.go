@@ -57,9 +57,12 @@ func (c *Core) campaignsAt() Time {
 // onOlderLog handles a candidate that this member denied because of the candidate's log. If this member's FSM hangs, it now
 // campaigns soon, because perhaps only it can win. Several such members draw random times, so that they do not split the
 // vote. If this member already campaigns, or another candidate has its vote, it first gives that election its time.
+//
+// A leader that has stepped down in favour of a voter that it does not hear does not campaign soon in the same batch.
+// Otherwise it might be elected again before that voter campaigns.
 func (c *Core) onOlderLog(candidate Peer) {
 	f := &c.follower
-	if !c.fsmHangs() || f.needed {
+	if !c.fsmHangs() || f.needed || c.log.batch.yielded {
 		return
 	}
 	f.needed = true

@@ -402,20 +402,22 @@ func TestHangingFSM_WhatIsReportedAppliedIsInTheLog(t *testing.T) {
 	assert.EqualValues(t, 4, c.progress("b").Applied)
 }
 
+// hearOnlyB lets b answer a leader of term 2, until the leader steps down.
+func (c *core) hearOnlyB(d raft.Time) {
+	for end := c.now + d; c.now < end && c.Leadership().Role == raft.Leader; {
+		c.after(min(heartbeatPace, end-c.now))
+		c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 4, Applied: 3})
+		c.persist()
+	}
+}
+
 // A voter that the leader does not hear may be healthy. But the members that hear this leader deny that voter their votes. So
 // the leader steps down in favour of that voter, once.
 func TestHangingFSM_StepsDownOnceForWhoIsNotHeard(t *testing.T) {
 	c := hanging(t, "abc")
-	hear := func(d raft.Time) {
-		for end := c.now + d; c.now < end && c.Leadership().Role == raft.Leader; {
-			c.after(min(heartbeatPace, end-c.now))
-			c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 4, Applied: 3})
-			c.persist()
-		}
-	}
-	hear(applyStallMax + 4*electionTimeout - 1)
+	c.hearOnlyB(applyStallMax + 4*electionTimeout - 1)
 	require.Equal(t, raft.Leader, c.Leadership().Role)
-	hear(heartbeatPace)
+	c.hearOnlyB(heartbeatPace)
 	require.Equal(t, raft.Follower, c.Leadership().Role)
 
 	c.electedBy("b")
@@ -426,4 +428,21 @@ func TestHangingFSM_StepsDownOnceForWhoIsNotHeard(t *testing.T) {
 		c.persist()
 	}
 	require.Equal(t, raft.Leader, c.Leadership().Role)
+}
+
+// The voter that the leader hears may lack entries, and campaigns at once. Its candidacy does not make the old leader campaign
+// before the voter that it does not hear. Otherwise the old leader might win again, and would not step down a second time.
+func TestHangingFSM_LetsWhoIsNotHeardCampaignFirst(t *testing.T) {
+	c := hanging(t, "abc")
+	c.hearOnlyB(applyStallMax + 4*electionTimeout + heartbeatPace)
+	require.Equal(t, raft.Follower, c.Leadership().Role)
+	older := raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 9}, Last: id(3, 1)}
+	for range 3 {
+		c.after(electionTimeout)
+		c.receive("b", 2, older)
+	}
+	c.after(electionTimeout - 1)
+	require.Equal(t, raft.Follower, c.Leadership().Role, "no draw is that short")
+	c.timeout()
+	require.Equal(t, raft.PreCandidate, c.Leadership().Role)
 }

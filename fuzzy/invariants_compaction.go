@@ -256,7 +256,7 @@ func (k *checker) checkSnapshotAnswer(n *node, r *request, a raft.Answer) {
 	// entries that it needs. RecordOverheadBytes is the minimum size of a record. No log begins after entry 1 alone, because
 	// entry 1 has no term.
 	kept := raft.Index(n.limits.SnapshotTailBytes/raft.RecordOverheadBytes) + 1
-	if s := &n.status; k.leaders[s.Term] != n.peer() && !k.c.profile.Node.Durable && a.ID.Index > max(s.Base.Index, 1)+kept {
+	if s := &n.status; k.leaders[s.Term] != n.peer() && n.seen.deposed != n.seen.now && !k.c.profile.Node.Durable && a.ID.Index > max(s.Base.Index, 1)+kept {
 		k.broken("N60", "%s grants a request for a snapshot up to %v, but its log begins after %v; the tail has %d entries at most",
 			n, a.ID, s.Base, kept)
 	}

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -10,7 +11,7 @@ import (
 //
 //	N84  The FSM counts as hanging only if it has been applying one batch for ApplyStallMax. A leader whose FSM hangs accepts no proposal.
 //	N85  A leader whose FSM hangs gives up its leadership for this reason only to a voter that has applied the hanging batch.
-//	N86  A member whose FSM hangs campaigns three election timeouts later than others, unless it has denied its vote to a candidate because of the candidate's log.
+//	N86  A member whose FSM hangs campaigns three election timeouts later than others, unless it has denied its vote to a candidate because of the candidate's log. If it has stepped down as leader because of this hang, it waits nevertheless.
 
 // checkHangs checks a member with an FSM that may hang.
 func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output) {
@@ -18,13 +19,16 @@ func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output)
 	if s.FSMHangs && (h.batch.Index == 0 || w.now-h.since < raft.Time(n.applyStallMax)) {
 		k.broken("N84", "%s reports that its FSM hangs, in a batch up to %v that began %v ago", n, h.batch, time.Duration(w.now-h.since))
 	}
+	if n.yields(before, out) {
+		w.yielded = h.batch.Index
+	}
 	for i := range out.Trace {
 		switch e := &out.Trace[i]; {
 		case e.Kind == raft.TracePreVoteDenied && e.Reason == raft.DeniedOldLog:
 			if w.needed = w.now; n.hung(before) { // it campaigns soon, even if its FSM recovers before
 				w.cause = max(w.cause, w.now+n.soon()-2*w.waits)
 			}
-		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && w.needed < w.rested && w.now-w.rested < 4*n.timeout():
+		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && (w.needed < w.rested || w.yielded == h.batch.Index) && w.now-w.rested < 4*n.timeout():
 			k.broken("N86", "%s, whose FSM hangs, stands for election in term %d after %v", n, s.Term, time.Duration(w.now-w.rested))
 		}
 	}
@@ -37,6 +41,14 @@ func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output)
 			k.broken("N84", "%s takes a proposal although its FSM hangs", n)
 		}
 	}
+}
+
+// yields reports whether a leader has stepped down because its FSM hangs, and for no other reason.
+func (n *node) yields(before *raft.CoreStatus, out *raft.Output) bool {
+	s := &n.status
+	lost := slices.ContainsFunc(out.Trace, func(e raft.TraceEvent) bool { return e.Kind == raft.TraceQuorumLost })
+	return before.Role == raft.Leader && s.Role == raft.Follower && s.Term == before.Term &&
+		s.FSMHangs && !s.DiskStalled && votes(n.config(), n.peer()) && !lost
 }
 
 // hung reports whether a member's FSM hangs, or may have done so until this step ended its batch.
@@ -56,10 +68,15 @@ func (n *node) soon() raft.Time {
 func (k *checker) checkTransferForHang(n *node, out *raft.Output) {
 	for i := range out.Trace {
 		if e := &out.Trace[i]; e.Kind == raft.TraceTransfer {
-			to, _ := n.config().Member(e.Peer)
-			if target := k.c.at(to.Peer()); target.appliedMost < n.hang.batch.Index {
+			most := raft.Index(0)
+			for j := range n.status.Peers { // its id may occur twice
+				if p := &n.status.Peers[j]; p.ID == e.Peer {
+					most = max(most, k.c.at(peerOf(p)).appliedMost)
+				}
+			}
+			if most < n.hang.batch.Index {
 				k.broken("N85", "%s, whose FSM hangs in a batch up to %v, gives up its leadership to %s, which has applied up to %d",
-					n, n.hang.batch, target, target.appliedMost)
+					n, n.hang.batch, e.Peer, most)
 			}
 		}
 	}

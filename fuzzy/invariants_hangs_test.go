@@ -33,6 +33,11 @@ var hasty = []struct {
 		n.seen.rested = n.seen.now - 4*n.timeout() + 1
 		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTimeout}}
 	}},
+	{"N86", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) { // it has stepped down in this batch
+		before.Role, before.FSMHangs, n.status.FSMHangs, n.status.Role = raft.Leader, true, true, raft.Follower
+		n.seen.rested, n.seen.needed = n.seen.now-4*n.timeout()+1, n.seen.now
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTimeout}}
+	}},
 }
 
 func TestInvariants_OfHangsNoticeTheirBreach(t *testing.T) {

@@ -19,6 +19,9 @@ import (
 // messages of this step count as heard.
 func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
+	if before.Role == raft.Leader && s.Role != raft.Leader {
+		w.deposed = w.now
+	}
 	if w.heard == w.now || before.Role == raft.Leader {
 		w.rested = w.now
 	}

@@ -21,12 +21,14 @@ type witness struct {
 	enfranchised raft.Time // when its configuration last began to need it as a leader; 0: never
 	cause        raft.Time // when it last had a reason not to campaign
 	waits        raft.Time // the longest wait of its elections since cause
+	deposed      raft.Time // when it last lost its leadership; 0: never
 	wake         raft.Time // the wake-up time that it last requested
 	failed       bool      // its latest snapshot failed, so it may ask to be woken for the next attempt
 	slept        bool      // it has slept through that time since it last heard a leader
 	late         raft.Time // when a reply to its attempt last came too late, which lengthens its wait
 	prompt       raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
 
+	yielded  raft.Index // the end of the batch for which it last stepped down as a leader whose FSM hung; 0: none
 	attempts attemptsWitness
 
 	round         raft.RPCID // id of its latest round of pre-votes

@@ -7,6 +7,8 @@ var hangs = []Mutant{
 	mutant("H13", "a leader whose FSM hangs steps down once if only a voter that it does not hear can take over", "it stays leader", "L12",
 		value("stall.go", `unheard && !b.yielded && c.now.Mono >= b.hangsAt(Time(c.cfg.ApplyStallMax))+hangPatience*c.electionTimeout()`, `false`)).
 		arranged().profiles("hangs").or("TestHangingFSM_StepsDownOnceForWhoIsNotHeard"),
+	mutant("H14", "a leader that has stepped down because its FSM hangs campaigns late", "it campaigns soon if it denies a candidate because of its log", "N86",
+		value("election.go", `f.needed || c.log.batch.yielded`, `f.needed`)).arranged().profiles("hangs").or("TestHangingFSM_LetsWhoIsNotHeardCampaignFirst").must(),
 	mutant("H02", "a leader whose FSM hangs transfers only to a voter that has applied more than its own hanging batch", "it transfers to any voter",
 		"N85",
 		value("stall.go", `p.applied >= b.last && p.hindered == 0 && p.match == c.log.Last.Index`, `p.hindered == 0 && p.match == c.log.Last.Index`)).

@@ -290,15 +290,13 @@ func (c *Contacts) advertised(p raft.Peer, open bool) string {
 	if p.Incarnation == 0 || open {
 		return c.latest[p.ID]
 	}
-	if at := c.addresses[p]; at != "" {
-		return at
-	}
+	at := c.addresses[p]
 	for _, who := range c.callers { // the memory is bounded; a configuration that names the caller may have an older address
-		if who.peer == p {
-			return who.address
+		if at == "" && who.peer == p {
+			at = who.address
 		}
 	}
-	return ""
+	return at
 }
 
 // contact returns the contact of a member. If open is set, the contact accepts any incarnation. contact returns false if the
