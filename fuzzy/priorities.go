@@ -11,7 +11,7 @@ import (
 // its own stream, so that the other runs do not change.
 func drawPriorities(seed Seed, p *Profile) {
 	s, m := sim.NewStream(seed.Number, sim.MembersConcern<<16), &p.Members
-	rare, chance, some, earlier := s.IntN(6) == 0, s.LogUniform(50_000, 500_000), s.IntN(3) == 0, 1+s.IntN(p.Voters)
+	rare, chance, some, earlier := s.IntN(4) == 0, s.LogUniform(100_000, 700_000), s.IntN(2) == 0, 1+s.IntN(p.Voters)
 	switch p.Name {
 	case "members", "swarm":
 		if rare && m.on() {
@@ -43,10 +43,14 @@ func (a *admins) prefer(shown *node, ch *raft.Change) {
 	for i := range ch.Replace {
 		ch.Replace[i].New.Priority = drawnPriority(s) // nobody reads it
 	}
-	if s.IntN(3) > 0 {
-		*ch = raft.Change{}
-	}
 	members := shown.status.Config.Members
+	switch s.IntN(8) {
+	case 0, 1, 2, 3:
+		*ch = raft.Change{}
+	case 4: // nobody may lead until a new voter has caught up
+		ch.Update = standbys(members)
+		return
+	}
 	for range 1 + s.IntN(2) {
 		u := raft.Update{Peer: raft.Peer{ID: members[s.IntN(len(members))].ID}}
 		if !slices.ContainsFunc(ch.Update, func(o raft.Update) bool { return o.Peer.ID == u.Peer.ID }) {
@@ -55,6 +59,17 @@ func (a *admins) prefer(shown *node, ch *raft.Change) {
 			ch.Update = append(ch.Update, u)
 		}
 	}
+}
+
+// standbys makes all voters standbys.
+func standbys(members []raft.Member) (all []raft.Update) {
+	never := raft.PriorityNever
+	for _, m := range members {
+		if m.Kind == raft.Voter {
+			all = append(all, raft.Update{Peer: m.Peer(), Priority: &never})
+		}
+	}
+	return all
 }
 
 // preferInitially gives initial voters priorities in some runs. One of them may lead.

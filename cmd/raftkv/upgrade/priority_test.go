@@ -80,7 +80,7 @@ func (r *rolling) prefers(as release, n local.Node, priority string) (code int, 
 	return runs(r.ctx, r.t, as.program, args...)
 }
 
-// refusesPriorities checks that no member gets a priority while the last member runs the previous release, whoever leads.
+// refusesPriorities checks that no member gets a priority while the last member runs the previous release, under a leader of each release.
 func (r *rolling) refusesPriorities(here release, last local.Node) {
 	r.t.Helper()
 	for _, leads := range []local.Node{last, (&joiner{rolling: r}).otherThan(last)} {
