@@ -226,6 +226,18 @@ func (c Configuration) Changing() bool {
 	return slices.ContainsFunc(c.Members, func(m Member) bool { return m.Next != NextSame })
 }
 
+// Protocol returns the lowest protocol version that a member must speak to read the configuration, in an entry or in a
+// snapshot. It depends on the feature level: see docs/versions.md.
+func (c Configuration) Protocol() uint16 {
+	switch {
+	case c.Level >= featureLevelPriorities:
+		return ProtocolPriorities
+	case c.Level >= featureLevelMembers:
+		return ProtocolMembership
+	}
+	return ProtocolSnapshots
+}
+
 // Equal reports whether both are the same in every field.
 func (c Configuration) Equal(other Configuration) bool {
 	return slices.Equal(c.Members, other.Members) && slices.Equal(c.Outgoing, other.Outgoing) &&

@@ -158,23 +158,11 @@ func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, re
 	return run.Config.plan(e.Change, at, c.isLive)
 }
 
-// protocolOf returns the protocol version of the first release that can read configurations of a feature level, and a
-// snapshot with such a configuration. docs/versions.md has the table.
-func protocolOf(level uint64) uint16 {
-	switch {
-	case level >= featureLevelPriorities:
-		return ProtocolPriorities
-	case level >= featureLevelMembers:
-		return ProtocolMembership
-	}
-	return ProtocolSnapshots
-}
-
 // membersOnOlderProtocol refuses a configuration if members that stay in it speak a protocol that cannot carry it. Their
 // releases could read neither the entry of that configuration nor any entry after it. If the leader knows nothing about a
 // member, that member does not count. It may have lost its disk, and the change may be meant to replace it.
 func (c *Core) membersOnOlderProtocol(next Configuration) (why refusal) {
-	needs := protocolOf(next.Level)
+	needs := next.Protocol()
 	lowest := needs
 	for _, m := range next.Members {
 		if speaks := c.spokenBy(m.Peer()).protocol; m.Kind != Leaving && m.Next != NextRemoved && speaks < needs {
@@ -274,7 +262,7 @@ func (c *Core) isLive(peer Peer) bool {
 	}
 	p := c.leader.peer(peer)
 	switch {
-	case p == nil || p.state == stale || c.spokenBy(peer).protocol < protocolOf(max(c.config().Level, featureLevelMembers)):
+	case p == nil || p.state == stale || c.spokenBy(peer).protocol < max(c.config().Protocol(), ProtocolMembership):
 		return false
 	case p.votes == 0:
 		return c.caughtUp(p)

@@ -275,7 +275,7 @@ func (c *Core) spokenBy(peer Peer) spoken {
 // takesSnapshots reports whether the leader can offer a member a snapshot, as far as the leader knows. A snapshot's
 // description contains a configuration, which the member's release must be able to read.
 func (c *Core) takesSnapshots(peer Peer) bool {
-	return c.spokenBy(peer).protocol >= protocolOf(c.log.configAt(c.log.commit).Config.Level)
+	return c.spokenBy(peer).protocol >= c.log.configAt(c.log.commit).Config.Protocol()
 }
 
 // offers reports whether this leader is sending the file to a follower.

@@ -12,6 +12,7 @@
 //	configurations.go           the configurations of each log
 //	admins.go contacts.go       who changes the members, and the connections that members keep
 //	profile_members.go          what a seed draws for changes of the members
+//	priorities.go               what it draws for priorities, and how admins change them
 //	faults_members.go           the faults during changes of the members
 //	liveness_members.go         the second phase of runs with such changes
 //	workload.go                 the clients, who retry, hedge and give up

@@ -94,6 +94,18 @@ func TestSetPriority_AnEarlierReleaseIsInTheWay(t *testing.T) {
 	})
 }
 
+// A member that is to join must be able to read the configuration in force.
+func TestSetPriority_AnEarlierReleaseDoesNotJoinAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := withEarly(t, "n4")
+		_, err := c.Leader().SetPriority(t.Context(), "n2", 5)
+		require.NoError(t, err)
+		c.Join("n4")
+		e := refused[*raft.EarlierReleaseError](t, c.Leader(), adds(c.Member("n4")), "n4 speaks protocol 2, and this needs 4: upgrade first")
+		assert.Equal(t, raft.EarlierReleaseError{IDs: []raft.NodeID{"n4"}, Speaks: 2, Needs: 4}, *e)
+	})
+}
+
 func TestInitial_WithPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		initial := func(cfg *node.Config, numbers ...raft.Priority) {
