@@ -132,6 +132,7 @@ func newCluster(seed Seed, p Profile) *cluster {
 		}
 		members = append(members, m)
 	}
+	preferInitially(seed, &p, members)
 	c.initial = raft.NewConfiguration(members)
 	c.others = 1 + int(seed.Number%uint64(max(p.Voters-1, 1)))
 	c.check = newChecker(c)

@@ -37,7 +37,7 @@ type node struct {
 	given     raft.Configuration // the list of initial members that it was started with
 	misled    bool               // the list differs from that of the rest
 	forever   bool               // its faults are permanent: it is not in the healed quorum
-	upgraded  bool               // to a release that knows snapshots
+	upgraded  bool               // to the newest release
 	removedIn uint32             // the life, plus 1, in which it learned about its removal
 	ended     bool               // it was removed from the cluster, and starts again only after its disk is emptied
 

@@ -190,6 +190,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawCarries(seed, &p)
 				drawUnlike(seed, &p)
 				drawPast(seed, &p)
+				drawPriorities(seed, &p)
 				drawLulls(seed, &p)
 				drawNews(seed, &p)
 			}

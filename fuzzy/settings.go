@@ -120,6 +120,8 @@ var settings = []setting{
 	{"members-gentle", func(p *Profile) any { return &p.Members.Gentle }, 0, 0},
 	{"members-gone", func(p *Profile) any { return &p.Members.Gone }, 0, 64},
 	{"members-emptied", func(p *Profile) any { return &p.Members.Emptied }, 0, timeMax},
+	{"members-priorities", func(p *Profile) any { return &p.Members.Priorities }, 0, sim.Million},
+	{"members-earlier", func(p *Profile) any { return &p.Members.Earlier }, 0, 9},
 
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
 	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},

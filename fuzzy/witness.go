@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/coxswain/raft"
@@ -79,7 +80,8 @@ type witness struct {
 
 	stranger strangerWitness // the leader that has shown it a loss of acknowledged entries
 
-	carries map[raft.Peer]int // limits of an append to each peer, from the latest PeerUp
+	carries map[raft.Peer]int    // limits of an append to each peer, from the latest PeerUp
+	speaks  map[raft.Peer]uint16 // protocol of the connection to each peer, from the latest PeerUp
 
 	policy  policyWitness // of its snapshots
 	resumed raft.Index    // the last entry that its machine had applied at its start
@@ -184,7 +186,7 @@ func (w *witness) begin(n *node) {
 	*w = witness{
 		now: now, rested: now, rest: raft.Time(n.timeout()), cause: now, wake: now,
 		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch, attempts: newAttemptsWitness(),
-		walls: map[raft.Peer]int64{}, resumed: n.applied, offered: map[offering]raft.EntryID{}, carries: map[raft.Peer]int{},
+		walls: map[raft.Peer]int64{}, resumed: n.applied, offered: map[offering]raft.EntryID{}, carries: map[raft.Peer]int{}, speaks: map[raft.Peer]uint16{},
 	}
 	if len(n.disk.log) > 0 {
 		w.stamp = max(n.disk.base.Time, n.disk.log[len(n.disk.log)-1].entry.Time)
@@ -239,6 +241,7 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 			w.failed = w.failed || e.Err != nil
 		case raft.PeerUp:
 			w.cause = w.now // ends a wait that a late answer in this very step has lengthened
+			w.speaks[raft.Peer{ID: e.ID, Incarnation: e.Incarnation}] = cmp.Or(e.Protocol, raft.ProtocolNewest)
 		case raft.Persisted:
 			if s.Role == raft.Candidate || s.Durable != before.Durable {
 				w.cause = w.now // a vote, its own or another's, may have become durable

@@ -244,7 +244,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		if m.Peer() == n.identity.self || m.ID == core.ID && m.Incarnation == 0 {
 			out = append(out, MemberStatus{
 				Member: m, State: "self", Match: core.Persisted, Connected: true, Standing: standing(config, m),
-				Protocol: raft.ProtocolMembership, Release: release(),
+				Protocol: raft.ProtocolNewest, Release: release(),
 				Replace: n.identity.wiped.Load() || n.markError() != nil, outgoing: config.VotesIn(m.Peer())&raft.OutgoingHalf != 0,
 			})
 			continue

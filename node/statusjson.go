@@ -88,6 +88,7 @@ type memberJSON struct {
 	Address     string      `json:"address"`
 	Meta        string      `json:"meta"`
 	Kind        string      `json:"kind"`
+	Priority    int         `json:"priority"` // 0: raft.PriorityNever; of a learner always 1
 	Incarnation string      `json:"incarnation"`
 	Next        string      `json:"next"` // "same" unless a change of the members waits
 }
@@ -225,7 +226,8 @@ func (m Members) MarshalJSON() ([]byte, error) {
 
 func memberOf(m raft.Member) memberJSON {
 	return memberJSON{
-		ID: m.ID, Address: m.Address, Meta: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(), Next: m.Next.String(),
+		ID: m.ID, Address: m.Address, Meta: m.Meta, Kind: m.Kind.String(), Priority: m.Priority.Number(),
+		Incarnation: m.Incarnation.String(), Next: m.Next.String(),
 	}
 }
 

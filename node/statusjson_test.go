@@ -16,7 +16,7 @@ import (
 
 // fullStatus returns a Status with a value in every field.
 func fullStatus() Status {
-	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Incarnation: 0xa1, Next: raft.NextVoter}
+	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Priority: 5, Incarnation: 0xa1, Next: raft.NextVoter}
 	return Status{
 		ID: "n2", Incarnation: 0xb2, StartCount: 3, ClusterName: "shop", Cluster: raft.ClusterID{1, 2, 3},
 		Leadership: raft.Leadership{Term: 4, Leader: "n1", LeaderIncarnation: 0xa1, Role: raft.PreCandidate}, LeaderMember: &n1,
@@ -114,7 +114,7 @@ func TestMembers_InJSONAreStableText(t *testing.T) {
 	data, err := json.Marshal(m)
 	require.NoError(t, err)
 	expect.JSONEq(t, `{
-		"members": [{"id": "n1", "address": "n1:5001", "meta": "http://n1:4001", "kind": "learner", "incarnation": "00000000000000a1", "next": "voter"}],
+		"members": [{"id": "n1", "address": "n1:5001", "meta": "http://n1:4001", "kind": "learner", "priority": 5, "incarnation": "00000000000000a1", "next": "voter"}],
 		"outgoing": [{"id": "n1", "incarnation": "00000000000000a1"}],
 		"removed": [{"id": "n9", "incarnation": "00000000000000c9", "removal": 4}],
 		"patience": "1m0s", "level": 1, "config_index": 5, "committed": true}`, string(data))

@@ -13,6 +13,7 @@ func Messages(from, to raft.Peer) []raft.Message {
 	list := raft.NewConfiguration([]raft.Member{
 		{ID: "m1", Address: "localhost:1", Meta: "http://one", Incarnation: 11},
 		{ID: "m2", Address: "localhost:2", Kind: raft.Learner},
+		{ID: "m3", Address: "localhost:3", Priority: 7}, {ID: "m4", Address: "localhost:4", Priority: raft.PriorityNever},
 	})
 	bodies := []raft.Body{
 		raft.BootstrapProbe{ID: id, List: list},

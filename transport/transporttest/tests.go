@@ -115,7 +115,7 @@ func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
 		ClusterName: "test", Cluster: raft.ClusterID{9, 8, 7}, From: raft.Peer{ID: id, Incarnation: incarnation},
 		StartCount: 12, Term: 34, Bootstrapper: raft.Peer{ID: "a", Incarnation: 66}, Address: "host:1234",
 		List: raft.NewConfiguration([]raft.Member{
-			{ID: "a", Address: "x:1", Meta: "meta"}, {ID: "b", Address: "x:2", Kind: raft.Learner},
+			{ID: "a", Address: "x:1", Meta: "meta", Priority: 7}, {ID: "b", Address: "x:2", Kind: raft.Learner},
 		}),
 		ElectionTimeout: 250 * time.Millisecond,
 		Lineage:         raft.Lineage{{Count: 11, Nonce: 1 << 63}, {Count: 12, Nonce: 5}},

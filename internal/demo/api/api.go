@@ -215,6 +215,7 @@ type Member struct {
 	Verdict       string  `json:"verdict,omitempty"`  // the kind of Problem, for programs: see node.MemberStatus
 	Replace       bool    `json:"replace,omitempty"`  // it will not count again until it is replaced
 	Protocol      uint16  `json:"protocol,omitempty"` // as in ClusterMember
+	Priority      *int    `json:"priority,omitempty"` // as in ClusterMember
 	Release       string  `json:"release,omitempty"`
 	// Differs holds a sentence for each setting that should equal the setting of the answering member and does not.
 	Differs []string `json:"differs,omitempty"`

@@ -120,15 +120,14 @@ func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	return a
 }
 
-// checkRelease returns an error if the leader answered that the path does not exist. Then the leader runs an earlier release,
-// which cannot change the members.
+// checkRelease returns an error if the leader's answer shows that it runs an earlier release, which cannot make the change.
 func checkRelease(there answer, leader raft.Member) error {
 	var failure api.Error
-	if there.status != http.StatusNotFound || json.Unmarshal(there.body, &failure) != nil || failure.Code != api.NotFound {
+	if there.status < http.StatusBadRequest || json.Unmarshal(there.body, &failure) != nil || !failure.OfEarlierRelease() {
 		return nil
 	}
 	return api.Errorf(api.EarlierRelease, fmt.Sprintf("upgrade %s first, then try again", leader.ID),
-		"%s leads, and runs an earlier release, which cannot change the members", leader.ID)
+		"%s leads, and runs an earlier release, which cannot make this change", leader.ID)
 }
 
 // send forwards the request and returns the complete answer. An answer that breaks off in the middle is an error.

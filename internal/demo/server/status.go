@@ -47,6 +47,7 @@ func describe(n node.Status, c raft.Configuration) api.Status {
 	}
 	for _, m := range n.Members {
 		member := describeMember(m)
+		member.Priority = priorityOf(c, m.Member)
 		if standing := standingOf(c, m.Member); standing != api.StandingVoter {
 			member.Standing = standing
 		}
