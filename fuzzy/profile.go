@@ -111,6 +111,7 @@ type Load struct {
 	Keys      int
 	BytesMax  int  // limit of a command
 	History   bool // keep the whole history, for the linearizability checker
+	Holds     bool // during a planned transfer, a loop holds proposals back
 }
 
 // mostBytes returns an estimate of the maximum number of bytes that the clients write. It assumes that each request is
@@ -188,6 +189,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawUnlike(seed, &p)
 				drawPast(seed, &p)
 				drawLulls(seed, &p)
+				drawPlanned(seed, &p)
 			}
 			return p, nil
 		}

@@ -35,7 +35,7 @@ var contacts = []Mutant{
 		instead("internal/pipeline/contacts.go", `add(m, !c.begun, c.advertised(m.Peer(), !c.begun))`, `add(m, false, c.advertised(m.Peer(), false))`)),
 	testedFile("M84", "an address belongs to one incarnation", "it belongs to every incarnation of the id",
 		"I11", "internal/pipeline", "AddressesAreByPeer",
-		instead("internal/pipeline/contacts.go", `return c.addresses[p]`, `return c.latest[p.ID]`)),
+		before("internal/pipeline/contacts.go", `if at := c.addresses[p]; at != "" {`, `return c.latest[p.ID]`)),
 	testedFile("M83", "a member that its cluster has removed ends", "it continues to dial", "L18", "node", "Removed_AMemberThatLearnsIt",
 		instead("node/handler.go", `e.node.endRemoved(&raft.RemovedError{Index: index})`, `_ = index`)),
 	member("M159", "a removed member that is dropped is disconnected, and the next handshake tells it so", "its connection stays", "L18",
