@@ -167,7 +167,7 @@ func (c *Core) grants(term Term, vote Peer, candidate Peer, last EntryID) DenyRe
 // member could forget the vote in a crash and vote for another candidate in the same term.
 func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	assert(c.hard.Term > 0, "nobody votes in term 0")
-	if r.Transfer && c.termLeader.peer == (Peer{}) {
+	if r.Transfer {
 		c.termLeader.told = from
 	}
 	why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)

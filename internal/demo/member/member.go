@@ -226,8 +226,8 @@ func serve(ctx context.Context, n *node.Node, handler *server.Server, listener n
 	select {
 	case <-ctx.Done():
 		transferBeforeStop(n)
-		handler.Drain()
 		_ = listener.Close() // new clients go to other members
+		handler.Drain()
 		select {
 		case <-time.After(drainTime):
 		case <-n.Done():

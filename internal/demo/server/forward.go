@@ -29,6 +29,8 @@ const (
 	// before it tries again.
 	leaderPatience = 2 * time.Second
 	leaderPause    = 50 * time.Millisecond
+	// answerTime is how long a former leader may take to answer, once another member leads.
+	answerTime = 100 * time.Millisecond
 )
 
 // forwarder forwards requests to the leader. A forwarded request is never forwarded again. If a member receives such a
@@ -62,14 +64,17 @@ func newForwarder() forwarder {
 	}
 }
 
-// Run follows the leadership until the context or the node ends. It gives up a request to a former leader at once, with an
-// unknown outcome, because that leader may be frozen or cut off and may never answer. A leader that has transferred its
+// Run follows the leadership until the context or the node ends. It gives up a request to a former leader after answerTime,
+// with an unknown outcome, because that leader may be frozen or cut off and may never answer. A leader that has transferred its
 // leadership answers.
 func (s *Server) Run(ctx context.Context) {
 	defer s.forward.client.CloseIdleConnections()
+	later := time.AfterFunc(time.Hour, func() {})
+	defer func() { later.Stop() }()
 	for now := range s.node.Watch(ctx) {
+		later.Stop()
 		if now.Leader != "" && !now.ByTransfer {
-			s.forward.giveUpUnless(now.Leader)
+			later = time.AfterFunc(answerTime, func() { s.forward.giveUpUnless(now.Leader) })
 		}
 	}
 }
