@@ -24,16 +24,17 @@ type heldWrites struct {
 
 // propose passes proposals to a member's loop, which may hold them back.
 func (w *workload) propose(n *node, proposals []raft.Proposal) {
-	if w.c.profile.Load.Holds && n.core.HoldsProposals() {
+	if w.c.profile.Load.Holds && !n.closing && n.core.HoldsProposals() {
 		w.held = append(w.held, heldWrites{n, n.life, proposals})
 		return
 	}
 	n.post(raft.Proposed{Proposals: proposals})
 }
 
-// release passes on what a member has held back, once its core no longer waits for the outcome of a transfer.
+// release passes on what a member has held back, once its core no longer waits for the outcome of a transfer, or once the
+// member is told to stop.
 func (w *workload) release(n *node) {
-	if len(w.held) == 0 || n.core.HoldsProposals() {
+	if len(w.held) == 0 || n.core.HoldsProposals() && !n.closing {
 		return
 	}
 	held := w.held
