@@ -106,7 +106,7 @@ func (f *forwarder) wait(ctx context.Context, leader raft.NodeID) (_ context.Con
 
 // untilLed makes attempts until one does not fail for want of a leader. It tries again whenever a leader is known, so that a
 // change of the leader delays a request and does not fail it. A forwarded request gets one attempt, because the member that
-// forwarded it tries again. try reports whether the request was refused, which the leader "by" may have done.
+// forwarded it tries again. attempt reports whether the request was refused for want of a leader, and which leader was asked.
 func (s *Server) untilLed(r *http.Request, attempt func() (refused bool, by raft.NodeID)) {
 	ctx, cancel := context.WithTimeout(r.Context(), leaderPatience)
 	defer cancel()
