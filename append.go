@@ -20,7 +20,7 @@ type follower struct {
 	reads           followerReads
 	// transferOutcome is the transfer that was running when this member last stepped down. It is nil if there was none, or
 	// once the outcome is known.
-	transferOutcome *transferOutcome
+	transferOutcome *transfer
 	offer           *offer // the snapshot that this member asked for last; nil: none
 	// suspicion is not nil while a leader that the configuration does not name has shown a loss. It is nil at all other
 	// times.
@@ -36,6 +36,7 @@ type termLeader struct {
 	// elected is the leader that this member heard in this term, or this member itself if it won. No other member can lead
 	// the term. The field stays until the term ends, even if this member no longer follows that leader.
 	elected  Peer
+	told     Peer  // the candidate that the leader of an earlier term has told to campaign; zero: none is known
 	resigned bool  // elected has said that it stepped down: late messages of it do not show a live leader
 	proved   Index // elected has proved that the logs match up to here
 	gone     bool  // the news is that the process of peer has ended

@@ -6,11 +6,14 @@ type Leadership struct {
 	Leader            NodeID      // "": none is known
 	LeaderIncarnation Incarnation // of Leader, which may replace another one with its id; 0: none is known
 	Role              Role        // this member's own
+	ByTransfer        bool        // an earlier leader has transferred its leadership to Leader: it runs, and answers its callers
 }
 
 // Leadership returns who leads. It allocates nothing.
 func (c *Core) Leadership() Leadership {
-	return Leadership{c.hard.Term, c.termLeader.peer.ID, c.termLeader.peer.Incarnation, c.role()}
+	t := &c.termLeader
+	byTransfer := t.peer != Peer{} && t.peer == t.told
+	return Leadership{c.hard.Term, t.peer.ID, t.peer.Incarnation, c.role(), byTransfer}
 }
 
 // FSMHangs reports whether the FSM applies one batch for too long (see ApplyStallMax). A loop may then report outcomes as

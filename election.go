@@ -122,6 +122,9 @@ func (c *Core) precampaign() {
 // election with a TimeoutNow.
 func (c *Core) campaign(transfer bool) {
 	c.becomeCandidate()
+	if transfer {
+		c.termLeader.told = c.self
+	}
 	c.follower.attempts.ballot = &ballot{began: c.now.Mono}
 	c.campaignAgain()
 	for _, p := range c.otherVoters() {
@@ -156,6 +159,9 @@ func (c *Core) grants(term Term, vote Peer, candidate Peer, last EntryID) DenyRe
 // member could forget the vote in a crash and vote for another candidate in the same term.
 func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	assert(c.hard.Term > 0, "nobody votes in term 0")
+	if r.Transfer {
+		c.termLeader.told = from
+	}
 	why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)
 	if why == Granted && c.otherLeads(from) {
 		// Another member has won this term already. Another vote could only help to elect a second leader, if some disk has

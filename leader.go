@@ -13,7 +13,8 @@ type leader struct {
 	beatAt      Time  // when a heartbeat last fell due
 	round       RPCID // of the last heartbeats
 	pending     []pendingProposal
-	bytes       int // of the pending proposals
+	bytes       int   // of the pending proposals
+	accepted    Index // of the last accepted proposal; 0: none
 	reads       leaderReads
 	transfer    *transfer
 	succession  succession
@@ -158,6 +159,7 @@ func (c *Core) propose(proposals []Proposal) {
 		entries = append(entries, e)
 		l.pending = append(l.pending, pendingProposal{p.RequestID, e.ID(), len(p.Data)})
 		l.bytes += len(p.Data)
+		l.accepted = e.Index
 		c.answer(Answer{RequestID: p.RequestID, Kind: AnswerAccepted, ID: e.ID()})
 	}
 	if len(entries) > 0 {
