@@ -16,6 +16,7 @@ type follower struct {
 	heard           Time     // when a message of a leader last came; 0: never since the start
 	gracePeriodUsed bool     // the process woke late and restarted the timer; no leader has been heard since
 	attempts        attempts // to be elected
+	backoffUntil    Time     // until then, this member counts as one without priority; 0: no loss of its leadership is known
 	span            Time     // how long an election takes at most, as the last leader has said; 0: not known
 	reads           followerReads
 	// transferOutcome is the transfer that was running when this member last stepped down. It is nil if there was none, or

@@ -28,6 +28,7 @@ func (c *Core) requestTransfer(r TransferRequested) {
 		c.answer(Answer{RequestID: r.RequestID, Kind: AnswerRefused, Refusal: RefusedNoTarget, Leader: c.self.ID})
 		return
 	}
+	c.leader.stays = c.leader.stays || r.To != ""
 	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
 	c.beginTransfer(&transfer{requestID: r.RequestID, planned: !r.Urgent, leaving: r.Leaving, named: r.To != "", to: p.peer})
 }
@@ -52,14 +53,21 @@ func (c *Core) outcomeTime(l *leader, target Peer) Time {
 	return 2*c.electionTimeout() + 4*c.slowestAck(l, target)
 }
 
-// transferTarget returns the voter to transfer leadership to. That is the named voter or, if none is named, the voter with
-// the longest log. If several logs are equally long, it is the first of those voters by id. The leader must have heard that
-// voter lately. transferTarget returns nil if there is no such voter.
+// transferTarget returns the voter to transfer leadership to. That is the named voter or, if none is named, one with a priority
+// that nothing hinders or, if there is none, one that is not a standby. Of several, it is the one with the longest log, and of
+// several with equally long logs the first by id. The leader must have heard that voter lately. transferTarget returns nil if
+// there is no such voter.
 //
 // While the voters change, the target must vote in the new configuration, because a leaving voter would have to transfer its
 // leadership in turn.
 func (c *Core) transferTarget(to NodeID) *progress {
-	return c.targetAmong(IncomingHalf, func(p *progress) bool { return to == "" || p.peer.ID == to })
+	if to != "" {
+		return c.targetAmong(IncomingHalf, func(p *progress) bool { return p.peer.ID == to })
+	}
+	if p := c.targetAmong(IncomingHalf, func(p *progress) bool { return c.effectivePriority(p) > 0 }); p != nil {
+		return p
+	}
+	return c.targetAmong(IncomingHalf, func(p *progress) bool { return !c.standby(p.peer) })
 }
 
 // targetAmong does the work of transferTarget for the fit voters of the given halves.
@@ -112,7 +120,7 @@ func (c *Core) advanceTransfer() {
 		return
 	}
 	t.sentAt = c.now.Mono
-	c.send(p.peer, TimeoutNow{})
+	c.send(p.peer, TimeoutNow{Named: t.named})
 }
 
 // wakeAt returns the time at which to repeat TimeoutNow, or to give up.

@@ -36,9 +36,9 @@ func TestTransfer_BringsTheTargetUpToDateThenTellsIt(t *testing.T) {
 	c.persist()
 	c.receive("b", 2, raft.AppendReply{Match: 4})
 	out = c.step(raft.Applied{ID: id(4, 2)})
-	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}))
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{Named: true}))
 	out = c.after(heartbeatPace)
-	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}), "it may be lost")
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{Named: true}), "it may be lost")
 }
 
 // accepting returns a leader that has accepted entry 4 and transfers its leadership to b, which holds that entry.
@@ -335,7 +335,7 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 			}
 			c.receive("b", 2, raft.AppendReply{Match: last + 1})
 			out := c.step(raft.Applied{ID: id(last+1, 2)})
-			assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}))
+			assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{Named: true}))
 		})
 	}
 }
