@@ -361,7 +361,7 @@ func TestTransfer_OfANewLeaderWaitsForASlowDiskOfTheTarget(t *testing.T) {
 		c.echo("c", 3)
 	}
 	out := c.receive("b", 2, raft.AppendReply{Match: 3})
-	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}))
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{Named: true}))
 }
 
 // Settings may differ between members. If a follower's election timeout is shorter than its leader's heartbeat interval, the
