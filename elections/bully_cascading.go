@@ -12,7 +12,7 @@ var bullyCascading = &Algorithm{
 		"crash during the election; n² - n - 1 messages if the lowest rank detects; otherwise " +
 		"nothing: each part of a partition has a leader, and a highest rank that comes and " +
 		"goes is elected each time.",
-	InCore: []*CorePart{coreStickiness, coreTransfer}, NotInCore: []*CoreLack{lackRank, lackBackOff},
+	InCore: []*CorePart{coreStickiness, coreTransfer}, NotInCore: []*CoreLack{lackPriority, lackTakeover, lackBackOff},
 	Leaves: "The takeover by the highest rank: a leader that works stays one, unless it " +
 		"transfers its leadership.",
 	Choices: []string{
