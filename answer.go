@@ -144,6 +144,7 @@ func (c *Core) overwritten(id EntryID) bool {
 func (c *Core) close() {
 	c.step.closing = true
 	c.refuseForwarded()
+	c.hard.Leading = false // if no member takes over first, the end of this leadership is no loss
 	if l := c.leader; l != nil {
 		c.step.lost = append(c.step.lost, l.pending...)
 		l.pending, l.bytes = nil, 0

@@ -16,11 +16,12 @@ type follower struct {
 	heard           Time     // when a message of a leader last came; 0: never since the start
 	gracePeriodUsed bool     // the process woke late and restarted the timer; no leader has been heard since
 	attempts        attempts // to be elected
+	backoffUntil    Time     // until then, this member counts as one without priority; 0: no loss of its leadership is known
 	span            Time     // how long an election takes at most, as the last leader has said; 0: not known
 	reads           followerReads
 	// transferOutcome is the transfer that was running when this member last stepped down. It is nil if there was none, or
 	// once the outcome is known.
-	transferOutcome *transferOutcome
+	transferOutcome *transfer
 	offer           *offer // the snapshot that this member asked for last; nil: none
 	// suspicion is not nil while a leader that the configuration does not name has shown a loss. It is nil at all other
 	// times.
@@ -36,6 +37,7 @@ type termLeader struct {
 	// elected is the leader that this member heard in this term, or this member itself if it won. No other member can lead
 	// the term. The field stays until the term ends, even if this member no longer follows that leader.
 	elected  Peer
+	told     Peer  // the candidate that the leader of an earlier term has told to campaign; zero: none is known
 	resigned bool  // elected has said that it stepped down: late messages of it do not show a live leader
 	proved   Index // elected has proved that the logs match up to here
 	gone     bool  // the news is that the process of peer has ended

@@ -4,9 +4,11 @@ import "slices"
 
 // candidate is the state of one attempt to be elected.
 type candidate struct {
-	pre     bool   // a pre-vote: the term was not raised
-	round   RPCID  // of the pre-vote; only grants of this round count
-	granted []Peer // the voters that granted the pre-vote; those that granted the vote are in the ballot
+	pre bool // a pre-vote: the term was not raised
+	// transfer reports that the leader has asked for this election, named that its caller has chosen this member.
+	transfer, named bool
+	round           RPCID  // of the pre-vote; only grants of this round count
+	granted         []Peer // the voters that granted the pre-vote; those that granted the vote are in the ballot
 }
 
 // ballot holds the votes for this member in the present term. They count whenever they arrive, even after the member has
@@ -33,11 +35,14 @@ func (b *ballot) grant(from Peer) bool {
 // hangDelayWaits is how many waits longer a member waits before it campaigns while its FSM hangs.
 const hangDelayWaits = 3
 
-// campaignsAt returns the time at which this member campaigns unless it hears a leader first. If its FSM hangs, it lets the
-// other members campaign first, because they may be able to answer clients. It does not do so if it has denied a candidate
-// because of that candidate's log.
+// standsBack reports whether this member lets the other members campaign first. Its FSM hangs, and others may be able to answer
+// clients. Or it is a standby, which leads only if nobody else can.
+func (c *Core) standsBack() bool { return c.fsmHangs() || c.standby(c.self) }
+
+// campaignsAt returns the time at which this member campaigns unless it hears a leader first. A member that stands back does
+// not do so if it has denied a candidate because of that candidate's log.
 func (c *Core) campaignsAt() Time {
-	if c.fsmHangs() && !c.follower.needed {
+	if c.standsBack() && !c.follower.needed {
 		return c.follower.deadline + hangDelayWaits*c.wait()
 	}
 	return c.follower.deadline
@@ -51,7 +56,7 @@ func (c *Core) campaignsAt() Time {
 // Otherwise it might be elected again before that voter campaigns.
 func (c *Core) onOlderLog(candidate Peer) {
 	f := &c.follower
-	if !c.fsmHangs() || f.needed || c.log.batch.yielded {
+	if !c.standsBack() || f.needed || c.fsmHangs() && c.log.batch.yielded {
 		return
 	}
 	f.needed = true
@@ -122,6 +127,10 @@ func (c *Core) precampaign() {
 // election with a TimeoutNow.
 func (c *Core) campaign(transfer bool) {
 	c.becomeCandidate()
+	c.candidate.transfer = transfer
+	if transfer {
+		c.termLeader.told = c.self
+	}
 	c.follower.attempts.ballot = &ballot{began: c.now.Mono}
 	c.campaignAgain()
 	for _, p := range c.otherVoters() {
@@ -156,6 +165,9 @@ func (c *Core) grants(term Term, vote Peer, candidate Peer, last EntryID) DenyRe
 // member could forget the vote in a crash and vote for another candidate in the same term.
 func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	assert(c.hard.Term > 0, "nobody votes in term 0")
+	if r.Transfer {
+		c.termLeader.told = from
+	}
 	why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)
 	if why == Granted && c.otherLeads(from) {
 		// Another member has won this term already. Another vote could only help to elect a second leader, if some disk has
@@ -274,12 +286,13 @@ func (c *Core) countVotes() {
 // The message counts if it comes from the leader that was elected in this term, even if this member does not follow that
 // leader. For example, a member whose election timeout is shorter than the leader's heartbeat interval may be a
 // pre-candidate, and a pre-candidate follows nobody.
-func (c *Core) onTimeoutNow(from Peer) {
+func (c *Core) onTimeoutNow(from Peer, r TimeoutNow) {
 	if c.leader != nil || c.termLeader.elected != from || !c.mayCampaign() {
 		return
 	}
 	c.trace(TraceEvent{Kind: TraceTimeoutNow, Peer: from.ID})
 	c.campaign(true)
+	c.candidate.named = r.Named
 }
 
 // onSteppedDown handles the message by which this term's leader says that it has stepped down. The followers need not wait

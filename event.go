@@ -58,10 +58,13 @@ type Proposed struct{ Proposals []Proposal }
 // ReadRequested asks for an index at which a read is linearizable.
 type ReadRequested struct{ RequestID RequestID }
 
-// TransferRequested asks the leader to transfer its leadership.
+// TransferRequested asks the leader to transfer its leadership. The leader accepts no proposals meanwhile, and first waits
+// until it has applied those that it has accepted, so that the outcome of none is unknown.
 type TransferRequested struct {
 	RequestID RequestID
 	To        NodeID // "": the voter with the longest log
+	Urgent    bool   // do not wait for the proposals, because this member can apply nothing more
+	Leaving   bool   // this member is about to end: if the proposals are not applied in time, wait no longer for them
 }
 
 // ChangeRequested asks the leader to change the members. It is answered by AnswerRefused, by AnswerChanged alone if it has no

@@ -77,7 +77,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	case h.Round != RPCID{}:
 		c.send(m.From, HeartbeatReply{
 			Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall,
-			Applied: c.log.applied, Hindered: c.hindered(),
+			Applied: c.log.applied, Hindered: c.hindered(), Backoff: c.backoff(),
 		})
 	}
 }
@@ -111,7 +111,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	}
 	p.beats.answered(r.Round, c.now.Mono)
 	if r.Round == p.beats.echoed { // not an earlier reply that comes late: a member that restarts applies its log again
-		p.applied, p.hindered = r.Applied, r.Hindered
+		p.applied, p.hindered, p.backoff = r.Applied, r.Hindered, r.Backoff
 	}
 	if r.Match > p.match {
 		p.acknowledged(r.Match, c.now.Mono)

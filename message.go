@@ -149,6 +149,7 @@ type HeartbeatReply struct {
 	Wall     int64     // the sender's wall clock, for the stamps of entries; 0: not given
 	Applied  Index     // by the sender's FSM; 0 in the reply of an earlier release
 	Hindered Hindrance // at present; the core leaves HinderedNoRoom to the host
+	Backoff  Time      // for how long the sender still counts as one without priority, because it has lost its leadership; 0: it does not
 }
 
 // Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. The
@@ -175,7 +176,9 @@ type ReadReply struct {
 }
 
 // TimeoutNow orders a voter of its term to campaign at once (dissertation §3.10).
-type TimeoutNow struct{}
+type TimeoutNow struct {
+	Named bool // the caller has chosen this member: it does not transfer its leadership for a priority
+}
 
 // SteppedDown: the leader gave up for lack of a quorum. Others may still hear it.
 type SteppedDown struct{}

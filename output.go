@@ -61,10 +61,13 @@ func (w *Write) ChangesStore() bool {
 	return w.Mark != nil || w.Hard != nil || w.Snapshot != nil || w.Base != nil || w.Log != nil
 }
 
-// HardState is Figure 2's persistent state besides the log.
+// HardState is Figure 2's persistent state besides the log. In a cluster with priorities, it also holds how often a member
+// has lost its leadership: see Core.backsOff.
 type HardState struct {
-	Term Term // currentTerm
-	Vote Peer // votedFor; zero: none in this term
+	Term    Term  // currentTerm
+	Vote    Peer  // votedFor; zero: none in this term
+	Leading bool  // it leads this term; a start that finds it has lost the leadership
+	Losses  uint8 // of its leadership, against its will, since ten minutes without one; at most 7
 }
 
 // LogWrite drops every entry above After.Index, then appends Entries. A Reset, only for a SnapshotStorage, first drops the

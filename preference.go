@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// This file decides who campaigns when, so that a new leader is elected soon, by one election. It never decides who may win:
+// This file decides who campaigns when, so that a new leader is elected soon, by one election, and that it is the one that its
+// owner wants. It never decides who may win:
 // the majority, the one durable vote of a term and the check of the logs stay as they are.
 //
 // The leader sends a list of its successors with its heartbeats, and how long an election takes. A follower that loses the
@@ -43,17 +44,20 @@ func (c *Core) updateSuccession(lastRound Time) {
 	}
 }
 
-// successors returns the voters that could take over, in this order: by id.
+// successors returns the voters that could take over, in this order: by priority, then by id.
 func (c *Core) successors(lastRound Time) []Peer {
-	var able []Peer
+	var able []*progress
 	for i := range c.leader.peers {
-		p := &c.leader.peers[i]
-		late := p.lags() > 0 && c.now.Mono-p.lags() >= c.electionTimeout()
-		if p.votes&IncomingHalf != 0 && p.state == replicate && p.heard >= lastRound && p.hindered == 0 && !late {
-			able = append(able, p.peer)
+		if p := &c.leader.peers[i]; p.votes&IncomingHalf != 0 && p.heard >= lastRound && c.effectivePriority(p) > 0 {
+			able = append(able, p)
 		}
 	}
-	return able[:min(len(able), successorsMax)]
+	slices.SortStableFunc(able, func(a, b *progress) int { return cmp.Compare(c.priority(b.peer), c.priority(a.peer)) })
+	var list []Peer
+	for _, p := range able[:min(len(able), successorsMax)] {
+		list = append(list, p.peer)
+	}
+	return list
 }
 
 // electionSpan returns how long an election takes: the way to the slowest voter and back, and two durable votes. A vote takes
@@ -188,4 +192,115 @@ func (c *Core) onNews(of Peer) {
 type deniedPreVote struct {
 	message Message
 	at      Time
+}
+
+// takeoverAfter is how long a leader leads, at least, before it transfers its leadership to a member with a higher priority.
+const takeoverAfter = 10 * Time(1e9)
+
+// priority returns the priority of a member as a number: 0 for a standby.
+func (c *Core) priority(p Peer) int {
+	m, _ := c.config().Peer(p)
+	if c.cfg.Preferences.NoPriorities {
+		m.Priority = 0
+	}
+	return m.Priority.Number()
+}
+
+// standby reports whether a member leads only if nobody else can.
+func (c *Core) standby(p Peer) bool { return c.priority(p) == 0 }
+
+// effectivePriority is the priority of a member that could take over now. It is 0 for a member that something hinders, that
+// lacks entries for longer than an election timeout, or that has lost its leadership lately.
+func (c *Core) effectivePriority(p *progress) int {
+	late := p.lags() > 0 && c.now.Mono-p.lags() >= c.electionTimeout()
+	if late || p.state != replicate || p.hindered != 0 || p.backoff > 0 {
+		return 0
+	}
+	return c.priority(p.peer)
+}
+
+// onTakeover makes a leader transfer its leadership to the voter with the highest priority, if that is above its own. It first
+// leads for a while, so that leaders do not change too often. A standby leads only as a caretaker: it transfers its leadership
+// as soon as it has committed an entry and another voter can take over. A transfer to a member that the caller has named rules
+// out any takeover in that term.
+func (c *Core) onTakeover() {
+	l := c.leader
+	if l == nil || l.transfer != nil || l.stays || l.votes == 0 || c.step.closing || c.config().Joint() || c.config().Changing() || !c.committedOwn() {
+		return
+	}
+	own := c.priority(c.self)
+	if own > 0 && c.now.Mono < l.takeoverAt || l.triedAt > 0 && c.now.Mono < l.triedAt+takeoverAfter {
+		return
+	}
+	best := c.targetAmong(IncomingHalf, func(p *progress) bool { return c.effectivePriority(p) > own })
+	for i := range l.peers {
+		if p := &l.peers[i]; best != nil && p.votes&IncomingHalf != 0 && c.heardLately(p) && c.effectivePriority(p) > c.priority(best.peer) {
+			best = p
+		}
+	}
+	if best == nil {
+		return
+	}
+	l.triedAt = c.now.Mono
+	c.trace(TraceEvent{Kind: TraceTakeover, Peer: best.peer.ID})
+	c.beginTransfer(&transfer{own: true, planned: true, to: best.peer})
+}
+
+// A member that has lost its leadership against its will counts as one without priority for a while, so that a favourite that
+// fails again and again does not take over again and again. The losses are durable, and a crash of a leader is one: therefore
+// a leader writes that it leads. All this happens only in a cluster with priorities.
+const (
+	backoffMin = 10 * Time(1e9)  // after the first loss; each further one doubles it
+	backoffMax = 600 * Time(1e9) // and the time after which the losses are forgotten, once the back-off has ended
+	lossesMax  = 7
+)
+
+// startOffice is called when the process starts.
+func (c *Core) startOffice() {
+	if c.hard.Leading {
+		c.hard.Leading = false
+		c.countLoss()
+	}
+	if c.hard.Losses > 0 {
+		c.follower.backoffUntil = c.now.Mono + backoffAfter(c.hard.Losses) // how much of it was over is not known
+	}
+}
+
+// takeOffice makes a leader write that it leads.
+func (c *Core) takeOffice() {
+	if c.leader != nil && !c.step.closing {
+		c.hard.Leading = c.hard.Leading || c.config().prioritized()
+	}
+}
+
+// endOffice is called when a leadership ends. It was lost unless a planned transfer ended it.
+func (c *Core) endOffice(l *leader) {
+	t := l.transfer
+	given := t != nil && t.sent && (t.planned || !t.own)
+	if l.votes != 0 && !given {
+		c.countLoss()
+	}
+	c.hard.Leading = false
+}
+
+// countLoss counts a leadership that this member has lost against its will, or has not won although it was asked to campaign.
+func (c *Core) countLoss() {
+	if !c.config().prioritized() {
+		return
+	}
+	c.hard.Losses = min(c.hard.Losses+1, lossesMax)
+	c.follower.backoffUntil = c.now.Mono + backoffAfter(c.hard.Losses)
+	c.trace(TraceEvent{Kind: TraceBackoff, Took: c.backoff()})
+}
+
+func backoffAfter(losses uint8) Time { return min(backoffMin<<(losses-1), backoffMax) }
+
+// backoff returns for how long this member still counts as one without priority.
+func (c *Core) backoff() Time { return max(0, c.follower.backoffUntil-c.now.Mono) }
+
+// forgiveLosses forgets the losses long after the last one.
+func (c *Core) forgiveLosses() {
+	if c.hard.Losses > 0 && c.now.Mono >= c.follower.backoffUntil+backoffMax {
+		c.hard.Losses, c.follower.backoffUntil = 0, 0
+	}
 }

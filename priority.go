@@ -83,8 +83,8 @@ func (c Configuration) prioritized() bool {
 	return false
 }
 
-// priorityProblems checks the priorities. A learner may have one only if the running change makes it a voter. The initial members may have priorities although the feature level of their list
-// is 0, because the level of the bootstrap is higher then.
+// priorityProblems checks the priorities. A learner may have one only if the running change makes it a voter. The initial
+// members may have priorities although the feature level of their list is 0, because the level of the bootstrap is higher then.
 func (c Configuration) priorityProblems(p *problems) {
 	for _, m := range c.Members {
 		switch {

@@ -64,6 +64,7 @@ type progress struct {
 	joins  catchUp // while it has no vote
 
 	hindered Hindrance // why it does not count, as its last answer to a heartbeat says
+	backoff  Time      // for how long it still counts as one without priority, as it has reported; 0: it does not
 	lag      lag
 
 	sentCommit Index // the highest commit index sent to it

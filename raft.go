@@ -79,6 +79,7 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	c.log.applying, c.log.applied = stored.Applied.Index, stored.Applied.Index
 	c.begin(now)
 	c.step.hard = stored.Hard
+	c.startOffice()
 	covered := c.startSnapshots(stored.Snapshot)
 	c.commitTo(min(max(stored.Commit, stored.Applied.Index, covered), c.log.Last.Index))
 	c.log.provenCommit = max(min(stored.Commit, c.log.Last.Index), covered)
@@ -174,6 +175,7 @@ func (c *Core) onDeadlines() {
 	}
 	c.onReadDeadlines()
 	c.onTransferOutcomeDeadline()
+	c.forgiveLosses()
 }
 
 // idleMax is how long a core lets its caller sleep if the core has nothing to wait for.
@@ -308,7 +310,7 @@ func (c *Core) onRPC(m Message) {
 	case ReadReply:
 		c.onReadReply(m.From, body)
 	case TimeoutNow:
-		c.onTimeoutNow(m.From)
+		c.onTimeoutNow(m.From, body)
 	case SteppedDown:
 		c.onSteppedDown(m.From)
 	default:
@@ -347,7 +349,7 @@ func (c *Core) refuse(m Message, why string) {
 // raiseTerm is the only place where the term changes.
 func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
-	c.hard = HardState{Term: term}
+	c.hard = HardState{Term: term, Losses: c.hard.Losses}
 	c.termLeader = termLeader{}
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 }
@@ -362,7 +364,11 @@ func (c *Core) voteFor(p Peer) {
 func (c *Core) setRole(followed Peer, cand *candidate, lead *leader) {
 	assert(cand == nil || lead == nil, "a member has one role")
 	if c.leader != nil {
+		c.endOffice(c.leader)
 		c.endLeadership(c.leader)
+	}
+	if c.candidate != nil && c.candidate.transfer && lead == nil {
+		c.countLoss() // its leader has asked it to campaign
 	}
 	c.termLeader.peer, c.candidate, c.leader = followed, cand, lead
 	c.refuseForwarded()
@@ -419,7 +425,9 @@ func (c *Core) becomeLeader() {
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 	c.termLeader.elected = c.self
 	c.log.provenCommit = c.log.commit
+	named := c.candidate != nil && c.candidate.named
 	c.setRole(c.self, nil, c.newLeader(roundTrip))
+	c.leader.stays = named
 	c.trace(TraceEvent{Kind: TraceLeader})
 	c.appendOwn(Entry{Kind: EntryNoop})
 	c.beginRound()

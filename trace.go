@@ -41,6 +41,8 @@ const (
 	TraceTransfer                                      // leadership is to go to Peer
 	TracePeerLost                                      // the connection to Peer broke
 	TraceNews                                          // the process of Peer, which led this term, has ended
+	TraceTakeover                                      // transfer leadership to Peer, whose priority is higher
+	TraceBackoff                                       // it has lost its leadership, and counts as one without priority for the time Took
 	TraceBootstrapProbe                                // asks all initial members who they are
 	TraceBootstrapProbeReply                           // answers Peer's probe
 	TraceBootstrapped                                  // took entry 1, written by Peer
@@ -133,6 +135,8 @@ func (k TraceEventKind) text() string {
 		TraceTransfer:            "transfer leadership to {peer}",
 		TracePeerLost:            "connection to {peer} lost",
 		TraceNews:                "the process of {peer}, the leader, has ended",
+		TraceTakeover:            "transfer leadership to {peer}, whose priority is higher",
+		TraceBackoff:             "leadership lost: no priority for {took}",
 		TraceBootstrapProbe:      "probe the members",
 		TraceBootstrapProbeReply: "answer the probe of {peer}: {text}",
 		TraceBootstrapped:        "hold entry {id}, the bootstrap by {peer}",

@@ -249,6 +249,7 @@ func (n *node) close(in, down sim.Time) {
 		return
 	}
 	n.closing = true
+	n.c.work.release(n)
 	n.post(raft.Closing{})
 	n.later(in, event{kind: evExit, a: int64(down)})
 }

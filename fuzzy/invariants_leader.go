@@ -228,6 +228,7 @@ func (k *checker) checkTimeoutNow(n *node, s *raft.CoreStatus, m *raft.Message) 
 		return
 	}
 	// Another transfer may follow one that was given up, so each TimeoutNow is checked.
+	k.checkOwesNothing(n)
 	w := &n.seen
 	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))
 	w.told = s.TransferringUntil

@@ -25,7 +25,7 @@ func (l *liveness) transferEnded() bool {
 	if l.transferOutcome == 0 {
 		to, some := l.successor()
 		if some {
-			l.transferOutcome, l.term0 = w.transferTo(l.leader, 0, to), l.leader.status.Term
+			l.transferOutcome, l.term0 = w.transferTo(l.leader, 0, raft.TransferRequested{To: to}), l.leader.status.Term
 			l.transfers++
 		}
 		return !some

@@ -113,6 +113,7 @@ type Load struct {
 	Keys      int
 	BytesMax  int  // limit of a command
 	History   bool // keep the whole history, for the linearizability checker
+	Holds     bool // during a planned transfer, a loop holds proposals back
 }
 
 // mostBytes returns an estimate of the maximum number of bytes that the clients write. It assumes that each request is
@@ -193,6 +194,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawPriorities(seed, &p)
 				drawLulls(seed, &p)
 				drawNews(seed, &p)
+				drawPlanned(seed, &p)
 			}
 			return p, nil
 		}

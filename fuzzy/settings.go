@@ -145,6 +145,7 @@ var settings = []setting{
 	{"lull-for", func(p *Profile) any { return &p.Lulls.For }, 0, timeMax},
 
 	{"client-history", func(p *Profile) any { return &p.Load.History }, 0, 0},
+	{"client-holds", func(p *Profile) any { return &p.Load.Holds }, 0, 0},
 }
 
 // plainName is the profile name of a case. A case has another name only if some rule depends on the name.

@@ -74,7 +74,7 @@ func (n *node) differ() {
 // preferences draws what a member switches off. In half of the runs, no member switches anything off. In an eighth, the members
 // differ.
 func (c *cluster) preferences(member int) raft.Preferences {
-	s := sim.NewStream(c.seed.Number, sim.Profile<<52)
+	s := sim.NewStream(c.seed.Number, sim.Profile<<44)
 	switch {
 	case strings.HasPrefix(c.profile.Name, ScenarioPrefix): // most scenarios are about an election timeout that is drawn
 		off := !c.profile.Node.Preferred

@@ -268,6 +268,7 @@ func (n *Node) loop() error {
 			return err
 		}
 		n.process(out)
+		n.requests.hold(n.core.HoldsProposals())
 		n.late.idleSince = n.now().Mono
 		n.releaseIdle()
 		if len(inspections) > 0 {

@@ -19,6 +19,7 @@ type statusJSON struct {
 	Leader       raft.NodeID       `json:"leader"`
 	LeaderInc    string            `json:"leader_incarnation"` // empty if none is known
 	Role         string            `json:"role"`
+	ByTransfer   bool              `json:"by_transfer"`
 	LeaderMember *memberJSON       `json:"leader_member"`
 	Members      []MemberStatus    `json:"members"`
 	Departing    []DepartingMember `json:"departing"`
@@ -129,7 +130,7 @@ type differenceJSON struct {
 func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
 		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
-		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), Members: append([]MemberStatus{}, s.Members...),
+		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), ByTransfer: s.ByTransfer, Members: append([]MemberStatus{}, s.Members...),
 		Departing: append([]DepartingMember{}, s.Departing...), Change: s.Change,
 		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level,
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot,

@@ -123,11 +123,11 @@ func laterRecords(t *testing.T) []laterRecord {
 			},
 		},
 		{
-			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: 3, known: 2,
+			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: 4, known: 3,
 			change: func(b []byte) []byte {
 				body := b[:len(b)-checksumBytes]
-				vote := 1 + (hardNumbers-1)*8
-				grown := slices.Concat([]byte{3}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
+				vote := 1 + (hardNumbers-2)*8
+				grown := slices.Concat([]byte{4}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
 				return sealed(grown)
 			},
 		},

@@ -124,7 +124,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
 		w.Match, w.Wall = uint64(b.Match), b.Wall
-		w.Applied, w.Hindered = uint64(b.Applied), uint8(b.Hindered)
+		w.Applied, w.Hindered, w.Backoff = uint64(b.Applied), uint8(b.Hindered), uint64(b.Backoff)
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -175,6 +175,7 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 		w.Granted, w.Wall = b.Granted, b.Wall
 		return frameVoteReply, nil, nil
 	case raft.TimeoutNow:
+		w.OK = b.Named
 		return frameTimeoutNow, nil, nil
 	case raft.SteppedDown:
 		return frameSteppedDown, nil, nil
@@ -226,7 +227,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 // checkNumbers checks all terms, indexes, start counts and counters.
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
-		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span)
+		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff)
 }
 
 // setSuccessors writes each peer as the length of its id, the id, and the incarnation in 8 bytes.
@@ -291,6 +292,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameHeartbeatReply:
 		return raft.HeartbeatReply{
 			Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), Hindered: raft.Hindrance(w.Hindered),
+			Backoff: raft.Time(w.Backoff),
 		}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil
@@ -332,7 +334,7 @@ func (d *decoder) electionBody(kind frameType, rest []byte) (raft.Body, error) {
 	case frameVoteReply:
 		return raft.VoteReply{Granted: w.Granted, Wall: w.Wall}, nil
 	case frameTimeoutNow:
-		return raft.TimeoutNow{}, nil
+		return raft.TimeoutNow{Named: w.OK}, nil
 	case frameSteppedDown:
 		return raft.SteppedDown{}, nil
 	}

@@ -62,6 +62,7 @@ type wireMessage struct {
 
 	Successors []byte `codec:"su,omitempty"` // peers, one after another; see setSuccessors
 	Span       uint64 `codec:"sp,omitempty"` // in nanoseconds
+	Backoff    uint64 `codec:"bo,omitempty"` // likewise
 
 	Snapshot []byte `codec:"s,omitempty"`  // result of raft.Snapshot.Encode
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
@@ -79,6 +80,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("ak", &w.Acked)
 	c.number("ap", &w.Applied)
 	c.number("b", &w.StartCount)
+	c.number("bo", &w.Backoff)
 	c.bytes("c", &w.Cluster)
 	c.bytesAlways("f", &w.From)
 	c.flag("fh", &w.Hangs)
