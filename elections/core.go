@@ -89,7 +89,17 @@ var (
 		"An attempt that fails is repeated after a few such spans, drawn at random, instead of after a timeout.", "preference.go", "campaignAgain",
 	}
 	corePriority = &CorePart{
-		"Priorities: each voter has one, which is replicated with the configuration and changed while the cluster runs.", "change.go", "update",
+		"Priorities: each voter has one, in the replicated configuration; the higher ones come first among the successors.", "preference.go", "priority",
+	}
+	coreTakeover = &CorePart{
+		"Takeover: a leader transfers its leadership to a voter of higher priority, once it has led for ten seconds.", "preference.go", "onTakeover",
+	}
+	coreBackOff = &CorePart{
+		"A favourite that loses its leadership again and again counts as one without priority for a while, which doubles, and is durable.",
+		"preference.go", "countLoss",
+	}
+	coreStandby = &CorePart{
+		"A standby, of priority 0, votes and stores, and leads only as a caretaker, if no other voter can.", "election.go", "standsBack",
 	}
 )
 
@@ -97,15 +107,11 @@ var (
 var coreParts = []*CorePart{
 	coreMajority, coreVote, corePreVote, coreStickiness, coreCheckQuorum, coreNamesLeader, coreResigns, coreRedraw, coreRoom,
 	coreBounded, coreOnlyVoters, coreTransfer, coreTarget, coreNews, coreNewsEnds, coreSuccessors, coreRank, coreSpan, coreRetry,
-	corePriority,
+	corePriority, coreTakeover, coreBackOff, coreStandby,
 }
 
 // What the core does not have.
 var (
-	lackPriority    = &CoreLack{"priorities that say who campaigns first, and who never does while another voter can lead", "effective"}
-	lackTakeover    = &CoreLack{"a takeover by a voter of higher priority", "takeover"}
-	lackBackOff     = &CoreLack{"a back-off for a favourite that keeps failing", "favourite"}
-	lackCaretaker   = &CoreLack{"a caretaker: a voter of priority 0 that leads because no other can", "caretaker"}
 	lackConsecutive = &CoreLack{"a number of consecutive wins before one leads", "consecutive"}
 	lackTie         = &CoreLack{"a tie that has one known winner", "tie"}
 	lackGroups      = &CoreLack{"a leader for each partition of the data: many groups in one process", ""}
@@ -113,5 +119,5 @@ var (
 
 // coreLacks lists what the sources suggest and the core does not have, in the order of the document.
 var coreLacks = []*CoreLack{
-	lackPriority, lackTakeover, lackBackOff, lackCaretaker, lackConsecutive, lackTie, lackGroups,
+	lackConsecutive, lackTie, lackGroups,
 }

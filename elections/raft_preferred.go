@@ -13,9 +13,9 @@ var raftPreferred = &Algorithm{
 	Assumes: raftCore.Assumes + " News assumes a host that refuses connections once its process has ended.",
 	Guarantees: "What raft guarantees: a preference says who campaigns when, never who may win. If news is wrong, a leader that works is " +
 		"replaced only if a majority has the news at the same time.",
-	InCore:    []*CorePart{coreNews, coreNewsEnds, coreSuccessors, coreRank, coreSpan, coreRetry, corePriority},
-	NotInCore: []*CoreLack{lackPriority, lackTakeover, lackBackOff, lackCaretaker},
+	InCore: []*CorePart{coreNews, coreNewsEnds, coreSuccessors, coreRank, coreSpan, coreRetry, corePriority},
 	Choices: []string{
+		"All members have the same priority, so that the lab shows news and successors alone.",
 		"News takes three packets: the reset of the connection, the dial, and the refusal. They are as late as messages, and as often " +
 			"lost; if one is lost, there is no news.",
 		"A process that is back before it is dialed again causes no news, and neither does a cut link.",
