@@ -14,6 +14,8 @@ var newsScenarios = []scenario{
 		about: "with the news that the leader's process has ended, its first successor is elected in one round, and no term is wasted"},
 	{name: "second-successor", voters: 5, shape: preferringAll, play: secondSuccessor,
 		about: "if the first successor ends with the leader, the second one is elected long before a timeout"},
+	{name: "news-a-moment-later", voters: 5, shape: preferringAll, play: newsAMomentLater,
+		about: "a first successor that hears the news a moment before the others is elected as soon as these hear it"},
 	{name: "news-of-a-silent-host", voters: 3, shape: preferringAll, play: newsOfASilentHost,
 		about: "when a leader's host loses its power, nobody hears of it, and a successor is elected soon after the timeout"},
 	{name: "lie-to-a-minority", voters: 5, shape: preferringAll, play: lieToAMinority,
@@ -98,6 +100,21 @@ func secondSuccessor(d *director) {
 	d.ends(a, b)
 	d.expect(0.5, "c, the second successor, leads", c.leads)
 	d.check("no term is wasted", func() bool { return c.status.Term == term+1 })
+}
+
+func newsAMomentLater(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.bootstrap()
+	d.listed()
+	term := a.status.Term
+	d.lose(these(a), nil)
+	d.lies(a, b)
+	d.wait(0.02)
+	d.given("b is denied pre-votes", b.status.Role == raft.PreCandidate)
+	d.lies(a, d.c.nodes[2:]...)
+	d.crash(a)
+	d.expect(0.3, "b, the first successor, leads", b.leads)
+	d.check("no term is wasted", func() bool { return b.status.Term == term+1 })
 }
 
 func newsOfASilentHost(d *director) {

@@ -17,7 +17,9 @@ var preferences = []Mutant{
 	preferred("W36", "a voter that something hinders is no successor", "it is named all the same", "",
 		value("preference.go", `p.hindered != 0`, `false`)).or("TestSuccessors"),
 	preferred("W37", "a pre-vote that was denied because the leader was heard is granted when the news comes", "it stays denied", "S2",
-		value("preference.go", `d != nil && c.now.Mono-d.at <= c.span()`, `false`)),
+		value("preference.go", `d != nil && c.now.Mono-d.at <= c.span()`, `false`)).arranged(),
+	preferred("W38", "a voter that lacks nothing is a successor, although its connection broke", "it is none until it acknowledges an append", "S2",
+		value("preference.go", `p.state != replicate && p.match < c.log.Last.Index`, `p.state != replicate`)).arranged().or("TestSuccessors"),
 }
 
 // preferred returns a mutant that is hunted with the profile preference.
