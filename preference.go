@@ -213,7 +213,8 @@ func (c *Core) standby(p Peer) bool { return c.priority(p) == 0 }
 // lacks entries for longer than an election timeout, or that has lost its leadership lately.
 func (c *Core) effectivePriority(p *progress) int {
 	late := p.lags() > 0 && c.now.Mono-p.lags() >= c.electionTimeout()
-	if late || p.state != replicate || p.hindered != 0 || p.backoff > 0 {
+	behind := p.state != replicate && p.match < c.log.Last.Index
+	if late || behind || p.hindered != 0 || p.backoff > 0 {
 		return 0
 	}
 	return c.priority(p.peer)
