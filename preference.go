@@ -182,6 +182,7 @@ func (c *Core) onNews(of Peer) {
 	}
 	c.trace(TraceEvent{Kind: TraceNews, Peer: of.ID})
 	c.termLeader.gone = true
+	c.follower.vacancy = vacancy{CauseNews, of.ID, c.now.Mono}
 	c.campaignSoon()
 	if d := c.termLeader.denied; d != nil && c.now.Mono-d.at <= c.span() {
 		c.onPreVoteRequest(d.message, d.message.Body.(PreVoteRequest)) // the candidate has had the news a moment earlier
