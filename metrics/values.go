@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"strings"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/coxswain/raft"
@@ -147,7 +145,7 @@ func leaderChanges(reason string, read func(node.Metrics) float64) value[node.Me
 }
 
 func tookOver(cause raft.Cause) value[node.Metrics] {
-	return leaderChanges(strings.ReplaceAll(cause.String(), " ", "_"), func(m node.Metrics) float64 { return float64(m.TookOver[cause]) })
+	return leaderChanges(cause.String(), func(m node.Metrics) float64 { return float64(m.TookOver[cause]) })
 }
 
 // followed counts the changes to a leader that is not this member.

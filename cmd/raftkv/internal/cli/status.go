@@ -321,7 +321,7 @@ func succession(s api.Status) (sentences []string) {
 		sentences = append(sentences, s.ID+" leads as a caretaker: its priority is 0, and it transfers its leadership once another voter can lead")
 	}
 	for _, m := range s.Members {
-		if m.BackoffMS > 0 {
+		if m.BackoffMS > 0 && (m.Priority == nil || *m.Priority > 0) { // else it changes nothing
 			sentences = append(sentences, fmt.Sprintf("%s has lost its leadership lately: it counts as one with priority 0 for another %v",
 				m.ID, milliseconds(m.BackoffMS).Round(time.Second)))
 		}
