@@ -98,3 +98,27 @@ func TestCause_OfATakeover(t *testing.T) {
 		assert.Equal(t, row.words, s.TookOver)
 	}
 }
+
+// A member that has just been started may be in back-off. The leader knows that only from its answer to a heartbeat.
+func TestTakeover_WaitsForTheTargetsReport(t *testing.T) {
+	members := membersNamed("abc")
+	members[0].Priority, members[1].Priority = raft.PriorityNever, raft.PriorityNever
+	c := restart(t, members, raft.HardState{Term: 1}, 1)
+	for c.Leadership().Role != raft.PreCandidate {
+		c.timeout()
+	}
+	c.grantPreVote("b")
+	c.persist()
+	c.receive("b", 2, raft.VoteReply{Granted: true})
+	require.True(t, c.Status().Caretaker)
+	c.persist()
+	match := c.Status().Last.Index
+	for _, other := range []raft.NodeID{"b", "c"} {
+		out := c.receive(other, 2, raft.AppendReply{Match: match})
+		assert.NotContains(t, traced(out), raft.TraceTakeover, "c may be in back-off")
+	}
+	report := raft.HeartbeatReply{Round: c.beat, Match: match, Backoff: 5 * electionTimeout}
+	assert.NotContains(t, traced(c.receive("c", 2, report)), raft.TraceTakeover, "c is in back-off")
+	c.after(heartbeatPace)
+	assert.Contains(t, traced(c.receive("c", 2, raft.HeartbeatReply{Round: c.beat, Match: match})), raft.TraceTakeover)
+}

@@ -211,10 +211,11 @@ func (c *Core) priority(p Peer) int {
 func (c *Core) standby(p Peer) bool { return c.priority(p) == 0 }
 
 // effectivePriority is the priority of a member that could take over now. It is 0 for a member that something hinders, that
-// lacks entries for longer than an election timeout, or that has lost its leadership lately.
+// lacks entries for longer than an election timeout, or that has lost its leadership lately. It is also 0 until the member
+// has reported, in answer to a heartbeat, that this is not so.
 func (c *Core) effectivePriority(p *progress) int {
 	late := p.lags() > 0 && c.now.Mono-p.lags() >= c.electionTimeout()
-	if late || p.state != replicate || p.hindered != 0 || p.backoff > 0 {
+	if late || p.beats.echoed == (RPCID{}) || p.state != replicate || p.hindered != 0 || p.backoff > 0 {
 		return 0
 	}
 	return c.priority(p.peer)
