@@ -125,7 +125,7 @@ type PeerProgress struct {
 	Inflight       int          // unanswered appends
 	LastHeard      Time         // in this term; the election if never
 	RoundTrip      Time         // the longest recent one, of a heartbeat or of the election
-	SlowestAck     Time         // the slowest recent acknowledgement of an append
+	SlowestAck     Time         // the slowest recent acknowledgement of an append, or the election
 	InflightBytes  int          // of the unanswered appends, approximately
 	Offered        EntryID      // in state "snapshot": the last entry of the offered snapshot; zero: none yet
 	SnapshotSince  Time         // when that snapshot was first offered
