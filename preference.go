@@ -182,6 +182,7 @@ func (c *Core) onNews(of Peer) {
 	}
 	c.trace(TraceEvent{Kind: TraceNews, Peer: of.ID})
 	c.termLeader.gone = true
+	c.follower.vacancy = vacancy{CauseNews, of.ID, c.now.Mono}
 	c.campaignSoon()
 	if d := c.termLeader.denied; d != nil && c.now.Mono-d.at <= c.span() {
 		c.onPreVoteRequest(d.message, d.message.Body.(PreVoteRequest)) // the candidate has had the news a moment earlier
@@ -210,11 +211,12 @@ func (c *Core) priority(p Peer) int {
 func (c *Core) standby(p Peer) bool { return c.priority(p) == 0 }
 
 // effectivePriority is the priority of a member that could take over now. It is 0 for a member that something hinders, that
-// lacks entries for longer than an election timeout, or that has lost its leadership lately.
+// lacks entries for longer than an election timeout, or that has lost its leadership lately. It is also 0 until the member
+// has reported, in answer to a heartbeat, that this is not so.
 func (c *Core) effectivePriority(p *progress) int {
 	late := p.lags() > 0 && c.now.Mono-p.lags() >= c.electionTimeout()
 	behind := p.state != replicate && p.match < c.log.Last.Index
-	if late || behind || p.hindered != 0 || p.backoff > 0 {
+	if late || behind || p.beats.echoed == (RPCID{}) || p.hindered != 0 || p.backoff > 0 {
 		return 0
 	}
 	return c.priority(p.peer)

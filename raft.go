@@ -365,6 +365,7 @@ func (c *Core) setRole(followed Peer, cand *candidate, lead *leader) {
 	assert(cand == nil || lead == nil, "a member has one role")
 	if c.leader != nil {
 		c.endOffice(c.leader)
+		c.follower.vacancy = vacancy{CauseSteppedDown, c.self.ID, c.now.Mono}
 		c.endLeadership(c.leader)
 	}
 	if c.candidate != nil && c.candidate.transfer && lead == nil {
@@ -428,7 +429,7 @@ func (c *Core) becomeLeader() {
 	named := c.candidate != nil && c.candidate.named
 	c.setRole(c.self, nil, c.newLeader(roundTrip))
 	c.leader.stays = named
-	c.trace(TraceEvent{Kind: TraceLeader})
+	c.trace(TraceEvent{Kind: TraceLeader, Text: c.follower.vacancy.reason(c.now.Mono)})
 	c.appendOwn(Entry{Kind: EntryNoop})
 	c.beginRound()
 	c.leader.heartbeatAt = c.now.Mono + Time(c.cfg.HeartbeatInterval)
