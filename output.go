@@ -71,7 +71,9 @@ type HardState struct {
 }
 
 // sameVote reports whether the two are about the same term and vote.
-func (h HardState) sameVote(other HardState) bool { return h.Term == other.Term && h.Vote == other.Vote }
+func (h HardState) sameVote(other HardState) bool {
+	return h.Term == other.Term && h.Vote == other.Vote
+}
 
 // voteDurable reports whether the present term and vote are durable.
 func (c *Core) voteDurable() bool { return c.disk.hard.sameVote(c.hard) }
