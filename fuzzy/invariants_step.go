@@ -66,9 +66,12 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 		k.checkTransfer(n, events, out)
 		k.checkChoice(n, before, events, out, fittest)
 		k.checkTransferForStall(n, events, out)
+		k.checkTakeover(n, before, out)
+		k.checkSuccessors(n, before)
 	} else {
 		n.seen.transfer = 0
 	}
+	k.checkLosses(n, before, events, out)
 	k.checkMessageIDs(n, out)
 	if out.Write.Seq > 0 {
 		pair := []raft.Write{{}, out.Write} // as a slow disk merges a write with one before it
