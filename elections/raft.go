@@ -250,7 +250,7 @@ var raftRules = map[raft.TraceEventKind]string{
 	raft.TraceNewerTerm:      "I take over a newer term.",
 	raft.TraceQuorumLost:     "No majority answered me for a timeout: I step down.",
 	raft.TraceFollower:       "I follow.",
-	raft.TraceSteppedDown:    "My leader has stepped down: I need not wait for a timeout.",
+	raft.TraceSteppedDown:    "The leader has stepped down: I need not wait for a timeout.",
 	raft.TraceNews:           "It was my leader: I wait only for the successors before me.",
 }
 
