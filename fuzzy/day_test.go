@@ -53,6 +53,23 @@ func TestDay_MembersChangeUnderOneLeader(t *testing.T) {
 	assert.Greater(t, r.Changed, 4)
 }
 
+// With priorities, the favorite takes over from the first leader, and leads on.
+func TestDay_TheFavoriteLeads(t *testing.T) {
+	takeovers := 0
+	for number := range uint64(10) {
+		s := Seed{"day", number}
+		p, err := Draw(s)
+		require.NoError(t, err)
+		p.Length, p.Node.Preferred, p.Node.Connections = sim.In(20*time.Minute), true, true
+		p.Members.Priorities = 1 // only the initial members have priorities
+		r := RunProfile(s, p, nil)
+		require.Nil(t, r.Failure, "day.%x with priorities", number)
+		assert.LessOrEqual(t, r.Takeovers, 1, "the leader changes only for the favorite")
+		takeovers += r.Takeovers
+	}
+	assert.Positive(t, takeovers)
+}
+
 // A cluster whose pauses exceed an election timeout is not healthy.
 func TestDay_NoticesAChangeOfLeader(t *testing.T) {
 	s := Seed{"day", 1}

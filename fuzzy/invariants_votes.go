@@ -51,10 +51,10 @@ func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Outp
 			}
 		case raft.TraceNews:
 			if w.news == w.now {
-				w.rested = w.now - w.rest
+				w.rested = min(w.rested, w.now-w.rest)
 			}
 		case raft.TraceSteppedDown: // its leader has stepped down, so there is no leader to wait for
-			w.rested = w.now - w.rest
+			w.rested = min(w.rested, w.now-w.rest)
 		case raft.TraceVoteGranted, raft.TracePreCampaign, raft.TraceCampaign:
 			w.rests(n.waitForElection())
 		}

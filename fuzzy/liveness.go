@@ -97,7 +97,7 @@ func newLiveness(c *cluster) *liveness {
 	l := &liveness{c: c, random: sim.NewStream(c.seed.Number, sim.ProcessConcern), since: c.now()}
 	c.work.stopped = !c.profile.World.Clients
 	if c.profile.Name == "calm" || c.profile.Name == "day" {
-		c.mustHold(c.check.elections == 1, "L4", "%d elections in a healthy cluster", c.check.elections)
+		c.mustHold(c.check.elections == 1+c.stats.Takeovers, "L4", "%d elections in a healthy cluster, %d of them for a priority", c.check.elections, c.stats.Takeovers)
 	}
 	missing := ""
 	if l.core, missing = l.choose(); missing != "" {

@@ -79,7 +79,7 @@ func (c *cluster) preferences(member int) raft.Preferences {
 	case strings.HasPrefix(c.profile.Name, ScenarioPrefix): // most scenarios are about an election timeout that is drawn
 		off := !c.profile.Node.Preferred
 		return raft.Preferences{NoNews: off, NoSuccessors: off, NoPriorities: off}
-	case s.Coin():
+	case c.profile.Node.Preferred, s.Coin():
 		return raft.Preferences{}
 	}
 	if s.IntN(4) == 0 {
