@@ -59,7 +59,7 @@ func (c *Core) hear(leader Peer) {
 	if c.termLeader.resigned {
 		return
 	}
-	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
+	c.endBallot(false)
 	if c.termLeader.peer != leader || c.candidate != nil {
 		c.becomeFollower(c.hard.Term, leader)
 		c.compact() // what it has held for others while it led, which may fill its disk

@@ -4,11 +4,9 @@ import "slices"
 
 // candidate is the state of one attempt to be elected.
 type candidate struct {
-	pre bool // a pre-vote: the term was not raised
-	// transfer reports that the leader has asked for this election, named that its caller has chosen this member.
-	transfer, named bool
-	round           RPCID  // of the pre-vote; only grants of this round count
-	granted         []Peer // the voters that granted the pre-vote; those that granted the vote are in the ballot
+	pre     bool   // a pre-vote: the term was not raised
+	round   RPCID  // of the pre-vote; only grants of this round count
+	granted []Peer // the voters that granted the pre-vote; those that granted the vote are in the ballot
 }
 
 // ballot holds the votes for this member in the present term. They count whenever they arrive, even after the member has
@@ -17,10 +15,12 @@ type candidate struct {
 // stepped down since, or another member. A ballot is not durable: a restarted member does not count votes that it asked for
 // before.
 type ballot struct {
-	began   Time // when the term was raised
-	asked   Time // when the requests left
-	granted []Peer
-	prompt  []Peer // the voters that have answered, yes or no, within an election timeout
+	began    Time // when the term was raised
+	asked    Time // when the requests left
+	granted  []Peer
+	prompt   []Peer // the voters that have answered, yes or no, within an election timeout
+	transfer bool   // the leader of the term before has asked for this election
+	named    bool   // and its caller has chosen this member
 }
 
 // grant records a vote and reports whether it is new: a duplicated reply counts once.
@@ -127,11 +127,10 @@ func (c *Core) precampaign() {
 // election with a TimeoutNow.
 func (c *Core) campaign(transfer bool) {
 	c.becomeCandidate()
-	c.candidate.transfer = transfer
 	if transfer {
 		c.termLeader.told = c.self
 	}
-	c.follower.attempts.ballot = &ballot{began: c.now.Mono}
+	c.follower.attempts.ballot = &ballot{began: c.now.Mono, transfer: transfer}
 	c.campaignAgain()
 	for _, p := range c.otherVoters() {
 		c.promiseVote(p, VoteRequest{Last: c.log.Last, Transfer: transfer})
@@ -275,7 +274,7 @@ func (c *Core) countPreVotes() {
 //
 //	"If votes received from majority of servers: become leader." (Figure 2, Candidates)
 func (c *Core) countVotes() {
-	if b := c.follower.attempts.ballot; b != nil && c.disk.hard == c.hard && c.hasQuorum(b.granted) {
+	if b := c.follower.attempts.ballot; b != nil && c.voteDurable() && c.hasQuorum(b.granted) {
 		c.becomeLeader()
 	}
 }
@@ -296,7 +295,7 @@ func (c *Core) onTimeoutNow(from Peer, r TimeoutNow) {
 		c.follower.vacancy.cause = CauseTakeover
 	}
 	c.campaign(true)
-	c.candidate.named = r.Named
+	c.follower.attempts.ballot.named = r.Named
 }
 
 // onSteppedDown handles the message by which this term's leader says that it has stepped down. The followers need not wait
@@ -326,4 +325,4 @@ func (c *Core) deferCampaign() {
 
 // mayCampaignNow reports whether this member may start an election now. It may not while its term or vote is being written.
 // Its requests could not leave before that write is durable, and another attempt would only queue more writes.
-func (c *Core) mayCampaignNow() bool { return c.mayCampaign() && c.disk.hard == c.hard }
+func (c *Core) mayCampaignNow() bool { return c.mayCampaign() && c.voteDurable() }

@@ -18,9 +18,9 @@ type leader struct {
 	reads       leaderReads
 	transfer    *transfer
 	succession  succession
-	takeoverAt  Time    // earliest time to transfer to a member with a higher priority
-	triedAt     Time    // when it last began to; 0: never
+	triedAt     Time    // when it last began to transfer to a member with a higher priority; 0: never
 	stays       bool    // it got its leadership from a transfer by name, or was asked for one: it does not transfer for a priority
+	standby     bool    // it was a standby at the last check
 	stalled     bool    // the disk had stalled at the last check
 	fsmHung     bool    // the FSM hung at the last check
 	hangRetryAt Time    // earliest next transfer because the FSM hangs
@@ -36,7 +36,7 @@ type leader struct {
 //
 // roundTrip is the time from the vote requests to the election. It is the first estimate of how long an answer takes.
 func (c *Core) newLeader(roundTrip Time) *leader {
-	l := &leader{since: c.now.Mono, beatAt: c.now.Mono, takeoverAt: c.now.Mono + takeoverAfter}
+	l := &leader{since: c.now.Mono, beatAt: c.now.Mono, standby: c.standby(c.self)}
 	for _, run := range c.log.configsFrom(c.log.commit) {
 		c.follow(l, run, roundTrip)
 	}

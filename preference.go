@@ -215,7 +215,8 @@ func (c *Core) standby(p Peer) bool { return c.priority(p) == 0 }
 // has reported, in answer to a heartbeat, that this is not so.
 func (c *Core) effectivePriority(p *progress) int {
 	late := p.lags() > 0 && c.now.Mono-p.lags() >= c.electionTimeout()
-	if late || p.beats.echoed == (RPCID{}) || p.state != replicate || p.hindered != 0 || p.backoff > 0 {
+	behind := p.state != replicate && p.match < c.log.Last.Index
+	if late || behind || p.beats.echoed == (RPCID{}) || p.hindered != 0 || p.backoff > 0 {
 		return 0
 	}
 	return c.priority(p.peer)
@@ -227,17 +228,17 @@ func (c *Core) effectivePriority(p *progress) int {
 // out any takeover in that term.
 func (c *Core) onTakeover() {
 	l := c.leader
-	if l == nil || l.transfer != nil || l.stays || l.votes == 0 || c.step.closing || c.config().Joint() || c.config().Changing() || !c.committedOwn() {
+	if l == nil || l.transfer != nil || l.stays || l.votes == 0 || c.step.closing || !c.isSettled() {
 		return
 	}
-	own := c.priority(c.self)
-	if own > 0 && c.now.Mono < l.takeoverAt || l.triedAt > 0 && c.now.Mono < l.triedAt+takeoverAfter {
+	most, best := c.priority(c.self), (*progress)(nil)
+	if most > 0 && c.now.Mono < l.since+takeoverAfter || l.triedAt > 0 && c.now.Mono < l.triedAt+takeoverAfter {
 		return
 	}
-	best := c.targetAmong(IncomingHalf, func(p *progress) bool { return c.effectivePriority(p) > own })
 	for i := range l.peers {
-		if p := &l.peers[i]; best != nil && p.votes&IncomingHalf != 0 && c.heardLately(p) && c.effectivePriority(p) > c.priority(best.peer) {
-			best = p
+		p := &l.peers[i]
+		if able := c.effectivePriority(p); able > most && p.votes&IncomingHalf != 0 && c.heardLately(p) {
+			most, best = able, p
 		}
 	}
 	if best == nil {
@@ -247,6 +248,16 @@ func (c *Core) onTakeover() {
 	c.trace(TraceEvent{Kind: TraceTakeover, Peer: best.peer.ID})
 	c.beginTransfer(&transfer{own: true, planned: true, to: best.peer})
 }
+
+// isSettled reports whether an entry of this term and the configuration in force are committed, and no change of the members is
+// running, so that the outcome of none becomes unknown.
+func (c *Core) isSettled() bool {
+	run := c.log.config()
+	return c.committedOwn() && run.Index <= c.log.commit && !run.Config.Joint() && !run.Config.Changing()
+}
+
+// prioritized reports whether priorities count in this cluster.
+func (c *Core) prioritized() bool { return c.config().prioritized() && !c.cfg.Preferences.NoPriorities }
 
 // A member that has lost its leadership against its will counts as one without priority for a while, so that a favourite that
 // fails again and again does not take over again and again. The losses are durable, and a crash of a leader is one: therefore
@@ -268,26 +279,42 @@ func (c *Core) startOffice() {
 	}
 }
 
-// takeOffice makes a leader write that it leads.
+// takeOffice makes a leader write that it leads. If it has just become a standby, an earlier transfer by name no longer
+// matters.
 func (c *Core) takeOffice() {
-	if c.leader != nil && !c.step.closing {
-		c.hard.Leading = c.hard.Leading || c.config().prioritized()
+	l := c.leader
+	if l == nil {
+		return
 	}
+	c.hard.Leading = c.prioritized() && !c.step.closing
+	standby := c.standby(c.self)
+	l.stays = l.stays && (l.standby || !standby)
+	l.standby = standby
 }
 
-// endOffice is called when a leadership ends. It was lost unless a planned transfer ended it.
+// endOffice is called when a leadership ends. It was lost unless a planned transfer or the end of this process ended it. Only
+// a leader that cannot do its work begins a transfer that is not planned.
 func (c *Core) endOffice(l *leader) {
-	t := l.transfer
-	given := t != nil && t.sent && (t.planned || !t.own)
-	if l.votes != 0 && !given {
+	given := l.transfer != nil && l.transfer.sent && l.transfer.planned
+	if l.votes != 0 && !given && !c.step.closing {
 		c.countLoss()
 	}
 	c.hard.Leading = false
 }
 
+// endBallot is called when the votes for this member in the present term no longer count. If it has not won, although its
+// leader had asked it to campaign, that is a loss, too.
+func (c *Core) endBallot(won bool) {
+	b := c.follower.attempts.ballot
+	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
+	if b != nil && b.transfer && !won {
+		c.countLoss()
+	}
+}
+
 // countLoss counts a leadership that this member has lost against its will, or has not won although it was asked to campaign.
 func (c *Core) countLoss() {
-	if !c.config().prioritized() {
+	if !c.prioritized() {
 		return
 	}
 	c.hard.Losses = min(c.hard.Losses+1, lossesMax)

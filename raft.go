@@ -349,9 +349,9 @@ func (c *Core) refuse(m Message, why string) {
 // raiseTerm is the only place where the term changes.
 func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
+	c.endBallot(false)
 	c.hard = HardState{Term: term, Losses: c.hard.Losses}
 	c.termLeader = termLeader{}
-	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 }
 
 // voteFor is the only place where the vote changes.
@@ -367,9 +367,6 @@ func (c *Core) setRole(followed Peer, cand *candidate, lead *leader) {
 		c.endOffice(c.leader)
 		c.follower.vacancy = vacancy{CauseSteppedDown, c.self.ID, c.now.Mono}
 		c.endLeadership(c.leader)
-	}
-	if c.candidate != nil && c.candidate.transfer && lead == nil {
-		c.countLoss() // its leader has asked it to campaign
 	}
 	c.termLeader.peer, c.candidate, c.leader = followed, cand, lead
 	c.refuseForwarded()
@@ -421,12 +418,11 @@ func (c *Core) becomeCandidate() {
 func (c *Core) becomeLeader() {
 	assert(c.follower.attempts.ballot != nil && c.leader == nil, "only a candidate of the present term becomes its leader")
 	assert(c.termLeader.elected == Peer{}, "at most one leader is elected in a term")
-	assert(c.disk.hard == c.hard, "a leader's term and own vote are durable")
-	roundTrip := c.now.Mono - c.follower.attempts.ballot.asked
-	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
+	assert(c.voteDurable(), "a leader's term and own vote are durable")
+	roundTrip, named := c.now.Mono-c.follower.attempts.ballot.asked, c.follower.attempts.ballot.named
+	c.endBallot(true)
 	c.termLeader.elected = c.self
 	c.log.provenCommit = c.log.commit
-	named := c.candidate != nil && c.candidate.named
 	c.setRole(c.self, nil, c.newLeader(roundTrip))
 	c.leader.stays = named
 	c.trace(TraceEvent{Kind: TraceLeader, Text: c.follower.vacancy.reason(c.now.Mono)})

@@ -50,13 +50,14 @@ const (
 	Vanish   // a host loses its power, so that no connection breaks
 	LateNews // some members hear late that a process has ended
 	Lie      // members hear that a process has ended, which lives
+	Favorite // the voter with the highest priority crashes
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
-	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd", "vanish", "late news", "lie",
+	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd", "vanish", "late news", "lie", "favorite",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -232,6 +233,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.hang(c, n)
 	case Herd:
 		m.herd(c)
+	case Favorite:
+		m.crashFavorite(c)
 	case Vanish, LateNews, Lie:
 		m.misinform(c, n)
 	case Drift:

@@ -64,11 +64,14 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 		}
 		n.seen.dropAnswered(out)
 		k.checkTransfer(n, events, out)
-		k.checkChoice(n, events, out, fittest)
+		k.checkChoice(n, before, events, out, fittest)
 		k.checkTransferForStall(n, events, out)
+		k.checkTakeover(n, before, out)
+		k.checkSuccessors(n, before)
 	} else {
 		n.seen.transfer = 0
 	}
+	k.checkLosses(n, before, events, out)
 	k.checkMessageIDs(n, out)
 	if out.Write.Seq > 0 {
 		pair := []raft.Write{{}, out.Write} // as a slow disk merges a write with one before it
@@ -183,7 +186,7 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	}
 	w.slept = (w.slept || late && before.Role != raft.Leader) && w.beat != w.now
 	able := !n.doomed && out.Write.Mark == nil && s.Suspected == (raft.Peer{}) && s.Term > 0 && votes(n.config(), n.peer())
-	if leads || late || !able || before.Term == 0 || s.Durable != n.hard || s.Election.Wait > before.Election.Wait {
+	if leads || late || !able || before.Term == 0 || !sameVote(s.Durable, n.hard) || s.Election.Wait > before.Election.Wait {
 		w.cause = w.now
 	}
 	if w.late == w.now && w.prompt == w.now && s.Election.Wait == n.timeout() {
@@ -197,16 +200,19 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 		limit = max(limit, w.limit) // the wait began behind a leader that had named its successors
 	}
 	w.limit = limit
-	if s.FSMHangs {
+	if s.FSMHangs || n.standsBack() {
 		limit += 3 * w.waits // see N86
 	}
 	if w.now-w.cause > limit {
 		k.broken("N15", "%s has heard nobody for %v, but does not stand for election", n, time.Duration(w.now-w.cause))
 	}
-	if able && !w.failed && w.heard == w.now && s.Role == raft.Follower && s.Durable == n.hard && s.Election.Wait == n.timeout() {
+	if able && !w.failed && w.heard == w.now && s.Role == raft.Follower && n.priority(s, n.peer()) > 0 && sameVote(s.Durable, n.hard) && s.Election.Wait == n.timeout() {
 		k.checkDrawn(n, before, out.WakeAt-w.now)
 	}
 }
+
+// sameVote reports whether two hard states are about the same term and vote.
+func sameVote(a, b raft.HardState) bool { return a.Term == b.Term && a.Vote == b.Vote }
 
 // waitsMax is the longest wait, in election timeouts.
 const waitsMax = 64

@@ -25,7 +25,7 @@ func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Outp
 	if w.heard == w.now || before.Role == raft.Leader {
 		w.rests(n.waitForLeader(before))
 	}
-	durable := s.Durable != before.Durable && s.Durable == n.hard && s.Durable.Vote != (raft.Peer{})
+	durable := !sameVote(s.Durable, before.Durable) && sameVote(s.Durable, n.hard) && s.Durable.Vote != (raft.Peer{})
 	if durable && w.leads == (raft.Peer{}) {
 		w.rests(n.waitForElection()) // from now on the candidate has time to win with this vote
 	}
@@ -136,7 +136,7 @@ func (k *checker) checkPreVotes(n *node, before *raft.CoreStatus, events []raft.
 // checkUnbound checks N63. leads is the leader that the member had heard in its term before the step.
 func (k *checker) checkUnbound(n *node, before *raft.CoreStatus, out *raft.Output, leads raft.Peer) {
 	s := &n.status
-	if leads == (raft.Peer{}) || s.Term != before.Term || before.Durable != n.hard {
+	if leads == (raft.Peer{}) || s.Term != before.Term || !sameVote(before.Durable, n.hard) {
 		return
 	}
 	for i := range out.Trace {

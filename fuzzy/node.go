@@ -347,6 +347,7 @@ func (n *node) step() {
 	n.seen.now = now.Mono
 	out := n.core.Step(now, events...)
 	n.status = n.core.Status()
+	n.seen.hardWas = n.hard
 	n.takeWrite(&out)
 	n.c.check.checkStep(n, &before, events, &out)
 	n.c.finish(n, &out)

@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"slices"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
@@ -78,10 +79,58 @@ func preferInitially(seed Seed, p *Profile, members []raft.Member) {
 	if m := &p.Members; m.Priorities == 0 || m.Earlier > 0 || p.Snapshots.Old > 0 || m.Gone > 0 || s.Coin() {
 		return
 	}
-	leads := s.IntN(p.Voters)
+	leads, alone := s.IntN(p.Voters), s.IntN(4) == 0 && p.Name == "preference"
 	for i := range members[:p.Voters] {
-		if drawn := drawnPriority(s); inRange(drawn) && i != leads {
+		drawn := drawnPriority(s)
+		if alone {
+			drawn = raft.PriorityNever
+		}
+		if inRange(drawn) && i != leads {
 			members[i].Priority = drawn
 		}
+	}
+}
+
+// crashFavorite crashes the voter with the highest priority.
+func (m *nemesis) crashFavorite(c *cluster) {
+	length := 1 + m.random.Exponential(m.rate.For)
+	if n := c.favorite(); n != nil && n.core != nil {
+		c.faulted("%s, the favorite, crashes for %v", n.name(), time.Duration(length).Round(time.Millisecond))
+		n.crash()
+		n.restartIn(length)
+	}
+}
+
+// favorite returns the voter with the highest priority.
+func (c *cluster) favorite() (first *node) {
+	most, newest := -1, c.newestCommitted()
+	if newest == nil {
+		return nil
+	}
+	for _, m := range newest.Members {
+		if n := c.at(m.Peer()); m.Kind == raft.Voter && n != nil && m.Priority.Number() > most {
+			first, most = n, m.Priority.Number()
+		}
+	}
+	return first
+}
+
+// drawFavorites gives the members of some runs of the profile preference priorities, which change. Some of these runs are so
+// long that members take over. It uses its own stream.
+func drawFavorites(seed Seed, p *Profile) {
+	s, timeout := sim.NewStream(seed.Number, sim.Profile<<36), p.ElectionTimeout
+	if p.Name != "preference" || s.IntN(3) == 0 {
+		return
+	}
+	p.Members = Members{Spares: s.IntN(2), Admins: 1, Think: s.LogTime(timeout*10, 100*timeout), Patience: s.LogTime(2*timeout, 20*timeout), Priorities: sim.Million}
+	p.Faults = append(p.Faults, FaultRate{Favorite, s.LogTime(10*timeout, 100*timeout), s.LogTime(timeout/10, 10*timeout)})
+	if s.IntN(3) > 0 {
+		return
+	}
+	p.Length = s.LogTime(sim.In(30*time.Second), sim.In(90*time.Second))
+	p.Load.Clients, p.Load.Burst, p.Load.Think = min(p.Load.Clients, 2), 1, max(p.Load.Think, sim.In(100*time.Millisecond))
+	p.Load.History, p.Members.Think = false, s.LogTime(100*timeout, 400*timeout)
+	for i := range p.Faults {
+		p.Faults[i].Every = max(p.Faults[i].Every*10, sim.In(10*time.Second))
 	}
 }

@@ -161,7 +161,7 @@ var profiles = []struct {
 	{"durable", "state machines that survive a restart, and logs that begin after the entries that these have applied", shapeDurable},
 	{"segments", "logs in small segments, which are cut short, truncated and damaged all the time", shapeSegments},
 	{"hangs", "state machines that hang in a batch, or all of them at the same entry", shapeHangs},
-	{"preference", "members hear of the end of processes: in time, late, falsely or not at all", shapePreference},
+	{"preference", "members hear of the end of processes: in time, late, falsely or not at all; priorities change, and favorites fail", shapePreference},
 	{"unequal", "members with different election timeouts", shapeUnequal},
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"churn", "the members change for ten minutes while one leader after another fails; 72 seeds are 12 hours; not among all", shapeChurn},
@@ -192,6 +192,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawUnlike(seed, &p)
 				drawPast(seed, &p)
 				drawPriorities(seed, &p)
+				drawFavorites(seed, &p)
 				drawLulls(seed, &p)
 				drawNews(seed, &p)
 				drawPlanned(seed, &p)

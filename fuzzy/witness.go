@@ -33,6 +33,11 @@ type witness struct {
 	late         raft.Time    // when a reply to its attempt last came too late, which lengthens its wait
 	prompt       raft.Time    // when a reply to its present vote request last came within a timeout, which ends a long wait
 
+	hardWas raft.HardState // the hard state before the running step
+	asked   bool           // its leader has told it to campaign, and it has neither won nor counted that as a loss
+	named   raft.Term      // in which it does not transfer its leadership for a priority, because somebody has named a member
+	triedAt raft.Time      // when it last began a takeover; 0: never
+
 	yielded  raft.Index // the end of the batch for which it last stepped down as a leader whose FSM hung; 0: none
 	attempts attemptsWitness
 

@@ -42,5 +42,5 @@ var early = []Mutant{
 	mutant("W08", "a transfer to a named target succeeds only if that one leads", "it succeeds if any member leads", "G15",
 		value("transfer.go", `c.termLeader.peer == c.self || t.named && c.termLeader.peer != t.to`, `c.termLeader.peer == c.self`)).arranged().profiles("elections", "swarm"),
 	mutant("W09", "a transfer that nothing prevents succeeds", "TimeoutNow is never sent", "L13",
-		instead("transfer.go", `c.send(p.peer, TimeoutNow{})`, `_ = p`)).arranged().must(),
+		instead("transfer.go", `c.send(p.peer, TimeoutNow{Named: t.named})`, `_ = p`)).arranged().must(),
 }

@@ -98,7 +98,7 @@ var preVotes = []Mutant{
 			granted := []Peer(nil)
 			if c.candidate != nil { granted = c.candidate.granted }
 			c.setRole(Peer{}, &candidate{granted: granted}, nil)`),
-		value("election.go", `&ballot{began: c.now.Mono}`, `&ballot{began: c.now.Mono, granted: c.candidate.granted}`)).must(),
+		value("election.go", `&ballot{began: c.now.Mono, transfer: transfer}`, `&ballot{began: c.now.Mono, transfer: transfer, granted: c.candidate.granted}`)).must(),
 	mutant("V03", "a pre-vote request of an old term is answered with the new one", "it is dropped silently", "L1",
 		before("election.go", preVoteAnchor, `if m.Term < c.hard.Term { return }`)).
 		arranged().seen("etcd #8243, #8501; canonical/raft #279; openraft #1796").profiles("swarm").must(),
