@@ -60,7 +60,7 @@ func TestDay_TheFavoriteLeads(t *testing.T) {
 		s := Seed{"day", number}
 		p, err := Draw(s)
 		require.NoError(t, err)
-		p.Length, p.Node.Preferred, p.Node.Connections = sim.In(20*time.Minute), true, true
+		p.Length, p.Node.Preferences, p.Node.Connections = sim.In(20*time.Minute), allPreferences, true
 		p.Members.Priorities = 1 // only the initial members have priorities
 		r := RunProfile(s, p, nil)
 		require.Nil(t, r.Failure, "day.%x with priorities", number)

@@ -27,7 +27,7 @@ var newsScenarios = []scenario{
 }
 
 // preferringAll makes transports report connections, and switches no preference off.
-func preferringAll(p *Profile) { p.Node.Connections, p.Node.Preferred = true, true }
+func preferringAll(p *Profile) { p.Node.Connections, p.Node.Preferences = true, allPreferences }
 
 // hears counts the news that members hear.
 func (d *director) hears(what string, count int, timeouts float64) {
