@@ -256,12 +256,10 @@ func (c *Core) isSettled() bool {
 	return c.committedOwn() && run.Index <= c.log.commit && !run.Config.Joint() && !run.Config.Changing()
 }
 
-// prioritized reports whether priorities count in this cluster.
-func (c *Core) prioritized() bool { return c.config().prioritized() && !c.cfg.Preferences.NoPriorities }
-
 // A member that has lost its leadership against its will counts as one without priority for a while, so that a favourite that
 // fails again and again does not take over again and again. The losses are durable, and a crash of a leader is one: therefore
-// a leader writes that it leads. All this happens only in a cluster with priorities.
+// a leader writes that it leads. All this happens only in a cluster with priorities. It does not depend on Preferences, because
+// another leader may go by the priorities.
 const (
 	backoffMin = 10 * Time(1e9)  // after the first loss; each further one doubles it
 	backoffMax = 600 * Time(1e9) // and the time after which the losses are forgotten, once the back-off has ended
@@ -286,7 +284,7 @@ func (c *Core) takeOffice() {
 	if l == nil {
 		return
 	}
-	c.hard.Leading = c.prioritized() && !c.step.closing
+	c.hard.Leading = c.config().prioritized() && !c.step.closing
 	standby := c.standby(c.self)
 	l.stays = l.stays && (l.standby || !standby)
 	l.standby = standby
@@ -314,7 +312,7 @@ func (c *Core) endBallot(won bool) {
 
 // countLoss counts a leadership that this member has lost against its will, or has not won although it was asked to campaign.
 func (c *Core) countLoss() {
-	if !c.prioritized() {
+	if !c.config().prioritized() {
 		return
 	}
 	c.hard.Losses = min(c.hard.Losses+1, lossesMax)

@@ -124,7 +124,7 @@ func TestTakeover_CanBeSwitchedOff(t *testing.T) {
 	cfg.Preferences.NoPriorities = true
 	c := begin(t, cfg, stored).takesOffice()
 	assert.NotContains(t, c.leads(3*office, ready), raft.TraceTakeover)
-	assert.False(t, c.Status().Durable.Leading)
+	assert.True(t, c.Status().Durable.Leading, "others may go by the priorities")
 }
 
 // A standby leads as a caretaker until it has committed an entry and another voter is ready.

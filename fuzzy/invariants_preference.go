@@ -44,7 +44,7 @@ func (k *checker) checkTakeover(n *node, before *raft.CoreStatus, out *raft.Outp
 // checkLosses checks what a step writes about the leadership of its member.
 func (k *checker) checkLosses(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	w := &n.seen
-	prioritized := n.prioritized() || n.configBefore != nil && hasPriorities(&n.configBefore.Configuration) && !n.preferences.NoPriorities
+	prioritized := hasPriorities(n.config()) || n.configBefore != nil && hasPriorities(&n.configBefore.Configuration)
 	led, counted := before.Role == raft.Leader, 0
 	for i := range out.Trace {
 		switch out.Trace[i].Kind {
@@ -86,8 +86,6 @@ func (k *checker) recordNames(n *node, events []raft.Event, out *raft.Output) {
 		}
 	}
 }
-
-func (n *node) prioritized() bool { return hasPriorities(n.config()) && !n.preferences.NoPriorities }
 
 func hasPriorities(c *raft.Configuration) bool {
 	return slices.ContainsFunc(c.Members, func(m raft.Member) bool { return m.Priority != 0 })

@@ -15,7 +15,7 @@ type witness struct {
 	beat         raft.Time    // when it last heard a leader of its term or a later one; 0: never
 	reign        raft.Term    // the term of that leader
 	leads        raft.Peer    // the leader that it has heard in the present term
-	wooed        raft.Message // the last request for a pre-vote before the running step
+	wooed        []raft.Event // the last requests for pre-votes before the running step, at most eight
 	freed        raft.Time    // when the leader of the term said that it stepped down
 	rested       raft.Time    // when it last heard its leader, voted, campaigned, led, or started
 	rest         raft.Time    // for how long it must not campaign after that
@@ -423,7 +423,7 @@ func (w *witness) recordRequest(events []raft.Event) {
 	for _, e := range events {
 		if r, ok := e.(raft.Received); ok {
 			if _, asks := r.Message.Body.(raft.PreVoteRequest); asks {
-				w.wooed = r.Message
+				w.wooed = append(w.wooed[max(0, len(w.wooed)-7):], r)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ var takeovers = []Mutant{
 	prefers("Q35", "a standby that leads transfers its leadership once another voter can lead", "it leads on", "L22",
 		before("preference.go", `most, best := c.priority(c.self), (*progress)(nil)`, `if c.standby(c.self) { return }`)).arranged().must(),
 	prefers("Q36", "nothing is written about leaderships without priorities", "it is always written", "N87",
-		value("preference.go", `c.config().prioritized() && !c.cfg.Preferences.NoPriorities`, `true`)).arranged().must(),
+		value("preference.go", `c.config().prioritized() && !c.step.closing`, `!c.step.closing`)).arranged().must(),
 	prefers("Q37", "losses outlast the term", "a new term forgets them", "tests",
 		value("raft.go", `HardState{Term: term, Losses: c.hard.Losses}`, `HardState{Term: term}`)).or("TestBackoff_Doubles"),
 	prefers("Q38", "successors come in the order of their priorities", "they come in the order of their ids", "N88",
