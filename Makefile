@@ -16,11 +16,12 @@ REPORTS   = docs/results/reliability
 # The reports of make reliability and its progress, until all reports are complete. Git ignores bin, so the tree stays unchanged.
 # The build stays the same, too, which a campaign needs to be resumed.
 CAMPAIGN  = bin/reliability
+FAILOVER  = bin/failover
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
 # The packages whose tests have one goroutine, but for WORKERS of some: the core, simulated runs, pages, and habits.
 SINGLE    = coxswain/raft|handshake|fuzzy|cmd/raftlab|internal/(tracepage|viewer|habits|sim|enums)
-WORKERS   = ^TestCompare|^TestApplication|^TestFuzz_
+WORKERS   = ^TestCompare|^TestApplication|^TestFuzz_|^TestFailover
 # The packages whose tests run built programs, which have no race detector.
 PROCESSES = cmd/raftkv|cmd/raftkv/upgrade
 # "make vet" vets.
@@ -35,7 +36,7 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/386
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo picture test verify fix bench bench-peers bench-profiles bench-page measure measure-snapshots measure-members \
-	elections fuzz simulate reliability govulncheck previous program format vet lint race portable
+	elections failover fuzz simulate reliability govulncheck previous program format vet lint race portable
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +130,18 @@ measure-members: ## measure writes while a dead member is replaced (MEMBERS=64Mi
 elections: ## write docs/results/elections.md from the whole matrix: a quarter of an hour on two cores
 	$(GO) run -C elections ./cmd/electionlab compare --seeds 500 --markdown > docs/results/elections.md.new
 	mv docs/results/elections.md.new docs/results/elections.md
+
+failover: ## write docs/results/failover.md and its pictures: 3 and 5 members, simulated and real, TRIALS (50) of each kind, and other libraries; an hour on a quiet machine, as root
+	mkdir -p $(FAILOVER)
+	$(GO) build -buildvcs=true -o bin/ ./cmd/raftlab ./cmd/raftkv
+	for n in 3 5; do \
+		bin/raftlab failover --simulated --members $$n --json > $(FAILOVER)/simulated-$$n.json && \
+		bin/raftlab failover --binary bin/raftkv --members $$n --trials $(or $(TRIALS),50) --json > $(FAILOVER)/processes-$$n.json || exit 1; \
+	done
+	cd bench && $(GO) run . failover --kills $(or $(TRIALS),50) --json > ../$(FAILOVER)/peers.json
+	mkdir -p docs/results/failover
+	mv $(FAILOVER)/*.json docs/results/failover/
+	bin/raftlab failover page > docs/results/failover.md
 
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@$(GO) list ./... | while read -r package; do \

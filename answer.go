@@ -54,8 +54,9 @@ const (
 	RefusedLastVoter      RefusalKind = 15 // no voter would be left
 	RefusedAddressInUse   RefusalKind = 16 // another member has the address
 	RefusedQuorumLoss     RefusalKind = 17 // the new voters that are heard are no majority of them: see Change.Despite
-	RefusedEarlierRelease RefusalKind = 18 // a member runs a release that cannot change members
+	RefusedEarlierRelease RefusalKind = 18 // a member runs a release that cannot read the new configuration
 	RefusedWasRemoved     RefusalKind = 19 // this incarnation was removed: empty its store, so that it gets another one
+	RefusedNotElectable   RefusalKind = 24 // no voter would be electable, at the end or on the way: all would have PriorityNever
 	RefusedMalformed      RefusalKind = 20 // it is malformed, edits one member twice, or would make too many members: see Answer.Err
 )
 
@@ -143,6 +144,7 @@ func (c *Core) overwritten(id EntryID) bool {
 func (c *Core) close() {
 	c.step.closing = true
 	c.refuseForwarded()
+	c.hard.Leading = false // if no member takes over first, the end of this leadership is no loss
 	if l := c.leader; l != nil {
 		c.step.lost = append(c.step.lost, l.pending...)
 		l.pending, l.bytes = nil, 0

@@ -14,12 +14,15 @@ type follower struct {
 	// drawn. Perhaps only this member can win the election.
 	needed          bool
 	heard           Time     // when a message of a leader last came; 0: never since the start
+	vacancy         vacancy  // of the leader's office, as this member knows it
 	gracePeriodUsed bool     // the process woke late and restarted the timer; no leader has been heard since
 	attempts        attempts // to be elected
+	backoffUntil    Time     // until then, this member counts as one without priority; 0: no loss of its leadership is known
+	span            Time     // how long an election takes at most, as the last leader has said; 0: not known
 	reads           followerReads
 	// transferOutcome is the transfer that was running when this member last stepped down. It is nil if there was none, or
 	// once the outcome is known.
-	transferOutcome *transferOutcome
+	transferOutcome *transfer
 	offer           *offer // the snapshot that this member asked for last; nil: none
 	// suspicion is not nil while a leader that the configuration does not name has shown a loss. It is nil at all other
 	// times.
@@ -35,8 +38,13 @@ type termLeader struct {
 	// elected is the leader that this member heard in this term, or this member itself if it won. No other member can lead
 	// the term. The field stays until the term ends, even if this member no longer follows that leader.
 	elected  Peer
+	told     Peer  // the candidate that the leader of an earlier term has told to campaign; zero: none is known
 	resigned bool  // elected has said that it stepped down: late messages of it do not show a live leader
 	proved   Index // elected has proved that the logs match up to here
+	gone     bool  // the news is that the process of peer has ended
+	// successors are the members that shall campaign first, second and so on once peer is lost. It has named them.
+	successors []Peer
+	denied     *deniedPreVote // the last one; nil: none in this term
 }
 
 // isHeard reports whether this member follows a leader and has received a message from that leader itself.
@@ -51,12 +59,13 @@ func (c *Core) hear(leader Peer) {
 	if c.termLeader.resigned {
 		return
 	}
-	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
+	c.endBallot(false)
 	if c.termLeader.peer != leader || c.candidate != nil {
 		c.becomeFollower(c.hard.Term, leader)
 		c.compact() // what it has held for others while it led, which may fill its disk
 	}
-	c.follower.heard = c.now.Mono
+	c.follower.heard, c.termLeader.gone = c.now.Mono, false
+	c.follower.vacancy = vacancy{CauseSilence, leader.ID, c.now.Mono}
 	c.follower.gracePeriodUsed = false
 	if c.follower.attempts.any() && c.committedOwn() {
 		c.resetBackoff() // in an idle cluster no new commit would do it

@@ -138,7 +138,7 @@ func (c *Core) boundByVote(asker Peer) bool {
 	switch {
 	case c.hard.Vote == Peer{} || c.leader != nil:
 		return false
-	case c.disk.hard != c.hard:
+	case !c.voteDurable():
 		return true // the vote has not left yet, so even its candidate does better to wait for it
 	}
 	return asker != c.hard.Vote && c.now.Mono < c.follower.attempts.boundUntil
@@ -160,7 +160,7 @@ func (c *Core) onVoteDurable() {
 		a.remember(question{term: c.hard.Term, at: c.now.Mono})
 		c.raiseWait(took)
 	}
-	c.resetElectionDeadline()
+	c.campaignAgain()
 	a.boundUntil = c.follower.deadline
 	if own {
 		c.onPromptVote(c.self)

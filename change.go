@@ -11,7 +11,7 @@ import (
 // role changes. A Peer with Incarnation 0 names the voter with its id or, if no voter has it, the only member. In Remove it
 // must be the only member with its id. Otherwise the same request, repeated, would remove the other one.
 type Change struct {
-	Add      []Member // to join as Voter or Learner; a present learner that is added as Voter is promoted
+	Add      []Member // to join as Voter or Learner; a present learner that is added as Voter is promoted, with the priority given
 	Promote  []Peer   // learners that become voters
 	Demote   []Peer   // voters that become learners
 	Remove   []Peer
@@ -22,16 +22,18 @@ type Change struct {
 	Patience time.Duration // longest time without progress of a future voter; default 1 min, at most 24 h
 }
 
-// Replacement removes Old and gives its role to New, whose Kind is not read. They may differ in the incarnation alone.
+// Replacement removes Old and gives its role and its priority to New, whose Kind and Priority are not read. They may differ in
+// the incarnation alone.
 type Replacement struct {
 	Old Peer
 	New Member
 }
 
-// Update changes the address of a member, its Meta, or both; nil leaves them.
+// Update changes the address of a member, its Meta or, of a voter, its priority; nil leaves them.
 type Update struct {
 	Peer          Peer
 	Address, Meta *string
+	Priority      *Priority
 }
 
 const (
@@ -58,7 +60,7 @@ func (ch Change) validate() error {
 		p.joining("Change.Add", m)
 	}
 	for _, r := range ch.Replace {
-		r.New.Kind = Learner
+		r.New.Kind, r.New.Priority = Learner, 0
 		p.joining("Change.Replace", r.New)
 	}
 	for _, u := range ch.Update {
@@ -80,12 +82,15 @@ func (p *configProblems) joining(field string, m Member) {
 	if m.Next != NextSame {
 		of.add("member %q has a next role: its kind says what it becomes", m.ID)
 	}
+	if m.Kind == Learner && m.Priority.stored() != 0 {
+		of = append(of, &PriorityError{ID: m.ID, Number: m.Priority.Number(), Learner: true})
+	}
 	for _, err := range of {
 		p.add(field, "%w", err)
 	}
 }
 
-// updated checks a new address and a new Meta.
+// updated checks a new address, a new Meta and a new priority.
 func (p *configProblems) updated(u Update) {
 	m := Member{ID: u.Peer.ID, Address: "unchanged"}
 	if u.Address != nil {
@@ -93,6 +98,9 @@ func (p *configProblems) updated(u Update) {
 	}
 	if u.Meta != nil {
 		m.Meta = *u.Meta
+	}
+	if u.Priority != nil {
+		m.Priority = *u.Priority
 	}
 	var of problems
 	m.problems(&of)
@@ -107,9 +115,10 @@ type refusal struct {
 	concerns []NodeID // the members concerned; of RefusedAddressInUse the one that wants it, then the one that has it
 	index    Index    // RefusedWasRemoved: the entry that removed it
 	address  string   // RefusedAddressInUse
-	voters   []NodeID // RefusedQuorumLoss: the voters that there would be
 	protocol uint16   // RefusedEarlierRelease: the lowest that one of them speaks
-	invalid  error    // RefusedMalformed: what is wrong with the first configuration of the change
+	needs    uint16   // RefusedEarlierRelease: the protocol that the change needs
+	voters   []NodeID // RefusedQuorumLoss: the voters that there would be; RefusedNotElectable: those of which none may lead
+	invalid  error    // RefusedMalformed: what is wrong with the change, or with its first configuration
 }
 
 // plan returns the first configuration of a change, as the entry at the given index. It returns c itself if the change has no
@@ -169,6 +178,9 @@ func (d *draft) refuse(kind RefusalKind, concerns ...NodeID) {
 func (d *draft) first(ch Change, at Index) Configuration {
 	next := d.Configuration
 	next.Level = max(next.Level, featureLevelMembers)
+	if next.prioritized() {
+		next.Level = max(next.Level, featureLevelPriorities)
+	}
 	if len(next.awaited()) == 0 {
 		return next.enter(at)
 	}
@@ -267,9 +279,12 @@ func (d *draft) update(u Update) {
 	if u.Meta != nil {
 		m.Meta = *u.Meta
 	}
+	if u.Priority != nil {
+		m.Priority = u.Priority.stored() // Validate refuses that of a learner
+	}
 }
 
-// replace gives the new member the role of the old one.
+// replace gives the new member the role and the priority of the old one.
 func (d *draft) replace(r Replacement) {
 	old := d.find(r.Old)
 	if old == nil {
@@ -277,6 +292,7 @@ func (d *draft) replace(r Replacement) {
 	}
 	old.Next = NextRemoved
 	r.New.Kind = old.Kind
+	r.New.Priority = old.Priority
 	d.join(r.New, old.Peer())
 }
 
@@ -309,7 +325,7 @@ func (d *draft) join(m Member, replaced Peer) {
 		}
 		return
 	}
-	if m.Kind == Voter {
+	if m.Priority = m.Priority.stored(); m.Kind == Voter {
 		m.Next = NextVoter
 	}
 	i, present := d.position(m.Peer())
@@ -341,8 +357,8 @@ func (d *draft) refuseAddresses() {
 	}
 }
 
-// refuseResult refuses a change that leaves no voter, or that gives two incarnations of one id a vote. It also refuses a
-// change if its first configuration exceeds a limit.
+// refuseResult refuses a change that leaves no voter, or no electable one, or that gives two incarnations of one id a vote. It
+// also refuses a change if its first configuration exceeds a limit.
 func (d *draft) refuseResult(next Configuration) {
 	if !slices.ContainsFunc(d.Members, Member.willVote) {
 		d.refuse(RefusedLastVoter, d.before.Voters()[0].ID)
@@ -352,9 +368,27 @@ func (d *draft) refuseResult(next Configuration) {
 			d.refuse(RefusedMemberExists, m.ID)
 		}
 	}
+	if half := next.unelectable(); half != nil && d.why.kind == 0 {
+		d.why = refusal{kind: RefusedNotElectable, concerns: d.raises(half), voters: peerIDs(half)}
+	}
 	if err := next.Validate(); err != nil && d.why.kind == 0 {
 		d.why = refusal{kind: RefusedMalformed, invalid: err}
 	}
+}
+
+// raises returns the voter whose priority is best raised, so that one of these members may lead. It is the first one that
+// never led, or else the first one that is a voter now. It returns nil if none is.
+func (d *draft) raises(half []Peer) (id []NodeID) {
+	for _, p := range half {
+		switch m, _ := d.before.Peer(p); {
+		case m.Kind != Voter || m.ID == "":
+		case !m.electable():
+			return []NodeID{m.ID}
+		case id == nil:
+			id = []NodeID{m.ID}
+		}
+	}
+	return id
 }
 
 // refuseSilence refuses a change if, after it, the voters that the leader hears would be no majority. A future voter does not
@@ -364,8 +398,7 @@ func (d *draft) refuseSilence(despite []NodeID, at Index, live func(Peer) bool) 
 		m, _ := d.Peer(p)
 		return m.Next == NextVoter || slices.Contains(despite, p.ID) || live(p)
 	})
-	if len(silent) > 0 {
-		d.refuse(RefusedQuorumLoss, silent...)
-		d.why.voters = peerIDs(d.enter(at).voterPeers())
+	if len(silent) > 0 && d.why.kind == 0 {
+		d.why = refusal{kind: RefusedQuorumLoss, concerns: silent, voters: peerIDs(d.enter(at).voterPeers())}
 	}
 }

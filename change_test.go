@@ -47,7 +47,11 @@ func planned(t *testing.T, before Configuration, ch Change, silent string) (stri
 	if !next.Equal(before) {
 		require.NoError(t, next.Validate())
 		require.NoError(t, next.follows(before, 9))
-		require.EqualValues(t, 1, next.Level)
+		level := max(before.Level, featureLevelMembers)
+		if next.prioritized() {
+			level = featureLevelPriorities
+		}
+		require.Equal(t, level, next.Level)
 	}
 	return textOf(next), why
 }

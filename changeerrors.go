@@ -222,7 +222,7 @@ func (c *Core) refuseChange(e *ChangeRequested, why refusal) {
 		since := time.Duration(c.now.Mono - c.leader.change.since)
 		err = &ChangePendingError{run.Index, run.Config.Joint(), why.concerns, since}
 	case RefusedEarlierRelease:
-		err = &EarlierReleaseError{why.concerns, why.protocol, ProtocolMembership}
+		err = &EarlierReleaseError{why.concerns, why.protocol, why.needs}
 	}
 	a := Answer{RequestID: e.RequestID, Kind: AnswerRefused, Refusal: why.kind, Err: err}
 	if why.kind.aboutConfiguration() {
@@ -236,7 +236,7 @@ func (c *Core) refuseChange(e *ChangeRequested, why refusal) {
 // of a change, it repeats the change. It then takes such an answer as proof that the change was made.
 func (k RefusalKind) aboutConfiguration() bool {
 	switch k {
-	case RefusedConfigIndex, RefusedUnknownMember, RefusedMemberExists, RefusedLastVoter, RefusedAddressInUse, RefusedWasRemoved:
+	case RefusedConfigIndex, RefusedUnknownMember, RefusedMemberExists, RefusedLastVoter, RefusedNotElectable, RefusedAddressInUse, RefusedWasRemoved:
 		return true
 	}
 	return false
@@ -259,6 +259,8 @@ func (r ConfigRun) refusalError(ch Change, why refusal) error {
 		return &MemberExistsError{Member: m}
 	case RefusedLastVoter:
 		return &LastVoterError{id}
+	case RefusedNotElectable:
+		return fmt.Errorf(notChanged+"%w", &NotElectableError{why.voters, id})
 	case RefusedAddressInUse:
 		return &AddressInUseError{id, why.address, why.concerns[1]}
 	case RefusedQuorumLoss:
@@ -277,6 +279,9 @@ func (r ConfigRun) refusalError(ch Change, why refusal) error {
 func (ch Change) malformed(of []Member, id NodeID, invalid error) error {
 	if err := ch.validate(); err != nil {
 		return err
+	}
+	if refused := (*PriorityError)(nil); errors.As(invalid, &refused) {
+		return &ConfigError{"Change.Update", refused}
 	}
 	if len(of) > 1 {
 		return &ConfigError{"Change", fmt.Errorf("two members have the id %q, the %v %s.%v and the %v %s.%v: name one of them, once, with its incarnation",

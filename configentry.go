@@ -16,9 +16,13 @@ type Bootstrap struct {
 	Configuration Configuration
 }
 
-// bootstrapVersion is the version of a bootstrap that this release writes, and the only one that it reads.
-// Version 1 was msgpack.
-const bootstrapVersion = 2
+// The versions of a bootstrap. Version 1 was msgpack. Releases without priorities know only version 2. So this release writes
+// version 3 only if an initial member has a priority. The feature level is then featureLevelPriorities from the beginning.
+const (
+	bootstrapVersionOldest     = 2                          // the oldest that this release reads
+	bootstrapVersionPriorities = 3                          // a member has a priority
+	bootstrapVersion           = bootstrapVersionPriorities // the newest that this release reads
+)
 
 // bootstrapRecord is Bootstrap as it is stored, in JSON. Later releases may add fields, and this release ignores unknown
 // fields. A release that adds a field which must not be ignored raises the version. Fields that may hold any bytes are
@@ -41,6 +45,7 @@ type memberRecord struct {
 	Incarnation uint64 `json:"incarnation"`
 	Next        uint8  `json:"next,omitempty"`
 	Outgoing    bool   `json:"outgoing,omitempty"` // it votes in the outgoing half
+	Priority    int8   `json:"priority,omitempty"` // -1: PriorityNever
 }
 
 func memberRecords(c Configuration) []memberRecord {
@@ -48,7 +53,7 @@ func memberRecords(c Configuration) []memberRecord {
 	for _, m := range c.Members {
 		records = append(records, memberRecord{
 			ID: string(m.ID), Address: []byte(m.Address), Meta: []byte(m.Meta), Kind: uint8(m.Kind), Incarnation: uint64(m.Incarnation),
-			Next: uint8(m.Next), Outgoing: c.VotesIn(m.Peer())&OutgoingHalf != 0,
+			Next: uint8(m.Next), Outgoing: c.VotesIn(m.Peer())&OutgoingHalf != 0, Priority: int8(m.Priority.stored()),
 		})
 	}
 	return records
@@ -61,7 +66,7 @@ func configurationOf(records []memberRecord) Configuration {
 	for _, r := range records {
 		m := Member{
 			ID: NodeID(r.ID), Address: string(r.Address), Meta: string(r.Meta), Kind: MemberKind(r.Kind), Incarnation: Incarnation(r.Incarnation),
-			Next: NextRole(r.Next),
+			Next: NextRole(r.Next), Priority: Priority(r.Priority),
 		}
 		members = append(members, m)
 		if r.Outgoing {
@@ -81,10 +86,12 @@ const bootstrapBytesMax = 640 << 10
 // Encode returns the bootstrap as the data of entry 1.
 func (f Bootstrap) Encode() []byte {
 	r := bootstrapRecord{
-		Version: bootstrapVersion, Cluster: f.Cluster[:], Bootstrapper: string(f.Bootstrapper.ID), Incarnation: uint64(f.Bootstrapper.Incarnation),
+		Version: bootstrapVersionOldest, Cluster: f.Cluster[:], Bootstrapper: string(f.Bootstrapper.ID), Incarnation: uint64(f.Bootstrapper.Incarnation),
 		StartCount: f.Probe.StartCount, Counter: f.Probe.Counter,
 	}
-	r.Members = memberRecords(f.Configuration)
+	if r.Members = memberRecords(f.Configuration); f.Configuration.prioritized() {
+		r.Version = bootstrapVersionPriorities
+	}
 	data, err := json.Marshal(r)
 	assert(err == nil, "a bootstrap record encodes")
 	return data
@@ -114,7 +121,12 @@ func DecodeBootstrap(data []byte) (Bootstrap, error) {
 	if (f.Cluster == ClusterID{}) {
 		return Bootstrap{}, errors.New("raft: bootstrap entry: the cluster id is zero")
 	}
-	f.Configuration = configurationOf(r.Members)
+	if f.Configuration = configurationOf(r.Members); r.Version >= bootstrapVersionPriorities {
+		f.Configuration.Level = featureLevelPriorities
+	}
+	if prioritized := f.Configuration.prioritized(); prioritized != (r.Version >= bootstrapVersionPriorities) {
+		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: version %d, and its members have priorities: %v", r.Version, prioritized)
+	}
 	if err := f.Configuration.Validate(); err != nil {
 		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: %w", err)
 	}
@@ -133,7 +145,7 @@ func DecodeBootstrap(data []byte) (Bootstrap, error) {
 func checkBootstrapVersion(data []byte) error {
 	const record = "the bootstrap of the cluster (entry 1)"
 	if isMsgpackMap(data) {
-		return &EarlierVersionError{Record: record, Found: 1, Oldest: bootstrapVersion}
+		return &EarlierVersionError{Record: record, Found: 1, Oldest: bootstrapVersionOldest}
 	}
 	var r struct {
 		Version uint64 `json:"version"`
@@ -144,8 +156,8 @@ func checkBootstrapVersion(data []byte) error {
 	switch {
 	case r.Version > bootstrapVersion:
 		return &LaterVersionError{Record: record, Found: r.Version, Known: bootstrapVersion}
-	case r.Version < bootstrapVersion:
-		return fmt.Errorf("raft: bootstrap entry: version %d in JSON, which begins with version %d", r.Version, bootstrapVersion)
+	case r.Version < bootstrapVersionOldest:
+		return fmt.Errorf("raft: bootstrap entry: version %d in JSON, which begins with version %d", r.Version, bootstrapVersionOldest)
 	}
 	return nil
 }

@@ -46,9 +46,9 @@ func TestBootstrap_AddressAndMetaMayBeAnyBytes(t *testing.T) {
 // The bootstrap of another release counts neither as damage nor as a bootstrap. The error names the release to start.
 func TestBootstrap_OfAnotherReleaseIsNotDamage(t *testing.T) {
 	var later *LaterVersionError
-	_, err := DecodeBootstrap([]byte(`{"version":3,"members":"elsewhere"}`))
+	_, err := DecodeBootstrap([]byte(`{"version":4,"members":"elsewhere"}`))
 	require.ErrorAs(t, err, &later)
-	require.Equal(t, [2]uint64{3, 2}, [2]uint64{later.Found, later.Known})
+	require.Equal(t, [2]uint64{4, 3}, [2]uint64{later.Found, later.Known})
 
 	for _, begins := range []byte{0x81, 0x87, 0xde, 0xdf} { // the maps of msgpack, of 1, 7, and many fields
 		var earlier *EarlierVersionError
@@ -66,8 +66,9 @@ func TestBootstrap_TheLargestOneIsWithinTheLimit(t *testing.T) {
 		m.ID = NodeID(string(m.ID) + strings.Repeat("<", NodeIDBytesMax-len(m.ID)))
 		m.Address = strings.Repeat("a", AddressBytesMax)
 		m.Meta = strings.Repeat("m", MetaBytesMax)
-		m.Incarnation = math.MaxUint64
+		m.Incarnation, m.Priority, m.Kind = math.MaxUint64, PriorityMax, Voter
 	}
+	f.Configuration.Level = featureLevelPriorities
 	f.Bootstrapper = f.Configuration.Members[0].Peer()
 	got, err := DecodeBootstrap(f.Encode())
 	require.NoError(t, err)
@@ -216,13 +217,13 @@ func largest() []Configuration {
 		for i := range MembersMax {
 			m := Member{
 				ID: long(i, 3), Address: strings.Repeat("a", AddressBytesMax), Meta: strings.Repeat("m", MetaBytesMax),
-				Kind: Leaving, Incarnation: math.MaxUint64,
+				Kind: Leaving, Priority: PriorityMax, Incarnation: math.MaxUint64,
 			}
 			switch {
 			case i == 0:
 				m.Kind = Voter
 			case !joint:
-				m.Kind, m.Next, c.Patience = Learner, NextVoter, patienceMax
+				m.Kind, m.Priority, m.Next, c.Patience = Learner, PriorityMax, NextVoter, patienceMax
 			}
 			c.Members = append(c.Members, m)
 			if joint {
@@ -257,7 +258,7 @@ func TestConfiguration_OfALaterReleaseIsNotDamage(t *testing.T) {
 		found, known uint64
 	}{
 		{`{"version":2,"members":"elsewhere"}`, 2, 1},
-		{`{"version":1,"level":2,"members":[{"id":7}]}`, 2, 1},
+		{`{"version":1,"level":3,"members":[{"id":7}]}`, 3, 2},
 	} {
 		var later *LaterVersionError
 		_, err := DecodeConfiguration([]byte(row.data))

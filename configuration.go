@@ -23,11 +23,12 @@ const (
 // patienceMax bounds a Configuration's Patience.
 const patienceMax = 24 * time.Hour
 
-// featureLevelMembers is the feature level of a cluster whose members have been changed.
-const featureLevelMembers = 1
-
-// featureLevelMax is the highest feature level that this release knows.
-const featureLevelMax = featureLevelMembers
+// The feature levels of a cluster: see docs/versions.md. Each implies all lower ones.
+const (
+	featureLevelMembers    = 1                      // its members have been changed
+	featureLevelPriorities = 2                      // a member has had a priority
+	featureLevelMax        = featureLevelPriorities // the highest that this release knows
+)
 
 // MemberKind says what a member may do. Its numbers are in the log's format.
 type MemberKind uint8
@@ -80,6 +81,7 @@ type Member struct {
 	Address     string // "host:port" that other members dial; a host name is resolved on every dial
 	Meta        string // the application's text, such as a client URL: in the configuration and in *node.NotLeaderError
 	Kind        MemberKind
+	Priority    Priority    // of a voter; 0: it counts as 1
 	Incarnation Incarnation // set by the bootstrap; 0 in node.Config.Initial
 	Next        NextRole    // set by a running change; 0 in node.Config.Initial
 }
@@ -125,12 +127,15 @@ type Configuration struct {
 	Outgoing []Peer        // the voters of the configuration that a joint one replaces, sorted; else empty
 	Removed  []Removal     // the latest removals, at most RemovedMax, sorted by index and peer
 	Patience time.Duration // Change.Patience of a change that waits for members; 0: none waits
-	Level    uint64        // the cluster's feature level: 0 as bootstrapped, 1 once its members were changed
+	Level    uint64        // the cluster's feature level, see docs/versions.md: 0 as bootstrapped, if nobody has a priority
 }
 
-// NewConfiguration returns a configuration of the members, sorted, not validated.
+// NewConfiguration returns a configuration of the members, sorted, not validated. Of their priorities, it writes 1 as 0.
 func NewConfiguration(members []Member) Configuration {
 	sorted := slices.Clone(members)
+	for i := range sorted {
+		sorted[i].Priority = sorted[i].Priority.stored()
+	}
 	slices.SortFunc(sorted, func(a, b Member) int { return a.Peer().compare(b.Peer()) })
 	return Configuration{Members: sorted}
 }
@@ -221,6 +226,18 @@ func (c Configuration) Changing() bool {
 	return slices.ContainsFunc(c.Members, func(m Member) bool { return m.Next != NextSame })
 }
 
+// Protocol returns the lowest protocol version that a member must speak to read the configuration, in an entry or in a
+// snapshot. It depends on the feature level: see docs/versions.md.
+func (c Configuration) Protocol() uint16 {
+	switch {
+	case c.Level >= featureLevelPriorities:
+		return ProtocolPriorities
+	case c.Level >= featureLevelMembers:
+		return ProtocolMembership
+	}
+	return ProtocolSnapshots
+}
+
 // Equal reports whether both are the same in every field.
 func (c Configuration) Equal(other Configuration) bool {
 	return slices.Equal(c.Members, other.Members) && slices.Equal(c.Outgoing, other.Outgoing) &&
@@ -248,6 +265,7 @@ func (c Configuration) Validate() error {
 	c.changeProblems(&p)
 	c.outgoingProblems(&p)
 	c.removedProblems(&p)
+	c.priorityProblems(&p)
 	if c.Level == 0 && (c.Joint() || c.Changing() || len(c.Removed) > 0) {
 		p.add("its feature level is 0, at which members are not changed")
 	}
@@ -291,6 +309,9 @@ func (m Member) problems(p *problems) {
 	}
 	if m.Kind > Leaving {
 		p.add("member %q: unknown kind %d", m.ID, m.Kind)
+	}
+	if m.Priority < PriorityNever || m.Priority > PriorityMax {
+		*p = append(*p, &PriorityError{ID: m.ID, Number: int(m.Priority)})
 	}
 }
 

@@ -2,6 +2,7 @@ package raft
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +18,9 @@ import (
 //	a:lo    joint: a is demoted    a:o     joint: a is removed
 //	c2:l    incarnation 2 of c; without a number it is 1
 //	-c@7    entry 7 has removed c
+//	a:v=5   a has priority 5; a:v=0 PriorityNever
 //
-// Patience is a minute if a learner will be a voter. The feature level is 1.
+// Patience is a minute if a learner will be a voter. The feature level is 1, or 2 if a member has a priority.
 func conf(text string) Configuration {
 	c := Configuration{Level: featureLevelMembers}
 	var members []Member
@@ -30,11 +32,19 @@ func conf(text string) Configuration {
 			c.Removed = append(c.Removed, r)
 			continue
 		}
+		word, number, prioritized := strings.Cut(word, "=")
 		name, role, _ := strings.Cut(word, ":")
 		role, next, _ := strings.Cut(role, ">")
 		m := memberOf(name)
 		m.Kind = map[string]MemberKind{"v": Voter, "vo": Voter, "l": Learner, "lo": Learner, "o": Leaving}[role]
 		m.Next = map[string]NextRole{"": NextSame, "v": NextVoter, "l": NextLearner, "-": NextRemoved}[next]
+		if prioritized {
+			n, err := strconv.Atoi(number)
+			if m.Priority, _ = PriorityOf(n); err != nil {
+				panic(err)
+			}
+			c.Level = featureLevelPriorities
+		}
 		members = append(members, m)
 		if strings.HasSuffix(role, "o") {
 			c.Outgoing = append(c.Outgoing, m.Peer())
@@ -81,6 +91,9 @@ func textOf(c Configuration) string {
 			role += "o"
 		}
 		next := [...]string{NextSame: "", NextVoter: ">v", NextLearner: ">l", NextRemoved: ">-"}[m.Next]
+		if m.Priority != 0 {
+			next += fmt.Sprintf("=%v", m.Priority)
+		}
 		words = append(words, name(m.Peer())+":"+role+next)
 	}
 	for _, r := range c.Removed {

@@ -21,7 +21,16 @@ type CoreConfig struct {
 	Seed              uint64        // of the random election timeouts; 0 is a seed like any other
 	Snapshots         bool          // the storage is a SnapshotStorage: take and exchange snapshots; false: the log only grows
 	DurableFSM        bool          // the FSM is a DurableFSM: compact the log up to what it has synced, without a file
+	Preferences       Preferences   // the preferences that are switched off; zero: none
 	Limits
+}
+
+// Preferences switches off rules about who campaigns, and when. None of these rules decides who may win, so members may have
+// different preferences. The zero value switches nothing off.
+type Preferences struct {
+	NoNews       bool // a refused connection to the leader starts no election: only its silence does
+	NoSuccessors bool // the leader names no successors, and this member follows no list of them
+	NoPriorities bool // this member ignores the priorities of the configuration: they order no successors, and no leader transfers to a higher one
 }
 
 // WithDefaults returns the configuration with the defaults of NewCore.

@@ -6,11 +6,14 @@ type Leadership struct {
 	Leader            NodeID      // "": none is known
 	LeaderIncarnation Incarnation // of Leader, which may replace another one with its id; 0: none is known
 	Role              Role        // this member's own
+	ByTransfer        bool        // an earlier leader has transferred its leadership to Leader: it runs, and answers its callers
 }
 
 // Leadership returns who leads. It allocates nothing.
 func (c *Core) Leadership() Leadership {
-	return Leadership{c.hard.Term, c.termLeader.peer.ID, c.termLeader.peer.Incarnation, c.role()}
+	t := &c.termLeader
+	byTransfer := t.peer != Peer{} && t.peer == t.told
+	return Leadership{c.hard.Term, t.peer.ID, t.peer.Incarnation, c.role(), byTransfer}
 }
 
 // FSMHangs reports whether the FSM applies one batch for too long (see ApplyStallMax). A loop may then report outcomes as
@@ -48,6 +51,13 @@ type CoreStatus struct {
 	Receiving         EntryID        // the last entry of the snapshot that this member asked for; zero: none
 	ReceivingFrom     NodeID         // the member that sends it
 	Election          ElectionStatus // this member's attempts since a term last committed
+	Successors        []Peer         // who shall campaign first, second and so on once this term's leader is lost, as it says
+	Span              Time           // how long an election takes at most, as the last leader has said; 0: not known
+	Backoff           Time           // for how long it still counts as one without priority, since it has lost its leadership; 0: it does not
+	Caretaker         bool           // it leads although it is a standby
+	LeaderGone        bool           // the news is that the process of this term's leader has ended
+	Cause             Cause          // of a leader: why it was elected
+	TookOver          string         // of a leader: Cause in words, which complete "n2 took over"; "" if it bootstrapped the cluster
 	TransferringUntil Time           // when a leader gives up its transfer; 0: none
 	Missing           []string       // of a bootstrapper: what it waits for, one sentence per member
 	Peers             []PeerProgress // of a leader: all other members and departing ones, by id, then incarnation
@@ -121,6 +131,7 @@ type PeerProgress struct {
 	SnapshotSince  Time         // when that snapshot was first offered
 	EarlierRelease bool         // its protocol has no snapshots: it must be upgraded before it is offered one
 	Hindered       Hindrance    // what keeps it from counting, by its own report; 0: nothing, or an earlier release
+	Backoff        Time         // for how long it still counts as one without priority, by its own report; 0: it does not
 	LagsSince      Time         // the latest possible time since when it has lacked an entry; 0: it lacks none
 	Votes          Halves       // the halves of the configuration in which it votes
 	CatchUp        CatchUpRound // zero if it votes
@@ -157,12 +168,16 @@ func (c *Core) Status() CoreStatus {
 		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.bootstrapper.missing(),
 		Removals: c.log.configAt(c.log.commit).Config.Removed, Removed: c.Removed(),
 		Suspected: c.suspectedPeer(), DiskStalled: c.diskStalled(), FSMHangs: c.fsmHangs(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
+		Successors: c.termLeader.successors, Span: c.follower.span, LeaderGone: c.termLeader.gone, Backoff: c.backoff(),
 	}
 	_, s.Bootstrapper = c.origin()
 	c.statusOfSnapshots(&s)
 	if c.leader == nil {
 		return s
 	}
+	s.Caretaker = c.standby(c.self)
+	s.Cause, s.TookOver = c.follower.vacancy.cause, c.follower.vacancy.reason(c.leader.since)
+	s.Successors, s.Span = c.leader.succession.list, c.leader.succession.span
 	if t := c.leader.transfer; t != nil {
 		s.TransferringUntil = t.deadline
 	}
@@ -173,7 +188,7 @@ func (c *Core) Status() CoreStatus {
 		p := &c.leader.peers[i]
 		s.Peers = append(s.Peers, PeerProgress{
 			p.peer.ID, p.peer.Incarnation, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
-			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer), p.hindered, p.lags(), p.votes, c.catchUpStatus(p),
+			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer), p.hindered, p.backoff, p.lags(), p.votes, c.catchUpStatus(p),
 			p.departs > 0, p.departs, p.applied, p.departsUntil, p.oversized.id, p.oversized.bytes,
 		})
 	}

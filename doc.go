@@ -19,7 +19,7 @@
 // later, so do not retry blindly: node.ErrOutcomeUnknown. A context cancels the wait, not the entry.
 //
 // The members were not changed: *[ConfigChangedError], *[ChangePendingError], *[UnknownMemberError], *[MemberExistsError],
-// *[AddressInUseError], *[LastVoterError], *[QuorumLossError], *[NotEmptyError], *[WasRemovedError] and
+// *[AddressInUseError], *[LastVoterError], *[NotElectableError], *[QuorumLossError], *[NotEmptyError], *[WasRemovedError] and
 // *[EarlierReleaseError]. They were changed in part: [ErrChangeGivenUp], with a *[CatchUpError].
 //
 // A member cannot start or has ended: *[ConfigError], *[IdentityError], *[CorruptError], *[LaterVersionError],

@@ -15,10 +15,12 @@ type candidate struct {
 // stepped down since, or another member. A ballot is not durable: a restarted member does not count votes that it asked for
 // before.
 type ballot struct {
-	began   Time // when the term was raised
-	asked   Time // when the requests left
-	granted []Peer
-	prompt  []Peer // the voters that have answered, yes or no, within an election timeout
+	began    Time // when the term was raised
+	asked    Time // when the requests left
+	granted  []Peer
+	prompt   []Peer // the voters that have answered, yes or no, within an election timeout
+	transfer bool   // the leader of the term before has asked for this election
+	named    bool   // and its caller has chosen this member
 }
 
 // grant records a vote and reports whether it is new: a duplicated reply counts once.
@@ -30,25 +32,17 @@ func (b *ballot) grant(from Peer) bool {
 	return true
 }
 
-// resetElectionDeadline draws a new election timeout, between one and two times the wait. The wait is the election timeout,
-// or longer if attempts were slow.
-//
-//	"Raft uses randomized election timeouts to ensure that split votes are rare and that they are
-//	resolved quickly." (§5.2)
-func (c *Core) resetElectionDeadline() {
-	c.follower.deadline = c.now.Mono + c.wait() + Time(c.rng.Int64N(int64(c.wait())+1))
-	c.follower.deferUntil = 0
-	c.follower.needed = false
-}
-
 // hangDelayWaits is how many waits longer a member waits before it campaigns while its FSM hangs.
 const hangDelayWaits = 3
 
-// campaignsAt returns the time at which this member campaigns unless it hears a leader first. If its FSM hangs, it lets the
-// other members campaign first, because they may be able to answer clients. It does not do so if it has denied a candidate
-// because of that candidate's log.
+// standsBack reports whether this member lets the other members campaign first. Its FSM hangs, and others may be able to answer
+// clients. Or it is a standby, which leads only if nobody else can.
+func (c *Core) standsBack() bool { return c.fsmHangs() || c.standby(c.self) }
+
+// campaignsAt returns the time at which this member campaigns unless it hears a leader first. A member that stands back does
+// not do so if it has denied a candidate because of that candidate's log.
 func (c *Core) campaignsAt() Time {
-	if c.fsmHangs() && !c.follower.needed {
+	if c.standsBack() && !c.follower.needed {
 		return c.follower.deadline + hangDelayWaits*c.wait()
 	}
 	return c.follower.deadline
@@ -62,12 +56,12 @@ func (c *Core) campaignsAt() Time {
 // Otherwise it might be elected again before that voter campaigns.
 func (c *Core) onOlderLog(candidate Peer) {
 	f := &c.follower
-	if !c.fsmHangs() || f.needed || c.log.batch.yielded {
+	if !c.standsBack() || f.needed || c.fsmHangs() && c.log.batch.yielded {
 		return
 	}
 	f.needed = true
 	if c.candidate == nil && !c.boundByVote(candidate) {
-		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.campaignDelay())+1)) // often it has passed, since such a member waits longer
+		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.span())+1)) // often it has passed, since such a member waits longer
 	}
 }
 
@@ -88,12 +82,12 @@ func (c *Core) mayCampaign() bool {
 //	a current leader, it does not update its term or grant its vote." (dissertation §4.2.3)
 //
 // A leader hears itself, until check-quorum makes it step down. If this member knows the leader only from a refused pre-vote,
-// it has not heard that leader.
+// it has not heard that leader. After the news that the leader's process has ended, it hears that leader no longer.
 func (c *Core) hearsLeader() bool {
 	if c.leader != nil {
 		return true
 	}
-	return c.termLeader.isHeard() && c.now.Mono-c.follower.heard < c.electionTimeout()
+	return c.termLeader.isHeard() && !c.termLeader.gone && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
 // disturbs reports whether a message asks for a vote although this member hears a leader. A candidate does not disturb if the
@@ -111,7 +105,7 @@ func (c *Core) onElectionTimeout() {
 	c.trace(TraceEvent{Kind: TraceTimeout})
 	c.follower.attempts.made++
 	c.traceSlowness()
-	c.resetElectionDeadline()
+	c.campaignAgain()
 	c.precampaign()
 }
 
@@ -133,8 +127,11 @@ func (c *Core) precampaign() {
 // election with a TimeoutNow.
 func (c *Core) campaign(transfer bool) {
 	c.becomeCandidate()
-	c.follower.attempts.ballot = &ballot{began: c.now.Mono}
-	c.resetElectionDeadline()
+	if transfer {
+		c.termLeader.told = c.self
+	}
+	c.follower.attempts.ballot = &ballot{began: c.now.Mono, transfer: transfer}
+	c.campaignAgain()
 	for _, p := range c.otherVoters() {
 		c.promiseVote(p, VoteRequest{Last: c.log.Last, Transfer: transfer})
 	}
@@ -167,6 +164,9 @@ func (c *Core) grants(term Term, vote Peer, candidate Peer, last EntryID) DenyRe
 // member could forget the vote in a crash and vote for another candidate in the same term.
 func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	assert(c.hard.Term > 0, "nobody votes in term 0")
+	if r.Transfer {
+		c.termLeader.told = from
+	}
 	why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)
 	if why == Granted && c.otherLeads(from) {
 		// Another member has won this term already. Another vote could only help to elect a second leader, if some disk has
@@ -182,7 +182,7 @@ func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 		c.becomeFollower(c.hard.Term, Peer{}) // a pre-candidate that votes has given up its own attempt
 	}
 	c.voteFor(from)
-	c.resetElectionDeadline()
+	c.campaignAgain()
 	c.trace(TraceEvent{Kind: TraceVoteGranted, Peer: from.ID, ID: r.Last})
 	c.promiseVote(from, VoteReply{Granted: true, Wall: c.now.Wall})
 }
@@ -198,6 +198,7 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	if c.hearsLeader() {
 		why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.peer.ID
 		reply.LeaderIncarnation = c.termLeader.peer.Incarnation
+		c.termLeader.denied = &deniedPreVote{m, c.now.Mono}
 	} else if why == Granted && c.boundByVote(m.From) {
 		why, reply.Granted = DeniedBound, false
 	}
@@ -273,7 +274,7 @@ func (c *Core) countPreVotes() {
 //
 //	"If votes received from majority of servers: become leader." (Figure 2, Candidates)
 func (c *Core) countVotes() {
-	if b := c.follower.attempts.ballot; b != nil && c.disk.hard == c.hard && c.hasQuorum(b.granted) {
+	if b := c.follower.attempts.ballot; b != nil && c.voteDurable() && c.hasQuorum(b.granted) {
 		c.becomeLeader()
 	}
 }
@@ -284,41 +285,37 @@ func (c *Core) countVotes() {
 // The message counts if it comes from the leader that was elected in this term, even if this member does not follow that
 // leader. For example, a member whose election timeout is shorter than the leader's heartbeat interval may be a
 // pre-candidate, and a pre-candidate follows nobody.
-func (c *Core) onTimeoutNow(from Peer) {
+func (c *Core) onTimeoutNow(from Peer, r TimeoutNow) {
 	if c.leader != nil || c.termLeader.elected != from || !c.mayCampaign() {
 		return
 	}
 	c.trace(TraceEvent{Kind: TraceTimeoutNow, Peer: from.ID})
+	c.follower.vacancy = vacancy{CauseTransfer, from.ID, c.now.Mono}
+	if !r.Named && c.priority(c.self) > c.priority(from) {
+		c.follower.vacancy.cause = CauseTakeover
+	}
 	c.campaign(true)
+	c.follower.attempts.ballot.named = r.Named
 }
 
 // onSteppedDown handles the message by which this term's leader says that it has stepped down. The followers need not wait
-// for their election timeouts. Each follower campaigns after a random part of spread, so that they do not split the vote.
+// for their election timeouts.
 func (c *Core) onSteppedDown(from Peer) {
 	if c.termLeader.elected != from || c.termLeader.resigned {
 		return
 	}
 	c.termLeader.resigned = true
 	c.trace(TraceEvent{Kind: TraceSteppedDown, Peer: from.ID})
+	c.follower.vacancy = vacancy{CauseSteppedDown, from.ID, c.now.Mono}
 	c.becomeFollower(c.hard.Term, Peer{})
-	spread := min(c.campaignDelay()*Time(1+len(c.otherVoters())), c.wait())
-	c.follower.deadline = c.now.Mono + Time(c.rng.Int64N(int64(spread)+1))
-}
-
-// campaignDelay returns how long this member lets another member's election run before it campaigns itself. That is a
-// fifteenth of the election timeout, or a whole wait if attempts have been slow.
-func (c *Core) campaignDelay() Time {
-	if c.follower.attempts.doublings > 0 {
-		return c.wait()
-	}
-	return c.electionTimeout() / 15
+	c.campaignSoon()
 }
 
 // deferCampaign delays this member's next attempt, so that it does not split the vote of the election that follows a
 // pre-vote. deferUntil limits all delays together. Without that limit, a member that keeps asking but never receives the
 // answers would prevent every other campaign.
 func (c *Core) deferCampaign() {
-	f, delay := &c.follower, c.campaignDelay()
+	f, delay := &c.follower, c.span()
 	late := c.campaignsAt() - f.deadline // by which a member whose FSM hangs campaigns later anyway
 	if f.deferUntil == 0 {
 		f.deferUntil = max(c.now.Mono, f.deadline+late) + delay
@@ -328,4 +325,4 @@ func (c *Core) deferCampaign() {
 
 // mayCampaignNow reports whether this member may start an election now. It may not while its term or vote is being written.
 // Its requests could not leave before that write is durable, and another attempt would only queue more writes.
-func (c *Core) mayCampaignNow() bool { return c.mayCampaign() && c.disk.hard == c.hard }
+func (c *Core) mayCampaignNow() bool { return c.mayCampaign() && c.voteDurable() }

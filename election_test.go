@@ -187,6 +187,7 @@ func TestElection_NewLeaderAnnouncesItselfAtOnceAndRepeats(t *testing.T) {
 
 	out := c.after(heartbeatPace)
 	heartbeat.Round.Counter++
+	heartbeat.Span = 10 * ms // nobody has answered yet, so there are no successors
 	assert.Equal(t, []raft.Message{c.to("b", heartbeat), c.to("c", heartbeat)}, out.Send)
 }
 

@@ -58,10 +58,13 @@ type Proposed struct{ Proposals []Proposal }
 // ReadRequested asks for an index at which a read is linearizable.
 type ReadRequested struct{ RequestID RequestID }
 
-// TransferRequested asks the leader to transfer its leadership.
+// TransferRequested asks the leader to transfer its leadership. The leader accepts no proposals meanwhile, and first waits
+// until it has applied those that it has accepted, so that the outcome of none is unknown.
 type TransferRequested struct {
 	RequestID RequestID
 	To        NodeID // "": the voter with the longest log
+	Urgent    bool   // do not wait for the proposals, because this member can apply nothing more
+	Leaving   bool   // this member is about to end: if the proposals are not applied in time, wait no longer for them
 }
 
 // ChangeRequested asks the leader to change the members. It is answered by AnswerRefused, by AnswerChanged alone if it has no
@@ -84,10 +87,10 @@ type PeerUp struct {
 	AppendBytesMax int    // of the records in one append, the lower of both sides' limits; 0: any CoreConfig's
 }
 
-// PeerLost says that the connection to the peer broke.
+// PeerLost says that the connection to the peer broke, or that a dial failed.
 type PeerLost struct {
 	Peer    Peer
-	Refused bool // the peer's host answered, but no process listens there
+	Refused bool // news that its process has ended, see Handler.Lost: what it sent before precedes this event
 }
 
 // SendDropped says that an append for the span was not sent. The queue was full, the log was truncated, or its first entry is

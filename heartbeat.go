@@ -2,11 +2,12 @@ package raft
 
 // heartbeat sends the heartbeats that prevent election timeouts during idle periods (§5.2). It skips a busy follower: one
 // that has acknowledged an append which was sent since the last heartbeat was due. That acknowledgement also bounds the round
-// trip. It does not skip the follower while a read is waiting, or while the follower must still report that nothing hinders
-// it any longer.
+// trip. It does not skip the follower while a read is waiting, while the follower must still report that nothing hinders
+// it any longer, or if the successors have changed.
 func (c *Core) heartbeat() {
 	l := c.leader
 	since := c.now.Mono - l.beatAt
+	c.updateSuccession(l.beatAt)
 	l.round, l.beatAt = c.nextID(), c.now.Mono
 	c.dropDeparted()
 	c.compact() // time may have ended what was held for a follower
@@ -19,7 +20,8 @@ func (c *Core) heartbeat() {
 		if c.mayBeUninitialized(p) && p.probe.overdue(c.now.Mono, c.electionTimeout()) {
 			p.probe.repeat()
 		}
-		busy := p.state == replicate && p.match > p.beats.tickLast && !l.reads.waiting() && p.hindered == 0 && p.beats.skipped < beatsSkippedMax
+		told := p.beats.succession == l.succession.number
+		busy := p.state == replicate && p.match > p.beats.tickLast && told && !l.reads.waiting() && p.hindered == 0 && p.beats.skipped < beatsSkippedMax
 		p.beats.tickLast = max(p.beats.tickLast, p.next-1)
 		if busy {
 			p.beats.skipped++
@@ -56,7 +58,9 @@ func (c *Core) sendHeartbeat(p *progress) {
 	if p.departs > 0 && commit >= p.departs && p.removalRound == (RPCID{}) {
 		p.removalRound = c.leader.round
 	}
-	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit})
+	s := &c.leader.succession
+	p.beats.succession = s.number
+	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit, Successors: s.list, Span: s.span})
 }
 
 func (c *Core) onHeartbeat(m Message, h Heartbeat) {
@@ -64,6 +68,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 		c.refuse(m, "another member leads this term")
 		return
 	}
+	c.onSuccession(m, h)
 	c.hear(m.From)
 	c.followCommit(h.Commit)
 	switch {
@@ -72,7 +77,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	case h.Round != RPCID{}:
 		c.send(m.From, HeartbeatReply{
 			Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall,
-			Applied: c.log.applied, Hindered: c.hindered(),
+			Applied: c.log.applied, Hindered: c.hindered(), Backoff: c.backoff(),
 		})
 	}
 }
@@ -106,7 +111,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	}
 	p.beats.answered(r.Round, c.now.Mono)
 	if r.Round == p.beats.echoed { // not an earlier reply that comes late: a member that restarts applies its log again
-		p.applied, p.hindered = r.Applied, r.Hindered
+		p.applied, p.hindered, p.backoff = r.Applied, r.Hindered, r.Backoff
 	}
 	if r.Match > p.match {
 		p.acknowledged(r.Match, c.now.Mono)

@@ -35,10 +35,13 @@ type Hello struct {
 	Protocol        uint16        // * of the connection, the highest that both sides know; set for Check and Up
 }
 
-// Protocol versions for Hello.Protocol and PeerUp.Protocol.
+// Protocol versions for Hello.Protocol and PeerUp.Protocol: see docs/versions.md.
 const (
 	ProtocolSnapshots  uint16 = 2 // the first version with snapshots
 	ProtocolMembership uint16 = 3 // the first version with membership changes
+	ProtocolPriorities uint16 = 4 // the first version with priorities of members
+
+	ProtocolNewest = ProtocolPriorities // the version that members of this release speak among themselves
 )
 
 // Uninitialized reports whether the sender belongs to no cluster yet.

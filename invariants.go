@@ -87,7 +87,7 @@ func (c *Core) checkConfigs() {
 
 func (c *Core) checkLeader() {
 	assert(c.hard.Vote == c.self, "a leader voted for itself")
-	assert(c.disk.hard == c.hard, "a leader's term is durable")
+	assert(c.voteDurable(), "a leader's term is durable")
 	bytes := 0
 	for i, o := range c.leader.pending {
 		bytes += o.bytes

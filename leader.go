@@ -13,9 +13,14 @@ type leader struct {
 	beatAt      Time  // when a heartbeat last fell due
 	round       RPCID // of the last heartbeats
 	pending     []pendingProposal
-	bytes       int // of the pending proposals
+	bytes       int   // of the pending proposals
+	accepted    Index // of the last accepted proposal; 0: none
 	reads       leaderReads
 	transfer    *transfer
+	succession  succession
+	triedAt     Time    // when it last began to transfer to a member with a higher priority; 0: never
+	stays       bool    // it got its leadership from a transfer by name, or was asked for one: it does not transfer for a priority
+	standby     bool    // it was a standby at the last check
 	stalled     bool    // the disk had stalled at the last check
 	fsmHung     bool    // the FSM hung at the last check
 	hangRetryAt Time    // earliest next transfer because the FSM hangs
@@ -31,7 +36,7 @@ type leader struct {
 //
 // roundTrip is the time from the vote requests to the election. It is the first estimate of how long an answer takes.
 func (c *Core) newLeader(roundTrip Time) *leader {
-	l := &leader{since: c.now.Mono, beatAt: c.now.Mono}
+	l := &leader{since: c.now.Mono, beatAt: c.now.Mono, standby: c.standby(c.self)}
 	for _, run := range c.log.configsFrom(c.log.commit) {
 		c.follow(l, run, roundTrip)
 	}
@@ -93,6 +98,8 @@ func (c *Core) onLeaderDeadlines() {
 	c.tryDisk()
 	c.onStalledDisk()
 	c.onHangingFSM()
+	c.takeOffice()
+	c.onTakeover()
 }
 
 // stepDown ends the leadership of this member, and reports that to its followers.
@@ -157,6 +164,7 @@ func (c *Core) propose(proposals []Proposal) {
 		entries = append(entries, e)
 		l.pending = append(l.pending, pendingProposal{p.RequestID, e.ID(), len(p.Data)})
 		l.bytes += len(p.Data)
+		l.accepted = e.Index
 		c.answer(Answer{RequestID: p.RequestID, Kind: AnswerAccepted, ID: e.ID()})
 	}
 	if len(entries) > 0 {

@@ -136,6 +136,10 @@ type AppendConflict struct {
 type Heartbeat struct {
 	Round  RPCID // a quorum of replies proves leadership at its beginning; zero: no reply wanted
 	Commit Index // leaderCommit, but at most what the follower has acknowledged
+	// Successors are the members that shall campaign first, second and so on once the leader is lost, at most 8. Span is how
+	// long an election takes at most; 0: an earlier release, or a leader that names no successors.
+	Successors []Peer
+	Span       Time
 }
 
 // HeartbeatReply echoes the round.
@@ -145,6 +149,7 @@ type HeartbeatReply struct {
 	Wall     int64     // the sender's wall clock, for the stamps of entries; 0: not given
 	Applied  Index     // by the sender's FSM; 0 in the reply of an earlier release
 	Hindered Hindrance // at present; the core leaves HinderedNoRoom to the host
+	Backoff  Time      // for how long the sender still counts as one without priority, because it has lost its leadership; 0: it does not
 }
 
 // Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. The
@@ -171,7 +176,9 @@ type ReadReply struct {
 }
 
 // TimeoutNow orders a voter of its term to campaign at once (dissertation §3.10).
-type TimeoutNow struct{}
+type TimeoutNow struct {
+	Named bool // the caller has chosen this member: it does not transfer its leadership for a priority
+}
 
 // SteppedDown: the leader gave up for lack of a quorum. Others may still hear it.
 type SteppedDown struct{}

@@ -61,11 +61,22 @@ func (w *Write) ChangesStore() bool {
 	return w.Mark != nil || w.Hard != nil || w.Snapshot != nil || w.Base != nil || w.Log != nil
 }
 
-// HardState is Figure 2's persistent state besides the log.
+// HardState is Figure 2's persistent state besides the log. In a cluster with priorities, it also holds how often a member
+// has lost its leadership: see preference.go.
 type HardState struct {
-	Term Term // currentTerm
-	Vote Peer // votedFor; zero: none in this term
+	Term    Term  // currentTerm
+	Vote    Peer  // votedFor; zero: none in this term
+	Leading bool  // it leads this term; a start that finds it has lost the leadership
+	Losses  uint8 // of its leadership, against its will, since ten minutes without one; at most 7
 }
+
+// sameVote reports whether the two are about the same term and vote.
+func (h HardState) sameVote(other HardState) bool {
+	return h.Term == other.Term && h.Vote == other.Vote
+}
+
+// voteDurable reports whether the present term and vote are durable.
+func (c *Core) voteDurable() bool { return c.disk.hard.sameVote(c.hard) }
 
 // LogWrite drops every entry above After.Index, then appends Entries. A Reset, only for a SnapshotStorage, first drops the
 // whole log, which then begins after After, the entry of the Write's Snapshot. It voids earlier Applies and Takes that have
@@ -132,7 +143,7 @@ func (c *Core) release() {
 	for i := range c.step.sends {
 		o, left := &c.step.sends[i], len(c.step.sends)-i
 		durable := o.message.Term <= c.disk.hard.Term && o.match <= c.disk.persisted &&
-			(!o.vote || c.disk.hard == c.hard)
+			(!o.vote || c.voteDurable())
 		switch {
 		case o.message.Term < c.hard.Term:
 		case durable:
@@ -258,7 +269,7 @@ func (c *Core) onPersisted(seq Seq) {
 	before := c.disk.hard
 	c.disk.acknowledge(seq, c.now.Mono)
 	assert(c.disk.persisted <= c.log.Last.Index, "what is durable is in the log")
-	if c.disk.hard == c.hard && c.disk.hard != before {
+	if c.voteDurable() && !before.sameVote(c.disk.hard) {
 		c.onVoteDurable()
 	}
 	c.onRecordPersisted()

@@ -64,6 +64,7 @@ type progress struct {
 	joins  catchUp // while it has no vote
 
 	hindered Hindrance // why it does not count, as its last answer to a heartbeat says
+	backoff  Time      // for how long it still counts as one without priority, as it has reported; 0: it does not
 	lag      lag
 
 	sentCommit Index // the highest commit index sent to it
@@ -194,6 +195,7 @@ type heartbeats struct {
 	askedMatch Index // match when that round began
 	skipped    int   // how many were skipped since the last one that was sent
 	tickLast   Index // the last index sent when the last heartbeat was due
+	succession int   // the number of the last succession that was sent
 }
 
 // sent records that a round begins. The round also measures the round trip, unless another measurement is running.
@@ -350,6 +352,15 @@ type recent struct {
 func (r *recent) add(d Time) {
 	r.last[r.next] = d
 	r.next = (r.next + 1) % len(r.last)
+}
+
+// median returns the median of the durations, or 0 if there are none.
+func (r *recent) median() Time {
+	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(r.last[:])), func(d Time) bool { return d == 0 })
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[len(sorted)/2]
 }
 
 // max returns the longest of the durations, or 0 if there are none.

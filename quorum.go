@@ -124,7 +124,8 @@ func (c Configuration) enter(at Index) Configuration {
 	return next
 }
 
-// leave returns the configuration that follows a joint one, as the entry at the given index: the paper's C_new.
+// leave returns the configuration that follows a joint one, as the entry at the given index: the paper's C_new. A demoted
+// voter loses its priority with its last vote.
 func (c Configuration) leave(at Index) Configuration {
 	assert(c.Joint(), "only a joint configuration is left")
 	next := c
@@ -134,6 +135,9 @@ func (c Configuration) leave(at Index) Configuration {
 		if m.Kind == Leaving {
 			removed = append(removed, m.Peer())
 			continue
+		}
+		if m.Kind == Learner {
+			m.Priority = 0
 		}
 		next.Members = append(next.Members, m)
 	}
@@ -149,6 +153,9 @@ func (c Configuration) giveUp() Configuration {
 	next.Members, next.Patience = slices.Clone(c.Members), 0
 	for i := range next.Members {
 		next.Members[i].Next = NextSame
+		if next.Members[i].Kind == Learner {
+			next.Members[i].Priority = 0
+		}
 	}
 	return next
 }

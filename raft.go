@@ -79,6 +79,7 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	c.log.applying, c.log.applied = stored.Applied.Index, stored.Applied.Index
 	c.begin(now)
 	c.step.hard = stored.Hard
+	c.startOffice()
 	covered := c.startSnapshots(stored.Snapshot)
 	c.commitTo(min(max(stored.Commit, stored.Applied.Index, covered), c.log.Last.Index))
 	c.log.provenCommit = max(min(stored.Commit, c.log.Last.Index), covered)
@@ -174,6 +175,7 @@ func (c *Core) onDeadlines() {
 	}
 	c.onReadDeadlines()
 	c.onTransferOutcomeDeadline()
+	c.forgiveLosses()
 }
 
 // idleMax is how long a core lets its caller sleep if the core has nothing to wait for.
@@ -308,7 +310,7 @@ func (c *Core) onRPC(m Message) {
 	case ReadReply:
 		c.onReadReply(m.From, body)
 	case TimeoutNow:
-		c.onTimeoutNow(m.From)
+		c.onTimeoutNow(m.From, body)
 	case SteppedDown:
 		c.onSteppedDown(m.From)
 	default:
@@ -347,9 +349,9 @@ func (c *Core) refuse(m Message, why string) {
 // raiseTerm is the only place where the term changes.
 func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
-	c.hard = HardState{Term: term}
+	c.endBallot(false)
+	c.hard = HardState{Term: term, Losses: c.hard.Losses}
 	c.termLeader = termLeader{}
-	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 }
 
 // voteFor is the only place where the vote changes.
@@ -362,6 +364,8 @@ func (c *Core) voteFor(p Peer) {
 func (c *Core) setRole(followed Peer, cand *candidate, lead *leader) {
 	assert(cand == nil || lead == nil, "a member has one role")
 	if c.leader != nil {
+		c.endOffice(c.leader)
+		c.follower.vacancy = vacancy{CauseSteppedDown, c.self.ID, c.now.Mono}
 		c.endLeadership(c.leader)
 	}
 	c.termLeader.peer, c.candidate, c.leader = followed, cand, lead
@@ -414,13 +418,14 @@ func (c *Core) becomeCandidate() {
 func (c *Core) becomeLeader() {
 	assert(c.follower.attempts.ballot != nil && c.leader == nil, "only a candidate of the present term becomes its leader")
 	assert(c.termLeader.elected == Peer{}, "at most one leader is elected in a term")
-	assert(c.disk.hard == c.hard, "a leader's term and own vote are durable")
-	roundTrip := c.now.Mono - c.follower.attempts.ballot.asked
-	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
+	assert(c.voteDurable(), "a leader's term and own vote are durable")
+	roundTrip, named := c.now.Mono-c.follower.attempts.ballot.asked, c.follower.attempts.ballot.named
+	c.endBallot(true)
 	c.termLeader.elected = c.self
 	c.log.provenCommit = c.log.commit
 	c.setRole(c.self, nil, c.newLeader(roundTrip))
-	c.trace(TraceEvent{Kind: TraceLeader})
+	c.leader.stays = named
+	c.trace(TraceEvent{Kind: TraceLeader, Text: c.follower.vacancy.reason(c.now.Mono)})
 	c.appendOwn(Entry{Kind: EntryNoop})
 	c.beginRound()
 	c.leader.heartbeatAt = c.now.Mono + Time(c.cfg.HeartbeatInterval)

@@ -152,24 +152,25 @@ func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, re
 	if why.kind != 0 || cancels || next.Equal(run.Config) {
 		return next, why
 	}
-	if earlier, speak := c.membersOnOlderProtocol(next); len(earlier) > 0 { // which is also why they may not count as live
-		return run.Config, refusal{kind: RefusedEarlierRelease, concerns: earlier, protocol: speak}
+	if why := c.membersOnOlderProtocol(next); why.kind != 0 { // which is also why they may not count as live
+		return run.Config, why
 	}
 	return run.Config.plan(e.Change, at, c.isLive)
 }
 
-// membersOnOlderProtocol returns the members that stay in a configuration but whose connections speak a protocol that cannot
-// carry it. It also returns the lowest version among them. Their releases could read neither the entry of that configuration
-// nor any entry after it. If the leader knows nothing about a member, that member does not count. It may have lost its disk,
-// and the change may be meant to replace it.
-func (c *Core) membersOnOlderProtocol(next Configuration) (ids []NodeID, lowest uint16) {
-	lowest = ProtocolMembership
+// membersOnOlderProtocol refuses a configuration if members that stay in it speak a protocol that cannot carry it. Their
+// releases could read neither the entry of that configuration nor any entry after it. If the leader knows nothing about a
+// member, that member does not count. It may have lost its disk, and the change may be meant to replace it.
+func (c *Core) membersOnOlderProtocol(next Configuration) (why refusal) {
+	needs := next.Protocol()
+	lowest := needs
 	for _, m := range next.Members {
-		if speaks := c.spokenBy(m.Peer()).protocol; m.Kind != Leaving && m.Next != NextRemoved && speaks < ProtocolMembership {
-			ids, lowest = append(ids, m.ID), min(lowest, speaks)
+		if speaks := c.spokenBy(m.Peer()).protocol; m.Kind != Leaving && m.Next != NextRemoved && speaks < needs {
+			lowest = min(lowest, speaks)
+			why = refusal{kind: RefusedEarlierRelease, concerns: append(why.concerns, m.ID), protocol: lowest, needs: needs}
 		}
 	}
-	return ids, lowest
+	return why
 }
 
 // beginChange appends the first configuration of a change. If the request cancels a change, it appends the configuration that
@@ -253,15 +254,15 @@ func (ch *changing) giveUp(why RefusalKind, err error) {
 }
 
 // isLive reports whether a member would count towards a quorum of new voters. A voter counts if the leader hears it. A future
-// voter counts if it has caught up. A member that cannot read configurations does not count, because it acknowledges no entry
-// after a configuration.
+// voter counts if it has caught up. A member that cannot read the configuration does not count, because it acknowledges no
+// entry after it.
 func (c *Core) isLive(peer Peer) bool {
 	if peer == c.self {
 		return true
 	}
 	p := c.leader.peer(peer)
 	switch {
-	case p == nil || p.state == stale || c.spokenBy(peer).protocol < ProtocolMembership:
+	case p == nil || p.state == stale || c.spokenBy(peer).protocol < max(c.config().Protocol(), ProtocolMembership):
 		return false
 	case p.votes == 0:
 		return c.caughtUp(p)

@@ -2,6 +2,7 @@ package raft_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -121,6 +122,9 @@ func TestChange_WhatIsRefused(t *testing.T) {
 		{"its id with another store", raft.Change{Add: []raft.Member{other}}, raft.RefusedMemberExists, new(*raft.MemberExistsError), "replace it"},
 		{"no such member", remove("x"), raft.RefusedUnknownMember, new(*raft.UnknownMemberError), "there is no x; there are a b c"},
 		{"all voters", remove("a", "b", "c"), raft.RefusedLastVoter, new(*raft.LastVoterError), "add another one first"},
+		{"all voters become standbys", raft.Change{Update: slices.Concat(prefer("a", -1).Update, prefer("b", -1).Update, prefer("c", -1).Update)},
+			raft.RefusedNotElectable, new(*raft.NotElectableError), "as in SetPriority(a, 1)"},
+		{"a priority out of range", prefer("b", 101), raft.RefusedMalformed, new(*raft.PriorityError), "it takes 1 to 100"},
 		{"another's address", raft.Change{Add: []raft.Member{elsewhere}}, raft.RefusedAddressInUse, new(*raft.AddressInUseError), "d cannot be at b:1: that is the address of b"},
 		{"a Meta that is too long", raft.Change{Update: []raft.Update{{Peer: peer("b"), Meta: &long}}}, raft.RefusedMalformed, new(*raft.ConfigError), "the limit is 1024"},
 		{"one member twice", remove("b", "b"), raft.RefusedMalformed, new(*raft.ConfigError), `names member "b" twice`},
@@ -356,6 +360,68 @@ func TestChange_AnEarlierReleaseIsInTheWay(t *testing.T) {
 	speaks(c, "c", raft.ProtocolMembership-1)
 	c.change(raft.Change{Replace: []raft.Replacement{{Old: raft.Peer{ID: "c"}, New: joining("d", raft.Voter)}}})
 	assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind, "it may be replaced, although it stays until the new member has caught up")
+}
+
+// prefer returns a change of a member's priority.
+func prefer(id raft.NodeID, p raft.Priority) raft.Change {
+	return raft.Change{Update: []raft.Update{{Peer: raft.Peer{ID: id}, Priority: &p}}}
+}
+
+// The first priority raises the feature level. A member of a release without priorities could read nothing from then on.
+func TestChange_TheFirstPriority(t *testing.T) {
+	speaks := func(c *core, id raft.NodeID, protocol uint16) {
+		c.step(raft.PeerUp{ID: id, Incarnation: peer(id).Incarnation, Protocol: protocol})
+	}
+	c := withLearner(t)
+	speaks(c, "c", raft.ProtocolMembership)
+	for _, change := range []raft.Change{prefer("b", 5), prefer("c", raft.PriorityNever)} {
+		c.change(change)
+		var earlier *raft.EarlierReleaseError
+		c.assertRefused(raft.RefusedEarlierRelease, &earlier)
+		assert.Equal(t, raft.EarlierReleaseError{IDs: []raft.NodeID{"c"}, Speaks: 3, Needs: 4}, *earlier)
+	}
+	c.change(prefer("b", 1))
+	c.hold("b")
+	assert.EqualValues(t, 1, c.Status().Config.Level, "it has that priority: no effect")
+	c.change(addLearner("e"))
+	assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind, "other changes need no protocol but their own")
+	c.hold("b")
+	c.change(remove("e"))
+	c.hold("b")
+
+	speaks(c, "c", raft.ProtocolPriorities)
+	c.change(prefer("b", 5))
+	assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind, "it was upgraded")
+	m, _ := c.Status().Config.Member("b")
+	assert.Equal(t, raft.Priority(5), m.Priority, "it is in force at once")
+	assert.EqualValues(t, 2, c.Status().Config.Level)
+
+	c.change(prefer("b", 6))
+	var pending *raft.ChangePendingError
+	c.assertRefused(raft.RefusedChanging, &pending)
+	c.hold("b")
+	c.change(prefer("b", 1))
+	c.hold("b")
+	assert.EqualValues(t, 2, c.Status().Config.Level, "the level stays")
+	speaks(c, "f", raft.ProtocolMembership)
+	c.change(addLearner("f"))
+	var earlier *raft.EarlierReleaseError
+	c.assertRefused(raft.RefusedEarlierRelease, &earlier)
+	assert.Equal(t, raft.EarlierReleaseError{IDs: []raft.NodeID{"f"}, Speaks: 3, Needs: 4}, *earlier)
+}
+
+// A member that returns as an earlier release can read neither the configuration in force nor a snapshot with it.
+func TestChange_AMemberThatWentBackIsRemoved(t *testing.T) {
+	c := replicating(t, 5, 1)
+	c.change(prefer("b", 5))
+	c.hold("bc")
+	c.step(raft.PeerUp{ID: "c", Incarnation: peer("c").Incarnation, Protocol: raft.ProtocolMembership})
+	assert.True(t, c.progress("c").EarlierRelease)
+	var earlier *raft.EarlierReleaseError
+	c.change(remove("b"))
+	c.assertRefused(raft.RefusedEarlierRelease, &earlier)
+	c.change(remove("c"))
+	assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind)
 }
 
 // The leader serves a removed member until the member knows that its removal is committed. The member gets no entry after the

@@ -140,7 +140,7 @@ func (c *Core) silence(p *progress) Time {
 }
 
 // onPeerUp and onPeerLost handle the transport's reports. Safety depends neither on these reports nor on SendDropped. They
-// only make a leader repeat lost appends sooner.
+// only make a leader repeat lost appends sooner, and a follower campaign sooner.
 func (c *Core) onPeerUp(e PeerUp) {
 	c.onBootstrapperPeerUp(e)
 	c.onPeerSpeaks(e)
@@ -150,6 +150,9 @@ func (c *Core) onPeerUp(e PeerUp) {
 
 func (c *Core) onPeerLost(e PeerLost) {
 	c.trace(TraceEvent{Kind: TracePeerLost, Peer: e.Peer.ID})
+	if e.Refused {
+		c.onNews(e.Peer)
+	}
 	if c.leader == nil {
 		return
 	}

@@ -21,7 +21,7 @@ import (
 // rewrites the output: read the diff. The verbs:
 //
 //	members 3 [entries=1]            the members 1 to 3, with empty disks, not started; entries=1: appends
-//	                                 carry one entry each
+//	                                 carry one entry each; successors: leaders name their successors
 //	disk 2 term=3 vote=1 log=(1,1,3) content of a disk: from index 2 on, one entry for each term
 //	start [2]  crash 2               a crash loses the pending writes
 //	tear 2                           the term and vote of its next write become durable, and it crashes

@@ -11,8 +11,10 @@ import (
 
 // verbs are the words of the scenarios; see TestScenarios for their meanings.
 var verbs = map[string]func(s *scenario, a scenarioArgs){
-	"members": func(s *scenario, a scenarioArgs) { s.begin(a.number(a.word(0), 3), a.value("entries", 0)) },
-	"disk":    func(s *scenario, a scenarioArgs) { s.prepare(a) },
+	"members": func(s *scenario, a scenarioArgs) {
+		s.begin(a.number(a.word(0), 3), a.value("entries", 0), a.word(1) == "successors")
+	},
+	"disk": func(s *scenario, a scenarioArgs) { s.prepare(a) },
 	"start": func(_ *scenario, a scenarioArgs) {
 		for _, m := range a.members() {
 			m.start()
@@ -77,13 +79,13 @@ var verbs = map[string]func(s *scenario, a scenarioArgs){
 }
 
 // begin creates the world. Every file has the same seed.
-func (s *scenario) begin(n, entries int) {
+func (s *scenario) begin(n, entries int, successors bool) {
 	clear(s.slow)
 	s.held, s.holding = nil, nil
 	s.w = newWorld(s.t, 1, []NodeID{"1", "2", "3", "4", "5", "6", "7"}[:n]...)
 	s.w.trace = s.took
 	s.w.tweak = func(c *CoreConfig) {
-		c.InflightMax = 4
+		c.InflightMax, c.Preferences.NoSuccessors = 4, !successors
 		if entries == 1 {
 			c.AppendBytesMax = 1
 		}

@@ -241,9 +241,9 @@ type spoken struct {
 // incarnations.
 func (c *Core) onPeerSpeaks(e PeerUp) {
 	peer, s := Peer{e.ID, e.Incarnation}, &c.snaps
-	said := spoken{peer, cmp.Or(e.Protocol, ProtocolMembership), e.AppendBytesMax} // 0: the host does not say
+	said := spoken{peer, cmp.Or(e.Protocol, ProtocolNewest), e.AppendBytesMax} // 0: the host does not say
 	s.spoken = slices.DeleteFunc(s.spoken, func(m spoken) bool { return m.peer == peer })
-	if said.protocol >= ProtocolMembership && said.appendBytesMax == 0 {
+	if said.protocol >= ProtocolNewest && said.appendBytesMax == 0 {
 		return
 	}
 	if len(s.spoken) >= MembersMax {
@@ -269,16 +269,13 @@ func (c *Core) spokenBy(peer Peer) spoken {
 			return m
 		}
 	}
-	return spoken{peer: peer, protocol: ProtocolMembership}
+	return spoken{peer: peer, protocol: ProtocolNewest}
 }
 
-// takesSnapshots reports whether the leader can offer a member a snapshot, as far as the leader knows. Once the members have
-// been changed, only releases that can change members can read a snapshot's description.
+// takesSnapshots reports whether the leader can offer a member a snapshot, as far as the leader knows. A snapshot's
+// description contains a configuration, which the member's release must be able to read.
 func (c *Core) takesSnapshots(peer Peer) bool {
-	if c.log.configAt(c.log.commit).Config.Level >= featureLevelMembers {
-		return c.spokenBy(peer).protocol >= ProtocolMembership
-	}
-	return c.spokenBy(peer).protocol >= ProtocolSnapshots
+	return c.spokenBy(peer).protocol >= c.log.configAt(c.log.commit).Config.Protocol()
 }
 
 // offers reports whether this leader is sending the file to a follower.

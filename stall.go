@@ -99,8 +99,12 @@ func (c *Core) onHangingFSM() {
 const hangPatience = 4
 
 // ownTarget returns the fit voter with the longest log, or nil if there is none. It is for a leader that transfers its
-// leadership because it cannot do its work. While the voters change, a leaving voter may lead if no other voter is fit.
+// leadership because it cannot do its work. It prefers voters with a priority that nothing hinders, but a standby may lead if
+// no other voter is fit. The same holds for a leaving voter, while the voters change.
 func (c *Core) ownTarget(fit func(*progress) bool) *progress {
+	if p := c.targetAmong(IncomingHalf, func(p *progress) bool { return fit(p) && c.effectivePriority(p) > 0 }); p != nil {
+		return p
+	}
 	if p := c.targetAmong(IncomingHalf, fit); p != nil {
 		return p
 	}

@@ -402,7 +402,7 @@ func TestStall_APendingProposalGoesWithTheLog(t *testing.T) {
 	assert.Empty(t, out.Send)
 	out = c.receive("b", 3, raft.Heartbeat{})
 	assert.Empty(t, out.Answers, "nobody asked for the transfer")
-	assert.Equal(t, raft.Leadership{Term: 3, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership())
+	assert.Equal(t, raft.Leadership{Term: 3, Leader: "b", LeaderIncarnation: 'b', ByTransfer: true}, c.Leadership())
 }
 
 // If the target of a transfer does not win, the transfer ends at its deadline. Another transfer begins, to a voter that the

@@ -27,7 +27,7 @@ const (
 	TracePreCampaign                                   // asks for pre-votes
 	TraceCampaign                                      // asks for votes
 	TraceTimeoutNow                                    // Peer, the leader, wants this member to campaign at once
-	TraceLeader                                        // won the election
+	TraceLeader                                        // won the election, and takes over as Text says
 	TraceFollower                                      // follows Peer, or nobody
 	TraceNewerTerm                                     // Peer is in a newer term
 	TraceQuorumLost                                    // a leader that no quorum hears steps down
@@ -40,6 +40,9 @@ const (
 	TraceProbeBack                                     // Peer's log differs: the next probe is at Index
 	TraceTransfer                                      // leadership is to go to Peer
 	TracePeerLost                                      // the connection to Peer broke
+	TraceNews                                          // the process of Peer, which led this term, has ended
+	TraceTakeover                                      // transfer leadership to Peer, whose priority is higher
+	TraceBackoff                                       // it has lost its leadership, and counts as one without priority for the time Took
 	TraceBootstrapProbe                                // asks all initial members who they are
 	TraceBootstrapProbeReply                           // answers Peer's probe
 	TraceBootstrapped                                  // took entry 1, written by Peer
@@ -118,7 +121,7 @@ func (k TraceEventKind) text() string {
 		TracePreCampaign:         "ask for pre-votes for term {next term}",
 		TraceCampaign:            "start election for term {term}",
 		TraceTimeoutNow:          "{peer} transfers its leadership: campaign at once",
-		TraceLeader:              "lead term {term}",
+		TraceLeader:              "lead term {term}: take over {text}",
 		TraceFollower:            "follow {peer} in term {term}",
 		TraceNewerTerm:           "term {newer} of {peer} is newer than {term}",
 		TraceQuorumLost:          "no quorum heard for an election timeout: step down",
@@ -131,6 +134,9 @@ func (k TraceEventKind) text() string {
 		TraceProbeBack:           "the log of {peer} agrees at most up to {hint}: go back to {index}",
 		TraceTransfer:            "transfer leadership to {peer}",
 		TracePeerLost:            "connection to {peer} lost",
+		TraceNews:                "the process of {peer}, the leader, has ended",
+		TraceTakeover:            "transfer leadership to {peer}, whose priority is higher",
+		TraceBackoff:             "leadership lost: no priority for {took}",
 		TraceBootstrapProbe:      "probe the members",
 		TraceBootstrapProbeReply: "answer the probe of {peer}: {text}",
 		TraceBootstrapped:        "hold entry {id}, the bootstrap by {peer}",
@@ -176,6 +182,8 @@ func (n TraceEvent) String() string {
 		return "unknown trace event"
 	case n.Kind == TraceFollower && n.Peer == "":
 		text = "follow in term {term}"
+	case n.Kind == TraceLeader && n.Text == "":
+		text = "lead term {term}"
 	}
 	var s strings.Builder
 	for {

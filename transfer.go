@@ -7,21 +7,15 @@ package raft
 type transfer struct {
 	requestID RequestID
 	own       bool // begun by this leader itself: there is no request
+	planned   bool // TimeoutNow waits until the accepted proposals are applied here, but at most until catchUp
+	leaving   bool // this member is about to end: at catchUp, TimeoutNow leaves all the same
 	named     bool // the caller named the target
 	to        Peer
 	catchUp   Time // end of the time in which the target may catch up and TimeoutNow is repeated
-	deadline  Time // when the transfer ends: catchUp or, once TimeoutNow has left, the end of outcomeTime
+	deadline  Time // when the transfer ends: catchUp or, once TimeoutNow has left or this member has stepped down, the end of outcomeTime
 	sent      bool // TimeoutNow has been sent, last at sentAt
 	sentAt    Time
 	round     RPCID // the latest heartbeat round when TimeoutNow first left
-}
-
-// transferOutcome is a transfer of a leader that has stepped down. It waits until this member knows the next leader.
-type transferOutcome struct {
-	requestID RequestID
-	named     bool
-	to        Peer
-	deadline  Time
 }
 
 func (c *Core) requestTransfer(r TransferRequested) {
@@ -34,11 +28,13 @@ func (c *Core) requestTransfer(r TransferRequested) {
 		c.answer(Answer{RequestID: r.RequestID, Kind: AnswerRefused, Refusal: RefusedNoTarget, Leader: c.self.ID})
 		return
 	}
+	c.leader.stays = c.leader.stays || r.To != ""
 	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
-	c.beginTransfer(&transfer{requestID: r.RequestID, named: r.To != "", to: p.peer})
+	c.beginTransfer(&transfer{requestID: r.RequestID, planned: !r.Urgent, leaving: r.Leaving, named: r.To != "", to: p.peer})
 }
 
-// beginTransfer begins a transfer. The target has an election timeout to catch up, plus the time that its disk takes.
+// beginTransfer begins a transfer. The target has an election timeout to catch up, plus the time that its disk takes. In a
+// planned transfer, the accepted proposals have the same time to be applied.
 func (c *Core) beginTransfer(t *transfer) {
 	t.catchUp = c.now.Mono + c.electionTimeout() + 4*c.slowestAck(c.leader, t.to)
 	t.deadline = t.catchUp
@@ -57,14 +53,21 @@ func (c *Core) outcomeTime(l *leader, target Peer) Time {
 	return 2*c.electionTimeout() + 4*c.slowestAck(l, target)
 }
 
-// transferTarget returns the voter to transfer leadership to. That is the named voter or, if none is named, the voter with
-// the longest log. If several logs are equally long, it is the first of those voters by id. The leader must have heard that
-// voter lately. transferTarget returns nil if there is no such voter.
+// transferTarget returns the voter to transfer leadership to. That is the named voter or, if none is named, one with a priority
+// that nothing hinders or, if there is none, one that is not a standby. Of several, it is the one with the longest log, and of
+// several with equally long logs the first by id. The leader must have heard that voter lately. transferTarget returns nil if
+// there is no such voter.
 //
 // While the voters change, the target must vote in the new configuration, because a leaving voter would have to transfer its
 // leadership in turn.
 func (c *Core) transferTarget(to NodeID) *progress {
-	return c.targetAmong(IncomingHalf, func(p *progress) bool { return to == "" || p.peer.ID == to })
+	if to != "" {
+		return c.targetAmong(IncomingHalf, func(p *progress) bool { return p.peer.ID == to })
+	}
+	if p := c.targetAmong(IncomingHalf, func(p *progress) bool { return c.effectivePriority(p) > 0 }); p != nil {
+		return p
+	}
+	return c.targetAmong(IncomingHalf, func(p *progress) bool { return !c.standby(p.peer) })
 }
 
 // targetAmong does the work of transferTarget for the fit voters of the given halves.
@@ -82,15 +85,32 @@ func (c *Core) targetAmong(halves Halves, fit func(*progress) bool) *progress {
 	return best
 }
 
-// advanceTransfer sends TimeoutNow once the target has our whole log. It repeats it once per heartbeat interval,
-// because the message may be lost.
+// HoldsProposals reports whether a planned transfer is running, or has ended this member's leadership a moment ago and the
+// next leader is not known yet. A loop should hold proposals back meanwhile. After that, the core appends or refuses them
+// and can name the leader. HoldsProposals allocates nothing.
+func (c *Core) HoldsProposals() bool {
+	t := c.follower.transferOutcome
+	if c.leader != nil {
+		t = c.leader.transfer
+	}
+	return t != nil && t.planned
+}
+
+// owesOutcomes reports whether an accepted proposal is not applied here yet, so that its outcome would be unknown if another
+// member led. A member whose disk has stalled or whose FSM hangs does not wait for the outcomes: it cannot apply anything.
+func (c *Core) owesOutcomes() bool {
+	return c.log.applied < c.leader.accepted && !c.diskStalled() && !c.fsmHangs()
+}
+
+// advanceTransfer sends TimeoutNow once the target has our whole log and, in a planned transfer, this member has applied
+// what it has accepted. It repeats it once per heartbeat interval, because the message may be lost.
 func (c *Core) advanceTransfer() {
 	t := c.leader.transfer
 	if t == nil {
 		return
 	}
 	p := c.leader.peer(t.to)
-	if p.match != c.log.Last.Index {
+	if p.match != c.log.Last.Index || t.planned && c.now.Mono < t.catchUp && c.owesOutcomes() {
 		return
 	}
 	if !t.sent {
@@ -100,7 +120,7 @@ func (c *Core) advanceTransfer() {
 		return
 	}
 	t.sentAt = c.now.Mono
-	c.send(p.peer, TimeoutNow{})
+	c.send(p.peer, TimeoutNow{Named: t.named})
 }
 
 // wakeAt returns the time at which to repeat TimeoutNow, or to give up.
@@ -140,56 +160,67 @@ func (c *Core) onTransferTargetStale(peer Peer) {
 //	"if leadership transfer does not complete after about an election timeout, the prior leader
 //	aborts the transfer and resumes accepting client requests." (dissertation §3.10)
 //
-// With slow disks the deadline is later than that: see outcomeTime.
+// With slow disks the deadline is later than that: see outcomeTime. A leader that is about to end does not give up a target
+// that has the whole log.
 func (c *Core) onTransferDeadline() {
-	if t := c.leader.transfer; t != nil && c.now.Mono >= t.deadline {
-		c.cancelTransfer(RefusedTimedOut)
+	t := c.leader.transfer
+	if t == nil || c.now.Mono < t.deadline {
+		return
 	}
+	if t.leaving && !t.sent && c.leader.peer(t.to).match == c.log.Last.Index {
+		return // advanceTransfer sends TimeoutNow
+	}
+	c.cancelTransfer(RefusedTimedOut)
 }
 
 func (c *Core) cancelTransfer(why RefusalKind) {
-	t := c.leader.transfer
-	if t == nil {
-		return
+	if t := c.leader.transfer; t != nil {
+		c.answerTransfer(t, Answer{Kind: AnswerRefused, Refusal: why})
+		c.leader.transfer = nil
 	}
-	if !t.own {
-		c.answer(Answer{RequestID: t.requestID, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.peer.ID})
-	}
-	c.leader.transfer = nil
 }
 
-// awaitTransferOutcome keeps the request of a transfer when its leader steps down.
+// answerTransfer answers the request of a transfer, if there is one.
+func (c *Core) answerTransfer(t *transfer, a Answer) {
+	if !t.own {
+		a.RequestID, a.Leader = t.requestID, c.termLeader.peer.ID
+		c.answer(a)
+	}
+}
+
+// awaitTransferOutcome keeps a transfer when its leader steps down, unless nobody waits for the outcome.
 func (c *Core) awaitTransferOutcome(l *leader, t *transfer) {
-	if t.own {
+	if t.own && !t.planned {
 		return
 	}
 	c.cancelTransferOutcome(RefusedTimedOut)
-	c.follower.transferOutcome = &transferOutcome{t.requestID, t.named, t.to, c.now.Mono + c.outcomeTime(l, t.to)}
+	t.deadline = c.now.Mono + c.outcomeTime(l, t.to)
+	c.follower.transferOutcome = t
 }
 
 // advanceTransferOutcome answers the request once the next leader is known.
 func (c *Core) advanceTransferOutcome() {
-	h := c.follower.transferOutcome
-	if h == nil || (c.termLeader.peer == Peer{}) {
+	t := c.follower.transferOutcome
+	if t == nil || (c.termLeader.peer == Peer{}) {
 		return
 	}
-	if c.termLeader.peer == c.self || h.named && c.termLeader.peer != h.to {
+	if c.termLeader.peer == c.self || t.named && c.termLeader.peer != t.to {
 		c.cancelTransferOutcome(RefusedTimedOut)
 		return
 	}
-	c.answer(Answer{RequestID: h.requestID, Kind: AnswerTransferred, Leader: c.termLeader.peer.ID})
+	c.answerTransfer(t, Answer{Kind: AnswerTransferred})
 	c.follower.transferOutcome = nil
 }
 
 func (c *Core) onTransferOutcomeDeadline() {
-	if h := c.follower.transferOutcome; h != nil && c.now.Mono >= h.deadline {
+	if t := c.follower.transferOutcome; t != nil && c.now.Mono >= t.deadline {
 		c.cancelTransferOutcome(RefusedTimedOut)
 	}
 }
 
 func (c *Core) cancelTransferOutcome(why RefusalKind) {
-	if h := c.follower.transferOutcome; h != nil {
-		c.answer(Answer{RequestID: h.requestID, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.peer.ID})
+	if t := c.follower.transferOutcome; t != nil {
+		c.answerTransfer(t, Answer{Kind: AnswerRefused, Refusal: why})
 		c.follower.transferOutcome = nil
 	}
 }

@@ -34,10 +34,120 @@ func TestTransfer_BringsTheTargetUpToDateThenTellsIt(t *testing.T) {
 	assert.Equal(t, raft.NodeID("b"), c.out.Answers[0].Leader)
 
 	c.persist()
-	out = c.receive("b", 2, raft.AppendReply{Match: 4})
-	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}))
+	c.receive("b", 2, raft.AppendReply{Match: 4})
+	out = c.step(raft.Applied{ID: id(4, 2)})
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{Named: true}))
 	out = c.after(heartbeatPace)
-	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}), "it may be lost")
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{Named: true}), "it may be lost")
+}
+
+// accepting returns a leader that has accepted entry 4 and transfers its leadership to b, which holds that entry.
+func accepting(t *testing.T, e raft.TransferRequested) *core {
+	c := heardLeader(t)
+	c.propose("x")
+	c.persist()
+	e.RequestID, e.To = requestIDOfTheTests, "b"
+	c.step(e)
+	c.receive("b", 2, raft.AppendReply{Match: 4})
+	require.Equal(t, raft.Index(4), c.Status().Commit)
+	return c
+}
+
+// A planned transfer leaves no outcome unknown: TimeoutNow waits until this member has applied what it has accepted.
+func TestTransfer_WaitsUntilTheAcceptedProposalsAreApplied(t *testing.T) {
+	c := accepting(t, raft.TransferRequested{})
+	assert.Empty(t, c.toldToCampaign(), "entry 4 is committed, but not applied")
+	c.step(raft.Applied{ID: id(4, 2)})
+	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+	c.receive("b", 3, raft.VoteRequest{Last: id(4, 2), Transfer: true})
+	assert.Empty(t, c.out.Answers, "the transfer has no outcome yet")
+}
+
+func TestTransfer_AnUrgentOneWaitsOnlyForTheTarget(t *testing.T) {
+	c := accepting(t, raft.TransferRequested{Urgent: true})
+	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+	assert.False(t, c.HoldsProposals(), "they are refused at once")
+}
+
+// If the proposals are not applied in time, a request fails. A leader that is about to end lets the target campaign all the
+// same, if the target has the whole log.
+func TestTransfer_WaitsForTheProposalsNoLongerThanItsBound(t *testing.T) {
+	pass := func(c *core, acked raft.Index) {
+		for end := c.Status().TransferringUntil; c.now < end; {
+			require.Empty(t, c.toldToCampaign())
+			c.after(min(heartbeatPace, end-c.now))
+			if c.now < end {
+				c.echo("b", acked)
+				c.echo("c", 3)
+			}
+		}
+	}
+	c := accepting(t, raft.TransferRequested{})
+	pass(c, 4)
+	assert.Equal(t, refused(raft.RefusedTimedOut, "a"), c.out.Answers)
+	assert.Empty(t, c.toldToCampaign())
+	assert.Equal(t, raft.AnswerAccepted, c.propose("y").Answers[0].Kind)
+
+	c = accepting(t, raft.TransferRequested{Leaving: true})
+	pass(c, 4)
+	assert.Empty(t, c.out.Answers)
+	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+	assert.Greater(t, c.Status().TransferringUntil, c.now, "the target has its time to win")
+
+	c = heardLeader(t)
+	c.propose("x")
+	c.step(raft.TransferRequested{RequestID: requestIDOfTheTests, To: "b", Leaving: true})
+	pass(c, 3)
+	assert.Equal(t, refused(raft.RefusedTimedOut, "a"), c.out.Answers, "b lacks an entry")
+}
+
+// A member that can apply nothing does not wait until it has.
+func TestTransfer_AMemberThatCannotApplyDoesNotWait(t *testing.T) {
+	t.Run("its disk stalls", func(t *testing.T) {
+		c := heardLeader(t)
+		acked := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
+		c.propose("x")
+		c.waitHearing(diskStallMax-heartbeatPace, acked)
+		c.transferTo("b")
+		c.hear(map[raft.NodeID]raft.Index{"b": 4, "c": 3})
+		require.Empty(t, c.toldToCampaign())
+		c.after(heartbeatPace)
+		assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+	})
+	t.Run("its FSM hangs", func(t *testing.T) {
+		c := hanging(t, "abc")
+		c.waitApplying(applyStallMax-heartbeatPace, nil)
+		c.transferTo("b")
+		require.Empty(t, c.toldToCampaign())
+		c.after(heartbeatPace)
+		assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+	})
+}
+
+// A loop holds proposals back until the transfer has failed, or until this member can name the next leader.
+func TestTransfer_HoldsProposalsUntilItsOutcomeIsKnown(t *testing.T) {
+	c := heardLeader(t)
+	assert.False(t, c.HoldsProposals())
+	c.transferTo("b")
+	assert.True(t, c.HoldsProposals())
+	c.receive("b", 3, raft.VoteRequest{Last: id(3, 2), Transfer: true})
+	require.Empty(t, c.Leadership().Leader)
+	assert.True(t, c.HoldsProposals(), "it cannot name the leader")
+	c.receive("b", 3, raft.Heartbeat{})
+	assert.False(t, c.HoldsProposals())
+	assert.Equal(t, raft.Leadership{Term: 3, Leader: "b", LeaderIncarnation: 'b', ByTransfer: true}, c.Leadership())
+
+	c = heardLeader(t)
+	c.transferTo("b")
+	c.receive("b", 3, raft.VoteRequest{Last: id(3, 2), Transfer: true})
+	c.receive("c", 4, raft.Heartbeat{})
+	assert.False(t, c.HoldsProposals())
+	assert.False(t, c.Leadership().ByTransfer, "c was not told to campaign")
+
+	c = heardLeader(t)
+	c.transferTo("b")
+	c.step(raft.Closing{})
+	assert.False(t, c.HoldsProposals())
 }
 
 // The target campaigns at once in the next term, without a pre-vote. Members grant its requests even if they hear a leader.
@@ -223,8 +333,9 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 				c.echo("b", last)
 				c.echo("c", last)
 			}
-			out := c.receive("b", 2, raft.AppendReply{Match: last + 1})
-			assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}))
+			c.receive("b", 2, raft.AppendReply{Match: last + 1})
+			out := c.step(raft.Applied{ID: id(last+1, 2)})
+			assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{Named: true}))
 		})
 	}
 }
@@ -250,7 +361,7 @@ func TestTransfer_OfANewLeaderWaitsForASlowDiskOfTheTarget(t *testing.T) {
 		c.echo("c", 3)
 	}
 	out := c.receive("b", 2, raft.AppendReply{Match: 3})
-	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}))
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{Named: true}))
 }
 
 // Settings may differ between members. If a follower's election timeout is shorter than its leader's heartbeat interval, the

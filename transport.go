@@ -96,7 +96,9 @@ type Handler interface {
 	// Accepted reports a connection that the peer dialed, before its messages. Further connections may be reported too.
 	Accepted(h Hello)
 	// Lost reports that a connection broke, under the incarnation of Up. Or no address could be dialed, with incarnation 0
-	// for an open contact. refused: each host answered, but no process listens there.
+	// for an open contact. refused is news that the peer's process has ended. It follows the Lost of a connection that this
+	// side did not close, at most once: each address refused the next dial, and no connection from that incarnation is open.
+	// All that the peer sent was passed to Receive before; only a connection opened after the news brings more.
 	Lost(p Peer, refused bool)
 	// Rejected reports that the dialed peer has rejected this member. by is the contact: its incarnation may be 0.
 	Rejected(by Peer, r Rejection)

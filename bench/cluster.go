@@ -71,9 +71,12 @@ func (p *process) call(ctx context.Context, method string, args, reply any) erro
 	}
 }
 
+// signalKill ends the process at once, without a wait.
+func (p *process) signalKill() { _ = p.cmd.Process.Kill() } // it may have ended
+
 // kill ends the process at once, and waits until it has ended.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
+	p.signalKill()
 	_ = p.cmd.Wait()
 	_ = p.client.Close()
 }

@@ -8,6 +8,7 @@
 //	nopeers.go      replaces all files that need another library, in the build of "make test"
 //	cells.go        the rows, in tiers; plan.go: the order of the runs, and how long they take
 //	host.go         a process with replicas and their callers; cluster.go: how the driver controls these processes
+//	failover.go     distributions of failovers
 //	scenarios.go    what happens to a cluster; machine.go, slow.go: the disk; stores.go: raftkv; etcd.go
 //	session.go      one run after another; disturbed.go: whether a run counts; results.go: the file of results; stats.go
 //	page.go         docs/results/benchmarks.md; plots.go: its pictures; summary.go: the data of both
@@ -32,7 +33,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "bench", Short: "Compare Raft libraries on one machine", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(newRun(), newPage(), newHost(), newEtcd())
+	root.AddCommand(newRun(), newPage(), newFailover(), newHost(), newEtcd())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

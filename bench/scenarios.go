@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -200,27 +201,43 @@ func (r *run) usageWithin(ctx context.Context, c *cluster) (rates, error) {
 	}, ctx.Err()
 }
 
-// failover kills the leader's process repeatedly. It measures the time from each kill to the next acknowledged write.
+// failover kills the leader's process repeatedly.
 func (r *run) failover(ctx context.Context, c *cluster) (figures, error) {
+	all, err := r.killLeaders(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var sum time.Duration
+	for _, took := range all {
+		sum += took
+	}
+	return figures{failoverMs: milliseconds(sum) / float64(len(all)), failoverWorst: milliseconds(slices.Max(all))}, nil
+}
+
+// failoverRest is the time between a rejoin and the next kill, in which the leader tells the others what it tells them in time.
+const failoverRest = 500 * time.Millisecond
+
+// killLeaders kills the leader's process repeatedly. It returns the times from each kill to the next acknowledged write.
+func (r *run) killLeaders(ctx context.Context, c *cluster) (all []time.Duration, err error) {
 	leader, err := r.begin(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	var sum, worst time.Duration
 	for range r.cell.Kills {
+		wait(ctx, failoverRest)
 		began := time.Now()
 		killed := leader
-		c.kill(killed)
+		c.processes[killed].signalKill() // its end, which takes time, is awaited afterwards
 		if leader, err = c.firstWrite(ctx); err != nil {
-			return nil, err
+			return all, err
 		}
-		took := time.Since(began)
-		sum, worst = sum+took, max(worst, took)
+		all = append(all, time.Since(began))
+		c.kill(killed)
 		if err := r.rejoin(ctx, c, killed, leader); err != nil {
-			return nil, err
+			return all, err
 		}
 	}
-	return figures{failoverMs: milliseconds(sum) / float64(r.cell.Kills), failoverWorst: milliseconds(worst)}, nil
+	return all, nil
 }
 
 // rejoin restarts a process, and waits until the process has caught up with the leader. Then the process can win the next

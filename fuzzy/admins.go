@@ -13,11 +13,12 @@ import (
 // admins ask for changes of the members. Each admin has at most one open request. An admin learns the members from the status
 // of some node, which may be long out of date. The admins draw from their own random stream.
 type admins struct {
-	c      *cluster
-	random *sim.Stream
-	admins []admin
-	begun  int64    // number of changes begun
-	rush   sim.Time // until then admins wait hardly at all between changes
+	c          *cluster
+	random     *sim.Stream
+	admins     []admin
+	preferring *sim.Stream // for priorities
+	begun      int64       // number of changes begun
+	rush       sim.Time    // until then admins wait hardly at all between changes
 }
 
 // admin is one of the admins.
@@ -35,7 +36,10 @@ type changing struct {
 }
 
 func newAdmins(c *cluster) *admins {
-	return &admins{c: c, random: sim.NewStream(c.seed.Number, sim.MembersConcern), admins: make([]admin, c.profile.Members.Admins)}
+	return &admins{
+		c: c, random: sim.NewStream(c.seed.Number, sim.MembersConcern), admins: make([]admin, c.profile.Members.Admins),
+		preferring: sim.NewStream(c.seed.Number, sim.MembersConcern<<8),
+	}
 }
 
 // later schedules an admin's next change.
@@ -147,6 +151,7 @@ func (a *admins) draw() *changing {
 		ch.ifIndex = shown.status.ConfigIndex
 	}
 	a.edit(shown, &ch.Change)
+	a.prefer(shown, &ch.Change)
 	if !ch.Cancel { // the default of a minute would outlast the second phase
 		ch.Patience = time.Duration(s.Between(1, 2*a.c.profile.Members.Patience))
 	}
@@ -305,7 +310,7 @@ func (ch *changing) describe() string {
 		}
 	}
 	for _, m := range ch.Add {
-		say(fmt.Sprintf("add as %v", m.Kind), m.ID)
+		say(fmt.Sprintf("add as %v with priority %v", m.Kind, m.Priority), m.ID)
 	}
 	say("promote", idsOfPeers(ch.Promote)...)
 	say("demote", idsOfPeers(ch.Demote)...)
@@ -314,7 +319,9 @@ func (ch *changing) describe() string {
 		say("replace", r.Old.ID, r.New.ID)
 	}
 	for _, u := range ch.Update {
-		say("update", u.Peer.ID)
+		if say("update", u.Peer.ID); u.Priority != nil {
+			parts[len(parts)-1] += fmt.Sprintf(" to priority %v", *u.Priority)
+		}
 	}
 	if ch.Cancel {
 		parts = append(parts, "cancel")

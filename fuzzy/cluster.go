@@ -102,6 +102,8 @@ const (
 	evRedial                     // a process dials the peers that have not accepted it
 	evLull                       // the present lull continues, or ends
 	evTend                       // a process maintains the segments of its log
+	evNews                       // a loop hears that the process of a peer has ended; a: the peer
+	evLie                        // a loop hears that of a peer that lives; a: the peer, and how long its dials are refused
 )
 
 type event struct {
@@ -130,6 +132,7 @@ func newCluster(seed Seed, p Profile) *cluster {
 		}
 		members = append(members, m)
 	}
+	preferInitially(seed, &p, members)
 	c.initial = raft.NewConfiguration(members)
 	c.others = 1 + int(seed.Number%uint64(max(p.Voters-1, 1)))
 	c.check = newChecker(c)
@@ -301,7 +304,7 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	if c.live != nil && c.live.stage == quiet && d.Message.id <= uint64(c.live.sent) {
 		c.live.late++
 	}
-	if !n.takes(c.nodes[d.From], d.Message.start) {
+	if !n.takes(c.nodes[d.From], d.Message.start) || !n.isOpen(c.nodes[d.From], d.Message) {
 		return
 	}
 	m, ok := d.Message.message, true

@@ -41,6 +41,7 @@ func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConf
 		return before
 	}
 	k.configs[hash] = l
+	k.checkPriorities(n, l)
 	if before != nil {
 		k.checkFollows(n, l)
 	}
@@ -151,6 +152,9 @@ func (l *loggedConfig) String() string {
 		}
 		if m.Next != raft.NextSame {
 			fmt.Fprintf(&b, ">%v", m.Next)
+		}
+		if m.Priority != 0 {
+			fmt.Fprintf(&b, "=%v", m.Priority)
 		}
 	}
 	for i, p := range l.Outgoing {

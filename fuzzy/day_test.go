@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,25 @@ func TestDay_MembersChangeUnderOneLeader(t *testing.T) {
 	require.Nil(t, r.Failure, "L4 allows one election in the first phase")
 	assert.Len(t, asked, 4, "%v", asked)
 	assert.Greater(t, r.Changed, 4)
+}
+
+// With priorities, the favorite takes over from the first leader in the first minute, and leads on.
+func TestDay_TheFavoriteLeads(t *testing.T) {
+	takeovers := 0
+	for number := range uint64(10) {
+		s := Seed{"day", number}
+		p, err := Draw(s)
+		require.NoError(t, err)
+		p.Length, p.Node.Preferences, p.Node.Connections = sim.In(20*time.Minute), allPreferences, true
+		p.Members.Priorities = 1 // only the initial members have priorities
+		r := RunProfile(s, p, func(r *Record) {
+			changes := slices.ContainsFunc(r.Trace, func(note string) bool { return strings.Contains(note, "whose priority is higher") })
+			assert.False(t, changes && r.Time > sim.In(time.Minute) && r.Time < p.Length, "the leader changes at %v", time.Duration(r.Time))
+		})
+		require.Nil(t, r.Failure, "day.%x with priorities", number)
+		takeovers += r.Takeovers
+	}
+	assert.Positive(t, takeovers)
 }
 
 // A cluster whose pauses exceed an election timeout is not healthy.

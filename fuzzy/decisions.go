@@ -48,6 +48,9 @@ var decisions = [...]Decision{
 	{Name: "notice that the disk has stalled", kind: raft.TraceDiskStalled},
 	{Name: "notice that the FSM hangs", kind: raft.TraceFSMHangs},
 	{Name: "notice a broken connection", kind: raft.TracePeerLost},
+	{Name: "learn that the leader's process has ended", kind: raft.TraceNews},
+	{Name: "transfer leadership to a member with a higher priority", kind: raft.TraceTakeover},
+	{Name: "count a lost leadership", kind: raft.TraceBackoff},
 	{Name: "probe the members again", kind: raft.TraceBootstrapProbe}, // the first probe happens at the start, which is not a step, so it is not counted
 	{Name: "answer the probe", kind: raft.TraceBootstrapProbeReply},
 	{Name: "take entry 1", kind: raft.TraceBootstrapped},

@@ -211,3 +211,37 @@ func (c *cluster) emptyBootstrapper() {
 	n.forgetHands()
 	n.restartIn(n.delays.random.Exponential(c.profile.ElectionTimeout))
 }
+
+// freeze stops the process. If the machine is suspended, freeze also stops its clock.
+func (n *node) freeze(clockToo bool) {
+	n.frozen = true
+	if clockToo {
+		n.clock.Stop(n.c.now())
+	}
+}
+
+func (n *node) thaw() {
+	if n.frozen {
+		n.frozen, n.stepping, n.armed = false, false, 0
+		n.clock.Resume(n.c.now())
+	}
+}
+
+// resume lets a frozen process continue.
+func (n *node) resume() {
+	if !n.frozen || n.forever {
+		return
+	}
+	n.thaw()
+	n.seen.cause = n.now().Mono // its vote may have become durable meanwhile, unknown to it
+	deferred := n.deferred
+	n.deferred = nil
+	for _, e := range deferred {
+		n.handle(e)
+	}
+	if n.core != nil {
+		n.poke()
+		n.arm()
+		n.doze()
+	}
+}

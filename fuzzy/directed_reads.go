@@ -132,6 +132,8 @@ func twoReadersInOneRound(d *director) {
 var transferScenarios = []scenario{
 	{name: "transfer-to-a-laggard", voters: 3, play: transferToALaggard, source: "dissertation §3.10",
 		about: "the target is brought up to date before it is asked to campaign, and no proposal comes between"},
+	{name: "planned-transfer", voters: 5, play: plannedTransfer, shape: func(p *Profile) { p.Load.Holds = true },
+		about: "the leader first applies what it has accepted, and then the target campaigns; a write that comes meanwhile waits"},
 	{name: "transfer-that-fails", voters: 3, play: transferThatFails, source: "dissertation §3.10",
 		about: "a transfer to an unreachable member is given up, and the leader keeps serving"},
 	{name: "stale-timeout-now", voters: 3, play: staleTimeoutNow, source: "raft-rs #234",
@@ -159,6 +161,27 @@ func transferToALaggard(d *director) {
 	appends.release()
 	d.expect(3, "c leads the next term", func() bool {
 		return c.leads() && c.status.Term == term+1 && d.state(t) == answeredWell
+	})
+}
+
+func plannedTransfer(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.bootstrap()
+	d.wait(1)
+	term := a.status.Term
+	appends := d.hold(these(a), these(d.c.nodes[1], d.c.nodes[3], d.c.nodes[4]), raft.AppendRequest{})
+	accepted := d.write(a, 1)
+	d.until("c has the whole log", func() bool { return c.last() == a.last() && len(c.queue) == 0 })
+	t := d.transfer(a, c)
+	held := d.write(a, 1)
+	d.wait(0.3)
+	d.check("a waits until the write is applied", func() bool {
+		return d.state(t) == unanswered && d.state(accepted) == acceptedOnly && d.state(held) == unanswered && c.status.Term == term
+	})
+	appends.release()
+	d.expect(3, "c leads the next term", func() bool { return c.leads() && d.state(t) == answeredWell })
+	d.check("the first write is acknowledged, the second one is not applied", func() bool {
+		return d.state(accepted) == answeredWell && d.state(held) == answeredNo
 	})
 }
 

@@ -295,7 +295,7 @@ func (d *director) read(n *node) raft.RequestID {
 }
 
 func (d *director) transfer(n, to *node) raft.RequestID {
-	t := d.c.work.transferTo(n, d.nextClient(), to.id)
+	t := d.c.work.transferTo(n, d.nextClient(), raft.TransferRequested{To: to.id})
 	d.settle()
 	return t
 }

@@ -12,6 +12,8 @@
 //	configurations.go           the configurations of each log
 //	admins.go contacts.go       who changes the members, and the connections that members keep
 //	profile_members.go          what a seed draws for changes of the members
+//	news.go                     news that a process has ended: true, late or false
+//	priorities.go               what it draws for priorities, and how admins change them
 //	faults_members.go           the faults during changes of the members
 //	liveness_members.go         the second phase of runs with such changes
 //	workload.go                 the clients, who retry, hedge and give up
@@ -25,6 +27,7 @@
 //	                            to add one, and to prove that it can fail
 //	checker.go rules.go         what the checks share, and when they run; the list of their sentences
 //	directed*.go                directed scenarios: the director, its verbs, the scenarios
+//	failover.go                 trials of how soon the next leader is elected
 //	trace.go                    a record of a run, for people and for programs
 //	case.go settings.go         one run as text: how it differs from a plain cluster,
 //	edits.go                    and what it leaves out

@@ -45,13 +45,19 @@ const (
 	Move       // see places.go: a member restarts at another address, two change places, or all move
 	Hang       // see hangs.go: a state machine hangs, or all do
 	Herd       // several members read at once, and their leader's answers come late
+
+	// See news.go.
+	Vanish   // a host loses its power, so that no connection breaks
+	LateNews // some members hear late that a process has ended
+	Lie      // members hear that a process has ended, which lives
+	Favorite // the voter with the highest priority crashes
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
-	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd",
+	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd", "vanish", "late news", "lie", "favorite",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -227,12 +233,23 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.hang(c, n)
 	case Herd:
 		m.herd(c)
-	case Drift:
+	case Favorite:
+		m.crashFavorite(c)
+	case Vanish, LateNews, Lie:
+		m.misinform(c, n)
+	case Drift, Jump:
+		return m.setClock(c, n)
+	}
+	return false
+}
+
+// setClock makes a node's clock run too fast or too slowly, or sets it. It reports whether that must be mended.
+func (m *nemesis) setClock(c *cluster, n *node) bool {
+	if m.rate.Fault == Drift {
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true
-	case Jump:
-		n.clock.Jump(int64(m.random.Between(0, sim.In(7200e9)-1) - sim.In(3600e9)))
 	}
+	n.clock.Jump(int64(m.random.Between(0, sim.In(7200e9)-1) - sim.In(3600e9)))
 	return false
 }
 
@@ -242,6 +259,7 @@ func (n *node) close(in, down sim.Time) {
 		return
 	}
 	n.closing = true
+	n.c.work.release(n)
 	n.post(raft.Closing{})
 	n.later(in, event{kind: evExit, a: int64(down)})
 }

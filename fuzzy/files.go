@@ -41,13 +41,19 @@ func drawRate(s *sim.Stream) FaultRate {
 	}
 }
 
-// protocol returns the protocol version of the member. The last of the initial members may run a release without snapshots.
+// protocol returns the protocol version of the member. The last of the initial members may run a release without snapshots,
+// and the first ones a release without priorities.
 func (n *node) protocol() uint16 {
 	p := &n.c.profile
-	if n.upgraded || p.spare(n.index) || n.index < p.Voters+p.Learners-p.Snapshots.Old {
+	switch {
+	case n.upgraded || p.spare(n.index):
+		return raft.ProtocolNewest
+	case n.index >= p.Voters+p.Learners-p.Snapshots.Old:
+		return 1
+	case n.index < p.Members.Earlier:
 		return raft.ProtocolMembership
 	}
-	return 1
+	return raft.ProtocolNewest
 }
 
 // carries returns the maximum number of bytes of records in an append to the member; 0 means no limit. Every other member has

@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,19 +18,21 @@ import (
 type asked struct {
 	config   *raft.Configuration
 	roles    map[raft.Peer]raft.MemberKind // roles of all members
+	prefers  map[raft.Peer]raft.Priority   // priorities of the voters; 0 is written for 1
 	named    map[raft.Peer]int             // how often the change names a member
 	problems []raft.RefusalKind            // the change may be refused for each of these
 }
 
 // meets returns the result that a change asks for when it meets a configuration without a change in progress.
 func (ch *changing) meets(config *raft.Configuration) *asked {
-	a := &asked{config: config, roles: map[raft.Peer]raft.MemberKind{}, named: map[raft.Peer]int{}}
+	a := &asked{config: config, roles: map[raft.Peer]raft.MemberKind{}, prefers: map[raft.Peer]raft.Priority{}, named: map[raft.Peer]int{}}
 	for _, m := range config.Members {
-		a.roles[m.Peer()] = m.Kind
+		a.roles[m.Peer()], a.prefers[m.Peer()] = m.Kind, m.Priority
 	}
 	for _, r := range ch.Replace {
 		if old, ok := a.find(r.Old); ok {
 			delete(a.roles, old.Peer())
+			r.New.Priority = old.Priority
 			a.joins(r.New, old.Kind, old.Peer())
 		}
 	}
@@ -52,7 +55,13 @@ func (ch *changing) meets(config *raft.Configuration) *asked {
 		}
 	}
 	for _, u := range ch.Update {
-		a.find(u.Peer)
+		m, ok := a.find(u.Peer)
+		if u.Priority == nil {
+			continue
+		}
+		if a.prefers[m.Peer()] = *u.Priority; !inRange(*u.Priority) || ok && m.Kind != raft.Voter && u.Priority.Number() != 1 {
+			a.wrong(raft.RefusedMalformed)
+		}
 	}
 	for _, id := range ch.Despite {
 		joins := slices.ContainsFunc(ch.Add, func(m raft.Member) bool { return m.ID == id }) ||
@@ -118,7 +127,25 @@ func (a *asked) joins(m raft.Member, kind raft.MemberKind, replaced raft.Peer) {
 			a.wrong(raft.RefusedMemberExists)
 		}
 	}
-	a.roles[p] = kind
+	if !inRange(m.Priority) || kind == raft.Learner && replaced == (raft.Peer{}) && m.Priority.Number() != 1 {
+		a.wrong(raft.RefusedMalformed)
+	}
+	a.roles[p], a.prefers[p] = kind, m.Priority
+}
+
+func inRange(p raft.Priority) bool { return p >= raft.PriorityNever && p <= raft.PriorityMax }
+
+// electable reports whether one of the voters may lead, both of those that the configuration has, with the priorities that
+// the change gives them, and of those at the end.
+func (a *asked) electable() bool {
+	now, then := false, false
+	for _, m := range a.config.Members {
+		now = now || m.Kind == raft.Voter && a.prefers[m.Peer()] != raft.PriorityNever
+	}
+	for p, kind := range a.roles {
+		then = then || kind == raft.Voter && a.prefers[p] != raft.PriorityNever
+	}
+	return now && then
 }
 
 // judge finds what is wrong with the outcome.
@@ -135,8 +162,11 @@ func (a *asked) judge(ch *changing) {
 			a.wrong(raft.RefusedMemberExists)
 		}
 	}
-	if voters == 0 {
+	switch {
+	case voters == 0:
 		a.wrong(raft.RefusedLastVoter)
+	case !a.electable():
+		a.wrong(raft.RefusedNotElectable)
 	}
 	for _, times := range a.named {
 		if times > 1 {
@@ -196,7 +226,7 @@ func (a *asked) made(ch *changing, config *raft.Configuration) bool {
 		return false
 	}
 	for _, m := range config.Members {
-		if kind, ok := a.roles[m.Peer()]; !ok || kind != m.Kind {
+		if kind, ok := a.roles[m.Peer()]; !ok || kind != m.Kind || kind == raft.Voter && m.Priority.Number() != a.prefers[m.Peer()].Number() {
 			return false
 		}
 	}
@@ -305,6 +335,13 @@ func (k *checker) checkChangeAccepted(n *node, ch *changing, id raft.EntryID) {
 	if a := ch.meets(&before.Configuration); len(a.problems) > 0 {
 		k.broken("N69", "%s takes a change (%s) that must be refused for %v", n, ch.describe(), a.problems)
 	}
+	after := n.log[id.Index-1].config
+	for _, m := range after.Members {
+		speaks, known := n.seen.speaks[m.Peer()]
+		if needs := levelNeeds(after.Level); known && speaks < needs && m.Kind != raft.Leaving && m.Next != raft.NextRemoved {
+			k.broken("N69", "%s takes a change (%s) to feature level %d, but %s speaks protocol %d", n, ch.describe(), after.Level, m.ID, speaks)
+		}
+	}
 }
 
 // groundless returns the reason why a refusal is wrong; "" if the refusal is right. Other checks cover the refusals that
@@ -333,10 +370,30 @@ func (k *checker) grounded(n *node, r *request, ch *changing, l *loggedConfig, w
 		return ch.ifIndex != 0 && ch.ifIndex != l.index
 	case raft.RefusedChanging:
 		return l.index > n.status.Commit || waits(&l.Configuration) || len(l.Outgoing) > 0 || k.c.work.changesOn(n) > 1
-	case raft.RefusedQuorumLoss, raft.RefusedEarlierRelease:
-		return true // N68 and N71 check these
+	case raft.RefusedQuorumLoss:
+		return true // N68 checks it
+	case raft.RefusedEarlierRelease:
+		needs := levelNeeds(max(1, l.Level))
+		if ch.prioritizes() {
+			needs = raft.ProtocolPriorities
+		}
+		return slices.ContainsFunc(slices.Collect(maps.Values(n.seen.speaks)), func(speaks uint16) bool { return speaks < needs })
 	}
 	return slices.Contains(ch.meets(&l.Configuration).problems, why)
+}
+
+// levelNeeds returns the protocol version that a member must speak to read configurations of a feature level.
+func levelNeeds(level uint64) uint16 {
+	if level < 2 {
+		return raft.ProtocolMembership
+	}
+	return raft.ProtocolPriorities
+}
+
+// prioritizes reports whether the change gives a priority.
+func (ch *changing) prioritizes() bool {
+	return slices.ContainsFunc(ch.Add, func(m raft.Member) bool { return m.Priority.Number() != 1 }) ||
+		slices.ContainsFunc(ch.Update, func(u raft.Update) bool { return u.Priority != nil && u.Priority.Number() != 1 })
 }
 
 // changesOn counts the changes that a process has not answered, or has answered in the running step.

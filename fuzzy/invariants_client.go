@@ -8,6 +8,7 @@ import "github.com/coxswain/raft"
 //	H2  Serial numbers are unique; a client's reads never go backwards and include its own writes. (G11, G13)
 //	H3  Each write takes effect at most once, and exactly once if it was acknowledged. (G10, G11)
 //	H4  A write that is reported as not applied is never applied.
+//	H5  A planned transfer leaves the outcome of no write unknown: the leader lets another member campaign once it has applied what it has accepted.
 
 // recordNeverApplied records an answer that a client's write will never be applied.
 func (k *checker) recordNeverApplied(r *request, a raft.Answer) {

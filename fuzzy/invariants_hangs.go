@@ -11,7 +11,7 @@ import (
 //
 //	N84  The FSM counts as hanging only if it has been applying one batch for ApplyStallMax. A leader whose FSM hangs accepts no proposal.
 //	N85  A leader whose FSM hangs gives up its leadership for this reason only to a voter that has applied the hanging batch.
-//	N86  A member whose FSM hangs campaigns three election timeouts later than others, unless it has denied its vote to a candidate because of the candidate's log. If it has stepped down as leader because of this hang, it waits nevertheless.
+//	N86  A member whose FSM hangs, or a standby, campaigns three election timeouts later than others, unless it has denied its vote to a candidate because of the candidate's log. If it has stepped down as leader because of this hang, it waits nevertheless.
 
 // checkHangs checks a member with an FSM that may hang.
 func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output) {
@@ -28,8 +28,10 @@ func (k *checker) checkHangs(n *node, before *raft.CoreStatus, out *raft.Output)
 			if w.needed = w.now; n.hung(before) { // it campaigns soon, even if its FSM recovers before
 				w.cause = max(w.cause, w.now+n.soon()-2*w.waits)
 			}
-		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && (w.needed < w.rested || w.yielded == h.batch.Index) && w.now-w.rested < 4*n.timeout():
+		case e.Kind == raft.TraceTimeout && before.FSMHangs && s.FSMHangs && (w.needed < w.rested || w.yielded == h.batch.Index) && w.now-w.rested < w.rest+3*n.timeout():
 			k.broken("N86", "%s, whose FSM hangs, stands for election in term %d after %v", n, s.Term, time.Duration(w.now-w.rested))
+		case e.Kind == raft.TraceTimeout && n.standsBack() && w.needed < w.rested && w.now-w.rested < w.rest+3*n.timeout():
+			k.broken("N86", "%s, a standby, stands for election in term %d after %v", n, s.Term, time.Duration(w.now-w.rested))
 		}
 	}
 	if s.Role != raft.Leader || !s.FSMHangs || !before.FSMHangs || s.Applied > before.Applied {
@@ -51,9 +53,23 @@ func (n *node) yields(before *raft.CoreStatus, out *raft.Output) bool {
 		s.FSMHangs && !s.DiskStalled && votes(n.config(), n.peer()) && !lost
 }
 
-// hung reports whether a member's FSM hangs, or may have done so until this step ended its batch.
+// hung reports whether a member lets others campaign first: its FSM hangs, or may have done so until this step ended its batch,
+// or it is a standby.
 func (n *node) hung(before *raft.CoreStatus) bool {
-	return n.status.FSMHangs || n.status.Applied > before.Applied
+	return n.status.FSMHangs || n.status.Applied > before.Applied || n.standsBack()
+}
+
+// standsBack reports whether a member is a standby, and was one before the step.
+func (n *node) standsBack() bool {
+	if n.priority(&n.status, n.peer()) > 0 {
+		return false
+	}
+	was := n.configBefore
+	if was == nil || n.preferences.NoPriorities {
+		return was == nil
+	}
+	m := member(&was.Configuration, n.peer())
+	return m != nil && m.Priority == raft.PriorityNever
 }
 
 // soon returns the time for which a member waits for another member's election before it campaigns itself.

@@ -149,9 +149,33 @@ type fitness struct {
 	some  bool
 }
 
-// fittest returns the highest match index that a leader knew before a step. It counts the voters that the leader has heard
-// recently, except those that show a loss of acknowledged entries in the step.
-func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
+// add counts a voter.
+func (f *fitness) add(p *raft.PeerProgress) { *f = fitness{max(f.match, p.Match), true} }
+
+// choice is what a leader may choose from: the fitness of all voters, of those that are no standbys, and of those whose
+// effective priority is above 0.
+type choice struct{ all, leads, able fitness }
+
+// able reports whether a leader takes a voter's priority for what its configuration says (docs/elections-in-raft.md): the voter
+// has reported that nothing hinders it, and it does not lack entries for long.
+func (n *node) able(s *raft.CoreStatus, p *raft.PeerProgress) bool {
+	late := p.LagsSince > 0 && n.seen.now-p.LagsSince >= n.timeout()
+	reported := n.seen.of(peerOf(p)).echoed != raft.RPCID{}
+	return reported && !late && (p.State == "replicate" || p.Match >= s.Last.Index) && p.Hindered == 0 && p.Backoff <= 0 && n.priority(s, peerOf(p)) > 0
+}
+
+// priority returns the priority of a peer as a member sees it.
+func (n *node) priority(s *raft.CoreStatus, p raft.Peer) int {
+	if m := member(&s.Config, p); m != nil && !n.preferences.NoPriorities {
+		return m.Priority.Number()
+	}
+	return 1
+}
+
+// fittest returns the highest match indexes that a leader knew before a step. It counts the voters that the leader has heard
+// recently, except those that show a loss of acknowledged entries in the step. A voter that becomes or ceases to be able in the
+// step does not count as able.
+func (k *checker) fittest(n *node, before *raft.CoreStatus) (f choice) {
 	w := &n.seen
 	if before.Role != raft.Leader || w.term != before.Term {
 		return f
@@ -162,8 +186,15 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 		if now := progressOn(&n.status, peer); now != nil && now.State == "stale" {
 			continue
 		}
-		if votesOn(&before.Config, peer) && p.Match > 0 && w.now-w.of(peer).heard < n.timeout() {
-			f = fitness{max(f.match, p.Match), true}
+		if !votesOn(&before.Config, peer) || p.Match == 0 || w.now-w.of(peer).heard >= n.timeout() {
+			continue
+		}
+		f.all.add(p)
+		if n.priority(before, peer) > 0 && n.priority(&n.status, peer) > 0 {
+			f.leads.add(p)
+		}
+		if now := progressOn(&n.status, peer); now != nil && n.able(before, p) && n.able(&n.status, now) {
+			f.able.add(p)
 		}
 	}
 	return f
@@ -171,41 +202,75 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 
 // checkChoice checks the target of a transfer if the leader may choose the target. The messages of the step itself can only
 // improve the choice. The exception is a target that shows a loss of acknowledged entries after the leader has chosen it.
-func (k *checker) checkChoice(n *node, events []raft.Event, out *raft.Output, fittest fitness) {
+func (k *checker) checkChoice(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, fittest choice) {
+	asked := false
 	for _, e := range events {
-		if t, ok := e.(raft.TransferRequested); ok && t.To != "" {
+		t, ok := e.(raft.TransferRequested)
+		if asked = asked || ok; ok && t.To != "" {
 			return
 		}
 	}
 	for i := range out.Trace {
 		if out.Trace[i].Kind == raft.TraceTransfer {
-			k.checkTarget(n, out.Trace[i].Peer, out.Trace[i+1:], fittest)
+			k.checkTarget(n, out.Trace[i].Peer, out.Trace[i+1:], fittest.all)
+			if !n.status.FSMHangs { // see N85
+				k.checkPreferred(n, before, out.Trace[i].Peer, asked, fittest)
+			}
 		}
 	}
 	for i := range out.Answers {
-		if fittest.some && out.Answers[i].Refusal == raft.RefusedNoTarget {
-			k.broken("G17", "%s finds nobody to transfer to, but hears a voter with %d entries", n, fittest.match)
+		if fittest.leads.some && out.Answers[i].Refusal == raft.RefusedNoTarget {
+			k.broken("G17", "%s finds nobody to transfer to, but hears a voter with %d entries", n, fittest.leads.match)
 		}
+	}
+}
+
+// checkPreferred checks that a leader prefers able voters. If there is none, or none that is ahead of a stalled disk, it chooses
+// any voter that is no standby. Only a leader that cannot do its work chooses a standby.
+func (k *checker) checkPreferred(n *node, before *raft.CoreStatus, target raft.NodeID, asked bool, fittest choice) {
+	match, able, standby := raft.Index(0), false, true
+	for i := range n.status.Peers { // its id may occur twice
+		p := &n.status.Peers[i]
+		if p.ID != target {
+			continue
+		}
+		was := progressOn(before, peerOf(p))
+		match, able = max(match, p.Match), able || n.able(&n.status, p) || was != nil && n.able(before, was)
+		standby = standby && n.priority(&n.status, peerOf(p)) == 0 && n.priority(before, peerOf(p)) == 0
+		if was != nil {
+			match = max(match, was.Match)
+		}
+	}
+	best, named := fittest.all, "another"
+	switch {
+	case fittest.able.some && (asked || fittest.able.match > n.status.Persisted):
+		best, named = fittest.able, "one that nothing hinders"
+		k.c.holds(able, "G17", "%s transfers its leadership to %s, but nothing hinders another voter", n, target)
+	case able:
+		return // it has become able in this step
+	case asked:
+		best = fittest.leads
+		k.c.holds(!standby, "G17", "%s transfers its leadership to %s, a standby, although nobody has named it", n, target)
+	}
+	if match < best.match {
+		k.broken("G17", "%s transfers its leadership to %s, which has %d entries; %s has %d", n, target, match, named, best.match)
 	}
 }
 
 // checkTarget checks a target that a leader has chosen; later is the trace after the choice. A leader may choose a leaving
 // voter only if the leader's own disk has stalled. It must then hear no other voter with more entries than that disk.
 func (k *checker) checkTarget(n *node, target raft.NodeID, later []raft.TraceEvent, fittest fitness) {
-	match, stale, leaving := raft.Index(0), true, true
+	stale, leaving := true, true
 	for i := range n.status.Peers { // its id may occur twice
 		if p := &n.status.Peers[i]; p.ID == target {
-			match, stale = max(match, p.Match), stale && p.State == "stale"
+			stale = stale && p.State == "stale"
 			leaving = leaving && !votesOn(n.config(), peerOf(p))
 		}
 	}
 	for _, e := range later {
 		if e.Kind == raft.TraceStaleMember && e.Peer == target {
-			match, stale = max(match, e.Index), false
+			stale = false
 		}
-	}
-	if match < fittest.match && !n.status.FSMHangs { // see N85
-		k.broken("G17", "%s transfers its leadership to %s, which has %d entries; another has %d", n, target, match, fittest.match)
 	}
 	if stale {
 		k.broken("G17", "%s transfers its leadership to %s, which has shown that it has lost its log", n, target)
@@ -228,6 +293,7 @@ func (k *checker) checkTimeoutNow(n *node, s *raft.CoreStatus, m *raft.Message) 
 		return
 	}
 	// Another transfer may follow one that was given up, so each TimeoutNow is checked.
+	k.checkOwesNothing(n)
 	w := &n.seen
 	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))
 	w.told = s.TransferringUntil

@@ -37,6 +37,9 @@ import (
 // checkConversation checks a step against its events.
 func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	heard := n.seen.heard
+	if n.seen.gone {
+		heard = 0
+	}
 	leads, fittest := n.seen.leads, k.fittest(n, before)
 	n.seen.recordEvents(n, before, events)
 	k.checkTermRise(n, before, events, out, heard)
@@ -46,6 +49,7 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 	k.checkElectionTimer(n, before, out)
 	k.checkNotEarly(n, before, out)
 	k.checkPreVotes(n, before, events, out, heard)
+	n.seen.recordRequest(events)
 	k.checkWait(n, before, out)
 	k.checkPatience(n, before, events, out)
 	k.checkReplies(n, before, events, out)
@@ -60,11 +64,14 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 		}
 		n.seen.dropAnswered(out)
 		k.checkTransfer(n, events, out)
-		k.checkChoice(n, events, out, fittest)
+		k.checkChoice(n, before, events, out, fittest)
 		k.checkTransferForStall(n, events, out)
+		k.checkTakeover(n, before, out)
+		k.checkSuccessors(n, before)
 	} else {
 		n.seen.transfer = 0
 	}
+	k.checkLosses(n, before, events, out)
 	k.checkMessageIDs(n, out)
 	if out.Write.Seq > 0 {
 		pair := []raft.Write{{}, out.Write} // as a slow disk merges a write with one before it
@@ -97,6 +104,9 @@ func (k *checker) checkTermRise(n *node, before *raft.CoreStatus, events []raft.
 	for _, e := range events {
 		if a, ok := e.(raft.SnapshotArrived); ok && before.Uninitialized && k.leaders[s.Term] == a.From {
 			reach = max(reach, s.Term) // the term of the offer, which an uninitialized member adopts with the snapshot
+		}
+		if lost, ok := e.(raft.PeerLost); ok && lost.Refused && lost.Peer.ID == before.Leader {
+			hears = hears && n.preferences.NoNews
 		}
 		r, ok := e.(raft.Received)
 		if !ok {
@@ -154,15 +164,15 @@ func older(a, b raft.EntryID) bool { return a.Term < b.Term || a.Term == b.Term 
 // checkElectionTimer checks the timer of an election.
 func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
-	leads := s.Role == raft.Leader || before.Role == raft.Leader
+	leads, begins := s.Role == raft.Leader || before.Role == raft.Leader, false
 	for i := range out.Trace {
 		switch event := &out.Trace[i]; event.Kind {
 		case raft.TraceVoteGranted, raft.TracePreVoteGranted, raft.TracePreCampaign, raft.TraceCampaign, raft.TraceSteppedDown:
-			w.cause = w.now
+			w.cause, begins = w.now, true
 		case raft.TraceLeader:
 			leads = true
 		case raft.TraceVoteDenied, raft.TracePreVoteDenied:
-			hears := leads || w.beat > 0 && w.reign >= before.Term && w.now-w.beat < n.timeout()
+			hears := leads || !(w.gone && w.news != w.now) && w.beat > 0 && w.reign >= before.Term && w.now-w.beat < n.timeout()
 			if event.Reason == raft.DeniedHearsLeader && !hears {
 				k.broken("N14", "%s tells %s that it hears a leader of term %d, but has heard none for %v", n, event.Peer,
 					before.Term, time.Duration(w.now-w.beat))
@@ -176,7 +186,7 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	}
 	w.slept = (w.slept || late && before.Role != raft.Leader) && w.beat != w.now
 	able := !n.doomed && out.Write.Mark == nil && s.Suspected == (raft.Peer{}) && s.Term > 0 && votes(n.config(), n.peer())
-	if leads || late || !able || before.Term == 0 || s.Durable != n.hard || s.Election.Wait > before.Election.Wait {
+	if leads || late || !able || before.Term == 0 || !sameVote(s.Durable, n.hard) || s.Election.Wait > before.Election.Wait {
 		w.cause = w.now
 	}
 	if w.late == w.now && w.prompt == w.now && s.Election.Wait == n.timeout() {
@@ -185,17 +195,24 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	if w.waits = max(w.waits, s.Election.Wait); w.cause == w.now {
 		w.waits = max(s.Election.Wait, before.Election.Wait)
 	}
-	limit := 2 * w.waits
-	if s.FSMHangs {
+	limit := n.waitMost(before, w.waits)
+	if w.beat != w.now && !begins {
+		limit = max(limit, w.limit) // the wait began behind a leader that had named its successors
+	}
+	w.limit = limit
+	if s.FSMHangs || n.standsBack() {
 		limit += 3 * w.waits // see N86
 	}
 	if w.now-w.cause > limit {
 		k.broken("N15", "%s has heard nobody for %v, but does not stand for election", n, time.Duration(w.now-w.cause))
 	}
-	if able && !w.failed && w.heard == w.now && s.Role == raft.Follower && s.Durable == n.hard && s.Election.Wait == n.timeout() {
-		k.checkDrawn(n, out.WakeAt-w.now)
+	if able && !w.failed && w.heard == w.now && s.Role == raft.Follower && n.priority(s, n.peer()) > 0 && sameVote(s.Durable, n.hard) && s.Election.Wait == n.timeout() {
+		k.checkDrawn(n, before, out.WakeAt-w.now)
 	}
 }
+
+// sameVote reports whether two hard states are about the same term and vote.
+func sameVote(a, b raft.HardState) bool { return a.Term == b.Term && a.Vote == b.Vote }
 
 // waitsMax is the longest wait, in election timeouts.
 const waitsMax = 64
@@ -229,12 +246,15 @@ func (k *checker) checkWait(n *node, before *raft.CoreStatus, out *raft.Output) 
 const drawsMin = 40
 
 // checkDrawn checks a newly drawn election timeout. It ignores shorter timers, because they belong to client requests.
-func (k *checker) checkDrawn(n *node, timeout raft.Time) {
+func (k *checker) checkDrawn(n *node, before *raft.CoreStatus, timeout raft.Time) {
 	if timeout < n.timeout() || n.status.FSMHangs {
 		return
 	}
-	if timeout > 2*n.timeout() {
+	if timeout > n.waitMost(before, n.timeout()) {
 		k.broken("N15", "%s draws an election timeout of %v", n, timeout)
+	}
+	if len(n.status.Successors) > 0 {
+		return // it is not drawn
 	}
 	k.checkTimeoutsDiffer(n, timeout)
 	if k.draws++; k.draws == 1 {

@@ -108,6 +108,7 @@ var ofFollower = []stepBreach{
 	}},
 	{"N15", func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		n.status.Durable = n.hard
+		n.status.Successors = nil
 		k.draws, k.shortest, k.longest = drawsMin, n.timeout(), n.timeout()
 		out.WakeAt = n.seen.now + n.timeout()
 		return given(message(other, n, before.Term, raft.Heartbeat{}))

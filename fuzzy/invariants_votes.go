@@ -9,7 +9,7 @@ import (
 
 // The invariants of timers and votes that come too early, and of a closing node.
 //
-//	N25  A member campaigns no sooner than one election timeout after any of these events: it heard its leader, campaigned, started, or made its vote durable in a term without a known leader. The exception is that its leader has stepped down. (§5.2)
+//	N25  A member campaigns no sooner than one election timeout after any of these events: it heard its leader, campaigned, started, or made its vote durable in a term without a known leader. It waits longer by the span of an election for each successor that its leader has named before it. After it has campaigned or voted, two such spans are enough. The exceptions are that its leader has stepped down, and the news that its leader's process has ended. (§5.2)
 //	N26  A member grants a pre-vote under the same rule as a vote: the candidate's log is at least as up to date. It grants none while it hears a leader. (dissertation §9.6)
 //	N27  Members that are started with the same seed draw different election timeouts.
 //	N63  After a member has heard the leader of a term, the member does not deny a pre-vote because of its durable vote in that term.
@@ -23,44 +23,94 @@ func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Outp
 		w.deposed = w.now
 	}
 	if w.heard == w.now || before.Role == raft.Leader {
-		w.rested = w.now
+		w.rests(n.waitForLeader(before))
 	}
-	durable := s.Durable != before.Durable && s.Durable == n.hard && s.Durable.Vote != (raft.Peer{})
+	durable := !sameVote(s.Durable, before.Durable) && sameVote(s.Durable, n.hard) && s.Durable.Vote != (raft.Peer{})
 	if durable && w.leads == (raft.Peer{}) {
-		w.rested = w.now // from now on the candidate has time to win with this vote
+		w.rests(n.waitForElection()) // from now on the candidate has time to win with this vote
 	}
 	if was := n.configBefore; was != nil && needs(n.config(), n.peer()) && !needs(&was.Configuration, n.peer()) {
-		w.rested, w.enfranchised = w.now, w.now
+		w.rests(n.waitForLeader(before))
+		w.enfranchised = w.now
 	}
 	if w.freed == w.now {
-		w.rested = min(w.rested, w.now-n.timeout()) // it may campaign now, and a repeated message delays nothing
+		w.rested = min(w.rested, w.now-w.rest) // it may campaign now, and a repeated message delays nothing
 	}
 	for i := range out.Trace {
 		switch out.Trace[i].Kind {
 		case raft.TracePreVoteDenied:
 			if n.hung(before) && out.Trace[i].Reason == raft.DeniedOldLog {
-				w.rested = min(w.rested, w.now-n.timeout()) // it may campaign now: see N86
+				w.rested = min(w.rested, w.now-w.rest) // it may campaign now: see N86
 			}
 		case raft.TraceTimeout:
 			if w.enfranchised > 0 && w.now-w.enfranchised < n.timeout() && w.rested == w.enfranchised {
 				k.broken("N72", "%s stands for election in term %d, %v after it got its vote, or was named as a future voter", n, s.Term, time.Duration(w.now-w.enfranchised))
 			}
-			if w.now-w.rested < n.timeout() {
+			if w.now-w.rested < w.rest {
 				k.broken("N25", "%s stands for election in term %d after only %v", n, s.Term, time.Duration(w.now-w.rested))
 			}
+		case raft.TraceNews:
+			if w.news == w.now {
+				w.rested = min(w.rested, w.now-w.rest)
+			}
 		case raft.TraceSteppedDown: // its leader has stepped down, so there is no leader to wait for
-			w.rested = w.now - n.timeout()
+			w.rested = min(w.rested, w.now-w.rest)
 		case raft.TraceVoteGranted, raft.TracePreCampaign, raft.TraceCampaign:
-			w.rested = w.now
+			w.rests(n.waitForElection())
 		}
 	}
+}
+
+// rests records that the member now waits for at least so long before it campaigns.
+func (w *witness) rests(wait raft.Time) { w.rested, w.rest = w.now, wait }
+
+// waitForLeader returns the least time for which a member waits for its leader. Its configuration may change in the step.
+func (n *node) waitForLeader(before *raft.CoreStatus) raft.Time {
+	if s := &n.status; s.Role == raft.Follower {
+		rank := min(n.rank(n.config()), n.rank(&before.Config))
+		return n.timeout() + raft.Time(rank)*min(s.Span, n.timeout())
+	}
+	return n.timeout()
+}
+
+// waitMost returns the longest time for which a member may wait for its leader, or for the election in which it has campaigned
+// or voted. wait is the wait of its elections.
+func (n *node) waitMost(before *raft.CoreStatus, wait raft.Time) raft.Time {
+	rank := max(n.rank(n.config()), n.rank(&before.Config))
+	return max(2*wait, wait+raft.Time(rank)*wait)
+}
+
+// waitForElection returns the least time for which a member waits for the election in which it has campaigned or voted.
+func (n *node) waitForElection() raft.Time {
+	if span := n.status.Span; span > 0 {
+		return min(2*span, n.timeout())
+	}
+	return n.timeout()
+}
+
+// rank returns a member's place among the successors that its leader has named. The voters that are not named come after
+// them. It returns 0 if the leader has named none.
+func (n *node) rank(config *raft.Configuration) int {
+	list := n.status.Successors
+	if i := slices.Index(list, n.peer()); i >= 0 || len(list) == 0 {
+		return max(i, 0)
+	}
+	rank := len(list)
+	for _, m := range config.Members {
+		p := m.Peer()
+		first := p.ID < n.id || p.ID == n.id && p.Incarnation < n.disk.incarnation
+		if first && config.VotesIn(p) != 0 && p != n.seen.leads && !slices.Contains(list, p) {
+			rank++
+		}
+	}
+	return rank
 }
 
 // checkPreVotes checks N26. heard is the time at which the member last heard the leader before the step.
 func (k *checker) checkPreVotes(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
 	s, w := &n.status, &n.seen
 	cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
-	follows := before.Leader != "" && heard > 0 && w.now-heard < n.timeout()
+	follows := before.Leader != "" && heard > 0 && w.now-heard < n.timeout() && w.news != w.now
 	same := s.Term == before.Term && s.Leader == before.Leader && s.Role == before.Role
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {
@@ -72,6 +122,9 @@ func (k *checker) checkPreVotes(n *node, before *raft.CoreStatus, events []raft.
 				k.broken("N26", "%s, which hears %s, grants %s a pre-vote", n, s.Leader, k.c.title(list[i].To))
 			}
 			term, asked := asks(events, list[i].To, grant.ID)
+			if term == 0 && w.news == w.now { // it answers again what it has denied
+				term, asked = asks(w.wooed, list[i].To, grant.ID)
+			}
 			if !cut && older(asked, before.Last) || term+1 < before.Term {
 				k.broken("N26", "%s, in term %d with a log up to %v, grants %s a pre-vote in term %d with a log up to %v",
 					n, before.Term, before.Last, k.c.title(list[i].To), term, asked)
@@ -83,7 +136,7 @@ func (k *checker) checkPreVotes(n *node, before *raft.CoreStatus, events []raft.
 // checkUnbound checks N63. leads is the leader that the member had heard in its term before the step.
 func (k *checker) checkUnbound(n *node, before *raft.CoreStatus, out *raft.Output, leads raft.Peer) {
 	s := &n.status
-	if leads == (raft.Peer{}) || s.Term != before.Term || before.Durable != n.hard {
+	if leads == (raft.Peer{}) || s.Term != before.Term || !sameVote(before.Durable, n.hard) {
 		return
 	}
 	for i := range out.Trace {

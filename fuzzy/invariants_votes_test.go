@@ -79,14 +79,14 @@ func TestInvariants_TheChoiceOfATargetIsChecked(t *testing.T) {
 		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
 		n.seen.now = n.now().Mono
 		best := c.check.fittest(n, &n.status)
-		require.True(t, best.some)
-		n.status.Peers[0].Match = best.match - 1
+		require.True(t, best.able.some)
+		n.status.Peers[0].Match = best.able.match - 1
 		if len(out.Trace) > 0 {
 			out.Trace[0].Peer = n.status.Peers[0].ID
 		}
-		c.check.checkChoice(n, []raft.Event{raft.TransferRequested{To: "a"}}, &out, best)
+		c.check.checkChoice(n, &n.status, []raft.Event{raft.TransferRequested{To: "a"}}, &out, best)
 		require.Nil(t, c.failure, "the caller chose the target")
-		c.check.checkChoice(n, []raft.Event{raft.TransferRequested{}}, &out, best)
+		c.check.checkChoice(n, &n.status, []raft.Event{raft.TransferRequested{}}, &out, best)
 		expectBreach(t, c, "G17")
 	}
 }
@@ -107,7 +107,7 @@ func TestInvariants_ThePauseAfterAFailedSnapshotIsNotDrawn(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		c, _, n := running(t)
 		before, out := n.status, raft.Output{WakeAt: n.now().Mono + n.timeout()}
-		n.seen.now, n.seen.heard = n.now().Mono, n.now().Mono
+		n.seen.now, n.seen.heard, n.status.Successors = n.now().Mono, n.now().Mono, nil
 		var events []raft.Event
 		if failed {
 			events = []raft.Event{raft.SnapshotTaken{Err: errors.New("the disk is full")}}
@@ -185,10 +185,10 @@ func TestInvariants_AMemberThatShowsALossIsNoTarget(t *testing.T) {
 			n.status.Peers = slices.Clone(before.Peers)
 			n.status.Peers[0].State, n.status.Peers[0].Match = "stale", 0
 			best := c.check.fittest(n, &before)
-			require.Equal(t, others, best.some)
+			require.Equal(t, others, best.all.some)
 			trace := row.shown(raft.TraceEvent{Kind: raft.TraceTransfer, Peer: id},
 				raft.TraceEvent{Kind: raft.TraceStaleMember, Peer: id, Index: before.Peers[0].Match})
-			c.check.checkChoice(n, []raft.Event{raft.TransferRequested{}}, &raft.Output{Trace: trace}, best)
+			c.check.checkChoice(n, &before, []raft.Event{raft.TransferRequested{}}, &raft.Output{Trace: trace}, best)
 			if row.holds {
 				assert.Nil(t, c.failure, row.what)
 				continue
@@ -208,7 +208,7 @@ func TestInvariants_WhenAllHaveLostTheirLogsThereIsNoTarget(t *testing.T) {
 		n.status.Peers[i].State = "stale"
 	}
 	out := raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerRefused, Refusal: raft.RefusedNoTarget}}}
-	c.check.checkChoice(n, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &before))
+	c.check.checkChoice(n, &before, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &before))
 	assert.Nil(t, c.failure)
 }
 
@@ -227,12 +227,12 @@ func TestInvariants_AVoterThatIsLeavingIsTheLastChoice(t *testing.T) {
 		c, n, follower := running(t)
 		n.rule(jointWith(n))
 		n.status.DiskStalled = row.stalled
-		best := fitness{match: n.status.Persisted, some: true}
+		best := choice{all: fitness{match: n.status.Persisted, some: true}}
 		if row.ahead {
 			n.status.Persisted--
 		}
 		out := raft.Output{Trace: []raft.TraceEvent{{Kind: raft.TraceTransfer, Peer: follower.id}}}
-		c.check.checkChoice(n, nil, &out, best)
+		c.check.checkChoice(n, &n.status, nil, &out, best)
 		if row.holds {
 			assert.Nil(t, c.failure, row.what)
 			continue

@@ -94,7 +94,7 @@ func (k *checker) checkHardStateRewrite(n *node, before *raft.CoreStatus, out *r
 // checkAwaitsDisk checks a member whose term or vote is being written.
 func (k *checker) checkAwaitsDisk(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s := &n.status
-	unwritten := s.Durable != n.hard && s.Durable == before.Durable && out.Write.Hard == nil
+	unwritten := !sameVote(s.Durable, n.hard) && sameVote(s.Durable, before.Durable) && out.Write.Hard == nil
 	if !unwritten {
 		return
 	}

@@ -55,6 +55,7 @@ type liveness struct {
 	late            int            // earlier messages that arrived during the quiet: each may be answered
 	probe           raft.RequestID // a write during the last stage
 	clashes         int
+	takeovers       int            // begun before the heal
 	unwritten       bool           // nobody writes until the logs are equal
 	asked           int            // requests before the first that must be answered in time; 0: none must yet
 	transferOutcome raft.RequestID // the request for the transfer; 0: none yet
@@ -96,7 +97,7 @@ func newLiveness(c *cluster) *liveness {
 	l := &liveness{c: c, random: sim.NewStream(c.seed.Number, sim.ProcessConcern), since: c.now()}
 	c.work.stopped = !c.profile.World.Clients
 	if c.profile.Name == "calm" || c.profile.Name == "day" {
-		c.mustHold(c.check.elections == 1, "L4", "%d elections in a healthy cluster", c.check.elections)
+		c.mustHold(c.check.elections == 1+c.stats.Takeovers, "L4", "%d elections in a healthy cluster, %d of them for a priority", c.check.elections, c.stats.Takeovers)
 	}
 	missing := ""
 	if l.core, missing = l.choose(); missing != "" {
@@ -114,7 +115,7 @@ func newLiveness(c *cluster) *liveness {
 	for _, n := range c.nodes {
 		l.began = max(l.began, n.disk.hard.Term)
 	}
-	l.clashes = c.check.conflicts
+	l.clashes, l.takeovers = c.check.conflicts, c.stats.Takeovers
 	// A leader whose disk is stalled notices that only when it has something to write.
 	if i := c.leader(); l.doomed == nil && !c.anySpoiled() && (l.exiled || i < 0 || l.core>>i&1 == 1) && sim.NewStream(c.seed.Number, sim.ProcessConcern<<16).Coin() {
 		l.unwritten = true
@@ -148,7 +149,7 @@ func (l *liveness) heal() {
 			continue
 		}
 		n.clock.SetDrift(now, 0)
-		n.heal(n.misled || n.closing || n.protocol() == 1 || n.carries() > 0) // with the right list, the newest release and no small limit, or it was about to end
+		n.heal(n.misled || n.closing || n.protocol() < raft.ProtocolNewest || n.carries() > 0) // with the right list, the newest release and no small limit, or it was about to end
 	}
 }
 
@@ -395,7 +396,7 @@ func (l *liveness) restartOne() {
 // the leader (dissertation §9.6).
 func (l *liveness) rejoined() bool {
 	if l.exiled && l.c.profile.steady() && len(votersOf(&l.leader.status.Config)) > 2 && l.whole() {
-		l.c.mustHold(l.leader.status.Role == raft.Leader && l.leader.status.Term == l.term0, "L5",
+		l.c.mustHold(l.leader.status.Role == raft.Leader && l.leader.status.Term == l.term0 || l.takeovers < l.c.stats.Takeovers, "L5",
 			"%s lost its leadership when a follower restarted", l.leader)
 	}
 	return l.converged() && !l.parting()
@@ -421,7 +422,7 @@ func (p *Profile) quietTime() sim.Time {
 func (l *liveness) end() {
 	c := l.c
 	if l.whole() && c.profile.steady() {
-		c.mustHold(l.leader.status.Role == raft.Leader, "L4", "%s lost its leadership in an idle cluster", l.leader)
+		c.mustHold(l.leader.status.Role == raft.Leader || l.takeovers < c.stats.Takeovers, "L4", "%s lost its leadership in an idle cluster", l.leader)
 		beats := (len(c.nodes) - 1) * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2) * max(1, c.profile.Node.Unequal)
 		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())
 	}
@@ -435,6 +436,7 @@ func (l *liveness) end() {
 	l.checkRelieved()
 	l.checkRemovalKnown()
 	l.checkFound()
+	l.checkCaretaker()
 	for _, n := range l.members() {
 		c.check.checkLogLength(n)
 	}

@@ -25,7 +25,7 @@ func (l *liveness) transferEnded() bool {
 	if l.transferOutcome == 0 {
 		to, some := l.successor()
 		if some {
-			l.transferOutcome, l.term0 = w.transferTo(l.leader, 0, to), l.leader.status.Term
+			l.transferOutcome, l.term0 = w.transferTo(l.leader, 0, raft.TransferRequested{To: to}), l.leader.status.Term
 			l.transfers++
 		}
 		return !some
@@ -62,7 +62,7 @@ const unequalTransfers = 4
 // can win. successor returns false if there is no such voter, or if a transfer is not feasible.
 func (l *liveness) successor() (raft.NodeID, bool) {
 	named, first := l.random.Coin(), l.random.IntN(len(l.c.nodes))
-	if !l.feasible() || !l.leads() || l.leader.status.DiskStalled || l.leader.status.FSMHangs || l.leader.frozen {
+	if !l.feasible() || !l.leads() || l.leader.status.DiskStalled || l.leader.status.FSMHangs || l.leader.status.TransferringUntil > 0 || l.leader.frozen {
 		return "", false
 	}
 	s := &l.leader.status
@@ -80,7 +80,7 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 			}
 			continue
 		}
-		if !named && !l.split() {
+		if !named && !l.split() && l.leader.priority(s, peer) > 0 {
 			return "", true
 		}
 		return p.ID, true

@@ -125,7 +125,7 @@ func (l *lulls) heal() bool {
 		}
 	}
 	rest := &liveness{c: c, core: among64(able), exiled: true, stage: settling, since: c.now()}
-	limited := p.Node.Carries > 0 || p.Snapshots.Old > 0 || p.Node.OtherLists > 0 || p.Node.Unequal > 0 // until members are replaced or restarted
+	limited := p.Node.Carries > 0 || p.Snapshots.Old > 0 || p.Members.Earlier > 0 || p.Node.OtherLists > 0 || p.Node.Unequal > 0 // until members are replaced or restarted
 	if limited || c.anySpoiled() || !p.steady() || c.newestCommitted() == nil || len(c.acquainted(able)) < len(able) ||
 		rest.unreached(c.standing(), rest.core) != "" || c.lostToDisks() || p.injects(Image) {
 		return false
@@ -285,6 +285,7 @@ func (n *node) heal(restarts bool) {
 	n.endWrites()
 	n.unstick()
 	n.healHang()
+	n.healNews()
 	if len(n.outbox) > 0 {
 		n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
 	}

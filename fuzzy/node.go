@@ -13,19 +13,17 @@ const inboxMax = 1000
 
 // node is one member: a machine with a disk and a clock. While the process of the machine runs, it has a core.
 type node struct {
-	c                           *cluster
-	index                       int
-	id                          raft.NodeID
-	random                      *sim.Stream // of this node alone
-	disk                        disk
-	clock                       sim.Clock
-	slow                        sim.Time // additional time of each step
-	faster                      sim.Time // the profile's election timeout divided by the member's
-	limits                      raft.Limits
-	diskStallMax, applyStallMax sim.Time
-	initial                     raft.Configuration // the right list of initial members
-	place                       string             // the address at which it is reached
-	table                       []string           // addresses of all nodes, as an operator has told it; nil: none
+	c      *cluster
+	index  int
+	id     raft.NodeID
+	random *sim.Stream // of this node alone
+	disk   disk
+	clock  sim.Clock
+	slow   sim.Time // additional time of each step
+	tuning
+	initial raft.Configuration // the right list of initial members
+	place   string             // the address at which it is reached
+	table   []string           // addresses of all nodes, as an operator has told it; nil: none
 
 	// The process. life rises when the process dies, so events of an earlier life have no effect.
 	life      uint32
@@ -39,7 +37,7 @@ type node struct {
 	given     raft.Configuration // the list of initial members that it was started with
 	misled    bool               // the list differs from that of the rest
 	forever   bool               // its faults are permanent: it is not in the healed quorum
-	upgraded  bool               // to a release that knows snapshots
+	upgraded  bool               // to the newest release
 	removedIn uint32             // the life, plus 1, in which it learned about its removal
 	ended     bool               // it was removed from the cluster, and starts again only after its disk is emptied
 
@@ -81,6 +79,7 @@ type node struct {
 	seen   witness
 	hands  hands
 	delays delays
+	news   news
 	hard   raft.HardState // the hard state as the core has it
 	doomed bool           // its core has marked the store
 }
@@ -156,6 +155,7 @@ func (n *node) start() {
 	n.hard, n.doomed = n.disk.hard, false
 	n.delays = delays{random: n.delays.random}
 	n.firstRequestID, n.closing = len(n.c.work.requests), false
+	n.startNews()
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
 	if n.c.check.checkStartRemoved(n, err) {
@@ -290,6 +290,10 @@ func (n *node) handle(e event) {
 		n.apply()
 	case evPeer:
 		n.peerEvent(e.a)
+	case evNews:
+		n.tellNews(n.c.nodes[e.a])
+	case evLie:
+		n.hearsLie(e.a)
 	case evShake:
 		n.shake(n.c.nodes[e.a])
 	case evRedial:
@@ -343,6 +347,7 @@ func (n *node) step() {
 	n.seen.now = now.Mono
 	out := n.core.Step(now, events...)
 	n.status = n.core.Status()
+	n.seen.hardWas = n.hard
 	n.takeWrite(&out)
 	n.c.check.checkStep(n, &before, events, &out)
 	n.c.finish(n, &out)
@@ -463,38 +468,4 @@ func (n *node) wake() {
 		return
 	}
 	n.arm()
-}
-
-// freeze stops the process. If the machine is suspended, freeze also stops its clock.
-func (n *node) freeze(clockToo bool) {
-	n.frozen = true
-	if clockToo {
-		n.clock.Stop(n.c.now())
-	}
-}
-
-func (n *node) thaw() {
-	if n.frozen {
-		n.frozen, n.stepping, n.armed = false, false, 0
-		n.clock.Resume(n.c.now())
-	}
-}
-
-// resume lets a frozen process continue.
-func (n *node) resume() {
-	if !n.frozen || n.forever {
-		return
-	}
-	n.thaw()
-	n.seen.cause = n.now().Mono // its vote may have become durable meanwhile, unknown to it
-	deferred := n.deferred
-	n.deferred = nil
-	for _, e := range deferred {
-		n.handle(e)
-	}
-	if n.core != nil {
-		n.poke()
-		n.arm()
-		n.doze()
-	}
 }

@@ -50,6 +50,7 @@ type NodeProfile struct {
 	DiskStallMax  sim.Time  // time after which a write counts as stalled; 0: one second
 	ApplyStallMax sim.Time  // time after which a state machine counts as hanging; 0: ten seconds
 	Unequal       int       // how many times shorter a member's election timeout may be than the profile's; 0: all are equal
+	Preferences   int       // how many preferences about the next leader members have, see noPreferences
 	Unlike        bool      // each member has limits of its own, and its own times after which a disk or FSM counts as stalled
 	MergeMax      int       // maximum number of writes merged into one
 	CacheBytesMax int       // limit of the log cache
@@ -61,6 +62,7 @@ type NodeProfile struct {
 	Spurious      int       // chance of a step without an event
 	Punctual      bool      // no timer fires late
 	Connections   bool      // PeerUp and PeerLost are reported
+	Notice        sim.Time  // mean time until they are reported; 0: a twentieth of an election timeout
 	DriftMax      int       // millionths that a clock may be too fast or too slow
 	OneSeed       bool      // all processes are started with the same seed
 	Handshakes    bool      // members accept messages only after a handshake
@@ -111,6 +113,7 @@ type Load struct {
 	Keys      int
 	BytesMax  int  // limit of a command
 	History   bool // keep the whole history, for the linearizability checker
+	Holds     bool // during a planned transfer, a loop holds proposals back
 }
 
 // mostBytes returns an estimate of the maximum number of bytes that the clients write. It assumes that each request is
@@ -158,6 +161,7 @@ var profiles = []struct {
 	{"durable", "state machines that survive a restart, and logs that begin after the entries that these have applied", shapeDurable},
 	{"segments", "logs in small segments, which are cut short, truncated and damaged all the time", shapeSegments},
 	{"hangs", "state machines that hang in a batch, or all of them at the same entry", shapeHangs},
+	{"preference", "members hear of the end of processes: in time, late, falsely or not at all; priorities change, and favorites fail", shapePreference},
 	{"unequal", "members with different election timeouts", shapeUnequal},
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"churn", "the members change for ten minutes while one leader after another fails; 72 seeds are 12 hours; not among all", shapeChurn},
@@ -179,6 +183,7 @@ func Draw(seed Seed) (Profile, error) {
 			p := drawSwarm(s)
 			p.Name = seed.Profile
 			choice.shape(s, &p)
+			drawPreferences(seed, &p)
 			if !slices.Contains(dear, p.Name) {
 				drawRare(seed, &p)
 				drawFiles(seed, &p)
@@ -187,7 +192,11 @@ func Draw(seed Seed) (Profile, error) {
 				drawCarries(seed, &p)
 				drawUnlike(seed, &p)
 				drawPast(seed, &p)
+				drawPriorities(seed, &p)
+				drawFavorites(seed, &p)
 				drawLulls(seed, &p)
+				drawNews(seed, &p)
+				drawPlanned(seed, &p)
 			}
 			return p, nil
 		}
@@ -455,6 +464,7 @@ func (n *node) coreConfig() raft.CoreConfig {
 		ElectionTimeout: time.Duration(n.timeout()),
 		Snapshots:       n.c.profile.Snapshots.On && n.protocol() > 1,
 		DurableFSM:      n.c.profile.Node.Durable,
+		Preferences:     n.preferences,
 		Limits:          n.limits,
 	}
 }

@@ -18,6 +18,9 @@ type Members struct {
 	Gentle   bool     // admins ask the leader for one change after another, none of which needs a new leader
 	Gone     int      // removals that the cluster remembers when the run begins
 	Emptied  sim.Time // mean time after which the directory of a removed member is emptied; 0: never
+	// Priorities is the chance that a change sets priorities.
+	Priorities int
+	Earlier    int // of the first members, how many run a release without priorities until they are healed
 }
 
 // on reports whether the members of a run may change.

@@ -55,6 +55,8 @@ type Stats struct {
 	Changed                                  int // changes of members answered as made
 	Histories                                int
 	Decisions                                [len(decisions)]int
+	Takeovers                                int // transfers of leadership begun for a priority
+	News                                     int // that a process has ended, true or not
 	Images, Refusals, Marked                 int // disks put back, handshakes refused, stores marked
 	Edges                                    int // logs cut beside the last acknowledged entry
 	Compactions                              int // of logs

@@ -40,7 +40,7 @@ func (w *workload) refusesProposals(n *node, client int) bool {
 	s.stats.NoRoom++
 	if to := s.handOver.Target(n.now().Mono, n.id, &n.status.Config, time.Duration(n.timeout())); to != "" {
 		s.stats.Transfers++
-		w.transferTo(n, client, to)
+		w.transferTo(n, client, raft.TransferRequested{To: to, Urgent: true})
 	}
 	return true
 }

@@ -137,7 +137,7 @@ func (n *node) transmit(m raft.Message, size int) {
 	if ofSnapshot(m.Body) && min(n.protocol(), to.protocol()) == 1 {
 		return // the transport refuses what the peer cannot read
 	}
-	if !n.connected(to) {
+	if !n.connected(to) || n.isRefused(to) {
 		return
 	}
 	id := uint64(c.net.Sent + 1)
@@ -175,7 +175,7 @@ func (c *cluster) recode(m raft.Message, corrupt bool) (raft.Message, bool) {
 
 // tellPeers reports the start or end of a process to the others, if their transport reports it.
 func (c *cluster) tellPeers(n *node, up bool) {
-	if !c.profile.Node.Connections {
+	if !c.profile.Node.Connections || n.news.vanished {
 		return
 	}
 	for _, other := range c.nodes {
@@ -218,12 +218,13 @@ func (c *cluster) connection(n, peer *node, up bool) {
 	if up {
 		a |= 1
 	}
-	n.later(n.random.Exponential(c.profile.ElectionTimeout/20), event{kind: evPeer, a: a})
+	n.later(n.random.Exponential(cmp.Or(c.profile.Node.Notice, c.profile.ElectionTimeout/20)), event{kind: evPeer, a: a})
 }
 
 func (n *node) peerEvent(a int64) {
 	peer := n.c.nodes[a>>1]
 	if a&1 == 0 {
+		n.isBroken(peer)
 		n.pump(peer.index)
 		if o, now := n.vault.out[peer.index], n.now().Mono; o != nil {
 			if o.lost = cmp.Or(o.lost, now); now-o.lost >= (heldTimeouts-1)*raft.Time(n.timeout()) {
@@ -236,12 +237,13 @@ func (n *node) peerEvent(a int64) {
 			*at = n.c.now() + n.c.profile.ElectionTimeout
 			n.later(n.c.profile.ElectionTimeout, event{kind: evPeer, a: a}) // each failed dial is reported
 		}
-		n.post(raft.PeerLost{Peer: raft.Peer{ID: peer.id, Incarnation: peer.disk.incarnation}, Refused: peer.core == nil})
+		n.post(raft.PeerLost{Peer: raft.Peer{ID: peer.id, Incarnation: peer.disk.incarnation}})
 		return
 	}
-	if !n.takes(peer, peer.disk.start()) {
+	if n.isRefused(peer) || !n.takes(peer, peer.disk.start()) {
 		return
 	}
+	n.isConnected(peer)
 	n.post(raft.PeerUp{
 		ID: peer.id, Incarnation: peer.disk.incarnation, StartCount: peer.disk.startCount,
 		Uninitialized: len(peer.disk.log) == 0 && peer.disk.hard == raft.HardState{}, Protocol: min(n.protocol(), peer.protocol()),

@@ -52,6 +52,7 @@ var settings = []setting{
 	{"node-apply-stall-max", func(p *Profile) any { return &p.Node.ApplyStallMax }, 0, timeMax},
 	{"node-unequal", func(p *Profile) any { return &p.Node.Unequal }, 0, 64},
 	{"node-unlike", func(p *Profile) any { return &p.Node.Unlike }, 0, 0},
+	{"node-preferences", func(p *Profile) any { return &p.Node.Preferences }, 0, ownPreferences},
 	{"node-merge-max", func(p *Profile) any { return &p.Node.MergeMax }, 1, 1 << 20},
 	{"node-cache-bytes", func(p *Profile) any { return &p.Node.CacheBytesMax }, 1, 1 << 30},
 	{"node-atomic", func(p *Profile) any { return &p.Node.Atomic }, 0, 0},
@@ -62,6 +63,7 @@ var settings = []setting{
 	{"node-spurious", func(p *Profile) any { return &p.Node.Spurious }, 0, sim.Million},
 	{"node-punctual", func(p *Profile) any { return &p.Node.Punctual }, 0, 0},
 	{"node-connections", func(p *Profile) any { return &p.Node.Connections }, 0, 0},
+	{"node-notice", func(p *Profile) any { return &p.Node.Notice }, 0, timeMax},
 	{"node-one-seed", func(p *Profile) any { return &p.Node.OneSeed }, 0, 0},
 	{"node-handshakes", func(p *Profile) any { return &p.Node.Handshakes }, 0, 0},
 	{"node-starts", func(p *Profile) any { return &p.Node.Starts }, 0, 100},
@@ -118,6 +120,8 @@ var settings = []setting{
 	{"members-gentle", func(p *Profile) any { return &p.Members.Gentle }, 0, 0},
 	{"members-gone", func(p *Profile) any { return &p.Members.Gone }, 0, 64},
 	{"members-emptied", func(p *Profile) any { return &p.Members.Emptied }, 0, timeMax},
+	{"members-priorities", func(p *Profile) any { return &p.Members.Priorities }, 0, sim.Million},
+	{"members-earlier", func(p *Profile) any { return &p.Members.Earlier }, 0, 9},
 
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
 	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},
@@ -141,6 +145,7 @@ var settings = []setting{
 	{"lull-for", func(p *Profile) any { return &p.Lulls.For }, 0, timeMax},
 
 	{"client-history", func(p *Profile) any { return &p.Load.History }, 0, 0},
+	{"client-holds", func(p *Profile) any { return &p.Load.Holds }, 0, 0},
 }
 
 // plainName is the profile name of a case. A case has another name only if some rule depends on the name.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -40,6 +41,14 @@ func drawUnlike(seed Seed, p *Profile) {
 	}
 }
 
+// tuning is what the configuration of a member sets.
+type tuning struct {
+	faster                      sim.Time // the profile's election timeout divided by the member's
+	limits                      raft.Limits
+	preferences                 raft.Preferences
+	diskStallMax, applyStallMax sim.Time
+}
+
 // differ sets the limits and times of a member.
 func (n *node) differ() {
 	p := &n.c.profile
@@ -48,6 +57,7 @@ func (n *node) differ() {
 	if most := p.Node.Unequal; most > 1 {
 		n.faster += sim.Time(sim.NewStream(n.c.seed.Number, sim.NodeConcern<<8+sim.Concern(n.index)).IntN(most))
 	}
+	n.preferences = n.c.preferences(n.index)
 	s := sim.NewStream(n.c.seed.Number, sim.NodeConcern<<16+sim.Concern(n.index))
 	if !p.Node.Unlike || s.IntN(4) == 0 {
 		return
@@ -58,6 +68,35 @@ func (n *node) differ() {
 	}
 	n.limits.SnapshotEntries, n.limits.SnapshotLogBytes = vary(s, p.Limits.SnapshotEntries), vary(s, p.Limits.SnapshotLogBytes)
 	n.limits.SnapshotTailBytes, n.limits.SnapshotHoldBytes = vary(s, p.Limits.SnapshotTailBytes), vary(s, p.Limits.SnapshotHoldBytes)
+}
+
+// How many preferences members have.
+const (
+	noPreferences   = iota // all are switched off: scenarios and cases are about an election timeout that is drawn
+	allPreferences         // none is switched off
+	somePreferences        // some are switched off, by all members
+	ownPreferences         // each member switches off others
+)
+
+// drawPreferences draws whether members have preferences about who leads next. It uses its own stream.
+func drawPreferences(seed Seed, p *Profile) {
+	s := sim.NewStream(seed.Number, sim.Profile<<44)
+	p.Node.Preferences = sim.Pick(s, allPreferences, allPreferences, allPreferences, somePreferences, somePreferences, ownPreferences)
+}
+
+// preferences returns what a member switches off.
+func (c *cluster) preferences(member int) raft.Preferences {
+	drawn := sim.NodeConcern << 24
+	switch c.profile.Node.Preferences {
+	case noPreferences:
+		return raft.Preferences{NoNews: true, NoSuccessors: true, NoPriorities: true}
+	case allPreferences:
+		return raft.Preferences{}
+	case ownPreferences:
+		drawn += sim.Concern(member)
+	}
+	s := sim.NewStream(c.seed.Number, drawn)
+	return raft.Preferences{NoNews: s.Coin(), NoSuccessors: s.Coin(), NoPriorities: s.Coin()}
 }
 
 // vary draws a value of up to three times another one, or zero if that is zero.

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/coxswain/raft"
@@ -9,23 +10,33 @@ import (
 // witness records the messages to and from a member in this life, as far as the rules need them. It does not rely on the
 // core's own reports.
 type witness struct {
-	now          raft.Time // time of the running step
-	heard        raft.Time // when the leader that it follows was last heard, in the present term; 0: never
-	beat         raft.Time // when it last heard a leader of its term or a later one; 0: never
-	reign        raft.Term // the term of that leader
-	leads        raft.Peer // the leader that it has heard in the present term
-	freed        raft.Time // when the leader of the term said that it stepped down
-	rested       raft.Time // when it last heard its leader, voted, campaigned, led, or started
-	needed       raft.Time // when it last denied a candidate a pre-vote because of its log
-	enfranchised raft.Time // when its configuration last began to need it as a leader; 0: never
-	cause        raft.Time // when it last had a reason not to campaign
-	waits        raft.Time // the longest wait of its elections since cause
-	deposed      raft.Time // when it last lost its leadership; 0: never
-	wake         raft.Time // the wake-up time that it last requested
-	failed       bool      // its latest snapshot failed, so it may ask to be woken for the next attempt
-	slept        bool      // it has slept through that time since it last heard a leader
-	late         raft.Time // when a reply to its attempt last came too late, which lengthens its wait
-	prompt       raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
+	now          raft.Time    // time of the running step
+	heard        raft.Time    // when the leader that it follows was last heard, in the present term; 0: never
+	beat         raft.Time    // when it last heard a leader of its term or a later one; 0: never
+	reign        raft.Term    // the term of that leader
+	leads        raft.Peer    // the leader that it has heard in the present term
+	wooed        []raft.Event // the last requests for pre-votes before the running step, at most eight
+	freed        raft.Time    // when the leader of the term said that it stepped down
+	rested       raft.Time    // when it last heard its leader, voted, campaigned, led, or started
+	rest         raft.Time    // for how long it must not campaign after that
+	news         raft.Time    // when the last news came that the process of its leader has ended; 0: never
+	gone         bool         // its leader has sent nothing since that news
+	needed       raft.Time    // when it last denied a candidate a pre-vote because of its log
+	enfranchised raft.Time    // when its configuration last began to need it as a leader; 0: never
+	cause        raft.Time    // when it last had a reason not to campaign
+	waits        raft.Time    // the longest wait of its elections since cause
+	limit        raft.Time    // the longest time for which it may wait after cause
+	deposed      raft.Time    // when it last lost its leadership; 0: never
+	wake         raft.Time    // the wake-up time that it last requested
+	failed       bool         // its latest snapshot failed, so it may ask to be woken for the next attempt
+	slept        bool         // it has slept through that time since it last heard a leader
+	late         raft.Time    // when a reply to its attempt last came too late, which lengthens its wait
+	prompt       raft.Time    // when a reply to its present vote request last came within a timeout, which ends a long wait
+
+	hardWas raft.HardState // the hard state before the running step
+	asked   bool           // its leader has told it to campaign, and it has neither won nor counted that as a loss
+	named   raft.Term      // in which it does not transfer its leadership for a priority, because somebody has named a member
+	triedAt raft.Time      // when it last began a takeover; 0: never
 
 	yielded  raft.Index // the end of the batch for which it last stepped down as a leader whose FSM hung; 0: none
 	attempts attemptsWitness
@@ -74,7 +85,8 @@ type witness struct {
 
 	stranger strangerWitness // the leader that has shown it a loss of acknowledged entries
 
-	carries map[raft.Peer]int // limits of an append to each peer, from the latest PeerUp
+	carries map[raft.Peer]int    // limits of an append to each peer, from the latest PeerUp
+	speaks  map[raft.Peer]uint16 // protocol of the connection to each peer, from the latest PeerUp
 
 	policy  policyWitness // of its snapshots
 	resumed raft.Index    // the last entry that its machine had applied at its start
@@ -177,9 +189,9 @@ func (w *witness) begin(n *node) {
 		earlier = raft.RPCID{}
 	}
 	*w = witness{
-		now: now, rested: now, cause: now, wake: now,
+		now: now, rested: now, rest: raft.Time(n.timeout()), cause: now, wake: now,
 		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch, attempts: newAttemptsWitness(),
-		walls: map[raft.Peer]int64{}, resumed: n.applied, offered: map[offering]raft.EntryID{}, carries: map[raft.Peer]int{},
+		walls: map[raft.Peer]int64{}, resumed: n.applied, offered: map[offering]raft.EntryID{}, carries: map[raft.Peer]int{}, speaks: map[raft.Peer]uint16{},
 	}
 	if len(n.disk.log) > 0 {
 		w.stamp = max(n.disk.base.Time, n.disk.log[len(n.disk.log)-1].entry.Time)
@@ -193,7 +205,7 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 	w.attempts.latest = 0
 	if w.term != s.Term {
 		w.term, w.heard, w.votes, w.begun, w.reads, w.open, w.again, w.transfer = s.Term, 0, nil, raft.RPCID{}, nil, nil, nil, 0
-		w.leads, w.peers = raft.Peer{}, nil
+		w.leads, w.peers, w.gone = raft.Peer{}, nil, false
 	}
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
 		took := w.now - w.attempts.asked[s.Term]
@@ -214,6 +226,11 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 			if e.Message.To == n.peer() && n.concerns(&e.Message) {
 				w.message(n, before, &e.Message)
 			}
+		case raft.PeerLost:
+			led := raft.Peer{ID: before.Leader, Incarnation: before.LeaderIncarnation}
+			if e.Refused && (e.Peer == w.leads || e.Peer == led) && before.Role != raft.Leader && !n.preferences.NoNews {
+				w.news, w.gone = w.now, e.Peer == w.leads
+			}
 		case raft.ReadRequested:
 			if s.Role == raft.Leader {
 				w.recordRead(reading{requestID: e.RequestID})
@@ -229,6 +246,7 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 			w.failed = w.failed || e.Err != nil
 		case raft.PeerUp:
 			w.cause = w.now // ends a wait that a late answer in this very step has lengthened
+			w.speaks[raft.Peer{ID: e.ID, Incarnation: e.Incarnation}] = cmp.Or(e.Protocol, raft.ProtocolNewest)
 		case raft.Persisted:
 			if s.Role == raft.Candidate || s.Durable != before.Durable {
 				w.cause = w.now // a vote, its own or another's, may have become durable
@@ -303,7 +321,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 			w.offered[offering{m.From, o.Snapshot.File}] = o.Snapshot.ID
 		}
 		if m.Term == w.term && n.status.Leader == m.From.ID {
-			w.heard = w.now
+			w.heard, w.gone = w.now, false
 		}
 		return
 	case raft.SteppedDown:
@@ -397,6 +415,17 @@ func (w *witness) recordRead(r reading) {
 	w.open[r] = w.now
 	if _, again := w.reads[r]; !again {
 		w.reads[r] = w.begun
+	}
+}
+
+// recordRequest keeps the last request for a pre-vote of a step.
+func (w *witness) recordRequest(events []raft.Event) {
+	for _, e := range events {
+		if r, ok := e.(raft.Received); ok {
+			if _, asks := r.Message.Body.(raft.PreVoteRequest); asks {
+				w.wooed = append(w.wooed[max(0, len(w.wooed)-7):], r)
+			}
+		}
 	}
 }
 

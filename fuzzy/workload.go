@@ -19,6 +19,8 @@ type workload struct {
 	stopped  bool      // the clients begin no more requests
 	history  []operation
 	stamp    int64
+	held     []heldWrites
+	leaving  *sim.Stream // which transfers are those of a member that is about to end
 }
 
 // client is one client. It has at most one open request, besides hedged requests.
@@ -53,6 +55,8 @@ type request struct {
 	opened  sim.Time
 	size    int         // bytes of a write's data
 	to      raft.NodeID // target of a transfer; "": the leader chooses
+	urgent  bool        // transferRequest: as raft.TransferRequested says
+	leaving bool        // likewise
 	term    raft.Term   // term in which a transfer began
 	change  *changing   // change of members by an admin
 }
@@ -80,6 +84,7 @@ func newWorkload(c *cluster) *workload {
 	w := &workload{
 		c: c, random: sim.NewStream(c.seed.Number, sim.WorkloadConcern),
 		clients: make([]client, c.profile.Load.Clients), requests: make([]request, 1), writes: make([]attempt, 1),
+		leaving: sim.NewStream(c.seed.Number, sim.WorkloadConcern<<28),
 	}
 	for i := range w.clients {
 		w.clients[i].node = w.random.IntN(c.profile.Voters)
@@ -175,7 +180,7 @@ func (w *workload) write(n *node, client, count int) raft.RequestID {
 		requestID = w.ask(request{kind: writeRequest, client: client, node: n, serial: serial, key: key, size: len(data), floor: w.c.check.committed()})
 		proposals[i] = raft.Proposal{RequestID: requestID, Kind: raft.EntryCommand, Data: data}
 	}
-	n.post(raft.Proposed{Proposals: proposals})
+	w.propose(n, proposals)
 	return requestID
 }
 
@@ -205,14 +210,14 @@ func (w *workload) transfer(n *node, client int) raft.RequestID {
 	if w.random.Coin() {
 		to = w.c.nodes[w.random.IntN(len(w.c.nodes))].id
 	}
-	return w.transferTo(n, client, to)
+	return w.transferTo(n, client, raft.TransferRequested{To: to, Leaving: w.c.profile.Load.Holds && w.leaving.IntN(4) == 0})
 }
 
-// transferTo requests a member to transfer its leadership. If to is empty, the leader chooses the target.
-func (w *workload) transferTo(n *node, client int, to raft.NodeID) raft.RequestID {
-	requestID := w.ask(request{kind: transferRequest, client: client, node: n, to: to})
-	n.post(raft.TransferRequested{RequestID: requestID, To: to})
-	return requestID
+// transferTo requests a member to transfer its leadership.
+func (w *workload) transferTo(n *node, client int, e raft.TransferRequested) raft.RequestID {
+	e.RequestID = w.ask(request{kind: transferRequest, client: client, node: n, to: e.To, urgent: e.Urgent, leaving: e.Leaving})
+	n.post(e)
+	return e.RequestID
 }
 
 // giveUp stops waiting for an answer. The request may still take effect.
@@ -259,6 +264,7 @@ func (w *workload) answered(n *node, answers []raft.Answer) {
 			w.done(a.RequestID, a.Leader)
 		}
 	}
+	w.release(n)
 }
 
 // record completes an operation of the history.

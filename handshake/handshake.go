@@ -152,11 +152,19 @@ func (v *View) bootstrapsAgain(h raft.Hello) bool {
 	return v.Term == 0 && h.Term == 0 && (h.From == v.Bootstrapper || v.Self == h.Bootstrapper)
 }
 
-// listed returns the members of a list as text.
+// listed returns the members of a list as text, with everything in which two lists may differ.
 func listed(c raft.Configuration) string {
 	parts := make([]string, len(c.Members))
 	for i, m := range c.Members {
-		parts[i] = string(m.ID) + "=" + m.Address
+		if parts[i] = string(m.ID) + "=" + m.Address; m.Meta != "" {
+			parts[i] += "=" + m.Meta
+		}
+		if m.Kind != raft.Voter {
+			parts[i] += fmt.Sprintf(" (%v)", m.Kind)
+		}
+		if m.Priority != 0 {
+			parts[i] += fmt.Sprintf(" (priority %v)", m.Priority)
+		}
 	}
 	return "[" + strings.Join(parts, " ") + "]"
 }

@@ -106,6 +106,19 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	}
 }
 
+// Members with different lists say in what the lists differ.
+func TestHandshake_AListDiffersInAPriorityAlone(t *testing.T) {
+	v := View{Self: n2, ClusterName: "blue", Lineage: starts(1, 1), Initial: threeMembers()}
+	theirs := threeMembers()
+	theirs.Members[2].Priority, theirs.Members[1].Kind, theirs.Members[0].Meta = 5, raft.Learner, "here"
+	r := v.Judge(raft.Hello{ClusterName: "blue", From: n3, Expected: raft.Peer{ID: "n2"}, StartCount: 7, Lineage: starts(1, 7), List: theirs}).Rejection
+	require.NotNil(t, r)
+	expect.Equal(t, raft.RejectListDiffers, r.Reason)
+	for _, says := range []string{"(priority 5)", "(learner)", "=here"} {
+		expect.ErrorContains(t, r, says)
+	}
+}
+
 // Before a leader replaces a member, it calls the other incarnation of that member to learn which one answers.
 func TestHandshake_ACallerThatKnowsUsIsNotToldThatOurDiskIsLost(t *testing.T) {
 	v := View{Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Config: threeMembers(11, 22, 33)}

@@ -11,8 +11,9 @@ import (
 )
 
 // ProposeAsync appends a command to the log. It returns the id of the command's entry as soon as this member, which must be
-// the leader, has accepted the command. It waits for the node's loop, but neither for a disk nor for another member. The
-// commands of one goroutine enter the log in the order of its calls.
+// the leader, has accepted the command. It waits for the node's loop, but neither for a disk nor for another member, except
+// while leadership is being transferred (TransferLeadership, Close). The commands of one goroutine enter the log in the order
+// of its calls.
 //
 // If the error is nil, the node calls done exactly once, with the result that Propose would have returned. The node calls
 // done even if the node ends, and possibly before ProposeAsync returns. ctx bounds only the wait for the id, not the wait for
@@ -23,7 +24,8 @@ import (
 // the log. A slow done delays the other calls and Close, but neither the log nor the FSM. A command counts towards
 // Config.ProposalsMax and ProposalBytesMax until its done has returned. Above these limits ProposeAsync fails with
 // ErrOverloaded. done may call the node's methods, except that Close returns ErrWithinCallback. The FSM may call
-// ProposeAsync, because ProposeAsync does not wait for the FSM. The node does not recover a panic in done.
+// ProposeAsync, because ProposeAsync does not wait for the FSM: during a transfer, such a call fails with *NotLeaderError at
+// once. The node does not recover a panic in done.
 func (n *Node) ProposeAsync(ctx context.Context, cmd []byte, done func(Result, error)) (raft.EntryID, error) {
 	if done == nil {
 		return raft.EntryID{}, errors.New("raft: ProposeAsync needs a function for the outcome; it is nil")

@@ -213,10 +213,15 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 }
 
 // TransferLeadership transfers leadership to another voter, and returns once that voter leads. If to is empty, the
-// leader chooses the voter with the longest log. Only the leader can transfer; it refuses proposals meanwhile. If to is
-// this member and it leads, nothing changes and the error is nil. It fails with *NotLeaderError, ErrNoTarget,
-// ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err(). After ctx.Err() the transfer may still take
-// place.
+// leader chooses the voter with the longest log. Only the leader can transfer. If to is this member and it leads, nothing
+// changes and the error is nil.
+//
+// The leader first applies every proposal that it has accepted. Proposals that arrive meanwhile wait, within the same limits
+// as all others. Once the transfer has succeeded, they fail with a *NotLeaderError that names the new leader. If it fails,
+// they are proposed here. So no proposal ends with ErrOutcomeUnknown because of a transfer.
+//
+// TransferLeadership fails with *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and
+// ctx.Err(). After ctx.Err() the transfer may still take place.
 func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	if n.withinFSM() {
 		return ErrWithinFSM
@@ -227,11 +232,15 @@ func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	if now, _ := n.watched.load(); now.Role == raft.Leader && to == n.cfg.ID {
 		return nil
 	}
-	req, err := n.requests.transfer(to)
+	return n.withReason(n.transferTo(ctx, raft.TransferRequested{To: to}))
+}
+
+func (n *Node) transferTo(ctx context.Context, e raft.TransferRequested) error {
+	req, err := n.requests.transfer(e)
 	if err != nil {
 		return err
 	}
-	return n.withReason(n.requests.wait(ctx, req).err)
+	return n.requests.wait(ctx, req).err
 }
 
 // explain returns the error for a request that was refused or lost.

@@ -9,10 +9,13 @@ import (
 )
 
 // Close transfers leadership if this member leads, and ends the node. The transfer may already be under way when Close is
-// called. It takes as long as the disks need for an election, but at most 64 election timeouts. Close then waits for all
-// goroutines of the node, and closes the storage and the transport. It also waits for a running FSM.Apply or function of
-// Read, and for a write that the disk has not finished, however long the disk has stalled. Close is idempotent. It returns
-// the errors that occurred while closing, and the error that ended the node before, if any.
+// called. It takes as long as the disks need for an election, but at most 64 election timeouts. As in TransferLeadership, the
+// accepted proposals are applied first. If that takes longer than a transfer may, those that are left fail with
+// ErrOutcomeUnknown.
+//
+// Close then waits for all goroutines of the node, and closes the storage and the transport. It also waits for a running
+// FSM.Apply or function of Read, and for a write that the disk has not finished, however long the disk has stalled. Close is
+// idempotent. It returns the errors that occurred while closing, and the error that ended the node before, if any.
 //
 // If the FSM or a function of Read calls Close, Close does nothing and returns ErrWithinFSM: an FSM ends its node by
 // returning an error. If a callback of ProposeAsync calls Close, Close does nothing and returns ErrWithinCallback, because it
@@ -56,7 +59,7 @@ func (n *Node) transferBeforeClose() {
 	for now := range n.Watch(ctx) {
 		var notNow *NotLeaderError
 		if now.Role != raft.Leader && now.Leader != "" ||
-			now.Role == raft.Leader && !errors.As(n.TransferLeadership(ctx, ""), &notNow) {
+			now.Role == raft.Leader && !errors.As(n.transferTo(ctx, raft.TransferRequested{Leaving: true}), &notNow) {
 			return
 		}
 	}

@@ -51,6 +51,10 @@ type Config struct {
 	// can win. Restore, Snapshot, Sync and functions of Read do not count. Default 10 s; at least 10 ms.
 	ApplyStallMax time.Duration
 
+	// Preferences switches off rules about who campaigns, and when. It never endangers what was acknowledged. Without them, a
+	// cluster is longer without a leader. Default: none is switched off.
+	Preferences raft.Preferences
+
 	raft.Limits
 	// ReceivedMax bounds the number of messages from peers that wait for the loop. The node drops and counts any more.
 	// Default 4,096.
@@ -93,7 +97,8 @@ type Config struct {
 func (c Config) core() raft.CoreConfig {
 	return raft.CoreConfig{
 		ID: c.ID, Initial: raft.NewConfiguration(c.Initial), ElectionTimeout: c.ElectionTimeout,
-		DiskStallMax: c.DiskStallMax, ApplyStallMax: c.ApplyStallMax, Seed: c.Seed, Limits: c.Limits,
+		DiskStallMax: c.DiskStallMax, ApplyStallMax: c.ApplyStallMax, Seed: c.Seed, Preferences: c.Preferences,
+		Limits: c.Limits,
 	}
 }
 

@@ -114,3 +114,24 @@ func ExampleNode_ProposeAsync() {
 	// after bb: 3 bytes
 	// after ccc: 6 bytes
 }
+
+// A standby never leads in ordinary times. The last voter that may lead cannot become one.
+func ExampleNode_SetPriority() {
+	ctx := context.Background()
+	n := startAlone(ctx, &total{})
+	defer n.Close()
+	members, err := n.SetPriority(ctx, "n1", 5)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the priority of n1 is", members.Members[0].Priority)
+
+	_, err = n.SetPriority(ctx, "n1", raft.PriorityNever)
+	var refused *raft.NotElectableError
+	if errors.As(err, &refused) {
+		fmt.Println("first raise the priority of", refused.Raise)
+	}
+	// Output:
+	// the priority of n1 is 5
+	// first raise the priority of n1
+}

@@ -163,7 +163,9 @@ func TestHangingFSM_AFormerLeaderAnswersWhatItHasAccepted(t *testing.T) {
 			outcome <- err
 		}()
 		time.Sleep(time.Second)
-		require.NoError(t, old.TransferLeadership(context.Background(), ""))
+		require.ErrorIs(t, old.TransferLeadership(context.Background(), ""), node.ErrTransferTimedOut, "a proposal is not applied yet")
+		c.Isolate(old.Status().ID)
+		c.Await("it to step down", func() bool { return old.Status().Role != raft.Leader })
 		assert.Less(t, time.Since(began), 2*time.Second)
 		select {
 		case err := <-outcome:

@@ -254,8 +254,8 @@ func (v *invitations) met(inv *invitation) (raft.Incarnation, error) {
 	if h == nil {
 		return 0, nil
 	}
-	if h.Protocol < raft.ProtocolMembership {
-		return 0, &raft.EarlierReleaseError{IDs: []raft.NodeID{h.From.ID}, Speaks: h.Protocol, Needs: raft.ProtocolMembership}
+	if needs := max(named.Protocol(), raft.ProtocolMembership); h.Protocol < needs {
+		return 0, &raft.EarlierReleaseError{IDs: []raft.NodeID{h.From.ID}, Speaks: h.Protocol, Needs: needs}
 	}
 	if err := v.node.identity.mayJoin(*h); err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/coxswain/raft"
@@ -77,11 +78,33 @@ func (m *mailbox) release() {
 	m.held = nil
 }
 
-// post adds a PeerUp, PeerLost or SendDropped, and reports whether there was room.
-func (m *mailbox) post(e raft.Event) bool {
+// post adds a PeerUp, PeerLost or SendDropped, and returns how many events it dropped. It drops e if there is no room. After
+// news of a peer's end, the core gets no message that the peer sent before, so post drops those that are held back.
+func (m *mailbox) post(e raft.Event) (dropped int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.events.offer(e, postedMax+m.received)
+	if lost, ok := e.(raft.PeerLost); ok && lost.Refused {
+		dropped = m.dropHeld(lost.Peer)
+	}
+	if !m.events.offer(e, postedMax+m.received) {
+		dropped++
+	}
+	return dropped
+}
+
+// dropHeld is called with mu held.
+func (m *mailbox) dropHeld(from raft.Peer) int {
+	before := len(m.held)
+	m.held = slices.DeleteFunc(m.held, func(e raft.Event) bool {
+		msg := e.(raft.Received).Message
+		if msg.From != from {
+			return false
+		}
+		m.received--
+		m.receivedBytes -= entryBytes(msg)
+		return true
+	})
+	return before - len(m.held)
 }
 
 // report adds an event that must not be lost. These are few: one for each snapshot that is taken or received, one for

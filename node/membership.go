@@ -40,8 +40,8 @@ type ChangeOptions struct {
 
 // AddMember adds a voter. Before the call, start the new member on an empty store and without Config.Initial. The new member
 // first receives the log as a learner, and becomes a voter once it has caught up. If m.ID is the id of a learner, that
-// learner becomes a voter. In this case the address and the Meta of m may be empty. AddMember ignores the Kind and the
-// Incarnation of m.
+// learner becomes a voter. In this case the address and the Meta of m may be empty. The new voter has the Priority of m.
+// AddMember ignores the Kind and the Incarnation of m.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) AddMember(ctx context.Context, m raft.Member, o ChangeOptions) (Members, error) {
@@ -73,8 +73,8 @@ func (n *Node) DemoteMember(ctx context.Context, id raft.NodeID, o ChangeOptions
 
 // ReplaceMember removes a member, and adds a new member on an empty store in its place. If by.ID is empty, the new member has
 // the same id: use that if a member's disk was lost or emptied. If by.Address or by.Meta is empty, the new member takes the
-// value of the replaced member. If the replaced member is a voter, so is the new one: it catches up first, and both change
-// roles at once.
+// value of the replaced member. If the replaced member is a voter, so is the new one, with the same priority: it catches up
+// first, and both change roles at once.
 //
 // If the id stays the same, the leader asks the process at the address for its incarnation. If the process answers with the
 // incarnation of the member to be replaced, the error is a *MemberExistsError with Answers, and no replacement is needed.
@@ -85,11 +85,25 @@ func (n *Node) ReplaceMember(ctx context.Context, id raft.NodeID, by raft.Member
 	return n.change(ctx, raft.Change{Replace: []raft.Replacement{{Old: raft.Peer{ID: id}, New: by}}}, o)
 }
 
-// UpdateMember changes the address of a member, its Meta, or both.
+// UpdateMember changes the address of a member, its Meta, its priority, or several of them.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) UpdateMember(ctx context.Context, u raft.Update, o ChangeOptions) (Members, error) {
 	return n.change(ctx, raft.Change{Update: []raft.Update{u}}, o)
+}
+
+// SetPriority sets the priority of a voter: 1 to raft.PriorityMax, or raft.PriorityNever for a standby, which votes and
+// stores, and leads only if no other voter can. See raft.Priority. A new voter has priority 1, unless AddMember gives it
+// another one. A replacement keeps the priority, and a demotion ends it.
+//
+// The first priority other than 1 raises the feature level of the cluster, after which no earlier release can read its log:
+// see docs/versions.md. While a member runs such a release, the error is an *EarlierReleaseError, and nothing has changed. A
+// priority that is out of range, or of a learner, is refused with a *raft.PriorityError. If no voter would be left that may
+// lead, the error is a *raft.NotElectableError: give another voter a priority above 0 first, as its Raise says.
+//
+// See ChangeMembers for what is common to all changes.
+func (n *Node) SetPriority(ctx context.Context, id raft.NodeID, p raft.Priority) (Members, error) {
+	return n.UpdateMember(ctx, raft.Update{Peer: raft.Peer{ID: id}, Priority: &p}, ChangeOptions{})
 }
 
 // CancelChange gives up a change that waits for members to catch up. These members stay learners. If no change is running,
@@ -121,8 +135,8 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 //
 //   - *NotLeaderError: ask its Leader.
 //   - *ChangePendingError: another change is running. Wait until Status().Change is nil, or call CancelChange.
-//   - *ConfigChangedError, *UnknownMemberError, *MemberExistsError, *LastVoterError, *AddressInUseError or *ConfigError:
-//     look at Members and correct the call. After a call with an unknown outcome, *MemberExistsError and
+//   - *ConfigChangedError, *UnknownMemberError, *MemberExistsError, *LastVoterError, *NotElectableError, *AddressInUseError
+//     or *ConfigError, which may wrap a *PriorityError: look at Members and correct the call. After a call with an unknown outcome, *MemberExistsError and
 //     *UnknownMemberError say that the change took place.
 //   - *UnreachableError, *NotEmptyError, *WasRemovedError: the joining member is not ready.
 //   - *EarlierReleaseError: upgrade the members that it names.

@@ -472,7 +472,7 @@ func TestStatus_ShowsWhichProtocolEachMemberSpeaks(t *testing.T) {
 		c.Crash(away)
 		for _, n := range []*node.Node{c.Leader(), c.Follower()} {
 			for _, m := range n.Status().Members {
-				assert.Equal(t, raft.ProtocolMembership, m.Protocol, "%s, also once it is away", m.ID)
+				assert.Equal(t, raft.ProtocolNewest, m.Protocol, "%s, also once it is away", m.ID)
 				assert.Empty(t, m.Release)
 			}
 		}

@@ -268,6 +268,7 @@ func (n *Node) loop() error {
 			return err
 		}
 		n.process(out)
+		n.requests.hold(n.core.HoldsProposals())
 		n.late.idleSince = n.now().Mono
 		n.releaseIdle()
 		if len(inspections) > 0 {
@@ -400,9 +401,7 @@ func (n *Node) wakeAt(at raft.Time) {
 
 // post passes an event about a connection to the loop.
 func (n *Node) post(e raft.Event) {
-	if !n.mailbox.post(e) {
-		n.counters.droppedEvents.Add(1)
-	}
+	n.counters.droppedEvents.Add(uint64(n.mailbox.post(e)))
 }
 
 // fail begins to end the node. Only the first error counts.

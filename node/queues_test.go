@@ -228,9 +228,9 @@ func TestWaitApplied_TheNumberOfWaitersIsBounded(t *testing.T) {
 func TestMailbox_PostedAreBounded(t *testing.T) {
 	m := newMailbox()
 	for range postedMax {
-		require.True(t, m.post(raft.PeerLost{Peer: raft.Peer{ID: "n2", Incarnation: 2}}))
+		require.Zero(t, m.post(raft.PeerLost{Peer: raft.Peer{ID: "n2", Incarnation: 2}}))
 	}
-	expect.False(t, m.post(raft.PeerLost{Peer: raft.Peer{ID: "n2", Incarnation: 2}}))
+	expect.Equal(t, 1, m.post(raft.PeerLost{Peer: raft.Peer{ID: "n2", Incarnation: 2}}))
 	cfg := Config{}.withDefaults()
 	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, false, &cfg), "they do not take the room of messages")
 	batch, _, _ := m.take(nil)
@@ -425,4 +425,27 @@ func TestMailbox_HoldsAppendsBack(t *testing.T) {
 	m.releaseHeld()
 	events, _, _ = m.take(nil)
 	expect.Len(t, events, 1)
+}
+
+// After news of a peer's end, the loop gets no message that the peer sent before. So appends of it that are held back are
+// dropped; those of other peers stay.
+func TestMailbox_NewsFollowsEachMessageOfThePeer(t *testing.T) {
+	m, cfg := newMailbox(), &Config{ReceivedMax: 8, ReceivedBytesMax: 64 << 20}
+	gone, other := raft.Peer{ID: "n2", Incarnation: 2}, raft.Peer{ID: "n3", Incarnation: 3}
+	appendOf := func(from raft.Peer, term raft.Term, size int) raft.Message {
+		return raft.Message{From: from, Term: term, Body: raft.AppendRequest{Entries: []raft.Entry{{Kind: raft.EntryCommand, Data: make([]byte, size)}}}}
+	}
+	require.True(t, m.receive(raft.Message{From: gone, Term: 3, Body: raft.Heartbeat{}}, 0, true, cfg))
+	require.True(t, m.receive(appendOf(gone, 3, 3<<20), 0, true, cfg))
+	require.True(t, m.receive(appendOf(other, 4, 3<<20), 0, true, cfg))
+	require.Zero(t, m.post(raft.PeerLost{Peer: gone}))
+	require.Equal(t, 1, m.post(raft.PeerLost{Peer: gone, Refused: true}))
+	m.releaseHeld()
+	events, _, _ := m.take(nil)
+	require.Len(t, events, 4)
+	expect.Equal(t, gone, events[0].(raft.Received).Message.From)
+	expect.Equal(t, raft.PeerLost{Peer: gone, Refused: true}, events[2])
+	expect.Equal(t, other, events[3].(raft.Received).Message.From)
+	received, bytes := m.depth()
+	expect.Equal(t, [2]int{}, [2]int{received, bytes})
 }

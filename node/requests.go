@@ -57,7 +57,8 @@ type requests struct {
 	counts    [changeCall + 1]int
 	bytes     int // of the proposals in the table and in the queue
 	proposals queue[raft.Proposal]
-	asked     queue[raft.Event] // ReadRequested, TransferRequested, SnapshotRequested and ChangeRequested
+	holds     bool              // proposals wait in the queue for the end of a planned transfer
+	asked     queue[raft.Event] // all other requests, and proposals of the FSM while holds
 	ended     error
 }
 
@@ -89,6 +90,11 @@ func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, e
 	defer r.mu.Unlock()
 	if r.table[req.requestID] == req {
 		req.done = done
+		if done != nil && r.holds && r.calls.within() { // the transfer waits for the FSM, so the core refuses the proposal
+			req.taken = true
+			r.asked.add(raft.Proposed{Proposals: []raft.Proposal{proposal}})
+			return req, nil
+		}
 		r.proposals.add(proposal)
 	}
 	return req, nil
@@ -98,8 +104,8 @@ func (r *requests) read() (*call, error) {
 	return r.ask(readCall, func(t raft.RequestID) raft.Event { return raft.ReadRequested{RequestID: t} })
 }
 
-func (r *requests) transfer(to raft.NodeID) (*call, error) {
-	return r.ask(transferCall, func(t raft.RequestID) raft.Event { return raft.TransferRequested{RequestID: t, To: to} })
+func (r *requests) transfer(e raft.TransferRequested) (*call, error) {
+	return r.ask(transferCall, func(t raft.RequestID) raft.Event { e.RequestID = t; return e })
 }
 
 func (r *requests) snapshot() (*call, error) {
@@ -159,6 +165,20 @@ func (r *requests) queued(kind callKind) int {
 func (r *requests) take(batch []raft.Event) []raft.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.holds {
+		batch = r.takeProposals(batch)
+	}
+	for _, e := range r.asked.waiting() {
+		if change, ok := e.(raft.ChangeRequested); !ok || r.took(change.RequestID) {
+			batch = append(batch, e)
+		}
+	}
+	r.asked.drop(r.asked.len())
+	return batch
+}
+
+// takeProposals does the part of take that concerns proposals. mu is held.
+func (r *requests) takeProposals(batch []raft.Event) []raft.Event {
 	waiting, n, bytes := r.proposals.waiting(), 0, 0
 	taken := make([]raft.Proposal, 0, min(len(waiting), batchEventsMax))
 	for n < len(waiting) && len(taken) < batchEventsMax && bytes < batchBytesMax {
@@ -176,13 +196,19 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 	if len(taken) > 0 {
 		batch = append(batch, raft.Proposed{Proposals: taken})
 	}
-	for _, e := range r.asked.waiting() {
-		if change, ok := e.(raft.ChangeRequested); !ok || r.took(change.RequestID) {
-			batch = append(batch, e)
-		}
-	}
-	r.asked.drop(r.asked.len())
 	return batch
+}
+
+// hold makes proposals wait in the queue, or continue. Only the loop calls it.
+func (r *requests) hold(holds bool) {
+	if holds == r.holds {
+		return // only the loop writes it
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.holds = holds; !holds {
+		r.proposals.wake()
+	}
 }
 
 // took records that a change reaches the core. It reports false if the caller of the change has stopped waiting. mu is held.

@@ -138,7 +138,7 @@ func (w *roomWatch) check() {
 	if to == "" {
 		return
 	}
-	if _, err := n.requests.transfer(to); err == nil { // nobody waits for its outcome: the next check sees it
+	if _, err := n.requests.transfer(raft.TransferRequested{To: to, Urgent: true}); err == nil { // nobody waits for its outcome: the next check sees it
 		n.logger.log(hclog.Info, "this member has no room on its disk, and transfers leadership", "to", string(to))
 	}
 }

@@ -77,7 +77,7 @@ func (here settings) differences(there settings) (all []SettingDifference) {
 
 // settings returns this member's own settings.
 func (n *Node) settings() settings {
-	return settings{n.cfg.ElectionTimeout, n.appendBytesMax, n.cfg.CommandBytesMax, n.files == nil, raft.ProtocolMembership}
+	return settings{n.cfg.ElectionTimeout, n.appendBytesMax, n.cfg.CommandBytesMax, n.files == nil, raft.ProtocolNewest}
 }
 
 // settingsIn returns the settings that a peer has announced.

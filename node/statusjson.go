@@ -19,6 +19,7 @@ type statusJSON struct {
 	Leader       raft.NodeID       `json:"leader"`
 	LeaderInc    string            `json:"leader_incarnation"` // empty if none is known
 	Role         string            `json:"role"`
+	ByTransfer   bool              `json:"by_transfer"`
 	LeaderMember *memberJSON       `json:"leader_member"`
 	Members      []MemberStatus    `json:"members"`
 	Departing    []DepartingMember `json:"departing"`
@@ -41,6 +42,11 @@ type statusJSON struct {
 	SlowElection string            `json:"slow_election"`
 	MajorityLost string            `json:"majority_lost"`
 	LeaderReason string            `json:"leader_reason"`
+	InOffice     string            `json:"in_office"`    // "0s": no leader is known
+	Cause        string            `json:"leader_cause"` // empty unless this member leads
+	Successors   []raft.NodeID     `json:"successors"`
+	Backoff      string            `json:"backoff"`
+	Caretaker    bool              `json:"caretaker"`
 	DiskStalled  bool              `json:"disk_stalled"`
 	FSMHangs     bool              `json:"fsm_hangs"`
 	NoRoom       string            `json:"no_room"`
@@ -88,6 +94,7 @@ type memberJSON struct {
 	Address     string      `json:"address"`
 	Meta        string      `json:"meta"`
 	Kind        string      `json:"kind"`
+	Priority    int         `json:"priority"` // 0: raft.PriorityNever; of a learner always 1
 	Incarnation string      `json:"incarnation"`
 	Next        string      `json:"next"` // "same" unless a change of the members waits
 }
@@ -107,6 +114,7 @@ type memberStatusJSON struct {
 
 	Standing string   `json:"standing"`
 	CatchUp  *CatchUp `json:"catch_up"`
+	Backoff  string   `json:"backoff"`
 	Dialed   string   `json:"dialed"`
 	Protocol uint16   `json:"protocol"` // 0: not known
 	Release  string   `json:"release"`
@@ -128,7 +136,7 @@ type differenceJSON struct {
 func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
 		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
-		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), Members: append([]MemberStatus{}, s.Members...),
+		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), ByTransfer: s.ByTransfer, Members: append([]MemberStatus{}, s.Members...),
 		Departing: append([]DepartingMember{}, s.Departing...), Change: s.Change,
 		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level,
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot,
@@ -137,6 +145,10 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		MajorityLost: s.MajorityLost, LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, FSMHangs: s.FSMHangs, NoRoom: s.NoRoom,
 		SmallDisk: s.SmallDisk, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,
+		InOffice: s.InOffice.String(), Successors: append([]raft.NodeID{}, s.Successors...), Backoff: s.Backoff.String(), Caretaker: s.Caretaker,
+	}
+	if s.Role == raft.Leader {
+		out.Cause = s.Cause.String()
 	}
 	if s.LeaderIncarnation != 0 {
 		out.LeaderInc = s.LeaderIncarnation.String()
@@ -160,7 +172,7 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		RoundTrip: m.RoundTrip.String(), Problem: m.Problem, Verdict: m.Verdict,
-		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release,
+		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release, Backoff: m.Backoff.String(),
 	}
 	out.Differs = make([]differenceJSON, 0, len(m.Differs))
 	for _, d := range m.Differs {
@@ -225,7 +237,8 @@ func (m Members) MarshalJSON() ([]byte, error) {
 
 func memberOf(m raft.Member) memberJSON {
 	return memberJSON{
-		ID: m.ID, Address: m.Address, Meta: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(), Next: m.Next.String(),
+		ID: m.ID, Address: m.Address, Meta: m.Meta, Kind: m.Kind.String(), Priority: m.Priority.Number(),
+		Incarnation: m.Incarnation.String(), Next: m.Next.String(),
 	}
 }
 

@@ -16,16 +16,16 @@ import (
 
 // fullStatus returns a Status with a value in every field.
 func fullStatus() Status {
-	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Incarnation: 0xa1, Next: raft.NextVoter}
+	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Priority: 5, Incarnation: 0xa1, Next: raft.NextVoter}
 	return Status{
 		ID: "n2", Incarnation: 0xb2, StartCount: 3, ClusterName: "shop", Cluster: raft.ClusterID{1, 2, 3},
-		Leadership: raft.Leadership{Term: 4, Leader: "n1", LeaderIncarnation: 0xa1, Role: raft.PreCandidate}, LeaderMember: &n1,
+		Leadership: raft.Leadership{Term: 4, Leader: "n1", LeaderIncarnation: 0xa1, Role: raft.PreCandidate, ByTransfer: true}, LeaderMember: &n1,
 		Members: []MemberStatus{{Member: n1, State: "replicate", Match: 7, Lag: 2, Inflight: 1,
 			Standing: "joins", Dialed: "n1:5002", Replace: true, Protocol: 3, Release: "v0.2.0",
 			CatchUp:     &CatchUp{Round: 2, Target: 9, Since: time.Second, Ready: true, Done: 41, Total: 1 << 20, Rate: 12.5, Left: time.Minute, Idle: time.Millisecond},
 			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", Problem: "none", Verdict: "no room",
 			Differs:   []SettingDifference{{Setting: "election timeout", Here: "1s", There: "2s", Effect: "set the same"}},
-			RoundTrip: 1500 * time.Microsecond}},
+			RoundTrip: 1500 * time.Microsecond, Backoff: 20 * time.Second}},
 		Departing:   []DepartingMember{{ID: "n9", Incarnation: 0xc9, Removal: 4, Left: time.Second, Connected: true, Dialed: "n9:5001"}},
 		ConfigIndex: 5, ConfigCommitted: 4, Phase: "joint: n1 n2 n3 → n1 n2 n4", Level: 1,
 		Change: &ChangeStatus{Stage: "catches up", Since: time.Second, Waiting: []raft.NodeID{"n1"}},
@@ -40,6 +40,7 @@ func fullStatus() Status {
 		Last: raft.EntryID{Term: 3, Index: 9}, LogBytes: 512, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
 		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", MajorityLost: "gone", LeaderReason: "n1 leads",
 		DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", Tolerance: "none", Pending: 5, PendingBytes: 500, Err: raft.ErrClosed,
+		InOffice: time.Minute, Cause: raft.CauseNews, Successors: []raft.NodeID{"n1", "n3"}, Backoff: 10 * time.Second, Caretaker: true,
 	}
 }
 
@@ -114,7 +115,7 @@ func TestMembers_InJSONAreStableText(t *testing.T) {
 	data, err := json.Marshal(m)
 	require.NoError(t, err)
 	expect.JSONEq(t, `{
-		"members": [{"id": "n1", "address": "n1:5001", "meta": "http://n1:4001", "kind": "learner", "incarnation": "00000000000000a1", "next": "voter"}],
+		"members": [{"id": "n1", "address": "n1:5001", "meta": "http://n1:4001", "kind": "learner", "priority": 5, "incarnation": "00000000000000a1", "next": "voter"}],
 		"outgoing": [{"id": "n1", "incarnation": "00000000000000a1"}],
 		"removed": [{"id": "n9", "incarnation": "00000000000000c9", "removal": 4}],
 		"patience": "1m0s", "level": 1, "config_index": 5, "committed": true}`, string(data))

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"errors"
 	"runtime"
 	"sync"
 	"time"
@@ -73,6 +74,7 @@ func (w *writer) run() {
 	for {
 		select {
 		case <-w.node.stop:
+			w.finish()
 			return
 		case <-w.queue.signal:
 		}
@@ -90,6 +92,25 @@ func (w *writer) run() {
 			w.node.fail(err)
 			return
 		}
+	}
+}
+
+// finish writes the last term and vote that wait when the node closes, so that the store does not say that the member still
+// leads. They may be written before the entries that wait, too. A failure is no error of Close, because nothing was
+// acknowledged.
+func (w *writer) finish() {
+	w.node.mu.Lock()
+	closed := errors.Is(w.node.err, raft.ErrClosed)
+	w.node.mu.Unlock()
+	w.mu.Lock()
+	var hard *raft.HardState
+	for _, write := range w.queue.waiting() {
+		hard = cmp.Or(write.Hard, hard)
+		closed = closed && write.Mark == nil
+	}
+	w.mu.Unlock()
+	if closed && hard != nil {
+		_ = guarded(func() error { return w.node.storage.Write(raft.StorageWrite{Hard: hard, Commit: w.commit}) })
 	}
 }
 

@@ -153,31 +153,43 @@ type hardRecord struct {
 
 // If the log begins at entry 1 and the store has no snapshot, the record is of version 1, because every release reads that
 // version. Otherwise the record is of version 2. A release that knows only version 1 would mistake the remainder of a
-// compacted log for the whole log.
+// compacted log for the whole log. In a cluster with priorities, a member that leads, or that has lost its leadership, has a
+// record of version 3.
 const (
-	hardVersion      = 2 // the newest version that this release reads
-	hardVersionWhole = 1 // without the last number
-	hardNumbers      = 8 // numbers of eight bytes before the id of the vote
+	hardVersion      = 3 // the newest version that this release reads
+	hardVersionWhole = 1 // without the last two numbers
+	hardNumbers      = 9 // numbers of eight bytes before the id of the vote in version 3
 	hardName         = "the record of term and vote"
 )
 
 // whole reports whether the log begins at entry 1 and no snapshot is recorded.
 func (h hardRecord) whole() bool { return h.start == raft.EntryID{} && h.snapshotIndex == 0 }
 
-// encode returns: version uint8 | numbers uint64 | id of the vote | CRC-32C of all before. Version 2 has eight numbers, and
-// version 1 has seven.
+// version returns the version of the record.
+func (h hardRecord) version() uint8 {
+	switch {
+	case h.hard.Leading || h.hard.Losses > 0:
+		return hardVersion
+	case h.whole():
+		return hardVersionWhole
+	}
+	return hardVersion - 1
+}
+
+// encode returns: version uint8 | numbers uint64 | id of the vote | CRC-32C of all before. Version 1 has seven numbers,
+// version 2 has eight and version 3 has nine.
 func (h hardRecord) encode() []byte {
 	numbers := []uint64{
 		uint64(h.hard.Term), uint64(h.hard.Vote.Incarnation), uint64(h.commit),
 		uint64(h.start.Term), uint64(h.start.Index), uint64(h.last.Term), uint64(h.last.Index), uint64(h.snapshotIndex),
+		uint64(h.hard.Losses) << 1,
+	}
+	if h.hard.Leading {
+		numbers[hardNumbers-1] |= 1
 	}
 	b := make([]byte, 0, 1+hardNumbers*8+len(h.hard.Vote.ID)+checksumBytes)
-	if h.whole() {
-		b, numbers = append(b, hardVersionWhole), numbers[:hardNumbers-1]
-	} else {
-		b = append(b, hardVersion)
-	}
-	for _, n := range numbers {
+	b = append(b, h.version())
+	for _, n := range numbers[:hardNumbers-hardVersion+int(h.version())] {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	return sealed(append(b, h.hard.Vote.ID...))
@@ -188,10 +200,7 @@ func decodeHard(b []byte) (hardRecord, error) {
 	if err != nil {
 		return hardRecord{}, err
 	}
-	count := hardNumbers
-	if b[0] == hardVersionWhole {
-		count--
-	}
+	count := hardNumbers - hardVersion + int(b[0])
 	if len(record) < count*8 || len(record) > count*8+raft.NodeIDBytesMax {
 		return hardRecord{}, fmt.Errorf("a record of %d bytes", len(record))
 	}
@@ -202,13 +211,14 @@ func decodeHard(b []byte) (hardRecord, error) {
 	h := hardRecord{
 		hard: raft.HardState{
 			Term: raft.Term(n[0]), Vote: raft.Peer{ID: raft.NodeID(record[count*8:]), Incarnation: raft.Incarnation(n[1])},
+			Leading: n[8]&1 > 0, Losses: uint8(min(n[8]>>1, 255)),
 		},
 		commit:        raft.Index(n[2]),
 		start:         raft.EntryID{Term: raft.Term(n[3]), Index: raft.Index(n[4])},
 		last:          raft.EntryID{Term: raft.Term(n[5]), Index: raft.Index(n[6])},
 		snapshotIndex: raft.Index(n[7]),
 	}
-	if h.whole() != (b[0] == hardVersionWhole) {
+	if h.version() != b[0] {
 		return hardRecord{}, fmt.Errorf("version %d, for a log after entry %v and a snapshot of entry %d", b[0], h.start, h.snapshotIndex)
 	}
 	return h, nil

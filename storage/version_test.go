@@ -123,11 +123,11 @@ func laterRecords(t *testing.T) []laterRecord {
 			},
 		},
 		{
-			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: 3, known: 2,
+			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: 4, known: 3,
 			change: func(b []byte) []byte {
 				body := b[:len(b)-checksumBytes]
-				vote := 1 + (hardNumbers-1)*8
-				grown := slices.Concat([]byte{3}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
+				vote := 1 + (hardNumbers-2)*8
+				grown := slices.Concat([]byte{4}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
 				return sealed(grown)
 			},
 		},
@@ -144,9 +144,9 @@ func laterRecords(t *testing.T) []laterRecord {
 			change: resealedEntry(func(r []byte) { r[7], r[32] = 1, 0 }),
 		},
 		{
-			what: "the bootstrap", bucket: logBucket, key: logKey(1), names: "bootstrap", found: 3, known: 2,
+			what: "the bootstrap", bucket: logBucket, key: logKey(1), names: "bootstrap", found: 4, known: 3,
 			change: func([]byte) []byte {
-				return raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: []byte(`{"version": 3, "cluster": {}}`)}.Record()
+				return raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: []byte(`{"version": 4, "cluster": {}}`)}.Record()
 			},
 		},
 		{
@@ -172,15 +172,15 @@ func laterRecords(t *testing.T) []laterRecord {
 func laterConfigurations() []laterRecord {
 	return []laterRecord{
 		{
-			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 2, known: 1,
+			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 3, known: 2,
 			change: func([]byte) []byte {
-				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":2,"new":7}`)}.Record()
+				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":3,"new":7}`)}.Record()
 			},
 		},
 		{
-			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 2, known: 1,
+			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 3, known: 2,
 			change: func([]byte) []byte {
-				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":2,"new":7}}`))
+				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":3,"new":7}}`))
 			},
 		},
 	}

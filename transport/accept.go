@@ -206,7 +206,12 @@ func (t *TCP) check(e raft.Handler, conn net.Conn, h raft.Hello, in *inbound) er
 	if r := e.Check(h); r != nil {
 		return &RejectedError{By: own.From, Rejection: *r}
 	}
-	return t.register(own, in)
+	t.links.readers.enter(in.peer)
+	err := t.register(own, in)
+	if err != nil {
+		t.links.readers.leave(in.peer)
+	}
+	return err
 }
 
 // register makes in the only connection of its peer and lane. It replaces an older connection, because this member may not
@@ -276,6 +281,7 @@ func (t *TCP) closeInbounds(p raft.Peer) {
 // stay open. A caller always dials its urgent connection first. So the numbers show which connections belong to the same
 // pair, and which belong to a later pair.
 func (t *TCP) unregister(in *inbound) {
+	defer t.links.readers.leave(in.peer)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.inbounds[in.key()] != in {

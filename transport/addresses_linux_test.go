@@ -64,3 +64,30 @@ func TestDialTCP_EachAddressOfANameIsTriedInTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// A dial is refused only if each address of the name refuses it.
+func TestDialTCP_IsRefusedByAllAddressesOrNot(t *testing.T) {
+	leaks.Check(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
+	port := free.Addr().(*net.TCPAddr).AddrPort().Port()
+	silent, refusing := netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3")
+	blackHole(t, netip.AddrPortFrom(silent, port))
+	tcp, _ := listenAs(t, "b", Options{})
+	for _, row := range []struct {
+		all     []netip.Addr
+		refused bool
+	}{
+		{[]netip.Addr{refusing, free.Addr().(*net.TCPAddr).AddrPort().Addr()}, true},
+		{[]netip.Addr{silent, refusing}, false},
+		{[]netip.Addr{refusing, silent}, false},
+	} {
+		tcp.lookup = func(context.Context, string, string) ([]netip.Addr, error) { return row.all, nil }
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := tcp.dialTCP(ctx, fmt.Sprintf("c.test:%d", port))
+		cancel()
+		require.Error(t, err)
+		require.Equal(t, row.refused, nobodyListens(err), "%v: %v", row.all, err)
+	}
+}

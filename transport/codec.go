@@ -49,6 +49,7 @@ type wireMember struct {
 	Meta        string `codec:"m,omitempty"`
 	Kind        uint8  `codec:"k,omitempty"`
 	Incarnation uint64 `codec:"i,omitempty"`
+	Priority    int8   `codec:"p,omitempty"`
 }
 
 // encodeList returns a configuration as the bytes of one field; nil if it is empty.
@@ -58,7 +59,7 @@ func encodeList(c raft.Configuration) []byte {
 	}
 	list := make([]wireMember, 0, len(c.Members))
 	for _, m := range c.Members {
-		list = append(list, wireMember{string(m.ID), m.Address, m.Meta, uint8(m.Kind), uint64(m.Incarnation)})
+		list = append(list, wireMember{string(m.ID), m.Address, m.Meta, uint8(m.Kind), uint64(m.Incarnation), int8(m.Priority)})
 	}
 	return encodeMeta(list)
 }
@@ -80,7 +81,7 @@ func decodeList(data []byte) (raft.Configuration, error) {
 	for _, m := range list {
 		members = append(members, raft.Member{
 			ID: raft.NodeID(m.ID), Address: m.Address, Meta: m.Meta,
-			Kind: raft.MemberKind(m.Kind), Incarnation: raft.Incarnation(m.Incarnation),
+			Kind: raft.MemberKind(m.Kind), Incarnation: raft.Incarnation(m.Incarnation), Priority: raft.Priority(m.Priority),
 		})
 	}
 	c := raft.NewConfiguration(members)

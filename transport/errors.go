@@ -3,6 +3,8 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -141,6 +143,21 @@ var errNobodyListens = errors.New("transport: the host answered, but nobody list
 // nobodyListens reports whether err means that the peer's host answered a dial, but no process listens there.
 func nobodyListens(err error) bool {
 	return errors.Is(err, connRefused) || errors.Is(err, errNobodyListens)
+}
+
+// cutOff reports whether err means that a connection ended before the peer answered.
+func cutOff(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, connReset)
+}
+
+// closedHere reports whether this member closed the connection that ended with err. Otherwise the peer or the network did.
+func closedHere(err error) bool {
+	for _, own := range []error{errNotNamed, os.ErrDeadlineExceeded, ErrMalformed, ErrOversized, ErrWrongSender} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
 }
 
 // refusedBy returns the rejection that ended a dial, if the peer sent it. It returns false if this member rejected the peer,

@@ -40,6 +40,7 @@ type linker struct {
 	pauseMax time.Duration
 	// onFailure counts and logs a failure. If wasOpen is true, an open connection broke; otherwise, a dial failed.
 	onFailure func(m raft.Member, wasOpen bool, err error)
+	readers   readers
 
 	mu      sync.Mutex
 	handler raft.Handler // nil until start
@@ -65,6 +66,21 @@ type link struct {
 	contact raft.Contact
 	round   round
 	status  raft.PeerStatus
+}
+
+// breach is the end of a connection that this member did not close.
+type breach struct {
+	peer raft.Peer // zero: none
+	at   time.Time
+}
+
+// endingPause is the first pause of the redials of a process that is ending.
+const endingPause = 250 * time.Microsecond
+
+// mayEnd reports whether the peer may be ending: Linux may close a killed process's connections before its listener. In
+// between, dials connect, and then break.
+func (b breach) mayEnd(all []error) bool {
+	return b.peer != (raft.Peer{}) && slices.ContainsFunc(all, cutOff) && time.Since(b.at) < readersWait
 }
 
 func (l *linker) start(e raft.Handler) {
@@ -252,26 +268,43 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 		return
 	}
 	pause, turn := k.l.pauseMin, 0
+	var redialed time.Time // when the link last redialed at once
+	var last breach
 	for ctx.Err() == nil {
 		m := k.next()
 		d, err := k.l.dial(context.WithValue(ctx, turnKey{}, turn), m)
 		named := m.Address
 		m.Address = cmp.Or(d.address, named)
 		if err != nil {
-			if ctx.Err() == nil && k.failed(e, m, err) {
-				k.wait(ctx, jittered(pause), k.heard)
-				pause = min(2*pause, k.l.pauseMax)
-				turn++
+			if ctx.Err() != nil {
+				continue
 			}
+			all := k.failed(ctx, e, m, last.peer, err)
+			if all == nil {
+				continue
+			}
+			turn++
+			if last.mayEnd(all) {
+				k.wait(ctx, max(endingPause, time.Since(last.at)/2), nil)
+				continue
+			}
+			last = breach{}
+			k.wait(ctx, jittered(pause), k.heard)
+			pause = min(2*pause, k.l.pauseMax)
 			continue
 		}
 		began := time.Now()
-		k.serve(ctx, e, m, named, d)
-		// If the connection lasted for a while, dial again at once. That dial shows whether the peer has ended (nobody
-		// listens) or has only lost the connection. If the connection broke early, the pauses grow, even if the peer was
-		// heard. Otherwise two members could break each other's connections again and again, forever.
-		if time.Since(began) >= k.l.pauseMax {
+		last = k.serve(ctx, e, m, named, d)
+		ended := time.Now()
+		if ended.Sub(began) >= k.l.pauseMax {
 			pause = k.l.pauseMin
+		}
+		// The link dials again at once. That dial shows whether the peer has ended (nobody listens) or has only lost the
+		// connection. But if connections break early again and again, only one dial in each pauseMax is at once and the
+		// pauses of the others grow, even if the peer was heard. Otherwise two members that break each other's connections
+		// would do so at full speed, forever.
+		if ended.Sub(redialed) >= k.l.pauseMax {
+			redialed = ended
 			continue
 		}
 		k.wait(ctx, jittered(pause), nil)
@@ -307,8 +340,8 @@ func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struc
 }
 
 // serve keeps a session with the peer at m.Address. It returns in three cases: the session breaks, the contact no longer
-// names the address, or the link ends.
-func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named string, d dialed) {
+// names the address, or the link ends. It returns the breach, or zero if this member closed the session.
+func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named string, d dialed) breach {
 	k.connected(named, m.Address, d.roundTrip)
 	k.open.Store(&d)
 	e.Up(d.hello)
@@ -323,26 +356,34 @@ func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, named s
 	k.disconnected(why)
 	d.session.close(why)
 	if k.l.isClosed() {
-		return
+		return breach{}
 	}
+	at := time.Now()
 	k.l.onFailure(m, true, why)
 	e.Lost(d.hello.From, false)
+	if closedHere(why) {
+		return breach{}
+	}
+	return breach{d.hello.From, at}
 }
 
 // failed reports a failed dial to the handler. It reports a rejection at once, and any other error only when every address
-// has failed. It returns true if every address has failed. Then a pause is due.
-func (k *link) failed(e raft.Handler, m raft.Member, err error) bool {
+// has failed. Then it returns the errors of all addresses, and a pause is due. broken is the peer whose connection broke
+// before this round: if every address refuses the dial and no connection from that peer is open, its process has ended.
+func (k *link) failed(ctx context.Context, e raft.Handler, m raft.Member, broken raft.Peer, err error) []error {
 	k.l.onFailure(m, false, err)
 	all := k.roundEnds(m.Address, err) // Peer shows the error before the handler hears of it
 	if r, rejected := refusedBy(err, m.Peer()); rejected {
 		e.Rejected(m.Peer(), r)
 	}
 	if all == nil {
-		return false
+		return nil
 	}
+	ended := broken != (raft.Peer{}) && every(all, nobodyListens) &&
+		k.l.readers.whenNone(ctx, broken, func() { e.Lost(broken, true) })
 	rejected := func(err error) bool { _, is := refusedBy(err, m.Peer()); return is }
-	if !every(all, rejected) {
-		e.Lost(m.Peer(), every(all, nobodyListens))
+	if !ended && ctx.Err() == nil && !every(all, rejected) {
+		e.Lost(m.Peer(), false)
 	}
-	return true
+	return all
 }

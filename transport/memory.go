@@ -262,10 +262,11 @@ func (m *Memory) dial(_ context.Context, peer raft.Member) (dialed, error) {
 		return dialed{}, &RejectedError{By: own.From, Rejection: *r}
 	}
 	s := &memorySession{network: m.network, from: m, to: to, sender: own.From, gone: make(chan struct{})}
-	if err := m.network.register(s); err != nil {
-		return dialed{}, err
-	}
+	to.links.readers.enter(own.From)
 	caller, err := carried(own)
+	if err == nil {
+		err = m.network.register(s)
+	}
 	if err == nil {
 		err = to.call(func(e raft.Handler) { e.Accepted(caller) })
 	}
@@ -337,11 +338,14 @@ func (s *memorySession) close(why error) {
 		s.network.mu.Lock()
 		delete(s.network.sessions, s)
 		s.network.mu.Unlock()
+		s.to.links.readers.leave(s.sender)
 	})
 }
 
 // send passes the messages to the receiver as if the receiver had read them from a wire.
 func (s *memorySession) send(_ raft.Lane, batch []raft.Message) error {
+	s.to.links.readers.enter(s.sender)
+	defer s.to.links.readers.leave(s.sender)
 	select {
 	case <-s.gone:
 		return fmt.Errorf("transport: send: %w", s.why)

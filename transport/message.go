@@ -118,12 +118,13 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		return frameAppendConflict, nil, nil
 	case raft.Heartbeat:
 		w.setID(b.Round)
-		w.Commit = uint64(b.Commit)
+		w.Commit, w.Span = uint64(b.Commit), uint64(b.Span)
+		w.setSuccessors(b.Successors)
 		return frameHeartbeat, nil, nil
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
 		w.Match, w.Wall = uint64(b.Match), b.Wall
-		w.Applied, w.Hindered = uint64(b.Applied), uint8(b.Hindered)
+		w.Applied, w.Hindered, w.Backoff = uint64(b.Applied), uint8(b.Hindered), uint64(b.Backoff)
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -174,6 +175,7 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 		w.Granted, w.Wall = b.Granted, b.Wall
 		return frameVoteReply, nil, nil
 	case raft.TimeoutNow:
+		w.OK = b.Named
 		return frameTimeoutNow, nil, nil
 	case raft.SteppedDown:
 		return frameSteppedDown, nil, nil
@@ -225,7 +227,32 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 // checkNumbers checks all terms, indexes, start counts and counters.
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
-		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size)
+		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff)
+}
+
+// setSuccessors writes each peer as the length of its id, the id, and the incarnation in 8 bytes.
+func (w *wireMessage) setSuccessors(peers []raft.Peer) {
+	for _, p := range peers {
+		w.Successors = append(append(w.Successors, byte(len(p.ID))), p.ID...)
+		w.Successors = binary.BigEndian.AppendUint64(w.Successors, uint64(p.Incarnation))
+	}
+}
+
+func (d *decoder) heartbeat() (raft.Body, error) {
+	w := &d.wire
+	b := raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit), Span: raft.Time(w.Span)}
+	for rest := w.Successors; len(rest) > 0; {
+		n := int(rest[0])
+		if len(rest) < 1+n+8 {
+			return nil, fmt.Errorf("%w: its list of successors is cut off", ErrMalformed)
+		}
+		p, err := d.peer(rest[1:1+n], binary.BigEndian.Uint64(rest[1+n:]))
+		if err != nil {
+			return nil, err
+		}
+		b.Successors, rest = append(b.Successors, p), rest[1+n+8:]
+	}
+	return b, nil
 }
 
 func (d *decoder) peer(id []byte, life uint64) (raft.Peer, error) {
@@ -261,10 +288,11 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 			Prev: raft.Index(w.PrevIndex), Hint: entryID(w.HintTerm, w.HintIndex), Acknowledged: raft.Index(w.Acked),
 		}, nil
 	case frameHeartbeat:
-		return raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit)}, nil
+		return d.heartbeat()
 	case frameHeartbeatReply:
 		return raft.HeartbeatReply{
 			Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), Hindered: raft.Hindrance(w.Hindered),
+			Backoff: raft.Time(w.Backoff),
 		}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil
@@ -306,7 +334,7 @@ func (d *decoder) electionBody(kind frameType, rest []byte) (raft.Body, error) {
 	case frameVoteReply:
 		return raft.VoteReply{Granted: w.Granted, Wall: w.Wall}, nil
 	case frameTimeoutNow:
-		return raft.TimeoutNow{}, nil
+		return raft.TimeoutNow{Named: w.OK}, nil
 	case frameSteppedDown:
 		return raft.SteppedDown{}, nil
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/leaks"
@@ -101,3 +103,59 @@ func (l *pipeListener) Close() error {
 func (l *pipeListener) Addr() net.Addr  { return l }
 func (l *pipeListener) Network() string { return "pipe" }
 func (l *pipeListener) String() string  { return l.name }
+
+// vanish makes every later dial of that name be refused. Connections stay open.
+func (n *pipeNetwork) vanish(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.listeners, name)
+}
+
+// The connections that a has dialed break, and its redial is refused: a middlebox answers for b. But b lives, and its
+// connections to a are open. Then b ends, too.
+func TestTCP_APeerWhoseConnectionsAreOpenLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newPipeNetwork(transport.Options{})
+		a, b := n.New(t, "a").(*transport.TCP), n.New(t, "b").(*transport.TCP)
+		r, seen := join(t, a, b)
+		b.Connect(at("a", "a"))
+		seen.AwaitUp(t, "a")
+		n.vanish("b")
+		b.Disconnect(r.Self.From)
+		r.AwaitLost(t, "b", false)
+		refused := func(e transporttest.Event) bool { return e.Kind == transporttest.EventLost && e.Refused }
+		for range 3 {
+			e := r.Await(t, "a failed dial", func(e transporttest.Event) bool { return e.Kind == transporttest.EventLost })
+			assert.False(t, refused(e))
+		}
+		n.vanish("a")
+		require.NoError(t, b.Close())
+		r.Await(t, "another failed dial", func(e transporttest.Event) bool {
+			assert.False(t, refused(e), "no connection has broken since")
+			return e.Kind == transporttest.EventLost
+		})
+	})
+}
+
+// Each message that a peer sent before its end is delivered before the news of it, although its reader is slow.
+func TestTCP_NewsFollowsEachMessageOfThePeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newPipeNetwork(transport.Options{})
+		a, b := n.New(t, "a").(*transport.TCP), n.New(t, "b").(*transport.TCP)
+		r, seen := join(t, a, b)
+		b.Connect(at("a", "a"))
+		seen.AwaitUp(t, "a")
+		r.Held = make(chan struct{})
+		require.NoError(t, b.Send(r.Self.From, raft.LaneBulk, []raft.Message{{From: seen.Self.From, To: r.Self.From, Body: raft.AppendReply{}}}))
+		synctest.Wait()
+		require.NoError(t, b.Close())
+		r.AwaitLost(t, "b", false)
+		time.Sleep(20 * time.Millisecond)
+		close(r.Held)
+		r.Await(t, "the message", func(e transporttest.Event) bool {
+			assert.NotEqual(t, transporttest.EventLost, e.Kind)
+			return e.Kind == transporttest.EventReceived
+		})
+		r.AwaitLost(t, "b", true)
+	})
+}

@@ -169,18 +169,18 @@ func (t *TCP) Close() error {
 	t.mu.Lock()
 	first := !t.closed
 	t.closed = true
+	t.mu.Unlock()
+	var err error
 	if first {
 		close(t.stop)
+		err = t.listener.Close() // first of all, so that each peer that redials at once is refused
 	}
+	t.mu.Lock()
 	t.waiting.closeAll()
 	for _, in := range t.inbounds {
 		_ = in.conn.Close()
 	}
 	t.mu.Unlock()
-	var err error
-	if first {
-		err = t.listener.Close()
-	}
 	t.links.close()
 	t.serving.Wait()
 	return err

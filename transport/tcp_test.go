@@ -143,7 +143,7 @@ func TestDial_TheLogAndPeerStatusNameTheDialedAddress(t *testing.T) {
 		Logger:  hclog.New(&hclog.LoggerOptions{Output: &log}),
 	})
 	a.Connect(at("b", "service:b"))
-	r.AwaitLost(t, "b", true)
+	r.AwaitLost(t, "b", false)
 	assert.Equal(t, gone, a.Peer(firstOf("b")).Address)
 	require.NoError(t, a.Close())
 	assert.Contains(t, log.String(), "peer is not connected: peer=b address="+gone)
@@ -333,7 +333,7 @@ func TestLogger_WarnsOnceForEachKindOfTrouble(t *testing.T) {
 	require.NoError(t, nobody.Close())
 	a.Connect(at("b", nobody.Addr().String()))
 	for range 5 {
-		r.AwaitLost(t, "b", true)
+		r.AwaitLost(t, "b", false)
 	}
 	require.NoError(t, a.Close())
 	assert.Equal(t, 1, strings.Count(log.String(), "peer is not connected"))

@@ -60,6 +60,10 @@ type wireMessage struct {
 	Hangs    bool   `codec:"fh,omitempty"`
 	Hindered uint8  `codec:"hd,omitempty"` // a raft.Hindrance
 
+	Successors []byte `codec:"su,omitempty"` // peers, one after another; see setSuccessors
+	Span       uint64 `codec:"sp,omitempty"` // in nanoseconds
+	Backoff    uint64 `codec:"bo,omitempty"` // likewise
+
 	Snapshot []byte `codec:"s,omitempty"`  // result of raft.Snapshot.Encode
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
 	At       uint64 `codec:"sa,omitempty"`
@@ -76,6 +80,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("ak", &w.Acked)
 	c.number("ap", &w.Applied)
 	c.number("b", &w.StartCount)
+	c.number("bo", &w.Backoff)
 	c.bytes("c", &w.Cluster)
 	c.bytesAlways("f", &w.From)
 	c.flag("fh", &w.Hangs)
@@ -105,7 +110,9 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.flag("sd", &w.Done)
 	c.bytes("sf", &w.File)
 	c.flag("sl", &w.End)
+	c.number("sp", &w.Span)
 	c.number("ss", &w.Size)
+	c.bytes("su", &w.Successors)
 	c.bytesAlways("t", &w.To)
 	c.number("ti", &w.ToIncarnation)
 	c.flag("tr", &w.Transfer)
@@ -119,7 +126,7 @@ func (w *wireMessage) reset() {
 	*w = wireMessage{
 		From: w.From[:0], To: w.To[:0], Cluster: w.Cluster[:0],
 		List: w.List[:0], Bootstrapper: w.Bootstrapper[:0], Leader: w.Leader[:0],
-		Snapshot: w.Snapshot[:0], File: w.File[:0],
+		Snapshot: w.Snapshot[:0], File: w.File[:0], Successors: w.Successors[:0],
 	}
 }
 

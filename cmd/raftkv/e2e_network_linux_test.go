@@ -8,9 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/testnet"
 	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/coxswain/raft/internal/demo/workload"
+	"github.com/coxswain/raft/internal/namespace"
+	"github.com/coxswain/raft/internal/testnet"
 )
 
 // linked is a cluster whose members communicate through links that a test can break.
@@ -21,7 +22,7 @@ type linked struct {
 
 // onLinks runs body with a cluster whose members are not started yet.
 func onLinks(t *testing.T, body func(linked)) {
-	testnet.Inside(t, func(n *testnet.Net) {
+	namespace.WithNet(t, func(n *testnet.Net) {
 		c := linked{newCluster(t), n}
 		var ports []string
 		for i := range c.Nodes {

@@ -53,7 +53,7 @@ var memberChanges = []Mutant{
 		value("reconfigure.go", `p.state == stale`, `false`)).
 		profiles("members").lives("the leader forgets what it knew of such a member and learns nothing new, so the member does not count as heard anyway"),
 	member("M116", "a member of an earlier release can be removed", "it blocks its own removal", "tests",
-		value("reconfigure.go", `m.Next != NextRemoved && speaks < ProtocolMembership`, `speaks < ProtocolMembership`)).or("Change_AnEarlierRelease"),
+		value("reconfigure.go", `m.Next != NextRemoved && speaks < needs`, `speaks < needs`)).or("Change_AnEarlierRelease"),
 	newer("M117", "a leader whose disk is full or stalled appends no configuration", "it appends one", "N",
 		value("reconfigure.go", `!c.diskBlocks()`, `true`)).or("Joint_NotWhileTheDisk"),
 	newer("M118", "a new voter cannot count as silent before it has caught up", "it counts as silent, so nobody can join a single member", "N69",

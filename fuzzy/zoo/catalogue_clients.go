@@ -71,6 +71,15 @@ var transfers = []Mutant{
 		value("stall.go", `c.disk.idle() && c.step.out.Write.Log == nil`, `true`)).arranged().profiles("alone", "durable", "slow").or("TestStall"),
 	mutant("T18", "a test of the disk is one write", "every write after it carries the hard state again", "N73",
 		instead("output.go", `c.leader.triesDisk = false`, `_ = c`)).arranged().profiles("alone", "durable", "slow").or("TestStall"),
+	mutant("T19", "in a planned transfer, the leader first applies what it has accepted", "the target campaigns at once", "H5",
+		value("transfer.go", `c.log.applied < c.leader.accepted`, `false`)).arranged().profiles("elections", "swarm").must(),
+	mutant("T20", "a transfer because of a stalled disk waits for nothing else", "it waits until that disk allows its entries to be applied", "L12",
+		value("transfer.go", `t.planned && c.now.Mono < t.catchUp && c.owesOutcomes()`, `c.log.applied < c.leader.accepted`)).
+		arranged().profiles("elections", "swarm", "alone").or("TestStall"),
+	mutant("T21", "a planned transfer does not wait for a disk that stalls or an FSM that hangs", "it waits to its end, and fails", "TestTransfer",
+		value("transfer.go", `!c.diskStalled() && !c.fsmHangs()`, `true`)).arranged().or("TestTransfer_AMemberThatCannotApply"),
+	mutant("T22", "a leader that is about to end does not give up a target that has the whole log", "it gives the target up at the bound", "TestTransfer",
+		value("transfer.go", `t.leaving && !t.sent && c.leader.peer(t.to).match == c.log.Last.Index`, `false`)).arranged().or("TestTransfer_WaitsForTheProposals"),
 }
 
 // clients: every request gets a true answer.
@@ -109,6 +118,10 @@ var clients = []Mutant{
 		"TestRead_Sees", before("node/read.go", `ended, err := n.fsmCalls.beginRead(ctx, n.stop)`, `f(); return nil`)).arranged(),
 	outsideOf("C20", "no function of Read sees what a failed Apply has left", "it reads half a batch",
 		"TestRead_Nobody", value("node/fsmcall.go", `f.closed || !succeeded`, `f.closed`)).arranged(),
+	outsideOf("C22", "a proposal that waits for the end of a transfer is made, or its caller learns the leader", "it is lost",
+		"TestPlanned", instead("node/requests.go", `r.proposals.wake()`, `r.proposals.drop(r.proposals.len())`)).arranged(),
+	outsideOf("C23", "a proposal that has waited is made once", "it is made twice",
+		"TestPlanned", instead("node/requests.go", `r.proposals.wake()`, `for _, p := range r.proposals.waiting() { r.proposals.add(raft.NewProposal(p.RequestID, p.Kind, p.Data)) }`)).arranged(),
 	outsideOf("C21", "Close waits for a running function of Read", "its caller takes the FSM apart too early",
 		"TestRead_Close", instead("node/node.go", `n.fsmCalls.end()`, ``)).arranged(),
 }

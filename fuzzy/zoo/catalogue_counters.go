@@ -40,7 +40,7 @@ var early = []Mutant{
 	mutant("W07", "a member that is told to close answers its reads", "a leader forgets its own reads", "N28",
 		before("answer.go", `for _, r := range append(l.reads.now, l.reads.next...) {`, `l.reads = leaderReads{}`)).arranged().profiles("alone", "swarm"),
 	mutant("W08", "a transfer to a named target succeeds only if that one leads", "it succeeds if any member leads", "G15",
-		value("transfer.go", `c.termLeader.peer == c.self || h.named && c.termLeader.peer != h.to`, `c.termLeader.peer == c.self`)).arranged().profiles("elections", "swarm"),
+		value("transfer.go", `c.termLeader.peer == c.self || t.named && c.termLeader.peer != t.to`, `c.termLeader.peer == c.self`)).arranged().profiles("elections", "swarm"),
 	mutant("W09", "a transfer that nothing prevents succeeds", "TimeoutNow is never sent", "L13",
-		instead("transfer.go", `c.send(p.peer, TimeoutNow{})`, `_ = p`)).arranged().must(),
+		instead("transfer.go", `c.send(p.peer, TimeoutNow{Named: t.named})`, `_ = p`)).arranged().must(),
 }

@@ -42,7 +42,7 @@ var elections = []Mutant{
 	mutant("E13", "a quorum is more than half", "half of an even number is enough", "G5, G8",
 		value("quorum.go", `n/2 + 1`, `(n + 1) / 2`)).seen("raft-java #21").must(),
 	mutant("E14", "election timeouts are drawn anew each time", "they are all equal", "N15, L1",
-		value("election.go", `Time(c.rng.Int64N(int64(c.wait())+1))`, `c.wait()/2`)).arranged().must(),
+		value("preference.go", `Time(c.rng.Int64N(int64(c.wait())+1))`, `c.wait()/2`)).arranged().must(),
 	mutant("E15", "only a granted vote or a leader restarts the election timer", "any vote request does", "N15, L6",
 		before("election.go", `assert(c.hard.Term > 0, "nobody votes in term 0")`, `c.resetElectionDeadline()`),
 		before("election.go", preVoteAnchor, `c.resetElectionDeadline()`)).arranged().seen("well-known lab error").must(),
@@ -98,7 +98,7 @@ var preVotes = []Mutant{
 			granted := []Peer(nil)
 			if c.candidate != nil { granted = c.candidate.granted }
 			c.setRole(Peer{}, &candidate{granted: granted}, nil)`),
-		value("election.go", `&ballot{began: c.now.Mono}`, `&ballot{began: c.now.Mono, granted: c.candidate.granted}`)).must(),
+		value("election.go", `&ballot{began: c.now.Mono, transfer: transfer}`, `&ballot{began: c.now.Mono, transfer: transfer, granted: c.candidate.granted}`)).must(),
 	mutant("V03", "a pre-vote request of an old term is answered with the new one", "it is dropped silently", "L1",
 		before("election.go", preVoteAnchor, `if m.Term < c.hard.Term { return }`)).
 		arranged().seen("etcd #8243, #8501; canonical/raft #279; openraft #1796").profiles("swarm").must(),

@@ -8,7 +8,7 @@ var hangs = []Mutant{
 		value("stall.go", `unheard && !b.yielded && c.now.Mono >= b.hangsAt(Time(c.cfg.ApplyStallMax))+hangPatience*c.electionTimeout()`, `false`)).
 		arranged().profiles("hangs").or("TestHangingFSM_StepsDownOnceForWhoIsNotHeard"),
 	mutant("H14", "a leader that has stepped down because its FSM hangs campaigns late", "it campaigns soon if it denies a candidate because of its log", "N86",
-		value("election.go", `f.needed || c.log.batch.yielded`, `f.needed`)).arranged().profiles("hangs").or("TestHangingFSM_LetsWhoIsNotHeardCampaignFirst").must(),
+		value("election.go", `c.fsmHangs() && c.log.batch.yielded`, `false`)).arranged().profiles("hangs").or("TestHangingFSM_LetsWhoIsNotHeardCampaignFirst").must(),
 	mutant("H02", "a leader whose FSM hangs transfers only to a voter that has applied more than its own hanging batch", "it transfers to any voter",
 		"N85",
 		value("stall.go", `p.applied >= b.last && p.hindered == 0 && p.match == c.log.Last.Index`, `p.hindered == 0 && p.match == c.log.Last.Index`)).
@@ -22,9 +22,9 @@ var hangs = []Mutant{
 	mutant("H06", "a member whose FSM hangs campaigns later", "it does not", "N86",
 		value("election.go", `c.follower.deadline + hangDelayWaits*c.wait()`, `c.follower.deadline`)).arranged().profiles("hangs").must(),
 	mutant("H07", "a member whose FSM hangs campaigns soon if it had to deny a candidate because of its log", "it waits nevertheless", "tests",
-		value("election.go", `c.fsmHangs() && !c.follower.needed`, `c.fsmHangs()`)).profiles("hangs").or("TestHangingFSM_CampaignsLater"),
+		value("election.go", `c.standsBack() && !c.follower.needed`, `c.standsBack()`)).profiles("hangs").or("TestHangingFSM_CampaignsLater"),
 	mutant("H08", "only the reply to the latest heartbeat counts as the applied index of a member", "the highest that was ever reported counts", "tests",
-		instead("heartbeat.go", `p.applied, p.hindered = r.Applied, r.Hindered`, `p.applied, p.hindered = max(p.applied, r.Applied), r.Hindered`)).
+		instead("heartbeat.go", `p.applied, p.hindered, p.backoff = r.Applied, r.Hindered, r.Backoff`, `p.applied, p.hindered, p.backoff = max(p.applied, r.Applied), r.Hindered, r.Backoff`)).
 		profiles("hangs").or("TestHangingFSM_ARestartedMemberAppliesAgain"),
 	mutant("H09", "a member reports that its FSM hangs", "it does not", "tests",
 		value("heartbeat.go", `c.fsmHangs()`, `false`)).profiles("hangs").or("TestHangingFSM_CampaignsLater"),

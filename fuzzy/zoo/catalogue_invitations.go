@@ -18,5 +18,5 @@ var invitations = []Mutant{
 	testedFile("M95", "while the voters change, each half must agree", "only the new voters count", "tests", "node", "Status_ToleranceInAJoint",
 		value("node/memberstatus.go", `outgoing.voters == 0`, `true`)),
 	testedFile("M96", "a member of an earlier release does not join", "it does", "tests", "node", "Change_AnEarlierRelease",
-		value("node/invite.go", `h.Protocol < raft.ProtocolMembership`, `false`)),
+		value("node/invite.go", `h.Protocol < needs`, `false`)),
 }

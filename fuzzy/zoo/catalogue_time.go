@@ -3,7 +3,7 @@ package zoo
 // slowness: the waits of a member, and how the member measures these waits, when everything takes as long as an election.
 var slowness = []Mutant{
 	mutant("S01", "a voter's wait begins when its vote is durable", "it begins with the request", "N25",
-		instead("attempts.go", "c.resetElectionDeadline()\n\ta.boundUntil = c.follower.deadline", `a.boundUntil = c.follower.deadline`)).arranged().profiles(slowly...).must(),
+		instead("attempts.go", "c.campaignAgain()\n\ta.boundUntil = c.follower.deadline", `a.boundUntil = c.follower.deadline`)).arranged().profiles(slowly...).must(),
 	mutant("S02", "a leader waits for twice the longest recent round trip", "for twice the latest one", "N37",
 		value("heartbeat.go", `min(2*p.beats.roundTrip.max(), c.electionTimeout()<<doublingsMax)`,
 			`min(2*p.beats.roundTrip.last[(p.beats.roundTrip.next+len(p.beats.roundTrip.last)-1)%len(p.beats.roundTrip.last)], c.electionTimeout()<<doublingsMax)`)).arranged().profiles(slowly...).must(),
@@ -38,9 +38,9 @@ var slowness = []Mutant{
 	mutant("S12", "of an even number of clocks, the lower of the middle two counts", "the upper one counts", "S3",
 		value("clock.go", `shown[(len(shown)-1)/2]`, `shown[len(shown)/2]`)).profiles("alone", "swarm"),
 	mutant("S13", "a member whose vote is being written grants no pre-vote", "it grants one", "N35",
-		value("attempts.go", `c.disk.hard != c.hard`, `false`)).arranged().profiles(slowly...).must(),
+		value("attempts.go", `!c.voteDurable()`, `false`)).arranged().profiles(slowly...).must(),
 	mutant("S14", "a member whose vote is being written does not campaign", "it campaigns against that vote", "N35",
-		value("election.go", `c.mayCampaign() && c.disk.hard == c.hard`, `c.mayCampaign()`)).arranged().profiles(slowly...).must(),
+		value("election.go", `c.mayCampaign() && c.voteDurable()`, `c.mayCampaign()`)).arranged().profiles(slowly...).must(),
 	mutant("S15", "a leader does not mistake its own sleep for silence of its followers", "it steps down", "N37",
 		instead("attempts.go", `p.heard = min(p.heard+by, c.now.Mono)`, `_ = p`)).arranged().profiles(slowly...).must(),
 	mutant("S16", "a sleep restarts a follower's timer once, until it hears a leader", "each sleep does", "N15",

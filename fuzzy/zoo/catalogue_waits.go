@@ -12,7 +12,7 @@ var waits = []Mutant{
 	mutant("G04", "a grant no longer counts once its term had a leader", "it still counts", "G1, invariant",
 		before("raft.go", `c.termLeader.elected = c.self`, `c.follower.attempts.ballot = &ballot{granted: []Peer{c.self}}`),
 		before("leader.go", `c.trace(TraceEvent{Kind: TraceQuorumLost})`, `defer func() { c.termLeader.elected = Peer{} }()`),
-		value("election.go", `b != nil && c.disk.hard == c.hard && c.hasQuorum(b.granted)`, `b != nil && c.leader == nil && c.disk.hard == c.hard && c.hasQuorum(b.granted)`)).
+		value("election.go", `b != nil && c.voteDurable() && c.hasQuorum(b.granted)`, `b != nil && c.leader == nil && c.voteDurable() && c.hasQuorum(b.granted)`)).
 		arranged().profiles(slowly...),
 	mutant("G05", "a grant of the present term counts, however late", "it counts only while its candidate waits for it", "L1, L11",
 		before("raft.go", `c.setRole(Peer{}, &candidate{pre: true, round: c.nextID()}, nil)`, `c.follower.attempts.ballot = nil`)).

@@ -1,4 +1,4 @@
-// Package built gives tests with real processes one build of raftkv.
+// Package built gives tests and measurements with real processes one build of raftkv.
 package built
 
 import (

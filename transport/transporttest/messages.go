@@ -13,6 +13,7 @@ func Messages(from, to raft.Peer) []raft.Message {
 	list := raft.NewConfiguration([]raft.Member{
 		{ID: "m1", Address: "localhost:1", Meta: "http://one", Incarnation: 11},
 		{ID: "m2", Address: "localhost:2", Kind: raft.Learner},
+		{ID: "m3", Address: "localhost:3", Priority: 7}, {ID: "m4", Address: "localhost:4", Priority: raft.PriorityNever},
 	})
 	bodies := []raft.Body{
 		raft.BootstrapProbe{ID: id, List: list},
@@ -29,11 +30,11 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.AppendRequest{Prev: last, Last: last, Commit: 20, Acknowledged: 18},
 		raft.AppendReply{Match: 20},
 		raft.AppendConflict{Prev: 20, Hint: raft.EntryID{Term: 4, Index: 17}, Acknowledged: 16},
-		raft.Heartbeat{Round: id, Commit: 20},
-		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, Hindered: raft.HinderedNoRoom | raft.HinderedSuspected},
+		raft.Heartbeat{Round: id, Commit: 20, Successors: []raft.Peer{{ID: "n2", Incarnation: 1 << 63}, {ID: "n3", Incarnation: 3}}, Span: 10_000_000},
+		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, Hindered: raft.HinderedNoRoom | raft.HinderedSuspected, Backoff: 10_000_000_000},
 		raft.ReadRequest{ID: id},
 		raft.ReadReply{ID: id, OK: true, Index: 20}, raft.ReadReply{ID: id, Refusal: raft.RefusedNotLeader},
-		raft.TimeoutNow{},
+		raft.TimeoutNow{Named: true},
 		raft.SteppedDown{},
 	}
 	bodies = append(bodies, snapshotBodies()...)

@@ -36,9 +36,9 @@ type Harness struct {
 // the checks of snapshots are skipped.
 type Profile struct {
 	// Connectionless: no connection breaks when a peer ends or restarts, or when a message is refused. The transport notices
-	// the peer's silence within seconds. It then calls Lost without knowing whether anybody listens. The check "the end of a
-	// peer is reported at once, and then that nobody listens" is left out. In the other checks, refused may be true or false,
-	// and the transport only drops a message that claims another sender.
+	// the peer's silence within seconds. It then calls Lost without knowing whether anybody listens. The checks of the news
+	// that a peer has ended are left out. In the other checks, refused may be true or false, and the transport only drops a
+	// message that claims another sender.
 	Connectionless bool
 	// Unordered: messages may be lost or doubled, or may overtake each other. The checks "each lane keeps the order of its
 	// messages", "a batch of many megabytes arrives whole" and "chunks of snapshots arrive whole and in order" are left out.
@@ -62,14 +62,19 @@ const (
 	ruleOrder    = "each lane keeps the order of its messages"
 	ruleBigBatch = "a batch of many megabytes arrives whole"
 	ruleChunks   = "chunks of snapshots arrive whole and in order"
-	ruleEnd      = "the end of a peer is reported at once, and then that nobody listens"
+	ruleEnd      = "the end of a peer is reported at once, and then once that nobody listens"
+	ruleDial     = "a dial that fails is no news of the peer's end"
+	ruleOwn      = "a connection that this side closes is no news of the peer's end"
+	ruleAlive    = "a connection that breaks while the peer lives is no news of its end"
 )
 
 // Run runs the checks, one subtest for each rule of the contract.
 func Run(t *testing.T, h Harness) {
 	leftOut := map[string]bool{
 		ruleOrder: h.Profile.Unordered, ruleBigBatch: h.Profile.Unordered, ruleChunks: h.Profile.Unordered,
-		ruleEnd: h.Profile.Connectionless,
+	}
+	for _, rule := range []string{ruleEnd, ruleDial, ruleOwn, ruleAlive} {
+		leftOut[rule] = h.Profile.Connectionless
 	}
 	tests := []struct {
 		rule string
@@ -86,6 +91,9 @@ func Run(t *testing.T, h Harness) {
 		{"the caller, too, may reject its peer", testCallerRejects},
 		{"a message that claims another sender does not arrive", testWrongSender},
 		{ruleEnd, testLostThenRefused},
+		{ruleDial, testFailedDial},
+		{ruleOwn, testClosedHere},
+		{ruleAlive, testBrokenButAlive},
 		{"a peer that returns at its address is connected again", testRestart},
 		{"a send to a peer without a connection fails at once", testNotConnected},
 		{"Connect replaces the list of peers", testConnectReplaces},

@@ -115,7 +115,7 @@ func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
 		ClusterName: "test", Cluster: raft.ClusterID{9, 8, 7}, From: raft.Peer{ID: id, Incarnation: incarnation},
 		StartCount: 12, Term: 34, Bootstrapper: raft.Peer{ID: "a", Incarnation: 66}, Address: "host:1234",
 		List: raft.NewConfiguration([]raft.Member{
-			{ID: "a", Address: "x:1", Meta: "meta"}, {ID: "b", Address: "x:2", Kind: raft.Learner},
+			{ID: "a", Address: "x:1", Meta: "meta", Priority: 7}, {ID: "b", Address: "x:2", Kind: raft.Learner},
 		}),
 		ElectionTimeout: 250 * time.Millisecond,
 		Lineage:         raft.Lineage{{Count: 11, Nonce: 1 << 63}, {Count: 12, Nonce: 5}},
@@ -212,8 +212,48 @@ func testWrongSender(t *testing.T, w *world) {
 func testLostThenRefused(t *testing.T, w *world) {
 	a, b := w.pair(t)
 	require.NoError(t, b.Transport.Close())
-	a.AwaitLost(t, "b", false)
-	a.AwaitLost(t, "b", true)
+	assert.Equal(t, b.peer(), a.AwaitLost(t, "b", false).Peer)
+	e := a.Await(t, "the next loss", func(e Event) bool { return e.Kind == EventLost })
+	assert.Equal(t, Event{Kind: EventLost, Peer: b.peer(), Refused: true}, e)
+	a.awaitDials(t, "b")
+}
+
+// awaitDials waits for failed dials that are no news.
+func (m member) awaitDials(t *testing.T, peer raft.NodeID) {
+	t.Helper()
+	for range 3 {
+		e := m.Await(t, "a failed dial", func(e Event) bool { return e.Kind == EventLost })
+		assert.Equal(t, Event{Kind: EventLost, Peer: raft.Peer{ID: peer}}, e)
+	}
+}
+
+func testFailedDial(t *testing.T, w *world) {
+	a, b := w.start(t, NewRecorder("a")), w.start(t, NewRecorder("b"))
+	require.NoError(t, b.Transport.Close())
+	a.Connect(w.at("b"))
+	a.awaitDials(t, "b")
+}
+
+func testClosedHere(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	c := w.start(t, NewRecorder("c"))
+	require.NoError(t, c.Transport.Close())
+	a.Connect([]raft.Contact{w.contact(raft.Peer{ID: "b"}, "c")}) // b runs, and nobody listens there
+	e := a.Await(t, "the end of the connection", func(e Event) bool { return e.Kind == EventLost })
+	assert.Equal(t, Event{Kind: EventLost, Peer: b.peer()}, e)
+	a.awaitDials(t, "b")
+}
+
+func testBrokenButAlive(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	for range 3 {
+		b.Disconnect(a.peer())
+		a.AwaitLost(t, "b", false)
+		a.Await(t, "another connection", func(e Event) bool {
+			assert.NotEqual(t, EventLost, e.Kind)
+			return e.Kind == EventUp
+		})
+	}
 }
 
 func testRestart(t *testing.T, w *world) {

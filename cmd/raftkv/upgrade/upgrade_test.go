@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -44,6 +45,12 @@ const (
 // thisRelease is the name of the release that is tested.
 const thisRelease = "this release"
 
+func TestMain(m *testing.M) {
+	code := m.Run()
+	built.Remove()
+	os.Exit(code)
+}
+
 // Three members move from the previous release to this release, back, and forward again. A leader dies in the mixed state on
 // the way there and on the way back. No acknowledged write is lost, the observations of the clients are linearizable, and all
 // members end with the same content.
@@ -54,7 +61,6 @@ func TestUpgrade_RollsThereAndBack(t *testing.T) {
 	program, version := previousProgram(t.Context(), t)
 	this, err := built.Raftkv()
 	require.NoError(t, err)
-	t.Cleanup(built.Remove)
 	here := release{name: thisRelease, program: this}
 	previous := release{name: version, program: program}
 	setSnapshots(t, &previous, &here)

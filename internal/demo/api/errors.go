@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 )
 
@@ -50,7 +51,8 @@ const (
 	ChangePending     Code = "change_pending" // another change is running
 	ConfigChanged     Code = "config_changed" // if_index no longer holds
 	LastVoter         Code = "last_voter"
-	QuorumLoss        Code = "quorum_loss" // too few of the new voters are heard
+	NotElectable      Code = "not_electable" // all voters would have priority 0
+	QuorumLoss        Code = "quorum_loss"   // too few of the new voters are heard
 	EarlierRelease    Code = "earlier_release"
 	GivenUp           Code = "given_up" // the change began and was given up; no member was demoted or removed
 	// RemovedMember: the answering member was removed from the cluster.
@@ -98,6 +100,7 @@ var statuses = map[Code]int{
 	ChangePending:     http.StatusConflict,
 	ConfigChanged:     http.StatusPreconditionFailed,
 	LastVoter:         http.StatusConflict,
+	NotElectable:      http.StatusConflict,
 	QuorumLoss:        http.StatusConflict,
 	EarlierRelease:    http.StatusConflict,
 	GivenUp:           http.StatusGatewayTimeout,
@@ -135,6 +138,12 @@ func (e *Error) Transient() bool {
 		return true
 	}
 	return false
+}
+
+// OfEarlierRelease reports whether the error answers a valid request for the members, because the server's release does not
+// know the path or a field.
+func (e *Error) OfEarlierRelease() bool {
+	return e.Code == NotFound || e.Code == BadRequest && strings.Contains(e.Message, "unknown field")
 }
 
 // Errorf returns an error with this code and remedy.

@@ -12,7 +12,7 @@ type Members struct {
 	Tolerance string `json:"tolerance,omitempty"`  // how many more failures the cluster survives
 	Index     uint64 `json:"index"`                // index of the configuration's entry; 0: the member knows no cluster yet
 	Committed bool   `json:"committed"`
-	Level     uint64 `json:"level"` // the cluster's feature level: 1 once its members have been changed
+	Level     uint64 `json:"level"` // the cluster's feature level, see docs/versions.md
 	// Phase describes a joint configuration, with the former and the new voters: "joint: n1 n2 n3 → n1 n2 n4".
 	Phase   string          `json:"phase,omitempty"`
 	Members []ClusterMember `json:"members"`
@@ -29,6 +29,9 @@ type ClusterMember struct {
 	Address     string `json:"address"`
 	URL         string `json:"url,omitempty"`
 	Kind        string `json:"kind"` // voter, learner, or leaving, which votes until the running change is done
+	// Priority is the priority of a voter, from 0, a standby, to 100. It is nil for a learner, and in an answer of an earlier
+	// release.
+	Priority *int `json:"priority,omitempty"`
 	// Standing is the member's role in the running change. "voter" and "learner" do not change. A member that joins becomes a
 	// voter once it has caught up. A member that enters or leaves votes in the new or in the old half of a joint configuration.
 	// A member that will be demoted or removed votes until the joining members have caught up.
@@ -172,8 +175,9 @@ type Replacement struct {
 // Update changes the fields that are not nil.
 type Update struct {
 	Peer
-	Address *string `json:"address,omitempty"`
-	URL     *string `json:"url,omitempty"`
+	Address  *string `json:"address,omitempty"`
+	URL      *string `json:"url,omitempty"`
+	Priority *int    `json:"priority,omitempty"` // of a voter, from 0, a standby, to 100
 }
 
 // Changed is the body of the answer to POST /members.

@@ -140,12 +140,16 @@ func (c *Client) ChangeMembers(ctx context.Context, change api.Change) (api.Chan
 	return changed, c.ofEarlierRelease(err)
 }
 
-// ofEarlierRelease explains the error of a server that does not have the path of the members.
+// ofEarlierRelease explains the error of a server whose release does not know the path of the members, or a field.
 func (c *Client) ofEarlierRelease(err error) error {
-	if api.CodeOf(err) != api.NotFound {
+	var failure *api.Error
+	switch {
+	case !errors.As(err, &failure) || !failure.OfEarlierRelease():
 		return err
+	case failure.Code == api.NotFound:
+		return api.Errorf(api.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot change the members", c.base)
 	}
-	return api.Errorf(api.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot change the members", c.base)
+	return api.Errorf(api.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot make this change: %s", c.base, failure.Message)
 }
 
 // request makes a request whose answer is JSON.

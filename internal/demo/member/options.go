@@ -44,6 +44,8 @@ type Options struct {
 	Advertise, URL string
 	// ElectionTimeout is that of node.Config.
 	ElectionTimeout time.Duration
+	// Without lists preferences that this member does without: news, successors, priorities. See node.Config.Preferences.
+	Without []string
 	// These are fields of node.Config. SnapshotRate is SnapshotBytesPerSecond.
 	SnapshotEntries, SnapshotLogBytes, SnapshotTailBytes, SnapshotHoldBytes int
 	SnapshotRate, SnapshotReserveBytes                                      int
@@ -60,6 +62,23 @@ func (o *Options) checkLog() error {
 		return fmt.Errorf("--log %q: use %s or %s", o.Log, storage.KindBolt, storage.KindSegments)
 	}
 	return nil
+}
+
+// ParseWithout returns the preferences without the named ones: news, successors, priorities.
+func ParseWithout(names []string) (p raft.Preferences, err error) {
+	for _, name := range names {
+		switch name {
+		case "news":
+			p.NoNews = true
+		case "successors":
+			p.NoSuccessors = true
+		case "priorities":
+			p.NoPriorities = true
+		default:
+			return p, fmt.Errorf("--without %q: use news, successors, priorities, or several of them separated by commas", name)
+		}
+	}
+	return p, nil
 }
 
 // ParsePeer parses "id=host:port=url": a member's id, its address for the other members, and its URL for clients.
@@ -174,6 +193,8 @@ func (o Options) config() (node.Config, error) {
 	}
 	_, err := o.via()
 	errs = append(errs, err, o.checkLog())
+	cfg.Preferences, err = ParseWithout(o.Without)
+	errs = append(errs, err)
 	if hclog.LevelFromString(o.LogLevel) == hclog.NoLevel {
 		errs = append(errs, fmt.Errorf("--log-level %q: use trace, debug, info, warn, error or off", o.LogLevel))
 	}

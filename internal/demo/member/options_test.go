@@ -47,3 +47,14 @@ func TestOptions_NobodyIsToldTheAddressOfAllInterfaces(t *testing.T) {
 		}
 	}
 }
+
+func TestOptions_PreferencesAreSwitchedOffByName(t *testing.T) {
+	p, err := member.ParseWithout([]string{"news", "priorities"})
+	require.NoError(t, err)
+	assert.Equal(t, raft.Preferences{NoNews: true, NoPriorities: true}, p)
+	p, err = member.ParseWithout([]string{"successors"})
+	require.NoError(t, err)
+	assert.Equal(t, raft.Preferences{NoSuccessors: true}, p)
+	o := member.Options{Without: []string{"votes"}}
+	assert.ErrorContains(t, o.Validate(), `--without "votes": use news, successors, priorities`)
+}

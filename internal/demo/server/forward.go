@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,13 @@ const (
 	forwardDialTimeout   = time.Second
 	forwardIdleMax       = 64      // idle connections to the leader
 	forwardResponseBytes = 1 << 20 // maximum size of a forwarded answer
+
+	// leaderPatience is how long a read or a write waits for a leader that takes it, and leaderPause how long it waits at most
+	// before it tries again.
+	leaderPatience = time.Second
+	leaderPause    = 50 * time.Millisecond
+	// answerTime is how long a former leader may take to answer, once another member leads.
+	answerTime = 100 * time.Millisecond
 )
 
 // forwarder forwards requests to the leader. A forwarded request is never forwarded again. If a member receives such a
@@ -56,13 +64,17 @@ func newForwarder() forwarder {
 	}
 }
 
-// Run follows the leadership until the context or the node ends. It gives up a request to a former leader at once, with an
-// unknown outcome, because that leader may be frozen or cut off and may never answer.
+// Run follows the leadership until the context or the node ends. It gives up a request to a former leader after answerTime,
+// with an unknown outcome, because that leader may be frozen or cut off and may never answer. A leader that has transferred its
+// leadership answers.
 func (s *Server) Run(ctx context.Context) {
 	defer s.forward.client.CloseIdleConnections()
+	later := time.AfterFunc(time.Hour, func() {})
+	defer func() { later.Stop() }()
 	for now := range s.node.Watch(ctx) {
-		if now.Leader != "" {
-			s.forward.giveUpUnless(now.Leader)
+		later.Stop()
+		if now.Leader != "" && !now.ByTransfer {
+			later = time.AfterFunc(answerTime, func() { s.forward.giveUpUnless(now.Leader) })
 		}
 	}
 }
@@ -90,6 +102,54 @@ func (f *forwarder) wait(ctx context.Context, leader raft.NodeID) (_ context.Con
 		defer f.mu.Unlock()
 		delete(f.waiting, w)
 	}
+}
+
+// untilLed makes attempts until one does not fail for want of a leader. It tries again whenever a leader is known, so that a
+// change of the leader delays a request and does not fail it. A forwarded request gets one attempt, because the member that
+// forwarded it tries again. attempt reports whether the request was refused for want of a leader, and which leader was asked.
+func (s *Server) untilLed(r *http.Request, attempt func() (refused bool, by raft.NodeID)) {
+	ctx, cancel := context.WithTimeout(r.Context(), leaderPatience)
+	defer cancel()
+	for {
+		refused, by := attempt()
+		if !refused || ctx.Err() != nil || r.Header.Get(api.ForwardedHeader) != "" {
+			return
+		}
+		s.awaitLeader(ctx, by)
+	}
+}
+
+// awaitLeader waits until a leader is known other than the one that has refused a request, but not longer than leaderPause:
+// the same member may lead again.
+func (s *Server) awaitLeader(ctx context.Context, by raft.NodeID) {
+	ctx, cancel := context.WithTimeout(ctx, leaderPause)
+	defer cancel()
+	for now := range s.node.Watch(ctx) {
+		if now.Leader != "" && now.Leader != by {
+			return
+		}
+	}
+}
+
+// leaderOf returns the leader that an error of the node names, or "". refused is true if the error says that this member does
+// not lead.
+func leaderOf(err error) (refused bool, leader raft.NodeID) {
+	var notLeader *node.NotLeaderError
+	if refused = errors.As(err, &notLeader); refused && notLeader.Leader != nil {
+		leader = notLeader.Leader.ID
+	}
+	return refused, leader
+}
+
+// unled reports whether the answer says that nothing was carried out, because the member that answered, or that was to answer,
+// does not lead.
+func (a *answer) unled() bool {
+	if a.status != http.StatusServiceUnavailable {
+		return false
+	}
+	var failure api.Error
+	_ = json.Unmarshal(a.body, &failure)
+	return slices.Contains([]api.Code{api.NoLeader, api.NotLeader, api.LeaderUnreachable, api.Closed}, failure.Code)
 }
 
 // failOrForward answers a request that this member's node refused with err. If another member leads, failOrForward forwards
@@ -120,15 +180,14 @@ func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	return a
 }
 
-// checkRelease returns an error if the leader answered that the path does not exist. Then the leader runs an earlier release,
-// which cannot change the members.
+// checkRelease returns an error if the leader's answer shows that it runs an earlier release, which cannot make the change.
 func checkRelease(there answer, leader raft.Member) error {
 	var failure api.Error
-	if there.status != http.StatusNotFound || json.Unmarshal(there.body, &failure) != nil || failure.Code != api.NotFound {
+	if there.status < http.StatusBadRequest || json.Unmarshal(there.body, &failure) != nil || !failure.OfEarlierRelease() {
 		return nil
 	}
 	return api.Errorf(api.EarlierRelease, fmt.Sprintf("upgrade %s first, then try again", leader.ID),
-		"%s leads, and runs an earlier release, which cannot change the members", leader.ID)
+		"%s leads, and runs an earlier release, which cannot make this change", leader.ID)
 }
 
 // send forwards the request and returns the complete answer. An answer that breaks off in the middle is an error.

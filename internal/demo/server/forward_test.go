@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/demo/api"
@@ -124,6 +125,71 @@ func TestForward_ATransferIsNotGivenUpWhenItSucceeds(t *testing.T) {
 	follower.Leader <- raft.Leadership{Term: 2, Leader: "n3"} // the server has handled the previous value
 	close(release)
 	assert.JSONEq(t, `{"leader":"n3"}`, (<-answered).body)
+}
+
+// A leader that has transferred its leadership answers the requests that it has, however long that takes.
+func TestForward_IsNotGivenUpAfterATransfer(t *testing.T) {
+	follower := newMember(t, "n2")
+	arrived, release := make(chan struct{}), make(chan struct{})
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-release
+		_, _ = w.Write([]byte(`{"revision":1,"existed":false}`))
+	}))
+	defer leader.Close()
+	follower.Fail(leaderIs("n1", leader.URL))
+	answered := make(chan response, 1)
+	go func() { answered <- follower.do(t, "PUT", "/kv/k", "v") }()
+	<-arrived
+	follower.Leader <- raft.Leadership{Term: 2, Leader: "n3", ByTransfer: true}
+	<-time.After(200 * time.Millisecond) // twice the time that another former leader has
+	close(release)
+	assert.Equal(t, 200, (<-answered).StatusCode)
+}
+
+// While no leader is known, requests wait. If the member that was asked no longer leads, the next leader is asked.
+func TestForward_ARequestFollowsTheLeader(t *testing.T) {
+	former, leader, follower := newMember(t, "n1"), newMember(t, "n3"), newMember(t, "n2")
+	for rule, was := range map[string]error{
+		"no leader is known":           &node.NotLeaderError{},
+		"the leader has just resigned": leaderIs("n1", former.URL),
+		"the leader has just ended":    leaderIs("n1", "http://127.0.0.1:1"),
+	} {
+		former.Fail(leaderIs("n3", leader.URL))
+		follower.Fail(was)
+		answered := make(chan response, 1)
+		go func() { answered <- follower.do(t, "PUT", "/kv/k", "v") }()
+		select {
+		case r := <-answered:
+			require.Fail(t, "it does not wait", "%s: %s", rule, r.body)
+		case <-time.After(20 * time.Millisecond):
+		}
+		follower.Fail(leaderIs("n3", leader.URL))
+		r := <-answered
+		assert.Equal(t, 200, r.StatusCode, "%s: %s", rule, r.body)
+		assert.Equal(t, "n3", r.Header.Get(api.NodeHeader), rule)
+	}
+	follower.Fail(&node.NotLeaderError{})
+	answered := make(chan response, 1)
+	go func() { answered <- follower.do(t, "GET", "/kv/k", "") }()
+	<-time.After(20 * time.Millisecond)
+	follower.Fail(nil)
+	r := <-answered
+	assert.NotEqual(t, api.NoLeader, r.failure(t).Code, "a read waits, too")
+}
+
+// A server that drains closes each connection after its next answer.
+func TestServer_ClosesConnectionsWhenItDrains(t *testing.T) {
+	n := rafttest.NewFake("n1", &kv.Store{})
+	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	ask := func() string {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, direct(t.Context(), "GET", "/healthz", ""))
+		return w.Header().Get("Connection")
+	}
+	assert.Empty(t, ask())
+	handler.Drain()
+	assert.Equal(t, "close", ask())
 }
 
 func TestServer_RefusesMoreRequestsThanItsLimit(t *testing.T) {

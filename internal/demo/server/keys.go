@@ -72,7 +72,12 @@ func (s *Server) view(r *http.Request) (kv.View, error) {
 func (s *Server) awaitConsistency(r *http.Request) error {
 	switch level := r.URL.Query().Get("consistency"); level {
 	case "", api.Linearizable:
-		_, err := s.node.ReadIndex(r.Context())
+		var err error
+		s.untilLed(r, func() (bool, raft.NodeID) {
+			_, err = s.node.ReadIndex(r.Context())
+			refused, _ := leaderOf(err)
+			return refused, ""
+		})
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			return api.Errorf(api.ReadTimedOut, "try again, or read with ?consistency=stale", "the read was not confirmed in time")
 		}
@@ -121,11 +126,18 @@ func (s *Server) write(r *http.Request, body []byte, c kv.Command) answer {
 	if c.Op == kv.Put {
 		c.Value = body
 	}
-	result, err := s.propose(r.Context(), c)
-	if err != nil {
-		return s.failOrForward(r, body, err)
-	}
-	return written(c, result)
+	var a answer
+	s.untilLed(r, func() (bool, raft.NodeID) {
+		result, err := s.propose(r.Context(), c)
+		refused, leader := leaderOf(err)
+		if err == nil {
+			a = written(c, result)
+		} else {
+			a = s.failOrForward(r, body, err)
+		}
+		return refused && a.unled(), leader
+	})
+	return a
 }
 
 func (s *Server) propose(ctx context.Context, c kv.Command) (node.Result, error) {

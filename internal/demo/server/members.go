@@ -103,8 +103,9 @@ func (s *Server) asChange(c api.Change) (raft.Change, error) {
 	}
 	for _, u := range c.Update {
 		peer, err := asPeer(u.Peer)
-		kept(cmp.Or(err, checkPlace(u.ID, valueOf(u.Address), valueOf(u.URL))))
-		out.Update = append(out.Update, raft.Update{Peer: peer, Address: u.Address, Meta: u.URL})
+		priority, wrong := asPriority(u)
+		kept(cmp.Or(err, wrong, checkPlace(u.ID, valueOf(u.Address), valueOf(u.URL))))
+		out.Update = append(out.Update, raft.Update{Peer: peer, Address: u.Address, Meta: u.URL, Priority: priority})
 	}
 	for _, id := range c.Despite {
 		out.Despite = append(out.Despite, raft.NodeID(id))
@@ -144,6 +145,19 @@ func asPeer(p api.Peer) (raft.Peer, error) {
 		err = badChange("member %q: %q is not an incarnation; write 16 hexadecimal digits, as GET /members does", p.ID, p.Incarnation)
 	}
 	return raft.Peer{ID: raft.NodeID(p.ID), Incarnation: raft.Incarnation(incarnation)}, err
+}
+
+// asPriority converts the priority of an update; nil if it sets none.
+func asPriority(u api.Update) (*raft.Priority, error) {
+	if u.Priority == nil {
+		return nil, nil
+	}
+	p, err := raft.PriorityOf(*u.Priority)
+	if err != nil {
+		err = api.Errorf(api.BadRequest, "raftkv members priority --help says more",
+			"member %q: priority %d: it takes 1 to %d, or 0 for a member that should never lead", u.ID, *u.Priority, raft.PriorityMax)
+	}
+	return &p, err
 }
 
 // asReplacement adds fields that the body leaves out: the id of the old member, and the address and URL of the member with
@@ -208,6 +222,8 @@ func explainChange(err error) *api.Error {
 	var pending *raft.ChangePendingError
 	var changed *raft.ConfigChangedError
 	var last *raft.LastVoterError
+	var standbys *raft.NotElectableError
+	var priority *raft.PriorityError
 	var silent *raft.QuorumLossError
 	var earlier *raft.EarlierReleaseError
 	var field *raft.ConfigError
@@ -220,6 +236,10 @@ func explainChange(err error) *api.Error {
 		return api.Errorf(api.ConfigChanged, "look at raftkv members, and decide again", "%v", err)
 	case errors.As(err, &last):
 		return api.Errorf(api.LastVoter, "raftkv members add ID ADDRESS URL adds another voter", "%v", err)
+	case errors.As(err, &standbys):
+		return api.Errorf(api.NotElectable, fmt.Sprintf("raftkv members priority %s 1 lets it lead; then try again", cmp.Or(standbys.Raise, "ID")), "%v", err)
+	case errors.As(err, &priority) && priority.Learner:
+		return api.Errorf(api.BadRequest, fmt.Sprintf("raftkv members add %s makes it a voter", priority.ID), "%v", err)
 	case errors.As(err, &silent):
 		return api.Errorf(api.QuorumLoss, "bring them back; if enough of them will return: --despite "+joined(silent.Silent, ","), "%v", err)
 	case errors.As(err, &earlier):

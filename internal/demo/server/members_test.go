@@ -40,6 +40,7 @@ func threeVoters() node.Members {
 func TestMembers_ShowsTheConfiguration(t *testing.T) {
 	m := newMember(t, "n1")
 	now := threeVoters()
+	now.Configuration.Members[2].Priority = raft.PriorityNever
 	now.Removed = []raft.Removal{{Peer: raft.Peer{ID: "n9", Incarnation: 9}, Index: 7}}
 	m.SetMembers(now)
 	m.SetStatus(node.Status{ID: "n1", ClusterName: "c", Cluster: raft.ClusterID{1}, Leadership: raft.Leadership{Term: 3, Leader: "n1", Role: raft.Leader}, Tolerance: "one more", Members: []node.MemberStatus{
@@ -49,10 +50,10 @@ func TestMembers_ShowsTheConfiguration(t *testing.T) {
 	r := m.do(t, "GET", "/members", "")
 	assert.Equal(t, 200, r.StatusCode)
 	assert.JSONEq(t, `{"id":"n1","cluster_name":"c","cluster_id":"01000000000000000000000000000000","term":3,"leader":"n1","tolerance":"one more","index":8,"committed":true,"level":1,"members":[
-		{"id":"n1","incarnation":"0000000000000001","address":"127.0.0.1:5001","url":"http://127.0.0.1:4001","kind":"voter","standing":"voter","last_contact_ms":-1},
-		{"id":"n2","incarnation":"0000000000000002","address":"127.0.0.1:5002","url":"http://127.0.0.1:4002","kind":"voter","standing":"voter","last_contact_ms":1500,
+		{"id":"n1","incarnation":"0000000000000001","address":"127.0.0.1:5001","url":"http://127.0.0.1:4001","kind":"voter","priority":1,"standing":"voter","last_contact_ms":-1},
+		{"id":"n2","incarnation":"0000000000000002","address":"127.0.0.1:5002","url":"http://127.0.0.1:4002","kind":"voter","priority":1,"standing":"voter","last_contact_ms":1500,
 			"problem":"it is not connected","protocol":2,"release":"v0.1.0","replace":true},
-		{"id":"n3","incarnation":"0000000000000003","address":"127.0.0.1:5003","url":"http://127.0.0.1:4003","kind":"voter","standing":"voter","last_contact_ms":-1}],
+		{"id":"n3","incarnation":"0000000000000003","address":"127.0.0.1:5003","url":"http://127.0.0.1:4003","kind":"voter","priority":0,"standing":"voter","last_contact_ms":-1}],
 		"removed":[{"id":"n9","incarnation":"0000000000000009","index":7}],
 		"departing":[{"id":"n9","incarnation":"0000000000000009","index":7,"left_ms":1000,"address":"h:9","connected":true}]}`, r.body)
 	assert.Equal(t, api.MethodNotAllowed, m.do(t, "PUT", "/members", "").failure(t).Code)
@@ -128,13 +129,13 @@ func postMembers(ctx context.Context, h http.Handler, body string) *httptest.Res
 func TestChange_SaysAllThatAChangeCan(t *testing.T) {
 	n := &changing{Fake: rafttest.NewFake("n1", &kv.Store{})}
 	n.SetMembers(threeVoters())
-	address, url := "h:1", "http://h:2"
+	address, url, five, never := "h:1", "http://h:2", raft.Priority(5), raft.PriorityNever
 	w := postMembers(t.Context(), server.New(n, n.FSM, http.NotFoundHandler()), `{
 		"add":[{"id":"n4","address":"h:4","url":"http://h:4"},{"id":"n5","address":"h:5","url":"http://h:5","kind":"learner"}],
 		"promote":[{"id":"n6"}],"demote":[{"id":"n7","incarnation":"00000000000000ff"}],"remove":[{"id":"n8"}],
 		"replace":[{"old":{"id":"n2"},"new":{}},{"old":{"id":"n3"},"new":{"address":"h:3","url":"http://h:3"}},
 			{"old":{"id":"n1"},"new":{"id":"n9","address":"h:9","url":"http://h:9"}}],
-		"update":[{"id":"n1","address":"h:1"},{"id":"n2","url":"http://h:2"}],"despite":["n2"],"patience":"90s","if_index":8}`)
+		"update":[{"id":"n1","address":"h:1"},{"id":"n2","url":"http://h:2","priority":5},{"id":"n3","priority":0}],"despite":["n2"],"patience":"90s","if_index":8}`)
 	assert.Equal(t, 200, w.Code, w.Body)
 	assert.Equal(t, raft.Index(8), n.ifIndex)
 	assert.Equal(t, raft.Change{
@@ -145,7 +146,10 @@ func TestChange_SaysAllThatAChangeCan(t *testing.T) {
 			{Old: raft.Peer{ID: "n3"}, New: raft.Member{ID: "n3", Address: "h:3", Meta: "http://h:3"}},
 			{Old: raft.Peer{ID: "n1"}, New: raft.Member{ID: "n9", Address: "h:9", Meta: "http://h:9"}},
 		},
-		Update:  []raft.Update{{Peer: raft.Peer{ID: "n1"}, Address: &address}, {Peer: raft.Peer{ID: "n2"}, Meta: &url}},
+		Update: []raft.Update{
+			{Peer: raft.Peer{ID: "n1"}, Address: &address}, {Peer: raft.Peer{ID: "n2"}, Meta: &url, Priority: &five},
+			{Peer: raft.Peer{ID: "n3"}, Priority: &never},
+		},
 		Despite: []raft.NodeID{"n2"}, Patience: 90 * time.Second,
 	}, n.asked)
 	var reply api.Changed
@@ -171,8 +175,11 @@ func TestChange_BadBodies(t *testing.T) {
 		`{"update":[{"id":"n1","address":"h:99999"}]}`:                       `cannot dial "h:99999"`,
 		`{"update":[{"id":"n1","url":"h"}]}`:                                 `"h" is not a URL`,
 		`{"replace":[{"old":{"id":"n1"},"new":{"address":"0.0.0.0:5001"}}]}`: `cannot dial "0.0.0.0:5001"`,
-		`{"patience":"1"}`:                          `patience "1"`,
-		`{"remove":[{"id":"n","incarnation":"x"}]}`: `"x" is not an incarnation`,
+		`{"update":[{"id":"n1","priority":101}]}`:                            `member "n1": priority 101: it takes 1 to 100, or 0`,
+		`{"update":[{"id":"n1","priority":-1}]}`:                             `member "n1": priority -1: it takes`,
+		`{"update":[{"id":"n1","priority":1.5}]}`:                            "not a change in JSON",
+		`{"patience":"1"}`:                                                   `patience "1"`,
+		`{"remove":[{"id":"n","incarnation":"x"}]}`:                          `"x" is not an incarnation`,
 	} {
 		r := m.do(t, "POST", "/members", body)
 		failure := r.failure(t)
@@ -199,6 +206,8 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 		{&raft.ChangePendingError{Joint: true}, api.ChangePending, 409, "try again when it is done"},
 		{&raft.ConfigChangedError{}, api.ConfigChanged, 412, "decide again"},
 		{&raft.LastVoterError{ID: "n1"}, api.LastVoter, 409, "raftkv members add"},
+		{&raft.NotElectableError{Raise: "n2"}, api.NotElectable, 409, "raftkv members priority n2 1"},
+		{&raft.ConfigError{Field: "Change.Update", Err: &raft.PriorityError{ID: "n4", Number: 5, Learner: true}}, api.BadRequest, 400, "raftkv members add n4"},
 		{&raft.QuorumLossError{Silent: []raft.NodeID{"n2", "n3"}}, api.QuorumLoss, 409, "--despite n2,n3"},
 		{&node.UnreachableError{ID: "n4", Address: "h:4", Err: context.DeadlineExceeded}, api.MemberUnreachable, 502, "check that n4 runs, that it listens at h:4"},
 		{&node.UnreachableError{ID: "n4", Address: "h:4", Err: &transport.InsecureError{Address: "h:4"}}, api.MemberUnreachable, 502, "--insecure"},

@@ -23,7 +23,7 @@ func describeMembers(c node.Members, n node.Status) api.Members {
 	for _, m := range c.Configuration.Members {
 		described := api.ClusterMember{
 			ID: string(m.ID), Incarnation: m.Incarnation.String(), Address: m.Address, URL: m.Meta,
-			Kind: m.Kind.String(), Standing: standingOf(c.Configuration, m), LastContactMS: -1,
+			Kind: m.Kind.String(), Priority: priorityOf(c.Configuration, m), Standing: standingOf(c.Configuration, m), LastContactMS: -1,
 		}
 		for _, seen := range n.Members {
 			if seen.Peer() == m.Peer() {
@@ -82,6 +82,15 @@ func changeOf(c node.Members) *api.Changing {
 		return &api.Changing{Stage: api.StageCommits}
 	}
 	return nil
+}
+
+// priorityOf returns the priority of a member that votes, or is to vote; nil for another member.
+func priorityOf(c raft.Configuration, m raft.Member) *int {
+	if m.Next != raft.NextVoter && c.VotesIn(m.Peer()) == 0 {
+		return nil
+	}
+	number := m.Priority.Number()
+	return &number
 }
 
 // standingOf returns the role of a member in the running change.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -77,6 +78,7 @@ type Server struct {
 	bodies   transfers
 	replies  transfers
 	forward  forwarder
+	draining atomic.Bool // connections are closed after their next answers
 }
 
 // New returns the server of a member. The handler metrics answers /metrics. The server answers requests for IP addresses and
@@ -105,6 +107,10 @@ func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server 
 	return s
 }
 
+// Drain makes the server close each connection after its next answer, so that clients go to other members. A connection that is
+// closed while it is idle might fail a request that a client sends at that moment.
+func (s *Server) Drain() { s.draining.Store(true) }
+
 // HTTP returns an http.Server for the handler, with all limits set. Use it with a Listener.
 func (s *Server) HTTP() *http.Server {
 	return &http.Server{
@@ -126,6 +132,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.answering.Store(true)
 	}
 	w.Header().Set(api.NodeHeader, s.id)
+	if s.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
 	keepToItself(w.Header())
 	if err := s.checkBrowser(r); err != nil {
 		s.deliver(w, r, fail(explain(err)))

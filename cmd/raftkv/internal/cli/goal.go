@@ -77,15 +77,24 @@ func isMember(p api.Peer, m api.ClusterMember) bool {
 	return m.ID == p.ID && (p.Incarnation == "" || m.Incarnation == p.Incarnation)
 }
 
-// located returns the goal that the member has this address and, unless it is "", this URL. Without an incarnation, the goal
-// applies to the voter with that id, or to the only member with that id.
+// located returns the goal that the member has this address and, unless it is "", this URL.
 func located(p api.Peer, address, url string) goal {
+	return of(p, func(m api.ClusterMember) bool { return m.Address == address && (url == "" || m.URL == url) })
+}
+
+// preferred returns the goal that the member has this priority.
+func preferred(p api.Peer, priority int) goal {
+	return of(p, func(m api.ClusterMember) bool { return m.Priority != nil && *m.Priority == priority })
+}
+
+// of returns a goal for one member. Without an incarnation, the goal applies to the voter with that id, or to the only member
+// with that id.
+func of(p api.Peer, holds func(api.ClusterMember) bool) goal {
 	is := func(now api.Members) bool {
-		member := roleOf(now, p.ID)
 		if p.Incarnation != "" {
-			member = now.Member(p)
+			return holds(now.Member(p))
 		}
-		return member.Address == address && (url == "" || member.URL == url)
+		return holds(roleOf(now, p.ID))
 	}
 	return goal{reached: func(_, now api.Members) bool { return is(now) }, already: is}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/usage"
@@ -38,6 +39,15 @@ type changeFlags struct {
 	noWait   bool
 }
 
+// bounded returns the servers, and the time to wait for the change.
+func (f *changeFlags) bounded() reach {
+	r := f.reach
+	if r.timeout == 0 {
+		r.timeout = time.Duration(1<<63 - 1) // wait until the change is done
+	}
+	return r
+}
+
 func newMembers() *cobra.Command {
 	var f changeFlags
 	var asJSON bool
@@ -48,6 +58,8 @@ func newMembers() *cobra.Command {
 		Example: `  raftkv members
   raftkv members add n4 10.0.0.4:5001 http://10.0.0.4:4001
   raftkv members replace n3                  # its disk was lost, and it runs again on an empty one
+  raftkv members priority n2 5               # n2 should lead
+  raftkv members drain n3                    # before it is stopped
   raftkv members remove n4`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return showMembers(cmd, &f.reach, asJSON) },
@@ -88,12 +100,16 @@ type changeCommand struct {
 	flags                     func(*cobra.Command)
 	// build returns the change to request, and the goal that shows that the change is done.
 	build func(args []string) (api.Change, goal)
+	run   func(cmd *cobra.Command, f *changeFlags, args []string) error // if not nil, instead of build: what the command does
 }
 
 func (c changeCommand) command(f *changeFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: c.use, Short: c.short, Long: c.long, Example: c.example, Args: usage.Args(c.args),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.run != nil {
+				return c.run(cmd, f, args)
+			}
 			change, goal := c.build(args)
 			return runChange(cmd, f, change, goal)
 		},
@@ -111,10 +127,7 @@ func (c changeCommand) command(f *changeFlags) *cobra.Command {
 
 // runChange changes the members and waits until the change is done.
 func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal) error {
-	timeout := f.reach
-	if timeout.timeout == 0 {
-		timeout.timeout = time.Duration(1<<63 - 1) // wait until the change is done
-	}
+	timeout := f.bounded()
 	if f.patience <= 0 {
 		return fmt.Errorf("--patience %v: use more than 0; %w", f.patience, usage.Err)
 	}
@@ -182,6 +195,19 @@ their addresses. If two members have the same id, after a replacement that was g
 		args:  placesOnly,
 		build: moved,
 	}, changeCommand{
+		use: "priority ID[.INCARNATION] PRIORITY", short: "Set the priority of a voter",
+		long: `priority says where the leader should be. PRIORITY is a number from 0 to 100; it is 1 unless it was set. Of the voters that
+could take over, those with the highest priority come first. A voter with priority 0 is a standby: it votes and stores, and
+leads only if no other voter can. At least one voter must have a priority above 0. A learner has none. The first priority
+other than 1 ends the way back to releases before v0.5.0, and is refused while a member runs one.`,
+		example: "  raftkv members priority n3 5     # n3 comes first\n  raftkv members priority n2 0     # n2 is a standby",
+		args:    priorityOnly,
+		build: func(args []string) (api.Change, goal) {
+			peer := peerOf(args[0])
+			number, _ := strconv.Atoi(args[1]) // priorityOnly has checked it
+			return prioritize(peer, number), preferred(peer, number)
+		},
+	}, drainCommand(), changeCommand{
 		use: "cancel", short: "End a change that waits for members to catch up",
 		long: `cancel ends a change that still waits for new members: they stay learners, and no voter changes. A change of the voters
 that has begun cannot be canceled; it is done as soon as a majority of the former voters and a majority of the new ones answer.`,
@@ -263,6 +289,21 @@ func placesOnly(cmd *cobra.Command, args []string) error {
 		if place := strings.SplitN(arg, "=", 3); len(place) < 2 || slices.Contains(place, "") {
 			return fmt.Errorf("%q is not ID=ADDRESS or ID=ADDRESS=URL, as in n2=10.0.1.2:5001", arg)
 		}
+	}
+	return nil
+}
+
+// priorityOnly accepts a member and a priority.
+func priorityOnly(cmd *cobra.Command, args []string) error {
+	if err := cobra.ExactArgs(2)(cmd, args); err != nil {
+		return err
+	}
+	number, err := strconv.Atoi(args[1])
+	if err == nil {
+		_, err = raft.PriorityOf(number)
+	}
+	if err != nil {
+		return fmt.Errorf("the priority is %q; it takes a whole number from 0, never, to %d", args[1], raft.PriorityMax)
 	}
 	return nil
 }

@@ -26,6 +26,9 @@ type steward struct {
 	asked   []api.Change
 	answers []reply
 	views   []api.Members
+
+	statuses  []api.Status // likewise, for requests for the status
+	transfers int          // requests for a transfer
 }
 
 // reply is the answer to one request, with the configurations that the server shows afterwards.
@@ -46,6 +49,16 @@ func newSteward(t *testing.T, first api.Members, answers ...reply) *steward {
 func (s *steward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch r.URL.Path {
+	case api.StatusPath:
+		_ = json.NewEncoder(w).Encode(s.statuses[0])
+		s.statuses = s.statuses[min(1, len(s.statuses)-1):]
+		return
+	case api.TransferPath:
+		s.transfers++
+		_ = json.NewEncoder(w).Encode(api.Transferred{})
+		return
+	}
 	if r.Method == http.MethodGet {
 		_ = json.NewEncoder(w).Encode(s.views[0])
 		s.views = s.views[min(1, len(s.views)-1):]
@@ -105,6 +118,16 @@ func joint(m api.Members, phase string) api.Members {
 	return m
 }
 
+// withPriority gives a member another priority than 1.
+func withPriority(m api.Members, id string, priority int) api.Members {
+	for i := range m.Members {
+		if m.Members[i].ID == id {
+			m.Members[i].Priority = &priority
+		}
+	}
+	return m
+}
+
 func (s *steward) run(t *testing.T, args string) (code int, out, errs string) {
 	t.Helper()
 	return run(t, "", append(strings.Fields(args), "--server", s.URL)...)
@@ -127,6 +150,9 @@ func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 		{"replace n3 n4 n4:1 " + url, `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n4 voter")},
 		{"address n2 n2:9", `{"update":[{"id":"n2","address":"n2:9"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter n2:9", "n3.3 voter")},
 		{"address n2 n2:9 " + url, `{"update":[{"id":"n2","address":"n2:9","url":"http://127.0.0.1:1"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter n2:9", "n3.3 voter")},
+		{"priority n2 5", `{"update":[{"id":"n2","priority":5}]}`, withPriority(at(8, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter"), "n2", 5)},
+		{"priority n2.00000000000000ab 0", `{"update":[{"id":"n2","incarnation":"00000000000000ab","priority":0}]}`,
+			withPriority(at(8, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter"), "n2", 0)},
 		{"cancel --if-index 7", `{"cancel":true,"if_index":7}`, at(8, "n1 voter")},
 		{"remove n2 --patience 90s", `{"remove":[{"id":"n2"}],"patience":"1m30s"}`, at(8, "n1 voter", "n3.3 voter")},
 		{"remove n2 --despite n1,n3", `{"remove":[{"id":"n2"}],"despite":["n1","n3"]}`, at(8, "n1 voter", "n3.3 voter")},
@@ -197,6 +223,9 @@ func TestMembers_ExitCodes(t *testing.T) {
 		says       string
 	}{
 		{"refused", "remove n3", refuses(api.LastVoter), 1, "last_voter: because (a remedy)"},
+		{"nobody would lead", "priority n3 0", refuses(api.NotElectable), 1, "not_electable: because (a remedy)"},
+		{"a server of a release without priorities", "priority n3 5",
+			reply{400, api.Errorf(api.BadRequest, "", `it is not a change in JSON: json: unknown field "priority"`), nil}, 1, "runs an earlier release, which cannot make this change"},
 		{"a new member without its place", "add n9", refuses(api.UnknownMember), 1, "because (to add a new one: raftkv members add n9 ADDRESS URL)"},
 		{"an unknown member", "remove n9", refuses(api.UnknownMember), 1, "unknown_member: because"},
 		{"no server of this release", "remove n9", refuses(api.NotFound), 1, "runs an earlier release"},
@@ -409,6 +438,9 @@ configuration 10
 the cluster survives 1 failure more
 releases: n1 n5 v0.2.0 (protocol 3); n2 protocol 3; n3 protocol 2; n3 not known
 `, out)
+	_, table, _ := newSteward(t, withPriority(withPriority(at(10, "n1 voter", "n2 voter", "n3 learner"), "n1", 1), "n2", 0)).run(t, "members")
+	assert.Contains(t, table, "n1  voter, priority 1  n1:1  "+anyURL+"  leads\nn2  voter, priority 0  n2:1  "+anyURL+"  ok\nn3  learner            n3:1  ",
+		"priorities are shown if they differ")
 	_, out, _ = s.run(t, "members --json")
 	var again api.Members
 	require.NoError(t, json.Unmarshal([]byte(out), &again))
@@ -484,24 +516,36 @@ func TestMembers_TheAddressOfOneOfTwoWithAnID(t *testing.T) {
 
 func TestMembers_SaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 	for args, want := range map[string]string{
-		"members n4":                          `unknown command "n4"`,
-		"members add":                         "accepts 1 or 3 args, received 0: write raftkv members add ID [ADDRESS URL]",
-		"members add n4 h:4":                  "accepts 1 or 3 args, received 2",
-		"members learner n4":                  "write raftkv members learner ID ADDRESS URL",
-		"members remove":                      "write raftkv members remove ID[.INCARNATION]",
-		"members replace":                     "write raftkv members replace ID[.INCARNATION] [WITH-ID] [ADDRESS URL]",
-		"members remove n4 --patience 0s":     "--patience 0s: use more than 0",
-		"members remove n4 --patience 1":      `--patience "1": it takes a time with its unit`,
-		"members remove n4 --timeout -1s":     "--timeout -1s",
-		"members remove n4 --if-index -1":     `--if-index "-1": it takes a whole number`,
-		"members remove n4 --server nonsense": `--server "nonsense"`,
-		"members --timeout 0s":                "--timeout 0s",
+		"members n4":                             `unknown command "n4"`,
+		"members add":                            "accepts 1 or 3 args, received 0: write raftkv members add ID [ADDRESS URL]",
+		"members add n4 h:4":                     "accepts 1 or 3 args, received 2",
+		"members priority n4":                    "write raftkv members priority ID[.INCARNATION] PRIORITY",
+		"members priority n4 high":               `the priority is "high"; it takes a whole number from 0, never, to 100`,
+		"members priority n4 101":                `the priority is "101"`,
+		"members priority n4 257":                `the priority is "257"`,
+		"members priority n4 -1":                 "-1",
+		"members drain":                          "write raftkv members drain ID[.INCARNATION]",
+		"members drain n4 n5":                    "accepts 1 arg",
+		"members drain n4 --priority 5":          "--priority 5: it needs --undo",
+		"members drain n4 --undo --priority 0":   "--priority 0: it needs --undo, and takes a whole number from 1 to 100",
+		"members drain n4 --undo --priority 101": "--priority 101: it needs --undo, and takes",
+		"members drain n4 --undo --priority x":   `--priority "x": it takes a whole number`,
+		"members drain n4 --timeout -1s":         "--timeout -1s",
+		"members learner n4":                     "write raftkv members learner ID ADDRESS URL",
+		"members remove":                         "write raftkv members remove ID[.INCARNATION]",
+		"members replace":                        "write raftkv members replace ID[.INCARNATION] [WITH-ID] [ADDRESS URL]",
+		"members remove n4 --patience 0s":        "--patience 0s: use more than 0",
+		"members remove n4 --patience 1":         `--patience "1": it takes a time with its unit`,
+		"members remove n4 --timeout -1s":        "--timeout -1s",
+		"members remove n4 --if-index -1":        `--if-index "-1": it takes a whole number`,
+		"members remove n4 --server nonsense":    `--server "nonsense"`,
+		"members --timeout 0s":                   "--timeout 0s",
 	} {
 		code, _, errs := run(t, "", strings.Fields(args)...)
 		assert.Equal(t, 2, code, args)
 		assert.Contains(t, errs, want, args)
 	}
-	for _, command := range []string{"", " add", " learner", " remove", " demote", " replace", " address", " cancel"} {
+	for _, command := range []string{"", " add", " learner", " remove", " demote", " replace", " address", " priority", " drain", " cancel"} {
 		code, out, _ := run(t, "", strings.Fields("members"+command+" --help")...)
 		assert.Equal(t, 0, code, command)
 		assert.Contains(t, out, "Examples:", command)

@@ -62,7 +62,7 @@ func (c *changer) begun(now api.Members) bool {
 	}
 	return slices.ContainsFunc(idsOf(c.change), func(id string) bool {
 		return !slices.EqualFunc(c.first.Of(id), now.Of(id), func(a, b api.ClusterMember) bool {
-			return a.Incarnation == b.Incarnation && a.Standing == b.Standing && a.Address == b.Address && a.URL == b.URL
+			return a.Incarnation == b.Incarnation && a.Standing == b.Standing && a.Address == b.Address && a.URL == b.URL && priority(a) == priority(b)
 		})
 	})
 }

@@ -120,6 +120,7 @@ func prefixed(prefix, text string) string {
 func printMembers(out io.Writer, m api.Members) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var shown []string
+	prioritized := slices.ContainsFunc(m.Members, func(m api.ClusterMember) bool { return priority(m) != priorityDefault })
 	for _, member := range m.Members {
 		name := member.ID
 		condition := conditionOf(m, member)
@@ -127,8 +128,12 @@ func printMembers(out io.Writer, m api.Members) error {
 		if len(m.Of(name)) > 1 { // the name that remove and address accept
 			name += "." + member.Incarnation
 		}
+		standing := member.Standing
+		if prioritized && member.Priority != nil {
+			standing += fmt.Sprintf(", priority %d", priority(member))
+		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", // Flush returns the error
-			name, member.Standing, member.Address, cmp.Or(member.URL, "-"), condition)
+			name, standing, member.Address, cmp.Or(member.URL, "-"), condition)
 	}
 	for _, d := range m.Departing {
 		name := d.ID
@@ -152,6 +157,17 @@ func printMembers(out io.Writer, m api.Members) error {
 		}
 	}
 	return nil
+}
+
+// priorityDefault is the priority of a voter that was given none.
+const priorityDefault = 1
+
+// priority returns the priority of a voter. Servers of earlier releases show none.
+func priority(m api.ClusterMember) int {
+	if m.Priority == nil {
+		return priorityDefault
+	}
+	return *m.Priority
 }
 
 // tolerance returns the sentence about how many more failures the cluster survives.

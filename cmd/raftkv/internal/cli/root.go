@@ -141,7 +141,7 @@ disks of a majority, and the store works as long as a majority runs.
 
 // version returns the release of this program, if its build has recorded it.
 func version() string {
-	return runs{raft.ProtocolMembership, cmp.Or(node.Release(), "built without a version")}.String()
+	return runs{raft.ProtocolNewest, cmp.Or(node.Release(), "built without a version")}.String()
 }
 
 // reach holds the URLs of the servers and how long to try them.

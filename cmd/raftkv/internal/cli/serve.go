@@ -84,6 +84,8 @@ func newServe(streams Streams) *cobra.Command {
 		"silence of the leader before another one is elected, the same on all members: ten times the slowest usual "+
 			"round trip or synced write, whichever is more (1s or more between regions). If it is shorter, leaders are lost; if "+
 			"longer, writes wait longer for the next leader")
+	flags.StringSliceVar(&o.Without, "without", nil,
+		"rules about who leads next that this member does without: news, successors, priorities")
 	snapshotFlags(flags, &o)
 	flags.StringVar(&o.TLSCert, "tls-cert", "", "this member's certificate for raft connections, PEM")
 	flags.StringVar(&o.TLSKey, "tls-key", "", "its key, PEM")

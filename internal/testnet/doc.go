@@ -1,7 +1,7 @@
 // Package testnet connects the members of a cluster on one machine by links that lose and delay packets. The members are
 // ordinary processes with ordinary sockets, so TCP's reaction to a lost packet is part of the test.
 //
-// It needs a network namespace of its own, see Inside, and /dev/net/tun.
+// It needs a network namespace of its own and /dev/net/tun; package namespace gives a test both.
 package testnet
 
 import (

@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/cmd/raftkv/internal/testnet"
+	"github.com/coxswain/raft/internal/namespace"
+	"github.com/coxswain/raft/internal/testnet"
 )
 
 func inside(t *testing.T, body func(*testnet.Net)) {
-	testnet.Inside(t, body, func(reason string) { t.Skip(reason) })
+	namespace.WithNet(t, body, func(reason string) { t.Skip(reason) })
 }
 
 // dial connects member 0 to member 1, and returns both ends.

@@ -1,4 +1,4 @@
-package testnet
+package namespace
 
 import (
 	"bytes"
@@ -6,19 +6,19 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/coxswain/raft/internal/namespace"
+	"github.com/coxswain/raft/internal/testnet"
 )
 
 // logged matches the lines that a test has logged, in the output of its process.
 var logged = regexp.MustCompile(`(?m)^ *[a-z_0-9]+\.go:[0-9]+: (.*)$`)
 
-// Inside runs body in a new process: this test, started again in a new network namespace with this network. Inside copies the
-// log of the new process to the log of this test. If Inside may not create a namespace, it calls the function without and
+// WithNet runs body in a new process: this test, started again in a new network namespace with this network. WithNet copies the
+// log of the new process to the log of this test. If WithNet may not create a namespace, it calls the function without and
 // passes the reason.
-func Inside(t *testing.T, body func(*Net), without func(reason string)) {
+func WithNet(t *testing.T, body func(*testnet.Net), without func(reason string)) {
 	t.Helper()
-	out, err := namespace.Run(t, syscall.CLONE_NEWNET, func() {
-		n, err := Open()
+	out, err := Run(t, syscall.CLONE_NEWNET, func() {
+		n, err := testnet.Open()
 		if err != nil {
 			t.Skipf("testnet: %v", err)
 		}
