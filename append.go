@@ -14,6 +14,7 @@ type follower struct {
 	// drawn. Perhaps only this member can win the election.
 	needed          bool
 	heard           Time     // when a message of a leader last came; 0: never since the start
+	vacancy         vacancy  // of the leader's office, as this member knows it
 	gracePeriodUsed bool     // the process woke late and restarted the timer; no leader has been heard since
 	attempts        attempts // to be elected
 	backoffUntil    Time     // until then, this member counts as one without priority; 0: no loss of its leadership is known
@@ -64,6 +65,7 @@ func (c *Core) hear(leader Peer) {
 		c.compact() // what it has held for others while it led, which may fill its disk
 	}
 	c.follower.heard, c.termLeader.gone = c.now.Mono, false
+	c.follower.vacancy = vacancy{CauseSilence, leader.ID, c.now.Mono}
 	c.follower.gracePeriodUsed = false
 	if c.follower.attempts.any() && c.committedOwn() {
 		c.resetBackoff() // in an idle cluster no new commit would do it

@@ -312,6 +312,7 @@ func (c *Core) checkHeld() {
 		return
 	}
 	if m, ok := c.config().Member(c.self.ID); ok && m.Kind == Voter {
+		c.follower.vacancy.cause = CauseBootstrap
 		c.campaign(false)
 	}
 }

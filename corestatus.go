@@ -56,6 +56,8 @@ type CoreStatus struct {
 	Backoff           Time           // for how long it still counts as one without priority, since it has lost its leadership; 0: it does not
 	Caretaker         bool           // it leads although it is a standby
 	LeaderGone        bool           // the news is that the process of this term's leader has ended
+	Cause             Cause          // of a leader: why it was elected
+	TookOver          string         // of a leader: Cause in words, which complete "n2 took over"; "" if it bootstrapped the cluster
 	TransferringUntil Time           // when a leader gives up its transfer; 0: none
 	Missing           []string       // of a bootstrapper: what it waits for, one sentence per member
 	Peers             []PeerProgress // of a leader: all other members and departing ones, by id, then incarnation
@@ -123,7 +125,7 @@ type PeerProgress struct {
 	Inflight       int          // unanswered appends
 	LastHeard      Time         // in this term; the election if never
 	RoundTrip      Time         // the longest recent one, of a heartbeat or of the election
-	SlowestAck     Time         // the slowest recent acknowledgement of an append
+	SlowestAck     Time         // the slowest recent acknowledgement of an append, or the election
 	InflightBytes  int          // of the unanswered appends, approximately
 	Offered        EntryID      // in state "snapshot": the last entry of the offered snapshot; zero: none yet
 	SnapshotSince  Time         // when that snapshot was first offered
@@ -174,6 +176,7 @@ func (c *Core) Status() CoreStatus {
 		return s
 	}
 	s.Caretaker = c.standby(c.self)
+	s.Cause, s.TookOver = c.follower.vacancy.cause, c.follower.vacancy.reason(c.leader.since)
 	s.Successors, s.Span = c.leader.succession.list, c.leader.succession.span
 	if t := c.leader.transfer; t != nil {
 		s.TransferringUntil = t.deadline

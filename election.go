@@ -290,6 +290,10 @@ func (c *Core) onTimeoutNow(from Peer, r TimeoutNow) {
 		return
 	}
 	c.trace(TraceEvent{Kind: TraceTimeoutNow, Peer: from.ID})
+	c.follower.vacancy = vacancy{CauseTransfer, from.ID, c.now.Mono}
+	if !r.Named && c.priority(c.self) > c.priority(from) {
+		c.follower.vacancy.cause = CauseTakeover
+	}
 	c.campaign(true)
 	c.follower.attempts.ballot.named = r.Named
 }
@@ -302,6 +306,7 @@ func (c *Core) onSteppedDown(from Peer) {
 	}
 	c.termLeader.resigned = true
 	c.trace(TraceEvent{Kind: TraceSteppedDown, Peer: from.ID})
+	c.follower.vacancy = vacancy{CauseSteppedDown, from.ID, c.now.Mono}
 	c.becomeFollower(c.hard.Term, Peer{})
 	c.campaignSoon()
 }

@@ -148,11 +148,13 @@ func (c *Core) wasRemoved(m Message) bool {
 const departTimeouts = 10
 
 // newProgress is a leader's initial knowledge of a member: "for each server, nextIndex to leader last log index + 1,
-// matchIndex to 0" (Figure 2). roundTrip is an estimate of how long an answer takes.
+// matchIndex to 0" (Figure 2). roundTrip is an estimate of how long an answer takes. It is also the first
+// estimate of how long an acknowledgement takes, because a vote waits for a disk, too.
 func (c *Core) newProgress(peer Peer, roundTrip Time) progress {
 	p := progress{peer: peer, next: c.log.Last.Index + 1, heard: c.now.Mono, matchedAt: c.now.Mono}
 	p.joins.movedAt = c.now.Mono
 	p.beats.roundTrip.add(roundTrip)
+	p.acks.add(roundTrip)
 	return p
 }
 

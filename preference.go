@@ -182,6 +182,7 @@ func (c *Core) onNews(of Peer) {
 	}
 	c.trace(TraceEvent{Kind: TraceNews, Peer: of.ID})
 	c.termLeader.gone = true
+	c.follower.vacancy = vacancy{CauseNews, of.ID, c.now.Mono}
 	c.campaignSoon()
 	if d := c.termLeader.denied; d != nil && c.now.Mono-d.at <= c.span() {
 		c.onPreVoteRequest(d.message, d.message.Body.(PreVoteRequest)) // the candidate has had the news a moment earlier
@@ -210,10 +211,12 @@ func (c *Core) priority(p Peer) int {
 func (c *Core) standby(p Peer) bool { return c.priority(p) == 0 }
 
 // effectivePriority is the priority of a member that could take over now. It is 0 for a member that something hinders, that
-// lacks entries for longer than an election timeout, that has lost its leadership lately, or that has not reported yet.
+// lacks entries for longer than an election timeout, or that has lost its leadership lately. It is also 0 until the member
+// has reported, in answer to a heartbeat, that this is not so.
 func (c *Core) effectivePriority(p *progress) int {
 	late := p.lags() > 0 && c.now.Mono-p.lags() >= c.electionTimeout()
-	if late || p.state != replicate || p.beats.echoed == (RPCID{}) || p.hindered != 0 || p.backoff > 0 {
+	behind := p.state != replicate && p.match < c.log.Last.Index
+	if late || behind || p.beats.echoed == (RPCID{}) || p.hindered != 0 || p.backoff > 0 {
 		return 0
 	}
 	return c.priority(p.peer)
@@ -225,7 +228,7 @@ func (c *Core) effectivePriority(p *progress) int {
 // out any takeover in that term.
 func (c *Core) onTakeover() {
 	l := c.leader
-	if l == nil || l.transfer != nil || l.stays || l.votes == 0 || c.step.closing || c.config().Joint() || c.config().Changing() || !c.committedOwn() {
+	if l == nil || l.transfer != nil || l.stays || l.votes == 0 || c.step.closing || !c.isSettled() {
 		return
 	}
 	most, best := c.priority(c.self), (*progress)(nil)
@@ -244,6 +247,13 @@ func (c *Core) onTakeover() {
 	l.triedAt = c.now.Mono
 	c.trace(TraceEvent{Kind: TraceTakeover, Peer: best.peer.ID})
 	c.beginTransfer(&transfer{own: true, planned: true, to: best.peer})
+}
+
+// isSettled reports whether an entry of this term and the configuration in force are committed, and no change of the members is
+// running, so that the outcome of none becomes unknown.
+func (c *Core) isSettled() bool {
+	run := c.log.config()
+	return c.committedOwn() && run.Index <= c.log.commit && !run.Config.Joint() && !run.Config.Changing()
 }
 
 // A member that has lost its leadership against its will counts as one without priority for a while, so that a favourite that

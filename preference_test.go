@@ -161,6 +161,18 @@ func TestSuccessors_TheLeaderNamesThoseThatCouldTakeOver(t *testing.T) {
 	assert.Equal(t, peersNamed("b"), successorsSent(round("b"), "b")[0].Successors, "the disk of c has stalled")
 }
 
+// A voter that lacks nothing could take over, although its connection broke. In an idle cluster, no append shows that it is back.
+func TestSuccessors_AVoterWhoseConnectionBrokeStaysOne(t *testing.T) {
+	c := replicating(t, 2, 1)
+	match := c.Status().Last.Index
+	for range 4 {
+		c.step(raft.PeerLost{Peer: peer("b")})
+		c.echo("b", match)
+		c.echo("c", match)
+		assert.Equal(t, peersNamed("bc"), successorsSent(c.after(heartbeatPace), "c")[0].Successors)
+	}
+}
+
 // A leader skips the heartbeats of a busy follower, but not the one that names other successors.
 func TestSuccessors_ABusyFollowerHearsOfAChange(t *testing.T) {
 	c := replicating(t, 2, 1)

@@ -10,10 +10,11 @@ import (
 // holds that priority. A learner has no priority.
 type Priority int8
 
-const (
-	PriorityNever Priority = -1  // a standby: it votes and stores, and leads only if no other voter can; people read and write it as 0
-	PriorityMax   Priority = 100 // the highest
-)
+// PriorityNever is that of a standby: it votes and stores, and leads only if no other voter can. People read and write it as 0.
+const PriorityNever Priority = -1
+
+// PriorityMax is the highest priority.
+const PriorityMax = 100
 
 // PriorityOf returns the priority that people write as number: 0 for PriorityNever, else 1 to PriorityMax. The error for any
 // other number is a *PriorityError without an ID.

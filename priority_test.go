@@ -119,7 +119,7 @@ func TestPlan_PrioritiesThatAreRefused(t *testing.T) {
 }
 
 func TestChange_ValidatesPriorities(t *testing.T) {
-	high, low := PriorityMax+1, PriorityNever-1
+	high, low := Priority(PriorityMax+1), PriorityNever-1
 	for _, row := range []struct {
 		change Change
 		want   PriorityError

@@ -365,6 +365,7 @@ func (c *Core) setRole(followed Peer, cand *candidate, lead *leader) {
 	assert(cand == nil || lead == nil, "a member has one role")
 	if c.leader != nil {
 		c.endOffice(c.leader)
+		c.follower.vacancy = vacancy{CauseSteppedDown, c.self.ID, c.now.Mono}
 		c.endLeadership(c.leader)
 	}
 	c.termLeader.peer, c.candidate, c.leader = followed, cand, lead
@@ -424,7 +425,7 @@ func (c *Core) becomeLeader() {
 	c.log.provenCommit = c.log.commit
 	c.setRole(c.self, nil, c.newLeader(roundTrip))
 	c.leader.stays = named
-	c.trace(TraceEvent{Kind: TraceLeader})
+	c.trace(TraceEvent{Kind: TraceLeader, Text: c.follower.vacancy.reason(c.now.Mono)})
 	c.appendOwn(Entry{Kind: EntryNoop})
 	c.beginRound()
 	c.leader.heartbeatAt = c.now.Mono + Time(c.cfg.HeartbeatInterval)

@@ -27,7 +27,7 @@ const (
 	TracePreCampaign                                   // asks for pre-votes
 	TraceCampaign                                      // asks for votes
 	TraceTimeoutNow                                    // Peer, the leader, wants this member to campaign at once
-	TraceLeader                                        // won the election
+	TraceLeader                                        // won the election, and takes over as Text says
 	TraceFollower                                      // follows Peer, or nobody
 	TraceNewerTerm                                     // Peer is in a newer term
 	TraceQuorumLost                                    // a leader that no quorum hears steps down
@@ -121,7 +121,7 @@ func (k TraceEventKind) text() string {
 		TracePreCampaign:         "ask for pre-votes for term {next term}",
 		TraceCampaign:            "start election for term {term}",
 		TraceTimeoutNow:          "{peer} transfers its leadership: campaign at once",
-		TraceLeader:              "lead term {term}",
+		TraceLeader:              "lead term {term}: take over {text}",
 		TraceFollower:            "follow {peer} in term {term}",
 		TraceNewerTerm:           "term {newer} of {peer} is newer than {term}",
 		TraceQuorumLost:          "no quorum heard for an election timeout: step down",
@@ -182,6 +182,8 @@ func (n TraceEvent) String() string {
 		return "unknown trace event"
 	case n.Kind == TraceFollower && n.Peer == "":
 		text = "follow in term {term}"
+	case n.Kind == TraceLeader && n.Text == "":
+		text = "lead term {term}"
 	}
 	var s strings.Builder
 	for {

@@ -340,6 +340,30 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 	}
 }
 
+// A new leader knows from its election that disks are slow. The answer to a heartbeat may end the target's probe early,
+// because it acknowledges what the target held before. The leader does not conclude that the target's disk is fast.
+func TestTransfer_OfANewLeaderWaitsForASlowDiskOfTheTarget(t *testing.T) {
+	const write = 9 * electionTimeout / 10
+	c := candidateOf(t, "abc", 2, 1)
+	c.persist()
+	c.after(write)
+	c.receive("c", 2, raft.VoteReply{Granted: true})
+	c.persist()
+	c.receive("c", 2, raft.AppendReply{Match: 3})
+	c.after(heartbeatPace)
+	c.echo("b", 2)
+	require.Equal(t, write, c.Status().Peers[0].SlowestAck)
+	c.transferTo("b")
+	for began := c.now; c.now < began+4*write; {
+		c.after(heartbeatPace)
+		require.Empty(t, c.out.Answers, "b's disk is still writing entry 3")
+		c.echo("b", 2)
+		c.echo("c", 3)
+	}
+	out := c.receive("b", 2, raft.AppendReply{Match: 3})
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{Named: true}))
+}
+
 // Settings may differ between members. If a follower's election timeout is shorter than its leader's heartbeat interval, the
 // follower asks for pre-votes between any two heartbeats. It still obeys its leader's TimeoutNow.
 func TestTransfer_ReachesAPreCandidate(t *testing.T) {

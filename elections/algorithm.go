@@ -16,6 +16,7 @@ type Algorithm struct {
 	Epochs     bool        // Leader's second value numbers leaders: two leaders of one epoch are measured
 	Candidates bool        // some members may lead, and others not: Options.Candidates
 	Qualities  bool        // hosts have qualities: Options.Qualities
+	News       bool        // its members learn that the process of a peer has ended: its machines implement Connected
 	New        func(o Options) Machine
 	// Priorities returns the priority of each member, by rank from 1, if a Setup gives none. nil: the algorithm
 	// has no priorities. Otherwise its machines implement Prioritized.
@@ -82,6 +83,7 @@ var algorithms = []*Algorithm{
 	ballotsNone,
 	stable,
 	raftCore,
+	raftPreferred,
 	raftBare,
 	raftFixed,
 	raftRanked,

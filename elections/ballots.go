@@ -66,7 +66,7 @@ func ballots(name, title string, quorum func(n int) int, p priorities, guarantee
 		Assumes: "A known membership, unique ids, wall clocks that differ by less than one period less a message delay: a " +
 			"ballot counts for two periods, but may be a period and a delay old when it is counted. " +
 			"Messages may be lost: the next ballot says the same.",
-		InCore: []*CorePart{coreMajority}, NotInCore: []*CoreLack{lackPriority, lackTakeover, lackConsecutive},
+		InCore: []*CorePart{coreMajority, corePriority, coreTakeover, coreStandby}, NotInCore: []*CoreLack{lackConsecutive},
 		Leaves: "Ballots by timestamp: a safety rule never reads a clock. A quorum that can be chosen: " +
 			"only a majority of the configured members prevents split brain.",
 		Choices: []string{

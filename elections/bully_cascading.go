@@ -12,9 +12,9 @@ var bullyCascading = &Algorithm{
 		"crash during the election; n² - n - 1 messages if the lowest rank detects; otherwise " +
 		"nothing: each part of a partition has a leader, and a highest rank that comes and " +
 		"goes is elected each time.",
-	InCore: []*CorePart{coreStickiness, coreTransfer}, NotInCore: []*CoreLack{lackRank, lackBackOff},
-	Leaves: "The takeover by the highest rank: a leader that works stays one, unless it " +
-		"transfers its leadership.",
+	InCore: []*CorePart{coreStickiness, coreTransfer, coreRank, coreTakeover, coreBackOff},
+	Leaves: "The takeover by the highest rank at its return: the leader itself transfers its leadership, " +
+		"later, and with a majority behind both.",
 	Choices: []string{
 		"A member waits for COORDINATOR for 2T from the first ANSWER.",
 		"A leader that joins an election keeps leading until another is announced.",

@@ -11,9 +11,9 @@ var bullyQuality = &Algorithm{
 	Guarantees: "While that holds, the best host that lives is the one leader, the highest rank of equal " +
 		"ones, and a member that comes and goes displaces nobody once its quality is below that of the " +
 		"leader; otherwise nothing: each part of a partition has a leader.",
-	InCore: []*CorePart{coreMajority, coreStickiness}, NotInCore: []*CoreLack{lackRank, lackBackOff},
-	Leaves: "A cure that the core does not need: a working leader stays when another member comes back, so " +
-		"a member that flaps costs an election only when it leads.",
+	InCore: []*CorePart{coreMajority, coreStickiness, coreRank, coreTakeover, coreBackOff},
+	Leaves: "Ranks that a host loses for ever: a back-off ends, and a member without priority displaces nobody, so " +
+		"one that flaps costs an election only when it leads.",
 	Choices: []string{
 		"The quality is 100 at first (`--qualities`), and each restart of the process takes 10 from it, " +
 			"down to 0; nothing restores it, since a run is short.",

@@ -16,7 +16,7 @@ var bullyThreeStep = &Algorithm{
 	Guarantees: "While that holds, the highest rank that lives is the one leader, after at most 3n - " +
 		"4 messages for one detector; otherwise nothing: each part of a partition has a " +
 		"leader, and a highest rank that comes and goes is elected each time.",
-	InCore: []*CorePart{coreMajority}, NotInCore: []*CoreLack{lackRank, lackBackOff},
+	InCore: []*CorePart{coreMajority, coreRank, coreTakeover, coreBackOff},
 	Leaves: "Silence as a proof of death: a majority says who leads, and the lost answer of a " +
 		"higher rank costs no second leader.",
 	Choices: []string{

@@ -15,7 +15,7 @@ var candidateOrdinary = &Algorithm{
 	Guarantees: "While that holds, the highest candidate that lives is the one leader, and no two " +
 		"elections start together; otherwise nothing: each part of a partition that has a " +
 		"candidate has a leader, and a part without one has none.",
-	InCore: []*CorePart{coreOnlyVoters, coreRoom}, NotInCore: []*CoreLack{lackPriority, lackStagger},
+	InCore: []*CorePart{coreOnlyVoters, coreRoom, coreRank, coreSpan, coreStandby},
 	Leaves: "A leader appointed by one member: it takes the votes of a majority.",
 	Choices: []string{
 		"Every second rank is a candidate, from the highest on.",

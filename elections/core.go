@@ -25,7 +25,7 @@ var (
 		"A member makes one attempt per wait, and the wait doubles while answers take longer.", "attempts.go", "raiseWait",
 	}
 	coreRedraw = &CorePart{
-		"Timeouts are random, and drawn anew for each attempt: a vote that is split is held again.", "election.go", "resetElectionDeadline",
+		"Without a list of successors, timeouts are random, and drawn anew for each attempt: a vote that is split is held again.", "preference.go", "resetElectionDeadline",
 	}
 	coreRoom = &CorePart{
 		"A member that grants a pre-vote puts off its own attempt, but only once.", "election.go", "deferCampaign",
@@ -65,27 +65,59 @@ var (
 	}
 )
 
+// The preferences: who campaigns when. Each can be switched off.
+var (
+	coreNews = &CorePart{
+		"News: a member that learns from its connections that its leader's process has ended does not wait for a timeout, and votes at once for another.",
+		"preference.go", "onNews",
+	}
+	coreNewsEnds = &CorePart{
+		"News ends when the leader is heard again in its term, so wrong news to a minority replaces no leader.", "append.go", "hear",
+	}
+	coreSuccessors = &CorePart{
+		"Successors: heartbeats name, in order, the voters that could take over: those that have just answered, are not far behind, and whose disk and FSM work.",
+		"preference.go", "successors",
+	}
+	coreRank = &CorePart{
+		"A member's wait for the leader grows with its rank among the successors, so that the first one is elected before the next one campaigns.",
+		"preference.go", "rank",
+	}
+	coreSpan = &CorePart{
+		"Ranks are as far apart as an election takes: a round trip to the slowest voter, and two durable votes.", "preference.go", "electionSpan",
+	}
+	coreRetry = &CorePart{
+		"An attempt that fails is repeated after a few such spans, drawn at random, instead of after a timeout.", "preference.go", "campaignAgain",
+	}
+	corePriority = &CorePart{
+		"Priorities: each voter has one, in the replicated configuration; the higher ones come first among the successors.", "preference.go", "priority",
+	}
+	coreTakeover = &CorePart{
+		"Takeover: a leader transfers its leadership to a voter of higher priority, once it has led for ten seconds.", "preference.go", "onTakeover",
+	}
+	coreBackOff = &CorePart{
+		"A favourite that loses its leadership again and again counts as one without priority for a while, which doubles, and is durable.",
+		"preference.go", "countLoss",
+	}
+	coreStandby = &CorePart{
+		"A standby, of priority 0, votes and stores, and leads only as a caretaker, if no other voter can.", "election.go", "standsBack",
+	}
+)
+
 // coreParts lists all that the core has, in the order of the document.
 var coreParts = []*CorePart{
 	coreMajority, coreVote, corePreVote, coreStickiness, coreCheckQuorum, coreNamesLeader, coreResigns, coreRedraw, coreRoom,
-	coreBounded, coreOnlyVoters, coreTransfer, coreTarget,
+	coreBounded, coreOnlyVoters, coreTransfer, coreTarget, coreNews, coreNewsEnds, coreSuccessors, coreRank, coreSpan, coreRetry,
+	corePriority, coreTakeover, coreBackOff, coreStandby,
 }
 
 // What the core does not have.
 var (
-	lackTie         = &CoreLack{"a tie that has one known winner", "tie"}
-	lackRank        = &CoreLack{"rank as a preference", "rank"}
-	lackBackOff     = &CoreLack{"a back-off for a favourite that keeps failing", "favourite"}
-	lackSuccessors  = &CoreLack{"successors that the leader's heartbeats name", "successor"}
-	lackPriority    = &CoreLack{"priorities of voters, and with them voters of priority 0, which never campaign", "priority"}
-	lackStagger     = &CoreLack{"timeouts that are staggered by rank", "stagger"}
-	lackTakeover    = &CoreLack{"a takeover by a voter of higher priority", "takeover"}
 	lackConsecutive = &CoreLack{"a number of consecutive wins before one leads", "consecutive"}
+	lackTie         = &CoreLack{"a tie that has one known winner", "tie"}
 	lackGroups      = &CoreLack{"a leader for each partition of the data: many groups in one process", ""}
-	lackHint        = &CoreLack{"a broken connection to the leader as a hint to campaign sooner", ""}
 )
 
 // coreLacks lists what the sources suggest and the core does not have, in the order of the document.
 var coreLacks = []*CoreLack{
-	lackRank, lackBackOff, lackSuccessors, lackPriority, lackStagger, lackTakeover, lackConsecutive, lackTie, lackHint, lackGroups,
+	lackConsecutive, lackTie, lackGroups,
 }

@@ -78,16 +78,20 @@ func wordsOf(name string) (words []string) {
 	return words
 }
 
-// If a member loses its connection to the leader, it waits for its full election timeout all the same.
-func TestCore_CampaignsNoSoonerForABrokenConnection(t *testing.T) {
-	b := raftLedBy2(t)
-	timeUntil := func() sim.Time { return b.timers[1][raftWake] - b.clock }
-	m := b.machines[1].(*raftMachine)
-	before := timeUntil()
-	for _, refused := range []bool{false, true} {
-		m.told = append(m.told, raft.PeerLost{Peer: raft.Peer{ID: raftID(2), Incarnation: 2}, Refused: refused})
-		m.steps(b.envs[1])
-		assert.Equal(t, before, timeUntil())
+// The preferences of the core are on in raft-preferred, and off in raft.
+func TestCore_CampaignsSoonerForNewsOnlyWithItsPreferences(t *testing.T) {
+	for _, a := range []*Algorithm{raftCore, raftPreferred} {
+		b := raftLedBy2(t, a)
+		for r := Rank(1); r <= 3; r += 2 {
+			timeUntil := func() sim.Time { return b.timers[r][raftWake] - b.clock }
+			before := timeUntil()
+			b.machines[r].(*raftMachine).Lost(b.envs[r], 2)
+			if a == raftCore {
+				assert.Equal(t, before, timeUntil(), "%s: it waits for its full election timeout all the same", a.Name)
+			} else {
+				assert.Less(t, timeUntil(), before/2, a.Name)
+			}
+		}
 	}
 }
 

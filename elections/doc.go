@@ -16,6 +16,7 @@
 //	ballots.go            periodic ballots with priority, quorum and consecutive wins
 //	stable.go             stable leader election
 //	raft.go               Raft: the real raft.Core
+//	raft_preferred.go     the same, with the preferences of the core: news of broken connections, and successors
 //	raft_bare.go          Raft §5.2 to the letter, with a fixed timeout, and with ranks: for comparison
 //
 // What they share, and what runs them:
@@ -29,6 +30,7 @@
 //	core.go       which features of the algorithms the Raft core has, and which it lacks
 //	setup.go      how members are configured; lookup by name
 //	world.go      one run: the machines, the network between them, the faults
+//	connections.go what connections tell of processes that have ended
 //	scenario.go   the faults, by name; run.go runs one scenario
 //	watch.go      what is measured in a run
 //	trace.go      the records of a run, from which a diagram is drawn; tell.go writes them as text

@@ -17,7 +17,7 @@ func TestGolden_TheSameSeedsGiveTheSameTableOnAnyMachine(t *testing.T) {
 	p := somePlan(2)
 	p.Seeds = 4
 	p.Sizes = []int{5}
-	p.Algorithms = slices.DeleteFunc(slices.Clone(p.Algorithms), func(a *Algorithm) bool { return a == raftCore })
+	p.Algorithms = slices.DeleteFunc(slices.Clone(p.Algorithms), isCore)
 	p.Scenarios = slices.DeleteFunc(slices.Clone(p.Scenarios), func(s *Scenario) bool {
 		return !slices.Contains([]string{"leader-crash", "loss-20", "restart-storm"}, s.Name)
 	})

@@ -193,7 +193,7 @@ func TestRun_EveryStepOfATraceNamesItsRule(t *testing.T) {
 			switch r.Kind {
 			case RecordRule:
 				ruled[r.Step] = true
-			case RecordStart, RecordTimer, RecordArrive, RecordTold:
+			case RecordStart, RecordTimer, RecordArrive, RecordTold, RecordLost:
 				acted[r.Step] = r.Kind
 			}
 		})

@@ -10,7 +10,7 @@ var nextInLineFailover = &Algorithm{
 	Guarantees: "While that holds, one leader, which need not be the highest rank that lives; n + 1 " +
 		"messages if the first alternate lives; otherwise nothing: each part of a partition " +
 		"has a leader.",
-	InCore: []*CorePart{coreTransfer, coreTarget}, NotInCore: []*CoreLack{lackSuccessors},
+	InCore: []*CorePart{coreSuccessors, coreTransfer, coreTarget},
 	Leaves: "The alternate that leads because it was asked: in the core, a member that is told to take over " +
 		"campaigns, and needs a majority.",
 	Choices: []string{

@@ -186,7 +186,7 @@ func TestAuthorsPlan_IsAPartOfAPlanWithOtherTimes(t *testing.T) {
 func TestGolden_TheAuthorsTables(t *testing.T) {
 	p := somePlan(2)
 	p.Seeds = 40
-	p.Algorithms = slices.DeleteFunc(slices.Clone(p.Algorithms), func(a *Algorithm) bool { return a == raftCore })
+	p.Algorithms = slices.DeleteFunc(slices.Clone(p.Algorithms), isCore)
 	second, ok := p.AuthorsPlan()
 	require.True(t, ok)
 	cells, err := second.Compare(context.Background())

@@ -14,7 +14,8 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// Raft: the real core, raft.Core, with PreVote, leader stickiness and CheckQuorum on, as they always are.
+// Raft: the real core, raft.Core, with PreVote, leader stickiness and CheckQuorum on, as they always are. Its preferences, which
+// may be switched off, are off here; raft_preferred.go has the same core with them.
 //
 // Source: D. Ongaro, J. Ousterhout, "In Search of an Understandable Consensus Algorithm", 2014, §5.2, §5.4.1;
 // D. Ongaro, "Consensus: Bridging Theory and Practice", 2014, ch. 3, 4, 6, 9.
@@ -35,9 +36,8 @@ var raftCore = &Algorithm{
 	Guarantees: "At most one leader a term, whatever is lost, late or restarted; a majority of the configured " +
 		"members elects it. Two leaders at one instant, in different terms, are possible until the older one learns of the newer.",
 	InCore:    []*CorePart{coreMajority, coreVote, corePreVote, coreStickiness, coreCheckQuorum, coreResigns, coreRedraw},
-	NotInCore: []*CoreLack{lackRank, lackPriority, lackHint},
 	Epochs:    true,
-	New:       newRaft,
+	New:       newPlainRaft,
 	Bootstrap: bootstrapOnce,
 }
 
@@ -75,14 +75,15 @@ func (s *raftStore) Entries(span raft.Span, _ int) ([]raft.Entry, error) {
 }
 
 type raftMachine struct {
-	o       Options
-	core    *raft.Core
-	store   raftStore
-	log     pipeline.Log
-	queue   []raft.Write // issued, not durable
-	writing int          // how many of them the disk is writing
-	merged  raft.Write   // these writes, merged
-	told    []raft.Event // events for the next step
+	o           Options
+	preferences raft.Preferences
+	core        *raft.Core
+	store       raftStore
+	log         pipeline.Log
+	queue       []raft.Write // issued, not durable
+	writing     int          // how many of them the disk is writing
+	merged      raft.Write   // these writes, merged
+	told        []raft.Event // events for the next step
 }
 
 // Limits as in node.Config and raft.Limits. A log of no-ops does not come near them.
@@ -91,7 +92,9 @@ const (
 	raftAppendBytesMax = 1 << 20
 )
 
-func newRaft(o Options) Machine { return &raftMachine{o: o} }
+func newPlainRaft(o Options) Machine {
+	return &raftMachine{o: o, preferences: raft.Preferences{NoNews: true, NoSuccessors: true, NoPriorities: true}}
+}
 
 func raftID(r Rank) raft.NodeID { return raftIDs[r] }
 
@@ -155,6 +158,7 @@ func (m *raftMachine) config(e *Env) raft.CoreConfig {
 		ID: raftID(m.o.Self), Initial: raft.NewConfiguration(members), NewCluster: raft.ClusterID{1},
 		ElectionTimeout:   time.Duration(e.Times().TimeoutMin),
 		HeartbeatInterval: time.Duration(e.Times().Heartbeat), Seed: e.Random().Uint64(),
+		Preferences: m.preferences,
 	}
 }
 
@@ -246,7 +250,8 @@ var raftRules = map[raft.TraceEventKind]string{
 	raft.TraceNewerTerm:      "I take over a newer term.",
 	raft.TraceQuorumLost:     "No majority answered me for a timeout: I step down.",
 	raft.TraceFollower:       "I follow.",
-	raft.TraceSteppedDown:    "My leader has stepped down: I need not wait for a timeout.",
+	raft.TraceSteppedDown:    "The leader has stepped down: I need not wait for a timeout.",
+	raft.TraceNews:           "It was my leader: I wait only for the successors before me.",
 }
 
 // raftHeard returns the rule for a message whose receiver is in this term. If the message comes too late, the rule says so.
@@ -392,7 +397,7 @@ func bootstrapOnce(s *Setup) ([]any, error) {
 	if disks, ok := bootstraps.disks[key]; ok {
 		return disks, nil
 	}
-	w := newWorld(&Algorithm{New: newRaft}, s, 0, nil)
+	w := newWorld(&Algorithm{New: newPlainRaft}, s, 0, nil)
 	for r := 1; r <= s.N; r++ {
 		w.startAt(0, Rank(r))
 	}

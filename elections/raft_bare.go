@@ -57,8 +57,7 @@ var raftRanked = &Algorithm{
 	Guarantees: "What §5.2 guarantees, except for speed: a candidate gives way to a higher rank, so that this one " +
 		"can win the next election. If the higher rank fails, everybody has waited in vain. A lower rank that " +
 		"campaigns again too soon raises the term, which ends the election that the higher one had begun.",
-	InCore:    []*CorePart{coreMajority, coreVote, coreRedraw},
-	NotInCore: []*CoreLack{lackRank},
+	InCore: []*CorePart{coreMajority, coreVote, coreRedraw, coreRank},
 	Leaves: "A candidate that gives way: any candidate may win, and a split vote is repeated after " +
 		"a random wait.",
 	Choices: append([]string{

@@ -2,6 +2,7 @@ package elections
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,15 +11,20 @@ import (
 	"github.com/coxswain/raft"
 )
 
+// cores are the algorithms that run the core itself.
+var cores = []*Algorithm{raftCore, raftPreferred}
+
+func isCore(a *Algorithm) bool { return slices.Contains(cores, a) }
+
 // raftBench starts bootstrapped members.
-func raftBench(t *testing.T, n int) *bench {
+func raftBench(t *testing.T, a *Algorithm, n int) *bench {
 	disks, err := bootstrapOnce(&Setup{N: n, Times: Scaled()})
 	require.NoError(t, err)
 	b := newBench(t, n, Scaled())
 	for i, disk := range disks {
 		b.disks[Rank(i+1)] = disk
 	}
-	b.startAll(raftCore, Options{})
+	b.startAll(a, Options{})
 	return b
 }
 
@@ -46,7 +52,7 @@ func (b *bench) votes(to Rank) (granted, refused bool) {
 }
 
 func TestRaft_AVoteLeavesOnceItIsDurable(t *testing.T) {
-	b := raftBench(t, 3)
+	b := raftBench(t, raftCore, 3)
 	b.tell(1, 2, b.askForVote(1, 2))
 	granted, _ := b.votes(2)
 	assert.False(t, granted, "the disk is still working")
@@ -66,7 +72,7 @@ func TestRaft_ADurableVoteIsRememberedByARestart(t *testing.T) {
 		{"one that was not durable has not left, and another may be given", false},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
-			b := raftBench(t, 3)
+			b := raftBench(t, raftCore, 3)
 			request := b.askForVote(1, 3)
 			b.tell(1, 2, b.askForVote(1, 2))
 			if row.durable {
@@ -75,7 +81,7 @@ func TestRaft_ADurableVoteIsRememberedByARestart(t *testing.T) {
 			}
 			b.crash(1)
 			b.waiting = nil
-			b.start(1, newRaft(Options{Self: 1, N: 3}))
+			b.start(1, newPlainRaft(Options{Self: 1, N: 3}))
 			b.tell(1, 3, request)
 			if !row.durable {
 				b.clock += b.times.Durable
@@ -89,8 +95,8 @@ func TestRaft_ADurableVoteIsRememberedByARestart(t *testing.T) {
 }
 
 // raftLedBy2 is three members that have just elected the second of them.
-func raftLedBy2(t *testing.T) *bench {
-	b := raftBench(t, 3)
+func raftLedBy2(t *testing.T, a *Algorithm) *bench {
+	b := raftBench(t, a, 3)
 	b.stands(2, nil)
 	return b
 }
@@ -117,7 +123,7 @@ func (b *bench) stands(r Rank, lost func(letter) bool) {
 }
 
 func TestRaft_AMajorityElectsALeaderThatAllFollow(t *testing.T) {
-	b := raftLedBy2(t)
+	b := raftLedBy2(t, raftCore)
 	assert.Equal(t, map[Rank]Rank{1: 2, 2: 2, 3: 2}, b.leaders())
 	_, term := b.machines[1].Leader()
 	assert.Greater(t, term, uint64(1))
@@ -125,7 +131,7 @@ func TestRaft_AMajorityElectsALeaderThatAllFollow(t *testing.T) {
 
 // A leader that does not run learns nothing. The others elect another leader, and for a while there are two leaders.
 func TestRaft_TwoLeadersAtOneInstantAreOfTwoTerms(t *testing.T) {
-	b := raftLedBy2(t)
+	b := raftLedBy2(t, raftCore)
 	b.stands(3, func(l letter) bool { return l.from == 2 || l.to == 2 })
 	assert.Equal(t, map[Rank]Rank{1: 3, 2: 2, 3: 3}, b.leaders())
 	_, older := b.machines[2].Leader()
@@ -169,12 +175,11 @@ var followed = map[int]uint64{2: 2, 3: 5, 5: 5, 9: 2, 25: 1}
 // "At most one leader can be elected in a given term" (Figure 3). No second leader is elected in that term later, either.
 func TestRaft_ElectsOneLeaderATermThoughOneAfterTheOther(t *testing.T) {
 	for _, s := range Scenarios() {
-		if !s.Takes(raftCore) {
-			continue
-		}
-		for n, seeds := range followed {
-			for seed := uint64(1); seed <= seeds; seed++ {
-				assert.False(t, electedTwice(t, raftCore, s, n, seed), "%s, n = %d, seed %d", s.Name, n, seed)
+		for _, a := range cores {
+			for n, seeds := range followed {
+				for seed := uint64(1); seed <= seeds && s.Takes(a); seed++ {
+					assert.False(t, electedTwice(t, a, s, n, seed), "%s %s, n = %d, seed %d", a.Name, s.Name, n, seed)
+				}
 			}
 		}
 	}
@@ -199,11 +204,11 @@ var safeSizes = []int{1, 2, 3, 5, 9, 101}
 // Election Safety (Figure 3), in every cell.
 func TestRaft_NeverHasTwoLeadersInOneTerm(t *testing.T) {
 	p := somePlan(2)
-	p.Algorithms, p.Sizes, p.Seeds = []*Algorithm{raftCore}, safeSizes, 2*planSeeds
+	p.Algorithms, p.Sizes, p.Seeds = cores, safeSizes, 2*planSeeds
 	cells, err := p.Compare(context.Background())
 	require.NoError(t, err)
 	for i := range cells {
 		worst := Summarize(cells[i].Values(TwoInTerm)).Worst
-		assert.Zero(t, worst, "%s, n = %d", cells[i].Scenario.Name, cells[i].N)
+		assert.Zero(t, worst, "%s %s, n = %d", cells[i].Algorithm.Name, cells[i].Scenario.Name, cells[i].N)
 	}
 }

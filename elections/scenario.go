@@ -98,7 +98,7 @@ var scenarios = []*Scenario{
 	},
 	{
 		Name: "quick-restart", Title: "Restart quicker than detection", inject: quickRestart,
-		Meaning: "The leader crashes, and is back after a fifth of a heartbeat interval to a whole one, before anybody misses it.",
+		Meaning: "The leader crashes, and is back after a fifth of a heartbeat interval to a whole one, before anybody misses its heartbeats.",
 	},
 	{
 		Name: "restart-storm", Title: "Restart storm", inject: restartStorm,

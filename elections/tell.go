@@ -63,6 +63,8 @@ func (r *Record) told() string {
 		return "a timer runs out"
 	case RecordTold:
 		return "is told by its operator: " + r.Text
+	case RecordLost:
+		return fmt.Sprintf("learns that the process of %d has ended", r.Peer)
 	case RecordSend:
 		if r.Lost {
 			return fmt.Sprintf("sends %s to %d, which is lost", r.Text, r.Peer)

@@ -9,7 +9,7 @@ const TraceFormat = 2
 type RecordKind string
 
 // The kinds of records. The records of one step share its number: first what happened to a member (start,
-// timer, arrive, told) or to the world (the others), then the consequences (rule, send, leader).
+// timer, arrive, told, lost) or to the world (the others), then the consequences (rule, send, leader).
 const (
 	RecordBegin  RecordKind = "begin"  // the run; Text: algorithm, scenario
 	RecordStart  RecordKind = "start"  // the process Member starts
@@ -17,6 +17,7 @@ const (
 	RecordArrive RecordKind = "arrive" // Member receives Message from Peer
 	RecordTimer  RecordKind = "timer"  // Member's Timer has run out
 	RecordTold   RecordKind = "told"   // Member is told something by its operator: Text
+	RecordLost   RecordKind = "lost"   // Member learns that the process of Peer has ended
 	RecordRule   RecordKind = "rule"   // which rule acts: Text
 	RecordSend   RecordKind = "send"   // Member sends Message, a Text, to Peer; a Lost one never arrives
 	RecordLeader RecordKind = "leader" // Member believes that Peer, 0 for nobody, is the leader of Epoch

@@ -71,7 +71,7 @@ var claims = []struct {
 	{says(`tell all lower ranks`), func(d *deed) bool { return d.self > 1 && d.sends(d.others(1, d.self-1)) }},
 	{says(`tell any lower rank`), func(d *deed) bool { return d.sends(d.others(1, d.self-1)) }},
 	{says(`tell all( that|\.)|tell everybody|to all|I lead: I send my heartbeats`), func(d *deed) bool {
-		return d.toAll() || d.algorithm.Name == "raft" && !d.silent()
+		return d.toAll() || isCore(d.algorithm) && !d.silent()
 	}},
 	{says(`(^|: )I lead(\.|,|:| the | a | and )|I keep leading`), func(d *deed) bool { return d.after == d.self }},
 	{says(`I stop leading|no longer lead myself|I step down|I yield|I do not lead|I decline`), func(d *deed) bool { return d.after != d.self }},
@@ -138,7 +138,7 @@ func newTruthReader(a *Algorithm, n int) *truthReader {
 
 func (r *truthReader) take(record Record) {
 	switch record.Kind {
-	case RecordStart, RecordArrive, RecordTimer, RecordTold:
+	case RecordStart, RecordArrive, RecordTimer, RecordTold, RecordLost:
 		r.end()
 		self := record.Member
 		if record.Kind == RecordStart {

@@ -63,7 +63,9 @@ type timer struct {
 type envelope struct {
 	message Message
 	id      int
-	step    int // the step in which it was sent
+	step    int        // the step in which it was sent
+	packet  packetKind // if it is no message
+	life    uint32     // of the process that dials
 }
 
 type eventKind uint8
@@ -182,6 +184,7 @@ func (w *world) crash(r Rank) {
 	}
 	m.machine, m.leader, m.epoch, m.unheard = nil, 0, 0, false
 	m.life++
+	w.resetConnections(r)
 	w.watch.changed()
 }
 
@@ -208,11 +211,14 @@ func (w *world) arrive(p sim.Packet) {
 	if !ok {
 		return // the link is cut; the trace shows a departure without an arrival
 	}
-	m := w.member(to)
+	m, from := w.member(to), Rank(d.From+1)
+	if d.Message.packet != packetMessage {
+		w.arrivePacket(from, to, d.Message)
+		return
+	}
 	if m.machine == nil {
 		return
 	}
-	from := Rank(d.From + 1)
 	w.record(Record{Kind: RecordArrive, Member: to, Peer: from, Message: d.Message.id})
 	m.machine.Receive(&m.env, from, d.Message.message)
 	w.look(m)
@@ -300,11 +306,11 @@ func (w *world) send(from, to Rank, m Message) {
 	w.messages++
 	w.watch.sent(m)
 	if w.trace == nil {
-		w.net.Send(w.queue.Now(), int(from-1), int(to-1), 0, 0, envelope{m, w.messages, w.step})
+		w.net.Send(w.queue.Now(), int(from-1), int(to-1), 0, 0, envelope{message: m, id: w.messages, step: w.step})
 		return
 	}
 	lost := w.net.Lost
-	w.net.Send(w.queue.Now(), int(from-1), int(to-1), 0, 0, envelope{m, w.messages, w.step})
+	w.net.Send(w.queue.Now(), int(from-1), int(to-1), 0, 0, envelope{message: m, id: w.messages, step: w.step})
 	w.record(Record{
 		Kind: RecordSend, Member: from, Peer: to, Message: w.messages, Text: m.Kind(), Bytes: m.Bytes(),
 		Lost: w.net.Lost > lost,

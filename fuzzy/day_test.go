@@ -61,7 +61,7 @@ func TestDay_TheFavoriteLeads(t *testing.T) {
 		s := Seed{"day", number}
 		p, err := Draw(s)
 		require.NoError(t, err)
-		p.Length, p.Node.Preferred, p.Node.Connections = sim.In(20*time.Minute), true, true
+		p.Length, p.Node.Preferences, p.Node.Connections = sim.In(20*time.Minute), allPreferences, true
 		p.Members.Priorities = 1 // only the initial members have priorities
 		r := RunProfile(s, p, func(r *Record) {
 			changes := slices.ContainsFunc(r.Trace, func(note string) bool { return strings.Contains(note, "whose priority is higher") })

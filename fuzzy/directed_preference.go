@@ -16,7 +16,7 @@ var preferenceScenarios = []scenario{
 
 func prefersMembers(p *Profile) {
 	changesMembers(p)
-	p.Node.Preferred, p.Node.Connections = true, true
+	p.Node.Preferences, p.Node.Connections = allPreferences, true
 }
 
 // prefer makes a leader give each member the priority that has its place.

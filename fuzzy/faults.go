@@ -235,12 +235,19 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.herd(c)
 	case Vanish, LateNews, Lie, Favorite:
 		m.misinform(c, n)
-	case Drift:
+	case Drift, Jump:
+		return m.setClock(c, n)
+	}
+	return false
+}
+
+// setClock makes a node's clock run too fast or too slowly, or sets it. It reports whether that must be mended.
+func (m *nemesis) setClock(c *cluster, n *node) bool {
+	if m.rate.Fault == Drift {
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true
-	case Jump:
-		n.clock.Jump(int64(m.random.Between(0, sim.In(7200e9)-1) - sim.In(3600e9)))
 	}
+	n.clock.Jump(int64(m.random.Between(0, sim.In(7200e9)-1) - sim.In(3600e9)))
 	return false
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
+	"github.com/stretchr/testify/require"
 )
 
 // hasty lists wrong conclusions about an FSM: that it hangs, or that it does not.
@@ -51,4 +52,20 @@ func TestInvariants_OfHangsNoticeTheirBreach(t *testing.T) {
 		c.check.checkHangs(n, &before, &out)
 		expectBreach(t, c, row.rule)
 	}
+}
+
+// A batch that hung may end in a step that then takes a proposal, and only then learns that the next batch hangs, too.
+func TestInvariants_OfHangsAllowAProposalBetweenTwoBatches(t *testing.T) {
+	c, n, _ := running(t)
+	n.applyStallMax, n.seen.now = sim.Time(n.timeout()), n.now().Mono
+	n.hang = hang{batch: n.status.Last, since: n.seen.now - n.timeout()}
+	n.status.FSMHangs = true
+	before, out := n.status, raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerAccepted, RequestID: raft.RequestID(len(c.work.requests))}}}
+	c.work.requests = append(c.work.requests, request{kind: writeRequest, node: n})
+	before.Applied--
+	c.check.checkHangs(n, &before, &out)
+	require.Nil(t, c.failure)
+	before.Applied++
+	c.check.checkHangs(n, &before, &out)
+	expectBreach(t, c, "N84")
 }

@@ -161,7 +161,7 @@ type choice struct{ all, leads, able fitness }
 func (n *node) able(s *raft.CoreStatus, p *raft.PeerProgress) bool {
 	late := p.LagsSince > 0 && n.seen.now-p.LagsSince >= n.timeout()
 	reported := n.seen.of(peerOf(p)).echoed != raft.RPCID{}
-	return reported && !late && p.State == "replicate" && p.Hindered == 0 && p.Backoff <= 0 && n.priority(s, peerOf(p)) > 0
+	return reported && !late && (p.State == "replicate" || p.Match >= s.Last.Index) && p.Hindered == 0 && p.Backoff <= 0 && n.priority(s, peerOf(p)) > 0
 }
 
 // priority returns the priority of a peer as a member sees it.

@@ -460,7 +460,7 @@ func (l *liveness) unanswered() int {
 		if !l.counts(r.node) {
 			continue
 		}
-		if age := l.c.now() - r.opened; r.kind == readRequest && l.asksUnhealed(r.node) && age <= readsAskedMax*l.c.profile.ElectionTimeout {
+		if age := l.c.now() - r.opened; r.kind == readRequest && l.asksUnhealed(r.node) && age <= 2*readsAskedMax*l.c.profile.ElectionTimeout {
 			continue
 		}
 		if r.state == unanswered || r.state == acceptedOnly {

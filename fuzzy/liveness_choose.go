@@ -148,10 +148,10 @@ func (l *liveness) hideFollowers() {
 	}
 }
 
-// healed returns the node of the core whose disk carries an incarnation, or nil.
+// healed returns the node of the core whose disk carries an incarnation, or nil. A member of the past has no node.
 func (l *liveness) healed(p raft.Peer) *node {
 	n := l.c.at(p)
-	if n.peer() != p || l.core>>n.index&1 == 0 {
+	if n == nil || n.peer() != p || l.core>>n.index&1 == 0 {
 		return nil
 	}
 	return n

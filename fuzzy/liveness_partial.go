@@ -80,7 +80,7 @@ func (l *liveness) obeyed() bool {
 }
 
 // asksUnhealed reports whether a member sends its reads to a leader that was not healed. The network may lose their messages,
-// so the member repeats its request for as long as N38 allows.
+// so the member repeats its request for as long as N38 allows. A read may first wait as long for an earlier request.
 func (l *liveness) asksUnhealed(n *node) bool {
 	leader := raft.Peer{ID: n.status.Leader, Incarnation: n.status.LeaderIncarnation}
 	return leader.ID != "" && l.core>>l.c.at(leader).index&1 == 0

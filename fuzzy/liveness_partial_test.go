@@ -46,3 +46,18 @@ func TestParted_ALeaderWithoutAQuorumGetsNoRequest(t *testing.T) {
 	assert.Len(t, c.work.writes, before)
 	assert.True(t, lead.leads(), "not yet deposed")
 }
+
+// A read to a leader that was not healed may wait for an earlier request, and then as long for its own.
+func TestLiveness_AReadMayWaitForAnEarlierOne(t *testing.T) {
+	c, lead, follower := running(t)
+	live := &liveness{c: c, core: 0b111 &^ (1 << lead.index), leader: lead}
+	for _, n := range c.nodes {
+		n.life++ // it owes no answers yet
+	}
+	i := int(c.work.ask(request{kind: readRequest, node: follower}))
+	r := &c.work.requests[i]
+	r.opened -= 2 * readsAskedMax * c.profile.ElectionTimeout
+	assert.Equal(t, -1, live.unanswered())
+	r.opened--
+	assert.Equal(t, i, live.unanswered())
+}

@@ -107,3 +107,11 @@ func TestPast_TheInvariantsCanFail(t *testing.T) {
 		expectBreach(t, c, rule)
 	}
 }
+
+// Members of the past that no longer exist are not healed.
+func TestPast_StrangersAreNotHealed(t *testing.T) {
+	c, lead, _ := running(t)
+	live := &liveness{c: c, core: 7}
+	assert.Equal(t, lead, live.healed(lead.peer()))
+	assert.Nil(t, live.healed(raft.Peer{ID: "gone-0", Incarnation: 1}))
+}

@@ -50,7 +50,7 @@ type NodeProfile struct {
 	DiskStallMax  sim.Time  // time after which a write counts as stalled; 0: one second
 	ApplyStallMax sim.Time  // time after which a state machine counts as hanging; 0: ten seconds
 	Unequal       int       // how many times shorter a member's election timeout may be than the profile's; 0: all are equal
-	Preferred     bool      // no preference is switched off
+	Preferences   int       // how many preferences about the next leader members have, see noPreferences
 	Unlike        bool      // each member has limits of its own, and its own times after which a disk or FSM counts as stalled
 	MergeMax      int       // maximum number of writes merged into one
 	CacheBytesMax int       // limit of the log cache
@@ -183,6 +183,7 @@ func Draw(seed Seed) (Profile, error) {
 			p := drawSwarm(s)
 			p.Name = seed.Profile
 			choice.shape(s, &p)
+			drawPreferences(seed, &p)
 			if !slices.Contains(dear, p.Name) {
 				drawRare(seed, &p)
 				drawFiles(seed, &p)

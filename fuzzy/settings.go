@@ -52,7 +52,7 @@ var settings = []setting{
 	{"node-apply-stall-max", func(p *Profile) any { return &p.Node.ApplyStallMax }, 0, timeMax},
 	{"node-unequal", func(p *Profile) any { return &p.Node.Unequal }, 0, 64},
 	{"node-unlike", func(p *Profile) any { return &p.Node.Unlike }, 0, 0},
-	{"node-preferred", func(p *Profile) any { return &p.Node.Preferred }, 0, 0},
+	{"node-preferences", func(p *Profile) any { return &p.Node.Preferences }, 0, ownPreferences},
 	{"node-merge-max", func(p *Profile) any { return &p.Node.MergeMax }, 1, 1 << 20},
 	{"node-cache-bytes", func(p *Profile) any { return &p.Node.CacheBytesMax }, 1, 1 << 30},
 	{"node-atomic", func(p *Profile) any { return &p.Node.Atomic }, 0, 0},

@@ -2,7 +2,6 @@ package fuzzy
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -71,20 +70,32 @@ func (n *node) differ() {
 	n.limits.SnapshotTailBytes, n.limits.SnapshotHoldBytes = vary(s, p.Limits.SnapshotTailBytes), vary(s, p.Limits.SnapshotHoldBytes)
 }
 
-// preferences draws what a member switches off. In half of the runs, no member switches anything off. In an eighth, the members
-// differ.
+// How many preferences members have.
+const (
+	noPreferences   = iota // all are switched off: scenarios and cases are about an election timeout that is drawn
+	allPreferences         // none is switched off
+	somePreferences        // some are switched off, by all members
+	ownPreferences         // each member switches off others
+)
+
+// drawPreferences draws whether members have preferences about who leads next. It uses its own stream.
+func drawPreferences(seed Seed, p *Profile) {
+	s := sim.NewStream(seed.Number, sim.Profile<<44)
+	p.Node.Preferences = sim.Pick(s, allPreferences, allPreferences, allPreferences, somePreferences, somePreferences, ownPreferences)
+}
+
+// preferences returns what a member switches off.
 func (c *cluster) preferences(member int) raft.Preferences {
-	s := sim.NewStream(c.seed.Number, sim.Profile<<44)
-	switch {
-	case strings.HasPrefix(c.profile.Name, ScenarioPrefix): // most scenarios are about an election timeout that is drawn
-		off := !c.profile.Node.Preferred
-		return raft.Preferences{NoNews: off, NoSuccessors: off, NoPriorities: off}
-	case c.profile.Node.Preferred, s.Coin():
+	drawn := sim.NodeConcern << 24
+	switch c.profile.Node.Preferences {
+	case noPreferences:
+		return raft.Preferences{NoNews: true, NoSuccessors: true, NoPriorities: true}
+	case allPreferences:
 		return raft.Preferences{}
+	case ownPreferences:
+		drawn += sim.Concern(member)
 	}
-	if s.IntN(4) == 0 {
-		s = sim.NewStream(c.seed.Number, sim.NodeConcern<<24+sim.Concern(member))
-	}
+	s := sim.NewStream(c.seed.Number, drawn)
 	return raft.Preferences{NoNews: s.Coin(), NoSuccessors: s.Coin(), NoPriorities: s.Coin()}
 }
 

@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/node"
 )
 
@@ -44,8 +45,9 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return m.ApplyingSeconds }),
 	counter("elections_total", "Elections that this member began.",
 		func(m node.Metrics) float64 { return float64(m.Elections) }),
-	counter("leader_changes_total", "How often another leader became known.",
-		func(m node.Metrics) float64 { return float64(m.LeaderChanges) }),
+	leaderChanges("followed", followed),
+	tookOver(raft.CauseSilence), tookOver(raft.CauseNews), tookOver(raft.CauseSteppedDown),
+	tookOver(raft.CauseTransfer), tookOver(raft.CauseTakeover), tookOver(raft.CauseBootstrap),
 	counter("disk_stalls_total", "How often this member's disk stalled for DiskStallMax while it led.",
 		func(m node.Metrics) float64 { return float64(m.DiskStalls) }),
 	counter("fsm_hangs_total", "How often this member's FSM hung for ApplyStallMax in one batch while it led.",
@@ -100,6 +102,8 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return float64(m.EntriesSent) }),
 	counter("messages_received_total", "Messages received.",
 		func(m node.Metrics) float64 { return float64(m.MessagesReceived) }),
+	counter("messages_refused_total", "Messages received that no correct member sends.",
+		func(m node.Metrics) float64 { return float64(m.MessagesRefused) }),
 	dropped("queue_full", func(d node.Drops) uint64 { return d.QueueFull }),
 	dropped("send", func(d node.Drops) uint64 { return d.Send }),
 	dropped("stale", func(d node.Drops) uint64 { return d.Stale }),
@@ -133,6 +137,24 @@ var values = []value[node.Metrics]{
 func failed(reason string, read func(node.ProposalFailures) uint64) value[node.Metrics] {
 	return byReason("proposals_failed_total", "Proposals that failed, by the error that the caller got.", reason,
 		func(m node.Metrics) float64 { return float64(read(m.ProposalsFailed)) })
+}
+
+func leaderChanges(reason string, read func(node.Metrics) float64) value[node.Metrics] {
+	return byReason("leader_changes_total", "How often another leader became known, by the reason why this member took over; followed: another one did.",
+		reason, read)
+}
+
+func tookOver(cause raft.Cause) value[node.Metrics] {
+	return leaderChanges(cause.String(), func(m node.Metrics) float64 { return float64(m.TookOver[cause]) })
+}
+
+// followed counts the changes to a leader that is not this member.
+func followed(m node.Metrics) float64 {
+	count := m.LeaderChanges
+	for _, took := range m.TookOver {
+		count -= took
+	}
+	return float64(count)
 }
 
 func changes(outcome string, read func(node.ChangeOutcomes) uint64) value[node.Metrics] {

@@ -22,6 +22,8 @@ type history struct {
 	trouble    trouble         // why leaders are lost too often
 	losses     []loss          // latest losses, oldest first
 	reason     string          // reason for the last change
+	office     raft.Leadership // of the last leader that this member has known
+	began      raft.Time       // when this member first knew it
 	lost       raft.Leadership // last leadership that ended
 	lostReason string
 }
@@ -126,6 +128,8 @@ func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) str
 		h.lost, h.lostReason = from, cause
 	}
 	switch {
+	case tookOver(events) != "":
+		h.reason = fmt.Sprintf("%s leads in term %d: it took over %s", to.Leader, to.Term, tookOver(events))
 	case to.Leader != "" && to.Leader == h.lost.Leader && to.Term == h.lost.Term:
 		h.reason = fmt.Sprintf("%s leads in term %d, and is heard again%s", to.Leader, to.Term, h.lostReason)
 	case to.Leader != "" && h.lost.Leader != "":
@@ -139,6 +143,35 @@ func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) str
 		h.reason = fmt.Sprintf("no leader: this member is a %v in term %d%s", to.Role, to.Term, cause)
 	}
 	return h.reason
+}
+
+// noteOffice records when this member learned of a leader.
+func (h *history) noteOffice(at raft.Time, to raft.Leadership) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if to.Leader != "" && (to.Leader != h.office.Leader || to.Term != h.office.Term) {
+		h.office, h.began = to, at
+	}
+}
+
+// inOffice returns how long this member has known a leader, or 0 if it knows none.
+func (h *history) inOffice(now raft.Time, l raft.Leadership) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.Leader == "" || l.Leader != h.office.Leader || l.Term != h.office.Term {
+		return 0
+	}
+	return time.Duration(now - h.began)
+}
+
+// tookOver returns why this member has become the leader, or "".
+func tookOver(events []raft.TraceEvent) string {
+	for _, event := range events {
+		if event.Kind == raft.TraceLeader {
+			return event.Text
+		}
+	}
+	return ""
 }
 
 // causeOf returns, in parentheses, the decision that led to the last role change. The decision is the trace event just before

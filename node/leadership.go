@@ -118,7 +118,8 @@ func (n *Node) noticeLeadership(out raft.Output) {
 	if now == before {
 		return
 	}
-	n.counters.changed(before, now)
+	n.counters.changed(before, now, s.Cause)
+	n.history.noteOffice(n.now().Mono, now)
 	why := n.history.change(before, now, out.Trace)
 	n.watched.publish(now)
 	n.logger.log(hclog.Info, "leadership changed", "term", uint64(now.Term), "role", now.Role.String(),

@@ -30,12 +30,13 @@ type Metrics struct {
 	SettingsDiffer    int        // gauge: members whose settings differ from this member's, see MemberStatus.Differs
 	Changes           ChangeOutcomes
 	Elections         uint64
-	LeaderChanges     uint64
-	StaleMembers      uint64 // how often this member, as leader, found a member that holds less than it has acknowledged
-	DiskStalls        uint64 // how often this member's disk stalled while it led
-	FSMHangs          uint64 // how often its FSM hung while it led
-	NoRoom            bool   // gauge: the disk has no room for more entries of the log, see Status.NoRoom
-	LateWakes         uint64 // how often the loop woke more than half an election timeout after its deadline
+	LeaderChanges     uint64                // how often another leader became known
+	TookOver          map[raft.Cause]uint64 // those of LeaderChanges that made this member the leader
+	StaleMembers      uint64                // how often this member, as leader, found a member that holds less than it has acknowledged
+	DiskStalls        uint64                // how often this member's disk stalled while it led
+	FSMHangs          uint64                // how often its FSM hung while it led
+	NoRoom            bool                  // gauge: the disk has no room for more entries of the log, see Status.NoRoom
+	LateWakes         uint64                // how often the loop woke more than half an election timeout after its deadline
 	Steps             uint64
 	Proposals         uint64 // calls of Propose and ProposeAsync that were answered
 	ProposalsFailed   ProposalFailures
@@ -47,6 +48,7 @@ type Metrics struct {
 	MessagesSent      uint64
 	EntriesSent       uint64
 	MessagesReceived  uint64
+	MessagesRefused   uint64 // messages that no correct member sends; WriteTrace says what was wrong with them
 	Dropped           Drops
 	Connections       uint64 // connections that were established
 	ConnectionsLost   uint64
@@ -162,7 +164,8 @@ func (h *histogram) read() Histogram {
 
 // counters holds the counters of a running node.
 type counters struct {
-	elections, leaderChanges, diskStalls, fsmHangs       atomic.Uint64
+	elections, followed, diskStalls, fsmHangs            atomic.Uint64
+	tookOver                                             [raft.Causes]atomic.Uint64
 	lateWakes, steps                                     atomic.Uint64
 	staleMembers                                         atomic.Uint64
 	proposals, notLeader, overloaded, tooLarge           atomic.Uint64
@@ -172,7 +175,7 @@ type counters struct {
 	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
 	droppedReceived, droppedForged, droppedEvents        atomic.Uint64
 	droppedOversized                                     atomic.Uint64
-	connected, lost, committed                           atomic.Uint64
+	connected, lost, committed, refusedMessages          atomic.Uint64
 	refusals                                             [raft.RejectReasons]atomic.Uint64 // 0: any other
 	stepEvents, applyCommands, writeEntries              *histogram
 	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
@@ -272,6 +275,8 @@ func (c *counters) changedMembers(err error) {
 func (c *counters) noted(events []raft.TraceEvent) {
 	for i := range events {
 		switch events[i].Kind {
+		case raft.TraceRefused:
+			c.refusedMessages.Add(1)
 		case raft.TraceDiskStalled:
 			c.diskStalls.Add(1)
 		case raft.TraceFSMHangs:
@@ -290,12 +295,16 @@ func (c *counters) noted(events []raft.TraceEvent) {
 }
 
 // changed counts a change of leadership.
-func (c *counters) changed(from, to raft.Leadership) {
+func (c *counters) changed(from, to raft.Leadership, cause raft.Cause) {
 	if to.Role == raft.Candidate {
 		c.elections.Add(1)
 	}
-	if to.Leader != "" && to.Leader != from.Leader {
-		c.leaderChanges.Add(1)
+	switch {
+	case to.Leader == "" || to.Leader == from.Leader:
+	case to.Role == raft.Leader:
+		c.tookOver[cause].Add(1)
+	default:
+		c.followed.Add(1)
 	}
 }
 
@@ -304,7 +313,7 @@ func (c *counters) changed(from, to raft.Leadership) {
 func (n *Node) Metrics() Metrics {
 	c := n.counters
 	m := Metrics{
-		Elections: c.elections.Load(), LeaderChanges: c.leaderChanges.Load(),
+		Elections: c.elections.Load(), LeaderChanges: c.followed.Load(), TookOver: make(map[raft.Cause]uint64),
 		DiskStalls: c.diskStalls.Load(), FSMHangs: c.fsmHangs.Load(), StaleMembers: c.staleMembers.Load(), LateWakes: c.lateWakes.Load(), Steps: c.steps.Load(),
 		Changes:   ChangeOutcomes{c.changes.done.Load(), c.changes.refused.Load(), c.changes.givenUp.Load(), c.changes.unknown.Load()},
 		Proposals: c.proposals.Load(),
@@ -313,7 +322,7 @@ func (n *Node) Metrics() Metrics {
 		},
 		Reads: c.reads.Load(), CommandsApplied: c.commands.Load(),
 		Writes: c.writes.Load(), EntriesWritten: c.entriesWritten.Load(), EntryBytesWritten: c.bytesWritten.Load(),
-		MessagesSent: c.messagesSent.Load(), EntriesSent: c.entriesSent.Load(), MessagesReceived: c.received.Load(),
+		MessagesSent: c.messagesSent.Load(), EntriesSent: c.entriesSent.Load(), MessagesReceived: c.received.Load(), MessagesRefused: c.refusedMessages.Load(),
 		Dropped: Drops{
 			c.droppedQueueFull.Load(), c.droppedSend.Load(), c.droppedStale.Load(),
 			c.droppedReceived.Load(), c.droppedForged.Load(), c.droppedEvents.Load(), c.droppedOversized.Load(),
@@ -328,6 +337,11 @@ func (n *Node) Metrics() Metrics {
 		SnapshotIndex: raft.Index(c.snapshotIndex.Load()), SnapshotBytes: n.taker.bytes(),
 		LogBaseIndex:  raft.Index(c.base.Load()),
 		FreezeSeconds: c.freezeSeconds.read(), SnapshotWriteSeconds: c.snapshotWriteSeconds.read(), RestoreSeconds: c.restoreSeconds.read(),
+	}
+	for cause := range c.tookOver {
+		count := c.tookOver[cause].Load()
+		m.TookOver[raft.Cause(cause)] = count
+		m.LeaderChanges += count
 	}
 	for r := range c.refusals {
 		if count := c.refusals[r].Load(); count > 0 {

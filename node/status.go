@@ -55,6 +55,18 @@ type Status struct {
 	MajorityLost string
 	// LeaderReason says in one sentence why there is no leader. If there is a leader, it says why the leader last changed.
 	LeaderReason string
+	// InOffice is how long the leader has led, as far as this member knows. It is 0 if no leader is known.
+	InOffice time.Duration
+	// Cause says why this member became the leader. It means nothing unless Role is raft.Leader.
+	Cause raft.Cause
+	// Successors are the voters that campaign once the leader is lost: the first one at once, the others in turn if it fails.
+	// The leader has named them. The list is empty if it is not known, or if no voter could take over now.
+	Successors []raft.NodeID
+	// Backoff is how long this member still counts as one without priority, because it has lost its leadership against its
+	// will. It is 0 if it does not.
+	Backoff time.Duration
+	// Caretaker reports that this member leads although its priority is raft.PriorityNever, because no other voter could.
+	Caretaker bool
 	// DiskStalled reports whether a write on this member has been pending for Config.DiskStallMax. A leader refuses proposals
 	// then.
 	DiskStalled bool
@@ -103,7 +115,9 @@ type MemberStatus struct {
 	// has caught up), "enters" (it votes only among the new voters) or "leaves" (it votes only among the former voters).
 	Standing string
 	CatchUp  *CatchUp // only set on the leader, for a member without a vote
-	Dialed   string   // address of its connection, or the address dialed last
+	// Backoff is as in Status. It is only set on the leader, and for this member.
+	Backoff time.Duration
+	Dialed  string // address of its connection, or the address dialed last
 	// Protocol is the version of the protocol on the present or last connection to the member: the highest version that both
 	// sides know. It is 0 if it is not known. If the other member runs an earlier release, Protocol is lower than this
 	// member's own version.
@@ -165,6 +179,10 @@ func (n *Node) Status() Status {
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID,
 		DiskStalled: core.DiskStalled, FSMHangs: core.FSMHangs, NoRoom: noRoom(n.roomWatch.trouble.get()), SmallDisk: textOf(n.disk.get()),
 		Pending: proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
+		InOffice: n.history.inOffice(n.now().Mono, core.Leadership), Cause: core.Cause, Backoff: time.Duration(core.Backoff), Caretaker: core.Caretaker,
+	}
+	for _, p := range core.Successors {
+		s.Successors = append(s.Successors, p.ID)
 	}
 	s.Members, s.Departing = n.memberStatuses(core, s.Snapshot), n.departing(core)
 	if core.Leader != "" {
@@ -244,7 +262,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		if m.Peer() == n.identity.self || m.ID == core.ID && m.Incarnation == 0 {
 			out = append(out, MemberStatus{
 				Member: m, State: "self", Match: core.Persisted, Connected: true, Standing: standing(config, m),
-				Protocol: raft.ProtocolNewest, Release: release(),
+				Protocol: raft.ProtocolNewest, Release: release(), Backoff: time.Duration(core.Backoff),
 				Replace: n.identity.wiped.Load() || n.markError() != nil, outgoing: config.VotesIn(m.Peer())&raft.OutgoingHalf != 0,
 			})
 			continue
@@ -259,6 +277,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 			s.CatchUp = n.catchUp(p, core.Last.Index, snapshots)
 			s.State, s.Match, s.Inflight, s.earlier = p.State, p.Match, p.Inflight, p.EarlierRelease
 			s.changed, s.hindered, s.progress = core.Config.Level > 0, p.Hindered, &p
+			s.Backoff = time.Duration(p.Backoff)
 			if p.LagsSince > 0 {
 				s.lags = time.Duration(n.now().Mono - p.LagsSince)
 			}

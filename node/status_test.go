@@ -254,6 +254,46 @@ func TestHistory_SaysWhyLeadershipLastChanged(t *testing.T) {
 	expect.Equal(t, "n3 leads in term 3, and is heard again (election timeout)", h.change(follow(3, ""), follow(3, "n3"), nil))
 }
 
+func TestHistory_SaysWhyThisMemberTookOver(t *testing.T) {
+	h := &history{}
+	lead := raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}
+	h.change(raft.Leadership{}, raft.Leadership{Term: 1, Leader: "n1"}, nil)
+	won := []raft.TraceEvent{{Kind: raft.TraceVoteGranted}, {Kind: raft.TraceLeader, Text: "11ms after the process of n1 had ended"}, {Kind: raft.TraceConfigCommitted}}
+	expect.Equal(t, "n2 leads in term 2: it took over 11ms after the process of n1 had ended", h.change(raft.Leadership{Term: 2, Role: raft.Candidate}, lead, won))
+	expect.Equal(t, "n2 leads in term 2", (&history{}).change(raft.Leadership{}, lead, []raft.TraceEvent{{Kind: raft.TraceLeader}}), "it bootstrapped the cluster")
+}
+
+func TestHistory_SaysSinceWhenTheLeaderLeads(t *testing.T) {
+	h, first, none := &history{}, raft.Leadership{Term: 1, Leader: "n1"}, raft.Leadership{Term: 1}
+	expect.Zero(t, h.inOffice(5, none))
+	h.noteOffice(10, first)
+	h.noteOffice(20, none)
+	expect.Zero(t, h.inOffice(25, none))
+	h.noteOffice(30, first)
+	expect.EqualValues(t, 25, h.inOffice(35, first), "it was only not heard for a while")
+	again := raft.Leadership{Term: 2, Leader: "n1"}
+	expect.Zero(t, h.inOffice(35, again))
+	h.noteOffice(40, again)
+	expect.EqualValues(t, 2, h.inOffice(42, again))
+}
+
+func TestCounters_LeaderChangesByCause(t *testing.T) {
+	c := newCounters()
+	none := raft.Leadership{Term: 1, Role: raft.Candidate}
+	c.changed(none, raft.Leadership{Term: 1, Leader: "n1", Role: raft.Leader}, raft.CauseNews)
+	c.changed(raft.Leadership{Term: 1, Leader: "n1", Role: raft.Leader}, raft.Leadership{Term: 2, Leader: "n2"}, 0)
+	c.changed(raft.Leadership{Term: 2, Leader: "n2"}, raft.Leadership{Term: 2, Role: raft.PreCandidate}, 0)
+	c.changed(none, raft.Leadership{Term: 3, Leader: "n2"}, 0)
+	expect.EqualValues(t, 2, c.followed.Load())
+	for cause := range c.tookOver {
+		want := 0
+		if raft.Cause(cause) == raft.CauseNews {
+			want = 1
+		}
+		expect.EqualValues(t, want, c.tookOver[cause].Load(), raft.Cause(cause))
+	}
+}
+
 func TestHistogram_CountsIntoFixedBuckets(t *testing.T) {
 	h := newHistogram([]float64{1, 10}, 1)
 	for _, v := range []int64{0, 1, 2, 10, 11, 1000} {

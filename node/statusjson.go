@@ -42,6 +42,11 @@ type statusJSON struct {
 	SlowElection string            `json:"slow_election"`
 	MajorityLost string            `json:"majority_lost"`
 	LeaderReason string            `json:"leader_reason"`
+	InOffice     string            `json:"in_office"`    // "0s": no leader is known
+	Cause        string            `json:"leader_cause"` // empty unless this member leads
+	Successors   []raft.NodeID     `json:"successors"`
+	Backoff      string            `json:"backoff"`
+	Caretaker    bool              `json:"caretaker"`
 	DiskStalled  bool              `json:"disk_stalled"`
 	FSMHangs     bool              `json:"fsm_hangs"`
 	NoRoom       string            `json:"no_room"`
@@ -109,6 +114,7 @@ type memberStatusJSON struct {
 
 	Standing string   `json:"standing"`
 	CatchUp  *CatchUp `json:"catch_up"`
+	Backoff  string   `json:"backoff"`
 	Dialed   string   `json:"dialed"`
 	Protocol uint16   `json:"protocol"` // 0: not known
 	Release  string   `json:"release"`
@@ -139,6 +145,10 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		MajorityLost: s.MajorityLost, LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, FSMHangs: s.FSMHangs, NoRoom: s.NoRoom,
 		SmallDisk: s.SmallDisk, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,
+		InOffice: s.InOffice.String(), Successors: append([]raft.NodeID{}, s.Successors...), Backoff: s.Backoff.String(), Caretaker: s.Caretaker,
+	}
+	if s.Role == raft.Leader {
+		out.Cause = s.Cause.String()
 	}
 	if s.LeaderIncarnation != 0 {
 		out.LeaderInc = s.LeaderIncarnation.String()
@@ -162,7 +172,7 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		RoundTrip: m.RoundTrip.String(), Problem: m.Problem, Verdict: m.Verdict,
-		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release,
+		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release, Backoff: m.Backoff.String(),
 	}
 	out.Differs = make([]differenceJSON, 0, len(m.Differs))
 	for _, d := range m.Differs {

@@ -25,7 +25,7 @@ func fullStatus() Status {
 			CatchUp:     &CatchUp{Round: 2, Target: 9, Since: time.Second, Ready: true, Done: 41, Total: 1 << 20, Rate: 12.5, Left: time.Minute, Idle: time.Millisecond},
 			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", Problem: "none", Verdict: "no room",
 			Differs:   []SettingDifference{{Setting: "election timeout", Here: "1s", There: "2s", Effect: "set the same"}},
-			RoundTrip: 1500 * time.Microsecond}},
+			RoundTrip: 1500 * time.Microsecond, Backoff: 20 * time.Second}},
 		Departing:   []DepartingMember{{ID: "n9", Incarnation: 0xc9, Removal: 4, Left: time.Second, Connected: true, Dialed: "n9:5001"}},
 		ConfigIndex: 5, ConfigCommitted: 4, Phase: "joint: n1 n2 n3 → n1 n2 n4", Level: 1,
 		Change: &ChangeStatus{Stage: "catches up", Since: time.Second, Waiting: []raft.NodeID{"n1"}},
@@ -40,6 +40,7 @@ func fullStatus() Status {
 		Last: raft.EntryID{Term: 3, Index: 9}, LogBytes: 512, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
 		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", MajorityLost: "gone", LeaderReason: "n1 leads",
 		DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", Tolerance: "none", Pending: 5, PendingBytes: 500, Err: raft.ErrClosed,
+		InOffice: time.Minute, Cause: raft.CauseNews, Successors: []raft.NodeID{"n1", "n3"}, Backoff: 10 * time.Second, Caretaker: true,
 	}
 }
 

@@ -20,4 +20,6 @@ var priorities = []Mutant{
 		value("snapshot.go", `c.log.configAt(c.log.commit).Config.Protocol()`, `ProtocolSnapshots`)).or("Change_AMemberThatWentBack"),
 	member("Q27", "a bootstrap with priorities has feature level 2", "it has level 0, which earlier releases read in a base", "N9, G20",
 		instead("configentry.go", `f.Configuration.Level = featureLevelPriorities`, ``)).or("Bootstrap_WithPriorities"),
+	mutant("Q45", "a leader transfers for a priority only to a member that has reported its back-off", "a member that has not answered a heartbeat counts as one without", "tests",
+		value("preference.go", `p.beats.echoed == (RPCID{})`, `false`)).or("Takeover_WaitsForTheTargetsReport"),
 }

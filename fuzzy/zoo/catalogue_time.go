@@ -19,6 +19,8 @@ var slowness = []Mutant{
 	mutant("S05", "a leader waits for a transfer as long as the target's disk needs", "it waits for one election timeout", "L13",
 		instead("transfer.go", `t.deadline = c.now.Mono + c.outcomeTime(c.leader, t.to)`, `t.deadline = c.now.Mono + c.electionTimeout()`)).
 		profiles("slow").or("TestStall_OneTransferAtATime"),
+	mutant("S20", "a new leader takes the time of its election for that of an acknowledgement", "it knows of no acknowledgement", "L13",
+		instead("membership.go", `p.acks.add(roundTrip)`, `_ = c`)).arranged().profiles("slow").or("TestTransfer_OfANewLeader"),
 	mutant("S06", "a leader that has asked another member to campaign does not step down meanwhile", "it steps down when it hears no quorum", "N37",
 		value("heartbeat.go", `t != nil && t.sent`, `false`)).arranged().profiles(slowly...),
 	mutant("S07", "a write that waits behind others has not stalled", "its wait counts", "N30",

@@ -128,6 +128,8 @@ func plain(t *act, kinds map[int]string) string {
 		return fmt.Sprintf("I take %s from %d.", kinds[t.Message], t.Peer)
 	case t.Kind == elections.RecordTold:
 		return fmt.Sprintf("I am told: %s.", t.Text)
+	case t.Kind == elections.RecordLost:
+		return fmt.Sprintf("I learn that the process of %d has ended.", t.Peer)
 	case len(t.sent) > 0:
 		return fmt.Sprintf("It is time: I send %s.", t.sent[0].Text)
 	}

@@ -76,7 +76,8 @@ func (r *reader) take(record elections.Record) {
 			r.faulted, r.fault = true, record.At
 		}
 		t.turns = append(t.turns, turn{record.At, record.Text})
-	case elections.RecordStart, elections.RecordCrash, elections.RecordArrive, elections.RecordTimer, elections.RecordTold:
+	case elections.RecordStart, elections.RecordCrash, elections.RecordArrive, elections.RecordTimer, elections.RecordTold,
+		elections.RecordLost:
 		r.begin(record)
 	case elections.RecordRule:
 		r.rule(record)

@@ -62,6 +62,11 @@ var stops = []stop{
 			"message goes from hop to hop. Orange arrows are the election, grey ones routine messages.",
 	},
 	{
+		Title: "News", left: "raft", right: "raft-preferred", scenario: "leader-crash",
+		Text: "On the left nobody knows that the leader is gone until a timeout expires. On the right each member's connection " +
+			"breaks, its dial is refused, and the first of the successors that the leader had named campaigns at once.",
+	},
+	{
 		Title: "When messages are lost", left: "stable", right: "raft", scenario: "loss-20",
 		Text: "One message in five never arrives. An algorithm that is stable on good links may not be on bad ones: in the strip on " +
 			"top, blue is a leader. The chart of changes, below, counts how often a leader that works is replaced.",

@@ -67,7 +67,7 @@ func filled(t *testing.T, v reflect.Value, at string) {
 func TestDescribe_LeavesNothingOut(t *testing.T) {
 	var status node.Status
 	fill(reflect.ValueOf(&status).Elem())
-	status.Err = raft.ErrClosed
+	status.Err, status.Role = raft.ErrClosed, raft.Leader
 	self := status.Members[0].Peer()
 	joint := raft.Configuration{Outgoing: []raft.Peer{self, {ID: "other"}}, Members: []raft.Member{{ID: "new", Incarnation: 7}}}
 	described := describe(status, joint)

@@ -27,7 +27,7 @@ const (
 
 	// leaderPatience is how long a read or a write waits for a leader that takes it, and leaderPause how long it waits at most
 	// before it tries again.
-	leaderPatience = 2 * time.Second
+	leaderPatience = time.Second
 	leaderPause    = 50 * time.Millisecond
 	// answerTime is how long a former leader may take to answer, once another member leads.
 	answerTime = 100 * time.Millisecond

@@ -34,7 +34,13 @@ func describe(n node.Status, c raft.Configuration) api.Status {
 		SmallDisk: n.SmallDisk, Tolerance: n.Tolerance, Missing: n.Missing,
 		Base: uint64(n.Base.Index), Last: uint64(n.Last.Index), LogBytes: n.LogBytes, Snapshot: describeSnapshot(n.Snapshot), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
 		ApplyingMS: milliseconds(n.Applying), Pending: n.Pending, Members: make([]api.Member, 0, len(n.Members)),
-		Phase: phaseOf(c),
+		Phase: phaseOf(c), InOfficeMS: milliseconds(n.InOffice), BackoffMS: milliseconds(n.Backoff), Caretaker: n.Caretaker,
+	}
+	for _, id := range n.Successors {
+		status.Successors = append(status.Successors, string(id))
+	}
+	if n.Role == raft.Leader {
+		status.LeaderCause = n.Cause.String()
 	}
 	if n.Bootstrapped {
 		status.Cluster = n.Cluster.String()
@@ -61,7 +67,7 @@ func describeMember(m node.MemberStatus) api.Member {
 		ID: string(m.ID), Address: m.Address, URL: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(),
 		State: m.State, Match: uint64(m.Match), Lag: m.Lag, Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip), Problem: m.Problem, Verdict: m.Verdict, Replace: m.Replace,
-		Protocol: m.Protocol, Release: m.Release,
+		Protocol: m.Protocol, Release: m.Release, BackoffMS: milliseconds(m.Backoff),
 	}
 	for _, d := range m.Differs {
 		member.Differs = append(member.Differs, d.String())

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/cli"
@@ -130,6 +131,29 @@ func TestStatus_NamesSmallDisks(t *testing.T) {
 	code, out, _ := run(t, "", "status", "--server", urls)
 	assert.Zero(t, code)
 	assert.Contains(t, out, "\nn1: its disk is small\nn2: its disk is tiny\n")
+}
+
+// status says who would take over, why the leader did, and which member would not for a while.
+func TestStatus_SaysWhoWouldTakeOver(t *testing.T) {
+	n := newDemo(t)
+	lead := raft.Leadership{Term: 4, Leader: "n1", Role: raft.Leader}
+	n.SetStatus(node.Status{
+		ID: "n1", Leadership: lead, LeaderReason: "n1 leads in term 4: it took over 11ms after the process of n2 had ended",
+		InOffice: 90 * time.Second, Cause: raft.CauseNews, Successors: []raft.NodeID{"n3", "n2"}, Caretaker: true,
+		Members: []node.MemberStatus{{Member: raft.Member{ID: "n2"}, Connected: true, Backoff: 12 * time.Second}},
+	})
+	_, out, _ := run(t, "", "status")
+	assert.Contains(t, out, "\nn1 leads in term 4: it took over 11ms after the process of n2 had ended\n"+
+		"n1 has led for 1m30s; its successors, in this order: n3 n2\n"+
+		"n1 leads as a caretaker: its priority is 0, and it transfers its leadership once another voter can lead\n"+
+		"n2 has lost its leadership lately: it counts as one with priority 0 for another 12s\n")
+	_, out, _ = run(t, "", "status", "--json")
+	for _, field := range []string{`"in_office_ms":90000`, `"leader_cause":"news"`, `"successors":["n3","n2"]`, `"backoff_ms":12000`, `"caretaker":true`} {
+		assert.Contains(t, out, field)
+	}
+	n.SetStatus(node.Status{ID: "n1", Leadership: lead})
+	_, out, _ = run(t, "", "status")
+	assert.NotContains(t, out, "successors")
 }
 
 // status reports why a member is kept out. Otherwise only the leader's log would contain the reason.

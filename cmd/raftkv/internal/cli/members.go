@@ -39,6 +39,15 @@ type changeFlags struct {
 	noWait   bool
 }
 
+// bounded returns the servers, and the time to wait for the change.
+func (f *changeFlags) bounded() reach {
+	r := f.reach
+	if r.timeout == 0 {
+		r.timeout = time.Duration(1<<63 - 1) // wait until the change is done
+	}
+	return r
+}
+
 func newMembers() *cobra.Command {
 	var f changeFlags
 	var asJSON bool
@@ -50,6 +59,7 @@ func newMembers() *cobra.Command {
   raftkv members add n4 10.0.0.4:5001 http://10.0.0.4:4001
   raftkv members replace n3                  # its disk was lost, and it runs again on an empty one
   raftkv members priority n2 5               # n2 should lead
+  raftkv members drain n3                    # before it is stopped
   raftkv members remove n4`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return showMembers(cmd, &f.reach, asJSON) },
@@ -90,12 +100,16 @@ type changeCommand struct {
 	flags                     func(*cobra.Command)
 	// build returns the change to request, and the goal that shows that the change is done.
 	build func(args []string) (api.Change, goal)
+	run   func(cmd *cobra.Command, f *changeFlags, args []string) error // if not nil, instead of build: what the command does
 }
 
 func (c changeCommand) command(f *changeFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: c.use, Short: c.short, Long: c.long, Example: c.example, Args: usage.Args(c.args),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.run != nil {
+				return c.run(cmd, f, args)
+			}
 			change, goal := c.build(args)
 			return runChange(cmd, f, change, goal)
 		},
@@ -113,10 +127,7 @@ func (c changeCommand) command(f *changeFlags) *cobra.Command {
 
 // runChange changes the members and waits until the change is done.
 func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal) error {
-	timeout := f.reach
-	if timeout.timeout == 0 {
-		timeout.timeout = time.Duration(1<<63 - 1) // wait until the change is done
-	}
+	timeout := f.bounded()
 	if f.patience <= 0 {
 		return fmt.Errorf("--patience %v: use more than 0; %w", f.patience, usage.Err)
 	}
@@ -194,9 +205,9 @@ other than 1 ends the way back to releases before v0.5.0, and is refused while a
 		build: func(args []string) (api.Change, goal) {
 			peer := peerOf(args[0])
 			number, _ := strconv.Atoi(args[1]) // priorityOnly has checked it
-			return api.Change{Update: []api.Update{{Peer: peer, Priority: &number}}}, preferred(peer, number)
+			return prioritize(peer, number), preferred(peer, number)
 		},
-	}, changeCommand{
+	}, drainCommand(), changeCommand{
 		use: "cancel", short: "End a change that waits for members to catch up",
 		long: `cancel ends a change that still waits for new members: they stay learners, and no voter changes. A change of the voters
 that has begun cannot be canceled; it is done as soon as a majority of the former voters and a majority of the new ones answer.`,

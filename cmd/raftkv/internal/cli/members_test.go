@@ -26,6 +26,9 @@ type steward struct {
 	asked   []api.Change
 	answers []reply
 	views   []api.Members
+
+	statuses  []api.Status // likewise, for requests for the status
+	transfers int          // requests for a transfer
 }
 
 // reply is the answer to one request, with the configurations that the server shows afterwards.
@@ -46,6 +49,16 @@ func newSteward(t *testing.T, first api.Members, answers ...reply) *steward {
 func (s *steward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch r.URL.Path {
+	case api.StatusPath:
+		_ = json.NewEncoder(w).Encode(s.statuses[0])
+		s.statuses = s.statuses[min(1, len(s.statuses)-1):]
+		return
+	case api.TransferPath:
+		s.transfers++
+		_ = json.NewEncoder(w).Encode(api.Transferred{})
+		return
+	}
 	if r.Method == http.MethodGet {
 		_ = json.NewEncoder(w).Encode(s.views[0])
 		s.views = s.views[min(1, len(s.views)-1):]
@@ -503,29 +516,36 @@ func TestMembers_TheAddressOfOneOfTwoWithAnID(t *testing.T) {
 
 func TestMembers_SaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 	for args, want := range map[string]string{
-		"members n4":                          `unknown command "n4"`,
-		"members add":                         "accepts 1 or 3 args, received 0: write raftkv members add ID [ADDRESS URL]",
-		"members add n4 h:4":                  "accepts 1 or 3 args, received 2",
-		"members priority n4":                 "write raftkv members priority ID[.INCARNATION] PRIORITY",
-		"members priority n4 high":            `the priority is "high"; it takes a whole number from 0, never, to 100`,
-		"members priority n4 101":             `the priority is "101"`,
-		"members priority n4 257":             `the priority is "257"`,
-		"members priority n4 -1":              "-1",
-		"members learner n4":                  "write raftkv members learner ID ADDRESS URL",
-		"members remove":                      "write raftkv members remove ID[.INCARNATION]",
-		"members replace":                     "write raftkv members replace ID[.INCARNATION] [WITH-ID] [ADDRESS URL]",
-		"members remove n4 --patience 0s":     "--patience 0s: use more than 0",
-		"members remove n4 --patience 1":      `--patience "1": it takes a time with its unit`,
-		"members remove n4 --timeout -1s":     "--timeout -1s",
-		"members remove n4 --if-index -1":     `--if-index "-1": it takes a whole number`,
-		"members remove n4 --server nonsense": `--server "nonsense"`,
-		"members --timeout 0s":                "--timeout 0s",
+		"members n4":                             `unknown command "n4"`,
+		"members add":                            "accepts 1 or 3 args, received 0: write raftkv members add ID [ADDRESS URL]",
+		"members add n4 h:4":                     "accepts 1 or 3 args, received 2",
+		"members priority n4":                    "write raftkv members priority ID[.INCARNATION] PRIORITY",
+		"members priority n4 high":               `the priority is "high"; it takes a whole number from 0, never, to 100`,
+		"members priority n4 101":                `the priority is "101"`,
+		"members priority n4 257":                `the priority is "257"`,
+		"members priority n4 -1":                 "-1",
+		"members drain":                          "write raftkv members drain ID[.INCARNATION]",
+		"members drain n4 n5":                    "accepts 1 arg",
+		"members drain n4 --priority 5":          "--priority 5: it needs --undo",
+		"members drain n4 --undo --priority 0":   "--priority 0: it needs --undo, and takes a whole number from 1 to 100",
+		"members drain n4 --undo --priority 101": "--priority 101: it needs --undo, and takes",
+		"members drain n4 --undo --priority x":   `--priority "x": it takes a whole number`,
+		"members drain n4 --timeout -1s":         "--timeout -1s",
+		"members learner n4":                     "write raftkv members learner ID ADDRESS URL",
+		"members remove":                         "write raftkv members remove ID[.INCARNATION]",
+		"members replace":                        "write raftkv members replace ID[.INCARNATION] [WITH-ID] [ADDRESS URL]",
+		"members remove n4 --patience 0s":        "--patience 0s: use more than 0",
+		"members remove n4 --patience 1":         `--patience "1": it takes a time with its unit`,
+		"members remove n4 --timeout -1s":        "--timeout -1s",
+		"members remove n4 --if-index -1":        `--if-index "-1": it takes a whole number`,
+		"members remove n4 --server nonsense":    `--server "nonsense"`,
+		"members --timeout 0s":                   "--timeout 0s",
 	} {
 		code, _, errs := run(t, "", strings.Fields(args)...)
 		assert.Equal(t, 2, code, args)
 		assert.Contains(t, errs, want, args)
 	}
-	for _, command := range []string{"", " add", " learner", " remove", " demote", " replace", " address", " priority", " cancel"} {
+	for _, command := range []string{"", " add", " learner", " remove", " demote", " replace", " address", " priority", " drain", " cancel"} {
 		code, out, _ := run(t, "", strings.Fields("members"+command+" --help")...)
 		assert.Equal(t, 0, code, command)
 		assert.Contains(t, out, "Examples:", command)

@@ -308,10 +308,32 @@ func standingOf(r report) string {
 	return ""
 }
 
+// succession says for how long the leader has led, who would take over from it, and who would not for a while.
+func succession(s api.Status) (sentences []string) {
+	if s.Leader != "" && s.InOfficeMS > 0 {
+		office := fmt.Sprintf("%s has led for %v", s.Leader, milliseconds(s.InOfficeMS).Round(time.Second))
+		if len(s.Successors) > 0 {
+			office += "; its successors, in this order: " + api.List(s.Successors)
+		}
+		sentences = append(sentences, office)
+	}
+	if s.Caretaker {
+		sentences = append(sentences, s.ID+" leads as a caretaker: its priority is 0, and it transfers its leadership once another voter can lead")
+	}
+	for _, m := range s.Members {
+		if m.BackoffMS > 0 && (m.Priority == nil || *m.Priority > 0) { // else it changes nothing
+			sentences = append(sentences, fmt.Sprintf("%s has lost its leadership lately: it counts as one with priority 0 for another %v",
+				m.ID, milliseconds(m.BackoffMS).Round(time.Second)))
+		}
+	}
+	return sentences
+}
+
 // printSentences prints the sentences of a status. It also prints the problems of members that no line above shows.
 func printSentences(out io.Writer, status api.Status, reports []report) error {
 	sentences := append([]string{prefixed("the voters change, ", status.Phase), tolerance(status.Tolerance), status.LeaderReason, status.Error},
 		status.Missing...)
+	sentences = append(sentences, succession(status)...)
 	if status.Snapshot.None != "" {
 		sentences = append(sentences, status.ID+": "+status.Snapshot.None)
 	}

@@ -1,7 +1,7 @@
 package zoo
 
-// preferred: who should lead, and when leadership is transferred for that.
-var preferred = []Mutant{
+// takeovers: who should lead, and when leadership is transferred for that.
+var takeovers = []Mutant{
 	prefers("Q30", "a leader transfers for a priority only after ten seconds", "it does so at once", "G21",
 		value("preference.go", `most > 0 && c.now.Mono < l.since+takeoverAfter`, `false`)).arranged().must(),
 	prefers("Q31", "a member that has lost its leadership counts as one without priority for a while", "it counts with its priority", "G17, N88, G21",
