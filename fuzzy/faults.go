@@ -233,9 +233,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.hang(c, n)
 	case Herd:
 		m.herd(c)
-	case Favorite:
-		m.crashFavorite(c)
-	case Vanish, LateNews, Lie:
+	case Vanish, LateNews, Lie, Favorite:
 		m.misinform(c, n)
 	case Drift, Jump:
 		return m.setClock(c, n)

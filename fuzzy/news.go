@@ -129,7 +129,8 @@ func (n *node) vanish() {
 	n.crash()
 }
 
-// misinform makes news about a process false or late, or makes its host vanish. Often the process is the leader.
+// misinform makes news about a process false or late, makes its host vanish, or crashes the favorite. Often the process is the
+// leader.
 func (m *nemesis) misinform(c *cluster, n *node) {
 	if leader := c.leader(); leader >= 0 && m.random.IntN(4) > 0 {
 		n = c.nodes[leader]
@@ -139,6 +140,8 @@ func (m *nemesis) misinform(c *cluster, n *node) {
 		return
 	}
 	switch m.rate.Fault {
+	case Favorite:
+		m.crashFavorite(c)
 	case Vanish:
 		c.faulted("the host of %s vanishes", n.name())
 		n.vanish()
