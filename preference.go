@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// This file decides who campaigns when, so that a new leader is elected soon, by one election, and that it is the one that its
-// owner wants. It never decides who may win:
-// the majority, the one durable vote of a term and the check of the logs stay as they are.
+// This file decides who campaigns when, so that a new leader is elected soon, by one election, and is the one that the owner of
+// the cluster wants. It never decides who may win: the majority, the one durable vote of a term and the check of the logs
+// stay as they are.
 //
 // The leader sends a list of its successors with its heartbeats, and how long an election takes. A follower that loses the
 // leader waits for its rank in that list, times that long: the first successor is elected before the next one would begin.
