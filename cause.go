@@ -15,8 +15,10 @@ const (
 	CauseTransfer                 // the former leader transferred its leadership
 	CauseTakeover                 // likewise, and its priority is lower
 	CauseBootstrap                // the cluster is new
-	Causes                        // the number of causes
 )
+
+// Causes is the number of causes.
+const Causes = int(CauseBootstrap) + 1
 
 func (c Cause) String() string {
 	texts := [...]string{

@@ -144,15 +144,15 @@ func TestCollector_ShowsEveryNumberOnce(t *testing.T) {
 
 func TestCollector_ShowsLeaderChangesByCause(t *testing.T) {
 	m := node.Metrics{TookOver: map[raft.Cause]uint64{}}
-	for cause := range raft.Causes {
+	for cause := range raft.Cause(raft.Causes) {
 		m.TookOver[cause] = 10 + uint64(cause)
 		m.LeaderChanges += m.TookOver[cause]
 	}
 	m.LeaderChanges += 3
 	shown := strings.ReplaceAll(gather(t, m, transport.Stats{})["raft_leader_changes_total"], "  ", " ")
-	assert.Equal(t, int(raft.Causes)+1, strings.Count(shown, "counter:{"), shown)
+	assert.Equal(t, raft.Causes+1, strings.Count(shown, "counter:{"), shown)
 	assert.Contains(t, shown, `value:"followed"} counter:{value:3}`)
-	for cause := range raft.Causes {
+	for cause := range raft.Cause(raft.Causes) {
 		assert.Contains(t, shown, fmt.Sprintf(`value:%q} counter:{value:%d}`, cause.String(), 10+cause))
 	}
 }

@@ -145,8 +145,8 @@ func TestEndToEnd_ThePageOfMembershipSaysWhatIsTrue(t *testing.T) {
 	t.Parallel()
 	p := openPage(t)
 	const n1 = "http://127.0.0.1:4101"
-	require.Len(t, p.blocks, 4, "a block of commands was added to docs/membership.md: run it here")
-	grow, replace, move, shrink := p.blocks[0], p.blocks[1], p.blocks[2], p.blocks[3]
+	require.Len(t, p.blocks, 5, "a block of commands was added to docs/membership.md: run it here")
+	drain, grow, replace, move, shrink := p.blocks[0], p.blocks[1], p.blocks[2], p.blocks[3], p.blocks[4]
 
 	for i, line := range grow {
 		if i == 3 { // this block shows a state that is reached only once the members have joined
@@ -168,6 +168,10 @@ func TestEndToEnd_ThePageOfMembershipSaysWhatIsTrue(t *testing.T) {
 		p.run(line)
 	}
 	p.voters(n1, "n1", "n2", "n3")
+
+	for i, line := range drain {
+		assert.Contains(t, p.run(line), []string{"n3 can be stopped", "n3"}[i])
+	}
 
 	p.remember()
 	for _, process := range p.processes {
