@@ -45,6 +45,13 @@ func TestAttempts_WhatAWaitGrowsWith(t *testing.T) {
 			}
 			c.receive("b", 1, raft.PreVoteReply{ID: round})
 		}, 8 * electionTimeout},
+		{"an answer to the first of many attempts lengthens it", func(c *core) {
+			round := c.round
+			for range 40 {
+				c.timeout()
+			}
+			c.receive("b", 1, raft.PreVoteReply{ID: round})
+		}, 64 * electionTimeout},
 		{"a denial is an answer, too", func(c *core) {
 			round := c.round
 			c.after(electionTimeout + ms)

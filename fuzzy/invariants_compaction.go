@@ -155,15 +155,17 @@ func (k *checker) checkOffers(n *node, before *raft.CoreStatus, events []raft.Ev
 	}
 }
 
-// checkOversized checks that a leader brings no append to a follower for which its next entry is too large.
+// checkOversized checks that a leader brings no append to a follower for which its next entry is too large. It judges only a
+// step that handles nothing else: any other event may change what the leader knows about the follower before or after.
 func (k *checker) checkOversized(n *node, before *raft.CoreStatus, events []raft.Event) {
-	for _, e := range events {
-		d, _ := e.(raft.SendDropped)
-		was, is := progressOn(before, d.To), progressOn(&n.status, d.To)
-		follows := was != nil && is != nil && was.State == "replicate" && is.State == "replicate" && is.Match <= d.Span.After
-		if i := d.Oversized.Index; follows && i == d.Span.After+1 && i > n.status.Base.Index && n.holds(d.Oversized) {
-			k.broken("N48", "%s continues to send %s entries after %d, but the next one is too large for it", n, k.c.title(d.To), is.Match)
-		}
+	if len(events) != 1 {
+		return
+	}
+	d, _ := events[0].(raft.SendDropped)
+	was, is := progressOn(before, d.To), progressOn(&n.status, d.To)
+	follows := was != nil && is != nil && was.State == "replicate" && is.State == "replicate" && is.Match <= d.Span.After
+	if i := d.Oversized.Index; follows && i == d.Span.After+1 && i > n.status.Base.Index && n.holds(d.Oversized) {
+		k.broken("N48", "%s continues to send %s entries after %d, but the next one is too large for it", n, k.c.title(d.To), is.Match)
 	}
 }
 
