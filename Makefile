@@ -91,7 +91,7 @@ race: program
 	@packages=$$($(GO) list ./...) && $(TEST) -p 3 -parallel 4 -timeout 30m -race $$(echo "$$packages" | grep -vE '/($(SINGLE)|$(PROCESSES))$$')
 	$(TEST) -race -run '$(WORKERS)' ./fuzzy ./cmd/raftlab
 	$(TEST) -timeout 30m -tags invariants . ./fuzzy
-	cd elections && $(TEST) -race -run '$(WORKERS)' . ./cmd/... && $(TEST) -timeout 30m -tags invariants ./...
+	cd elections && $(TEST) -race -run '$(WORKERS)' . ./cmd/... && $(TEST) -timeout 30m -tags invariants .
 
 fix: ## format, and rewrite golden lists, scenarios and the README's example: read the diff
 	gofmt -w .
