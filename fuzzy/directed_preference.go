@@ -64,6 +64,7 @@ func standbysAlone(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()
 	d.prefer(a, 1, raft.PriorityNever, raft.PriorityNever)
+	d.until("a has written that it leads", func() bool { return a.disk.hard.Leading })
 	a.vanish()
 	d.expect(20, "b or c leads", func() bool { return b.leads() || c.leads() })
 	d.somebodyCommits(3)

@@ -25,6 +25,9 @@ func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Outp
 	if w.heard == w.now || before.Role == raft.Leader {
 		w.rests(n.waitForLeader(before))
 	}
+	if len(s.Successors) == 0 {
+		w.rest = min(w.rest, n.timeout()) // a list counts no longer than its term
+	}
 	durable := !sameVote(s.Durable, before.Durable) && sameVote(s.Durable, n.hard) && s.Durable.Vote != (raft.Peer{})
 	if durable && w.leads == (raft.Peer{}) {
 		w.rests(n.waitForElection()) // from now on the candidate has time to win with this vote
