@@ -36,7 +36,7 @@ var transfers = []Mutant{
 		value("leader.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`, `c.leader == nil || c.step.closing`)).
 		seen("hashicorp/raft GH-581").profiles("elections", "swarm").must(),
 	mutant("T03", "a transfer that fails is given up", "it continues forever", "G15, L9",
-		value("transfer.go", `t != nil && c.now.Mono >= t.deadline`, `false`)).seen("class of hashicorp/raft GH-413").profiles("elections", "swarm").must(),
+		value("transfer.go", `t == nil || c.now.Mono < t.deadline`, `true`)).seen("class of hashicorp/raft GH-413").profiles("elections", "swarm").must(),
 	mutant("T04", "TimeoutNow is obeyed only in its own term", "an old one is obeyed, too", "N12, L4",
 		before("raft.go", staleAnchor, `
 			if _, ok := m.Body.(TimeoutNow); ok && c.leader == nil && c.mayCampaign() { c.campaign(true); return }`)).arranged().seen("raft-rs #234").profiles("elections", "swarm").must(),
