@@ -189,6 +189,7 @@ func (c *Core) follow(l *leader, run ConfigRun, roundTrip Time) {
 		}
 	}
 	slices.SortFunc(l.peers, func(a, b progress) int { return a.peer.compare(b.peer) })
+	l.succession.keepVotersOf(config)
 	l.change.begins(config, l.votes, c.now.Mono)
 }
 

@@ -44,6 +44,14 @@ func (c *Core) updateSuccession(lastRound Time) {
 	}
 }
 
+// keepVotersOf drops the successors that a new configuration gives no vote. The next round may be too late for them.
+func (s *succession) keepVotersOf(config Configuration) {
+	voters := slices.DeleteFunc(slices.Clone(s.list), func(p Peer) bool { return config.VotesIn(p)&IncomingHalf == 0 })
+	if len(voters) < len(s.list) {
+		s.list, s.number = voters, s.number+1
+	}
+}
+
 // successors returns the voters that could take over, in this order: by priority, then by id.
 func (c *Core) successors(lastRound Time) []Peer {
 	var able []*progress

@@ -161,6 +161,17 @@ func TestSuccessors_TheLeaderNamesThoseThatCouldTakeOver(t *testing.T) {
 	assert.Equal(t, peersNamed("b"), successorsSent(round("b"), "b")[0].Successors, "the disk of c has stalled")
 }
 
+// A leader names a removed member no more, from the moment at which it appends the configuration without it.
+func TestSuccessors_ARemovedMemberIsNone(t *testing.T) {
+	c := replicating(t, 2, 1)
+	c.echo("b", c.Status().Last.Index)
+	c.echo("c", c.Status().Last.Index)
+	c.after(heartbeatPace)
+	require.Equal(t, peersNamed("bc"), c.Status().Successors)
+	c.change(remove("c"))
+	assert.Equal(t, peersNamed("b"), c.Status().Successors)
+}
+
 // A voter that lacks nothing could take over, although its connection broke. In an idle cluster, no append shows that it is back.
 func TestSuccessors_AVoterWhoseConnectionBrokeStaysOne(t *testing.T) {
 	c := replicating(t, 2, 1)
