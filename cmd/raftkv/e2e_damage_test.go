@@ -26,7 +26,8 @@ func TestEndToEnd_ADamagedFileIsRefusedAndTheOthersGoOn(t *testing.T) {
 			damaged := c.others(c.leader("").ID)[0]
 			needle := bytes.Repeat([]byte("needle"), 100)
 			c.writeValue(needle)
-			c.write() // the entries behind one show that it was durable
+			c.caughtUp() // otherwise a slow member could write both entries at once
+			c.write()    // a later write shows that the one before was durable
 			c.caughtUp()
 			c.Kill(damaged.ID)
 			c.refusesDamage(damaged, filepath.Join(c.DataDir(damaged.ID), holdsEntries), needle)
