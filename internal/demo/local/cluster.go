@@ -158,8 +158,8 @@ func (c *Cluster) Kill(ids ...string) {
 
 // Stop asks all members to end, waits for them, and closes the layout. The cluster must not be used afterwards.
 func (c *Cluster) Stop() {
+	c.http.CloseIdleConnections() // members wait for idle connections
 	c.each(nil, func(p *Process) { p.Stop(stopTimeout) })
-	c.http.CloseIdleConnections()
 	c.Close()
 }
 

@@ -29,11 +29,11 @@ import (
 
 const (
 	loadPatience    = 10 * time.Second
-	transferTimeout = time.Second            // limit of the transfer of leadership, before requests are refused
-	drainTime       = 250 * time.Millisecond // in which the clients leave, before idle connections are closed
-	shutdownTimeout = time.Second            // limit of the requests that are being carried out
-	readyPatience   = time.Second            // time until the member logs what it waits for
-	readyPause      = time.Minute            // time until it logs that again
+	transferTimeout = time.Second // limit of the transfer of leadership, before requests are refused
+	drainTime       = time.Second // in which the clients leave, before idle connections are closed
+	shutdownTimeout = time.Second // limit of the requests that are being carried out
+	readyPatience   = time.Second // time until the member logs what it waits for
+	readyPause      = time.Minute // time until it logs that again
 )
 
 // Run runs a member until the context ends, the node ends, or the HTTP server fails. The end of the context is not an error.
@@ -227,11 +227,9 @@ func serve(ctx context.Context, n *node.Node, handler *server.Server, listener n
 	case <-ctx.Done():
 		transferBeforeStop(n)
 		_ = listener.Close() // new clients go to other members
-		handler.Drain()
-		select {
-		case <-time.After(drainTime):
-		case <-n.Done():
-		}
+		leaving, cancel := context.WithTimeout(context.Background(), drainTime)
+		handler.Drain(leaving)
+		cancel()
 	case <-n.Done():
 		err = fmt.Errorf("the node has ended: %w", n.Err())
 	case err = <-failed:

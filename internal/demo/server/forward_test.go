@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -178,18 +180,29 @@ func TestForward_ARequestFollowsTheLeader(t *testing.T) {
 	assert.NotEqual(t, api.NoLeader, r.failure(t).Code, "a read waits, too")
 }
 
-// A server that drains closes each connection after its next answer.
+// A server that drains closes each connection after its next answer, and waits for the clients to leave.
 func TestServer_ClosesConnectionsWhenItDrains(t *testing.T) {
 	n := rafttest.NewFake("n1", &kv.Store{})
 	handler := server.New(n, n.FSM, http.NotFoundHandler())
-	ask := func() string {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, direct(t.Context(), "GET", "/healthz", ""))
-		return w.Header().Get("Connection")
+	web := httptest.NewUnstartedServer(nil)
+	web.Config = handler.HTTP()
+	web.Start()
+	defer web.Close()
+	ask := func() (closes bool) {
+		answer, err := web.Client().Get(web.URL + "/healthz")
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		_, err = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, err)
+		return answer.Close
 	}
-	assert.Empty(t, ask())
-	handler.Drain()
-	assert.Equal(t, "close", ask())
+	assert.False(t, ask())
+	cut, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	handler.Drain(cut)
+	require.Error(t, cut.Err(), "the client has a connection")
+	assert.True(t, ask())
+	handler.Drain(t.Context())
 }
 
 func TestServer_RefusesMoreRequestsThanItsLimit(t *testing.T) {

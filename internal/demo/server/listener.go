@@ -96,8 +96,14 @@ func connOf(r *http.Request) *conn {
 	return c
 }
 
-// onState records that an answer has been written completely.
-func onState(c net.Conn, state http.ConnState) {
+// onState counts the connections, and records that an answer has been written completely.
+func (s *Server) onState(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
 	if mine, ok := c.(*conn); ok && state == http.StateIdle {
 		mine.answering.Store(false)
 	}

@@ -24,6 +24,7 @@ import (
 const (
 	RequestTimeout    = 5 * time.Second // limit for carrying out one request
 	readyTimeout      = time.Second
+	drainPoll         = 5 * time.Millisecond
 	ReadHeaderTimeout = 5 * time.Second
 	ReadTimeout       = 30 * time.Second
 	WriteTimeout      = 30 * time.Second
@@ -78,7 +79,8 @@ type Server struct {
 	bodies   transfers
 	replies  transfers
 	forward  forwarder
-	draining atomic.Bool // connections are closed after their next answers
+	draining atomic.Bool  // connections are closed after their next answers
+	open     atomic.Int64 // connections
 }
 
 // New returns the server of a member. The handler metrics answers /metrics. The server answers requests for IP addresses and
@@ -107,9 +109,19 @@ func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server 
 	return s
 }
 
-// Drain makes the server close each connection after its next answer, so that clients go to other members. A connection that is
-// closed while it is idle might fail a request that a client sends at that moment.
-func (s *Server) Drain() { s.draining.Store(true) }
+// Drain makes the server close each connection after its next answer, so that clients go to other members. It waits until no
+// connection is left, or until the context ends. A connection that is closed while it is idle might fail a request that a client
+// sends at that moment.
+func (s *Server) Drain(ctx context.Context) {
+	s.draining.Store(true)
+	for s.open.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(drainPoll):
+		}
+	}
+}
 
 // HTTP returns an http.Server for the handler, with all limits set. Use it with a Listener.
 func (s *Server) HTTP() *http.Server {
@@ -122,7 +134,7 @@ func (s *Server) HTTP() *http.Server {
 		MaxHeaderBytes:               HeaderBytesMax,
 		DisableGeneralOptionsHandler: true,
 		ConnContext:                  withConn,
-		ConnState:                    onState,
+		ConnState:                    s.onState,
 	}
 }
 
