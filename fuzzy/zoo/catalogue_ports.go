@@ -42,5 +42,5 @@ var ports = []Mutant{
 		value("transport/tls.go", `inboundTLS(chosen, c.ClientCAs)`, `chosen`)).
 		arranged().seen("our own transport: a certificate of another authority was accepted").outside("transport", "NoFieldLetsAStrangerIn"),
 	mutant("X42", "a member answers only requests for its own names", "it answers requests for any name", "N10",
-		value("internal/demo/server/browsers.go", `s.isOwn(hostname(r.Host))`, `true`)).arranged().outside("internal/demo/server", "HeadersDecide"),
+		value("admin/guard.go", `isOwn(hostname(r.Host), m, hosts)`, `true`)).arranged().outside("admin", "HeadersDecide"),
 }
