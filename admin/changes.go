@@ -109,18 +109,15 @@ func (h *handler) asChange(c Change) (raft.Change, error) {
 			kept(badChange("patience %q: write a time with its unit, as in 1m30s", c.Patience))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return out, err
-	}
 	if h.options.CheckChange != nil {
 		if e := h.options.CheckChange(out); e != nil {
-			return out, e
+			kept(e)
 		}
 	}
 	if c.IfIndex == 0 { // with IfIndex, the library checks first whether that configuration is in force
-		return out, h.checkIncarnations(out)
+		kept(h.checkIncarnations(out))
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }
 
 func newMember(m NewMember) (raft.Member, error) {
@@ -180,7 +177,7 @@ func (h *handler) asReplacement(r Replacement) (raft.Replacement, error) {
 	known := h.member.Members()
 	was, found := standsIn(known.Configuration, old, by.ID)
 	if !found && status.Role != raft.Leader {
-		return raft.Replacement{}, &node.NotLeaderError{Leader: status.LeaderMember}
+		return raft.Replacement{Old: old, New: by}, &node.NotLeaderError{Leader: status.LeaderMember}
 	}
 	if !found {
 		return raft.Replacement{}, &raft.UnknownMemberError{ID: by.ID, Known: idsOf(known)}

@@ -34,8 +34,7 @@ func Guard(w http.ResponseWriter, r *http.Request, m Member, hosts ...string) *E
 }
 
 // isEmbedded reports whether a page of another site requests a part of itself: an image, a script or a frame. Such a page
-// cannot read the answer. But it learns whether the request succeeded. A link that a
-// user follows is not such a part.
+// cannot read the answer. But it learns whether the request succeeded. A link that a user follows is not such a part.
 func isEmbedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":

@@ -188,6 +188,7 @@ func enter(slots chan struct{}, what string) (leave func(), err error) {
 func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	leave, err := enter(h.bodies, "are being read")
 	if err != nil {
+		w.Header().Set("Connection", "close") // otherwise http.Server would wait for the body before it answers
 		return nil, err
 	}
 	defer leave()

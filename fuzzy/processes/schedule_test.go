@@ -99,7 +99,9 @@ func TestParseKinds_ListsTheChoices(t *testing.T) {
 }
 
 func TestLook_FindsWhatMembersMustNotSay(t *testing.T) {
-	leads := func(id string, term uint64) api.Status { return api.Status{Status: admin.Status{ID: id, Role: "leader", Term: term} }}
+	leads := func(id string, term uint64) api.Status {
+		return api.Status{Status: admin.Status{ID: id, Role: "leader", Term: term}}
+	}
 	at := func(id string, startCount, term, commit, applied uint64) api.Status {
 		return api.Status{Status: admin.Status{ID: id, StartCount: startCount, Term: term, Commit: commit, Applied: applied}}
 	}

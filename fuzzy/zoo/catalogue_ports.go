@@ -43,4 +43,10 @@ var ports = []Mutant{
 		arranged().seen("our own transport: a certificate of another authority was accepted").outside("transport", "NoFieldLetsAStrangerIn"),
 	mutant("X42", "a member answers only requests for its own names", "it answers requests for any name", "N10",
 		value("admin/guard.go", `isOwn(hostname(r.Host), m, hosts)`, `true`)).arranged().outside("admin", "HeadersDecide"),
+	mutant("X60", "a page of another site changes no member", "only its reads are refused", "N10",
+		value("admin/guard.go", `new(http.CrossOriginProtection).Check(r)`, `error(nil)`)).arranged().outside("admin", "HeadersDecide"),
+	mutant("X61", "few requests wait for a change of the members", "any number does", "N10",
+		value("admin/handler.go", `make(chan struct{}, ChangesMax)`, `make(chan struct{}, 1<<20)`)).arranged().outside("admin", "Change_FewRequestsWait"),
+	mutant("X62", "the body of a change has a deadline", "each byte extends it", "N10",
+		value("admin/handler.go", `time.Now().Add(BodyTimeout)`, `time.Now().Add(time.Hour)`)).arranged().outside("admin", "BodiesThatTrickle"),
 }

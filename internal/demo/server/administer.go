@@ -41,12 +41,14 @@ func (s *Server) administer(r *http.Request, body []byte) answer {
 	default:
 		return fail(api.Errorf(admin.Internal, "look at the log of this member", "%s", bytes.TrimSpace(c.body)))
 	}
-	inWords := fail(s.explain(&failure))
-	c.body = inWords.body
-	if failure.Code == admin.NotLeader {
-		return s.forwardTo(r, body, raft.Member{ID: raft.NodeID(failure.Leader), Meta: failure.LeaderURL}, c.answer)
+	refused := func() answer {
+		c.body = fail(s.explain(&failure)).body
+		return c.answer
 	}
-	return c.answer
+	if failure.Code == admin.NotLeader {
+		return s.forwardTo(r, body, raft.Member{ID: raft.NodeID(failure.Leader), Meta: failure.LeaderURL}, refused)
+	}
+	return refused()
 }
 
 // status answers with the node's status, and the number of keys.

@@ -156,18 +156,18 @@ func (a *answer) unled() bool {
 // failOrForward answers a request that this member's node refused with err. If another member leads, failOrForward forwards
 // the request.
 func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
-	refused := fail(s.explain(err))
+	refused := func() answer { return fail(s.explain(err)) }
 	var notLeader *node.NotLeaderError
 	if !errors.As(err, &notLeader) || notLeader.Leader == nil {
-		return refused
+		return refused()
 	}
 	return s.forwardTo(r, body, *notLeader.Leader, refused)
 }
 
 // forwardTo forwards a refused request to the leader, unless it was forwarded already, or this member itself leads by now.
-func (s *Server) forwardTo(r *http.Request, body []byte, leader raft.Member, refused answer) answer {
+func (s *Server) forwardTo(r *http.Request, body []byte, leader raft.Member, refused func() answer) answer {
 	if string(leader.ID) == s.id {
-		return refused
+		return refused()
 	}
 	if by := r.Header.Get(api.ForwardedHeader); by != "" {
 		return fail(api.Errorf(admin.NotLeader, "try again in a second",

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/admin"
