@@ -8,7 +8,7 @@ var ports = []Mutant{
 			case s.running <- struct{}{}:
 				defer func() { <-s.running }()
 			default:
-				s.deliver(w, r, fail(api.Errorf(api.Overloaded, "try again", "full")))
+				s.deliver(w, r, fail(api.Errorf(admin.Overloaded, "try again", "full")))
 				return
 			}`)).seen("our own demo store: 1,700 bodies that trickled kept out every other write").outside("internal/demo/server", "Body_ThatTrickles"),
 	mutant("X21", "a body has a deadline", "each byte extends the deadline", "N10",
