@@ -180,6 +180,15 @@ func TestTakeover_NotAfterATransferByName(t *testing.T) {
 	}
 }
 
+// A leader without room tries one voter after another. So the voter that it names, perhaps a standby, leads no longer than needed.
+func TestTakeover_AlsoAfterATransferForLackOfRoom(t *testing.T) {
+	c := prioritized(t, priorities{"b": never, "c": 9}, raft.HardState{}).takesOffice()
+	c.leads(2*heartbeatPace, ready)
+	c.step(raft.TransferRequested{RequestID: requestIDOfTheTests, To: "b", Urgent: true})
+	assert.Equal(t, []raft.Message{{From: peer("a"), To: peer("b"), Cluster: c.Status().Cluster, Term: 2, Body: raft.TimeoutNow{}}}, c.out.Send)
+	assert.Contains(t, c.leads(2*office, ready), raft.TraceTakeover, "it still leads, and c should")
+}
+
 // The votes may arrive after the candidate has given up. The transfer by name counts all the same, and nothing was lost.
 func TestTakeover_AfterALateElectionByName(t *testing.T) {
 	c := prioritized(t, priorities{"a": never}, raft.HardState{})
