@@ -126,7 +126,7 @@ func (c *Core) span() Time {
 	if a.doublings > 0 {
 		return c.wait()
 	}
-	return min(max(cmp.Or(c.follower.span, c.electionTimeout()/spanMin), a.write+a.answer), c.wait())
+	return min(max(c.follower.span, c.electionTimeout()/spanMin, a.write+a.answer), c.wait())
 }
 
 // resetElectionDeadline begins a new wait for the leader. Behind a leader that has named its successors, the wait is the

@@ -92,6 +92,27 @@ func TestSuccessors_AnAttemptThatFailsIsRepeatedSoon(t *testing.T) {
 	assert.LessOrEqual(t, voter.out.WakeAt, voter.now+6*span)
 }
 
+// If answers take much longer than when the leader measured the span, the answer to an early attempt comes after many more.
+func TestSuccessors_AnAttemptIsRememberedUntilItsAnswerComes(t *testing.T) {
+	c := behind(t, "a")
+	c.campaignsAfter(electionTimeout)
+	for round, asked := c.round, c.now; ; c.timeout() {
+		if c.now-asked >= 60*electionTimeout {
+			c.receive("c", 2, raft.PreVoteReply{ID: round})
+			break
+		}
+	}
+	assert.Equal(t, 64*electionTimeout, c.wait())
+}
+
+// The leader may have another configuration. A member never campaigns at full speed.
+func TestSuccessors_ATinySpanIsRaised(t *testing.T) {
+	c := behind(t, "a")
+	c.receive("b", 2, raft.Heartbeat{Successors: peersNamed("ca"), Span: 1})
+	c.campaignsAfter(electionTimeout + electionTimeout/15)
+	assert.GreaterOrEqual(t, c.out.WakeAt, c.now+2*electionTimeout/15)
+}
+
 func TestSuccessors_BadListsHaveNoEffect(t *testing.T) {
 	many := peersNamed("abcdefghijklmnop")
 	for about, h := range map[string]raft.Heartbeat{
