@@ -380,6 +380,18 @@ func TestStandby_CampaignsSoonAfterItHasDeniedAShorterLog(t *testing.T) {
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
 }
 
+// Several standbys get the request at the same time. If both campaigned at once, they would split the vote, again and again.
+func TestStandby_WhoseWaitIsOverDrawsATime(t *testing.T) {
+	c := prioritized(t, priorities{"a": never}, raft.HardState{})
+	c.receive("b", 1, raft.Heartbeat{Successors: peersNamed("c"), Span: span})
+	c.timeout()
+	require.Equal(t, raft.PreCandidate, c.Leadership().Role)
+	c.after(6 * span) // from now on, it waits only because it is a standby
+	out := c.receive("c", 1, raft.PreVoteRequest{Last: id(1, 0)})
+	assert.NotContains(t, traced(out), raft.TracePreCampaign)
+	assert.Contains(t, traced(c.after(span)), raft.TracePreCampaign)
+}
+
 // A leader whose only other voters are standbys transfers to one of them only if it is named.
 func TestStandby_IsATargetOnlyIfNamed(t *testing.T) {
 	c := prioritized(t, priorities{"b": never, "c": never}, raft.HardState{}).takesOffice()
