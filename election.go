@@ -60,8 +60,8 @@ func (c *Core) onOlderLog(candidate Peer) {
 		return
 	}
 	f.needed = true
-	if c.candidate == nil && !c.boundByVote(candidate) {
-		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.span())+1)) // often it has passed, since such a member waits longer
+	if busy := c.candidate != nil || c.boundByVote(candidate); !busy || f.deadline <= c.now.Mono { // members that stand back wait longer
+		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.span())+1))
 	}
 }
 
