@@ -56,7 +56,7 @@ func (c *Core) campaignsAt() Time {
 // Otherwise it might be elected again before that voter campaigns.
 func (c *Core) onOlderLog(candidate Peer) {
 	f := &c.follower
-	if !c.standsBack() || f.needed || c.fsmHangs() && c.log.batch.yielded {
+	if !c.standsBack() || f.needed || c.fsmHangs() && c.log.batch.yieldsAt > 0 {
 		return
 	}
 	f.needed = true
