@@ -99,7 +99,7 @@ func (c *Core) onSuccession(m Message, h Heartbeat) {
 }
 
 func (c *Core) malformedSuccession(leader Peer, h Heartbeat) string {
-	if len(h.Successors) > successorsMax || h.Span < 0 || h.Span > c.electionTimeout()<<doublingsMax {
+	if len(h.Successors) > successorsMax || h.Span < 0 {
 		return "its succession is over the limits"
 	}
 	for i, p := range h.Successors {
@@ -129,7 +129,7 @@ func (c *Core) rank() (int, bool) {
 	return rank, len(list) > 0
 }
 
-// span returns how long this member expects an election to take. Its own attempts may have shown that it takes longer than
+// span returns how long this member expects an election to take, at most its own longest wait. Its own attempts may have shown that it takes longer than
 // the last leader said.
 func (c *Core) span() Time {
 	a := &c.follower.attempts

@@ -1,6 +1,8 @@
 package raft_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,14 +50,13 @@ func (c *core) takesOffice() *core {
 func (c *core) leads(d raft.Time, of reports) (events []raft.TraceEventKind) {
 	for end := c.now + d; c.now < end && c.Leadership().Role == raft.Leader; {
 		events = append(events, traced(c.after(min(heartbeatPace, end-c.now)))...)
-		for _, id := range []raft.NodeID{"b", "c"} {
-			if r, answers := of[id]; answers {
-				r.Round = c.beat
-				if r.Match == 0 {
-					r.Match = c.Status().Last.Index
-				}
-				events = append(events, traced(c.receive(id, c.Leadership().Term, r))...)
+		for _, id := range slices.Sorted(maps.Keys(of)) {
+			r := of[id]
+			r.Round = c.beat
+			if r.Match == 0 {
+				r.Match = c.Status().Last.Index
 			}
+			events = append(events, traced(c.receive(id, c.Leadership().Term, r))...)
 		}
 		events = append(events, traced(c.persist())...)
 	}
@@ -133,6 +134,16 @@ func TestStandby_TransfersAsSoonAsItCan(t *testing.T) {
 	assert.True(t, c.Status().Caretaker)
 	assert.NotContains(t, c.leads(second, reports{"b": {}, "c": {Backoff: second}}), raft.TraceTakeover, "b is a standby, too")
 	assert.Contains(t, c.leads(2*heartbeatPace, ready), raft.TraceTakeover)
+	assert.Equal(t, raft.NodeID("c"), c.target())
+}
+
+// A learner cannot take over from a caretaker, although every learner counts as one of priority 1.
+func TestStandby_NoLearnerTakesOver(t *testing.T) {
+	members := membersNamed("abcd")
+	members[0].Priority, members[1].Priority, members[3].Kind = never, never, raft.Learner
+	c := restart(t, members, raft.HardState{Term: 1}, 1).takesOffice()
+	assert.NotContains(t, c.leads(2*office, reports{"b": {}, "d": {}}), raft.TraceTakeover)
+	assert.Contains(t, c.leads(2*heartbeatPace, reports{"b": {}, "c": {}, "d": {}}), raft.TraceTakeover)
 	assert.Equal(t, raft.NodeID("c"), c.target())
 }
 
