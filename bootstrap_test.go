@@ -498,7 +498,7 @@ func TestInitialGiven_OfAMemberThatIsProbed(t *testing.T) {
 	assert.NotNil(t, c.step(raft.Received{Message: m}).Write.Log, "it takes entry 1")
 }
 
-// Every member of the list must have the id of this member, and a random id for the cluster is required.
+// A loop gives only a list that CoreConfig.Validate accepts.
 func TestInitialGiven_TheListWasChecked(t *testing.T) {
 	for _, row := range []struct {
 		rule   string

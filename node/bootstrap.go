@@ -13,12 +13,12 @@ import (
 // must get the same list, by Bootstrap or Config.Initial, each at any time; the voter with the lowest id probes the others, and
 // the cluster exists only once the disks of all hold its first entry.
 //
-// Bootstrap returns nil once this member belongs to the cluster and knows its first term. It may be called again with the same
-// list, also at the same time and after it has succeeded. If ctx ends first, the error is a *NotReadyError that says what it
-// waited for. ctx ends the wait, not the bootstrap: this member keeps the list, and the cluster may begin at any time after.
-// The list itself is not stored. If the process ends before this member's disk holds the first entry of the cluster, the next
-// start has no list: call Bootstrap again, with this or another list. Once the disk holds that entry, the next start
-// continues with it.
+// Bootstrap returns nil once this member belongs to the cluster and knows its first term. Until the process ends, it may be
+// called again with the same list, also at the same time and after it has succeeded. If ctx ends first, the error is a
+// *NotReadyError that says what it waited for. ctx ends the wait, not the bootstrap: this member keeps the list, and the
+// cluster may begin at any time after. The list itself is not stored. If the process ends before this member's disk holds the
+// first entry of the cluster, the next start has no list: call Bootstrap again, with this or another list. Once the disk holds
+// that entry, the next start continues with it.
 //
 // Bootstrap fails with
 //
@@ -63,12 +63,12 @@ func (n *Node) checkInitial(members []raft.Member) error {
 	return cfg.Validate()
 }
 
-// began reports whether this member's cluster has begun with this list, as far as this start of the member knows.
+// began reports whether this start of the member has seen a cluster of this list begin. A member that was added to another
+// cluster has never held the first entry without a term.
 func (i *identity) began(list raft.Configuration) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	voters := list.Voters()
-	return i.cluster != raft.ClusterID{} && i.initial.SameList(list) && len(voters) > 0 && voters[0].ID == i.bootstrapper.ID
+	return i.begins && i.initial.SameList(list)
 }
 
 // BootstrapError refuses Node.Bootstrap: this member has another list of initial members, or belongs to a cluster. Nothing has

@@ -31,6 +31,7 @@ type identity struct {
 
 	mu           sync.Mutex
 	initial      raft.Configuration // the list of initial members, of Config.Initial or Bootstrap; empty: none
+	begins       bool               // this start has held the first entry of a cluster of that list before its first term
 	cluster      raft.ClusterID
 	bootstrapper raft.Peer
 	config       raft.Configuration              // zero while uninitialized
@@ -73,7 +74,7 @@ func (i *identity) publish(s raft.CoreStatus) {
 		i.config, i.configIndex = s.Config, s.ConfigIndex
 	}
 	if s.Term == 0 && len(s.Config.Members) > 0 {
-		i.initial = s.Config // Bootstrap may have given it
+		i.initial, i.begins = s.Config, s.Cluster != raft.ClusterID{} // Bootstrap may have given it
 	}
 	i.removed = s.Removals
 	i.updateWiped()
