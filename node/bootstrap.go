@@ -30,6 +30,9 @@ func (n *Node) Bootstrap(ctx context.Context, members []raft.Member) error {
 	if err := n.checkInitial(members); err != nil {
 		return err
 	}
+	if err := n.usable(ctx); err != nil {
+		return err
+	}
 	n.requests.giveInitial(list)
 	for {
 		_, changed := n.watched.load() // before the status, so that changed announces every later change
