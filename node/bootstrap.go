@@ -80,13 +80,16 @@ func (i *identity) began(list raft.Configuration) bool {
 // be emptied (storage.SetAside) if it holds the first entry of a cluster.
 type BootstrapError struct {
 	Given   raft.Configuration // the refused list
-	InForce raft.Configuration // the list in force, or the configuration of the cluster
-	Cluster raft.ClusterID     // whose first entry this member holds; zero: none
-	Term    raft.Term          // above 0: the cluster has begun
+	InForce raft.Configuration // the list in force, or the configuration of Cluster
+	Cluster raft.ClusterID     // whose first entry this member holds; zero: none yet
+	Term    raft.Term          // above 0: this member belongs to a cluster, which has begun
 }
 
 func (e *BootstrapError) Error() string {
 	switch {
+	case e.Term > 0 && e.Cluster == raft.ClusterID{}:
+		return fmt.Sprintf("raft: not bootstrapped with %s: this member belongs to a cluster in term %d, whose leader it has heard: use it as it is",
+			e.Given.ListText(), e.Term)
 	case e.Term > 0:
 		return fmt.Sprintf("raft: not bootstrapped with %s: this member belongs to cluster %v in term %d, of %s: use it as it is",
 			e.Given.ListText(), e.Cluster, e.Term, e.InForce.ListText())
