@@ -88,7 +88,7 @@ func (n *node) withhold() {
 		n.lists = sim.NewStream(n.c.seed.Number, sim.HandshakeConcern<<16+sim.Concern(n.index))
 	}
 	wait := n.lists.Exponential(2 * n.c.profile.ElectionTimeout)
-	if n.lists.Chance(chance) && len(n.given.Members) > 0 {
+	if late := n.lists.Chance(chance); late && len(n.given.Members) > 0 && n.c.phase == safetyPhase {
 		n.awaited, n.given = n.given, raft.Configuration{}
 		n.later(wait, event{kind: evGiven})
 	}

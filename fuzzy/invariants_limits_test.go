@@ -60,6 +60,7 @@ func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {
 		c, n, _ := running(t)
 		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
 		before, out := n.status, raft.Output{}
+		before.Peers = append([]raft.PeerProgress(nil), before.Peers...)
 		c.check.checkLimits(n, &before, nil, &out)
 		require.Nil(t, c.failure, "a step in which nothing happens")
 		row.breach(c, n, &before, &out)
