@@ -38,6 +38,7 @@ func TestInvariants_OfLimitsThatChange(t *testing.T) {
 	} {
 		c, n, _ := running(t)
 		s := &n.status
+		n.limits = generousLimits()
 		s.Pending, s.PendingBytes, s.Reads = 900, 1<<20, 900
 		s.Peers = append([]raft.PeerProgress(nil), s.Peers...)
 		s.Peers[0].Inflight, s.Peers[0].InflightBytes = 60, 1<<20
