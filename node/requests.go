@@ -182,7 +182,7 @@ func (r *requests) setLimits(limits raft.Limits) error {
 	}
 	r.limits.Store(&limits)
 	r.changed = true
-	r.proposals.wake()
+	r.asked.wake()
 	return nil
 }
 
