@@ -256,7 +256,8 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 			raft.SendDropped{To: peer("b"), Span: raft.Span{After: math.MaxUint64, Last: 1}, Oversized: id(0, 0), OversizedBytes: -1},
 			raft.PeerUp{ID: "c", Incarnation: 1, AppendBytesMax: -1},
 			raft.SnapshotRequested{RequestID: 9}, raft.SnapshotTaken{Take: id(1, 0)}, raft.SnapshotArrived{From: peer("b")},
-			raft.SnapshotSending{To: peer("b")}, raft.SnapshotSent{To: peer("b")}, raft.Closing{},
+			raft.SnapshotSending{To: peer("b")}, raft.SnapshotSent{To: peer("b")},
+			raft.LimitsChanged{}, raft.InitialGiven{Initial: listNamed("abc")}, raft.Closing{},
 		}
 		for _, e := range events {
 			seen[reflect.TypeOf(e).Name()] = true
