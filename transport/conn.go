@@ -71,8 +71,8 @@ func (o *outbound) gather(rest tail) error {
 			}
 		}
 	}
-	if rest.isChunk {
-		o.add(rest.chunk)
+	if rest.isData {
+		o.add(rest.data)
 		o.buf = rest.appendSum(o.buf)
 	}
 	if len(o.buf) >= flushBytes {

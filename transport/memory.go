@@ -202,6 +202,9 @@ func (m *Memory) AppendBytesMax() int { return 0 }
 // ChunkBytesMax implements raft.SnapshotCarrier.
 func (m *Memory) ChunkBytesMax() int { return chunkBytesMax }
 
+// ForwardBytesMax implements raft.ForwardCarrier. Send returns once the peer has the messages, so ForwardLost is never called.
+func (m *Memory) ForwardBytesMax() int { return FrameBytesMax - appendOverheadMax }
+
 // Send implements raft.Transport. If it sends nothing because the peer is not connected, the error is a *NotConnectedError.
 func (m *Memory) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	return m.links.send(to, lane, batch)

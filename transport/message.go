@@ -58,35 +58,61 @@ func (e *encoder) message(buf []byte, m raft.Message, l limits) ([]byte, tail, e
 	if err != nil {
 		return buf, tail{}, err
 	}
-	rest := tail{entries: entries}
-	if c, ok := m.Body.(raft.SnapshotChunk); ok {
-		rest.chunk, rest.isChunk = c.Data, true
-	}
+	rest := tail{entries: entries, data: dataOf(m.Body), isData: kind.carriesData()}
 	frame := w.encode(beginFrame(buf, kind))
 	meta := len(frame) - len(buf) - frameHeaderBytes
-	if body := meta + frameSumBytes + rest.bytes(); body > bodyMax || meta > metaMax || len(rest.chunk) > chunkBytesMax {
+	if body := meta + frameSumBytes + rest.bytes(); body > bodyMax || meta > metaMax || kind == frameSnapshotChunk && len(rest.data) > chunkBytesMax {
 		return buf, tail{}, fmt.Errorf("%w: %T of %d bytes; the limit is %d", ErrOversized, m.Body, body, bodyMax)
 	}
 	return endFrame(frame, len(buf), rest.bytes()), rest, nil
 }
 
-// tail is the part of a frame after its meta: records of entries, or a chunk with its checksum.
+// tail is the part of a frame after its meta: records of entries, or data with its checksum.
 type tail struct {
 	entries []raft.Entry
-	chunk   []byte
-	isChunk bool
+	data    []byte
+	isData  bool
 }
 
 func (t tail) bytes() int {
-	if t.isChunk {
-		return len(t.chunk) + frameSumBytes
+	if t.isData {
+		return len(t.data) + frameSumBytes
 	}
 	return recordBytes(t.entries)
 }
 
-// appendSum appends the checksum of the chunk.
+// appendSum appends the checksum of the data.
 func (t tail) appendSum(buf []byte) []byte {
-	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(t.chunk, castagnoli))
+	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(t.data, castagnoli))
+}
+
+// dataOf returns the data that a frame of the body carries.
+func dataOf(body raft.Body) []byte {
+	switch b := body.(type) {
+	case raft.SnapshotChunk:
+		return b.Data
+	case raft.Forward:
+		return b.Data
+	case raft.ForwardReply:
+		return b.Data
+	}
+	return nil
+}
+
+// takeData is the reverse of dataOf. It checks the data by its checksum. The data shares the bytes of the tail.
+func takeData(tail []byte) ([]byte, error) {
+	end := len(tail) - frameSumBytes
+	if end < 0 {
+		return nil, fmt.Errorf("%w: %d bytes of data and checksum", ErrMalformed, len(tail))
+	}
+	want := binary.LittleEndian.Uint32(tail[end:])
+	if got := crc32.Checksum(tail[:end], castagnoli); got != want {
+		return nil, fmt.Errorf("%w: data with checksum %08x, computed %08x", ErrMalformed, want, got)
+	}
+	if end == 0 {
+		return nil, nil
+	}
+	return tail[:end:end], nil
 }
 
 // recordBytes returns the total size of the entries' records.
@@ -195,7 +221,7 @@ func newDecoder() *decoder {
 	return &decoder{codec: codec.NewDecoderBytes(nil, newHandle()), ids: map[string]raft.NodeID{}}
 }
 
-// message decodes one whole frame. The message shares the frame's bytes only in its entries or in the data of its chunk.
+// message decodes one whole frame. The message shares the frame's bytes only in its entries or in its data.
 func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 	meta, rest, err := parseFrame(h, frame)
 	if err != nil {
@@ -227,7 +253,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 // checkNumbers checks all terms, indexes, start counts and counters.
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
-		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff)
+		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff, w.ToStart, w.Left)
 }
 
 // setSuccessors writes each peer as the length of its id, the id, and the incarnation in 8 bytes.
@@ -337,6 +363,8 @@ func (d *decoder) electionBody(kind frameType, rest []byte) (raft.Body, error) {
 		return raft.TimeoutNow{Named: w.OK}, nil
 	case frameSteppedDown:
 		return raft.SteppedDown{}, nil
+	case frameForward, frameForwardReply:
+		return d.forwardBody(kind, rest)
 	}
 	return w.snapshotBody(kind, rest)
 }
@@ -444,7 +472,8 @@ var (
 
 // EncodeMessage returns the message as one frame of the wire format. It fails for a body of an unknown type, and for an
 // append whose Entries do not fill its span. It also fails for a message that exceeds the limit of its type (ErrOversized).
-// Do not send messages of snapshots to a peer of protocol version 1, because that peer does not know them.
+// Do not send messages of snapshots to a peer of protocol version 1, nor a Forward or a ForwardReply to one below
+// raft.ProtocolForwarding, because that peer does not know them.
 func EncodeMessage(m raft.Message) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
@@ -457,14 +486,14 @@ func EncodeMessage(m raft.Message) ([]byte, error) {
 	for i := range rest.entries {
 		frame = append(frame, rest.entries[i].Record()...)
 	}
-	if rest.isChunk {
-		frame = rest.appendSum(append(frame, rest.chunk...))
+	if rest.isData {
+		frame = rest.appendSum(append(frame, rest.data...))
 	}
 	return frame, nil
 }
 
-// DecodeMessage decodes and checks the result of EncodeMessage. The message's entries, or the data of its chunk, share the
-// bytes of frame. Do not change these bytes afterwards. Every error matches ErrMalformed or ErrOversized.
+// DecodeMessage decodes and checks the result of EncodeMessage. The message's entries or its data share the bytes of
+// frame. Do not change these bytes afterwards. Every error matches ErrMalformed or ErrOversized.
 func DecodeMessage(frame []byte) (raft.Message, error) {
 	if len(frame) < frameHeaderBytes {
 		return raft.Message{}, fmt.Errorf("%w: cut short at %d bytes", ErrMalformed, len(frame))

@@ -80,7 +80,7 @@ func chunkFrame(change func(*wireMessage), data, sum []byte) []byte {
 }
 
 func TestSnapshot_WhatNoMemberSendsIsRefused(t *testing.T) {
-	sum := func(data string) []byte { return tail{chunk: []byte(data)}.appendSum(nil) }
+	sum := func(data string) []byte { return tail{data: []byte(data)}.appendSum(nil) }
 	nothing := func(*wireMessage) {}
 	good := snapshotOf(t, 3)
 	offer := func(change func(*wireMessage)) []byte {

@@ -151,6 +151,9 @@ func (t *TCP) AppendBytesMax() int { return t.options.FrameBytesMax - appendOver
 // ChunkBytesMax implements raft.SnapshotCarrier.
 func (t *TCP) ChunkBytesMax() int { return chunkBytesMax }
 
+// ForwardBytesMax implements raft.ForwardCarrier.
+func (t *TCP) ForwardBytesMax() int { return t.AppendBytesMax() }
+
 // Send implements raft.Transport. If it sends nothing because the peer is not connected, the error is a *NotConnectedError.
 // If it leaves out a message that exceeds the limit of either side, the error matches ErrOversized. If the peer's release
 // does not know the message, the error matches ErrVersion. Any other error means that the connection broke; on LaneSnapshot,
