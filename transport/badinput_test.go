@@ -115,7 +115,7 @@ func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
 		{"a hello without an incarnation", hello(func(w *wireHello) { w.Incarnation = 0 }), malformed, raft.RejectMalformed},
 		{"a hello without an id", hello(func(w *wireHello) { w.ID = "" }), malformed, raft.RejectMalformed},
 		{"a bootstrapper with a newline", hello(func(w *wireHello) { w.BootstrapperID = "a\n" }), malformed, raft.RejectMalformed},
-		{"an unknown lane", hello(func(w *wireHello) { w.Lane = 3 }), malformed, raft.RejectMalformed},
+		{"an unknown lane", hello(func(w *wireHello) { w.Lane = uint8(len(lanes)) }), malformed, raft.RejectMalformed},
 		{"a term near 2^64", hello(func(w *wireHello) { w.Term = math.MaxUint64 }), malformed, raft.RejectMalformed},
 		{"a start count near 2^64", hello(func(w *wireHello) { w.StartCount = math.MaxUint64 }), malformed, raft.RejectMalformed},
 		{"an endless address", hello(func(w *wireHello) { w.Address = string(make([]byte, 300)) }), malformed, raft.RejectMalformed},

@@ -89,9 +89,14 @@ func (p *pair) beat(lately time.Duration) {
 			p.fail(err)
 		}
 	}
-	if o := p.snapshot.open.Load(); o != nil {
-		if err := o.beat(lately); err != nil {
-			p.endSnapshot(o, err)
+	for _, lane := range lanes {
+		if !isSide(lane) {
+			continue
+		}
+		if o := p.side(lane).open.Load(); o != nil {
+			if err := o.beat(lately); err != nil {
+				p.endSide(lane, o, err)
+			}
 		}
 	}
 }

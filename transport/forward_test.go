@@ -3,6 +3,8 @@ package transport
 import (
 	"bytes"
 	"math"
+	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -130,4 +132,73 @@ func TestForward_TheLargestFitsAndALargerOneIsRefused(t *testing.T) {
 	m.Body = raft.Forward{Left: -1}
 	_, err = EncodeMessage(m)
 	assert.ErrorContains(t, err, "deadline passed")
+}
+
+// A member of an earlier release closes the connection if it receives a frame that it does not know. So it must not get such
+// frames.
+func TestSides_AnEarlierReleaseGetsNone(t *testing.T) {
+	chunk, progress := transporttest.Chunk(0, 100), raft.SnapshotProgress{}
+	request, answer := transporttest.Request(1, 100), raft.ForwardReply{}
+	for _, row := range []struct {
+		speaks        uint16
+		lane          raft.Lane
+		onLane, other raft.Body
+	}{
+		{raft.ProtocolSnapshots - 1, raft.LaneSnapshot, chunk, progress},
+		{raft.ProtocolSnapshots - 1, raft.LaneForward, request, answer},
+		{raft.ProtocolForwarding - 1, raft.LaneForward, request, answer},
+		{raft.ProtocolForwarding - 1, raft.LaneForward, answer, request},
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { _ = listener.Close() }()
+		var accepted atomic.Int32
+		received := make(chan raft.Message, 10)
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				accepted.Add(1)
+				go serveVersion(row.speaks, conn, received)
+			}
+		}()
+		a, r := listenAs(t, "a", Options{})
+		a.Connect([]raft.Contact{{Member: raft.Member{ID: "b"}, Addresses: []string{listener.Addr().String()}}})
+		assert.Equal(t, row.speaks, r.AwaitUp(t, "b").Hello.Protocol)
+		onLane := raft.Message{From: alice, To: bob, Body: row.onLane}
+		other := raft.Message{From: alice, To: bob, Body: row.other}
+		require.ErrorIs(t, a.Send(bob, row.lane, []raft.Message{onLane}), ErrVersion)
+		require.ErrorIs(t, a.Send(bob, raft.LaneBulk, []raft.Message{onLane}), ErrVersion)
+		reply := raft.Message{From: alice, To: bob, Body: raft.AppendReply{Match: 3}}
+		require.ErrorIs(t, a.Send(bob, raft.LaneBulk, []raft.Message{other, reply}), ErrVersion)
+		assert.Equal(t, reply, <-received, "the other messages were sent on the same connection")
+		assert.Equal(t, int32(2), accepted.Load(), "no third connection was dialed")
+		assert.True(t, a.Peer(bob).Connected)
+	}
+}
+
+// serveVersion answers a handshake like a member whose newest version is speaks. It passes on the messages that it receives.
+func serveVersion(speaks uint16, conn net.Conn, received chan<- raft.Message) {
+	f := newFrameReader(conn, FrameBytesMax)
+	o, err := readOpening(f)
+	if err != nil {
+		return
+	}
+	h := raft.Hello{ClusterName: "test", From: bob, Expected: raft.Peer{ID: o.hello.From.ID}, StartCount: 1}
+	_, _ = conn.Write(opening{versions: versions{1, speaks}, hello: h, lane: o.lane}.encode()) // the test notices
+	d := newDecoder()
+	for {
+		h, frame, err := f.next()
+		if err != nil {
+			return
+		}
+		if h.kind == frameBeat {
+			continue
+		}
+		if m, err := d.message(h, frame); err == nil {
+			received <- m
+		}
+	}
 }

@@ -167,7 +167,7 @@ func (w *wireHello) check() error {
 		return err
 	}
 	switch {
-	case w.Lane > uint8(raft.LaneSnapshot):
+	case int(w.Lane) >= len(lanes):
 		return fmt.Errorf("%w: unknown lane %d", ErrMalformed, w.Lane)
 	case w.Incarnation == 0:
 		return fmt.Errorf("%w: a hello of %q without its incarnation", ErrMalformed, w.ID)
