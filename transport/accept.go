@@ -281,8 +281,9 @@ func (t *TCP) closeInbounds(p raft.Peer) {
 }
 
 // unregister is the reverse of register. When a caller's urgent or bulk connection ends, unregister also closes the caller's
-// other connections. So the caller learns that one of its connections has died. When a side lane ends, the others stay open. A caller always dials its urgent connection first. So the numbers show which connections belong to the same
-// pair, and which belong to a later pair.
+// other connections. So the caller learns that one of its connections has died. When a side lane ends, the others stay open.
+// A caller always dials its urgent connection first. So the numbers show which connections belong to the same pair, and which
+// belong to a later pair.
 func (t *TCP) unregister(in *inbound) {
 	defer t.links.readers.leave(in.peer)
 	t.mu.Lock()

@@ -317,7 +317,7 @@ func TestStream_FrameMayArriveByteByByte(t *testing.T) {
 
 // A frame may claim to be very long. It costs only the memory for the bytes that arrive.
 func TestStream_DeclaredLengthIsNotAllocated(t *testing.T) {
-	for kind, declared := range map[frameType]uint32{frameAppendRequest: 64 << 20, frameInstallSnapshot: 600 << 10, frameSnapshotChunk: 1 << 20} {
+	for kind, declared := range map[frameType]uint32{frameAppendRequest: 64 << 20, frameInstallSnapshot: 600 << 10, frameSnapshotChunk: 1 << 20, frameForward: 64 << 20} {
 		head := damage(kind, func(*wireMessage) {})
 		binary.LittleEndian.PutUint32(head, declared)
 		if kind == frameInstallSnapshot { // it has no tail
