@@ -81,7 +81,7 @@ func (c *Core) electionSpan() Time {
 }
 
 // onSuccession keeps what the leader of the present term says about the next election. A list that no correct leader sends
-// has no effect. The receiver's configuration may be behind, so the list may name a member that it does not know yet.
+// has no effect. Neither has a list with a member that this member's configuration does not have yet.
 func (c *Core) onSuccession(m Message, h Heartbeat) {
 	if c.cfg.Preferences.NoSuccessors || h.Span == 0 {
 		return
