@@ -304,3 +304,59 @@ func cutShort(err error, got int) error {
 	}
 	return err
 }
+
+// tail is the part of a frame after its meta: records of entries, or data with its checksum.
+type tail struct {
+	entries []raft.Entry
+	data    []byte
+	isData  bool
+}
+
+func (t tail) bytes() int {
+	if t.isData {
+		return len(t.data) + frameSumBytes
+	}
+	return recordBytes(t.entries)
+}
+
+// appendSum appends the checksum of the data.
+func (t tail) appendSum(buf []byte) []byte {
+	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(t.data, castagnoli))
+}
+
+// dataOf returns the data that a frame of the body carries.
+func dataOf(body raft.Body) []byte {
+	switch b := body.(type) {
+	case raft.SnapshotChunk:
+		return b.Data
+	case raft.Forward:
+		return b.Data
+	case raft.ForwardReply:
+		return b.Data
+	}
+	return nil
+}
+
+// takeData is the reverse of dataOf. It checks the data by its checksum. The data shares the bytes of the tail.
+func takeData(tail []byte) ([]byte, error) {
+	end := len(tail) - frameSumBytes
+	if end < 0 {
+		return nil, fmt.Errorf("%w: %d bytes of data and checksum", ErrMalformed, len(tail))
+	}
+	want := binary.LittleEndian.Uint32(tail[end:])
+	if got := crc32.Checksum(tail[:end], castagnoli); got != want {
+		return nil, fmt.Errorf("%w: data with checksum %08x, computed %08x", ErrMalformed, want, got)
+	}
+	if end == 0 {
+		return nil, nil
+	}
+	return tail[:end:end], nil
+}
+
+// recordBytes returns the total size of the entries' records.
+func recordBytes(entries []raft.Entry) (bytes int) {
+	for i := range entries {
+		bytes += raft.RecordOverheadBytes + len(entries[i].Data)
+	}
+	return bytes
+}

@@ -98,6 +98,9 @@ func (w *laneWorld) send(t *testing.T, n int64) {
 	assert.Equal(t, w.message(n), w.seen.AwaitMessages(t, 1)[0])
 }
 
+// pass lets virtual time pass; it runs inside a bubble.
+func (w *laneWorld) pass(d time.Duration) { time.Sleep(d) }
+
 // onSideLanes runs the test in a bubble for each side lane.
 func onSideLanes(t *testing.T, opts transport.Options, test func(t *testing.T, w *laneWorld)) {
 	for _, lane := range []raft.Lane{raft.LaneSnapshot, raft.LaneForward} {
@@ -131,16 +134,16 @@ func (w *laneWorld) assertUndisturbed(t *testing.T) {
 
 func TestSideLane_IsDialedForTheFirstMessageAndClosedWhenIdle(t *testing.T) {
 	onSideLanes(t, transport.Options{}, func(t *testing.T, w *laneWorld) {
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		assert.Equal(t, 2, w.dials())
 		w.send(t, 0)
 		for i := range int64(10) {
-			time.Sleep(9 * time.Second)
+			w.pass(9 * time.Second)
 			w.send(t, i)
 		}
 		assert.Equal(t, 3, w.dials(), "one connection carries all")
 		assert.Equal(t, 3, w.b.Stats().Inbound)
-		time.Sleep(11 * time.Second)
+		w.pass(11 * time.Second)
 		assert.Equal(t, 2, w.b.Stats().Inbound)
 		w.send(t, 11)
 		assert.Equal(t, 4, w.dials())
@@ -184,7 +187,7 @@ func TestSideLane_EndsWithTheOthersAtTheAcceptorToo(t *testing.T) {
 		for lane := range 3 { // neither side sees the end of these connections
 			w.cut(lane, true, true)
 		}
-		time.Sleep(5 * time.Second)
+		w.pass(5 * time.Second)
 		assert.Equal(t, 2, w.b.Stats().Inbound, "those of the new pair")
 		assert.Equal(t, 5, w.dials())
 	})
@@ -198,7 +201,7 @@ func TestSideLane_ADeadOneIsNoticedWithinTheIdleTimeout(t *testing.T) {
 			w.cut(2, row.there, row.back)
 			for range 22 {
 				_ = w.trySend(1) // initially into the dead connection
-				time.Sleep(100 * time.Millisecond)
+				w.pass(100 * time.Millisecond)
 			}
 			assert.Equal(t, 4, w.dials())
 			w.seen.Discard(func(transporttest.Event) bool { return true })
@@ -254,10 +257,10 @@ func TestForwardLane_ItsBreakIsReported(t *testing.T) {
 		atA, atB    int // calls of ForwardLost
 		undisturbed bool
 	}{
-		{"idle", func(t *testing.T, w *laneWorld) { time.Sleep(time.Minute) }, 0, 0, true},
+		{"idle", func(t *testing.T, w *laneWorld) { w.pass(time.Minute) }, 0, 0, true},
 		{"the caller's end breaks", func(t *testing.T, w *laneWorld) { w.end(t, 2) }, 1, 0, true},
-		{"it is dead", func(t *testing.T, w *laneWorld) { w.cut(2, true, true); time.Sleep(3 * time.Second) }, 1, 1, true},
-		{"nothing arrives", func(t *testing.T, w *laneWorld) { w.cut(2, true, false); time.Sleep(3 * time.Second) }, 1, 1, true},
+		{"it is dead", func(t *testing.T, w *laneWorld) { w.cut(2, true, true); w.pass(3 * time.Second) }, 1, 1, true},
+		{"nothing arrives", func(t *testing.T, w *laneWorld) { w.cut(2, true, false); w.pass(3 * time.Second) }, 1, 1, true},
 		{"the acceptor closes", func(t *testing.T, w *laneWorld) { w.b.Disconnect(firstOf("a")); w.r.AwaitLost(t, "b", false) }, 0, 1, false},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
