@@ -180,6 +180,15 @@ func TestTakeover_NotAfterATransferByName(t *testing.T) {
 	}
 }
 
+// A leader without room tries one voter after another. So the voter that it names, perhaps a standby, leads no longer than needed.
+func TestTakeover_AlsoAfterATransferForLackOfRoom(t *testing.T) {
+	c := prioritized(t, priorities{"b": never, "c": 9}, raft.HardState{}).takesOffice()
+	c.leads(2*heartbeatPace, ready)
+	c.step(raft.TransferRequested{RequestID: requestIDOfTheTests, To: "b", Urgent: true})
+	assert.Equal(t, []raft.Message{{From: peer("a"), To: peer("b"), Cluster: c.Status().Cluster, Term: 2, Body: raft.TimeoutNow{}}}, c.out.Send)
+	assert.Contains(t, c.leads(2*office, ready), raft.TraceTakeover, "it still leads, and c should")
+}
+
 // The votes may arrive after the candidate has given up. The transfer by name counts all the same, and nothing was lost.
 func TestTakeover_AfterALateElectionByName(t *testing.T) {
 	c := prioritized(t, priorities{"a": never}, raft.HardState{})
@@ -369,6 +378,18 @@ func TestStandby_CampaignsSoonAfterItHasDeniedAShorterLog(t *testing.T) {
 	assert.LessOrEqual(t, c.out.WakeAt, c.now+span)
 	c.timeout()
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
+}
+
+// Several standbys get the request at the same time. If both campaigned at once, they would split the vote, again and again.
+func TestStandby_WhoseWaitIsOverDrawsATime(t *testing.T) {
+	c := prioritized(t, priorities{"a": never}, raft.HardState{})
+	c.receive("b", 1, raft.Heartbeat{Successors: peersNamed("c"), Span: span})
+	c.timeout()
+	require.Equal(t, raft.PreCandidate, c.Leadership().Role)
+	c.after(6 * span) // from now on, it waits only because it is a standby
+	out := c.receive("c", 1, raft.PreVoteRequest{Last: id(1, 0)})
+	assert.NotContains(t, traced(out), raft.TracePreCampaign)
+	assert.Contains(t, traced(c.after(span)), raft.TracePreCampaign)
 }
 
 // A leader whose only other voters are standbys transfers to one of them only if it is named.
