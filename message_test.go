@@ -84,6 +84,8 @@ func someBodies() []raft.Body {
 		raft.InstallSnapshot{Snapshot: offered(id(9, 4), 1)}, raft.InstallSnapshot{Snapshot: offered(id(3, 2), 2), Acknowledged: 3},
 		raft.InstallSnapshot{Snapshot: offered(id(1<<62, 1), 3), Acknowledged: 1 << 61}, raft.AppendReply{Match: 8},
 		raft.SnapshotChunk{}, raft.SnapshotChunk{At: -1, Last: true, Size: -1}, raft.SnapshotProgress{}, raft.SnapshotProgress{At: -1, Refusal: 99},
+		raft.Forward{}, raft.Forward{StartCount: big, Counter: big, ToStart: big, Left: -1, Kind: 99, Data: []byte{1}},
+		raft.ForwardReply{}, raft.ForwardReply{Outcome: 99, Index: big, EntryTerm: big, Error: []byte{1}, Leader: peer("z")},
 	}
 }
 
