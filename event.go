@@ -63,7 +63,7 @@ type ReadRequested struct{ RequestID RequestID }
 type TransferRequested struct {
 	RequestID RequestID
 	To        NodeID // "": the voter with the longest log
-	Urgent    bool   // do not wait for the proposals, because this member can apply nothing more
+	Urgent    bool   // this member can apply nothing more: do not wait for the proposals, and To does not rule out takeovers
 	Leaving   bool   // this member is about to end: if the proposals are not applied in time, wait no longer for them
 }
 
@@ -135,6 +135,15 @@ type SnapshotSent struct {
 	Err  error // why it was given up, for the trace; nil: the peer has all of it
 }
 
+// LimitsChanged puts other limits in force in place of CoreConfig.Limits, see Limits. A limit of zero means its default. The
+// limits must be ones that CoreConfig.Validate accepts.
+type LimitsChanged struct{ Limits Limits }
+
+// InitialGiven gives a running member its list of initial members. From this event on, the member behaves as if it had been
+// started with the list as CoreConfig.Initial, whose rules apply; CoreConfig.NewCluster is required. The event has no effect
+// if the member belongs to a cluster, or has a list already. Status().Config is the list in force.
+type InitialGiven struct{ Initial Configuration }
+
 // Closing: the core answers every open request, and refuses later ones.
 type Closing struct{}
 
@@ -157,4 +166,6 @@ func (SnapshotTaken) event()     {}
 func (SnapshotArrived) event()   {}
 func (SnapshotSending) event()   {}
 func (SnapshotSent) event()      {}
+func (LimitsChanged) event()     {}
+func (InitialGiven) event()      {}
 func (Closing) event()           {}

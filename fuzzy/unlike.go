@@ -22,6 +22,9 @@ func drawUnlike(seed Seed, p *Profile) {
 	case "swarm", "slow", "members", "snapshots", "elections":
 		if n.Unlike = unlike; unequal {
 			n.Unequal = most
+			for 2*p.World.Trip >= waitsMax*p.shortestTimeout() { // such a leader does not wait long enough for an answer
+				n.Unequal--
+			}
 		}
 	case "durable", "segments", "images", "alone":
 	default:
@@ -43,8 +46,10 @@ func drawUnlike(seed Seed, p *Profile) {
 
 // tuning is what the configuration of a member sets.
 type tuning struct {
-	faster                      sim.Time // the profile's election timeout divided by the member's
-	limits                      raft.Limits
+	faster                      sim.Time    // the profile's election timeout divided by the member's
+	limits, usual               raft.Limits // in force, and of its configuration
+	lowest, highest             raft.Limits // in force in the last step
+	retuned                     bool        // they have changed in it
 	preferences                 raft.Preferences
 	diskStallMax, applyStallMax sim.Time
 }

@@ -16,7 +16,7 @@ func newTable(change func(*Config)) *requests {
 	if change != nil {
 		change(&cfg)
 	}
-	return newRequests(&cfg, newFSMCalls(), newSignal(), func(f func()) { go f() })
+	return newRequests(cfg.Limits, newFSMCalls(), newSignal(), func(f func()) { go f() })
 }
 
 func noReason(*call, raft.Answer) error { return raft.ErrOverloaded }
@@ -114,6 +114,18 @@ func TestRequests_TheEndAnswersEveryone(t *testing.T) {
 	expect.ErrorIs(t, r.wait(context.Background(), read).err, raft.ErrClosed)
 	_, err := r.propose(raft.EntryCommand, nil, nil)
 	expect.ErrorIs(t, err, raft.ErrClosed)
+}
+
+// A removed member that joins again accepts calls again.
+func TestRequests_WhatEndsIsNotCountedAfterwards(t *testing.T) {
+	r := newTable(nil)
+	req, err := r.propose(raft.EntryCommand, []byte("a"), nil)
+	require.NoError(t, err)
+	r.wait(cancelled(), req)
+	r.end(raft.ErrRemoved)
+	r.resume()
+	_, _, bytes := r.depth()
+	expect.Zero(t, bytes)
 }
 
 func TestMailbox_DropsWhatIsOverTheLimits(t *testing.T) {
