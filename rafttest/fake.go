@@ -2,6 +2,7 @@ package rafttest
 
 import (
 	"context"
+	"io"
 	"iter"
 	"sync"
 
@@ -120,6 +121,9 @@ func (n *Fake[F]) Status() node.Status {
 	defer n.mu.Unlock()
 	return n.status
 }
+
+// WriteTrace writes nothing.
+func (n *Fake[F]) WriteTrace(io.Writer) error { return nil }
 
 // Err returns the error of End.
 func (n *Fake[F]) Err() error {

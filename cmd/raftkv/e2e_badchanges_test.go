@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/client"
 )
 
@@ -43,7 +43,7 @@ func TestEndToEnd_BadChangesChangeNothing(t *testing.T) {
 		assert.Contains(t, errs, row.says)
 		assert.Equal(t, 1, strings.Count(errs, "\n"), "one line: %s", errs)
 	}
-	now, err := client.Try(t.Context(), c.clients()[:1], func(n1 *client.Client) (api.Members, error) { return n1.Members(t.Context()) })
+	now, err := client.Try(t.Context(), c.clients()[:1], func(n1 *client.Client) (admin.Members, error) { return n1.Members(t.Context()) })
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, now.Index, "the configuration is the one of the bootstrap")
 	c.members(leader, 0, "add", n4.ID, n4.RaftAddr, n4.URL())

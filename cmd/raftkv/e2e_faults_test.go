@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -41,7 +42,7 @@ func TestEndToEnd_AMemberWithAnEmptiedDiskSaysSoAndTheOthersGoOn(t *testing.T) {
 				return s.Tolerance == "none: 2 of 3 voters can be reached, and the next failure stops the cluster"
 			})
 		}
-		response, err := http.Get(n.URL() + api.ReadyPath)
+		response, err := http.Get(n.URL() + admin.ReadyPath)
 		require.NoError(t, err)
 		assert.NoError(t, response.Body.Close())
 		assert.Equal(t, n != wiped, response.StatusCode == http.StatusOK, "%s: readiness", n.ID)
@@ -97,7 +98,7 @@ func TestEndToEnd_UnequalConfigurationsFoundNothingAndSayWhy(t *testing.T) {
 			assert.False(t, status.Bootstrapped)
 			assert.Empty(t, status.Leader)
 			_, err = c.clients()[0].Put(t.Context(), "k", nil, client.Condition{})
-			assert.Equal(t, api.NoLeader, api.CodeOf(err))
+			assert.Equal(t, admin.NoLeader, api.CodeOf(err))
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -81,7 +82,7 @@ func honest(t *testing.T, n local.Node, d time.Duration) *tally {
 				switch api.CodeOf(err) {
 				case "":
 					y.done.Add(1)
-				case api.Overloaded:
+				case admin.Overloaded:
 					y.refused.Add(1)
 				default:
 					y.failed.Add(1)

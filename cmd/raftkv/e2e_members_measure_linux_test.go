@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -231,7 +232,7 @@ func (c cluster) replacedAt(through, n local.Node, old string) {
 	require.Eventually(c.t, func() bool {
 		now, err := through.Client(shared).Members(c.t.Context())
 		of := now.Of(n.ID)
-		replaced := len(of) == 1 && of[0].Incarnation != old && of[0].Kind == api.StandingVoter
+		replaced := len(of) == 1 && of[0].Incarnation != old && of[0].Kind == admin.StandingVoter
 		return err == nil && now.Change == nil && now.Committed && replaced
 	}, c.patience, 20*ms, "%s is replaced", n.ID)
 }
@@ -311,15 +312,15 @@ func TestMeasure_MembersAddedAndRemoved(t *testing.T) {
 			}
 			leader := c.leader("")
 			if i < 2 {
-				by := api.NewMember{ID: spares[i].ID, Address: spares[i].RaftAddr, URL: spares[i].URL()}
-				c.changeOnce(a, p, figures[kind], spares[i], api.Change{Add: []api.NewMember{by}})
+				by := admin.NewMember{ID: spares[i].ID, Address: spares[i].RaftAddr, URL: spares[i].URL()}
+				c.changeOnce(a, p, figures[kind], spares[i], admin.Change{Add: []admin.NewMember{by}})
 				continue
 			}
 			gone := leader
 			if i == 3 {
 				gone = c.aVoter(leader)
 			}
-			c.changeOnce(a, p, figures[kind], gone, api.Change{Remove: []api.Peer{{ID: gone.ID}}})
+			c.changeOnce(a, p, figures[kind], gone, admin.Change{Remove: []admin.Peer{{ID: gone.ID}}})
 			c.ends(gone, 9)
 			require.NoError(t, os.RemoveAll(c.DataDir(gone.ID)))
 			lost.set(gone.ID, false)
@@ -350,7 +351,7 @@ func (c cluster) aVoter(leader local.Node) local.Node {
 
 // changeOnce makes a change. It measures the writes around the change, and the writes in equally long windows without a
 // change.
-func (c cluster) changeOnce(a *acks, p *probe, f *changing, of local.Node, change api.Change) {
+func (c cluster) changeOnce(a *acks, p *probe, f *changing, of local.Node, change admin.Change) {
 	t := c.t
 	shared := client.NewHTTP(1, patience)
 	defer shared.CloseIdleConnections()
@@ -364,7 +365,7 @@ func (c cluster) changeOnce(a *acks, p *probe, f *changing, of local.Node, chang
 	}
 	before := ordinary(a, f.window())
 	began := time.Now()
-	changed, err := client.Try(ctx, others, func(cl *client.Client) (api.Changed, error) { return cl.ChangeMembers(ctx, change) })
+	changed, err := client.Try(ctx, others, func(cl *client.Client) (admin.Changed, error) { return cl.ChangeMembers(ctx, change) })
 	took := time.Since(began)
 	require.NoError(t, err)
 	require.True(t, changed.Done)
@@ -397,7 +398,7 @@ func ordinary(a *acks, long time.Duration) (without []gaps) {
 	return without
 }
 
-func describe(c api.Change) string {
+func describe(c admin.Change) string {
 	if len(c.Add) > 0 {
 		return "adding " + c.Add[0].ID
 	}

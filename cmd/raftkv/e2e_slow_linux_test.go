@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/workload"
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
@@ -135,7 +135,7 @@ func (c cluster) writeTime() (sum writeTime) {
 	shared := &http.Client{Timeout: time.Second}
 	defer shared.CloseIdleConnections()
 	for _, n := range c.Nodes {
-		answer, err := shared.Get(n.URL() + api.MetricsPath)
+		answer, err := shared.Get(n.URL() + admin.MetricsPath)
 		if err != nil {
 			continue // the member does not run
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -315,7 +316,7 @@ func (c cluster) footprint(n local.Node) (f footprint) {
 // metric returns the value of a metric without labels.
 func (c cluster) metric(n local.Node, name string) (value int64) {
 	c.t.Helper()
-	response, err := http.Get(n.URL() + api.MetricsPath)
+	response, err := http.Get(n.URL() + admin.MetricsPath)
 	require.NoError(c.t, err)
 	defer response.Body.Close()
 	page, err := io.ReadAll(response.Body)

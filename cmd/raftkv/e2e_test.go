@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
@@ -403,7 +404,7 @@ func TestEndToEnd_LeadershipIsTransferred(t *testing.T) {
 	}, patience, poll)
 	require.Eventually(t, func() bool {
 		_, err := asked.Transfer(t.Context(), "nobody")
-		return api.CodeOf(err) == api.TransferFailed
+		return api.CodeOf(err) == admin.TransferFailed
 	}, patience, poll)
 	verify()
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -150,7 +151,7 @@ func steadyLeader(all []api.Status) int {
 		return -1
 	}
 	for _, s := range all {
-		apart := slices.ContainsFunc(s.Members, func(m api.Member) bool { return m.ID != s.ID && !m.Connected })
+		apart := slices.ContainsFunc(s.Members, func(m admin.MemberStatus) bool { return m.ID != s.ID && !m.Connected })
 		if s.Leader != all[leader].ID || s.Term != all[leader].Term || s.Applied != all[leader].Last || apart {
 			return -1
 		}

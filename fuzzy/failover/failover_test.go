@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/distribution"
@@ -53,10 +55,11 @@ func TestOptions_SayWhatIsWrong(t *testing.T) {
 
 func TestSteady_EveryMemberFollowsIsConnectedAndHasAppliedAll(t *testing.T) {
 	steady := func() []api.Status {
-		all := []api.Status{{ID: "n1", Role: "follower"}, {ID: "n2", Role: "leader"}, {ID: "n3", Role: "follower"}}
+		all := make([]api.Status, 3)
 		for i := range all {
+			all[i].ID, all[i].Role = fmt.Sprintf("n%d", i+1), []string{"follower", "leader", "follower"}[i]
 			all[i].Leader, all[i].Term, all[i].Applied, all[i].Last = "n2", 4, 9, 9
-			all[i].Members = []api.Member{{ID: "n1", Connected: true}, {ID: "n2", Connected: true}, {ID: "n3", Connected: true}}
+			all[i].Members = []admin.MemberStatus{{ID: "n1", Connected: true}, {ID: "n2", Connected: true}, {ID: "n3", Connected: true}}
 			all[i].Members[i].Connected = false // to itself
 		}
 		return all

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -124,9 +125,9 @@ type result struct {
 var finished = regexp.MustCompile(`(?:done|nothing to do): configuration (\d+)`)
 
 // refusals are the error codes with which a command may end under faults. After such an error, the command is run again.
-var refusals = []api.Code{
-	api.QuorumLoss, api.MemberUnreachable, api.MemberRuns, api.GivenUp, api.ChangePending, api.OutcomeUnknown, api.NoLeader, api.NotLeader,
-	api.LeaderUnreachable, api.Unreachable, api.Overloaded, api.NotReady, api.Restoring, api.Closed, api.RemovedMember,
+var refusals = []admin.Code{
+	admin.QuorumLoss, admin.MemberUnreachable, admin.MemberRuns, admin.GivenUp, admin.ChangePending, admin.OutcomeUnknown, admin.NoLeader, admin.NotLeader,
+	api.LeaderUnreachable, api.Unreachable, admin.Overloaded, admin.NotReady, api.Restoring, admin.Closed, admin.RemovedMember,
 }
 
 // The exit codes of "raftkv members", besides 0.
@@ -150,7 +151,7 @@ func (w *world) admin(ctx context.Context, f Fault, how meddling, o order) (r re
 	} else {
 		r = w.raftkv(ctx, o, 0)
 	}
-	refused := func(c api.Code) bool { return contains(r.says, []string{string(c) + ": "}) }
+	refused := func(c admin.Code) bool { return contains(r.says, []string{string(c) + ": "}) }
 	switch {
 	case ctx.Err() != nil:
 		return result{code: -1}
@@ -211,7 +212,7 @@ func (w *world) broken(format string, args ...any) {
 }
 
 // hang fails the run because the cluster did not reach the wanted members in time.
-func (w *world) hang(ctx context.Context, most time.Duration, now api.Members) {
+func (w *world) hang(ctx context.Context, most time.Duration, now admin.Members) {
 	left, waits := w.left(now)
 	w.fail(fuzzy.Liveness, "no change hangs", "after %v %v is left to do (a member has to join by itself: %v; each removed member "+
 		"has ended: %v); the change %+v runs in configuration %d, %s%s", most, left, waits, w.gone(), now.Change, now.Index, now.Phase,

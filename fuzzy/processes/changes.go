@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/admin"
 )
 
 const (
@@ -38,7 +38,7 @@ func (w *world) reshape(ctx context.Context, f Fault) error {
 }
 
 // pick returns voters for a fault, beginning with the one that the fault is aimed at.
-func (w *world) pick(f Fault, now api.Members) (all []*member) {
+func (w *world) pick(f Fault, now admin.Members) (all []*member) {
 	for _, id := range now.Voters() {
 		all = append(all, w.members[w.index(id)])
 	}
@@ -60,7 +60,7 @@ func (w *world) spares(f Fault) (all []*member) {
 }
 
 // resize lets the cluster grow or shrink. If it shrinks to one member, it grows again.
-func (w *world) resize(ctx context.Context, f Fault, now api.Members) error {
+func (w *world) resize(ctx context.Context, f Fault, now admin.Members) error {
 	large, voters := max(grownMax, w.Nodes), len(now.Voters())
 	size := []int{large, shrunkMin, 1}[f.Random%3]
 	if size == voters {
@@ -126,7 +126,7 @@ func (w *world) dismiss(m *member) error {
 }
 
 // swap puts a spare member in the place of a voter.
-func (w *world) swap(ctx context.Context, f Fault, now api.Members) error {
+func (w *world) swap(ctx context.Context, f Fault, now admin.Members) error {
 	spares := w.spares(f)
 	if len(spares) == 0 {
 		w.miss(f.Kind)
@@ -143,7 +143,7 @@ func (w *world) swap(ctx context.Context, f Fault, now api.Members) error {
 }
 
 // demote turns a voter into a learner, and then into a voter again.
-func (w *world) demote(ctx context.Context, f Fault, now api.Members) error {
+func (w *world) demote(ctx context.Context, f Fault, now admin.Members) error {
 	if len(now.Voters()) < shrunkMin {
 		w.miss(f.Kind)
 		return nil
@@ -163,7 +163,7 @@ func (w *world) demote(ctx context.Context, f Fault, now api.Members) error {
 
 // move restarts a member at its other address. The other members must find it there before the configuration has the new
 // address.
-func (w *world) move(ctx context.Context, f Fault, now api.Members) error {
+func (w *world) move(ctx context.Context, f Fault, now admin.Members) error {
 	m := w.pick(f, now)[0]
 	w.disks.Lock()
 	err := w.exchange(m, func() error {
@@ -182,7 +182,7 @@ func (w *world) move(ctx context.Context, f Fault, now api.Members) error {
 
 // reach runs commands until the cluster has exactly the wanted members, and each removed member has ended. The fault decides
 // how these changes are disturbed. reach returns false if the context ends earlier, or if the run has failed.
-func (w *world) reach(ctx context.Context, f Fault, most time.Duration) (now api.Members, reached bool, err error) {
+func (w *world) reach(ctx context.Context, f Fault, most time.Duration) (now admin.Members, reached bool, err error) {
 	began, idle := time.Now(), time.Now()
 	var done []string // commands that reported success
 	for ; ctx.Err() == nil; pause(ctx, lookPause) {
@@ -218,7 +218,7 @@ func (w *world) reach(ctx context.Context, f Fault, most time.Duration) (now api
 }
 
 // look returns the leader's configuration. It leaves out a configuration that is older than a known committed one.
-func (w *world) look(ctx context.Context) (now api.Members, known bool) {
+func (w *world) look(ctx context.Context) (now admin.Members, known bool) {
 	now, err := w.seen.Look(ctx)
 	if err != nil || !now.Leads() || !now.Committed || now.Index < w.floor {
 		return now, false
@@ -245,7 +245,7 @@ func (o order) String() string { return fmt.Sprint([]string(o)) }
 
 // left returns the commands that are still needed for the wanted membership. It also reports whether a member still has to
 // join by itself.
-func (w *world) left(now api.Members) (orders []order, waits bool) {
+func (w *world) left(now admin.Members) (orders []order, waits bool) {
 	var removals []order
 	replaces := map[string]bool{}
 	for _, m := range w.members {
@@ -272,8 +272,8 @@ func (w *world) left(now api.Members) (orders []order, waits bool) {
 }
 
 // wants returns the command that the member still needs. It returns nil if there is none.
-func (m *member) wants(p place, of []api.ClusterMember) order {
-	lost := func(c api.ClusterMember) bool { return c.Incarnation == p.loss.incarnation }
+func (m *member) wants(p place, of []admin.ClusterMember) order {
+	lost := func(c admin.ClusterMember) bool { return c.Incarnation == p.loss.incarnation }
 	switch {
 	case len(of) == 0:
 		return order{"add", m.ID, m.address(), m.URL()}

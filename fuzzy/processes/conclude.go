@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
@@ -149,7 +150,7 @@ func (w *world) agreed(ctx context.Context) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(now.Members, func(m api.ClusterMember) bool { return m.Problem != "" || m.Replace })
+	return !slices.ContainsFunc(now.Members, func(m admin.ClusterMember) bool { return m.Problem != "" || m.Replace })
 }
 
 // compare reads every key from every member, without any question to the leader. It fails the run if two members differ.
@@ -161,7 +162,7 @@ func (w *world) compare(ctx context.Context) error {
 		var first string
 		for i, m := range sound {
 			value, err := m.Client(shared).Get(ctx, key, api.Stale)
-			if err != nil && api.CodeOf(err) != api.NotFound {
+			if err != nil && api.CodeOf(err) != admin.NotFound {
 				return fmt.Errorf("reading %s from %s: %w", key, m.ID, err)
 			}
 			here := fmt.Sprintf("%q of revision %d", value.Data, value.Revision)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/internal/demo/api"
 )
@@ -18,7 +19,7 @@ const refusalMax = 10 * time.Second
 
 // lose destroys the disks of members, so that the members must be replaced. At any time, at most a minority of the voters has
 // no disk, because a loss begins only after the repair of all earlier losses.
-func (w *world) lose(ctx context.Context, f Fault, now api.Members) error {
+func (w *world) lose(ctx context.Context, f Fault, now admin.Members) error {
 	most := mayLose(len(now.Voters()))
 	if most == 0 {
 		w.miss(f.Kind)
@@ -117,7 +118,7 @@ func (w *world) awaitSeen(ctx context.Context, m *member) (status api.Status, se
 	defer cancel()
 	for ; ctx.Err() == nil; pause(ctx, lookPause) {
 		status := w.status(ctx, m)
-		lacks := func(other api.Member) bool { return !other.Connected }
+		lacks := func(other admin.MemberStatus) bool { return !other.Connected }
 		if len(status.Members) > 1 && !slices.ContainsFunc(status.Members, lacks) {
 			return status, true
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/workload"
 )
@@ -98,12 +99,14 @@ func TestParseKinds_ListsTheChoices(t *testing.T) {
 }
 
 func TestLook_FindsWhatMembersMustNotSay(t *testing.T) {
-	leads := func(id string, term uint64) api.Status { return api.Status{ID: id, Role: "leader", Term: term} }
+	leads := func(id string, term uint64) api.Status {
+		return api.Status{Status: admin.Status{ID: id, Role: "leader", Term: term}}
+	}
 	at := func(id string, startCount, term, commit, applied uint64) api.Status {
-		return api.Status{ID: id, StartCount: startCount, Term: term, Commit: commit, Applied: applied}
+		return api.Status{Status: admin.Status{ID: id, StartCount: startCount, Term: term, Commit: commit, Applied: applied}}
 	}
 	based := func(startCount, base, snapshot uint64) api.Status {
-		return api.Status{ID: "n1", StartCount: startCount, Applied: snapshot, Base: base, Snapshot: api.Snapshot{Last: snapshot}}
+		return api.Status{Status: admin.Status{ID: "n1", StartCount: startCount, Applied: snapshot, Base: base, Snapshot: admin.Snapshot{Last: snapshot}}}
 	}
 	for _, row := range []struct {
 		rule string

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
@@ -113,7 +114,7 @@ func (w *world) away(ctx context.Context, f Fault, m *member) error {
 	if err != nil || !behind || f.Random>>16&1 != 0 {
 		return err
 	}
-	half := func(s api.Snapshot) bool { return receives(s) && s.Receiving.Done > s.Receiving.Total/3 }
+	half := func(s admin.Snapshot) bool { return receives(s) && s.Receiving.Done > s.Receiving.Total/3 }
 	if receiver := w.aim(ctx, m, half); receiver != nil {
 		w.note("%-14s %s receives a snapshot, and its connections are reset", f.Kind, receiver.ID)
 		for _, p := range w.to(w.index(receiver.ID)) {
@@ -165,14 +166,14 @@ func (w *world) miss(k Kind) {
 }
 
 // The moments that faults are aimed at.
-func takes(s api.Snapshot) bool    { return s.Taking != nil }
-func sends(s api.Snapshot) bool    { return s.Sending != nil }
-func receives(s api.Snapshot) bool { return s.Receiving != nil }
-func writes(s api.Snapshot) bool   { return takes(s) || receives(s) }
+func takes(s admin.Snapshot) bool    { return s.Taking != nil }
+func sends(s admin.Snapshot) bool    { return s.Sending != nil }
+func receives(s admin.Snapshot) bool { return s.Receiving != nil }
+func writes(s admin.Snapshot) bool   { return takes(s) || receives(s) }
 
 // aim waits until a member is at the given moment, and returns the member. If several are, it returns the preferred member.
 // It returns nil if no member is at the moment within aimMax.
-func (w *world) aim(ctx context.Context, preferred *member, does func(api.Snapshot) bool) (found *member) {
+func (w *world) aim(ctx context.Context, preferred *member, does func(admin.Snapshot) bool) (found *member) {
 	ctx, cancel := context.WithTimeout(ctx, aimMax)
 	defer cancel()
 	for ; found == nil && ctx.Err() == nil; pause(ctx, aimPause) {
@@ -187,7 +188,7 @@ func (w *world) aim(ctx context.Context, preferred *member, does func(api.Snapsh
 
 // killAimed kills a member while it takes, sends or receives a snapshot.
 func (w *world) killAimed(ctx context.Context, f Fault, m *member) error {
-	does := map[Kind]func(api.Snapshot) bool{KillTaking: takes, KillSending: sends, KillReceiving: receives}[f.Kind]
+	does := map[Kind]func(admin.Snapshot) bool{KillTaking: takes, KillSending: sends, KillReceiving: receives}[f.Kind]
 	if f.Kind != KillTaking {
 		if behind, err := w.sendAway(ctx, m); err != nil || !behind {
 			return err

@@ -8,7 +8,7 @@ var ports = []Mutant{
 			case s.running <- struct{}{}:
 				defer func() { <-s.running }()
 			default:
-				s.deliver(w, r, fail(api.Errorf(api.Overloaded, "try again", "full")))
+				s.deliver(w, r, fail(api.Errorf(admin.Overloaded, "try again", "full")))
 				return
 			}`)).seen("our own demo store: 1,700 bodies that trickled kept out every other write").outside("internal/demo/server", "Body_ThatTrickles"),
 	mutant("X21", "a body has a deadline", "each byte extends the deadline", "N10",
@@ -42,7 +42,7 @@ var ports = []Mutant{
 		value("transport/tls.go", `inboundTLS(chosen, c.ClientCAs)`, `chosen`)).
 		arranged().seen("our own transport: a certificate of another authority was accepted").outside("transport", "NoFieldLetsAStrangerIn"),
 	mutant("X42", "a member answers only requests for its own names", "it answers requests for any name", "N10",
-		value("internal/demo/server/browsers.go", `s.isOwn(hostname(r.Host))`, `true`)).arranged().outside("internal/demo/server", "HeadersDecide"),
+		value("admin/guard.go", `isOwn(hostname(r.Host), m, hosts)`, `true`)).arranged().outside("admin", "HeadersDecide"),
 	mutant("X43", "a member learns that a forward lane that it dialed has broken", "callers wait for an answer until their deadline", "tests",
 		instead("transport/sidelane.go", `p.t.forwardLost(p.hello.From)`, `_ = p`)).arranged().outside("transport", "ForwardLane_ItsBreak"),
 	mutant("X44", "a member learns that a forward lane that it accepted has broken", "callers wait for an answer until their deadline", "tests",
@@ -51,4 +51,10 @@ var ports = []Mutant{
 		value("transport/accept.go", `isSide(in.lane) && err == io.EOF`, `false`)).arranged().outside("transport", "ForwardLane_ItsBreak|ForwardLane_WithTLS"),
 	mutant("X46", "an earlier release gets no request to forward", "it closes the connection", "tests",
 		instead("transport/frame.go", `return raft.ProtocolForwarding`, `return raft.ProtocolSnapshots`)).arranged().outside("transport", "Sides_AnEarlierRelease"),
+	mutant("X60", "a page of another site changes no member", "only its reads are refused", "N10",
+		value("admin/guard.go", `new(http.CrossOriginProtection).Check(r)`, `error(nil)`)).arranged().outside("admin", "HeadersDecide"),
+	mutant("X61", "few requests wait for a change of the members", "any number does", "N10",
+		value("admin/handler.go", `make(chan struct{}, ChangesMax)`, `make(chan struct{}, 1<<20)`)).arranged().outside("admin", "Change_FewRequestsWait"),
+	mutant("X62", "the body of a change has a deadline", "each byte extends it", "N10",
+		value("admin/handler.go", `time.Now().Add(BodyTimeout)`, `time.Now().Add(time.Hour)`)).arranged().outside("admin", "BodiesThatTrickle"),
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -122,7 +123,7 @@ func (j *joiner) transfer(to local.Node) api.Status {
 }
 
 // members returns the members as the best informed server reports them. Only servers of the tested release are asked.
-func (j *joiner) members() api.Members {
+func (j *joiner) members() admin.Members {
 	j.t.Helper()
 	var urls []string
 	for _, n := range j.Nodes {

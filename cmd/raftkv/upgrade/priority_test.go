@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -87,7 +88,7 @@ func (r *rolling) refusesPriorities(here release, last local.Node) {
 		(&joiner{rolling: r}).transfer(leads)
 		code, _, errs := r.prefers(here, last, "5")
 		assert.Equal(r.t, 1, code, errs)
-		assert.Contains(r.t, errs, string(api.EarlierRelease), "%s leads", leads.ID)
+		assert.Contains(r.t, errs, string(admin.EarlierRelease), "%s leads", leads.ID)
 		s, err := r.Status(r.ctx, leads)
 		require.NoError(r.t, err)
 		assert.Subset(r.t, []int{1}, prioritiesIn(s), "nothing has changed")

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
@@ -328,7 +329,7 @@ func (r *rolling) compare() {
 			value, err := client.Try(r.ctx, []*client.Client{c}, func(c *client.Client) (client.Value, error) {
 				return c.Get(r.ctx, key, api.Stale) // one attempt may take too long on a busy machine
 			})
-			if api.CodeOf(err) != api.NotFound {
+			if api.CodeOf(err) != admin.NotFound {
 				require.NoError(r.t, err)
 			}
 			held := fmt.Sprintf("%q of revision %d", value.Data, value.Revision)

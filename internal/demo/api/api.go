@@ -1,4 +1,5 @@
 // Package api defines what the server and the clients of the demo store share: paths, headers, error codes and JSON bodies.
+// Package admin defines those that do not concern keys and values.
 package api
 
 import (
@@ -7,19 +8,12 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/coxswain/raft/admin"
 )
 
-// Paths.
-const (
-	KeysPath     = "/kv" // the listing; KeysPath + "/" + KeyPath(key) is one key
-	StatusPath   = "/status"
-	HealthPath   = "/healthz"
-	ReadyPath    = "/readyz"
-	MetricsPath  = "/metrics"
-	TransferPath = "/transfer"
-	SnapshotPath = "/snapshot"
-	MembersPath  = "/members"
-)
+// KeysPath is the path of the listing; KeysPath + "/" + KeyPath(key) is one key. The other paths are those of package admin.
+const KeysPath = "/kv"
 
 // Headers.
 const (
@@ -32,9 +26,6 @@ const (
 	// log.
 	AppliedHeader = "Raftkv-Applied"
 )
-
-// JSONType is the Content-Type of all bodies except values and metrics.
-const JSONType = "application/json"
 
 // Values of the query parameter "consistency" of reads.
 const (
@@ -115,116 +106,10 @@ type Listed struct {
 	Bytes    int    `json:"bytes"` // size of the value
 }
 
-// Transferred is the body of the answer to POST /transfer.
-type Transferred struct {
-	Leader string `json:"leader"` // the new leader, as the former leader reports
-}
-
-// Snapshotted is the body of the answer to POST /snapshot.
-type Snapshotted struct {
-	ID string `json:"id"` // the answering member
-	// Taken is false in an answer with status 202. In this case, the member is still taking the snapshot, and /status shows
-	// its progress.
-	Taken bool `json:"taken"`
-	// Last is the last entry that the newest snapshot covers. While the member is taking a snapshot, Last is an entry that
-	// this snapshot will cover.
-	Last  uint64 `json:"last"`
-	Term  uint64 `json:"term,omitempty"`  // term of entry Last
-	Bytes int64  `json:"bytes,omitempty"` // size of the newest snapshot
-}
-
 // Status is the body of the answer to GET /status.
 type Status struct {
-	ID           string   `json:"id"`
-	Incarnation  string   `json:"incarnation"`
-	StartCount   uint64   `json:"start_count"`
-	ClusterName  string   `json:"cluster_name"`
-	Cluster      string   `json:"cluster,omitempty"` // empty until bootstrapped
-	Bootstrapped bool     `json:"bootstrapped"`
-	Wiped        bool     `json:"wiped"`
-	Role         string   `json:"role"`
-	Term         uint64   `json:"term"`
-	Leader       string   `json:"leader,omitempty"`
-	LeaderURL    string   `json:"leader_url,omitempty"`
-	LeaderReason string   `json:"leader_reason,omitempty"`
-	InOfficeMS   float64  `json:"in_office_ms,omitempty"`  // for how long this member has known the leader
-	LeaderCause  string   `json:"leader_cause,omitempty"`  // of a leader: why it took over, see raft.Cause
-	Successors   []string `json:"successors,omitempty"`    // the voters that would take over, the first one first
-	BackoffMS    float64  `json:"backoff_ms,omitempty"`    // how long it still counts as one with priority 0, because it has lost its leadership
-	Caretaker    bool     `json:"caretaker,omitempty"`     // it leads although its priority is 0
-	SlowElection string   `json:"slow_election,omitempty"` // a sentence: what takes longer than the election timeout, or that leaders change too often
-	MajorityLost string   `json:"majority_lost,omitempty"` // a sentence: so many disks are lost that no command helps
-	DiskStalled  bool     `json:"disk_stalled,omitempty"`
-	FSMHangs     bool     `json:"fsm_hangs,omitempty"`
-	NoRoom       string   `json:"no_room,omitempty"`    // a sentence: the disk has no room for more entries of the log
-	SmallDisk    string   `json:"small_disk,omitempty"` // a sentence: the disk is smaller than the member may need
-	Tolerance    string   `json:"tolerance,omitempty"`
-	Missing      []string `json:"missing,omitempty"`
-	Base         uint64   `json:"base"` // index of the entry before the first one of the log
-	Last         uint64   `json:"last"`
-	LogBytes     int64    `json:"log_bytes"` // size of the log on disk
-	Snapshot     Snapshot `json:"snapshot"`
-	Persisted    uint64   `json:"persisted"`
-	Commit       uint64   `json:"commit"`
-	Applied      uint64   `json:"applied"`
-	ApplyingMS   float64  `json:"applying_ms,omitempty"` // duration of the running call of the state machine, so far
-	Pending      int      `json:"pending"`
-	Keys         int      `json:"keys"` // number of keys; 0 while a snapshot is restored
-	Members      []Member `json:"members"`
-	Phase        string   `json:"phase,omitempty"` // as in Members
-	Error        string   `json:"error,omitempty"` // why the node ended
-}
-
-// Snapshot describes a member's newest snapshot and its work on snapshots.
-type Snapshot struct {
-	Last      uint64    `json:"last"`   // last entry that it covers; 0: no snapshot
-	Bytes     int64     `json:"bytes"`  // its size
-	AgeMS     float64   `json:"age_ms"` // -1: there is no snapshot, or it was received, or taken before this start
-	Taking    *Transfer `json:"taking,omitempty"`
-	Restoring *Transfer `json:"restoring,omitempty"`
-	Receiving *Transfer `json:"receiving,omitempty"`
-	Sending   *Transfer `json:"sending,omitempty"`
-	Error     string    `json:"error,omitempty"`         // why the last attempt to take a snapshot failed
-	SendErr   string    `json:"send_error,omitempty"`    // why the last snapshot that it sent did not arrive
-	RecvErr   string    `json:"receive_error,omitempty"` // why the last snapshot from a leader did not arrive here
-	None      string    `json:"unsupported,omitempty"`   // why this member takes no snapshots
-}
-
-// Transfer describes the progress of a snapshot that is being taken, restored, received or sent.
-type Transfer struct {
-	Last  uint64  `json:"last"`           // last entry that the snapshot covers
-	Peer  string  `json:"peer,omitempty"` // member that sends or receives it
-	Done  int64   `json:"done"`           // bytes
-	Total int64   `json:"total"`          // bytes; -1: not known
-	ForMS float64 `json:"for_ms"`
-	// LeftMS is the remaining time at the present rate. It is absent if it is not known. Servers report it from v0.3.0.
-	LeftMS float64 `json:"left_ms,omitempty"`
-}
-
-// Member is one member of the cluster as the answering member sees it.
-type Member struct {
-	ID            string  `json:"id"`
-	Address       string  `json:"address"`
-	URL           string  `json:"url,omitempty"`
-	Kind          string  `json:"kind"`
-	Standing      string  `json:"standing,omitempty"` // as in ClusterMember, unless it is a voter
-	Incarnation   string  `json:"incarnation"`
-	State         string  `json:"state,omitempty"`
-	Match         uint64  `json:"match,omitempty"`
-	Lag           uint64  `json:"lag,omitempty"`
-	Connected     bool    `json:"connected"`
-	ConnectionErr string  `json:"connection_error,omitempty"`
-	LastContactMS float64 `json:"last_contact_ms"` // -1: never
-	RoundTripMS   float64 `json:"round_trip_ms,omitempty"`
-	Problem       string  `json:"problem,omitempty"`    // why it does not count or does not serve; empty if there is no problem
-	Verdict       string  `json:"verdict,omitempty"`    // the kind of Problem, for programs: see node.MemberStatus
-	Replace       bool    `json:"replace,omitempty"`    // it will not count again until it is replaced
-	Protocol      uint16  `json:"protocol,omitempty"`   // as in ClusterMember
-	Priority      *int    `json:"priority,omitempty"`   // as in ClusterMember
-	BackoffMS     float64 `json:"backoff_ms,omitempty"` // as in Status; the leader reports it for every member
-	Release       string  `json:"release,omitempty"`
-	// Differs holds a sentence for each setting that should equal the setting of the answering member and does not.
-	Differs []string `json:"differs,omitempty"`
+	admin.Status
+	Keys int `json:"keys"` // number of keys; 0 while a snapshot is restored
 }
 
 // ReplaceHint returns a sentence about a member that does not count again before its replacement. The sentence gives the
@@ -232,3 +117,6 @@ type Member struct {
 func ReplaceHint(id string) string {
 	return "start it with an empty --data directory, and run: raftkv members replace " + id
 }
+
+// List joins ids with spaces.
+func List(ids []string) string { return strings.Join(ids, " ") }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
@@ -21,7 +22,7 @@ import (
 const answerBytesMax = 8 << 20
 
 // Client sends requests to one member, without retries. Its methods may be called from any goroutine. They return an
-// *api.Error. If a write fails, api.Uncertain reports whether it may still have been carried out.
+// *admin.Error. If a write fails, api.Uncertain reports whether it may still have been carried out.
 type Client struct {
 	base string
 	http *http.Client
@@ -103,53 +104,53 @@ func (c *Client) List(ctx context.Context, prefix, after string, limit int, cons
 
 // Status returns the member's status.
 func (c *Client) Status(ctx context.Context) (api.Status, error) {
-	return request[api.Status](ctx, c, http.MethodGet, api.StatusPath, nil, nil)
+	return request[api.Status](ctx, c, http.MethodGet, admin.StatusPath, nil, nil)
 }
 
-// Ready returns nil if the member serves: it has a leader, and writes and reads finish. Otherwise it returns an api.Error of
-// code api.NotReady, which gives the reason.
+// Ready returns nil if the member serves: it has a leader, and writes and reads finish. Otherwise it returns an admin.Error of
+// code admin.NotReady, which gives the reason.
 func (c *Client) Ready(ctx context.Context) error {
-	_, err := c.do(ctx, http.MethodGet, api.ReadyPath, nil, nil)
+	_, err := c.do(ctx, http.MethodGet, admin.ReadyPath, nil, nil)
 	return err
 }
 
 // Transfer transfers the leadership to the named member; if to is "", the leader chooses the best candidate.
-func (c *Client) Transfer(ctx context.Context, to string) (api.Transferred, error) {
-	path := api.TransferPath + "?to=" + url.QueryEscape(to)
-	return request[api.Transferred](ctx, c, http.MethodPost, path, nil, nil)
+func (c *Client) Transfer(ctx context.Context, to string) (admin.Transferred, error) {
+	path := admin.TransferPath + "?to=" + url.QueryEscape(to)
+	return request[admin.Transferred](ctx, c, http.MethodPost, path, nil, nil)
 }
 
 // Snapshot asks the member to take a snapshot.
-func (c *Client) Snapshot(ctx context.Context) (api.Snapshotted, error) {
-	return request[api.Snapshotted](ctx, c, http.MethodPost, api.SnapshotPath, nil, nil)
+func (c *Client) Snapshot(ctx context.Context) (admin.Snapshotted, error) {
+	return request[admin.Snapshotted](ctx, c, http.MethodPost, admin.SnapshotPath, nil, nil)
 }
 
 // Members returns the configuration as the member knows it.
-func (c *Client) Members(ctx context.Context) (api.Members, error) {
-	m, err := request[api.Members](ctx, c, http.MethodGet, api.MembersPath, nil, nil)
+func (c *Client) Members(ctx context.Context) (admin.Members, error) {
+	m, err := request[admin.Members](ctx, c, http.MethodGet, admin.MembersPath, nil, nil)
 	return m, c.ofEarlierRelease(err)
 }
 
 // ChangeMembers asks the member to change the members. If the member does not lead, it forwards the request to the leader.
-func (c *Client) ChangeMembers(ctx context.Context, change api.Change) (api.Changed, error) {
+func (c *Client) ChangeMembers(ctx context.Context, change admin.Change) (admin.Changed, error) {
 	body, err := json.Marshal(change)
 	if err != nil {
-		return api.Changed{}, api.Errorf(api.BadRequest, "report this", "%v", err)
+		return admin.Changed{}, api.Errorf(admin.BadRequest, "report this", "%v", err)
 	}
-	changed, err := request[api.Changed](ctx, c, http.MethodPost, api.MembersPath, http.Header{"Content-Type": {api.JSONType}}, body)
+	changed, err := request[admin.Changed](ctx, c, http.MethodPost, admin.MembersPath, http.Header{"Content-Type": {"application/json"}}, body)
 	return changed, c.ofEarlierRelease(err)
 }
 
 // ofEarlierRelease explains the error of a server whose release does not know the path of the members, or a field.
 func (c *Client) ofEarlierRelease(err error) error {
-	var failure *api.Error
+	var failure *admin.Error
 	switch {
-	case !errors.As(err, &failure) || !failure.OfEarlierRelease():
+	case !errors.As(err, &failure) || !api.OfEarlierRelease(failure):
 		return err
-	case failure.Code == api.NotFound:
-		return api.Errorf(api.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot change the members", c.base)
+	case failure.Code == admin.NotFound:
+		return api.Errorf(admin.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot change the members", c.base)
 	}
-	return api.Errorf(api.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot make this change: %s", c.base, failure.Message)
+	return api.Errorf(admin.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot make this change: %s", c.base, failure.Message)
 }
 
 // request makes a request whose answer is JSON.
@@ -173,15 +174,15 @@ type answer struct {
 func (c *Client) do(ctx context.Context, method, path string, h http.Header, body []byte) (answer, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return answer{}, api.Errorf(api.BadRequest, "check the server's URL", "%v", err)
+		return answer{}, api.Errorf(admin.BadRequest, "check the server's URL", "%v", err)
 	}
 	for name, values := range h {
 		r.Header[name] = values
 	}
 	a, err := c.roundTrip(r)
-	var failure *api.Error
-	if method == http.MethodGet && errors.As(err, &failure) && failure.Code == api.OutcomeUnknown {
-		return a, &api.Error{Code: api.Unreachable, Message: failure.Message, Remedy: "ask another member"}
+	var failure *admin.Error
+	if method == http.MethodGet && errors.As(err, &failure) && failure.Code == admin.OutcomeUnknown {
+		return a, &admin.Error{Code: api.Unreachable, Message: failure.Message, Remedy: "ask another member"}
 	}
 	return a, err
 }
@@ -201,7 +202,7 @@ func (c *Client) roundTrip(r *http.Request) (answer, error) {
 	case response.StatusCode/100 == 2:
 		return answer{response.Header, body}, nil
 	}
-	var failure api.Error
+	var failure admin.Error
 	if err := json.Unmarshal(body, &failure); err != nil || failure.Code == "" {
 		return answer{}, c.badResponse(fmt.Errorf("status %s without an error in JSON", response.Status))
 	}
@@ -220,14 +221,14 @@ const retryPause = 20 * time.Millisecond
 // operation with an unknown outcome.
 func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, error)) (T, error) {
 	var none T
-	var why *api.Error // the most informative error; of several, the latest
+	var why *admin.Error // the most informative error; of several, the latest
 	if len(members) == 0 {
 		return none, errors.New("no server to ask: use --server URL")
 	}
 	for i := 0; ; i++ {
 		value, err := do(members[i%len(members)])
-		var failure *api.Error
-		if err == nil || !errors.As(err, &failure) || !failure.Transient() {
+		var failure *admin.Error
+		if err == nil || !errors.As(err, &failure) || !api.Transient(failure) {
 			return value, after(why, failure, err)
 		}
 		if why == nil || telling(failure) >= telling(why) {
@@ -246,20 +247,20 @@ func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, err
 
 // after adds earlier answers of members to an error. It does so only if the error just reports that the last request got no
 // answer.
-func after(why, last *api.Error, err error) error {
-	if why == nil || last == nil || last.Code != api.OutcomeUnknown {
+func after(why, last *admin.Error, err error) error {
+	if why == nil || last == nil || last.Code != admin.OutcomeUnknown {
 		return err
 	}
-	return &api.Error{Code: last.Code, Message: last.Message + "; before that: " + why.Message, Remedy: last.Remedy}
+	return &admin.Error{Code: last.Code, Message: last.Message + "; before that: " + why.Message, Remedy: last.Remedy}
 }
 
 // telling ranks an error by its information about the cluster. The rank is lowest if a member does not answer. It is low if
 // the member itself is the problem.
-func telling(e *api.Error) int {
+func telling(e *admin.Error) int {
 	switch e.Code {
 	case api.Unreachable:
 		return 0
-	case api.Closed, api.Restoring, api.WrongHost:
+	case admin.Closed, api.Restoring, admin.WrongHost:
 		return 1
 	}
 	return 2

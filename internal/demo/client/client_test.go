@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/kv"
@@ -53,7 +54,7 @@ func TestClient_DoesWhatTheServerOffers(t *testing.T) {
 	_, err = c.Delete(ctx, "a/ü", client.Condition{Revision: 3})
 	require.NoError(t, err)
 	_, err = c.Get(ctx, "a/ü", api.Stale)
-	assert.Equal(t, api.NotFound, api.CodeOf(err))
+	assert.Equal(t, admin.NotFound, api.CodeOf(err))
 	transferred, err := c.Transfer(ctx, "n2")
 	require.NoError(t, err)
 	assert.Equal(t, "n2", transferred.Leader)
@@ -75,12 +76,12 @@ func TestClient_TellsWhatWasNotSentFromWhatWasNotAnswered(t *testing.T) {
 	for _, row := range []struct {
 		rule      string
 		c         *client.Client
-		write     api.Code
+		write     admin.Code
 		uncertain bool
-		read      api.Code
+		read      admin.Code
 	}{
 		{"nobody listens", nobody, api.Unreachable, false, api.Unreachable},
-		{silent, breaking, api.OutcomeUnknown, true, api.Unreachable},
+		{silent, breaking, admin.OutcomeUnknown, true, api.Unreachable},
 		{"not our server", other, api.BadResponse, true, api.BadResponse},
 		{"a proxy in between", failing, api.BadResponse, true, api.BadResponse},
 		{"redirects are not followed", moved, api.BadResponse, true, api.BadResponse},
@@ -111,7 +112,7 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = client.Try(ctx, []*client.Client{down}, put)
-	assert.Equal(t, api.NoLeader, api.CodeOf(err), "the last answer says why")
+	assert.Equal(t, admin.NoLeader, api.CodeOf(err), "the last answer says why")
 
 	refused, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -122,21 +123,21 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = client.Try(ctx, []*client.Client{nobody, down, emptied, nobody}, put)
-	assert.Equal(t, api.NoLeader, api.CodeOf(err), "an answer is more informative than silence")
+	assert.Equal(t, admin.NoLeader, api.CodeOf(err), "an answer is more informative than silence")
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = client.Try(ctx, []*client.Client{nobody, emptied, nobody}, put)
-	assert.Equal(t, api.Closed, api.CodeOf(err))
+	assert.Equal(t, admin.Closed, api.CodeOf(err))
 
 	fake.Fail(node.ErrOutcomeUnknown)
 	_, err = client.Try(t.Context(), []*client.Client{down, up}, put)
-	assert.Equal(t, api.OutcomeUnknown, api.CodeOf(err), "a write that may have happened is not repeated")
+	assert.Equal(t, admin.OutcomeUnknown, api.CodeOf(err), "a write that may have happened is not repeated")
 
 	fake.Fail(&node.NotLeaderError{})
 	silent, slow := newStore(t)
 	slow.Fail(node.ErrOutcomeUnknown)
 	_, err = client.Try(t.Context(), []*client.Client{down, silent}, put)
-	assert.Equal(t, api.OutcomeUnknown, api.CodeOf(err))
+	assert.Equal(t, admin.OutcomeUnknown, api.CodeOf(err))
 	assert.ErrorContains(t, err, "; before that: ", "it says what the others said")
 
 	_, err = client.Try(t.Context(), nil, put)
@@ -172,8 +173,8 @@ func TestETag_IsReadAsItIsWritten(t *testing.T) {
 }
 
 func TestCodeOf_AnyErrorHasACode(t *testing.T) {
-	assert.Equal(t, api.Code(""), api.CodeOf(nil))
-	assert.Equal(t, api.Internal, api.CodeOf(errors.New("x")))
+	assert.Equal(t, admin.Code(""), api.CodeOf(nil))
+	assert.Equal(t, admin.Internal, api.CodeOf(errors.New("x")))
 	assert.True(t, api.Uncertain(errors.New("x")))
 	assert.False(t, api.Uncertain(nil))
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
@@ -24,7 +25,7 @@ type Lookout struct {
 
 	mu   sync.Mutex
 	urls []string // the server that answered last, the given ones, and those of the members in last
-	last api.Members
+	last admin.Members
 }
 
 // NewLookout returns a Lookout that initially asks the servers with these base URLs.
@@ -36,7 +37,7 @@ func NewLookout(urls []string) *Lookout {
 func (l *Lookout) Close() { l.http.CloseIdleConnections() }
 
 // Last returns the latest result of Look. Before the first result, it returns the zero value.
-func (l *Lookout) Last() api.Members {
+func (l *Lookout) Last() admin.Members {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
@@ -54,18 +55,18 @@ func (l *Lookout) Clients(shared *http.Client) (all []*Client) {
 
 // Look asks all servers at the same time, and returns the answer of the best informed server. If the leader answers, the
 // leader is the best informed server.
-func (l *Lookout) Look(ctx context.Context) (api.Members, error) {
+func (l *Lookout) Look(ctx context.Context) (admin.Members, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	servers := l.Clients(l.http)
-	views, errs := make([]api.Members, len(servers)), make([]error, len(servers))
+	views, errs := make([]admin.Members, len(servers)), make([]error, len(servers))
 	var all sync.WaitGroup
 	for i, server := range servers {
 		all.Go(func() { views[i], errs[i] = server.Members(ctx) })
 	}
 	all.Wait()
 	if err := l.keepCluster(servers, views, errs); err != nil {
-		return api.Members{}, err
+		return admin.Members{}, err
 	}
 	best := -1
 	for i := range views {
@@ -74,7 +75,7 @@ func (l *Lookout) Look(ctx context.Context) (api.Members, error) {
 		}
 	}
 	if best < 0 {
-		return api.Members{}, fmt.Errorf("no server answers: %w", lookError(errs))
+		return admin.Members{}, fmt.Errorf("no server answers: %w", lookError(errs))
 	}
 	l.learn(servers[best].base, views[best])
 	return views[best], nil
@@ -93,7 +94,7 @@ func (e *OtherClusterError) Error() string {
 // keepCluster drops the answers of servers that belong to another cluster than the given servers. Such a server exists if
 // another cluster now runs where a member ran before. If the given servers belong to different clusters, keepCluster returns
 // an *OtherClusterError. A server that knows no cluster yet, or that runs an earlier release, reports no id.
-func (l *Lookout) keepCluster(servers []*Client, views []api.Members, errs []error) error {
+func (l *Lookout) keepCluster(servers []*Client, views []admin.Members, errs []error) error {
 	first := -1
 	for i, server := range servers {
 		if errs[i] != nil || views[i].ClusterID == "" || !l.isGiven(server.base) {
@@ -135,7 +136,7 @@ func (e lookError) Error() string {
 func (e lookError) Unwrap() []error { return e }
 
 // knowsMore reports whether a is better informed than b: a has a later term, a comes from the leader, or a has a later entry.
-func knowsMore(a, b api.Members) bool {
+func knowsMore(a, b admin.Members) bool {
 	switch {
 	case (a.Index > 0) != (b.Index > 0):
 		return a.Index > 0
@@ -149,7 +150,7 @@ func knowsMore(a, b api.Members) bool {
 
 // learn stores the answer of a server. The client asks this server first for changes, because another server may run an
 // earlier release that cannot change the members.
-func (l *Lookout) learn(from string, m api.Members) {
+func (l *Lookout) learn(from string, m admin.Members) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.urls = []string{from}

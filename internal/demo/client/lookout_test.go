@@ -6,14 +6,14 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // answers starts a server that answers GET /members.
-func answers(t *testing.T, m *api.Members) string {
+func answers(t *testing.T, m *admin.Members) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(m) }))
 	t.Cleanup(server.Close)
 	return server.URL
@@ -21,11 +21,11 @@ func answers(t *testing.T, m *api.Members) string {
 
 // Two clusters may have the same name. If a caller names servers of both, it gets an error, and joins neither cluster.
 func TestLookout_AsksServersOfOneClusterAlone(t *testing.T) {
-	one := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "1", Term: 3, Index: 7}
-	other := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "2", Term: 9, Index: 8}
-	blank, earlier := &api.Members{ID: "n4", Cluster: "c"}, &api.Members{ID: "n2", Leader: "n1", Cluster: "c", Term: 3, Index: 7}
+	one := &admin.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "1", Term: 3, Index: 7}
+	other := &admin.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "2", Term: 9, Index: 8}
+	blank, earlier := &admin.Members{ID: "n4", Cluster: "c"}, &admin.Members{ID: "n2", Leader: "n1", Cluster: "c", Term: 3, Index: 7}
 	oneURL, otherURL := answers(t, one), answers(t, other)
-	look := func(urls ...string) (api.Members, error) {
+	look := func(urls ...string) (admin.Members, error) {
 		l := client.NewLookout(urls)
 		defer l.Close()
 		return l.Look(t.Context())
@@ -42,9 +42,9 @@ func TestLookout_AsksServersOfOneClusterAlone(t *testing.T) {
 
 // The URL of a former member may now belong to another cluster. The caller did not give this URL, so the answer is dropped.
 func TestLookout_LeavesOutAnotherClusterAtAMembersURL(t *testing.T) {
-	other := &api.Members{ID: "n2", Leader: "n2", Cluster: "c", ClusterID: "2", Term: 9, Index: 8}
-	one := &api.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "1", Term: 3, Index: 7}
-	one.Members = []api.ClusterMember{{ID: "n1"}, {ID: "n2", URL: answers(t, other)}}
+	other := &admin.Members{ID: "n2", Leader: "n2", Cluster: "c", ClusterID: "2", Term: 9, Index: 8}
+	one := &admin.Members{ID: "n1", Leader: "n1", Cluster: "c", ClusterID: "1", Term: 3, Index: 7}
+	one.Members = []admin.ClusterMember{{ID: "n1"}, {ID: "n2", URL: answers(t, other)}}
 	l := client.NewLookout([]string{answers(t, one)})
 	defer l.Close()
 	for range 3 {

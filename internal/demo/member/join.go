@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
@@ -28,7 +28,7 @@ const (
 // joiner asks the leader of a running cluster to let this member join. It stores no state. After a restart of the process, it
 // finds out which steps are left.
 type joiner struct {
-	self        api.NewMember
+	self        admin.NewMember
 	incarnation string
 	cluster     string // name of the cluster
 	seen        *client.Lookout
@@ -84,7 +84,7 @@ func (j *joiner) step(ctx context.Context, at time.Time) (done bool) {
 	defer shared.CloseIdleConnections()
 	asking, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	if _, err := client.Try(asking, j.seen.Clients(shared), func(c *client.Client) (api.Changed, error) {
+	if _, err := client.Try(asking, j.seen.Clients(shared), func(c *client.Client) (admin.Changed, error) {
 		return c.ChangeMembers(asking, *change)
 	}); err != nil && ctx.Err() == nil {
 		j.say("cannot join yet", err.Error())
@@ -93,8 +93,8 @@ func (j *joiner) step(ctx context.Context, at time.Time) (done bool) {
 }
 
 // isLearner reports whether this member is a learner although it should vote, and no running change makes it a voter.
-func (j *joiner) isLearner(now api.Members) bool {
-	return j.self.Kind != learner && now.Change == nil && slices.ContainsFunc(now.Members, func(m api.ClusterMember) bool {
+func (j *joiner) isLearner(now admin.Members) bool {
+	return j.self.Kind != learner && now.Change == nil && slices.ContainsFunc(now.Members, func(m admin.ClusterMember) bool {
 		return m.Incarnation == j.incarnation && m.Kind == learner
 	})
 }
@@ -113,7 +113,7 @@ func (j *joiner) say(what, reason string) {
 
 // decide returns the change that makes this member join, and the reason for this decision. The change is nil if the member
 // has to wait, or if it has joined. The change takes effect only if the members are still those that the joiner has seen.
-func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reason string) {
+func (j *joiner) decide(now admin.Members, at time.Time) (change *admin.Change, reason string) {
 	switch {
 	case now.Cluster != j.cluster:
 		return nil, fmt.Sprintf("%s is of cluster %q, not of %q: correct --join or --cluster", now.ID, now.Cluster, j.cluster)
@@ -135,9 +135,9 @@ func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reas
 }
 
 // ask is like decide, for a configuration that a leader reports as committed.
-func (j *joiner) ask(now api.Members, at time.Time) (change *api.Change, reason string) {
-	var others []api.ClusterMember // incarnations with the same id
-	var mine *api.ClusterMember
+func (j *joiner) ask(now admin.Members, at time.Time) (change *admin.Change, reason string) {
+	var others []admin.ClusterMember // incarnations with the same id
+	var mine *admin.ClusterMember
 	for _, m := range now.Of(j.self.ID) {
 		if m.Incarnation == j.incarnation {
 			mine = &m
@@ -157,9 +157,9 @@ func (j *joiner) ask(now api.Members, at time.Time) (change *api.Change, reason 
 	case len(others) > 0:
 		return j.replace(others, at)
 	case waits:
-		return &api.Change{Promote: []api.Peer{{ID: j.self.ID}}}, "it is a learner, but is to vote"
+		return &admin.Change{Promote: []admin.Peer{{ID: j.self.ID}}}, "it is a learner, but is to vote"
 	}
-	return &api.Change{Add: []api.NewMember{j.self}}, fmt.Sprintf("configuration %d does not name it", now.Index)
+	return &admin.Change{Add: []admin.NewMember{j.self}}, fmt.Sprintf("configuration %d does not name it", now.Index)
 }
 
 // learner is the kind of a member without a vote, in JSON.
@@ -167,7 +167,7 @@ var learner = raft.Learner.String()
 
 // replace returns the change that replaces the lost member with this member's id. At most two members have the id. If a
 // second disk began to replace the lost member and was then lost, too, the change first removes the second disk.
-func (j *joiner) replace(of []api.ClusterMember, at time.Time) (change *api.Change, reason string) {
+func (j *joiner) replace(of []admin.ClusterMember, at time.Time) (change *admin.Change, reason string) {
 	old, runs := of[0], false
 	for _, m := range of {
 		if m.Kind == raft.Voter.String() {
@@ -181,18 +181,18 @@ func (j *joiner) replace(of []api.ClusterMember, at time.Time) (change *api.Chan
 	}
 	for _, m := range of {
 		if m.Incarnation != old.Incarnation {
-			return &api.Change{Remove: []api.Peer{{ID: m.ID, Incarnation: m.Incarnation}}},
+			return &admin.Change{Remove: []admin.Peer{{ID: m.ID, Incarnation: m.Incarnation}}},
 				fmt.Sprintf("the disk %s, which was to replace %s, is lost, too", m.Incarnation, m.ID)
 		}
 	}
-	by := api.NewMember{ID: j.self.ID, Address: j.self.Address, URL: j.self.URL}
-	return &api.Change{Replace: []api.Replacement{{Old: api.Peer{ID: old.ID, Incarnation: old.Incarnation}, New: by}}},
+	by := admin.NewMember{ID: j.self.ID, Address: j.self.Address, URL: j.self.URL}
+	return &admin.Change{Replace: []admin.Replacement{{Old: admin.Peer{ID: old.ID, Incarnation: old.Incarnation}, New: by}}},
 		fmt.Sprintf("the member %s at %s is lost", old.ID, old.Address)
 }
 
 // lost reports whether the disk of the member is lost, as far as the leader knows. It also returns true if the leader has not
 // heard the member for joinSilence.
-func (j *joiner) lost(m api.ClusterMember, at time.Time) bool {
+func (j *joiner) lost(m admin.ClusterMember, at time.Time) bool {
 	if j.silent == nil {
 		j.silent = map[string]time.Time{}
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/hashicorp/go-hclog"
@@ -21,38 +21,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var self = api.NewMember{ID: "n3", Address: "h:3", URL: "http://h:3"}
+var self = admin.NewMember{ID: "n3", Address: "h:3", URL: "http://h:3"}
 
 // led returns the answer of the leader n1 about a configuration that names n1 and the others.
-func led(others ...api.ClusterMember) api.Members {
-	return api.Members{
+func led(others ...admin.ClusterMember) admin.Members {
+	return admin.Members{
 		ID: "n1", Leader: "n1", Cluster: "c", Index: 7, Committed: true,
-		Members: append([]api.ClusterMember{{ID: "n1", Incarnation: "1", Kind: "voter"}}, others...),
+		Members: append([]admin.ClusterMember{{ID: "n1", Incarnation: "1", Kind: "voter"}}, others...),
 	}
 }
 
 func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
-	blank, itself := api.Members{ID: "n9", Cluster: "c"}, api.Members{ID: "n3", Cluster: "c"}
+	blank, itself := admin.Members{ID: "n9", Cluster: "c"}, admin.Members{ID: "n3", Cluster: "c"}
 	leaderless := led()
 	leaderless.Leader = ""
-	voter := api.ClusterMember{ID: "n3", Incarnation: "9", Kind: "voter"}
+	voter := admin.ClusterMember{ID: "n3", Incarnation: "9", Kind: "voter"}
 	follower, other, changes, uncommitted := led(), led(), led(), led(voter)
-	follower.ID, other.Cluster, changes.Change = "n2", "d", &api.Changing{Stage: api.StageJoint}
+	follower.ID, other.Cluster, changes.Change = "n2", "d", &admin.Changing{Stage: admin.StageJoint}
 	uncommitted.Committed = false
-	lost := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Replace: true, LastContactMS: 10}
-	runs := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Address: "h:8", LastContactMS: 10}
-	mine := api.ClusterMember{ID: "n3", Incarnation: "9", Kind: "learner"}
-	left := api.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", Replace: true}
-	leftRuns := api.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", LastContactMS: 10}
-	adds := &api.Change{IfIndex: 7, Add: []api.NewMember{self}}
-	replaces := &api.Change{IfIndex: 7, Replace: []api.Replacement{{Old: api.Peer{ID: "n3", Incarnation: "8"}, New: self}}}
-	promotes := &api.Change{IfIndex: 7, Promote: []api.Peer{{ID: "n3"}}}
-	removes := &api.Change{IfIndex: 7, Remove: []api.Peer{{ID: "n3", Incarnation: "7"}}}
+	lost := admin.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Replace: true, LastContactMS: 10}
+	runs := admin.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Address: "h:8", LastContactMS: 10}
+	mine := admin.ClusterMember{ID: "n3", Incarnation: "9", Kind: "learner"}
+	left := admin.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", Replace: true}
+	leftRuns := admin.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", LastContactMS: 10}
+	adds := &admin.Change{IfIndex: 7, Add: []admin.NewMember{self}}
+	replaces := &admin.Change{IfIndex: 7, Replace: []admin.Replacement{{Old: admin.Peer{ID: "n3", Incarnation: "8"}, New: self}}}
+	promotes := &admin.Change{IfIndex: 7, Promote: []admin.Peer{{ID: "n3"}}}
+	removes := &admin.Change{IfIndex: 7, Remove: []admin.Peer{{ID: "n3", Incarnation: "7"}}}
 	for _, row := range []struct {
 		rule   string
 		asked  bool
-		now    api.Members
-		change *api.Change
+		now    admin.Members
+		change *admin.Change
 		member bool
 		says   string
 	}{
@@ -97,15 +97,15 @@ func TestJoin_AfterTheDiskWasLostTwice(t *testing.T) {
 	third := raft.Change{Replace: []raft.Replacement{{Old: old, New: raft.Member{ID: "n3", Address: "h:3", Incarnation: 9}}}}
 	assert.Error(t, third.ValidateFor(run), "at most two members have one id")
 
-	second := api.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", Replace: true}
-	first := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Replace: true}
+	second := admin.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", Replace: true}
+	first := admin.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Replace: true}
 	j := joiner{self: self, incarnation: "9", cluster: "c"}
 	change, _ := j.decide(led(second, first), time.Now())
-	assert.Equal(t, &api.Change{IfIndex: 7, Remove: []api.Peer{{ID: "n3", Incarnation: "7"}}}, change)
+	assert.Equal(t, &admin.Change{IfIndex: 7, Remove: []admin.Peer{{ID: "n3", Incarnation: "7"}}}, change)
 	assert.NoError(t, raft.Change{Remove: []raft.Peer{{ID: "n3", Incarnation: 7}}}.ValidateFor(run))
 
 	change, _ = j.decide(led(first), time.Now())
-	assert.Equal(t, api.Peer{ID: "n3", Incarnation: "8"}, change.Replace[0].Old)
+	assert.Equal(t, admin.Peer{ID: "n3", Incarnation: "8"}, change.Replace[0].Old)
 	run.Config = raft.NewConfiguration([]raft.Member{run.Config.Members[0], run.Config.Members[1], {ID: "n3", Address: "h:3", Incarnation: 8}})
 	run.Config.Level = 1
 	assert.NoError(t, third.ValidateFor(run))
@@ -114,8 +114,8 @@ func TestJoin_AfterTheDiskWasLostTwice(t *testing.T) {
 func TestJoin_TakesNobodysPlace(t *testing.T) {
 	j := joiner{self: self, incarnation: "9", cluster: "c"}
 	start := time.Now()
-	at := func(after time.Duration, contactMS float64) *api.Change {
-		change, _ := j.decide(led(api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", LastContactMS: contactMS}), start.Add(after))
+	at := func(after time.Duration, contactMS float64) *admin.Change {
+		change, _ := j.decide(led(admin.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", LastContactMS: contactMS}), start.Add(after))
 		return change
 	}
 	assert.Nil(t, at(0, -1), "a new leader has heard nobody yet")
@@ -157,7 +157,7 @@ func TestJoin_SetsAsideOnlyWhatIsOfNoUse(t *testing.T) {
 // ready.
 func TestJoin_WhoServesIsAMember(t *testing.T) {
 	j := joiner{self: self, incarnation: "9", cluster: "c"}
-	follower := led(api.ClusterMember{ID: "n3", Incarnation: "9", Kind: "voter"})
+	follower := led(admin.ClusterMember{ID: "n3", Incarnation: "9", Kind: "voter"})
 	follower.ID = "n2"
 	j.decide(follower, time.Now())
 	assert.False(t, j.member)

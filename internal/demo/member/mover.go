@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/node"
@@ -77,8 +78,8 @@ func changeThrough(ctx context.Context, n *node.Node, c raft.Change, ifIndex raf
 	shared := client.NewHTTP(1, moveTimeout)
 	defer shared.CloseIdleConnections()
 	u := c.Update[0]
-	asked := api.Change{IfIndex: uint64(ifIndex), Update: []api.Update{{
-		Peer: api.Peer{ID: string(u.Peer.ID), Incarnation: u.Peer.Incarnation.String()}, Address: u.Address, URL: u.Meta,
+	asked := admin.Change{IfIndex: uint64(ifIndex), Update: []admin.Update{{
+		Peer: admin.Peer{ID: string(u.Peer.ID), Incarnation: u.Peer.Incarnation.String()}, Address: u.Address, URL: u.Meta,
 	}}}
 	_, err = client.New(other.Leader.Meta, shared).ChangeMembers(ctx, asked)
 	return err
@@ -135,7 +136,7 @@ func (m *mover) step(ctx context.Context) (done bool) {
 	defer cancel()
 	if err := m.change(asking, raft.Change{Update: []raft.Update{update}}, now.Index); err != nil && ctx.Err() == nil {
 		m.failed++
-		if later := (*raft.ConfigChangedError)(nil); m.first == nil && !errors.As(err, &later) && api.CodeOf(err) != api.ConfigChanged {
+		if later := (*raft.ConfigChangedError)(nil); m.first == nil && !errors.As(err, &later) && api.CodeOf(err) != admin.ConfigChanged {
 			m.first = &entry
 		}
 		m.say("the configuration does not have the present addresses of this member yet", "error", err)

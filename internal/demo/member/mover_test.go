@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/node"
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
@@ -121,7 +121,7 @@ func TestMove_LeavesALaterCorrectionAlone(t *testing.T) {
 			&raft.Update{Peer: entry.Peer(), Meta: ptr("http://h:2")}},
 		{"a change that it had not seen yet is not a later change", &raft.ConfigChangedError{}, raft.Member{Address: "gateway:2", Meta: "http://h:2"},
 			&raft.Update{Peer: entry.Peer(), Address: ptr("h:2")}},
-		{"likewise, from the leader's server", &api.Error{Code: api.ConfigChanged}, raft.Member{Address: "gateway:2", Meta: "http://h:2"},
+		{"likewise, from the leader's server", &admin.Error{Code: admin.ConfigChanged}, raft.Member{Address: "gateway:2", Meta: "http://h:2"},
 			&raft.Update{Peer: entry.Peer(), Address: ptr("h:2")}},
 	} {
 		now := node.Members{Index: 7, Committed: true, Configuration: raft.NewConfiguration([]raft.Member{entry})}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/node"
@@ -229,9 +230,9 @@ func (o Options) checkPlace(at addresses) error {
 
 // self returns this member in the form in which it asks to join. If the options do not allow that, self returns all their
 // errors.
-func (o Options) self() (api.NewMember, error) {
+func (o Options) self() (admin.NewMember, error) {
 	var errs []error
-	self := api.NewMember{ID: o.ID, Address: cmp.Or(o.Advertise, o.RaftAddr), URL: cmp.Or(o.URL, "http://"+o.HTTPAddr), Kind: o.As}
+	self := admin.NewMember{ID: o.ID, Address: cmp.Or(o.Advertise, o.RaftAddr), URL: cmp.Or(o.URL, "http://"+o.HTTPAddr), Kind: o.As}
 	if len(o.Peers) > 0 {
 		errs = append(errs, errors.New("--join and --peers: give --peers for the first start of a cluster, or --join for a running cluster"))
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
 )
@@ -30,19 +31,19 @@ type handler func(r *http.Request, body []byte) answer
 func reply(status int, value any) answer {
 	body, err := json.Marshal(value)
 	if err != nil {
-		return fail(api.Errorf(api.Internal, "report this", "%v", err))
+		return fail(api.Errorf(admin.Internal, "report this", "%v", err))
 	}
-	return answer{status, http.Header{"Content-Type": {api.JSONType}}, append(body, '\n')}
+	return answer{status, http.Header{"Content-Type": {"application/json"}}, append(body, '\n')}
 }
 
 // fail returns an answer that reports the error.
-func fail(err *api.Error) answer {
-	a := reply(err.Status(), err)
-	switch err.Code {
-	case api.Overloaded, api.NoLeader, api.NotLeader, api.LeaderUnreachable, api.ChangePending:
-		a.header.Set("Retry-After", "1")
+func fail(err *admin.Error) answer {
+	c := captured{answer: answer{header: http.Header{}}}
+	err.Write(&c)
+	if c.body = c.buf.Bytes(); err.Code == api.LeaderUnreachable {
+		c.header.Set("Retry-After", "1")
 	}
-	return a
+	return c.answer
 }
 
 // captured is an answer that an http.Handler writes.
@@ -54,24 +55,6 @@ type captured struct {
 func (c *captured) Header() http.Header         { return c.header }
 func (c *captured) WriteHeader(status int)      { c.status = status }
 func (c *captured) Write(b []byte) (int, error) { return c.buf.Write(b) }
-
-// capture turns an http.Handler into a handler. It turns the errors of the http.Handler into errors of the API.
-func capture(inner http.Handler) handler {
-	return func(r *http.Request, _ []byte) answer {
-		c := captured{answer: answer{status: http.StatusOK, header: http.Header{}}}
-		inner.ServeHTTP(&c, r)
-		c.body = c.buf.Bytes()
-		switch {
-		case c.status == http.StatusServiceUnavailable:
-			return fail(api.Errorf(api.Overloaded, "try again in a second", "%s", bytes.TrimSpace(c.body)))
-		case c.status == http.StatusNotFound:
-			return fail(api.Errorf(api.NotFound, "ask for another path", "%s", bytes.TrimSpace(c.body)))
-		case c.status >= http.StatusBadRequest:
-			return fail(api.Errorf(api.Internal, "look at the log of this member", "%s", bytes.TrimSpace(c.body)))
-		}
-		return c.answer
-	}
-}
 
 // deliver sends the answer. For each replyPieceBytes of it, the client has ReplyTimeout to read them.
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request, a answer) {
@@ -107,7 +90,7 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, a answer) {
 	}
 }
 
-// readBody reads the whole body of the request within BodyTimeout. The error is an *api.Error. When the caller no longer
+// readBody reads the whole body of the request within BodyTimeout. The error is an *admin.Error. When the caller no longer
 // needs the bytes, it must call done of the transfer.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, x *transfer, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
@@ -118,7 +101,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	_ = control.SetReadDeadline(time.Now().Add(BodyTimeout))
 	defer func() {
 		if !x.arrived() {
-			err = api.Errorf(api.Overloaded, "send it at once, in a second",
+			err = api.Errorf(admin.Overloaded, "send it at once, in a second",
 				"too many bodies are being read, and this one did not arrive soon enough")
 		}
 		if err == nil {
@@ -149,11 +132,11 @@ func explainBody(err error) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case errors.As(err, &tooLarge):
-		return api.Errorf(api.ValueTooLarge, "store less under one key; other paths take no body",
+		return api.Errorf(admin.ValueTooLarge, "store less under one key; other paths take no body",
 			"the body is over the limit of %d bytes", kv.ValueBytesMax)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return api.Errorf(api.BodyTimedOut, "send it faster, or store less under one key",
+		return api.Errorf(admin.BodyTimedOut, "send it faster, or store less under one key",
 			"the body did not arrive within %v", BodyTimeout)
 	}
-	return api.Errorf(api.BadRequest, "send it again", "the body broke off: %v", err)
+	return api.Errorf(admin.BadRequest, "send it again", "the body broke off: %v", err)
 }

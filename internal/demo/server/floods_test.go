@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/internal/demo/server"
@@ -44,26 +45,26 @@ func TestServer_EveryErrorIsInJSON(t *testing.T) {
 	const end = " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for _, row := range []struct {
 		rule, request string
-		want          api.Code
+		want          admin.Code
 		status        int
 	}{
-		{"a bad escape in the path", "GET /kv/%zz" + end, api.BadRequest, 400},
-		{"a bad escape in the query", "GET /kv?limit=%zz" + end, api.BadRequest, 400},
-		{"a path that could be cleaned", "GET //status" + end, api.NotFound, 404},
-		{"a path with dots", "GET /kv/../status/.." + end, api.NotFound, 404},
-		{"a path below one that has none", "GET /status/" + end, api.NotFound, 404},
-		{"no path", "OPTIONS *" + end, api.NotFound, 404},
-		{"an authority for a path", "CONNECT localhost:1" + end, api.NotFound, 404},
-		{"another method", "BREW /status" + end, api.MethodNotAllowed, 405},
+		{"a bad escape in the path", "GET /kv/%zz" + end, admin.BadRequest, 400},
+		{"a bad escape in the query", "GET /kv?limit=%zz" + end, admin.BadRequest, 400},
+		{"a path that could be cleaned", "GET //status" + end, admin.NotFound, 404},
+		{"a path with dots", "GET /kv/../status/.." + end, admin.NotFound, 404},
+		{"a path below one that has none", "GET /status/" + end, admin.NotFound, 404},
+		{"no path", "OPTIONS *" + end, admin.NotFound, 404},
+		{"an authority for a path", "CONNECT localhost:1" + end, admin.NotFound, 404},
+		{"another method", "BREW /status" + end, admin.MethodNotAllowed, 405},
 		{"headers that are too large", "GET / HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*server.HeaderBytesMax) + "\r\n\r\n",
 			api.HeaderTooLarge, 431},
-		{"no host", "GET /status HTTP/1.1\r\n\r\n", api.BadRequest, 400},
-		{"a malformed header", "GET /status HTTP/1.1\r\nHost: localhost\r\nnone\r\n\r\n", api.BadRequest, 400},
-		{"no HTTP", "hello\r\n\r\n", api.BadRequest, 400},
-		{"another version", "PRI * HTTP/3.0\r\n\r\n", api.BadRequest, 400},
-		{"an encoding that is not known", "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: zip\r\n\r\n", api.BadRequest, 400},
-		{"an expectation that is not known", "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nExpect: tea\r\n\r\n", api.BadRequest, 400},
-		{"metrics that are not there", "GET /metrics" + end, api.NotFound, 404},
+		{"no host", "GET /status HTTP/1.1\r\n\r\n", admin.BadRequest, 400},
+		{"a malformed header", "GET /status HTTP/1.1\r\nHost: localhost\r\nnone\r\n\r\n", admin.BadRequest, 400},
+		{"no HTTP", "hello\r\n\r\n", admin.BadRequest, 400},
+		{"another version", "PRI * HTTP/3.0\r\n\r\n", admin.BadRequest, 400},
+		{"an encoding that is not known", "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: zip\r\n\r\n", admin.BadRequest, 400},
+		{"an expectation that is not known", "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nExpect: tea\r\n\r\n", admin.BadRequest, 400},
+		{"metrics that are not there", "GET /metrics" + end, admin.NotFound, 404},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			for _, before := range []string{"", "GET /healthz" + end} { // also on a connection that was used before
@@ -110,7 +111,7 @@ func TestBody_TheOneThatArrivesLongestMakesRoom(t *testing.T) {
 	}
 	r := read(t, first)
 	assert.Equal(t, 429, r.StatusCode)
-	assert.Equal(t, api.Overloaded, r.failure(t).Code)
+	assert.Equal(t, admin.Overloaded, r.failure(t).Code)
 	assert.Equal(t, 200, m.do(t, "PUT", "/kv/k", "v").StatusCode)
 }
 
@@ -156,7 +157,7 @@ func TestBody_HasADeadlineThatTricklingDoesNotPutOff(t *testing.T) {
 		r := read(t, client)
 		assert.Equal(t, server.BodyTimeout, time.Since(began))
 		assert.Equal(t, 408, r.StatusCode)
-		assert.Equal(t, api.BodyTimedOut, r.failure(t).Code)
+		assert.Equal(t, admin.BodyTimedOut, r.failure(t).Code)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/node"
 )
@@ -147,28 +148,37 @@ func (a *answer) unled() bool {
 	if a.status != http.StatusServiceUnavailable {
 		return false
 	}
-	var failure api.Error
+	var failure admin.Error
 	_ = json.Unmarshal(a.body, &failure)
-	return slices.Contains([]api.Code{api.NoLeader, api.NotLeader, api.LeaderUnreachable, api.Closed}, failure.Code)
+	return slices.Contains([]admin.Code{admin.NoLeader, admin.NotLeader, api.LeaderUnreachable, admin.Closed}, failure.Code)
 }
 
 // failOrForward answers a request that this member's node refused with err. If another member leads, failOrForward forwards
-// the request, unless the request was forwarded already.
+// the request.
 func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
+	refused := func() answer { return fail(s.explain(err)) }
 	var notLeader *node.NotLeaderError
-	if !errors.As(err, &notLeader) || notLeader.Leader == nil || string(notLeader.Leader.ID) == s.id {
-		return fail(s.explain(err))
+	if !errors.As(err, &notLeader) || notLeader.Leader == nil {
+		return refused()
+	}
+	return s.forwardTo(r, body, *notLeader.Leader, refused)
+}
+
+// forwardTo forwards a refused request to the leader, unless it was forwarded already, or this member itself leads by now.
+func (s *Server) forwardTo(r *http.Request, body []byte, leader raft.Member, refused func() answer) answer {
+	if string(leader.ID) == s.id {
+		return refused()
 	}
 	if by := r.Header.Get(api.ForwardedHeader); by != "" {
-		return fail(api.Errorf(api.NotLeader, "try again in a second",
+		return fail(api.Errorf(admin.NotLeader, "try again in a second",
 			"%s forwarded the request to %s, which does not lead", by, s.id))
 	}
-	there, err := s.forward.send(r, body, *notLeader.Leader, s.id)
-	if err == nil && r.URL.Path == api.MembersPath {
-		err = checkRelease(there, *notLeader.Leader)
+	there, err := s.forward.send(r, body, leader, s.id)
+	if err == nil && r.URL.Path == admin.MembersPath {
+		err = checkRelease(there, leader)
 	}
 	if err != nil {
-		there = fail(explain(err))
+		there = fail(s.explain(err))
 	}
 	a := answer{there.status, http.Header{}, there.body}
 	a.header.Set(api.ForwardedHeader, s.id)
@@ -182,11 +192,11 @@ func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 
 // checkRelease returns an error if the leader's answer shows that it runs an earlier release, which cannot make the change.
 func checkRelease(there answer, leader raft.Member) error {
-	var failure api.Error
-	if there.status < http.StatusBadRequest || json.Unmarshal(there.body, &failure) != nil || !failure.OfEarlierRelease() {
+	var failure admin.Error
+	if there.status < http.StatusBadRequest || json.Unmarshal(there.body, &failure) != nil || !api.OfEarlierRelease(&failure) {
 		return nil
 	}
-	return api.Errorf(api.EarlierRelease, fmt.Sprintf("upgrade %s first, then try again", leader.ID),
+	return api.Errorf(admin.EarlierRelease, fmt.Sprintf("upgrade %s first, then try again", leader.ID),
 		"%s leads, and runs an earlier release, which cannot make this change", leader.ID)
 }
 
@@ -198,7 +208,7 @@ func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by st
 			"%s leads, but its URL is %q", leader.ID, leader.Meta)
 	}
 	ctx := r.Context()
-	if r.URL.Path != api.TransferPath { // a transfer succeeds when another member leads
+	if r.URL.Path != admin.TransferPath { // a transfer succeeds when another member leads
 		var done func()
 		ctx, done = f.wait(ctx, leader.ID)
 		defer done()
@@ -207,7 +217,7 @@ func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by st
 	there.Scheme, there.Host = target.Scheme, target.Host
 	request, err := http.NewRequestWithContext(ctx, r.Method, there.String(), bytes.NewReader(body))
 	if err != nil {
-		return answer{}, api.Errorf(api.BadRequest, "send another request", "%v", err)
+		return answer{}, api.Errorf(admin.BadRequest, "send another request", "%v", err)
 	}
 	for _, name := range []string{"If-Match", "If-None-Match", "Content-Type"} {
 		request.Header[name] = r.Header[name]

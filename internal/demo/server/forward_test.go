@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/internal/demo/server"
@@ -48,11 +49,11 @@ func TestForward_NeverLoops(t *testing.T) {
 	b.Fail(leaderIs("n1", a.URL))
 	r := a.do(t, "PUT", "/kv/k", "v")
 	assert.Equal(t, 503, r.StatusCode)
-	assert.Equal(t, api.NotLeader, r.failure(t).Code)
+	assert.Equal(t, admin.NotLeader, r.failure(t).Code)
 	assert.Equal(t, "1", r.Header.Get("Retry-After"))
 
 	a.Fail(leaderIs("n1", a.URL))
-	assert.Equal(t, api.NotLeader, a.do(t, "PUT", "/kv/k", "v").failure(t).Code, "a leader that does not know yet that it leads")
+	assert.Equal(t, admin.NotLeader, a.do(t, "PUT", "/kv/k", "v").failure(t).Code, "a leader that does not know yet that it leads")
 }
 
 func TestForward_ALeaderThatCannotBeReachedHasSeenNothing(t *testing.T) {
@@ -79,7 +80,7 @@ func TestForward_ALeaderThatBreaksOffLeavesTheOutcomeUnknown(t *testing.T) {
 		follower.Fail(leaderIs("n1", leader.URL))
 		r := follower.do(t, "PUT", "/kv/k", "v")
 		assert.Equal(t, 504, r.StatusCode, rule)
-		assert.Equal(t, api.OutcomeUnknown, r.failure(t).Code, rule)
+		assert.Equal(t, admin.OutcomeUnknown, r.failure(t).Code, rule)
 		leader.Close()
 	}
 }
@@ -106,7 +107,7 @@ func TestForward_IsGivenUpWhenAnotherMemberLeads(t *testing.T) {
 	}
 	follower.Leader <- raft.Leadership{Term: 2, Leader: "n3"}
 	r := <-answered
-	assert.Equal(t, api.OutcomeUnknown, r.failure(t).Code)
+	assert.Equal(t, admin.OutcomeUnknown, r.failure(t).Code)
 	assert.Contains(t, r.failure(t).Message, "n3 leads now")
 }
 
@@ -177,7 +178,7 @@ func TestForward_ARequestFollowsTheLeader(t *testing.T) {
 	<-time.After(20 * time.Millisecond)
 	follower.Fail(nil)
 	r := <-answered
-	assert.NotEqual(t, api.NoLeader, r.failure(t).Code, "a read waits, too")
+	assert.NotEqual(t, admin.NoLeader, r.failure(t).Code, "a read waits, too")
 }
 
 // A server that drains closes each connection after its next answer, and waits for the clients to leave.
@@ -222,7 +223,7 @@ func TestServer_RefusesMoreRequestsThanItsLimit(t *testing.T) {
 	w := read()
 	assert.Equal(t, 429, w.Code)
 	assert.Equal(t, "1", w.Header().Get("Retry-After"))
-	assert.Contains(t, w.Body.String(), api.Overloaded)
+	assert.Contains(t, w.Body.String(), admin.Overloaded)
 	close(n.release)
 	waiting.Wait()
 	assert.Equal(t, 404, func() int {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/node"
@@ -38,12 +39,12 @@ func (s *Server) serveKey(r *http.Request, body []byte, escaped string) answer {
 func (s *Server) get(r *http.Request, key string) answer {
 	view, err := s.view(r)
 	if err != nil {
-		return fail(explain(err))
+		return fail(s.explain(err))
 	}
 	a := answer{status: http.StatusOK, header: applied(view)}
 	item, found := view.Get(key)
 	if !found {
-		missing := fail(api.Errorf(api.NotFound, "put it first", "no key %q", key))
+		missing := fail(api.Errorf(admin.NotFound, "put it first", "no key %q", key))
 		missing.header.Set(api.AppliedHeader, a.header.Get(api.AppliedHeader))
 		return missing
 	}
@@ -79,13 +80,13 @@ func (s *Server) awaitConsistency(r *http.Request) error {
 			return refused, ""
 		})
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			return api.Errorf(api.ReadTimedOut, "try again, or read with ?consistency=stale", "the read was not confirmed in time")
+			return api.Errorf(admin.ReadTimedOut, "try again, or read with ?consistency=stale", "the read was not confirmed in time")
 		}
 		return err
 	case api.Stale:
 		return nil
 	default:
-		return api.Errorf(api.BadRequest, "use linearizable or stale", "unknown consistency %q", level)
+		return api.Errorf(admin.BadRequest, "use linearizable or stale", "unknown consistency %q", level)
 	}
 }
 
@@ -96,13 +97,13 @@ func (s *Server) list(r *http.Request, _ []byte) answer {
 	if given := query.Get("limit"); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 1 || n > api.ListLimitMax {
-			return fail(api.Errorf(api.BadRequest, "use 1 to "+strconv.Itoa(api.ListLimitMax), "bad limit %q", given))
+			return fail(api.Errorf(admin.BadRequest, "use 1 to "+strconv.Itoa(api.ListLimitMax), "bad limit %q", given))
 		}
 		limit = n
 	}
 	view, err := s.view(r)
 	if err != nil {
-		return fail(explain(err))
+		return fail(s.explain(err))
 	}
 	items, more := view.List(query.Get("prefix"), query.Get("after"), limit)
 	listing := api.Listing{Items: make([]api.Listed, 0, len(items))}
@@ -121,7 +122,7 @@ func (s *Server) list(r *http.Request, _ []byte) answer {
 func (s *Server) write(r *http.Request, body []byte, c kv.Command) answer {
 	var err error
 	if c.Condition, err = condition(r.Header); err != nil {
-		return fail(explain(err))
+		return fail(s.explain(err))
 	}
 	if c.Op == kv.Put {
 		c.Value = body
@@ -143,7 +144,7 @@ func (s *Server) write(r *http.Request, body []byte, c kv.Command) answer {
 func (s *Server) propose(ctx context.Context, c kv.Command) (node.Result, error) {
 	data, err := c.Encode()
 	if err != nil {
-		return node.Result{}, api.Errorf(api.BadRequest, "send another request", "%v", err)
+		return node.Result{}, api.Errorf(admin.BadRequest, "send another request", "%v", err)
 	}
 	return s.node.Propose(ctx, data)
 }
@@ -153,9 +154,9 @@ func written(c kv.Command, result node.Result) answer {
 	said, err := kv.DecodeAnswer(result.Data)
 	switch {
 	case err != nil:
-		return fail(api.Errorf(api.Internal, "report this", "%v", err))
+		return fail(api.Errorf(admin.Internal, "report this", "%v", err))
 	case said.Refused != "":
-		return fail(api.Errorf(api.Internal, "run the same version on all members",
+		return fail(api.Errorf(admin.Internal, "run the same version on all members",
 			"the store refused the command: %s", said.Refused))
 	}
 	var a answer

@@ -3,13 +3,13 @@ package server
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
@@ -64,17 +64,14 @@ func inJSON(response []byte) ([]byte, bool) {
 	if text == "" {
 		text = string(status[len("HTTP/1.1 "):])
 	}
-	failure := api.Errorf(api.BadRequest, "correct the request", "it is no request of HTTP/1.1: %s", text)
+	failure := api.Errorf(admin.BadRequest, "correct the request", "it is no request of HTTP/1.1: %s", text)
 	if bytes.HasPrefix(status[len("HTTP/1.1 "):], []byte("431")) {
 		failure = api.Errorf(api.HeaderTooLarge, "send less in the path and the headers",
 			"the headers are over the limit of %d bytes", HeaderBytesMax)
 	}
-	body, err := json.Marshal(failure)
-	if err != nil {
-		return nil, false
-	}
+	a := fail(failure)
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
-		failure.Status(), http.StatusText(failure.Status()), len(body), body), true
+		a.status, http.StatusText(a.status), len(a.body), a.body), true
 }
 
 // reset ends the connection at once. The kernel drops the bytes that the client has not read.

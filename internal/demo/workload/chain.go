@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 )
@@ -124,7 +125,7 @@ func (ch *chain) lookup(ctx context.Context, c *client.Client) (outcome, error) 
 		if found.number, err = strconv.ParseUint(string(value.Data), 10, 64); err != nil {
 			return violated, fmt.Errorf("%s holds %q, which nobody wrote", ch.key, value.Data)
 		}
-	case api.CodeOf(err) != api.NotFound:
+	case api.CodeOf(err) != admin.NotFound:
 		return nowhere, err
 	}
 	ch.add(ch.client, call, ch.now(), input{kind: opGet}, output{value: text(found.number), revision: found.revision})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 )
@@ -78,7 +79,7 @@ func (w *Workload) scan(ctx context.Context) error {
 func (w *Workload) look(ctx context.Context, key string) (output, error) {
 	return client.Try(ctx, w.clients(), func(c *client.Client) (output, error) {
 		value, err := c.Get(ctx, key, api.Linearizable)
-		if api.CodeOf(err) == api.NotFound {
+		if api.CodeOf(err) == admin.NotFound {
 			return output{}, nil
 		}
 		return output{value: string(value.Data), revision: value.Revision}, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 )
@@ -386,7 +387,7 @@ func (k *worker) get(ctx context.Context, c *client.Client, key string) (*output
 	switch api.CodeOf(err) {
 	case "":
 		k.value, k.revision = string(value.Data), value.Revision
-	case api.NotFound:
+	case admin.NotFound:
 		k.value, k.revision = "", 0
 	default:
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/internal/demo/server"
 	"github.com/coxswain/raft/internal/demo/workload"
@@ -88,7 +88,7 @@ func TestWorkload_TakesUnknownOutcomesAndRefusalsAsTheyAre(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		case n%20 == 2:
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(`{"code":"` + string(api.NoLeader) + `","message":"m","remedy":"r"}`))
+			_, _ = w.Write([]byte(`{"code":"` + string(admin.NoLeader) + `","message":"m","remedy":"r"}`))
 		default:
 			s.real.ServeHTTP(w, r)
 		}

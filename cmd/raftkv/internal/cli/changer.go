@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 )
@@ -23,14 +24,14 @@ const (
 // changer makes one membership change.
 type changer struct {
 	*client.Lookout
-	change    api.Change
+	change    admin.Change
 	goal      goal
-	first     api.Members // the members before the change
+	first     admin.Members // the members before the change
 	told      narrator
 	continues bool // the change was accepted, and this command does not wait until it is done
 }
 
-func newChanger(urls []string, change api.Change, goal goal, progress io.Writer) *changer {
+func newChanger(urls []string, change admin.Change, goal goal, progress io.Writer) *changer {
 	return &changer{Lookout: client.NewLookout(urls), change: change, goal: goal, told: narrator{out: progress}}
 }
 
@@ -60,7 +61,7 @@ func (c *changer) narrate(ctx context.Context) {
 }
 
 // lookAndTell is Look, and reports progress.
-func (c *changer) lookAndTell(ctx context.Context) (api.Members, error) {
+func (c *changer) lookAndTell(ctx context.Context) (admin.Members, error) {
 	now, err := c.Look(ctx)
 	if err == nil {
 		c.told.tell(now, time.Now())
@@ -73,12 +74,12 @@ func (c *changer) lookAndTell(ctx context.Context) (api.Members, error) {
 func (c *changer) repeat(ctx context.Context) (string, error) {
 	for {
 		reply, err := c.post(ctx)
-		var mine *api.Error
+		var mine *admin.Error
 		switch {
 		case err == nil && reply.Done:
 			return c.readBack(ctx, reply.Members)
-		case err == nil || api.CodeOf(err) == api.OutcomeUnknown:
-		case errors.As(err, &mine) && mine.Transient() && !(c.change.Cancel && mine.Code == api.ChangePending):
+		case err == nil || api.CodeOf(err) == admin.OutcomeUnknown:
+		case errors.As(err, &mine) && api.Transient(mine) && !(c.change.Cancel && mine.Code == admin.ChangePending):
 		default:
 			return c.refused(ctx, err)
 		}
@@ -89,25 +90,25 @@ func (c *changer) repeat(ctx context.Context) (string, error) {
 		case c.first.Leads() && c.goal.reached(c.first, now): // without a leader, the first view may have been out of date
 			return done("done", now), nil
 		case reply.Change != nil && now.Index > reply.Index: // the change that this request began has ended
-			return "", api.Errorf(api.GivenUp, "run the same command again: it continues from there",
+			return "", api.Errorf(admin.GivenUp, "run the same command again: it continues from there",
 				"the change that began with configuration %d was given up by configuration %d", reply.Index, now.Index)
 		}
 	}
 }
 
 // post asks for the change once.
-func (c *changer) post(ctx context.Context) (api.Changed, error) {
+func (c *changer) post(ctx context.Context) (admin.Changed, error) {
 	shared := client.NewHTTP(1, postTimeout)
 	defer shared.CloseIdleConnections()
 	trying, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	type outcome struct {
-		api.Changed
+		admin.Changed
 		pending error
 	}
 	said, err := client.Try(trying, c.Clients(shared), func(cl *client.Client) (outcome, error) {
 		reply, err := cl.ChangeMembers(trying, c.change)
-		if api.CodeOf(err) == api.ChangePending { // another server would say the same
+		if api.CodeOf(err) == admin.ChangePending { // another server would say the same
 			return outcome{pending: err}, nil
 		}
 		return outcome{Changed: reply}, err
@@ -117,7 +118,7 @@ func (c *changer) post(ctx context.Context) (api.Changed, error) {
 
 // readBack returns the outcome of a change that a server reports as done. It checks that the cluster has the members that the
 // command asked for.
-func (c *changer) readBack(ctx context.Context, now api.Members) (string, error) {
+func (c *changer) readBack(ctx context.Context, now admin.Members) (string, error) {
 	if !now.Committed || now.Change != nil { // another change has followed
 		var ended error
 		if now, ended = c.settle(ctx, nil); ended != nil {
@@ -138,22 +139,22 @@ func (c *changer) refused(ctx context.Context, err error) (string, error) {
 		return "", err
 	}
 	line := done("nothing to do", now)
-	if runs := (*api.Error)(nil); errors.As(err, &runs) && runs.Code == api.MemberRuns {
+	if runs := (*admin.Error)(nil); errors.As(err, &runs) && runs.Code == admin.MemberRuns {
 		line += "; " + strings.TrimPrefix(runs.Message, "the members were not changed: ")
 	}
 	return line, nil
 }
 
 // settle waits until no change is running. If the time runs out before that, it returns the error that ends the command.
-func (c *changer) settle(ctx context.Context, latest error) (api.Members, error) {
+func (c *changer) settle(ctx context.Context, latest error) (admin.Members, error) {
 	for {
 		if err := wait(ctx, lookPause); err != nil {
-			return api.Members{}, c.outOfTime(ctx, latest)
+			return admin.Members{}, c.outOfTime(ctx, latest)
 		}
 		now, err := c.lookAndTell(ctx)
 		switch {
 		case ctx.Err() != nil: // the error of the look would only repeat that
-			return api.Members{}, c.outOfTime(ctx, latest)
+			return admin.Members{}, c.outOfTime(ctx, latest)
 		case err != nil:
 			latest = err
 		case now.Change == nil && now.Committed && !c.isOld(now):
@@ -163,7 +164,9 @@ func (c *changer) settle(ctx context.Context, latest error) (api.Members, error)
 }
 
 // isOld reports whether a view is older than the view before the change. Such an old view cannot show the change.
-func (c *changer) isOld(now api.Members) bool { return c.first.Committed && now.Index < c.first.Index }
+func (c *changer) isOld(now admin.Members) bool {
+	return c.first.Committed && now.Index < c.first.Index
+}
 
 // outOfTime returns the error of a command that ran out of time or was interrupted.
 func (c *changer) outOfTime(ctx context.Context, latest error) error {
@@ -183,7 +186,7 @@ func (c *changer) outOfTime(ctx context.Context, latest error) error {
 }
 
 // done returns the sentence about the members at the end.
-func done(how string, m api.Members) string {
+func done(how string, m admin.Members) string {
 	s := fmt.Sprintf("%s: configuration %d, voters %s", how, m.Index, api.List(m.Voters()))
 	if m.Tolerance != "" {
 		s += "; " + tolerance(m.Tolerance)

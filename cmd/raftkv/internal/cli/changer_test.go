@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,23 +16,23 @@ import (
 
 // If a command runs out of time before anything began, it reports the reason, if it knows the reason.
 func TestChanger_OutOfTime(t *testing.T) {
-	refused, unanswered := api.Errorf(api.NoLeader, "", "because"), api.Errorf(api.OutcomeUnknown, "", "because")
+	refused, unanswered := api.Errorf(admin.NoLeader, "", "because"), api.Errorf(admin.OutcomeUnknown, "", "because")
 	for _, row := range []struct {
 		rule   string
-		change *api.Changing // what the members show
+		change *admin.Changing // what the members show
 		latest error
 		code   int
 		says   string
 	}{
 		{"each request was refused", nil, refused, exitFailed, "because"},
 		{"the last one has no answer", nil, unanswered, exitUnknown, "not known whether the change has begun"},
-		{"a change is running", &api.Changing{Stage: api.StageCatchesUp}, refused, exitUnknown, "the change continues"},
+		{"a change is running", &admin.Changing{Stage: admin.StageCatchesUp}, refused, exitUnknown, "the change continues"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_ = json.NewEncoder(w).Encode(api.Members{ID: "n1", Index: 5, Committed: true, Change: row.change})
+			_ = json.NewEncoder(w).Encode(admin.Members{ID: "n1", Index: 5, Committed: true, Change: row.change})
 		}))
 		t.Cleanup(server.Close)
-		c := newChanger([]string{server.URL}, api.Change{}, goal{}, io.Discard)
+		c := newChanger([]string{server.URL}, admin.Change{}, goal{}, io.Discard)
 		t.Cleanup(c.Close)
 		_, err := c.Look(t.Context())
 		require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/cmd/raftkv/internal/cli"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
@@ -98,8 +99,8 @@ func TestCommands_HaveChangedSomethingEvenIfTheyCannotSaySo(t *testing.T) {
 	n := newDemo(t)
 	n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Term: 1, Leader: "n1", Role: raft.Leader}})
 	joins, joined := at(6, "n1 voter", "n4 joins"), at(7, "n1 voter", "n4 voter")
-	continues := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []api.Members{joins}})
-	ends := newSteward(t, at(5, "n1 voter"), reply{status: 200, views: []api.Members{joined}})
+	continues := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []admin.Members{joins}})
+	ends := newSteward(t, at(5, "n1 voter"), reply{status: 200, views: []admin.Members{joined}})
 	const add = "members add n4 n4:1 " + anyURL + " --server "
 	for _, row := range []struct{ args, says string }{
 		{"put greeting hello", "the command succeeded"},
@@ -248,7 +249,7 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 // A leader may have lost its quorum, or its followers' disks may be full. Such a leader reports no problem of its own.
 func TestStatus_ALeaderThatIsNotReadyDoesNotServe(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == api.ReadyPath {
+		if r.URL.Path == admin.ReadyPath {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = w.Write([]byte(`{"code":"not_ready","message":"the entries from 26 to 28 do not reach a quorum"}`))
 			return

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/kv"
@@ -207,7 +208,7 @@ func newTransfer(r *reach) *cobra.Command {
 		Example: "  raftkv transfer n2\n  raftkv transfer",
 		Args:    usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			done, err := ask(cmd, r, func(ctx context.Context, c *client.Client) (api.Transferred, error) {
+			done, err := ask(cmd, r, func(ctx context.Context, c *client.Client) (admin.Transferred, error) {
 				return c.Transfer(ctx, strings.Join(args, ""))
 			})
 			if err != nil {

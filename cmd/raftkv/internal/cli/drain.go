@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/spf13/cobra"
@@ -47,11 +48,11 @@ drain prints the priority that it had. As any first priority, drain ends the way
 	}
 }
 
-func prioritize(peer api.Peer, priority int) api.Change {
-	return api.Change{Update: []api.Update{{Peer: peer, Priority: &priority}}}
+func prioritize(peer admin.Peer, priority int) admin.Change {
+	return admin.Change{Update: []admin.Update{{Peer: peer, Priority: &priority}}}
 }
 
-func runDrain(cmd *cobra.Command, f *changeFlags, peer api.Peer) error {
+func runDrain(cmd *cobra.Command, f *changeFlags, peer admin.Peer) error {
 	r := f.bounded()
 	urls, err := r.found()
 	if err != nil {
@@ -71,10 +72,10 @@ func runDrain(cmd *cobra.Command, f *changeFlags, peer api.Peer) error {
 	}
 	voters := first.Voters()
 	switch {
-	case was.Standing == api.StandingLearner:
+	case was.Standing == admin.StandingLearner:
 		return sayDone(cmd.OutOrStdout(), "%s has no vote, so it can be stopped at any time", peer.ID)
-	case was.Kind == api.StandingVoter && len(voters)-1 < quorum(len(voters)):
-		return api.Errorf(api.QuorumLoss, "add another voter first; raftkv members priority "+peer.ID+" 0 only moves the leadership",
+	case was.Kind == admin.StandingVoter && len(voters)-1 < quorum(len(voters)):
+		return api.Errorf(admin.QuorumLoss, "add another voter first; raftkv members priority "+peer.ID+" 0 only moves the leadership",
 			"%s cannot be stopped: %d of the voters %s are needed", peer.ID, quorum(len(voters)), api.List(voters))
 	}
 	if err := runChange(cmd, f, prioritize(peer, 0), preferred(peer, 0)); err != nil || f.noWait {
@@ -104,7 +105,7 @@ func quorum(voters int) int { return voters/2 + 1 }
 // drain waits until a voter can be stopped.
 type drain struct {
 	*client.Lookout
-	peer   api.Peer
+	peer   admin.Peer
 	out    io.Writer
 	leader string // the leader that was asked last, and what it had committed when it was asked first
 	target uint64
@@ -157,7 +158,7 @@ func (d *drain) transfer(ctx context.Context, server *client.Client, s api.Statu
 }
 
 func (d *drain) is(id, incarnation string) bool {
-	return isMember(d.peer, api.ClusterMember{ID: id, Incarnation: incarnation})
+	return isMember(d.peer, admin.ClusterMember{ID: id, Incarnation: incarnation})
 }
 
 // missing says why the voter cannot be stopped yet. It returns "" if it can.
@@ -175,7 +176,7 @@ func (d *drain) missing(s api.Status) string {
 	}
 	voters, ready, late := 0, 0, []string(nil)
 	for _, m := range s.Members {
-		if m.Kind != api.StandingVoter {
+		if m.Kind != admin.StandingVoter {
 			continue
 		}
 		voters++

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,10 +14,10 @@ import (
 // leading returns the status of a leader that has committed up to entry 9. A member is written as "n2 9", with the last entry
 // that it holds, or as "n2 9 verdict".
 func leading(id string, members ...string) api.Status {
-	s := api.Status{ID: id, Role: "leader", Commit: 9}
+	s := api.Status{Status: admin.Status{ID: id, Role: "leader", Commit: 9}}
 	for _, text := range members {
 		fields := strings.SplitN(text, " ", 3)
-		m := api.Member{ID: fields[0], Kind: api.StandingVoter}
+		m := admin.MemberStatus{ID: fields[0], Kind: admin.StandingVoter}
 		_, _ = fmt.Sscan(fields[1], &m.Match)
 		if len(fields) == 3 {
 			m.Verdict, m.Problem = fields[2], "it is in trouble"
@@ -29,13 +30,13 @@ func leading(id string, members ...string) api.Status {
 // drained returns a server of n1, n2 and n3, at which n3 gets priority 0. It shows these statuses afterwards.
 func drained(t *testing.T, was int, statuses ...api.Status) *steward {
 	before, after := at(7, "n1 voter", "n2 voter", "n3 voter"), at(8, "n1 voter", "n2 voter", "n3 voter")
-	s := newSteward(t, withPriority(before, "n3", was), reply{status: 200, views: []api.Members{withPriority(after, "n3", 0)}})
+	s := newSteward(t, withPriority(before, "n3", was), reply{status: 200, views: []admin.Members{withPriority(after, "n3", 0)}})
 	s.statuses = statuses
 	return s
 }
 
 func TestDrain_WaitsUntilTheVoterCanBeStopped(t *testing.T) {
-	follower := api.Status{ID: "n1", Role: "follower"}
+	follower := api.Status{Status: admin.Status{ID: "n1", Role: "follower"}}
 	joint := leading("n1", "n1 9", "n2 9", "n3 9")
 	joint.Phase = "joint: n1 n2 n3 → n1 n2 n4"
 	s := drained(t, 5, follower, leading("n3", "n1 9", "n2 9", "n3 9"), joint, leading("n1", "n1 9", "n2 8", "n3 9"),
@@ -43,7 +44,7 @@ func TestDrain_WaitsUntilTheVoterCanBeStopped(t *testing.T) {
 	code, out, errs := s.run(t, "members drain n3")
 	assert.Zero(t, code, errs)
 	require.Len(t, s.asked, 1)
-	assert.Equal(t, []api.Update{{Peer: api.Peer{ID: "n3"}, Priority: new(int)}}, s.asked[0].Update)
+	assert.Equal(t, []admin.Update{{Peer: admin.Peer{ID: "n3"}, Priority: new(int)}}, s.asked[0].Update)
 	assert.Equal(t, "done: configuration 8, voters n1 n2 n3\n"+
 		"n3 can be stopped: n1 leads, and a majority of the voters without n3 holds what is acknowledged; it had priority 5; "+
 		"once it is back: raftkv members drain n3 --undo --priority 5\n", out)
@@ -61,11 +62,11 @@ func TestDrain_SaysHowToUndoIt(t *testing.T) {
 	}
 	for args, want := range map[string]int{"--undo": 1, "--undo --priority 5": 5} {
 		s := drained(t, 0)
-		s.answers[0].views = []api.Members{withPriority(at(8, "n1 voter", "n2 voter", "n3 voter"), "n3", want)}
+		s.answers[0].views = []admin.Members{withPriority(at(8, "n1 voter", "n2 voter", "n3 voter"), "n3", want)}
 		code, out, errs := s.run(t, "members drain n3 "+args)
 		assert.Zero(t, code, errs)
 		assert.Equal(t, "done: configuration 8, voters n1 n2 n3\n", out)
-		assert.Equal(t, []api.Update{{Peer: api.Peer{ID: "n3"}, Priority: &want}}, s.asked[0].Update)
+		assert.Equal(t, []admin.Update{{Peer: admin.Peer{ID: "n3"}, Priority: &want}}, s.asked[0].Update)
 	}
 }
 
@@ -88,7 +89,7 @@ func TestDrain_WhatItRefuses(t *testing.T) {
 	assert.Equal(t, "n3 has no vote, so it can be stopped at any time\n", out)
 	assert.Empty(t, two.asked)
 
-	for _, code := range []api.Code{api.UnknownMember, api.NotElectable, api.EarlierRelease} {
+	for _, code := range []admin.Code{admin.UnknownMember, admin.NotElectable, admin.EarlierRelease} {
 		s := newSteward(t, at(7, "n1 voter", "n2 voter", "n3 voter"), refuses(code))
 		got, out, errs := s.run(t, "members drain n4")
 		assert.Equal(t, 1, got, code)

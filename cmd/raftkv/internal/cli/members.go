@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/usage"
@@ -99,7 +100,7 @@ type changeCommand struct {
 	args                      cobra.PositionalArgs
 	flags                     func(*cobra.Command)
 	// build returns the change to request, and the goal that shows that the change is done.
-	build func(args []string) (api.Change, goal)
+	build func(args []string) (admin.Change, goal)
 	run   func(cmd *cobra.Command, f *changeFlags, args []string) error // if not nil, instead of build: what the command does
 }
 
@@ -126,7 +127,7 @@ func (c changeCommand) command(f *changeFlags) *cobra.Command {
 }
 
 // runChange changes the members and waits until the change is done.
-func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal) error {
+func runChange(cmd *cobra.Command, f *changeFlags, change admin.Change, goal goal) error {
 	timeout := f.bounded()
 	if f.patience <= 0 {
 		return fmt.Errorf("--patience %v: use more than 0; %w", f.patience, usage.Err)
@@ -155,9 +156,9 @@ func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal)
 }
 
 // addsWhere adds a remedy to the error if the member that is to get a vote does not exist.
-func addsWhere(change api.Change, err error) error {
-	var unknown *api.Error
-	if len(change.Promote) == 1 && change.Promote[0].Incarnation == "" && api.CodeOf(err) == api.UnknownMember && errors.As(err, &unknown) {
+func addsWhere(change admin.Change, err error) error {
+	var unknown *admin.Error
+	if len(change.Promote) == 1 && change.Promote[0].Incarnation == "" && api.CodeOf(err) == admin.UnknownMember && errors.As(err, &unknown) {
 		return api.Errorf(unknown.Code, "to add a new one: raftkv members add "+change.Promote[0].ID+" ADDRESS URL", "%s", unknown.Message)
 	}
 	return err
@@ -170,18 +171,18 @@ func changeCommands() []changeCommand {
 first. The removed member's store cannot be used again: to let it join again, empty its directory and add it.`,
 		example: "  raftkv members remove n4\n  raftkv members remove n3.8c504d9cfcb417cf     # of two members n3, the one with this incarnation",
 		args:    cobra.ExactArgs(1),
-		build: func(args []string) (api.Change, goal) {
+		build: func(args []string) (admin.Change, goal) {
 			peer := peerOf(args[0])
-			return api.Change{Remove: []api.Peer{peer}}, gone(peer)
+			return admin.Change{Remove: []admin.Peer{peer}}, gone(peer)
 		},
 	}, changeCommand{
 		use: "demote ID[.INCARNATION]", short: "Make a voter a learner",
 		long:    "demote takes the vote from a member, which still receives the log. raftkv members add ID gives it back.",
 		example: "  raftkv members demote n3",
 		args:    cobra.ExactArgs(1),
-		build: func(args []string) (api.Change, goal) {
+		build: func(args []string) (admin.Change, goal) {
 			peer := peerOf(args[0])
-			return api.Change{Demote: []api.Peer{peer}}, demoted(peer)
+			return admin.Change{Demote: []admin.Peer{peer}}, demoted(peer)
 		},
 	}, changeCommand{
 		use: "address ID[.INCARNATION] ADDRESS [URL] | ID[.INCARNATION]=ADDRESS[=URL]...", short: "Change the address of a member",
@@ -202,7 +203,7 @@ leads only if no other voter can. At least one voter must have a priority above 
 other than 1 ends the way back to releases before v0.5.0, and is refused while a member runs one.`,
 		example: "  raftkv members priority n3 5     # n3 comes first\n  raftkv members priority n2 0     # n2 is a standby",
 		args:    priorityOnly,
-		build: func(args []string) (api.Change, goal) {
+		build: func(args []string) (admin.Change, goal) {
 			peer := peerOf(args[0])
 			number, _ := strconv.Atoi(args[1]) // priorityOnly has checked it
 			return prioritize(peer, number), preferred(peer, number)
@@ -213,9 +214,9 @@ other than 1 ends the way back to releases before v0.5.0, and is refused while a
 that has begun cannot be canceled; it is done as soon as a majority of the former voters and a majority of the new ones answer.`,
 		example: "  raftkv members cancel",
 		args:    cobra.NoArgs,
-		build: func([]string) (api.Change, goal) {
-			return api.Change{Cancel: true}, goal{
-				reached: func(api.Members, api.Members) bool { return true }, already: func(api.Members) bool { return true },
+		build: func([]string) (admin.Change, goal) {
+			return admin.Change{Cancel: true}, goal{
+				reached: func(admin.Members, admin.Members) bool { return true }, already: func(admin.Members) bool { return true },
 			}
 		},
 	})
@@ -229,22 +230,22 @@ func joiningCommands() []changeCommand {
 Without ADDRESS and URL, add makes a learner a voter.`,
 		example: "  raftkv members add n4 10.0.0.4:5001 http://10.0.0.4:4001\n  raftkv members add n4     # n4 is a learner",
 		args:    either(1, 3),
-		build: func(args []string) (api.Change, goal) {
+		build: func(args []string) (admin.Change, goal) {
 			if len(args) == 1 {
 				peer := peerOf(args[0])
-				return api.Change{Promote: []api.Peer{peer}}, voting(peer, "", "")
+				return admin.Change{Promote: []admin.Peer{peer}}, voting(peer, "", "")
 			}
-			return api.Change{Add: []api.NewMember{{ID: args[0], Address: args[1], URL: args[2]}}},
-				voting(api.Peer{ID: args[0]}, args[1], args[2])
+			return admin.Change{Add: []admin.NewMember{{ID: args[0], Address: args[1], URL: args[2]}}},
+				voting(admin.Peer{ID: args[0]}, args[1], args[2])
 		},
 	}, {
 		use: "learner ID ADDRESS URL", short: "Add a member without a vote",
 		long:    "learner adds a member that receives the log and serves stale reads, and does not vote. raftkv members add ID makes it a voter.",
 		example: "  raftkv members learner n4 10.0.0.4:5001 http://10.0.0.4:4001",
 		args:    cobra.ExactArgs(3),
-		build: func(args []string) (api.Change, goal) {
-			return api.Change{Add: []api.NewMember{{ID: args[0], Address: args[1], URL: args[2], Kind: "learner"}}},
-				state(api.Peer{ID: args[0]}, "learner", args[1], args[2])
+		build: func(args []string) (admin.Change, goal) {
+			return admin.Change{Add: []admin.NewMember{{ID: args[0], Address: args[1], URL: args[2], Kind: "learner"}}},
+				state(admin.Peer{ID: args[0]}, "learner", args[1], args[2])
 		},
 	}, {
 		use: "replace ID[.INCARNATION] [WITH-ID] [ADDRESS URL]", short: "Replace a member by another machine, or by an empty disk",
@@ -255,16 +256,16 @@ only if that is a learner. Until the new one has caught up, the old one still co
   raftkv members replace n3 10.0.0.9:5001 http://10.0.0.9:4001               # on another machine
   raftkv members replace n3 n4 10.0.0.4:5001 http://10.0.0.4:4001            # by another member`,
 		args: cobra.RangeArgs(1, 4),
-		build: func(args []string) (api.Change, goal) {
+		build: func(args []string) (admin.Change, goal) {
 			old := peerOf(args[0])
-			by := api.NewMember{ID: old.ID}
+			by := admin.NewMember{ID: old.ID}
 			if len(args)%2 == 0 {
 				by.ID = args[1]
 			}
 			if len(args) > 2 {
 				by.Address, by.URL = args[len(args)-2], args[len(args)-1]
 			}
-			return api.Change{Replace: []api.Replacement{{Old: old, New: by}}}, replaced(old, by)
+			return admin.Change{Replace: []admin.Replacement{{Old: old, New: by}}}, replaced(old, by)
 		},
 	}}
 }
@@ -273,11 +274,11 @@ only if that is a learner. Until the new one has caught up, the old one still co
 var incarnated = regexp.MustCompile(`^(.+)\.([0-9a-f]{16})$`)
 
 // peerOf parses an id, or an id with an incarnation.
-func peerOf(text string) api.Peer {
+func peerOf(text string) admin.Peer {
 	if parts := incarnated.FindStringSubmatch(text); parts != nil {
-		return api.Peer{ID: parts[1], Incarnation: parts[2]}
+		return admin.Peer{ID: parts[1], Incarnation: parts[2]}
 	}
-	return api.Peer{ID: text}
+	return admin.Peer{ID: text}
 }
 
 // placesOnly accepts the place of one member in two or three arguments, or places of several members in one argument each.
@@ -309,7 +310,7 @@ func priorityOnly(cmd *cobra.Command, args []string) error {
 }
 
 // moved returns the change that gives one or more members other addresses, all together.
-func moved(args []string) (change api.Change, all goal) {
+func moved(args []string) (change admin.Change, all goal) {
 	places := [][]string{args}
 	if strings.Contains(args[0], "=") {
 		places = nil
@@ -320,7 +321,7 @@ func moved(args []string) (change api.Change, all goal) {
 	var goals []goal
 	for _, place := range places {
 		peer, url := peerOf(place[0]), ""
-		update := api.Update{Peer: peer, Address: &place[1]}
+		update := admin.Update{Peer: peer, Address: &place[1]}
 		if len(place) == 3 {
 			url, update.URL = place[2], &place[2]
 		}

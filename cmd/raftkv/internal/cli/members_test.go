@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/cmd/raftkv/internal/cli"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/stretchr/testify/assert"
@@ -23,9 +24,9 @@ import (
 type steward struct {
 	*httptest.Server
 	mu      sync.Mutex
-	asked   []api.Change
+	asked   []admin.Change
 	answers []reply
-	views   []api.Members
+	views   []admin.Members
 
 	statuses  []api.Status // likewise, for requests for the status
 	transfers int          // requests for a transfer
@@ -34,13 +35,13 @@ type steward struct {
 // reply is the answer to one request, with the configurations that the server shows afterwards.
 type reply struct {
 	status int
-	body   any // an api.Error, or nil: an api.Changed of the first configuration
-	views  []api.Members
+	body   any // an admin.Error, or nil: an admin.Changed of the first configuration
+	views  []admin.Members
 }
 
-func newSteward(t *testing.T, first api.Members, answers ...reply) *steward {
+func newSteward(t *testing.T, first admin.Members, answers ...reply) *steward {
 	t.Helper()
-	s := &steward{answers: answers, views: []api.Members{first}}
+	s := &steward{answers: answers, views: []admin.Members{first}}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
@@ -50,13 +51,13 @@ func (s *steward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch r.URL.Path {
-	case api.StatusPath:
+	case admin.StatusPath:
 		_ = json.NewEncoder(w).Encode(s.statuses[0])
 		s.statuses = s.statuses[min(1, len(s.statuses)-1):]
 		return
-	case api.TransferPath:
+	case admin.TransferPath:
 		s.transfers++
-		_ = json.NewEncoder(w).Encode(api.Transferred{})
+		_ = json.NewEncoder(w).Encode(admin.Transferred{})
 		return
 	}
 	if r.Method == http.MethodGet {
@@ -64,7 +65,7 @@ func (s *steward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.views = s.views[min(1, len(s.views)-1):]
 		return
 	}
-	var change api.Change
+	var change admin.Change
 	data, _ := io.ReadAll(r.Body)
 	_ = json.Unmarshal(data, &change)
 	s.asked = append(s.asked, change)
@@ -74,24 +75,25 @@ func (s *steward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.views = next.views
 	}
 	if next.body == nil {
-		next.body = api.Changed{Done: next.status == 200, Members: s.views[0]}
+		next.body = admin.Changed{Done: next.status == 200, Members: s.views[0]}
 	}
 	w.WriteHeader(next.status)
 	_ = json.NewEncoder(w).Encode(next.body)
 }
 
 // refuses returns an answer that refuses the change.
-func refuses(code api.Code) reply {
-	e := api.Errorf(code, "a remedy", "because")
-	return reply{status: e.Status(), body: e}
+func refuses(code admin.Code) reply {
+	e, w := api.Errorf(code, "a remedy", "because"), httptest.NewRecorder()
+	e.Write(w)
+	return reply{status: w.Code, body: e}
 }
 
 const anyURL = "http://127.0.0.1:1" // where nobody listens
 
 // at returns a committed configuration. A member is written as "n1 voter". With an incarnation and an address, it is written
 // as "n1.7 voter h:7".
-func at(index uint64, members ...string) api.Members {
-	m := api.Members{ID: "n1", Leader: "n1", Term: 1, Index: index, Committed: true, Level: 1}
+func at(index uint64, members ...string) admin.Members {
+	m := admin.Members{ID: "n1", Leader: "n1", Term: 1, Index: index, Committed: true, Level: 1}
 	for _, text := range members {
 		name, standing, _ := strings.Cut(text, " ")
 		id, incarnation, _ := strings.Cut(name, ".")
@@ -99,13 +101,13 @@ func at(index uint64, members ...string) api.Members {
 		if kind, elsewhere, given := strings.Cut(standing, " "); given && strings.Contains(elsewhere, ":") {
 			standing, address = kind, elsewhere
 		}
-		member := api.ClusterMember{
+		member := admin.ClusterMember{
 			ID: id, Incarnation: incarnation, Address: address, URL: anyURL, Kind: standing, Standing: standing,
 		}
 		switch standing {
-		case api.StandingJoins:
-			member.Kind, m.Change = "learner", &api.Changing{Stage: api.StageCatchesUp, Waiting: []string{id}}
-		case api.StandingRemoved, api.StandingDemoted, api.StandingEnters:
+		case admin.StandingJoins:
+			member.Kind, m.Change = "learner", &admin.Changing{Stage: admin.StageCatchesUp, Waiting: []string{id}}
+		case admin.StandingRemoved, admin.StandingDemoted, admin.StandingEnters:
 			member.Kind = "voter"
 		}
 		m.Members = append(m.Members, member)
@@ -113,13 +115,13 @@ func at(index uint64, members ...string) api.Members {
 	return m
 }
 
-func joint(m api.Members, phase string) api.Members {
-	m.Phase, m.Committed, m.Change = phase, false, &api.Changing{Stage: api.StageJoint}
+func joint(m admin.Members, phase string) admin.Members {
+	m.Phase, m.Committed, m.Change = phase, false, &admin.Changing{Stage: admin.StageJoint}
 	return m
 }
 
 // withPriority gives a member another priority than 1.
-func withPriority(m api.Members, id string, priority int) api.Members {
+func withPriority(m admin.Members, id string, priority int) admin.Members {
 	for i := range m.Members {
 		if m.Members[i].ID == id {
 			m.Members[i].Priority = &priority
@@ -137,7 +139,7 @@ func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 	url := anyURL
 	for _, row := range []struct {
 		args, want string
-		after      api.Members
+		after      admin.Members
 	}{
 		{"add n4 n4:1 " + url, `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter", "n4 voter")},
 		{"add n4", `{"promote":[{"id":"n4"}]}`, at(8, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter", "n4 voter")},
@@ -168,7 +170,7 @@ func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 	} {
 		row.after.Tolerance = "no failure is survived"
 		first := at(5, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter")
-		s := newSteward(t, first, reply{status: 200, views: []api.Members{row.after}})
+		s := newSteward(t, first, reply{status: 200, views: []admin.Members{row.after}})
 		code, out, errs := s.run(t, "members "+row.args)
 		assert.Equal(t, 0, code, "%s: %s", row.args, errs)
 		assert.Equal(t, "done: configuration 8, voters "+api.List(row.after.Voters())+"; no failure is survived\n", out)
@@ -183,9 +185,9 @@ func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 // running.
 func TestMembers_WaitsUntilTheChangeIsDone(t *testing.T) {
 	joins, enters := at(10, "n1 voter", "n4 joins"), joint(at(12, "n1 voter", "n4 enters"), "joint: n1 → n1 n4")
-	joins.Members[1].CatchUp = &api.CatchUp{Match: 41, Last: 100}
+	joins.Members[1].CatchUp = &admin.CatchUp{Match: 41, Last: 100}
 	done := at(14, "n1 voter", "n4 voter")
-	continues := []api.Members{joins, joins, joins, enters, enters, done}
+	continues := []admin.Members{joins, joins, joins, enters, enters, done}
 	const wait, told = "n4 catches up: entry 41 of 100\n", "voters: n1 → n1 n4\n"
 	for _, row := range []struct {
 		rule    string
@@ -193,13 +195,13 @@ func TestMembers_WaitsUntilTheChangeIsDone(t *testing.T) {
 		asks    int
 	}{
 		{"a long change continues after the answer", []reply{{status: 202, views: continues}}, 1},
-		{"the leader changes within the request", []reply{{504, api.Errorf(api.OutcomeUnknown, "", "because"), continues}}, 1},
-		{"another change is running, and is the same", []reply{{409, api.Errorf(api.ChangePending, "", "because"), continues}}, 1},
-		{"there is no leader for a moment", []reply{refuses(api.NoLeader), {status: 202, views: continues}}, 2},
+		{"the leader changes within the request", []reply{{504, api.Errorf(admin.OutcomeUnknown, "", "because"), continues}}, 1},
+		{"another change is running, and is the same", []reply{{409, api.Errorf(admin.ChangePending, "", "because"), continues}}, 1},
+		{"there is no leader for a moment", []reply{refuses(admin.NoLeader), {status: 202, views: continues}}, 2},
 		{"what was asked for is rolled back", []reply{
-			{status: 202, views: []api.Members{joins, at(5, "n1 voter")}}, {status: 202, views: continues}}, 2},
+			{status: 202, views: []admin.Members{joins, at(5, "n1 voter")}}, {status: 202, views: continues}}, 2},
 		{"another change is running", []reply{
-			{409, api.Errorf(api.ChangePending, "", "because"), []api.Members{joint(at(6, "n1 voter"), "joint: n1 n3 → n1"), at(7, "n1 voter")}},
+			{409, api.Errorf(admin.ChangePending, "", "because"), []admin.Members{joint(at(6, "n1 voter"), "joint: n1 n3 → n1"), at(7, "n1 voter")}},
 			{status: 202, views: continues}}, 2},
 	} {
 		s := newSteward(t, at(5, "n1 voter"), row.answers...)
@@ -222,21 +224,21 @@ func TestMembers_ExitCodes(t *testing.T) {
 		code       int
 		says       string
 	}{
-		{"refused", "remove n3", refuses(api.LastVoter), 1, "last_voter: because (a remedy)"},
-		{"nobody would lead", "priority n3 0", refuses(api.NotElectable), 1, "not_electable: because (a remedy)"},
+		{"refused", "remove n3", refuses(admin.LastVoter), 1, "last_voter: because (a remedy)"},
+		{"nobody would lead", "priority n3 0", refuses(admin.NotElectable), 1, "not_electable: because (a remedy)"},
 		{"a server of a release without priorities", "priority n3 5",
-			reply{400, api.Errorf(api.BadRequest, "", `it is not a change in JSON: json: unknown field "priority"`), nil}, 1, "runs an earlier release, which cannot make this change"},
-		{"a new member without its place", "add n9", refuses(api.UnknownMember), 1, "because (to add a new one: raftkv members add n9 ADDRESS URL)"},
-		{"an unknown member", "remove n9", refuses(api.UnknownMember), 1, "unknown_member: because"},
-		{"no server of this release", "remove n9", refuses(api.NotFound), 1, "runs an earlier release"},
-		{"the index has changed", "remove n3 --if-index 4", refuses(api.ConfigChanged), 4, "config_changed"},
-		{"given up while the request waits", "replace n3", refuses(api.GivenUp), 1, "given_up"},
-		{"given up later", "replace n3", reply{status: 202, views: []api.Members{joins, joins, left}}, 1,
+			reply{400, api.Errorf(admin.BadRequest, "", `it is not a change in JSON: json: unknown field "priority"`), nil}, 1, "runs an earlier release, which cannot make this change"},
+		{"a new member without its place", "add n9", refuses(admin.UnknownMember), 1, "because (to add a new one: raftkv members add n9 ADDRESS URL)"},
+		{"an unknown member", "remove n9", refuses(admin.UnknownMember), 1, "unknown_member: because"},
+		{"no server of this release", "remove n9", refuses(admin.NotFound), 1, "runs an earlier release"},
+		{"the index has changed", "remove n3 --if-index 4", refuses(admin.ConfigChanged), 4, "config_changed"},
+		{"given up while the request waits", "replace n3", refuses(admin.GivenUp), 1, "given_up"},
+		{"given up later", "replace n3", reply{status: 202, views: []admin.Members{joins, joins, left}}, 1,
 			"given_up: the change that began with configuration 10 was given up by configuration 11 (run the same command again: it continues from there)"},
-		{"it takes longer than --timeout", "replace n3 --timeout 2s", reply{status: 202, views: []api.Members{joins}}, 5,
+		{"it takes longer than --timeout", "replace n3 --timeout 2s", reply{status: 202, views: []admin.Members{joins}}, 5,
 			"--timeout ended"},
-		{"a change of the voters cannot be canceled", "cancel", refuses(api.ChangePending), 1, "change_pending"},
-		{"its own fault", "remove n3", refuses(api.Internal), 5, "internal"},
+		{"a change of the voters cannot be canceled", "cancel", refuses(admin.ChangePending), 1, "change_pending"},
+		{"its own fault", "remove n3", refuses(admin.Internal), 5, "internal"},
 	} {
 		s := newSteward(t, now, row.answer)
 		code, out, errs := s.run(t, "members "+row.args)
@@ -261,7 +263,7 @@ func TestMembers_ExitCodes(t *testing.T) {
 	assert.Contains(t, errs, older.URL+" runs an earlier release, which cannot change the members (upgrade it first); unreachable: ")
 	assert.Equal(t, 1, strings.Count(errs, "\n"), "one line")
 
-	newer := newSteward(t, now, reply{status: 200, views: []api.Members{at(6, "n1.1 voter")}})
+	newer := newSteward(t, now, reply{status: 200, views: []admin.Members{at(6, "n1.1 voter")}})
 	code, out, errs := run(t, "", "members", "remove", "n3", "--server", older.URL, "--server", newer.URL)
 	assert.Equal(t, 0, code, "the other one is asked: %s", errs)
 	assert.Equal(t, "done: configuration 6, voters n1\n", out)
@@ -270,7 +272,7 @@ func TestMembers_ExitCodes(t *testing.T) {
 // An interrupted command reports the interruption, and the remedy.
 func TestMembers_Interrupted(t *testing.T) {
 	joins := at(10, "n1 voter", "n4 joins")
-	s := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []api.Members{joins}})
+	s := newSteward(t, at(5, "n1 voter"), reply{status: 202, views: []admin.Members{joins}})
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	defer interrupt(nil)
 	posted := false
@@ -294,18 +296,18 @@ func TestMembers_Interrupted(t *testing.T) {
 func TestMembers_NoWaitEndsOnceTheChangeIsAccepted(t *testing.T) {
 	now := at(5, "n1 voter", "n2 voter")
 	joins, other := at(6, "n1 voter", "n2 voter", "n4 joins"), at(6, "n1 voter", "n2 to be removed")
-	joins.Change, other.Change = &api.Changing{Stage: api.StageCatchesUp}, &api.Changing{Stage: api.StageCatchesUp}
+	joins.Change, other.Change = &admin.Changing{Stage: admin.StageCatchesUp}, &admin.Changing{Stage: admin.StageCatchesUp}
 	for _, row := range []struct {
 		rule   string
 		answer reply
 		code   int
 		says   string
 	}{
-		{"it continues", reply{status: 202, views: []api.Members{joins}}, 0, "accepted: configuration 6; it continues by itself: raftkv members shows"},
-		{"it is done at once", reply{status: 200, views: []api.Members{at(6, "n1 voter", "n4 voter")}}, 0, "done: configuration 6"},
-		{"another change is running", reply{409, api.Errorf(api.ChangePending, "", "because"), []api.Members{other}}, 1, "change_pending"},
-		{"it was made before", reply{409, api.Errorf(api.MemberExists, "", "because"), []api.Members{at(6, "n4 voter")}}, 0, "nothing to do"},
-		{"it is refused", refuses(api.MemberUnreachable), 1, "member_unreachable"},
+		{"it continues", reply{status: 202, views: []admin.Members{joins}}, 0, "accepted: configuration 6; it continues by itself: raftkv members shows"},
+		{"it is done at once", reply{status: 200, views: []admin.Members{at(6, "n1 voter", "n4 voter")}}, 0, "done: configuration 6"},
+		{"another change is running", reply{409, api.Errorf(admin.ChangePending, "", "because"), []admin.Members{other}}, 1, "change_pending"},
+		{"it was made before", reply{409, api.Errorf(admin.MemberExists, "", "because"), []admin.Members{at(6, "n4 voter")}}, 0, "nothing to do"},
+		{"it is refused", refuses(admin.MemberUnreachable), 1, "member_unreachable"},
 	} {
 		s := newSteward(t, now, row.answer)
 		code, out, errs := s.run(t, "members add n4 n4:1 http://127.0.0.1:1 --no-wait --timeout 1s")
@@ -320,25 +322,25 @@ func TestMembers_NothingToDo(t *testing.T) {
 	lost := at(9, "n1 voter", "n4 voter")
 	lost.Members[1].Replace = true
 	removed := at(9, "n1 voter", "n4 voter")
-	removed.Removed = []api.Removed{{ID: "n3", Index: 7}}
+	removed.Removed = []admin.Removed{{ID: "n3", Index: 7}}
 	for _, row := range []struct {
 		rule, args string
-		now        api.Members
-		refusal    api.Code
+		now        admin.Members
+		refusal    admin.Code
 		code       int
 	}{
-		{"the member is there", "add n4 n4:1 http://127.0.0.1:1", at(9, "n1 voter", "n4 voter"), api.MemberExists, 0},
-		{"it is at another address", "add n4 n4:2 http://127.0.0.1:1", at(9, "n1 voter", "n4 voter"), api.MemberExists, 1},
-		{"it has no vote", "add n4 n4:1 http://127.0.0.1:1", at(9, "n1 voter", "n4 learner"), api.MemberExists, 1},
-		{"its disk is lost", "replace n4", lost, api.MemberExists, 1},
-		{"a leader of an earlier release has not asked it", "replace n4", at(9, "n1 voter", "n4 voter"), api.MemberExists, 1},
-		{"two incarnations are there", "replace n4", at(9, "n1 voter", "n4.1 voter", "n4.2 learner"), api.MemberExists, 1},
-		{"no such incarnation", "demote n4.00000000000000aa", at(9, "n1 voter", "n4 learner"), api.UnknownMember, 1},
-		{"it was removed", "remove n3", removed, api.UnknownMember, 0},
-		{"it never was there", "remove n5", removed, api.UnknownMember, 1},
-		{"it was replaced", "replace n3 n4", removed, api.UnknownMember, 0},
-		{"another one was replaced", "replace n5 n4", removed, api.UnknownMember, 1},
-		{"there is nothing to promote", "add n5", removed, api.UnknownMember, 1},
+		{"the member is there", "add n4 n4:1 http://127.0.0.1:1", at(9, "n1 voter", "n4 voter"), admin.MemberExists, 0},
+		{"it is at another address", "add n4 n4:2 http://127.0.0.1:1", at(9, "n1 voter", "n4 voter"), admin.MemberExists, 1},
+		{"it has no vote", "add n4 n4:1 http://127.0.0.1:1", at(9, "n1 voter", "n4 learner"), admin.MemberExists, 1},
+		{"its disk is lost", "replace n4", lost, admin.MemberExists, 1},
+		{"a leader of an earlier release has not asked it", "replace n4", at(9, "n1 voter", "n4 voter"), admin.MemberExists, 1},
+		{"two incarnations are there", "replace n4", at(9, "n1 voter", "n4.1 voter", "n4.2 learner"), admin.MemberExists, 1},
+		{"no such incarnation", "demote n4.00000000000000aa", at(9, "n1 voter", "n4 learner"), admin.UnknownMember, 1},
+		{"it was removed", "remove n3", removed, admin.UnknownMember, 0},
+		{"it never was there", "remove n5", removed, admin.UnknownMember, 1},
+		{"it was replaced", "replace n3 n4", removed, admin.UnknownMember, 0},
+		{"another one was replaced", "replace n5 n4", removed, admin.UnknownMember, 1},
+		{"there is nothing to promote", "add n5", removed, admin.UnknownMember, 1},
 	} {
 		code, out, errs := newSteward(t, row.now, refuses(row.refusal)).run(t, "members "+row.args)
 		assert.Equal(t, row.code, code, "%s: %s", row.rule, errs)
@@ -352,7 +354,7 @@ func TestMembers_NothingToDo(t *testing.T) {
 
 // The old member, which the command would replace, has answered by itself.
 func TestMembers_NothingToReplace(t *testing.T) {
-	runs := reply{409, api.Errorf(api.MemberRuns, "a remedy", "the members were not changed: n4 itself answers"), nil}
+	runs := reply{409, api.Errorf(admin.MemberRuns, "a remedy", "the members were not changed: n4 itself answers"), nil}
 	now, lacks := at(9, "n1 voter", "n4.00000000000000ab voter"), at(9, "n1 voter", "n4.00000000000000ab voter")
 	lacks.Members[1].Replace = true
 	code, out, errs := newSteward(t, now, runs).run(t, "members replace n4")
@@ -372,12 +374,12 @@ func TestMembers_ReadsBackWhatWasDone(t *testing.T) {
 	follows := joint(at(11, "n1.1 voter", "n3.4 voter"), "joint: n1 n2 → n1")
 	for _, row := range []struct {
 		rule  string
-		views []api.Members
+		views []admin.Members
 		code  int
 	}{
-		{"the old incarnation is still there", []api.Members{at(9, "n1.1 voter", "n3.3 voter")}, 5},
-		{"another change has followed", []api.Members{follows, follows, later}, 0},
-		{"a server does not know of the change yet", []api.Members{follows, at(8, "n1.1 voter", "n3.2 voter"), later}, 0},
+		{"the old incarnation is still there", []admin.Members{at(9, "n1.1 voter", "n3.3 voter")}, 5},
+		{"another change has followed", []admin.Members{follows, follows, later}, 0},
+		{"a server does not know of the change yet", []admin.Members{follows, at(8, "n1.1 voter", "n3.2 voter"), later}, 0},
 	} {
 		code, out, errs := newSteward(t, now, reply{status: 200, views: row.views}).run(t, "members replace n3")
 		assert.Equal(t, row.code, code, "%s: %s", row.rule, errs)
@@ -390,8 +392,8 @@ func TestMembers_ReadsBackWhatWasDone(t *testing.T) {
 // The outcome of a request is not known. The present member with the same id may still be the old member.
 func TestMembers_AReplacementIsDoneOnceTheOldIncarnationIsGone(t *testing.T) {
 	before, after := at(5, "n1.1 voter", "n3.3 voter"), at(9, "n1.1 voter", "n3.4 voter")
-	unknown := api.Errorf(api.OutcomeUnknown, "", "because")
-	s := newSteward(t, before, reply{504, unknown, []api.Members{before}}, reply{504, unknown, []api.Members{after}})
+	unknown := api.Errorf(admin.OutcomeUnknown, "", "because")
+	s := newSteward(t, before, reply{504, unknown, []admin.Members{before}}, reply{504, unknown, []admin.Members{after}})
 	code, out, errs := s.run(t, "members replace n3")
 	assert.Equal(t, 0, code, errs)
 	assert.Equal(t, "done: configuration 9, voters n1 n3\n", out)
@@ -416,14 +418,14 @@ func TestMembers_PrintsATable(t *testing.T) {
 		m.Members[i].URL = url
 	}
 	m.Members[1].Problem, m.Members[2].Problem, m.Members[2].Replace = "it is not connected", "its disk was emptied", true
-	m.Members[3].CatchUp = &api.CatchUp{Snapshot: &api.Transfer{Done: 40 << 20, Total: 100 << 20, ForMS: 2000, LeftMS: 3000}}
+	m.Members[3].CatchUp = &admin.CatchUp{Snapshot: &admin.Transfer{Done: 40 << 20, Total: 100 << 20, ForMS: 2000, LeftMS: 3000}}
 	m.Tolerance = "the cluster survives 1 failure more"
-	m.Members[4].CatchUp = &api.CatchUp{Match: 41, Last: 1000, Rate: 3.14159, LeftMS: 61_400}
+	m.Members[4].CatchUp = &admin.CatchUp{Match: 41, Last: 1000, Rate: 3.14159, LeftMS: 61_400}
 	for i, protocol := range []uint16{3, 3, 0, 2, 3} {
 		m.Members[i].Protocol = protocol
 	}
 	m.Members[0].Release, m.Members[4].Release = "v0.2.0", "v0.2.0"
-	m.Departing = []api.Departing{{ID: "n9", Index: 9, LeftMS: 1234, Address: "n9:1"}, {ID: "n2", Incarnation: "7", Index: 10}}
+	m.Departing = []admin.Departing{{ID: "n9", Index: 9, LeftMS: 1234, Address: "n9:1"}, {ID: "n2", Incarnation: "7", Index: 10}}
 	s := newSteward(t, m)
 	code, out, _ := s.run(t, "members")
 	assert.Equal(t, 0, code)
@@ -442,16 +444,16 @@ releases: n1 n5 v0.2.0 (protocol 3); n2 protocol 3; n3 protocol 2; n3 not known
 	assert.Contains(t, table, "n1  voter, priority 1  n1:1  "+anyURL+"  leads\nn2  voter, priority 0  n2:1  "+anyURL+"  ok\nn3  learner            n3:1  ",
 		"priorities are shown if they differ")
 	_, out, _ = s.run(t, "members --json")
-	var again api.Members
+	var again admin.Members
 	require.NoError(t, json.Unmarshal([]byte(out), &again))
 	assert.Equal(t, m, again)
 	_, out, _ = newSteward(t, joint(at(12, "n1 voter"), "joint: n1 n2 → n1")).run(t, "members")
 	assert.Contains(t, out, "configuration 12, joint: n1 n2 → n1\n")
 	uncommitted := at(12, "n1 voter")
-	uncommitted.Committed, uncommitted.Change = false, &api.Changing{Stage: api.StageCommits}
+	uncommitted.Committed, uncommitted.Change = false, &admin.Changing{Stage: admin.StageCommits}
 	_, out, _ = newSteward(t, uncommitted).run(t, "members")
 	assert.Contains(t, out, "configuration 12, not committed yet\n")
-	_, out, _ = newSteward(t, api.Members{ID: "n4"}).run(t, "members")
+	_, out, _ = newSteward(t, admin.Members{ID: "n4"}).run(t, "members")
 	assert.Equal(t, "n4 knows no cluster yet\n", out)
 }
 
@@ -459,12 +461,12 @@ releases: n1 n5 v0.2.0 (protocol 3); n2 protocol 3; n3 protocol 2; n3 not known
 func TestMembers_SeveralAddressesChangeTogether(t *testing.T) {
 	swapped := at(10, "n1 voter n2:1", "n2 voter n1:1")
 	swapped.Members[1].URL = "http://n1:2"
-	s := newSteward(t, at(9, "n1 voter", "n2 voter"), reply{status: http.StatusOK, views: []api.Members{swapped}})
+	s := newSteward(t, at(9, "n1 voter", "n2 voter"), reply{status: http.StatusOK, views: []admin.Members{swapped}})
 	code, _, errs := s.run(t, "members address n1=n2:1 n2=n1:1=http://n1:2")
 	assert.Equal(t, 0, code, errs)
 	first, second, url := "n2:1", "n1:1", "http://n1:2"
-	assert.Equal(t, []api.Change{{Update: []api.Update{
-		{Peer: api.Peer{ID: "n1"}, Address: &first}, {Peer: api.Peer{ID: "n2"}, Address: &second, URL: &url},
+	assert.Equal(t, []admin.Change{{Update: []admin.Update{
+		{Peer: admin.Peer{ID: "n1"}, Address: &first}, {Peer: admin.Peer{ID: "n2"}, Address: &second, URL: &url},
 	}}}, s.asked)
 	for _, args := range []string{"n1=", "=h:1", "n1=h:1=", "n1=h:1 n2"} {
 		code, _, errs := s.run(t, "members address "+args)
@@ -493,7 +495,7 @@ func TestMembers_SaysHowToReplaceALostDisk(t *testing.T) {
 // other member does not matter.
 func TestMembers_TheAddressOfOneOfTwoWithAnID(t *testing.T) {
 	const voter, learner = "n3.00000000000000a1", "n3.00000000000000a2"
-	moved := func(which int) api.Members {
+	moved := func(which int) admin.Members {
 		m := at(10, "n1 voter", voter+" voter", learner+" learner")
 		m.Members[which].Address = "n3:9"
 		return m
@@ -506,9 +508,9 @@ func TestMembers_TheAddressOfOneOfTwoWithAnID(t *testing.T) {
 		{voter, 2, 1}, {learner, 1, 1}, {"n3", 2, 1},
 	} {
 		begun := moved(row.which)
-		begun.Index, begun.Committed, begun.Change = 9, false, &api.Changing{Stage: api.StageCommits}
+		begun.Index, begun.Committed, begun.Change = 9, false, &admin.Changing{Stage: admin.StageCommits}
 		s := newSteward(t, at(8, "n1 voter", voter+" voter", learner+" learner"),
-			reply{status: http.StatusAccepted, views: []api.Members{begun, moved(row.which)}})
+			reply{status: http.StatusAccepted, views: []admin.Members{begun, moved(row.which)}})
 		code, _, errs := s.run(t, "members address "+row.name+" n3:9")
 		assert.Equal(t, row.code, code, "%+v: %s", row, errs)
 	}

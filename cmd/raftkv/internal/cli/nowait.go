@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/admin"
 )
 
 // accept asks for the change once. It returns as soon as the change is done, refused, or accepted and under way.
@@ -19,7 +19,7 @@ func (c *changer) accept(ctx context.Context, timeout time.Duration) (string, er
 		return "", &exitError{exitUnanswered, err}
 	}
 	type outcome struct {
-		reply api.Changed
+		reply admin.Changed
 		err   error
 	}
 	posted := make(chan outcome, 1)
@@ -50,25 +50,25 @@ func (c *changer) accept(ctx context.Context, timeout time.Duration) (string, er
 }
 
 // accepted records that the change continues by itself, and returns the sentence that says so.
-func (c *changer) accepted(m api.Members) string {
+func (c *changer) accepted(m admin.Members) string {
 	c.continues = true
 	return fmt.Sprintf("accepted: configuration %d; it continues by itself: raftkv members shows its progress", m.Index)
 }
 
 // begun reports whether the running change gives another role to a member that this change names.
-func (c *changer) begun(now api.Members) bool {
+func (c *changer) begun(now admin.Members) bool {
 	if now.Change == nil || now.Index <= c.first.Index {
 		return false
 	}
 	return slices.ContainsFunc(idsOf(c.change), func(id string) bool {
-		return !slices.EqualFunc(c.first.Of(id), now.Of(id), func(a, b api.ClusterMember) bool {
+		return !slices.EqualFunc(c.first.Of(id), now.Of(id), func(a, b admin.ClusterMember) bool {
 			return a.Incarnation == b.Incarnation && a.Standing == b.Standing && a.Address == b.Address && a.URL == b.URL && priority(a) == priority(b)
 		})
 	})
 }
 
 // idsOf returns the members that a change names.
-func idsOf(c api.Change) (ids []string) {
+func idsOf(c admin.Change) (ids []string) {
 	for _, m := range c.Add {
 		ids = append(ids, m.ID)
 	}

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
@@ -24,7 +25,7 @@ type narrator struct {
 }
 
 // tell prints the news since the last call.
-func (n *narrator) tell(now api.Members, at time.Time) {
+func (n *narrator) tell(now admin.Members, at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	topic, lines := progressOf(now)
@@ -39,7 +40,7 @@ func (n *narrator) tell(now api.Members, at time.Time) {
 
 // progressOf returns a topic, and lines about the progress of the running change. The topic names the thing that the change
 // waits for. It is "" if there is nothing to report.
-func progressOf(m api.Members) (topic string, lines []string) {
+func progressOf(m admin.Members) (topic string, lines []string) {
 	switch {
 	case m.Change == nil:
 		return "", nil
@@ -49,7 +50,7 @@ func progressOf(m api.Members) (topic string, lines []string) {
 	case len(m.Change.Waiting) > 0:
 		for _, id := range m.Change.Waiting {
 			for _, member := range m.Of(id) {
-				if member.Standing == api.StandingJoins {
+				if member.Standing == admin.StandingJoins {
 					lines = append(lines, id+" catches up"+prefixed(": ", howFar(member.CatchUp)))
 				}
 			}
@@ -60,7 +61,7 @@ func progressOf(m api.Members) (topic string, lines []string) {
 }
 
 // howFar describes how far a member has caught up. It returns "" if the progress is not known.
-func howFar(c *api.CatchUp) string {
+func howFar(c *admin.CatchUp) string {
 	switch {
 	case c == nil:
 		return ""
@@ -102,7 +103,7 @@ func leftText(left time.Duration) string {
 }
 
 // timeLeft returns the remaining time of a transfer at its present rate; "" if that is not known.
-func timeLeft(t api.Transfer) string {
+func timeLeft(t admin.Transfer) string {
 	if t.LeftMS <= 0 {
 		return ""
 	}
@@ -117,10 +118,10 @@ func prefixed(prefix, text string) string {
 }
 
 // printMembers prints a line for each member, and then the lines about the whole cluster.
-func printMembers(out io.Writer, m api.Members) error {
+func printMembers(out io.Writer, m admin.Members) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var shown []string
-	prioritized := slices.ContainsFunc(m.Members, func(m api.ClusterMember) bool { return priority(m) != priorityDefault })
+	prioritized := slices.ContainsFunc(m.Members, func(m admin.ClusterMember) bool { return priority(m) != priorityDefault })
 	for _, member := range m.Members {
 		name := member.ID
 		condition := conditionOf(m, member)
@@ -163,7 +164,7 @@ func printMembers(out io.Writer, m api.Members) error {
 const priorityDefault = 1
 
 // priority returns the priority of a voter. Servers of earlier releases show none.
-func priority(m api.ClusterMember) int {
+func priority(m admin.ClusterMember) int {
 	if m.Priority == nil {
 		return priorityDefault
 	}
@@ -174,28 +175,28 @@ func priority(m api.ClusterMember) int {
 func tolerance(text string) string { return strings.TrimPrefix(text, "none: ") }
 
 // conditionOf returns the last column of a member: its problem or its progress.
-func conditionOf(m api.Members, member api.ClusterMember) string {
+func conditionOf(m admin.Members, member admin.ClusterMember) string {
 	switch {
 	case member.Replace:
 		return member.Problem + replaceHint(m, member)
 	case member.Problem != "":
 		return member.Problem
-	case member.ID == m.Leader && member.Kind == api.StandingVoter:
+	case member.ID == m.Leader && member.Kind == admin.StandingVoter:
 		return "leads"
-	case member.CatchUp != nil && (member.CatchUp.Snapshot != nil || member.CatchUp.Rate > 0 || member.Standing == api.StandingJoins):
+	case member.CatchUp != nil && (member.CatchUp.Snapshot != nil || member.CatchUp.Rate > 0 || member.Standing == admin.StandingJoins):
 		return howFar(member.CatchUp)
 	}
 	return "ok"
 }
 
 // replaceHint says what to do about a lost member, unless another one is taking its place.
-func replaceHint(m api.Members, lost api.ClusterMember) string {
+func replaceHint(m admin.Members, lost admin.ClusterMember) string {
 	for _, other := range m.Of(lost.ID) {
 		switch {
 		case other.Incarnation == lost.Incarnation || other.Replace:
-		case other.Standing == api.StandingJoins || other.Standing == api.StandingEnters:
+		case other.Standing == admin.StandingJoins || other.Standing == admin.StandingEnters:
 			return ""
-		case other.Standing == api.StandingLearner:
+		case other.Standing == admin.StandingLearner:
 			return "; the learner is to take its place: start the learner, and run: raftkv members replace " + lost.ID
 		}
 	}
@@ -203,7 +204,7 @@ func replaceHint(m api.Members, lost api.ClusterMember) string {
 }
 
 // configurationLine names the configuration in force, and says whether it is committed and final.
-func configurationLine(m api.Members) string {
+func configurationLine(m admin.Members) string {
 	line := fmt.Sprintf("configuration %d", m.Index)
 	switch {
 	case m.Index == 0:
@@ -217,7 +218,7 @@ func configurationLine(m api.Members) string {
 }
 
 // departs describes for how long the leader still informs a removed member.
-func departs(d api.Departing) string {
+func departs(d admin.Departing) string {
 	text := fmt.Sprintf("by configuration %d", d.Index)
 	if d.LeftMS > 0 {
 		text += fmt.Sprintf("; the leader tells it so until it answers, for %v at most", max(milliseconds(d.LeftMS).Round(100*time.Millisecond), 100*time.Millisecond))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
@@ -28,7 +29,7 @@ func (r runs) String() string {
 
 // releases lists the release of each member, the newest protocol first: "releases: n1 n2 v0.2.0 (protocol 3); n3 protocol 2".
 // It is "" if no server reports any.
-func releases(members []api.ClusterMember) string {
+func releases(members []admin.ClusterMember) string {
 	of := map[runs][]string{}
 	for _, m := range members {
 		r := runs{m.Protocol, m.Release}
@@ -55,10 +56,10 @@ func releases(members []api.ClusterMember) string {
 // server sees more than one release.
 func mixture(servers ...*api.Status) string {
 	for _, server := range servers {
-		var all []api.ClusterMember
+		var all []admin.ClusterMember
 		seen := map[runs]bool{}
 		for _, m := range server.Members {
-			all = append(all, api.ClusterMember{ID: m.ID, Protocol: m.Protocol, Release: m.Release})
+			all = append(all, admin.ClusterMember{ID: m.ID, Protocol: m.Protocol, Release: m.Release})
 			seen[runs{m.Protocol, m.Release}] = m.Protocol != 0
 		}
 		if delete(seen, runs{}); len(seen) > 1 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/usage"
@@ -77,9 +78,9 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, raft.ErrRemoved):
 		return exitRemoved
-	case api.CodeOf(err) == api.NotFound:
+	case api.CodeOf(err) == admin.NotFound:
 		return exitNotFound
-	case api.CodeOf(err) == api.ConditionFailed, api.CodeOf(err) == api.ConfigChanged:
+	case api.CodeOf(err) == api.ConditionFailed, api.CodeOf(err) == admin.ConfigChanged:
 		return exitConditionFailed
 	case isAPIError(err) && api.Uncertain(err):
 		return exitUnknown
@@ -103,7 +104,7 @@ func sayOutcome(out io.Writer, outcome, line string) error {
 }
 
 func isAPIError(err error) bool {
-	var e *api.Error
+	var e *admin.Error
 	return errors.As(err, &e)
 }
 

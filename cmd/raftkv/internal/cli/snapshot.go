@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/size"
@@ -58,7 +59,7 @@ snapshot takes. If --timeout is shorter than that, the member continues, and "ra
 // URL of the first server that answers.
 func urlOf(reports []report, id string) (string, error) {
 	var ids []string
-	var members []api.Member
+	var members []admin.MemberStatus
 	var failures []error
 	for _, r := range reports {
 		switch {
@@ -90,17 +91,17 @@ func urlOf(reports []report, id string) (string, error) {
 }
 
 // takeSnapshot makes a member take a snapshot, and waits until it is taken.
-func takeSnapshot(ctx context.Context, c *client.Client) (api.Snapshotted, error) {
+func takeSnapshot(ctx context.Context, c *client.Client) (admin.Snapshotted, error) {
 	taken, err := c.Snapshot(ctx)
 	switch {
-	case api.CodeOf(err) == api.NotFound:
+	case api.CodeOf(err) == admin.NotFound:
 		return taken, errors.New("this member runs an earlier release, which takes no snapshots: upgrade it")
 	case err != nil && ctx.Err() != nil:
 		return taken, errors.New("no answer within --timeout; the member may be taking it: raftkv status shows its progress")
 	case err != nil || taken.Taken:
 		return taken, err
 	}
-	for last := (api.Snapshot{}); ; {
+	for last := (admin.Snapshot{}); ; {
 		select {
 		case <-ctx.Done():
 			return taken, fmt.Errorf("%s is still taking it%s: raftkv status shows its progress", taken.ID, progress(last.Taking))
@@ -116,13 +117,13 @@ func takeSnapshot(ctx context.Context, c *client.Client) (api.Snapshotted, error
 			taken.Last, taken.Bytes = last.Last, last.Bytes
 			return taken, nil
 		case last.Taking == nil && last.Error != "":
-			return taken, api.Errorf(api.SnapshotFailed, "look at the log of "+taken.ID+"; it tries again by itself", "%s", last.Error)
+			return taken, api.Errorf(admin.SnapshotFailed, "look at the log of "+taken.ID+"; it tries again by itself", "%s", last.Error)
 		}
 	}
 }
 
 // progress returns the progress of a transfer, as in ", 412 MiB of 1.0 GiB, 40 %"; "" without a transfer.
-func progress(t *api.Transfer) string {
+func progress(t *admin.Transfer) string {
 	switch {
 	case t == nil:
 		return ""
@@ -146,7 +147,7 @@ func printSnapshots(out io.Writer, reports []report) error {
 }
 
 // describeSnapshot describes the snapshot of a member, and what the member is doing with snapshots.
-func describeSnapshot(s api.Snapshot) (parts []string) {
+func describeSnapshot(s admin.Snapshot) (parts []string) {
 	newest := "no snapshot"
 	if s.Last > 0 {
 		newest = fmt.Sprintf("snapshot of entry %d, %s", s.Last, size.Format(s.Bytes))
@@ -156,7 +157,7 @@ func describeSnapshot(s api.Snapshot) (parts []string) {
 	}
 	parts = append(parts, newest)
 	for _, row := range []struct {
-		transfer *api.Transfer
+		transfer *admin.Transfer
 		does     string // followed by the peer
 	}{
 		{s.Taking, "takes a snapshot"}, {s.Restoring, "restores a snapshot"},

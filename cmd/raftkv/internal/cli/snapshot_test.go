@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft/admin"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -19,7 +19,7 @@ func says(t *testing.T, taken string, statuses ...string) (url string) {
 		next <- s
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == api.SnapshotPath {
+		if r.URL.Path == admin.SnapshotPath {
 			assert.Equal(t, http.MethodPost, r.Method)
 			_, _ = w.Write([]byte(taken))
 			return
@@ -63,7 +63,7 @@ func TestSnapshot_WaitsForALargeOne(t *testing.T) {
 
 func TestSnapshot_SaysThatTheMemberGoesOnIfItDoesNotAnswerInTime(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == api.SnapshotPath {
+		if r.URL.Path == admin.SnapshotPath {
 			<-r.Context().Done()
 			return
 		}
@@ -77,7 +77,7 @@ func TestSnapshot_SaysThatTheMemberGoesOnIfItDoesNotAnswerInTime(t *testing.T) {
 
 func TestSnapshot_SaysThatAnEarlierReleaseTakesNone(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == api.SnapshotPath {
+		if r.URL.Path == admin.SnapshotPath {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte(`{"code":"not_found","message":"no such path: /snapshot","remedy":"the paths are /kv"}`))
 			return

@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/usage"
@@ -144,7 +145,7 @@ func rank(s *api.Status) int {
 }
 
 // problemOf returns what is wrong with a member according to a server. Earlier releases report only the connection.
-func problemOf(m api.Member) string {
+func problemOf(m admin.MemberStatus) string {
 	switch {
 	case m.Problem == "" && !m.Connected:
 		return m.ConnectionErr
@@ -207,8 +208,8 @@ func (r *report) askReady(ctx context.Context, server *client.Client) {
 	if r.Problem != "" || rank(r.Status) != leads {
 		return
 	}
-	var e *api.Error
-	if err := server.Ready(ctx); errors.As(err, &e) && e.Code == api.NotReady {
+	var e *admin.Error
+	if err := server.Ready(ctx); errors.As(err, &e) && e.Code == admin.NotReady {
 		r.Problem, r.unready = e.Message, true
 	}
 }
@@ -237,7 +238,7 @@ func addProblems(reports []report) {
 
 // messageOf returns the message of an error without its code and remedy.
 func messageOf(err error) string {
-	var e *api.Error
+	var e *admin.Error
 	if errors.As(err, &e) {
 		return e.Message
 	}

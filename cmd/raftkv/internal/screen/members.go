@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
@@ -113,10 +114,10 @@ func (d *demo) join(ctx context.Context, n local.Node, begins, ended string) {
 	delete(d.down, n.ID)
 	d.screen.say("%s %s", n.ID, begins)
 	d.reannounce()
-	d.follow(ctx, n.ID+" "+ended, func(now api.Members) bool {
+	d.follow(ctx, n.ID+" "+ended, func(now admin.Members) bool {
 		of := now.Of(n.ID)
-		return now.Change == nil && len(of) == 1 && of[0].Kind == api.StandingVoter &&
-			!slices.ContainsFunc(before.Of(n.ID), func(m api.ClusterMember) bool { return m.Incarnation == of[0].Incarnation })
+		return now.Change == nil && len(of) == 1 && of[0].Kind == admin.StandingVoter &&
+			!slices.ContainsFunc(before.Of(n.ID), func(m admin.ClusterMember) bool { return m.Incarnation == of[0].Incarnation })
 	})
 }
 
@@ -144,10 +145,10 @@ func (d *demo) removeMember(ctx context.Context) {
 		defer cancel()
 		shared := client.NewHTTP(1, changeTimeout)
 		defer shared.CloseIdleConnections()
-		_, err := client.Try(asking, l.Clients(shared), func(c *client.Client) (api.Changed, error) {
-			return c.ChangeMembers(asking, api.Change{Remove: []api.Peer{{ID: id}}})
+		_, err := client.Try(asking, l.Clients(shared), func(c *client.Client) (admin.Changed, error) {
+			return c.ChangeMembers(asking, admin.Change{Remove: []admin.Peer{{ID: id}}})
 		})
-		if err == nil || ctx.Err() != nil || api.CodeOf(err) == api.UnknownMember {
+		if err == nil || ctx.Err() != nil || api.CodeOf(err) == admin.UnknownMember {
 			return
 		}
 		d.screen.say("%s may not be removed: %v", id, err)
@@ -155,7 +156,7 @@ func (d *demo) removeMember(ctx context.Context) {
 			d.stays(id)
 		}
 	})
-	d.follow(ctx, id+" was removed", func(now api.Members) bool { return now.Change == nil && len(now.Of(id)) == 0 })
+	d.follow(ctx, id+" was removed", func(now admin.Members) bool { return now.Change == nil && len(now.Of(id)) == 0 })
 }
 
 // stays notes that a member was not removed, because the next added member must not take the data of this member.
@@ -175,14 +176,14 @@ func (d *demo) reannounce() {
 }
 
 // members returns the members as the best informed node reports them.
-func (d *demo) members(ctx context.Context) (api.Members, error) {
+func (d *demo) members(ctx context.Context) (admin.Members, error) {
 	l := client.NewLookout(d.servers())
 	defer l.Close()
 	return l.Look(ctx)
 }
 
 // follow watches a change, and says so when its goal is reached. d.mu is held.
-func (d *demo) follow(ctx context.Context, what string, reached func(api.Members) bool) {
+func (d *demo) follow(ctx context.Context, what string, reached func(admin.Members) bool) {
 	d.changing = true
 	began := time.Now()
 	l := client.NewLookout(d.servers())

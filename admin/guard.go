@@ -1,13 +1,14 @@
-package server
+package admin
 
 import (
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
-	"github.com/coxswain/raft/internal/demo/api"
+	"github.com/coxswain/raft"
 )
 
 // A web page can make a browser send requests from the browser's own machine, even to a member that listens on loopback or
@@ -15,22 +16,25 @@ import (
 // request in Host. It sends the site that asked for the request in Sec-Fetch-Site and Origin. Other programs send only Host,
 // and this is enough.
 
-// checkBrowser refuses a request that a browser sends for a page of another site. The error is an *api.Error.
-func (s *Server) checkBrowser(r *http.Request) error {
-	if !s.isOwn(hostname(r.Host)) {
-		return api.Errorf(api.WrongHost, "use an IP address of this member, or the name in its URL, which --url and raftkv members address set",
-			"the request is for %q, which is not a name of %s", r.Host, s.id)
+// Guard refuses a request that a browser sends for a page of another site, and a request for a name that is not the member's
+// own. Own names are IP addresses, names of loopback, the hosts of the URLs in the Meta of the members, and the given hosts. If
+// Guard returns an error, answer with its Write. Otherwise the answer has headers that keep it from pages of other sites.
+// Handler calls it for its own paths. Call it for further paths that are served without authentication.
+func Guard(w http.ResponseWriter, r *http.Request, m Member, hosts ...string) *Error {
+	keepToItself(w.Header())
+	if !isOwn(hostname(r.Host), m, hosts) {
+		return errorf(WrongHost, "use an IP address of this member, the name in its URL, or one in Options.Hosts",
+			"the request is for %q, which is not a name of %s", r.Host, m.Status().ID)
 	}
-	if err := s.origins.Check(r); err != nil || isEmbedded(r) {
-		return api.Errorf(api.CrossSite, "send it with a program that is not a browser, or from a page of this member",
+	if err := new(http.CrossOriginProtection).Check(r); err != nil || isEmbedded(r) {
+		return errorf(CrossSite, "send it with a program that is not a browser, or from a page of this member",
 			"a browser sent this for a page of another site")
 	}
 	return nil
 }
 
 // isEmbedded reports whether a page of another site requests a part of itself: an image, a script or a frame. Such a page
-// cannot read the answer. But it learns whether the request succeeded, and so it learns whether a key exists. A link that a
-// user follows is not such a part.
+// cannot read the answer. But it learns whether the request succeeded. A link that a user follows is not such a part.
 func isEmbedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
@@ -50,16 +54,12 @@ func keepToItself(h http.Header) {
 // isOwn reports whether this member answers requests for this name. If a member answered for every name, a page could give
 // its own name the address of this member (DNS rebinding). The browser would then take the page and the member for one site.
 // No page can do that with an address, with a name of this machine, or with the name in a member's URL.
-func (s *Server) isOwn(name string) bool {
-	if name == "" || net.ParseIP(name) != nil || name == "localhost" || strings.HasSuffix(name, ".localhost") || s.names[name] {
+func isOwn(name string, m Member, hosts []string) bool {
+	if name == "" || net.ParseIP(name) != nil || name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true // HTTP/1.0 names no host, but browsers always do
 	}
-	for _, m := range s.node.Members().Configuration.Members {
-		if name == nameIn(m.Meta) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(hosts, func(host string) bool { return hostname(host) == name }) ||
+		slices.ContainsFunc(m.Members().Configuration.Members, func(m raft.Member) bool { return nameIn(m.Meta) == name })
 }
 
 // nameIn returns the host of a base URL. It returns "" if the URL has no host.
@@ -92,8 +92,8 @@ func checkJSON(h http.Header) error {
 	if len(given) == 0 {
 		return nil
 	}
-	if kind, _, err := mime.ParseMediaType(given[0]); err == nil && kind == api.JSONType {
+	if kind, _, err := mime.ParseMediaType(given[0]); err == nil && kind == jsonType {
 		return nil
 	}
-	return api.Errorf(api.NotJSON, "send it with the header Content-Type: "+api.JSONType, "the body is of the type %q", given[0])
+	return errorf(NotJSON, "send it with the header Content-Type: "+jsonType, "the body is of the type %q", given[0])
 }

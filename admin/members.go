@@ -1,6 +1,4 @@
-package api
-
-import "strings"
+package admin
 
 // Members is the body of the answer to GET /members: the configuration in force, as the answering member knows it.
 type Members struct {
@@ -186,6 +184,3 @@ type Changed struct {
 	Done bool `json:"done"`
 	Members
 }
-
-// List joins ids with spaces.
-func List(ids []string) string { return strings.Join(ids, " ") }

@@ -1,0 +1,180 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func newFake() *rafttest.Fake[raft.FSM] { return rafttest.NewFake[raft.FSM]("n1", nil) }
+
+// member is a fake node with its handler, mounted as a program does it.
+type member struct {
+	*rafttest.Fake[raft.FSM]
+	handler http.Handler
+}
+
+func newMember(t *testing.T) member {
+	t.Helper()
+	n := newFake()
+	mux := http.NewServeMux()
+	mux.Handle("/raft/", http.StripPrefix("/raft", admin.Handler(n, admin.Options{})))
+	return member{n, mux}
+}
+
+// direct returns a request that a test passes directly to a handler.
+func direct(ctx context.Context, method, path, body string) *http.Request {
+	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	r.Host = "localhost"
+	return r
+}
+
+// response is a response whose body has been read.
+type response struct {
+	*http.Response
+	body string
+}
+
+func (r response) failure(t *testing.T) admin.Error {
+	t.Helper()
+	var e admin.Error
+	require.NoError(t, json.Unmarshal([]byte(r.body), &e), r.body)
+	require.NotEmpty(t, e.Message)
+	return e
+}
+
+// do makes a request. header holds pairs: name, value, name, value ...
+func (m member) do(t *testing.T, method, path, body string, header ...string) response {
+	t.Helper()
+	w, r := httptest.NewRecorder(), direct(t.Context(), method, "/raft"+path, body)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	m.handler.ServeHTTP(w, r)
+	return response{w.Result(), w.Body.String()}
+}
+
+func TestHandler_EveryErrorIsInJSON(t *testing.T) {
+	m := newMember(t)
+	for _, row := range []struct {
+		rule, method, path string
+		want               admin.Code
+		status             int
+	}{
+		{"an unknown path", "GET", "/nope", admin.NotFound, 404},
+		{"metrics that are not there", "GET", "/metrics", admin.NotFound, 404},
+		{"a path below one that has none", "GET", "/status/", admin.NotFound, 404},
+		{"another method", "BREW", "/status", admin.MethodNotAllowed, 405},
+		{"a transfer by reading", "GET", "/transfer", admin.MethodNotAllowed, 405},
+		{"a bad escape in the query", "POST", "/transfer?to=%zz", admin.BadRequest, 400},
+		{"a large body", "POST", "/members", admin.ValueTooLarge, 413},
+	} {
+		r := m.do(t, row.method, row.path, strings.Repeat(" ", admin.BodyBytesMax+1))
+		assert.Equal(t, row.status, r.StatusCode, row.rule)
+		assert.Equal(t, row.want, r.failure(t).Code, row.rule)
+		assert.NotEmpty(t, r.failure(t).Remedy, row.rule)
+		assert.Equal(t, "application/json", r.Header.Get("Content-Type"), row.rule)
+	}
+	assert.Equal(t, "GET, POST", m.do(t, "PUT", "/members", "").Header.Get("Allow"))
+	assert.Equal(t, 200, m.do(t, "HEAD", "/status", "").StatusCode)
+}
+
+func TestHandler_MetricsAreThoseOfTheProgram(t *testing.T) {
+	h := admin.Handler(newFake(), admin.Options{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "up 1")
+	})})
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, direct(t.Context(), "GET", "/metrics", ""))
+	assert.Equal(t, "up 1", w.Body.String())
+}
+
+// traced has decided one thing.
+type traced struct {
+	*rafttest.Fake[raft.FSM]
+	err error
+}
+
+func (n traced) WriteTrace(w io.Writer) error {
+	_, _ = io.WriteString(w, "{}\n")
+	return n.err
+}
+
+func TestHandler_TraceIsThatOfTheNode(t *testing.T) {
+	for want, err := range map[string]error{"{}\n": nil, `"code":"internal"`: errors.New("because")} {
+		w := httptest.NewRecorder()
+		admin.Handler(traced{newFake(), err}, admin.Options{}).ServeHTTP(w, direct(t.Context(), "GET", "/trace", ""))
+		assert.Contains(t, w.Body.String(), want)
+	}
+}
+
+func TestHandler_NamesTheLeaderThatItIsNot(t *testing.T) {
+	m := newMember(t)
+	m.Fail(&node.NotLeaderError{Leader: &raft.Member{ID: "n2", Meta: "http://h:2"}})
+	for _, path := range []string{"/transfer", "/members"} {
+		r := m.do(t, "POST", path, "{}")
+		assert.Equal(t, 503, r.StatusCode)
+		assert.Equal(t, "1", r.Header.Get("Retry-After"))
+		failure := r.failure(t)
+		assert.Equal(t, admin.NotLeader, failure.Code)
+		assert.Equal(t, []string{"n2", "http://h:2"}, []string{failure.Leader, failure.LeaderURL})
+	}
+}
+
+func TestStatus_SaysItAll(t *testing.T) {
+	m := newMember(t)
+	leader := raft.Member{ID: "n2", Address: "127.0.0.1:1", Meta: "http://127.0.0.1:2", Incarnation: 255}
+	m.SetStatus(node.Status{
+		ID: "n1", ClusterName: "c", Bootstrapped: true, Leadership: raft.Leadership{Term: 3, Leader: "n2", Role: raft.Follower},
+		LeaderMember: &leader, Last: raft.EntryID{Term: 3, Index: 9}, Commit: 8, Applied: 7, Tolerance: "one more",
+		SlowElection: "slow", MajorityLost: "gone", DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", Applying: time.Second,
+		Members: []node.MemberStatus{{Member: leader, LastContact: -1, Connected: true}}, Err: errors.New("ended"),
+	})
+	var status admin.Status
+	require.NoError(t, json.Unmarshal([]byte(m.do(t, "GET", "/status", "").body), &status))
+	assert.Equal(t, admin.Status{
+		ID: "n1", Incarnation: "0000000000000000", ClusterName: "c", Cluster: strings.Repeat("0", 32), Bootstrapped: true,
+		Role: "follower", Term: 3, Leader: "n2", LeaderURL: leader.Meta, Last: 9, Commit: 8, Applied: 7,
+		Tolerance: "one more", SlowElection: "slow", MajorityLost: "gone", DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", ApplyingMS: 1000, Error: "ended", Snapshot: admin.Snapshot{AgeMS: -1},
+		Members: []admin.MemberStatus{{
+			ID: "n2", Address: "127.0.0.1:1", URL: leader.Meta, Kind: "voter", Incarnation: "00000000000000ff",
+			Connected: true, LastContactMS: -1,
+		}},
+	}, status)
+}
+
+func TestHealth_IsTheNodeAndReadinessTheLeader(t *testing.T) {
+	m := newMember(t)
+	assert.JSONEq(t, `{"status":"ok"}`, m.do(t, "GET", "/healthz", "").body)
+	assert.JSONEq(t, `{"status":"ready"}`, m.do(t, "GET", "/readyz", "").body)
+	m.Fail(node.ErrWiped)
+	assert.Contains(t, m.do(t, "GET", "/readyz", "").failure(t).Remedy, "ask another member; a replacement puts", "waiting would not help")
+	m.SetStatus(node.Status{Wiped: true, MajorityLost: "the disks of 2 of 3 voters are lost"})
+	lost := m.do(t, "GET", "/readyz", "").failure(t)
+	assert.Equal(t, "the disks of 2 of 3 voters are lost; see docs/membership.md", lost.Message+"; "+lost.Remedy, "nobody can replace it")
+	m.Fail(context.DeadlineExceeded)
+	assert.Contains(t, m.do(t, "GET", "/readyz", "").failure(t).Remedy, "`GET /status`")
+	m.End(&node.StorageError{Op: "write", Err: errors.New("no space")})
+	r := m.do(t, "GET", "/healthz", "")
+	assert.Equal(t, 503, r.StatusCode)
+	assert.Contains(t, r.failure(t).Message, "no space")
+}
+
+func TestTransfer_AnswersWithTheLeader(t *testing.T) {
+	m := newMember(t)
+	assert.JSONEq(t, `{"leader":"n2"}`, m.do(t, "POST", "/transfer?to=n2", "").body)
+	m.Fail(node.ErrNoTarget)
+	assert.Equal(t, admin.TransferFailed, m.do(t, "POST", "/transfer?to=nobody", "").failure(t).Code)
+}
