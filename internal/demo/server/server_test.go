@@ -269,7 +269,7 @@ func TestStatus_SaysItAll(t *testing.T) {
 	m.SetStatus(node.Status{
 		ID: "n1", ClusterName: "c", Bootstrapped: true, Leadership: raft.Leadership{Term: 3, Leader: "n2", Role: raft.Follower},
 		LeaderMember: &leader, Last: raft.EntryID{Term: 3, Index: 9}, Commit: 8, Applied: 7, Tolerance: "one more",
-		SlowElection: "slow", MajorityLost: "gone", DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", Applying: time.Second,
+		SlowElection: "slow", MajorityLost: "gone", DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", Applying: time.Second, Certificate: &node.CertificateStatus{Problem: "renew it"},
 		Members: []node.MemberStatus{{Member: leader, LastContact: -1, Connected: true}}, Err: errors.New("ended"),
 	})
 	var status api.Status
@@ -277,7 +277,7 @@ func TestStatus_SaysItAll(t *testing.T) {
 	assert.Equal(t, api.Status{
 		ID: "n1", Incarnation: "0000000000000000", ClusterName: "c", Cluster: strings.Repeat("0", 32), Bootstrapped: true,
 		Role: "follower", Term: 3, Leader: "n2", LeaderURL: leader.Meta, Last: 9, Commit: 8, Applied: 7, Keys: 1,
-		Tolerance: "one more", SlowElection: "slow", MajorityLost: "gone", DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", ApplyingMS: 1000, Error: "ended", Snapshot: api.Snapshot{AgeMS: -1},
+		Tolerance: "one more", SlowElection: "slow", MajorityLost: "gone", DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", Certificate: "renew it", ApplyingMS: 1000, Error: "ended", Snapshot: api.Snapshot{AgeMS: -1},
 		Members: []api.Member{{
 			ID: "n2", Address: "127.0.0.1:1", URL: leader.Meta, Kind: "voter", Incarnation: "00000000000000ff",
 			Connected: true, LastContactMS: -1,

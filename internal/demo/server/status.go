@@ -48,6 +48,9 @@ func describe(n node.Status, c raft.Configuration) api.Status {
 	if n.LeaderMember != nil {
 		status.LeaderURL = n.LeaderMember.Meta
 	}
+	if n.Certificate != nil {
+		status.Certificate = n.Certificate.Problem
+	}
 	if n.Err != nil {
 		status.Error = n.Err.Error()
 	}
