@@ -27,9 +27,9 @@ type attempts struct {
 // doublingsMax bounds the wait to 64 election timeouts. Each deadline is drawn at random between one and two waits from now.
 const doublingsMax = 6
 
-// askedMax is how many questions a member remembers, to measure how long each answer took. A member that asks once per
-// election timeout still remembers a question when the answer takes the longest wait.
-const askedMax = 1 << doublingsMax
+// askedMax is how many questions a member remembers, to measure how long each answer took. A member asks at most once in two
+// spans. If the answer takes the longest wait, the member still remembers its question.
+const askedMax = (1 << doublingsMax) * spanMin / 2
 
 // question is one sent request for pre-votes (with round) or for votes (with term).
 type question struct {

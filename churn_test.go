@@ -171,3 +171,36 @@ func TestChurn_StaysSafe(t *testing.T) {
 	require.Greater(t, joint, 100)
 	t.Log(changed, "changes,", joint, "joint configurations put in force")
 }
+
+// Around a change of the members, a correct leader names a successor that the receiver does not know yet, or no longer.
+func TestSuccession_AChangeOfTheMembersRefusesNothing(t *testing.T) {
+	w := newWorld(t, 1, "a", "b", "c", "d")
+	w.startAll()
+	w.run(2 * time.Second)
+	leader := w.leader()
+	require.NotNil(t, leader)
+	var victim, away NodeID
+	for _, id := range w.order {
+		if id != leader.id {
+			victim, away = away, id
+		}
+	}
+	w.members[away].crash()
+	s := w.spare("e")
+	s.start()
+	w.run(time.Second)
+	leader = w.leader()
+	leader.change(Change{Add: []Member{{ID: "e", Address: "e:1", Incarnation: s.disk.incarnation}}})
+	w.run(2 * time.Second)
+	require.Contains(t, leader.core.Status().Successors, Peer{"e", s.disk.incarnation})
+	w.members[away].start()
+	w.run(time.Second)
+	leader.change(Change{Remove: []Peer{{ID: victim}}})
+	w.run(2 * time.Second)
+	require.Len(t, leader.core.Status().Config.Members, 4)
+	for _, m := range w.members {
+		for _, e := range m.events {
+			require.NotEqual(t, TraceRefused, e.Kind, "%s: %s", m.id, e.Text)
+		}
+	}
+}

@@ -70,8 +70,8 @@ type batch struct {
 	wokeAt Time   // when the process last woke much too late
 	slept  Time   // by how much
 	took   recent // the batches before
-	// yielded reports that a leader has stepped down because the FSM hangs in this batch.
-	yielded bool
+	// yieldsAt is the time from which a leader that has stepped down because of this batch may do so again; 0: it has not.
+	yieldsAt Time
 }
 
 func (c *Core) onApplying(a Applying) {
@@ -80,7 +80,9 @@ func (c *Core) onApplying(a Applying) {
 	}
 	assert(a.ID.Index <= c.log.applying, "nothing is being applied that was not handed to the FSM")
 	b, since := &c.log.batch, a.Since
-	b.yielded = b.yielded && b.last == a.ID.Index
+	if b.last != a.ID.Index {
+		b.yieldsAt = 0
+	}
 	if since < b.wokeAt {
 		since += b.slept // woke did not know the batch yet
 	}

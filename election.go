@@ -56,12 +56,12 @@ func (c *Core) campaignsAt() Time {
 // Otherwise it might be elected again before that voter campaigns.
 func (c *Core) onOlderLog(candidate Peer) {
 	f := &c.follower
-	if !c.standsBack() || f.needed || c.fsmHangs() && c.log.batch.yielded {
+	if !c.standsBack() || f.needed || c.fsmHangs() && c.log.batch.yieldsAt > 0 {
 		return
 	}
 	f.needed = true
-	if c.candidate == nil && !c.boundByVote(candidate) {
-		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.span())+1)) // often it has passed, since such a member waits longer
+	if busy := c.candidate != nil || c.boundByVote(candidate); !busy || f.deadline <= c.now.Mono { // members that stand back wait longer
+		f.deadline = c.now.Mono + Time(c.rng.Int64N(int64(c.span())+1))
 	}
 }
 

@@ -63,7 +63,7 @@ type ReadRequested struct{ RequestID RequestID }
 type TransferRequested struct {
 	RequestID RequestID
 	To        NodeID // "": the voter with the longest log
-	Urgent    bool   // do not wait for the proposals, because this member can apply nothing more
+	Urgent    bool   // this member can apply nothing more: do not wait for the proposals, and To does not rule out takeovers
 	Leaving   bool   // this member is about to end: if the proposals are not applied in time, wait no longer for them
 }
 

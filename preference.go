@@ -81,7 +81,8 @@ func (c *Core) electionSpan() Time {
 }
 
 // onSuccession keeps what the leader of the present term says about the next election. A list that no correct leader sends
-// has no effect. The receiver's configuration may be behind, so the list may name a member that it does not know yet.
+// is refused. A list that names a stranger has no effect, but is not refused: while the members change, the configuration of
+// the receiver may be older or newer than the list.
 func (c *Core) onSuccession(m Message, h Heartbeat) {
 	if c.cfg.Preferences.NoSuccessors || h.Span == 0 {
 		return
@@ -90,23 +91,24 @@ func (c *Core) onSuccession(m Message, h Heartbeat) {
 		c.refuse(m, why)
 		return
 	}
+	if slices.ContainsFunc(h.Successors, func(p Peer) bool { return !c.names(p) }) {
+		return
+	}
 	c.termLeader.successors = h.Successors
 	c.follower.span = h.Span
 }
 
 func (c *Core) malformedSuccession(leader Peer, h Heartbeat) string {
+	if len(h.Successors) > successorsMax || h.Span < 0 {
+		return "its succession is over the limits"
+	}
 	for i, p := range h.Successors {
 		switch {
 		case p == leader:
 			return "it names its sender as its own successor"
 		case slices.Contains(h.Successors[:i], p):
 			return "it names a successor twice"
-		case !c.names(p):
-			return "it names a successor that is no member here"
 		}
-	}
-	if len(h.Successors) > successorsMax || h.Span < 0 || h.Span > c.electionTimeout()<<doublingsMax {
-		return "its succession is over the limits"
 	}
 	return ""
 }
@@ -127,14 +129,14 @@ func (c *Core) rank() (int, bool) {
 	return rank, len(list) > 0
 }
 
-// span returns how long this member expects an election to take. Its own attempts may have shown that it takes longer than
+// span returns how long this member expects an election to take, at most its own longest wait. Its own attempts may have shown that it takes longer than
 // the last leader said.
 func (c *Core) span() Time {
 	a := &c.follower.attempts
 	if a.doublings > 0 {
 		return c.wait()
 	}
-	return min(max(cmp.Or(c.follower.span, c.electionTimeout()/spanMin), a.write+a.answer), c.wait())
+	return min(max(c.follower.span, c.electionTimeout()/spanMin, a.write+a.answer), c.wait())
 }
 
 // resetElectionDeadline begins a new wait for the leader. Behind a leader that has named its successors, the wait is the

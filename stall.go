@@ -56,14 +56,16 @@ func (c *Core) onStalledDisk() {
 // clients would get an answer.
 //
 //	"A leader whose FSM has been applying one batch for ApplyStallMax transfers its leadership to a voter that it hears,
-//	that nothing hinders, that holds the whole log and has applied this batch. Without one it steps down, once, if there
-//	is a voter that it does not hear; otherwise it stays leader and refuses proposals." (docs/divergence.md)
+//	that nothing hinders, that holds the whole log and has applied this batch. Without one it steps down, at most once
+//	in 64 election timeouts, if there is a voter that it does not hear; otherwise it stays leader and refuses
+//	proposals." (docs/divergence.md)
 //
 // The target has already applied the entry at which this FSM hangs. So an entry at which the FSMs of all members hang causes
 // no transfer. Any other entry causes at most one successful transfer for each member.
 //
-// If no voter that the leader hears is fit, it steps down in favour of a voter that it does not hear, once in each batch.
-// Perhaps only the link between the two is cut, and the voters that hear this leader deny that voter their votes.
+// If no voter that the leader hears is fit, it steps down in favour of a voter that it does not hear. Perhaps only the link
+// between the two is cut, and the voters that hear this leader deny that voter their votes. If this leader is elected again,
+// it steps down again 64 election timeouts later, because that voter may have been down before.
 //
 // A target that holds the whole log gets its TimeoutNow at once, because the log does not grow meanwhile. If the target does
 // not win, the leader pauses before the next attempt. During the pause, it handles requests and changes of the members.
@@ -88,8 +90,8 @@ func (c *Core) onHangingFSM() {
 		return
 	}
 	unheard := slices.ContainsFunc(l.peers, func(p progress) bool { return p.votes != 0 && c.unheard(&p) })
-	if unheard && !b.yielded && c.now.Mono >= b.hangsAt(Time(c.cfg.ApplyStallMax))+hangPatience*c.electionTimeout() {
-		b.yielded = true
+	if unheard && c.now.Mono >= max(b.yieldsAt, b.hangsAt(Time(c.cfg.ApplyStallMax))+hangPatience*c.electionTimeout()) {
+		b.yieldsAt = c.now.Mono + c.electionTimeout()<<doublingsMax
 		c.stepDown()
 	}
 }

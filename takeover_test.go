@@ -1,6 +1,8 @@
 package raft_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,14 +50,13 @@ func (c *core) takesOffice() *core {
 func (c *core) leads(d raft.Time, of reports) (events []raft.TraceEventKind) {
 	for end := c.now + d; c.now < end && c.Leadership().Role == raft.Leader; {
 		events = append(events, traced(c.after(min(heartbeatPace, end-c.now)))...)
-		for _, id := range []raft.NodeID{"b", "c"} {
-			if r, answers := of[id]; answers {
-				r.Round = c.beat
-				if r.Match == 0 {
-					r.Match = c.Status().Last.Index
-				}
-				events = append(events, traced(c.receive(id, c.Leadership().Term, r))...)
+		for _, id := range slices.Sorted(maps.Keys(of)) {
+			r := of[id]
+			r.Round = c.beat
+			if r.Match == 0 {
+				r.Match = c.Status().Last.Index
 			}
+			events = append(events, traced(c.receive(id, c.Leadership().Term, r))...)
 		}
 		events = append(events, traced(c.persist())...)
 	}
@@ -136,6 +137,16 @@ func TestStandby_TransfersAsSoonAsItCan(t *testing.T) {
 	assert.Equal(t, raft.NodeID("c"), c.target())
 }
 
+// A learner cannot take over from a caretaker, although every learner counts as one of priority 1.
+func TestStandby_NoLearnerTakesOver(t *testing.T) {
+	members := membersNamed("abcd")
+	members[0].Priority, members[1].Priority, members[3].Kind = never, never, raft.Learner
+	c := restart(t, members, raft.HardState{Term: 1}, 1).takesOffice()
+	assert.NotContains(t, c.leads(2*office, reports{"b": {}, "d": {}}), raft.TraceTakeover)
+	assert.Contains(t, c.leads(2*heartbeatPace, reports{"b": {}, "c": {}, "d": {}}), raft.TraceTakeover)
+	assert.Equal(t, raft.NodeID("c"), c.target())
+}
+
 func TestStandby_ALeaderThatBecomesOneTransfersAtOnce(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		c := prioritized(t, priorities{"b": 5}, raft.HardState{}).takesOffice()
@@ -178,6 +189,15 @@ func TestTakeover_NotAfterATransferByName(t *testing.T) {
 			assert.Contains(t, events, raft.TraceTakeover)
 		}
 	}
+}
+
+// A leader without room tries one voter after another. So the voter that it names, perhaps a standby, leads no longer than needed.
+func TestTakeover_AlsoAfterATransferForLackOfRoom(t *testing.T) {
+	c := prioritized(t, priorities{"b": never, "c": 9}, raft.HardState{}).takesOffice()
+	c.leads(2*heartbeatPace, ready)
+	c.step(raft.TransferRequested{RequestID: requestIDOfTheTests, To: "b", Urgent: true})
+	assert.Equal(t, []raft.Message{{From: peer("a"), To: peer("b"), Cluster: c.Status().Cluster, Term: 2, Body: raft.TimeoutNow{}}}, c.out.Send)
+	assert.Contains(t, c.leads(2*office, ready), raft.TraceTakeover, "it still leads, and c should")
 }
 
 // The votes may arrive after the candidate has given up. The transfer by name counts all the same, and nothing was lost.
@@ -369,6 +389,18 @@ func TestStandby_CampaignsSoonAfterItHasDeniedAShorterLog(t *testing.T) {
 	assert.LessOrEqual(t, c.out.WakeAt, c.now+span)
 	c.timeout()
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
+}
+
+// Several standbys get the request at the same time. If both campaigned at once, they would split the vote, again and again.
+func TestStandby_WhoseWaitIsOverDrawsATime(t *testing.T) {
+	c := prioritized(t, priorities{"a": never}, raft.HardState{})
+	c.receive("b", 1, raft.Heartbeat{Successors: peersNamed("c"), Span: span})
+	c.timeout()
+	require.Equal(t, raft.PreCandidate, c.Leadership().Role)
+	c.after(6 * span) // from now on, it waits only because it is a standby
+	out := c.receive("c", 1, raft.PreVoteRequest{Last: id(1, 0)})
+	assert.NotContains(t, traced(out), raft.TracePreCampaign)
+	assert.Contains(t, traced(c.after(span)), raft.TracePreCampaign)
 }
 
 // A leader whose only other voters are standbys transfers to one of them only if it is named.

@@ -28,9 +28,10 @@ func (c *Core) requestTransfer(r TransferRequested) {
 		c.answer(Answer{RequestID: r.RequestID, Kind: AnswerRefused, Refusal: RefusedNoTarget, Leader: c.self.ID})
 		return
 	}
-	c.leader.stays = c.leader.stays || r.To != ""
+	named := r.To != "" && !r.Urgent // a leader that can apply nothing more tries one voter after another
+	c.leader.stays = c.leader.stays || named
 	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
-	c.beginTransfer(&transfer{requestID: r.RequestID, planned: !r.Urgent, leaving: r.Leaving, named: r.To != "", to: p.peer})
+	c.beginTransfer(&transfer{requestID: r.RequestID, planned: !r.Urgent, leaving: r.Leaving, named: named, to: p.peer})
 }
 
 // beginTransfer begins a transfer. The target has an election timeout to catch up, plus the time that its disk takes. In a

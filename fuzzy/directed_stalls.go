@@ -5,7 +5,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// stallScenarios have a leader with a stalled disk. The leader does not hear all the members that could work without it.
+// stallScenarios have a leader with a stalled disk, or an FSM that hangs. The leader does not hear all the members that could
+// work without it.
 var stallScenarios = []scenario{
 	{name: "stalled-behind-a-cut", voters: 3, play: stalledBehindACut, source: "Howard and Abraham 2020",
 		about: "a leader with a stalled disk transfers its leadership to a follower that reaches a member that the leader does not"},
@@ -30,7 +31,13 @@ var stallScenarios = []scenario{
 		name: "stalled-with-nothing-to-write", voters: 3, shape: smallSnapshots, play: stalledWithNothingToWrite,
 		about: "a leader whose idle disk hangs, while its log waits to be committed, notices it, and lets others take over",
 	},
+	{
+		name: "hung-while-another-was-down", voters: 3, shape: hangsEarly, play: hungWhileAnotherWasDown,
+		about: "a leader whose FSM hangs steps down again for a voter that was down the first time, and that it still does not hear",
+	},
 }
+
+func hangsEarly(p *Profile) { p.Node.ApplyStallMax = 2 * p.ElectionTimeout }
 
 func shakingHands(p *Profile) { p.Node.Handshakes = true }
 
@@ -149,4 +156,27 @@ func stalledWithTheOthers(d *director) {
 	d.expect(1, "what waited is committed", func() bool { return a.status.Commit == a.last() })
 	d.written(a)
 	d.always(5, "a still leads", reigns)
+}
+
+// b gets none of a's entries any more, so it is no target. When c is back, b hears a and denies c its votes.
+func hungWhileAnotherWasDown(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.bootstrap()
+	d.c.faulted("the FSM of a hangs")
+	a.hang.till = sim.Never
+	d.write(a, 1)
+	d.until("b and c have the entry at which it hangs", func() bool {
+		return a.hang.batch.Index == a.last() && b.stores(a.hang.batch) && c.stores(a.hang.batch)
+	})
+	d.lose(these(a), these(b), raft.AppendRequest{})
+	d.write(a, 1)
+	d.until("a stores another entry", func() bool { return a.status.Persisted == a.last() })
+	d.crash(c)
+	d.until("a steps down", func() bool { return !a.leads() })
+	d.given("because its FSM hangs", a.status.FSMHangs && b.status.Term == a.status.Term)
+	d.until("a leads again", a.leads)
+	d.c.faulted("a and c do not see each other")
+	d.c.net.Links.CutBoth(sim.Partitions, a.index, c.index)
+	d.start(c)
+	d.expect(80, "b or c leads", func() bool { return b.leads() || c.leads() })
 }

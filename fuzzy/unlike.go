@@ -22,6 +22,9 @@ func drawUnlike(seed Seed, p *Profile) {
 	case "swarm", "slow", "members", "snapshots", "elections":
 		if n.Unlike = unlike; unequal {
 			n.Unequal = most
+			for 2*p.World.Trip >= waitsMax*p.shortestTimeout() { // such a leader does not wait long enough for an answer
+				n.Unequal--
+			}
 		}
 	case "durable", "segments", "images", "alone":
 	default:

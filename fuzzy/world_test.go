@@ -34,3 +34,16 @@ func TestWorld_TheSlowProfileIsSlow(t *testing.T) {
 		assert.Equal(t, p.World.writes(p.ElectionTimeout), p.Node.DiskDelay)
 	}
 }
+
+// In the slowest world, too, each member that leads waits long enough for an answer.
+func TestWorld_NoRoundTripIsTooLongForAMember(t *testing.T) {
+	unequal := 0
+	for number := range uint64(100) {
+		p := plain()
+		p.Name, p.World.Trip = "slow", worldTripTenths*p.ElectionTimeout/10
+		drawUnlike(Seed{p.Name, number}, &p)
+		assert.Less(t, 2*p.World.Trip, waitsMax*p.shortestTimeout())
+		unequal = max(unequal, p.Node.Unequal)
+	}
+	assert.Greater(t, unequal, 4)
+}

@@ -354,6 +354,11 @@ func (r *requests) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = err
+	for _, p := range r.proposals.waiting() {
+		if r.table[p.RequestID] == nil {
+			r.bytes -= len(p.Data) + raft.RecordOverheadBytes // see abandon
+		}
+	}
 	for _, req := range r.table {
 		if req.mayTakePlace() {
 			r.finish(req, outcome{err: req.unknown()})

@@ -116,6 +116,18 @@ func TestRequests_TheEndAnswersEveryone(t *testing.T) {
 	expect.ErrorIs(t, err, raft.ErrClosed)
 }
 
+// A removed member that joins again accepts calls again.
+func TestRequests_WhatEndsIsNotCountedAfterwards(t *testing.T) {
+	r := newTable(nil)
+	req, err := r.propose(raft.EntryCommand, []byte("a"), nil)
+	require.NoError(t, err)
+	r.wait(cancelled(), req)
+	r.end(raft.ErrRemoved)
+	r.resume()
+	_, _, bytes := r.depth()
+	expect.Zero(t, bytes)
+}
+
 func TestMailbox_DropsWhatIsOverTheLimits(t *testing.T) {
 	cfg := Config{ReceivedMax: 3, ReceivedBytesMax: 1000}
 	carrying := func(size int) raft.Message {

@@ -105,7 +105,7 @@ func (r Report) Markdown(picture string) string {
 	what, times := "Real processes", "from the disturbance to the next acknowledged write of a client of another member; "+
 		"if it is planned, the longest time without an acknowledged write"
 	if r.Simulated {
-		what, times = "Simulated", "from the loss of the leader to the next leader; a round trip takes 1 ms, and a durable write 2 ms"
+		what, times = "Simulated", "from the loss of the leader to the next leader; a round trip takes 1 ms, a durable write 2 ms, and news 3 ms on average"
 	}
 	fmt.Fprintf(&b, "## %s, %d members\n\n", what, r.Members)
 	fmt.Fprintf(&b, "Milliseconds %s. Off means without %s. Made by %s.", times, strings.Join(r.Without, ", "), r.Origin)

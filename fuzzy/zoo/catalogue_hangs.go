@@ -4,11 +4,14 @@ package zoo
 var hangs = []Mutant{
 	mutant("H01", "a leader whose FSM hangs transfers its leadership", "it keeps leading", "L12",
 		value("stall.go", `!hangs || l.transfer != nil || c.step.closing || l.votes == 0 || c.now.Mono < l.hangRetryAt`, `true`)).arranged().profiles("hangs").must(),
-	mutant("H13", "a leader whose FSM hangs steps down once if only a voter that it does not hear can take over", "it stays leader", "L12",
-		value("stall.go", `unheard && !b.yielded && c.now.Mono >= b.hangsAt(Time(c.cfg.ApplyStallMax))+hangPatience*c.electionTimeout()`, `false`)).
-		arranged().profiles("hangs").or("TestHangingFSM_StepsDownOnceForWhoIsNotHeard"),
+	mutant("H13", "a leader whose FSM hangs steps down if only a voter that it does not hear can take over", "it stays leader", "L12",
+		value("stall.go", `unheard && c.now.Mono >= max(b.yieldsAt, b.hangsAt(Time(c.cfg.ApplyStallMax))+hangPatience*c.electionTimeout())`, `false`)).
+		arranged().profiles("hangs").or("TestHangingFSM_StepsDownNowAndThenForWhoIsNotHeard"),
+	mutant("H15", "a leader whose FSM hangs steps down again later for a voter that it does not hear", "it does so once in a batch", "L12",
+		instead("stall.go", `b.yieldsAt = c.now.Mono + c.electionTimeout()<<doublingsMax`, `b.yieldsAt = c.now.Mono + 1<<60`)).
+		arranged().profiles("hangs").or("TestHangingFSM_StepsDownNowAndThenForWhoIsNotHeard"),
 	mutant("H14", "a leader that has stepped down because its FSM hangs campaigns late", "it campaigns soon if it denies a candidate because of its log", "N86",
-		value("election.go", `c.fsmHangs() && c.log.batch.yielded`, `false`)).arranged().profiles("hangs").or("TestHangingFSM_LetsWhoIsNotHeardCampaignFirst").must(),
+		value("election.go", `c.fsmHangs() && c.log.batch.yieldsAt > 0`, `false`)).arranged().profiles("hangs").or("TestHangingFSM_LetsWhoIsNotHeardCampaignFirst").must(),
 	mutant("H02", "a leader whose FSM hangs transfers only to a voter that has applied more than its own hanging batch", "it transfers to any voter",
 		"N85",
 		value("stall.go", `p.applied >= b.last && p.hindered == 0 && p.match == c.log.Last.Index`, `p.hindered == 0 && p.match == c.log.Last.Index`)).

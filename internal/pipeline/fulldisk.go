@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -22,8 +23,8 @@ const (
 )
 
 // FullDiskTransfer chooses the target of a leadership transfer while the leader's disk is full. It tries one voter after
-// another, in the order of their ids, starting with the next id after the leader's. If the target's disk is full as well,
-// the target does the same. So leadership reaches a voter that has room, if there is one.
+// another, in the order of their ids, starting with the next id after the leader's. Standbys come after all others. If the
+// target's disk is full as well, the target does the same. So leadership reaches a voter that has room, if there is one.
 type FullDiskTransfer struct {
 	asked raft.NodeID // last target; "": none
 	round int         // targets tried in this round
@@ -36,9 +37,6 @@ func (h *FullDiskTransfer) Target(now raft.Time, self raft.NodeID, c *raft.Confi
 	if now < h.next || len(voters) == 0 {
 		return ""
 	}
-	if h.asked == "" {
-		h.asked = self
-	}
 	h.asked = following(voters, h.asked)
 	wait := attemptTimeouts * electionTimeout
 	if h.round++; h.round >= len(voters) {
@@ -48,22 +46,22 @@ func (h *FullDiskTransfer) Target(now raft.Time, self raft.NodeID, c *raft.Confi
 	return h.asked
 }
 
-// otherVoters returns the ids of the other voters, sorted.
+// otherVoters returns the ids of the other voters, in the order in which to try them.
 func otherVoters(c *raft.Configuration, self raft.NodeID) (voters []raft.NodeID) {
-	for _, m := range c.Members {
-		if m.Kind == raft.Voter && m.ID != self {
-			voters = append(voters, m.ID)
+	for _, standbys := range []bool{false, true} {
+		for _, m := range c.Members {
+			if m.Kind == raft.Voter && (m.Priority == raft.PriorityNever) == standbys {
+				voters = append(voters, m.ID)
+			}
 		}
+	}
+	if i := slices.Index(voters, self); i >= 0 {
+		return slices.Concat(voters[i+1:], voters[:i])
 	}
 	return voters
 }
 
-// following returns the first of the ids that is greater than after. If no id is greater, it returns the first id.
+// following returns the id after the given one or, if it is the last one or unknown, the first id.
 func following(ids []raft.NodeID, after raft.NodeID) raft.NodeID {
-	for _, id := range ids {
-		if id > after {
-			return id
-		}
-	}
-	return ids[0]
+	return ids[(slices.Index(ids, after)+1)%len(ids)]
 }

@@ -48,6 +48,19 @@ func TestFullDiskTransfer_TriesOneVoterAfterAnother(t *testing.T) {
 	assert.Equal(t, []time.Duration{0, 4, 8, 28, 32, 36}, at)
 }
 
+func TestFullDiskTransfer_TriesStandbysLast(t *testing.T) {
+	voters := votersNamed("a", "b", "c", "d")
+	voters.Members[1].Priority = raft.PriorityNever
+	for self, want := range map[raft.NodeID][]raft.NodeID{"a": {"c", "d", "b", "c"}, "b": {"a", "c", "d", "a"}, "d": {"b", "a", "c", "b"}} {
+		var h pipeline.FullDiskTransfer
+		var asked []raft.NodeID
+		for now := raft.Time(1); len(asked) < 4; now += raft.Time(20 * timeout) {
+			asked = append(asked, h.Target(now, self, voters, timeout))
+		}
+		assert.Equal(t, want, asked, "the leader is %s", self)
+	}
+}
+
 // Each member with a full disk transfers leadership as soon as it leads. Then leadership reaches the member that has room.
 func TestFullDiskTransfer_ReachesTheVoterWithRoom(t *testing.T) {
 	all := []raft.NodeID{"a", "b", "c", "d", "e"}
