@@ -120,18 +120,16 @@ func (c *certificates) watch(ctx context.Context) {
 // valid.
 func (c *certificates) look(now time.Time) {
 	contents, err := c.files.read()
-	if err == nil && slices.EqualFunc(contents[:], c.read[:], bytes.Equal) {
-		c.refused = 0
-		c.refusal.Store(nil)
-		return
-	}
-	if err == nil {
+	changed := err == nil && !slices.EqualFunc(contents[:], c.read[:], bytes.Equal)
+	if changed {
 		err = c.take(contents, now)
 	}
 	if err == nil {
 		c.refused = 0
 		c.refusal.Store(nil)
-		c.log.Info("the certificates were read again", "certificate", c.files.Certificate, "valid_until", c.until.Load().end)
+		if changed {
+			c.log.Info("the certificates were read again", "certificate", c.files.Certificate, "valid_until", c.until.Load().end.UTC().Format(time.RFC3339))
+		}
 		return
 	}
 	if c.refused++; c.refused > 1 {
