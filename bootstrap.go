@@ -51,6 +51,20 @@ func (c *Core) startBootstrap() {
 	c.probeMembers()
 }
 
+// onInitialGiven takes the list of initial members of a member that has none and belongs to no cluster. It is as safe as a
+// restart with that list: an uninitialized member has promised nothing, its answers to earlier probes promise nothing, and the
+// list does not change again before a restart. See docs/decisions/0043.
+func (c *Core) onInitialGiven(initial Configuration) {
+	if !c.uninitialized() || len(c.cfg.Initial.Members) > 0 {
+		return
+	}
+	c.cfg.Initial = NewConfiguration(initial.Members)
+	assert(c.cfg.Validate() == nil && len(initial.Members) > 0, "a list of initial members is checked before it is given")
+	config := c.config()
+	c.step.out.Config = &config
+	c.startBootstrap()
+}
+
 // isBootstrapper reports whether this member is the one that probes the members of the list.
 func isBootstrapper(list Configuration, id NodeID) bool {
 	voters := list.Voters()

@@ -451,3 +451,72 @@ func TestInitialize_RefusesWhatIsNoCluster(t *testing.T) {
 		assert.Equal(t, uninitialized(func(*raft.Stored) {}), stored, row.rule)
 	}
 }
+
+// A member that gets its list while it runs behaves as if it had been started with it.
+func TestInitialGiven_BeginsTheBootstrap(t *testing.T) {
+	c := begin(t, coreConfig(), raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3})
+	require.Empty(t, c.out.Send)
+	out := c.step(raft.InitialGiven{Initial: listNamed("cab")})
+	require.NotNil(t, out.Config, "whom to dial")
+	assert.Equal(t, listNamed("abc"), *out.Config)
+	assert.Equal(t, listNamed("abc"), c.Status().Config)
+	assert.Equal(t, bootstrapperSends(t), out.Send)
+
+	out = c.step(raft.InitialGiven{Initial: listNamed("abd")})
+	assert.Nil(t, out.Config, "the first list stays")
+	assert.Empty(t, out.Send)
+	assert.Equal(t, listNamed("abc"), c.Status().Config)
+
+	probe := c.Status().Missing
+	assert.Len(t, probe, 2)
+	call := bootstrapperSends(t)[0].Body.(raft.BootstrapProbe)
+	c.answerProbe("b", uninitializedWith(call.ID, "abc"))
+	out = c.answerProbe("c", uninitializedWith(call.ID, "abc"))
+	require.NotNil(t, out.Write.Log, "entry 1")
+	out = c.step(raft.InitialGiven{Initial: listNamed("ab")})
+	assert.Zero(t, out.Write, "a member that holds entry 1 has its list")
+	assert.Equal(t, raft.NewConfiguration(membersNamed("abc")), c.Status().Config)
+}
+
+// bootstrapperSends returns what a member sends that is started with the list abc.
+func bootstrapperSends(t *testing.T) []raft.Message {
+	c, _ := bootstrapper(t)
+	return c.out.Send
+}
+
+// Before, the member says that it has no list. Afterwards, it answers and takes part like the others.
+func TestInitialGiven_OfAMemberThatIsProbed(t *testing.T) {
+	c := begin(t, coreConfig(), raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 1})
+	call := raft.Received{Message: raft.Message{
+		From: peer("B"), To: raft.Peer{ID: "a"}, Body: raft.BootstrapProbe{ID: raft.RPCID{StartCount: 5, Counter: 1}, List: listNamed("Bac")},
+	}}
+	result := func(out raft.Output) raft.ProbeResult { return out.Send[0].Body.(raft.BootstrapProbeReply).Result }
+	assert.Equal(t, raft.ProbeNoInitial, result(c.step(call)))
+	assert.Empty(t, c.step(raft.InitialGiven{Initial: listNamed("Bac")}).Send, "only the first voter probes")
+	assert.Equal(t, raft.ProbeUninitialized, result(c.step(call)))
+	m := requestOf("Bac", raft.RPCID{StartCount: 5, Counter: 1}, clusterOfTheTests)
+	assert.NotNil(t, c.step(raft.Received{Message: m}).Write.Log, "it takes entry 1")
+}
+
+// A loop gives only a list that CoreConfig.Validate accepts.
+func TestInitialGiven_TheListWasChecked(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		change func(*raft.CoreConfig)
+		list   raft.Configuration
+	}{
+		{"it names this member", func(*raft.CoreConfig) {}, listNamed("bc")},
+		{"it is not empty", func(*raft.CoreConfig) {}, raft.Configuration{}},
+		{"it names no incarnations", func(*raft.CoreConfig) {}, raft.NewConfiguration(membersNamed("abc"))},
+		{"there is an id for the cluster", func(c *raft.CoreConfig) { c.NewCluster = raft.ClusterID{} }, listNamed("abc")},
+	} {
+		cfg := coreConfig()
+		row.change(&cfg)
+		c := begin(t, cfg, raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3})
+		assert.PanicsWithError(t, "raft: broken invariant: a list of initial members is checked before it is given", func() {
+			c.step(raft.InitialGiven{Initial: row.list})
+		}, row.rule)
+	}
+	c := replicating(t, 2, 1)
+	assert.Nil(t, c.step(raft.InitialGiven{Initial: listNamed("bc")}).Config, "a member of a cluster needs none")
+}

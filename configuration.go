@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -250,6 +251,23 @@ func (c Configuration) SameList(other Configuration) bool {
 		a.Incarnation, b.Incarnation = 0, 0
 		return a == b
 	})
+}
+
+// ListText returns the members as text, with everything that SameList compares.
+func (c Configuration) ListText() string {
+	parts := make([]string, len(c.Members))
+	for i, m := range c.Members {
+		if parts[i] = string(m.ID) + "=" + m.Address; m.Meta != "" {
+			parts[i] += "=" + m.Meta
+		}
+		if m.Kind != Voter {
+			parts[i] += fmt.Sprintf(" (%v)", m.Kind)
+		}
+		if m.Priority != 0 {
+			parts[i] += fmt.Sprintf(" (priority %v)", m.Priority)
+		}
+	}
+	return "[" + strings.Join(parts, " ") + "]"
 }
 
 // problems collects what is wrong with a value.

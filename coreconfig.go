@@ -145,21 +145,53 @@ func (p configProblems) joined() error {
 // The first two Snapshot limits say when a snapshot is taken, the others how much of the log stays. By itself, a member
 // shortens its log only if that drops an eighth of SnapshotEntries or SnapshotLogBytes, since it costs a write. A requested
 // snapshot shortens it to the tail and what followers need.
+//
+// Node.SetLimits changes the limits of a running member. Each field says from when on a new value counts. A lower value never
+// takes back what a higher one has allowed: what waits, is in flight or is in the log stays until it is done.
 type Limits struct {
-	CommandBytesMax   int // of one command; default 1 MiB, at most EntryDataBytesMax
-	ProposalsMax      int // proposals, and reads, that wait for an answer; default 16,384 each
-	ProposalBytesMax  int // of waiting proposals; the last may exceed it, so that large ones have a chance; default 64 MiB
-	UnappliedMax      int // entries in the log that are not applied; default 65,536
-	AppendBytesMax    int // of the entries of one append message, which carries at least one entry; default 1 MiB
-	InflightMax       int // unanswered append messages to one follower; default 256
-	InflightBytesMax  int // of those messages; the last may exceed it; default 8 MiB
-	SnapshotEntries   int // applied entries after which a snapshot is taken; default 65,536
-	SnapshotLogBytes  int // bytes of applied entries after which one is taken; at least the size of the last; default 64 MiB
-	SnapshotTailBytes int // about how many bytes of entries always stay, for followers that lag a little; default 16 MiB
+	// CommandBytesMax bounds one command. Default 1 MiB; at most EntryDataBytesMax. A new value counts for the next proposal.
+	// The other members are told it on the next connection, and until then their Status compares the former one.
+	CommandBytesMax int
+	// ProposalsMax bounds the proposals that wait for an answer, and the reads, each by itself. Default 16,384. A new value
+	// counts for the next request.
+	ProposalsMax int
+	// ProposalBytesMax bounds the bytes of waiting proposals. The last may exceed it, so that large ones have a chance.
+	// Default 64 MiB. A new value counts for the next proposal.
+	ProposalBytesMax int
+	// UnappliedMax bounds the entries in a leader's log that are not applied. Default 65,536. A new value counts for the next
+	// proposal.
+	UnappliedMax int
+	// AppendBytesMax bounds the entries of one append message, which carries at least one entry. Default 1 MiB. It concerns
+	// what this member sends, and no other member knows it. A new value counts for the next append.
+	AppendBytesMax int
+	// InflightMax bounds the unanswered append messages to one follower. Default 256. A new value counts for the next append.
+	InflightMax int
+	// InflightBytesMax bounds the bytes of those messages. The last may exceed it. Default 8 MiB. A new value counts for the
+	// next append.
+	InflightBytesMax int
+	// SnapshotEntries is the number of applied entries after which a snapshot is taken. Default 65,536. A new value counts at
+	// once: if it has been reached, a snapshot begins.
+	SnapshotEntries int
+	// SnapshotLogBytes is the number of bytes of applied entries after which a snapshot is taken, but at least the size of the
+	// last snapshot. Default 64 MiB. A new value counts at once, like that of SnapshotEntries.
+	SnapshotLogBytes int
+	// SnapshotTailBytes is about how many bytes of entries always stay, for followers that lag a little. Default 16 MiB. A new
+	// value counts at once: a lower one shortens the log, and after a higher one, the log grows.
+	SnapshotTailBytes int
 	// SnapshotHoldBytes bounds the entries beyond the tail that a leader keeps for a live follower that needs them next. A
 	// larger snapshot sent to the follower raises the bound to its size. A DurableFSM's frozen state raises it to as much as
-	// the follower has. Default 256 MiB.
+	// the follower has. Default 256 MiB. A new value counts at once, like that of SnapshotTailBytes.
 	SnapshotHoldBytes int
+}
+
+// onLimitsChanged puts other limits in force. A lower limit may allow a shorter log.
+func (c *Core) onLimitsChanged(l Limits) {
+	l = l.withDefaults()
+	var p configProblems
+	p.limits(l)
+	assert(len(p) == 0, "limits are checked before they change")
+	c.cfg.Limits = l
+	c.compact()
 }
 
 // LimitBytesMax bounds limits in bytes, so that two of them can be added.

@@ -17,6 +17,8 @@ var words = map[string]func(int) string{
 	"Cause":          func(n int) string { return Cause(n).String() },
 	"DenyReason":     func(n int) string { return DenyReason(n).String() },
 	"EntryKind":      func(n int) string { return EntryKind(n).String() },
+	"ForwardKind":    func(n int) string { return ForwardKind(n).String() },
+	"ForwardOutcome": func(n int) string { return ForwardOutcome(n).String() },
 	"Lane":           func(n int) string { return Lane(n).String() },
 	"MarkKind":       func(n int) string { return MarkKind(n).String() },
 	"MemberKind":     func(n int) string { return MemberKind(n).String() },

@@ -135,6 +135,15 @@ type SnapshotSent struct {
 	Err  error // why it was given up, for the trace; nil: the peer has all of it
 }
 
+// LimitsChanged puts other limits in force in place of CoreConfig.Limits, see Limits. A limit of zero means its default. The
+// limits must be ones that CoreConfig.Validate accepts.
+type LimitsChanged struct{ Limits Limits }
+
+// InitialGiven gives a running member its list of initial members. From this event on, the member behaves as if it had been
+// started with the list as CoreConfig.Initial, whose rules apply; CoreConfig.NewCluster is required. The event has no effect
+// if the member belongs to a cluster, or has a list already. Status().Config is the list in force.
+type InitialGiven struct{ Initial Configuration }
+
 // Closing: the core answers every open request, and refuses later ones.
 type Closing struct{}
 
@@ -157,4 +166,6 @@ func (SnapshotTaken) event()     {}
 func (SnapshotArrived) event()   {}
 func (SnapshotSending) event()   {}
 func (SnapshotSent) event()      {}
+func (LimitsChanged) event()     {}
+func (InitialGiven) event()      {}
 func (Closing) event()           {}

@@ -40,8 +40,9 @@ const (
 	ProtocolSnapshots  uint16 = 2 // the first version with snapshots
 	ProtocolMembership uint16 = 3 // the first version with membership changes
 	ProtocolPriorities uint16 = 4 // the first version with priorities of members
+	ProtocolForwarding uint16 = 5 // the first version that forwards callers' requests to the leader
 
-	ProtocolNewest = ProtocolPriorities // the version that members of this release speak among themselves
+	ProtocolNewest = ProtocolForwarding // the version that members of this release speak among themselves
 )
 
 // Uninitialized reports whether the sender belongs to no cluster yet.

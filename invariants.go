@@ -104,7 +104,6 @@ func (c *Core) checkLeader() {
 		assert(p.next <= c.log.Last.Index+1, "nothing is sent beyond the log")
 		assert(p.oversized.id.Index == 0 || p.state == snapshot, "what is too large for a follower is brought by a snapshot")
 		assert(p.state == replicate || len(p.flow.inflight) == 0, "appends are in flight only while replicating")
-		assert(len(p.flow.inflight) <= c.cfg.InflightMax, "appends in flight are bounded")
 		inflight := 0
 		for _, f := range p.flow.inflight {
 			inflight += f.bytes

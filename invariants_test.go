@@ -84,7 +84,6 @@ func TestInvariants_CheckState(t *testing.T) {
 		"nobody matches beyond the log":                func(c *Core) { c.leader.peers[0].match, c.leader.peers[0].next = 99, 100 },
 		"nothing is sent beyond the log":               func(c *Core) { c.leader.peers[0].next = 99 },
 		"appends are in flight only while replicating": func(c *Core) { c.leader.peers[0].state = probe },
-		"appends in flight are bounded":                func(c *Core) { c.leader.peers[0].flow.inflight = make([]inflightAppend, 99) },
 	} {
 		_, lead := leadingWorld(t)
 		lead.core.checkState()

@@ -37,6 +37,7 @@ const (
 	ofLeader                     // only sent by the leader of its term
 	ofMember                     // sent by any member: answers, and a follower's requests
 	ofStream                     // part of a snapshot's stream: the host handles it, no core sees it
+	ofForward                    // a caller's request on its way to the leader, or its answer: likewise
 )
 
 // BootstrapProbe asks whether a member is uninitialized, with the same list.
@@ -266,15 +267,19 @@ func (SteppedDown) class() bodyClass         { return ofLeader }
 func (InstallSnapshot) class() bodyClass     { return ofLeader }
 func (SnapshotChunk) class() bodyClass       { return ofStream }
 func (SnapshotProgress) class() bodyClass    { return ofStream }
+func (Forward) class() bodyClass             { return ofForward }
+func (ForwardReply) class() bodyClass        { return ofForward }
 
-// Lane returns LaneSnapshot for a snapshot's bytes. Other messages that may be large and would delay heartbeats and votes,
-// and their answers, use LaneBulk.
+// Lane returns LaneSnapshot for a snapshot's bytes, and LaneForward for callers' requests and their answers. Other messages
+// that may be large and would delay heartbeats and votes, and their answers, use LaneBulk.
 func (m Message) Lane() Lane {
 	switch m.Body.(type) {
 	case AppendRequest, AppendReply, AppendConflict, InstallSnapshot, SnapshotProgress:
 		return LaneBulk
 	case SnapshotChunk:
 		return LaneSnapshot
+	case Forward, ForwardReply:
+		return LaneForward
 	}
 	return LaneUrgent
 }
@@ -318,6 +323,8 @@ func (c *Core) untimely(m Message) string {
 		return ""
 	case ofStream:
 		return "the host handles the streams of snapshots"
+	case ofForward:
+		return "the host handles callers' requests and their answers"
 	}
 	_, isAppend := m.Body.(AppendRequest)
 	_, isOffer := m.Body.(InstallSnapshot)

@@ -84,6 +84,8 @@ func someBodies() []raft.Body {
 		raft.InstallSnapshot{Snapshot: offered(id(9, 4), 1)}, raft.InstallSnapshot{Snapshot: offered(id(3, 2), 2), Acknowledged: 3},
 		raft.InstallSnapshot{Snapshot: offered(id(1<<62, 1), 3), Acknowledged: 1 << 61}, raft.AppendReply{Match: 8},
 		raft.SnapshotChunk{}, raft.SnapshotChunk{At: -1, Last: true, Size: -1}, raft.SnapshotProgress{}, raft.SnapshotProgress{At: -1, Refusal: 99},
+		raft.Forward{}, raft.Forward{StartCount: big, Counter: big, ToStart: big, Left: -1, Kind: 99, Data: []byte{1}},
+		raft.ForwardReply{}, raft.ForwardReply{Outcome: 99, Index: big, EntryTerm: big, Error: []byte{1}, Leader: peer("z")},
 	}
 }
 
@@ -256,7 +258,8 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 			raft.SendDropped{To: peer("b"), Span: raft.Span{After: math.MaxUint64, Last: 1}, Oversized: id(0, 0), OversizedBytes: -1},
 			raft.PeerUp{ID: "c", Incarnation: 1, AppendBytesMax: -1},
 			raft.SnapshotRequested{RequestID: 9}, raft.SnapshotTaken{Take: id(1, 0)}, raft.SnapshotArrived{From: peer("b")},
-			raft.SnapshotSending{To: peer("b")}, raft.SnapshotSent{To: peer("b")}, raft.Closing{},
+			raft.SnapshotSending{To: peer("b")}, raft.SnapshotSent{To: peer("b")},
+			raft.LimitsChanged{}, raft.InitialGiven{Initial: listNamed("abc")}, raft.Closing{},
 		}
 		for _, e := range events {
 			seen[reflect.TypeOf(e).Name()] = true

@@ -155,6 +155,10 @@ func (c *Core) handle(e Event) {
 		c.onSnapshotSending(e)
 	case SnapshotSent:
 		c.onSnapshotSent(e)
+	case LimitsChanged:
+		c.onLimitsChanged(e.Limits)
+	case InitialGiven:
+		c.onInitialGiven(e.Initial)
 	case Closing:
 		c.close()
 	default:

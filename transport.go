@@ -12,6 +12,7 @@ const (
 	LaneUrgent   Lane = 0 // heartbeats, votes, rounds, bootstrap
 	LaneBulk     Lane = 1 // appends and their replies, offers of snapshots and the progress of their streams
 	LaneSnapshot Lane = 2 // the bytes of snapshots, on a SnapshotCarrier only
+	LaneForward  Lane = 3 // callers' requests to the leader and the answers, on a ForwardCarrier only
 )
 
 func (l Lane) String() string {
@@ -22,6 +23,8 @@ func (l Lane) String() string {
 		return "bulk"
 	case LaneSnapshot:
 		return "snapshot"
+	case LaneForward:
+		return "forward"
 	}
 	return fmt.Sprintf("lane %d", uint8(l))
 }
@@ -70,6 +73,17 @@ type SnapshotCarrier interface {
 	ChunkBytesMax() int
 }
 
+// ForwardCarrier is a Transport with a separate lane for Forwards and ForwardReplies, so that they delay no message of the
+// consensus. Send may dial the lane. If it returns an error, some or all of the messages did not leave, as on the other
+// lanes; an error that matches transport.ErrVersion says that the peer's release does not know the lane. If the lane breaks
+// later, a ForwardHandler hears of it. A wrapper must forward the method.
+type ForwardCarrier interface {
+	Transport
+	// ForwardBytesMax returns how many bytes of Data one Forward or ForwardReply may carry; 0 without a lane for them. A peer
+	// may accept less: Send then returns an error and leaves the message out.
+	ForwardBytesMax() int
+}
+
 // PeerStatus is a transport's view of a peer.
 type PeerStatus struct {
 	Connected bool
@@ -104,4 +118,14 @@ type Handler interface {
 	Rejected(by Peer, r Rejection)
 	// Receive takes messages from that peer. It drops messages for which it has no room, or with another sender.
 	Receive(from Peer, batch []Message)
+}
+
+// ForwardHandler is a Handler that hears of broken forward lanes. A ForwardCarrier calls ForwardLost if its Handler has it.
+type ForwardHandler interface {
+	Handler
+	// ForwardLost reports that a forward lane broke, in either direction: Forwards that Send took for that peer, or
+	// ForwardReplies that the peer's Send took, may be lost. All that arrived was passed to Receive before. A lane that is
+	// closed because it was idle loses nothing and is not reported. The pair may stay connected. If it breaks, too, Lost and
+	// ForwardLost come in any order.
+	ForwardLost(p Peer)
 }

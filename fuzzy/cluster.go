@@ -103,6 +103,7 @@ const (
 	evLull                       // the present lull continues, or ends
 	evTend                       // a process maintains the segments of its log
 	evNews                       // a loop hears that the process of a peer has ended; a: the peer
+	evGiven                      // a process is given its list of initial members
 	evLie                        // a loop hears that of a peer that lives; a: the peer, and how long its dials are refused
 )
 

@@ -42,6 +42,8 @@ var bootstrapScenarios = []scenario{
 	},
 	{name: "bootstrap-unequal-lists", voters: 3, play: unequalLists, source: "model check, bootstrap 4",
 		about: "members with different lists bootstrap nothing until their lists agree"},
+	{name: "bootstrap-lists-given-later", voters: 3, play: listsGivenLater,
+		about: "members that run are given their list one by one, one of them again after a crash, and only then begin"},
 	{name: "misdelivered-probe", voters: 3, play: misdeliveredProbe, source: "etcd #17081",
 		about: "a member does not answer a probe that was meant for another"},
 	{name: "another-cluster", voters: 3, play: anotherCluster, source: "etcd #17081",
@@ -282,6 +284,32 @@ func unequalLists(d *director) {
 	c.initial = all
 	d.start(c)
 	d.expect(20, "a leads", a.leads)
+}
+
+func listsGivenLater(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	all := d.c.initial
+	give := func(n *node) { n.post(raft.InitialGiven{Initial: all}) }
+	for _, n := range d.c.nodes {
+		n.initial = raft.Configuration{}
+	}
+	none := func() bool { return a.last() == 0 && b.last() == 0 && c.last() == 0 }
+	d.start(a, b, c)
+	d.always(2, "nobody begins without a list", none)
+	give(a)
+	give(b)
+	d.always(3, "c has no list", none)
+	d.check("a says so", func() bool {
+		return strings.Contains(strings.Join(a.status.Missing, "\n"), "c was started without a list")
+	})
+	d.crash(b)
+	d.start(b)
+	give(c)
+	d.always(3, "b has forgotten its list, and takes no entry 1", func() bool { return b.last() == 0 && d.unborn() })
+	b.initial = all
+	give(b)
+	d.expect(20, "a leads", a.leads)
+	a.initial, c.initial = all, all
 }
 
 func misdeliveredProbe(d *director) {

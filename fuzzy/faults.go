@@ -51,13 +51,15 @@ const (
 	LateNews // some members hear late that a process has ended
 	Lie      // members hear that a process has ended, which lives
 	Favorite // the voter with the highest priority crashes
+
+	Retune // see given.go: a member runs with other limits for a while
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
-	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd", "vanish", "late news", "lie", "favorite",
+	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd", "vanish", "late news", "lie", "favorite", "retune",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -177,7 +179,7 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 func (m *nemesis) onOne(c *cluster) bool {
 	n := c.nodes[m.random.IntN(len(c.nodes))]
 	other := c.nodes[m.random.IntN(len(c.nodes))]
-	if m.rate.Fault != Partition && m.rate.Fault != Usurp && (m.rate.Fault < Decapitate || m.rate.Fault == Churn || m.rate.Fault == Hang || m.rate.Fault == Herd) { // these record what they cut
+	if m.rate.Fault != Partition && m.rate.Fault != Usurp && (m.rate.Fault < Decapitate || m.rate.Fault == Churn || m.rate.Fault == Hang || m.rate.Fault == Herd || m.rate.Fault == Retune) { // these record what they cut
 		c.faulted("%v at %s", m.rate.Fault, n.name())
 	}
 	m.injected = append(m.injected[:0], n.index)
@@ -235,6 +237,9 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.herd(c)
 	case Vanish, LateNews, Lie, Favorite:
 		m.misinform(c, n)
+	case Retune:
+		m.retune(c, n)
+		return true
 	case Drift, Jump:
 		return m.setClock(c, n)
 	}
@@ -375,6 +380,8 @@ func (m *nemesis) mend(c *cluster, injection int64) {
 		n.slow = 0
 	case Move:
 		n.tellPlaces()
+	case Retune:
+		n.healLimits()
 	case Drift:
 		n.clock.SetDrift(c.now(), 0)
 	}

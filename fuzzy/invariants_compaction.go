@@ -207,6 +207,7 @@ func (k *checker) checkKept(n *node, before *raft.CoreStatus, out *raft.Output) 
 		return
 	}
 	s, base := &n.status, out.Write.Base.ID.Index
+	lowest, _ := n.bounds()
 	for i := range s.Peers {
 		p := &s.Peers[i]
 		peer := peerOf(p)
@@ -214,7 +215,7 @@ func (k *checker) checkKept(n *node, before *raft.CoreStatus, out *raft.Output) 
 		if was == nil || was.State != p.State || !includes(n.config(), peer) {
 			continue
 		}
-		seen, from, hold, follows := n.seen.of(peer), p.Match, n.limits.SnapshotHoldBytes, false
+		seen, from, hold, follows := n.seen.of(peer), p.Match, lowest.SnapshotHoldBytes, false
 		switch p.State {
 		case "replicate":
 			follows = n.seen.now-was.LastHeard < n.timeout() && n.seen.now-seen.provedAt < holdTimeouts*n.timeout()
@@ -257,7 +258,8 @@ func (k *checker) checkSnapshotAnswer(n *node, r *request, a raft.Answer) {
 	// A leader may keep more entries for its followers, and may step down in this step. A DurableFSM itself determines the
 	// entries that it needs. RecordOverheadBytes is the minimum size of a record. No log begins after entry 1 alone, because
 	// entry 1 has no term.
-	kept := raft.Index(n.limits.SnapshotTailBytes/raft.RecordOverheadBytes) + 1
+	_, limits := n.bounds()
+	kept := raft.Index(limits.SnapshotTailBytes/raft.RecordOverheadBytes) + 1
 	if s := &n.status; k.leaders[s.Term] != n.peer() && n.seen.deposed != n.seen.now && !k.c.profile.Node.Durable && a.ID.Index > max(s.Base.Index, 1)+kept {
 		k.broken("N60", "%s grants a request for a snapshot up to %v, but its log begins after %v; the tail has %d entries at most",
 			n, a.ID, s.Base, kept)

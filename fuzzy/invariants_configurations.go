@@ -34,7 +34,8 @@ func (k *checker) checkConfiguration(n *node, before *raft.CoreStatus, out *raft
 	if before == nil {
 		return
 	}
-	changed := l != n.configBefore || before.ConfigCommitted != s.ConfigCommitted
+	given := index == 0 && len(before.Config.Members) != len(s.Config.Members)
+	changed := l != n.configBefore || before.ConfigCommitted != s.ConfigCommitted || given
 	if changed && out.Config == nil {
 		k.broken("N9", "%s does not report the configuration of entry %d, or does not report that the one of %d is committed", n, index, committed)
 	}

@@ -17,29 +17,35 @@ import (
 
 // checkLimits checks the counters of a member after a step.
 func (k *checker) checkLimits(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
-	k.checkBounds(n)
+	k.checkBounds(n, before)
 	k.checkProposalCounts(n, out)
 	k.checkAdmission(n, before, events, out)
 }
 
-func (k *checker) checkBounds(n *node) {
-	s, limits := &n.status, &n.limits
-	if s.Pending > limits.ProposalsMax {
+// checkBounds checks that no limit is exceeded. A lower limit takes back nothing, so what exceeds it was there before the step.
+func (k *checker) checkBounds(n *node, before *raft.CoreStatus) {
+	s := &n.status
+	_, limits := n.bounds()
+	if s.Pending > max(limits.ProposalsMax, before.Pending) {
 		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n, s.Pending, limits.ProposalsMax)
 	}
-	if last := k.c.longestCommand(); s.PendingBytes >= limits.ProposalBytesMax+last {
+	if most := limits.ProposalBytesMax + k.c.longestCommand(); s.PendingBytes >= most && s.PendingBytes > before.PendingBytes {
 		k.broken("N10", "%s: %d bytes of proposals wait, over the limit of %d", n, s.PendingBytes, limits.ProposalBytesMax)
 	}
-	if s.Reads > limits.ProposalsMax {
+	if s.Reads > max(limits.ProposalsMax, before.Reads) {
 		k.broken("N10", "%s: %d reads wait, over the limit of %d", n, s.Reads, limits.ProposalsMax)
 	}
 	for i := range s.Peers {
-		p := &s.Peers[i]
-		if p.Inflight > limits.InflightMax {
+		p, was := &s.Peers[i], raft.PeerProgress{}
+		if known := progressOn(before, peerOf(p)); known != nil {
+			was = *known
+		}
+		if p.Inflight > max(limits.InflightMax, was.Inflight) {
 			k.broken("N10", "%s: %d appends to %s in flight, over the limit of %d", n, p.Inflight, k.c.title(peerOf(p)), limits.InflightMax)
 		}
 		// An append may leave while the bytes in flight are below the limit, and may then exceed it.
-		if most := limits.InflightBytesMax + max(limits.AppendBytesMax, largest(n, p.Match)); p.Inflight > 1 && p.InflightBytes >= most {
+		most := limits.InflightBytesMax + max(limits.AppendBytesMax, largest(n, p.Match))
+		if p.Inflight > 1 && p.InflightBytes >= most && p.InflightBytes > was.InflightBytes {
 			k.broken("N10", "%s: %d bytes to %s in flight, over the limit of %d", n, p.InflightBytes, k.c.title(peerOf(p)), limits.InflightBytesMax)
 		}
 		if (p.Inflight == 0) != (p.InflightBytes == 0) {
@@ -100,7 +106,8 @@ func (k *checker) checkProposalCounts(n *node, out *raft.Output) {
 
 // checkAdmission checks which requests a leader accepts, and which it refuses for a limit.
 func (k *checker) checkAdmission(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
-	s, limits := &n.status, &n.limits
+	s := &n.status
+	lowest, highest := n.bounds()
 	taken, bytes, reads := 0, 0, readsAmong(events)
 	least, most := k.commandLimits(n, before, events)
 	for i := range out.Answers {
@@ -112,23 +119,23 @@ func (k *checker) checkAdmission(n *node, before *raft.CoreStatus, events []raft
 		switch {
 		case a.Kind == raft.AnswerAccepted && r.kind == writeRequest:
 			taken, bytes = taken+1, bytes+r.size
-			if r.size > most || a.ID.Index > max(s.Applied, s.Base.Index)+raft.Index(limits.UnappliedMax) {
+			if r.size > most || a.ID.Index > max(s.Applied, s.Base.Index)+raft.Index(highest.UnappliedMax) {
 				k.broken("N33", "%s takes %d bytes as entry %d, with only %d applied", n, r.size, a.ID.Index, s.Applied)
 			}
 		case a.Refusal == raft.RefusedTooLarge && r.size <= least:
 			k.broken("N33", "%s refuses %d bytes as too large", n, r.size)
 		case a.Refusal == raft.RefusedOverloaded && r.kind == readRequest && before.Role == raft.Leader:
-			if before.Reads+reads <= limits.ProposalsMax && s.Role == raft.Leader {
+			if before.Reads+reads <= lowest.ProposalsMax && s.Role == raft.Leader {
 				k.broken("N33", "%s has no room for a read with %d pending", n, before.Reads)
 			}
 		case a.Refusal == raft.RefusedOverloaded && r.kind == readRequest && s.Role != raft.Leader:
-			if before.Reads+reads <= limits.ProposalsMax && !toldNoRoom(events) {
+			if before.Reads+reads <= lowest.ProposalsMax && !toldNoRoom(events) {
 				k.broken("N33", "%s has no room for a read with %d pending, but its leader has not said so", n, before.Reads)
 			}
 		case a.Refusal == raft.RefusedOverloaded && r.kind == writeRequest:
-			full := before.Pending+taken >= limits.ProposalsMax ||
-				before.PendingBytes+bytes >= limits.ProposalBytesMax ||
-				max(before.Last.Index+raft.Index(taken), s.Last.Index) >= before.Applied+raft.Index(limits.UnappliedMax)
+			full := before.Pending+taken >= lowest.ProposalsMax ||
+				before.PendingBytes+bytes >= lowest.ProposalBytesMax ||
+				max(before.Last.Index+raft.Index(taken), s.Last.Index) >= before.Applied+raft.Index(lowest.UnappliedMax)
 			passing := before.Role != raft.Leader && s.Role != raft.Leader // it was leader only during this step
 			if !full && !passing {
 				k.broken("N33", "%s has no room for a write with %d pending of %d bytes", n, before.Pending, before.PendingBytes)
@@ -141,8 +148,8 @@ func (k *checker) checkAdmission(n *node, before *raft.CoreStatus, events []raft
 // those of its members set these bounds. In some steps a member's limit may or may not count. These are steps in which the
 // member's connection has shown the limit, or the member has come or gone.
 func (k *checker) commandLimits(n *node, before *raft.CoreStatus, events []raft.Event) (least, most int) {
-	least = n.limits.CommandBytesMax
-	most = least
+	lowest, highest := n.bounds()
+	least, most = lowest.CommandBytesMax, highest.CommandBytesMax
 	said := func(carries int, sure bool) {
 		if limit := max(carries-raft.RecordOverheadBytes, 0); carries > 0 {
 			least = min(least, limit)

@@ -60,6 +60,7 @@ func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {
 		c, n, _ := running(t)
 		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
 		before, out := n.status, raft.Output{}
+		before.Peers = append([]raft.PeerProgress(nil), before.Peers...)
 		c.check.checkLimits(n, &before, nil, &out)
 		require.Nil(t, c.failure, "a step in which nothing happens")
 		row.breach(c, n, &before, &out)
@@ -94,10 +95,10 @@ func TestInvariants_AnAppendSentEarlyMayCountMore(t *testing.T) {
 	p.Inflight, p.Match = 2, 9
 	p.InflightBytes = limits.InflightBytesMax + commandBytesMin + c.profile.Load.BytesMax + raft.RecordOverheadBytes + bootstrapBytesMax/10 - 1
 	require.Greater(t, len(n.log), 20)
-	c.check.checkBounds(n)
+	c.check.checkBounds(n, &raft.CoreStatus{})
 	require.Nil(t, c.failure, "sent when the log had ten entries")
 	p.Match = raft.Index(len(n.log) - 2)
-	c.check.checkBounds(n)
+	c.check.checkBounds(n, &raft.CoreStatus{})
 	expectBreach(t, c, "N10")
 }
 
@@ -112,10 +113,10 @@ func TestInvariants_AnApplicationsCommandsMayBeLonger(t *testing.T) {
 	c.host.random = rand.New(c.host.source)
 	c.work.write(n, 0, 1)
 	require.GreaterOrEqual(t, largest(n, raft.Index(len(n.log))), commandBytesMin+1000+raft.RecordOverheadBytes)
-	c.check.checkBounds(n)
+	c.check.checkBounds(n, &raft.CoreStatus{})
 	require.Nil(t, c.failure)
 	n.status.PendingBytes++
-	c.check.checkBounds(n)
+	c.check.checkBounds(n, &raft.CoreStatus{})
 	expectBreach(t, c, "N10")
 }
 

@@ -282,10 +282,13 @@ var nodeBreaches = []breach{
 		e := lead.log[3].entry
 		k.checkFilledAppend(lead, &raft.AppendRequest{Prev: lead.log[2].entry.ID(), Last: e.ID(), Entries: []raft.Entry{*e}}, 1)
 	}},
-	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Pending = 1 << 20; k.checkBounds(lead) }},
+	{"N10", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.status.Pending = 1 << 20
+		k.checkBounds(lead, &raft.CoreStatus{})
+	}},
 	{"N10", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.status.Peers[0].Inflight = 1 << 20
-		k.checkBounds(lead)
+		k.checkBounds(lead, &raft.CoreStatus{})
 	}},
 	{"N11", func(c *cluster, _ *checker, lead, _ *node) {
 		t := c.work.read(lead, 0, 0)

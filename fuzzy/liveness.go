@@ -317,7 +317,9 @@ func (l *liveness) followed() bool {
 		if !l.counts(n) {
 			continue
 		}
-		if n.status.Leader != l.leader.id || n.status.Term != l.leader.status.Term {
+		// If heartbeats come less often than its timeout, it asks for pre-votes between them, perhaps at each check.
+		steady := 3*n.timeout() >= l.leader.timeout()
+		if steady && n.status.Leader != l.leader.id || n.status.Term != l.leader.status.Term {
 			return false
 		}
 		following++

@@ -286,6 +286,8 @@ func (n *node) heal(restarts bool) {
 	n.unstick()
 	n.healHang()
 	n.healNews()
+	n.healLimits()
+	n.giveList()
 	if len(n.outbox) > 0 {
 		n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
 	}

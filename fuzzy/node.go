@@ -34,7 +34,9 @@ type node struct {
 	dieAfter  int     // number of effects after which it crashes; 0: never
 	deadFor   sim.Time
 	loops     int                // how many more starts end in a crash
-	given     raft.Configuration // the list of initial members that it was started with
+	given     raft.Configuration // the list of initial members that it was started with, or has been given since
+	awaited   raft.Configuration // the list that it was started without, and is still to be given
+	lists     *sim.Stream        // decides that
 	misled    bool               // the list differs from that of the rest
 	forever   bool               // its faults are permanent: it is not in the healed quorum
 	upgraded  bool               // to the newest release
@@ -101,6 +103,7 @@ func newNode(c *cluster, i int) *node {
 		n.disk.restarts(c, max(most-n.disk.hands.IntN(4), 1))
 	}
 	n.differ()
+	n.usual = n.limits
 	if d := c.profile.Node.DriftMax; d > 0 {
 		n.clock.SetDrift(0, int64(n.random.IntN(2*d)-d))
 	}
@@ -135,8 +138,10 @@ func (n *node) start() {
 		n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n, err)
 		return
 	}
+	n.limits = n.usual
 	cfg := n.coreConfig()
 	n.given = n.list()
+	n.withhold()
 	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
 	if n.c.profile.Node.OneSeed {
 		cfg.Seed = n.c.seed.Number | 1
@@ -324,6 +329,8 @@ func (n *node) handle(e event) {
 		n.stall(sim.Time(e.a))
 	case evAsk:
 		n.asks(e.a)
+	case evGiven:
+		n.giveList()
 	case evExit:
 		n.crash()
 		n.restartIn(sim.Time(e.a))
@@ -345,6 +352,7 @@ func (n *node) step() {
 	before := n.status
 	now := n.now()
 	n.seen.now = now.Mono
+	n.takeGiven(&before, events)
 	out := n.core.Step(now, events...)
 	n.status = n.core.Status()
 	n.seen.hardWas = n.hard

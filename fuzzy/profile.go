@@ -77,6 +77,7 @@ type NodeProfile struct {
 	PauseMax      sim.Time  // the longest pause of a process; 0: no limit
 	Dozes         int       // maximum number of further pauses of a process that has paused
 	Carries       int       // bytes of records in one append to every other member, until it is healed; 0: no limit
+	LateLists     int       // chance of a start without the list of initial members, which the process is given later
 	EmptiedAt     int       // the bootstrapper's disk is emptied once this many others hold entry 1 and nobody has a term; 0: never
 }
 
@@ -197,6 +198,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawLulls(seed, &p)
 				drawNews(seed, &p)
 				drawPlanned(seed, &p)
+				drawGiven(seed, &p)
 			}
 			return p, nil
 		}

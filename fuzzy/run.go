@@ -57,6 +57,7 @@ type Stats struct {
 	Decisions                                [len(decisions)]int
 	Takeovers                                int // transfers of leadership begun for a priority
 	News                                     int // that a process has ended, true or not
+	Given                                    int // lists of initial members given to running members
 	Images, Refusals, Marked                 int // disks put back, handshakes refused, stores marked
 	Edges                                    int // logs cut beside the last acknowledged entry
 	Compactions                              int // of logs

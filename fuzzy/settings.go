@@ -68,6 +68,7 @@ var settings = []setting{
 	{"node-handshakes", func(p *Profile) any { return &p.Node.Handshakes }, 0, 0},
 	{"node-starts", func(p *Profile) any { return &p.Node.Starts }, 0, 100},
 	{"node-other-lists", func(p *Profile) any { return &p.Node.OtherLists }, 0, sim.Million},
+	{"node-late-lists", func(p *Profile) any { return &p.Node.LateLists }, 0, sim.Million},
 	{"node-durable", func(p *Profile) any { return &p.Node.Durable }, 0, 0},
 	{"node-compact", func(p *Profile) any { return &p.Node.Compact }, 0, sim.Million},
 	{"node-differ", func(p *Profile) any { return &p.Node.Differ }, 0, sim.Million},

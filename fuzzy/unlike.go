@@ -46,8 +46,10 @@ func drawUnlike(seed Seed, p *Profile) {
 
 // tuning is what the configuration of a member sets.
 type tuning struct {
-	faster                      sim.Time // the profile's election timeout divided by the member's
-	limits                      raft.Limits
+	faster                      sim.Time    // the profile's election timeout divided by the member's
+	limits, usual               raft.Limits // in force, and of its configuration
+	lowest, highest             raft.Limits // in force in the last step
+	retuned                     bool        // they have changed in it
 	preferences                 raft.Preferences
 	diskStallMax, applyStallMax sim.Time
 }

@@ -10,7 +10,6 @@ package handshake
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -132,7 +131,7 @@ func (v *View) checkCluster(h raft.Hello) (verdict Verdict) {
 			"this member belongs to %v, the caller to %v", v.Cluster, h.Cluster)
 	case v.uninitialized() && h.Uninitialized() && len(v.Initial.Members) > 0 && len(h.List.Members) > 0 && !v.Initial.SameList(h.List):
 		verdict.Rejection = v.Reject(h, raft.RejectListDiffers,
-			"this member has %s, the caller has %s", listed(v.Initial), listed(h.List))
+			"this member has %s, the caller has %s", v.Initial.ListText(), h.List.ListText())
 		verdict.Rejection.List = v.Initial
 	}
 	return verdict
@@ -150,21 +149,4 @@ func (v *View) mayBootstrapAnew(h raft.Hello) bool {
 // other side's bootstrapper, because that bootstrapper may have begun again since.
 func (v *View) bootstrapsAgain(h raft.Hello) bool {
 	return v.Term == 0 && h.Term == 0 && (h.From == v.Bootstrapper || v.Self == h.Bootstrapper)
-}
-
-// listed returns the members of a list as text, with everything in which two lists may differ.
-func listed(c raft.Configuration) string {
-	parts := make([]string, len(c.Members))
-	for i, m := range c.Members {
-		if parts[i] = string(m.ID) + "=" + m.Address; m.Meta != "" {
-			parts[i] += "=" + m.Meta
-		}
-		if m.Kind != raft.Voter {
-			parts[i] += fmt.Sprintf(" (%v)", m.Kind)
-		}
-		if m.Priority != 0 {
-			parts[i] += fmt.Sprintf(" (priority %v)", m.Priority)
-		}
-	}
-	return "[" + strings.Join(parts, " ") + "]"
 }

@@ -103,7 +103,7 @@ func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 // once all earlier entries are applied. WaitApplied fails with ErrClosed, ErrWithinFSM, ctx.Err(), or ErrOverloaded if more
 // than Config.ProposalsMax callers wait.
 func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
-	return n.applied.wait(ctx, index, n.cfg.ProposalsMax)
+	return n.applied.wait(ctx, index, n.limits().ProposalsMax)
 }
 
 // Ready returns once this member can serve:

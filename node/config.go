@@ -20,7 +20,8 @@ type Config struct {
 	Cluster string
 	// Initial lists the initial members of a new cluster: the same list on each of them. The node reads Initial only while
 	// the store is uninitialized. Remove Initial once the cluster is bootstrapped. Otherwise, if all disks are emptied at
-	// once, the members bootstrap a second cluster. A member without Initial waits until it is added.
+	// once, the members bootstrap a second cluster. A member without Initial waits until it is added, or until Bootstrap gives
+	// it the list.
 	Initial []raft.Member
 	// Advertise is the "host:port" at which the other members reach this member from this start on. They remember it durably,
 	// and dial it before they dial the address in their configuration. So a member may move, and all members may move at
@@ -55,7 +56,7 @@ type Config struct {
 	// cluster is longer without a leader. Default: none is switched off.
 	Preferences raft.Preferences
 
-	raft.Limits
+	raft.Limits // of the start; SetLimits changes them while the node runs
 	// ReceivedMax bounds the number of messages from peers that wait for the loop. The node drops and counts any more.
 	// Default 4,096.
 	ReceivedMax int

@@ -34,7 +34,7 @@ func (n *Node) smallDisk() error {
 		return err
 	})
 	snapshot := n.taker.bytes()
-	needed := 2*snapshot + int64(n.cfg.SnapshotLogBytes) + diskBeside
+	needed := 2*snapshot + int64(n.limits().SnapshotLogBytes) + diskBeside
 	if err != nil || free >= needed || used+free >= needed {
 		return nil
 	}

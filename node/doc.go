@@ -25,6 +25,8 @@
 //
 // # What some programs need
 //
+//   - [Node.SetLimits] changes the limits while the node runs. [Node.Bootstrap] gives a member its list of initial members
+//     after Start.
 //   - [Node.ProposeAsync] proposes without waiting, [Node.Barrier] and [Node.WaitApplied] wait for entries, and
 //     [Node.TransferLeadership] transfers leadership. [Node.Watch] yields each change of leader, and [Node.WatchMembers]
 //     each change of members.

@@ -23,7 +23,6 @@ type identity struct {
 	node    *Node
 	self    raft.Peer
 	lineage raft.Lineage
-	initial raft.Configuration
 	term    atomic.Uint64            // durable term, stored by the writer
 	wiped   atomic.Bool              // the cluster knows this id with another incarnation
 	kept    *watched[raft.Sightings] // durable part of memory
@@ -31,6 +30,8 @@ type identity struct {
 	majorityLostLogged atomic.Bool // it was logged that the majority is lost
 
 	mu           sync.Mutex
+	initial      raft.Configuration // the list of initial members, of Config.Initial or Bootstrap; empty: none
+	begins       bool               // this start has held the first entry of a cluster of that list before its first term
 	cluster      raft.ClusterID
 	bootstrapper raft.Peer
 	config       raft.Configuration              // zero while uninitialized
@@ -71,6 +72,9 @@ func (i *identity) publish(s raft.CoreStatus) {
 	i.cluster, i.bootstrapper, i.config = s.Cluster, s.Bootstrapper, raft.Configuration{}
 	if s.Cluster != (raft.ClusterID{}) {
 		i.config, i.configIndex = s.Config, s.ConfigIndex
+	}
+	if s.Term == 0 && len(s.Config.Members) > 0 {
+		i.initial, i.begins = s.Config, s.Cluster != raft.ClusterID{} // Bootstrap may have given it
 	}
 	i.removed = s.Removals
 	i.updateWiped()

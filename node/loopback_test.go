@@ -32,11 +32,14 @@ type loopback struct {
 	frames    map[int]int    // transport.Options.FrameBytesMax of those that do not have the default
 	logs      []lockedBuffer // of each
 	plain     map[int]bool   // whose storages keep no snapshots
+	late      bool           // the members are started without the list of initial members
 }
 
-func newLoopback(t *testing.T, members int) *loopback {
+func newLoopback(t *testing.T, members int) *loopback { return openLoopback(t, members, false) }
+
+func openLoopback(t *testing.T, members int, late bool) *loopback {
 	leaks.Check(t)
-	l := &loopback{t: t, dir: t.TempDir(), nodes: make([]*node.Node, members), states: make([]*journal, members)}
+	l := &loopback{t: t, late: late, dir: t.TempDir(), nodes: make([]*node.Node, members), states: make([]*journal, members)}
 	l.advertise, l.logs = make([]string, members), make([]lockedBuffer, members)
 	wires := make([]*transport.TCP, members)
 	for i := range wires {
@@ -64,7 +67,10 @@ func (l *loopback) start(i int, wire *transport.TCP) {
 	if l.plain[i] {
 		store = struct{ raft.Storage }{disk}
 	}
-	cfg := node.Config{ID: l.members[i].ID, Cluster: "loopback", Initial: l.members, ElectionTimeout: time.Second, Advertise: l.advertise[i]}
+	cfg := node.Config{ID: l.members[i].ID, Cluster: "loopback", ElectionTimeout: time.Second, Advertise: l.advertise[i]}
+	if !l.late {
+		cfg.Initial = l.members
+	}
 	often(&cfg)
 	cfg.SnapshotEntries, cfg.Logger = 32, hclog.New(&hclog.LoggerOptions{Output: &l.logs[i]})
 	if most := l.frames[i]; most > 0 {

@@ -22,7 +22,7 @@ import (
 // Node is one running member of a cluster. It consists of a Core, a loop that processes the outputs of the Core, a writer for
 // the disk, senders for the network, and an applier for the FSM. Any goroutine may call its methods.
 type Node struct {
-	cfg       Config
+	cfg       Config // without its Limits: see limits
 	storage   raft.Storage
 	transport raft.Transport
 	base      time.Time // Now.Mono counts from here
@@ -182,9 +182,10 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 		history: &history{}, counters: newCounters(), logger: &guardedLogger{logger: cfg.Logger},
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
 	}
+	n.cfg.Limits = raft.Limits{}
 	n.applied = &appliedIndex{calls: n.fsmCalls}
 	n.roomWatch = roomWatch{node: n, lacking: newSignal()}
-	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.events.signal, n.wg.Go)
+	n.requests = newRequests(cfg.Limits, n.fsmCalls, n.mailbox.events.signal, n.wg.Go)
 	n.entries = pipeline.Log{Cache: n.cache, Storage: guardedEntries{storage}}
 	n.writer = newWriter(n)
 	n.senders = newSenders(n)
@@ -203,6 +204,7 @@ func (n *Node) newCore(stored raft.Stored) (first raft.Output, err error) {
 	cfg := n.cfg.core()
 	crand.Read(cfg.NewCluster[:])
 	cfg.Snapshots, cfg.DurableFSM = n.files != nil, n.applier.durable()
+	cfg.Limits = *n.limits()
 	n.core, first, err = raft.NewCore(cfg, stored, n.now())
 	return first, err
 }

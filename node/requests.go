@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/coxswain/raft"
 )
@@ -45,12 +46,13 @@ type outcome struct {
 // requests is the table of pending calls, and the queue of requests that the loop has not taken yet. Callers,
 // the loop and the applier share it.
 type requests struct {
-	cfg       *Config
+	limits    atomic.Pointer[raft.Limits] // in force for new requests
 	calls     *fsmCalls
 	pool      sync.Pool // of *call
 	callbacks *callbacks
 
 	mu        sync.Mutex
+	changed   bool // limits have changed, and the core does not know it yet
 	last      raft.RequestID
 	table     map[raft.RequestID]*call
 	accepted  map[raft.Index]*call // the accepted proposals, by log index
@@ -64,12 +66,13 @@ type requests struct {
 
 // newRequests returns an empty table. loop wakes the loop. spawn starts a goroutine; before the node ends, it waits for that
 // goroutine.
-func newRequests(cfg *Config, calls *fsmCalls, loop signal, spawn func(func())) *requests {
+func newRequests(limits raft.Limits, calls *fsmCalls, loop signal, spawn func(func())) *requests {
 	r := &requests{
-		cfg: cfg, calls: calls, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
+		calls: calls, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
 		table: make(map[raft.RequestID]*call), accepted: make(map[raft.Index]*call),
 		proposals: queue[raft.Proposal]{signal: loop}, asked: queue[raft.Event]{signal: loop},
 	}
+	r.limits.Store(&limits)
 	r.callbacks = newCallbacks(r.release, func() { spawn(r.callbacks.run) })
 	return r
 }
@@ -77,8 +80,8 @@ func newRequests(cfg *Config, calls *fsmCalls, loop signal, spawn func(func())) 
 // propose queues a proposal, or refuses it at once. It copies data once; the disk and the network use that copy. If done is
 // not nil, done receives the outcome of an accepted proposal.
 func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, error)) (*call, error) {
-	if len(data) > r.cfg.CommandBytesMax {
-		return nil, &raft.TooLargeError{Bytes: len(data), Limit: r.cfg.CommandBytesMax}
+	if most := r.limits.Load().CommandBytesMax; len(data) > most {
+		return nil, &raft.TooLargeError{Bytes: len(data), Limit: most}
 	}
 	size := len(data) + raft.RecordOverheadBytes
 	req, err := r.enter(proposeCall, size)
@@ -116,6 +119,15 @@ func (r *requests) change(e raft.ChangeRequested) (*call, error) {
 	return r.ask(changeCall, func(t raft.RequestID) raft.Event { e.RequestID = t; return e })
 }
 
+// giveInitial queues the list of initial members for the core.
+func (r *requests) giveInitial(list raft.Configuration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended == nil {
+		r.asked.add(raft.InitialGiven{Initial: list})
+	}
+}
+
 func (r *requests) ask(kind callKind, event func(raft.RequestID) raft.Event) (*call, error) {
 	req, err := r.enter(kind, 0)
 	if err != nil {
@@ -136,11 +148,12 @@ func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 	if r.ended != nil {
 		return nil, r.ended
 	}
-	waiting, limit := max(r.counts[kind], r.queued(kind)), r.cfg.ProposalsMax
+	limits := r.limits.Load()
+	waiting, limit := max(r.counts[kind], r.queued(kind)), limits.ProposalsMax
 	if kind == changeCall {
 		waiting, limit = r.counts[kind], changesMax
 	}
-	if waiting >= limit || bytes > 0 && r.bytes >= r.cfg.ProposalBytesMax {
+	if waiting >= limit || bytes > 0 && r.bytes >= limits.ProposalBytesMax {
 		return nil, raft.ErrOverloaded
 	}
 	r.last++
@@ -160,11 +173,28 @@ func (r *requests) queued(kind callKind) int {
 	return r.asked.len()
 }
 
+// setLimits puts other limits in force. The core learns them before any request that enters under them.
+func (r *requests) setLimits(limits raft.Limits) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended != nil {
+		return r.ended
+	}
+	r.limits.Store(&limits)
+	r.changed = true
+	r.asked.wake()
+	return nil
+}
+
 // take appends the queued requests to batch, within the limits of a batch. If a caller has stopped waiting, take drops its
 // proposal, so that the proposal never reaches the core.
 func (r *requests) take(batch []raft.Event) []raft.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.changed {
+		batch = append(batch, raft.LimitsChanged{Limits: *r.limits.Load()})
+		r.changed = false
+	}
 	if !r.holds {
 		batch = r.takeProposals(batch)
 	}

@@ -16,7 +16,7 @@ func newTable(change func(*Config)) *requests {
 	if change != nil {
 		change(&cfg)
 	}
-	return newRequests(&cfg, newFSMCalls(), newSignal(), func(f func()) { go f() })
+	return newRequests(cfg.Limits, newFSMCalls(), newSignal(), func(f func()) { go f() })
 }
 
 func noReason(*call, raft.Answer) error { return raft.ErrOverloaded }

@@ -179,7 +179,7 @@ func (s *sender) take() []raft.Message {
 // announced. Otherwise the peer would close both connections, again and again.
 func (s *sender) deliver(taken []raft.Message) {
 	said, _ := s.node.identity.announcedBy(s.to)
-	most, takes := s.node.cfg.AppendBytesMax, s.node.appendLimitTo(said.settings)
+	most, takes := s.node.limits().AppendBytesMax, s.node.appendLimitTo(said.settings)
 	batch, bytes := make([]raft.Message, 0, len(taken)), 0
 	s.node.entries.Deliver(taken, most, takes, func(m raft.Message) {
 		batch = append(batch, m)

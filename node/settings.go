@@ -75,9 +75,32 @@ func (here settings) differences(there settings) (all []SettingDifference) {
 	return all
 }
 
+// limits returns the limits in force.
+func (n *Node) limits() *raft.Limits { return n.requests.limits.Load() }
+
+// SetLimits puts other limits in force in place of Config.Limits while the node runs. raft.Limits says from when on each new
+// value counts. A limit of zero means its default, as in Config: pass all limits, also those that do not change. The limits
+// are not stored: the next start begins with those of its Config.
+//
+// Out of range, or too large for Config.ReceivedBytesMax or for the transport, the limits are refused as Start refuses them,
+// with all problems joined, each a *raft.ConfigError, and those in force stay. SetLimits waits for nothing. It fails with
+// ErrClosed, *raft.RemovedError, *raft.StaleImageError or *raft.ContradictedError once the node ends.
+func (n *Node) SetLimits(limits raft.Limits) error {
+	cfg := n.cfg
+	cfg.Limits = limits
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.fitting(n.appendBytesMax); err != nil {
+		return err
+	}
+	return n.requests.setLimits(cfg.Limits)
+}
+
 // settings returns this member's own settings.
 func (n *Node) settings() settings {
-	return settings{n.cfg.ElectionTimeout, n.appendBytesMax, n.cfg.CommandBytesMax, n.files == nil, raft.ProtocolNewest}
+	return settings{n.cfg.ElectionTimeout, n.appendBytesMax, n.limits().CommandBytesMax, n.files == nil, raft.ProtocolNewest}
 }
 
 // settingsIn returns the settings that a peer has announced.

@@ -100,9 +100,13 @@ func (t *TCP) serverHandshake(e raft.Handler, c *caller) {
 	}
 	defer t.unregister(in)
 	err = t.receive(e, in, f)
-	if !t.isClosing() {
-		t.countStream(err)
-		t.warner.warn("inbound connection ended", "peer", in.peer.ID, "lane", in.lane, "error", err)
+	if t.isClosing() || isSide(in.lane) && err == io.EOF { // the caller closes a side lane that is idle
+		return
+	}
+	t.countStream(err)
+	t.warner.warn("inbound connection ended", "peer", in.peer.ID, "lane", in.lane, "error", err)
+	if in.lane == raft.LaneForward {
+		t.forwardLost(in.peer)
 	}
 }
 
@@ -280,9 +284,9 @@ func (t *TCP) closeInbounds(p raft.Peer) {
 }
 
 // unregister is the reverse of register. When a caller's urgent or bulk connection ends, unregister also closes the caller's
-// other connections. So the caller learns that one of its connections has died. When the snapshot connection ends, the others
-// stay open. A caller always dials its urgent connection first. So the numbers show which connections belong to the same
-// pair, and which belong to a later pair.
+// other connections. So the caller learns that one of its connections has died. When a side lane ends, the others stay open.
+// A caller always dials its urgent connection first. So the numbers show which connections belong to the same pair, and which
+// belong to a later pair.
 func (t *TCP) unregister(in *inbound) {
 	defer t.links.readers.leave(in.peer)
 	t.mu.Lock()
@@ -291,7 +295,7 @@ func (t *TCP) unregister(in *inbound) {
 		return // it was replaced
 	}
 	delete(t.inbounds, in.key())
-	if in.lane == raft.LaneSnapshot {
+	if isSide(in.lane) {
 		return
 	}
 	for _, lane := range lanes {

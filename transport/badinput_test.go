@@ -115,7 +115,7 @@ func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
 		{"a hello without an incarnation", hello(func(w *wireHello) { w.Incarnation = 0 }), malformed, raft.RejectMalformed},
 		{"a hello without an id", hello(func(w *wireHello) { w.ID = "" }), malformed, raft.RejectMalformed},
 		{"a bootstrapper with a newline", hello(func(w *wireHello) { w.BootstrapperID = "a\n" }), malformed, raft.RejectMalformed},
-		{"an unknown lane", hello(func(w *wireHello) { w.Lane = 3 }), malformed, raft.RejectMalformed},
+		{"an unknown lane", hello(func(w *wireHello) { w.Lane = uint8(len(lanes)) }), malformed, raft.RejectMalformed},
 		{"a term near 2^64", hello(func(w *wireHello) { w.Term = math.MaxUint64 }), malformed, raft.RejectMalformed},
 		{"a start count near 2^64", hello(func(w *wireHello) { w.StartCount = math.MaxUint64 }), malformed, raft.RejectMalformed},
 		{"an endless address", hello(func(w *wireHello) { w.Address = string(make([]byte, 300)) }), malformed, raft.RejectMalformed},
@@ -317,7 +317,7 @@ func TestStream_FrameMayArriveByteByByte(t *testing.T) {
 
 // A frame may claim to be very long. It costs only the memory for the bytes that arrive.
 func TestStream_DeclaredLengthIsNotAllocated(t *testing.T) {
-	for kind, declared := range map[frameType]uint32{frameAppendRequest: 64 << 20, frameInstallSnapshot: 600 << 10, frameSnapshotChunk: 1 << 20} {
+	for kind, declared := range map[frameType]uint32{frameAppendRequest: 64 << 20, frameInstallSnapshot: 600 << 10, frameSnapshotChunk: 1 << 20, frameForward: 64 << 20} {
 		head := damage(kind, func(*wireMessage) {})
 		binary.LittleEndian.PutUint32(head, declared)
 		if kind == frameInstallSnapshot { // it has no tail

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/coxswain/raft"
 )
 
 // beat is a frame without content. It shows that its sender is alive.
@@ -89,9 +91,11 @@ func (p *pair) beat(lately time.Duration) {
 			p.fail(err)
 		}
 	}
-	if o := p.snapshot.open.Load(); o != nil {
-		if err := o.beat(lately); err != nil {
-			p.endSnapshot(o, err)
+	for _, lane := range lanes[raft.LaneSnapshot:] {
+		if o := p.side(lane).open.Load(); o != nil {
+			if err := o.beat(lately); err != nil {
+				p.endSide(lane, o, err)
+			}
 		}
 	}
 }

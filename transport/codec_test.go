@@ -34,7 +34,7 @@ func TestMessage_EveryTypeSurvivesTheWire(t *testing.T) {
 		require.NoError(t, err, "%T", m.Body)
 		assert.Equal(t, m, got)
 	}
-	assert.Len(t, kinds, int(frameSnapshotProgress-frameBootstrapProbe)+1, "a type of message is missing here")
+	assert.Len(t, kinds, int(frameForwardReply-frameBootstrapProbe)+1, "a type of message is missing here")
 }
 
 // Zero values are absent from the wire. A decoder must decode them as zero, even if it has decoded other values before.
@@ -50,6 +50,8 @@ func TestMessage_ZeroFieldsSurviveTheWire(t *testing.T) {
 			{From: alice, To: bob, Body: raft.PreVoteReply{}},
 			{From: alice, To: bob, Body: raft.AppendRequest{}},
 			{From: alice, To: bob, Body: raft.Heartbeat{}},
+			{From: alice, To: bob, Body: raft.Forward{}},
+			{From: alice, To: bob, Body: raft.ForwardReply{}},
 		} {
 			frame, err := EncodeMessage(m)
 			require.NoError(t, err)

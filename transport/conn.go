@@ -71,8 +71,8 @@ func (o *outbound) gather(rest tail) error {
 			}
 		}
 	}
-	if rest.isChunk {
-		o.add(rest.chunk)
+	if rest.isData {
+		o.add(rest.data)
 		o.buf = rest.appendSum(o.buf)
 	}
 	if len(o.buf) >= flushBytes {
@@ -139,7 +139,7 @@ func within(pieces net.Buffers, bytesMax int) (n int) {
 	return n
 }
 
-// pair is the session of a TCP link: the urgent and the bulk lane to a peer and, if open, a snapshot lane.
+// pair is the session of a TCP link: the urgent and the bulk lane to a peer and, if open, its side lanes.
 type pair struct {
 	t      *TCP
 	member raft.Member // as it was dialed: its incarnation may be 0, which means any
@@ -148,7 +148,7 @@ type pair struct {
 	ctx    context.Context // ends with the pair
 	cancel context.CancelCauseFunc
 
-	snapshot snapshotLane
+	sides [2]sideLane // snapshot, forward
 
 	mu     sync.Mutex
 	ended  bool // close was called
@@ -160,7 +160,7 @@ func (p *pair) err() error              { return context.Cause(p.ctx) }
 
 // fail closes all lanes. It keeps only the first reason.
 func (p *pair) fail(why error) {
-	p.cancel(why) // closes the snapshot lane, too
+	p.cancel(why) // closes the side lanes, too
 	for _, o := range p.lanes {
 		_ = o.conn.Close() // its error would add nothing to why
 	}
@@ -172,7 +172,9 @@ func (p *pair) close(why error) {
 	p.ended = true
 	p.mu.Unlock()
 	p.served.Wait()
-	p.snapshot.stopIdle()
+	for i := range p.sides {
+		p.sides[i].stopIdle()
+	}
 }
 
 // enter counts a goroutine, or a call of the Handler, for which close must wait. p.served.Done ends it. enter returns false
@@ -187,8 +189,8 @@ func (p *pair) enter() bool {
 }
 
 func (p *pair) send(lane raft.Lane, batch []raft.Message) error {
-	if lane == raft.LaneSnapshot {
-		return p.sendSnapshot(batch)
+	if isSide(lane) {
+		return p.sendSide(lane, batch)
 	}
 	skipped, broken := p.lanes[lane].send(batch, &p.t.counters.unsendable)
 	if broken != nil {

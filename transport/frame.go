@@ -16,7 +16,7 @@ import (
 //
 //	length of what follows this header uint32 | group uint32 (0) | type uint8 | length of meta uint32 |
 //	meta (msgpack) | CRC-32C of header and meta | tail: entry records, each with its own checksum, or
-//	the bytes of a chunk | CRC-32C of those bytes
+//	the data of a chunk, of a request or of an answer | CRC-32C of those bytes
 const (
 	frameHeaderBytes = 4 + 4 + 1 + 4
 	frameSumBytes    = 4
@@ -37,6 +37,8 @@ const (
 	// appendBytesLeast is how many bytes of records an append may have with the smallest Options.FrameBytesMax.
 	appendBytesLeast = frameBytesLeast - appendOverheadMax
 	frameBytesLeast  = 64 << 10
+	// forwardMetaMax leaves room for as many bytes of data as an append has of records.
+	forwardMetaMax = appendOverheadMax - 2*frameSumBytes
 	// growBytes is the size of the first buffer of a frame, whatever length the frame declares. When the buffer is full, it
 	// grows by growFactor. So for a frame of up to 2 MiB, at most growBytes are copied.
 	growBytes  = 128 << 10
@@ -74,16 +76,24 @@ const (
 	frameInstallSnapshot     frameType = 33 // from here on: protocol version 2
 	frameSnapshotChunk       frameType = 34
 	frameSnapshotProgress    frameType = 35
+	frameForward             frameType = 36 // from here on: protocol version 5
+	frameForwardReply        frameType = 37
 )
 
-// carriesTail reports whether records or a chunk follow the meta of a frame of this type.
+// carriesTail reports whether records or data follow the meta of a frame of this type.
 func (t frameType) carriesTail() bool {
-	return t == frameAppendRequest || t == frameBootstrapRequest || t == frameSnapshotChunk
+	return t == frameAppendRequest || t == frameBootstrapRequest || t.carriesData()
 }
+
+// carriesData reports whether data with a checksum follows the meta.
+func (t frameType) carriesData() bool { return t == frameSnapshotChunk || t >= frameForward }
 
 // since returns the first protocol version that has this type.
 func (t frameType) since() uint16 {
-	if t >= frameInstallSnapshot {
+	switch {
+	case t >= frameForward:
+		return raft.ProtocolForwarding
+	case t >= frameInstallSnapshot:
 		return raft.ProtocolSnapshots
 	}
 	return 1
@@ -103,6 +113,10 @@ func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 		return bootstrapBytesMax, bootstrapBytesMax, nil
 	case t == frameSnapshotChunk:
 		return smallBytesMax + chunkBytesMax, smallBytesMax - 2*frameSumBytes, nil
+	case t == frameForward:
+		return appendBytesMax, forwardMetaMax, nil
+	case t == frameForwardReply:
+		return appendBytesMax + raft.ForwardErrorBytesMax, forwardMetaMax + raft.ForwardErrorBytesMax, nil
 	case t == frameBeat, t > frameBootstrapProbe && t <= frameSnapshotProgress:
 		return smallBytesMax, smallBytesMax, nil
 	}
@@ -289,4 +303,60 @@ func cutShort(err error, got int) error {
 		return fmt.Errorf("%w: it ended after %d bytes: %w", ErrMalformed, got, io.ErrUnexpectedEOF)
 	}
 	return err
+}
+
+// tail is the part of a frame after its meta: records of entries, or data with its checksum.
+type tail struct {
+	entries []raft.Entry
+	data    []byte
+	isData  bool
+}
+
+func (t tail) bytes() int {
+	if t.isData {
+		return len(t.data) + frameSumBytes
+	}
+	return recordBytes(t.entries)
+}
+
+// appendSum appends the checksum of the data.
+func (t tail) appendSum(buf []byte) []byte {
+	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(t.data, castagnoli))
+}
+
+// dataOf returns the data that a frame of the body carries.
+func dataOf(body raft.Body) []byte {
+	switch b := body.(type) {
+	case raft.SnapshotChunk:
+		return b.Data
+	case raft.Forward:
+		return b.Data
+	case raft.ForwardReply:
+		return b.Data
+	}
+	return nil
+}
+
+// takeData is the reverse of dataOf. It checks the data by its checksum. The data shares the bytes of the tail.
+func takeData(tail []byte) ([]byte, error) {
+	end := len(tail) - frameSumBytes
+	if end < 0 {
+		return nil, fmt.Errorf("%w: %d bytes of data and checksum", ErrMalformed, len(tail))
+	}
+	want := binary.LittleEndian.Uint32(tail[end:])
+	if got := crc32.Checksum(tail[:end], castagnoli); got != want {
+		return nil, fmt.Errorf("%w: data with checksum %08x, computed %08x", ErrMalformed, want, got)
+	}
+	if end == 0 {
+		return nil, nil
+	}
+	return tail[:end:end], nil
+}
+
+// recordBytes returns the total size of the entries' records.
+func recordBytes(entries []raft.Entry) (bytes int) {
+	for i := range entries {
+		bytes += raft.RecordOverheadBytes + len(entries[i].Data)
+	}
+	return bytes
 }

@@ -50,15 +50,15 @@ func FuzzMessage(f *testing.F) {
 		require.NoError(f, err)
 		meta, records, err := parseFrame(headerOfFuzz(frame), frame)
 		require.NoError(f, err)
-		if frameType(frame[8]) == frameSnapshotChunk {
+		if frameType(frame[8]).carriesData() {
 			records = records[:len(records)-frameSumBytes]
 		}
 		f.Add(frame[8], meta, records)
 	}
 	f.Fuzz(func(t *testing.T, kind byte, meta, records []byte) {
 		// Correct the checksums, because the fuzzer would not find the right ones.
-		if frameType(kind) == frameSnapshotChunk {
-			records = tail{chunk: records}.appendSum(bytes.Clone(records))
+		if frameType(kind).carriesData() {
+			records = tail{data: records}.appendSum(bytes.Clone(records))
 		}
 		frame := append(appendFrame(nil, frameType(kind), meta, len(records)), records...)
 		m, err := DecodeMessage(frame)

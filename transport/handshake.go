@@ -30,7 +30,8 @@ type versions struct{ min, max uint16 }
 
 // ours is the range of protocol versions that this build speaks. Version 2 adds snapshots: their messages and their lane.
 // Version 3 adds membership changes: entries that hold a configuration, and snapshots that hold the whole record of their
-// configuration. Version 4 adds priorities, in these configurations and in lists of members.
+// configuration. Version 4 adds priorities, in these configurations and in lists of members. Version 5 adds the messages and
+// the lane that carry callers' requests to the leader.
 var ours = versions{1, raft.ProtocolNewest}
 
 // meets reports whether the two ranges have a version in common.
@@ -166,7 +167,7 @@ func (w *wireHello) check() error {
 		return err
 	}
 	switch {
-	case w.Lane > uint8(raft.LaneSnapshot):
+	case int(w.Lane) >= len(lanes):
 		return fmt.Errorf("%w: unknown lane %d", ErrMalformed, w.Lane)
 	case w.Incarnation == 0:
 		return fmt.Errorf("%w: a hello of %q without its incarnation", ErrMalformed, w.ID)

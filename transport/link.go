@@ -12,8 +12,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// session is the open connection to a peer. It consists of the pair of the urgent and the bulk lane, and a snapshot lane,
-// which may be closed.
+// session is the open connection to a peer. It consists of the pair of the urgent and the bulk lane, and of side lanes, which
+// may be closed.
 type session interface {
 	send(lane raft.Lane, batch []raft.Message) error
 	// broken returns a channel that is closed when the urgent or the bulk lane has ended. After that, err returns the reason.

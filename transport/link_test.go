@@ -201,7 +201,7 @@ func TestLink_ANewIncarnationWaitsForTheEndOfTheOldLink(t *testing.T) {
 	})
 }
 
-// A connection that is closed leaves no timer of its snapshot lane.
+// A connection that is closed leaves no timer of its side lanes.
 func TestPair_StopsItsTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leaks.CheckTimers(t)
@@ -211,7 +211,9 @@ func TestPair_StopsItsTimer(t *testing.T) {
 			near, _ := net.Pipe()
 			p.lanes[i] = &outbound{conn: near}
 		}
-		p.snapshot.idle = time.AfterFunc(snapshotIdle, func() {})
+		for i := range p.sides {
+			p.sides[i].idle = time.AfterFunc(sideIdle, func() {})
+		}
 		p.close(errNotNamed)
 	})
 }

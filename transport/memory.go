@@ -155,8 +155,8 @@ func (n *Network) reach(from *Memory, m raft.Member) (*Memory, error) {
 // isCut reports whether the network between two members is cut in at least one direction. It is called with mu held.
 func (n *Network) isCut(a, b raft.NodeID) bool { return n.cuts[route{a, b}] || n.cuts[route{b, a}] }
 
-// Memory is a member's transport in a Network. It implements raft.Transport and raft.SnapshotCarrier. Its methods may be
-// called from any goroutine. It encodes and decodes messages, so that sender and receiver share no memory. Send calls the
+// Memory is a member's transport in a Network. It implements raft.Transport, raft.SnapshotCarrier and
+// raft.ForwardCarrier. Its methods may be called from any goroutine. It encodes and decodes messages, so that sender and receiver share no memory. Send calls the
 // receiver's Handler.Receive, and returns after that call.
 type Memory struct {
 	network *Network
@@ -201,6 +201,9 @@ func (m *Memory) AppendBytesMax() int { return 0 }
 
 // ChunkBytesMax implements raft.SnapshotCarrier.
 func (m *Memory) ChunkBytesMax() int { return chunkBytesMax }
+
+// ForwardBytesMax implements raft.ForwardCarrier. Send returns once the peer has the messages, so ForwardLost is never called.
+func (m *Memory) ForwardBytesMax() int { return FrameBytesMax - appendOverheadMax }
 
 // Send implements raft.Transport. If it sends nothing because the peer is not connected, the error is a *NotConnectedError.
 func (m *Memory) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {

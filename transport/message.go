@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"sync"
 
 	"github.com/coxswain/raft"
@@ -58,43 +57,13 @@ func (e *encoder) message(buf []byte, m raft.Message, l limits) ([]byte, tail, e
 	if err != nil {
 		return buf, tail{}, err
 	}
-	rest := tail{entries: entries}
-	if c, ok := m.Body.(raft.SnapshotChunk); ok {
-		rest.chunk, rest.isChunk = c.Data, true
-	}
+	rest := tail{entries: entries, data: dataOf(m.Body), isData: kind.carriesData()}
 	frame := w.encode(beginFrame(buf, kind))
 	meta := len(frame) - len(buf) - frameHeaderBytes
-	if body := meta + frameSumBytes + rest.bytes(); body > bodyMax || meta > metaMax || len(rest.chunk) > chunkBytesMax {
+	if body := meta + frameSumBytes + rest.bytes(); body > bodyMax || meta > metaMax || kind == frameSnapshotChunk && len(rest.data) > chunkBytesMax {
 		return buf, tail{}, fmt.Errorf("%w: %T of %d bytes; the limit is %d", ErrOversized, m.Body, body, bodyMax)
 	}
 	return endFrame(frame, len(buf), rest.bytes()), rest, nil
-}
-
-// tail is the part of a frame after its meta: records of entries, or a chunk with its checksum.
-type tail struct {
-	entries []raft.Entry
-	chunk   []byte
-	isChunk bool
-}
-
-func (t tail) bytes() int {
-	if t.isChunk {
-		return len(t.chunk) + frameSumBytes
-	}
-	return recordBytes(t.entries)
-}
-
-// appendSum appends the checksum of the chunk.
-func (t tail) appendSum(buf []byte) []byte {
-	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(t.chunk, castagnoli))
-}
-
-// recordBytes returns the total size of the entries' records.
-func recordBytes(entries []raft.Entry) (bytes int) {
-	for i := range entries {
-		bytes += raft.RecordOverheadBytes + len(entries[i].Data)
-	}
-	return bytes
 }
 
 // setBody sets the fields of one body. It returns the entries that belong in the tail.
@@ -195,7 +164,7 @@ func newDecoder() *decoder {
 	return &decoder{codec: codec.NewDecoderBytes(nil, newHandle()), ids: map[string]raft.NodeID{}}
 }
 
-// message decodes one whole frame. The message shares the frame's bytes only in its entries or in the data of its chunk.
+// message decodes one whole frame. The message shares the frame's bytes only in its entries or in its data.
 func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 	meta, rest, err := parseFrame(h, frame)
 	if err != nil {
@@ -227,7 +196,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 // checkNumbers checks all terms, indexes, start counts and counters.
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
-		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff)
+		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff, w.ToStart, w.Left)
 }
 
 // setSuccessors writes each peer as the length of its id, the id, and the incarnation in 8 bytes.
@@ -337,6 +306,8 @@ func (d *decoder) electionBody(kind frameType, rest []byte) (raft.Body, error) {
 		return raft.TimeoutNow{Named: w.OK}, nil
 	case frameSteppedDown:
 		return raft.SteppedDown{}, nil
+	case frameForward, frameForwardReply:
+		return d.forwardBody(kind, rest)
 	}
 	return w.snapshotBody(kind, rest)
 }
@@ -444,7 +415,8 @@ var (
 
 // EncodeMessage returns the message as one frame of the wire format. It fails for a body of an unknown type, and for an
 // append whose Entries do not fill its span. It also fails for a message that exceeds the limit of its type (ErrOversized).
-// Do not send messages of snapshots to a peer of protocol version 1, because that peer does not know them.
+// Do not send messages of snapshots to a peer of protocol version 1, nor a Forward or a ForwardReply to one below
+// raft.ProtocolForwarding, because that peer does not know them.
 func EncodeMessage(m raft.Message) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
@@ -457,14 +429,14 @@ func EncodeMessage(m raft.Message) ([]byte, error) {
 	for i := range rest.entries {
 		frame = append(frame, rest.entries[i].Record()...)
 	}
-	if rest.isChunk {
-		frame = rest.appendSum(append(frame, rest.chunk...))
+	if rest.isData {
+		frame = rest.appendSum(append(frame, rest.data...))
 	}
 	return frame, nil
 }
 
-// DecodeMessage decodes and checks the result of EncodeMessage. The message's entries, or the data of its chunk, share the
-// bytes of frame. Do not change these bytes afterwards. Every error matches ErrMalformed or ErrOversized.
+// DecodeMessage decodes and checks the result of EncodeMessage. The message's entries or its data share the bytes of
+// frame. Do not change these bytes afterwards. Every error matches ErrMalformed or ErrOversized.
 func DecodeMessage(frame []byte) (raft.Message, error) {
 	if len(frame) < frameHeaderBytes {
 		return raft.Message{}, fmt.Errorf("%w: cut short at %d bytes", ErrMalformed, len(frame))

@@ -63,7 +63,7 @@ type Options struct {
 	// Default 2,048.
 	HandshakesMax int
 	// InboundMax bounds the inbound connections whose handshake is finished. At the limit, a member that
-	// Connect names replaces a caller that Connect does not name. Default 1,536: three lanes for each of twice
+	// Connect names replaces a caller that Connect does not name. Default 2,048: four lanes for each of twice
 	// raft.MembersMax members.
 	InboundMax int
 

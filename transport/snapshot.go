@@ -1,9 +1,7 @@
 package transport
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math"
 
 	"github.com/coxswain/raft"
@@ -35,7 +33,7 @@ func (w *wireMessage) setSnapshotBody(body raft.Body) (frameType, error) {
 		w.Begin, w.Done, w.Refusal = b.Begin, b.Done, uint8(b.Refusal)
 		return frameSnapshotProgress, nil
 	}
-	return 0, fmt.Errorf("transport: %T is not a message of this version", body)
+	return w.setForwardBody(body)
 }
 
 // snapshotBody is the reverse of setSnapshotBody.
@@ -84,19 +82,10 @@ func (w *wireMessage) installSnapshot(file raft.SnapshotID) (raft.Body, error) {
 	return offer, nil
 }
 
-// snapshotChunk checks the data by the chunk's own checksum.
 func (w *wireMessage) snapshotChunk(file raft.SnapshotID, rest []byte) (raft.Body, error) {
-	end := len(rest) - frameSumBytes
-	if end < 0 || end > chunkBytesMax || w.Sum > math.MaxUint32 {
-		return nil, fmt.Errorf("%w: a chunk of %d bytes, with a checksum of the snapshot of %x", ErrMalformed, end, w.Sum)
+	data, err := takeData(rest)
+	if err == nil && (len(data) > chunkBytesMax || w.Sum > math.MaxUint32) {
+		err = fmt.Errorf("%w: a chunk of %d bytes, with a checksum of the snapshot of %x", ErrMalformed, len(data), w.Sum)
 	}
-	want := binary.LittleEndian.Uint32(rest[end:])
-	if got := crc32.Checksum(rest[:end], castagnoli); got != want {
-		return nil, fmt.Errorf("%w: a chunk with checksum %08x, computed %08x", ErrMalformed, want, got)
-	}
-	c := raft.SnapshotChunk{File: file, At: int64(w.At), Last: w.End, Size: int64(w.Size), Sum: uint32(w.Sum)}
-	if end > 0 {
-		c.Data = rest[:end:end]
-	}
-	return c, nil
+	return raft.SnapshotChunk{File: file, At: int64(w.At), Data: data, Last: w.End, Size: int64(w.Size), Sum: uint32(w.Sum)}, err
 }

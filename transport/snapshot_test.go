@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -80,7 +78,7 @@ func chunkFrame(change func(*wireMessage), data, sum []byte) []byte {
 }
 
 func TestSnapshot_WhatNoMemberSendsIsRefused(t *testing.T) {
-	sum := func(data string) []byte { return tail{chunk: []byte(data)}.appendSum(nil) }
+	sum := func(data string) []byte { return tail{data: []byte(data)}.appendSum(nil) }
 	nothing := func(*wireMessage) {}
 	good := snapshotOf(t, 3)
 	offer := func(change func(*wireMessage)) []byte {
@@ -158,62 +156,6 @@ func TestSnapshot_EncodeRefusesWhatNoMemberSends(t *testing.T) {
 	require.NoError(t, err)
 	_, err = EncodeMessage(raft.Message{From: alice, To: bob, Body: transporttest.Chunk(0, chunkBytesMax+1)})
 	require.ErrorIs(t, err, ErrOversized)
-}
-
-// A member of protocol version 1 closes the connection if it receives a frame that it does not know. So it must not get such
-// frames.
-func TestSnapshot_AnEarlierReleaseGetsNone(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	var accepted atomic.Int32
-	received := make(chan raft.Message, 10)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			accepted.Add(1)
-			go serveVersion1(conn, received)
-		}
-	}()
-	a, r := listenAs(t, "a", Options{})
-	a.Connect([]raft.Contact{{Member: raft.Member{ID: "b"}, Addresses: []string{listener.Addr().String()}}})
-	assert.Equal(t, uint16(1), r.AwaitUp(t, "b").Hello.Protocol)
-	chunk := raft.Message{From: alice, To: bob, Body: transporttest.Chunk(0, 100)}
-	progress := raft.Message{From: alice, To: bob, Body: raft.SnapshotProgress{}}
-	require.ErrorIs(t, a.Send(bob, raft.LaneSnapshot, []raft.Message{chunk}), ErrVersion)
-	require.ErrorIs(t, a.Send(bob, raft.LaneBulk, []raft.Message{chunk}), ErrVersion)
-	reply := raft.Message{From: alice, To: bob, Body: raft.AppendReply{Match: 3}}
-	require.ErrorIs(t, a.Send(bob, raft.LaneBulk, []raft.Message{progress, reply}), ErrVersion)
-	assert.Equal(t, reply, <-received, "the other messages were sent on the same connection")
-	assert.Equal(t, int32(2), accepted.Load(), "no third connection was dialed")
-	assert.True(t, a.Peer(bob).Connected)
-}
-
-// serveVersion1 answers a handshake like a member that speaks only version 1. It passes on the messages that it receives.
-func serveVersion1(conn net.Conn, received chan<- raft.Message) {
-	f := newFrameReader(conn, FrameBytesMax)
-	o, err := readOpening(f)
-	if err != nil {
-		return
-	}
-	h := raft.Hello{ClusterName: "test", From: bob, Expected: raft.Peer{ID: o.hello.From.ID}, StartCount: 1}
-	_, _ = conn.Write(opening{versions: versions{1, 1}, hello: h, lane: o.lane}.encode()) // the test notices
-	d := newDecoder()
-	for {
-		h, frame, err := f.next()
-		if err != nil {
-			return
-		}
-		if h.kind == frameBeat {
-			continue
-		}
-		if m, err := d.message(h, frame); err == nil {
-			received <- m
-		}
-	}
 }
 
 // A stream of many GiB needs the memory of only one chunk. The reason is that the handler processes each chunk before the

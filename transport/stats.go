@@ -18,6 +18,8 @@ type Stats struct {
 	Dialed       uint64 // pairs of outbound connections that were established
 	DialFailed   uint64 // dials that did not establish a pair, for any reason
 	Lost         uint64 // established pairs that have ended
+	SidesDialed  uint64 // connections for snapshots or forwarded requests that were established
+	SidesLost    uint64 // those that broke while their pair stayed open; not those that were idle
 	AcceptFailed uint64 // errors of the listener: most likely there are no file descriptors left
 
 	// Rejected counts rejected inbound connections by raft.RejectReason; element 0 counts reasons that this
@@ -42,7 +44,7 @@ type counters struct {
 	rejected                                         [raft.RejectReasons]atomic.Uint64
 	malformed, oversized, wrongSender, tlsFailed     atomic.Uint64
 	handshakeCut, crowded, replaced, silent          atomic.Uint64
-	sendFailed, unsendable                           atomic.Uint64
+	sendFailed, unsendable, sidesDialed, sidesLost   atomic.Uint64
 }
 
 func (c *counters) reject(reason raft.RejectReason) {
@@ -55,7 +57,7 @@ func (c *counters) reject(reason raft.RejectReason) {
 func (c *counters) stats() Stats {
 	s := Stats{
 		Accepted: c.accepted.Load(), Dialed: c.dialed.Load(), DialFailed: c.dialFailed.Load(),
-		Lost: c.lost.Load(), AcceptFailed: c.acceptFailed.Load(),
+		Lost: c.lost.Load(), SidesDialed: c.sidesDialed.Load(), SidesLost: c.sidesLost.Load(), AcceptFailed: c.acceptFailed.Load(),
 		Malformed: c.malformed.Load(), Oversized: c.oversized.Load(), WrongSender: c.wrongSender.Load(),
 		TLSFailed: c.tlsFailed.Load(), HandshakeCut: c.handshakeCut.Load(), Crowded: c.crowded.Load(),
 		Replaced: c.replaced.Load(), Silent: c.silent.Load(),

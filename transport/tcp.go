@@ -13,9 +13,10 @@ import (
 )
 
 // TCP is the transport of real clusters. Each member dials two connections to each peer that Connect names: one for the
-// urgent lane and one for the bulk lane. When it sends a snapshot, it dials a third connection for the snapshot lane. A
-// member sends messages only on the connections that it dialed. It receives messages only on the connections that it
-// accepted. TCP implements raft.Transport and raft.SnapshotCarrier. Its methods may be called from any goroutine.
+// urgent lane and one for the bulk lane. When it sends a snapshot, or forwards a caller's request or answers one, it dials a
+// further connection for that lane, and closes it once it is idle. A member sends messages only on the connections that it
+// dialed. It receives messages only on the connections that it accepted. TCP implements raft.Transport, raft.SnapshotCarrier
+// and raft.ForwardCarrier. Its methods may be called from any goroutine.
 type TCP struct {
 	links     linker
 	options   Options
@@ -38,7 +39,7 @@ type TCP struct {
 	serving    sync.WaitGroup
 }
 
-var lanes = [...]raft.Lane{raft.LaneUrgent, raft.LaneBulk, raft.LaneSnapshot}
+var lanes = [...]raft.Lane{raft.LaneUrgent, raft.LaneBulk, raft.LaneSnapshot, raft.LaneForward}
 
 // inboundKey identifies an inbound connection: a peer has one for each lane.
 type inboundKey struct {
@@ -145,10 +146,13 @@ func (t *TCP) AppendBytesMax() int { return t.options.FrameBytesMax - appendOver
 // ChunkBytesMax implements raft.SnapshotCarrier.
 func (t *TCP) ChunkBytesMax() int { return chunkBytesMax }
 
+// ForwardBytesMax implements raft.ForwardCarrier.
+func (t *TCP) ForwardBytesMax() int { return t.AppendBytesMax() }
+
 // Send implements raft.Transport. If it sends nothing because the peer is not connected, the error is a *NotConnectedError.
 // If it leaves out a message that exceeds the limit of either side, the error matches ErrOversized. If the peer's release
-// does not know the message, the error matches ErrVersion. Any other error means that the connection broke; on LaneSnapshot,
-// perhaps only the connection of that lane.
+// does not know the message, the error matches ErrVersion. Any other error means that the connection broke; on LaneSnapshot
+// and LaneForward, perhaps only the connection of that lane.
 func (t *TCP) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	defer t.pulse.sent()
 	return t.links.send(to, lane, batch)

@@ -17,7 +17,7 @@ import (
 //   - Never change or reuse keys, their types, or the numbers of frame types and enumerations.
 //   - Add a line to the method fields, in the order of the keys: TestWire_EveryFieldIsWrittenAndReadAsByMsgpack finds
 //     each field by reflection and fails without the line. Declare the field in its body, in message.go of package raft.
-//     Write it in setBody, setElectionBody or setSnapshotBody; read it in body, electionBody or snapshotBody.
+//     Write it in setBody, setElectionBody, setSnapshotBody or setForwardBody; read it in the reverse of that function.
 //   - A term, an index or a count also belongs in checkNumbers, and a sample of the field in transporttest/messages.go.
 type wireMessage struct {
 	From            []byte `codec:"f"`
@@ -72,6 +72,11 @@ type wireMessage struct {
 	End      bool   `codec:"sl,omitempty"`
 	Begin    bool   `codec:"sb,omitempty"`
 	Done     bool   `codec:"sd,omitempty"`
+
+	Kind    uint8  `codec:"fk,omitempty"` // a raft.ForwardKind
+	ToStart uint64 `codec:"ts,omitempty"` // a start count
+	Left    uint64 `codec:"lf,omitempty"` // in nanoseconds
+	Error   []byte `codec:"er,omitempty"`
 }
 
 // fields calls c for every field, in the order of the keys, as go-msgpack does.
@@ -82,9 +87,11 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("b", &w.StartCount)
 	c.number("bo", &w.Backoff)
 	c.bytes("c", &w.Cluster)
+	c.bytes("er", &w.Error)
 	c.bytesAlways("f", &w.From)
 	c.flag("fh", &w.Hangs)
 	c.numberAlways("fi", &w.FromIncarnation)
+	c.small("fk", &w.Kind)
 	c.flag("g", &w.Granted)
 	c.small("hd", &w.Hindered)
 	c.number("hi", &w.HintIndex)
@@ -92,6 +99,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("k", &w.Commit)
 	c.bytes("l", &w.Leader)
 	c.number("la", &w.LeaderIncarnation)
+	c.number("lf", &w.Left)
 	c.number("li", &w.LastIndex)
 	c.bytes("ls", &w.List)
 	c.number("lt", &w.LastTerm)
@@ -116,6 +124,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.bytesAlways("t", &w.To)
 	c.number("ti", &w.ToIncarnation)
 	c.flag("tr", &w.Transfer)
+	c.number("ts", &w.ToStart)
 	c.small("v", &w.Verdict)
 	c.signed("w", &w.Wall)
 	c.number("x", &w.Index)
@@ -126,7 +135,7 @@ func (w *wireMessage) reset() {
 	*w = wireMessage{
 		From: w.From[:0], To: w.To[:0], Cluster: w.Cluster[:0],
 		List: w.List[:0], Bootstrapper: w.Bootstrapper[:0], Leader: w.Leader[:0],
-		Snapshot: w.Snapshot[:0], File: w.File[:0], Successors: w.Successors[:0],
+		Snapshot: w.Snapshot[:0], File: w.File[:0], Successors: w.Successors[:0], Error: w.Error[:0],
 	}
 }
 

@@ -18,6 +18,10 @@ var counters = []Mutant{
 		value("leader.go", `len(p.Data) > largest.Limit`, `largest.Member != "" && len(p.Data) > largest.Limit`)).arranged().profiles("swarm"),
 	mutant("K08", "nothing is refused before its limit is reached", "the last place is never used", "N33",
 		value("leader.go", `len(l.pending) >= c.cfg.ProposalsMax`, `len(l.pending)+1 >= c.cfg.ProposalsMax`)).arranged().profiles("swarm"),
+	mutant("K10", "limits that change count from the event on", "those of the start stay in force", "N33, N10",
+		instead("coreconfig.go", limitsAnchor, `c.compact()`)).arranged().profiles("swarm").or("TestLimitsChanged"),
+	mutant("K11", "lower limits of the log shorten it at once", "they wait for the next snapshot or heartbeat", "tests",
+		instead("coreconfig.go", limitsAnchor, `c.cfg.Limits = l`)).arranged().profiles("snapshots").or("TestLimitsChanged"),
 	mutant("K09", "entry times never fall along the log", "they are copied from the leader's wall clock", "N29",
 		value("clock.go", `max(min(c.now.Wall, latest), c.log.LastTime)`, `min(c.now.Wall, latest)`)).arranged().profiles("alone", "swarm"),
 }
@@ -44,3 +48,5 @@ var early = []Mutant{
 	mutant("W09", "a transfer that nothing prevents succeeds", "TimeoutNow is never sent", "L13",
 		instead("transfer.go", `c.send(p.peer, TimeoutNow{Named: t.named})`, `_ = p`)).arranged().must(),
 }
+
+const limitsAnchor = "c.cfg.Limits = l\n\tc.compact()"

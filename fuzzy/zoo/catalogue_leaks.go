@@ -19,8 +19,8 @@ var leaks = []Mutant{
 		return handshaken{address: address}, err`, `return handshaken{address: address}, err`)).arranged().outside("transport", "WhoseHandshakeFails"),
 	mutant("O27", "if the bulk lane cannot be dialed, the urgent one is closed", "it stays open", "tests",
 		instead("transport/dial.go", `_ = p.lanes[raft.LaneUrgent].conn.Close()`, `_ = p`)).arranged().outside("transport", "DialPair_"),
-	mutant("O28", "a connection that is closed stops the timer of its snapshot lane", "the timer outlives it", "tests",
-		instead("transport/conn.go", `p.snapshot.stopIdle()`, `_ = p`)).arranged().outside("transport", "Pair_"),
+	mutant("O28", "a connection that is closed stops the timers of its side lanes", "the timer outlives it", "tests",
+		instead("transport/conn.go", `p.sides[i].stopIdle()`, `_ = i`)).arranged().outside("transport", "Pair_"),
 	mutant("O29", "a rejected caller is closed", "it stays open", "tests",
 		instead("transport/accept.go", `defer func() { _ = c.Close() }()`, `_ = c`)).arranged().outside("transport", "EachCallerLeaves"),
 	mutant("O30", "a member that is closed does not wait for the end that it has set itself", "a timer keeps it", "tests",
@@ -92,13 +92,13 @@ var leaks = []Mutant{
 			}`)).arranged().outside("transport", "TestTurns_AFailed"),
 	mutant("O54", "addresses that did not work are tried again", "none before the one that worked", "tests",
 		value("transport/round.go", `slices.Concat(addresses[i:i+1], addresses[:i], addresses[i+1:])`, `addresses[i:]`)).arranged().outside("transport", "TestLink_TheOther"),
-	mutant("O55", "a snapshot lane that cannot be dialed leaves the connection as it was", "the connection never ends", "tests",
-		instead("transport/snapshotlane.go", `defer p.served.Done()`, `
+	mutant("O55", "a side lane that cannot be dialed leaves the connection as it was", "the connection never ends", "tests",
+		instead("transport/sidelane.go", `defer p.served.Done()`, `
 			defer func() {
-				if p.snapshot.open.Load() != nil {
+				if p.side(lane).open.Load() != nil {
 					p.served.Done()
 				}
-			}()`)).arranged().outside("transport", "SnapshotLane_GoesToTheSameStart"),
+			}()`)).arranged().outside("transport", "SideLane_GoesToTheSameStart"),
 	mutant("O56", "a log keeps a few files for reuse", "it keeps all", "tests",
 		value("internal/segments/prepare.go", `len(l.spares) < sparesMax`, `true`)).arranged().outside("storage", "KeepNoSpace"),
 }

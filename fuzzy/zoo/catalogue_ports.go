@@ -49,4 +49,12 @@ var ports = []Mutant{
 		value("member/certificates.go", `c.check(leaf)`, `error(nil)`)).arranged().outside("member", "Certificates_"),
 	mutant("X42", "a member answers only requests for its own names", "it answers requests for any name", "N10",
 		value("internal/demo/server/browsers.go", `s.isOwn(hostname(r.Host))`, `true`)).arranged().outside("internal/demo/server", "HeadersDecide"),
+	mutant("X43", "a member learns that a forward lane that it dialed has broken", "callers wait for an answer until their deadline", "tests",
+		instead("transport/sidelane.go", `p.t.forwardLost(p.hello.From)`, `_ = p`)).arranged().outside("transport", "ForwardLane_ItsBreak"),
+	mutant("X44", "a member learns that a forward lane that it accepted has broken", "callers wait for an answer until their deadline", "tests",
+		instead("transport/accept.go", `t.forwardLost(in.peer)`, `_ = t`)).arranged().outside("transport", "ForwardLane_ItsBreak"),
+	mutant("X45", "a forward lane that is closed because it is idle is no loss", "it is reported like one", "tests",
+		value("transport/accept.go", `isSide(in.lane) && err == io.EOF`, `false`)).arranged().outside("transport", "ForwardLane_ItsBreak|ForwardLane_WithTLS"),
+	mutant("X46", "an earlier release gets no request to forward", "it closes the connection", "tests",
+		instead("transport/frame.go", `return raft.ProtocolForwarding`, `return raft.ProtocolSnapshots`)).arranged().outside("transport", "Sides_AnEarlierRelease"),
 }

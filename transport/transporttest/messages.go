@@ -37,7 +37,7 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.TimeoutNow{Named: true},
 		raft.SteppedDown{},
 	}
-	bodies = append(bodies, snapshotBodies()...)
+	bodies = append(append(bodies, snapshotBodies()...), forwardBodies()...)
 	messages := make([]raft.Message, 0, len(bodies))
 	for _, b := range bodies {
 		m := raft.Message{From: from, To: to, Cluster: raft.ClusterID{1, 2, 3, 15: 16}, Term: 7, Body: b}
@@ -69,6 +69,25 @@ func snapshotBodies() []raft.Body {
 		raft.SnapshotProgress{File: s.File, At: 1 << 32, Begin: true},
 		raft.SnapshotProgress{File: s.File, Done: true},
 		raft.SnapshotProgress{File: s.File, Refusal: raft.StreamNoSpace},
+	}
+}
+
+func forwardBodies() []raft.Body {
+	return []raft.Body{
+		Request(14, 20_000),
+		raft.Forward{StartCount: 3, Counter: 15, ToStart: 4, Kind: raft.ForwardChange},
+		raft.ForwardReply{StartCount: 3, Counter: 14, Outcome: raft.ForwardApplied, Index: 22, EntryTerm: 6, Data: Chunk(0, 300).Data},
+		raft.ForwardReply{
+			StartCount: 3, Counter: 15, Outcome: raft.ForwardRefused, Error: []byte("why"),
+			Leader: raft.Peer{ID: "m2", Incarnation: 1 << 63},
+		},
+	}
+}
+
+// Request returns a Forward with dataBytes bytes of data.
+func Request(counter uint64, dataBytes int) raft.Forward {
+	return raft.Forward{
+		StartCount: 3, Counter: counter, ToStart: 4, Left: 2_000_000_000, Kind: raft.ForwardPropose, Data: Chunk(0, dataBytes).Data,
 	}
 }
 

@@ -26,6 +26,8 @@ const (
 	EventRejected EventKind = "rejected"
 	EventReceived EventKind = "received"
 	EventChecked  EventKind = "checked"
+
+	EventForwardLost EventKind = "forward lost"
 )
 
 // Event is one call of a Recorder's method.
@@ -38,7 +40,7 @@ type Event struct {
 	Message   raft.Message   // EventReceived, one event each
 }
 
-// Recorder is a Handler that records its calls. Like a node, it checks three parts of a peer's Hello: the cluster name, and
+// Recorder is a raft.ForwardHandler that records its calls. Like a node, it checks three parts of a peer's Hello: the cluster name, and
 // the member id and incarnation that the peer expects.
 type Recorder struct {
 	// Self is the hello that Hello returns. Hello also fills in Expected. Set Self before Start.
@@ -108,6 +110,9 @@ func (r *Recorder) Accepted(h raft.Hello) {
 func (r *Recorder) Lost(p raft.Peer, refused bool) {
 	r.record(Event{Kind: EventLost, Peer: p, Refused: refused})
 }
+
+// ForwardLost implements raft.ForwardHandler.
+func (r *Recorder) ForwardLost(p raft.Peer) { r.record(Event{Kind: EventForwardLost, Peer: p}) }
 
 // Rejected implements raft.Handler.
 func (r *Recorder) Rejected(by raft.Peer, rejection raft.Rejection) {

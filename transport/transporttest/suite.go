@@ -32,8 +32,8 @@ type Harness struct {
 // messages in RPCs is Connectionless. A transport that sends datagrams is Connectionless and Unordered.
 //
 // Every transport has the handshake: it checks a peer's hello before it accepts any of the peer's messages. No check sends an
-// append with more bytes of entries than the transport's AppendBytesMax allows. If a transport is no raft.SnapshotCarrier,
-// the checks of snapshots are skipped.
+// append with more bytes of entries than the transport's AppendBytesMax allows. If a transport is no raft.SnapshotCarrier
+// or no raft.ForwardCarrier, the checks of that lane are skipped.
 type Profile struct {
 	// Connectionless: no connection breaks when a peer ends or restarts, or when a message is refused. The transport notices
 	// the peer's silence within seconds. It then calls Lost without knowing whether anybody listens. The checks of the news
@@ -41,8 +41,9 @@ type Profile struct {
 	// message that claims another sender.
 	Connectionless bool
 	// Unordered: messages may be lost or doubled, or may overtake each other. The checks "each lane keeps the order of its
-	// messages", "a batch of many megabytes arrives whole" and "chunks of snapshots arrive whole and in order" are left out.
-	// The other checks repeat a message until it arrives.
+	// messages", "a batch of many megabytes arrives whole", "chunks of snapshots arrive whole and in order" and "callers'
+	// requests and answers of any size arrive whole and in order" are left out. The other checks repeat a message until it
+	// arrives.
 	Unordered bool
 }
 
@@ -62,6 +63,7 @@ const (
 	ruleOrder    = "each lane keeps the order of its messages"
 	ruleBigBatch = "a batch of many megabytes arrives whole"
 	ruleChunks   = "chunks of snapshots arrive whole and in order"
+	ruleRequests = "callers' requests and answers of any size arrive whole and in order"
 	ruleEnd      = "the end of a peer is reported at once, and then once that nobody listens"
 	ruleDial     = "a dial that fails is no news of the peer's end"
 	ruleOwn      = "a connection that this side closes is no news of the peer's end"
@@ -72,6 +74,7 @@ const (
 func Run(t *testing.T, h Harness) {
 	leftOut := map[string]bool{
 		ruleOrder: h.Profile.Unordered, ruleBigBatch: h.Profile.Unordered, ruleChunks: h.Profile.Unordered,
+		ruleRequests: h.Profile.Unordered,
 	}
 	for _, rule := range []string{ruleEnd, ruleDial, ruleOwn, ruleAlive} {
 		leftOut[rule] = h.Profile.Connectionless
@@ -105,9 +108,13 @@ func Run(t *testing.T, h Harness) {
 		{"a contact takes over no connection to another incarnation", testAdoptsOnlyItsPeer},
 		{"the addresses of a contact are tried in turn", testAddressesInTurn},
 		{ruleChunks, testChunks},
-		{"a snapshot that waits delays no message of the other lanes", testSnapshotWaits},
-		{"a send of a chunk to a peer without a connection fails at once", testChunksNotConnected},
-		{"a peer that returns gets chunks of snapshots again", testChunksAfterRestart},
+		{ruleRequests, testRequests},
+		{"a snapshot that waits delays no message of the other lanes", testSideWaits(raft.LaneSnapshot)},
+		{"a request that waits delays no message of the other lanes", testSideWaits(raft.LaneForward)},
+		{"a send of a chunk to a peer without a connection fails at once", testSideNotConnected(raft.LaneSnapshot)},
+		{"a send of a request to a peer without a connection fails at once", testSideNotConnected(raft.LaneForward)},
+		{"a peer that returns gets chunks of snapshots again", testSideAfterRestart(raft.LaneSnapshot)},
+		{"a peer that returns gets requests again", testSideAfterRestart(raft.LaneForward)},
 		{"Peer returns the state of the connection", testPeerStatus},
 		{"Close is idempotent, and no call of the Handler follows it", testClose},
 	}

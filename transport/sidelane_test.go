@@ -22,6 +22,7 @@ import (
 // laneWorld is a member a that is connected to b by cables. Each connection that a dialed has its own cable, and a test can
 // cut each cable.
 type laneWorld struct {
+	lane raft.Lane // of send
 	a, b *transport.TCP
 	r    *transporttest.Recorder // of a
 	seen *transporttest.Recorder // of b
@@ -77,15 +78,51 @@ func (w *laneWorld) cut(dialed int, there, back bool) {
 	w.cables[dialed].cutBack.Store(back)
 }
 
-func (w *laneWorld) chunk(at int64) raft.Message {
-	return raft.Message{From: w.r.Self.From, To: w.seen.Self.From, Body: transporttest.Chunk(at, 100)}
+// message returns a message of the lane.
+func (w *laneWorld) message(n int64) raft.Message {
+	m := raft.Message{From: w.r.Self.From, To: w.seen.Self.From, Body: transporttest.Chunk(n, 100)}
+	if w.lane == raft.LaneForward {
+		m.Body = transporttest.Request(uint64(n), 100)
+	}
+	return m
 }
 
-// send sends a chunk and checks that it arrives.
-func (w *laneWorld) send(t *testing.T, at int64) {
+func (w *laneWorld) trySend(n int64) error {
+	return w.a.Send(firstOf("b"), w.lane, []raft.Message{w.message(n)})
+}
+
+// send sends a message and checks that it arrives.
+func (w *laneWorld) send(t *testing.T, n int64) {
 	t.Helper()
-	require.NoError(t, w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(at)}))
-	assert.Equal(t, w.chunk(at), w.seen.AwaitMessages(t, 1)[0])
+	require.NoError(t, w.trySend(n))
+	assert.Equal(t, w.message(n), w.seen.AwaitMessages(t, 1)[0])
+}
+
+// pass lets virtual time pass; it runs inside a bubble.
+func (w *laneWorld) pass(d time.Duration) { time.Sleep(d) }
+
+// onSideLanes runs the test in a bubble for each side lane.
+func onSideLanes(t *testing.T, opts transport.Options, test func(t *testing.T, w *laneWorld)) {
+	for _, lane := range []raft.Lane{raft.LaneSnapshot, raft.LaneForward} {
+		t.Run(lane.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLaneWorld(t, opts)
+				w.lane = lane
+				test(t, w)
+			})
+		})
+	}
+}
+
+// lostForwards returns how often the member was told, so far, that a forward lane broke.
+func lostForwards(r *transporttest.Recorder) (count int) {
+	r.Discard(func(e transporttest.Event) bool {
+		if e.Kind == transporttest.EventForwardLost {
+			count++
+		}
+		return e.Kind == transporttest.EventForwardLost
+	})
+	return count
 }
 
 func (w *laneWorld) assertUndisturbed(t *testing.T) {
@@ -95,19 +132,18 @@ func (w *laneWorld) assertUndisturbed(t *testing.T) {
 	assert.Zero(t, w.a.Stats().Lost)
 }
 
-func TestSnapshotLane_IsDialedForTheFirstChunkAndClosedWhenIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newLaneWorld(t, transport.Options{})
-		time.Sleep(time.Minute)
+func TestSideLane_IsDialedForTheFirstMessageAndClosedWhenIdle(t *testing.T) {
+	onSideLanes(t, transport.Options{}, func(t *testing.T, w *laneWorld) {
+		w.pass(time.Minute)
 		assert.Equal(t, 2, w.dials())
 		w.send(t, 0)
 		for i := range int64(10) {
-			time.Sleep(9 * time.Second)
+			w.pass(9 * time.Second)
 			w.send(t, i)
 		}
 		assert.Equal(t, 3, w.dials(), "one connection carries all")
 		assert.Equal(t, 3, w.b.Stats().Inbound)
-		time.Sleep(11 * time.Second)
+		w.pass(11 * time.Second)
 		assert.Equal(t, 2, w.b.Stats().Inbound)
 		w.send(t, 11)
 		assert.Equal(t, 4, w.dials())
@@ -115,9 +151,8 @@ func TestSnapshotLane_IsDialedForTheFirstChunkAndClosedWhenIdle(t *testing.T) {
 	})
 }
 
-func TestSnapshotLane_ItsEndEndsNoOtherLane(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newLaneWorld(t, transport.Options{})
+func TestSideLane_ItsEndEndsNoOtherLane(t *testing.T) {
+	onSideLanes(t, transport.Options{}, func(t *testing.T, w *laneWorld) {
 		for i := range 5 {
 			w.send(t, int64(i))
 			w.end(t, 2+i)
@@ -129,10 +164,9 @@ func TestSnapshotLane_ItsEndEndsNoOtherLane(t *testing.T) {
 	})
 }
 
-func TestSnapshotLane_EndsWithTheOthers(t *testing.T) {
+func TestSideLane_EndsWithTheOthers(t *testing.T) {
 	for _, broken := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newLaneWorld(t, transport.Options{})
+		onSideLanes(t, transport.Options{}, func(t *testing.T, w *laneWorld) {
 			w.send(t, 0)
 			w.end(t, int(broken))
 			w.r.AwaitLost(t, "b", false)
@@ -147,29 +181,27 @@ func TestSnapshotLane_EndsWithTheOthers(t *testing.T) {
 }
 
 // The acceptor learns of the end of a connection when another connection of its caller ends.
-func TestSnapshotLane_EndsWithTheOthersAtTheAcceptorToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newLaneWorld(t, transport.Options{})
+func TestSideLane_EndsWithTheOthersAtTheAcceptorToo(t *testing.T) {
+	onSideLanes(t, transport.Options{}, func(t *testing.T, w *laneWorld) {
 		w.send(t, 0)
 		for lane := range 3 { // neither side sees the end of these connections
 			w.cut(lane, true, true)
 		}
-		time.Sleep(5 * time.Second)
+		w.pass(5 * time.Second)
 		assert.Equal(t, 2, w.b.Stats().Inbound, "those of the new pair")
 		assert.Equal(t, 5, w.dials())
 	})
 }
 
-// The other lanes work. So only the snapshot lane itself can show that the snapshot lane is dead.
-func TestSnapshotLane_ADeadOneIsNoticedWithinTheIdleTimeout(t *testing.T) {
+// The other lanes work. So only the side lane itself can show that it is dead.
+func TestSideLane_ADeadOneIsNoticedWithinTheIdleTimeout(t *testing.T) {
 	for _, row := range []struct{ there, back bool }{{true, false}, {false, true}, {true, true}} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newLaneWorld(t, transport.Options{})
+		onSideLanes(t, transport.Options{}, func(t *testing.T, w *laneWorld) {
 			w.send(t, 0)
 			w.cut(2, row.there, row.back)
 			for range 22 {
-				_ = w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(1)}) // initially into the dead connection
-				time.Sleep(100 * time.Millisecond)
+				_ = w.trySend(1) // initially into the dead connection
+				w.pass(100 * time.Millisecond)
 			}
 			assert.Equal(t, 4, w.dials())
 			w.seen.Discard(func(transporttest.Event) bool { return true })
@@ -180,37 +212,104 @@ func TestSnapshotLane_ADeadOneIsNoticedWithinTheIdleTimeout(t *testing.T) {
 	}
 }
 
-func TestSnapshotLane_CloseInterruptsItsDial(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dials := 0
-		w := newLaneWorld(t, transport.Options{
-			DialTimeout: time.Hour,
-			Resolve: func(ctx context.Context, m raft.Member) (string, error) {
-				if dials++; dials > 2 {
-					<-ctx.Done()
-				}
-				return m.Address, ctx.Err()
-			},
+func TestSideLane_CloseInterruptsItsDial(t *testing.T) {
+	for _, lane := range []raft.Lane{raft.LaneSnapshot, raft.LaneForward} {
+		synctest.Test(t, func(t *testing.T) {
+			dials := 0
+			w := newLaneWorld(t, transport.Options{
+				DialTimeout: time.Hour,
+				Resolve: func(ctx context.Context, m raft.Member) (string, error) {
+					if dials++; dials > 2 {
+						<-ctx.Done()
+					}
+					return m.Address, ctx.Err()
+				},
+			})
+			w.lane = lane
+			sent := make(chan error, 1)
+			go func() { sent <- w.trySend(0) }()
+			synctest.Wait()
+			began := time.Now()
+			require.NoError(t, w.a.Close())
+			require.Error(t, <-sent)
+			assert.Zero(t, time.Since(began))
+			require.Error(t, w.trySend(0))
 		})
-		sent := make(chan error, 1)
-		go func() { sent <- w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(0)}) }()
-		synctest.Wait()
-		began := time.Now()
-		require.NoError(t, w.a.Close())
-		require.Error(t, <-sent)
-		assert.Zero(t, time.Since(began))
-		require.Error(t, w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(0)}))
-	})
+	}
 }
 
 // A peer may restart after the pair was dialed. It is then not the peer of the pair any more, and the pair will end.
-func TestSnapshotLane_GoesToTheSameStartAsTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newLaneWorld(t, transport.Options{})
+func TestSideLane_GoesToTheSameStartAsTheOthers(t *testing.T) {
+	onSideLanes(t, transport.Options{}, func(t *testing.T, w *laneWorld) {
 		w.seen.Self.StartCount = 2
-		err := w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(0)})
+		err := w.trySend(0)
 		require.ErrorContains(t, err, "restarted")
 		w.assertUndisturbed(t)
+	})
+}
+
+// A request that was sent on a lane that breaks may be lost, and so may an answer. Each side learns it, and nobody hears of a
+// lane that was idle.
+func TestForwardLane_ItsBreakIsReported(t *testing.T) {
+	for _, row := range []struct {
+		rule     string
+		breaks   func(t *testing.T, w *laneWorld)
+		atA, atB int // calls of ForwardLost
+	}{
+		{"idle", func(t *testing.T, w *laneWorld) { w.pass(time.Minute) }, 0, 0},
+		{"the caller's end breaks", func(t *testing.T, w *laneWorld) { w.end(t, 2) }, 1, 0},
+		{"it is dead", func(t *testing.T, w *laneWorld) { w.cut(2, true, true); w.pass(3 * time.Second) }, 1, 1},
+		{"nothing arrives", func(t *testing.T, w *laneWorld) { w.cut(2, true, false); w.pass(3 * time.Second) }, 1, 1},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLaneWorld(t, transport.Options{})
+				w.lane = raft.LaneForward
+				w.send(t, 1)
+				synctest.Wait() // a pipe that ends before the next read begins does not end with io.EOF
+				row.breaks(t, w)
+				synctest.Wait()
+				assert.Equal(t, row.atB, lostForwards(w.seen), "at b")
+				assert.Equal(t, row.atA, lostForwards(w.r), "at a")
+				assert.EqualValues(t, row.atA, w.a.Stats().SidesLost)
+				w.assertUndisturbed(t)
+			})
+		})
+	}
+}
+
+// With TLS, only a lane that is closed in order has lost nothing.
+func TestForwardLane_WithTLSAnIdleOneIsNoLoss(t *testing.T) {
+	ca := newAuthority(t)
+	own, other := ca.member(t, "test", "a"), ca.member(t, "test", "b")
+	synctest.Test(t, func(t *testing.T) {
+		n := newPipeNetwork(own)
+		a := n.New(t, "a").(*transport.TCP)
+		n.options = other
+		b := n.New(t, "b").(*transport.TCP)
+		w := &laneWorld{lane: raft.LaneForward, a: a, b: b}
+		w.r, w.seen = join(t, a, b)
+		for i := range int64(3) {
+			w.send(t, i)
+			assert.Equal(t, 3, b.Stats().Inbound)
+			time.Sleep(11 * time.Second)
+			assert.Equal(t, 2, b.Stats().Inbound)
+		}
+		assert.Equal(t, uint64(3), a.Stats().SidesDialed)
+		assert.Zero(t, lostForwards(w.r)+lostForwards(w.seen))
+		w.assertUndisturbed(t)
+	})
+}
+
+func TestForwardLane_ASnapshotLaneIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLaneWorld(t, transport.Options{})
+		w.lane = raft.LaneSnapshot
+		w.send(t, 0)
+		w.cut(2, true, true)
+		time.Sleep(3 * time.Second)
+		assert.Equal(t, uint64(1), w.a.Stats().SidesLost)
+		assert.Zero(t, lostForwards(w.r)+lostForwards(w.seen))
 	})
 }
 
