@@ -1,9 +1,9 @@
 // Package raft is the Raft algorithm as a deterministic value, and the interfaces between it and a disk, a network and an
-// application. Package raft/node runs it.
+// application. Package raft/member runs it, with package raft/node.
 //
 // # For programs
 //
-// Most programs start a node.Node, and of this package need only these types:
+// Most programs start a member.Member, and of this package need only these types:
 //
 //   - [FSM] is your application: it applies the same commands in the same order on every member. A [DurableFSM] keeps its
 //     own state on disk. Commands come as [Entry], and an [FSMSnapshot] is the frozen state.

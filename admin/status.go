@@ -48,8 +48,9 @@ type Status struct {
 	MajorityLost string         `json:"majority_lost,omitempty"` // a sentence: so many disks are lost that no command helps
 	DiskStalled  bool           `json:"disk_stalled,omitempty"`
 	FSMHangs     bool           `json:"fsm_hangs,omitempty"`
-	NoRoom       string         `json:"no_room,omitempty"`    // a sentence: the disk has no room for more entries of the log
-	SmallDisk    string         `json:"small_disk,omitempty"` // a sentence: the disk is smaller than the member may need
+	NoRoom       string         `json:"no_room,omitempty"`     // a sentence: the disk has no room for more entries of the log
+	SmallDisk    string         `json:"small_disk,omitempty"`  // a sentence: the disk is smaller than the member may need
+	Certificate  string         `json:"certificate,omitempty"` // a sentence: the certificate of the member ends soon, or changed files do not fit
 	Tolerance    string         `json:"tolerance,omitempty"`
 	Missing      []string       `json:"missing,omitempty"`
 	Base         uint64         `json:"base"` // index of the entry before the first one of the log
@@ -142,6 +143,9 @@ func describe(n node.Status, c raft.Configuration) Status {
 	}
 	if n.LeaderMember != nil {
 		status.LeaderURL = n.LeaderMember.Meta
+	}
+	if n.Certificate != nil {
+		status.Certificate = n.Certificate.Problem
 	}
 	if n.Err != nil {
 		status.Error = n.Err.Error()

@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/internal/enums"
+	"github.com/coxswain/raft/member"
 	"github.com/coxswain/raft/metrics"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/transport"
@@ -22,7 +24,16 @@ import (
 
 type source node.Metrics
 
-func (s source) Metrics() node.Metrics { return node.Metrics(s) }
+func (s source) Metrics() node.Metrics                { return node.Metrics(s) }
+func (s source) TCP() *transport.TCP                  { return nil }
+func (s source) Certificate() *node.CertificateStatus { return &node.CertificateStatus{} }
+
+// certified is a member whose certificate ends soon.
+type certified struct{ source }
+
+func (certified) Certificate() *node.CertificateStatus {
+	return &node.CertificateStatus{DaysLeft: 29, Refused: true}
+}
 
 type wire transport.Stats
 
@@ -32,7 +43,7 @@ func (w wire) Stats() transport.Stats { return transport.Stats(w) }
 func gather(t *testing.T, m node.Metrics, s transport.Stats) map[string]string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
-	require.NoError(t, r.Register(metrics.Collector(source(m))))
+	require.NoError(t, r.Register(metrics.MemberCollector(source(m))))
 	require.NoError(t, r.Register(metrics.TransportCollector(wire(s))))
 	families, err := r.Gather()
 	require.NoError(t, err)
@@ -155,6 +166,37 @@ func TestCollector_ShowsLeaderChangesByCause(t *testing.T) {
 	for cause := range raft.Cause(raft.Causes) {
 		assert.Contains(t, shown, fmt.Sprintf(`value:%q} counter:{value:%d}`, cause.String(), 10+cause))
 	}
+}
+
+func TestMemberCollector_ShowsTheCertificate(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	require.NoError(t, r.Register(metrics.MemberCollector(certified{})))
+	families, err := r.Gather()
+	require.NoError(t, err)
+	shown := map[string]float64{}
+	for _, f := range families {
+		shown[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
+	}
+	assert.EqualValues(t, 29, shown["raft_certificate_days_left"])
+	assert.EqualValues(t, 1, shown["raft_certificate_refused"])
+	assert.NotContains(t, shown, "raft_transport_inbound", "it has a transport of its own")
+}
+
+// A member has everything in one collector.
+func TestMemberCollector_OfARunningMember(t *testing.T) {
+	m, err := member.Start(t.Context(), member.Config{ID: "n1", Cluster: "test", Dir: t.TempDir(), Listen: "127.0.0.1:0"}, &kv.Store{})
+	require.NoError(t, err)
+	r := prometheus.NewPedanticRegistry()
+	require.NoError(t, r.Register(metrics.MemberCollector(m)))
+	families, err := r.Gather()
+	require.NoError(t, err)
+	var shown []string
+	for _, f := range families {
+		shown = append(shown, f.GetName())
+	}
+	assert.Subset(t, shown, []string{"raft_term", "raft_transport_inbound"})
+	assert.NotContains(t, shown, "raft_certificate_days_left", "it has no certificate")
+	require.NoError(t, m.Close())
 }
 
 func TestCollector_EveryNameIsDocumented(t *testing.T) {

@@ -1,4 +1,5 @@
-// Package node runs one member of a Raft cluster inside your process.
+// Package node runs one member of a Raft cluster inside your process, on a store and a transport of your choice. Package
+// member does the same with one call.
 //
 // # What most programs need
 //

@@ -85,12 +85,27 @@ type Status struct {
 	// PendingBytes counts the bytes of their commands.
 	Pending      int
 	PendingBytes int
+	// Certificate says how long this member can prove who it is. The node does not know it: package member fills it in, if there
+	// are certificate files. Otherwise it is nil.
+	Certificate *CertificateStatus
 	// Err is the error that has ended the node or is about to end it. It is nil while the node runs.
 	Err error
 
 	suspected   raft.NodeID   // see raft.CoreStatus
 	patience    time.Duration // heardTimeouts
 	appliesLate time.Duration // see appliedIndex.late
+}
+
+// CertificateStatus is about the certificate with which a member proves who it is.
+type CertificateStatus struct {
+	// NotAfter is when the certificate ends, or one of its authorities, if that ends first. DaysLeft counts the whole days until
+	// then, and is negative afterwards.
+	NotAfter time.Time `json:"not_after"`
+	DaysLeft int       `json:"days_left"`
+	// Refused reports that the files have been changed, but are not used, because they do not fit. The former ones stay in use.
+	Refused bool `json:"refused"`
+	// Problem says in one sentence what to do: from 30 days before NotAfter on, and while Refused is set. Otherwise it is "".
+	Problem string `json:"problem"`
 }
 
 // MemberStatus is what a node knows about one member of its configuration.

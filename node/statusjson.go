@@ -54,7 +54,10 @@ type statusJSON struct {
 	Tolerance    string            `json:"tolerance"`
 	Pending      int               `json:"pending"`
 	PendingBytes int               `json:"pending_bytes"`
-	Err          string            `json:"error"`
+
+	Certificate *CertificateStatus `json:"certificate"`
+
+	Err string `json:"error"`
 }
 
 // changeJSON is a ChangeStatus in the same form.
@@ -144,7 +147,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
 		MajorityLost: s.MajorityLost, LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, FSMHangs: s.FSMHangs, NoRoom: s.NoRoom,
 		SmallDisk: s.SmallDisk, Tolerance: s.Tolerance,
-		Pending: s.Pending, PendingBytes: s.PendingBytes,
+		Pending: s.Pending, PendingBytes: s.PendingBytes, Certificate: s.Certificate,
 		InOffice: s.InOffice.String(), Successors: append([]raft.NodeID{}, s.Successors...), Backoff: s.Backoff.String(), Caretaker: s.Caretaker,
 	}
 	if s.Role == raft.Leader {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -156,20 +157,22 @@ func (t *TCP) secure(c *caller) (net.Conn, error) {
 		return nil, err
 	}
 	err := c.await()
-	if err != nil && t.inTLS == nil {
+	if err != nil && !t.options.secured() {
 		t.counters.handshakeCut.Add(1)
 		return nil, fmt.Errorf("transport: handshake: %w", err)
 	}
-	if t.inTLS == nil {
+	if !t.options.secured() {
 		return c, nil
 	}
-	secure := tls.Server(c, t.inTLS)
-	if err == nil {
+	var secure *tls.Conn
+	config, failed := t.options.presentTLS()
+	if err = cmp.Or(err, failed); err == nil {
+		secure = tls.Server(c, inboundTLS(config, nil))
 		err = c.handshakeTLS(secure, t.turns)
 	}
 	if err != nil {
 		t.counters.tlsFailed.Add(1)
-		return nil, fmt.Errorf("transport: TLS handshake: %w", explainTLS(err, t.inTLS))
+		return nil, fmt.Errorf("transport: TLS handshake: %w", explainTLS(err, config))
 	}
 	c.reach(stageProven)
 	return secure, nil

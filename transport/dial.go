@@ -96,7 +96,7 @@ func (t *TCP) newOutbound(s handshaken) *outbound {
 		conn: s.conn, writeTimeout: t.options.WriteTimeout, limits: t.limitsTo(s.hello),
 		directBytes: directBytes, encoder: &encoder{},
 	}
-	if t.outTLS != nil {
+	if t.options.secured() {
 		o.directBytes = directBytesTLS
 	}
 	return o
@@ -159,10 +159,15 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (handshaken, e
 	if err := conn.SetDeadline(time.Now().Add(t.options.HandshakeTimeout)); err != nil {
 		return handshaken{}, err
 	}
-	if t.outTLS != nil {
-		secure := tls.Client(conn, t.outTLS)
+	var config *tls.Config
+	if t.options.secured() {
+		var err error
+		if config, err = t.options.presentTLS(); err != nil {
+			return handshaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, err)
+		}
+		secure := tls.Client(conn, outboundTLS(config))
 		if err := secure.Handshake(); err != nil {
-			return handshaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, explainTLS(err, t.outTLS))
+			return handshaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, explainTLS(err, config))
 		}
 		conn = secure
 	}
@@ -179,7 +184,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (handshaken, e
 		if err == io.EOF {
 			err = fmt.Errorf("it closed the connection without an answer%s: %w", tlsHint, err)
 		}
-		return handshaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, explainTLS(err, t.outTLS))
+		return handshaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, explainTLS(err, config))
 	}
 	s := handshaken{conn: conn, reader: f, hello: answer.hello, roundTrip: time.Since(began)}
 	if err := t.judge(conn, m.Peer(), own, answer); err != nil {
@@ -224,13 +229,16 @@ func expected(dialed, answered raft.Peer) error {
 // identify checks, if the connection uses TLS, that the peer's certificate belongs to the member with this id.
 func (t *TCP) identify(conn net.Conn, cluster string, id raft.NodeID) error {
 	secure, ok := conn.(*tls.Conn)
-	if !ok || t.options.TLS == nil {
+	if !ok || !t.options.secured() {
 		return nil
 	}
 	state := secure.ConnectionState()
 	if t.options.VerifyPeer != nil && state.VerifiedChains == nil { // crypto/tls keeps only chains that it verified itself
-		var err error
-		if state.VerifiedChains, err = verifyChain(state, t.outTLS); err != nil {
+		config, err := t.options.presentTLS()
+		if err == nil {
+			state.VerifiedChains, err = verifyChain(state, config)
+		}
+		if err != nil {
 			return &CertificateError{Member: id, Err: err}
 		}
 	}

@@ -104,14 +104,19 @@ func (e *CertificateTimeError) Error() string {
 
 func (e *CertificateTimeError) Unwrap() error { return e.Err }
 
-// TLSFieldError refuses a field of Options.TLS. With this field, the member could not verify its peers, or the peers could
+// TLSFieldError refuses a field of Options.TLS, or of what Options.TLSSource returns. With this field, the member could not verify its peers, or the peers could
 // not verify the member. Correct the field as Remedy says.
 type TLSFieldError struct {
-	Field  string // name of the field in tls.Config
+	Field  string // name of the field in tls.Config; "": the whole configuration
 	Remedy string
 }
 
-func (e *TLSFieldError) Error() string { return "Options.TLS." + e.Field + ": " + e.Remedy }
+func (e *TLSFieldError) Error() string {
+	if e.Field == "" {
+		return "Options.TLS: " + e.Remedy
+	}
+	return "Options.TLS." + e.Field + ": " + e.Remedy
+}
 
 // InsecureError refuses to use an address beyond loopback without TLS, either to listen or to dial. Set Options.TLS. If the
 // network is private, you may set Options.Insecure instead.

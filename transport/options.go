@@ -28,11 +28,15 @@ type Options struct {
 	// resumes sessions. VerifyPeerCertificate and VerifyConnection receive verified chains, and can only reject more peers.
 	// If a field would weaken TLS, Validate refuses it with a *TLSFieldError.
 	//
-	// To change certificates while the member runs, set GetCertificate and GetClientCertificate: the transport calls them for
-	// every connection. The authorities of callers may change, too, if GetConfigForClient returns a configuration with other
-	// ClientCAs or RootCAs. No callback can change the authorities of members that are dialed. So let RootCAs hold the old
-	// and the new authority while certificates change.
+	// If certificates or authorities change while the member runs, set TLSSource instead.
 	TLS *tls.Config
+	// TLSSource returns the present TLS, in place of the field TLS, which must be nil then. The transport calls it for every
+	// connection that it dials or accepts, from several goroutines. A change applies to connections that are made from then on,
+	// and leaves the others open. So members may change their certificates without a restart, and also their authorities: first
+	// let RootCAs hold the old and the new authority on all members, then change all certificates, then drop the old authority.
+	// TLSSource must not block. It must never change a configuration that it has returned. If the configuration has a fault,
+	// no connection is made, and the error is a *TLSFieldError.
+	TLSSource func() *tls.Config
 	// VerifyPeer replaces the rule that a certificate carries IdentityURI(cluster, id). Its arguments are the names in the
 	// peer's Hello and the state of the finished TLS handshake. The chain in that state is already verified. If VerifyPeer
 	// returns an error, the connection is closed. VerifyPeer may be called from several goroutines at once.
@@ -177,16 +181,22 @@ func (o Options) Validate() error {
 	if o.RedialMin > o.RedialMax {
 		add("RedialMin: %v; must not be above RedialMax, %v", o.RedialMin, o.RedialMax)
 	}
-	errs = append(errs, checkTLS(o.TLS)...)
-	if len(errs) == 0 {
-		return nil
+	if o.TLS != nil && o.TLSSource != nil {
+		errs = append(errs, &TLSFieldError{Remedy: "must be nil if there is a TLSSource"})
 	}
-	return fmt.Errorf("transport: invalid options: %w", errors.Join(errs...))
+	if o.secured() {
+		_, err := o.presentTLS()
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("transport: invalid options: %w", err)
+	}
+	return nil
 }
 
 // checkAddress refuses an address beyond loopback without TLS. It is called with a resolved address.
 func (o Options) checkAddress(address string) error {
-	if o.TLS != nil || o.Insecure {
+	if o.secured() || o.Insecure {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -24,8 +23,6 @@ type TCP struct {
 	listener  net.Listener
 	connector DialFunc
 	lookup    func(ctx context.Context, network, host string) ([]netip.Addr, error)
-	inTLS     *tls.Config // nil without TLS
-	outTLS    *tls.Config
 	counters  counters
 	warner    *warner
 	pulse     *pulse
@@ -77,7 +74,7 @@ func Listen(addr string, opts Options) (*TCP, error) {
 
 // New returns a transport that uses the given listener and dial function. It is for shared ports and for networks other than
 // TCP. If the error is nil, the transport owns the listener and closes it. If dial is nil, the transport dials TCP. With
-// Options.TLS, the transport itself adds TLS to accepted and to dialed connections. New returns the error of
+// Options.TLS or TLSSource, the transport itself adds TLS to accepted and to dialed connections. New returns the error of
 // Options.Validate, or an *InsecureError.
 func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	if err := opts.Validate(); err != nil {
@@ -95,9 +92,6 @@ func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	}
 	if dial == nil {
 		t.connector = t.dialTCP
-	}
-	if opts.TLS != nil {
-		t.inTLS, t.outTLS = inboundTLS(opts.TLS, nil), outboundTLS(opts.TLS)
 	}
 	t.links = linker{
 		dial: t.dialPair, pauseMin: opts.RedialMin, pauseMax: opts.RedialMax, onFailure: t.onFailure,

@@ -19,11 +19,23 @@ func IdentityURI(cluster string, id raft.NodeID) *url.URL {
 	return &url.URL{Scheme: "raft", Host: cluster, Path: "/" + string(id)}
 }
 
-// checkTLS returns the faults of Options.TLS: fields that are set but cannot have their usual effect. inboundTLS and
+// secured reports whether the connections use TLS.
+func (o Options) secured() bool { return o.TLS != nil || o.TLSSource != nil }
+
+// presentTLS returns the TLS configuration for a new connection. inboundTLS or outboundTLS must still guard it.
+func (o Options) presentTLS() (*tls.Config, error) {
+	c := o.TLS
+	if o.TLSSource != nil {
+		c = o.TLSSource()
+	}
+	return c, errors.Join(checkTLS(c)...)
+}
+
+// checkTLS returns the faults of a TLS configuration: fields that are set but cannot have their usual effect. inboundTLS and
 // outboundTLS set the other fields that matter for security. SECURITY.md lists all fields.
 func checkTLS(c *tls.Config) (errs []error) {
 	if c == nil {
-		return nil
+		return []error{&TLSFieldError{Remedy: "TLSSource returned nil: it must return a configuration"}}
 	}
 	served := len(c.Certificates) > 0 || c.GetCertificate != nil || c.GetConfigForClient != nil
 	sent := len(c.Certificates) > 0 || c.GetClientCertificate != nil

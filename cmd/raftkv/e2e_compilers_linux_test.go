@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft/internal/demo/local"
+	"github.com/coxswain/raft/internal/testca"
 )
 
 // minutesVariable sets the number of minutes for which an idle cluster runs beside compilers.
@@ -46,10 +47,10 @@ func writeSynced(t *testing.T, ctx context.Context, name string) {
 
 func TestMeasure_NoNeedlessChangeBesideCompilers(t *testing.T) {
 	fullOnly(t)
-	c, ca := newCluster(t), newAuthority(t)
+	c, ca := newCluster(t), testca.New(t)
 	certificates := map[string][]string{}
 	for _, n := range c.Nodes {
-		certificates[n.ID] = ca.flags(t, n.ID)
+		certificates[n.ID] = tlsFlags(t, ca, n.ID)
 	}
 	c.More = func(n local.Node) []string { return certificates[n.ID] }
 	require.NoError(t, c.Start())

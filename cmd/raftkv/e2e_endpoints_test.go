@@ -1,26 +1,16 @@
 package main_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net/http"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/local"
-	"github.com/coxswain/raft/transport"
+	"github.com/coxswain/raft/internal/testca"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -67,70 +57,44 @@ func send(t *testing.T, method, url, body string) (*http.Response, string) {
 	return response, string(answer)
 }
 
-// authority signs certificates.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	file        string
+// tlsFlags returns flags with which a member uses a new certificate for the id.
+func tlsFlags(t *testing.T, ca *testca.Authority, id string) []string {
+	authorities, certificate, key := ca.Files(t, t.TempDir(), "demo", raft.NodeID(id))
+	return []string{"--tls-cert", certificate, "--tls-key", key, "--tls-ca", authorities}
 }
 
-func writePEM(t *testing.T, file, kind string, data []byte) {
-	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600))
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	return key
-}
-
-func newAuthority(t *testing.T) authority {
-	a := authority{key: newKey(t), file: filepath.Join(t.TempDir(), "ca.pem")}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	data, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	require.NoError(t, err)
-	a.certificate, err = x509.ParseCertificate(data)
-	require.NoError(t, err)
-	writePEM(t, a.file, "CERTIFICATE", data)
-	return a
-}
-
-// flags returns flags with which a member uses a new certificate for its id.
-func (a authority) flags(t *testing.T, id string) []string {
-	key, dir := newKey(t), t.TempDir()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour),
-		URIs:        []*url.URL{transport.IdentityURI("demo", raft.NodeID(id))},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
-	data, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
-	require.NoError(t, err)
-	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	writePEM(t, certFile, "CERTIFICATE", data)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	writePEM(t, keyFile, "PRIVATE KEY", private)
-	return []string{"--tls-cert", certFile, "--tls-key", keyFile, "--tls-ca", a.file}
-}
-
-func TestEndToEnd_TLSKeepsOutACertificateOfAnotherMember(t *testing.T) {
+func TestEndToEnd_TLSKeepsOutACertificateOfAnotherAuthority(t *testing.T) {
 	t.Parallel()
-	c, ca := newCluster(t), newAuthority(t)
+	c, ca := newCluster(t), testca.New(t)
 	n1, n2, n3 := c.Nodes[0], c.Nodes[1], c.Nodes[2]
-	start := func(n local.Node, certificate string) *local.Process {
-		return startApart(t, append(c.ServeArgs(n), ca.flags(t, certificate)...))
+	start := func(n local.Node, by *testca.Authority) *local.Process {
+		return startApart(t, append(c.ServeArgs(n), tlsFlags(t, by, n.ID)...))
 	}
-	start(n1, "n1")
-	start(n2, "n2")
-	wrong := start(n3, "n2")
+	start(n1, ca)
+	start(n2, ca)
+	wrong := start(n3, testca.New(t))
 	c.await(n1, "says what is wrong", func(s api.Status) bool {
 		return !s.Bootstrapped && strings.Contains(strings.Join(s.Missing, "\n"), "certificate")
 	})
 	wrong.Kill()
-	start(n3, "n3")
+	start(n3, ca)
 	c.await(n1, "has a leader", func(s api.Status) bool { return s.Leader != "" })
 	c.write()
+}
+
+// No other member would accept such a certificate, so the member does not start.
+func TestEndToEnd_TLSFilesThatDoNotFitAreRefused(t *testing.T) {
+	t.Parallel()
+	c, ca := newCluster(t), testca.New(t)
+	args := c.ServeArgs(c.Nodes[2])
+	code, says := runServe(t, append(args, tlsFlags(t, ca, "n2")...))
+	assert.Equal(t, 1, code)
+	assert.Contains(t, says, "--tls-cert ")
+	assert.Contains(t, says, "it must carry raft://demo/n3: issue a certificate for this member")
+	flags, other := tlsFlags(t, ca, "n3"), tlsFlags(t, ca, "n3")
+	flags[3] = other[3]
+	code, says = runServe(t, append(args, flags...))
+	assert.Equal(t, 1, code)
+	assert.Contains(t, says, "--tls-key "+flags[3])
+	assert.Contains(t, says, "it must be the key of "+flags[1])
 }

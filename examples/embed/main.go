@@ -1,22 +1,35 @@
-// Command embed is a replicated counter with three members. Each member has its own data on disk and its own port. Here one
-// process runs all three members. In your service, each process starts one.
+// Command embed runs one of the processes of a replicated counter:
+//
+//	embed "$(cat members.json)" n1 /var/lib/embed
+//
+// The first argument lists all members, with the URL for their clients in Meta:
+//
+//	[{"ID": "n1", "Address": "10.0.0.1:7000", "Meta": "http://10.0.0.1:8000"}, …]
+//
+// The directory has the certificates ca.pem, n1.pem and n1.key. The data of the member goes into its subdirectory data.
 package main
 
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
+	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/member"
 	"github.com/coxswain/raft/node"
-	"github.com/coxswain/raft/storage"
-	"github.com/coxswain/raft/transport"
 )
 
 // counter is the state machine: every member applies the same commands in the same order.
@@ -43,74 +56,69 @@ func (f frozen) WriteTo(ctx context.Context, w io.Writer) error {
 }
 func (f frozen) Close() error { return nil }
 
-// start starts one member. From then on, the node owns the store and the transport.
-func start(ctx context.Context, id raft.NodeID, dir string, t *transport.TCP, initial []raft.Member) (*node.Node, error) {
-	store, err := storage.Open(filepath.Join(dir, string(id)), storage.Options{})
-	if err != nil {
-		return nil, err
-	}
-	n, err := node.Start(ctx, node.Config{ID: id, Cluster: "example", Initial: initial}, &counter{}, store, t)
-	if err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
-	return n, nil
-}
-
-// count proposes a command to the leader and reads on another member.
-func count(ctx context.Context, leader, other *node.Node) (uint64, error) {
-	result, err := leader.Propose(ctx, []byte("+")) // returns once a majority has stored it and the leader has applied it
-	if err != nil {
-		return 0, err // errors.Is(err, node.ErrOutcomeUnknown): the command may have been applied
-	}
-	_, err = other.ReadIndex(ctx) // from here on, the state of this member includes the command
-	return binary.BigEndian.Uint64(result.Data), err
-}
-
-// run starts three members in this process, and counts to three.
-func run(ctx context.Context, dir string) error {
-	ids := []raft.NodeID{"n1", "n2", "n3"}
-	var transports []*transport.TCP
-	var initial []raft.Member // the same list on every member
-	for _, id := range ids {
-		t, err := transport.Listen("127.0.0.1:0", transport.Options{})
-		if err != nil {
-			return err
-		}
-		transports = append(transports, t)
-		initial = append(initial, raft.Member{ID: id, Address: t.Addr().String()})
-	}
-	nodes := map[raft.NodeID]*node.Node{}
-	for i, id := range ids {
-		n, err := start(ctx, id, dir, transports[i], initial)
-		if err != nil {
-			return err
-		}
-		defer n.Close()
-		nodes[id] = n
-	}
-	leader, err := nodes["n1"].WaitLeader(ctx)
+// run runs one member, and its HTTP server, until the context ends.
+func run(ctx context.Context, self raft.Member, initial []raft.Member, dir string) error {
+	name, state := filepath.Join(dir, string(self.ID)), &counter{}
+	m, err := member.Start(ctx, member.Config{
+		ID: self.ID, Cluster: "example", Dir: filepath.Join(dir, "data"), Listen: self.Address, Initial: initial,
+		TLS:    member.TLSFiles(filepath.Join(dir, "ca.pem"), name+".pem", name+".key"), // read again when they change
+		Logger: node.Slog(slog.Default()),
+	}, state)
 	if err != nil {
 		return err
 	}
-	for range 3 {
-		total, err := count(ctx, nodes[leader.ID], nodes["n2"])
-		if err != nil {
-			return err
-		}
-		fmt.Println("counted to", total)
+	web, failed := &http.Server{Addr: strings.TrimPrefix(self.Meta, "http://"), Handler: handler{m, state}}, make(chan error, 1)
+	go func() { failed <- web.ListenAndServe() }()
+	select {
+	case <-ctx.Done():
+	case <-m.Done(): // by itself; Shutdown says why
+	case err = <-failed:
 	}
-	return nil
+	ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, m.Shutdown(ending, web)) // transfers leadership, lets requests finish, closes the member
+}
+
+// handler answers clients: GET reads the counter, and POST counts.
+type handler struct {
+	*member.Member
+	state *counter
+}
+
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	total, err := h.answer(r)
+	var follows *node.NotLeaderError
+	switch {
+	case err == nil:
+		fmt.Fprintln(w, total)
+	case errors.As(err, &follows) && follows.Leader != nil:
+		http.Redirect(w, r, follows.Leader.Meta, http.StatusTemporaryRedirect)
+	default: // errors.Is(err, node.ErrOutcomeUnknown): it may have been counted
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+func (h handler) answer(r *http.Request) (total uint64, err error) {
+	if r.Method == http.MethodGet { // on any member, the state has everything that was acknowledged before
+		err = h.Node().Read(r.Context(), func() { total = h.state.total })
+		return total, err
+	}
+	result, err := h.Propose(r.Context(), []byte("+")) // returns once a majority has stored it and the leader has applied it
+	if err == nil {
+		total = binary.BigEndian.Uint64(result.Data)
+	}
+	return total, err
 }
 
 func main() {
-	dir, err := os.MkdirTemp("", "embed-")
-	if err != nil {
+	var all []raft.Member
+	if err := json.Unmarshal([]byte(os.Args[1]), &all); err != nil {
 		log.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	err = errors.Join(run(ctx, dir), os.RemoveAll(dir))
-	cancel()
-	if err != nil {
+	self := slices.IndexFunc(all, func(m raft.Member) bool { return string(m.ID) == os.Args[2] })
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, all[self], all, os.Args[3]); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -2,13 +2,28 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
+	"io"
+	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/demo/local"
+	"github.com/coxswain/raft/internal/testca"
 	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,7 +36,7 @@ const (
 	blockBegin = "```go\n"
 	blockEnd   = "```\n"
 	partBegin  = "// counter is "
-	partEnd    = "\n// run starts "
+	partEnd    = "\n// handler answers "
 )
 
 // between splits the file at two marks. The middle part begins with the first mark, and the last part begins with the second
@@ -54,19 +69,158 @@ func TestCounter_IsAStateMachine(t *testing.T) {
 	rafttest.CheckFSM(t, func() raft.FSM { return &counter{} }, [][]byte{[]byte("+"), []byte("++"), []byte("+++")})
 }
 
-func TestExample_CountsAndReads(t *testing.T) {
-	stdout := os.Stdout
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	os.Stdout = w
-	err = run(t.Context(), t.TempDir())
-	os.Stdout = stdout
-	require.NoError(t, w.Close())
-	require.NoError(t, err)
-	var printed bytes.Buffer
-	_, err = printed.ReadFrom(r)
-	require.NoError(t, err)
-	assert.Equal(t, "counted to 1\ncounted to 2\ncounted to 3\n", printed.String())
+// processes are the three members of a cluster, each a process of this test's program.
+type processes struct {
+	t       *testing.T
+	members []raft.Member
+	dirs    map[raft.NodeID]string
+	running map[raft.NodeID]*local.Process
+}
+
+func startAll(t *testing.T) *processes {
+	t.Helper()
+	ports, ca := &local.Layout{}, testca.New(t)
+	t.Cleanup(ports.Close)
+	p := &processes{t: t, dirs: map[raft.NodeID]string{}, running: map[raft.NodeID]*local.Process{}}
+	for _, id := range []raft.NodeID{"n1", "n2", "n3"} {
+		members, err := ports.Reserve()
+		require.NoError(t, err)
+		clients, err := ports.Reserve()
+		require.NoError(t, err)
+		p.members = append(p.members, raft.Member{ID: id, Address: members, Meta: "http://" + clients})
+		p.dirs[id] = t.TempDir()
+		ca.Files(t, p.dirs[id], "example", id)
+	}
+	for _, m := range p.members {
+		p.start(m.ID)
+	}
+	return p
+}
+
+func (p *processes) start(id raft.NodeID) {
+	p.t.Helper()
+	list, err := json.Marshal(p.members)
+	require.NoError(p.t, err)
+	started, err := local.StartProcess(os.Args[0], []string{string(list), string(id), p.dirs[id]}, filepath.Join(p.dirs[id], "log"))
+	require.NoError(p.t, err)
+	p.t.Cleanup(started.Kill)
+	p.running[id] = started
+}
+
+// stop asks a member to end, and waits until it has.
+func (p *processes) stop(id raft.NodeID) {
+	p.t.Helper()
+	process, err := os.FindProcess(p.running[id].PID())
+	require.NoError(p.t, err)
+	require.NoError(p.t, process.Signal(syscall.SIGTERM))
+	require.NoError(p.t, p.running[id].Err(), "it ends well")
+}
+
+// clients count until they are stopped, and note what was acknowledged.
+type clients struct {
+	processes *processes
+	http      *http.Client
+	stop      context.CancelFunc
+	done      sync.WaitGroup
+	asked     atomic.Uint64 // requests
+
+	mu           sync.Mutex
+	acknowledged map[uint64]bool // the counter after each of them
+}
+
+func (p *processes) load(writers int) *clients {
+	ctx, stop := context.WithCancel(p.t.Context())
+	c := &clients{processes: p, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writers}}, stop: stop, acknowledged: map[uint64]bool{}}
+	p.t.Cleanup(c.http.CloseIdleConnections)
+	for range writers {
+		c.done.Go(func() {
+			for ctx.Err() == nil {
+				c.count(ctx, p.members[rand.N(len(p.members))])
+			}
+		})
+	}
+	return c
+}
+
+// count counts through a member. It does not try again, because another attempt would count twice if the outcome is unknown.
+func (c *clients) count(ctx context.Context, through raft.Member) {
+	c.asked.Add(1)
+	total, err := c.ask(ctx, http.MethodPost, through)
+	if err != nil {
+		return // this member does not run, or knows no leader
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	assert.False(c.processes.t, c.acknowledged[total], "%d was acknowledged twice", total)
+	c.acknowledged[total] = true
+}
+
+// ask sends a request. It follows a redirection to the leader.
+func (c *clients) ask(ctx context.Context, method string, of raft.Member) (total uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, of.Meta, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(string(text))
+	}
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &total)
+	}
+	return total, err
+}
+
+func (c *clients) noted() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.acknowledged)
+}
+
+// more waits until 100 more requests were acknowledged.
+func (c *clients) more() {
+	c.processes.t.Helper()
+	until := c.noted() + 100
+	require.Eventually(c.processes.t, func() bool { return c.noted() >= until }, time.Minute, 10*time.Millisecond)
+}
+
+// Clients count through all members. Meanwhile each member is restarted, and each is killed. Nothing that was acknowledged is
+// lost, and nothing was counted that nobody asked for.
+func TestExample_CountsThroughRestartsAndKills(t *testing.T) {
+	p := startAll(t)
+	c := p.load(4)
+	c.more()
+	for _, m := range p.members {
+		p.stop(m.ID)
+		c.more()
+		p.start(m.ID)
+		c.more()
+	}
+	for _, m := range p.members {
+		p.running[m.ID].Kill()
+		c.more()
+		p.start(m.ID)
+		c.more()
+	}
+	c.stop()
+	c.done.Wait()
+	highest := slices.Max(slices.Collect(maps.Keys(c.acknowledged)))
+	for _, m := range p.members {
+		require.Eventually(t, func() bool {
+			total, err := c.ask(t.Context(), http.MethodGet, m)
+			if err != nil {
+				return false // it has just been started
+			}
+			return assert.GreaterOrEqual(t, total, highest) && assert.LessOrEqual(t, total, c.asked.Load())
+		}, time.Minute, 10*time.Millisecond)
+	}
 }
 
 // Three members count under faults: some crash, restart, and are restored from snapshots.

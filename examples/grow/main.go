@@ -80,7 +80,7 @@ func remove(ctx context.Context, c *machines.Cluster, id raft.NodeID, out io.Wri
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", id, err)
 	}
-	removed := c.Node(id)
+	removed := c.Member(id)
 	select {
 	case <-removed.Done():
 	case <-ctx.Done():

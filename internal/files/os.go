@@ -59,6 +59,19 @@ func CheckRegular(name string) error {
 	return err
 }
 
+// WriteAnew replaces any file with this name by a new file. It does not open the old file, because the old file may be a
+// named pipe. Opening a pipe would wait for a reader.
+func WriteAnew(name string, text []byte) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		_ = os.Remove(name) // a full disk leaves an empty file
+		return err
+	}
+	return nil
+}
+
 // ErrNotRegular is matched by the error for a name that is not that of a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 

@@ -92,8 +92,8 @@ func (l *Load) Check(ctx context.Context) (acknowledged int, err error) {
 	c := l.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, n := range c.nodes {
-		there, err := read(ctx, n, c.state[id])
+	for id, m := range c.members {
+		there, err := read(ctx, m.Node(), c.state[id])
 		if err != nil {
 			return 0, fmt.Errorf("%s cannot be read: %w", id, err)
 		}

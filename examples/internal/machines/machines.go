@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/member"
 	"github.com/coxswain/raft/node"
-	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
 )
 
@@ -21,14 +21,14 @@ import (
 type Cluster struct {
 	dir string
 
-	mu    sync.Mutex
-	nodes map[raft.NodeID]*node.Node
-	state map[raft.NodeID]*journal
+	mu      sync.Mutex
+	members map[raft.NodeID]*member.Member
+	state   map[raft.NodeID]*journal
 }
 
 // New returns a cluster without members, which keeps its data in the directory.
 func New(dir string) *Cluster {
-	return &Cluster{dir: dir, nodes: map[raft.NodeID]*node.Node{}, state: map[raft.NodeID]*journal{}}
+	return &Cluster{dir: dir, members: map[raft.NodeID]*member.Member{}, state: map[raft.NodeID]*journal{}}
 }
 
 // Listen opens a port for a member on this machine.
@@ -37,19 +37,16 @@ func Listen() (*transport.TCP, error) { return transport.Listen("127.0.0.1:0", t
 // Start starts a member. Only the first members of a cluster get the list initial. For a later member, initial is nil: the
 // member waits until the leader adds it.
 func (c *Cluster) Start(ctx context.Context, id raft.NodeID, t *transport.TCP, initial []raft.Member) error {
-	store, err := storage.Open(filepath.Join(c.dir, string(id)), storage.Options{})
+	state := &journal{}
+	m, err := member.Start(ctx, member.Config{
+		ID: id, Cluster: "example", Dir: filepath.Join(c.dir, string(id)), Transport: t, Initial: initial, Advertise: t.Addr().String(),
+	}, state)
 	if err != nil {
 		return errors.Join(err, t.Close())
 	}
-	state := &journal{}
-	cfg := node.Config{ID: id, Cluster: "example", Initial: initial, Advertise: t.Addr().String()}
-	n, err := node.Start(ctx, cfg, state, store, t)
-	if err != nil {
-		return errors.Join(err, store.Close(), t.Close())
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nodes[id], c.state[id] = n, state
+	c.members[id], c.state[id] = m, state
 	return nil
 }
 
@@ -74,23 +71,23 @@ func (c *Cluster) Bootstrap(ctx context.Context, ids ...raft.NodeID) error {
 	return err
 }
 
-// Node returns a running member, or nil if the member does not run.
-func (c *Cluster) Node(id raft.NodeID) *node.Node {
+// Member returns a running member, or nil if the member does not run.
+func (c *Cluster) Member(id raft.NodeID) *member.Member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.nodes[id]
+	return c.members[id]
 }
 
 // Stop ends a member. If lose is true, it deletes the member's data.
 func (c *Cluster) Stop(id raft.NodeID, lose bool) error {
 	c.mu.Lock()
-	n := c.nodes[id]
-	delete(c.nodes, id)
+	m := c.members[id]
+	delete(c.members, id)
 	c.mu.Unlock()
-	if n == nil {
+	if m == nil {
 		return nil
 	}
-	err := n.Close()
+	err := m.Close()
 	if errors.Is(err, raft.ErrRemoved) {
 		err = nil // the member had ended before
 	}
@@ -103,12 +100,12 @@ func (c *Cluster) Stop(id raft.NodeID, lose bool) error {
 // Close ends all members.
 func (c *Cluster) Close() error {
 	c.mu.Lock()
-	nodes := c.nodes
-	c.nodes = map[raft.NodeID]*node.Node{}
+	members := c.members
+	c.members = map[raft.NodeID]*member.Member{}
 	c.mu.Unlock()
 	var errs []error
-	for _, n := range nodes {
-		errs = append(errs, n.Close())
+	for _, m := range members {
+		errs = append(errs, m.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -121,10 +118,10 @@ const pause = 10 * time.Millisecond
 func (c *Cluster) Leader(ctx context.Context) (*node.Node, error) {
 	for {
 		c.mu.Lock()
-		for _, n := range c.nodes {
-			if leader, known := n.Leader(); known && c.nodes[leader.ID] != nil && c.nodes[leader.ID].Err() == nil {
+		for _, m := range c.members {
+			if leader, known := m.Node().Leader(); known && c.members[leader.ID] != nil && c.members[leader.ID].Err() == nil {
 				defer c.mu.Unlock()
-				return c.nodes[leader.ID], nil
+				return c.members[leader.ID].Node(), nil
 			}
 		}
 		c.mu.Unlock()

@@ -4,8 +4,6 @@ package member
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -17,8 +15,10 @@ import (
 	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
+	library "github.com/coxswain/raft/member"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -145,16 +145,19 @@ func (o Options) Validate() error {
 	return err
 }
 
-// config returns the configuration of the node, or all errors in the options.
-func (o Options) config() (node.Config, error) {
+// config returns the configuration of the member, or all errors in the options.
+func (o Options) config() (library.Config, error) {
 	var errs []error
-	cfg := node.Config{
-		ID: raft.NodeID(o.ID), Cluster: o.Cluster,
-		ElectionTimeout: o.ElectionTimeout, Limits: raft.Limits{
-			CommandBytesMax: kv.CommandBytesMax, SnapshotEntries: o.SnapshotEntries, SnapshotLogBytes: o.SnapshotLogBytes,
-			SnapshotTailBytes: o.SnapshotTailBytes, SnapshotHoldBytes: o.SnapshotHoldBytes,
+	cfg := library.Config{
+		ID: raft.NodeID(o.ID), Cluster: o.Cluster, Dir: o.Data, Listen: o.RaftAddr, Store: storage.Options{New: storage.Kind(o.Log)},
+		Net: transport.Options{Insecure: o.Insecure},
+		Node: node.Config{
+			ElectionTimeout: o.ElectionTimeout, Limits: raft.Limits{
+				CommandBytesMax: kv.CommandBytesMax, SnapshotEntries: o.SnapshotEntries, SnapshotLogBytes: o.SnapshotLogBytes,
+				SnapshotTailBytes: o.SnapshotTailBytes, SnapshotHoldBytes: o.SnapshotHoldBytes,
+			},
+			SnapshotBytesPerSecond: o.SnapshotRate, SnapshotReserveBytes: o.SnapshotReserveBytes, SnapshotStallMax: o.SnapshotStallMax,
 		},
-		SnapshotBytesPerSecond: o.SnapshotRate, SnapshotReserveBytes: o.SnapshotReserveBytes, SnapshotStallMax: o.SnapshotStallMax,
 	}
 	required := func(flag, value string) {
 		if value == "" {
@@ -180,7 +183,8 @@ func (o Options) config() (node.Config, error) {
 	} else if errs = append(errs, o.joinFlags()); o.Advertise != "" {
 		cfg.Advertise = o.Advertise
 	}
-	readable := o.ID != "" && o.Cluster != "" // if they are missing, the node's checks would only repeat these errors
+	// If they are missing, the library's checks would only repeat these errors.
+	readable := o.ID != "" && o.Cluster != "" && o.Data != "" && o.RaftAddr != ""
 	for _, text := range o.Peers {
 		peer, err := ParsePeer(text)
 		readable = readable && err == nil
@@ -192,15 +196,18 @@ func (o Options) config() (node.Config, error) {
 		errs = append(errs, err)
 		cfg.Initial = append(cfg.Initial, peer)
 	}
-	_, err := o.via()
+	var err error
+	cfg.Net.Resolve, err = o.resolve()
 	errs = append(errs, err, o.checkLog())
-	cfg.Preferences, err = ParseWithout(o.Without)
+	cfg.Node.Preferences, err = ParseWithout(o.Without)
 	errs = append(errs, err)
 	if hclog.LevelFromString(o.LogLevel) == hclog.NoLevel {
 		errs = append(errs, fmt.Errorf("--log-level %q: use trace, debug, info, warn, error or off", o.LogLevel))
 	}
 	if given := countSet(o.TLSCert, o.TLSKey, o.TLSCA); given != 0 && given != 3 {
 		errs = append(errs, errors.New("--tls-cert, --tls-key and --tls-ca go together: give all three or none"))
+	} else {
+		cfg.TLS = library.TLSFiles(o.TLSCA, o.TLSCert, o.TLSKey)
 	}
 	if readable {
 		errs = append(errs, inFlags(cfg.Validate()))
@@ -262,16 +269,16 @@ func (o Options) urls() []string {
 	return urls
 }
 
-// flagOf names the flag that sets a field of node.Config.
+// flagOf names the flag that sets a field of library.Config, or of its Node.
 var flagOf = map[string]string{
-	"ID": "--id", "Cluster": "--cluster", "Initial": "--peers", "ElectionTimeout": "--election-timeout", "Advertise": "--advertise",
+	"ID": "--id", "Cluster": "--cluster", "Dir": "--data", "Initial": "--peers", "ElectionTimeout": "--election-timeout", "Advertise": "--advertise",
 	"SnapshotEntries": "--snapshot-entries", "SnapshotLogBytes": "--snapshot-log-bytes",
 	"SnapshotTailBytes": "--snapshot-tail-bytes", "SnapshotHoldBytes": "--snapshot-hold-bytes",
 	"SnapshotBytesPerSecond": "--snapshot-rate", "SnapshotReserveBytes": "--snapshot-reserve-bytes",
 	"SnapshotStallMax": "--snapshot-stall-max",
 }
 
-// inFlags replaces the field names in the errors of node.Config.Validate with the names of the flags.
+// inFlags replaces the field names in the errors of library.Config.Validate with the names of the flags.
 func inFlags(err error) error {
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) {
@@ -279,13 +286,18 @@ func inFlags(err error) error {
 	}
 	var said []error
 	for _, one := range all.Unwrap() {
-		var field *raft.ConfigError
-		if errors.As(one, &field) && flagOf[field.Field] != "" {
-			one = fmt.Errorf("%s: %w", flagOf[field.Field], field.Err)
-		}
-		said = append(said, one)
+		said = append(said, inFlag(one))
 	}
 	return errors.Join(said...)
+}
+
+// inFlag does the same for one error.
+func inFlag(err error) error {
+	var field *raft.ConfigError
+	if errors.As(err, &field) && flagOf[field.Field] != "" {
+		return fmt.Errorf("%s: %w", flagOf[field.Field], field.Err)
+	}
+	return err
 }
 
 func countSet(values ...string) (n int) {
@@ -295,27 +307,4 @@ func countSet(values ...string) (n int) {
 		}
 	}
 	return n
-}
-
-// tls returns the configuration of the raft connections; nil without certificates.
-func (o Options) tls() (*tls.Config, error) {
-	if o.TLSCert == "" {
-		return nil, nil
-	}
-	certificate, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", o.TLSCert, o.TLSKey, err)
-	}
-	pem, err := os.ReadFile(o.TLSCA)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-ca: %w", err)
-	}
-	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--tls-ca %s: no certificate in it", o.TLSCA)
-	}
-	return &tls.Config{
-		Certificates: []tls.Certificate{certificate}, RootCAs: authorities, ClientCAs: authorities,
-		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
-	}, nil
 }

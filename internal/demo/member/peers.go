@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/coxswain/raft"
+	library "github.com/coxswain/raft/member"
 	"github.com/coxswain/raft/node"
 )
 
@@ -34,15 +35,15 @@ func (o Options) unusedPeers(peers []raft.Member, now node.Members) string {
 		"until raftkv members shows them there", now.Index, strings.Join(differ, ", "), strings.Join(flags, ","))
 }
 
-// withPeers is a node whose status may contain one more sentence. If the node knows no leader, this sentence reports that
+// withPeers is a member whose status may contain one more sentence. If the node knows no leader, this sentence reports that
 // --peers and its configuration have different addresses.
 type withPeers struct {
-	*node.Node
+	*library.Member
 	unused func() string
 }
 
 func (w withPeers) Status() node.Status {
-	s := w.Node.Status()
+	s := w.Member.Status()
 	if why := w.unused(); s.Leader == "" && why != "" {
 		s.Missing = append(s.Missing, "--peers is not used: "+why)
 	}

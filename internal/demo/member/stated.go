@@ -52,23 +52,10 @@ func writeAddresses(dir string, now addresses) error {
 		return err
 	}
 	file := filepath.Join(dir, addressesFile)
-	if err := writeAnew(file+".new", append(text, '\n')); err != nil {
+	if err := files.WriteAnew(file+".new", append(text, '\n')); err != nil {
 		return err
 	}
 	return os.Rename(file+".new", file)
-}
-
-// writeAnew replaces any file with this name by a new file. It does not open the old file, because the old file may be a
-// named pipe. Opening a pipe would wait for a reader, and the member would not end.
-func writeAnew(name string, text []byte) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		_ = os.Remove(name) // a full disk leaves an empty file
-		return err
-	}
-	return nil
 }
 
 // listens returns the addresses in --raft-addr and --http-addr. Others dial these addresses if there is no gateway in

@@ -4,16 +4,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/demo/kv"
-	"github.com/coxswain/raft/internal/files"
-	"github.com/coxswain/raft/internal/tracepage"
-	"github.com/coxswain/raft/rafttest"
 )
 
 // A start does not wait for a writer of a named pipe.
@@ -36,14 +29,4 @@ func TestWriteAddresses_InThePlaceOfANamedPipe(t *testing.T) {
 	was, known := readAddresses(dir)
 	assert.True(t, known)
 	assert.Equal(t, addresses{"h:1", "http://h:2"}, was)
-}
-
-func TestDumpTrace_InThePlaceOfANamedPipe(t *testing.T) {
-	node := rafttest.New(t, 1, func() raft.FSM { return &kv.Store{} }).Leader()
-	path := filepath.Join(t.TempDir(), traceFile)
-	require.NoError(t, unix.Mkfifo(path, 0o600))
-	dumpTrace(node, path, hclog.NewNullLogger())
-	require.NoError(t, files.CheckRegular(path))
-	_, err := tracepage.Read(path)
-	require.NoError(t, err)
 }

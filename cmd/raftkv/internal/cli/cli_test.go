@@ -119,8 +119,8 @@ func TestCommands_HaveChangedSomethingEvenIfTheyCannotSaySo(t *testing.T) {
 	}
 }
 
-// A member whose disk is too small still serves, but status says so.
-func TestStatus_NamesSmallDisks(t *testing.T) {
+// A member whose disk is too small, or whose certificate ends soon, still serves, but status says so.
+func TestStatus_NamesSmallDisksAndCertificates(t *testing.T) {
 	server := func(id, more string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = fmt.Fprintf(w, `{"bootstrapped":true,"id":%q,"leader":"n1",%s,"members":[{"id":"n1","connected":true},{"id":"n2","connected":true}]}`, id, more)
@@ -128,10 +128,10 @@ func TestStatus_NamesSmallDisks(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	urls := server("n1", `"role":"leader","small_disk":"its disk is small"`) + "," + server("n2", `"role":"follower","small_disk":"its disk is tiny"`)
+	urls := server("n1", `"role":"leader","small_disk":"its disk is small"`) + "," + server("n2", `"role":"follower","small_disk":"its disk is tiny","certificate":"it ends"`)
 	code, out, _ := run(t, "", "status", "--server", urls)
 	assert.Zero(t, code)
-	assert.Contains(t, out, "\nn1: its disk is small\nn2: its disk is tiny\n")
+	assert.Contains(t, out, "\nn1: its disk is small\nn2: its disk is tiny\nn2: it ends\n")
 }
 
 // status says who would take over, why the leader did, and which member would not for a while.

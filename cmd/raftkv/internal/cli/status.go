@@ -357,8 +357,10 @@ func printSentences(out io.Writer, status api.Status, reports []report) error {
 		}
 	}
 	for _, s := range servers {
-		if s.SmallDisk != "" {
-			sentences = append(sentences, s.ID+": "+s.SmallDisk)
+		for _, why := range []string{s.SmallDisk, s.Certificate} {
+			if why != "" {
+				sentences = append(sentences, s.ID+": "+why)
+			}
 		}
 	}
 	sentences = append(sentences, mixture(servers...))

@@ -18,7 +18,7 @@ import (
 
 func TestDumpNotes_KeepsWhatRaftlabShows(t *testing.T) {
 	node := rafttest.New(t, 1, func() raft.FSM { return &kv.Store{} }).Leader()
-	path := filepath.Join(t.TempDir(), traceFile)
+	path := filepath.Join(t.TempDir(), TraceFile)
 	var log bytes.Buffer
 	dumpTrace(node, path, hclog.New(&hclog.LoggerOptions{Output: &log}))
 	assert.Contains(t, log.String(), "file="+path)

@@ -1,0 +1,51 @@
+package member
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+)
+
+// Propose is as node.Node.Propose: it commits a command and returns the answer of the FSM.
+func (m *Member) Propose(ctx context.Context, cmd []byte) (node.Result, error) {
+	return m.node.Propose(ctx, cmd)
+}
+
+// ReadIndex is as node.Node.ReadIndex: afterwards, the state of this member has everything that was acknowledged before.
+func (m *Member) ReadIndex(ctx context.Context) (raft.Index, error) { return m.node.ReadIndex(ctx) }
+
+// WaitApplied is as node.Node.WaitApplied: it waits until this member has applied the entry.
+func (m *Member) WaitApplied(ctx context.Context, index raft.Index) error {
+	return m.node.WaitApplied(ctx, index)
+}
+
+// ChangeMembers is as node.Node.ChangeMembers: it changes the members of the cluster.
+func (m *Member) ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (node.Members, error) {
+	return m.node.ChangeMembers(ctx, c, ifIndex)
+}
+
+// TransferLeadership is as node.Node.TransferLeadership: it makes another member the leader.
+func (m *Member) TransferLeadership(ctx context.Context, to raft.NodeID) error {
+	return m.node.TransferLeadership(ctx, to)
+}
+
+// Snapshot is as node.Node.Snapshot: it takes a snapshot now.
+func (m *Member) Snapshot(ctx context.Context) (raft.EntryID, error) { return m.node.Snapshot(ctx) }
+
+// Members is as node.Node.Members: the configuration in force.
+func (m *Member) Members() node.Members { return m.node.Members() }
+
+// Watch is as node.Node.Watch: it yields each change of the leader.
+func (m *Member) Watch(ctx context.Context) iter.Seq[raft.Leadership] { return m.node.Watch(ctx) }
+
+// Ready is as node.Node.Ready: it waits until this member serves.
+func (m *Member) Ready(ctx context.Context) error { return m.node.Ready(ctx) }
+
+// Metrics is as node.Node.Metrics: the counters of the node.
+func (m *Member) Metrics() node.Metrics { return m.node.Metrics() }
+
+// WriteTrace is as node.Node.WriteTrace: it writes the latest decisions of this member.
+func (m *Member) WriteTrace(w io.Writer) error { return m.node.WriteTrace(w) }

@@ -1,0 +1,295 @@
+package member
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/transport"
+)
+
+// CertificateFiles names the files of a member's certificate, see TLSFiles. Without names, there is no TLS.
+type CertificateFiles struct{ Authorities, Certificate, Key string }
+
+// TLSFiles names PEM files with which members prove to each other who they are: the certificates of the authorities, this
+// member's certificate (followed by those of intermediate authorities, if there are any), and its key. The certificate must
+// have the URI transport.IdentityURI(cluster, id), unless Net.VerifyPeer sets another rule, and the usages server and client.
+//
+// The files are read again every second. If they have changed, and fit together, they hold for every connection that is made
+// from then on. Open connections stay open. If they do not fit, the former ones stay in use; the log says why, and so does
+// Status.Certificate.
+func TLSFiles(authorities, certificate, key string) CertificateFiles {
+	return CertificateFiles{authorities, certificate, key}
+}
+
+func (f CertificateFiles) complete() bool {
+	return f.Authorities != "" && f.Certificate != "" && f.Key != ""
+}
+
+// CertificateError refuses the files of TLSFiles. At a start, the member does not start. Later, it keeps the former ones.
+type CertificateError struct {
+	File string // the one to correct
+	Err  error  // what is wrong with it, and what to do
+}
+
+func (e *CertificateError) Error() string { return fmt.Sprintf("%s: %v", e.File, e.Err) }
+
+func (e *CertificateError) Unwrap() error { return e.Err }
+
+const (
+	certificatePause  = time.Second         // between two looks at the files
+	certificateNotice = 30 * 24 * time.Hour // so long before its end, a certificate is a problem
+	certificateBytes  = 1 << 20             // the largest file
+)
+
+// certificates are those of one member. Only look uses the fields in the middle.
+type certificates struct {
+	files CertificateFiles
+	check func(leaf *x509.Certificate) error // the rule of the identity
+	log   hclog.Logger
+
+	read    [3][]byte // the contents in use
+	refused int       // looks in a row that found other contents, and refused them
+	said    string    // the latest problem in the log
+
+	config  atomic.Pointer[tls.Config]
+	until   atomic.Pointer[validity]
+	refusal atomic.Pointer[CertificateError] // of the newer contents; nil: there are none
+}
+
+// validity is when a chain of certificates ends.
+type validity struct {
+	end  time.Time
+	leaf bool // the certificate itself ends then, and not one of its authorities
+}
+
+// newCertificates reads the files for the first time.
+func newCertificates(cfg Config) (*certificates, error) {
+	c := &certificates{files: cfg.TLS, log: cfg.Logger}
+	c.check = func(leaf *x509.Certificate) error {
+		want := transport.IdentityURI(cfg.Cluster, cfg.ID)
+		for _, u := range leaf.URIs {
+			if *u == *want {
+				return nil
+			}
+		}
+		return fmt.Errorf("its URIs are %v, but it must carry %s: issue a certificate for this member", leaf.URIs, want)
+	}
+	if cfg.Net.VerifyPeer != nil {
+		c.check = func(*x509.Certificate) error { return nil }
+	}
+	contents, err := c.files.read()
+	if err == nil {
+		err = c.take(contents, time.Now())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// watch looks at the files until the context ends.
+func (c *certificates) watch(ctx context.Context) {
+	look := time.NewTicker(certificatePause)
+	defer look.Stop()
+	for {
+		c.report(time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-look.C:
+			c.look(now)
+		}
+	}
+}
+
+// look takes the contents of the files if they have changed. A single look may find the files while they are being
+// replaced, so only the second refusal in a row counts. Refused contents are tried again, because a certificate may become
+// valid.
+func (c *certificates) look(now time.Time) {
+	contents, err := c.files.read()
+	changed := err == nil && !slices.EqualFunc(contents[:], c.read[:], bytes.Equal)
+	if changed {
+		err = c.take(contents, now)
+	}
+	if err == nil {
+		c.refused = 0
+		c.refusal.Store(nil)
+		if changed {
+			c.log.Info("the certificates were read again", "certificate", c.files.Certificate, "valid_until", c.until.Load().end.UTC().Format(time.RFC3339))
+		}
+		return
+	}
+	if c.refused++; c.refused > 1 {
+		var at *CertificateError
+		if errors.As(err, &at) {
+			c.refusal.Store(at)
+		}
+	}
+}
+
+// report logs the present problem once. Its text changes every day while a certificate comes to its end.
+func (c *certificates) report(now time.Time) {
+	if s := c.status(now); s.Problem != c.said {
+		if c.said = s.Problem; s.Problem != "" {
+			c.log.Error("the certificates of this member need attention", "problem", s.Problem)
+		}
+	}
+}
+
+// status returns what Status says about the certificates.
+func (c *certificates) status(now time.Time) *node.CertificateStatus {
+	until := c.until.Load()
+	left := until.end.Sub(now)
+	s := &node.CertificateStatus{NotAfter: until.end, DaysLeft: int(left / (24 * time.Hour)), Refused: c.refusal.Load() != nil}
+	what, at := "an authority of "+c.files.Certificate, until.end.UTC().Format(time.RFC3339)
+	if until.leaf {
+		what = c.files.Certificate
+	}
+	switch {
+	case left <= 0:
+		s.Problem = fmt.Sprintf("%s ended at %s: renew it; no new connection is made until then", what, at)
+	case left <= certificateNotice:
+		s.Problem = fmt.Sprintf("%s ends at %s, in %d days: renew it", what, at, s.DaysLeft)
+	}
+	if refusal := c.refusal.Load(); refusal != nil {
+		if s.Problem != "" {
+			s.Problem += "; "
+		}
+		s.Problem += fmt.Sprintf("the new files are not used, and the former ones stay in use: %v", refusal)
+	}
+	return s
+}
+
+// read returns the contents of the files.
+func (f CertificateFiles) read() (contents [3][]byte, err error) {
+	for i, name := range []string{f.Authorities, f.Certificate, f.Key} {
+		if contents[i], err = readFile(name); err != nil {
+			return contents, &CertificateError{File: name, Err: err}
+		}
+	}
+	return contents, nil
+}
+
+func readFile(name string) ([]byte, error) {
+	if err := files.CheckRegular(name); err != nil { // opening a named pipe would wait for a writer
+		return nil, err
+	}
+	info, err := os.Stat(name)
+	if err == nil && info.Size() > certificateBytes {
+		err = fmt.Errorf("%d bytes; it takes at most %d", info.Size(), certificateBytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(name)
+}
+
+// take checks the contents and uses them from now on. If it returns an error, nothing has changed.
+func (c *certificates) take(contents [3][]byte, now time.Time) error {
+	authorities, err := certificatesIn(contents[0])
+	if err != nil {
+		return &CertificateError{File: c.files.Authorities, Err: err}
+	}
+	if _, err = certificatesIn(contents[1]); err != nil {
+		return &CertificateError{File: c.files.Certificate, Err: err}
+	}
+	pair, err := tls.X509KeyPair(contents[1], contents[2])
+	if err != nil {
+		return &CertificateError{File: c.files.Key, Err: fmt.Errorf("%w: it must be the key of %s", err, c.files.Certificate)}
+	}
+	roots := x509.NewCertPool()
+	for _, a := range authorities {
+		roots.AddCert(a)
+	}
+	until, err := c.verify(pair, roots, now)
+	if err != nil {
+		return &CertificateError{File: c.files.Certificate, Err: err}
+	}
+	c.read = contents
+	c.until.Store(until)
+	c.config.Store(&tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots})
+	return nil
+}
+
+// certificatesIn returns the certificates in a PEM file. Part of a file is refused, because crypto/x509 would silently leave
+// out the certificate that is cut off.
+func certificatesIn(text []byte) (all []*x509.Certificate, err error) {
+	begun, complete := bytes.Count(text, []byte("-----BEGIN ")), 0
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		complete++
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		one, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d in it: %w: put a complete file in its place", len(all)+1, err)
+		}
+		all = append(all, one)
+	}
+	switch {
+	case begun != complete:
+		return nil, fmt.Errorf("it is incomplete: %d PEM blocks begin, and %d can be read: put a complete file in its place", begun, complete)
+	case len(all) == 0:
+		return nil, errors.New("there is no certificate in it: was it mixed up with the key?")
+	}
+	return all, nil
+}
+
+// verify checks that the other members would accept the certificate, and returns when its chain ends.
+func (c *certificates) verify(pair tls.Certificate, roots *x509.CertPool, now time.Time) (*validity, error) {
+	leaf := pair.Leaf
+	if err := c.check(leaf); err != nil {
+		return nil, err
+	}
+	if now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
+		return nil, &transport.CertificateTimeError{NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter, Now: now,
+			Err: x509.CertificateInvalidError{Cert: leaf, Reason: x509.Expired}}
+	}
+	intermediates := x509.NewCertPool()
+	for _, der := range pair.Certificate[1:] {
+		if one, err := x509.ParseCertificate(der); err == nil {
+			intermediates.AddCert(one)
+		}
+	}
+	var until validity
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		chains, err := leaf.Verify(x509.VerifyOptions{
+			Roots: roots, Intermediates: intermediates, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%w: it needs the usages server and client, and %s must hold the authority that has issued it",
+				err, c.files.Authorities)
+		}
+		until = longest(chains)
+	}
+	return &until, nil
+}
+
+// longest returns the end of the chain that ends last.
+func longest(chains [][]*x509.Certificate) (until validity) {
+	for _, chain := range chains {
+		end := validity{end: chain[0].NotAfter, leaf: true}
+		for _, one := range chain[1:] {
+			if one.NotAfter.Before(end.end) {
+				end = validity{end: one.NotAfter}
+			}
+		}
+		if end.end.After(until.end) {
+			until = end
+		}
+	}
+	return until
+}

@@ -1,0 +1,192 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
+)
+
+const (
+	loadPatience    = 10 * time.Second // time until the log says that the store is still being read
+	transferTimeout = time.Second      // limit of the transfer of leadership in Shutdown, before requests are refused
+)
+
+// Member is one running member of a cluster. Any goroutine may call its methods.
+type Member struct {
+	cfg          Config
+	node         *node.Node
+	tcp          *transport.TCP // nil: Config.Transport is used
+	certificates *certificates  // nil: there are none
+	done         chan struct{}
+}
+
+// Start starts a member, as node.Start does. ctx bounds only the start. If Start returns an error, it has closed what it has
+// opened, and Config.Storage and Config.Transport still belong to the caller. Otherwise they belong to the member.
+//
+// The errors are those of Config.Validate; a *raft.ConfigError that names the setting, if the store in Dir cannot be opened
+// (see storage.Open), or if the member cannot listen (see transport.Listen), or with a *CertificateError, if it cannot use a
+// file of TLS; and those of node.Start. Each of them says what to do.
+func Start(ctx context.Context, cfg Config, fsm raft.FSM) (*Member, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Member{cfg: cfg, done: make(chan struct{})}
+	connections, err := m.listen()
+	if err != nil {
+		return nil, err
+	}
+	store, err := m.open()
+	if err == nil {
+		if m.node, err = m.startNode(ctx, fsm, store, connections); err != nil && cfg.Storage == nil {
+			err = errors.Join(err, store.Close())
+		}
+	}
+	if err != nil {
+		if m.tcp != nil {
+			err = errors.Join(err, m.tcp.Close())
+		}
+		return nil, err
+	}
+	go m.attend()
+	return m, nil
+}
+
+// listen returns the transport.
+func (m *Member) listen() (raft.Transport, error) {
+	if m.cfg.Transport != nil {
+		return m.cfg.Transport, nil
+	}
+	opts := m.cfg.Net
+	if opts.Logger == nil {
+		opts.Logger = m.cfg.Logger
+	}
+	if m.cfg.TLS.complete() {
+		var err error
+		if m.certificates, err = newCertificates(m.cfg); err != nil {
+			return nil, &raft.ConfigError{Field: "TLS", Err: err}
+		}
+		opts.TLSSource = m.certificates.config.Load
+	}
+	tcp, err := transport.Listen(m.cfg.Listen, opts)
+	var insecure *transport.InsecureError
+	var failed *transport.ListenError
+	switch {
+	case errors.As(err, &insecure), errors.As(err, &failed):
+		return nil, &raft.ConfigError{Field: "Listen", Err: err}
+	case err != nil:
+		return nil, &raft.ConfigError{Field: "Net", Err: err}
+	}
+	m.tcp = tcp
+	return tcp, nil
+}
+
+// open returns the store.
+func (m *Member) open() (raft.Storage, error) {
+	if m.cfg.Storage != nil {
+		return m.cfg.Storage, nil
+	}
+	store, err := storage.Open(m.cfg.Dir, m.cfg.Store)
+	if err != nil {
+		return nil, &raft.ConfigError{Field: "Dir", Err: err}
+	}
+	return store, nil
+}
+
+// startNode starts the node. Reading a large log on a slow disk takes long, so the log says what the start waits for.
+func (m *Member) startNode(ctx context.Context, fsm raft.FSM, store raft.Storage, t raft.Transport) (*node.Node, error) {
+	loading := time.AfterFunc(loadPatience, func() {
+		m.cfg.Logger.Info("still reading the store: a large log on a slow disk takes long", "data", m.cfg.Dir)
+	})
+	defer loading.Stop()
+	return node.Start(ctx, m.cfg.node(), fsm, store, t)
+}
+
+// attend does what goes on while the node runs, and what is left to do after its end.
+func (m *Member) attend() {
+	defer close(m.done)
+	running, ended := context.WithCancel(context.Background())
+	var tasks sync.WaitGroup
+	tasks.Go(func() { m.reportReady(running) })
+	if m.certificates != nil {
+		tasks.Go(func() { m.certificates.watch(running) })
+	}
+	<-m.node.Done()
+	ended()
+	tasks.Wait()
+	if m.cfg.Dir != "" && !errors.Is(m.Err(), raft.ErrClosed) {
+		dumpTrace(m.node, filepath.Join(m.cfg.Dir, TraceFile), m.cfg.Logger)
+	}
+}
+
+// Shutdown ends the member in the order that disturbs clients least. First it transfers leadership, while the servers still
+// answer, for at most a second. Then it shuts the servers down: they take no new connections, and have until the end of ctx to
+// finish their requests. Then it closes them, and the member. Shutdown returns what Close returns.
+//
+// Call it as well if the member has ended by itself, see Done.
+func (m *Member) Shutdown(ctx context.Context, servers ...*http.Server) error {
+	transferring, cancel := context.WithTimeout(ctx, transferTimeout)
+	_ = m.node.TransferLeadership(transferring, "") // if it fails, Close tries again
+	cancel()
+	var ending sync.WaitGroup
+	for _, s := range servers {
+		ending.Go(func() {
+			if s.Shutdown(ctx) != nil {
+				_ = s.Close() // the remaining requests have had their time
+			}
+		})
+	}
+	ending.Wait()
+	return m.Close()
+}
+
+// Close ends the member, as node.Node.Close does, and waits until everything that it has started has ended. It is idempotent.
+func (m *Member) Close() error {
+	err := m.node.Close()
+	if errors.Is(err, node.ErrWithinFSM) || errors.Is(err, node.ErrWithinCallback) {
+		return err // the node still runs
+	}
+	<-m.done
+	return err
+}
+
+// Done returns a channel that is closed once the member has ended, after Close or by itself. Err says why it ended.
+func (m *Member) Done() <-chan struct{} { return m.done }
+
+// Err is as node.Node.Err: nil while the member runs, raft.ErrClosed after Close, and otherwise the error that ended it, which
+// says what to do.
+func (m *Member) Err() error { return m.node.Err() }
+
+// Node returns the node, for all calls that Member does not have. Do not close it.
+func (m *Member) Node() *node.Node { return m.node }
+
+// TCP returns the transport, with its address and its counters. It is nil if Config.Transport was given.
+func (m *Member) TCP() *transport.TCP { return m.tcp }
+
+// Status is as node.Node.Status. With certificate files, it has the field Certificate.
+func (m *Member) Status() node.Status {
+	s := m.node.Status()
+	s.Certificate = m.Certificate()
+	return s
+}
+
+// Certificate says how long the certificate of this member is valid, and what is wrong with it. It is nil without certificate
+// files. It never waits.
+func (m *Member) Certificate() *node.CertificateStatus {
+	if m.certificates == nil {
+		return nil
+	}
+	return m.certificates.status(time.Now())
+}
