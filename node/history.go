@@ -39,20 +39,25 @@ const (
 // loss is one loss of the leader that this member knew. Afterwards this member knew another leader, or none.
 type loss struct {
 	at   raft.Time
+	term raft.Term // of that leader
 	what string    // what was slowest in this member's own attempts since, see raft.ElectionStatus.Slowest
 	took raft.Time // how long that took; 0: no attempt since
 }
 
-// noteLoss records the loss of a leader. It also records what is slowest in this member's own election attempts since the
-// last loss.
+// noteLoss records the loss of a leader, unless that leader has transferred its leadership: often this member knows that only
+// once the next one leads. It also records what is slowest in this member's own election attempts since the last loss.
 func (h *history) noteLoss(at raft.Time, from, to raft.Leadership, tried raft.ElectionStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if from.Leader != "" && (from.Leader != to.Leader || from.Term != to.Term) {
+	end := len(h.losses) - 1
+	switch {
+	case from.Leader == "" && to.ByTransfer && end >= 0 && h.losses[end].term+1 == to.Term:
+		h.losses = h.losses[:end]
+	case from.Leader != "" && !to.ByTransfer && (from.Leader != to.Leader || from.Term != to.Term):
 		if len(h.losses) == lossesMax {
 			h.losses = slices.Delete(h.losses, 0, 1)
 		}
-		h.losses = append(h.losses, loss{at: at})
+		h.losses = append(h.losses, loss{at: at, term: from.Term})
 	}
 	if len(h.losses) == 0 {
 		return

@@ -287,10 +287,14 @@ func (i *identity) noteRejection(by raft.Peer, r raft.Rejection) {
 	i.updateWiped()
 }
 
-// noteOwnRejection remembers how this member has rejected a peer.
+// noteOwnRejection remembers how this member has rejected a peer. If the peer asked for the member that this one has replaced,
+// that says nothing about the two.
 func (i *identity) noteOwnRejection(p raft.Peer, r *raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if r.Asked() {
+		return
+	}
 	if _, known := i.refused[p]; known || len(i.refused) < strangersMax {
 		i.refused[p] = *r
 	}

@@ -126,6 +126,33 @@ func TestRejections_ARemedyThatWasAppliedIsNotLogged(t *testing.T) {
 	})
 }
 
+// The last dial for a replaced member may reach the one that has replaced it. Its status does not show that refusal once the
+// caller has crashed.
+func TestStatus_ARefusalOfADialForAnotherMemberIsNoReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, handler := withHandlers(t)
+		propose(t, c.Leader(), "a")
+		victim := c.Follower().Status().ID
+		former := raft.Peer{ID: victim, Incarnation: c.Node(victim).Status().Incarnation}
+		c.Crash(victim)
+		c.Wipe(victim)
+		n := c.Start(victim)
+		c.Await("it to know", func() bool { return n.Status().Wiped })
+		_, err := c.Leader().ReplaceMember(t.Context(), victim, raft.Member{}, node.ChangeOptions{})
+		require.NoError(t, err)
+		caller := others(c, n)[0]
+		time.Sleep(time.Minute) // in the bubble
+		r := handler(victim).Check(handler(caller).Hello(former))
+		require.NotNil(t, r)
+		require.True(t, r.Asked(), "%v", r)
+		c.Crash(caller)
+		time.Sleep(time.Minute) // in the bubble
+		for _, m := range n.Status().Members {
+			assert.NotContains(t, m.Problem, "when the two last met")
+		}
+	})
+}
+
 // A member that runs on an older image of its disk ends. Its peers still report why.
 func TestImage_ThePeersOfARefusedMemberSayWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

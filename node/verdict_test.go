@@ -167,3 +167,25 @@ func TestHistory_ReportsALeaderThatIsLostTooOften(t *testing.T) {
 	}
 	assert.Len(h.losses, lossesMax)
 }
+
+// A leader that transfers its leadership is not lost, whether or not a member knows no leader for a moment.
+func TestHistory_ATransferIsNoLoss(t *testing.T) {
+	h, assert := &history{}, expect.New(t)
+	change := func(from, to raft.Leadership) { h.noteLoss(0, from, to, raft.ElectionStatus{}) }
+	leads := func(term raft.Term, leader raft.NodeID, byTransfer bool) raft.Leadership {
+		return raft.Leadership{Term: term, Leader: leader, ByTransfer: byTransfer}
+	}
+	change(leads(1, "n1", false), leads(2, "", false))
+	change(leads(2, "", false), leads(2, "n2", true))
+	change(leads(2, "n2", true), leads(3, "n1", true))
+	assert.Empty(h.losses)
+	change(leads(3, "n1", true), leads(3, "", false)) // silent for a moment
+	change(leads(3, "", false), leads(3, "n1", true))
+	assert.Len(h.losses, 1, "it is the same term, so the transfer was an earlier one")
+	change(leads(3, "n1", true), leads(4, "", false))
+	change(leads(4, "", false), leads(4, "n2", false))
+	assert.Len(h.losses, 2)
+	change(leads(4, "n2", false), leads(5, "", false))
+	change(leads(5, "", false), leads(6, "n3", true)) // the transfer to another member has failed
+	assert.Len(h.losses, 3)
+}

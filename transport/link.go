@@ -74,6 +74,11 @@ type breach struct {
 	at   time.Time
 }
 
+// lastsPauses is how many pauses a connection lasts after which the next pause is the shortest again. A connection that ends
+// within one pause doubles it: each of two members that break each other's connections does that to one of them. If a network
+// resets connections again and again, they last longer than the pauses, and the leader is heard.
+const lastsPauses = 4
+
 // endingPause is the first pause of the redials of a process that is ending.
 const endingPause = 250 * time.Microsecond
 
@@ -296,7 +301,8 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 		began := time.Now()
 		last = k.serve(ctx, e, m, named, d)
 		ended := time.Now()
-		if ended.Sub(began) >= k.l.pauseMax {
+		lasted := ended.Sub(began)
+		if lasted >= lastsPauses*pause {
 			pause = k.l.pauseMin
 		}
 		// The link dials again at once. That dial shows whether the peer has ended (nobody listens) or has only lost the
@@ -308,7 +314,9 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 			continue
 		}
 		k.wait(ctx, jittered(pause), nil)
-		pause = min(2*pause, k.l.pauseMax)
+		if lasted < pause {
+			pause = min(2*pause, k.l.pauseMax)
+		}
 	}
 }
 

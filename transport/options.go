@@ -80,8 +80,8 @@ type Options struct {
 	// IdleTimeout of the two members applies to both. Default: four times the longer ElectionTimeout of the two members, but
 	// at least 2 s and at most 8 s.
 	IdleTimeout time.Duration
-	// RedialMin and RedialMax bound the pause between two dials of a peer. After each failure the pause doubles. The pause
-	// has a random part. Defaults: 10 ms and 1 s.
+	// RedialMin and RedialMax bound the pause between two dials of a peer. The pause doubles after each dial that fails, and
+	// after a connection that lasts for less than the pause. It has a random part. Defaults: 10 ms and 1 s.
 	RedialMin, RedialMax time.Duration
 
 	// Logger gets at most one line every ten seconds for each kind of trouble. Nil: no logging.

@@ -160,3 +160,48 @@ func TestLink_ConnectionsThatBreakAtOnceAreNotRedialedAtFullSpeed(t *testing.T) 
 		assert.Greater(t, time.Since(began), connections/4*l.pauseMax)
 	})
 }
+
+// A network resets the connection again and again. The pauses before the redials stay short, so that a leader behind the link
+// is not silent for an election timeout.
+func TestLink_ConnectionsThatLastLongerThanThePauseAreRedialedSoon(t *testing.T) {
+	for _, lasts := range []time.Duration{500 * time.Millisecond, 20 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &fakeNet{found: map[string]error{"x": nil}}
+			l, r := linkerOn(n)
+			l.pauseMin = 10 * time.Millisecond
+			defer l.close()
+			l.connect(bobAt("x"))
+			for range 50 {
+				broke := time.Now()
+				r.AwaitUp(t, "b")
+				assert.LessOrEqual(t, time.Since(broke), l.pauseMin)
+				time.Sleep(lasts)
+				n.open.close(nil)
+				r.AwaitLost(t, "b", false)
+			}
+		})
+	}
+}
+
+// Connections have begun to last: the next pause is the shortest again.
+func TestLink_AConnectionThatLastedEndsTheLongPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{found: map[string]error{"x": nil}}
+		l, r := linkerOn(n)
+		l.pauseMin = 10 * time.Millisecond
+		defer l.close()
+		l.connect(bobAt("x"))
+		for range 5 { // one redial at once, then pauses of up to 10, 20, 40 and 80 ms
+			r.AwaitUp(t, "b")
+			n.open.close(nil)
+			r.AwaitLost(t, "b", false)
+		}
+		r.AwaitUp(t, "b")
+		time.Sleep(700 * time.Millisecond) // less than pauseMax, so the next dial is not at once
+		broke := time.Now()
+		n.open.close(nil)
+		r.AwaitLost(t, "b", false)
+		r.AwaitUp(t, "b")
+		assert.LessOrEqual(t, time.Since(broke), l.pauseMin)
+	})
+}

@@ -23,6 +23,8 @@ var verdicts = []Mutant{
 	testedFile("O08", "a leader that is lost too often is reported", "only one that is followed by another is",
 		"tests", "node", "TestHistory_ReportsALeaderThatIsLostTooOften",
 		value("node/history.go", `from.Leader != to.Leader || from.Term != to.Term`, `to.Leader != "" && from.Leader != to.Leader`)),
+	testedFile("O10", "a leader that transfers its leadership is not lost", "it counts as lost", "tests", "node", "TestHistory_ATransfer",
+		value("node/history.go", `from.Leader == "" && to.ByTransfer && end >= 0`, `false`)),
 	testedFile("O09", "the rate of a resumed transfer does not count bytes from before", "it does, and seems faster", "tests", "node", "TestTransfer_",
 		value("node/snapshotstatus.go", `t.Done - t.from`, `t.Done`)),
 }
