@@ -19,7 +19,7 @@ import (
 //	G11  Every committed command was proposed by a client, and is committed only once.
 //	G13  A read sees everything that was committed before it was requested. (dissertation §6.4)
 //	G14  A message names its true sender, and claims no more than the sender knows.
-//	G15  A transfer is answered as successful only if a later term is led by the named target or, if the request named none, by any other member.
+//	G15  A transfer is answered as successful only if a later term is led by the named target or, if the request named none or is urgent, by any other member.
 //	G17  If a leader may choose the target of a transfer, it chooses among the voters that it heard recently: one with an effective priority above 0 if there is one, and otherwise one that is no standby. Of these, it chooses one with the longest log. Only a leader that cannot do its work chooses a standby. (dissertation §3.10)
 //	G18  At equal applied indexes all state machines have the same state.
 //	G16  A member has a term only once all members hold entry 1 durably, and no two clusters have the same id.

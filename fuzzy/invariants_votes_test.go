@@ -212,6 +212,15 @@ func TestInvariants_WhenAllHaveLostTheirLogsThereIsNoTarget(t *testing.T) {
 	assert.Nil(t, c.failure)
 }
 
+// A leader without room tries one voter after another. So any other leader ends such a transfer well.
+func TestInvariants_AnUrgentTransferMayEndAtAnyOtherMember(t *testing.T) {
+	c, lead, follower := running(t)
+	c.check.leaders[lead.status.Term] = follower.peer()
+	other := c.nodes[3-lead.index-follower.index].id
+	c.check.checkTransferAnswer(lead, &request{to: other, urgent: true}, raft.Answer{Leader: follower.id})
+	assert.Nil(t, c.failure)
+}
+
 // A leader transfers its leadership to a leaving voter only if the leader's own disk has stalled. No other voter may then
 // have more entries than that disk.
 func TestInvariants_AVoterThatIsLeavingIsTheLastChoice(t *testing.T) {
