@@ -167,8 +167,10 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	leads, begins := s.Role == raft.Leader || before.Role == raft.Leader, false
 	for i := range out.Trace {
 		switch event := &out.Trace[i]; event.Kind {
-		case raft.TraceVoteGranted, raft.TracePreVoteGranted, raft.TracePreCampaign, raft.TraceCampaign, raft.TraceSteppedDown:
+		case raft.TraceVoteGranted, raft.TracePreCampaign, raft.TraceCampaign, raft.TraceSteppedDown:
 			w.cause, begins = w.now, true
+		case raft.TracePreVoteGranted:
+			w.cause = w.now // it may lengthen the running wait, but does not begin another one
 		case raft.TraceLeader:
 			leads = true
 		case raft.TraceVoteDenied, raft.TracePreVoteDenied:

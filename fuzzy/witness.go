@@ -228,7 +228,7 @@ func (w *witness) recordEvents(n *node, before *raft.CoreStatus, events []raft.E
 			}
 		case raft.PeerLost:
 			led := raft.Peer{ID: before.Leader, Incarnation: before.LeaderIncarnation}
-			if e.Refused && (e.Peer == w.leads || e.Peer == led) && before.Role != raft.Leader && !n.preferences.NoNews {
+			if e.Refused && (e.Peer == w.leads || e.Peer == led) && !n.preferences.NoNews {
 				w.news, w.gone = w.now, e.Peer == w.leads
 			}
 		case raft.ReadRequested:
