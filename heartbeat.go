@@ -6,11 +6,12 @@ package raft
 // it any longer, or if the successors have changed.
 func (c *Core) heartbeat() {
 	l := c.leader
-	since := c.now.Mono - l.beatAt
-	c.updateSuccession(l.beatAt)
+	lastRound := l.beatAt
+	since := c.now.Mono - lastRound
 	l.round, l.beatAt = c.nextID(), c.now.Mono
 	c.dropDeparted()
-	c.compact() // time may have ended what was held for a follower
+	c.compact()                   // time may have ended what was held for a follower
+	c.updateSuccession(lastRound) // afterwards, because a follower that now needs a snapshot could not take over
 	for i := range l.peers {
 		p := &l.peers[i]
 		if p.match == c.log.Last.Index {

@@ -249,7 +249,8 @@ func (k *checker) checkChangeAnswer(n *node, r *request, a raft.Answer) {
 			k.broken("N69", "%s has changed the members by %v, which is not committed, or not a configuration", n, a.ID)
 			return
 		}
-		if newest := committedConfig(k.canonical[:r.floor]); newest != nil && newest.index > l.index {
+		// After lost acknowledgements, members may elect a leader that lacks a committed configuration (as with G13).
+		if newest := committedConfig(k.canonical[:r.floor]); newest != nil && newest.index > l.index && !k.c.lostToDisks() {
 			k.broken("N69", "%s says that entry %d has done what was asked, but entry %d was committed before", n, l.index, newest.index)
 		}
 		began := l // where a change without effect began
