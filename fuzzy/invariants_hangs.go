@@ -77,7 +77,8 @@ func (n *node) soon() raft.Time {
 	if n.seen.waits > n.timeout() {
 		return n.seen.waits
 	}
-	return n.timeout() / 15
+	e := &n.status.Election
+	return min(max(n.status.Span, n.timeout()/15, e.Write+e.Answer), n.timeout())
 }
 
 // checkTransferForHang checks a transfer that a leader begins because its FSM hangs.
