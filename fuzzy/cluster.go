@@ -103,6 +103,7 @@ const (
 	evLull                       // the present lull continues, or ends
 	evTend                       // a process maintains the segments of its log
 	evNews                       // a loop hears that the process of a peer has ended; a: the peer
+	evRelay                      // a member forwards a write again; a: the request
 	evLie                        // a loop hears that of a peer that lives; a: the peer, and how long its dials are refused
 )
 
@@ -114,7 +115,7 @@ type event struct {
 }
 
 // lanes is the number of lanes of a transport.
-const lanes = int(raft.LaneSnapshot) + 1
+const lanes = int(raft.LaneForward) + 1
 
 func newCluster(seed Seed, p Profile) *cluster {
 	n := p.nodes()
@@ -320,6 +321,10 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	c.stats.Messages++
 	n.heardFrom(c.nodes[d.From])
 	if !n.frozen && n.streamed(m) || isStream(m.Body) {
+		return
+	}
+	if isForward(m.Body) {
+		n.forwarded(m)
 		return
 	}
 	d.Message.message = m

@@ -82,6 +82,8 @@ type node struct {
 	news   news
 	hard   raft.HardState // the hard state as the core has it
 	doomed bool           // its core has marked the store
+
+	forwarding forwarding
 }
 
 func newNode(c *cluster, i int) *node {
@@ -156,6 +158,7 @@ func (n *node) start() {
 	n.delays = delays{random: n.delays.random}
 	n.firstRequestID, n.closing = len(n.c.work.requests), false
 	n.startNews()
+	n.beginForwards()
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
 	if n.c.check.checkStartRemoved(n, err) {
@@ -292,6 +295,8 @@ func (n *node) handle(e event) {
 		n.peerEvent(e.a)
 	case evNews:
 		n.tellNews(n.c.nodes[e.a])
+	case evRelay:
+		n.relayAgain(raft.RequestID(e.a))
 	case evLie:
 		n.hearsLie(e.a)
 	case evShake:
@@ -361,6 +366,9 @@ func (n *node) step() {
 	}
 	if out.Config != nil || before.Term == 0 {
 		n.publish()
+	}
+	if s.ConfigIndex > 0 && s.ConfigCommitted == s.ConfigIndex {
+		n.forwarding.committed = s.Config
 	}
 	n.endIfRemoved()
 	if n.c.failure == nil {
