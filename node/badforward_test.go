@@ -150,6 +150,20 @@ func TestBadForward_AStrangerAndARemovedMember(t *testing.T) {
 	})
 }
 
+// However many strangers ask, the leader has a lane for each member.
+func TestBadForward_StrangersTakeNoLaneOfAMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIntruder(t)
+		for n := range 3 * raft.MembersMax {
+			m, f := i.request(1, "bad")
+			m.From, m.Body = raft.Peer{ID: "n9", Incarnation: raft.Incarnation(n + 1)}, f
+			i.tap.handler.Receive(m.From, []raft.Message{m})
+		}
+		m, f := i.request(1, "good")
+		assert.Len(t, i.pass(m, f), 1)
+	})
+}
+
 func TestBadForward_ACounterThatJumpsHurtsItsSenderAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newIntruder(t)

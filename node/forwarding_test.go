@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -288,6 +289,29 @@ func TestForward_TheRequestsAtALeaderThatDiesAreUnknown(t *testing.T) {
 	})
 }
 
+// A request that has not left is sent again. One that may have left is not.
+func TestForward_AFailedSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tap *forwardTap
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: forwards(),
+			Transport: func(id raft.NodeID, wire raft.Transport) raft.Transport {
+				of := &forwardTap{Transport: wire, bytesMax: 1 << 20}
+				if id == "n2" {
+					tap = of
+				}
+				return of
+			}})
+		leadBy(t, c, "n1")
+		notSent, broken := fmt.Errorf("not connected: %w", raft.ErrNotSent), errors.New("the connection broke")
+		tap.fails.Store(&notSent)
+		propose(t, c.Node("n2"), "x")
+		tap.fails.Store(&broken)
+		_, err := c.Node("n2").Propose(within(t, time.Minute), []byte("y"))
+		require.ErrorIs(t, err, node.ErrOutcomeUnknown)
+		assert.Equal(t, []string{"x"}, listOf(c, "n1"))
+	})
+}
+
 // Close answers what other members have forwarded before it ends the node.
 func TestForward_CloseLeavesNoRequestWithoutAnOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -374,6 +398,7 @@ type forwardTap struct {
 	raft.Transport
 	bytesMax int
 	handler  raft.Handler
+	fails    atomic.Pointer[error]                   // what the next Send on that lane returns instead of sending; nil: it sends
 	loses    atomic.Pointer[func(raft.Message) bool] // nil: nothing is lost
 
 	mu   sync.Mutex
@@ -394,6 +419,9 @@ func (p *forwardTap) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) er
 		p.mu.Lock()
 		p.sent = append(p.sent, batch...)
 		p.mu.Unlock()
+		if failed := p.fails.Swap(nil); failed != nil {
+			return *failed
+		}
 	}
 	var left []raft.Message
 	for _, m := range batch {

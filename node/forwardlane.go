@@ -24,13 +24,18 @@ type forwardItem struct {
 	answer  raft.Message // if request is nil
 }
 
-// lane returns the lane to a peer. It returns nil if no more lanes may begin. f.mu is held.
+// lane returns the lane to a peer. It returns nil if no more lanes may begin. Strangers leave room for members. f.mu is held.
 func (f *forwards) lane(to raft.Peer) *forwardLane {
 	if f.ended || f.bytesMax == 0 {
 		return nil
 	}
+	members, _ := f.node.members.load()
+	most := sendersMax
+	if _, named := members.now.Peer(to); !named {
+		most -= raft.MembersMax
+	}
 	l := f.lanes[to]
-	if l == nil && len(f.lanes) < sendersMax {
+	if l == nil && len(f.lanes) < most {
 		l = &forwardLane{to: to, stop: make(chan struct{}), queue: queue[forwardItem]{signal: newSignal()}}
 		f.lanes[to] = l
 		f.node.wg.Go(func() { f.run(l) })

@@ -45,6 +45,8 @@ var forwards = []Mutant{
 		instead("node/handler.go", "e.node.streamer.disconnected(p)\n\te.node.forwards.lost(p)", `e.node.streamer.disconnected(p)`)),
 	outsideOf("V27", "a request that has left is not sent elsewhere when its caller stops waiting", "the error says that it was not applied", "BadForward_ALost",
 		value("node/forwards.go", `c.counter == 0`, `true`)),
+	outsideOf("V29", "a request that may have left is not sent elsewhere", "a broken connection lets it be sent again", "Forward_AFailedSend",
+		value("node/forwardlane.go", `errors.Is(err, raft.ErrNotSent)`, `true`)),
 	outsideOf("V28", "Close answers what other members have forwarded", "it ends at once", "Forward_CloseWaits",
 		instead("node/close.go", `n.forwards.settle()`, `_ = n`)),
 }
